@@ -1,0 +1,1 @@
+"""The service: cameras in, MQTT messages out."""

@@ -1,0 +1,1 @@
+"""Device code beside the launcher that loads it."""

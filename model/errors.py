@@ -1,0 +1,9 @@
+"""The one root of every error that a user can cause: its text is one sentence, fit to be printed as it is."""
+
+
+class EdgemetaError(Exception):
+    """A fault in the user's input or surroundings, told in one sentence that names what was found and expected."""
+
+
+class ModelError(EdgemetaError):
+    """A model, or the file that holds one, that is malformed, unsafe or newer than this program."""

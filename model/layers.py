@@ -1,0 +1,208 @@
+"""Records of the quantized graph: what a network is, with every integer spelled out.
+
+A tensor is one image in H, W, C order; batches put N in front. An integer q of a tensor stands for the real number
+`scale * (q - zero_point)`; only integers take part in inference, scales are for people and for reading logits.
+
+Notation in the formulas: x an input integer, zx its zero point, zy the output's zero point, `>>` an arithmetic shift,
+round(v, s) = (v + 2**(s-1)) >> s for s > 0 and v for s = 0 (half up; `fixedpoint.rounding_shift`).
+
+A global pool is a pool whose kernel is the whole map. ReLU is a clamp from below at the zero point; ReLU6 clamps from
+above, too, at the integer of 6.0.
+"""
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgemeta.model.weights import Weights
+
+Shape: TypeAlias = tuple[int, int, int]
+Pair: TypeAlias = tuple[int, int]
+Padding: TypeAlias = tuple[int, int, int, int]
+"""Rows above, columns left, rows below, columns right."""
+
+
+@dataclass(frozen=True)
+class TensorType:
+    """Shape (H, W, C) and quantization of one tensor.
+
+    `bits` is 1 to 8 (stored as int8 or uint8), or 32 for raw accumulators: signed, zero point 0, the model's output
+    only. A signed k-bit integer spans -2**(k-1) .. 2**(k-1)-1, an unsigned one 0 .. 2**k-1; the zero point lies inside.
+    """
+
+    shape: Shape
+    bits: int = 8
+    signed: bool = True
+    zero_point: int = 0
+    scale: float = 1.0
+
+    @property
+    def lo(self) -> int:
+        """Least integer of the type."""
+        return -(1 << (self.bits - 1)) if self.signed else 0
+
+    @property
+    def hi(self) -> int:
+        """Greatest integer of the type."""
+        return (1 << (self.bits - 1)) - 1 if self.signed else (1 << self.bits) - 1
+
+    @property
+    def dtype(self) -> type[np.int8] | type[np.uint8] | type[np.int32]:
+        """The NumPy type that stores it."""
+        if self.bits == 32:
+            return np.int32
+        return np.int8 if self.signed else np.uint8
+
+
+@dataclass(frozen=True, eq=False)
+class Multiplier:
+    """Requantize by integer multiplier and shift: y = clamp(zy + round(acc * multiplier[c], shift[c]), lo, hi).
+
+    multiplier int32 [C] or [1], 0 .. 2**31-1; shift uint8 [C] or [1], 0 .. 62. The product is taken in int64, where it
+    cannot overflow. lo and hi lie within the output type and carry the activation.
+    """
+
+    multiplier: NDArray[np.int32]
+    shift: NDArray[np.uint8]
+    lo: int
+    hi: int
+
+
+@dataclass(frozen=True, eq=False)
+class ShiftTable:
+    """Requantize by shift and table, as in Terakura et al.: y = table[c][t], t = clamp(round(acc, shift[c]), -128, 127).
+
+    shift uint8 [C] or [1], 0 .. 31; table [C, 256] or [1, 256] of the output's dtype, entry t at column t + 128. The
+    table does batch norm and activation, and its entries are output integers (the zero point is already in them).
+    """
+
+    shift: NDArray[np.uint8]
+    table: NDArray[np.int8] | NDArray[np.uint8]
+
+
+Requantize: TypeAlias = Multiplier | ShiftTable
+
+
+@dataclass(frozen=True, eq=False)
+class Conv:
+    """acc[o] = bias[o] + sum over taps and channels of w * (x - zx); a tap in the padding adds 0.
+
+    weights [O, KH, KW, I / groups]; bias int32 [O] or None; output H = (H + top + bottom - KH) // stride + 1, W alike.
+    `requantize` None leaves the int32 accumulator (model output only; the weights then have one scale).
+    """
+
+    name: str
+    input: str
+    output: TensorType
+    weights: Weights
+    bias: NDArray[np.int32] | None = None
+    stride: Pair = (1, 1)
+    padding: Padding = (0, 0, 0, 0)
+    groups: int = 1
+    requantize: Requantize | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Dense:
+    """acc[o] = bias[o] + sum of w[o] * (x - zx) over the input flattened in H, W, C order; output shape (1, 1, O).
+
+    weights [O, H * W * C]; otherwise as Conv.
+    """
+
+    name: str
+    input: str
+    output: TensorType
+    weights: Weights
+    bias: NDArray[np.int32] | None = None
+    requantize: Requantize | None = None
+
+
+@dataclass(frozen=True)
+class Add:
+    """y = clamp(zy + round(ma * (a - za) + mb * (b - zb), shift), lo, hi), all of it within int32.
+
+    `multipliers` (ma, mb) are 0 .. 2**21 and `shift` 0 .. 29.
+    """
+
+    name: str
+    inputs: tuple[str, str]
+    output: TensorType
+    multipliers: Pair
+    shift: int
+    lo: int
+    hi: int
+
+
+@dataclass(frozen=True)
+class Clamp:
+    """y = clamp(x, lo, hi); the output has the input's type. ReLU and ReLU6 where no other layer does them."""
+
+    name: str
+    input: str
+    output: TensorType
+    lo: int
+    hi: int
+
+
+@dataclass(frozen=True, eq=False)
+class Rescale:
+    """Requantize a tensor elementwise: acc = x - zx. Changes bits, zero point or scale, or applies a table."""
+
+    name: str
+    input: str
+    output: TensorType
+    requantize: Requantize
+
+
+@dataclass(frozen=True)
+class MaxPool:
+    """y = the greatest x under the kernel; padding never wins. The output has the input's quantization."""
+
+    name: str
+    input: str
+    output: TensorType
+    kernel: Pair
+    stride: Pair
+    padding: Padding = (0, 0, 0, 0)
+
+
+@dataclass(frozen=True, eq=False)
+class AveragePool:
+    """acc = sum of (x - zx) under the kernel, padding adding 0; `requantize` holds the division by the kernel's area."""
+
+    name: str
+    input: str
+    output: TensorType
+    kernel: Pair
+    stride: Pair
+    requantize: Requantize
+    padding: Padding = (0, 0, 0, 0)
+
+
+@dataclass(frozen=True)
+class Concat:
+    """The inputs' channels one after the other; all tensors share one quantization (a Rescale before it if not)."""
+
+    name: str
+    inputs: tuple[str, ...]
+    output: TensorType
+
+
+@dataclass(frozen=True)
+class Upsample:
+    """Nearest neighbour: y[i, j] = x[i // factor_y, j // factor_x]. The output has the input's quantization."""
+
+    name: str
+    input: str
+    output: TensorType
+    factor: Pair
+
+
+Layer: TypeAlias = Conv | Dense | Add | Clamp | Rescale | MaxPool | AveragePool | Concat | Upsample
+
+
+def inputs_of(layer: Layer) -> tuple[str, ...]:
+    """Names of the tensors that a layer reads."""
+    return layer.inputs if isinstance(layer, Add | Concat) else (layer.input,)
