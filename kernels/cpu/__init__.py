@@ -1,1 +1,1 @@
-"""The C++ library for x86-64 and any other CPU, and its ctypes launcher."""
+"""The CPU kernels: one C++ library with AVX-512 VNNI, AVX2 and portable paths, and the module that loads it."""
