@@ -1,0 +1,1 @@
+"""Where frames come from: one file per kind of source, chosen by the address in the config."""

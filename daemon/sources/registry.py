@@ -1,0 +1,58 @@
+"""The kinds of sources: scheme of an address -> "module:attribute", imported only when chosen."""
+
+from importlib import import_module
+from pathlib import Path
+from typing import cast
+from urllib.parse import urlsplit
+
+from edgemeta.daemon.sources.api import Source, SourceError, SourceFactory, SourceSpec
+
+SOURCES = {
+    "synthetic": "edgemeta.daemon.sources.synthetic:SyntheticSource",
+    "image": "edgemeta.daemon.sources.image:ImageSource",
+    "video": "edgemeta.daemon.sources.video:VideoSource",
+    "v4l2": "edgemeta.daemon.sources.v4l2:V4l2Source",
+    "rtsp": "edgemeta.daemon.sources.stream:StreamSource",
+    "rtsps": "edgemeta.daemon.sources.stream:StreamSource",
+    "http": "edgemeta.daemon.sources.stream:StreamSource",
+    "https": "edgemeta.daemon.sources.stream:StreamSource",
+}
+
+IMAGE_SUFFIXES = {".jpg", ".jpeg", ".png", ".bmp", ".webp", ".tif", ".tiff", ".ppm", ".pgm"}
+
+
+def kind_of(address: str) -> str:
+    """Key into SOURCES for an address. Raises SourceError for a scheme that is not there.
+
+    A bare number is a V4L2 device; a path is a folder of images or one image by its suffix, and a video otherwise.
+    """
+    if address.isdecimal():
+        return "v4l2"
+    scheme, separator, _ = address.partition("://")
+    if separator and scheme != "file":
+        if scheme not in SOURCES:
+            raise SourceError(f"source {address!r} has the unknown scheme {scheme!r}, expected {', '.join(SOURCES)}")
+        return scheme
+    path = path_of(address)
+    return "image" if path.is_dir() or path.suffix.lower() in IMAGE_SUFFIXES else "video"
+
+
+def path_of(address: str) -> Path:
+    """The path behind a plain path, file:///a/b, image://a/b or video://a/b."""
+    _, separator, rest = address.partition("://")
+    return Path(rest if separator else address)
+
+
+def make_source(spec: SourceSpec) -> Source:
+    """Make the source an address asks for; nothing is opened. Raises SourceError for an address it cannot understand."""
+    module, _, attribute = SOURCES[kind_of(spec.address)].partition(":")
+    factory = cast("SourceFactory", getattr(import_module(module), attribute))
+    return factory(spec)
+
+
+def without_password(address: str) -> str:
+    """The address as it may be shown: a password in it becomes three stars."""
+    parts = urlsplit(address)
+    if parts.password is None:
+        return address
+    return address.replace(f":{parts.password}@", ":***@", 1)
