@@ -2,7 +2,12 @@
 
 
 class EdgemetaError(Exception):
-    """A fault in the user's input or surroundings, told in one sentence that names what was found and expected."""
+    """A fault in the user's input or surroundings, told in one sentence that names what was found and expected.
+
+    `exit_code` is the exit status of a command that it ends; subclasses may set another.
+    """
+
+    exit_code = 1
 
 
 class ModelError(EdgemetaError):

@@ -1,0 +1,49 @@
+# Every target sets up what it needs in .venv by itself; PYTHON chooses the interpreter it is made from.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+SECONDS ?= 20
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check bench wheel soak fuzz sanitize clean
+
+help:            ## list the targets
+	@sed -n 's/^\([a-z]*\): .*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
+
+# The C++ library is built on installation, so its sources are prerequisites.
+SOURCES := pyproject.toml CMakeLists.txt $(shell find kernels -name '*.cpp' -o -name '*.h' -o -name CMakeLists.txt)
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+
+$(VENV)/.installed-%: $(VENV)/bin/python $(SOURCES)
+	$(BIN)/python -m pip install --quiet --editable '.[$*]'
+	@touch $@
+
+demo: $(VENV)/.installed-demo          ## watch frames being classified and arriving over MQTT
+	$(BIN)/edgemeta demo $(if $(URL),--source $(URL)) --seconds $(SECONDS)
+
+test: $(VENV)/.installed-demo,test     ## run the tests
+	$(BIN)/python -m pytest
+
+check: $(VENV)/.installed-demo,test,check   ## lint and type-check
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: $(VENV)/.installed-demo,test,bench   ## compare speed with peers; writes benchmarks/results
+	$(BIN)/python benchmarks/peers.py
+	$(BIN)/python benchmarks/preprocess.py
+
+fuzz: $(VENV)/.installed-demo,test     ## the long tests: 100,000 damaged model files and the like
+	$(BIN)/python -m pytest -m slow
+
+soak: $(VENV)/.installed-demo,test     ## 30 minutes at 30 frames/s against a real broker
+	$(BIN)/python benchmarks/soak.py
+
+wheel: $(VENV)/bin/python              ## build the wheel into dist/
+	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
+
+clean:           ## remove what the targets made
+	rm -rf $(VENV) build dist

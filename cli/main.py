@@ -1,0 +1,61 @@
+"""The `edgemeta` command: its verbs, and how errors leave it."""
+
+import sys
+from importlib import import_module
+
+import click
+
+from edgemeta import __version__
+from edgemeta.model.errors import EdgemetaError
+
+_VERBS = {
+    "backends": "edgemeta.cli.models:backends",
+    "bench": "edgemeta.cli.measure:bench",
+    "check": "edgemeta.cli.service:check",
+    "classify": "edgemeta.cli.classify:classify",
+    "demo": "edgemeta.cli.demo:demo",
+    "eval": "edgemeta.cli.measure:evaluate",
+    "model": "edgemeta.cli.models:model",
+    "quantize": "edgemeta.cli.workshop:quantize",
+    "run": "edgemeta.cli.service:run",
+    "train": "edgemeta.cli.workshop:train",
+    "verify": "edgemeta.cli.measure:verify",
+}
+"""Verb to "module:attribute", imported only when the verb is used: `edgemeta check` need not load what `train` wants."""
+
+
+class _Verbs(click.Group):
+    """A group that imports each verb on demand."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(_VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _VERBS:
+            return None
+        module, attribute = _VERBS[cmd_name].split(":")
+        command = getattr(import_module(module), attribute)
+        assert isinstance(command, click.Command)
+        return command
+
+
+@click.group(cls=_Verbs, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="edgemeta")
+def edgemeta() -> None:
+    """Turn cameras into MQTT messages with integer networks, and make those networks.
+
+    \b
+    Examples:
+      edgemeta demo                              watch it work, nothing to set up
+      edgemeta run configs/default.yaml          the service
+      edgemeta classify resnet8-cifar10 cat.jpg  one picture
+    """
+
+
+def main() -> None:
+    """Run the command line; a user's error is one sentence on stderr and a non-zero exit, never a traceback."""
+    try:
+        edgemeta()
+    except EdgemetaError as error:
+        click.echo(f"edgemeta: {error}", err=True)
+        sys.exit(error.exit_code)

@@ -1,0 +1,34 @@
+"""What a user can type is described: every verb in the README's table, every link in the documents leads somewhere."""
+
+import re
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from edgemeta.cli.main import edgemeta
+
+
+def verbs() -> list[str]:
+    return edgemeta.list_commands(click.Context(edgemeta))
+
+
+@pytest.mark.parametrize("verb", verbs())
+def test_every_verb_has_a_row_in_the_command_table_and_an_example_in_its_help(repository: Path, verb: str) -> None:
+    assert f"| `edgemeta {verb}" in (repository / "docs" / "commands.md").read_text("utf-8")
+    result = CliRunner().invoke(edgemeta, [verb, "--help"])
+    assert result.exit_code == 0
+    assert f"edgemeta {verb}" in result.output.split("\n", 1)[1], "the help text shows no example"
+
+
+def test_links_between_documents_lead_somewhere(repository: Path) -> None:
+    documents = [*repository.glob("*.md"), *(repository / "docs").rglob("*.md")]
+    assert documents
+    broken = [
+        f"{document.relative_to(repository)}: {target}"
+        for document in documents
+        for target in re.findall(r"\]\(([^)#\s]+)", document.read_text("utf-8"))
+        if "://" not in target and not (document.parent / target).exists()
+    ]
+    assert not broken
