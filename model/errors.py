@@ -12,3 +12,7 @@ class EdgemetaError(Exception):
 
 class ModelError(EdgemetaError):
     """A model, or the file that holds one, that is malformed, unsafe or newer than this program."""
+
+
+class FrameError(EdgemetaError):
+    """A camera frame or image that cannot be used."""

@@ -18,7 +18,7 @@ class Preprocessing:
     """How a camera frame becomes the input tensor; the exact integers are defined in `preprocess.py`.
 
     crop: "center" takes the largest centred region of the input's aspect ratio, "full" squeezes the whole frame.
-    colour: channel order of the input tensor. table: [C, 256] or [1, 256] of the input's dtype, resized pixel to integer.
+    colour: channel order of the input tensor. table: [C, 256] or [1, 256] of the input's dtype, from pixel to integer.
     """
 
     crop: Literal["center", "full"]

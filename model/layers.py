@@ -72,7 +72,7 @@ class Multiplier:
 
 @dataclass(frozen=True, eq=False)
 class ShiftTable:
-    """Requantize by shift and table, as in Terakura et al.: y = table[c][t], t = clamp(round(acc, shift[c]), -128, 127).
+    """Requantize by shift and table (Terakura et al.): y = table[c][t], t = clamp(round(acc, shift[c]), -128, 127).
 
     shift uint8 [C] or [1], 0 .. 31; table [C, 256] or [1, 256] of the output's dtype, entry t at column t + 128. The
     table does batch norm and activation, and its entries are output integers (the zero point is already in them).
@@ -170,7 +170,7 @@ class MaxPool:
 
 @dataclass(frozen=True, eq=False)
 class AveragePool:
-    """acc = sum of (x - zx) under the kernel, padding adding 0; `requantize` holds the division by the kernel's area."""
+    """acc = sum of (x - zx) under the kernel, padding adding 0; `requantize` divides by the kernel's area."""
 
     name: str
     input: str

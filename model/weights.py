@@ -71,7 +71,9 @@ class BinaryWeights:
 
     def decode(self) -> NDArray[np.int32]:
         """Give the integers, int32 [O, ...], at most B * 2**15 in magnitude."""
-        decoded: NDArray[np.int32] = np.einsum("bo...,ob->o...", self.basis.astype(np.int32), self.factors.astype(np.int32))
+        decoded: NDArray[np.int32] = np.einsum(
+            "bo...,ob->o...", self.basis.astype(np.int32), self.factors.astype(np.int32)
+        )
         return decoded
 
 
