@@ -1,0 +1,129 @@
+"""`backends` and `model`: what can run here, and what a model file holds."""
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from math import prod
+
+import click
+
+from edgemeta.cli.options import json_option, load_model, model_argument, report
+from edgemeta.model.graph import Model
+from edgemeta.model.layers import Conv, Dense, Layer, inputs_of
+from edgemeta.model.weights import BinaryWeights, FixedWeights, PowerOfTwoWeights
+from edgemeta.model.zoo import names
+from edgemeta.plugins.registry import probe_all
+
+_WEIGHT_NAMES = {FixedWeights: "fixed", PowerOfTwoWeights: "pow2", BinaryWeights: "binary"}
+
+
+@click.command()
+@json_option
+def backends(as_json: bool) -> None:
+    """List the backends and say which can run on this machine, and why not.
+
+    \b
+    Examples:
+      edgemeta backends
+      edgemeta backends --json
+    """
+    probes = probe_all()
+    values = {
+        name: {"available": probe.available, "reason": probe.reason, "score": probe.score}
+        for name, probe in probes.items()
+    }
+    width = max(map(len, probes), default=0)
+    lines = (
+        f"{name:<{width}}  {'available' if probe.available else 'not available'}: {probe.reason}"
+        for name, probe in probes.items()
+    )
+    report(as_json, {"backends": values}, lines)
+
+
+@click.group()
+def model() -> None:
+    """Look into model files.
+
+    \b
+    Examples:
+      edgemeta model list
+      edgemeta model info resnet8-cifar10
+    """
+
+
+@model.command("list")
+@json_option
+def list_models(as_json: bool) -> None:
+    """Name the models that come with the package."""
+    report(as_json, {"models": list(names())}, names())
+
+
+@model.command()
+@model_argument
+@json_option
+def info(model_name: str, as_json: bool) -> None:
+    """Show a model's layers, labels, size and how it was made.
+
+    \b
+    Examples:
+      edgemeta model info resnet8-cifar10
+      edgemeta model info ./mine.safetensors --json
+    """
+    loaded = load_model(model_name)
+    rows = [_row(layer) for layer in loaded.layers]
+    values = {
+        "name": loaded.name,
+        "sha256": loaded.digest,
+        "input": {"shape": loaded.input.shape, "bits": loaded.input.bits, "signed": loaded.input.signed},
+        "labels": loaded.task.labels,
+        "parameters": sum(row.parameters for row in rows),
+        "macs": sum(row.macs for row in rows),
+        "layers": [asdict(row) for row in rows],
+        "provenance": dict(loaded.provenance),
+    }
+    report(as_json, values, _lines(loaded, rows))
+
+
+@dataclass(frozen=True)
+class _Row:
+    """One layer as people see it; macs are multiply-accumulates per image."""
+
+    name: str
+    kind: str
+    inputs: tuple[str, ...]
+    shape: tuple[int, int, int]
+    bits: int
+    weights: str
+    parameters: int
+    macs: int
+
+
+def _row(layer: Layer) -> _Row:
+    shape = layer.output.shape
+    weights, parameters, macs = "", 0, 0
+    if isinstance(layer, Conv | Dense):
+        parameters = prod(layer.weights.shape)
+        macs = parameters * shape[0] * shape[1]
+        weights = _WEIGHT_NAMES[type(layer.weights)]
+    return _Row(
+        layer.name, type(layer).__name__, inputs_of(layer), shape, layer.output.bits, weights, parameters, macs
+    )
+
+
+def _lines(model: Model, rows: list[_Row]) -> Iterator[str]:
+    height, width, channels = model.input.shape
+    yield f"{model.name}: {len(model.task.labels)} labels, input {height}x{width}x{channels}"
+    yield f"sha256 {model.digest}"
+    yield f"labels {', '.join(model.task.labels)}"
+    yield ""
+    yield f"{'layer':<14} {'kind':<12} {'output':>12} {'bits':>4} {'weights':<9} {'params':>7} {'MACs':>10}"
+    for row in rows:
+        shape = "x".join(map(str, row.shape))
+        yield (
+            f"{row.name:<14} {row.kind:<12} {shape:>12} {row.bits:>4} {row.weights:<9} "
+            f"{row.parameters:>7,} {row.macs:>10,}"
+        ).rstrip()
+    yield f"{'total':<55} {sum(row.parameters for row in rows):>7,} {sum(row.macs for row in rows):>10,}"
+    if model.provenance:
+        yield ""
+    for key, value in model.provenance.items():
+        yield f"{key}: {value}"

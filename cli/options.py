@@ -1,0 +1,54 @@
+"""Arguments that several verbs share, spelled once."""
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar
+
+import click
+
+from edgemeta.model.file import load
+from edgemeta.model.graph import Model
+from edgemeta.model.zoo import find
+from edgemeta.plugins.api import Session
+from edgemeta.plugins.registry import choose
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text.")
+model_argument = click.argument("model_name", metavar="MODEL")
+data_option = click.option(
+    "--data",
+    "data_path",
+    required=True,
+    metavar="PATH",
+    help="Labelled images: .npz with x and y, the JPEG container, or the official CIFAR-10 files.",
+)
+
+
+def backend_options(command: F) -> F:
+    """Add --backend, --threads and --isa to a verb that makes a session."""
+    backend = click.option("--backend", default="auto", show_default=True, help="reference, cpu, … (edgemeta backends).")
+    threads = click.option("--threads", type=click.IntRange(1, 256), help="Worker threads of the backend.")
+    isa = click.option("--isa", help="Force the cpu backend's instruction set: avx512vnni, avx2 or portable.")
+    return backend(threads(isa(command)))
+
+
+def load_model(name: str) -> Model:
+    """Read a shipped model by name or any model by path. Raises ModelError."""
+    return load(find(name))
+
+
+def open_session(model: Model, backend: str, threads: int | None, isa: str | None) -> tuple[str, Session]:
+    """Compile a model on a backend asked for by name (or "auto"); gives the backend's name, too. Raises BackendError."""
+    chosen = choose(backend)
+    options = {key: value for key, value in (("threads", threads), ("isa", isa)) if value is not None}
+    return chosen.name, chosen.compile(model, options)
+
+
+def report(as_json: bool, values: Mapping[str, object], lines: Iterable[str]) -> None:
+    """Print a verb's result: one JSON object, or lines of text."""
+    if as_json:
+        click.echo(json.dumps(values))
+    else:
+        for line in lines:
+            click.echo(line)
