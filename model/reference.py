@@ -1,0 +1,166 @@
+"""The reference interpreter: every layer in NumPy, every integer exact. Backends equal it bit for bit.
+
+Tensors are [N, H, W, C]. Sums of products run as float64 matrix products, which is exact: `prove` has shown that every
+accumulator, and with it every partial sum without the bias, is an integer far below 2**53 in magnitude.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+from numpy.typing import NDArray
+
+from edgemeta.model.fixedpoint import rounding_shift, saturate
+from edgemeta.model.graph import INPUT, Model
+from edgemeta.model.layers import (
+    Add,
+    AveragePool,
+    Clamp,
+    Concat,
+    Conv,
+    Dense,
+    Layer,
+    MaxPool,
+    Padding,
+    Pair,
+    Requantize,
+    Rescale,
+    ShiftTable,
+    TensorType,
+    Upsample,
+    inputs_of,
+)
+
+Tensor = NDArray[Any]
+
+_BLOCK_ELEMENTS = 1 << 18
+"""Elements of float64 that one matrix product reads at most: about what a core's cache holds."""
+
+
+def run(model: Model, batch: Tensor) -> Tensor:
+    """Logits [N, labels] of a batch [N, H, W, C] of the model input's dtype.
+
+    Raises ValueError if the batch has another shape or dtype. The model must have been proved (`prove.prove`).
+    """
+    logits = [tensors[model.outputs[0]] for tensors in _traces(model, batch)]
+    return np.concatenate(logits).reshape(len(batch), -1)
+
+
+def trace(model: Model, batch: Tensor) -> dict[str, Tensor]:
+    """Every tensor of the network by name, "input" included, [N, H, W, C] each. Raises as `run`."""
+    chunks = list(_traces(model, batch))
+    return {name: np.concatenate([chunk[name] for chunk in chunks]) for name in chunks[0]}
+
+
+def _traces(model: Model, batch: Tensor) -> Iterator[dict[str, Tensor]]:
+    """All tensors of a few images at a time, so that memory does not grow with the batch."""
+    expected = model.input
+    if batch.dtype != expected.dtype or batch.shape[1:] != expected.shape or len(batch) == 0:
+        raise ValueError(
+            f"batch is {batch.dtype} {list(batch.shape)}, expected {np.dtype(expected.dtype)} "
+            f"[N, {', '.join(map(str, expected.shape))}] with N >= 1"
+        )
+    types = {INPUT: model.input} | {layer.name: layer.output for layer in model.layers}
+    largest = max(int(np.prod(tensor_type.shape)) for tensor_type in types.values())
+    images = max(1, _BLOCK_ELEMENTS // largest)
+    for start in range(0, len(batch), images):
+        tensors = {INPUT: batch[start : start + images]}
+        for layer in model.layers:
+            tensors[layer.name] = _run_layer(layer, tensors, types)
+        yield tensors
+
+
+def _run_layer(layer: Layer, tensors: dict[str, Tensor], types: dict[str, TensorType]) -> Tensor:
+    names = inputs_of(layer)
+    values = [tensors[name] for name in names]
+    x, zero_point = values[0], types[names[0]].zero_point
+    match layer:
+        case Conv():
+            accumulators = _convolve(_centred(x, zero_point), layer)
+            return _requantized(accumulators, layer.requantize, layer.output)
+        case Dense():
+            columns = _centred(x, zero_point).reshape(len(x), 1, 1, -1)
+            accumulators = _exact_product(columns, layer.weights.decode().T) + _bias(layer)
+            return _requantized(accumulators, layer.requantize, layer.output)
+        case Add():
+            return _add(layer, [_centred(tensors[name], types[name].zero_point) for name in names])
+        case Clamp():
+            return saturate(x, layer.lo, layer.hi, layer.output.dtype)
+        case Rescale():
+            return _requantized(_centred(x, zero_point), layer.requantize, layer.output)
+        case MaxPool():
+            least = types[names[0]].lo
+            greatest: Tensor = _windows(x, layer.kernel, layer.stride, layer.padding, least).max(axis=(3, 4))
+            return greatest
+        case AveragePool():
+            windows = _windows(_centred(x, zero_point), layer.kernel, layer.stride, layer.padding, 0)
+            return _requantized(windows.sum(axis=(3, 4)), layer.requantize, layer.output)
+        case Concat():
+            return np.concatenate(values, axis=3)
+        case Upsample():
+            return x.repeat(layer.factor[0], axis=1).repeat(layer.factor[1], axis=2)
+
+
+def _centred(x: Tensor, zero_point: int) -> NDArray[np.int64]:
+    """Subtract the zero point, in int64."""
+    return x.astype(np.int64) - zero_point
+
+
+def _bias(layer: Conv | Dense) -> NDArray[np.int64]:
+    """Bias of every output channel in int64, zeros where there is none."""
+    channels = layer.weights.shape[0]
+    return np.zeros(channels, np.int64) if layer.bias is None else layer.bias.astype(np.int64)
+
+
+def _exact_product(columns: Tensor, weights: Tensor) -> NDArray[np.int64]:
+    """Integer matrix product [..., K] @ [K, O] in int64, through float64 (see the module's text)."""
+    product = columns.astype(np.float64, copy=False) @ weights.astype(np.float64)
+    return product.astype(np.int64)
+
+
+def _convolve(x: NDArray[np.int64], layer: Conv) -> NDArray[np.int64]:
+    """Accumulators [N, H', W', O] of centred input, as one matrix product per group and block of output rows."""
+    weights = layer.weights.decode()
+    outputs, kernel_height, kernel_width, depth = weights.shape
+    windows = _windows(x.astype(np.float64), (kernel_height, kernel_width), layer.stride, layer.padding, 0)
+    images, height, width = windows.shape[:3]
+    accumulators = np.empty((images, height, width, outputs), np.int64)
+    per_group = outputs // layer.groups
+    rows = max(1, _BLOCK_ELEMENTS // (images * width * depth * kernel_height * kernel_width))
+    for group in range(layer.groups):
+        channels = slice(group * depth, (group + 1) * depth)
+        filters = slice(group * per_group, (group + 1) * per_group)
+        matrix = weights[filters].transpose(1, 2, 3, 0).reshape(-1, per_group)
+        for top in range(0, height, rows):
+            block = windows[:, top : top + rows, ..., channels]
+            columns = block.reshape(*block.shape[:3], -1)
+            accumulators[:, top : top + rows, :, filters] = _exact_product(columns, matrix)
+    return accumulators + _bias(layer)
+
+
+def _windows(x: Tensor, kernel: Pair, stride: Pair, padding: Padding, fill: int) -> Tensor:
+    """View [N, H', W', KH, KW, C] of the elements under the kernel at each position, padded with `fill`."""
+    top, left, bottom, right = padding
+    padded = np.pad(x, ((0, 0), (top, bottom), (left, right), (0, 0)), constant_values=fill)
+    windows = sliding_window_view(padded, kernel, axis=(1, 2))[:, :: stride[0], :: stride[1]]
+    return windows.transpose(0, 1, 2, 4, 5, 3)
+
+
+def _add(layer: Add, operands: list[NDArray[np.int64]]) -> Tensor:
+    weighted = layer.multipliers[0] * operands[0] + layer.multipliers[1] * operands[1]
+    rounded = rounding_shift(weighted, layer.shift) + layer.output.zero_point
+    return saturate(rounded, layer.lo, layer.hi, layer.output.dtype)
+
+
+def _requantized(accumulators: NDArray[np.int64], requantize: Requantize | None, output: TensorType) -> Tensor:
+    """Accumulators [N, H, W, C] to the output type, channel by channel; without `requantize` they stay int32."""
+    if requantize is None:
+        return accumulators.astype(np.int32)
+    if isinstance(requantize, ShiftTable):
+        index = np.clip(rounding_shift(accumulators, requantize.shift), -128, 127) + 128
+        table_rows = np.arange(accumulators.shape[3]) if len(requantize.table) > 1 else 0
+        looked_up: Tensor = requantize.table[table_rows, index]
+        return looked_up
+    rounded = rounding_shift(accumulators * requantize.multiplier.astype(np.int64), requantize.shift)
+    return saturate(rounded + output.zero_point, requantize.lo, requantize.hi, output.dtype)

@@ -1,0 +1,261 @@
+"""The one table of conformance cases: small models, and inputs on which every backend equals the reference bit for bit.
+
+Tests and benchmarks both read it. All numbers are random with seeds taken from the names, so that a case never changes
+because another one was added. A layer is looked at through a dense layer with raw int32 output and no weight of 0:
+one wrong integer anywhere changes the logits.
+"""
+
+from collections.abc import Iterator
+from functools import partial
+
+import numpy as np
+from networks import Case, Form, Network
+
+from edgemeta.model.graph import INPUT
+from edgemeta.model.layers import Conv, MaxPool, Multiplier, Padding, Pair, Shape, TensorType
+from edgemeta.model.weights import FixedWeights
+
+SIGNED = TensorType((1, 1, 1), zero_point=-5, scale=0.05)
+UNSIGNED = TensorType((1, 1, 1), signed=False, zero_point=0, scale=0.02)
+SAME = (1, 1, 1, 1)
+NONE = (0, 0, 0, 0)
+
+
+def signed(*shape: int, bits: int = 8, zero_point: int = 0) -> TensorType:
+    return TensorType((shape[0], shape[1], shape[2]), bits, True, zero_point, 2.0**-4)
+
+
+def unsigned(*shape: int, bits: int = 8, zero_point: int = 0) -> TensorType:
+    return TensorType((shape[0], shape[1], shape[2]), bits, False, zero_point, 2.0**-4)
+
+
+GEOMETRIES: dict[str, tuple[Shape, int, Pair, Pair, Padding, int]] = {
+    # name: input shape, output channels, kernel, stride, padding (top, left, bottom, right), groups
+    "1x1": ((5, 7, 3), 16, (1, 1), (1, 1), NONE, 1),
+    "1x1-stride2": ((9, 7, 16), 33, (1, 1), (2, 2), NONE, 1),
+    "1x1-wide": ((3, 3, 70), 65, (1, 1), (1, 1), NONE, 1),
+    "3x3": ((6, 6, 16), 16, (3, 3), (1, 1), SAME, 1),
+    "3x3-image": ((9, 11, 3), 16, (3, 3), (1, 1), SAME, 1),
+    "3x3-odd": ((7, 5, 17), 19, (3, 3), (1, 1), SAME, 1),
+    "3x3-tiny": ((1, 1, 2), 3, (3, 3), (1, 1), SAME, 1),
+    "3x3-column": ((9, 1, 5), 4, (3, 3), (1, 1), SAME, 1),
+    "3x3-valid": ((8, 6, 4), 8, (3, 3), (1, 1), NONE, 1),
+    "3x3-wide": ((8, 8, 64), 64, (3, 3), (1, 1), SAME, 1),
+    "3x3-stride2": ((9, 8, 16), 32, (3, 3), (2, 2), SAME, 1),
+    "3x3-stride2-tf": ((8, 8, 16), 24, (3, 3), (2, 2), (0, 0, 1, 1), 1),
+    "3x3-stride3": ((10, 11, 5), 7, (3, 3), (3, 3), SAME, 1),
+    "3x3-stride1x2": ((7, 9, 6), 5, (3, 3), (1, 2), (1, 0, 2, 1), 1),
+    "3x3-groups2": ((6, 5, 6), 8, (3, 3), (1, 1), SAME, 2),
+    "3x3-groups4": ((5, 5, 32), 16, (3, 3), (2, 2), SAME, 4),
+    "3x3-depthwise": ((7, 7, 19), 19, (3, 3), (1, 1), SAME, 19),
+    "3x3-depthwise-stride2": ((9, 9, 32), 32, (3, 3), (2, 2), (0, 0, 1, 1), 32),
+    "3x3-depthwise-twofold": ((5, 6, 5), 10, (3, 3), (1, 1), SAME, 5),
+    "5x5": ((7, 9, 4), 6, (5, 5), (1, 1), (2, 2, 2, 2), 1),
+    "5x5-stride2": ((11, 9, 3), 8, (5, 5), (2, 2), (1, 2, 2, 1), 1),
+    "5x5-depthwise": ((6, 6, 8), 8, (5, 5), (1, 1), (2, 2, 2, 2), 8),
+    "7x1": ((9, 5, 3), 4, (7, 1), (1, 1), (3, 0, 3, 0), 1),
+    "1x7": ((4, 9, 3), 4, (1, 7), (1, 2), (0, 6, 0, 0), 1),
+    "4x2": ((8, 7, 3), 5, (4, 2), (2, 1), (3, 0, 1, 1), 1),
+    "7x7-stride2": ((15, 15, 3), 8, (7, 7), (2, 2), (3, 3, 3, 3), 1),
+    "whole-map": ((4, 3, 8), 12, (4, 3), (1, 1), NONE, 1),
+}
+FORMS: tuple[Form, ...] = ("multiplier", "multiplier-per-layer", "table", "table-per-layer")
+
+
+def convolutions() -> Iterator[Case]:
+    """Every geometry, signed input with a zero point and unsigned input without one."""
+    for name, (shape, channels, kernel, stride, padding, groups) in GEOMETRIES.items():
+        for kind, source, output in (
+            ("signed", signed(*shape, zero_point=-17), SIGNED),
+            ("unsigned", unsigned(*shape), UNSIGNED),
+        ):
+            net = Network(f"conv-{name}-{kind}", source)
+            yield net.observe(net.conv(INPUT, channels, kernel, stride, padding, groups=groups, output=output))
+
+
+def encodings() -> Iterator[Case]:
+    """Each way to write weights, in a convolution and a dense layer."""
+    for bits in range(1, 9):
+        for per_channel in (False, True):
+            net = Network(f"fixed{bits}-{'channel' if per_channel else 'layer'}", signed(5, 6, 7, zero_point=3))
+            make = partial(net.fixed, bits=bits, per_channel=per_channel)
+            hidden = net.conv(INPUT, 9, weights=make, output=SIGNED, with_bias=per_channel)
+            net.dense(hidden, 6, weights=partial(net.fixed, bits=bits))
+            yield net.finish()
+    for bits in range(2, 6):
+        net = Network(f"power-of-two{bits}", signed(5, 6, 7))
+        make_codes = partial(net.power_of_two, bits=bits)
+        net.dense(net.conv(INPUT, 9, weights=make_codes, form="table"), 6, weights=make_codes)
+        yield net.finish()
+    for bases in (1, 2, 3, 8):
+        net = Network(f"binary{bases}", unsigned(5, 6, 7, bits=5, zero_point=4))
+        make_bases = partial(net.binary, bases=bases)
+        hidden = net.conv(INPUT, 9, weights=make_bases, output=unsigned(1, 1, 1, bits=6, zero_point=9))
+        net.dense(hidden, 6, weights=make_bases)
+        yield net.finish()
+
+
+def activations() -> Iterator[Case]:
+    """Every width of activation, signed and not, zero point at both ends and inside, with both requantize forms."""
+    for bits in range(1, 9):
+        for make in (signed, unsigned):
+            plain = make(6, 5, 8, bits=bits)
+            for name, zero_point in (("low", plain.lo), ("high", plain.hi), ("inside", (plain.lo + plain.hi) // 2)):
+                kind = make(6, 5, 8, bits=bits, zero_point=zero_point)
+                net = Network(f"activation-{make.__name__}{bits}-{name}", kind)
+                hidden = net.conv(INPUT, 10, output=kind)
+                yield net.observe(net.conv(hidden, 6, form="table", output=kind))
+
+
+def requantizations() -> Iterator[Case]:
+    """Each form on each layer that has one, then ties, saturation and the ends of the ranges."""
+    for form in FORMS:
+        net = Network(f"conv-{form}", signed(6, 6, 8))
+        yield net.observe(net.conv(INPUT, 16, form=form, output=SIGNED))
+        net = Network(f"dense-{form}", unsigned(3, 5, 8, zero_point=100))
+        net.dense(net.dense(INPUT, 33, form=form, output=UNSIGNED), 10, form=form, output=SIGNED)
+        yield net.finish()
+        net = Network(f"rescale-{form}", signed(5, 4, 9, zero_point=11))
+        yield net.observe(net.rescale(INPUT, unsigned(1, 1, 1, bits=5, zero_point=7), form))
+        net = Network(f"average-{form}", signed(7, 6, 9, zero_point=-20))
+        yield net.observe(net.average(INPUT, (3, 2), (2, 1), (1, 0, 1, 1), form))
+    for name, multiplier, shift in (
+        ("ties-1", 1, 1),
+        ("ties-2", 1, 2),
+        ("ties-3", 5, 4),
+        ("shift-0", 1, 0),
+        ("saturating", 2**31 - 1, 20),
+        ("greatest-product", 2**31 - 1, 56),
+        ("greatest-shift", 2**31 - 1, 62),
+        ("multiplier-0", 0, 7),
+    ):
+        yield from _exact_requantization(name, multiplier, shift)
+
+
+def _exact_requantization(name: str, multiplier: int, shift: int) -> Iterator[Case]:
+    """One given multiplier and shift; the greatest ones meet accumulators near both ends of int32."""
+    source, output = signed(5, 5, 2, bits=3), signed(5, 5, 4, zero_point=-1)
+    net = Network(f"requantize-{name}", source)
+    values = FixedWeights(net.rng.integers(-2, 2, (4, 3, 3, 2)).astype(np.int8), 2, np.array([0.25]))
+    extremes = np.array([2**31 - 200, -(2**31) + 200, 2**30, -3], np.int32)
+    is_extreme = name.startswith("greatest")
+    bias = extremes if is_extreme else np.array([1, -2, 0, 7], np.int32)
+    shifts = np.array([shift, shift, shift, 31] if is_extreme else [shift], np.uint8)
+    requantize = Multiplier(np.array([multiplier], np.int32), shifts, -100, 101)
+    net.append(Conv("conv", INPUT, output, values, bias, padding=SAME, requantize=requantize))
+    yield net.observe("conv")
+
+
+def elementwise() -> Iterator[Case]:
+    """Add, clamp, pools, concat, upsample, each behind the layers it needs."""
+    for name, multipliers, shift, relu in (
+        ("plain", (1, 1), 0, False),
+        ("relu", (1, 1), 0, True),
+        ("scaled", (1_300_001, 2**21), 21, False),
+        ("ties", (3, 1), 2, True),
+        ("largest", (2**21, 2**21), 29, False),
+        ("one-sided", (0, 2**20), 18, False),
+    ):
+        for make in (signed, unsigned):
+            net = Network(f"add-{name}-{make.__name__}", make(6, 5, 7, zero_point=13))
+            branch = net.conv(INPUT, 7, output=make(1, 1, 1, zero_point=50))
+            yield net.observe(net.add(INPUT, branch, multipliers=multipliers, shift=shift, relu=relu, zero_point=21))
+    net = Network("add-itself", signed(3, 4, 5))
+    yield net.observe(net.add(INPUT, INPUT, multipliers=(2**15, 2**14), shift=16))
+    net = Network("clamp", signed(5, 6, 3, zero_point=-10))
+    yield net.observe(net.clamp(INPUT, -10, 77))
+    for make in (signed, unsigned):
+        for name, kernel, stride, padding in (
+            ("2x2", (2, 2), (2, 2), NONE),
+            ("3x3-padded", (3, 3), (2, 2), SAME),
+            ("1x3", (1, 3), (1, 1), (0, 2, 0, 1)),
+            ("whole", (7, 9), (1, 1), NONE),
+        ):
+            net = Network(f"max-pool-{name}-{make.__name__}", make(7, 9, 17, zero_point=40))
+            yield net.observe(net.pool(MaxPool, INPUT, kernel, stride, padding))
+            net = Network(f"average-pool-{name}-{make.__name__}", make(7, 9, 17, zero_point=40))
+            yield net.observe(net.average(INPUT, kernel, stride, padding))
+    net = Network("concat", signed(4, 5, 3, zero_point=9))
+    twin = net.conv(INPUT, 6, output=signed(1, 1, 1, zero_point=9))
+    yield net.observe(net.concat(twin, INPUT, twin))
+    for factor in ((2, 2), (3, 1), (1, 4)):
+        net = Network(f"upsample-{factor[0]}x{factor[1]}", unsigned(3, 2, 5, zero_point=3))
+        yield net.observe(net.upsample(INPUT, factor))
+
+
+def raw_outputs() -> Iterator[Case]:
+    """Networks that end in accumulators, from a convolution over the whole map and from a dense layer."""
+    net = Network("raw-conv", signed(4, 5, 6, zero_point=7))
+    net.conv(INPUT, 10, (4, 5), padding=NONE, form=None)
+    yield net.finish()
+    net = Network("raw-conv-depthwise", signed(3, 3, 6))
+    net.conv(INPUT, 6, (3, 3), padding=NONE, form=None, groups=6, with_bias=False)
+    yield net.finish()
+    net = Network("raw-dense", unsigned(2, 3, 7, zero_point=128))
+    net.dense(INPUT, 11)
+    yield net.finish()
+
+
+def residual_block(form: Form) -> Case:
+    """Two 3x3 convolutions and a strided 1x1 shortcut, added and rectified."""
+    table = form.startswith("table")
+    kind = signed(1, 1, 1) if table else unsigned(1, 1, 1)
+    inner = signed(1, 1, 1) if table else signed(1, 1, 1, zero_point=-12)
+    net = Network(f"residual-block-{form}", signed(12, 10, 16))
+    shortcut = net.conv(INPUT, 32, (1, 1), (2, 2), NONE, form=form, output=inner)
+    hidden = net.conv(INPUT, 32, stride=(2, 2), form=form, output=kind)
+    branch = net.conv(hidden, 32, form=form, output=inner)
+    multipliers, shift = ((1, 1), 0) if table else ((777_777, 1_234_567), 20)
+    return net.observe(net.add(branch, shortcut, multipliers=multipliers, shift=shift, relu=True))
+
+
+def resnet8(form: Form) -> Case:
+    """ResNet-8's shape with random weights: what ships, in one of its two requantize forms."""
+    table = form.startswith("table")
+    kind, inner = signed(1, 1, 1), signed(1, 1, 1, zero_point=0 if table else 6)
+    multipliers, shift = ((1, 1), 0) if table else ((700_001, 1_048_577), 20)
+    net = Network(f"resnet8-{form}", signed(32, 32, 3))
+    trunk = net.conv(INPUT, 16, form=form, output=kind)
+    for channels in (16, 32, 64):
+        stride = (1, 1) if channels == 16 else (2, 2)
+        shortcut = trunk
+        if channels != 16:
+            shortcut = net.conv(trunk, channels, (1, 1), stride, NONE, form=form, output=inner)
+        hidden = net.conv(trunk, channels, stride=stride, form=form, output=kind)
+        branch = net.conv(hidden, channels, form=form, output=inner)
+        trunk = net.add(branch, shortcut, multipliers=multipliers, shift=shift, relu=True)
+    net.dense(net.average(trunk, (8, 8), form="multiplier-per-layer"), 10)
+    return net.finish()
+
+
+def inception() -> Case:
+    """Branches of pools and convolutions, joined, shrunk, enlarged and joined again."""
+    kind = unsigned(1, 1, 1, zero_point=30)
+    net = Network("inception", unsigned(12, 12, 8, zero_point=30))
+    narrow = net.conv(INPUT, 6, (1, 1), padding=NONE, output=kind)
+    wide = net.conv(INPUT, 9, (5, 5), padding=(2, 2, 2, 2), output=kind)
+    smooth = net.rescale(net.average(INPUT, (3, 3), padding=SAME), kind, "multiplier-per-layer")
+    joined = net.concat(narrow, wide, smooth, net.pool(MaxPool, INPUT, (3, 3), (1, 1), SAME))
+    small = net.conv(net.pool(MaxPool, joined, (2, 2), (2, 2), NONE), 5, output=kind)
+    both = net.concat(net.upsample(small, (2, 2)), net.clamp(narrow, 30, 200))
+    return net.observe(net.conv(both, 4, stride=(3, 3), groups=1, output=SIGNED, form="table"))
+
+
+def graphs() -> Iterator[Case]:
+    """Whole small networks."""
+    for form in FORMS:
+        yield residual_block(form)
+    yield resnet8("table")
+    yield resnet8("multiplier")
+    yield inception()
+
+
+CASES: tuple[Case, ...] = (
+    *convolutions(),
+    *encodings(),
+    *activations(),
+    *requantizations(),
+    *elementwise(),
+    *raw_outputs(),
+    *graphs(),
+)

@@ -1,0 +1,239 @@
+"""Builder of small random networks whose integers stay in range: what the conformance table is made with."""
+
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgemeta.model.graph import INPUT, Classification, Model, Preprocessing
+from edgemeta.model.layers import (
+    Add,
+    AveragePool,
+    Clamp,
+    Concat,
+    Conv,
+    Dense,
+    Layer,
+    MaxPool,
+    Multiplier,
+    Padding,
+    Pair,
+    Requantize,
+    Rescale,
+    Shape,
+    ShiftTable,
+    TensorType,
+    Upsample,
+)
+from edgemeta.model.weights import BinaryWeights, FixedWeights, PowerOfTwoWeights, Weights
+
+Form = Literal["multiplier", "multiplier-per-layer", "table", "table-per-layer"]
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """A model and the batches to run it on."""
+
+    name: str
+    model: Model
+
+    def batches(self) -> Iterator[tuple[str, NDArray[Any]]]:
+        """Named batches [N, H, W, C]: random, all lowest, all highest, and both alternating in two ways."""
+        kind = self.model.input
+        rng = np.random.default_rng(zlib.crc32(self.name.encode()))
+        checkers = np.indices(kind.shape).sum(axis=0) % 2 == 0
+        columns = np.indices(kind.shape)[1] % 2 == 0
+        yield "random", rng.integers(kind.lo, kind.hi + 1, (3, *kind.shape)).astype(kind.dtype)
+        yield "lowest", np.full((1, *kind.shape), kind.lo, kind.dtype)
+        yield "highest", np.full((1, *kind.shape), kind.hi, kind.dtype)
+        yield "checkers", np.where(checkers, kind.lo, kind.hi)[np.newaxis].astype(kind.dtype)
+        yield "columns", np.where(columns, kind.lo, kind.hi)[np.newaxis].astype(kind.dtype)
+
+
+@dataclass
+class Network:
+    """A model in the making: each method appends one layer and gives its tensor's name."""
+
+    name: str
+    input: TensorType
+    layers: list[Layer] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.rng = np.random.default_rng(zlib.crc32(self.name.encode()) + 1)
+
+    def type_of(self, name: str) -> TensorType:
+        return self.input if name == INPUT else next(layer.output for layer in self.layers if layer.name == name)
+
+    def append(self, layer: Layer) -> str:
+        self.layers.append(layer)
+        return layer.name
+
+    def next_name(self, kind: str) -> str:
+        return f"{kind}{len(self.layers)}"
+
+    def fixed(self, shape: tuple[int, ...], bits: int = 8, per_channel: bool = False) -> FixedWeights:
+        values = self.rng.integers(-(2 ** (bits - 1)), 2 ** (bits - 1), shape).astype(np.int8)
+        return FixedWeights(values, bits, 2.0 ** -self.rng.integers(3, 9, shape[0] if per_channel else 1))
+
+    def power_of_two(self, shape: tuple[int, ...], bits: int) -> PowerOfTwoWeights:
+        magnitudes = self.rng.integers(0, 2 ** (bits - 2) + 1, shape)
+        negative = self.rng.integers(0, 2, shape) * (magnitudes > 0)
+        codes = (magnitudes + negative * 2 ** (bits - 1)).astype(np.uint8)
+        return PowerOfTwoWeights(codes, bits, np.array([2.0**-6]))
+
+    def binary(self, shape: tuple[int, ...], bases: int) -> BinaryWeights:
+        basis = (2 * self.rng.integers(0, 2, (bases, *shape)) - 1).astype(np.int8)
+        factors = self.rng.integers(-200, 201, (shape[0], bases)).astype(np.int16)
+        return BinaryWeights(basis, factors, np.full(shape[0], 2.0**-8))
+
+    def bias(self, channels: int, spread: float) -> NDArray[np.int32]:
+        return self.rng.normal(0, spread / 2, channels).astype(np.int32)
+
+    def requantize(self, form: Form, spread: NDArray[np.float64], output: TensorType) -> Requantize:
+        """Bring accumulators of standard deviation `spread` [C] to the output type, about one in twenty saturating."""
+        if form.endswith("per-layer"):
+            spread = spread.mean(keepdims=True)
+        half_range = max(1.0, (output.hi - output.lo) / 2)
+        if form.startswith("multiplier"):
+            factors = half_range / (2 * spread)
+            shifts = np.clip(30 - np.floor(np.log2(factors)), 0, 62)
+            return Multiplier(
+                np.minimum(np.round(factors * 2.0**shifts), 2**31 - 1).astype(np.int32),
+                shifts.astype(np.uint8),
+                output.lo,
+                output.hi,
+            )
+        shifts = np.clip(np.round(np.log2(spread / 50)), 0, 31).astype(np.uint8)
+        gains = self.rng.uniform(-1.5, 1.5, (len(spread), 1)) * half_range / 100
+        lines = (
+            output.zero_point + gains * np.arange(-128, 128) + self.rng.normal(0, 0.3 * half_range, (len(spread), 1))
+        )
+        return ShiftTable(shifts, np.clip(np.round(lines), output.lo, output.hi).astype(output.dtype))
+
+    def spread(self, decoded: NDArray[np.int32], source: TensorType) -> NDArray[np.float64]:
+        """Standard deviation of accumulators, weights [O, ...] on random input."""
+        power = np.mean((np.arange(source.lo, source.hi + 1) - source.zero_point) ** 2)
+        energy = (decoded.reshape(len(decoded), -1).astype(np.float64) ** 2).sum(axis=1)
+        return np.sqrt(np.maximum(1.0, energy * power))
+
+    def conv(
+        self,
+        source: str,
+        channels: int,
+        kernel: Pair = (3, 3),
+        stride: Pair = (1, 1),
+        padding: Padding = (1, 1, 1, 1),
+        *,
+        groups: int = 1,
+        weights: Callable[[tuple[int, ...]], Weights] | None = None,
+        form: Form | None = "multiplier",
+        output: TensorType | None = None,
+        with_bias: bool = True,
+    ) -> str:
+        """Append a convolution; `output` gives the type, its shape is worked out here; no form leaves raw int32."""
+        before = self.type_of(source)
+        height = (before.shape[0] + padding[0] + padding[2] - kernel[0]) // stride[0] + 1
+        width = (before.shape[1] + padding[1] + padding[3] - kernel[1]) // stride[1] + 1
+        kind = TensorType((1, 1, 1)) if output is None else output
+        after = replace(kind, shape=(height, width, channels)) if form else raw((height, width, channels))
+        made = (weights or self.fixed)((channels, *kernel, before.shape[2] // groups))
+        spread = self.spread(made.decode(), before)
+        bias = self.bias(channels, float(spread.mean())) if with_bias else None
+        requantize = self.requantize(form, spread, after) if form else None
+        name = self.next_name("conv")
+        return self.append(Conv(name, source, after, made, bias, stride, padding, groups, requantize))
+
+    def dense(
+        self,
+        source: str,
+        channels: int,
+        *,
+        weights: Callable[[tuple[int, ...]], Weights] | None = None,
+        form: Form | None = None,
+        output: TensorType | None = None,
+    ) -> str:
+        before = self.type_of(source)
+        shape = (1, 1, channels)
+        after = replace(output or TensorType(shape), shape=shape) if form else raw(shape)
+        made = (weights or self.fixed)((channels, int(np.prod(before.shape))))
+        spread = self.spread(made.decode(), before)
+        requantize = self.requantize(form, spread, after) if form else None
+        bias = self.bias(channels, float(spread.mean()))
+        return self.append(Dense(self.next_name("dense"), source, after, made, bias, requantize))
+
+    def add(self, a: str, b: str, *, multipliers: Pair, shift: int, relu: bool = False, zero_point: int = 0) -> str:
+        output = replace(self.type_of(a), zero_point=zero_point)
+        low = zero_point if relu else output.lo
+        return self.append(Add(self.next_name("add"), (a, b), output, multipliers, shift, low, output.hi))
+
+    def pool(self, kind: type[MaxPool], source: str, kernel: Pair, stride: Pair, padding: Padding) -> str:
+        before = self.type_of(source)
+        output = replace(before, shape=pooled(before.shape, kernel, stride, padding))
+        return self.append(kind(self.next_name("pool"), source, output, kernel, stride, padding))
+
+    def average(
+        self,
+        source: str,
+        kernel: Pair,
+        stride: Pair = (1, 1),
+        padding: Padding = (0, 0, 0, 0),
+        form: Form = "multiplier",
+    ) -> str:
+        before = self.type_of(source)
+        output = replace(before, shape=pooled(before.shape, kernel, stride, padding))
+        spread = np.full(before.shape[2], (before.hi - before.lo) / 4 * kernel[0] * kernel[1])
+        name = self.next_name("average")
+        requantize = self.requantize(form, spread, output)
+        return self.append(AveragePool(name, source, output, kernel, stride, requantize, padding))
+
+    def rescale(self, source: str, output: TensorType, form: Form) -> str:
+        before = self.type_of(source)
+        after = replace(output, shape=before.shape)
+        spread = np.full(before.shape[2], (before.hi - before.lo) / 3)
+        return self.append(Rescale(self.next_name("rescale"), source, after, self.requantize(form, spread, after)))
+
+    def clamp(self, source: str, lo: int, hi: int) -> str:
+        return self.append(Clamp(self.next_name("clamp"), source, self.type_of(source), lo, hi))
+
+    def concat(self, *sources: str) -> str:
+        first = self.type_of(sources[0])
+        channels = sum(self.type_of(source).shape[2] for source in sources)
+        output = replace(first, shape=(*first.shape[:2], channels))
+        return self.append(Concat(self.next_name("concat"), sources, output))
+
+    def upsample(self, source: str, factor: Pair) -> str:
+        before = self.type_of(source)
+        output = replace(before, shape=(before.shape[0] * factor[0], before.shape[1] * factor[1], before.shape[2]))
+        return self.append(Upsample(self.next_name("upsample"), source, output, factor))
+
+    def observe(self, source: str) -> Case:
+        """End in a raw dense layer of 5 labels that sees every element of `source`."""
+        size = int(np.prod(self.type_of(source).shape))
+        magnitudes = self.rng.integers(1, 128, (5, size))
+        values = np.where(self.rng.integers(0, 2, (5, size)), magnitudes, -magnitudes).astype(np.int8)
+        self.dense(source, 5, weights=lambda shape: FixedWeights(values, 8, np.array([2.0**-7])))
+        return self.finish()
+
+    def finish(self) -> Case:
+        last = self.layers[-1]
+        labels = tuple(f"class {i}" for i in range(last.output.shape[2]))
+        colour: Literal["rgb", "gray"] = "rgb" if self.input.shape[2] == 3 else "gray"
+        ramp = np.linspace(self.input.lo, self.input.hi, 256)
+        table = np.round(ramp)[np.newaxis].astype(self.input.dtype)
+        preprocessing = Preprocessing("center", colour, table)
+        task = Classification(labels)
+        return Case(self.name, Model(self.name, self.input, tuple(self.layers), (last.name,), task, preprocessing))
+
+
+def raw(shape: Shape) -> TensorType:
+    """Type of accumulators that leave the network as they are."""
+    return TensorType(shape, bits=32, scale=2.0**-10)
+
+
+def pooled(shape: Shape, kernel: Pair, stride: Pair, padding: Padding) -> Shape:
+    height = (shape[0] + padding[0] + padding[2] - kernel[0]) // stride[0] + 1
+    width = (shape[1] + padding[1] + padding[3] - kernel[1]) // stride[1] + 1
+    return height, width, shape[2]
