@@ -38,21 +38,26 @@ def kind_of(address: str) -> str:
 
 
 def path_of(address: str) -> Path:
-    """The path behind a plain path, file:///a/b, image://a/b or video://a/b."""
+    """Take the path out of a plain path, file:///a/b, image://a/b or video://a/b."""
     _, separator, rest = address.partition("://")
     return Path(rest if separator else address)
 
 
 def make_source(spec: SourceSpec) -> Source:
-    """Make the source an address asks for; nothing is opened. Raises SourceError for an address it cannot understand."""
+    """Make the source an address asks for, opening nothing. Raises SourceError for an address it cannot understand."""
     module, _, attribute = SOURCES[kind_of(spec.address)].partition(":")
     factory = cast("SourceFactory", getattr(import_module(module), attribute))
     return factory(spec)
 
 
 def without_password(address: str) -> str:
-    """The address as it may be shown: a password in it becomes three stars."""
+    """Return the address as it may be shown: a password in it becomes three stars."""
     parts = urlsplit(address)
     if parts.password is None:
         return address
     return address.replace(f":{parts.password}@", ":***@", 1)
+
+
+def address_from(address: str, folder: Path) -> str:
+    """Return the address with a relative path meant from `folder`; URLs and device numbers stay as they are."""
+    return address if address.isdecimal() or "://" in address else str(folder / address)

@@ -1,0 +1,240 @@
+"""From a YAML file to a Config, or to every mistake in it at once: file, line, key, what was found and expected."""
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import yaml
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from edgemeta.daemon.config import Config
+from edgemeta.model.errors import EdgemetaError
+
+MAX_BYTES = 1_000_000
+"""A config is a page or two; what is larger is some other file."""
+
+KeyPath: TypeAlias = tuple[str | int, ...]
+
+SECRETS = frozenset({"password"})
+"""Keys whose values are never shown."""
+
+_EXPECTED = {
+    "bool_type": "true or false",
+    "dict_type": "a mapping (lines of `key: value`)",
+    "finite_number": "a finite number",
+    "float_type": "a number",
+    "int_type": "a whole number",
+    "model_type": "a mapping (lines of `key: value`)",
+    "missing": "this key to be given",
+    "string_type": "text",
+}
+
+_BOUNDS = {
+    "greater_than": "more than",
+    "greater_than_equal": "at least",
+    "less_than": "less than",
+    "less_than_equal": "at most",
+}
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One mistake at one place of a config."""
+
+    path: KeyPath
+    found: str
+    expected: str
+
+
+class ConfigError(EdgemetaError):
+    """A config that cannot be used, one line per mistake. The exit code is 78 (EX_CONFIG of sysexits.h)."""
+
+    exit_code = 78
+
+    def __init__(self, lines: list[str]) -> None:
+        super().__init__("\n".join(lines))
+        self.lines = lines
+
+
+class ConfigFile:
+    """A config file that was read: its text as YAML nodes, so that every key still knows its line."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._root = _parse(path, _read(path))
+        problems = _duplicates(self._root)
+        if problems:
+            raise self.error(problems)
+        self._data: Any = yaml.SafeLoader("").construct_document(self._root)
+
+    def validate(self) -> tuple[Config | None, list[Problem]]:
+        """Check every key. Without problems the config is complete.
+
+        With problems it is what remains when the wrong keys take their defaults, so that further checks can still be
+        made on the right ones, or None where a key without a default is wrong.
+        """
+        try:
+            return Config.model_validate(self._data), []
+        except ValidationError as error:
+            details = error.errors(include_url=False)
+        problems = [_problem(detail) for detail in details]
+        remains = self._data
+        for problem in problems:
+            remains = _without(remains, problem.path)
+        try:
+            return Config.model_validate(remains), problems
+        except ValidationError:
+            return None, problems
+
+    def error(self, problems: list[Problem]) -> ConfigError:
+        """Put problems into words, in the order of the file's lines."""
+        placed = sorted(((self._line(p.path), p) for p in problems), key=lambda pair: pair[0])
+        return ConfigError(
+            [f"{self.path}:{line}: {_dotted(p.path)}: found {p.found}, expected {p.expected}" for line, p in placed]
+        )
+
+    def _line(self, path: KeyPath) -> int:
+        """Return the line, from 1, of the key that a path leads to, or of the nearest key above that is in the file."""
+        node, line = self._root, self._root.start_mark.line + 1
+        for step in path:
+            if not isinstance(node, yaml.MappingNode):
+                break
+            pairs = {key.value: (key, value) for key, value in node.value if isinstance(key, yaml.ScalarNode)}
+            if str(step) not in pairs:
+                break
+            key, node = pairs[str(step)]
+            line = key.start_mark.line + 1
+        return line
+
+
+def _read(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            content = file.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise ConfigError([f"{path}: cannot be read: {error.strerror}, expected a config file"]) from error
+    if len(content) > MAX_BYTES:
+        raise ConfigError([f"{path}: found more than {MAX_BYTES} bytes, expected a config file"])
+    try:
+        return content.decode()
+    except UnicodeDecodeError as error:
+        line = content[: error.start].count(b"\n") + 1
+        raise ConfigError([f"{path}:{line}: found bytes that are no UTF-8 text, expected a YAML file"]) from error
+
+
+def _parse(path: Path, text: str) -> yaml.Node:
+    try:
+        root = yaml.compose(text, yaml.SafeLoader)
+        if root is None:
+            raise ConfigError([f"{path}:1: found an empty file, expected a mapping with at least `cameras`"])
+        yaml.SafeLoader("").construct_document(root)  # finds unhashable keys, bad numbers and dates, endless nesting
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        line = mark.line + 1 if mark else 1
+        raise ConfigError([f"{path}:{line}: found {error.problem or error.context}, expected YAML"]) from error
+    except (yaml.YAMLError, ValueError) as error:
+        raise ConfigError([f"{path}:1: found {str(error).splitlines()[0]}, expected YAML"]) from error
+    except RecursionError as error:
+        raise ConfigError([f"{path}:1: found endless nesting, expected a config file"]) from error
+    return root
+
+
+def _duplicates(root: yaml.Node) -> list[Problem]:
+    """Find keys given twice in one mapping, which YAML readers pass over in silence."""
+    problems: list[Problem] = []
+    seen: set[int] = set()
+    todo: list[tuple[KeyPath, yaml.Node]] = [((), root)]
+    while todo:
+        path, node = todo.pop()
+        if not isinstance(node, yaml.MappingNode) or id(node) in seen:
+            continue
+        seen.add(id(node))
+        keys = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
+        twice = sorted({key for key in keys if keys.count(key) > 1})
+        problems += [Problem((*path, key), "the key twice", "it once") for key in twice]
+        todo += [((*path, key.value), value) for key, value in node.value if isinstance(key, yaml.ScalarNode)]
+    return problems
+
+
+def _problem(detail: ErrorDetails) -> Problem:
+    path = tuple(step for step in detail["loc"] if step != "[key]")
+    if detail["type"] == "missing":
+        return Problem(path, "nothing", _EXPECTED["missing"])
+    if detail["type"] == "extra_forbidden":
+        return Problem(path, "an unknown key", _known_keys(path))
+    if detail["loc"][-1:] == ("[key]",):
+        return Problem(path, f"the name {_shown(path, path[-1])}", _expected(detail))
+    return Problem(path, _shown(path, detail["input"]), _expected(detail))
+
+
+def _expected(detail: ErrorDetails) -> str:
+    context = detail.get("ctx", {})
+    match detail["type"]:
+        case "value_error":
+            return str(context["error"])
+        case "literal_error":
+            return str(context["expected"])
+        case "string_too_short":
+            return f"at least {context['min_length']} character(s)"
+        case "string_too_long":
+            return f"at most {context['max_length']} characters"
+        case "too_short":
+            return f"at least {context['min_length']} entry"
+        case kind if kind in _BOUNDS:
+            (bound,) = context.values()
+            return f"{_BOUNDS[kind]} {bound:g}"
+        case kind:
+            return _EXPECTED.get(kind, detail["msg"])
+
+
+def _known_keys(path: KeyPath) -> str:
+    """Return the keys that the mapping above an unknown one may have, or the one that was probably meant."""
+    section: Any = Config
+    for step in path[:-1]:
+        section = _field_section(section, step)
+    known = sorted(section.model_fields)
+    close = difflib.get_close_matches(str(path[-1]), known, n=1)
+    return f"`{close[0]}`" if close else f"one of {', '.join(known)}"
+
+
+def _field_section(section: Any, step: str | int) -> Any:
+    """Return the record below a step of a path: a section's field, or an entry of a mapping of sections."""
+    if isinstance(section, type) and issubclass(section, BaseModel):
+        annotation: Any = section.model_fields[str(step)].annotation
+        return annotation
+    return section.__args__[1]
+
+
+def _shown(path: KeyPath, value: object) -> str:
+    """Return a value in a few words. Secrets, and whatever is long, stay out."""
+    if path and path[-1] in SECRETS:
+        return "a value (not shown)"
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return str(value).lower()
+        case str():
+            return f"the text {value if len(value) <= 60 else value[:57] + '...'!r}"
+        case Mapping():
+            return "a mapping"
+        case list():
+            return "a list"
+        case _:
+            return str(value)[:60]
+
+
+def _dotted(path: KeyPath) -> str:
+    return ".".join(str(step) for step in path) or "the whole file"
+
+
+def _without(data: Any, path: KeyPath) -> Any:
+    """Copy the data without the entry at a path; give it back as it is where there is none."""
+    if not path or not isinstance(data, dict) or path[0] not in data:
+        return data
+    if len(path) == 1:
+        return {key: value for key, value in data.items() if key != path[0]}
+    return {**data, path[0]: _without(data[path[0]], path[1:])}

@@ -1,0 +1,58 @@
+"""The topics of a device, and what goes over each: one table, read by the service, AsyncAPI and the tests."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from edgemeta.daemon.messages import FrameMessage, InfoMessage, Message, StateMessage, StatsMessage, StatusMessage
+
+
+@dataclass(frozen=True)
+class Channel:
+    """One kind of topic.
+
+    message: the record sent as JSON; None for plain text. qos None is the config's `mqtt.qos`.
+    """
+
+    name: str
+    address: str
+    message: type[Message] | None
+    retain: bool
+    qos: Literal[0, 1] | None
+    summary: str
+
+
+AVAILABILITY = Channel(
+    "availability",
+    "{base}/{device}/availability",
+    None,
+    retain=True,
+    qos=1,
+    summary="`online` at every connect; `offline` before the service leaves, and as its last will.",
+)
+INFO = Channel("info", "{base}/{device}/info", InfoMessage, retain=True, qos=1, summary="What runs on the device.")
+STATS = Channel(
+    "stats", "{base}/{device}/stats", StatsMessage, retain=False, qos=None, summary="Counts and latencies, periodic."
+)
+FRAME = Channel(
+    "frame", "{base}/{device}/{camera}/frame", FrameMessage, retain=False, qos=None, summary="One message per frame."
+)
+STATE = Channel(
+    "state", "{base}/{device}/{camera}/state", StateMessage, retain=True, qos=1, summary="The smoothed label."
+)
+STATUS = Channel(
+    "status", "{base}/{device}/{camera}/status", StatusMessage, retain=True, qos=1, summary="How the camera fares."
+)
+
+CHANNELS = (AVAILABILITY, INFO, STATS, FRAME, STATE, STATUS)
+
+
+@dataclass(frozen=True)
+class Topics:
+    """Turns channels into the topics of one device."""
+
+    base: str
+    device: str
+
+    def of(self, channel: Channel, camera: str = "") -> str:
+        """Return the topic of a channel; `camera` for those that have one per camera."""
+        return channel.address.format(base=self.base, device=self.device, camera=camera)
