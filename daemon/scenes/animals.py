@@ -2,7 +2,14 @@
 
 import numpy as np
 
-from edgemeta.daemon.scenes.painting import Colour, Layer, Points, lighter
+from edgemeta.daemon.scenes.painting import Colour, Layer, Points, lighter, one_of
+
+HORSES: tuple[Colour, ...] = ((122, 70, 40), (150, 84, 44), (92, 58, 38), (70, 50, 42))
+DEER: tuple[Colour, ...] = ((150, 104, 62), (134, 96, 62), (164, 122, 80))
+FROGS: tuple[Colour, ...] = ((122, 118, 60), (104, 124, 52), (136, 104, 62))
+CATS: tuple[Colour, ...] = ((128, 112, 92), (118, 116, 112), (176, 116, 62))
+DOGS: tuple[Colour, ...] = ((166, 102, 56), (120, 76, 46), (190, 140, 84))
+BIRDS: tuple[Colour, ...] = ((118, 92, 66), (96, 88, 82), (132, 84, 54))
 
 
 def _legs(layer: Layer, legs: list[Points], widths: list[float], colour: Colour) -> None:
@@ -10,9 +17,10 @@ def _legs(layer: Layer, legs: list[Points], widths: list[float], colour: Colour)
         layer.limb(joints, widths, colour, relief=0.2)
 
 
-def horse(rng: np.random.Generator, coat: Colour = (122, 70, 40)) -> Layer:
+def horse(rng: np.random.Generator) -> Layer:
     """Draw a brown horse standing sideways."""
     layer = Layer(rng)
+    coat = one_of(rng, HORSES)
     dark = lighter(coat, 0.45)
     layer.ellipse(55, 90, 74, 6, (46, 60, 32), relief=0, soft=2)
     far = lighter(coat, 0.6)
@@ -36,9 +44,10 @@ def horse(rng: np.random.Generator, coat: Colour = (122, 70, 40)) -> Layer:
     return layer
 
 
-def deer(rng: np.random.Generator, coat: Colour = (150, 104, 62)) -> Layer:
+def deer(rng: np.random.Generator) -> Layer:
     """Draw a stag with antlers."""
     layer = Layer(rng)
+    coat = one_of(rng, DEER)
     dark = lighter(coat, 0.4)
     layer.ellipse(56, 91, 66, 5, (60, 56, 34), relief=0, soft=2)
     _legs(layer, [[(42, 60), (43, 76), (42, 90)], [(74, 60), (77, 76), (75, 90)]], [6, 3, 2.6], dark)
@@ -59,9 +68,10 @@ def deer(rng: np.random.Generator, coat: Colour = (150, 104, 62)) -> Layer:
     return layer
 
 
-def frog(rng: np.random.Generator, skin: Colour = (122, 118, 60)) -> Layer:
+def frog(rng: np.random.Generator) -> Layer:
     """Draw a frog sitting, seen from its front left."""
     layer = Layer(rng)
+    skin = one_of(rng, FROGS)
     layer.ellipse(54, 80, 84, 12, (20, 22, 16), relief=0, soft=2)
     layer.blob(
         [(60, 50), (78, 52), (92, 66), (90, 78), (72, 82), (56, 78)], lighter(skin, 0.75), relief=0.4, mottle=0.15
@@ -85,9 +95,10 @@ def frog(rng: np.random.Generator, skin: Colour = (122, 118, 60)) -> Layer:
     return layer
 
 
-def bird(rng: np.random.Generator, plumage: Colour = (118, 92, 66)) -> Layer:
+def bird(rng: np.random.Generator) -> Layer:
     """Draw a small brown bird on a post."""
     layer = Layer(rng)
+    plumage = one_of(rng, BIRDS)
     layer.shape([(40, 88), (62, 86), (66, 101), (36, 101)], (140, 120, 92), relief=0.2, mottle=0.15)
     layer.limb([(48, 76), (46, 88)], [2, 1.6], (90, 60, 40), relief=0)
     layer.limb([(56, 76), (55, 88)], [2, 1.6], (90, 60, 40), relief=0)
@@ -106,4 +117,78 @@ def bird(rng: np.random.Generator, plumage: Colour = (118, 92, 66)) -> Layer:
     )
     layer.shape([(27, 27), (14, 30), (27, 33)], (70, 60, 50), relief=0.2)
     layer.ellipse(33, 26, 4, 4, (16, 14, 12), relief=0)
+    return layer
+
+
+def cat(rng: np.random.Generator) -> Layer:
+    """Draw the face and breast of a tabby."""
+    layer = Layer(rng)
+    fur = one_of(rng, CATS)
+    dark, pale = lighter(fur, 0.5), lighter(fur, 1.45)
+    layer.blob(
+        [(24, 70), (36, 58), (64, 58), (76, 70), (84, 101), (16, 101)], lighter(fur, 0.85), relief=0.2, mottle=0.15
+    )
+    layer.blob([(40, 72), (60, 72), (64, 101), (36, 101)], pale, relief=0.1, soft=1)
+    for side in (-1, 1):
+        layer.shape([(50 + side * 32, 8), (50 + side * 34, 42), (50 + side * 8, 26)], fur, relief=0.2)
+        layer.shape([(50 + side * 29, 15), (50 + side * 30, 36), (50 + side * 16, 27)], (196, 150, 140), relief=0.1)
+    layer.blob(
+        [(18, 44), (26, 28), (50, 22), (74, 28), (82, 44), (80, 60), (66, 74), (50, 78), (34, 74), (20, 60)],
+        fur,
+        relief=0.3,
+        mottle=0.12,
+    )
+    for x, lean in ((42, -3), (50, 0), (58, 3)):
+        layer.limb([(x + lean, 24), (x, 38)], [3, 1.5], dark, relief=0, soft=0.4)
+    for side in (-1, 1):
+        for y in (50, 58):
+            layer.limb([(50 + side * 31, y), (50 + side * 20, y + 3)], [2.5, 1.2], dark, relief=0, soft=0.4)
+        layer.ellipse(50 + side * 15, 46, 13, 10, dark, angle=side * 12, relief=0, soft=0.4)
+        layer.ellipse(50 + side * 15, 46, 10, 8.5, (190, 196, 90), angle=side * 12, relief=0.1)
+        layer.ellipse(50 + side * 15, 46, 4, 8, (14, 14, 12), relief=0)
+        layer.ellipse(50 + side * 7, 65, 17, 13, pale, relief=0.2, soft=0.5)
+    layer.shape([(45, 57), (55, 57), (50, 62)], (196, 120, 110), relief=0.1)
+    layer.limb([(50, 62), (50, 67)], [1, 1], dark, relief=0)
+    layer.soften(1.2)
+    return layer
+
+
+def dog(rng: np.random.Generator) -> Layer:
+    """Draw the head and breast of a spaniel."""
+    layer = Layer(rng)
+    fur = one_of(rng, DOGS)
+    white: Colour = (236, 230, 222)
+    layer.blob([(28, 66), (72, 66), (84, 101), (16, 101)], white, relief=0.2, mottle=0.06)
+    layer.blob(
+        [(26, 34), (34, 16), (50, 11), (66, 16), (74, 34), (72, 56), (62, 76), (50, 80), (38, 76), (28, 56)],
+        fur,
+        relief=0.3,
+        mottle=0.06,
+    )
+    layer.blob(
+        [(45, 12), (55, 12), (57, 36), (66, 58), (60, 74), (50, 79), (40, 74), (34, 58), (43, 36)],
+        white,
+        relief=0.2,
+        soft=0.6,
+    )
+    for side in (-1, 1):
+        layer.blob(
+            [
+                (50 + side * 22, 20),
+                (50 + side * 34, 32),
+                (50 + side * 38, 62),
+                (50 + side * 32, 78),
+                (50 + side * 25, 66),
+                (50 + side * 23, 42),
+            ],
+            lighter(fur, 0.7),
+            relief=0.3,
+            mottle=0.1,
+        )
+        layer.ellipse(50 + side * 13, 40, 8, 8, (24, 16, 12), relief=0)
+        layer.ellipse(50 + side * 13 - 1, 38.5, 2, 2, (230, 230, 230), relief=0)
+    layer.ellipse(50, 60, 13, 9, (26, 22, 22), relief=0.2)
+    layer.limb([(50, 64), (50, 70)], [1.2, 1.2], (60, 44, 40), relief=0)
+    layer.limb([(41, 71), (50, 72), (59, 71)], [1, 1.6, 1], (70, 50, 46), relief=0)
+    layer.soften(1.2)
     return layer

@@ -82,3 +82,8 @@ def leaves(rng: np.random.Generator, width: int) -> Image:
     """Dark wet ground with leaves."""
     ground = mottled(gradient((40, 44, 32), (60, 58, 44), width), rng, 0.25, 70)
     return mottled(ground, rng, 0.15, 18)
+
+
+def parlour(rng: np.random.Generator, width: int) -> Image:
+    """Pale room."""
+    return mottled(gradient((214, 210, 206), (196, 192, 188), width), rng, 0.04, 120)

@@ -32,6 +32,11 @@ def lighter(colour: Colour, factor: float) -> Colour:
     return red, green, blue
 
 
+def one_of(rng: np.random.Generator, colours: Sequence[Colour]) -> Colour:
+    """Pick a colour."""
+    return colours[int(rng.integers(len(colours)))]
+
+
 def spline(corners: Points, steps: int = 8) -> NDArray[np.float32]:
     """Points [N * steps, 2] on the closed Catmull-Rom spline through the N corners."""
     here = np.asarray(corners, np.float32)
@@ -125,6 +130,11 @@ class Layer:
         along /= np.linalg.norm(along, axis=1, keepdims=True) + 1e-6
         across = np.stack([-along[:, 1], along[:, 0]], axis=1) * half
         self.shape(np.concatenate([path + across, (path - across)[::-1]]), colour, relief=relief, soft=soft)
+
+    def soften(self, spread: float) -> None:
+        """Blur the whole layer, as fur does, by `spread` percent."""
+        self.colour = np.asarray(cv2.GaussianBlur(self.colour, (0, 0), spread * SIDE / 100), np.float32)
+        self.alpha = np.asarray(cv2.GaussianBlur(self.alpha, (0, 0), spread * SIDE / 100), np.float32)
 
     def _lay(self, mask: Image, colour: Colour, relief: float, soft: float, mottle: float, grain: float) -> None:
         if soft:

@@ -49,6 +49,8 @@ SCENES = (
     Scene("automobile", vehicles.automobile, backdrops.yard, pan=120, bob=0.3, roll=0.3),
     Scene("bird", animals.bird, backdrops.garden, pan=20, bob=0, roll=3, pivot=100),
     Scene("deer", animals.deer, backdrops.heath),
+    Scene("cat", animals.cat, backdrops.parlour, pan=20, bob=0, roll=3, pivot=100),
+    Scene("dog", animals.dog, backdrops.garden, pan=20, bob=0, roll=3, pivot=100),
 )
 
 

@@ -2,11 +2,15 @@
 
 import numpy as np
 
-from edgemeta.daemon.scenes.painting import Colour, Layer, lighter
+from edgemeta.daemon.scenes.painting import Colour, Layer, lighter, one_of
 
 GLASS: Colour = (48, 58, 70)
 RUBBER: Colour = (28, 28, 30)
 STEEL: Colour = (170, 172, 176)
+CAR_PAINTS: tuple[Colour, ...] = ((190, 34, 34), (38, 84, 176), (30, 120, 130), (176, 180, 188), (214, 160, 30))
+CAB_PAINTS: tuple[Colour, ...] = ((182, 40, 36), (40, 80, 160), (224, 120, 30), (214, 214, 210), (36, 110, 70))
+AIRLINES: tuple[Colour, ...] = ((60, 74, 130), (170, 44, 44), (40, 110, 110))
+FUNNELS: tuple[Colour, ...] = ((190, 62, 46), (224, 170, 40), (40, 60, 110))
 
 
 def _wheel(layer: Layer, x: float, y: float, diameter: float) -> None:
@@ -19,7 +23,7 @@ def airplane(rng: np.random.Generator) -> Layer:
     layer = Layer(rng)
     white: Colour = (232, 234, 238)
     grey: Colour = (120, 126, 138)
-    stripe: Colour = (60, 74, 130)
+    stripe = one_of(rng, AIRLINES)
     layer.shape([(58, 50), (72, 46), (86, 33), (80, 34), (62, 45)], grey)  # far wing
     layer.blob(
         [(5, 52), (9, 47), (20, 44), (50, 43), (78, 44), (95, 43), (93, 47), (80, 52), (55, 56), (20, 57), (8, 56)],
@@ -47,15 +51,16 @@ def ship(rng: np.random.Generator) -> Layer:
     layer.shape([(32, 30), (56, 30), (58, 38), (29, 38)], white, relief=0.2)
     for y, left, right in ((50.5, 22, 86), (42, 28, 76), (34, 33, 54)):
         layer.limb([(left, y), (right, y)], [2.2, 2.2], GLASS, relief=0)
-    layer.shape([(62, 24), (71, 24), (73, 38), (62, 38)], (190, 62, 46), relief=0.2)  # funnel
+    layer.shape([(62, 24), (71, 24), (73, 38), (62, 38)], one_of(rng, FUNNELS), relief=0.2)  # funnel
     layer.limb([(42, 31), (42, 14)], [1.6, 0.8], (90, 92, 98), relief=0)  # mast
     layer.limb([(37, 20), (47, 20)], [1, 1], (90, 92, 98), relief=0)
     return layer
 
 
-def automobile(rng: np.random.Generator, paint: Colour = (190, 34, 34)) -> Layer:
-    """Draw a small red car seen from its front left."""
+def automobile(rng: np.random.Generator) -> Layer:
+    """Draw a small car seen from its front left."""
     layer = Layer(rng)
+    paint = one_of(rng, CAR_PAINTS)
     layer.ellipse(52, 78, 92, 10, (50, 48, 48), relief=0, soft=2)  # shadow
     layer.blob(
         [
@@ -85,9 +90,10 @@ def automobile(rng: np.random.Generator, paint: Colour = (190, 34, 34)) -> Layer
     return layer
 
 
-def truck(rng: np.random.Generator, paint: Colour = (182, 40, 36)) -> Layer:
-    """Draw a lorry: a red cab with a white box behind."""
+def truck(rng: np.random.Generator) -> Layer:
+    """Draw a lorry: a cab with a white box behind."""
     layer = Layer(rng)
+    paint = one_of(rng, CAB_PAINTS)
     layer.ellipse(52, 84, 98, 8, (46, 46, 46), relief=0, soft=2)
     layer.shape([(36, 20), (97, 26), (97, 72), (36, 76)], (226, 226, 224), relief=0.15)
     layer.shape([(36, 20), (97, 26), (97, 30), (36, 25)], (176, 178, 182), relief=0)
