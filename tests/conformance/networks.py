@@ -108,9 +108,8 @@ class Network:
             )
         shifts = np.clip(np.round(np.log2(spread / 50)), 0, 31).astype(np.uint8)
         gains = self.rng.uniform(-1.5, 1.5, (len(spread), 1)) * half_range / 100
-        lines = (
-            output.zero_point + gains * np.arange(-128, 128) + self.rng.normal(0, 0.3 * half_range, (len(spread), 1))
-        )
+        offsets = (output.lo + output.hi) / 2 + self.rng.normal(0, 0.3 * half_range, (len(spread), 1))
+        lines = offsets + gains * np.arange(-128, 128) + self.rng.normal(0, 0.3 * half_range, (len(spread), 256))
         return ShiftTable(shifts, np.clip(np.round(lines), output.lo, output.hi).astype(output.dtype))
 
     def spread(self, decoded: NDArray[np.int32], source: TensorType) -> NDArray[np.float64]:
