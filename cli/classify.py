@@ -18,9 +18,15 @@ from edgemeta.plugins.preprocess import make_preprocessor
 @backend_options
 @json_option
 def classify(
-    model_name: str, images: tuple[str, ...], top: int, backend: str, threads: int | None, isa: str | None, as_json: bool
+    model_name: str,
+    images: tuple[str, ...],
+    top: int,
+    backend: str,
+    threads: int | None,
+    isa: str | None,
+    as_json: bool,
 ) -> None:
-    """Name what is in each IMAGE, most likely first.
+    r"""Name what is in each IMAGE, most likely first.
 
     \b
     Examples:

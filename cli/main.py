@@ -21,16 +21,16 @@ _VERBS = {
     "train": "edgemeta.cli.workshop:train",
     "verify": "edgemeta.cli.measure:verify",
 }
-"""Verb to "module:attribute", imported only when the verb is used: `edgemeta check` need not load what `train` wants."""
+"""Verb to "module:attribute", imported only when it is used: `edgemeta check` need not load what `train` wants."""
 
 
 class _Verbs(click.Group):
     """A group that imports each verb on demand."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         return sorted(_VERBS)
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         if cmd_name not in _VERBS:
             return None
         module, attribute = _VERBS[cmd_name].split(":")
@@ -42,7 +42,7 @@ class _Verbs(click.Group):
 @click.group(cls=_Verbs, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="edgemeta")
 def edgemeta() -> None:
-    """Turn cameras into MQTT messages with integer networks, and make those networks.
+    r"""Turn cameras into MQTT messages with integer networks, and make those networks.
 
     \b
     Examples:

@@ -19,7 +19,7 @@ _WEIGHT_NAMES = {FixedWeights: "fixed", PowerOfTwoWeights: "pow2", BinaryWeights
 @click.command()
 @json_option
 def backends(as_json: bool) -> None:
-    """List the backends and say which can run on this machine, and why not.
+    r"""List the backends and say which can run on this machine, and why not.
 
     \b
     Examples:
@@ -41,7 +41,7 @@ def backends(as_json: bool) -> None:
 
 @click.group()
 def model() -> None:
-    """Look into model files.
+    r"""Look into model files.
 
     \b
     Examples:
@@ -61,7 +61,7 @@ def list_models(as_json: bool) -> None:
 @model_argument
 @json_option
 def info(model_name: str, as_json: bool) -> None:
-    """Show a model's layers, labels, size and how it was made.
+    r"""Show a model's layers, labels, size and how it was made.
 
     \b
     Examples:
@@ -104,9 +104,7 @@ def _row(layer: Layer) -> _Row:
         parameters = prod(layer.weights.shape)
         macs = parameters * shape[0] * shape[1]
         weights = _WEIGHT_NAMES[type(layer.weights)]
-    return _Row(
-        layer.name, type(layer).__name__, inputs_of(layer), shape, layer.output.bits, weights, parameters, macs
-    )
+    return _Row(layer.name, type(layer).__name__, inputs_of(layer), shape, layer.output.bits, weights, parameters, macs)
 
 
 def _lines(model: Model, rows: list[_Row]) -> Iterator[str]:

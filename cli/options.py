@@ -27,7 +27,9 @@ data_option = click.option(
 
 def backend_options(command: F) -> F:
     """Add --backend, --threads and --isa to a verb that makes a session."""
-    backend = click.option("--backend", default="auto", show_default=True, help="reference, cpu, … (edgemeta backends).")
+    backend = click.option(
+        "--backend", default="auto", show_default=True, help="reference, cpu, … (edgemeta backends)."
+    )
     threads = click.option("--threads", type=click.IntRange(1, 256), help="Worker threads of the backend.")
     isa = click.option("--isa", help="Force the cpu backend's instruction set: avx512vnni, avx2 or portable.")
     return backend(threads(isa(command)))
@@ -39,7 +41,7 @@ def load_model(name: str) -> Model:
 
 
 def open_session(model: Model, backend: str, threads: int | None, isa: str | None) -> tuple[str, Session]:
-    """Compile a model on a backend asked for by name (or "auto"); gives the backend's name, too. Raises BackendError."""
+    """Compile a model on a backend, by name or "auto"; gives the chosen backend's name, too. Raises BackendError."""
     chosen = choose(backend)
     options = {key: value for key, value in (("threads", threads), ("isa", isa)) if value is not None}
     return chosen.name, chosen.compile(model, options)

@@ -1,0 +1,158 @@
+"""`eval`, `verify` and `bench`: how right, how exact and how fast a model is on a backend."""
+
+import hashlib
+import sys
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import click
+import numpy as np
+
+from edgemeta.cli.options import (
+    backend_options,
+    data_option,
+    json_option,
+    load_model,
+    model_argument,
+    open_session,
+    report,
+)
+from edgemeta.model.errors import EdgemetaError
+from edgemeta.model.graph import Model
+from edgemeta.model.zoo import find
+from edgemeta.plugins.api import Batch
+from edgemeta.plugins.measure import Progress
+from edgemeta.plugins.measure import bench as measure_latency
+from edgemeta.plugins.measure import verify as count_mismatches
+from edgemeta.plugins.preprocess import make_preprocessor
+from edgemeta.toolchain.data import Dataset, load_dataset
+from edgemeta.toolchain.float_file import is_float_model, load_float_model
+from edgemeta.toolchain.float_forward import accuracy
+
+_BATCH = 100
+
+
+@click.command("eval")
+@model_argument
+@data_option
+@backend_options
+@json_option
+def evaluate(
+    model_name: str, data_path: str, backend: str, threads: int | None, isa: str | None, as_json: bool
+) -> None:
+    r"""Measure top-1 accuracy, in percent, on labelled images. A float model runs in NumPy, whatever the backend.
+
+    \b
+    Examples:
+      edgemeta eval resnet8-cifar10 --data test.npz
+      edgemeta eval resnet8-cifar10-float --data test.npz --json
+    """
+    data = load_dataset(Path(data_path))
+    path = find(model_name)
+    if is_float_model(path):
+        floating = load_float_model(path)
+        _check_labels(data, data_path, floating.labels)
+        with _progress("eval") as progress:
+            right = accuracy(floating, data.x, data.y, progress) * len(data)
+        digest, backend_name = hashlib.sha256(path.read_bytes()).hexdigest(), "float32"
+    else:
+        model = load_model(model_name)
+        _check_labels(data, data_path, model.task.labels)
+        digest = model.digest
+        backend_name, session = open_session(model, backend, threads, isa)
+        right = done = 0
+        with closing(session), _progress("eval") as progress:
+            for batch in _batches(model, data):
+                labels = session.run(batch).argmax(axis=1)
+                right += int(np.count_nonzero(labels == data.y[done : done + len(batch)]))
+                done += len(batch)
+                progress(done, len(data))
+    top1 = round(100.0 * right / len(data), 4)
+    values = {"top1": top1, "images": len(data), "sha256": digest, "backend": backend_name}
+    report(as_json, values, [f"top-1 {top1:.2f} % of {len(data):,} images ({backend_name}, sha256 {digest[:12]})"])
+
+
+@click.command()
+@model_argument
+@data_option
+@backend_options
+@json_option
+def verify(model_name: str, data_path: str, backend: str, threads: int | None, isa: str | None, as_json: bool) -> None:
+    r"""Compare a backend's logits with the reference's, bit for bit, on every image. Exits with 1 at any mismatch.
+
+    \b
+    Examples:
+      edgemeta verify resnet8-cifar10 --data test.npz --backend cpu
+      edgemeta verify resnet8-cifar10 --data test.npz --backend cpu --isa avx2 --json
+    """
+    data = load_dataset(Path(data_path))
+    model = load_model(model_name)
+    backend_name, session = open_session(model, backend, threads, isa)
+    with closing(session), _progress("verify") as progress:
+        images, mismatches = count_mismatches(session, model, _batches(model, data), len(data), progress)
+    values = {"images": images, "mismatches": mismatches, "sha256": model.digest, "backend": backend_name}
+    report(as_json, values, [f"{images:,} images, {mismatches:,} mismatches against the reference ({backend_name})"])
+    if mismatches:
+        sys.exit(1)
+
+
+@click.command()
+@model_argument
+@backend_options
+@click.option("--runs", default=2000, show_default=True, type=click.IntRange(min=1), help="Timed runs, batch 1.")
+@click.option(
+    "--paced", type=click.FloatRange(min=0.0), default=0.0, metavar="MS", help="Wait between runs, as a camera."
+)
+@json_option
+def bench(
+    model_name: str, backend: str, threads: int | None, isa: str | None, runs: int, paced: float, as_json: bool
+) -> None:
+    r"""Time one image from input tensor to logits, in microseconds, after a warm-up.
+
+    \b
+    Examples:
+      edgemeta bench resnet8-cifar10 --backend cpu --runs 5000
+      edgemeta bench resnet8-cifar10 --backend cpu --paced 10 --json
+    """
+    model = load_model(model_name)
+    backend_name, session = open_session(model, backend, threads, isa)
+    with closing(session), _progress("bench") as progress:
+        timing = measure_latency(session, model, runs, paced, progress)
+    values = {
+        "median_us": timing.median_us,
+        "p99_us": timing.p99_us,
+        "min_us": timing.min_us,
+        "stages": timing.stages,
+        "runs": runs,
+        "backend": backend_name,
+        "sha256": model.digest,
+    }
+    lines = [f"median {timing.median_us:.1f} us, p99 {timing.p99_us:.1f}, min {timing.min_us:.1f} ({backend_name})"]
+    lines += [f"  {name:<24} {microseconds:8.1f} us" for name, microseconds in timing.stages.items()]
+    report(as_json, values, lines)
+
+
+def _batches(model: Model, data: Dataset) -> Iterator[Batch]:
+    """The images as the model's input, by the way that a camera frame goes."""
+    preprocessor = make_preprocessor(model, data.x.shape[1:])
+    bgr = np.ascontiguousarray(data.x[..., ::-1])
+    for start in range(0, len(data), _BATCH):
+        yield np.concatenate([preprocessor(frame) for frame in bgr[start : start + _BATCH]])
+
+
+def _check_labels(data: Dataset, path: str, labels: tuple[str, ...]) -> None:
+    if data.labels != labels:
+        raise EdgemetaError(f"{path}: its labels are {', '.join(data.labels)}, the model's are {', '.join(labels)}")
+
+
+@contextmanager
+def _progress(label: str) -> Iterator[Progress]:
+    """A bar on standard error while it is a terminal, nothing otherwise."""
+    with click.progressbar(length=1, label=label, file=sys.stderr, hidden=not sys.stderr.isatty()) as bar:
+
+        def update(done: int, total: int) -> None:
+            bar.length = total
+            bar.update(done - bar.pos)
+
+        yield update
