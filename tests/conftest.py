@@ -20,7 +20,7 @@ def shared_data() -> Path:
     """The folder of real images and video that never goes into the repository."""
     folder = Path(os.environ.get("EDGEMETA_DATA", REPOSITORY.parent / "shared" / "data"))
     if not folder.is_dir():
-        pytest.skip(f"test data: {folder} is not there; set EDGEMETA_DATA to a folder laid out as docs/test-data.md says")
+        pytest.skip(f"test data: {folder} is not there; set EDGEMETA_DATA (docs/test-data.md)")
     return folder
 
 

@@ -54,8 +54,9 @@ def test_the_service_loads_no_workshop_library(repository: Path, folder: str) ->
 
 
 def test_no_global_name_is_taken() -> None:
-    probe = "import importlib.util as u; print([n for n in ('daemon', 'kernels', 'plugins', 'model', 'cli') if u.find_spec(n)])"
-    assert run_python(probe) == "[]"
+    names = ["cli", "daemon", "kernels", "model", "plugins", "toolchain"]
+    found = run_python(f"import importlib.util as u; print([name for name in {names} if u.find_spec(name)])")
+    assert found == "[]"
 
 
 def run_python(program: str) -> str:
