@@ -1,0 +1,1 @@
+"""The workshop: data, training, float models, quantization."""

@@ -1,0 +1,171 @@
+"""The official CIFAR-10 files: binary records and Python batches.
+
+Binary: records of 3,073 bytes: 1 label byte, then 1,024 red, 1,024 green, 1,024 blue bytes, row by row.
+Python: a pickled mapping with `data` (uint8 [N, 3072], the same plane order) and `labels`. A pickle can
+run any code when it is loaded in the ordinary way; here every global it names is replaced by an inert
+record of this file, and all but the five names that the official files use are refused, so a hostile
+file can at most be rejected. Both give x uint8 [N, 32, 32, 3] and y uint8 [N].
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .errors import DataError
+
+SIDE = 32
+RECORD = 1 + 3 * SIDE * SIDE
+CLASSES = 10
+#: Largest file that is read, bytes; an official batch has 31 million.
+MAX_BYTES = 1 << 30
+
+Images = tuple[NDArray[np.uint8], NDArray[np.uint8]]
+
+
+def read_binary(path: Path) -> Images:
+    """Read a file of binary records. Raises DataError."""
+    data = _bytes(path)
+    if not data or len(data) % RECORD:
+        raise DataError(
+            f"{path}: has {len(data)} bytes, expected a multiple of {RECORD} (one label and 3,072 pixels per record)"
+        )
+    records = np.frombuffer(data, np.uint8).reshape(-1, RECORD)
+    return _images(path, records[:, 1:], records[:, 0])
+
+
+def read_python_batch(path: Path) -> Images:
+    """Read a Python batch without running anything in it. Raises DataError."""
+    data = _bytes(path)
+    try:
+        content = _InertUnpickler(io.BytesIO(data), encoding="bytes").load()
+    except _RefusedError as error:
+        raise DataError(f"{path}: {error}, expected a CIFAR-10 Python batch") from error
+    except Exception as error:  # a damaged pickle can fail in any way
+        raise DataError(
+            f"{path}: not a whole Python batch ({type(error).__name__} while reading the pickle)"
+        ) from error
+    if not isinstance(content, dict):
+        raise DataError(f"{path}: holds a {type(content).__name__}, expected a mapping")
+    members = {_text(k): v for k, v in content.items()}
+    if "data" not in members or "labels" not in members:
+        names = ", ".join(sorted(members)) or "nothing"
+        raise DataError(f"{path}: the batch holds {names}, expected data and labels")
+    return _images(path, _pixels(path, members["data"]), _labels(path, members["labels"]))
+
+
+def _images(path: Path, planes: NDArray[np.uint8], y: NDArray[np.uint8]) -> Images:
+    if len(planes) != len(y):
+        raise DataError(f"{path}: holds {len(planes)} images and {len(y)} labels, expected as many of both")
+    if y.max() >= CLASSES:
+        first = int(np.flatnonzero(y >= CLASSES)[0])
+        raise DataError(f"{path}: record {first} has label {y[first]}, expected 0..{CLASSES - 1}")
+    x = planes.reshape(-1, 3, SIDE, SIDE).transpose(0, 2, 3, 1)
+    return np.ascontiguousarray(x), np.ascontiguousarray(y)
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        size = path.stat().st_size
+        if size > MAX_BYTES:
+            raise DataError(f"{path}: has {size} bytes, expected at most {MAX_BYTES}")
+        return path.read_bytes()
+    except OSError as error:
+        raise DataError(f"{path}: can't be read: {error.strerror or error}") from error
+
+
+class _RefusedError(Exception):
+    """The pickle asks for something that no official batch has."""
+
+
+class _DType:
+    """Stands for a NumPy dtype named in a pickle; keeps its name only."""
+
+    def __init__(self, name: object = None, *_: object) -> None:
+        self.name = _text(name)
+
+    def __setstate__(self, state: object) -> None:
+        """Byte order and flags: of no matter for single bytes."""
+
+
+class _Array:
+    """Stands for a NumPy array in a pickle; keeps shape, dtype, order and bytes as found."""
+
+    state: tuple[Any, ...] = ()
+
+    def __setstate__(self, state: object) -> None:
+        if isinstance(state, tuple):
+            self.state = state
+
+
+def _reconstruct(*_: object) -> _Array:
+    return _Array()
+
+
+def _encode(text: object, encoding: object = "latin1", *_: object) -> bytes:
+    if not isinstance(text, str) or _text(encoding) != "latin1":
+        raise _RefusedError("the pickle encodes something other than latin-1 text")
+    return text.encode("latin1")
+
+
+_ALLOWED: dict[tuple[str, str], Any] = {
+    ("numpy.core.multiarray", "_reconstruct"): _reconstruct,
+    ("numpy._core.multiarray", "_reconstruct"): _reconstruct,
+    ("numpy", "ndarray"): _Array,
+    ("numpy", "dtype"): _DType,
+    ("_codecs", "encode"): _encode,
+}
+
+
+class _InertUnpickler(pickle.Unpickler):
+    """An unpickler that knows five names, each an inert record, and refuses all others."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        """The stand-in for module.name. Raises _RefusedError for any other name."""
+        try:
+            return _ALLOWED[module, name]
+        except KeyError:
+            raise _RefusedError(f"the pickle asks for {module}.{name}") from None
+
+    def persistent_load(self, pid: object) -> Any:
+        """Official files have no persistent ids: always raises _RefusedError."""
+        raise _RefusedError("the pickle refers to an outside object")
+
+
+def _text(value: object) -> str:
+    return value.decode("latin1") if isinstance(value, bytes) else str(value)
+
+
+def _pixels(path: Path, value: object) -> NDArray[np.uint8]:
+    wanted = f"expected uint8 [images, {RECORD - 1}]"
+    if not isinstance(value, _Array) or len(value.state) != 5:
+        raise DataError(f"{path}: data is a {type(value).__name__.lstrip('_')}, {wanted}")
+    _, shape, dtype, fortran, raw = value.state
+    if isinstance(raw, str):
+        raw = raw.encode("latin1", "replace")
+    kind = dtype.name if isinstance(dtype, _DType) else "unknown"
+    good = (
+        kind in ("u1", "|u1")
+        and isinstance(shape, tuple)
+        and len(shape) == 2
+        and all(isinstance(n, int) for n in shape)
+        and shape[0] > 0
+        and shape[1] == RECORD - 1
+    )
+    if not good:
+        raise DataError(f"{path}: data is {kind} {shape!r:.60}, {wanted}")
+    if fortran or not isinstance(raw, bytes) or len(raw) != shape[0] * shape[1]:
+        raise DataError(f"{path}: data is not stored as {shape[0] * shape[1]} bytes row by row, {wanted}")
+    return np.frombuffer(raw, np.uint8).reshape(shape)
+
+
+def _labels(path: Path, value: object) -> NDArray[np.uint8]:
+    good = isinstance(value, list) and bool(value)
+    if not good or not all(type(v) is int and 0 <= v < 256 for v in value):  # type: ignore[attr-defined]
+        raise DataError(f"{path}: labels is not a list of class numbers, expected one per image")
+    return np.array(value, dtype=np.uint8)

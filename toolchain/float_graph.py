@@ -1,0 +1,249 @@
+"""Records of the float graph: a trained network before it is quantized, free of any framework.
+
+Tensors are float32 in N, H, W, C order; convolution weights are [O, KH, KW, I / groups], as in the integer graph
+(`edgemeta.model.layers`). Layers run in the order given and read "input" or outputs of earlier layers; a layer's output
+tensor carries the layer's name. The input is (pixel - mean) / scale.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .errors import FloatModelError
+
+INPUT = "input"
+
+Float32: TypeAlias = NDArray[np.float32]
+Shape: TypeAlias = tuple[int, int, int]
+Pair: TypeAlias = tuple[int, int]
+Padding: TypeAlias = tuple[int, int, int, int]
+"""Rows above, columns left, rows below, columns right; all zeros."""
+
+
+@dataclass(frozen=True, eq=False)
+class Conv:
+    """Cross-correlation: y[o] = bias[o] + sum over taps and channels of weight * x; padding adds zeros."""
+
+    name: str
+    input: str
+    weight: Float32
+    bias: Float32 | None = None
+    stride: Pair = (1, 1)
+    padding: Padding = (0, 0, 0, 0)
+    groups: int = 1
+
+
+@dataclass(frozen=True, eq=False)
+class BatchNorm:
+    """y[c] = gamma[c] * (x[c] - mean[c]) / sqrt(variance[c] + eps) + beta[c]; all [C]."""
+
+    name: str
+    input: str
+    gamma: Float32
+    beta: Float32
+    mean: Float32
+    variance: Float32
+    eps: float = 1e-5
+
+
+@dataclass(frozen=True)
+class Relu:
+    """y = max(x, 0), and at most `ceiling` where there is one (6 for ReLU6)."""
+
+    name: str
+    input: str
+    ceiling: float | None = None
+
+
+@dataclass(frozen=True)
+class Add:
+    """y = a + b, of one shape."""
+
+    name: str
+    inputs: tuple[str, str]
+
+
+@dataclass(frozen=True)
+class Pool:
+    """Greatest value ("max"; padding never wins) or mean over the whole kernel ("average"; padding counts as 0)."""
+
+    name: str
+    input: str
+    kind: Literal["max", "average"]
+    kernel: Pair
+    stride: Pair
+    padding: Padding = (0, 0, 0, 0)
+
+
+@dataclass(frozen=True)
+class GlobalAverage:
+    """The mean over rows and columns; output (1, 1, C)."""
+
+    name: str
+    input: str
+
+
+@dataclass(frozen=True, eq=False)
+class Dense:
+    """y = weight x + bias over the input flattened in H, W, C order; weight [O, I], bias [O]; output (1, 1, O)."""
+
+    name: str
+    input: str
+    weight: Float32
+    bias: Float32 | None = None
+
+
+@dataclass(frozen=True)
+class Concat:
+    """The channels of all inputs, one after the other."""
+
+    name: str
+    inputs: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Upsample:
+    """Nearest neighbour: y[i, j] = x[i // factor_y, j // factor_x]."""
+
+    name: str
+    input: str
+    factor: Pair
+
+
+FloatLayer: TypeAlias = Conv | BatchNorm | Relu | Add | Pool | GlobalAverage | Dense | Concat | Upsample
+
+
+@dataclass(frozen=True, eq=False)
+class FloatModel:
+    """A float network for classification: graph, preprocessing, class names and how it was made.
+
+    Network input = (pixel - mean) / scale with pixel 0..255, RGB. `output` names the tensor of the logits,
+    (1, 1, labels).
+    """
+
+    name: str
+    input_shape: Shape
+    layers: tuple[FloatLayer, ...]
+    output: str
+    labels: tuple[str, ...]
+    mean: float = 128.0
+    scale: float = 128.0
+    provenance: Mapping[str, object] = field(default_factory=dict)
+
+
+def inputs_of(layer: FloatLayer) -> tuple[str, ...]:
+    """Names of the tensors that a layer reads."""
+    return layer.inputs if isinstance(layer, Add | Concat) else (layer.input,)
+
+
+def check(model: FloatModel, source: str) -> dict[str, Shape]:
+    """Prove that a graph holds together and give the shape (H, W, C) of every tensor.
+
+    Raises FloatModelError naming `source`, the layer, what was found and what was expected.
+    """
+    shapes: dict[str, Shape] = {INPUT: model.input_shape}
+    if len(model.input_shape) != 3 or min(model.input_shape) < 1:
+        raise FloatModelError(f"{source}: input shape is {model.input_shape}, expected three positive numbers")
+    for layer in model.layers:
+        if layer.name in shapes:
+            raise FloatModelError(f"{source}: two tensors are named {layer.name!r}, expected different names")
+        for name in inputs_of(layer):
+            if name not in shapes:
+                raise FloatModelError(
+                    f"{source}: layer {layer.name!r} reads {name!r}, expected the input or an earlier layer"
+                )
+        try:
+            shapes[layer.name] = _output_shape(layer, [shapes[n] for n in inputs_of(layer)])
+        except _MismatchError as error:
+            raise FloatModelError(f"{source}: layer {layer.name!r}: {error}") from error
+    if shapes.get(model.output) != (1, 1, len(model.labels)):
+        raise FloatModelError(
+            f"{source}: output {model.output!r} is {shapes.get(model.output, 'no tensor')}, expected "
+            f"(1, 1, {len(model.labels)}), one logit per label"
+        )
+    if not (np.isfinite(model.mean) and np.isfinite(model.scale) and model.scale > 0):
+        raise FloatModelError(
+            f"{source}: preprocessing is (pixel - {model.mean}) / {model.scale}, expected finite numbers and a "
+            "positive scale"
+        )
+    return shapes
+
+
+class _MismatchError(Exception):
+    """What does not fit in one layer; `check` adds where."""
+
+
+def _expect(good: bool, text: str) -> None:
+    if not good:
+        raise _MismatchError(text)
+
+
+def _finite(**arrays: Float32 | None) -> None:
+    for name, array in arrays.items():
+        if array is not None:
+            _expect(array.dtype == np.float32, f"{name} is {array.dtype}, expected float32")
+            _expect(bool(np.isfinite(array).all()), f"{name} holds NaN or infinity, expected finite numbers")
+
+
+def _vector(name: str, array: Float32 | None, length: int) -> None:
+    if array is not None:
+        _expect(array.shape == (length,), f"{name} has shape {array.shape}, expected ({length},)")
+
+
+def _window(x: Shape, kernel: Pair, stride: Pair, padding: Padding) -> Pair:
+    _expect(min(kernel) >= 1 and min(stride) >= 1, f"kernel {kernel} and stride {stride} must be positive")
+    _expect(min(padding) >= 0, f"padding {padding} must not be negative")
+    rows = (x[0] + padding[0] + padding[2] - kernel[0]) // stride[0] + 1
+    columns = (x[1] + padding[1] + padding[3] - kernel[1]) // stride[1] + 1
+    _expect(min(rows, columns) >= 1, f"kernel {kernel} is larger than the padded input {x[:2]}")
+    return rows, columns
+
+
+def _output_shape(layer: FloatLayer, inputs: list[Shape]) -> Shape:
+    x = inputs[0] if inputs else (0, 0, 0)
+    if isinstance(layer, Conv):
+        w = layer.weight
+        _finite(weight=w, bias=layer.bias)
+        _expect(w.ndim == 4 and min(w.shape) >= 1, f"weight has shape {w.shape}, expected four positive sizes")
+        good = layer.groups >= 1 and w.shape[0] % layer.groups == 0 and w.shape[3] * layer.groups == x[2]
+        _expect(good, f"weight {w.shape} in {layer.groups} groups does not fit {x[2]} input channels")
+        _vector("bias", layer.bias, w.shape[0])
+        return (*_window(x, (w.shape[1], w.shape[2]), layer.stride, layer.padding), w.shape[0])
+    if isinstance(layer, BatchNorm):
+        parts = {"gamma": layer.gamma, "beta": layer.beta, "mean": layer.mean, "variance": layer.variance}
+        _finite(**parts)
+        for name, array in parts.items():
+            _vector(name, array, x[2])
+        good = bool(np.isfinite(layer.eps)) and layer.eps >= 0 and float(layer.variance.min()) + layer.eps > 0
+        _expect(good, "variance + eps must be positive")
+        return x
+    if isinstance(layer, Relu):
+        _expect(layer.ceiling is None or (np.isfinite(layer.ceiling) and layer.ceiling > 0), "ceiling must be positive")
+        return x
+    if isinstance(layer, Add):
+        _expect(len(inputs) == 2 and inputs[0] == inputs[1], f"adds tensors of shapes {inputs}, expected two alike")
+        return x
+    if isinstance(layer, Pool):
+        fits = layer.padding[0] < layer.kernel[0] and layer.padding[1] < layer.kernel[1]
+        _expect(
+            fits and layer.padding[2] < layer.kernel[0] and layer.padding[3] < layer.kernel[1],
+            "padding covers a kernel",
+        )
+        return (*_window(x, layer.kernel, layer.stride, layer.padding), x[2])
+    if isinstance(layer, GlobalAverage):
+        return (1, 1, x[2])
+    if isinstance(layer, Dense):
+        _finite(weight=layer.weight, bias=layer.bias)
+        size = x[0] * x[1] * x[2]
+        good = layer.weight.ndim == 2 and layer.weight.shape[1] == size and layer.weight.shape[0] >= 1
+        _expect(good, f"weight has shape {layer.weight.shape}, expected (outputs, {size})")
+        _vector("bias", layer.bias, layer.weight.shape[0])
+        return (1, 1, layer.weight.shape[0])
+    if isinstance(layer, Concat):
+        _expect(bool(inputs) and all(s[:2] == x[:2] for s in inputs), f"joins tensors of shapes {inputs}")
+        return (x[0], x[1], sum(s[2] for s in inputs))
+    _expect(min(layer.factor) >= 1, f"factor {layer.factor} must be positive")
+    return (x[0] * layer.factor[0], x[1] * layer.factor[1], x[2])

@@ -1,0 +1,50 @@
+"""What both schemes share: input type, preprocessing, and the whole integer model around its layers."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgemeta.model.graph import Classification, Model, Preprocessing
+from edgemeta.model.layers import Layer, TensorType
+
+from ..errors import QuantizeError
+from ..float_graph import FloatModel
+
+
+def input_type(model: FloatModel) -> TensorType:
+    """Type of the image tensor, exact: int8 pixel - 128 where the mean is 128, else uint8 with the mean as zero point.
+
+    Raises QuantizeError for a mean that is no whole number from 0 to 255.
+    """
+    mean = model.mean
+    if mean != int(mean) or not 0 <= mean <= 255:
+        raise QuantizeError(
+            f"{model.name}: the mean subtracted from pixels is {mean}, expected a whole number 0 .. 255"
+        )
+    if mean == 128:
+        return TensorType(model.input_shape, scale=1.0 / model.scale)
+    return TensorType(model.input_shape, signed=False, zero_point=int(mean), scale=1.0 / model.scale)
+
+
+def assemble(model: FloatModel, layers: Sequence[Layer], output: str, provenance: Mapping[str, object]) -> Model:
+    """The integer model of `layers`, `output` giving the logits; name, labels, preprocessing from the float one."""
+    kind = input_type(model)
+    pixels = np.arange(256)
+    table = (pixels - 128).astype(np.int8) if kind.signed else pixels.astype(np.uint8)
+    return Model(
+        name=model.name,
+        input=kind,
+        layers=tuple(layers),
+        outputs=(output,),
+        task=Classification(model.labels),
+        preprocessing=Preprocessing("center", "rgb", table.reshape(1, 256)),
+        provenance=dict(provenance),
+    )
+
+
+def image_integers(model: FloatModel, pixels: NDArray[np.uint8]) -> NDArray[np.int8] | NDArray[np.uint8]:
+    """Pixels uint8 [N, H, W, 3] as the integer network's input; the type is `input_type`'s."""
+    if input_type(model).signed:
+        return (pixels.astype(np.int16) - 128).astype(np.int8)
+    return pixels

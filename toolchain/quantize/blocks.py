@@ -1,0 +1,122 @@
+"""The float graph seen as the integer network will run it: batch norm and activation joined to their layer.
+
+A convolution or dense layer takes the batch norm that alone reads it, then the ReLU that alone reads that; an addition
+or a mean takes its ReLU. A batch norm that stands alone becomes a 1x1 depthwise convolution with that batch norm.
+"""
+
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+import numpy as np
+
+from ..float_graph import (
+    Add,
+    BatchNorm,
+    Concat,
+    Conv,
+    Dense,
+    Float32,
+    FloatLayer,
+    FloatModel,
+    GlobalAverage,
+    Pool,
+    Relu,
+    Upsample,
+    inputs_of,
+)
+
+Core: TypeAlias = Conv | Dense | Add | Pool | GlobalAverage | Relu | Concat | Upsample
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """One layer of the integer network to be.
+
+    core: the layer, its name is the block's and its inputs are names of blocks (or "input"). norm, relu: what was
+    joined. before: the float tensor before the activation (after the batch norm); after: the float tensor that the
+    block puts out.
+    """
+
+    core: Core
+    norm: BatchNorm | None
+    relu: Relu | None
+    before: str
+    after: str
+
+    @property
+    def name(self) -> str:
+        """Name of the block and of its output tensor in the integer network."""
+        return self.core.name
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """Names of the blocks (or "input") that it reads."""
+        return inputs_of(self.core)
+
+
+def blocks_of(model: FloatModel) -> tuple[Block, ...]:
+    """Join the layers of a checked graph; the order is kept."""
+    readers: dict[str, list[FloatLayer]] = {}
+    for layer in model.layers:
+        for name in inputs_of(layer):
+            readers.setdefault(name, []).append(layer)
+    made_by: dict[str, str] = {"input": "input"}  # float tensor -> block that puts it out
+    joined: set[str] = set()
+    blocks: list[Block] = []
+    for layer in model.layers:
+        if layer.name in joined:
+            continue
+        core, norm = _core(layer)
+        before = after = layer.name
+        if isinstance(core, Conv | Dense) and norm is None:
+            follower = _only_reader(readers, after, model.output)
+            if isinstance(follower, BatchNorm):
+                norm, before, after = follower, follower.name, follower.name
+                joined.add(follower.name)
+        relu = None
+        if isinstance(core, Conv | Dense | Add | GlobalAverage) or (isinstance(core, Pool) and core.kind == "average"):
+            follower = _only_reader(readers, after, model.output)
+            if isinstance(follower, Relu):
+                relu, after = follower, follower.name
+                joined.add(follower.name)
+        made_by[after] = core.name
+        blocks.append(Block(_renamed(core, made_by), norm, relu, before, after))
+    return tuple(blocks)
+
+
+def _only_reader(readers: dict[str, list[FloatLayer]], tensor: str, output: str) -> FloatLayer | None:
+    follow = readers.get(tensor, [])
+    return follow[0] if len(follow) == 1 and tensor != output else None
+
+
+def _core(layer: FloatLayer) -> tuple[Core, BatchNorm | None]:
+    if isinstance(layer, BatchNorm):
+        channels = len(layer.gamma)
+        unit = np.ones((channels, 1, 1, 1), np.float32)
+        return Conv(layer.name, layer.input, unit, groups=channels), layer
+    return layer, None
+
+
+def _renamed(core: Core, made_by: dict[str, str]) -> Core:
+    if isinstance(core, Add):
+        return replace(core, inputs=(made_by[core.inputs[0]], made_by[core.inputs[1]]))
+    if isinstance(core, Concat):
+        return replace(core, inputs=tuple(made_by[n] for n in core.inputs))
+    return replace(core, input=made_by[core.input])
+
+
+def folded(block: Block) -> tuple[Float32, Float32]:
+    """Weight and bias, float64 rounded once to float32, of a Conv or Dense block with its batch norm multiplied in.
+
+    w' = w * g and b' = (b - mean) * g + beta with g = gamma / sqrt(variance + eps), per output channel.
+    """
+    core = block.core
+    assert isinstance(core, Conv | Dense)
+    weight = core.weight.astype(np.float64)
+    bias = np.zeros(len(weight)) if core.bias is None else core.bias.astype(np.float64)
+    if block.norm is not None:
+        norm = block.norm
+        factor = norm.gamma.astype(np.float64) / np.sqrt(norm.variance.astype(np.float64) + norm.eps)
+        weight = weight * factor.reshape(-1, *[1] * (weight.ndim - 1))
+        bias = (bias - norm.mean) * factor + norm.beta
+    return weight.astype(np.float32), bias.astype(np.float32)

@@ -1,0 +1,100 @@
+"""What scheme `auto` may choose between, and the quantization of the weights that all choices share."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgemeta.model.layers import TensorType
+from edgemeta.model.weights import FixedWeights
+
+from ..float_graph import Add, Concat, Conv, Dense, Float32, FloatModel, GlobalAverage, Pool, Shape, Upsample
+from .assemble import input_type
+from .blocks import Block
+from .calibrate import ClipRule, Statistics
+
+Form = Literal["multiplier", "table"]
+FORMS: tuple[Form, ...] = ("multiplier", "table")
+
+_FRACTIONS = np.linspace(0.5, 1.0, 51)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One way to quantize the whole network.
+
+    clip: how activation ranges are chosen. form: requantization by per-channel multiplier or by per-channel shift and
+    table. shifts: real-valued corrections added to the bias of a block, per channel (see `correct.py`).
+    """
+
+    clip: ClipRule
+    form: Form
+    shifts: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
+
+    @property
+    def text(self) -> str:
+        """Short name for reports."""
+        return f"{self.form}, {self.clip}{', bias corrected' if self.shifts else ''}"
+
+
+def tensor_types(
+    model: FloatModel,
+    shapes: Mapping[str, Shape],
+    blocks: tuple[Block, ...],
+    statistics: Statistics,
+    clip: ClipRule,
+) -> dict[str, TensorType]:
+    """Type of every block's output (and of "input").
+
+    A tensor that cannot be negative (ReLU, or made from such tensors only) is uint8 with zero point 0 and scale
+    clip / 255; any other is int8 with zero point 0 and scale clip / 127. Max pools and upsampling keep their input's
+    type, ReLU standing alone too; a concatenation takes the widest of its inputs'.
+    """
+    types = {"input": input_type(model)}
+    not_negative: set[str] = set()
+    for block in blocks:
+        core, shape = block.core, shapes[block.after]
+        inherits = isinstance(core, Add | GlobalAverage | Concat | Pool | Upsample)
+        if block.relu is not None or (inherits and all(n in not_negative for n in block.inputs)):
+            not_negative.add(block.name)
+        if isinstance(core, Concat):
+            types[block.name] = _widest([types[n] for n in core.inputs], shape)
+        elif isinstance(core, Conv | Dense | Add | GlobalAverage) or (
+            isinstance(core, Pool) and core.kind == "average"
+        ):
+            signed = block.name not in not_negative
+            reach = statistics.clip(block.after, clip, signed)
+            types[block.name] = TensorType(shape, signed=signed, scale=reach / (127 if signed else 255))
+        else:
+            source = types[block.inputs[0]]
+            types[block.name] = replace(source, shape=shape)
+    return types
+
+
+def _widest(kinds: list[TensorType], shape: Shape) -> TensorType:
+    if len({(t.signed, t.zero_point, t.scale) for t in kinds}) == 1:
+        return replace(kinds[0], shape=shape)
+    reach = max(max(abs(t.lo - t.zero_point), t.hi - t.zero_point) * t.scale for t in kinds)
+    signed = any(t.signed or t.zero_point for t in kinds)
+    return TensorType(shape, signed=signed, scale=reach / (127 if signed else 255))
+
+
+def quantize_weights(weight: Float32, per_channel: bool, least_scale: NDArray[np.float64]) -> FixedWeights:
+    """Symmetric int8, -127 .. 127, rounded half up, one scale per output channel or one for all.
+
+    Each scale is the share 0.5 .. 1 of greatest magnitude / 127 with the least mean square error of the weights, and at
+    least `least_scale` ([C], what the bias needs).
+    """
+    rows = weight.astype(np.float64).reshape(len(weight) if per_channel else 1, -1)
+    greatest = np.abs(rows).max(1)
+    full = np.where(greatest > 0, greatest, 1.0) / 127
+    best, error = full, np.full(len(full), np.inf)
+    for fraction in _FRACTIONS:
+        scale = (full * fraction)[:, None]
+        off = np.square(rows - np.clip(np.floor(rows / scale + 0.5), -127, 127) * scale).sum(1)
+        best, error = np.where(off < error, full * fraction, best), np.minimum(off, error)
+    best = np.maximum(best, least_scale if per_channel else least_scale.max(keepdims=True))
+    values = np.clip(np.floor(rows / best[:, None] + 0.5), -127, 127).astype(np.int8)
+    return FixedWeights(values.reshape(weight.shape), 8, best)

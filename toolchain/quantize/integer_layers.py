@@ -1,0 +1,120 @@
+"""Scheme `auto`, layer by layer: one block and the types around it become one integer layer (or a few)."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgemeta.model import layers as q
+from edgemeta.model.graph import Model
+from edgemeta.model.layers import TensorType
+
+from ..float_graph import Add, Concat, Conv, Dense, FloatModel, GlobalAverage, Pool, Relu, Upsample
+from .assemble import assemble
+from .blocks import Block, folded
+from .choices import Choice, quantize_weights
+from .scales import add_factors, int32_bias, multiplier_for
+
+_BIAS_ROOM = 2.0**29
+
+
+def build(model: FloatModel, blocks: Sequence[Block], types: Mapping[str, TensorType], choice: Choice) -> Model:
+    """Give the integer model for one choice. Raises QuantizeError where some number does not fit."""
+    layers: list[q.Layer] = []
+    output = ""
+    for block in blocks:
+        last = block.after == model.output
+        layers += _layers(block, types, choice, last)
+        if last:
+            output = block.name
+    return assemble(model, layers, output, {"scheme": "auto"})
+
+
+def _layers(block: Block, types: Mapping[str, TensorType], choice: Choice, last: bool) -> list[q.Layer]:
+    core, out = block.core, types[block.name]
+    source = types[block.inputs[0]]
+    if isinstance(core, Conv | Dense):
+        return [_weighted(block, source, out, choice, last)]
+    if isinstance(core, Add):
+        pair, shift = add_factors(types[core.inputs[0]], types[core.inputs[1]], out, core.name)
+        return [q.Add(core.name, core.inputs, out, pair, shift, *_bounds(block.relu, out))]
+    if isinstance(core, GlobalAverage) or (isinstance(core, Pool) and core.kind == "average"):
+        kernel, stride, pads = source.shape[:2], source.shape[:2], (0, 0, 0, 0)
+        if isinstance(core, Pool):
+            kernel, stride, pads = core.kernel, core.stride, core.padding
+        factor = np.array([source.scale / (out.scale * kernel[0] * kernel[1])])
+        mean = multiplier_for(factor, *_bounds(block.relu, out), core.name)
+        return [q.AveragePool(core.name, core.input, out, kernel, stride, mean, pads)]
+    if isinstance(core, Pool):
+        return [q.MaxPool(core.name, core.input, out, core.kernel, core.stride, core.padding)]
+    if isinstance(core, Relu):
+        return [q.Clamp(core.name, core.input, out, *_bounds(core, out))]
+    if isinstance(core, Concat):
+        return _joined(core, types, out)
+    assert isinstance(core, Upsample)
+    return [q.Upsample(core.name, core.input, out, core.factor)]
+
+
+def _joined(core: Concat, types: Mapping[str, TensorType], out: TensorType) -> list[q.Layer]:
+    """A concatenation, with a Rescale before it for every input that is quantized otherwise."""
+    layers: list[q.Layer] = []
+    names = []
+    for i, name in enumerate(core.inputs):
+        kind = types[name]
+        if (kind.signed, kind.zero_point, kind.scale) == (out.signed, out.zero_point, out.scale):
+            names.append(name)
+            continue
+        target = TensorType(kind.shape, signed=out.signed, zero_point=out.zero_point, scale=out.scale)
+        factor = multiplier_for(np.array([kind.scale / out.scale]), out.lo, out.hi, core.name)
+        layers.append(q.Rescale(f"{core.name}.input{i}", name, target, factor))
+        names.append(layers[-1].name)
+    return [*layers, q.Concat(core.name, tuple(names), out)]
+
+
+def _bounds(relu: Relu | None, out: TensorType) -> tuple[int, int]:
+    """Clamp bounds that do the activation: 0 and its ceiling in integers of `out`."""
+    if relu is None:
+        return out.lo, out.hi
+    if relu.ceiling is None:
+        return out.zero_point, out.hi
+    top = int(np.floor(relu.ceiling / out.scale + 0.5)) + out.zero_point
+    return out.zero_point, min(out.hi, top)
+
+
+def _weighted(block: Block, source: TensorType, out: TensorType, choice: Choice, last: bool) -> q.Layer:
+    core = block.core
+    assert isinstance(core, Conv | Dense)
+    weight, bias = folded(block)
+    real_bias = bias.astype(np.float64) + choice.shifts.get(block.name, 0.0)
+    raw = last and block.relu is None
+    weights = quantize_weights(weight, not raw, np.abs(real_bias) / (source.scale * _BIAS_ROOM))
+    units = source.scale * weights.scale  # real value of one accumulator step, [C] or [1]
+    requantize: q.Requantize | None = None
+    if raw:
+        out = TensorType(out.shape, 32, scale=float(units[0]))
+    elif choice.form == "multiplier":
+        requantize = multiplier_for(units / out.scale, *_bounds(block.relu, out), core.name)
+    else:
+        requantize, middle = _table(units, block.relu, out)
+        real_bias = real_bias - middle
+    integer_bias = int32_bias(real_bias / units, core.name)
+    if isinstance(core, Dense):
+        return q.Dense(core.name, core.input, out, weights, integer_bias, requantize)
+    return q.Conv(core.name, core.input, out, weights, integer_bias, core.stride, core.padding, core.groups, requantize)
+
+
+def _table(units: NDArray[np.float64], relu: Relu | None, out: TensorType) -> tuple[q.ShiftTable, float]:
+    """Shift and table per channel, and the real value at the middle of the range, to be taken off the bias.
+
+    The 256 entries are spread over the values that the output can tell apart: [0, top] after ReLU, else the whole
+    range. The shift is the least with which they cover it.
+    """
+    lo, hi = _bounds(relu, out)
+    low, high = (lo - out.zero_point) * out.scale, (hi - out.zero_point) * out.scale
+    middle = (low + high) / 2
+    need = (high - middle) / (127 * units)
+    shift = np.clip(np.ceil(np.log2(np.maximum(need, 1.0))), 0, 31)
+    steps = np.arange(-128, 128, dtype=np.float64)
+    real = steps * (units * 2.0**shift)[:, None] + middle
+    entries = np.clip(np.floor(real / out.scale + 0.5) + out.zero_point, lo, hi)
+    return q.ShiftTable(shift.astype(np.uint8), entries.astype(out.dtype)), middle

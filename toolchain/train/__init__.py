@@ -1,0 +1,1 @@
+"""Training with PyTorch (extra `train`): teacher, cached views, distilled student, export."""

@@ -1,0 +1,34 @@
+"""From uint8 pixels to network input, and the measurement of a network on a data set."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+
+def network_input(pixels: NDArray[np.uint8]) -> Tensor:
+    """uint8 [B, 3, H, W] to float32 [B, 3, H, W] (channels last in memory): (pixel - 128) / 128, exact."""
+    x = torch.from_numpy(pixels).to(torch.float32, memory_format=torch.channels_last)
+    return x.sub_(128.0).div_(128.0)
+
+
+def logits_of(network: nn.Module, pixels: NDArray[np.uint8], batch: int = 500) -> Tensor:
+    """float32 logits [N, classes] in evaluation mode, bfloat16 arithmetic, of uint8 [N, 3, H, W]."""
+    network.eval()
+    out = []
+    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+        for start in range(0, len(pixels), batch):
+            out.append(network(network_input(pixels[start : start + batch])).float())
+    return torch.cat(out)
+
+
+def accuracy_percent(network: nn.Module, x: NDArray[np.uint8], y: NDArray[np.uint8], batch: int = 500) -> float:
+    """Top-1 accuracy in percent on x uint8 [N, H, W, 3], y uint8 [N].
+
+    In bfloat16, an estimate during training; the figure that is quoted comes from the exported float32 model.
+    """
+    pixels = np.ascontiguousarray(x.transpose(0, 3, 1, 2))
+    guess = logits_of(network, pixels, batch).argmax(1).numpy()
+    return round(100.0 * float((guess == y).mean()), 3)

@@ -1,0 +1,68 @@
+"""Progress of a training run: one typed record per event, handed to a callback and logged as JSON."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Literal
+
+Stage = Literal["teacher", "views", "student"]
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where a run stands.
+
+    epoch counts from 1 to epochs (for "views": the number of the view); step from 1 to steps inside it.
+    loss: mean of the epoch so far. accuracy: on the test images, percent, for the weights that would
+    be shipped (None where not measured at this point); raw_accuracy the same without averaging.
+    seconds: since this process began the stage.
+    """
+
+    stage: Stage
+    epoch: int
+    epochs: int
+    step: int
+    steps: int
+    loss: float | None = None
+    accuracy: float | None = None
+    raw_accuracy: float | None = None
+    seconds: float = 0.0
+
+
+ProgressCallback = Callable[[Progress], None]
+
+
+class Reporter:
+    """Sends progress to a callback (if any) and appends one JSON line per finished epoch to `log`."""
+
+    def __init__(self, log: Path, callback: ProgressCallback | None) -> None:
+        self._log, self._callback = log, callback
+        self._begin = time.monotonic()
+
+    def restart_clock(self) -> None:
+        """Count `seconds` from now on (at the beginning of a stage)."""
+        self._begin = time.monotonic()
+
+    def report(
+        self,
+        stage: Stage,
+        epoch: int,
+        epochs: int,
+        step: int,
+        steps: int,
+        loss: float | None = None,
+        accuracy: float | None = None,
+        raw_accuracy: float | None = None,
+    ) -> None:
+        """Report one event; it is logged when step == steps."""
+        seconds = round(time.monotonic() - self._begin, 2)
+        event = Progress(stage, epoch, epochs, step, steps, loss, accuracy, raw_accuracy, seconds)
+        if self._callback is not None:
+            self._callback(event)
+        if step == steps:
+            with self._log.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(asdict(event)) + "\n")

@@ -1,0 +1,173 @@
+"""Training recipes: a small YAML file that says how a network is trained, checked entry by entry."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any, TypeVar
+
+import yaml
+
+from ..errors import RecipeError
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class TeacherRecipe:
+    """How the teacher is trained.
+
+    lr: peak learning rate for the mean loss of a batch, reached after `warmup` of all steps starting
+    from `lr_start` * lr, then falling linearly to `lr_end` * lr. bias_lr: factor on lr for the shifts of
+    the batch norms. smoothing: label smoothing. pad: largest shift of a crop in pixels. Of all `epochs` the last
+    `refine_epochs` are a second descent, linear from `refine_lr` to zero.
+    """
+
+    epochs: int = 12
+    batch: int = 256
+    widths: tuple[int, ...] = (64, 128, 256)
+    lr: float = 0.4
+    lr_start: float = 0.2
+    lr_end: float = 0.05
+    warmup: float = 0.2
+    momentum: float = 0.85
+    weight_decay: float = 0.0013
+    bias_lr: float = 64.0
+    smoothing: float = 0.05
+    pad: int = 2
+    refine_epochs: int = 0
+    refine_lr: float = 0.1
+
+
+@dataclass(frozen=True)
+class ViewsRecipe:
+    """The cached augmented views.
+
+    count: how many. pad: largest shift in pixels. alternate_share: how often a picture that also exists with other
+    (lossless) pixels is shown with those. blend b: the target of a view is (1 - b) times the teacher's logits for it
+    plus b times their mean over all views of the same picture.
+    """
+
+    count: int = 12
+    pad: int = 2
+    alternate_share: float = 0.5
+    blend: float = 0.5
+
+
+@dataclass(frozen=True)
+class StudentRecipe:
+    """How the student is distilled.
+
+    lr: peak learning rate, reached linearly after `warmup_epochs`, then cosine to zero. temperature and
+    hard_weight h: loss = (1 - h) T^2 KL(teacher/T || student/T) + h CE(label). ema: decay per step of
+    the moving average of the weights that is shipped.
+    """
+
+    epochs: int = 200
+    batch: int = 128
+    lr: float = 0.1
+    warmup_epochs: float = 3.0
+    momentum: float = 0.9
+    weight_decay: float = 1e-4
+    temperature: float = 3.0
+    hard_weight: float = 0.1
+    ema: float = 0.999
+    evaluate_every: int = 10
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A whole recipe; see the parts."""
+
+    name: str = "resnet8-cifar10"
+    seed: int = 1
+    teacher: TeacherRecipe = TeacherRecipe()
+    views: ViewsRecipe = ViewsRecipe()
+    student: StudentRecipe = StudentRecipe()
+
+    def digest(self, *parts: str) -> str:
+        """SHA-256 (hex) of the named parts (all when none is named) with the seed.
+
+        A checkpoint must agree with it to be continued.
+        """
+        whole = asdict(self)
+        chosen = {p: whole[p] for p in parts} | {"seed": self.seed} if parts else whole
+        return hashlib.sha256(json.dumps(chosen, sort_keys=True).encode()).hexdigest()
+
+
+def load_recipe(path: Path) -> Recipe:
+    """Read a recipe file. Raises RecipeError naming file, entry, found and expected."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise RecipeError(f"{path}: can't read the recipe: {error}") from error
+    try:
+        entries = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        line = " ".join(str(error).split())
+        raise RecipeError(f"{path}: not a YAML recipe: {line}") from error
+    return recipe_from(entries, str(path))
+
+
+def recipe_from(entries: object, source: str) -> Recipe:
+    """A recipe from the mapping read from `source` (used in messages). Raises RecipeError."""
+    parts: dict[str, type[Any]] = {
+        "teacher": TeacherRecipe,
+        "views": ViewsRecipe,
+        "student": StudentRecipe,
+    }
+    whole = _mapping(entries, source, "")
+    values = dict(whole)
+    for part, kind in parts.items():
+        if part in values:
+            values[part] = _build(kind, _mapping(values[part], source, part), source, f"{part}.")
+    return _build(Recipe, values, source, "")
+
+
+def _mapping(value: object, source: str, key: str) -> dict[str, Any]:
+    if not isinstance(value, dict) or not all(isinstance(k, str) for k in value):
+        place = f"{key} is" if key else "the recipe is"
+        raise RecipeError(f"{source}: {place} {_kind(value)}, expected a mapping of names to values")
+    return value
+
+
+def _build(kind: type[T], values: dict[str, Any], source: str, prefix: str) -> T:
+    known = {f.name: f for f in fields(kind)}  # type: ignore[arg-type]
+    for key in values:
+        if key not in known:
+            raise RecipeError(f"{source}: unknown entry {prefix}{key}, expected one of {', '.join(known)}")
+    checked: dict[str, Any] = {}
+    for key, value in values.items():
+        checked[key] = _checked(known[key].default, value, f"{source}: {prefix}{key}")
+    return kind(**checked)
+
+
+def _checked(default: object, value: object, place: str) -> object:
+    if isinstance(default, tuple):
+        good = isinstance(value, list) and bool(value) and all(_positive_int(v) for v in value)
+        if not good:
+            raise RecipeError(f"{place} is {value!r}, expected a list of positive integers")
+        assert isinstance(value, list)
+        return tuple(value)
+    if isinstance(default, int):
+        if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+            raise RecipeError(f"{place} is {value!r}, expected an integer that is not negative")
+        return value
+    if isinstance(default, float):
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not number or not 0 <= float(value) < float("inf"):  # type: ignore[arg-type]
+            raise RecipeError(f"{place} is {value!r}, expected a finite number that is not negative")
+        return float(value)  # type: ignore[arg-type]
+    if isinstance(default, str) and not isinstance(value, str):
+        raise RecipeError(f"{place} is {value!r}, expected a text")
+    return value
+
+
+def _positive_int(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value > 0
+
+
+def _kind(value: object) -> str:
+    return "empty" if value is None else f"a {type(value).__name__}"

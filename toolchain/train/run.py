@@ -1,0 +1,42 @@
+"""A whole training run: teacher, cached views, student; each stage continues where it stopped."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+
+from ..data import Alternates, Dataset
+from .augment import ImageBank
+from .networks import ResNet8
+from .progress import ProgressCallback, Reporter
+from .recipe import Recipe
+from .student import train_student
+from .teacher import cached_logits, train_teacher
+
+
+def train_network(
+    recipe: Recipe,
+    train: Dataset,
+    test: Dataset,
+    folder: Path,
+    *,
+    alternates: Alternates | None = None,
+    threads: int | None = None,
+    progress: ProgressCallback | None = None,
+) -> ResNet8:
+    """Train by `recipe` in `folder` (made if missing; continued if it holds checkpoints).
+
+    train, test: images and labels; the test images are only measured, never chosen by. alternates:
+    other pixels of some training pictures. threads: CPU threads (None: PyTorch's choice). Gives the
+    averaged student in evaluation mode. Raises CheckpointError for checkpoints of another recipe.
+    """
+    if threads is not None:
+        torch.set_num_threads(threads)
+    folder.mkdir(parents=True, exist_ok=True)
+    reporter = Reporter(folder / "log.jsonl", progress)
+    other = (alternates.x, alternates.index) if alternates is not None else (None, None)
+    teacher = train_teacher(recipe, ImageBank(train.x, recipe.teacher.pad, *other), train, test, folder, reporter)
+    bank = ImageBank(train.x, recipe.views.pad, *other)
+    logits = cached_logits(recipe, bank, teacher, folder, reporter)
+    return train_student(recipe, bank, logits, train, test, folder, reporter)

@@ -1,0 +1,162 @@
+"""Distillation of the student: ResNet-8 learns the teacher's cached logits and the labels."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn import functional
+
+from ..data import Dataset
+from .augment import STREAM_OFFSETS, STREAM_ORDER, STREAM_VIEWS, ImageBank, draw_view, generator
+from .batches import accuracy_percent, network_input
+from .checkpoint import load_checkpoint, save_checkpoint
+from .networks import ResNet8
+from .progress import Reporter
+from .recipe import Recipe, StudentRecipe
+
+
+def cosine(position: float, warmup: float) -> float:
+    """Factor on the learning rate at `position` 0..1: linear from 0 to 1 at `warmup`, then half a cosine to 0."""
+    if position < warmup:
+        return position / warmup
+    return 0.5 * (1.0 + math.cos(math.pi * (position - warmup) / (1.0 - warmup)))
+
+
+def distillation_loss(logits: Tensor, target: Tensor, labels: Tensor, temperature: float, hard_weight: float) -> Tensor:
+    """(1 - h) T^2 KL(softmax(target / T) || softmax(logits / T)) + h CE(logits, labels), batch mean.
+
+    logits, target: float [B, classes]; labels: int64 [B]. Hinton, Vinyals and Dean, "Distilling the
+    Knowledge in a Neural Network", 2015.
+    """
+    soft = functional.kl_div(
+        functional.log_softmax(logits / temperature, 1),
+        functional.log_softmax(target / temperature, 1),
+        reduction="batchmean",
+        log_target=True,
+    )
+    hard = functional.cross_entropy(logits, labels)
+    return (1.0 - hard_weight) * temperature**2 * soft + hard_weight * hard
+
+
+def _optimizer(network: ResNet8, recipe: StudentRecipe) -> torch.optim.SGD:
+    weights = [p for p in network.parameters() if p.ndim > 1]
+    others = [p for p in network.parameters() if p.ndim <= 1]
+    return torch.optim.SGD(
+        [
+            {"params": weights, "weight_decay": recipe.weight_decay},
+            {"params": others, "weight_decay": 0.0},
+        ],
+        lr=recipe.lr,
+        momentum=recipe.momentum,
+        nesterov=True,
+    )
+
+
+def _average(average: ResNet8, network: ResNet8, decay: float) -> None:
+    """Move the averaged weights and batch statistics by (1 - decay) towards the network's."""
+    with torch.no_grad():
+        mine, theirs = average.state_dict(), network.state_dict()
+        floats = [k for k, v in mine.items() if v.is_floating_point()]
+        torch._foreach_lerp_([mine[k] for k in floats], [theirs[k] for k in floats], 1.0 - decay)
+
+
+def train_student(
+    recipe: Recipe,
+    bank: ImageBank,
+    logits: NDArray[np.float16],
+    train: Dataset,
+    test: Dataset,
+    folder: Path,
+    reporter: Reporter,
+) -> ResNet8:
+    """Distil the student (or continue) and give the averaged network; checkpoint folder/student.pt.
+
+    logits: the teacher's, float16 [views, N, classes].
+    """
+    part = recipe.student
+    path, digest = folder / "student.pt", recipe.digest("teacher", "views", "student")
+    torch.manual_seed(recipe.seed + 1)
+    network, average = ResNet8(len(train.labels)), ResNet8(len(train.labels))
+    for each in (network, average):
+        each.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    average.load_state_dict(network.state_dict())
+    average.eval()
+    optimizer = _optimizer(network, part)
+    done = 0
+    state = load_checkpoint(path, digest)
+    if state is not None:
+        network.load_state_dict(state["network"])
+        average.load_state_dict(state["average"])
+        optimizer.load_state_dict(state["optimizer"])
+        done = int(state["epoch"])
+    views = [
+        draw_view(recipe.seed, STREAM_VIEWS, k, bank.images, bank.pad, recipe.views.alternate_share)
+        for k in range(len(logits))
+    ]
+    flip = np.stack([v.flip for v in views])
+    dy, dx = np.stack([v.dy for v in views]), np.stack([v.dx for v in views])
+    alternate = np.stack([v.alternate for v in views])
+    offset = generator(recipe.seed, STREAM_OFFSETS, 0).integers(0, len(logits), size=(bank.images,))
+    labels = torch.from_numpy(train.y.astype(np.int64))
+    steps = bank.images // part.batch
+    warmup = part.warmup_epochs / part.epochs
+    reporter.restart_clock()
+    for epoch in range(done, part.epochs):
+        network.train()
+        order = generator(recipe.seed, STREAM_ORDER, 1_000_000 + epoch).permutation(bank.images)
+        chosen = (offset + epoch) % len(logits)  # every image walks through all views in turn
+        total = 0.0
+        for step in range(steps):
+            rate = cosine((epoch * steps + step) / (part.epochs * steps), warmup)
+            for group in optimizer.param_groups:
+                group["lr"] = part.lr * rate
+            i = order[step * part.batch : (step + 1) * part.batch]
+            k = chosen[i]
+            pixels = bank.cut_with(i, flip[k, i], dy[k, i], dx[k, i], alternate[k, i])
+            with torch.autocast("cpu", torch.bfloat16):
+                output = network(network_input(pixels))
+            target = torch.from_numpy(logits[k, i].astype(np.float32))
+            loss = distillation_loss(output.float(), target, labels[i], part.temperature, part.hard_weight)
+            optimizer.zero_grad()
+            loss.backward()  # type: ignore[no-untyped-call]
+            optimizer.step()
+            # a short memory at first, so that the average is not held back by its random start
+            taken = epoch * steps + step
+            _average(average, network, min(part.ema, (1.0 + taken) / (10.0 + taken)))
+            total += loss.item()
+            if (step + 1) % 50 == 0 and step + 1 < steps:
+                reporter.report("student", epoch + 1, part.epochs, step + 1, steps, total / (step + 1))
+        _save(path, digest, network, average, optimizer, epoch + 1)
+        measured: tuple[float | None, float | None] = (None, None)
+        if (epoch + 1) % part.evaluate_every == 0 or epoch + 1 in (1, part.epochs):
+            measured = (
+                accuracy_percent(average, test.x, test.y),
+                accuracy_percent(network, test.x, test.y),
+            )
+        reporter.report("student", epoch + 1, part.epochs, steps, steps, total / steps, *measured)
+    average.eval()
+    return average
+
+
+def _save(
+    path: Path,
+    digest: str,
+    network: ResNet8,
+    average: ResNet8,
+    optimizer: torch.optim.Optimizer,
+    epoch: int,
+) -> None:
+    state: dict[str, Any] = {
+        "digest": digest,
+        "network": network.state_dict(),
+        "average": average.state_dict(),
+        "optimizer": optimizer.state_dict(),
+        "epoch": epoch,
+    }
+    save_checkpoint(path, state)
