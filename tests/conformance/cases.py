@@ -11,7 +11,6 @@ from functools import partial
 import numpy as np
 from networks import Case, Form, Network
 
-from edgemeta.model.graph import INPUT
 from edgemeta.model.layers import Conv, MaxPool, Multiplier, Padding, Pair, Shape, TensorType
 from edgemeta.model.weights import FixedWeights
 
@@ -70,7 +69,7 @@ def convolutions() -> Iterator[Case]:
             ("unsigned", unsigned(*shape), UNSIGNED),
         ):
             net = Network(f"conv-{name}-{kind}", source)
-            yield net.observe(net.conv(INPUT, channels, kernel, stride, padding, groups=groups, output=output))
+            yield net.observe(net.conv(net.start, channels, kernel, stride, padding, groups=groups, output=output))
 
 
 def encodings() -> Iterator[Case]:
@@ -79,18 +78,18 @@ def encodings() -> Iterator[Case]:
         for per_channel in (False, True):
             net = Network(f"fixed{bits}-{'channel' if per_channel else 'layer'}", signed(5, 6, 7, zero_point=3))
             make = partial(net.fixed, bits=bits, per_channel=per_channel)
-            hidden = net.conv(INPUT, 9, weights=make, output=SIGNED, with_bias=per_channel)
+            hidden = net.conv(net.start, 9, weights=make, output=SIGNED, with_bias=per_channel)
             net.dense(hidden, 6, weights=partial(net.fixed, bits=bits))
             yield net.finish()
     for bits in range(2, 6):
         net = Network(f"power-of-two{bits}", signed(5, 6, 7))
         make_codes = partial(net.power_of_two, bits=bits)
-        net.dense(net.conv(INPUT, 9, weights=make_codes, form="table"), 6, weights=make_codes)
+        net.dense(net.conv(net.start, 9, weights=make_codes, form="table"), 6, weights=make_codes)
         yield net.finish()
     for bases in (1, 2, 3, 8):
         net = Network(f"binary{bases}", unsigned(5, 6, 7, bits=5, zero_point=4))
         make_bases = partial(net.binary, bases=bases)
-        hidden = net.conv(INPUT, 9, weights=make_bases, output=unsigned(1, 1, 1, bits=6, zero_point=9))
+        hidden = net.conv(net.start, 9, weights=make_bases, output=unsigned(1, 1, 1, bits=6, zero_point=9))
         net.dense(hidden, 6, weights=make_bases)
         yield net.finish()
 
@@ -103,7 +102,7 @@ def activations() -> Iterator[Case]:
             for name, zero_point in (("low", plain.lo), ("high", plain.hi), ("inside", (plain.lo + plain.hi) // 2)):
                 kind = make(6, 5, 8, bits=bits, zero_point=zero_point)
                 net = Network(f"activation-{make.__name__}{bits}-{name}", kind)
-                hidden = net.conv(INPUT, 10, output=kind)
+                hidden = net.conv(net.start, 10, output=kind)
                 yield net.observe(net.conv(hidden, 6, form="table", output=kind))
 
 
@@ -111,14 +110,14 @@ def requantizations() -> Iterator[Case]:
     """Each form on each layer that has one, then ties, saturation and the ends of the ranges."""
     for form in FORMS:
         net = Network(f"conv-{form}", signed(6, 6, 8))
-        yield net.observe(net.conv(INPUT, 16, form=form, output=SIGNED))
+        yield net.observe(net.conv(net.start, 16, form=form, output=SIGNED))
         net = Network(f"dense-{form}", unsigned(3, 5, 8, zero_point=100))
-        net.dense(net.dense(INPUT, 33, form=form, output=UNSIGNED), 10, form=form, output=SIGNED)
+        net.dense(net.dense(net.start, 33, form=form, output=UNSIGNED), 10, form=form, output=SIGNED)
         yield net.finish()
         net = Network(f"rescale-{form}", signed(5, 4, 9, zero_point=11))
-        yield net.observe(net.rescale(INPUT, unsigned(1, 1, 1, bits=5, zero_point=7), form))
+        yield net.observe(net.rescale(net.start, unsigned(1, 1, 1, bits=5, zero_point=7), form))
         net = Network(f"average-{form}", signed(7, 6, 9, zero_point=-20))
-        yield net.observe(net.average(INPUT, (3, 2), (2, 1), (1, 0, 1, 1), form))
+        yield net.observe(net.average(net.start, (3, 2), (2, 1), (1, 0, 1, 1), form))
     for name, multiplier, shift in (
         ("ties-1", 1, 1),
         ("ties-2", 1, 2),
@@ -142,7 +141,7 @@ def _exact_requantization(name: str, multiplier: int, shift: int) -> Iterator[Ca
     bias = extremes if is_extreme else np.array([1, -2, 0, 7], np.int32)
     shifts = np.array([shift, shift, shift, 31] if is_extreme else [shift], np.uint8)
     requantize = Multiplier(np.array([multiplier], np.int32), shifts, -100, 101)
-    net.append(Conv("conv", INPUT, output, values, bias, padding=SAME, requantize=requantize))
+    net.append(Conv("conv", net.start, output, values, bias, padding=SAME, requantize=requantize))
     yield net.observe("conv")
 
 
@@ -158,12 +157,14 @@ def elementwise() -> Iterator[Case]:
     ):
         for make in (signed, unsigned):
             net = Network(f"add-{name}-{make.__name__}", make(6, 5, 7, zero_point=13))
-            branch = net.conv(INPUT, 7, output=make(1, 1, 1, zero_point=50))
-            yield net.observe(net.add(INPUT, branch, multipliers=multipliers, shift=shift, relu=relu, zero_point=21))
+            branch = net.conv(net.start, 7, output=make(1, 1, 1, zero_point=50))
+            yield net.observe(
+                net.add(net.start, branch, multipliers=multipliers, shift=shift, relu=relu, zero_point=21)
+            )
     net = Network("add-itself", signed(3, 4, 5))
-    yield net.observe(net.add(INPUT, INPUT, multipliers=(2**15, 2**14), shift=16))
+    yield net.observe(net.add(net.start, net.start, multipliers=(2**15, 2**14), shift=16))
     net = Network("clamp", signed(5, 6, 3, zero_point=-10))
-    yield net.observe(net.clamp(INPUT, -10, 77))
+    yield net.observe(net.clamp(net.start, -10, 77))
     for make in (signed, unsigned):
         for name, kernel, stride, padding in (
             ("2x2", (2, 2), (2, 2), NONE),
@@ -172,27 +173,27 @@ def elementwise() -> Iterator[Case]:
             ("whole", (7, 9), (1, 1), NONE),
         ):
             net = Network(f"max-pool-{name}-{make.__name__}", make(7, 9, 17, zero_point=40))
-            yield net.observe(net.pool(MaxPool, INPUT, kernel, stride, padding))
+            yield net.observe(net.pool(MaxPool, net.start, kernel, stride, padding))
             net = Network(f"average-pool-{name}-{make.__name__}", make(7, 9, 17, zero_point=40))
-            yield net.observe(net.average(INPUT, kernel, stride, padding))
+            yield net.observe(net.average(net.start, kernel, stride, padding))
     net = Network("concat", signed(4, 5, 3, zero_point=9))
-    twin = net.conv(INPUT, 6, output=signed(1, 1, 1, zero_point=9))
-    yield net.observe(net.concat(twin, INPUT, twin))
+    twin = net.conv(net.start, 6, output=signed(1, 1, 1, zero_point=9))
+    yield net.observe(net.concat(twin, net.start, twin))
     for factor in ((2, 2), (3, 1), (1, 4)):
         net = Network(f"upsample-{factor[0]}x{factor[1]}", unsigned(3, 2, 5, zero_point=3))
-        yield net.observe(net.upsample(INPUT, factor))
+        yield net.observe(net.upsample(net.start, factor))
 
 
 def raw_outputs() -> Iterator[Case]:
     """Networks that end in accumulators, from a convolution over the whole map and from a dense layer."""
     net = Network("raw-conv", signed(4, 5, 6, zero_point=7))
-    net.conv(INPUT, 10, (4, 5), padding=NONE, form=None)
+    net.conv(net.start, 10, (4, 5), padding=NONE, form=None)
     yield net.finish()
     net = Network("raw-conv-depthwise", signed(3, 3, 6))
-    net.conv(INPUT, 6, (3, 3), padding=NONE, form=None, groups=6, with_bias=False)
+    net.conv(net.start, 6, (3, 3), padding=NONE, form=None, groups=6, with_bias=False)
     yield net.finish()
     net = Network("raw-dense", unsigned(2, 3, 7, zero_point=128))
-    net.dense(INPUT, 11)
+    net.dense(net.start, 11)
     yield net.finish()
 
 
@@ -202,8 +203,8 @@ def residual_block(form: Form) -> Case:
     kind = signed(1, 1, 1) if table else unsigned(1, 1, 1)
     inner = signed(1, 1, 1) if table else signed(1, 1, 1, zero_point=-12)
     net = Network(f"residual-block-{form}", signed(12, 10, 16))
-    shortcut = net.conv(INPUT, 32, (1, 1), (2, 2), NONE, form=form, output=inner)
-    hidden = net.conv(INPUT, 32, stride=(2, 2), form=form, output=kind)
+    shortcut = net.conv(net.start, 32, (1, 1), (2, 2), NONE, form=form, output=inner)
+    hidden = net.conv(net.start, 32, stride=(2, 2), form=form, output=kind)
     branch = net.conv(hidden, 32, form=form, output=inner)
     multipliers, shift = ((1, 1), 0) if table else ((777_777, 1_234_567), 20)
     return net.observe(net.add(branch, shortcut, multipliers=multipliers, shift=shift, relu=True))
@@ -215,7 +216,7 @@ def resnet8(form: Form) -> Case:
     kind, inner = signed(1, 1, 1), signed(1, 1, 1, zero_point=0 if table else 6)
     multipliers, shift = ((1, 1), 0) if table else ((700_001, 1_048_577), 20)
     net = Network(f"resnet8-{form}", signed(32, 32, 3))
-    trunk = net.conv(INPUT, 16, form=form, output=kind)
+    trunk = net.conv(net.start, 16, form=form, output=kind)
     for channels in (16, 32, 64):
         stride = (1, 1) if channels == 16 else (2, 2)
         shortcut = trunk
@@ -232,10 +233,10 @@ def inception() -> Case:
     """Branches of pools and convolutions, joined, shrunk, enlarged and joined again."""
     kind = unsigned(1, 1, 1, zero_point=30)
     net = Network("inception", unsigned(12, 12, 8, zero_point=30))
-    narrow = net.conv(INPUT, 6, (1, 1), padding=NONE, output=kind)
-    wide = net.conv(INPUT, 9, (5, 5), padding=(2, 2, 2, 2), output=kind)
-    smooth = net.rescale(net.average(INPUT, (3, 3), padding=SAME), kind, "multiplier-per-layer")
-    joined = net.concat(narrow, wide, smooth, net.pool(MaxPool, INPUT, (3, 3), (1, 1), SAME))
+    narrow = net.conv(net.start, 6, (1, 1), padding=NONE, output=kind)
+    wide = net.conv(net.start, 9, (5, 5), padding=(2, 2, 2, 2), output=kind)
+    smooth = net.rescale(net.average(net.start, (3, 3), padding=SAME), kind, "multiplier-per-layer")
+    joined = net.concat(narrow, wide, smooth, net.pool(MaxPool, net.start, (3, 3), (1, 1), SAME))
     small = net.conv(net.pool(MaxPool, joined, (2, 2), (2, 2), NONE), 5, output=kind)
     both = net.concat(net.upsample(small, (2, 2)), net.clamp(narrow, 30, 200))
     return net.observe(net.conv(both, 4, stride=(3, 3), groups=1, output=SIGNED, form="table"))

@@ -55,14 +55,35 @@ class Case:
 
 @dataclass
 class Network:
-    """A model in the making: each method appends one layer and gives its tensor's name."""
+    """A model in the making: each method appends one layer and gives its tensor's name.
+
+    `source` is the type of the tensor `start`, which the layers of interest read: the image itself where it has 1 or 3
+    channels, otherwise what `_spread_channels` makes of a 3-channel image.
+    """
 
     name: str
-    input: TensorType
+    source: TensorType
     layers: list[Layer] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.rng = np.random.default_rng(zlib.crc32(self.name.encode()) + 1)
+        height, width, channels = self.source.shape
+        is_image = channels in (1, 3)
+        self.input = self.source if is_image else replace(self.source, shape=(height, width, 3))
+        self.start = INPUT if is_image else self._spread_channels(channels)
+
+    def _spread_channels(self, channels: int) -> str:
+        """Make any number of channels of three, each through a random table of its own that keeps both extremes."""
+        kind = self.source
+        values = np.zeros((channels, 1, 1, 3), np.int8)
+        values[np.arange(channels), 0, 0, np.arange(channels) % 3] = 1
+        shift = int(kind.bits == 8)
+        table = self.rng.integers(kind.lo, kind.hi + 1, (channels, 256))
+        table[:, : ((kind.lo - kind.zero_point + shift) >> shift) + 129] = kind.lo
+        table[:, ((kind.hi - kind.zero_point + shift) >> shift) + 128 :] = kind.hi
+        requantize = ShiftTable(np.array([shift], np.uint8), table.astype(kind.dtype))
+        weights = FixedWeights(values, 2, np.array([1.0]))
+        return self.append(Conv("spread", INPUT, kind, weights, requantize=requantize))
 
     def type_of(self, name: str) -> TensorType:
         return self.input if name == INPUT else next(layer.output for layer in self.layers if layer.name == name)
@@ -87,7 +108,7 @@ class Network:
     def binary(self, shape: tuple[int, ...], bases: int) -> BinaryWeights:
         basis = (2 * self.rng.integers(0, 2, (bases, *shape)) - 1).astype(np.int8)
         factors = self.rng.integers(-200, 201, (shape[0], bases)).astype(np.int16)
-        return BinaryWeights(basis, factors, np.full(shape[0], 2.0**-8))
+        return BinaryWeights(basis, factors, np.array([2.0**-8]))
 
     def bias(self, channels: int, spread: float) -> NDArray[np.int32]:
         return self.rng.normal(0, spread / 2, channels).astype(np.int32)

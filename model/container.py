@@ -1,0 +1,108 @@
+"""The bytes of a model file: a safetensors container of named tensors and text metadata.
+
+Layout: uint64 little endian length of the header; the header, JSON, padded with spaces to a multiple of 8; the tensors'
+bytes, little endian, without gaps. Tensors stand in order of falling element size, then name, so that each one is
+aligned and one model has one sequence of bytes (the safetensors library writes its metadata in random order).
+"""
+
+import json
+import math
+import struct
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import safetensors
+from numpy.typing import NDArray
+
+from edgemeta.model.errors import ModelError
+
+_DTYPES: Mapping[str, np.dtype[Any]] = {
+    "U8": np.dtype("u1"),
+    "I8": np.dtype("i1"),
+    "I16": np.dtype("<i2"),
+    "I32": np.dtype("<i4"),
+    "F64": np.dtype("<f8"),
+}
+_LENGTH = struct.Struct("<Q")
+_deserialize: Callable[[bytes], list[tuple[str, Mapping[str, Any]]]] = safetensors.deserialize
+_LONGEST_NUMBER = 40
+"""Characters of a JSON number; a longer one is no int64 and no double that was written by `repr`."""
+
+
+def write_container(tensors: Mapping[str, NDArray[Any]], metadata: Mapping[str, str]) -> bytes:
+    """Bytes of a safetensors file. The tensors' dtypes are uint8, int8, int16, int32 or float64."""
+    ordered = sorted(tensors.items(), key=lambda item: (-item[1].itemsize, item[0]))
+    names = {dtype: name for name, dtype in _DTYPES.items()}
+    header: dict[str, object] = {"__metadata__": dict(sorted(metadata.items()))}
+    chunks, offset = [], 0
+    for name, tensor in ordered:
+        chunk = np.ascontiguousarray(tensor, tensor.dtype.newbyteorder("<")).tobytes()
+        header[name] = {
+            "dtype": names[tensor.dtype.newbyteorder("<")],
+            "shape": list(tensor.shape),
+            "data_offsets": [offset, offset + len(chunk)],
+        }
+        chunks.append(chunk)
+        offset += len(chunk)
+    text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    return b"".join([_LENGTH.pack(len(text)), text, *chunks])
+
+
+def read_container(data: bytes) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
+    """Tensors, read-only, and metadata of a safetensors file. Raises ModelError if the bytes are anything else."""
+    try:
+        entries = _deserialize(data)
+    except safetensors.SafetensorError as error:
+        raise ModelError(f"is not a whole safetensors file ({error})") from None
+    (length,) = _LENGTH.unpack_from(data)
+    header = parse_json(data[_LENGTH.size : _LENGTH.size + length], "the header")
+    metadata = header.get("__metadata__", {}) if isinstance(header, dict) else {}
+    return {name: _tensor(name, entry) for name, entry in entries}, metadata
+
+
+def _tensor(name: str, entry: Mapping[str, Any]) -> NDArray[Any]:
+    dtype = _DTYPES.get(entry["dtype"])
+    if dtype is None:
+        raise ModelError(f"tensor {name!r} is {entry['dtype']}, expected one of {', '.join(_DTYPES)}")
+    shape = tuple(entry["shape"])
+    if math.prod(shape) == 0:
+        raise ModelError(f"tensor {name!r} has shape {list(shape)}, expected at least one element")
+    return np.frombuffer(bytes(entry["data"]), dtype).reshape(shape)
+
+
+def parse_json(text: bytes, what: str) -> Any:
+    """Parse UTF-8 JSON without what Python lets pass: NaN, infinities, a key that is there twice, endless numbers.
+
+    Raises ModelError, with `what` as the subject of its sentence.
+    """
+
+    def number(digits: str) -> float:
+        if len(digits) > _LONGEST_NUMBER or not math.isfinite(float(digits)):
+            raise ModelError(f"{what} holds the number {digits[:_LONGEST_NUMBER]}, expected a finite, short one")
+        return float(digits)
+
+    def integer(digits: str) -> int:
+        number(digits)
+        return int(digits)
+
+    def constant(name: str) -> float:
+        raise ModelError(f"{what} holds {name}, expected finite numbers only")
+
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        keys: dict[str, Any] = {}
+        for key, value in pairs:
+            if key in keys:
+                raise ModelError(f"{what} has the key {key!r} twice")
+            keys[key] = value
+        return keys
+
+    try:
+        return json.loads(
+            text.decode(), parse_float=number, parse_int=integer, parse_constant=constant, object_pairs_hook=unique
+        )
+    except RecursionError:
+        raise ModelError(f"{what} is nested too deeply") from None
+    except ValueError as error:
+        raise ModelError(f"{what} is not JSON ({error})") from None

@@ -1,0 +1,216 @@
+"""A model as a JSON object and named tensors, and back.
+
+The dataclasses of `graph` and `layers` are the format: a record becomes an object with one key per field, and "kind"
+where several records are possible; an array becomes the name of its tensor, "<layer>.<field>". Weights stand as
+`stored_weights` packs them. Reading is strict: an unknown, missing or ill-typed key, or a tensor that nobody names, is
+an error. Whether the values make sense is for `prove`.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+from types import NoneType, UnionType
+from typing import Any, Literal, NoReturn, Union, get_args, get_origin, get_type_hints
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgemeta.model.errors import ModelError
+from edgemeta.model.graph import INPUT, Classification, Model
+from edgemeta.model.layers import (
+    Add,
+    AveragePool,
+    Clamp,
+    Concat,
+    Conv,
+    Dense,
+    Layer,
+    MaxPool,
+    Multiplier,
+    Rescale,
+    ShiftTable,
+    Upsample,
+)
+from edgemeta.model.stored_weights import StoredBinary, StoredFixed, StoredPowerOfTwo, StoredWeights, store
+from edgemeta.model.weights import Weights
+
+KINDS: Mapping[str, type[Any]] = {
+    "add": Add,
+    "average_pool": AveragePool,
+    "binary": StoredBinary,
+    "clamp": Clamp,
+    "classification": Classification,
+    "concat": Concat,
+    "conv": Conv,
+    "dense": Dense,
+    "fixed": StoredFixed,
+    "max_pool": MaxPool,
+    "multiplier": Multiplier,
+    "power_of_two": StoredPowerOfTwo,
+    "rescale": Rescale,
+    "shift_table": ShiftTable,
+    "upsample": Upsample,
+}
+"""What "kind" calls each record."""
+
+MAX_WEIGHTS = 1 << 27
+"""Unpacked weights that one file may hold."""
+
+_NAMES = {record: kind for kind, record in KINDS.items()}
+_SCALARS: Mapping[type, str] = {bool: "true or false", int: "an integer", float: "a number", str: "text"}
+
+Tensors = dict[str, NDArray[Any]]
+
+
+def to_document(model: Model) -> tuple[dict[str, Any], Tensors]:
+    """Give the JSON object and the tensors of a model that has been proved."""
+    tensors: Tensors = {}
+    return _write_record(model, INPUT, tensors), tensors
+
+
+def from_document(document: object, tensors: Tensors) -> Model:
+    """Invert `to_document`. Raises ModelError whose sentence begins with the place in the document."""
+    reader = _Reader(tensors)
+    model: Model = reader.read_record(Model, document, "model", INPUT)
+    reader.refuse_unread()
+    return model
+
+
+def _write_record(record: Any, owner: str, tensors: Tensors) -> dict[str, Any]:
+    if isinstance(record, get_args(Layer)):
+        owner = record.name
+    fields = {name: _write(getattr(record, name), owner, name, tensors) for name in _stored_fields(type(record))}
+    return fields | ({"kind": _NAMES[type(record)]} if type(record) in _NAMES else {})
+
+
+def _write(value: Any, owner: str, field: str, tensors: Tensors) -> Any:
+    if isinstance(value, np.ndarray):
+        tensors[f"{owner}.{field}"] = value
+        return f"{owner}.{field}"
+    if isinstance(value, get_args(Weights)):
+        return _write_record(store(value), owner, tensors)
+    if dataclasses.is_dataclass(value):
+        return _write_record(value, owner, tensors)
+    if isinstance(value, tuple):
+        return [_write(item, owner, field, tensors) for item in value]
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _stored_fields(record: type[Any]) -> dict[str, Any]:
+    """Type hints of a record's fields, without the digest: a file cannot hold its own."""
+    hints = get_type_hints(record)
+    return {field.name: hints[field.name] for field in dataclasses.fields(record) if field.name != "digest"}
+
+
+class _Reader:
+    """Reads JSON values by type hint; `path` is the place that errors name, `owner` the layer that owns the tensors."""
+
+    def __init__(self, tensors: Tensors) -> None:
+        self._tensors = tensors
+        self._unread = set(tensors)
+        self._weights = 0
+
+    def refuse_unread(self) -> None:
+        if self._unread:
+            raise ModelError(f"tensor {min(self._unread)!r} belongs to no layer")
+
+    def read(self, hint: Any, value: object, path: str, owner: str) -> Any:
+        if hint in _SCALARS:
+            return _read_scalar(hint, value, path)
+        if hint == Weights:
+            return self._read_weights(value, path, owner)
+        origin, arguments = get_origin(hint), get_args(hint)
+        if origin is Literal:
+            return _one_of(arguments, value, path)
+        if origin is tuple:
+            return self._read_tuple(arguments, value, path, owner)
+        if origin is Mapping:
+            return _read_object(value, None, path)
+        options = arguments if origin in (Union, UnionType) else (hint,)
+        if value is None and NoneType in options:
+            return None
+        if get_origin(options[0]) is np.ndarray:
+            return self._read_array(value, path, owner)
+        return self.read_record(self._record_type(options, value, path), value, path, owner)
+
+    def read_record(self, record: type[Any], value: object, path: str, owner: str) -> Any:
+        fields = _stored_fields(record)
+        document = _read_object(value, set(fields) | ({"kind"} if record in _NAMES else set()), path)
+        if record in get_args(Layer):
+            owner = _read_scalar(str, document["name"], f"{path}.name")
+        return record(
+            **{name: self.read(hint, document[name], f"{path}.{name}", owner) for name, hint in fields.items()}
+        )
+
+    def _record_type(self, options: tuple[Any, ...], value: object, path: str) -> type[Any]:
+        """The record that "kind" names, or the only one possible."""
+        kinds = [_NAMES[option] for option in options if option in _NAMES]
+        if not kinds:
+            record: type[Any] = options[0]
+            return record
+        if not isinstance(value, dict) or "kind" not in value:
+            _refuse(path, value, 'an object with a key "kind"')
+        kind: str = _one_of(kinds, value["kind"], f"{path}.kind")
+        return KINDS[kind]
+
+    def _read_weights(self, value: object, path: str, owner: str) -> Weights:
+        stored: StoredWeights = self.read(StoredWeights, value, path, owner)
+        if not all(1 <= side <= MAX_WEIGHTS for side in stored.shape):
+            _refuse(f"{path}.shape", list(stored.shape), f"sides of 1 .. {MAX_WEIGHTS}")
+        self._weights += stored.count
+        if self._weights > MAX_WEIGHTS:
+            raise ModelError(f"{path}: the model has more than {MAX_WEIGHTS} weights")
+        try:
+            return stored.restore()
+        except ValueError as error:
+            raise ModelError(f"{path}: {error}") from None
+
+    def _read_tuple(self, arguments: tuple[Any, ...], value: object, path: str, owner: str) -> tuple[Any, ...]:
+        is_open = arguments[-1] is Ellipsis
+        if not isinstance(value, list) or not (is_open or len(value) == len(arguments)):
+            _refuse(path, value, "a list" if is_open else f"a list of {len(arguments)}")
+        hints = arguments[:1] * len(value) if is_open else arguments
+        return tuple(
+            self.read(hint, item, f"{path}[{i}]", owner)
+            for i, (hint, item) in enumerate(zip(hints, value, strict=True))
+        )
+
+    def _read_array(self, value: object, path: str, owner: str) -> NDArray[Any]:
+        name = f"{owner}.{path.rpartition('.')[2]}"
+        if value != name:
+            _refuse(path, value, f"the tensor name {name!r}")
+        if name not in self._tensors:
+            raise ModelError(f"{path}: tensor {name!r} is missing")
+        self._unread.discard(name)
+        return self._tensors[name]
+
+
+def _refuse(path: str, found: object, expected: str) -> NoReturn:
+    text = repr(found)
+    raise ModelError(f"{path} is {text if len(text) <= 60 else text[:57] + '...'}, expected {expected}")
+
+
+def _read_scalar(kind: type, value: object, path: str) -> Any:
+    if kind is float and type(value) is int:
+        value = float(value)
+    if type(value) is not kind:
+        _refuse(path, value, _SCALARS[kind])
+    return value
+
+
+def _one_of(options: Any, value: object, path: str) -> Any:
+    if value not in options:
+        _refuse(path, value, f"one of {', '.join(map(repr, options))}")
+    return value
+
+
+def _read_object(value: object, keys: set[str] | None, path: str) -> dict[str, Any]:
+    """Give the object that has exactly these keys, or any where None is given."""
+    if not isinstance(value, dict):
+        _refuse(path, value, "an object")
+    if keys is None:
+        return value
+    for key in sorted(keys - set(value)):
+        raise ModelError(f"{path} has no key {key!r}")
+    for key in sorted(set(value) - keys):
+        raise ModelError(f"{path} has the unknown key {key!r}")
+    return value

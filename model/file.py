@@ -1,0 +1,92 @@
+"""The model file: one safetensors file, data only, whose SHA-256 is the model's identity.
+
+Metadata: "format" is "edgemeta", "version" the schema version, "model" the JSON object of `document`. What a file
+says is proved before it is used (`prove`), so every model that `load` gives can run. One model makes one sequence of
+bytes.
+"""
+
+import dataclasses
+import hashlib
+import json
+import os
+import tempfile
+from pathlib import Path
+
+from edgemeta.model.container import parse_json, read_container, write_container
+from edgemeta.model.document import from_document, to_document
+from edgemeta.model.errors import ModelError
+from edgemeta.model.graph import Model
+from edgemeta.model.prove import prove
+
+FORMAT, VERSION = "edgemeta", 1
+MAX_FILE_BYTES = 1 << 28
+
+
+def encode(model: Model) -> bytes:
+    """Bytes of the file; the digest is not among them. Raises ModelError if the model cannot be proved."""
+    prove(model)
+    document, tensors = to_document(model)
+    text = json.dumps(document, ensure_ascii=False, allow_nan=False, separators=(",", ":"), sort_keys=True)
+    return write_container(tensors, {"format": FORMAT, "version": str(VERSION), "model": text})
+
+
+def decode(data: bytes) -> Model:
+    """Model of a file's bytes, proved, its digest set. Raises ModelError, the sentence's subject being the file."""
+    if len(data) > MAX_FILE_BYTES:
+        raise ModelError(f"is larger than {MAX_FILE_BYTES >> 20} MiB, the most that a model file may have")
+    tensors, metadata = read_container(data)
+    if metadata.get("format") != FORMAT:
+        raise ModelError("is a safetensors file without an edgemeta model in it")
+    version = metadata.get("version", "")
+    if version != str(VERSION):
+        is_newer = version.isascii() and version.isdigit() and int(version[:9]) > VERSION
+        raise ModelError(
+            f"has version {version} of the format and needs a newer edgemeta (this one reads version {VERSION})"
+            if is_newer
+            else f"has version {version!r} of the format, expected {VERSION}"
+        )
+    model = from_document(parse_json(metadata.get("model", "").encode(), "the model's description"), tensors)
+    prove(model)
+    return dataclasses.replace(model, digest=hashlib.sha256(data).hexdigest())
+
+
+def save(model: Model, path: str | os.PathLike[str]) -> str:
+    """Write the file whole or not at all; give its digest. Raises ModelError for a model or a path that cannot be."""
+    target = Path(path)
+    data = encode(model)
+    temporary = None
+    try:
+        with tempfile.NamedTemporaryFile(dir=target.parent, prefix=f".{target.name}.", delete=False) as file:
+            temporary = Path(file.name)
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.chmod(0o644)
+        temporary.replace(target)
+    except OSError as error:
+        raise ModelError(f"{target}: cannot be written ({error.strerror})") from None
+    finally:
+        if temporary is not None:
+            temporary.unlink(missing_ok=True)
+    return hashlib.sha256(data).hexdigest()
+
+
+def load(path: str | os.PathLike[str]) -> Model:
+    """Read and prove a model. Raises ModelError, a sentence that begins with the path, for anything that is not one."""
+    source = Path(path)
+    try:
+        return decode(_read(source))
+    except OSError as error:
+        raise ModelError(f"{source}: cannot be read ({error.strerror})") from None
+    except ModelError as error:
+        raise ModelError(f"{source}: {error}") from None
+
+
+def _read(source: Path) -> bytes:
+    """Bytes of a file, one more than allowed at most."""
+    if "\0" in str(source):
+        raise ModelError("a path cannot hold a zero character")
+    if source.exists() and not source.is_file():
+        raise ModelError(f"is {'a folder' if source.is_dir() else 'a device or pipe'}, expected a model file")
+    with source.open("rb") as file:
+        return file.read(MAX_FILE_BYTES + 1)

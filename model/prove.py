@@ -1,0 +1,206 @@
+"""Proof that a model can run: whatever passes here runs on every backend without an error and without an overflow.
+
+Each failure is a ModelError of one sentence. The limits keep a hostile file from taking the machine's memory or time.
+"""
+
+import json
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+from edgemeta.model.errors import ModelError
+from edgemeta.model.graph import INPUT, Model, Preprocessing
+from edgemeta.model.layers import (
+    Add,
+    AveragePool,
+    Clamp,
+    Concat,
+    Conv,
+    Dense,
+    Layer,
+    MaxPool,
+    Rescale,
+    TensorType,
+    Upsample,
+    inputs_of,
+)
+from edgemeta.model.prove_arithmetic import (
+    prove_accumulators,
+    prove_bias,
+    prove_clamp,
+    prove_pool_accumulators,
+    prove_requantize,
+    prove_type,
+    prove_weights,
+)
+from edgemeta.model.prove_shapes import MAX_SIDE, infer_shape
+from edgemeta.model.require import require, require_array, require_between, require_values
+
+MAX_LAYERS = 4096
+MAX_LABELS = 1 << 16
+MAX_TEXT = 200
+"""Characters of a name or label."""
+MAX_ELEMENTS = 1 << 27
+"""Elements of all tensors of one image together, padding included."""
+MAX_MULTIPLICATIONS = 1 << 37
+"""Multiplications, and additions of pools, for one image."""
+MAX_PROVENANCE_DEPTH = 16
+
+Types = Mapping[str, TensorType]
+
+
+def prove(model: Model) -> None:
+    """Raise ModelError unless everything that the records' docstrings demand holds."""
+    _prove_text(model.name, "the model's name")
+    _prove_input(model.input, model.preprocessing)
+    require_between(len(model.layers), 1, MAX_LAYERS, "the number of layers")
+    types = {INPUT: model.input}
+    for i, layer in enumerate(model.layers):
+        _prove_text(layer.name, f"the name of layer {i}")
+        try:
+            require(layer.name not in types, "the name is already taken")
+            _prove_layer(layer, types, is_output=layer.name in model.outputs)
+        except ModelError as error:
+            raise ModelError(f"layer {layer.name!r}: {error}") from None
+        types[layer.name] = layer.output
+    _prove_limits(model, types)
+    _prove_task(model, types)
+    _prove_provenance(model.provenance)
+
+
+def _prove_text(text: str, what: str) -> None:
+    is_fit = 1 <= len(text) <= MAX_TEXT and text.isprintable()
+    require(is_fit, f"{what} is {text[:MAX_TEXT]!r}, expected 1 .. {MAX_TEXT} printable characters")
+
+
+def _prove_input(kind: TensorType, preprocessing: Preprocessing) -> None:
+    for side in kind.shape:
+        require_between(side, 1, MAX_SIDE, "a side of the input's shape")
+    try:
+        prove_type(kind)
+        require(kind.bits <= 8, f"bits is {kind.bits}, expected 1 .. 8")
+    except ModelError as error:
+        raise ModelError(f"input: {error}") from None
+    channels = 1 if preprocessing.colour == "gray" else 3
+    require(
+        kind.shape[2] == channels,
+        f"the input has {kind.shape[2]} channels, expected {channels} for colour {preprocessing.colour!r}",
+    )
+    require_array(preprocessing.table, kind.dtype, ((1, 256), (channels, 256)), "the preprocessing table")
+    require_values(preprocessing.table, kind.lo, kind.hi, "the preprocessing table")
+
+
+def _prove_layer(layer: Layer, types: Types, *, is_output: bool) -> None:
+    sources = _prove_inputs(layer, types)
+    prove_type(layer.output)
+    if isinstance(layer, Conv | Dense):
+        prove_weights(layer.weights)
+    shape = infer_shape(layer, tuple(source.shape for source in sources))
+    require(shape == layer.output.shape, f"output has shape {list(layer.output.shape)}, expected {list(shape)}")
+    match layer:
+        case Conv() | Dense():
+            _prove_products(layer, sources[0], is_output=is_output)
+        case Add():
+            _prove_add(layer)
+        case Clamp():
+            require(layer.output == sources[0], "output has another type than the input")
+            prove_clamp(layer.lo, layer.hi, layer.output)
+        case Rescale():
+            prove_requantize(layer.requantize, layer.output)
+        case AveragePool():
+            prove_pool_accumulators(math.prod(layer.kernel), sources[0])
+            prove_requantize(layer.requantize, layer.output)
+        case MaxPool() | Concat() | Upsample():
+            for source in sources:
+                is_equal = _quantization(source) == _quantization(layer.output)
+                require(is_equal, "inputs and output do not share one quantization")
+
+
+def _prove_inputs(layer: Layer, types: Types) -> list[TensorType]:
+    names = inputs_of(layer)
+    require(len(names) > 0, "there is no input")
+    for name in names:
+        require(name in types, f"input {name!r} is no earlier layer")
+        require(types[name].bits <= 8, f"input {name!r} is raw accumulators, which only leave the network")
+    return [types[name] for name in names]
+
+
+def _prove_products(layer: Conv | Dense, source: TensorType, *, is_output: bool) -> None:
+    """Bias, accumulators, and either a requantization or the raw int32 output of the network."""
+    prove_bias(layer.bias, layer.output.shape[2])
+    prove_accumulators(layer.weights, layer.bias, source)
+    if layer.requantize is not None:
+        prove_requantize(layer.requantize, layer.output)
+        return
+    require(layer.output.bits == 32, f"output has {layer.output.bits} bits, expected 32 without requantization")
+    require(is_output, "accumulators without requantization are not the network's output")
+    require(layer.weights.scale.shape == (1,), "raw accumulators need one scale of the weights, found one per channel")
+
+
+def _prove_add(layer: Add) -> None:
+    """Within int32 by the ranges: 2 * 255 * 2**21 + 2**28 + 255 < 2**31."""
+    for multiplier in layer.multipliers:
+        require_between(multiplier, 0, 1 << 21, "multiplier")
+    require_between(layer.shift, 0, 29, "shift")
+    require(layer.output.bits <= 8, f"output has {layer.output.bits} bits, expected 1 .. 8")
+    prove_clamp(layer.lo, layer.hi, layer.output)
+
+
+def _quantization(kind: TensorType) -> tuple[int, bool, int, float]:
+    return kind.bits, kind.signed, kind.zero_point, kind.scale
+
+
+def _prove_limits(model: Model, types: Types) -> None:
+    elements = sum(math.prod(kind.shape) for kind in types.values())
+    multiplications = 0
+    for layer in model.layers:
+        places = math.prod(layer.output.shape)
+        match layer:
+            case Conv():
+                multiplications += places * math.prod(layer.weights.shape[1:])
+            case Dense():
+                multiplications += math.prod(layer.weights.shape)
+            case MaxPool() | AveragePool():
+                multiplications += places * math.prod(layer.kernel)
+        if isinstance(layer, Conv | MaxPool | AveragePool):
+            (height, width, channels), (top, left, bottom, right) = types[layer.input].shape, layer.padding
+            elements += (height + top + bottom) * (width + left + right) * channels
+    require(elements <= MAX_ELEMENTS, f"the tensors have {elements} elements together, expected at most {MAX_ELEMENTS}")
+    require(
+        multiplications <= MAX_MULTIPLICATIONS,
+        f"one image takes {multiplications} multiplications, expected at most {MAX_MULTIPLICATIONS}",
+    )
+
+
+def _prove_task(model: Model, types: Types) -> None:
+    require(len(model.outputs) == 1, f"a classification has {len(model.outputs)} outputs, expected 1")
+    (output,) = model.outputs
+    require(output in types and output != INPUT, f"output {output!r} is no layer")
+    labels = model.task.labels
+    require_between(len(labels), 1, MAX_LABELS, "the number of labels")
+    for label in labels:
+        _prove_text(label, "a label")
+    twice = next((label for label, count in Counter(labels).items() if count > 1), None)
+    require(twice is None, f"label {twice!r} is there twice")
+    expected, shape = (1, 1, len(labels)), types[output].shape
+    require(
+        shape == expected, f"output {output!r} has shape {list(shape)}, expected {list(expected)}, one logit per label"
+    )
+
+
+def _prove_provenance(provenance: Mapping[str, object]) -> None:
+    """JSON values, nested at most MAX_PROVENANCE_DEPTH deep."""
+    level: list[object] = [dict(provenance)]
+    for _ in range(MAX_PROVENANCE_DEPTH):
+        level = [child for value in level for child in _children(value)]
+    require(not level, f"provenance is nested more than {MAX_PROVENANCE_DEPTH} deep")
+    try:
+        json.dumps(dict(provenance), ensure_ascii=False, allow_nan=False).encode()
+    except (TypeError, ValueError) as error:
+        raise ModelError(f"provenance does not fit JSON ({error})") from None
+
+
+def _children(value: object) -> Iterable[object]:
+    if isinstance(value, Mapping):
+        return value.values()
+    return value if isinstance(value, list | tuple) else ()

@@ -1,0 +1,37 @@
+"""The small demands that proofs are made of; each raises ModelError with one sentence."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgemeta.model.errors import ModelError
+
+
+def require(holds: bool, sentence: str) -> None:
+    """Raise ModelError with the sentence unless the condition holds."""
+    if not holds:
+        raise ModelError(sentence)
+
+
+def require_between(value: float, lo: float, hi: float, what: str) -> None:
+    """Demand lo <= value <= hi."""
+    require(lo <= value <= hi, f"{what} is {value}, expected {lo} .. {hi}")
+
+
+def require_array(array: NDArray[Any], dtype: type[np.generic], shapes: tuple[tuple[int, ...], ...], what: str) -> None:
+    """Demand a dtype and one of some shapes."""
+    expected = " or ".join(str(list(shape)) for shape in dict.fromkeys(shapes))
+    require(
+        array.dtype == dtype and array.shape in shapes,
+        f"{what} is {array.dtype} {list(array.shape)}, expected {np.dtype(dtype)} {expected}",
+    )
+
+
+def require_values(array: NDArray[Any], lo: int, hi: int, what: str) -> None:
+    """Demand that every entry lies in lo .. hi."""
+    least, greatest = int(array.min()), int(array.max())
+    require(
+        lo <= least and greatest <= hi,
+        f"{what} holds {least if least < lo else greatest}, expected values in {lo} .. {hi}",
+    )

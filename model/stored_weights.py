@@ -1,0 +1,87 @@
+"""Weights as the model file holds them: packed to their own width."""
+
+import math
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgemeta.model.packing import pack, sign_extend, unpack
+from edgemeta.model.weights import BinaryWeights, FixedWeights, PowerOfTwoWeights, Weights
+
+
+@dataclass(frozen=True, eq=False)
+class StoredFixed:
+    """FixedWeights: `weights` are the values of shape `shape`, two's complement of `bits` bits each."""
+
+    bits: int
+    shape: tuple[int, ...]
+    weights: NDArray[np.uint8]
+    scale: NDArray[np.float64]
+
+    @property
+    def count(self) -> int:
+        """Elements when unpacked."""
+        return math.prod(self.shape)
+
+    def restore(self) -> FixedWeights:
+        """Unpack. Raises ValueError where bits, shape and bytes do not agree."""
+        codes = unpack(self.weights, self.count, self.bits)
+        return FixedWeights(sign_extend(codes, self.bits).reshape(self.shape), self.bits, self.scale)
+
+
+@dataclass(frozen=True, eq=False)
+class StoredPowerOfTwo:
+    """PowerOfTwoWeights: `weights` are the codes of shape `shape`, `bits` bits each."""
+
+    bits: int
+    shape: tuple[int, ...]
+    weights: NDArray[np.uint8]
+    scale: NDArray[np.float64]
+
+    @property
+    def count(self) -> int:
+        """Elements when unpacked."""
+        return math.prod(self.shape)
+
+    def restore(self) -> PowerOfTwoWeights:
+        """Unpack. Raises ValueError where bits, shape and bytes do not agree."""
+        codes = unpack(self.weights, self.count, self.bits)
+        return PowerOfTwoWeights(codes.reshape(self.shape), self.bits, self.scale)
+
+
+@dataclass(frozen=True, eq=False)
+class StoredBinary:
+    """BinaryWeights: `weights` are the bases, each of shape `shape`, one after the other; bit 1 is +1, bit 0 is -1."""
+
+    bases: int
+    shape: tuple[int, ...]
+    weights: NDArray[np.uint8]
+    factors: NDArray[np.int16]
+    scale: NDArray[np.float64]
+
+    @property
+    def count(self) -> int:
+        """Elements when unpacked."""
+        return self.bases * math.prod(self.shape)
+
+    def restore(self) -> BinaryWeights:
+        """Unpack. Raises ValueError where bases, shape and bytes do not agree."""
+        signs = unpack(self.weights, self.count, 1).astype(np.int8) * 2 - 1
+        return BinaryWeights(signs.reshape(self.bases, *self.shape), self.factors, self.scale)
+
+
+StoredWeights: TypeAlias = StoredFixed | StoredPowerOfTwo | StoredBinary
+
+
+def store(weights: Weights) -> StoredWeights:
+    """Pack weights that have been proved."""
+    match weights:
+        case FixedWeights():
+            return StoredFixed(weights.bits, weights.shape, pack(weights.values, weights.bits), weights.scale)
+        case PowerOfTwoWeights():
+            return StoredPowerOfTwo(weights.bits, weights.shape, pack(weights.codes, weights.bits), weights.scale)
+        case BinaryWeights():
+            packed = pack(weights.basis > 0, 1)
+            return StoredBinary(len(weights.basis), weights.shape, packed, weights.factors, weights.scale)
