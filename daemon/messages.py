@@ -1,6 +1,6 @@
 """Every message the service sends, as records: the one definition behind what is sent, docs/schema and docs/mqtt.md.
 
-Times are UTC (RFC 3339). Latencies are whole microseconds of a monotonic clock. Counters count since the service started.
+Times are UTC (RFC 3339). Latencies are whole microseconds of a monotonic clock. Counters start with the service.
 """
 
 from datetime import datetime
@@ -9,21 +9,8 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-SCHEMA_VERSION = 1
-"""Rises when a field changes its meaning or goes; a new field leaves it."""
-
 ONLINE = "online"
 OFFLINE = "offline"
-
-
-class DropReason(str, Enum):
-    """Why a captured frame is not published."""
-
-    SUPERSEDED = "superseded"
-    FAILED = "failed"
-    BROKER_AWAY = "broker_away"
-    QUEUE_FULL = "queue_full"
-    STOPPED = "stopped"
 
 
 class Part(BaseModel):
@@ -39,7 +26,7 @@ class Drops(Part):
     failed: int = Field(ge=0, description="The frame could not be prepared or the backend failed on it.")
     broker_away: int = Field(ge=0, description="There was no connection to the broker.")
     queue_full: int = Field(ge=0, description="The broker took messages too slowly and the queue was full.")
-    stopped: int = Field(ge=0, description="The service stopped before the frame's turn, or before the broker took it.")
+    stopped: int = Field(ge=0, description="The service stopped before it was the frame's turn.")
 
 
 class ModelIdentity(Part):
@@ -67,9 +54,12 @@ class FrameLatency(Part):
 
 
 class Message(Part):
-    """What every message carries."""
+    """What every message carries.
 
-    schema_version: Literal[1] = Field(default=SCHEMA_VERSION, description="Version of this format.")
+    The schema version rises when a field changes its meaning or goes; a new field leaves it.
+    """
+
+    schema_version: Literal[1] = Field(default=1, description="Version of this format.")
     device: str = Field(description="The device.")
     boot: str = Field(pattern="^[0-9a-f]{32}$", description="Drawn at random each time the service starts.")
 

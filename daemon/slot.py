@@ -32,12 +32,14 @@ class NewestFrames:
         self._slots = {camera: _Slot() for camera in cameras}
         self._turns = list(cameras)
         self._changed = threading.Condition()
-        self._closed = False
+        self.closed = False
 
     def put(self, camera: str, frame: Frame) -> None:
-        """Number a captured frame and let it take the place of the one before it."""
+        """Give a captured frame its number and let it take the place of the one before it; nothing once closed."""
         slot = self._slots[camera]
         with self._changed:
+            if self.closed:
+                return
             slot.captured += 1
             if slot.newest is not None:
                 slot.superseded += 1
@@ -47,7 +49,7 @@ class NewestFrames:
     def take(self) -> CapturedFrame | None:
         """Wait for a frame of any camera and take it; None once closed."""
         with self._changed:
-            while not self._closed:
+            while not self.closed:
                 for camera in self._turns:
                     taken = self._slots[camera].newest
                     if taken is not None:
@@ -59,9 +61,9 @@ class NewestFrames:
             return None
 
     def close(self) -> None:
-        """Let nobody wait any more; frames still here are counted by `waiting`."""
+        """Take no more frames and let nobody wait; `counts` still tells which frames are left here."""
         with self._changed:
-            self._closed = True
+            self.closed = True
             self._changed.notify_all()
 
     def counts(self, camera: str) -> tuple[int, int, int]:

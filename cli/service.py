@@ -1,0 +1,91 @@
+"""`edgemeta run` and `edgemeta check`: the service, and whether its config is right."""
+
+import json
+import sys
+import traceback
+from pathlib import Path
+
+import click
+
+from edgemeta.daemon.config_file import ConfigError
+from edgemeta.daemon.logs import set_up
+from edgemeta.daemon.preflight import Plan, prepare
+from edgemeta.daemon.service import Service
+from edgemeta.daemon.signals import StopSignal
+from edgemeta.daemon.sources.registry import without_password
+
+config_file = click.argument("file", type=click.Path(path_type=Path))
+
+
+@click.command()
+@config_file
+def run(file: Path) -> None:
+    r"""Run the service that the config FILE describes, until SIGTERM or SIGINT.
+
+    Exit codes: 0 stopped by a signal, 1 a fault, 78 a wrong config.
+
+    \b
+    Examples:
+      edgemeta run configs/default.yaml
+    """
+    with StopSignal() as stop:
+        plan = prepare(file)
+        set_up(plan.config.log.level)
+        faults: list[BaseException] = []
+
+        def crashed(error: BaseException) -> None:
+            faults.append(error)
+            stop.raise_()
+
+        service = Service(plan, crashed)
+        service.start()
+        stop.wait()
+        service.stop()
+    if faults:
+        traceback.print_exception(faults[0])
+        sys.exit(1)
+
+
+@click.command()
+@config_file
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead.")
+def check(file: Path, as_json: bool) -> None:
+    r"""Check the config FILE, without cameras and broker: every mistake at once, with its line.
+
+    Exit codes: 0 nothing wrong, 78 something is.
+
+    \b
+    Examples:
+      edgemeta check configs/default.yaml
+      edgemeta check --json /etc/edgemeta/config.yaml
+    """
+    try:
+        plan = prepare(file)
+    except ConfigError as error:
+        if not as_json:
+            raise
+        click.echo(json.dumps({"valid": False, "errors": error.lines}))
+        sys.exit(error.exit_code)
+    plan.session.close()
+    click.echo(json.dumps(_summary(plan)) if as_json else f"{file}: {_sentence(plan)}")
+
+
+def _summary(plan: Plan) -> dict[str, object]:
+    config = plan.config
+    return {
+        "valid": True,
+        "device": config.device,
+        "model": {"name": plan.model.name, "sha256": plan.model.digest},
+        "backend": plan.backend,
+        "cameras": {name: without_password(camera.source) for name, camera in config.cameras.items()},
+        "broker": f"{config.mqtt.host}:{config.mqtt.port}",
+    }
+
+
+def _sentence(plan: Plan) -> str:
+    config = plan.config
+    cameras = ", ".join(f"{name} ({without_password(camera.source)})" for name, camera in config.cameras.items())
+    return (
+        f"would run {plan.model.name} ({plan.model.digest[:12]}) on {plan.backend} for {cameras}, "
+        f"and publish below {config.mqtt.base}/{config.device} at {config.mqtt.host}:{config.mqtt.port}"
+    )

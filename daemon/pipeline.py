@@ -1,0 +1,126 @@
+"""The pure step in the middle: a captured frame in, its message out. No camera, no broker, no files."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from edgemeta.daemon.clock import Clock
+from edgemeta.daemon.messages import Drops, FrameLatency, FrameMessage, LabelScore, ModelIdentity, StateMessage
+from edgemeta.daemon.slot import CapturedFrame
+from edgemeta.daemon.smoothing import Smoother
+from edgemeta.model.classification import scores, top_k
+from edgemeta.model.graph import Model
+from edgemeta.plugins.api import Batch, Session
+from edgemeta.plugins.preprocess import make_preprocessor
+
+Now = Callable[[], int]
+"""Monotonic nanoseconds."""
+
+
+@dataclass(frozen=True)
+class Identity:
+    """Who speaks, in every message."""
+
+    device: str
+    boot: str
+
+
+@dataclass(frozen=True)
+class Step:
+    """What one frame came to: its message, the change of state if it brought one, and the time of each stage in ns."""
+
+    frame: FrameMessage
+    state: StateMessage | None
+    stages: dict[str, int]
+
+
+class Pipeline:
+    """One camera's way from pixels to message, over a session that may be shared with other cameras' pipelines."""
+
+    def __init__(
+        self,
+        identity: Identity,
+        camera: str,
+        model: Model,
+        backend: str,
+        session: Session,
+        smoother: Smoother,
+        top: int,
+        clock: Clock,
+        now: Now = time.monotonic_ns,
+    ) -> None:
+        self._identity = identity
+        self._camera = camera
+        self._model = model
+        self._model_identity = ModelIdentity(name=model.name, sha256=model.digest)
+        self._backend = backend
+        self._session = session
+        self._smoother = smoother
+        self._top = top
+        self._clock = clock
+        self._now = now
+        self._shape: tuple[int, ...] = ()
+        self._prepare: Callable[..., Batch]
+
+    def step(self, captured: CapturedFrame, dropped: Drops) -> Step:
+        """Classify one frame. Raises FrameError for unusable pixels, BackendError where the backend failed."""
+        taken = self._now()
+        batch = self._preprocess(captured)
+        prepared = self._now()
+        logits = self._session.run(batch)[0]
+        inferred = self._now()
+        probabilities = scores(self._model, logits)
+        labels = [
+            LabelScore(label=self._model.task.labels[index], score=round(float(probabilities[index]), 6))
+            for index in top_k(logits, self._top)
+        ]
+        previous = self._smoother.label
+        changed = self._smoother.add(labels[0].label)
+        finished = self._now()
+
+        came = captured.frame.captured_ns
+        stages = {
+            "wait": taken - came,
+            "preprocess": prepared - taken,
+            "inference": inferred - prepared,
+            "postprocess": finished - inferred,
+        }
+        when = self._clock.utc(came)
+        synchronized = self._clock.synchronized
+        frame = FrameMessage(
+            device=self._identity.device,
+            boot=self._identity.boot,
+            camera=self._camera,
+            sequence=captured.sequence,
+            captured=when,
+            clock_synchronized=synchronized,
+            model=self._model_identity,
+            backend=self._backend,
+            labels=labels,
+            state=self._smoother.label,
+            latency_us=FrameLatency(
+                **{stage: ns // 1000 for stage, ns in stages.items()}, total=(finished - came) // 1000
+            ),
+            dropped=dropped,
+        )
+        if not changed or self._smoother.label is None:
+            return Step(frame, None, stages)
+        state = StateMessage(
+            device=self._identity.device,
+            boot=self._identity.boot,
+            camera=self._camera,
+            state=self._smoother.label,
+            previous=previous,
+            sequence=captured.sequence,
+            since=when,
+            clock_synchronized=synchronized,
+        )
+        return Step(frame, state, stages)
+
+    def _preprocess(self, captured: CapturedFrame) -> Batch:
+        """Prepare the pixels; a new frame size makes a new preparation, and the old one is let go."""
+        pixels = captured.frame.pixels
+        if pixels.shape != self._shape:
+            self._prepare = make_preprocessor(self._model, pixels.shape)
+            self._shape = pixels.shape
+        return self._prepare(pixels)

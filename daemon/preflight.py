@@ -1,0 +1,95 @@
+"""From a config file to everything the service needs, checked without cameras or broker: model, backend, sources."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from edgemeta.daemon.config import CameraConfig, Config, digest, resolved
+from edgemeta.daemon.config_file import ConfigFile, Problem
+from edgemeta.daemon.secret import SecretError, password_of
+from edgemeta.daemon.sources.api import Source, SourceError, SourceSpec
+from edgemeta.daemon.sources.registry import make_source, without_password
+from edgemeta.model.errors import ModelError
+from edgemeta.model.file import load
+from edgemeta.model.graph import Model
+from edgemeta.model.zoo import find
+from edgemeta.plugins.api import Backend, BackendError, Session
+from edgemeta.plugins.registry import choose
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What would run: a config without mistakes, its model compiled, its sources made but not opened.
+
+    Whoever holds the plan closes the session.
+    """
+
+    config: Config
+    config_sha256: str
+    model: Model
+    backend: str
+    session: Session
+    sources: dict[str, Source]
+
+
+def prepare(path: Path) -> Plan:
+    """Read a config file and make ready what it names. Raises ConfigError with every mistake at once."""
+    file = ConfigFile(path)
+    config, problems = file.validate()
+    if config is None:
+        raise file.error(problems)
+    config = resolved(config, path.parent)
+    wrong = {problem.path[0] for problem in problems}
+
+    model = None if "model" in wrong else _model(config, problems)
+    backend = None if "backend" in wrong else _backend(config, problems)
+    session = _session(config, model, backend, problems) if model and backend else None
+    if "mqtt" not in wrong:
+        _check_password(config, problems)
+    sources = {name: _source(name, camera, problems) for name, camera in config.cameras.items()}
+    if problems or model is None or backend is None or session is None:
+        if session is not None:
+            session.close()
+        raise file.error(problems)
+    made = {name: source for name, source in sources.items() if source is not None}
+    return Plan(config, digest(config), model, backend.name, session, made)
+
+
+def _model(config: Config, problems: list[Problem]) -> Model | None:
+    try:
+        return load(find(config.model))
+    except ModelError as error:
+        problems.append(Problem(("model",), str(error), "a shipped model's name or a model file"))
+        return None
+
+
+def _backend(config: Config, problems: list[Problem]) -> Backend | None:
+    try:
+        return choose(config.backend.name)
+    except BackendError as error:
+        problems.append(Problem(("backend", "name"), str(error), "`auto` or a backend that can run here"))
+        return None
+
+
+def _session(config: Config, model: Model, backend: Backend, problems: list[Problem]) -> Session | None:
+    try:
+        return backend.compile(model, config.backend.options)
+    except BackendError as error:
+        problems.append(Problem(("backend", "options"), str(error), "options and a model this backend can run"))
+        return None
+
+
+def _check_password(config: Config, problems: list[Problem]) -> None:
+    try:
+        password_of(config.mqtt)
+    except SecretError as error:
+        key = "password_file" if config.mqtt.password_file is not None else "password_env"
+        problems.append(Problem(("mqtt", key), str(error), "the broker's password there"))
+
+
+def _source(name: str, camera: CameraConfig, problems: list[Problem]) -> Source | None:
+    try:
+        return make_source(SourceSpec(camera.source, camera.fps, camera.loop, camera.timeout))
+    except SourceError as error:
+        found = str(error).replace(camera.source, without_password(camera.source))
+        problems.append(Problem(("cameras", name, "source"), found, "the address of a source"))
+        return None

@@ -1,0 +1,172 @@
+"""The service: built from a plan, started, and stopped in order."""
+
+import logging
+import threading
+import time
+import uuid
+from collections.abc import Callable
+
+import numpy as np
+
+from edgemeta import __version__
+from edgemeta.daemon.camera import Camera, CameraStatus
+from edgemeta.daemon.clock import NS, Clock
+from edgemeta.daemon.counters import FrameCounters, camera_stats
+from edgemeta.daemon.messages import BrokerStats, InfoMessage, ModelIdentity, StatsMessage, StatusMessage
+from edgemeta.daemon.mqtt import MqttLink
+from edgemeta.daemon.outbox import Outgoing
+from edgemeta.daemon.pipeline import Identity, Pipeline
+from edgemeta.daemon.preflight import Plan
+from edgemeta.daemon.slot import NewestFrames
+from edgemeta.daemon.smoothing import Smoother
+from edgemeta.daemon.sources.registry import without_password
+from edgemeta.daemon.threads import guarded_thread
+from edgemeta.daemon.topics import AVAILABILITY, INFO, STATS, STATUS, Topics
+from edgemeta.daemon.worker import StageWindows, Worker, encode
+
+log = logging.getLogger(__name__)
+
+WARM_UP_RUNS = 10
+
+CAMERAS_END_WITHIN = 0.5
+WORKER_ENDS_WITHIN = 1.5
+QUEUE_DRAINS_WITHIN = 1.0
+LINK_CLOSES_WITHIN = 1.0
+"""Seconds for each step of stopping; together below the 5 s that SIGTERM may take."""
+
+
+class Service:
+    """Cameras, worker, reporter and link of one plan. `crashed` hears, from any thread, of faults nobody foresaw."""
+
+    def __init__(self, plan: Plan, crashed: Callable[[BaseException], None]) -> None:
+        config = plan.config
+        names = list(config.cameras)
+        self._plan = plan
+        self._identity = Identity(config.device, uuid.uuid4().hex)
+        self._topics = Topics(config.mqtt.base, config.device)
+        self._clock = Clock()
+        self._started_ns = self._period_began_ns = time.monotonic_ns()
+        self._frames = NewestFrames(names)
+        self._counters = {name: FrameCounters() for name in names}
+        self._windows = StageWindows()
+        client_id = config.mqtt.client_id or f"edgemeta-{config.device}"
+        self._link = MqttLink(config.mqtt, client_id, self._topics.of(AVAILABILITY), crashed)
+        pipelines = {name: self._pipeline(name) for name in names}
+        worker = Worker(
+            self._frames, pipelines, self._counters, self._windows, self._link, self._topics, config.mqtt.qos
+        )
+        self._worker = guarded_thread("worker", worker.run, crashed)
+        self._cameras = [
+            Camera(name, config.cameras[name], plan.sources[name], self._frames.put, self._publish_status, crashed)
+            for name in names
+        ]
+        self._stopping = threading.Event()
+        self._reporter = guarded_thread("stats", self._report, crashed)
+
+    def start(self) -> None:
+        """Warm the network up, then let everything run."""
+        self._warm_up()
+        self._link.retain(Outgoing(self._topics.of(INFO), encode(self._info()), 1, retain=True))
+        self._link.start()
+        self._worker.start()
+        for camera in self._cameras:
+            camera.start()
+        self._reporter.start()
+        plan = self._plan
+        log.info("running %s on %s, cameras: %s", plan.model.name, plan.backend, ", ".join(plan.config.cameras))
+
+    def stop(self) -> None:
+        """End in order: no new frames, the frame in hand finished, the last messages sent, `offline` said."""
+        self._stopping.set()
+        self._reporter.join()
+        for camera in self._cameras:
+            camera.stop()
+        cameras_end = time.monotonic() + CAMERAS_END_WITHIN
+        for camera in self._cameras:
+            camera.join(max(0.0, cameras_end - time.monotonic()))
+        self._frames.close()
+        self._worker.join(WORKER_ENDS_WITHIN)
+        self._link.flush(QUEUE_DRAINS_WITHIN)
+        self._publish_stats()
+        self._link.close(LINK_CLOSES_WITHIN)
+        if not self._worker.is_alive():
+            self._plan.session.close()
+        log.info("stopped")
+
+    def _pipeline(self, camera: str) -> Pipeline:
+        plan = self._plan
+        state = plan.config.state
+        smoother = Smoother(state.agree, state.window)
+        return Pipeline(
+            self._identity,
+            camera,
+            plan.model,
+            plan.backend,
+            plan.session,
+            smoother,
+            plan.config.top_k,
+            self._clock,
+        )
+
+    def _warm_up(self) -> None:
+        """Let the backend touch all its memory before the first frame waits for it."""
+        kind = self._plan.model.input
+        batch = np.zeros((1, *kind.shape), np.int8 if kind.signed else np.uint8)
+        for _ in range(WARM_UP_RUNS):
+            self._plan.session.run(batch)
+
+    def _report(self) -> None:
+        while not self._stopping.wait(self._plan.config.stats.period):
+            self._publish_stats()
+
+    def _publish_stats(self) -> None:
+        message = Outgoing(self._topics.of(STATS), encode(self._stats()), self._plan.config.mqtt.qos, retain=False)
+        if self._link.connected and not self._link.offer(message):
+            log.debug("queue full, one stats message left out")
+
+    def _stats(self) -> StatsMessage:
+        now = time.monotonic_ns()
+        period, self._period_began_ns = now - self._period_began_ns, now
+        return StatsMessage(
+            device=self._identity.device,
+            boot=self._identity.boot,
+            time=self._clock.utc(now),
+            clock_synchronized=self._clock.synchronized,
+            uptime_s=round((now - self._started_ns) / NS, 3),
+            period_s=round(period / NS, 3),
+            cameras={name: camera_stats(self._counters[name], self._frames, name) for name in self._counters},
+            latency_us=self._windows.drain(),
+            broker=BrokerStats(
+                connects=self._link.connects,
+                published=self._link.published,
+                refused=self._link.refused,
+                queued=self._link.queued,
+            ),
+        )
+
+    def _info(self) -> InfoMessage:
+        plan = self._plan
+        return InfoMessage(
+            device=self._identity.device,
+            boot=self._identity.boot,
+            version=__version__,
+            started=self._clock.utc(self._started_ns),
+            model=ModelIdentity(name=plan.model.name, sha256=plan.model.digest),
+            labels=list(plan.model.task.labels),
+            backend=plan.backend,
+            config_sha256=plan.config_sha256,
+            cameras=list(plan.config.cameras),
+        )
+
+    def _publish_status(self, camera: str, status: CameraStatus) -> None:
+        message = StatusMessage(
+            device=self._identity.device,
+            boot=self._identity.boot,
+            camera=camera,
+            status=status.state,
+            reason=status.reason,
+            source=without_password(self._plan.config.cameras[camera].source),
+            since=self._clock.utc(status.since_ns),
+            failures=status.failures,
+        )
+        self._link.retain(Outgoing(self._topics.of(STATUS, camera), encode(message), 1, retain=True))

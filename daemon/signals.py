@@ -1,0 +1,45 @@
+"""SIGTERM and SIGINT as something the main thread can wait for, without locks inside a signal handler."""
+
+import signal
+import socket
+from types import FrameType, TracebackType
+
+STOP = (signal.SIGTERM, signal.SIGINT)
+
+
+class StopSignal:
+    """While entered, SIGTERM and SIGINT end `wait` instead of the process. Main thread only, but for `raise_`.
+
+    The handlers do nothing: Python writes the signal's number into a socket (`signal.set_wakeup_fd`) that `wait` reads.
+    """
+
+    def __init__(self) -> None:
+        self._reader, self._writer = socket.socketpair()
+        self._writer.setblocking(False)
+
+    def __enter__(self) -> "StopSignal":
+        self._fd_before = signal.set_wakeup_fd(self._writer.fileno())
+        self._before = {number: signal.signal(number, _noted) for number in STOP}
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+        signal.set_wakeup_fd(self._fd_before)
+        self._reader.close()
+        self._writer.close()
+
+    def raise_(self) -> None:
+        """End `wait` from any thread, as a signal would."""
+        self._writer.send(b"\0")
+
+    def wait(self) -> str:
+        """Wait for a signal and return its name, or "" for `raise_`."""
+        (number,) = self._reader.recv(1)
+        return signal.Signals(number).name if number else ""
+
+
+def _noted(_number: int, _frame: FrameType | None) -> None:
+    """Do nothing; a handler must exist for the wakeup descriptor to be written."""

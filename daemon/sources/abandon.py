@@ -1,0 +1,105 @@
+"""Captures that may block for ever, read by a thread that can be left behind.
+
+A driver or a network stream may hang in `open` or `read` beyond any timeout of its own. So a reader thread of its own
+does both, and hands frames over one at a time; whoever waits for it waits no longer than the timeout and then abandons
+it. An abandoned reader gives its capture back as soon as its call returns. Few may hang at once, so that a source which
+hangs for ever costs no more and more threads.
+"""
+
+import queue
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from edgemeta.daemon.sources.api import Frame, Pixels, SourceError
+
+GREATEST_HANGING = 3
+"""Readers of one source that may hang at once; beyond it the source waits for one of them to return."""
+
+
+class Capture(Protocol):
+    """Something that gives pictures and may block."""
+
+    def read(self) -> Pixels:
+        """Give the next picture. Raises SourceError."""
+        ...
+
+    def release(self) -> None:
+        """Give everything back."""
+        ...
+
+
+@dataclass(eq=False)
+class _Reader:
+    """One reader thread and what passes between it and the camera thread: frames, or the fault that ended it."""
+
+    opener: Callable[[], Capture]
+    abandoned: threading.Event = field(default_factory=threading.Event)
+    given: "queue.Queue[Frame | SourceError]" = field(default_factory=lambda: queue.Queue(maxsize=1))
+
+    def __post_init__(self) -> None:
+        self.thread = threading.Thread(target=self._run, name="reader", daemon=True)
+        self.thread.start()
+
+    def _run(self) -> None:
+        try:
+            capture = self.opener()
+        except SourceError as error:
+            self._give(error)
+            return
+        try:
+            while not self.abandoned.is_set():
+                pixels = capture.read()
+                self._give(Frame(pixels, time.monotonic_ns()))
+        except SourceError as error:
+            self._give(error)
+        finally:
+            capture.release()
+
+    def _give(self, item: "Frame | SourceError") -> None:
+        """Hand over; every frame is taken or the reader abandoned, so none is lost uncounted."""
+        while not self.abandoned.is_set():
+            try:
+                self.given.put(item, timeout=0.2)
+                return
+            except queue.Full:
+                continue
+
+
+class AbandonableReader:
+    """Reads a capture with a deadline. `name` is how errors call the source."""
+
+    def __init__(self, name: str, timeout: float, opener: Callable[[], Capture]) -> None:
+        self._name = name
+        self._timeout = timeout
+        self._opener = opener
+        self._reader: _Reader | None = None
+        self._left: list[_Reader] = []
+
+    def open(self) -> None:
+        """Start a reader. Raises SourceError while too many of the earlier ones hang."""
+        self._left = [reader for reader in self._left if reader.thread.is_alive()]
+        if len(self._left) >= GREATEST_HANGING:
+            raise SourceError(f"{self._name} hangs in {len(self._left)} readers, waiting for one of them to return")
+        self._reader = _Reader(self._opener)
+
+    def read(self) -> Frame:
+        """Give the next frame. Raises SourceError at a fault, or when none came within the timeout."""
+        if self._reader is None:
+            raise SourceError(f"{self._name} is not open")
+        try:
+            item = self._reader.given.get(timeout=self._timeout)
+        except queue.Empty:
+            raise SourceError(f"{self._name} gave no frame for {self._timeout:g} s") from None
+        if isinstance(item, SourceError):
+            raise item
+        return item
+
+    def close(self) -> None:
+        """Abandon the reader; it ends by itself when its call returns."""
+        if self._reader is not None:
+            self._reader.abandoned.set()
+            self._left.append(self._reader)
+            self._reader = None

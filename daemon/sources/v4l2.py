@@ -1,0 +1,41 @@
+"""A camera at a V4L2 device, such as a USB webcam: "0", "v4l2:///dev/video0", with ?width=640&height=480 if wished."""
+
+from urllib.parse import parse_qsl, urlsplit
+
+import cv2
+
+from edgemeta.daemon.sources.abandon import AbandonableReader
+from edgemeta.daemon.sources.api import SourceError, SourceSpec
+from edgemeta.daemon.sources.opencv import OpenCvCapture
+
+PROPERTIES = {"width": cv2.CAP_PROP_FRAME_WIDTH, "height": cv2.CAP_PROP_FRAME_HEIGHT}
+
+
+class V4l2Source(AbandonableReader):
+    """A V4L2 device. The camera sets the pace, and is asked for `fps` frames per second where the spec gives it."""
+
+    interval_ns = 0
+
+    def __init__(self, spec: SourceSpec) -> None:
+        device, properties = parse(spec.address)
+        if spec.fps:
+            properties[cv2.CAP_PROP_FPS] = round(spec.fps)
+        name = f"camera {device}"
+        super().__init__(name, spec.timeout, lambda: OpenCvCapture(name, device, cv2.CAP_V4L2, properties))
+
+
+def parse(address: str) -> tuple[str, dict[int, int]]:
+    """Return the device's path and the properties to ask it for. Raises SourceError."""
+    if address.isdecimal():
+        return f"/dev/video{address}", {}
+    parts = urlsplit(address)
+    if parts.netloc or not parts.path.startswith("/dev/"):
+        raise SourceError(f"source {address!r} names no device, expected for example v4l2:///dev/video0")
+    properties = {}
+    for key, value in parse_qsl(parts.query, keep_blank_values=True):
+        if key not in PROPERTIES:
+            raise SourceError(f"source {address!r} has the unknown key {key!r}, expected {' or '.join(PROPERTIES)}")
+        if not (value.isascii() and value.isdecimal() and 1 <= int(value[:6]) <= 16384):
+            raise SourceError(f"source {address!r} has the {key} {value!r}, expected 1 to 16384 pixels")
+        properties[PROPERTIES[key]] = int(value)
+    return parts.path, properties

@@ -1,0 +1,279 @@
+"""A real mosquitto, a real subscriber, the service as a process, and a small network whose answers are known."""
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+import paho.mqtt.client as paho
+import pytest
+import yaml
+from paho.mqtt.enums import CallbackAPIVersion
+
+from edgemeta.model.file import save
+from edgemeta.model.graph import Classification, Model, Preprocessing
+from edgemeta.model.layers import AveragePool, Dense, Multiplier, TensorType
+from edgemeta.model.weights import FixedWeights
+
+DEADLINE = 20.0
+"""Seconds after which a test gives up waiting."""
+
+
+def wait_until(condition: Callable[[], bool], what: str, timeout: float = DEADLINE) -> None:
+    deadline = time.monotonic() + timeout
+    while not condition():
+        assert time.monotonic() < deadline, f"waited {timeout:g} s for {what}"
+        time.sleep(0.01)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@dataclass
+class Broker:
+    """A mosquitto of the test's own on a loopback port, which may be stopped and started again."""
+
+    folder: Path
+    port: int = field(default_factory=free_port)
+    lines: tuple[str, ...] = ("allow_anonymous true",)
+    process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        config = self.folder / "mosquitto.conf"
+        user = "user root\n" if os.geteuid() == 0 else ""
+        config.write_text(f"listener {self.port} 127.0.0.1\n{user}" + "\n".join(self.lines) + "\n")
+        mosquitto = shutil.which("mosquitto", path=f"{os.environ['PATH']}:/usr/sbin:/usr/local/sbin")
+        assert mosquitto is not None
+        self.process = subprocess.Popen([mosquitto, "-c", str(config)], stderr=subprocess.DEVNULL)
+        wait_until(self.answers, "mosquitto to listen")
+
+    def answers(self) -> bool:
+        with socket.socket() as probe:
+            return probe.connect_ex(("127.0.0.1", self.port)) == 0
+
+    def stop(self) -> None:
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+            self.process = None
+
+
+@pytest.fixture
+def make_broker(tmp_path: Path) -> Iterator[Callable[..., Broker]]:
+    """Makes brokers, not started; all are stopped at the end."""
+    if shutil.which("mosquitto", path=f"{os.environ['PATH']}:/usr/sbin:/usr/local/sbin") is None:
+        pytest.skip("mosquitto is not installed (Debian package mosquitto)")
+    made: list[Broker] = []
+
+    def make(*lines: str) -> Broker:
+        folder = tmp_path / f"broker{len(made)}"
+        folder.mkdir()
+        made.append(Broker(folder, lines=lines) if lines else Broker(folder))
+        return made[-1]
+
+    yield make
+    for broker in made:
+        broker.stop()
+
+
+@pytest.fixture
+def broker(make_broker: Callable[..., Broker]) -> Broker:
+    made = make_broker()
+    made.start()
+    return made
+
+
+@dataclass(frozen=True)
+class Received:
+    topic: str
+    payload: bytes
+    retained: bool
+
+    @property
+    def json(self) -> dict[str, Any]:
+        content = json.loads(self.payload)
+        assert isinstance(content, dict)
+        return content
+
+
+class Subscriber:
+    """Keeps everything it receives, in order; comes back by itself when the broker does."""
+
+    def __init__(self, port: int, topic: str = "#", **login: str) -> None:
+        self.received: list[Received] = []
+        self._changed = threading.Condition()
+        self._subscribed = threading.Event()
+        self._client = paho.Client(CallbackAPIVersion.VERSION2)
+        self._client.reconnect_delay_set(0.05, 0.05)
+        if login:
+            self._client.username_pw_set(**login)
+        self._client.on_connect = lambda client, *_: client.subscribe(topic, qos=1)
+        self._client.on_subscribe = lambda *_: self._subscribed.set()
+        self._client.on_message = self._on_message
+        self._client.connect("127.0.0.1", port)
+        self._client.loop_start()
+        assert self._subscribed.wait(DEADLINE), "the subscriber could not subscribe"
+
+    def _on_message(self, _client: paho.Client, _userdata: object, message: paho.MQTTMessage) -> None:
+        with self._changed:
+            self.received.append(Received(message.topic, bytes(message.payload), message.retain))
+            self._changed.notify_all()
+
+    def on(self, suffix: str) -> list[Received]:
+        """What came so far on topics that end so."""
+        return [message for message in list(self.received) if message.topic.endswith(suffix)]
+
+    def wait(self, suffix: str, count: int = 1, timeout: float = DEADLINE) -> list[Received]:
+        """Wait until that many messages came on topics that end so."""
+        with self._changed:
+            assert self._changed.wait_for(lambda: len(self.on(suffix)) >= count, timeout), (
+                f"waited {timeout:g} s for {count} messages on .../{suffix}, got {len(self.on(suffix))}"
+            )
+        return self.on(suffix)
+
+    def wait_for(self, suffix: str, condition: Callable[[Received], bool], timeout: float = DEADLINE) -> Received:
+        """Wait for a message of which something is true, and return the first."""
+
+        def found() -> Received | None:
+            return next((message for message in self.on(suffix) if condition(message)), None)
+
+        with self._changed:
+            self._changed.wait_for(lambda: found() is not None, timeout)
+        message = found()
+        assert message is not None, f"waited {timeout:g} s on .../{suffix}, got {[m.payload for m in self.on(suffix)]}"
+        return message
+
+    def close(self) -> None:
+        self._client.disconnect()
+        self._client.loop_stop()
+
+
+@pytest.fixture
+def make_subscriber() -> Iterator[Callable[..., Subscriber]]:
+    made: list[Subscriber] = []
+
+    def make(port: int, topic: str = "#", **login: str) -> Subscriber:
+        made.append(Subscriber(port, topic, **login))
+        return made[-1]
+
+    yield make
+    for subscriber in made:
+        subscriber.close()
+
+
+@pytest.fixture
+def subscriber(broker: Broker, make_subscriber: Callable[..., Subscriber]) -> Subscriber:
+    return make_subscriber(broker.port)
+
+
+def colour_model() -> Model:
+    """Names the strongest of red, green and blue in the picture's average: 32x32 in, pool, dense, int32 logits."""
+    labels = ("red", "green", "blue")
+    pixels = TensorType((32, 32, 3), signed=False, scale=1 / 255)
+    mean = TensorType((1, 1, 3), signed=False, scale=1 / 255)
+    divide = Multiplier(np.array([1], np.int32), np.array([10], np.uint8), 0, 255)
+    weights = FixedWeights((16 * np.eye(3)).astype(np.int8), 8, np.array([1.0]))
+    return Model(
+        name="colour",
+        input=pixels,
+        layers=(
+            AveragePool("pool", "input", mean, (32, 32), (32, 32), divide),
+            Dense("dense", "pool", TensorType((1, 1, 3), bits=32, scale=1 / 255), weights),
+        ),
+        outputs=("dense",),
+        task=Classification(labels),
+        preprocessing=Preprocessing("center", "rgb", np.arange(256, dtype=np.uint8)[np.newaxis]),
+    )
+
+
+@pytest.fixture
+def model_file(tmp_path: Path) -> Path:
+    """A model file of the colour network."""
+    path = tmp_path / "colour.safetensors"
+    save(colour_model(), path)
+    return path
+
+
+@pytest.fixture
+def colours(tmp_path: Path) -> Path:
+    """A folder of three pictures: red, green, blue, in this order."""
+    folder = tmp_path / "colours"
+    folder.mkdir()
+    for number, bgr in enumerate(((0, 0, 255), (0, 255, 0), (255, 0, 0))):
+        cv2.imwrite(str(folder / f"{number}.png"), np.full((48, 64, 3), bgr, np.uint8))
+    return folder
+
+
+@pytest.fixture
+def write_config(tmp_path: Path, model_file: Path) -> Callable[..., Path]:
+    """Writes a config: the given keys over a small one that runs the colour network on the reference backend."""
+
+    def write(**keys: Any) -> Path:
+        config: dict[str, Any] = {
+            "device": "test",
+            "model": str(model_file),
+            "backend": {"name": "reference"},
+            "cameras": {"front": {"source": "synthetic://", "fps": 30}},
+            "stats": {"period": 0.5},
+        }
+        path = tmp_path / "config.yaml"
+        path.write_text(yaml.safe_dump(config | keys))
+        return path
+
+    return write
+
+
+@dataclass
+class Daemon:
+    """`edgemeta run` as a process."""
+
+    process: subprocess.Popen[str]
+    log: Path
+
+    def stop(self, number: int = signal.SIGTERM, timeout: float = 5.0) -> int:
+        """Send a signal and wait for the end; returns the exit code."""
+        self.process.send_signal(number)
+        return self.process.wait(timeout)
+
+    @property
+    def said(self) -> str:
+        return self.log.read_text()
+
+
+@pytest.fixture
+def run_daemon(tmp_path: Path) -> Iterator[Callable[..., Daemon]]:
+    """Starts daemons; what still runs at the end is killed."""
+    started: list[Daemon] = []
+
+    def start(config: Path, **environment: str) -> Daemon:
+        log = tmp_path / f"daemon{len(started)}.log"
+        with log.open("w") as output:
+            process = subprocess.Popen(
+                [str(Path(sys.executable).with_name("edgemeta")), "run", str(config)],
+                stdout=output,
+                stderr=output,
+                text=True,
+                env=os.environ | environment,
+            )
+        started.append(Daemon(process, log))
+        return started[-1]
+
+    yield start
+    for daemon in started:
+        if daemon.process.poll() is None:
+            daemon.process.kill()
+            daemon.process.wait()

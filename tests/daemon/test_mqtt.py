@@ -1,0 +1,183 @@
+"""The link, against a real mosquitto."""
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from edgemeta.daemon.config import MqttConfig
+from edgemeta.daemon.mqtt import MqttLink
+from edgemeta.daemon.outbox import Outgoing
+
+AVAILABILITY = "edgemeta/test/availability"
+
+
+@pytest.fixture
+def make_link() -> Any:
+    links: list[MqttLink] = []
+    crashes: list[BaseException] = []
+
+    def make(port: int, **keys: Any) -> MqttLink:
+        config = MqttConfig(host="127.0.0.1", port=port, **({"retry": {"first": 0.05, "cap": 0.2}} | keys))
+        link = MqttLink(config, "link-under-test", AVAILABILITY, crashes.append)
+        links.append(link)
+        link.start()
+        return link
+
+    yield make
+    for link in links:
+        link.close(1.0)
+    assert crashes == []
+
+
+def wait_until(condition: Callable[[], bool], timeout: float = 10.0) -> None:
+    deadline = time.monotonic() + timeout
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def number(value: int, qos: int = 1, **keys: Any) -> Outgoing:
+    return Outgoing("edgemeta/test/numbers", str(value).encode(), qos, retain=False, **keys)
+
+
+@pytest.mark.parametrize("version", [5, "3.1.1"])
+@pytest.mark.parametrize("qos", [0, 1])
+def test_messages_arrive_in_order_and_are_reported_taken(
+    broker: Any, subscriber: Any, make_link: Any, version: Any, qos: int
+) -> None:
+    link = make_link(broker.port, version=version)
+    wait_until(lambda: link.connected)
+    taken: list[Outgoing] = []
+    for value in range(200):
+        assert link.offer(number(value, qos, taken=taken.append))
+    received = subscriber.wait("numbers", 200)
+    assert [int(message.payload) for message in received] == list(range(200))
+    assert link.flush(5.0)
+    assert [message.payload for message in taken] == [message.payload for message in received]
+    assert link.queued == 0
+    assert link.published == 201  # `online`, too
+
+
+def test_online_at_connect_and_offline_at_close(broker: Any, subscriber: Any, make_link: Any) -> None:
+    link = make_link(broker.port)
+    subscriber.wait("availability")
+    link.close(2.0)
+    assert [message.payload for message in subscriber.wait("availability", 2)] == [b"online", b"offline"]
+    assert not link.connected
+
+
+def test_the_broker_says_offline_when_the_link_is_cut(broker: Any, subscriber: Any, make_link: Any) -> None:
+    """A second client with the same id makes mosquitto drop the first and send its will."""
+    link = make_link(broker.port, retry={"first": 3600, "cap": 3600})
+    subscriber.wait("availability")
+    config = MqttConfig(host="127.0.0.1", port=broker.port)
+    thief = MqttLink(config, "link-under-test", "edgemeta/thief/availability", lambda error: None)
+    thief.start()
+    try:
+        subscriber.wait_for("test/availability", lambda message: message.payload == b"offline")
+        wait_until(lambda: not link.connected)
+    finally:
+        thief.close(1.0)
+
+
+def test_it_connects_to_a_broker_that_comes_later(make_broker: Any, make_subscriber: Any, make_link: Any) -> None:
+    broker = make_broker()
+    link = make_link(broker.port)
+    link.retain(Outgoing("edgemeta/test/info", b"kept", 1, retain=True))
+    assert not link.connected
+    broker.start()
+    wait_until(lambda: link.connected)
+    received = make_subscriber(broker.port).wait("info")
+    assert received[0].payload == b"kept"
+
+
+def test_retained_messages_come_again_after_a_broker_restarts_empty(
+    broker: Any, make_subscriber: Any, make_link: Any
+) -> None:
+    link = make_link(broker.port)
+    wait_until(lambda: link.connected)
+    link.retain(Outgoing("edgemeta/test/info", b"old", 1, retain=True))
+    link.retain(Outgoing("edgemeta/test/info", b"new", 1, retain=True))
+    assert link.flush(5.0)
+    broker.stop()
+    wait_until(lambda: not link.connected)
+    broker.start()
+    wait_until(lambda: link.connected)
+    assert link.connects == 2
+    subscriber = make_subscriber(broker.port)
+    assert subscriber.wait("info")[0].payload == b"new"
+    assert subscriber.wait("availability")[0].payload == b"online"
+
+
+def test_what_was_accepted_survives_a_broker_restart(broker: Any, make_subscriber: Any, make_link: Any) -> None:
+    link = make_link(broker.port)
+    wait_until(lambda: link.connected)
+    broker.stop()
+    accepted = [value for value in range(500) if link.offer(number(value))]
+    broker.start()
+    subscriber = make_subscriber(broker.port)
+    link.offer(number(10_000))
+    subscriber.wait_for("numbers", lambda message: message.payload == b"10000")
+    assert link.flush(5.0)
+    seen = [int(message.payload) for message in subscriber.on("numbers")]
+    # The subscriber may come after the first of them; from its first on, none is missing and order is kept.
+    assert seen[:-1] == accepted[accepted.index(seen[0]) :]
+
+
+def test_a_full_queue_refuses(make_link: Any) -> None:
+    link = make_link(1, queue=3)
+    assert [link.offer(number(value)) for value in range(5)] == [True, True, True, False, False]
+    assert link.queued == 3
+
+
+def test_a_refused_login_never_counts_as_connected(make_broker: Any, make_link: Any, caplog: Any) -> None:
+    broker = make_broker("allow_anonymous false")
+    broker.start()
+    link = make_link(broker.port)
+    with caplog.at_level("DEBUG", "edgemeta.daemon.mqtt"):
+        wait_until(lambda: len(caplog.records) >= 3)
+    assert all("refused the connection: not authorized" in record.getMessage() for record in caplog.records)
+    assert not link.connected
+    assert link.connects == 0
+
+
+@pytest.mark.parametrize("version", [5, "3.1.1"])
+def test_a_login_with_the_right_password_is_accepted(
+    make_broker: Any, make_link: Any, tmp_path: Any, version: Any
+) -> None:
+    broker = make_broker("allow_anonymous false", f"password_file {tmp_path / 'passwords'}")
+    (tmp_path / "passwords").write_text(MOSQUITTO_PASSWORDS)
+    (tmp_path / "passwords").chmod(0o600)
+    broker.start()
+    (tmp_path / "secret").write_text("open sesame\n")
+    wrong = make_link(broker.port, version=version, username="ali", password="open barley")  # noqa: S106
+    right = make_link(broker.port, version=version, username="ali", password_file=str(tmp_path / "secret"))
+    wait_until(lambda: right.connected)
+    assert not wrong.connected
+    assert wrong.connects == 0
+
+
+# `mosquitto_passwd -b -c FILE ali "open sesame"`
+MOSQUITTO_PASSWORDS = "ali:$7$101$bYKwlVBOaHHOCKjh$CDLtC0N9LfOZfD6G4wy9XFSdAV2DiALqEYWeN4r+L+Z9tD8viiDwwjvVklPCTNBeYyMfCx2VNuCpejdkFe3OKQ==\n"
+
+
+def test_a_broker_that_says_nothing_is_given_up(make_link: Any, monkeypatch: Any, caplog: Any) -> None:
+    import socket
+
+    monkeypatch.setattr("edgemeta.daemon.mqtt_connection.ANSWER_TIMEOUT", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        with caplog.at_level("WARNING", "edgemeta.daemon.mqtt"):
+            make_link(silent.getsockname()[1])
+            wait_until(lambda: bool(caplog.records))
+    assert "gave no answer within 0.2 s" in caplog.text
+
+
+def test_close_does_not_wait_for_a_broker_that_is_away(make_link: Any) -> None:
+    link = make_link(1)
+    begun = time.monotonic()
+    link.close(3.0)
+    assert time.monotonic() - begun < 1.0
+    assert "mqtt" not in [thread.name for thread in threading.enumerate()]
