@@ -1,0 +1,54 @@
+"""The verb `demo`."""
+
+import json
+import signal
+import sys
+from pathlib import Path
+
+import click
+
+from edgemeta.cli.demo.run import run_demo, show_for
+from edgemeta.cli.demo.view import choose_view
+from edgemeta.cli.options import json_option
+from edgemeta.daemon.sources.registry import address_from
+
+SECONDS = 30.0
+SOURCE = "synthetic://"
+
+
+@click.command()
+@click.option(
+    "--seconds",
+    type=click.FloatRange(0, 86_400),
+    default=SECONDS,
+    show_default=True,
+    metavar="N",
+    help="How long to receive, from the first frame on; 0 is until Ctrl-C.",
+)
+@click.option(
+    "--source",
+    default=SOURCE,
+    show_default=True,
+    metavar="URL",
+    help="Any source of the service: a clip, an image, a folder, a device number, rtsp://…",
+)
+@json_option
+def demo(seconds: float, source: str, as_json: bool) -> None:
+    """Watch frames being classified and arriving over MQTT, all on this machine.
+
+    Starts a broker on a free loopback port, the service on a camera that draws scenes, and a subscriber whose view you
+    see. Nothing is set up or left behind.
+
+    \b
+    Examples:
+      edgemeta demo
+      edgemeta demo --seconds 0
+      edgemeta demo --source clip.avi
+      edgemeta demo --seconds 10 --json
+    """
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends like Ctrl-C: in order, with a summary
+    address = address_from(source, Path.cwd())
+    view = choose_view(quiet=as_json, terminal=sys.stdout.isatty(), show=show_for(address))
+    tally = run_demo(address, seconds, view)
+    if as_json:
+        click.echo(json.dumps({"source": source, **tally.summary()}))

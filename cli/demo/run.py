@@ -1,0 +1,91 @@
+"""The demo's course: broker, subscriber, service; receive until it is time; then stop the service first."""
+
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from edgemeta.cli.demo.broker import DemoBroker
+from edgemeta.cli.demo.errors import DemoError
+from edgemeta.cli.demo.service import DEVICE, DemoService, write_config
+from edgemeta.cli.demo.subscriber import Subscriber
+from edgemeta.cli.demo.tally import Tally, Truth
+from edgemeta.cli.demo.view import View
+from edgemeta.daemon.messages import OFFLINE, CameraState
+from edgemeta.daemon.scenes.show import Show
+from edgemeta.daemon.sources.api import SourceSpec
+from edgemeta.daemon.sources.registry import kind_of, make_source
+from edgemeta.daemon.sources.synthetic import show_of
+
+BASE = "edgemeta"
+START_TIMEOUT_S = 30.0
+POLL_S = 0.1
+FAREWELL_S = 5.0
+
+
+def run_demo(source: str, seconds: float, view: View) -> Tally:
+    """Run the whole demo and give what the subscriber learned; `seconds` 0 is until Ctrl-C.
+
+    The time counts from the first frame message. A clip that ends, ends the demo. Raises SourceError for an address
+    that cannot be understood and DemoError where a part of the demo cannot run.
+    """
+    make_source(SourceSpec(source))
+    tally = Tally(truth_of(show_for(source)))
+    with (
+        tempfile.TemporaryDirectory(prefix="edgemeta-demo-") as folder,
+        DemoBroker() as broker,
+        Subscriber(broker.host, broker.port, f"{BASE}/{DEVICE}/#") as subscriber,
+        DemoService(write_config(Path(folder), source, broker.host, broker.port)) as service,
+        view,
+    ):
+        try:
+            for _ in _turns(tally, subscriber, service, seconds):
+                view.show(tally)
+        except KeyboardInterrupt:
+            view.interrupted()
+        service.stop()
+        _hear_out(tally, subscriber)
+        view.show(tally, last=True)
+    return tally
+
+
+def show_for(source: str) -> Show | None:
+    """Return the show behind a synthetic source, None for any other."""
+    return show_of(source) if kind_of(source) == "synthetic" else None
+
+
+def truth_of(show: Show | None) -> Truth | None:
+    """Return what the frames show; the service counts frames from 1, the show from 0."""
+    return None if show is None else lambda sequence: show.truth(sequence - 1)
+
+
+def _turns(tally: Tally, subscriber: Subscriber, service: DemoService, seconds: float) -> Iterator[None]:
+    """Receive, and give the caller a turn after every message and every silence, until it is time to end."""
+    end = time.monotonic() + START_TIMEOUT_S
+    while True:
+        arrival = subscriber.next(POLL_S)
+        if arrival is not None:
+            first = tally.frames == 0
+            tally.add(arrival)
+            if first and tally.frames:
+                end = time.monotonic() + seconds if seconds else float("inf")
+        yield
+        if tally.status is not None and tally.status.status is CameraState.ENDED:
+            return
+        if tally.frames == 0 and tally.status is not None and tally.status.status is CameraState.FAILED:
+            raise DemoError(f"no frame came from {tally.status.source}: {tally.status.reason}")
+        if time.monotonic() >= end:
+            if tally.frames == 0:
+                raise DemoError(f"no frame came within {START_TIMEOUT_S:.0f} seconds")
+            return
+        if arrival is None:
+            service.check()
+
+
+def _hear_out(tally: Tally, subscriber: Subscriber) -> None:
+    """Receive what the service still sent on its way out: the last frames, the last counts and `offline`."""
+    end = time.monotonic() + FAREWELL_S
+    while tally.availability != OFFLINE and time.monotonic() < end:
+        arrival = subscriber.next(POLL_S)
+        if arrival is not None:
+            tally.add(arrival)

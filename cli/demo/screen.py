@@ -1,0 +1,174 @@
+"""The demo on a terminal of 80 columns or more, drawn with rich; imported only where there is a terminal."""
+
+import time
+from types import TracebackType
+
+import numpy as np
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.panel import Panel
+from rich.style import Style
+from rich.table import Table
+from rich.text import Text
+
+from edgemeta.cli.demo.tally import Tally
+from edgemeta.cli.demo.view import View
+from edgemeta.daemon.messages import CameraState
+from edgemeta.daemon.scenes.show import Show
+from edgemeta.model.preprocess import crop_rectangle, resize_area
+
+WIDTH = 80
+PICTURE = 32
+BAR = 14
+COLUMNS = 3
+PERIOD_S = 0.1
+NEWEST = 300
+"""Frames that the latencies on screen stand for."""
+
+
+class ScreenView(View):
+    """A picture of the newest frame as the network gets it, what the network said, and how long each step took.
+
+    The picture of a synthetic camera is drawn again from the sequence number; pictures do not travel over MQTT.
+    """
+
+    def __init__(self, show: Show | None, console: Console | None = None) -> None:
+        self._show = show
+        self._console = console or Console()
+        self._live = Live(console=self._console, auto_refresh=False, transient=False)
+        self._next = 0.0
+        self._ended = ""
+
+    def __enter__(self) -> "ScreenView":
+        self._live.start()
+        self._live.update(Text("starting the broker, a subscriber and the service …", style="dim"), refresh=True)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._live.stop()
+
+    def show(self, tally: Tally, last: bool = False) -> None:
+        """Draw the screen anew, at most ten times a second."""
+        if last and not self._ended:
+            self._ended = "time is up"
+        if tally.frame is not None and (last or time.monotonic() >= self._next):
+            self._live.update(screen(tally, self._show, self._ended), refresh=True)
+            self._next = time.monotonic() + PERIOD_S
+
+    def interrupted(self) -> None:
+        """Remember that it was Ctrl-C."""
+        self._ended = "stopped by you"
+
+
+def screen(tally: Tally, show: Show | None, ended: str) -> RenderableType:
+    """Lay the whole screen out, 80 columns wide and, with ten labels, 23 rows high. The tally holds at least one frame."""
+    facts: list[RenderableType] = [_verdict(tally), Text(), _latencies(tally)]
+    body = Table.grid(padding=(0, 3, 0, 0))
+    if show is None or tally.frame is None:
+        body.add_row(Group(*facts))
+    else:
+        body.add_row(_picture(show, tally.frame.sequence), Group(*facts))
+    counts = _recognition(tally) if tally.truth is not None else _labels(tally)
+    return Panel(
+        Group(_headline(tally), body, counts),
+        title="[bold]edgemeta demo[/]",
+        subtitle=f"[dim]{ended or 'Ctrl-C ends it'}[/]",
+        border_style="cyan",
+        width=WIDTH,
+    )
+
+
+def _headline(tally: Tally) -> Text:
+    assert tally.frame is not None
+    model = tally.frame.model
+    line = Text.assemble(
+        (model.name, "bold"),
+        (f" {model.sha256[:8]}", "dim"),
+        " on ",
+        (tally.frame.backend, "bold"),
+        (f"  {tally.rate:5.1f} frames/s", "cyan"),
+        f"  {tally.frames} received  {tally.dropped} dropped",
+    )
+    if tally.status is not None and tally.status.status is CameraState.FAILED:
+        line.append(f"\ncamera: {tally.status.reason}", "red")
+    return line
+
+
+def _verdict(tally: Tally) -> RenderableType:
+    """Show what is shown, and the labels with their scores."""
+    assert tally.frame is not None
+    table = Table.grid(padding=(0, 1))
+    table.add_column(width=12, no_wrap=True)
+    table.add_column(width=BAR)
+    table.add_column(width=7, justify="right")
+    truth = tally.truth(tally.frame.sequence) if tally.truth else None
+    for rank, label in enumerate(tally.frame.labels):
+        right = truth is None or label.label == truth
+        colour = ("green" if right else "red") if rank == 0 else "bright_black"
+        table.add_row(
+            Text(label.label, style=f"bold {colour}" if rank == 0 else ""),
+            Text("━" * round(label.score * BAR), style=colour),
+            f"{label.score:.1%}",
+        )
+    drawn = Text.assemble("drawn  ", (truth, "bold")) if truth else Text()
+    smoothed = Text.assemble("smoothed  ", (tally.frame.state or "—", "bold"))
+    return Group(drawn, table, smoothed)
+
+
+def _latencies(tally: Tally) -> Table:
+    table = Table(box=None, padding=(0, 1, 0, 0), show_edge=False, header_style="dim")
+    table.add_column("stage", width=14)
+    table.add_column("p50 µs", width=9, justify="right")
+    table.add_column("p99 µs", width=9, justify="right")
+    for stage in tally.stages():
+        p50, p99 = tally.percentiles(stage, newest=NEWEST)
+        table.add_row(stage, f"{p50:,}", f"{p99:,}", style="bold" if stage == "inference" else "")
+    return table
+
+
+def _recognition(tally: Tally) -> Table:
+    """Show how often each thing was named right."""
+    return _in_columns([(label, tally.recognized(label), f"{tally.recognized(label):.0%}") for label in tally.shown])
+
+
+def _labels(tally: Tally) -> Table:
+    """Show how often each label came."""
+    return _in_columns(
+        [(label, count / tally.frames, f"{count}") for label, count in tally.labels.most_common(4 * COLUMNS)]
+    )
+
+
+def _in_columns(cells: list[tuple[str, float, str]]) -> Table:
+    """Lay label, share and number out in COLUMNS columns, row by row."""
+    table = Table.grid(padding=(0, 1, 0, 0))
+    for _ in range(COLUMNS):
+        table.add_column(width=10, no_wrap=True)
+        table.add_column(width=7)
+        table.add_column(width=5, justify="right")
+    for left in range(0, len(cells), COLUMNS):
+        row: list[RenderableType] = []
+        for label, share, number in cells[left : left + COLUMNS]:
+            row += [label, Text("━" * round(share * 7), style="green" if share >= 0.8 else "yellow"), number]
+        table.add_row(*row)
+    return table
+
+
+def _picture(show: Show, sequence: int) -> Text:
+    """Frame `sequence` at 32x32, two pixels to a character: above as its colour, below as its ground."""
+    frame = show.frame(sequence - 1)
+    region = crop_rectangle((frame.shape[0], frame.shape[1]), (PICTURE, PICTURE), "center")
+    cropped = frame[region.top : region.top + region.height, region.left : region.left + region.width]
+    pixels = resize_area(np.ascontiguousarray(cropped), PICTURE, PICTURE)
+    text = Text(no_wrap=True)
+    for row in range(0, PICTURE, 2):
+        for upper, lower in zip(pixels[row], pixels[row + 1], strict=True):
+            text.append("▀", Style(color=_rgb(upper), bgcolor=_rgb(lower)))
+        text.append("\n" if row < PICTURE - 2 else "")
+    return text
+
+
+def _rgb(pixel: np.ndarray[tuple[int], np.dtype[np.uint8]]) -> str:
+    blue, green, red = (int(channel) for channel in pixel)
+    return f"#{red:02x}{green:02x}{blue:02x}"

@@ -1,0 +1,75 @@
+"""The service as its users run it, in a process of its own: `edgemeta run` on a config made for the demo."""
+
+import subprocess
+import sys
+from pathlib import Path
+from types import TracebackType
+
+import yaml
+
+from edgemeta.cli.demo.errors import DemoError
+
+STOP_TIMEOUT_S = 10.0
+RUN = "from edgemeta.cli.main import main; main()"
+DEVICE = "demo"
+CAMERA = "camera"
+
+
+def write_config(folder: Path, source: str, host: str, port: int) -> Path:
+    """Write the demo's config file into `folder`; MQTT 3.1.1, as the demo's broker speaks no newer version."""
+    config = {
+        "device": DEVICE,
+        "cameras": {CAMERA: {"source": source}},
+        "mqtt": {"host": host, "port": port, "version": "3.1.1"},
+        "stats": {"period": 1.0},
+        "log": {"level": "error"},
+    }
+    path = folder / "demo.yaml"
+    path.write_text(yaml.safe_dump(config, sort_keys=False))
+    return path
+
+
+class DemoService:
+    """`edgemeta run CONFIG` for as long as the `with` block lasts; its log is `service.log` beside CONFIG."""
+
+    def __init__(self, config: Path) -> None:
+        self._config = config
+        self._log = config.with_name("service.log")
+
+    def __enter__(self) -> "DemoService":
+        # Its own session: Ctrl-C reaches the demo alone, which then stops the service in order.
+        with self._log.open("wb") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-c", RUN, "run", str(self._config)],
+                cwd=self._config.parent,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def check(self) -> None:
+        """Raise DemoError with the service's own last words where it has ended by itself."""
+        code = self._process.poll()
+        if code is not None:
+            words = self._log.read_text(errors="replace").strip().splitlines()
+            raise DemoError(f"the service ended with exit code {code}: {words[-1] if words else 'it said nothing'}")
+
+    def stop(self) -> None:
+        """Ask it to stop (SIGTERM) and wait; a second call does nothing."""
+        if self._process.poll() is None:
+            self._process.terminate()
+            try:
+                self._process.wait(STOP_TIMEOUT_S)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+                raise DemoError(
+                    f"the service did not stop within {STOP_TIMEOUT_S:.0f} seconds and was killed"
+                ) from None

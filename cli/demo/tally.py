@@ -1,0 +1,134 @@
+"""What a subscriber has learned so far: counts, latencies and, where the truth is known, how often it was told."""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import datetime
+
+import numpy as np
+
+from edgemeta.daemon.messages import FrameLatency, FrameMessage, InfoMessage, StatsMessage, StatusMessage
+
+STAGES = (*FrameLatency.model_fields, "delivered")
+"""The service's stages, and `delivered`: captured, until the subscriber had the message."""
+
+Truth = Callable[[int], str]
+"""Sequence number of a frame to the label of what it shows."""
+
+
+@dataclass(frozen=True)
+class Arrival:
+    """One MQTT message as the subscriber got it; `received` is UTC."""
+
+    topic: str
+    payload: bytes
+    received: datetime
+
+
+class Tally:
+    """Sums over all messages of one demo, and the newest of each kind."""
+
+    def __init__(self, truth: Truth | None = None) -> None:
+        self.frames = 0
+        self.labels: Counter[str] = Counter()
+        self.shown: Counter[str] = Counter()
+        self.right: Counter[str] = Counter()
+        self.latencies: dict[str, list[int]] = defaultdict(list)
+        self.availability: str | None = None
+        self.frame: FrameMessage | None = None
+        self.info: InfoMessage | None = None
+        self.stats: StatsMessage | None = None
+        self.status: StatusMessage | None = None
+        self.truth = truth
+        self._first: datetime | None = None
+        self._last: datetime | None = None
+
+    def add(self, arrival: Arrival) -> None:
+        """Count one message in. Raises pydantic's ValidationError where the service broke its own schema."""
+        match arrival.topic.rsplit("/", 1)[-1]:
+            case "frame":
+                self._add_frame(FrameMessage.model_validate_json(arrival.payload), arrival.received)
+            case "info":
+                self.info = InfoMessage.model_validate_json(arrival.payload)
+            case "stats":
+                self.stats = StatsMessage.model_validate_json(arrival.payload)
+            case "status":
+                self.status = StatusMessage.model_validate_json(arrival.payload)
+            case "availability":
+                self.availability = arrival.payload.decode()
+
+    def _add_frame(self, frame: FrameMessage, received: datetime) -> None:
+        self.frame = frame
+        self.frames += 1
+        self._first, self._last = self._first or received, received
+        label = frame.labels[0].label
+        self.labels[label] += 1
+        if self.truth is not None:
+            shown = self.truth(frame.sequence)
+            self.shown[shown] += 1
+            self.right[shown] += label == shown
+        for stage, micros in frame.latency_us:
+            self.latencies[stage].append(micros)
+        self.latencies["delivered"].append(round((received - frame.captured).total_seconds() * 1e6))
+
+    @property
+    def seconds(self) -> float:
+        """Seconds from the first frame message to the last."""
+        return (self._last - self._first).total_seconds() if self._first and self._last else 0.0
+
+    @property
+    def rate(self) -> float:
+        """Frame messages per second."""
+        return (self.frames - 1) / self.seconds if self.seconds else 0.0
+
+    @property
+    def dropped(self) -> int:
+        """Frames dropped so far, for whatever reason, as the service counts them."""
+        if self.stats is not None:
+            return sum(sum(dict(camera.dropped).values()) for camera in self.stats.cameras.values())
+        return sum(dict(self.frame.dropped).values()) if self.frame else 0
+
+    def recognized(self, label: str) -> float:
+        """Share of the frames showing `label` that were given that label."""
+        return self.right[label] / self.shown[label]
+
+    def percentiles(self, stage: str, newest: int | None = None) -> tuple[int, int]:
+        """Microseconds of p50 and p99, by nearest rank, over all frames or the `newest` ones."""
+        measured = self.latencies[stage][-newest:] if newest else self.latencies[stage]
+        p50, p99 = np.percentile(measured, (50, 99), method="inverted_cdf")
+        return int(p50), int(p99)
+
+    def stages(self) -> Iterable[str]:
+        """Stages that were measured."""
+        return (stage for stage in STAGES if self.latencies[stage])
+
+    def summary(self) -> dict[str, object]:
+        """Return everything as one JSON object; docs/demo.md describes its keys."""
+        stats, info, frame = self.stats, self.info, self.frame
+        cameras = list(stats.cameras.values()) if stats else []
+        published = sum(camera.published for camera in cameras)
+        return {
+            "seconds": round(self.seconds, 3),
+            "received": self.frames,
+            "frames_per_second": round(self.rate, 2),
+            "captured": sum(camera.captured for camera in cameras),
+            "published": published,
+            "lost": published - self.frames,
+            "dropped": dict(cameras[0].dropped) if cameras else None,
+            "labels": dict(self.labels.most_common()),
+            "recognition": self._recognition(),
+            "latency_us": {
+                stage: dict(zip(("p50", "p99"), self.percentiles(stage), strict=True)) for stage in self.stages()
+            },
+            "model": dict(info.model) if info else None,
+            "backend": frame.backend if frame else None,
+            "availability": self.availability,
+        }
+
+    def _recognition(self) -> dict[str, dict[str, float]] | None:
+        if self.truth is None:
+            return None
+        return {
+            label: {"frames": count, "right": self.right[label], "rate": round(self.recognized(label), 4)}
+            for label, count in self.shown.items()
+        }

@@ -1,0 +1,96 @@
+"""How a demo is shown: nothing for --json, plain lines for a pipe, a live picture (see `screen`) for a terminal."""
+
+import importlib
+import time
+from contextlib import AbstractContextManager
+from types import TracebackType
+from typing import Protocol
+
+import click
+
+from edgemeta.cli.demo.errors import DemoError
+from edgemeta.cli.demo.tally import Tally
+from edgemeta.daemon.scenes.show import Show
+
+
+class View(AbstractContextManager["View"], Protocol):
+    """Something that shows a tally; entered when the demo starts and left when it ends."""
+
+    def show(self, tally: Tally, last: bool = False) -> None:
+        """Show the tally now, or not, if it was shown a moment ago; `last` is always shown and sums up."""
+        ...
+
+    def interrupted(self) -> None:
+        """Take note that the user has had enough; `show(last=True)` follows."""
+        ...
+
+
+def choose_view(quiet: bool, terminal: bool, show: Show | None) -> View:
+    """Return the view for where standard output goes. Raises DemoError where a terminal is there but rich is not."""
+    if quiet:
+        return QuietView()
+    if not terminal:
+        return LineView()
+    try:
+        screen = importlib.import_module("edgemeta.cli.demo.screen")
+    except ImportError as error:
+        raise DemoError(f"edgemeta demo needs the package rich ({error}): pip install 'edgemeta[demo]'") from error
+    view: View = screen.ScreenView(show)
+    return view
+
+
+class QuietView(View):
+    """Shows nothing."""
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Nothing to end."""
+
+    def show(self, tally: Tally, last: bool = False) -> None:
+        """Show nothing."""
+
+    def interrupted(self) -> None:
+        """Show nothing."""
+
+
+class LineView(QuietView):
+    """One line of text a second, and a summary."""
+
+    PERIOD_S = 1.0
+
+    def __init__(self) -> None:
+        self._next = 0.0
+
+    def show(self, tally: Tally, last: bool = False) -> None:
+        """Print a line, or the summary."""
+        if last:
+            for line in summary_lines(tally):
+                click.echo(line)
+        elif tally.frame is not None and time.monotonic() >= self._next:
+            self._next = time.monotonic() + self.PERIOD_S
+            best = tally.frame.labels[0]
+            truth = f" (shown: {tally.truth(tally.frame.sequence)})" if tally.truth else ""
+            median, _ = tally.percentiles("delivered", newest=100)
+            click.echo(
+                f"frame {tally.frame.sequence:6d}  {best.label} {best.score:.1%}{truth}  "
+                f"{tally.rate:.1f} frames/s  {median / 1000:.1f} ms"
+            )
+
+
+def summary_lines(tally: Tally) -> list[str]:
+    """Sum a demo up in plain text, at most 80 columns wide."""
+    lines = [f"{tally.frames} frame messages in {tally.seconds:.1f} s, {tally.dropped} frames dropped by the service"]
+    if tally.info is not None and tally.frame is not None:
+        lines.append(f"model {tally.info.model.name} ({tally.info.model.sha256[:12]}) on backend {tally.frame.backend}")
+    for stage in tally.stages():
+        p50, p99 = tally.percentiles(stage)
+        lines.append(f"{stage:12s} p50 {p50:7d} us   p99 {p99:7d} us")
+    if tally.truth is None:
+        lines += [f"{label:12s} {count:6d} frames" for label, count in tally.labels.most_common()]
+    else:
+        lines += [
+            f"{label:12s} {tally.right[label]:6d} of {count} frames named right ({tally.recognized(label):.1%})"
+            for label, count in tally.shown.items()
+        ]
+    return lines

@@ -1,0 +1,39 @@
+"""Frame messages as the service writes them, with known numbers."""
+
+from collections.abc import Callable
+from datetime import datetime, timedelta, timezone
+
+import pytest
+
+from edgemeta.cli.demo.tally import Arrival
+from edgemeta.daemon.messages import Drops, FrameLatency, FrameMessage, LabelScore, ModelIdentity
+
+START = datetime(2026, 1, 1, tzinfo=timezone.utc)
+NO_DROPS = Drops(superseded=0, failed=0, broker_away=0, queue_full=0, stopped=0)
+
+FrameArrival = Callable[..., Arrival]
+
+
+@pytest.fixture
+def frame_arrival() -> FrameArrival:
+    """Make the arrival of frame `sequence`, captured at 10 frames a second, delivered 2 ms after its capture."""
+
+    def make(sequence: int, label: str, inference: int = 80, topic: str = "edgemeta/demo/camera/frame") -> Arrival:
+        captured = START + timedelta(seconds=sequence / 10)
+        message = FrameMessage(
+            device="demo",
+            boot="0" * 32,
+            camera="camera",
+            sequence=sequence,
+            captured=captured,
+            clock_synchronized=True,
+            model=ModelIdentity(name="resnet8-cifar10", sha256="ab" * 32),
+            backend="cpu",
+            labels=[LabelScore(label=label, score=0.875), LabelScore(label="truck", score=0.125)],
+            state=label,
+            latency_us=FrameLatency(wait=20, preprocess=40, inference=inference, postprocess=10, total=150),
+            dropped=NO_DROPS,
+        )
+        return Arrival(topic, message.model_dump_json().encode(), captured + timedelta(milliseconds=2))
+
+    return make
