@@ -1,0 +1,55 @@
+"""Scores and ranks of logits."""
+
+import math
+from itertools import pairwise
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from edgemeta.model.classification import rank, scores, top_k
+from edgemeta.model.graph import Classification, Model, Preprocessing
+from edgemeta.model.layers import Dense, TensorType
+from edgemeta.model.weights import FixedWeights
+
+logits_of_any_size = st.lists(st.integers(-(2**31), 2**31 - 1), min_size=1, max_size=20)
+
+
+@given(logits_of_any_size, st.integers(1, 25))
+def test_rank_is_sorted_and_ties_go_to_the_lowest_index(logits: list[int], k: int) -> None:
+    order = rank(np.array(logits, np.int32), k).tolist()
+    assert order == sorted(range(len(logits)), key=lambda i: (-logits[i], i))[:k]
+
+
+@given(logits_of_any_size)
+def test_scores_sum_to_one_and_follow_the_logits(logits: list[int]) -> None:
+    shares = scores(np.array([logits], np.int32), TensorType((1, 1, len(logits)), bits=32, scale=2.0**-12))[0]
+    assert math.isclose(shares.sum(), 1, rel_tol=1e-12)
+    for a, b in pairwise(np.argsort(logits)):
+        assert shares[a] <= shares[b]
+
+
+def test_scores_are_softmax_of_the_dequantized_logits() -> None:
+    kind = TensorType((1, 1, 3), zero_point=7, scale=0.5)
+    z = [0.5 * (q - 7) for q in (-3, 7, 9)]
+    total = sum(math.exp(value) for value in z)
+    shares = scores(np.array([-3, 7, 9], np.int8), kind)
+    np.testing.assert_allclose(shares, [math.exp(value) / total for value in z], rtol=1e-14)
+
+
+def test_ranks_of_a_batch() -> None:
+    assert rank(np.array([[1, 1, 0], [0, 5, 5]], np.int8), 2).tolist() == [[0, 1], [1, 2]]
+
+
+def test_labels_come_with_their_scores() -> None:
+    kind = TensorType((1, 1, 3), scale=1.0)
+    weights = FixedWeights(np.ones((3, 1), np.int8), 8, np.ones(1))
+    dense = Dense("dense", "input", kind, weights)
+    table = np.zeros((1, 256), np.int8)
+    pixel = TensorType((1, 1, 1))
+    task = Classification(("cat", "dog", "frog"))
+    model = Model("m", pixel, (dense,), ("dense",), task, Preprocessing("full", "gray", table))
+    (first, best), (second, next_best) = top_k(model, np.array([3, 5, 5], np.int8), 2)
+    assert (first, second) == ("dog", "frog")
+    assert best == next_best
+    assert math.isclose(best, 1 / (2 + math.exp(-2)), rel_tol=1e-12)
