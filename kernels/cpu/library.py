@@ -1,0 +1,151 @@
+"""Loads the C++ library and states its C interface for ctypes, as `src/edgemeta_cpu.h` has it."""
+
+import ctypes
+from ctypes import POINTER, Structure, c_char_p, c_int32, c_int64, c_void_p
+from functools import cache
+from importlib.resources import as_file, files
+
+ISA_NAMES = ("auto", "portable", "avx2", "avx512vnni")
+"""Instruction sets by the library's number, slowest first."""
+
+_ABI_VERSION = 1
+_ERROR_BYTES = 256
+
+
+class LibraryError(Exception):
+    """The library is missing or not this package's, or a call failed; one sentence."""
+
+
+class TensorStruct(Structure):
+    """`em_tensor`."""
+
+    _fields_ = (
+        ("height", c_int32),
+        ("width", c_int32),
+        ("channels", c_int32),
+        ("is_signed", c_int32),
+        ("zero_point", c_int32),
+        ("lo", c_int32),
+    )
+
+
+class RequantizeStruct(Structure):
+    """`em_requantize`; the arrays must outlive the call it is given to."""
+
+    _fields_ = (
+        ("kind", c_int32),
+        ("multiplier", c_void_p),
+        ("shift", c_void_p),
+        ("lo", c_int32),
+        ("hi", c_int32),
+        ("table", c_void_p),
+    )
+
+
+class WindowStruct(Structure):
+    """`em_window`."""
+
+    _fields_ = (
+        ("kernel_height", c_int32),
+        ("kernel_width", c_int32),
+        ("stride_y", c_int32),
+        ("stride_x", c_int32),
+        ("top", c_int32),
+        ("left", c_int32),
+        ("bottom", c_int32),
+        ("right", c_int32),
+    )
+
+
+class ResizeStruct(Structure):
+    """`em_resize`; the table must outlive the call it is given to."""
+
+    _fields_ = (
+        ("frame_height", c_int32),
+        ("frame_width", c_int32),
+        ("frame_channels", c_int32),
+        ("crop_top", c_int32),
+        ("crop_left", c_int32),
+        ("crop_height", c_int32),
+        ("crop_width", c_int32),
+        ("height", c_int32),
+        ("width", c_int32),
+        ("channels", c_int32),
+        ("is_rgb", c_int32),
+        ("table", c_void_p),
+    )
+
+
+_LAYER = (c_void_p, c_char_p, c_int32, c_int32)  # program, name, input, output
+_SIGNATURES: dict[str, tuple[object, tuple[object, ...]]] = {
+    "em_best_isa": (c_int32, ()),
+    "em_open": (c_void_p, (c_int32, c_int32, c_char_p)),
+    "em_close": (None, (c_void_p,)),
+    "em_isa": (c_int32, (c_void_p,)),
+    "em_add_tensor": (c_int32, (c_void_p, POINTER(TensorStruct), c_char_p)),
+    "em_add_conv": (
+        c_int32,
+        (
+            *_LAYER,
+            POINTER(WindowStruct),
+            *(c_int32, c_int32, c_int32, c_void_p, c_void_p),  # outputs, depth, groups, weights, bias
+            POINTER(RequantizeStruct),
+            c_char_p,
+        ),
+    ),
+    "em_add_sum": (c_int32, (c_void_p, c_char_p, *[c_int32] * 8, c_char_p)),
+    "em_add_clamp": (c_int32, (*_LAYER, c_int32, c_int32, c_char_p)),
+    "em_add_rescale": (c_int32, (*_LAYER, c_int32, POINTER(RequantizeStruct), c_char_p)),
+    "em_add_max_pool": (c_int32, (*_LAYER, POINTER(WindowStruct), c_char_p)),
+    "em_add_average_pool": (
+        c_int32,
+        (*_LAYER, POINTER(WindowStruct), c_int32, POINTER(RequantizeStruct), c_char_p),
+    ),
+    "em_add_concat": (c_int32, (c_void_p, c_char_p, c_void_p, c_int32, c_int32, c_char_p)),
+    "em_add_upsample": (c_int32, (*_LAYER, c_int32, c_int32, c_char_p)),
+    "em_seal": (c_int32, (c_void_p, c_int32, c_int32, c_char_p)),
+    "em_run": (None, (c_void_p, c_int32, c_void_p, c_void_p)),
+    "em_steps": (c_int32, (c_void_p,)),
+    "em_step_name": (c_char_p, (c_void_p, c_int32)),
+    "em_profile": (None, (c_void_p, c_void_p, c_void_p, c_void_p)),
+    # "em_resizer_open": (c_void_p, (c_int32, POINTER(ResizeStruct), c_char_p)),
+    # "em_resizer_close": (None, (c_void_p,)),
+    # "em_resizer_run": (None, (c_void_p, c_void_p, c_int64, c_void_p)),
+}
+
+
+@cache
+def library() -> ctypes.CDLL:
+    """Load the library, once. Raises LibraryError where it is missing, unloadable or of another version."""
+    resource = files("edgemeta.kernels.cpu") / "libedgemeta_cpu.so"
+    if not resource.is_file():
+        raise LibraryError("the package was installed without its C++ library libedgemeta_cpu.so")
+    try:
+        with as_file(resource) as path:
+            loaded = ctypes.CDLL(str(path))
+    except OSError as error:
+        raise LibraryError(f"libedgemeta_cpu.so cannot be loaded: {error}") from error
+    version = loaded.em_abi_version()
+    if version != _ABI_VERSION:
+        raise LibraryError(
+            f"libedgemeta_cpu.so has interface {version}, this package needs {_ABI_VERSION}: install the package again"
+        )
+    for name, (result, arguments) in _SIGNATURES.items():
+        function = getattr(loaded, name)
+        function.restype, function.argtypes = result, arguments
+    return loaded
+
+
+def best_isa() -> str:
+    """Name of the fastest instruction set that this machine has. Raises LibraryError as `library`."""
+    return ISA_NAMES[library().em_best_isa()]
+
+
+def error_buffer() -> ctypes.Array[ctypes.c_char]:
+    """Room for the sentence that a failing call writes."""
+    return ctypes.create_string_buffer(_ERROR_BYTES)
+
+
+def sentence(error: ctypes.Array[ctypes.c_char]) -> str:
+    """Give the sentence that a failed call wrote."""
+    return error.value.decode("utf-8", "replace")

@@ -1,0 +1,195 @@
+"""A model in the C++ library: described layer by layer, sealed, then run with one call per batch."""
+
+from ctypes import byref, c_void_p
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgemeta.kernels.cpu.library import (
+    ISA_NAMES,
+    RequantizeStruct,
+    TensorStruct,
+    WindowStruct,
+    error_buffer,
+    library,
+    LibraryError,
+    sentence,
+)
+from edgemeta.model.graph import INPUT, Model
+from edgemeta.model.layers import (
+    Add,
+    AveragePool,
+    Clamp,
+    Concat,
+    Conv,
+    Dense,
+    Layer,
+    MaxPool,
+    Multiplier,
+    Padding,
+    Pair,
+    Requantize,
+    Rescale,
+    TensorType,
+    Upsample,
+)
+
+_RAW, _MULTIPLIER, _TABLE = 0, 1, 2
+_NO_PADDING: Padding = (0, 0, 0, 0)
+
+
+class Program:
+    """A proved model, planned and packed for one instruction set and a number of threads.
+
+    Holds memory and threads of the library until `close`. Used by one thread at a time. Raises LibraryError where the
+    library is missing, the machine lacks the instruction set, or memory or threads run out.
+    """
+
+    def __init__(self, model: Model, isa: str, threads: int) -> None:
+        self._library = library()
+        self._error = error_buffer()
+        self._handle: int | None = self._library.em_open(ISA_NAMES.index(isa), threads, self._error)
+        if self._handle is None:
+            raise LibraryError(sentence(self._error))
+        self.logits_type = model.logits
+        try:
+            self._describe(model)
+        except LibraryError:
+            self.close()
+            raise
+        self.isa = ISA_NAMES[self._library.em_isa(self._handle)]
+
+    @property
+    def closed(self) -> bool:
+        """Whether `close` was called."""
+        return self._handle is None
+
+    def run(self, batch: NDArray[Any], logits: NDArray[Any]) -> None:
+        """Run a C-contiguous batch [N, H, W, C] into C-contiguous logits [N, labels] of the output's dtype."""
+        self._library.em_run(self._handle, len(batch), batch.ctypes.data, logits.ctypes.data)
+
+    def profile(self, image: NDArray[Any], logits: NDArray[Any]) -> dict[str, float]:
+        """Run one image and give the microseconds of every step, by the names of the layers that it does."""
+        steps = self._library.em_steps(self._handle)
+        nanoseconds = np.zeros(steps, np.int64)
+        self._library.em_profile(self._handle, image.ctypes.data, logits.ctypes.data, nanoseconds.ctypes.data)
+        names = [self._library.em_step_name(self._handle, step).decode() for step in range(steps)]
+        return {name: time / 1000 for name, time in zip(names, nanoseconds.tolist(), strict=True)}
+
+    def close(self) -> None:
+        """Give memory and threads back; a second call does nothing."""
+        if self._handle is not None:
+            self._library.em_close(self._handle)
+            self._handle = None
+
+    def __del__(self) -> None:
+        if getattr(self, "_handle", None) is not None:
+            self.close()
+
+    def _describe(self, model: Model) -> None:
+        tensors = {INPUT: self._tensor(model.input)}
+        for layer in model.layers:
+            tensors[layer.name] = self._tensor(layer.output)
+        shapes = {INPUT: model.input.shape} | {layer.name: layer.output.shape for layer in model.layers}
+        for layer in model.layers:
+            self._layer(layer, tensors, shapes)
+        self._check(self._library.em_seal(self._handle, tensors[INPUT], tensors[model.outputs[0]], self._error))
+
+    def _tensor(self, kind: TensorType) -> int:
+        struct = TensorStruct(*kind.shape, kind.signed, kind.zero_point, max(kind.lo, -128))
+        return self._check(self._library.em_add_tensor(self._handle, byref(struct), self._error))
+
+    def _layer(self, layer: Layer, tensors: dict[str, int], shapes: dict[str, tuple[int, int, int]]) -> None:
+        head = (self._handle, layer.name.encode())
+        output = tensors[layer.name]
+        add = self._library
+        match layer:
+            case Conv():
+                window = _window(layer.weights.shape[1:3], layer.stride, layer.padding)
+                self._conv(layer, tensors, window, layer.groups, layer.weights.decode())
+            case Dense():
+                height, width, depth = shapes[layer.input]
+                weights = layer.weights.decode().reshape(-1, height, width, depth)
+                self._conv(layer, tensors, _window((height, width), (1, 1), _NO_PADDING), 1, weights)
+            case Add():
+                a, b = (tensors[name] for name in layer.inputs)
+                arguments = (a, b, output, *layer.multipliers, layer.shift, layer.lo, layer.hi)
+                self._check(add.em_add_sum(*head, *arguments, self._error))
+            case Clamp():
+                self._check(add.em_add_clamp(*head, tensors[layer.input], output, layer.lo, layer.hi, self._error))
+            case Rescale():
+                struct, _arrays = _requantize(layer.requantize, layer.output)
+                arguments = (tensors[layer.input], output, layer.output.shape[2], byref(struct))
+                self._check(add.em_add_rescale(*head, *arguments, self._error))
+            case MaxPool():
+                window = _window(layer.kernel, layer.stride, layer.padding)
+                self._check(add.em_add_max_pool(*head, tensors[layer.input], output, byref(window), self._error))
+            case AveragePool():
+                window = _window(layer.kernel, layer.stride, layer.padding)
+                struct, _arrays = _requantize(layer.requantize, layer.output)
+                arguments = (tensors[layer.input], output, byref(window), layer.output.shape[2], byref(struct))
+                self._check(add.em_add_average_pool(*head, *arguments, self._error))
+            case Concat():
+                inputs = np.array([tensors[name] for name in layer.inputs], np.int32)
+                self._check(add.em_add_concat(*head, inputs.ctypes.data, len(inputs), output, self._error))
+            case Upsample():
+                self._check(add.em_add_upsample(*head, tensors[layer.input], output, *layer.factor, self._error))
+
+    def _conv(
+        self,
+        layer: Conv | Dense,
+        tensors: dict[str, int],
+        window: WindowStruct,
+        groups: int,
+        decoded: NDArray[np.int32],
+    ) -> None:
+        weights = np.ascontiguousarray(decoded, np.int32)
+        outputs, depth = weights.shape[0], weights.shape[3]
+        bias = np.zeros(outputs, np.int32) if layer.bias is None else np.ascontiguousarray(layer.bias, np.int32)
+        struct, _arrays = _requantize(layer.requantize, layer.output)
+        self._check(
+            self._library.em_add_conv(
+                self._handle,
+                layer.name.encode(),
+                tensors[layer.input],
+                tensors[layer.name],
+                byref(window),
+                outputs,
+                depth,
+                groups,
+                weights.ctypes.data,
+                bias.ctypes.data,
+                byref(struct),
+                self._error,
+            )
+        )
+
+    def _check(self, result: int) -> int:
+        if result < 0:
+            raise LibraryError(sentence(self._error))
+        return result
+
+
+def _window(kernel: Pair | tuple[int, ...], stride: Pair, padding: Padding) -> WindowStruct:
+    return WindowStruct(*kernel, *stride, *padding)
+
+
+def _requantize(requantize: Requantize | None, output: TensorType) -> tuple[RequantizeStruct, list[NDArray[Any]]]:
+    """Give the struct and the arrays it points into, one entry per channel; keep those alive during the call."""
+    if requantize is None:
+        return RequantizeStruct(_RAW, None, None, 0, 0, None), []
+    channels = output.shape[2]
+    shift = _per_channel(requantize.shift, channels, np.uint8)
+    if isinstance(requantize, Multiplier):
+        multiplier = _per_channel(requantize.multiplier, channels, np.int32)
+        addresses = (c_void_p(multiplier.ctypes.data), c_void_p(shift.ctypes.data))
+        return RequantizeStruct(_MULTIPLIER, *addresses, requantize.lo, requantize.hi, None), [multiplier, shift]
+    table = _per_channel(requantize.table, channels, np.int16)
+    struct = RequantizeStruct(_TABLE, None, c_void_p(shift.ctypes.data), 0, 0, c_void_p(table.ctypes.data))
+    return struct, [table, shift]
+
+
+def _per_channel(values: NDArray[Any], channels: int, dtype: type[np.generic]) -> NDArray[Any]:
+    """Repeat a layer's single entry for every channel; C-contiguous, of `dtype`."""
+    return np.ascontiguousarray(np.broadcast_to(values, (channels, *values.shape[1:])), dtype)

@@ -1,0 +1,48 @@
+// Average and maximum under a window, sixteen channels at a time.
+#include "finish.h"
+#include "table.h"
+
+namespace edgemeta::EM_NAMESPACE {
+
+// acc = sum of (u - zero); the border holds the zero point, so that the padding adds 0.
+void average_pool(const Pool& pool, uint8_t* arena, int32_t first, int32_t last) {
+  const Window& win = pool.window;
+  const I32x16 start = splat(-win.height * win.width * pool.in.zero);
+  for (int32_t y = first; y < last; ++y) {
+    for (int32_t x = 0; x < pool.out.width; ++x) {
+      const uint8_t* corner =
+          arena + pool.in.at(int64_t{y} * win.stride_y - win.top, int64_t{x} * win.stride_x - win.left);
+      uint8_t* out = arena + pool.out.at(y, x);
+      for (int32_t block = 0; block < pool.out.blocks(); ++block) {
+        I32x16 acc = start;
+        for (int32_t ky = 0; ky < win.height; ++ky) {
+          const uint8_t* in = corner + ky * pool.in.row + block * kBlock;
+          for (int32_t kx = 0; kx < win.width; ++kx, in += pool.in.pixel) acc = acc + load_bytes(in);
+        }
+        finish_one(pool.requantize, block, acc, out + block * kBlock);
+      }
+    }
+  }
+}
+
+// The border holds the zero point, which may win; the window is therefore cut to the image.
+void max_pool(const Pool& pool, uint8_t* arena, int32_t first, int32_t last) {
+  const Window& win = pool.window;
+  for (int32_t y = first; y < last; ++y) {
+    const int32_t top = y * win.stride_y - win.top;
+    const int32_t y0 = greater(top, 0), y1 = smaller(top + win.height, pool.in.height);
+    for (int32_t x = 0; x < pool.out.width; ++x) {
+      const int32_t left = x * win.stride_x - win.left;
+      const int32_t x0 = greater(left, 0), x1 = smaller(left + win.width, pool.in.width);
+      uint8_t* out = arena + pool.out.at(y, x);
+      for (int32_t block = 0; block < pool.out.blocks(); ++block) {
+        I32x16 best = splat(pool.in.lo);
+        for (int32_t iy = y0; iy < y1; ++iy)
+          for (int32_t ix = x0; ix < x1; ++ix) best = max(best, load_bytes(arena + pool.in.at(iy, ix) + block * kBlock));
+        store_bytes(out + block * kBlock, best);
+      }
+    }
+  }
+}
+
+}  // namespace edgemeta::EM_NAMESPACE

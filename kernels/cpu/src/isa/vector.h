@@ -1,0 +1,189 @@
+// Sixteen int32 lanes, the one vector type that the kernels are written in, for the instruction set of this file.
+//
+// Each file under isa/ is compiled once per instruction set, in a namespace of its own. Nothing here may call an inline
+// function of the standard library: the linker could keep the copy with instructions that another machine lacks.
+#pragma once
+
+#include <stdint.h>
+#include <string.h>
+
+#if defined(EM_ISA_AVX512)
+#include <immintrin.h>
+#define EM_NAMESPACE avx512
+#elif defined(EM_ISA_AVX2)
+#include <immintrin.h>
+#define EM_NAMESPACE avx2
+#else
+#define EM_NAMESPACE portable
+#endif
+
+namespace edgemeta::EM_NAMESPACE {
+namespace {
+
+inline int32_t smaller(int32_t a, int32_t b) { return a < b ? a : b; }
+inline int32_t greater(int32_t a, int32_t b) { return a > b ? a : b; }
+
+#if defined(EM_ISA_AVX512)
+
+struct I32x16 {
+  __m512i v;
+};
+
+inline I32x16 load(const int32_t* p) { return {_mm512_loadu_si512(p)}; }
+inline I32x16 load_bytes(const uint8_t* p) {
+  return {_mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)))};
+}
+inline void store(int32_t* p, I32x16 a) { _mm512_storeu_si512(p, a.v); }
+// The lanes hold 0 .. 255.
+inline void store_bytes(uint8_t* p, I32x16 a) {
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtepi32_epi8(a.v));
+}
+inline I32x16 splat(int32_t x) { return {_mm512_set1_epi32(x)}; }
+inline I32x16 operator+(I32x16 a, I32x16 b) { return {_mm512_add_epi32(a.v, b.v)}; }
+inline I32x16 operator-(I32x16 a, I32x16 b) { return {_mm512_sub_epi32(a.v, b.v)}; }
+inline I32x16 operator*(I32x16 a, I32x16 b) { return {_mm512_mullo_epi32(a.v, b.v)}; }
+inline I32x16 operator&(I32x16 a, I32x16 b) { return {_mm512_and_si512(a.v, b.v)}; }
+inline I32x16 min(I32x16 a, I32x16 b) { return {_mm512_min_epi32(a.v, b.v)}; }
+inline I32x16 max(I32x16 a, I32x16 b) { return {_mm512_max_epi32(a.v, b.v)}; }
+inline I32x16 shift_right(I32x16 a, I32x16 n) { return {_mm512_srav_epi32(a.v, n.v)}; }
+inline I32x16 shift_right(I32x16 a, int n) { return {_mm512_sra_epi32(a.v, _mm_cvtsi32_si128(n))}; }
+
+// clamp(a * scale + offset, lo, hi) in float32 with one rounding, then floor; 0 <= lo.
+inline I32x16 scale_to_bytes(I32x16 a, const float* scale, const float* offset, float lo, float hi) {
+  __m512 x = _mm512_fmadd_ps(_mm512_cvtepi32_ps(a.v), _mm512_loadu_ps(scale), _mm512_loadu_ps(offset));
+  x = _mm512_min_ps(_mm512_max_ps(x, _mm512_set1_ps(lo)), _mm512_set1_ps(hi));
+  return {_mm512_cvttps_epi32(x)};
+}
+
+// Low 32 bits of (a * multiplier + half) >> shift in int64, lane by lane.
+inline I32x16 multiply_shift(I32x16 a, const int32_t* multiplier, const int64_t* half, const int64_t* shift) {
+  // `half` and `shift` list the even lanes, then the odd ones.
+  const __m512i m = _mm512_loadu_si512(multiplier);
+  __m512i even = _mm512_mul_epi32(a.v, m);
+  __m512i odd = _mm512_mul_epi32(_mm512_srli_epi64(a.v, 32), _mm512_srli_epi64(m, 32));
+  even = _mm512_srav_epi64(_mm512_add_epi64(even, _mm512_loadu_si512(half)), _mm512_loadu_si512(shift));
+  odd = _mm512_srav_epi64(_mm512_add_epi64(odd, _mm512_loadu_si512(half + 8)), _mm512_loadu_si512(shift + 8));
+  return {_mm512_mask_blend_epi32(0xAAAA, even, _mm512_slli_epi64(odd, 32))};
+}
+
+#elif defined(EM_ISA_AVX2)
+
+struct I32x16 {
+  __m256i a, b;
+};
+
+inline __m256i load8(const void* p) { return _mm256_loadu_si256(static_cast<const __m256i*>(p)); }
+inline I32x16 load(const int32_t* p) { return {load8(p), load8(p + 8)}; }
+inline I32x16 load_bytes(const uint8_t* p) {
+  const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+  return {_mm256_cvtepu8_epi32(bytes), _mm256_cvtepu8_epi32(_mm_srli_si128(bytes, 8))};
+}
+inline void store(int32_t* p, I32x16 x) {
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), x.a);
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p + 8), x.b);
+}
+// The lanes hold 0 .. 255.
+inline void store_bytes(uint8_t* p, I32x16 x) {
+  const __m256i words = _mm256_permute4x64_epi64(_mm256_packus_epi32(x.a, x.b), 0xD8);
+  const __m128i bytes = _mm_packus_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1));
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(p), bytes);
+}
+inline I32x16 splat(int32_t x) { return {_mm256_set1_epi32(x), _mm256_set1_epi32(x)}; }
+inline I32x16 operator+(I32x16 x, I32x16 y) { return {_mm256_add_epi32(x.a, y.a), _mm256_add_epi32(x.b, y.b)}; }
+inline I32x16 operator-(I32x16 x, I32x16 y) { return {_mm256_sub_epi32(x.a, y.a), _mm256_sub_epi32(x.b, y.b)}; }
+inline I32x16 operator*(I32x16 x, I32x16 y) { return {_mm256_mullo_epi32(x.a, y.a), _mm256_mullo_epi32(x.b, y.b)}; }
+inline I32x16 operator&(I32x16 x, I32x16 y) { return {_mm256_and_si256(x.a, y.a), _mm256_and_si256(x.b, y.b)}; }
+inline I32x16 min(I32x16 x, I32x16 y) { return {_mm256_min_epi32(x.a, y.a), _mm256_min_epi32(x.b, y.b)}; }
+inline I32x16 max(I32x16 x, I32x16 y) { return {_mm256_max_epi32(x.a, y.a), _mm256_max_epi32(x.b, y.b)}; }
+inline I32x16 shift_right(I32x16 x, I32x16 n) { return {_mm256_srav_epi32(x.a, n.a), _mm256_srav_epi32(x.b, n.b)}; }
+inline I32x16 shift_right(I32x16 x, int n) {
+  const __m128i count = _mm_cvtsi32_si128(n);
+  return {_mm256_sra_epi32(x.a, count), _mm256_sra_epi32(x.b, count)};
+}
+
+inline __m256i scale_to_bytes8(__m256i a, const float* scale, const float* offset, float lo, float hi) {
+  __m256 x = _mm256_fmadd_ps(_mm256_cvtepi32_ps(a), _mm256_loadu_ps(scale), _mm256_loadu_ps(offset));
+  x = _mm256_min_ps(_mm256_max_ps(x, _mm256_set1_ps(lo)), _mm256_set1_ps(hi));
+  return _mm256_cvttps_epi32(x);
+}
+
+// clamp(a * scale + offset, lo, hi) in float32 with one rounding, then floor; 0 <= lo.
+inline I32x16 scale_to_bytes(I32x16 x, const float* scale, const float* offset, float lo, float hi) {
+  return {scale_to_bytes8(x.a, scale, offset, lo, hi), scale_to_bytes8(x.b, scale + 8, offset + 8, lo, hi)};
+}
+
+// x >> n for int64 lanes: a logical shift of x + 2**63, from which 2**63 >> n is taken again.
+inline __m256i shift_right64(__m256i x, __m256i n) {
+  const __m256i top = _mm256_set1_epi64x(INT64_MIN);
+  return _mm256_sub_epi64(_mm256_srlv_epi64(_mm256_xor_si256(x, top), n), _mm256_srlv_epi64(top, n));
+}
+
+inline __m256i multiply_shift8(__m256i a, __m256i m, const int64_t* half, const int64_t* shift) {
+  __m256i even = _mm256_mul_epi32(a, m);
+  __m256i odd = _mm256_mul_epi32(_mm256_srli_epi64(a, 32), _mm256_srli_epi64(m, 32));
+  even = shift_right64(_mm256_add_epi64(even, load8(half)), load8(shift));
+  odd = shift_right64(_mm256_add_epi64(odd, load8(half + 8)), load8(shift + 8));
+  return _mm256_blend_epi32(even, _mm256_slli_epi64(odd, 32), 0xAA);
+}
+
+// Low 32 bits of (a * multiplier + half) >> shift in int64; `half` and `shift` list the even lanes, then the odd ones.
+inline I32x16 multiply_shift(I32x16 x, const int32_t* multiplier, const int64_t* half, const int64_t* shift) {
+  return {multiply_shift8(x.a, load8(multiplier), half, shift),
+          multiply_shift8(x.b, load8(multiplier + 8), half + 4, shift + 4)};
+}
+
+#else
+
+struct I32x16 {
+  int32_t v[16];
+};
+
+// Written so that the compiler turns each loop into the vectors it has. Sums wrap: they are taken without sign.
+template <typename F>
+inline I32x16 lanes(F f) {
+  I32x16 r;
+  for (int i = 0; i < 16; ++i) r.v[i] = f(i);
+  return r;
+}
+inline int32_t wrap(uint32_t x) { return static_cast<int32_t>(x); }
+inline uint32_t bits(int32_t x) { return static_cast<uint32_t>(x); }
+
+inline I32x16 load(const int32_t* p) { return lanes([=](int i) { return p[i]; }); }
+inline I32x16 load_bytes(const uint8_t* p) { return lanes([=](int i) { return int32_t{p[i]}; }); }
+inline void store(int32_t* p, const I32x16& a) { memcpy(p, a.v, sizeof a.v); }
+// The lanes hold 0 .. 255.
+inline void store_bytes(uint8_t* p, const I32x16& a) {
+  for (int i = 0; i < 16; ++i) p[i] = static_cast<uint8_t>(a.v[i]);
+}
+inline I32x16 splat(int32_t x) { return lanes([=](int) { return x; }); }
+inline I32x16 operator+(const I32x16& a, const I32x16& b) {
+  return lanes([&](int i) { return wrap(bits(a.v[i]) + bits(b.v[i])); });
+}
+inline I32x16 operator-(const I32x16& a, const I32x16& b) {
+  return lanes([&](int i) { return wrap(bits(a.v[i]) - bits(b.v[i])); });
+}
+inline I32x16 operator*(const I32x16& a, const I32x16& b) {
+  return lanes([&](int i) { return wrap(bits(a.v[i]) * bits(b.v[i])); });
+}
+inline I32x16 operator&(const I32x16& a, const I32x16& b) {
+  return lanes([&](int i) { return a.v[i] & b.v[i]; });
+}
+inline I32x16 min(const I32x16& a, const I32x16& b) { return lanes([&](int i) { return smaller(a.v[i], b.v[i]); }); }
+inline I32x16 max(const I32x16& a, const I32x16& b) { return lanes([&](int i) { return greater(a.v[i], b.v[i]); }); }
+inline I32x16 shift_right(const I32x16& a, const I32x16& n) { return lanes([&](int i) { return a.v[i] >> n.v[i]; }); }
+inline I32x16 shift_right(const I32x16& a, int n) { return lanes([&](int i) { return a.v[i] >> n; }); }
+
+// Low 32 bits of (a * multiplier + half) >> shift in int64; `half` and `shift` list the even lanes, then the odd ones.
+inline I32x16 multiply_shift(const I32x16& a, const int32_t* multiplier, const int64_t* half, const int64_t* shift) {
+  return lanes([&](int i) {
+    const int j = i / 2 + i % 2 * 8;
+    return static_cast<int32_t>((int64_t{a.v[i]} * multiplier[i] + half[j]) >> shift[j]);
+  });
+}
+
+#endif
+
+inline I32x16 clamp(const I32x16& a, int32_t lo, int32_t hi) { return min(max(a, splat(lo)), splat(hi)); }
+
+}  // namespace
+}  // namespace edgemeta::EM_NAMESPACE

@@ -1,0 +1,135 @@
+// What a step needs at run time, as plain data, and the table of functions that each instruction set offers.
+//
+// Inside the library every 8-bit tensor is unsigned: u = q for an unsigned tensor and u = q + 128 for a signed one, with
+// the zero point moved alike. All formulas below are on u.
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+namespace edgemeta {
+
+constexpr int kBlock = 16;  // output channels that one vector holds
+
+// Where a tensor lies in the arena. A pixel's channels are padded to a whole number of blocks (the model's input may be
+// padded to 4 instead); around the image lies a border that holds the zero point for good.
+struct View {
+  int32_t height, width, channels;
+  int32_t pixel;   // bytes from one pixel to the next
+  int64_t row;     // bytes from one row to the next
+  int64_t origin;  // offset of pixel (0, 0) in the arena
+  int32_t zero, lo;
+  int32_t blocks() const { return (channels + kBlock - 1) / kBlock; }
+  int64_t at(int64_t y, int64_t x) const { return origin + y * row + x * pixel; }
+};
+
+// How sixteen accumulators become sixteen bytes; each block of channels has the fastest method proved equal for it.
+enum class Method : uint8_t {
+  raw,          // stored as int32
+  scale,        // float32 multiply-add and floor, proved equal to the multiplier for every int32
+  multiply,     // int64 product and shift; the result fits int32
+  wide,         // int64 product and shift, lane by lane
+  shift_scale,  // shift, then float32 multiply-add and floor, proved equal to the table
+  shift_table,  // shift, then the table
+};
+
+// Arrays are padded to whole blocks.
+struct Requantize {
+  const Method* method;       // [blocks]
+  const float *scale, *offset;
+  const int32_t* multiplier;
+  const int64_t *half, *shift;  // per block: eight even lanes, then eight odd ones
+  const int32_t* table_shift;
+  const uint8_t* table;       // [channels][256]
+  int32_t zero, lo, hi;
+};
+
+// y = clamp(zero + ((a * multiplier_a + b * multiplier_b + constant) >> shift), lo, hi)
+struct Sum {
+  int32_t multiplier_a, multiplier_b, constant, shift, zero, lo, hi;
+};
+
+struct Window {
+  int32_t height, width, stride_y, stride_x, top, left;
+};
+
+// A convolution whose weights fit the multiplier of the instruction set. A kernel row is read as `spans` runs of
+// `span` bytes, `span_step` apart; the border makes every read valid.
+// weights: [blocks][kernel rows][spans][span / 4][16][4] int8 (AVX-512) or [...][span / 2][16][2] int16 (AVX2).
+struct Conv {
+  View in, out;
+  Window window;
+  int32_t spans, span, span_step;
+  const void* weights;
+  const int32_t* bias;  // already less zero point times sum of weights
+  Requantize requantize;
+  bool has_sum;
+  Sum sum;
+  View other;
+};
+
+// Any convolution, groups and wide weights included: int32 weights, one run of at most 16 output channels at a time.
+struct Run {
+  int32_t input_channel, output_channel, count;
+};
+struct GenericConv {
+  View in, out;
+  Window window;
+  int32_t depth;  // input channels of a group
+  const Run* runs;
+  int32_t run_count;
+  const int32_t* weights;  // [runs][kernel rows][kernel columns][depth][16]
+  const int32_t* bias;     // [runs][16], as above
+  Requantize requantize;   // one block per run
+};
+
+struct Pool {
+  View in, out;
+  Window window;
+  Requantize requantize;  // average pool only
+};
+
+struct Elementwise {
+  View in, out;
+  int32_t lo, hi;         // clamp
+  Requantize requantize;  // rescale
+};
+
+struct Addition {
+  View a, b, out;
+  Sum sum;
+};
+
+struct Copy {
+  View in, out;
+  int32_t channel;               // concat: first output channel
+  int32_t factor_y, factor_x;    // upsample
+};
+
+// Each function computes the output rows first .. last - 1 of one image. `scratch` belongs to the calling thread.
+struct Kernels {
+  const char* name;
+  int32_t weight_bytes;  // of a fast convolution's weight: 1, 2, or 0 where there is no fast one
+  void (*conv)(const Conv&, uint8_t* arena, int32_t first, int32_t last, uint8_t* scratch);
+  size_t (*conv_scratch)(const Conv&);
+  void (*generic_conv)(const GenericConv&, uint8_t* arena, int32_t first, int32_t last);
+  void (*average_pool)(const Pool&, uint8_t* arena, int32_t first, int32_t last);
+  void (*max_pool)(const Pool&, uint8_t* arena, int32_t first, int32_t last);
+  void (*add)(const Addition&, uint8_t* arena, int32_t first, int32_t last);
+  void (*clamp)(const Elementwise&, uint8_t* arena, int32_t first, int32_t last);
+  void (*rescale)(const Elementwise&, uint8_t* arena, int32_t first, int32_t last);
+  void (*concat)(const Copy&, uint8_t* arena, int32_t first, int32_t last);
+  void (*upsample)(const Copy&, uint8_t* arena, int32_t first, int32_t last);
+};
+
+namespace portable {
+extern const Kernels kernels;
+}
+namespace avx2 {
+extern const Kernels kernels;
+}
+namespace avx512 {
+extern const Kernels kernels;
+}
+
+}  // namespace edgemeta

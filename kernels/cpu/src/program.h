@@ -1,0 +1,96 @@
+// A network: described layer by layer, then planned once into steps over one block of memory.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "buffer.h"
+#include "edgemeta_cpu.h"
+#include "kernels.h"
+#include "requantize.h"
+#include "team.h"
+
+namespace edgemeta {
+
+enum class Kind { conv, sum, clamp, rescale, max_pool, average_pool, concat, upsample };
+
+// A layer as the caller described it; only the fields of its kind are set.
+struct Layer {
+  Kind kind;
+  std::string name;
+  std::vector<int32_t> inputs;
+  int32_t output = -1;
+  em_window window{};
+  int32_t groups = 1;
+  std::vector<int32_t> weights, bias;  // weights [O, KH, KW, I / groups]
+  RequantizeSpec requantize;
+  int32_t multiplier_a = 0, multiplier_b = 0, shift = 0, lo = 0, hi = 0;
+  int32_t factor_y = 1, factor_x = 1;
+  // An addition taken over from the layer that follows: this convolution's result is its operand `sum_operand`.
+  std::shared_ptr<Layer> sum;
+  int32_t sum_operand = 0;
+};
+
+struct Tensor {
+  em_tensor type;
+  int32_t offset;  // from the caller's integers to the library's: 128 if signed
+  bool raw = false;
+  int32_t top = 0, left = 0, bottom = 0, right = 0;  // border
+  View view{};
+  int64_t start = 0, bytes = 0;  // its place in the arena, border included
+};
+
+// One step over the rows 0 .. rows - 1 of its output.
+struct Step {
+  std::string name;
+  int32_t rows;
+  std::function<void(uint8_t* arena, int32_t first, int32_t last, uint8_t* scratch)> run;
+};
+
+class Program {
+ public:
+  Program(int isa, int threads);
+
+  int32_t add_tensor(const em_tensor& type);
+  int32_t add_layer(Layer layer);
+  void seal(int32_t input, int32_t output);
+
+  void run(int32_t images, const uint8_t* input, void* output);
+  void profile(const uint8_t* input, void* output, int64_t* nanoseconds);
+
+  const Kernels& kernels() const { return kernels_; }
+  const std::vector<Step>& steps() const { return steps_; }
+
+ private:
+  struct Job;
+
+  void load(const uint8_t* image, uint8_t* arena) const;
+  void unload(const uint8_t* arena, uint8_t* logits) const;
+  void run_whole(const uint8_t* image, uint8_t* logits, int thread) const;
+  void run_shared(const uint8_t* image, uint8_t* logits, int thread, int64_t* nanoseconds);
+
+  const Kernels& kernels_;
+  std::vector<Tensor> tensors_;
+  std::vector<Layer> layers_;
+  std::vector<Step> steps_;
+  int32_t input_ = -1, output_ = -1;
+  size_t image_bytes_ = 0, logits_bytes_ = 0;
+  std::vector<Buffer> arenas_, scratch_;  // one of each per thread
+  Team team_;
+};
+
+// Whether a convolution's weights fit the multiplier of these kernels.
+bool runs_fast(const Layer& layer, const Kernels& kernels);
+
+// Let each addition be done by the fast convolution before it whose output nothing else reads; gives the layers left.
+std::vector<Layer> fuse_sums(std::vector<Layer> layers, int32_t output, const Kernels& kernels);
+
+// Give every tensor its place; gives the arena's size. Tensors of equal layout share a place when their lives allow.
+size_t plan_arena(std::vector<Tensor>& tensors, const std::vector<Layer>& layers, int32_t input, int32_t output);
+
+// Make a layer runnable; `scratch` grows to what the step needs per thread.
+Step make_step(const Layer& layer, const std::vector<Tensor>& tensors, const Kernels& kernels, size_t& scratch);
+
+}  // namespace edgemeta

@@ -1,0 +1,82 @@
+"""Runs models in the C++ library of `kernels.cpu`.
+
+Options: `threads` (1 .. 256, default 1): a batch is shared out by images, a single image by rows; `isa` (auto,
+avx512vnni, avx2, portable; default auto): the instruction set, refused where the machine lacks it.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from edgemeta.kernels.cpu.library import ISA_NAMES, LibraryError, best_isa
+from edgemeta.kernels.cpu.program import Program
+from edgemeta.model.graph import Model
+from edgemeta.plugins.api import BackendError, Batch, Logits, Probe, Session
+from edgemeta.plugins.options import choice, reject_unknown, whole_number
+from edgemeta.plugins.session import check_batch
+
+_NAME = "cpu"
+_SCORES = {"portable": 10, "avx2": 20, "avx512vnni": 30}
+
+
+class CpuSession:
+    """A model packed for this machine. One array of logits per batch size seen last is kept and given again."""
+
+    def __init__(self, model: Model, program: Program) -> None:
+        self._model = model
+        self._program = program
+        self._logits: Logits = np.empty((0, len(model.task.labels)), model.logits.dtype)
+
+    @property
+    def isa(self) -> str:
+        """Name of the instruction set that it runs on."""
+        return self._program.isa
+
+    def run(self, batch: Batch) -> Logits:
+        """As `Session.run`."""
+        self._prepare(batch)
+        self._program.run(batch, self._logits)
+        return self._logits
+
+    def profile(self, image: Batch) -> dict[str, float]:
+        """Run a batch of one and give the microseconds of every step after fusion, in the order they run."""
+        self._prepare(image)
+        return self._program.profile(image, self._logits)
+
+    def close(self) -> None:
+        """As `Session.close`."""
+        self._program.close()
+
+    def _prepare(self, batch: Batch) -> None:
+        if self._program.closed:
+            raise BackendError(f"backend {_NAME}: the session is closed")
+        check_batch(_NAME, self._model, batch)
+        if len(self._logits) != len(batch):
+            self._logits = np.empty((len(batch), *self._logits.shape[1:]), self._logits.dtype)
+
+
+class CpuBackend:
+    """As `Backend`; the options are in the module's text."""
+
+    name = _NAME
+
+    def probe(self) -> Probe:
+        """Available where the library was built; the reason names the instruction set."""
+        try:
+            isa = best_isa()
+        except LibraryError as error:
+            return Probe(False, str(error))
+        return Probe(True, f"C++ kernels, {isa}", _SCORES[isa])
+
+    def compile(self, model: Model, options: Mapping[str, object]) -> Session:
+        """As `Backend.compile`. Raises ModelError, too, if the model cannot be proved."""
+        reject_unknown(_NAME, options, ("threads", "isa"))
+        threads = whole_number(_NAME, options, "threads", 1, 1, 256)
+        isa = choice(_NAME, options, "isa", "auto", ISA_NAMES)
+        try:
+            return CpuSession(model, Program(model, isa, threads))
+        except LibraryError as error:
+            raise BackendError(f"backend {_NAME}: {error}") from error
+
+
+BACKEND = CpuBackend()

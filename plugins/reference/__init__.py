@@ -1,0 +1,1 @@
+"""The NumPy reference as a backend: slow, exact, everywhere."""

@@ -1,0 +1,48 @@
+"""Runs `model.reference` behind the backend contract."""
+
+from collections.abc import Mapping
+
+from edgemeta.model import reference
+from edgemeta.model.graph import Model
+from edgemeta.plugins.api import BackendError, Batch, Logits, Probe, Session
+from edgemeta.plugins.options import reject_unknown
+from edgemeta.plugins.session import check_batch
+
+_NAME = "reference"
+
+
+class ReferenceSession:
+    """A model that the interpreter runs layer by layer. It allocates on every call: it is there to be right."""
+
+    def __init__(self, model: Model) -> None:
+        self._model: Model | None = model
+
+    def run(self, batch: Batch) -> Logits:
+        """As `Session.run`."""
+        if self._model is None:
+            raise BackendError(f"backend {_NAME}: the session is closed")
+        check_batch(_NAME, self._model, batch)
+        logits: Logits = reference.run(self._model, batch)
+        return logits
+
+    def close(self) -> None:
+        """As `Session.close`."""
+        self._model = None
+
+
+class ReferenceBackend:
+    """As `Backend`; it has no options."""
+
+    name = _NAME
+
+    def probe(self) -> Probe:
+        """It runs wherever NumPy does."""
+        return Probe(True, "NumPy, the definition that all others equal", 1)
+
+    def compile(self, model: Model, options: Mapping[str, object]) -> Session:
+        """As `Backend.compile`. Raises ModelError, too, if the model cannot be proved."""
+        reject_unknown(_NAME, options, ())
+        return ReferenceSession(model)
+
+
+BACKEND = ReferenceBackend()
