@@ -7,10 +7,10 @@ from pathlib import Path
 import torch
 
 from ..data import Alternates, Dataset
+from ..progress import ProgressCallback, Reporter
+from ..recipe import Recipe
 from .augment import ImageBank
 from .networks import ResNet8
-from .progress import ProgressCallback, Reporter
-from .recipe import Recipe
 from .student import train_student
 from .teacher import cached_logits, train_teacher
 

@@ -13,12 +13,13 @@ from torch import Tensor
 from torch.nn import functional
 
 from ..data import Dataset
+from ..errors import CheckpointError
+from ..progress import Reporter
+from ..recipe import Recipe, StudentRecipe
 from .augment import STREAM_OFFSETS, STREAM_ORDER, STREAM_VIEWS, ImageBank, draw_view, generator
 from .batches import accuracy_percent, network_input
 from .checkpoint import load_checkpoint, save_checkpoint
 from .networks import ResNet8
-from .progress import Reporter
-from .recipe import Recipe, StudentRecipe
 
 
 def cosine(position: float, warmup: float) -> float:
@@ -80,7 +81,7 @@ def train_student(
     logits: the teacher's, float16 [views, N, classes].
     """
     part = recipe.student
-    path, digest = folder / "student.pt", recipe.digest("teacher", "views", "student")
+    path, digest = folder / "student.pt", _digest(recipe)
     torch.manual_seed(recipe.seed + 1)
     network, average = ResNet8(len(train.labels)), ResNet8(len(train.labels))
     for each in (network, average):
@@ -142,6 +143,22 @@ def train_student(
         reporter.report("student", epoch + 1, part.epochs, steps, steps, total / steps, *measured)
     average.eval()
     return average
+
+
+def averaged_student(recipe: Recipe, folder: Path, classes: int) -> tuple[ResNet8, int]:
+    """Give the averaged student of a run's last checkpoint and the epochs it has had. Raises CheckpointError."""
+    path = folder / "student.pt"
+    state = load_checkpoint(path, _digest(recipe))
+    if state is None:
+        raise CheckpointError(f"{path}: does not exist, expected a run that has begun with its student")
+    network = ResNet8(classes)
+    network.load_state_dict(state["average"])
+    network.eval()
+    return network, int(state["epoch"])
+
+
+def _digest(recipe: Recipe) -> str:
+    return recipe.digest("teacher", "views", "student")
 
 
 def _save(

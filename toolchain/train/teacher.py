@@ -12,12 +12,12 @@ from torch.nn import functional
 
 from ..data import Dataset
 from ..errors import CheckpointError
+from ..progress import Reporter
+from ..recipe import Recipe, TeacherRecipe
 from .augment import STREAM_ORDER, STREAM_TEACHER, STREAM_VIEWS, ImageBank, draw_view, generator
 from .batches import accuracy_percent, logits_of, network_input
 from .checkpoint import load_checkpoint, save_checkpoint
 from .networks import Teacher
-from .progress import Reporter
-from .recipe import Recipe, TeacherRecipe
 
 
 def triangle(position: float, warmup: float, start: float, end: float) -> float:

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import yaml
 
-from ..errors import RecipeError
+from .errors import RecipeError
 
 T = TypeVar("T")
 

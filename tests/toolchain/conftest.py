@@ -1,0 +1,90 @@
+"""Small data sets and float networks that the tests of the workshop share."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from edgemeta.toolchain.float_graph import (
+    Add,
+    BatchNorm,
+    Concat,
+    Conv,
+    Dense,
+    FloatModel,
+    GlobalAverage,
+    Pool,
+    Relu,
+    Upsample,
+)
+
+
+@pytest.fixture
+def pixels() -> NDArray[np.uint8]:
+    """Twenty smooth 32x32 images, uint8 [20, 32, 32, 3]."""
+    rng = np.random.default_rng(7)
+    coarse = rng.integers(0, 256, (20, 4, 4, 3)).astype(np.float64)
+    fine = coarse.repeat(8, 1).repeat(8, 2) + rng.normal(0, 8, (20, 32, 32, 3))
+    return np.clip(fine, 0, 255).astype(np.uint8)
+
+
+@pytest.fixture
+def classes() -> NDArray[np.uint8]:
+    """Labels of the twenty images: each of ten classes twice."""
+    return np.arange(20, dtype=np.uint8) % 10
+
+
+@pytest.fixture
+def write_npz(tmp_path: Path) -> Any:
+    """A function that writes members to an .npz and gives its path."""
+
+    def write(**members: Any) -> Path:
+        path = tmp_path / "set.npz"
+        np.savez(path, **members)
+        return path
+
+    return write
+
+
+def norm(name: str, source: str, channels: int, rng: np.random.Generator) -> BatchNorm:
+    """A batch norm with believable numbers."""
+    draw = [rng.uniform(0.5, 1.5, channels), rng.normal(0, 0.2, channels), rng.normal(0, 0.2, channels)]
+    gamma, beta, mean = (d.astype(np.float32) for d in draw)
+    return BatchNorm(name, source, gamma, beta, mean, rng.uniform(0.5, 2.0, channels).astype(np.float32))
+
+
+def conv(name: str, source: str, shape: tuple[int, int, int, int], rng: np.random.Generator, **rest: Any) -> Conv:
+    """A convolution [O, KH, KW, I / groups] whose output varies about as much as its input."""
+    spread = np.sqrt(2.0 / (shape[1] * shape[2] * shape[3]))
+    return Conv(name, source, rng.normal(0, spread, shape).astype(np.float32), **rest)
+
+
+@pytest.fixture
+def every_layer() -> FloatModel:
+    """A network that uses every kind of layer, with and without what may be joined."""
+    rng = np.random.default_rng(11)
+    pad = (1, 1, 1, 1)
+    bias = rng.normal(0, 0.1, 8).astype(np.float32)
+    layers = (
+        conv("c0", "input", (8, 3, 3, 3), rng, padding=pad, stride=(2, 2)),
+        norm("n0", "c0", 8, rng),
+        Relu("r0", "n0", 6.0),
+        conv("c1", "r0", (8, 3, 3, 1), rng, bias=bias, padding=pad, groups=8),
+        Add("a1", ("r0", "c1")),
+        Relu("r1", "a1"),
+        Pool("m2", "r1", "max", (2, 2), (2, 2)),
+        conv("c2", "m2", (8, 1, 1, 8), rng),
+        norm("n2", "c2", 8, rng),
+        Upsample("u2", "n2", (2, 2)),
+        Concat("j3", ("r1", "u2")),
+        Relu("r3", "j3"),
+        Pool("p3", "r3", "average", (3, 3), (2, 2), pad),
+        norm("n4", "p3", 16, rng),
+        GlobalAverage("g5", "n4"),
+        Dense("d6", "g5", rng.normal(0, 0.3, (12, 16)).astype(np.float32)),
+        Relu("r6", "d6"),
+        Dense("out", "r6", rng.normal(0, 0.3, (10, 12)).astype(np.float32), np.zeros(10, np.float32)),
+    )
+    return FloatModel("every-layer", (32, 32, 3), layers, "out", tuple("abcdefghij"))
