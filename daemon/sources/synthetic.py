@@ -33,10 +33,9 @@ class SyntheticSource:
 
     def read(self) -> Frame:
         """Draw the next frame; it never ends and never fails."""
-        captured_ns = time.monotonic_ns()
         pixels = self._show.frame(self._number)
         self._number += 1
-        return Frame(pixels, captured_ns)
+        return Frame(pixels, time.monotonic_ns())
 
     def close(self) -> None:
         """Do nothing: there is nothing to give back."""

@@ -1,0 +1,121 @@
+"""The whole demo with its real parts: broker, service process, subscriber."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from edgemeta.cli.demo.broker import DemoBroker
+from edgemeta.cli.demo.errors import DemoError
+from edgemeta.cli.demo.run import run_demo
+from edgemeta.cli.demo.service import DemoService, write_config
+from edgemeta.cli.demo.view import QuietView
+from edgemeta.cli.main import edgemeta
+from edgemeta.daemon.scenes.show import SCENES
+from edgemeta.daemon.sources.api import SourceError
+
+pytest.importorskip("amqtt", reason="needs amqtt: pip install 'edgemeta[demo]'")
+
+EDGEMETA = [sys.executable, "-c", "from edgemeta.cli.main import main; main()"]
+
+
+def test_json_is_one_object_and_every_frame_is_accounted_for(tmp_path: Path) -> None:
+    command = [*EDGEMETA, "demo", "--json", "--seconds", "2", "--source", "synthetic://?scene=0.2"]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, cwd=tmp_path, check=False)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    result = json.loads(ended.stdout)
+    assert result["received"] >= 30
+    assert result["received"] == result["published"] == sum(result["labels"].values())
+    assert result["lost"] == 0
+    assert result["captured"] == result["published"] + sum(result["dropped"].values())
+    assert set(result["recognition"]) == {scene.label for scene in SCENES}
+    assert sum(scene["frames"] for scene in result["recognition"].values()) == result["received"]
+    for stage in ("wait", "preprocess", "inference", "postprocess", "total", "delivered"):
+        assert 0 <= result["latency_us"][stage]["p50"] <= result["latency_us"][stage]["p99"]
+    assert result["model"]["name"] == "resnet8-cifar10"
+    assert result["availability"] == "offline"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_ctrl_c_ends_it_with_a_summary(tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        [*EDGEMETA, "demo", "--seconds", "0"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+    )
+    watchdog = threading.Timer(60, process.kill)
+    watchdog.start()
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline().startswith("frame ")
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate()
+    finally:
+        watchdog.cancel()
+        process.kill()
+        process.wait()
+    assert (process.returncode, err) == (0, "")
+    assert "frame messages in" in out
+    assert "named right" in out
+
+
+def test_a_clip_that_ends_ends_the_demo(tmp_path: Path) -> None:
+    clip = tmp_path / "clip.avi"
+    writer = cv2.VideoWriter(str(clip), cv2.VideoWriter.fourcc(*"MJPG"), 30, (64, 48))
+    for grey in range(12):
+        writer.write(np.full((48, 64, 3), 20 * grey, np.uint8))
+    writer.release()
+    tally = run_demo(str(clip), 60, QuietView())
+    assert 1 <= tally.frames <= 12
+    assert tally.summary()["recognition"] is None
+    assert tally.availability == "offline"
+
+
+def test_a_source_that_cannot_be_opened_ends_it_with_the_reason(tmp_path: Path) -> None:
+    missing = tmp_path / "nothing.avi"
+    with pytest.raises((DemoError, SourceError), match=r"nothing\.avi"):
+        run_demo(str(missing), 60, QuietView())
+
+
+def test_an_unknown_scheme_is_told_before_anything_starts() -> None:
+    with pytest.raises(SourceError, match="gopher"):
+        run_demo("gopher://x", 1, QuietView())
+
+
+def test_a_service_that_ends_by_itself_is_told_with_its_last_words(tmp_path: Path) -> None:
+    config = write_config(tmp_path, "synthetic://", "127.0.0.1", 1)
+    config.write_text(config.read_text() + "surprise: 1\n")
+    with DemoService(config) as service:
+        service._process.wait(30)
+        with pytest.raises(DemoError, match=r"exit code 78: .*surprise"):
+            service.check()
+
+
+def test_without_amqtt_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "amqtt.broker", None)
+    with pytest.raises(DemoError, match=r"pip install 'edgemeta\[demo\]'"), DemoBroker():
+        pass
+
+
+def test_without_rich_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    from edgemeta.cli.demo.view import choose_view
+
+    monkeypatch.delitem(sys.modules, "edgemeta.cli.demo.screen", raising=False)
+    monkeypatch.setitem(sys.modules, "rich.console", None)
+    with pytest.raises(DemoError, match=r"pip install 'edgemeta\[demo\]'"):
+        choose_view(quiet=False, terminal=True, show=None)
+
+
+def test_a_negative_time_is_a_usage_error() -> None:
+    assert CliRunner().invoke(edgemeta, ["demo", "--seconds", "-1"]).exit_code == 2
