@@ -133,13 +133,16 @@ def _parse(path: Path, text: str) -> yaml.Node:
         yaml.SafeLoader("").construct_document(root)  # finds unhashable keys, bad numbers and dates, endless nesting
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        line = mark.line + 1 if mark else 1
-        raise ConfigError([f"{path}:{line}: found {error.problem or error.context}, expected YAML"]) from error
+        raise _no_yaml(path, mark.line + 1 if mark else 1, str(error.problem or error.context)) from error
     except (yaml.YAMLError, ValueError) as error:
-        raise ConfigError([f"{path}:1: found {str(error).splitlines()[0]}, expected YAML"]) from error
+        raise _no_yaml(path, 1, str(error).splitlines()[0]) from error
     except RecursionError as error:
-        raise ConfigError([f"{path}:1: found endless nesting, expected a config file"]) from error
+        raise _no_yaml(path, 1, "endless nesting") from error
     return root
+
+
+def _no_yaml(path: Path, line: int, reason: str) -> ConfigError:
+    return ConfigError([f"{path}:{line}: found no valid YAML ({reason}), expected a config file"])
 
 
 def _duplicates(root: yaml.Node) -> list[Problem]:

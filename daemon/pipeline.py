@@ -8,7 +8,7 @@ from edgemeta.daemon.clock import Clock
 from edgemeta.daemon.messages import Drops, FrameLatency, FrameMessage, LabelScore, ModelIdentity, StateMessage
 from edgemeta.daemon.slot import CapturedFrame
 from edgemeta.daemon.smoothing import Smoother
-from edgemeta.model.classification import scores, top_k
+from edgemeta.model.classification import top_k
 from edgemeta.model.graph import Model
 from edgemeta.plugins.api import Batch, Session
 from edgemeta.plugins.preprocess import make_preprocessor
@@ -69,10 +69,8 @@ class Pipeline:
         prepared = self._now()
         logits = self._session.run(batch)[0]
         inferred = self._now()
-        probabilities = scores(self._model, logits)
         labels = [
-            LabelScore(label=self._model.task.labels[index], score=round(float(probabilities[index]), 6))
-            for index in top_k(logits, self._top)
+            LabelScore(label=label, score=round(score, 6)) for label, score in top_k(self._model, logits, self._top)
         ]
         previous = self._smoother.label
         changed = self._smoother.add(labels[0].label)

@@ -153,7 +153,7 @@ def test_a_login_with_the_right_password_is_accepted(
     (tmp_path / "passwords").chmod(0o600)
     broker.start()
     (tmp_path / "secret").write_text("open sesame\n")
-    wrong = make_link(broker.port, version=version, username="ali", password="open barley")  # noqa: S106
+    wrong = make_link(broker.port, version=version, username="ali", password="open barley")
     right = make_link(broker.port, version=version, username="ali", password_file=str(tmp_path / "secret"))
     wait_until(lambda: right.connected)
     assert not wrong.connected
@@ -161,17 +161,19 @@ def test_a_login_with_the_right_password_is_accepted(
 
 
 # `mosquitto_passwd -b -c FILE ali "open sesame"`
-MOSQUITTO_PASSWORDS = "ali:$7$101$bYKwlVBOaHHOCKjh$CDLtC0N9LfOZfD6G4wy9XFSdAV2DiALqEYWeN4r+L+Z9tD8viiDwwjvVklPCTNBeYyMfCx2VNuCpejdkFe3OKQ==\n"
+MOSQUITTO_PASSWORDS = (
+    "ali:$7$101$bYKwlVBOaHHOCKjh$"
+    "CDLtC0N9LfOZfD6G4wy9XFSdAV2DiALqEYWeN4r+L+Z9tD8viiDwwjvVklPCTNBeYyMfCx2VNuCpejdkFe3OKQ==\n"
+)
 
 
 def test_a_broker_that_says_nothing_is_given_up(make_link: Any, monkeypatch: Any, caplog: Any) -> None:
     import socket
 
     monkeypatch.setattr("edgemeta.daemon.mqtt_connection.ANSWER_TIMEOUT", 0.2)
-    with socket.create_server(("127.0.0.1", 0)) as silent:
-        with caplog.at_level("WARNING", "edgemeta.daemon.mqtt"):
-            make_link(silent.getsockname()[1])
-            wait_until(lambda: bool(caplog.records))
+    with socket.create_server(("127.0.0.1", 0)) as silent, caplog.at_level("WARNING", "edgemeta.daemon.mqtt"):
+        make_link(silent.getsockname()[1])
+        wait_until(lambda: bool(caplog.records))
     assert "gave no answer within 0.2 s" in caplog.text
 
 

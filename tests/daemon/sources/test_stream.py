@@ -1,0 +1,172 @@
+"""Network cameras: a real RTSP server, and MJPEG over HTTP; one that goes, one that stalls."""
+
+import shutil
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+
+from edgemeta.daemon.sources.api import SourceError, SourceSpec
+from edgemeta.daemon.sources.registry import make_source
+from edgemeta.daemon.sources.stream import StreamSource
+
+JPEG = cv2.imencode(".jpg", np.full((48, 64, 3), (0, 0, 255), np.uint8))[1].tobytes()
+
+
+class Camera(BaseHTTPRequestHandler):
+    """MJPEG as cheap network cameras send it; stalls after `pictures` pictures until the server closes."""
+
+    pictures = 1000
+    closing = threading.Event()
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", "multipart/x-mixed-replace; boundary=frame")
+        self.end_headers()
+        try:
+            for _ in range(self.pictures):
+                self.wfile.write(b"--frame\r\nContent-Type: image/jpeg\r\n")
+                self.wfile.write(f"Content-Length: {len(JPEG)}\r\n\r\n".encode() + JPEG + b"\r\n")
+                if self.closing.wait(0.02):
+                    return
+        except OSError:
+            return  # the client left
+        self.closing.wait()
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture
+def mjpeg() -> Iterator[Callable[[int], str]]:
+    """Starts an MJPEG camera that gives so many pictures, and returns its address."""
+    servers: list[tuple[ThreadingHTTPServer, threading.Event]] = []
+
+    def start(pictures: int) -> str:
+        closing = threading.Event()
+        handler = type("Handler", (Camera,), {"pictures": pictures, "closing": closing})
+        server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+        server.daemon_threads = True
+        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+        servers.append((server, closing))
+        return f"http://127.0.0.1:{server.server_port}/stream.mjpg"
+
+    yield start
+    for server, closing in servers:
+        closing.set()
+        server.shutdown()
+        server.server_close()
+
+
+def test_mjpeg_over_http(mjpeg: Callable[[int], str]) -> None:
+    source = make_source(SourceSpec(mjpeg(1000), timeout=10))
+    assert isinstance(source, StreamSource)
+    assert source.interval_ns == 0
+    source.open()
+    try:
+        pixels = source.read().pixels
+        assert pixels.shape == (48, 64, 3)
+        assert pixels[24, 32, 2] > 200 > pixels[24, 32, 0]
+    finally:
+        source.close()
+
+
+def test_a_stream_that_stalls_is_told_within_its_timeout(mjpeg: Callable[[int], str]) -> None:
+    source = make_source(SourceSpec(mjpeg(30), timeout=1.0))
+    source.open()
+    source.read()
+    begun = time.monotonic()
+    with pytest.raises(SourceError, match=r"stream http://127.0.0.1:\d+/stream.mjpg gave no f"):  # noqa: PT012
+        while True:
+            begun = time.monotonic()
+            source.read()
+    assert time.monotonic() - begun < 2.0
+    source.close()
+
+
+def test_a_server_that_is_not_there() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as gone:
+        port = gone.getsockname()[1]
+    source = make_source(SourceSpec(f"rtsp://user:geheim@127.0.0.1:{port}/cam", timeout=5))
+    source.open()
+    with pytest.raises(SourceError, match=rf"stream rtsp://user:\*\*\*@127.0.0.1:{port}/cam cannot be opened"):
+        source.read()
+    source.close()
+
+
+def test_a_rate_beside_a_stream_is_refused() -> None:
+    with pytest.raises(SourceError, match="has a pace of its own"):
+        make_source(SourceSpec("rtsp://cam/1", fps=5))
+
+
+RTSP_SERVER = """
+import sys
+import gi
+gi.require_version("Gst", "1.0")
+gi.require_version("GstRtspServer", "1.0")
+from gi.repository import GLib, Gst, GstRtspServer
+Gst.init(None)
+server = GstRtspServer.RTSPServer()
+server.set_address("127.0.0.1")
+server.set_service(sys.argv[1])
+factory = GstRtspServer.RTSPMediaFactory()
+factory.set_launch(
+    "( videotestsrc is-live=true ! video/x-raw,width=320,height=240,framerate=15/1 "
+    "! x264enc tune=zerolatency speed-preset=ultrafast key-int-max=15 ! rtph264pay name=pay0 pt=96 )"
+)
+factory.set_shared(True)
+server.get_mount_points().add_factory("/cam", factory)
+server.attach(None)
+print("ready", flush=True)
+GLib.MainLoop().run()
+"""
+
+
+@pytest.fixture
+def rtsp_server(tmp_path: Path) -> Iterator[Callable[[int], "subprocess.Popen[str]"]]:
+    """Starts an RTSP camera rtsp://127.0.0.1:PORT/cam in a process of its own."""
+    python = shutil.which("python3", path="/usr/bin")
+    probe = "import gi; gi.require_version('GstRtspServer', '1.0'); from gi.repository import GstRtspServer"
+    if python is None or subprocess.run([python, "-c", probe], stderr=subprocess.DEVNULL, check=False).returncode:
+        pytest.skip("no RTSP server (Debian packages gir1.2-gst-rtsp-server-1.0 python3-gi gstreamer1.0-plugins-ugly)")
+    started: list[subprocess.Popen[str]] = []
+
+    def start(port: int) -> "subprocess.Popen[str]":
+        server = subprocess.Popen([python, "-c", RTSP_SERVER, str(port)], stdout=subprocess.PIPE, text=True)
+        started.append(server)
+        assert server.stdout is not None
+        assert server.stdout.readline() == "ready\n"
+        return server
+
+    yield start
+    for server in started:
+        server.kill()
+        server.wait()
+        if server.stdout is not None:
+            server.stdout.close()
+
+
+def test_an_rtsp_camera_that_goes_and_returns(rtsp_server: Callable[[int], "subprocess.Popen[str]"]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    server = rtsp_server(port)
+    source = make_source(SourceSpec(f"rtsp://127.0.0.1:{port}/cam", timeout=5))
+    source.open()
+    assert source.read().pixels.shape == (240, 320, 3)
+    server.kill()
+    server.wait()
+    with pytest.raises(SourceError, match=r"gives no more frames|gave no frame"):  # noqa: PT012 - frames may be under way
+        for _ in range(1000):
+            source.read()
+    source.close()
+    rtsp_server(port)
+    source.open()
+    assert source.read().pixels.shape == (240, 320, 3)
+    source.close()

@@ -1,0 +1,44 @@
+"""V4L2 devices: addresses, and a device that is not there. (No machine of ours has a camera.)"""
+
+import cv2
+import pytest
+
+from edgemeta.daemon.sources.api import SourceError, SourceSpec
+from edgemeta.daemon.sources.registry import kind_of, make_source
+from edgemeta.daemon.sources.v4l2 import V4l2Source, parse
+
+
+def test_addresses() -> None:
+    assert parse("3") == ("/dev/video3", {})
+    size = {cv2.CAP_PROP_FRAME_WIDTH: 640, cv2.CAP_PROP_FRAME_HEIGHT: 480}
+    assert parse("v4l2:///dev/video0?width=640&height=480") == ("/dev/video0", size)
+
+
+@pytest.mark.parametrize(
+    ("address", "found"),
+    [
+        ("v4l2://dev/video0", "names no device"),
+        ("v4l2:///etc/passwd", "names no device"),
+        ("v4l2:///dev/video0?size=1", "unknown key 'size'"),
+        ("v4l2:///dev/video0?width=", "width ''"),
+        ("v4l2:///dev/video0?width=-1", "width '-1'"),
+        ("v4l2:///dev/video0?height=99999", "height '99999'"),
+    ],
+)
+def test_addresses_that_are_wrong(address: str, found: str) -> None:
+    with pytest.raises(SourceError, match=found):
+        make_source(SourceSpec(address))
+
+
+def test_a_camera_that_is_not_there() -> None:
+    source = make_source(SourceSpec("99", timeout=5))
+    assert isinstance(source, V4l2Source)
+    source.open()
+    with pytest.raises(SourceError, match="camera /dev/video99 cannot be opened"):
+        source.read()
+    source.close()
+
+
+def test_unknown_schemes_are_refused() -> None:
+    with pytest.raises(SourceError, match="unknown scheme 'gopher'"):
+        kind_of("gopher://cam")

@@ -1,0 +1,180 @@
+"""Backoff, smoothing, latency windows, outbox, clock, topics, secrets, log format: each against its definition."""
+
+import logging
+import math
+import time
+from datetime import datetime, timezone
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from edgemeta.daemon import clock
+from edgemeta.daemon.backoff import Backoff
+from edgemeta.daemon.config import MqttConfig
+from edgemeta.daemon.latency import CAPACITY, LatencyWindow
+from edgemeta.daemon.logs import set_up
+from edgemeta.daemon.outbox import Outbox, Outgoing
+from edgemeta.daemon.secret import SecretError, password_of
+from edgemeta.daemon.smoothing import Smoother
+from edgemeta.daemon.sources.registry import without_password
+from edgemeta.daemon.topics import FRAME, STATS, Topics
+
+
+@given(first=st.floats(0.001, 10), factor=st.floats(1, 1000))
+def test_backoff_doubles_to_its_cap_and_starts_again(first: float, factor: float) -> None:
+    cap = first * factor
+    backoff = Backoff(first, cap)
+    for failures in range(2000):
+        longest = min(cap, first * 2.0 ** min(failures, 32))
+        assert longest / 2 <= backoff.next() <= longest
+    backoff.reset()
+    assert backoff.next() <= first
+
+
+def test_the_smoothed_label_needs_enough_of_the_last() -> None:
+    smoother = Smoother(agree=3, window=5)
+    changes = [(label, smoother.add(label), smoother.label) for label in "aabacbcbb"]
+    assert changes == [
+        ("a", False, None),
+        ("a", False, None),
+        ("b", False, None),
+        ("a", True, "a"),
+        ("c", False, "a"),
+        ("b", False, "a"),
+        ("c", False, "a"),
+        ("b", False, "a"),
+        ("b", True, "b"),
+    ]
+
+
+@given(durations=st.lists(st.integers(0, 10**10), min_size=1, max_size=300))
+def test_percentiles_are_numpys_by_inverted_distribution(durations: list[int]) -> None:
+    window = LatencyWindow()
+    for duration in durations:
+        window.add(duration)
+    stats = window.drain()
+    assert stats.count == len(durations)
+    assert stats.max == max(durations) // 1000
+    for percent, value in ((50, stats.p50), (90, stats.p90), (99, stats.p99)):
+        assert value == int(np.percentile(durations, percent, method="inverted_cdf")) // 1000
+
+
+def test_a_period_without_measurements_has_no_numbers() -> None:
+    window = LatencyWindow()
+    window.add(5000)
+    window.drain()
+    assert window.drain().model_dump() == {"count": 0, "p50": None, "p90": None, "p99": None, "max": None}
+
+
+def test_a_long_period_keeps_the_newest_measurements_and_the_true_maximum() -> None:
+    window = LatencyWindow()
+    window.add(10**9)
+    for _ in range(CAPACITY):
+        window.add(2000)
+    stats = window.drain()
+    assert (stats.count, stats.p50, stats.p99, stats.max) == (CAPACITY + 1, 2, 2, 10**6)
+
+
+def message(name: str) -> Outgoing:
+    return Outgoing(name, b"", 1, retain=False)
+
+
+def test_the_outbox_keeps_order_through_a_broken_connection() -> None:
+    outbox = Outbox(4)
+    messages = [message(name) for name in "abcde"]
+    assert [outbox.offer(one) for one in messages] == [True, True, True, True, False]
+    sent = [outbox.send() for _ in range(3)]
+    assert sent == messages[:3]
+    outbox.done(messages[1])
+    assert outbox.offer(messages[4])
+    outbox.give_back()
+    assert [outbox.send() for _ in range(5)] == [messages[0], messages[2], messages[3], messages[4], None]
+    assert len(outbox) == 4
+
+
+def test_utc_of_a_moment_follows_the_system_clock() -> None:
+    moment = time.monotonic_ns()
+    before = datetime.now(timezone.utc)
+    stamp = clock.Clock().utc(moment - 5 * clock.NS)
+    assert abs((before - stamp).total_seconds() - 5) < 1
+    assert stamp.tzinfo is timezone.utc
+
+
+def test_the_synchronized_flag_is_the_kernels(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    class Kernel:
+        answer = 0
+
+        def adjtimex(self, _timex: object) -> int:
+            return self.answer
+
+    kernel = Kernel()
+    monkeypatch.setattr("ctypes.CDLL", lambda *_, **__: kernel)
+    monkeypatch.setattr(clock, "TIMESYNC_MARK", tmp_path / "synchronized")
+    assert clock.kernel_says_synchronized()
+    kernel.answer = clock.TIME_ERROR
+    assert not clock.kernel_says_synchronized()
+    kernel.answer = -1  # a sandbox forbids the call: systemd-timesyncd's file decides
+    assert not clock.kernel_says_synchronized()
+    (tmp_path / "synchronized").touch()
+    assert clock.kernel_says_synchronized()
+
+
+def test_topics() -> None:
+    topics = Topics("site/a", "dev")
+    assert topics.of(STATS) == "site/a/dev/stats"
+    assert topics.of(FRAME, "door") == "site/a/dev/door/frame"
+
+
+def test_passwords_come_from_the_config_a_file_or_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "password"
+    file.write_text("from file\nsecond line\n")
+    monkeypatch.setenv("BROKER_PASSWORD", "from environment")
+    assert password_of(MqttConfig()) is None
+    assert password_of(MqttConfig.model_validate({"username": "u", "password": "plain"})) == "plain"
+    assert password_of(MqttConfig(username="u", password_file=str(file))) == "from file"
+    assert password_of(MqttConfig(username="u", password_env="BROKER_PASSWORD")) == "from environment"
+    with pytest.raises(SecretError, match="gone cannot be read: No such file"):
+        password_of(MqttConfig(username="u", password_file=str(tmp_path / "gone")))
+    with pytest.raises(SecretError, match="ABSENT is not set"):
+        password_of(MqttConfig(username="u", password_env="ABSENT"))
+    file.write_text("")
+    with pytest.raises(SecretError, match="empty first line"):
+        password_of(MqttConfig(username="u", password_file=str(file)))
+    file.write_bytes(b"\xff")
+    with pytest.raises(SecretError, match="no UTF-8 text"):
+        password_of(MqttConfig(username="u", password_file=str(file)))
+
+
+@pytest.mark.parametrize(
+    ("address", "shown"),
+    [
+        ("rtsp://user:geheim@cam/1?x=geheim2", "rtsp://user:***@cam/1?x=geheim2"),
+        ("rtsp://cam:554/1", "rtsp://cam:554/1"),
+        ("rtsp://user@cam/1", "rtsp://user@cam/1"),
+        ("clip.avi", "clip.avi"),
+    ],
+)
+def test_a_password_in_an_address_is_starred(address: str, shown: str) -> None:
+    assert without_password(address) == shown
+
+
+def test_the_log_has_priorities_under_journald_and_times_elsewhere(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = logging.getLogger("edgemeta.test")
+    monkeypatch.setenv("JOURNAL_STREAM", "8:1")
+    set_up("warning")
+    log.info("quiet")
+    log.warning("two\nlines")
+    assert capsys.readouterr().err == "<4>two\n<4>lines\n"
+    monkeypatch.delenv("JOURNAL_STREAM")
+    set_up("info")
+    log.info("told")
+    line = capsys.readouterr().err
+    assert line.endswith("INFO    told\n")
+    assert math.isclose(datetime.fromisoformat(line[:19]).timestamp(), time.time(), abs_tol=5)
