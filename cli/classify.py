@@ -7,7 +7,7 @@ import click
 
 from edgemeta.cli.options import backend_options, json_option, load_model, model_argument, open_session, report
 from edgemeta.daemon.sources.image import read_image
-from edgemeta.model.classification import scores, top_k
+from edgemeta.model.classification import top_k
 from edgemeta.plugins.preprocess import make_preprocessor
 
 
@@ -43,8 +43,7 @@ def classify(
             begin = time.perf_counter_ns()
             logits = session.run(preprocessor(pixels))[0]
             microseconds = (time.perf_counter_ns() - begin) / 1000
-            ranked = top_k(scores(model, logits), top)
-            labels = [{"label": model.task.labels[i], "score": round(score, 4)} for i, score in ranked]
+            labels = [{"label": label, "score": round(score, 4)} for label, score in top_k(model, logits, top)]
             found.append({"image": path, "top": labels, "us": round(microseconds, 1)})
     finally:
         session.close()

@@ -3,7 +3,7 @@
 import hashlib
 import sys
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 
 import click
@@ -18,11 +18,11 @@ from edgemeta.cli.options import (
     open_session,
     report,
 )
+from edgemeta.cli.progress import progress_bar
 from edgemeta.model.errors import EdgemetaError
 from edgemeta.model.graph import Model
 from edgemeta.model.zoo import find
 from edgemeta.plugins.api import Batch
-from edgemeta.plugins.measure import Progress
 from edgemeta.plugins.measure import bench as measure_latency
 from edgemeta.plugins.measure import verify as count_mismatches
 from edgemeta.plugins.preprocess import make_preprocessor
@@ -53,7 +53,7 @@ def evaluate(
     if is_float_model(path):
         floating = load_float_model(path)
         _check_labels(data, data_path, floating.labels)
-        with _progress("eval") as progress:
+        with progress_bar("eval") as progress:
             right = accuracy(floating, data.x, data.y, progress) * len(data)
         digest, backend_name = hashlib.sha256(path.read_bytes()).hexdigest(), "float32"
     else:
@@ -62,7 +62,7 @@ def evaluate(
         digest = model.digest
         backend_name, session = open_session(model, backend, threads, isa)
         right = done = 0
-        with closing(session), _progress("eval") as progress:
+        with closing(session), progress_bar("eval") as progress:
             for batch in _batches(model, data):
                 labels = session.run(batch).argmax(axis=1)
                 right += int(np.count_nonzero(labels == data.y[done : done + len(batch)]))
@@ -89,7 +89,7 @@ def verify(model_name: str, data_path: str, backend: str, threads: int | None, i
     data = load_dataset(Path(data_path))
     model = load_model(model_name)
     backend_name, session = open_session(model, backend, threads, isa)
-    with closing(session), _progress("verify") as progress:
+    with closing(session), progress_bar("verify") as progress:
         images, mismatches = count_mismatches(session, model, _batches(model, data), len(data), progress)
     values = {"images": images, "mismatches": mismatches, "sha256": model.digest, "backend": backend_name}
     report(as_json, values, [f"{images:,} images, {mismatches:,} mismatches against the reference ({backend_name})"])
@@ -117,7 +117,7 @@ def bench(
     """
     model = load_model(model_name)
     backend_name, session = open_session(model, backend, threads, isa)
-    with closing(session), _progress("bench") as progress:
+    with closing(session), progress_bar("bench") as progress:
         timing = measure_latency(session, model, runs, paced, progress)
     values = {
         "median_us": timing.median_us,
@@ -144,15 +144,3 @@ def _batches(model: Model, data: Dataset) -> Iterator[Batch]:
 def _check_labels(data: Dataset, path: str, labels: tuple[str, ...]) -> None:
     if data.labels != labels:
         raise EdgemetaError(f"{path}: its labels are {', '.join(data.labels)}, the model's are {', '.join(labels)}")
-
-
-@contextmanager
-def _progress(label: str) -> Iterator[Progress]:
-    """A bar on standard error while it is a terminal, nothing otherwise."""
-    with click.progressbar(length=1, label=label, file=sys.stderr, hidden=not sys.stderr.isatty()) as bar:
-
-        def update(done: int, total: int) -> None:
-            bar.length = total
-            bar.update(done - bar.pos)
-
-        yield update

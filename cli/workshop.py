@@ -1,0 +1,128 @@
+"""`train` and `quantize`: from labelled images to a float model, and from there to an integer model file."""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from edgemeta.cli.options import json_option, report
+from edgemeta.cli.progress import progress_bar
+from edgemeta.model.zoo import find
+from edgemeta.toolchain.progress import Progress, ProgressCallback
+from edgemeta.toolchain.quantize.auto import Agreement
+from edgemeta.toolchain.quantizing import DEFAULT_IMAGES, SCHEMES, Scheme
+from edgemeta.toolchain.quantizing import quantize as quantize_file
+from edgemeta.toolchain.training import train as train_by_recipe
+
+_path = click.Path(path_type=Path)
+
+
+@click.command()
+@click.argument("recipe")
+@click.option("--data", type=_path, required=True, metavar="PATH", help="Labelled training images.")
+@click.option(
+    "--test", type=_path, required=True, metavar="PATH", help="Labelled images to measure on, never to choose by."
+)
+@click.option("--alternates", type=_path, metavar="PATH", help="Other pixels of some training images (x, y, index).")
+@click.option(
+    "--folder", type=_path, required=True, metavar="DIR", help="Checkpoints and log; a run there is continued."
+)
+@click.option("--out", type=_path, required=True, metavar="FILE", help="The float model to write.")
+@click.option("--fresh", is_flag=True, help="Refuse a folder that holds a run instead of continuing it.")
+@click.option("--threads", type=click.IntRange(min=1), help="CPU threads of PyTorch.")
+@json_option
+def train(
+    recipe: str,
+    data: Path,
+    test: Path,
+    alternates: Path | None,
+    folder: Path,
+    out: Path,
+    fresh: bool,
+    threads: int | None,
+    as_json: bool,
+) -> None:
+    r"""Train a float network by RECIPE, a shipped name or a YAML file. Needs PyTorch: pip install 'edgemeta[train]'.
+
+    A run that was stopped continues at its last whole epoch.
+
+    \b
+    Examples:
+      edgemeta train resnet8-cifar10 --data cifar-10-batches-bin --test cifar-10-batches-bin \\
+          --folder runs/mine --out mine-float.safetensors
+    """
+    with _training_bars() as show:
+        result = train_by_recipe(
+            recipe, data, test, folder, out, alternates=alternates, resume=not fresh, threads=threads, progress=show
+        )
+    values = {"path": str(result.path), "top1": 100 * result.accuracy, "images": result.images, "epochs": result.epochs}
+    line = f"{out}: top-1 {100 * result.accuracy:.2f} % of {result.images:,} test images after {result.epochs} epochs"
+    report(as_json, values, [line])
+
+
+@click.command()
+@click.argument("float_model", metavar="FLOAT")
+@click.option(
+    "--scheme", type=click.Choice(SCHEMES), default="auto", show_default=True, help="How integers are chosen."
+)
+@click.option("--calibrate", type=_path, metavar="PATH", help="Training images from which `auto` chooses scales.")
+@click.option(
+    "--images", type=click.IntRange(min=10), default=DEFAULT_IMAGES, show_default=True, help="How many of them."
+)
+@click.option("--test", type=_path, metavar="PATH", help="Measure both networks on these images, and keep the figures.")
+@click.option("--out", type=_path, required=True, metavar="FILE", help="The integer model to write.")
+@json_option
+def quantize(
+    float_model: str, scheme: Scheme, calibrate: Path | None, images: int, test: Path | None, out: Path, as_json: bool
+) -> None:
+    r"""Turn the float model FLOAT (a file or a shipped name) into an integer model file.
+
+    `paper` is Terakura et al. to the letter (image Q7, weights Q5, activations Q3, tables); `auto` folds batch norm and
+    chooses scales per channel and the better requantization from calibration images.
+
+    \b
+    Examples:
+      edgemeta quantize resnet8-cifar10-float --scheme auto --calibrate train.npz --out mine.safetensors
+      edgemeta quantize mine-float.safetensors --scheme paper --test test.npz --out paper.safetensors --json
+    """
+    tried: list[Agreement] = []
+    result = quantize_file(
+        find(float_model), out, scheme, calibration=calibrate, images=images, test=test, progress=tried.append
+    )
+    values: dict[str, object] = {
+        "path": str(result.path),
+        "sha256": result.sha256,
+        "scheme": scheme,
+        "choice": result.choice,
+        "tried": [asdict(each) for each in tried],
+        "float_top1": _percent(result.float_accuracy),
+        "top1": _percent(result.accuracy),
+        "images": result.images,
+    }
+    lines = [f"tried {each.choice}: logits' error {each.error:.2e}, same label {each.same_label:.2%}" for each in tried]
+    lines.append(f"{out}: scheme {scheme}{f', {result.choice}' if result.choice else ''}, sha256 {result.sha256[:12]}")
+    if result.accuracy is not None and result.float_accuracy is not None:
+        before, after = 100 * result.float_accuracy, 100 * result.accuracy
+        lines.append(f"top-1 {after:.2f} % of {result.images:,} test images, float {before:.2f} %")
+    report(as_json, values, lines)
+
+
+def _percent(share: float | None) -> float | None:
+    return None if share is None else round(100 * share, 4)
+
+
+@contextmanager
+def _training_bars() -> Iterator[ProgressCallback]:
+    """Give a callback that draws one bar per stage of a training run."""
+    with ExitStack() as bars:
+        moves: dict[str, Callable[[int, int], None]] = {}
+
+        def show(event: Progress) -> None:
+            if event.stage not in moves:
+                bars.close()
+                moves[event.stage] = bars.enter_context(progress_bar(event.stage))
+            moves[event.stage]((event.epoch - 1) * event.steps + event.step, event.epochs * event.steps)
+
+        yield show

@@ -1,0 +1,60 @@
+"""Figures of the measuring verbs against figures known beforehand."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import SHIPPED, one_sentence
+
+from edgemeta.model.file import load
+from edgemeta.model.zoo import find
+
+
+@pytest.mark.parametrize("backend", ["reference", "cpu"])
+def test_eval_counts_right_labels(edgemeta_json, labelled: Path, backend: str) -> None:
+    result = edgemeta_json("eval", SHIPPED, "--data", labelled, "--backend", backend)
+    assert result == {"top1": 75.0, "images": 120, "sha256": load(find(SHIPPED)).digest, "backend": backend}
+
+
+def test_eval_runs_a_float_model(edgemeta_json, labelled: Path) -> None:
+    result = edgemeta_json("eval", f"{SHIPPED}-float", "--data", labelled)
+    assert result["backend"] == "float32"
+    assert 60 <= result["top1"] <= 90  # the labels are the integer model's
+
+
+@pytest.mark.parametrize("isa", ["avx512vnni", "avx2", "portable"])
+def test_verify_finds_no_mismatch_on_any_instruction_set(edgemeta, edgemeta_json, labelled: Path, isa: str) -> None:
+    arguments = ("verify", SHIPPED, "--data", labelled, "--backend", "cpu", "--isa", isa)
+    if "lacks" in edgemeta(*arguments).stderr:
+        pytest.skip(f"this processor has no {isa}")
+    assert edgemeta_json(*arguments)["mismatches"] == 0
+
+
+def test_bench_prints_latencies_and_stages(edgemeta_json) -> None:
+    result = edgemeta_json("bench", SHIPPED, "--backend", "cpu", "--runs", 50)
+    assert 0 < result["min_us"] <= result["median_us"] <= result["p99_us"]
+    assert result["stages"]
+    assert all(microseconds >= 0 for microseconds in result["stages"].values())
+
+
+def test_paced_bench_waits_between_runs(edgemeta_json) -> None:
+    assert edgemeta_json("bench", SHIPPED, "--backend", "cpu", "--runs", 5, "--paced", 5)["median_us"] > 0
+
+
+def test_images_of_other_labels_are_refused(edgemeta, tmp_path: Path) -> None:
+    path = tmp_path / "two.npz"
+    np.savez(path, x=np.zeros((2, 32, 32, 3), np.uint8), y=np.array([0, 11], np.uint8))
+    one_sentence(edgemeta("eval", SHIPPED, "--data", path), str(path), "11")
+
+
+def test_missing_data_is_named(edgemeta, tmp_path: Path) -> None:
+    one_sentence(edgemeta("eval", SHIPPED, "--data", tmp_path / "none.npz"), "none.npz")
+
+
+def test_unknown_backend_and_instruction_set_are_named(edgemeta, labelled: Path) -> None:
+    one_sentence(edgemeta("bench", SHIPPED, "--backend", "cpi"), "cpi", "cpu")
+    one_sentence(edgemeta("bench", SHIPPED, "--backend", "cpu", "--isa", "sse9"), "sse9", "portable")
+
+
+def test_the_reference_backend_refuses_an_instruction_set(edgemeta) -> None:
+    one_sentence(edgemeta("bench", SHIPPED, "--backend", "reference", "--isa", "avx2"), "isa")

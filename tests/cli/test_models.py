@@ -1,0 +1,57 @@
+"""What the listing verbs say, and what they say of files that are no models."""
+
+from pathlib import Path
+
+import pytest
+from conftest import SHIPPED, one_sentence
+
+from edgemeta.model.zoo import find, names
+
+
+def test_backends_are_listed_with_reasons(edgemeta_json) -> None:
+    backends = edgemeta_json("backends")["backends"]
+    assert backends["reference"]["available"] is True
+    assert backends["cpu"]["available"] is True
+    assert all(entry["reason"] for entry in backends.values())
+
+
+def test_shipped_models_are_listed(edgemeta_json) -> None:
+    assert edgemeta_json("model", "list")["models"] == list(names())
+    assert SHIPPED in names()
+
+
+def test_info_counts_resnet8(edgemeta_json) -> None:
+    info = edgemeta_json("model", "info", SHIPPED)
+    assert info["macs"] == 12_500_992 + 640  # the convolutions' by MLPerf Tiny's count, and the dense layer
+    assert info["parameters"] == 76_720 + 640
+    assert len(info["labels"]) == 10
+
+
+def test_info_fits_a_terminal_of_80_columns(edgemeta) -> None:
+    lines = edgemeta("model", "info", SHIPPED).stdout.splitlines()
+    table = [line for line in lines if "MACs" in line or line.startswith("conv")]
+    assert len(table) > 9
+    assert max(map(len, table)) <= 80
+
+
+@pytest.fixture
+def no_models(tmp_path: Path) -> dict[str, Path]:
+    whole = find(SHIPPED).read_bytes()
+    contents = {"text": b"model: this is a text file\n", "empty": b"", "truncated": whole[: len(whole) // 2]}
+    for name, content in contents.items():
+        (tmp_path / name).write_bytes(content)
+    return {name: tmp_path / name for name in contents} | {"missing": tmp_path / "missing", "folder": tmp_path}
+
+
+@pytest.mark.parametrize("name", ["text", "empty", "truncated", "missing", "folder"])
+@pytest.mark.parametrize("verb", ["info", "classify", "bench"])
+def test_what_is_no_model_gets_one_sentence(
+    edgemeta, no_models: dict[str, Path], tmp_path: Path, name: str, verb: str
+) -> None:
+    words = {"info": ("model", "info"), "classify": ("classify",), "bench": ("bench",)}[verb]
+    rest = (tmp_path / "any.png",) if verb == "classify" else ()
+    one_sentence(edgemeta(*words, no_models[name], *rest), str(no_models[name]))
+
+
+def test_a_float_model_is_not_run_as_an_integer_one(edgemeta) -> None:
+    one_sentence(edgemeta("bench", f"{SHIPPED}-float"), "float")
