@@ -1,0 +1,142 @@
+"""A second definition of every layer, written to be unlike the reference: one output position and one tap at a time.
+
+int64 throughout, no float; rounding takes the last bit shifted out instead of adding a half; weights are decoded entry
+by entry; padding is never made, its taps are left out.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgemeta.model.graph import Model
+from edgemeta.model.layers import (
+    Add,
+    AveragePool,
+    Clamp,
+    Concat,
+    Conv,
+    Dense,
+    Layer,
+    MaxPool,
+    Multiplier,
+    Padding,
+    Pair,
+    Requantize,
+    Rescale,
+    TensorType,
+    Upsample,
+)
+from edgemeta.model.weights import BinaryWeights, PowerOfTwoWeights, Weights
+
+Tensor = NDArray[Any]
+
+
+def trace(model: Model, batch: Tensor) -> dict[str, Tensor]:
+    tensors, types = {"input": batch}, {"input": model.input}
+    for layer in model.layers:
+        tensors[layer.name] = compute(layer, tensors, types).astype(layer.output.dtype)
+        types[layer.name] = layer.output
+    return tensors
+
+
+def compute(layer: Layer, tensors: dict[str, Tensor], types: dict[str, TensorType]) -> Tensor:
+    if isinstance(layer, Concat):
+        return np.dstack([tensors[name].transpose(1, 2, 3, 0) for name in layer.inputs]).transpose(3, 0, 1, 2)
+    if isinstance(layer, Add):
+        (a, b), (ma, mb) = (real(name, tensors, types) for name in layer.inputs), layer.multipliers
+        total = half_up(ma * a + mb * b, layer.shift) + layer.output.zero_point
+        return np.minimum(np.maximum(total, layer.lo), layer.hi)
+    x, centred = tensors[layer.input], real(layer.input, tensors, types)
+    match layer:
+        case Conv():
+            return requantized(convolution(centred, layer), layer.requantize, layer.output)
+        case Dense():
+            rows = [
+                (decoded(layer.weights)[o] * centred.reshape(len(x), -1)).sum(axis=1)
+                for o in range(layer.output.shape[2])
+            ]
+            sums = np.stack(rows, axis=1)[:, None, None] + (0 if layer.bias is None else layer.bias.astype(np.int64))
+            return requantized(sums, layer.requantize, layer.output)
+        case Clamp():
+            return np.minimum(np.maximum(x, layer.lo), layer.hi)
+        case Rescale():
+            return requantized(centred, layer.requantize, layer.output)
+        case MaxPool():
+            result = np.full((len(x), *layer.output.shape), -1000)
+            for i, j, _, _, y, xx in taps(x.shape, layer.output.shape, layer.kernel, layer.stride, layer.padding):
+                result[:, i, j] = np.maximum(result[:, i, j], x[:, y, xx])
+            return result
+        case AveragePool():
+            sums = np.zeros((len(x), *layer.output.shape), np.int64)
+            for i, j, _, _, y, xx in taps(x.shape, layer.output.shape, layer.kernel, layer.stride, layer.padding):
+                sums[:, i, j] += centred[:, y, xx]
+            return requantized(sums, layer.requantize, layer.output)
+        case Upsample():
+            height, width, _ = layer.output.shape
+            rows = np.arange(height) // layer.factor[0]
+            return x[:, rows][:, :, np.arange(width) // layer.factor[1]]
+
+
+def real(name: str, tensors: dict[str, Tensor], types: dict[str, TensorType]) -> NDArray[np.int64]:
+    return tensors[name].astype(np.int64) - types[name].zero_point
+
+
+def taps(
+    source: tuple[int, ...], target: tuple[int, ...], kernel: Pair, stride: Pair, padding: Padding
+) -> Iterator[tuple[int, int, int, int, int, int]]:
+    """Output row and column, kernel row and column, input row and column, for every tap that is not padding."""
+    for i, j, u, v in np.ndindex(target[0], target[1], *kernel):
+        y, x = i * stride[0] + u - padding[0], j * stride[1] + v - padding[1]
+        if 0 <= y < source[1] and 0 <= x < source[2]:
+            yield i, j, u, v, y, x
+
+
+def convolution(x: NDArray[np.int64], layer: Conv) -> NDArray[np.int64]:
+    weights = decoded(layer.weights)
+    outputs, kernel_height, kernel_width, depth = weights.shape
+    sums = np.zeros((len(x), *layer.output.shape), np.int64)
+    if layer.bias is not None:
+        sums += layer.bias
+    filters = outputs // layer.groups
+    for i, j, u, v, y, xx in taps(
+        x.shape, layer.output.shape, (kernel_height, kernel_width), layer.stride, layer.padding
+    ):
+        pixel = x[:, y, xx].reshape(len(x), layer.groups, 1, depth)
+        products = pixel * weights[:, u, v].reshape(layer.groups, filters, depth)
+        sums[:, i, j] += products.sum(axis=3).reshape(len(x), outputs)
+    return sums
+
+
+def decoded(weights: Weights) -> NDArray[np.int64]:
+    if isinstance(weights, PowerOfTwoWeights):
+        half = 2 ** (weights.bits - 1)
+        meaning = {0: 0} | {m: 2 ** (m - 1) for m in range(1, half // 2 + 1)}
+        meaning |= {half + m: -value for m, value in meaning.items() if m}
+        return np.array([meaning[code] for code in weights.codes.ravel().tolist()], np.int64).reshape(weights.shape)
+    if isinstance(weights, BinaryWeights):
+        total = np.zeros(weights.shape, np.int64)
+        for b, o in np.ndindex(weights.factors.shape[::-1]):
+            total[o] += int(weights.factors[o, b]) * weights.basis[b, o].astype(np.int64)
+        return total
+    return weights.values.astype(np.int64)
+
+
+def half_up(value: NDArray[np.int64], shift: int) -> NDArray[np.int64]:
+    return value if shift == 0 else (value >> shift) + (value >> (shift - 1) & 1)
+
+
+def requantized(sums: NDArray[np.int64], requantize: Requantize | None, output: TensorType) -> Tensor:
+    if requantize is None:
+        return sums
+    result = np.empty_like(sums)
+    for c in range(sums.shape[3]):
+        shift = int(requantize.shift[c % len(requantize.shift)])
+        if isinstance(requantize, Multiplier):
+            scaled = half_up(sums[..., c] * int(requantize.multiplier[c % len(requantize.multiplier)]), shift)
+            result[..., c] = np.minimum(np.maximum(scaled + output.zero_point, requantize.lo), requantize.hi)
+        else:
+            index = np.minimum(np.maximum(half_up(sums[..., c], shift), -128), 127)
+            result[..., c] = requantize.table[c % len(requantize.table)].take(index + 128)
+    return result

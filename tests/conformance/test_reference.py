@@ -1,0 +1,136 @@
+"""The reference against the oracle of explicit loops, and its convolutions against PyTorch."""
+
+import numpy as np
+import oracle
+import pytest
+from cases import Case
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from networks import Form, Network
+
+from edgemeta.model.graph import INPUT
+from edgemeta.model.layers import Conv, MaxPool, TensorType
+from edgemeta.model.prove import prove
+from edgemeta.model.reference import run, trace
+
+
+def assert_equal_traces(case: Case) -> None:
+    prove(case.model)
+    batch = np.concatenate([batch for _, batch in case.batches()])
+    expected = oracle.trace(case.model, batch)
+    for name, tensor in trace(case.model, batch).items():
+        np.testing.assert_array_equal(tensor, expected[name], err_msg=name)
+
+
+def test_every_tensor_equals_the_oracle(case: Case) -> None:
+    assert_equal_traces(case)
+
+
+sides = st.integers(1, 9)
+forms: st.SearchStrategy[Form] = st.sampled_from(["multiplier", "multiplier-per-layer", "table", "table-per-layer"])
+
+
+@st.composite
+def tensor_types(draw: st.DrawFn, channels: int | None = None) -> TensorType:
+    bits, is_signed = draw(st.integers(1, 8)), draw(st.booleans())
+    plain = TensorType((draw(sides), draw(sides), channels or draw(st.integers(1, 12))), bits, is_signed)
+    zero_point = draw(st.integers(plain.lo, plain.hi))
+    return TensorType(plain.shape, bits, is_signed, zero_point, 0.5)
+
+
+@st.composite
+def windows(draw: st.DrawFn, source: TensorType) -> dict[str, tuple[int, ...]]:
+    kernel = draw(st.integers(1, 5)), draw(st.integers(1, 5))
+    stride = draw(st.integers(1, 3)), draw(st.integers(1, 3))
+    padding = tuple(draw(st.integers(0, side - 1)) for side in kernel * 2)
+    assume(all(source.shape[i] + padding[i] + padding[i + 2] >= kernel[i] for i in (0, 1)))
+    return {"kernel": kernel, "stride": stride, "padding": padding}
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.data(), forms, st.integers(0, 10**9))
+def test_random_convolutions(data: st.DataObject, form: Form, seed: int) -> None:
+    groups, depth, filters = (data.draw(st.integers(1, 4), label) for label in ("groups", "depth", "filters"))
+    source = data.draw(tensor_types(groups * depth))
+    net = Network(f"random-{seed}", source)
+    window = data.draw(windows(source))
+    encoding = data.draw(st.sampled_from(["fixed", "power_of_two", "binary"]))
+    width = data.draw(
+        {"fixed": st.integers(1, 8), "power_of_two": st.integers(2, 5), "binary": st.integers(1, 8)}[encoding]
+    )
+    made = net.conv(
+        net.start,
+        groups * filters,
+        **window,
+        groups=groups,
+        weights=lambda shape: getattr(net, encoding)(shape, width),
+        form=form,
+        output=data.draw(tensor_types()),
+        with_bias=data.draw(st.booleans()),
+    )
+    assert_equal_traces(net.observe(made))
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.data(), st.integers(0, 10**9), forms)
+def test_random_pools_sums_and_rescales(data: st.DataObject, seed: int, form: Form) -> None:
+    source = data.draw(tensor_types())
+    net = Network(f"random-{seed}", source)
+    rescaled = net.rescale(net.start, data.draw(tensor_types()), form)
+    multipliers = data.draw(st.tuples(st.integers(0, 2**21), st.integers(0, 2**21)))
+    added = net.add(
+        rescaled, net.start, multipliers=multipliers, shift=data.draw(st.integers(0, 29)), relu=seed % 2 == 0
+    )
+    kind = net.type_of(added)
+    lo = data.draw(st.integers(kind.lo, kind.hi))
+    clamped = net.clamp(added, lo, data.draw(st.integers(lo, kind.hi)))
+    window = data.draw(windows(source))
+    pooled = net.pool(MaxPool, clamped, **window)
+    averaged = net.average(clamped, **window, form=form)
+    joined = net.concat(pooled, averaged, pooled)
+    enlarged = net.upsample(joined, (data.draw(st.integers(1, 3)), data.draw(st.integers(1, 3))))
+    net.dense(enlarged, 4, form=form, output=data.draw(tensor_types()))
+    assert_equal_traces(net.finish())
+
+
+def test_convolutions_equal_pytorch(case: Case) -> None:
+    torch = pytest.importorskip("torch", reason="PyTorch is missing: pip install torch (extra `train`)")
+    ((_, batch), *_) = case.batches()
+    tensors = trace(case.model, batch)
+    types = {INPUT: case.model.input} | {layer.name: layer.output for layer in case.model.layers}
+    for layer in case.model.layers:
+        if not isinstance(layer, Conv):
+            continue
+        x = torch.from_numpy(oracle.real(layer.input, tensors, types).transpose(0, 3, 1, 2).astype(np.float64))
+        top, left, bottom, right = layer.padding
+        sums = torch.nn.functional.conv2d(
+            torch.nn.functional.pad(x, (left, right, top, bottom)),
+            torch.from_numpy(layer.weights.decode().transpose(0, 3, 1, 2).astype(np.float64)),
+            None if layer.bias is None else torch.from_numpy(layer.bias.astype(np.float64)),
+            stride=layer.stride,
+            groups=layer.groups,
+        )
+        integers = sums.numpy().transpose(0, 2, 3, 1).astype(np.int64)
+        expected = oracle.requantized(integers, layer.requantize, layer.output)
+        np.testing.assert_array_equal(tensors[layer.name], expected)
+
+
+@pytest.mark.parametrize(
+    "batch",
+    [np.zeros((1, 32, 32, 3), np.uint8), np.zeros((0, 32, 32, 3), np.int8), np.zeros((32, 32, 3), np.int8)],
+    ids=["dtype", "empty", "no-batch-axis"],
+)
+def test_a_wrong_batch_is_named(batch: np.ndarray) -> None:
+    net = Network("wrong-batch", TensorType((32, 32, 3)))
+    net.dense(net.start, 2)
+    with pytest.raises(ValueError, match=r"expected int8 \[N, 32, 32, 3\]"):
+        run(net.finish().model, batch)
+
+
+def test_large_batches_equal_single_images() -> None:
+    net = Network("batching", TensorType((32, 32, 3)))
+    net.dense(net.conv(net.start, 16, stride=(3, 3)), 4)
+    model = net.finish().model
+    batch = np.random.default_rng(1).integers(-128, 128, (200, 32, 32, 3)).astype(np.int8)
+    together = run(model, batch)
+    np.testing.assert_array_equal(together, np.concatenate([run(model, batch[i : i + 1]) for i in range(len(batch))]))
