@@ -3,7 +3,7 @@
 import numpy as np
 
 from edgemeta.model.graph import Model
-from edgemeta.plugins.api import Batch, BackendError
+from edgemeta.plugins.api import BackendError, Batch
 
 
 def check_batch(backend: str, model: Model, batch: Batch) -> None:

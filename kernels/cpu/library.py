@@ -57,19 +57,27 @@ class WindowStruct(Structure):
     )
 
 
+class AxisStruct(Structure):
+    """`em_axis`; the arrays must outlive the call it is given to."""
+
+    _fields_ = (
+        ("size", c_int32),
+        ("start", c_void_p),
+        ("count", c_void_p),
+        ("weights", c_void_p),
+        ("total", c_int32),
+    )
+
+
 class ResizeStruct(Structure):
     """`em_resize`; the table must outlive the call it is given to."""
 
     _fields_ = (
-        ("frame_height", c_int32),
-        ("frame_width", c_int32),
+        ("rows", AxisStruct),
+        ("columns", AxisStruct),
         ("frame_channels", c_int32),
-        ("crop_top", c_int32),
-        ("crop_left", c_int32),
-        ("crop_height", c_int32),
-        ("crop_width", c_int32),
-        ("height", c_int32),
-        ("width", c_int32),
+        ("top", c_int32),
+        ("left", c_int32),
         ("channels", c_int32),
         ("is_rgb", c_int32),
         ("table", c_void_p),
@@ -108,9 +116,9 @@ _SIGNATURES: dict[str, tuple[object, tuple[object, ...]]] = {
     "em_steps": (c_int32, (c_void_p,)),
     "em_step_name": (c_char_p, (c_void_p, c_int32)),
     "em_profile": (None, (c_void_p, c_void_p, c_void_p, c_void_p)),
-    # "em_resizer_open": (c_void_p, (c_int32, POINTER(ResizeStruct), c_char_p)),
-    # "em_resizer_close": (None, (c_void_p,)),
-    # "em_resizer_run": (None, (c_void_p, c_void_p, c_int64, c_void_p)),
+    "em_resizer_open": (c_void_p, (c_int32, POINTER(ResizeStruct), c_char_p)),
+    "em_resizer_close": (None, (c_void_p,)),
+    "em_resizer_run": (None, (c_void_p, c_void_p, c_int64, c_void_p)),
 }
 
 

@@ -8,12 +8,12 @@ from numpy.typing import NDArray
 
 from edgemeta.kernels.cpu.library import (
     ISA_NAMES,
+    LibraryError,
     RequantizeStruct,
     TensorStruct,
     WindowStruct,
     error_buffer,
     library,
-    LibraryError,
     sentence,
 )
 from edgemeta.model.graph import INPUT, Model
@@ -33,6 +33,7 @@ from edgemeta.model.layers import (
     Rescale,
     TensorType,
     Upsample,
+    inputs_of,
 )
 
 _RAW, _MULTIPLIER, _TABLE = 0, 1, 2
@@ -101,45 +102,42 @@ class Program:
         return self._check(self._library.em_add_tensor(self._handle, byref(struct), self._error))
 
     def _layer(self, layer: Layer, tensors: dict[str, int], shapes: dict[str, tuple[int, int, int]]) -> None:
-        head = (self._handle, layer.name.encode())
         output = tensors[layer.name]
-        add = self._library
+        inputs = [tensors[name] for name in inputs_of(layer)]
+        channels = layer.output.shape[2]
         match layer:
             case Conv():
                 window = _window(layer.weights.shape[1:3], layer.stride, layer.padding)
-                self._conv(layer, tensors, window, layer.groups, layer.weights.decode())
+                self._conv(layer, inputs[0], output, window, layer.groups, layer.weights.decode())
             case Dense():
                 height, width, depth = shapes[layer.input]
                 weights = layer.weights.decode().reshape(-1, height, width, depth)
-                self._conv(layer, tensors, _window((height, width), (1, 1), _NO_PADDING), 1, weights)
+                self._conv(layer, inputs[0], output, _window((height, width), (1, 1), _NO_PADDING), 1, weights)
             case Add():
-                a, b = (tensors[name] for name in layer.inputs)
-                arguments = (a, b, output, *layer.multipliers, layer.shift, layer.lo, layer.hi)
-                self._check(add.em_add_sum(*head, *arguments, self._error))
+                self._add("sum", layer, *inputs, output, *layer.multipliers, layer.shift, layer.lo, layer.hi)
             case Clamp():
-                self._check(add.em_add_clamp(*head, tensors[layer.input], output, layer.lo, layer.hi, self._error))
+                self._add("clamp", layer, *inputs, output, layer.lo, layer.hi)
             case Rescale():
                 struct, _arrays = _requantize(layer.requantize, layer.output)
-                arguments = (tensors[layer.input], output, layer.output.shape[2], byref(struct))
-                self._check(add.em_add_rescale(*head, *arguments, self._error))
+                self._add("rescale", layer, *inputs, output, channels, byref(struct))
             case MaxPool():
                 window = _window(layer.kernel, layer.stride, layer.padding)
-                self._check(add.em_add_max_pool(*head, tensors[layer.input], output, byref(window), self._error))
+                self._add("max_pool", layer, *inputs, output, byref(window))
             case AveragePool():
                 window = _window(layer.kernel, layer.stride, layer.padding)
                 struct, _arrays = _requantize(layer.requantize, layer.output)
-                arguments = (tensors[layer.input], output, byref(window), layer.output.shape[2], byref(struct))
-                self._check(add.em_add_average_pool(*head, *arguments, self._error))
+                self._add("average_pool", layer, *inputs, output, byref(window), channels, byref(struct))
             case Concat():
-                inputs = np.array([tensors[name] for name in layer.inputs], np.int32)
-                self._check(add.em_add_concat(*head, inputs.ctypes.data, len(inputs), output, self._error))
+                numbers = np.array(inputs, np.int32)
+                self._add("concat", layer, numbers.ctypes.data, len(numbers), output)
             case Upsample():
-                self._check(add.em_add_upsample(*head, tensors[layer.input], output, *layer.factor, self._error))
+                self._add("upsample", layer, *inputs, output, *layer.factor)
 
     def _conv(
         self,
         layer: Conv | Dense,
-        tensors: dict[str, int],
+        source: int,
+        output: int,
         window: WindowStruct,
         groups: int,
         decoded: NDArray[np.int32],
@@ -148,22 +146,14 @@ class Program:
         outputs, depth = weights.shape[0], weights.shape[3]
         bias = np.zeros(outputs, np.int32) if layer.bias is None else np.ascontiguousarray(layer.bias, np.int32)
         struct, _arrays = _requantize(layer.requantize, layer.output)
-        self._check(
-            self._library.em_add_conv(
-                self._handle,
-                layer.name.encode(),
-                tensors[layer.input],
-                tensors[layer.name],
-                byref(window),
-                outputs,
-                depth,
-                groups,
-                weights.ctypes.data,
-                bias.ctypes.data,
-                byref(struct),
-                self._error,
-            )
-        )
+        sizes = (outputs, depth, groups)
+        addresses = (weights.ctypes.data, bias.ctypes.data)
+        self._add("conv", layer, source, output, byref(window), *sizes, *addresses, byref(struct))
+
+    def _add(self, kind: str, layer: Layer, *arguments: object) -> None:
+        """Call `em_add_<kind>`, which copies the arrays that it is given."""
+        function = getattr(self._library, f"em_add_{kind}")
+        self._check(function(self._handle, layer.name.encode(), *arguments, self._error))
 
     def _check(self, result: int) -> int:
         if result < 0:

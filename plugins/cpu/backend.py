@@ -11,6 +11,7 @@ import numpy as np
 from edgemeta.kernels.cpu.library import ISA_NAMES, LibraryError, best_isa
 from edgemeta.kernels.cpu.program import Program
 from edgemeta.model.graph import Model
+from edgemeta.model.prove import prove
 from edgemeta.plugins.api import BackendError, Batch, Logits, Probe, Session
 from edgemeta.plugins.options import choice, reject_unknown, whole_number
 from edgemeta.plugins.session import check_batch
@@ -25,7 +26,7 @@ class CpuSession:
     def __init__(self, model: Model, program: Program) -> None:
         self._model = model
         self._program = program
-        self._logits: Logits = np.empty((0, len(model.task.labels)), model.logits.dtype)
+        self._logits = _empty_logits(model, 0)
 
     @property
     def isa(self) -> str:
@@ -52,7 +53,12 @@ class CpuSession:
             raise BackendError(f"backend {_NAME}: the session is closed")
         check_batch(_NAME, self._model, batch)
         if len(self._logits) != len(batch):
-            self._logits = np.empty((len(batch), *self._logits.shape[1:]), self._logits.dtype)
+            self._logits = _empty_logits(self._model, len(batch))
+
+
+def _empty_logits(model: Model, images: int) -> Logits:
+    logits: Logits = np.empty((images, model.logits.shape[2]), model.logits.dtype)  # type: ignore[assignment]
+    return logits
 
 
 class CpuBackend:
@@ -73,6 +79,7 @@ class CpuBackend:
         reject_unknown(_NAME, options, ("threads", "isa"))
         threads = whole_number(_NAME, options, "threads", 1, 1, 256)
         isa = choice(_NAME, options, "isa", "auto", ISA_NAMES)
+        prove(model)
         try:
             return CpuSession(model, Program(model, isa, threads))
         except LibraryError as error:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from edgemeta.model import reference
 from edgemeta.model.graph import Model
+from edgemeta.model.prove import prove
 from edgemeta.plugins.api import BackendError, Batch, Logits, Probe, Session
 from edgemeta.plugins.options import reject_unknown
 from edgemeta.plugins.session import check_batch
@@ -42,6 +43,7 @@ class ReferenceBackend:
     def compile(self, model: Model, options: Mapping[str, object]) -> Session:
         """As `Backend.compile`. Raises ModelError, too, if the model cannot be proved."""
         reject_unknown(_NAME, options, ())
+        prove(model)
         return ReferenceSession(model)
 
 

@@ -5,11 +5,16 @@
 #include "edgemeta_cpu.h"
 #include "isa.h"
 #include "program.h"
+#include "resizer.h"
 
 #define EM_EXPORT __attribute__((visibility("default")))
 
 struct em_program {
   edgemeta::Program program;
+};
+
+struct em_resizer {
+  edgemeta::Resizer resizer;
 };
 
 namespace {
@@ -164,6 +169,16 @@ EM_EXPORT const char* em_step_name(const em_program* program, int32_t step) {
 
 EM_EXPORT void em_profile(em_program* program, const uint8_t* input, void* output, int64_t* nanoseconds) {
   program->program.profile(input, output, nanoseconds);
+}
+
+EM_EXPORT em_resizer* em_resizer_open(int32_t isa, const em_resize* resize, char* error) {
+  return guarded<em_resizer*>(error, nullptr, [&] { return new em_resizer{{isa, *resize}}; });
+}
+
+EM_EXPORT void em_resizer_close(em_resizer* resizer) { delete resizer; }
+
+EM_EXPORT void em_resizer_run(em_resizer* resizer, const uint8_t* frame, int64_t row_bytes, uint8_t* output) {
+  resizer->resizer.run(frame, row_bytes, output);
 }
 
 }  // extern "C"

@@ -87,19 +87,27 @@ const char* em_step_name(const em_program* program, int32_t step);
 void em_profile(em_program* program, const uint8_t* input, void* output, int64_t* nanoseconds);
 
 // Frame to input tensor: crop, exact area resize, colour and table (model/preprocess.py).
-// colour: order of the output's channels, channels == 1 meaning gray; table uint8 [channels, 256], raw output bytes.
+// One axis: `size` output pixels; pixel i covers `count[i]` source pixels of the crop from `start[i]` on, with the next
+// `count[i]` entries of `weights`; the weights of each output pixel sum to `total`.
 typedef struct {
-  int32_t frame_height, frame_width, frame_channels;
-  int32_t crop_top, crop_left, crop_height, crop_width;
-  int32_t height, width, channels;
-  int32_t is_rgb;
+  int32_t size;
+  const int32_t *start, *count, *weights;
+  int32_t total;
+} em_axis;
+
+// frame_channels 3 (blue, green, red) or 1 (gray); channels 3 (red first if is_rgb) or 1. table: [channels][256] bytes.
+typedef struct {
+  em_axis rows, columns;
+  int32_t frame_channels, top, left;
+  int32_t channels, is_rgb;
   const uint8_t* table;
 } em_resize;
 
 em_resizer* em_resizer_open(int32_t isa, const em_resize* resize, char* error);
 void em_resizer_close(em_resizer* resizer);
 
-// frame: first pixel; row_bytes: bytes from one row to the next, may be negative; pixels of a row lie side by side.
+// frame: its first pixel, before the crop; row_bytes: from one row to the next, may be negative; the pixels of a row lie
+// side by side. output: [rows.size, columns.size, channels].
 void em_resizer_run(em_resizer* resizer, const uint8_t* frame, int64_t row_bytes, uint8_t* output);
 
 #ifdef __cplusplus

@@ -106,6 +106,17 @@ struct Copy {
   int32_t factor_y, factor_x;    // upsample
 };
 
+// One axis of an area resize, as em_axis has it.
+struct Axis {
+  int32_t size;
+  const int32_t *start, *count, *first, *weights;  // first: index of a pixel's first weight
+  int32_t total;
+};
+struct Resize {
+  Axis rows, columns;
+  int32_t channels;  // of the frame, 1 or 3
+};
+
 // Each function computes the output rows first .. last - 1 of one image. `scratch` belongs to the calling thread.
 struct Kernels {
   const char* name;
@@ -120,6 +131,9 @@ struct Kernels {
   void (*rescale)(const Elementwise&, uint8_t* arena, int32_t first, int32_t last);
   void (*concat)(const Copy&, uint8_t* arena, int32_t first, int32_t last);
   void (*upsample)(const Copy&, uint8_t* arena, int32_t first, int32_t last);
+  // One output row of an area resize, [columns.size][channels] bytes; `crop` is the crop's first pixel.
+  size_t (*resize_scratch)(const Resize&);
+  void (*resize_row)(const Resize&, const uint8_t* crop, int64_t row_bytes, int32_t row, uint8_t* out, uint8_t* scratch);
 };
 
 namespace portable {

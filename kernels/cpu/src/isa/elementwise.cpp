@@ -64,6 +64,7 @@ extern const Kernels kernels = {
     "portable", 0, nullptr, nullptr,
 #endif
     generic_conv, average_pool, max_pool, add, clamp_rows, rescale, concat, upsample,
+    resize_scratch, resize_row,
 };
 
 }  // namespace edgemeta::EM_NAMESPACE

@@ -1,0 +1,123 @@
+// Area resize in exact integers: weighted sums down the columns, then along the row, then one division.
+#include "table.h"
+
+namespace edgemeta::EM_NAMESPACE {
+namespace {
+
+typedef uint32_t U32x4 __attribute__((vector_size(16)));
+typedef uint16_t U16x4 __attribute__((vector_size(8)));
+
+inline int32_t covered(const Axis& axis) { return axis.start[axis.size - 1] + axis.count[axis.size - 1]; }
+
+// sums[x] (+)= weighted sum of four rows.
+template <typename Sum>
+inline void add_four(Sum* __restrict sums, const uint8_t* const rows[4], const int32_t weights[4], int64_t width, bool first) {
+  const uint8_t *a = rows[0], *b = rows[1], *c = rows[2], *d = rows[3];
+  const Sum wa = static_cast<Sum>(weights[0]), wb = static_cast<Sum>(weights[1]), wc = static_cast<Sum>(weights[2]),
+            wd = static_cast<Sum>(weights[3]);
+  if (first)
+    for (int64_t x = 0; x < width; ++x) sums[x] = static_cast<Sum>(wa * a[x] + wb * b[x] + wc * c[x] + wd * d[x]);
+  else
+    for (int64_t x = 0; x < width; ++x) sums[x] = static_cast<Sum>(sums[x] + wa * a[x] + wb * b[x] + wc * c[x] + wd * d[x]);
+}
+
+// Sums of the source rows under output row `row`, for every byte of a source row.
+template <typename Sum>
+void sum_rows(const Resize& resize, const uint8_t* crop, int64_t row_bytes, int32_t row, Sum* sums) {
+  const int64_t width = int64_t{covered(resize.columns)} * resize.channels;
+  const int32_t count = resize.rows.count[row];
+  const int32_t* weights = resize.rows.weights + resize.rows.first[row];
+  const uint8_t* source = crop + resize.rows.start[row] * row_bytes;
+  for (int32_t i = 0; i < count; i += 4) {
+    const uint8_t* rows[4];
+    int32_t four[4];
+    for (int32_t j = 0; j < 4; ++j) {  // a row that is not there counts 0 times
+      const bool there = i + j < count;
+      rows[j] = source + (there ? i + j : i) * row_bytes;
+      four[j] = there ? weights[i + j] : 0;
+    }
+    add_four(sums, rows, four, width, i == 0);
+  }
+}
+
+// Sums of column sums under each output pixel. Three channels go as four lanes: the fourth is the next pixel's, unused.
+template <typename Column>
+void sum_columns(const Resize& resize, const Column* sums, uint32_t* out) {
+  const Axis& columns = resize.columns;
+  for (int32_t j = 0; j < columns.size; ++j) {
+    const int32_t count = columns.count[j];
+    const int32_t* weights = columns.weights + columns.first[j];
+    const Column* from = sums + int64_t{columns.start[j]} * resize.channels;
+    if (resize.channels == 1) {
+      uint32_t total = 0;
+      for (int32_t i = 0; i < count; ++i) total += static_cast<uint32_t>(weights[i]) * from[i];
+      out[j] = total;
+      continue;
+    }
+    U32x4 total[2] = {};
+    for (int32_t i = 0; i < count; ++i, from += 3) {
+      typedef Column Four __attribute__((vector_size(4 * sizeof(Column))));
+      Four four;
+      memcpy(&four, from, sizeof four);
+      total[i % 2] += __builtin_convertvector(four, U32x4) * static_cast<uint32_t>(weights[i]);
+    }
+    total[0] += total[1];
+    for (int32_t c = 0; c < 3; ++c) out[3 * j + c] = total[0][c];
+  }
+}
+
+void sum_columns_wide(const Resize& resize, const uint32_t* sums, uint64_t* out) {
+  const Axis& columns = resize.columns;
+  for (int32_t j = 0; j < columns.size; ++j) {
+    const int32_t* weights = columns.weights + columns.first[j];
+    for (int32_t c = 0; c < resize.channels; ++c) {
+      const uint32_t* from = sums + int64_t{columns.start[j]} * resize.channels + c;
+      uint64_t total = 0;
+      for (int32_t i = 0; i < columns.count[j]; ++i) total += static_cast<uint64_t>(weights[i]) * from[int64_t{i} * resize.channels];
+      out[j * resize.channels + c] = total;
+    }
+  }
+}
+
+// floor((2 S + A) / (2 A)). The division in double is exact enough to floor: a quotient that is not whole is at least
+// 1 / (2 A) from the next whole number, far more than its rounding error while 2 A < 2**44.
+template <typename Total, typename Signed>
+void divide(const Total* totals, int32_t count, int64_t area, uint8_t* out) {
+  const double divisor = 2.0 * static_cast<double>(area);
+  for (int32_t i = 0; i < count; ++i) {
+    const auto numerator = static_cast<Signed>(2 * totals[i] + static_cast<Total>(area));
+    out[i] = static_cast<uint8_t>(static_cast<int32_t>(static_cast<double>(numerator) / divisor));
+  }
+}
+
+}  // namespace
+
+// Column sums, four spare ones, and totals of the widest kind.
+size_t resize_scratch(const Resize& resize) {
+  const size_t channels = static_cast<size_t>(resize.channels);
+  return (static_cast<size_t>(covered(resize.columns)) * channels + 16) * 4 + static_cast<size_t>(resize.columns.size) * channels * 8;
+}
+
+void resize_row(const Resize& resize, const uint8_t* crop, int64_t row_bytes, int32_t row, uint8_t* out, uint8_t* scratch) {
+  const int64_t area = int64_t{resize.rows.total} * resize.columns.total;
+  const int32_t count = resize.columns.size * resize.channels;
+  const size_t column_sums = (static_cast<size_t>(covered(resize.columns)) * static_cast<size_t>(resize.channels) + 16) * 4;
+  if (area > INT32_MAX / 511) {  // 2 S + A would pass int32
+    sum_rows(resize, crop, row_bytes, row, reinterpret_cast<uint32_t*>(scratch));
+    auto* totals = reinterpret_cast<uint64_t*>(scratch + column_sums);
+    sum_columns_wide(resize, reinterpret_cast<uint32_t*>(scratch), totals);
+    divide<uint64_t, int64_t>(totals, count, area, out);
+    return;
+  }
+  auto* totals = reinterpret_cast<uint32_t*>(scratch + column_sums);
+  if (resize.rows.total <= 257) {  // 257 * 255 is the greatest uint16
+    sum_rows(resize, crop, row_bytes, row, reinterpret_cast<uint16_t*>(scratch));
+    sum_columns(resize, reinterpret_cast<uint16_t*>(scratch), totals);
+  } else {
+    sum_rows(resize, crop, row_bytes, row, reinterpret_cast<uint32_t*>(scratch));
+    sum_columns(resize, reinterpret_cast<uint32_t*>(scratch), totals);
+  }
+  divide<uint32_t, int32_t>(totals, count, area, out);
+}
+
+}  // namespace edgemeta::EM_NAMESPACE

@@ -1,0 +1,95 @@
+"""Measures a session: whether its integers are the reference's, and how long one image takes."""
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias, runtime_checkable
+
+import numpy as np
+
+from edgemeta.model import reference
+from edgemeta.model.graph import Model
+from edgemeta.plugins.api import Batch, Session
+
+Progress: TypeAlias = Callable[[int, int], None]
+"""Told how much is done, of how much."""
+
+WARM_UP_RUNS = 50
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Microseconds from input tensor to logits, batch 1; `stages` the median of every step where a backend tells."""
+
+    median_us: float
+    p99_us: float
+    min_us: float
+    stages: Mapping[str, float]
+
+
+@runtime_checkable
+class Profiled(Protocol):
+    """A session that can tell its steps apart."""
+
+    def profile(self, image: Batch) -> Mapping[str, float]:
+        """Run a batch of one and give the microseconds of every step, in the order they run."""
+        ...
+
+
+def verify(session: Session, model: Model, batches: Iterable[Batch], total: int, progress: Progress) -> tuple[int, int]:
+    """Compare every logit with the reference's; gives the images run and those with any difference.
+
+    `total` images are expected; `progress` is called after each batch.
+    """
+    images = mismatches = 0
+    for batch in batches:
+        expected = reference.run(model, batch)
+        logits = session.run(batch)
+        differs = (
+            np.ones(len(batch), bool)
+            if logits.shape != expected.shape or logits.dtype != expected.dtype
+            else (logits != expected).any(axis=1)
+        )
+        images += len(batch)
+        mismatches += int(np.count_nonzero(differs))
+        progress(images, total)
+    return images, mismatches
+
+
+def bench(session: Session, model: Model, runs: int, paced_ms: float, progress: Progress) -> Timing:
+    """Time `runs` runs of one random image, after a warm-up; `paced_ms` > 0 sleeps that long before each, as a camera.
+
+    A sleeping processor loses its caches and clock rate to others, so that paced times are the ones a service sees.
+    """
+    image = random_image(model)
+    for _ in range(WARM_UP_RUNS):
+        session.run(image)
+    nanoseconds = np.empty(runs, np.int64)
+    for i in range(runs):
+        if paced_ms > 0:
+            time.sleep(paced_ms / 1000)
+        begin = time.perf_counter_ns()
+        session.run(image)
+        nanoseconds[i] = time.perf_counter_ns() - begin
+        if i % 100 == 0:
+            progress(i, runs)
+    progress(runs, runs)
+    microseconds = nanoseconds / 1000
+    return Timing(
+        median_us=round(float(np.median(microseconds)), 2),
+        p99_us=round(float(np.percentile(microseconds, 99)), 2),
+        min_us=round(float(microseconds.min()), 2),
+        stages=_stages(session, image) if isinstance(session, Profiled) else {},
+    )
+
+
+def random_image(model: Model) -> Batch:
+    """A batch of one, uniformly random over the input type's integers, the same on every call."""
+    kind = model.input
+    integers = np.random.default_rng(0).integers(kind.lo, kind.hi + 1, (1, *kind.shape))
+    return integers.astype(np.int8) if kind.signed else integers.astype(np.uint8)
+
+
+def _stages(session: Profiled, image: Batch) -> dict[str, float]:
+    profiles = [session.profile(image) for _ in range(WARM_UP_RUNS)]
+    return {name: round(float(np.median([profile[name] for profile in profiles])), 2) for name in profiles[0]}
