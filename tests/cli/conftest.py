@@ -48,7 +48,7 @@ def edgemeta_json(edgemeta: Command) -> Callable[..., Any]:
 
 @pytest.fixture(scope="session")
 def labelled(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """120 images of smooth noise, labelled by the reference, the last 30 wrongly: the shipped model is right on 75 %."""
+    """120 images, labelled by the reference but for the last 30: the shipped model is right on 75 %."""
     model = load(find(SHIPPED))
     rng = np.random.default_rng(7)
     coarse = rng.integers(0, 256, (120, 4, 4, 3), dtype=np.uint8)
@@ -61,12 +61,17 @@ def labelled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def one_sentence(result: "subprocess.CompletedProcess[str]", *parts: str, code: int = 1) -> None:
+@pytest.fixture(scope="session")
+def one_sentence() -> Callable[..., None]:
     """Check that a user's error came out as one line that names what it should."""
-    assert result.returncode == code, result.stderr
-    assert result.stdout == ""
-    assert "Traceback" not in result.stderr
-    assert result.stderr.startswith("edgemeta: ")
-    assert len(result.stderr.splitlines()) == 1, result.stderr
-    for part in parts:
-        assert part in result.stderr
+
+    def check(result: "subprocess.CompletedProcess[str]", *parts: str, code: int = 1) -> None:
+        assert result.returncode == code, result.stderr
+        assert result.stdout == ""
+        assert "Traceback" not in result.stderr
+        assert result.stderr.startswith("edgemeta: ")
+        assert len(result.stderr.splitlines()) == 1, result.stderr
+        for part in parts:
+            assert part in result.stderr
+
+    return check

@@ -5,7 +5,6 @@ from pathlib import Path
 import cv2
 import numpy as np
 import pytest
-from conftest import SHIPPED, one_sentence
 from PIL import Image
 
 from edgemeta.daemon.sources.image import read_image
@@ -14,6 +13,8 @@ from edgemeta.model.classification import top_k
 from edgemeta.model.file import load
 from edgemeta.model.preprocess import preprocess
 from edgemeta.model.zoo import find
+
+SHIPPED = "resnet8-cifar10"
 
 
 @pytest.fixture
@@ -53,14 +54,14 @@ def test_one_pixel_is_enough(edgemeta_json, tmp_path: Path) -> None:
     assert edgemeta_json("classify", SHIPPED, tmp_path / "dot.png")["results"][0]["top"]
 
 
-def test_a_truncated_jpeg_is_refused(edgemeta, photo: Path, tmp_path: Path) -> None:
+def test_a_truncated_jpeg_is_refused(edgemeta, one_sentence, photo: Path, tmp_path: Path) -> None:
     whole, cut = tmp_path / "whole.jpg", tmp_path / "cut.jpg"
     cv2.imwrite(str(whole), read_image(photo))
     cut.write_bytes(whole.read_bytes()[: whole.stat().st_size // 2])
     one_sentence(edgemeta("classify", SHIPPED, cut), "cut.jpg")
 
 
-def test_what_is_no_picture_is_refused(edgemeta, photo: Path, tmp_path: Path) -> None:
+def test_what_is_no_picture_is_refused(edgemeta, one_sentence, photo: Path, tmp_path: Path) -> None:
     (tmp_path / "text.jpg").write_text("not a picture")
     one_sentence(edgemeta("classify", SHIPPED, photo, tmp_path / "text.jpg"), "text.jpg")
     one_sentence(edgemeta("classify", SHIPPED, tmp_path / "none.jpg"), "none.jpg")

@@ -4,10 +4,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import SHIPPED, one_sentence
 
 from edgemeta.model.file import load
 from edgemeta.model.zoo import find
+
+SHIPPED = "resnet8-cifar10"
 
 
 @pytest.mark.parametrize("backend", ["reference", "cpu"])
@@ -41,20 +42,20 @@ def test_paced_bench_waits_between_runs(edgemeta_json) -> None:
     assert edgemeta_json("bench", SHIPPED, "--backend", "cpu", "--runs", 5, "--paced", 5)["median_us"] > 0
 
 
-def test_images_of_other_labels_are_refused(edgemeta, tmp_path: Path) -> None:
+def test_images_of_other_labels_are_refused(edgemeta, one_sentence, tmp_path: Path) -> None:
     path = tmp_path / "two.npz"
     np.savez(path, x=np.zeros((2, 32, 32, 3), np.uint8), y=np.array([0, 11], np.uint8))
     one_sentence(edgemeta("eval", SHIPPED, "--data", path), str(path), "11")
 
 
-def test_missing_data_is_named(edgemeta, tmp_path: Path) -> None:
+def test_missing_data_is_named(edgemeta, one_sentence, tmp_path: Path) -> None:
     one_sentence(edgemeta("eval", SHIPPED, "--data", tmp_path / "none.npz"), "none.npz")
 
 
-def test_unknown_backend_and_instruction_set_are_named(edgemeta, labelled: Path) -> None:
+def test_unknown_backend_and_instruction_set_are_named(edgemeta, one_sentence, labelled: Path) -> None:
     one_sentence(edgemeta("bench", SHIPPED, "--backend", "cpi"), "cpi", "cpu")
     one_sentence(edgemeta("bench", SHIPPED, "--backend", "cpu", "--isa", "sse9"), "sse9", "portable")
 
 
-def test_the_reference_backend_refuses_an_instruction_set(edgemeta) -> None:
+def test_the_reference_backend_refuses_an_instruction_set(edgemeta, one_sentence) -> None:
     one_sentence(edgemeta("bench", SHIPPED, "--backend", "reference", "--isa", "avx2"), "isa")

@@ -3,9 +3,10 @@
 from pathlib import Path
 
 import pytest
-from conftest import SHIPPED, one_sentence
 
 from edgemeta.model.zoo import find, names
+
+SHIPPED = "resnet8-cifar10"
 
 
 def test_backends_are_listed_with_reasons(edgemeta_json) -> None:
@@ -46,12 +47,12 @@ def no_models(tmp_path: Path) -> dict[str, Path]:
 @pytest.mark.parametrize("name", ["text", "empty", "truncated", "missing", "folder"])
 @pytest.mark.parametrize("verb", ["info", "classify", "bench"])
 def test_what_is_no_model_gets_one_sentence(
-    edgemeta, no_models: dict[str, Path], tmp_path: Path, name: str, verb: str
+    edgemeta, one_sentence, no_models: dict[str, Path], tmp_path: Path, name: str, verb: str
 ) -> None:
     words = {"info": ("model", "info"), "classify": ("classify",), "bench": ("bench",)}[verb]
     rest = (tmp_path / "any.png",) if verb == "classify" else ()
     one_sentence(edgemeta(*words, no_models[name], *rest), str(no_models[name]))
 
 
-def test_a_float_model_is_not_run_as_an_integer_one(edgemeta) -> None:
+def test_a_float_model_is_not_run_as_an_integer_one(edgemeta, one_sentence) -> None:
     one_sentence(edgemeta("bench", f"{SHIPPED}-float"), "float")
