@@ -111,7 +111,8 @@ class Service:
     def _warm_up(self) -> None:
         """Let the backend touch all its memory before the first frame waits for it."""
         kind = self._plan.model.input
-        batch = np.zeros((1, *kind.shape), np.int8 if kind.signed else np.uint8)
+        shape = (1, *kind.shape)
+        batch = np.zeros(shape, np.int8) if kind.signed else np.zeros(shape, np.uint8)
         for _ in range(WARM_UP_RUNS):
             self._plan.session.run(batch)
 

@@ -1,31 +1,41 @@
-"""OpenCV's VideoCapture as a capture that says what is wrong."""
+"""OpenCV's VideoCapture as a capture that says what is wrong.
+
+OpenCV and its FFmpeg write to standard error at every try; a camera that is away for a night would fill the log. Both
+are silenced here, and a camera's status says once what is wrong.
+"""
+
+import os
 
 import cv2
 import numpy as np
 
 from edgemeta.daemon.sources.api import Pixels, SourceError
 
+cv2.utils.logging.setLogLevel(cv2.utils.logging.LOG_LEVEL_SILENT)
+os.environ.setdefault("OPENCV_FFMPEG_LOGLEVEL", "-8")
+
+
+def open_capture(target: str, interface: int, properties: dict[int, int] | None = None) -> cv2.VideoCapture | None:
+    """Open a file, device or address with one of OpenCV's interfaces; None where it cannot be opened."""
+    flat = [number for pair in (properties or {}).items() for number in pair]
+    capture = cv2.VideoCapture(target, interface, flat)
+    return capture if capture.isOpened() else None
+
 
 class OpenCvCapture:
-    """An opened VideoCapture. `name` is how errors call the source."""
+    """An opened device or stream. `name` is how errors call it."""
 
-    def __init__(self, name: str, target: str | int, interface: int, properties: dict[int, int]) -> None:
+    def __init__(self, name: str, target: str, interface: int, properties: dict[int, int]) -> None:
         """Open; blocks until the device or server answers. Raises SourceError where it cannot be opened."""
         self._name = name
-        flat = [number for pair in properties.items() for number in pair]
-        try:
-            self._capture = cv2.VideoCapture(target, interface, flat)
-        except cv2.error as error:
-            raise SourceError(f"{name} cannot be opened: {error.err}") from error
-        if not self._capture.isOpened():
+        capture = open_capture(target, interface, properties)
+        if capture is None:
             raise SourceError(f"{name} cannot be opened")
+        self._capture = capture
 
     def read(self) -> Pixels:
         """Give the next picture [H, W, 3], BGR. Raises SourceError at the stream's end."""
-        try:
-            there, pixels = self._capture.read()
-        except cv2.error as error:
-            raise SourceError(f"{self._name} cannot be decoded: {error.err}") from error
+        there, pixels = self._capture.read()
         if not there:
             raise SourceError(f"{self._name} gives no more frames")
         return np.asarray(pixels, np.uint8)

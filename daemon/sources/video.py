@@ -8,6 +8,7 @@ import numpy as np
 
 from edgemeta.daemon.clock import NS
 from edgemeta.daemon.sources.api import Frame, SourceEnded, SourceError, SourceSpec
+from edgemeta.daemon.sources.opencv import open_capture
 from edgemeta.daemon.sources.registry import path_of
 
 
@@ -32,8 +33,8 @@ class VideoSource:
         if not self._path.is_file():
             found = "no regular file" if self._path.exists() else "not there"
             raise SourceError(f"{self._path} is {found}, expected a video file")
-        self._capture = cv2.VideoCapture(str(self._path), cv2.CAP_FFMPEG)
-        if not self._capture.isOpened():
+        self._capture = open_capture(str(self._path), cv2.CAP_FFMPEG)
+        if self._capture is None:
             raise SourceError(f"{self._path} cannot be decoded, expected a video file")
         rate = self._capture.get(cv2.CAP_PROP_FPS) if self._rate is None else self._rate
         self._interval_ns = round(NS / rate) if rate > 0 else 0
