@@ -204,9 +204,10 @@ def _integers(path: Path, place: str, value: object, count: int) -> tuple[int, .
 
 
 def _number(path: Path, place: str, value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not np.isfinite(float(value)):
+    good = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < float(1 << 53)
+    if not good:  # NaN and infinity are not below any number
         raise FloatModelError(f"{path}: {place} is {value!r:.60}, expected a finite number")
-    return float(value)
+    return float(value)  # type: ignore[arg-type]
 
 
 def _typed(path: Path, header: dict[str, Any], key: str, kind: type[Any]) -> Any:

@@ -14,6 +14,19 @@ from .errors import RecipeError
 
 T = TypeVar("T")
 
+_AT_LEAST_1 = ("epochs", "batch", "count", "evaluate_every")
+_ABOVE_0 = ("lr", "temperature")
+_AT_MOST: dict[str, float] = {
+    "alternate_share": 1,
+    "blend": 1,
+    "hard_weight": 1,
+    "ema": 1,
+    "momentum": 1,
+    "smoothing": 1,
+    "warmup": 1,
+    "pad": 16,
+}
+
 
 @dataclass(frozen=True)
 class TeacherRecipe:
@@ -141,7 +154,20 @@ def _build(kind: type[T], values: dict[str, Any], source: str, prefix: str) -> T
     checked: dict[str, Any] = {}
     for key, value in values.items():
         checked[key] = _checked(known[key].default, value, f"{source}: {prefix}{key}")
-    return kind(**checked)
+        _check_bounds(key, value, f"{source}: {prefix}{key}")
+    built = kind(**checked)
+    if isinstance(built, TeacherRecipe) and built.refine_epochs > built.epochs:
+        raise RecipeError(f"{source}: {prefix}refine_epochs is {built.refine_epochs}, expected at most {prefix}epochs")
+    return built
+
+
+def _check_bounds(key: str, value: Any, place: str) -> None:
+    if key in _AT_LEAST_1 and value < 1:
+        raise RecipeError(f"{place} is {value}, expected at least 1")
+    if key in _ABOVE_0 and value <= 0:
+        raise RecipeError(f"{place} is {value}, expected more than 0")
+    if key in _AT_MOST and value > _AT_MOST[key]:
+        raise RecipeError(f"{place} is {value}, expected at most {_AT_MOST[key]}")
 
 
 def _checked(default: object, value: object, place: str) -> object:
@@ -157,7 +183,7 @@ def _checked(default: object, value: object, place: str) -> object:
         return value
     if isinstance(default, float):
         number = isinstance(value, int | float) and not isinstance(value, bool)
-        if not number or not 0 <= float(value) < float("inf"):  # type: ignore[arg-type]
+        if not number or not 0 <= value < 1 << 53:  # type: ignore[operator]
             raise RecipeError(f"{place} is {value!r}, expected a finite number that is not negative")
         return float(value)  # type: ignore[arg-type]
     if isinstance(default, str) and not isinstance(value, str):

@@ -1,0 +1,57 @@
+"""Real scales become integers: how exact, and what is refused."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from edgemeta.model.layers import TensorType
+from edgemeta.toolchain.errors import QuantizeError
+from edgemeta.toolchain.quantize.scales import add_factors, int32_bias, multiplier_for
+
+
+@given(st.floats(2.0**-31, 2.0**30, exclude_max=True))
+def test_multiplier_is_exact_to_31_bits(factor: float) -> None:
+    found = multiplier_for(np.array([factor]), 0, 255, "c")
+    multiplier, shift = int(found.multiplier[0]), int(found.shift[0])
+    assert 2**30 <= multiplier < 2**31
+    assert 0 <= shift <= 62
+    assert abs(multiplier / 2.0**shift / factor - 1) <= 2.0**-31
+
+
+def test_small_factors_and_zero() -> None:
+    found = multiplier_for(np.array([2.0**-40, 0.0]), -128, 127, "c")
+    assert found.shift.tolist()[0] == 62
+    assert found.multiplier.tolist() == [2**22, 0]
+
+
+@pytest.mark.parametrize("factor", [-1.0, float("nan"), float("inf"), 2.0**30])
+def test_impossible_factors(factor: float) -> None:
+    with pytest.raises(QuantizeError, match="layer 'c': needs a rescaling by"):
+        multiplier_for(np.array([factor]), 0, 1, "c")
+
+
+@given(st.floats(1e-4, 10), st.floats(1e-4, 10), st.floats(1e-3, 10))
+def test_addition_is_near_the_real_one(a: float, b: float, out: float) -> None:
+    kinds = [TensorType((1, 1, 1), scale=s) for s in (a, b, out)]
+    (first, second), shift = add_factors(*kinds, "add")
+    assert max(first, second) <= 2**21
+    assert 0 <= shift <= 29
+    worst = 128 * (first + second) + (1 << shift >> 1)
+    assert worst < 2**31
+    for x in (-128, -3, 127):
+        for y in (-128, 5, 127):
+            real = (a * x + b * y) / out
+            assert abs((first * x + second * y) / 2**shift - real) <= 0.01 + abs(real) * 1e-3
+
+
+def test_scales_too_far_apart() -> None:
+    kinds = [TensorType((1, 1, 1), scale=s) for s in (1e9, 1.0, 1.0)]
+    with pytest.raises(QuantizeError, match="too far from"):
+        add_factors(*kinds, "add")
+
+
+def test_bias() -> None:
+    assert int32_bias(np.array([0.5, -0.5, 2.4]), "c").tolist() == [1, 0, 2]
+    with pytest.raises(QuantizeError, match="layer 'c': a bias needs"):
+        int32_bias(np.array([3e9]), "c")
