@@ -3,10 +3,12 @@
 import time
 from types import TracebackType
 
-import numpy as np
+import cv2
+from rich.color import Color
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.panel import Panel
+from rich.segment import Segment, Segments
 from rich.style import Style
 from rich.table import Table
 from rich.text import Text
@@ -21,7 +23,7 @@ WIDTH = 80
 PICTURE = 32
 BAR = 14
 COLUMNS = 3
-PERIOD_S = 0.1
+PERIOD_S = 0.15
 NEWEST = 300
 """Frames that the latencies on screen stand for."""
 
@@ -50,7 +52,7 @@ class ScreenView(View):
         self._live.stop()
 
     def show(self, tally: Tally, last: bool = False) -> None:
-        """Draw the screen anew, at most ten times a second."""
+        """Draw the screen anew, at most every PERIOD_S seconds."""
         if last and not self._ended:
             self._ended = "time is up"
         if tally.frame is not None and (last or time.monotonic() >= self._next):
@@ -63,9 +65,11 @@ class ScreenView(View):
 
 
 def screen(tally: Tally, show: Show | None, ended: str) -> RenderableType:
-    """Lay the whole screen out, 80 columns wide and, with ten labels, 23 rows high. The tally holds at least one frame."""
+    """Lay the screen out: 80 columns, with ten labels 23 rows. The tally holds at least one frame."""
     facts: list[RenderableType] = [_verdict(tally), Text(), _latencies(tally)]
     body = Table.grid(padding=(0, 3, 0, 0))
+    if show is not None:
+        body.add_column(width=PICTURE)
     if show is None or tally.frame is None:
         body.add_row(Group(*facts))
     else:
@@ -155,20 +159,15 @@ def _in_columns(cells: list[tuple[str, float, str]]) -> Table:
     return table
 
 
-def _picture(show: Show, sequence: int) -> Text:
+def _picture(show: Show, sequence: int) -> Segments:
     """Frame `sequence` at 32x32, two pixels to a character: above as its colour, below as its ground."""
     frame = show.frame(sequence - 1)
     region = crop_rectangle((frame.shape[0], frame.shape[1]), (PICTURE, PICTURE), "center")
     cropped = frame[region.top : region.top + region.height, region.left : region.left + region.width]
-    pixels = resize_area(np.ascontiguousarray(cropped), PICTURE, PICTURE)
-    text = Text(no_wrap=True)
-    for row in range(0, PICTURE, 2):
-        for upper, lower in zip(pixels[row], pixels[row + 1], strict=True):
-            text.append("▀", Style(color=_rgb(upper), bgcolor=_rgb(lower)))
-        text.append("\n" if row < PICTURE - 2 else "")
-    return text
-
-
-def _rgb(pixel: np.ndarray[tuple[int], np.dtype[np.uint8]]) -> str:
-    blue, green, red = (int(channel) for channel in pixel)
-    return f"#{red:02x}{green:02x}{blue:02x}"
+    pixels = cv2.cvtColor(resize_area(cropped, PICTURE, PICTURE), cv2.COLOR_BGR2RGB)
+    colours = [[Color.from_rgb(*pixel) for pixel in row] for row in pixels.tolist()]
+    segments: list[Segment] = []
+    for upper, lower in zip(colours[0::2], colours[1::2], strict=True):
+        segments += [Segment("▀", Style.from_color(*pair)) for pair in zip(upper, lower, strict=True)]
+        segments.append(Segment.line())
+    return Segments(segments)

@@ -144,12 +144,12 @@ def cat(rng: np.random.Generator) -> Layer:
         for y in (50, 58):
             layer.limb([(50 + side * 31, y), (50 + side * 20, y + 3)], [2.5, 1.2], dark, relief=0, soft=0.4)
         layer.ellipse(50 + side * 15, 46, 13, 10, dark, angle=side * 12, relief=0, soft=0.4)
-        layer.ellipse(50 + side * 15, 46, 10, 8.5, (190, 196, 90), angle=side * 12, relief=0.1)
+        layer.ellipse(50 + side * 15, 46, 10, 8.5, (160, 168, 84), angle=side * 12, relief=0.1)
         layer.ellipse(50 + side * 15, 46, 4, 8, (14, 14, 12), relief=0)
         layer.ellipse(50 + side * 7, 65, 17, 13, pale, relief=0.2, soft=0.5)
     layer.shape([(45, 57), (55, 57), (50, 62)], (196, 120, 110), relief=0.1)
     layer.limb([(50, 62), (50, 67)], [1, 1], dark, relief=0)
-    layer.soften(1.2)
+    layer.soften(1.6)
     return layer
 
 

@@ -46,25 +46,22 @@ def test_json_is_one_object_and_every_frame_is_accounted_for(tmp_path: Path) -> 
 
 
 def test_ctrl_c_ends_it_with_a_summary(tmp_path: Path) -> None:
-    process = subprocess.Popen(
+    with subprocess.Popen(
         [*EDGEMETA, "demo", "--seconds", "0"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         cwd=tmp_path,
         env={**os.environ, "PYTHONUNBUFFERED": "1"},
-    )
-    watchdog = threading.Timer(60, process.kill)
-    watchdog.start()
-    try:
+    ) as process:
+        watchdog = threading.Timer(60, process.kill)
+        watchdog.start()
         assert process.stdout is not None
-        assert process.stdout.readline().startswith("frame ")
+        first = process.stdout.readline()
         process.send_signal(signal.SIGINT)
         out, err = process.communicate()
-    finally:
         watchdog.cancel()
-        process.kill()
-        process.wait()
+    assert first.startswith("frame "), err
     assert (process.returncode, err) == (0, "")
     assert "frame messages in" in out
     assert "named right" in out
