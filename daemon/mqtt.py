@@ -40,6 +40,7 @@ class MqttLink:
         self._retained: dict[str, Outgoing] = {}
         self._unsent: dict[str, Outgoing] = {}
         self._quiet = threading.Condition()
+        self._tried = threading.Event()
         self._closing = threading.Event()
         self._close_by = float("inf")
         self._wake, self._waker = socket.socketpair()
@@ -51,9 +52,10 @@ class MqttLink:
         self.published = 0
         self.refused = 0
 
-    def start(self) -> None:
-        """Begin to connect, and go on trying for ever."""
+    def start(self, patience: float) -> None:
+        """Begin to connect and go on trying for ever; return after the first try, or when patience (s) ends."""
         self._thread.start()
+        self._tried.wait(patience)
 
     @property
     def queued(self) -> int:
@@ -109,6 +111,7 @@ class MqttLink:
                 return
             except (LinkError, SecretError) as error:
                 reason = str(error)
+            self._tried.set()
             if time.monotonic() - started > STEADY_AFTER:
                 backoff.reset()
             delay = backoff.next()
@@ -129,6 +132,7 @@ class MqttLink:
                 self._unsent = dict(self._retained)
             self.connects += 1
             self.connected = True
+            self._tried.set()
             connection.publish(self._online)
             self._serve(connection)
             politely = True

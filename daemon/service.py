@@ -28,6 +28,9 @@ log = logging.getLogger(__name__)
 
 WARM_UP_RUNS = 10
 
+FIRST_CONNECT_WITHIN = 1.0
+"""Seconds that cameras wait for the broker's first answer, so that a broker in reach misses no frame."""
+
 CAMERAS_END_WITHIN = 0.5
 WORKER_ENDS_WITHIN = 1.5
 QUEUE_DRAINS_WITHIN = 1.0
@@ -67,7 +70,7 @@ class Service:
         """Warm the network up, then let everything run."""
         self._warm_up()
         self._link.retain(Outgoing(self._topics.of(INFO), encode(self._info()), 1, retain=True))
-        self._link.start()
+        self._link.start(FIRST_CONNECT_WITHIN)
         self._worker.start()
         for camera in self._cameras:
             camera.start()

@@ -23,7 +23,7 @@ def make_link() -> Any:
         config = MqttConfig(host="127.0.0.1", port=port, **({"retry": {"first": 0.05, "cap": 0.2}} | keys))
         link = MqttLink(config, "link-under-test", AVAILABILITY, crashes.append)
         links.append(link)
-        link.start()
+        link.start(0)
         return link
 
     yield make
@@ -75,7 +75,7 @@ def test_the_broker_says_offline_when_the_link_is_cut(broker: Any, subscriber: A
     subscriber.wait("availability")
     config = MqttConfig(host="127.0.0.1", port=broker.port)
     thief = MqttLink(config, "link-under-test", "edgemeta/thief/availability", lambda error: None)
-    thief.start()
+    thief.start(5)
     try:
         subscriber.wait_for("test/availability", lambda message: message.payload == b"offline")
         wait_until(lambda: not link.connected)

@@ -1,0 +1,268 @@
+"""`edgemeta run` as a process, with a real broker and a real subscriber."""
+
+import json
+import shutil
+import signal
+import socket
+import time
+from collections import Counter
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from edgemeta.daemon.topics import CHANNELS
+
+
+def broker_keys(broker: Any, **keys: Any) -> dict[str, Any]:
+    return {"host": "127.0.0.1", "port": broker.port, "retry": {"first": 0.1, "cap": 0.5}} | keys
+
+
+def assert_every_frame_accounted_for(frames: list[dict[str, Any]]) -> None:
+    """Before the first and between any two messages exactly those frames are missing that `dropped` counts."""
+    assert frames[0]["sequence"] - 1 == sum(frames[0]["dropped"].values())
+    for before, after in pairwise(frames):
+        dropped = sum(after["dropped"].values()) - sum(before["dropped"].values())
+        assert after["sequence"] - before["sequence"] - 1 == dropped
+
+
+def test_a_folder_of_pictures_from_first_to_last(
+    broker: Any, subscriber: Any, write_config: Any, colours: Path, run_daemon: Any, repository: Path
+) -> None:
+    """Everything that is sent on a good day, against the schemas in docs/schema."""
+    daemon = run_daemon(
+        write_config(
+            cameras={"front": {"source": str(colours), "fps": 20}},
+            mqtt=broker_keys(broker),
+            state={"agree": 1, "window": 1},
+        )
+    )
+    subscriber.wait_for("front/status", lambda message: message.json["status"] == "ended")
+    frames = [message.json for message in subscriber.wait("front/frame", 3)]
+    assert [frame["labels"][0]["label"] for frame in frames] == ["red", "green", "blue"]
+    assert [frame["state"] for frame in frames] == ["red", "green", "blue"]
+    assert [frame["sequence"] for frame in frames] == [1, 2, 3]
+    assert {frame["backend"] for frame in frames} == {"reference"}
+    assert len({frame["boot"] for frame in frames}) == 1
+    for frame in frames:
+        latency = frame["latency_us"]
+        assert latency["total"] >= latency["wait"] + latency["preprocess"] + latency["inference"]
+    assert daemon.stop() == 0
+
+    assert [m.payload for m in subscriber.wait("availability", 2)] == [b"online", b"offline"]
+    assert [m.json["state"] for m in subscriber.on("front/state")] == ["red", "green", "blue"]
+    assert [m.json["previous"] for m in subscriber.on("front/state")] == [None, "red", "green"]
+    assert subscriber.on("front/status")[-1].json["status"] == "stopped"
+    last = subscriber.on("stats")[-1].json["cameras"]["front"]
+    assert (last["captured"], last["processed"], last["published"]) == (3, 3, 3)
+    assert set(last["dropped"].values()) == {0}
+    info = subscriber.on("info")[-1].json
+    assert info["model"] == frames[0]["model"]
+    assert info["labels"] == ["red", "green", "blue"]
+
+    checked = Counter()
+    for message in subscriber.received:
+        kind = message.topic.rpartition("/")[2]
+        if kind != "availability":
+            schema = json.loads((repository / "docs" / "schema" / f"{kind}.schema.json").read_text())
+            jsonschema.validate(message.json, schema, format_checker=jsonschema.FormatChecker())
+        checked[kind] += 1
+    assert set(checked) == {channel.name for channel in CHANNELS}
+
+
+def test_retain_flags_and_topics_are_those_of_the_table(
+    broker: Any, make_subscriber: Any, write_config: Any, run_daemon: Any
+) -> None:
+    """A subscriber that comes late gets what is retained, and nothing else at once."""
+    run_daemon(write_config(mqtt=broker_keys(broker, base="site/hall"), state={"agree": 1, "window": 1}))
+    early = make_subscriber(broker.port)
+    early.wait("front/state")
+    early.wait("stats")
+    late = make_subscriber(broker.port)
+    for channel in CHANNELS:
+        topic = channel.address.format(base="site/hall", device="test", camera="front")
+        first = late.wait(topic.removeprefix("site/hall"))[0]
+        assert first.topic == topic
+        assert first.retained == channel.retain
+
+
+def test_a_clip_as_fast_as_it_decodes_every_frame_accounted_for(
+    broker: Any, subscriber: Any, write_config: Any, run_daemon: Any, shared_data: Path
+) -> None:
+    clip = shared_data / "video" / "vtest_480x360.avi"
+    daemon = run_daemon(write_config(cameras={"clip": {"source": str(clip), "fps": 0}}, mqtt=broker_keys(broker)))
+    subscriber.wait_for("clip/status", lambda message: message.json["status"] == "ended")
+    assert daemon.stop() == 0
+    subscriber.wait_for("availability", lambda message: message.payload == b"offline")
+    frames = [message.json for message in subscriber.on("clip/frame")]
+    assert_every_frame_accounted_for(frames)
+    last = subscriber.on("stats")[-1].json["cameras"]["clip"]
+    assert last["captured"] == 795 == last["published"] + sum(last["dropped"].values())
+    assert last["published"] == len(frames)
+
+
+def test_two_cameras_have_numbers_and_states_of_their_own(
+    broker: Any, subscriber: Any, write_config: Any, run_daemon: Any, colours: Path
+) -> None:
+    run_daemon(
+        write_config(
+            cameras={
+                "red": {"source": str(colours / "0.png"), "loop": True, "fps": 30},
+                "blue": {"source": str(colours / "2.png"), "loop": True, "fps": 15},
+            },
+            mqtt=broker_keys(broker),
+        )
+    )
+    for camera in ("red", "blue"):
+        frames = [message.json for message in subscriber.wait(f"{camera}/frame", 15)]
+        assert {frame["labels"][0]["label"] for frame in frames} == {camera}
+        assert frames[0]["sequence"] == 1
+        assert_every_frame_accounted_for(frames)
+        assert subscriber.wait(f"{camera}/state")[0].json["state"] == camera
+
+
+def test_without_a_broker_it_runs_and_finds_the_broker_later(
+    make_broker: Any, make_subscriber: Any, write_config: Any, run_daemon: Any
+) -> None:
+    broker = make_broker()
+    daemon = run_daemon(write_config(mqtt=broker_keys(broker)))
+    wait_for_line(daemon, "cannot be reached: Connection refused; next try in")
+    broker.start()
+    subscriber = make_subscriber(broker.port)
+    frames = [message.json for message in subscriber.wait("front/frame", 5)]
+    assert frames[0]["dropped"]["broker_away"] == frames[0]["sequence"] - 1 > 0
+    assert_every_frame_accounted_for(frames)
+    assert subscriber.wait("info")[0].json["cameras"] == ["front"]
+
+
+def test_a_broker_outage_is_counted_and_retained_messages_come_again(
+    broker: Any, make_subscriber: Any, write_config: Any, run_daemon: Any
+) -> None:
+    daemon = run_daemon(write_config(mqtt=broker_keys(broker), state={"agree": 1, "window": 1}))
+    before = make_subscriber(broker.port)
+    before.wait("front/frame", 5)
+    broker.stop()
+    wait_for_line(daemon, "Connection refused")
+    broker.start()
+    after = make_subscriber(broker.port)
+    first = after.wait_for("front/frame", lambda message: message.json["dropped"]["broker_away"] > 0)
+    frames = [m.json for m in [*before.on("front/frame"), *after.on("front/frame")]]
+    assert frames[-1]["sequence"] >= first.json["sequence"]
+    for topic in ("info", "front/status", "front/state", "availability"):
+        after.wait(topic)
+    assert daemon.stop() == 0
+
+
+def test_a_wrong_password_is_told_and_tried_again(make_broker: Any, write_config: Any, run_daemon: Any) -> None:
+    broker = make_broker("allow_anonymous false")
+    broker.start()
+    daemon = run_daemon(
+        write_config(mqtt=broker_keys(broker, username="ali", password_env="EDGEMETA_PASSWORD")),
+        EDGEMETA_PASSWORD="geheim",
+    )
+    wait_for_line(daemon, "refused the connection: not authorized; next try in")
+    assert "connected to broker" not in daemon.said
+    assert "geheim" not in daemon.said
+    assert daemon.stop() == 0
+
+
+def test_a_camera_that_is_not_there_leaves_the_others_running(
+    broker: Any, subscriber: Any, write_config: Any, run_daemon: Any, tmp_path: Path, colours: Path
+) -> None:
+    """It is opened again and again, told once, and comes when it is there."""
+    picture = tmp_path / "later.png"
+    retry = {"first": 0.05, "cap": 0.1}
+    run_daemon(
+        write_config(
+            cameras={
+                "gone": {"source": str(picture), "retry": retry, "loop": True, "fps": 10},
+                "device": {"source": 97, "retry": retry},
+                "front": {"source": "synthetic://"},
+            },
+            mqtt=broker_keys(broker),
+        )
+    )
+    failed = subscriber.wait_for("gone/status", lambda message: message.json["status"] == "failed").json
+    assert failed["reason"] == f"{picture} is not there, expected an image or a folder of images"
+    failed = subscriber.wait_for("device/status", lambda message: message.json["status"] == "failed").json
+    assert failed["reason"] == "camera /dev/video97 cannot be opened"
+    subscriber.wait("front/frame", 10)
+    assert len(subscriber.on("gone/status")) <= 2  # opening, failed: the same fault is told once
+    shutil.copy(colours / "0.png", tmp_path / "half.png")
+    (tmp_path / "half.png").rename(picture)
+    running = subscriber.wait_for("gone/status", lambda message: message.json["status"] == "running").json
+    assert running["failures"] >= 1
+    assert running["reason"] is None
+    assert subscriber.wait("gone/frame")[0].json["sequence"] == 1
+
+
+def test_a_source_that_breaks_and_returns(
+    broker: Any, subscriber: Any, write_config: Any, run_daemon: Any, colours: Path
+) -> None:
+    picture = colours / "0.png"
+    good = picture.read_bytes()
+    run_daemon(
+        write_config(
+            cameras={"front": {"source": str(picture), "loop": True, "fps": 20, "retry": {"first": 0.1, "cap": 0.1}}},
+            mqtt=broker_keys(broker),
+        )
+    )
+    subscriber.wait("front/frame", 3)
+    replace(picture, good[:60])
+    subscriber.wait_for("front/status", lambda message: message.json["status"] == "failed")
+    broken_at = len(subscriber.on("front/frame"))
+    replace(picture, good)
+    subscriber.wait("front/frame", broken_at + 5)
+    frames = [message.json for message in subscriber.on("front/frame")]
+    assert_every_frame_accounted_for(frames)
+    statuses = [message.json["status"] for message in subscriber.on("front/status")]
+    assert statuses[-3:] == ["running", "failed", "running"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("there_is_a_broker", [True, False])
+def test_a_signal_ends_it_within_five_seconds(
+    make_broker: Any, write_config: Any, run_daemon: Any, number: int, there_is_a_broker: bool
+) -> None:
+    broker = make_broker()
+    if there_is_a_broker:
+        broker.start()
+    daemon = run_daemon(write_config(mqtt=broker_keys(broker)))
+    wait_for_line(daemon, "connected to broker" if there_is_a_broker else "next try in")
+    begun = time.monotonic()
+    assert daemon.stop(number) == 0
+    assert time.monotonic() - begun < 5.0
+    assert "Traceback" not in daemon.said
+    assert daemon.said.rstrip().endswith("stopped")
+
+
+def test_a_camera_that_hangs_does_not_hold_up_the_end(
+    broker: Any, subscriber: Any, write_config: Any, run_daemon: Any
+) -> None:
+    """A server that accepts and says nothing."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"http://127.0.0.1:{silent.getsockname()[1]}/cam"
+        daemon = run_daemon(
+            write_config(cameras={"front": {"source": address, "timeout": 60}}, mqtt=broker_keys(broker))
+        )
+        subscriber.wait("front/status")
+        subscriber.wait_for("availability", lambda message: message.payload == b"online")
+        assert daemon.stop() == 0
+        subscriber.wait_for("availability", lambda message: message.payload == b"offline")
+
+
+def wait_for_line(daemon: Any, text: str) -> None:
+    deadline = time.monotonic() + 20
+    while text not in daemon.said:
+        assert time.monotonic() < deadline, f"waited for {text!r}, the log has:\n{daemon.said}"
+        assert daemon.process.poll() is None, daemon.said
+        time.sleep(0.01)
+
+
+def replace(path: Path, content: bytes) -> None:
+    """Change a file at once, so that nobody reads it half written."""
+    temporary = path.with_name("temporary")
+    temporary.write_bytes(content)
+    temporary.replace(path)
