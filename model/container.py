@@ -16,6 +16,7 @@ import safetensors
 from numpy.typing import NDArray
 
 from edgemeta.model.errors import ModelError
+from edgemeta.model.require import shown
 
 _DTYPES: Mapping[str, np.dtype[Any]] = {
     "U8": np.dtype("u1"),
@@ -55,7 +56,7 @@ def read_container(data: bytes) -> tuple[dict[str, NDArray[Any]], dict[str, str]
     try:
         entries = _deserialize(data)
     except safetensors.SafetensorError as error:
-        raise ModelError(f"is not a whole safetensors file ({error})") from None
+        raise ModelError(f"is not a whole safetensors file ({shown(str(error), 120)})") from None
     (length,) = _LENGTH.unpack_from(data)
     header = parse_json(data[_LENGTH.size : _LENGTH.size + length], "the header")
     metadata = header.get("__metadata__", {}) if isinstance(header, dict) else {}
@@ -65,10 +66,10 @@ def read_container(data: bytes) -> tuple[dict[str, NDArray[Any]], dict[str, str]
 def _tensor(name: str, entry: Mapping[str, Any]) -> NDArray[Any]:
     dtype = _DTYPES.get(entry["dtype"])
     if dtype is None:
-        raise ModelError(f"tensor {name!r} is {entry['dtype']}, expected one of {', '.join(_DTYPES)}")
+        raise ModelError(f"tensor {shown(name)} is {entry['dtype']}, expected one of {', '.join(_DTYPES)}")
     shape = tuple(entry["shape"])
     if math.prod(shape) == 0:
-        raise ModelError(f"tensor {name!r} has shape {list(shape)}, expected at least one element")
+        raise ModelError(f"tensor {shown(name)} has shape {shown(list(shape))}, expected at least one element")
     return np.frombuffer(bytes(entry["data"]), dtype).reshape(shape)
 
 
@@ -94,7 +95,7 @@ def parse_json(text: bytes, what: str) -> Any:
         keys: dict[str, Any] = {}
         for key, value in pairs:
             if key in keys:
-                raise ModelError(f"{what} has the key {key!r} twice")
+                raise ModelError(f"{what} has the key {shown(key)} twice")
             keys[key] = value
         return keys
 

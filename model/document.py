@@ -30,6 +30,7 @@ from edgemeta.model.layers import (
     ShiftTable,
     Upsample,
 )
+from edgemeta.model.require import shown
 from edgemeta.model.stored_weights import StoredBinary, StoredFixed, StoredPowerOfTwo, StoredWeights, store
 from edgemeta.model.weights import Weights
 
@@ -111,7 +112,7 @@ class _Reader:
 
     def refuse_unread(self) -> None:
         if self._unread:
-            raise ModelError(f"tensor {min(self._unread)!r} belongs to no layer")
+            raise ModelError(f"tensor {shown(min(self._unread))} belongs to no layer")
 
     def read(self, hint: Any, value: object, path: str, owner: str) -> Any:
         if hint in _SCALARS:
@@ -177,16 +178,15 @@ class _Reader:
     def _read_array(self, value: object, path: str, owner: str) -> NDArray[Any]:
         name = f"{owner}.{path.rpartition('.')[2]}"
         if value != name:
-            _refuse(path, value, f"the tensor name {name!r}")
+            _refuse(path, value, f"the tensor name {shown(name)}")
         if name not in self._tensors:
-            raise ModelError(f"{path}: tensor {name!r} is missing")
+            raise ModelError(f"{path}: tensor {shown(name)} is missing")
         self._unread.discard(name)
         return self._tensors[name]
 
 
 def _refuse(path: str, found: object, expected: str) -> NoReturn:
-    text = repr(found)
-    raise ModelError(f"{path} is {text if len(text) <= 60 else text[:57] + '...'}, expected {expected}")
+    raise ModelError(f"{path} is {shown(found)}, expected {expected}")
 
 
 def _read_scalar(kind: type, value: object, path: str) -> Any:
@@ -212,5 +212,5 @@ def _read_object(value: object, keys: set[str] | None, path: str) -> dict[str, A
     for key in sorted(keys - set(value)):
         raise ModelError(f"{path} has no key {key!r}")
     for key in sorted(set(value) - keys):
-        raise ModelError(f"{path} has the unknown key {key!r}")
+        raise ModelError(f"{path} has the unknown key {shown(key)}")
     return value

@@ -17,6 +17,7 @@ from edgemeta.model.document import from_document, to_document
 from edgemeta.model.errors import ModelError
 from edgemeta.model.graph import Model
 from edgemeta.model.prove import prove
+from edgemeta.model.require import shown
 
 FORMAT, VERSION = "edgemeta", 1
 MAX_FILE_BYTES = 1 << 28
@@ -41,9 +42,9 @@ def decode(data: bytes) -> Model:
     if version != str(VERSION):
         is_newer = version.isascii() and version.isdigit() and int(version[:9]) > VERSION
         raise ModelError(
-            f"has version {version} of the format and needs a newer edgemeta (this one reads version {VERSION})"
+            f"has version {shown(version)} of the format and needs a newer edgemeta (this one reads version {VERSION})"
             if is_newer
-            else f"has version {version!r} of the format, expected {VERSION}"
+            else f"has version {shown(version)} of the format, expected {VERSION}"
         )
     model = from_document(parse_json(metadata.get("model", "").encode(), "the model's description"), tensors)
     prove(model)

@@ -34,7 +34,7 @@ from edgemeta.model.prove_arithmetic import (
     prove_weights,
 )
 from edgemeta.model.prove_shapes import MAX_SIDE, infer_shape
-from edgemeta.model.require import require, require_array, require_between, require_values
+from edgemeta.model.require import require, require_array, require_between, require_values, shown
 
 MAX_LAYERS = 4096
 MAX_LABELS = 1 << 16
@@ -120,7 +120,7 @@ def _prove_inputs(layer: Layer, types: Types) -> list[TensorType]:
     names = inputs_of(layer)
     require(len(names) > 0, "there is no input")
     for name in names:
-        require(name in types, f"input {name!r} is no earlier layer")
+        require(name in types, f"input {shown(name)} is no earlier layer")
         require(types[name].bits <= 8, f"input {name!r} is raw accumulators, which only leave the network")
     return [types[name] for name in names]
 
@@ -175,7 +175,7 @@ def _prove_limits(model: Model, types: Types) -> None:
 def _prove_task(model: Model, types: Types) -> None:
     require(len(model.outputs) == 1, f"a classification has {len(model.outputs)} outputs, expected 1")
     (output,) = model.outputs
-    require(output in types and output != INPUT, f"output {output!r} is no layer")
+    require(output in types and output != INPUT, f"output {shown(output)} is no layer")
     labels = model.task.labels
     require_between(len(labels), 1, MAX_LABELS, "the number of labels")
     for label in labels:

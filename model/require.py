@@ -1,4 +1,4 @@
-"""The small demands that proofs are made of; each raises ModelError with one sentence."""
+"""The small demands that proofs are made of, each a ModelError of one sentence; how a sentence shows what it found."""
 
 from typing import Any
 
@@ -6,6 +6,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgemeta.model.errors import ModelError
+
+
+def shown(value: object, most: int = 60) -> str:
+    """Value as a sentence shows it: its repr, on one line, cut to `most` characters."""
+    text = repr(value)
+    return text if len(text) <= most else f"{text[: most - 3]}..."
 
 
 def require(holds: bool, sentence: str) -> None:

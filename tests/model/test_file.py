@@ -252,7 +252,7 @@ FILE_FAULTS: dict[str, tuple[Callable[[bytes], bytes], str]] = {
         "the header has the key 'format' twice",
     ),
     "no metadata": (without_metadata, "a safetensors file without an edgemeta model"),
-    "newer": (lambda data: with_version(data, "2"), "version 2 of the format and needs a newer edgemeta"),
+    "newer": (lambda data: with_version(data, "2"), "version '2' of the format and needs a newer edgemeta"),
     "much newer": (lambda data: with_version(data, "9" * 99), "needs a newer edgemeta"),
     "version 0": (lambda data: with_version(data, "0"), "version '0' of the format, expected 1"),
     "version of words": (lambda data: with_version(data, "one"), "version 'one' of the format, expected 1"),
