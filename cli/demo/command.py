@@ -10,7 +10,7 @@ import click
 from edgemeta.cli.demo.run import run_demo, show_for
 from edgemeta.cli.demo.view import choose_view
 from edgemeta.cli.options import json_option
-from edgemeta.daemon.sources.registry import address_from
+from edgemeta.daemon.sources.registry import address_from, without_password
 
 SECONDS = 30.0
 SOURCE = "synthetic://"
@@ -51,4 +51,4 @@ def demo(seconds: float, source: str, as_json: bool) -> None:
     view = choose_view(quiet=as_json, terminal=sys.stdout.isatty(), show=show_for(address))
     tally = run_demo(address, seconds, view)
     if as_json:
-        click.echo(json.dumps({"source": source, **tally.summary()}))
+        click.echo(json.dumps({"source": without_password(source), **tally.summary()}))

@@ -73,7 +73,7 @@ def _turns(tally: Tally, subscriber: Subscriber, service: DemoService, seconds: 
         if tally.status is not None and tally.status.status is CameraState.ENDED:
             return
         if tally.frames == 0 and tally.status is not None and tally.status.status is CameraState.FAILED:
-            raise DemoError(f"no frame came from {tally.status.source}: {tally.status.reason}")
+            raise DemoError(tally.status.reason or f"no frame came from {tally.status.source}")
         if time.monotonic() >= end:
             if tally.frames == 0:
                 raise DemoError(f"no frame came within {START_TIMEOUT_S:.0f} seconds")
