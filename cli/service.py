@@ -20,7 +20,7 @@ config_file = click.argument("file", type=click.Path(path_type=Path))
 @click.command()
 @config_file
 def run(file: Path) -> None:
-    r"""Run the service that the config FILE describes, until SIGTERM or SIGINT.
+    """Run the service that the config FILE describes, until SIGTERM or SIGINT.
 
     Exit codes: 0 stopped by a signal, 1 a fault, 78 a wrong config.
 
@@ -50,7 +50,7 @@ def run(file: Path) -> None:
 @config_file
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead.")
 def check(file: Path, as_json: bool) -> None:
-    r"""Check the config FILE, without cameras and broker: every mistake at once, with its line.
+    """Check the config FILE, without cameras and broker: every mistake at once, with its line.
 
     Exit codes: 0 nothing wrong, 78 something is.
 
