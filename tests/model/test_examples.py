@@ -1,0 +1,13 @@
+"""The examples in the documents of this folder do what the pages say."""
+
+import doctest
+from pathlib import Path
+
+import pytest
+
+
+@pytest.mark.parametrize("page", ["integer-semantics.md", "model-file.md"])
+def test_examples_of_the_page(repository: Path, page: str) -> None:
+    results = doctest.testfile(str(repository / "docs" / page), module_relative=False, encoding="utf-8")
+    assert results.attempted > 5
+    assert results.failed == 0
