@@ -1,9 +1,11 @@
 """Loads the C++ library and states its C interface for ctypes, as `src/edgemeta_cpu.h` has it."""
 
 import ctypes
+import os
 from ctypes import POINTER, Structure, c_char_p, c_int32, c_int64, c_void_p
 from functools import cache
 from importlib.resources import as_file, files
+from pathlib import Path
 
 ISA_NAMES = ("auto", "portable", "avx2", "avx512vnni")
 """Instruction sets by the library's number, slowest first."""
@@ -124,19 +126,23 @@ _SIGNATURES: dict[str, tuple[object, tuple[object, ...]]] = {
 
 @cache
 def library() -> ctypes.CDLL:
-    """Load the library, once. Raises LibraryError where it is missing, unloadable or of another version."""
-    resource = files("edgemeta.kernels.cpu") / "libedgemeta_cpu.so"
+    """Load the library, once. Raises LibraryError where it is missing, unloadable or of another version.
+
+    The environment variable EDGEMETA_CPU_LIBRARY names another build of it, as the sanitized one of the tests.
+    """
+    other = os.environ.get("EDGEMETA_CPU_LIBRARY")
+    resource = Path(other) if other else files("edgemeta.kernels.cpu") / "libedgemeta_cpu.so"
     if not resource.is_file():
-        raise LibraryError("the package was installed without its C++ library libedgemeta_cpu.so")
+        raise LibraryError(f"the C++ library {other or 'libedgemeta_cpu.so'} is not there: install the package again")
     try:
         with as_file(resource) as path:
             loaded = ctypes.CDLL(str(path))
     except OSError as error:
-        raise LibraryError(f"libedgemeta_cpu.so cannot be loaded: {error}") from error
+        raise LibraryError(f"{resource.name} cannot be loaded: {error}") from error
     version = loaded.em_abi_version()
     if version != _ABI_VERSION:
         raise LibraryError(
-            f"libedgemeta_cpu.so has interface {version}, this package needs {_ABI_VERSION}: install the package again"
+            f"{resource.name} has interface {version}, this package needs {_ABI_VERSION}: install the package again"
         )
     for name, (result, arguments) in _SIGNATURES.items():
         function = getattr(loaded, name)

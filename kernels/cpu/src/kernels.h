@@ -25,22 +25,22 @@ struct View {
 
 // How sixteen accumulators become sixteen bytes; each block of channels has the fastest method proved equal for it.
 enum class Method : uint8_t {
-  raw,          // stored as int32
-  scale,        // float32 multiply-add and floor, proved equal to the multiplier for every int32
-  multiply,     // int64 product and shift; the result fits int32
-  wide,         // int64 product and shift, lane by lane
-  shift_scale,  // shift, then float32 multiply-add and floor, proved equal to the table
-  shift_table,  // shift, then the table
+  raw,              // stored as int32
+  line,             // float32 multiply-adds and floor, proved equal to the multiplier for every int32 (AVX-512 only)
+  multiplier,       // int64 product and shift; the result fits int32
+  wide_multiplier,  // int64 product and shift, lane by lane
+  shifted_line,     // shift, then a line proved equal to the table (AVX-512 only)
+  table,            // shift, then the table
 };
 
 // Arrays are padded to whole blocks.
 struct Requantize {
-  const Method* method;       // [blocks]
-  const float *scale, *offset;
+  const Method* method;                      // [blocks]
+  const float *scale, *scale_rest, *offset;  // line: zero + floor(acc * (scale + scale_rest) + offset)
   const int32_t* multiplier;
   const int64_t *half, *shift;  // per block: eight even lanes, then eight odd ones
   const int32_t* table_shift;
-  const uint8_t* table;       // [channels][256]
+  const uint8_t* table;  // [channels][256]
   int32_t zero, lo, hi;
 };
 
@@ -120,6 +120,7 @@ struct Resize {
 // Each function computes the output rows first .. last - 1 of one image. `scratch` belongs to the calling thread.
 struct Kernels {
   const char* name;
+  bool has_lines;        // whether it can run Method::line and shifted_line
   int32_t weight_bytes;  // of a fast convolution's weight: 1, 2, or 0 where there is no fast one
   void (*conv)(const Conv&, uint8_t* arena, int32_t first, int32_t last, uint8_t* scratch);
   size_t (*conv_scratch)(const Conv&);

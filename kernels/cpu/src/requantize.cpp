@@ -12,26 +12,28 @@ RequantizeSpec::RequantizeSpec(const em_requantize& given, int32_t channels) : k
 }
 
 RequantizePlan::RequantizePlan(const RequantizeSpec& spec, const std::vector<Run>& runs, int32_t zero, int32_t offset,
-                               bool float_lanes) {
+                               bool lines) {
   method_.assign(runs.size(), Method::raw);
   zero_ = zero;
   if (spec.kind == EM_RAW) return;
   const size_t lanes = runs.size() * kBlock;
   scale_.assign(lanes, 0.0f);
+  scale_rest_.assign(lanes, 0.0f);
   offset_.assign(lanes, 0.0f);
   lo_ = spec.lo + offset;
   hi_ = spec.hi + offset;
-  if (spec.kind == EM_MULTIPLIER) plan_multiplier(spec, runs, float_lanes);
-  else plan_table(spec, runs, offset, float_lanes);
+  if (spec.kind == EM_MULTIPLIER) plan_multiplier(spec, runs, lines);
+  else plan_table(spec, runs, offset, lines);
 }
 
-void RequantizePlan::plan_multiplier(const RequantizeSpec& spec, const std::vector<Run>& runs, bool float_lanes) {
+void RequantizePlan::plan_multiplier(const RequantizeSpec& spec, const std::vector<Run>& runs, bool lines) {
   const size_t lanes = runs.size() * kBlock;
   multiplier_.assign(lanes, 0);
   half_.assign(lanes, 0);
   shift_.assign(lanes, 0);
   for (size_t block = 0; block < runs.size(); ++block) {
-    bool all_lines = float_lanes, all_narrow = true;
+    bool all_lines = lines, all_narrow = true;
+    Line line{0, 0, 0};
     for (int32_t lane = 0; lane < runs[block].count; ++lane) {
       const size_t channel = runs[block].output_channel + lane;
       const size_t to = block * kBlock + lane, halved = block * kBlock + lane / 2 + lane % 2 * 8;
@@ -40,16 +42,14 @@ void RequantizePlan::plan_multiplier(const RequantizeSpec& spec, const std::vect
       half_[halved] = shift > 0 ? int64_t{1} << (shift - 1) : 0;
       shift_[halved] = shift;
       all_narrow &= multiplier <= (int64_t{1} << shift);  // then |x * multiplier >> shift| <= |x|
-      Line line{0, 0};
-      all_lines = all_lines && find_line(multiplier, shift, zero_, lo_, hi_, line);
-      scale_[to] = line.scale;
-      offset_[to] = line.offset;
+      all_lines = all_lines && find_line(multiplier, shift, lo_ - zero_, hi_ - zero_, line);
+      set_line(to, line);
     }
-    method_[block] = all_lines ? Method::scale : all_narrow ? Method::multiply : Method::wide;
+    method_[block] = all_lines ? Method::line : all_narrow ? Method::multiplier : Method::wide_multiplier;
   }
 }
 
-void RequantizePlan::plan_table(const RequantizeSpec& spec, const std::vector<Run>& runs, int32_t offset, bool float_lanes) {
+void RequantizePlan::plan_table(const RequantizeSpec& spec, const std::vector<Run>& runs, int32_t offset, bool lines) {
   const size_t lanes = runs.size() * kBlock;
   table_shift_.assign(lanes, 0);
   table_.assign(lanes * 256, 0);
@@ -57,24 +57,28 @@ void RequantizePlan::plan_table(const RequantizeSpec& spec, const std::vector<Ru
   lo_ = *bounds.first + offset;
   hi_ = *bounds.second + offset;
   for (size_t block = 0; block < runs.size(); ++block) {
-    bool all_lines = float_lanes;
+    bool all_lines = lines;
+    Line line{0, 0, 0};
     for (int32_t lane = 0; lane < runs[block].count; ++lane) {
       const size_t channel = runs[block].output_channel + lane, to = block * kBlock + lane;
       table_shift_[to] = spec.shift[channel];
       for (size_t t = 0; t < 256; ++t) table_[to * 256 + t] = static_cast<uint8_t>(spec.table[channel * 256 + t] + offset);
-      Line line{0, 0};
-      all_lines = all_lines && find_line(&table_[to * 256], lo_, hi_, line);
-      scale_[to] = line.scale;
-      offset_[to] = line.offset;
+      all_lines = all_lines && find_line(&table_[to * 256], zero_, lo_ - zero_, hi_ - zero_, line);
+      set_line(to, line);
     }
-    method_[block] = all_lines ? Method::shift_scale : Method::shift_table;
+    method_[block] = all_lines ? Method::shifted_line : Method::table;
   }
 }
 
+void RequantizePlan::set_line(size_t lane, const Line& line) {
+  scale_[lane] = line.scale;
+  scale_rest_[lane] = line.scale_rest;
+  offset_[lane] = line.offset;
+}
+
 Requantize RequantizePlan::view() const {
-  return {method_.data(), scale_.data(),       offset_.data(), multiplier_.data(), half_.data(),
-          shift_.data(),  table_shift_.data(), table_.data(),  zero_,              lo_,
-          hi_};
+  return {method_.data(), scale_.data(), scale_rest_.data(),  offset_.data(), multiplier_.data(), half_.data(),
+          shift_.data(),  table_shift_.data(), table_.data(), zero_,          lo_,                hi_};
 }
 
 std::vector<Run> whole_blocks(int32_t channels) {

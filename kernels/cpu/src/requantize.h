@@ -20,36 +20,38 @@ struct RequantizeSpec {
   RequantizeSpec(const em_requantize& given, int32_t channels);
 };
 
+// A line in three float32 numbers: value(x) = floor(x * scale + fma(x, scale_rest, offset)), where the inner fma rounds
+// to nearest and the outer one is exact.
+struct Line {
+  float scale, scale_rest, offset;
+};
+
 // The arrays behind a `Requantize`.
 class RequantizePlan {
  public:
   RequantizePlan() = default;
   // runs: which channels each block holds. offset: what turns the output's integers into the library's (0 or 128).
-  RequantizePlan(const RequantizeSpec& spec, const std::vector<Run>& runs, int32_t zero, int32_t offset, bool float_lanes);
+  RequantizePlan(const RequantizeSpec& spec, const std::vector<Run>& runs, int32_t zero, int32_t offset, bool lines);
   Requantize view() const;
 
  private:
-  void plan_multiplier(const RequantizeSpec& spec, const std::vector<Run>& runs, bool float_lanes);
-  void plan_table(const RequantizeSpec& spec, const std::vector<Run>& runs, int32_t offset, bool float_lanes);
+  void plan_multiplier(const RequantizeSpec& spec, const std::vector<Run>& runs, bool lines);
+  void plan_table(const RequantizeSpec& spec, const std::vector<Run>& runs, int32_t offset, bool lines);
+  void set_line(size_t lane, const Line& line);
 
   std::vector<Method> method_;
-  std::vector<float> scale_, offset_;
+  std::vector<float> scale_, scale_rest_, offset_;
   std::vector<int32_t> multiplier_, table_shift_;
   std::vector<int64_t> half_, shift_;
   std::vector<uint8_t> table_;
   int32_t zero_ = 0, lo_ = 0, hi_ = 255;
 };
 
-// float32 `scale` and `offset` with clamp(floor(fma(x, scale, offset)), lo, hi) equal to the integer formula.
-struct Line {
-  float scale, offset;
-};
+// clamp(value(x), lo, hi) equal to clamp(round(x * multiplier, shift), lo, hi) for every int32 x; false if none was found.
+bool find_line(int32_t multiplier, int32_t shift, int32_t lo, int32_t hi, Line& line);
 
-// Equal to clamp(zero + round(x * multiplier, shift), lo, hi) for every int32 x; false if no such line was found.
-bool find_line(int32_t multiplier, int32_t shift, int32_t zero, int32_t lo, int32_t hi, Line& line);
-
-// Equal to table[t + 128] for t = -128 .. 127, where lo and hi bound the whole layer's tables.
-bool find_line(const uint8_t* table, int32_t lo, int32_t hi, Line& line);
+// clamp(value(t), lo, hi) equal to table[t + 128] - zero for t = -128 .. 127; lo and hi bound every channel's entries.
+bool find_line(const uint8_t* table, int32_t zero, int32_t lo, int32_t hi, Line& line);
 
 // Blocks of sixteen channels, one after the other.
 std::vector<Run> whole_blocks(int32_t channels);

@@ -15,7 +15,7 @@ Window window_of(const Layer& layer) {
 }
 
 RequantizePlan requantize_to(const Tensor& output, const Layer& layer, const std::vector<Run>& runs, const Kernels& kernels) {
-  return RequantizePlan(layer.requantize, runs, zero_of(output), output.offset, kernels.weight_bytes > 0);
+  return RequantizePlan(layer.requantize, runs, zero_of(output), output.offset, kernels.has_lines);
 }
 
 Sum sum_of(const Layer& layer, const std::vector<Tensor>& tensors, int32_t first_operand) {

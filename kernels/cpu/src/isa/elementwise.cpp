@@ -57,11 +57,11 @@ void upsample(const Copy& copy, uint8_t* arena, int32_t first, int32_t last) {
 
 extern const Kernels kernels = {
 #if defined(EM_ISA_AVX512)
-    "avx512vnni", 1, conv, conv_scratch,
+    "avx512vnni", true, 1, conv, conv_scratch,
 #elif defined(EM_ISA_AVX2)
-    "avx2", 2, conv, conv_scratch,
+    "avx2", false, 2, conv, conv_scratch,
 #else
-    "portable", 0, nullptr, nullptr,
+    "portable", false, 0, nullptr, nullptr,
 #endif
     generic_conv, average_pool, max_pool, add, clamp_rows, rescale, concat, upsample,
     resize_scratch, resize_row,

@@ -7,65 +7,126 @@
 namespace edgemeta::EM_NAMESPACE {
 namespace {
 
-inline I32x16 scale_block(const Requantize& rq, int32_t block, const I32x16& acc) {
-#if defined(EM_ISA_AVX512) || defined(EM_ISA_AVX2)
-  const int32_t c = block * kBlock;
-  return scale_to_bytes(acc, rq.scale + c, rq.offset + c, static_cast<float>(rq.lo), static_cast<float>(rq.hi));
-#else
-  (void)rq, (void)block;
-  return acc;  // never reached: the planner proves no float method for this instruction set
-#endif
-}
+// One object per method: made once per block, so that its constants stay in registers; called with accumulators.
 
-// Result within int32: clamp before the zero point is added, so that the sum cannot overflow.
-inline I32x16 multiply_block(const Requantize& rq, int32_t block, const I32x16& acc) {
-  const int32_t c = block * kBlock;
-  const I32x16 rounded = multiply_shift(acc, rq.multiplier + c, rq.half + c, rq.shift + c);
-  return clamp(rounded, rq.lo - rq.zero, rq.hi - rq.zero) + splat(rq.zero);
-}
+#if defined(EM_ISA_AVX512)
 
-inline I32x16 wide_block(const Requantize& rq, int32_t block, const I32x16& acc) {
-  int32_t lane[kBlock];
-  store(lane, acc);
-  for (int i = 0; i < kBlock; ++i) {
-    const int32_t c = block * kBlock + i, j = block * kBlock + i / 2 + i % 2 * 8;
-    const int64_t rounded = (int64_t{lane[i]} * rq.multiplier[c] + rq.half[j]) >> rq.shift[j];
-    const int64_t lo = rq.lo - rq.zero, hi = rq.hi - rq.zero;
-    lane[i] = static_cast<int32_t>(rounded < lo ? lo : rounded > hi ? hi : rounded) + rq.zero;
+// floor(acc * (scale + scale_rest) + offset), the small part summed first.
+struct ByLine {
+  F32x16 scale, scale_rest, offset;
+  I32x16 lo, hi, zero;
+
+  ByLine(const Requantize& rq, int32_t block)
+      : scale(load(rq.scale + block * kBlock)),
+        scale_rest(load(rq.scale_rest + block * kBlock)),
+        offset(load(rq.offset + block * kBlock)),
+        lo(splat(rq.lo - rq.zero)),
+        hi(splat(rq.hi - rq.zero)),
+        zero(splat(rq.zero)) {}
+
+  I32x16 operator()(const I32x16& acc) const {
+    const F32x16 x = to_float(acc);
+    return min(max(floor_multiply_add(x, scale, multiply_add(x, scale_rest, offset)), lo), hi) + zero;
   }
-  return load(lane);
-}
+};
+
+#endif
+
+// The result fits int32; the clamp comes before the zero point, so that the sum cannot overflow.
+struct ByMultiplier {
+  I32x16 multiplier;
+  I64x16 half, shift;
+  I32x16 lo, hi, zero;
+
+  ByMultiplier(const Requantize& rq, int32_t block)
+      : multiplier(load(rq.multiplier + block * kBlock)),
+        half(load(rq.half + block * kBlock)),
+        shift(load(rq.shift + block * kBlock)),
+        lo(splat(rq.lo - rq.zero)),
+        hi(splat(rq.hi - rq.zero)),
+        zero(splat(rq.zero)) {}
+
+  I32x16 operator()(const I32x16& acc) const {
+    return min(max(multiply_shift(acc, multiplier, half, shift), lo), hi) + zero;
+  }
+};
+
+struct ByWideMultiplier {
+  const Requantize& rq;
+  int32_t block;
+
+  I32x16 operator()(const I32x16& acc) const {
+    int32_t lane[kBlock];
+    store(lane, acc);
+    for (int i = 0; i < kBlock; ++i) {
+      const int32_t c = block * kBlock + i, j = block * kBlock + i / 2 + i % 2 * 8;
+      const int64_t rounded = (int64_t{lane[i]} * rq.multiplier[c] + rq.half[j]) >> rq.shift[j];
+      const int64_t lo = rq.lo - rq.zero, hi = rq.hi - rq.zero;
+      lane[i] = static_cast<int32_t>(rounded < lo ? lo : rounded > hi ? hi : rounded) + rq.zero;
+    }
+    return load(lane);
+  }
+};
 
 // clamp(round(acc, s), -128, 127), half up without overflow: ((acc >> (s - 1)) + 1) >> 1, and acc itself where s = 0.
-inline I32x16 table_index(const Requantize& rq, int32_t block, const I32x16& acc) {
-  const I32x16 shift = load(rq.table_shift + block * kBlock), one = min(shift, splat(1));
-  return clamp(shift_right(shift_right(acc, shift - one) + one, one), -128, 127);
-}
+struct TableIndex {
+  I32x16 one, before;
 
-inline I32x16 look_up(const Requantize& rq, int32_t block, const I32x16& index) {
-  int32_t lane[kBlock];
-  store(lane, index);
-  const uint8_t* table = rq.table + block * kBlock * 256 + 128;
-  for (int i = 0; i < kBlock; ++i) lane[i] = table[i * 256 + lane[i]];
-  return load(lane);
-}
+  TableIndex(const Requantize& rq, int32_t block)
+      : one(min(load(rq.table_shift + block * kBlock), splat(1))), before(load(rq.table_shift + block * kBlock) - one) {}
 
-// Call `use(finished)` with the function that finishes an accumulator of this block; the method is chosen once.
+  I32x16 operator()(const I32x16& acc) const { return clamp(shift_right(shift_right(acc, before) + one, one), -128, 127); }
+};
+
+struct ByTable {
+  TableIndex index;
+  const uint8_t* table;
+
+  ByTable(const Requantize& rq, int32_t block) : index(rq, block), table(rq.table + block * kBlock * 256 + 128) {}
+
+  I32x16 operator()(const I32x16& acc) const {
+    int32_t lane[kBlock];
+    store(lane, index(acc));
+    for (int i = 0; i < kBlock; ++i) lane[i] = table[i * 256 + lane[i]];
+    return load(lane);
+  }
+};
+
+#if defined(EM_ISA_AVX512)
+
+struct ByShiftedLine {
+  TableIndex index;
+  ByLine line;
+
+  ByShiftedLine(const Requantize& rq, int32_t block) : index(rq, block), line(rq, block) {}
+
+  I32x16 operator()(const I32x16& acc) const { return line(index(acc)); }
+};
+
+#endif
+
+// Call `use(finish)`, where finish(acc) gives the output integers of this block's accumulators.
 template <typename Use>
 inline void with_method(const Requantize& rq, int32_t block, Use use) {
   switch (rq.method[block]) {
     case Method::raw:
       return;
-    case Method::scale:
-      return use([&](const I32x16& acc) { return scale_block(rq, block, acc); });
-    case Method::multiply:
-      return use([&](const I32x16& acc) { return multiply_block(rq, block, acc); });
-    case Method::wide:
-      return use([&](const I32x16& acc) { return wide_block(rq, block, acc); });
-    case Method::shift_scale:
-      return use([&](const I32x16& acc) { return scale_block(rq, block, table_index(rq, block, acc)); });
-    case Method::shift_table:
-      return use([&](const I32x16& acc) { return look_up(rq, block, table_index(rq, block, acc)); });
+    case Method::multiplier:
+      return use(ByMultiplier(rq, block));
+    case Method::wide_multiplier:
+      return use(ByWideMultiplier{rq, block});
+    case Method::table:
+      return use(ByTable(rq, block));
+#if defined(EM_ISA_AVX512)
+    case Method::line:
+      return use(ByLine(rq, block));
+    case Method::shifted_line:
+      return use(ByShiftedLine(rq, block));
+#else
+    case Method::line:
+    case Method::shifted_line:
+      return;  // the planner finds lines for AVX-512 only
+#endif
   }
 }
 

@@ -1,4 +1,5 @@
 // Sixteen int32 lanes, the one vector type that the kernels are written in, for the instruction set of this file.
+// Sixteen int64 lanes are kept as the even ones and the odd ones.
 //
 // Each file under isa/ is compiled once per instruction set, in a namespace of its own. Nothing here may call an inline
 // function of the standard library: the linker could keep the copy with instructions that another machine lacks.
@@ -48,21 +49,32 @@ inline I32x16 max(I32x16 a, I32x16 b) { return {_mm512_max_epi32(a.v, b.v)}; }
 inline I32x16 shift_right(I32x16 a, I32x16 n) { return {_mm512_srav_epi32(a.v, n.v)}; }
 inline I32x16 shift_right(I32x16 a, int n) { return {_mm512_sra_epi32(a.v, _mm_cvtsi32_si128(n))}; }
 
-// clamp(a * scale + offset, lo, hi) in float32 with one rounding, then floor; 0 <= lo.
-inline I32x16 scale_to_bytes(I32x16 a, const float* scale, const float* offset, float lo, float hi) {
-  __m512 x = _mm512_fmadd_ps(_mm512_cvtepi32_ps(a.v), _mm512_loadu_ps(scale), _mm512_loadu_ps(offset));
-  x = _mm512_min_ps(_mm512_max_ps(x, _mm512_set1_ps(lo)), _mm512_set1_ps(hi));
-  return {_mm512_cvttps_epi32(x)};
+struct F32x16 {
+  __m512 v;
+};
+
+inline F32x16 load(const float* p) { return {_mm512_loadu_ps(p)}; }
+inline F32x16 to_float(I32x16 a) { return {_mm512_cvtepi32_ps(a.v)}; }
+inline F32x16 multiply_add(F32x16 a, F32x16 b, F32x16 c) { return {_mm512_fmadd_ps(a.v, b.v, c.v)}; }
+
+// floor(a * b + c), exact while it fits int32: rounding down before the floor does not change it.
+inline I32x16 floor_multiply_add(F32x16 a, F32x16 b, F32x16 c) {
+  constexpr int down = _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC;
+  return {_mm512_cvt_roundps_epi32(_mm512_fmadd_round_ps(a.v, b.v, c.v, down), down)};
 }
 
-// Low 32 bits of (a * multiplier + half) >> shift in int64, lane by lane.
-inline I32x16 multiply_shift(I32x16 a, const int32_t* multiplier, const int64_t* half, const int64_t* shift) {
-  // `half` and `shift` list the even lanes, then the odd ones.
-  const __m512i m = _mm512_loadu_si512(multiplier);
-  __m512i even = _mm512_mul_epi32(a.v, m);
-  __m512i odd = _mm512_mul_epi32(_mm512_srli_epi64(a.v, 32), _mm512_srli_epi64(m, 32));
-  even = _mm512_srav_epi64(_mm512_add_epi64(even, _mm512_loadu_si512(half)), _mm512_loadu_si512(shift));
-  odd = _mm512_srav_epi64(_mm512_add_epi64(odd, _mm512_loadu_si512(half + 8)), _mm512_loadu_si512(shift + 8));
+struct I64x16 {
+  __m512i even, odd;
+};
+
+inline I64x16 load(const int64_t* p) { return {_mm512_loadu_si512(p), _mm512_loadu_si512(p + 8)}; }
+
+// Low 32 bits of (a * multiplier + half) >> shift in int64.
+inline I32x16 multiply_shift(I32x16 a, I32x16 multiplier, I64x16 half, I64x16 shift) {
+  __m512i even = _mm512_mul_epi32(a.v, multiplier.v);
+  __m512i odd = _mm512_mul_epi32(_mm512_srli_epi64(a.v, 32), _mm512_srli_epi64(multiplier.v, 32));
+  even = _mm512_srav_epi64(_mm512_add_epi64(even, half.even), shift.even);
+  odd = _mm512_srav_epi64(_mm512_add_epi64(odd, half.odd), shift.odd);
   return {_mm512_mask_blend_epi32(0xAAAA, even, _mm512_slli_epi64(odd, 32))};
 }
 
@@ -101,16 +113,11 @@ inline I32x16 shift_right(I32x16 x, int n) {
   return {_mm256_sra_epi32(x.a, count), _mm256_sra_epi32(x.b, count)};
 }
 
-inline __m256i scale_to_bytes8(__m256i a, const float* scale, const float* offset, float lo, float hi) {
-  __m256 x = _mm256_fmadd_ps(_mm256_cvtepi32_ps(a), _mm256_loadu_ps(scale), _mm256_loadu_ps(offset));
-  x = _mm256_min_ps(_mm256_max_ps(x, _mm256_set1_ps(lo)), _mm256_set1_ps(hi));
-  return _mm256_cvttps_epi32(x);
-}
+struct I64x16 {
+  __m256i even_a, even_b, odd_a, odd_b;
+};
 
-// clamp(a * scale + offset, lo, hi) in float32 with one rounding, then floor; 0 <= lo.
-inline I32x16 scale_to_bytes(I32x16 x, const float* scale, const float* offset, float lo, float hi) {
-  return {scale_to_bytes8(x.a, scale, offset, lo, hi), scale_to_bytes8(x.b, scale + 8, offset + 8, lo, hi)};
-}
+inline I64x16 load(const int64_t* p) { return {load8(p), load8(p + 4), load8(p + 8), load8(p + 12)}; }
 
 // x >> n for int64 lanes: a logical shift of x + 2**63, from which 2**63 >> n is taken again.
 inline __m256i shift_right64(__m256i x, __m256i n) {
@@ -118,18 +125,19 @@ inline __m256i shift_right64(__m256i x, __m256i n) {
   return _mm256_sub_epi64(_mm256_srlv_epi64(_mm256_xor_si256(x, top), n), _mm256_srlv_epi64(top, n));
 }
 
-inline __m256i multiply_shift8(__m256i a, __m256i m, const int64_t* half, const int64_t* shift) {
+inline __m256i multiply_shift8(__m256i a, __m256i m, __m256i half_even, __m256i half_odd, __m256i even_shift,
+                               __m256i odd_shift) {
   __m256i even = _mm256_mul_epi32(a, m);
   __m256i odd = _mm256_mul_epi32(_mm256_srli_epi64(a, 32), _mm256_srli_epi64(m, 32));
-  even = shift_right64(_mm256_add_epi64(even, load8(half)), load8(shift));
-  odd = shift_right64(_mm256_add_epi64(odd, load8(half + 8)), load8(shift + 8));
+  even = shift_right64(_mm256_add_epi64(even, half_even), even_shift);
+  odd = shift_right64(_mm256_add_epi64(odd, half_odd), odd_shift);
   return _mm256_blend_epi32(even, _mm256_slli_epi64(odd, 32), 0xAA);
 }
 
-// Low 32 bits of (a * multiplier + half) >> shift in int64; `half` and `shift` list the even lanes, then the odd ones.
-inline I32x16 multiply_shift(I32x16 x, const int32_t* multiplier, const int64_t* half, const int64_t* shift) {
-  return {multiply_shift8(x.a, load8(multiplier), half, shift),
-          multiply_shift8(x.b, load8(multiplier + 8), half + 4, shift + 4)};
+// Low 32 bits of (a * multiplier + half) >> shift in int64.
+inline I32x16 multiply_shift(I32x16 x, I32x16 multiplier, I64x16 half, I64x16 shift) {
+  return {multiply_shift8(x.a, multiplier.a, half.even_a, half.odd_a, shift.even_a, shift.odd_a),
+          multiply_shift8(x.b, multiplier.b, half.even_b, half.odd_b, shift.even_b, shift.odd_b)};
 }
 
 #else
@@ -173,11 +181,21 @@ inline I32x16 max(const I32x16& a, const I32x16& b) { return lanes([&](int i) { 
 inline I32x16 shift_right(const I32x16& a, const I32x16& n) { return lanes([&](int i) { return a.v[i] >> n.v[i]; }); }
 inline I32x16 shift_right(const I32x16& a, int n) { return lanes([&](int i) { return a.v[i] >> n; }); }
 
-// Low 32 bits of (a * multiplier + half) >> shift in int64; `half` and `shift` list the even lanes, then the odd ones.
-inline I32x16 multiply_shift(const I32x16& a, const int32_t* multiplier, const int64_t* half, const int64_t* shift) {
+struct I64x16 {
+  int64_t v[16];
+};
+
+inline I64x16 load(const int64_t* p) {
+  I64x16 r;
+  memcpy(r.v, p, sizeof r.v);
+  return r;
+}
+
+// Low 32 bits of (a * multiplier + half) >> shift in int64.
+inline I32x16 multiply_shift(const I32x16& a, const I32x16& multiplier, const I64x16& half, const I64x16& shift) {
   return lanes([&](int i) {
     const int j = i / 2 + i % 2 * 8;
-    return static_cast<int32_t>((int64_t{a.v[i]} * multiplier[i] + half[j]) >> shift[j]);
+    return static_cast<int32_t>((int64_t{a.v[i]} * multiplier.v[i] + half.v[j]) >> shift.v[j]);
   });
 }
 
