@@ -39,6 +39,7 @@ class Account:
     unaccounted: int = 0
     repeated: int = 0
     stats: list[dict[str, Any]] = field(default_factory=list)
+    offline: threading.Event = field(default_factory=threading.Event)
 
     def frame(self, message: dict[str, Any]) -> None:
         """Take one frame message; what is missing before it must be what its drop counts grew by."""
@@ -61,6 +62,8 @@ class Account:
                 self.frame(json.loads(payload))
             elif topic.endswith("/stats"):
                 self.stats.append(json.loads(payload))
+            elif payload.strip() == "offline":
+                self.offline.set()
 
 
 def resident_kib(pid: int) -> int:
@@ -108,19 +111,9 @@ def soak(clip: Path, minutes: float, model: str, folder: Path) -> dict[str, Any]
     port = free_port()
     broker = start_broker(folder, port)
     account = Account()
+    topics = ["edgemeta/soak/clip/frame", "edgemeta/soak/stats", "edgemeta/soak/availability"]
     subscriber = subprocess.Popen(
-        [
-            "mosquitto_sub",
-            "-p",
-            str(port),
-            "-q",
-            "1",
-            "-v",
-            "-t",
-            "edgemeta/soak/clip/frame",
-            "-t",
-            "edgemeta/soak/stats",
-        ],
+        ["mosquitto_sub", "-p", str(port), "-q", "1", "-v", *(word for topic in topics for word in ("-t", topic))],
         stdout=subprocess.PIPE,
         text=True,
     )
@@ -151,11 +144,11 @@ def soak(clip: Path, minutes: float, model: str, folder: Path) -> dict[str, Any]
         service.send_signal(signal.SIGTERM)
         exit_code = service.wait(20)
         stopping = time.monotonic() - begun
+        account.offline.wait(10)
     finally:
-        for process in (service, broker):
+        for process in (service, subscriber, broker):
             process.kill()
             process.wait()
-        subscriber.wait()
         reader.join()
     return result(clip, minutes, model, account, samples, exit_code, stopping)
 

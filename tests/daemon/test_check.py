@@ -1,0 +1,124 @@
+"""`edgemeta check`: valid or not, every mistake at once, without cameras and without a broker."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from edgemeta.cli.service import check
+from edgemeta.daemon.config_file import ConfigError
+from edgemeta.daemon.preflight import prepare
+
+
+def lines_of(path: Path) -> list[str]:
+    with pytest.raises(ConfigError) as caught:
+        prepare(path)
+    return [line.removeprefix(f"{path}:") for line in caught.value.lines]
+
+
+def write(path: Path, text: str) -> Path:
+    path.write_text(text)
+    return path
+
+
+def test_a_valid_config_is_told_in_one_line_with_passwords_starred(write_config: Any) -> None:
+    path = write_config(
+        cameras={"door": {"source": "rtsp://user:geheim@127.0.0.1/cam"}, "hall": {"source": 0}},
+        mqtt={"username": "ali", "password": "geheim"},
+    )
+    result = CliRunner().invoke(check, [str(path)])
+    assert result.exit_code == 0
+    assert result.output.count("\n") == 1
+    assert "would run colour (" in result.output
+    assert "on reference for door (rtsp://user:***@127.0.0.1/cam), hall (0)" in result.output
+    assert "geheim" not in result.output
+
+
+def test_json(write_config: Any) -> None:
+    result = CliRunner().invoke(check, ["--json", str(write_config())])
+    assert result.exit_code == 0
+    summary = json.loads(result.output)
+    assert summary["valid"] is True
+    assert summary["backend"] == "reference"
+    result = CliRunner().invoke(check, ["--json", str(write_config(top_k=0))])
+    assert result.exit_code == 78
+    told = json.loads(result.output)
+    assert told["valid"] is False
+    assert "top_k: found 0, expected at least 1" in told["errors"][0]
+
+
+def test_paths_are_meant_from_the_configs_folder(tmp_path: Path, model_file: Path, colours: Path) -> None:
+    text = f"model: {model_file.name}\nbackend: {{name: reference}}\ncameras: {{a: {{source: colours}}}}\n"
+    plan = prepare(write(tmp_path / "c.yaml", text))
+    assert plan.model.name == "colour"
+    plan.sources["a"].open()
+    assert plan.sources["a"].read().pixels.shape == (48, 64, 3)
+
+
+def test_mistakes_of_form_and_of_content_come_together(tmp_path: Path) -> None:
+    (tmp_path / "model.safetensors").write_text("a text file\n")
+    path = write(
+        tmp_path / "c.yaml",
+        """\
+model: model.safetensors
+colour: red
+backend:
+  name: gpu
+cameras:
+  a: {source: "gopher://x"}
+  b: {source: "rtsp://u:geheim@h/x", fps: 3}
+mqtt:
+  username: u
+  password_file: gone
+""",
+    )
+    lines = lines_of(path)
+    assert [line.partition(": found ")[0] for line in lines] == [
+        "1: model",
+        "2: colour",
+        "4: backend.name",
+        "6: cameras.a.source",
+        "7: cameras.b.source",
+        "10: mqtt.password_file",
+    ]
+    assert "unknown backend 'gpu'" in lines[2]
+    assert "unknown scheme 'gopher'" in lines[3]
+    assert "has a pace of its own" in lines[4]
+    assert "geheim" not in "\n".join(lines)
+    assert f"password file {tmp_path}/gone cannot be read" in lines[5]
+
+
+@pytest.mark.parametrize("cut", [0, 1, 7, 100, -1])
+def test_truncated_models_are_mistakes_of_the_config(write_config: Any, model_file: Path, cut: int) -> None:
+    model_file.write_bytes(model_file.read_bytes()[:cut])
+    lines = lines_of(write_config())
+    assert len(lines) == 1
+    assert f"model: found {model_file}: " in lines[0]
+
+
+def test_a_model_that_is_not_there(write_config: Any) -> None:
+    lines = lines_of(write_config(model="resnet999"))
+    assert "model: found resnet999: no such model file, nor a shipped model" in lines[0]
+
+
+def test_options_a_backend_does_not_have(write_config: Any) -> None:
+    lines = lines_of(write_config(backend={"name": "reference", "options": {"speed": 3}}))
+    assert len(lines) == 1
+    assert "backend.options: found " in lines[0]
+    assert "speed" in lines[0]
+
+
+@pytest.mark.parametrize("content", ["", "cameras: {}\n", "\0", "{{{"])
+def test_run_ends_with_78_and_without_a_traceback(run_daemon: Any, tmp_path: Path, content: str) -> None:
+    daemon = run_daemon(write(tmp_path / "c.yaml", content))
+    assert daemon.process.wait(20) == 78
+    assert daemon.said.startswith(f"edgemeta: {tmp_path}/c.yaml:")
+    assert "Traceback" not in daemon.said
+
+
+def test_run_without_the_file(run_daemon: Any, tmp_path: Path) -> None:
+    daemon = run_daemon(tmp_path / "gone.yaml")
+    assert daemon.process.wait(20) == 78
+    assert "gone.yaml: cannot be read: No such file or directory" in daemon.said

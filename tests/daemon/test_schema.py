@@ -1,0 +1,95 @@
+"""docs/schema is what the code generates, AsyncAPI hangs together, docs/mqtt.md names every topic and field."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from pydantic import BaseModel
+
+from edgemeta.daemon.asyncapi import document
+from edgemeta.daemon.messages import Message
+from edgemeta.daemon.schema import files, write
+from edgemeta.daemon.topics import CHANNELS, Channel
+
+
+def test_the_files_in_the_repository_are_what_the_code_generates(repository: Path, tmp_path: Path) -> None:
+    write(tmp_path)
+    folder = repository / "docs" / "schema"
+    assert {path.name for path in folder.iterdir()} == set(files())
+    for name in files():
+        stored = (folder / name).read_text()
+        assert stored == (tmp_path / name).read_text(), (
+            f"docs/schema/{name} is old; run: python -m edgemeta.daemon.schema docs/schema"
+        )
+
+
+@pytest.mark.parametrize("name", [name for name in files() if name.endswith(".schema.json")])
+def test_every_schema_is_a_schema_and_closed(name: str) -> None:
+    schema = json.loads(files()[name])
+    jsonschema.Draft202012Validator.check_schema(schema)
+    for record in [schema, *schema.get("$defs", {}).values()]:
+        if record["type"] == "object":
+            assert record["additionalProperties"] is False
+            assert all("description" in field or "$ref" in field for field in record["properties"].values())
+
+
+def references(node: Any) -> list[str]:
+    if isinstance(node, dict):
+        own = [node["$ref"]] if isinstance(node.get("$ref"), str) else []
+        return own + [found for value in node.values() for found in references(value)]
+    return [found for value in node for found in references(value)] if isinstance(node, list) else []
+
+
+def test_every_reference_of_the_asyncapi_document_leads_somewhere() -> None:
+    whole = document()
+    found = references(whole)
+    assert len(found) > 20
+    for reference in found:
+        node = whole
+        for step in reference.removeprefix("#/").split("/"):
+            node = node[step]
+
+
+def test_the_asyncapi_document_says_how_each_topic_is_sent() -> None:
+    whole = document()
+    assert whole["asyncapi"] == "3.0.0"
+    for channel in CHANNELS:
+        assert whole["channels"][channel.name]["address"] == channel.address
+        placeholders = set(re.findall(r"{(\w+)}", channel.address))
+        assert set(whole["channels"][channel.name]["parameters"]) == placeholders
+        binding = whole["operations"][f"send_{channel.name}"]["bindings"]["mqtt"]
+        assert binding["retain"] == channel.retain
+        assert binding["bindingVersion"] == "0.2.0"
+    will = whole["servers"]["broker"]["bindings"]["mqtt"]["lastWill"]
+    assert will == {"topic": "{base}/{device}/availability", "qos": 1, "message": "offline", "retain": True}
+
+
+def parts(record: type[BaseModel]) -> set[type[BaseModel]]:
+    """The record and every record within it."""
+    found = {record}
+    for field in record.model_fields.values():
+        for kind in (field.annotation, *getattr(field.annotation, "__args__", ())):
+            if isinstance(kind, type) and issubclass(kind, BaseModel):
+                found |= parts(kind)
+    return found
+
+
+@pytest.mark.parametrize("channel", CHANNELS, ids=lambda channel: channel.name)
+def test_every_topic_has_a_row_and_every_record_a_table_in_the_documentation(
+    repository: Path, channel: Channel
+) -> None:
+    text = (repository / "docs" / "mqtt.md").read_text()
+    topic = channel.address.replace("{", "<").replace("}", ">")
+    qos = "`mqtt.qos`" if channel.qos is None else str(channel.qos)
+    assert f"| `{topic}` | {'yes' if channel.retain else 'no'} | {qos} | {channel.summary} |" in text
+    if channel.message is None:
+        return
+    for record in {Message} | parts(channel.message):
+        section = text.partition(f"\n## {record.__name__}\n")[2].partition("\n## ")[0]
+        rows = re.findall(r"^\| `(\w+)` \| .+ \| (.+) \|$", section, re.MULTILINE)
+        common = set(Message.model_fields) if issubclass(record, Message) and record is not Message else set()
+        fields = [(name, field.description) for name, field in record.model_fields.items() if name not in common]
+        assert rows == fields
