@@ -7,8 +7,6 @@ record of this file, and all but the five names that the official files use are 
 file can at most be rejected. Both give x uint8 [N, 32, 32, 3] and y uint8 [N].
 """
 
-from __future__ import annotations
-
 import io
 import pickle
 from pathlib import Path
@@ -17,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .errors import DataError
+from edgemeta.toolchain.errors import DataError
 
 SIDE = 32
 RECORD = 1 + 3 * SIDE * SIDE

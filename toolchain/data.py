@@ -6,8 +6,6 @@ executed. Every problem is a DataError of one sentence with the file, what was f
 expected.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,9 +15,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from .cifar_files import read_binary, read_python_batch
-from .errors import DataError
-from .jpeg_container import decode_container
+from edgemeta.toolchain.cifar_files import read_binary, read_python_batch
+from edgemeta.toolchain.errors import DataError
+from edgemeta.toolchain.jpeg_container import decode_container
 
 #: Class names of CIFAR-10 in label order.
 CIFAR10_LABELS = (
@@ -61,7 +59,7 @@ class Dataset:
         """SHA-256 (hex) of the bytes of all pixels, C order: names a data set whatever file it came from."""
         return hashlib.sha256(np.ascontiguousarray(self.x).tobytes()).hexdigest()
 
-    def balanced(self, count: int) -> Dataset:
+    def balanced(self, count: int) -> "Dataset":
         """Give the first count / classes images of every class, in their order: a fixed sample for calibration."""
         share = max(1, count // len(self.labels))
         keep = np.zeros(len(self.y), dtype=bool)

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
-from .errors import FloatModelError
-from .float_graph import (
+from edgemeta.toolchain.errors import FloatModelError
+from edgemeta.toolchain.float_graph import (
     Add,
     BatchNorm,
     Concat,

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
-from .float_graph import (
+from edgemeta.toolchain.float_graph import (
     INPUT,
     Add,
     BatchNorm,

@@ -12,7 +12,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from .errors import FloatModelError
+from edgemeta.toolchain.errors import FloatModelError
 
 INPUT = "input"
 

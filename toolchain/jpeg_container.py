@@ -6,8 +6,6 @@ extra), otherwise with OpenCV. Two decoders may differ by a few grey levels, so 
 last image should say which was used (`decoder_name`).
 """
 
-from __future__ import annotations
-
 import io
 from collections.abc import Callable
 from pathlib import Path
@@ -16,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .errors import DataError, MissingExtraError
+from edgemeta.toolchain.errors import DataError, MissingExtraError
 
 #: Largest side of an image that is accepted, pixels.
 MAX_SIDE = 1024

@@ -1,7 +1,5 @@
 """Progress of a training run: one typed record per event, handed to a callback and logged as JSON."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Callable

@@ -9,13 +9,12 @@ from typing import Literal
 from edgemeta.model import reference
 from edgemeta.model.file import save as save_model
 from edgemeta.model.graph import Model
-
-from .data import Dataset, load_dataset
-from .errors import QuantizeError
-from .float_file import load_float_model
-from .float_forward import accuracy
-from .quantize.auto import Agreement, quantize_auto
-from .quantize.paper import quantize_paper
+from edgemeta.toolchain.data import Dataset, load_dataset
+from edgemeta.toolchain.errors import QuantizeError
+from edgemeta.toolchain.float_file import load_float_model
+from edgemeta.toolchain.float_forward import accuracy
+from edgemeta.toolchain.quantize.auto import Agreement, quantize_auto
+from edgemeta.toolchain.quantize.paper import quantize_paper
 
 Scheme = Literal["paper", "auto"]
 SCHEMES: tuple[Scheme, ...] = ("paper", "auto")

@@ -1,7 +1,5 @@
 """Training recipes: a small YAML file that says how a network is trained, checked entry by entry."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from dataclasses import asdict, dataclass, fields
@@ -10,7 +8,7 @@ from typing import Any, TypeVar
 
 import yaml
 
-from .errors import RecipeError
+from edgemeta.toolchain.errors import RecipeError
 
 T = TypeVar("T")
 

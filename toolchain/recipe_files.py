@@ -3,7 +3,7 @@
 from importlib import resources
 from pathlib import Path
 
-from .errors import RecipeError
+from edgemeta.toolchain.errors import RecipeError
 
 
 def shipped_recipes() -> tuple[str, ...]:

@@ -4,16 +4,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .data import Dataset, load_alternates, load_dataset
-from .errors import CheckpointError, MissingExtraError
-from .float_file import save_float_model
-from .float_forward import accuracy
-from .progress import ProgressCallback
-from .recipe import Recipe, load_recipe
-from .recipe_files import find_recipe
+from edgemeta.toolchain.data import Dataset, load_alternates, load_dataset
+from edgemeta.toolchain.errors import CheckpointError, MissingExtraError
+from edgemeta.toolchain.float_file import save_float_model
+from edgemeta.toolchain.float_forward import accuracy
+from edgemeta.toolchain.progress import ProgressCallback
+from edgemeta.toolchain.recipe import Recipe, load_recipe
+from edgemeta.toolchain.recipe_files import find_recipe
 
 if TYPE_CHECKING:
-    from .train.networks import ResNet8
+    from edgemeta.toolchain.train.networks import ResNet8
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ def train(
     if not resume and any(folder.glob("*.pt")):
         raise CheckpointError(f"{folder}: holds a run already, expected an empty folder (or resume it)")
     _require_torch()
-    from .train.run import train_network
+    from edgemeta.toolchain.train.run import train_network
 
     images, measured = load_dataset(data, "train"), load_dataset(test, "test")
     other = None if alternates is None else load_alternates(alternates, images)
@@ -67,7 +67,7 @@ def export_checkpoint(recipe: str, data: Path, test: Path, folder: Path, out: Pa
     """
     chosen = load_recipe(find_recipe(recipe))
     _require_torch()
-    from .train.student import averaged_student
+    from edgemeta.toolchain.train.student import averaged_student
 
     images, measured = load_dataset(data, "train"), load_dataset(test, "test")
     network, epochs = averaged_student(chosen, folder, len(images.labels))
@@ -85,7 +85,7 @@ def _export(
 ) -> TrainResult:
     import torch
 
-    from .train.export import export_resnet8
+    from edgemeta.toolchain.train.export import export_resnet8
 
     provenance: dict[str, object] = {
         "recipe": recipe.name,

@@ -18,5 +18,5 @@ def test_every_shipped_recipe_loads() -> None:
 def test_a_path_and_nothing(tmp_path: Path) -> None:
     (tmp_path / "mine.yaml").write_text("name: mine")
     assert find_recipe(str(tmp_path / "mine.yaml")) == tmp_path / "mine.yaml"
-    with pytest.raises(RecipeError, match="no such recipe, expected a file or a shipped name .*resnet8-cifar10"):
+    with pytest.raises(RecipeError, match=r"no such recipe, expected a file or a shipped name .*resnet8-cifar10"):
         find_recipe("mine")

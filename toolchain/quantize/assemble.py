@@ -7,9 +7,8 @@ from numpy.typing import NDArray
 
 from edgemeta.model.graph import Classification, Model, Preprocessing
 from edgemeta.model.layers import Layer, TensorType
-
-from ..errors import QuantizeError
-from ..float_graph import FloatModel
+from edgemeta.toolchain.errors import QuantizeError
+from edgemeta.toolchain.float_graph import FloatModel
 
 
 def input_type(model: FloatModel) -> TensorType:

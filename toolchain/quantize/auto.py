@@ -13,15 +13,14 @@ from numpy.typing import NDArray
 
 from edgemeta.model import reference
 from edgemeta.model.graph import Model
-
-from ..float_forward import logits
-from ..float_graph import Float32, FloatModel, check
-from .assemble import image_integers
-from .blocks import blocks_of
-from .calibrate import CLIP_RULES, Statistics
-from .choices import FORMS, Choice, tensor_types
-from .correct import corrected
-from .integer_layers import build
+from edgemeta.toolchain.float_forward import logits
+from edgemeta.toolchain.float_graph import Float32, FloatModel, check
+from edgemeta.toolchain.quantize.assemble import image_integers
+from edgemeta.toolchain.quantize.blocks import blocks_of
+from edgemeta.toolchain.quantize.calibrate import CLIP_RULES, Statistics
+from edgemeta.toolchain.quantize.choices import FORMS, Choice, tensor_types
+from edgemeta.toolchain.quantize.correct import corrected
+from edgemeta.toolchain.quantize.integer_layers import build
 
 _CORRECTION_IMAGES = 256
 

@@ -9,11 +9,21 @@ from numpy.typing import NDArray
 
 from edgemeta.model.layers import TensorType
 from edgemeta.model.weights import FixedWeights
-
-from ..float_graph import Add, Concat, Conv, Dense, Float32, FloatModel, GlobalAverage, Pool, Shape, Upsample
-from .assemble import input_type
-from .blocks import Block
-from .calibrate import ClipRule, Statistics
+from edgemeta.toolchain.float_graph import (
+    Add,
+    Concat,
+    Conv,
+    Dense,
+    Float32,
+    FloatModel,
+    GlobalAverage,
+    Pool,
+    Shape,
+    Upsample,
+)
+from edgemeta.toolchain.quantize.assemble import input_type
+from edgemeta.toolchain.quantize.blocks import Block
+from edgemeta.toolchain.quantize.calibrate import ClipRule, Statistics
 
 Form = Literal["multiplier", "table"]
 FORMS: tuple[Form, ...] = ("multiplier", "table")

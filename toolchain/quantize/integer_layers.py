@@ -8,12 +8,11 @@ from numpy.typing import NDArray
 from edgemeta.model import layers as q
 from edgemeta.model.graph import Model
 from edgemeta.model.layers import TensorType
-
-from ..float_graph import Add, Concat, Conv, Dense, FloatModel, GlobalAverage, Pool, Relu, Upsample
-from .assemble import assemble
-from .blocks import Block, folded
-from .choices import Choice, quantize_weights
-from .scales import add_factors, int32_bias, multiplier_for
+from edgemeta.toolchain.float_graph import Add, Concat, Conv, Dense, FloatModel, GlobalAverage, Pool, Relu, Upsample
+from edgemeta.toolchain.quantize.assemble import assemble
+from edgemeta.toolchain.quantize.blocks import Block, folded
+from edgemeta.toolchain.quantize.choices import Choice, quantize_weights
+from edgemeta.toolchain.quantize.scales import add_factors, int32_bias, multiplier_for
 
 _BIAS_ROOM = 2.0**29
 

@@ -14,12 +14,22 @@ from edgemeta.model import fixedpoint
 from edgemeta.model import layers as q
 from edgemeta.model.graph import Model
 from edgemeta.model.weights import FixedWeights
-
-from ..errors import QuantizeError
-from ..float_graph import Add, Concat, Conv, Dense, Float32, FloatModel, GlobalAverage, Pool, Relu, check
-from .assemble import assemble, input_type
-from .blocks import Block, blocks_of
-from .scales import int32_bias, multiplier_for
+from edgemeta.toolchain.errors import QuantizeError
+from edgemeta.toolchain.float_graph import (
+    Add,
+    Concat,
+    Conv,
+    Dense,
+    Float32,
+    FloatModel,
+    GlobalAverage,
+    Pool,
+    Relu,
+    check,
+)
+from edgemeta.toolchain.quantize.assemble import assemble, input_type
+from edgemeta.toolchain.quantize.blocks import Block, blocks_of
+from edgemeta.toolchain.quantize.scales import int32_bias, multiplier_for
 
 IMAGE_BITS, ACTIVATION_BITS, WEIGHT_BITS = 7, 3, 5
 

@@ -6,8 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgemeta.model.layers import Multiplier, TensorType
-
-from ..errors import QuantizeError
+from edgemeta.toolchain.errors import QuantizeError
 
 INT32_MAX = 2**31 - 1
 

@@ -5,8 +5,6 @@ same three integers give the same pixels on every machine, so a teacher's logits
 cached and a resumed run continues exactly. NumPy only.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

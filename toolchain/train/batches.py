@@ -1,7 +1,5 @@
 """From uint8 pixels to network input, and the measurement of a network on a data set."""
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 from numpy.typing import NDArray

@@ -4,8 +4,6 @@ No random state is stored: all randomness of epoch e is drawn anew from (seed, s
 continued from a checkpoint makes the same steps as one that was never interrupted.
 """
 
-from __future__ import annotations
-
 import os
 import pickle
 from pathlib import Path
@@ -13,7 +11,7 @@ from typing import Any
 
 import torch
 
-from ..errors import CheckpointError
+from edgemeta.toolchain.errors import CheckpointError
 
 
 def save_checkpoint(path: Path, state: dict[str, Any]) -> None:

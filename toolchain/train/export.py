@@ -6,8 +6,18 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from ..float_graph import Add, BatchNorm, Conv, Dense, FloatLayer, FloatModel, GlobalAverage, Relu, check
-from .networks import RESNET8_CONVS, ResNet8
+from edgemeta.toolchain.float_graph import (
+    Add,
+    BatchNorm,
+    Conv,
+    Dense,
+    FloatLayer,
+    FloatModel,
+    GlobalAverage,
+    Relu,
+    check,
+)
+from edgemeta.toolchain.train.networks import RESNET8_CONVS, ResNet8
 
 
 def export_resnet8(

@@ -3,8 +3,6 @@
 Both take float [B, 3, 32, 32] (channels first) holding (pixel - 128) / 128 and give logits [B, 10].
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import torch

@@ -1,18 +1,16 @@
 """A whole training run: teacher, cached views, student; each stage continues where it stopped."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import torch
 
-from ..data import Alternates, Dataset
-from ..progress import ProgressCallback, Reporter
-from ..recipe import Recipe
-from .augment import ImageBank
-from .networks import ResNet8
-from .student import train_student
-from .teacher import cached_logits, train_teacher
+from edgemeta.toolchain.data import Alternates, Dataset
+from edgemeta.toolchain.progress import ProgressCallback, Reporter
+from edgemeta.toolchain.recipe import Recipe
+from edgemeta.toolchain.train.augment import ImageBank
+from edgemeta.toolchain.train.networks import ResNet8
+from edgemeta.toolchain.train.student import train_student
+from edgemeta.toolchain.train.teacher import cached_logits, train_teacher
 
 
 def train_network(

@@ -1,7 +1,5 @@
 """Distillation of the student: ResNet-8 learns the teacher's cached logits and the labels."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 from typing import Any
@@ -12,14 +10,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
-from ..data import Dataset
-from ..errors import CheckpointError
-from ..progress import Reporter
-from ..recipe import Recipe, StudentRecipe
-from .augment import STREAM_OFFSETS, STREAM_ORDER, STREAM_VIEWS, ImageBank, draw_view, generator
-from .batches import accuracy_percent, network_input
-from .checkpoint import load_checkpoint, save_checkpoint
-from .networks import ResNet8
+from edgemeta.toolchain.data import Dataset
+from edgemeta.toolchain.errors import CheckpointError
+from edgemeta.toolchain.progress import Reporter
+from edgemeta.toolchain.recipe import Recipe, StudentRecipe
+from edgemeta.toolchain.train.augment import STREAM_OFFSETS, STREAM_ORDER, STREAM_VIEWS, ImageBank, draw_view, generator
+from edgemeta.toolchain.train.batches import accuracy_percent, network_input
+from edgemeta.toolchain.train.checkpoint import load_checkpoint, save_checkpoint
+from edgemeta.toolchain.train.networks import ResNet8
 
 
 def cosine(position: float, warmup: float) -> float:

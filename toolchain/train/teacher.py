@@ -1,7 +1,5 @@
 """Training of the teacher and the cache of its logits on the augmented views."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np
@@ -10,14 +8,14 @@ from numpy.typing import NDArray
 from torch import nn
 from torch.nn import functional
 
-from ..data import Dataset
-from ..errors import CheckpointError
-from ..progress import Reporter
-from ..recipe import Recipe, TeacherRecipe
-from .augment import STREAM_ORDER, STREAM_TEACHER, STREAM_VIEWS, ImageBank, draw_view, generator
-from .batches import accuracy_percent, logits_of, network_input
-from .checkpoint import load_checkpoint, save_checkpoint
-from .networks import Teacher
+from edgemeta.toolchain.data import Dataset
+from edgemeta.toolchain.errors import CheckpointError
+from edgemeta.toolchain.progress import Reporter
+from edgemeta.toolchain.recipe import Recipe, TeacherRecipe
+from edgemeta.toolchain.train.augment import STREAM_ORDER, STREAM_TEACHER, STREAM_VIEWS, ImageBank, draw_view, generator
+from edgemeta.toolchain.train.batches import accuracy_percent, logits_of, network_input
+from edgemeta.toolchain.train.checkpoint import load_checkpoint, save_checkpoint
+from edgemeta.toolchain.train.networks import Teacher
 
 
 def triangle(position: float, warmup: float, start: float, end: float) -> float:
