@@ -26,7 +26,7 @@ def classify(
     isa: str | None,
     as_json: bool,
 ) -> None:
-    r"""Name what is in each IMAGE, most likely first.
+    """Name what is in each IMAGE, most likely first.
 
     \b
     Examples:

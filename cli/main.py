@@ -42,7 +42,7 @@ class _Verbs(click.Group):
 @click.group(cls=_Verbs, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="edgemeta")
 def edgemeta() -> None:
-    r"""Turn cameras into MQTT messages with integer networks, and make those networks.
+    """Turn cameras into MQTT messages with integer networks, and make those networks.
 
     \b
     Examples:

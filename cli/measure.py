@@ -41,7 +41,7 @@ _BATCH = 100
 def evaluate(
     model_name: str, data_path: str, backend: str, threads: int | None, isa: str | None, as_json: bool
 ) -> None:
-    r"""Measure top-1 accuracy, in percent, on labelled images. A float model runs in NumPy, whatever the backend.
+    """Measure top-1 accuracy, in percent, on labelled images. A float model runs in NumPy, whatever the backend.
 
     \b
     Examples:
@@ -79,7 +79,7 @@ def evaluate(
 @backend_options
 @json_option
 def verify(model_name: str, data_path: str, backend: str, threads: int | None, isa: str | None, as_json: bool) -> None:
-    r"""Compare a backend's logits with the reference's, bit for bit, on every image. Exits with 1 at any mismatch.
+    """Compare a backend's logits with the reference's, bit for bit, on every image. Exits with 1 at any mismatch.
 
     \b
     Examples:
@@ -108,7 +108,7 @@ def verify(model_name: str, data_path: str, backend: str, threads: int | None, i
 def bench(
     model_name: str, backend: str, threads: int | None, isa: str | None, runs: int, paced: float, as_json: bool
 ) -> None:
-    r"""Time one image from input tensor to logits, in microseconds, after a warm-up.
+    """Time one image from input tensor to logits, in microseconds, after a warm-up.
 
     \b
     Examples:

@@ -19,7 +19,7 @@ _WEIGHT_NAMES = {FixedWeights: "fixed", PowerOfTwoWeights: "pow2", BinaryWeights
 @click.command()
 @json_option
 def backends(as_json: bool) -> None:
-    r"""List the backends and say which can run on this machine, and why not.
+    """List the backends and say which can run on this machine, and why not.
 
     \b
     Examples:
@@ -41,7 +41,7 @@ def backends(as_json: bool) -> None:
 
 @click.group()
 def model() -> None:
-    r"""Look into model files.
+    """Look into model files.
 
     \b
     Examples:
@@ -61,7 +61,7 @@ def list_models(as_json: bool) -> None:
 @model_argument
 @json_option
 def info(model_name: str, as_json: bool) -> None:
-    r"""Show a model's layers, labels, size and how it was made.
+    """Show a model's layers, labels, size and how it was made.
 
     \b
     Examples:

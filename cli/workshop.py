@@ -44,7 +44,7 @@ def train(
     threads: int | None,
     as_json: bool,
 ) -> None:
-    r"""Train a float network by RECIPE, a shipped name or a YAML file. Needs PyTorch: pip install 'edgemeta[train]'.
+    """Train a float network by RECIPE, a shipped name or a YAML file. Needs PyTorch: pip install 'edgemeta[train]'.
 
     A run that was stopped continues at its last whole epoch.
 
@@ -77,7 +77,7 @@ def train(
 def quantize(
     float_model: str, scheme: Scheme, calibrate: Path | None, images: int, test: Path | None, out: Path, as_json: bool
 ) -> None:
-    r"""Turn the float model FLOAT (a file or a shipped name) into an integer model file.
+    """Turn the float model FLOAT (a file or a shipped name) into an integer model file.
 
     `paper` is Terakura et al. to the letter (image Q7, weights Q5, activations Q3, tables); `auto` folds batch norm and
     chooses scales per channel and the better requantization from calibration images.

@@ -1,4 +1,4 @@
-"""Networks that come with the package, found by name: our own weights, with how they were made in each file's header."""
+"""Networks that come with the package, found by name: our own weights; each file's header says how it was made."""
 
 from pathlib import Path
 
@@ -22,5 +22,7 @@ def find(name_or_path: str) -> Path:
         return _FOLDER / f"{name_or_path}{_SUFFIX}"
     path = Path(name_or_path)
     if not path.exists():
-        raise ModelError(f"{name_or_path}: no such model file, nor a shipped model (shipped: {', '.join(names()) or 'none'})")
+        raise ModelError(
+            f"{name_or_path}: no such model file, nor a shipped model (shipped: {', '.join(names()) or 'none'})"
+        )
     return path
