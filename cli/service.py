@@ -29,6 +29,7 @@ def run(file: Path) -> None:
       edgemeta run configs/default.yaml
     """
     with StopSignal() as stop:
+        set_up("info")
         plan = prepare(file)
         set_up(plan.config.log.level)
         faults: list[BaseException] = []

@@ -15,6 +15,9 @@ from edgemeta.daemon.threads import guarded_thread
 
 log = logging.getLogger(__name__)
 
+STEADY_AFTER_NS = 5 * NS
+"""How long a source must run before its next failure counts as a first one."""
+
 
 @dataclass(frozen=True)
 class CameraStatus:
@@ -80,12 +83,12 @@ class Camera:
 
     def _read(self) -> None:
         """Deliver frame after frame at the source's interval; a frame that comes late moves the later ones with it."""
-        due_ns = time.monotonic_ns()
+        opened_ns = due_ns = time.monotonic_ns()
         while not self._stopping.wait(max(0, due_ns - time.monotonic_ns()) / NS):
             frame = self._source.read()
             self._deliver(self.name, frame)
-            if self._last_state != (CameraState.RUNNING, None):
-                self._enter(CameraState.RUNNING)
+            self._enter(CameraState.RUNNING)
+            if time.monotonic_ns() - opened_ns > STEADY_AFTER_NS:
                 self._backoff.reset()
             due_ns = max(due_ns + self._source.interval_ns, time.monotonic_ns() - self._source.interval_ns)
 

@@ -69,7 +69,7 @@ class RetryConfig(Section):
     """How long to wait before trying again: doubling from `first` to `cap`, each wait shortened by up to a half."""
 
     first: Seconds = Field(default=0.5, description="Longest wait after the first failure, in seconds.")
-    cap: Seconds = Field(default=30.0, description="Longest wait of all, in seconds.")
+    cap: Seconds = Field(default=5.0, description="Longest wait of all, in seconds.")
 
     @model_validator(mode="after")
     def _ordered(self) -> "RetryConfig":
@@ -100,7 +100,7 @@ class CameraConfig(Section):
         default=5.0, description="Seconds without a frame after which the source counts as failed."
     )
     retry: RetryConfig = Field(
-        default=RetryConfig(first=0.5, cap=30.0), description="Waits between tries to open the source."
+        default=RetryConfig(first=0.5, cap=5.0), description="Waits between tries to open the source."
     )
 
 

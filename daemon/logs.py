@@ -19,10 +19,10 @@ class _Journal(logging.Formatter):
 def set_up(level: str) -> None:
     """Write records of `level` and above to standard error.
 
-    Under journald (JOURNAL_STREAM is set) lines carry priorities; elsewhere local time and the level's name.
+    Where standard error is journald's, lines carry priorities; elsewhere local time and the level's name.
     """
     handler = logging.StreamHandler(sys.stderr)
-    if "JOURNAL_STREAM" in os.environ:
+    if _is_journal(sys.stderr.fileno()):
         handler.setFormatter(_Journal("%(message)s"))
     else:
         handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)-7s %(message)s"))
@@ -30,3 +30,9 @@ def set_up(level: str) -> None:
     root.handlers = [handler]
     root.setLevel(level.upper())
     root.propagate = False
+
+
+def _is_journal(descriptor: int) -> bool:
+    """Whether journald reads this descriptor: JOURNAL_STREAM is then its device and inode, as systemd.exec(5) says."""
+    status = os.fstat(descriptor)
+    return os.environ.get("JOURNAL_STREAM") == f"{status.st_dev}:{status.st_ino}"

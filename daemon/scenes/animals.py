@@ -7,7 +7,7 @@ from edgemeta.daemon.scenes.painting import Colour, Layer, Points, lighter, one_
 HORSES: tuple[Colour, ...] = ((122, 70, 40), (150, 84, 44), (92, 58, 38), (70, 50, 42))
 DEER: tuple[Colour, ...] = ((150, 104, 62), (134, 96, 62), (164, 122, 80))
 FROGS: tuple[Colour, ...] = ((122, 118, 60), (104, 124, 52), (136, 104, 62))
-CATS: tuple[Colour, ...] = ((128, 112, 92), (118, 116, 112), (176, 116, 62))
+CATS: tuple[Colour, ...] = ((128, 112, 92), (118, 116, 112), (142, 116, 86))
 DOGS: tuple[Colour, ...] = ((166, 102, 56), (120, 76, 46), (190, 140, 84))
 BIRDS: tuple[Colour, ...] = ((118, 92, 66), (96, 88, 82), (132, 84, 54))
 
@@ -136,7 +136,7 @@ def cat(rng: np.random.Generator) -> Layer:
         [(18, 44), (26, 28), (50, 22), (74, 28), (82, 44), (80, 60), (66, 74), (50, 78), (34, 74), (20, 60)],
         fur,
         relief=0.3,
-        mottle=0.12,
+        mottle=0.25,
     )
     for x, lean in ((42, -3), (50, 0), (58, 3)):
         layer.limb([(x + lean, 24), (x, 38)], [3, 1.5], dark, relief=0, soft=0.4)

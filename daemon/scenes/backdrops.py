@@ -85,5 +85,5 @@ def leaves(rng: np.random.Generator, width: int) -> Image:
 
 
 def parlour(rng: np.random.Generator, width: int) -> Image:
-    """Pale room."""
-    return mottled(gradient((214, 210, 206), (196, 192, 188), width), rng, 0.04, 120)
+    """Dim room."""
+    return mottled(gradient((74, 70, 74), (50, 47, 50), width), rng, 0.06, 120)

@@ -2,6 +2,7 @@
 
 import logging
 import math
+import os
 import time
 from datetime import datetime, timezone
 from pathlib import Path
@@ -164,17 +165,18 @@ def test_a_password_in_an_address_is_starred(address: str, shown: str) -> None:
 
 
 def test_the_log_has_priorities_under_journald_and_times_elsewhere(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     log = logging.getLogger("edgemeta.test")
-    monkeypatch.setenv("JOURNAL_STREAM", "8:1")
+    status = os.fstat(2)
+    monkeypatch.setenv("JOURNAL_STREAM", f"{status.st_dev}:{status.st_ino}")
     set_up("warning")
     log.info("quiet")
     log.warning("two\nlines")
-    assert capsys.readouterr().err == "<4>two\n<4>lines\n"
-    monkeypatch.delenv("JOURNAL_STREAM")
+    assert capfd.readouterr().err == "<4>two\n<4>lines\n"
+    monkeypatch.setenv("JOURNAL_STREAM", "8:1")  # inherited, but standard error now goes elsewhere
     set_up("info")
     log.info("told")
-    line = capsys.readouterr().err
+    line = capfd.readouterr().err
     assert line.endswith("INFO    told\n")
     assert math.isclose(datetime.fromisoformat(line[:19]).timestamp(), time.time(), abs_tol=5)

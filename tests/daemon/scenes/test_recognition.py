@@ -9,13 +9,14 @@ from edgemeta.plugins.registry import choose
 WANTED_CLASSES, WANTED_RATE = 5, 0.8
 
 
-def test_at_least_five_classes_are_named_right_in_four_fifths_of_their_frames() -> None:
+def test_every_scene_is_named_right_in_four_fifths_of_its_frames() -> None:
+    """The demo promises five classes; a scene that falls below the rate is to leave the show."""
     model = load(find("resnet8-cifar10"))
     session = choose("auto").compile(model, {})
     asked: list[str] = []
     found = recognition(model, session, seed=1, takes=4, frames_per_take=10, progress=asked.append)
     session.close()
     assert asked == [scene.label for scene in SCENES] == [result.label for result in found]
+    assert len(set(asked)) == len(asked) >= WANTED_CLASSES
     assert all(result.right + sum(result.mistaken.values()) == result.frames == 40 for result in found)
-    well = [result.label for result in found if result.rate >= WANTED_RATE]
-    assert len(well) >= WANTED_CLASSES, {result.label: (result.rate, result.mistaken) for result in found}
+    assert all(result.rate >= WANTED_RATE for result in found), {r.label: (r.rate, r.mistaken) for r in found}

@@ -1,0 +1,144 @@
+"""The camera's thread: what it delivers, what it tells, how it opens again, how it ends."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from edgemeta.daemon.camera import Camera, CameraStatus
+from edgemeta.daemon.config import CameraConfig, RetryConfig
+from edgemeta.daemon.sources.api import Frame, SourceEnded, SourceError
+
+CONFIG = CameraConfig(source="scripted", retry=RetryConfig(first=0.01, cap=0.02))
+
+
+class Scripted:
+    """A source that does what a list says: a number is a frame, an exception is raised, at the end it waits."""
+
+    def __init__(self, *script: int | BaseException, interval_ns: int = 0) -> None:
+        self.script = list(script)
+        self.interval_ns = interval_ns
+        self.opened = self.closed = 0
+        self.done = threading.Event()
+
+    def open(self) -> None:
+        self.opened += 1
+
+    def read(self) -> Frame:
+        if not self.script:
+            self.done.wait()
+            raise SourceEnded
+        step = self.script.pop(0)
+        if isinstance(step, BaseException):
+            raise step
+        return Frame(np.full((1, 1, 3), step, np.uint8), time.monotonic_ns())
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+class Watch:
+    """What a camera delivered and told, with its crashes."""
+
+    def __init__(self) -> None:
+        self.frames: list[int] = []
+        self.told: list[CameraStatus] = []
+        self.crashes: list[BaseException] = []
+        self.changed = threading.Condition()
+
+    def note(self, target: list[Any], item: Any) -> None:
+        with self.changed:
+            target.append(item)
+            self.changed.notify_all()
+
+    def wait(self, condition: Callable[[], bool]) -> None:
+        with self.changed:
+            assert self.changed.wait_for(condition, 10)
+
+    @property
+    def states(self) -> list[str]:
+        return [status.state.value for status in self.told]
+
+
+@pytest.fixture
+def start() -> Iterator[Callable[[Scripted], tuple[Camera, Watch]]]:
+    started: list[tuple[Camera, Scripted]] = []
+
+    def make(source: Scripted) -> tuple[Camera, Watch]:
+        watch = Watch()
+        camera = Camera(
+            "front",
+            CONFIG,
+            source,
+            lambda _, frame: watch.note(watch.frames, int(frame.pixels[0, 0, 0])),
+            lambda _, status: watch.note(watch.told, status),
+            lambda error: watch.note(watch.crashes, error),
+        )
+        camera.start()
+        started.append((camera, source))
+        return camera, watch
+
+    yield make
+    for camera, source in started:
+        camera.stop()
+        source.done.set()
+        camera.join(10)
+
+
+def test_it_opens_again_after_failures_and_tells_each_fault_once(start: Any) -> None:
+    away = SourceError("away")
+    source = Scripted(1, 2, away, away, away, SourceError("other"), 3)
+    _, watch = start(source)
+    watch.wait(lambda: watch.frames == [1, 2, 3] and watch.states[-1] == "running" and len(watch.told) == 5)
+    assert watch.states == ["opening", "running", "failed", "failed", "running"]
+    assert [status.reason for status in watch.told] == [None, None, "away", "other", None]
+    assert [status.failures for status in watch.told] == [0, 0, 1, 4, 4]
+    assert source.opened == 5
+    assert source.closed == 4
+
+
+def test_at_the_end_it_ends(start: Any) -> None:
+    source = Scripted(1, SourceEnded())
+    _, watch = start(source)
+    watch.wait(lambda: watch.states[-1:] == ["ended"])
+    assert (source.opened, source.closed) == (1, 1)
+
+
+def test_it_keeps_the_interval(start: Any) -> None:
+    begun = time.monotonic()
+    _, watch = start(Scripted(*range(6), interval_ns=50_000_000))
+    watch.wait(lambda: len(watch.frames) == 6)
+    assert 0.25 <= time.monotonic() - begun < 2.0
+
+
+def test_stop_interrupts_a_long_interval(start: Any) -> None:
+    camera, watch = start(Scripted(1, 2, interval_ns=3600 * 10**9))
+    watch.wait(lambda: watch.frames == [1])
+    begun = time.monotonic()
+    camera.stop()
+    camera.join(10)
+    assert time.monotonic() - begun < 1.0
+    assert watch.states[-1] == "stopped"
+
+
+def test_a_hanging_source_is_left_behind_and_tells_nothing_more(start: Any) -> None:
+    source = Scripted(1)
+    camera, watch = start(source)
+    watch.wait(lambda: watch.frames == [1])
+    camera.stop()
+    camera.join(0.05)
+    assert watch.states[-1] == "stopped"
+    source.done.set()
+    camera.join(10)
+    assert watch.states[-1] == "stopped"
+
+
+def test_an_unforeseen_fault_is_heard(start: Any) -> None:
+    fault = ZeroDivisionError()
+    source = Scripted(1, fault)
+    _, watch = start(source)
+    watch.wait(lambda: watch.crashes == [fault])
+    assert source.closed == 1
