@@ -138,7 +138,7 @@ def _batches(model: Model, data: Dataset) -> Iterator[Batch]:
     preprocessor = make_preprocessor(model, data.x.shape[1:])
     bgr = np.ascontiguousarray(data.x[..., ::-1])
     for start in range(0, len(data), _BATCH):
-        yield np.concatenate([preprocessor(frame) for frame in bgr[start : start + _BATCH]])
+        yield np.concatenate([preprocessor(frame).copy() for frame in bgr[start : start + _BATCH]])
 
 
 def _check_labels(data: Dataset, path: str, labels: tuple[str, ...]) -> None:

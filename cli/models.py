@@ -1,6 +1,6 @@
 """`backends` and `model`: what can run here, and what a model file holds."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from math import prod
 
@@ -123,5 +123,16 @@ def _lines(model: Model, rows: list[_Row]) -> Iterator[str]:
     yield f"{'total':<55} {sum(row.parameters for row in rows):>7,} {sum(row.macs for row in rows):>10,}"
     if model.provenance:
         yield ""
-    for key, value in model.provenance.items():
+    yield from _provenance_lines(model.provenance, "")
+
+
+def _provenance_lines(value: object, key: str) -> Iterator[str]:
+    """One line per leaf, as `float.recipe: resnet8-cifar10`; the entries of a list count from 1."""
+    if isinstance(value, Mapping):
+        for name, entry in value.items():
+            yield from _provenance_lines(entry, f"{key}.{name}" if key else str(name))
+    elif isinstance(value, list | tuple):
+        for number, entry in enumerate(value, 1):
+            yield from _provenance_lines(entry, f"{key}.{number}")
+    else:
         yield f"{key}: {value}"
