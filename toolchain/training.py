@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from edgemeta.toolchain.data import Dataset, load_alternates, load_dataset
+from edgemeta.toolchain.data import Alternates, Dataset, load_alternates, load_dataset
 from edgemeta.toolchain.errors import CheckpointError, MissingExtraError
 from edgemeta.toolchain.float_file import save_float_model
 from edgemeta.toolchain.float_forward import accuracy
@@ -57,10 +57,12 @@ def train(
     images, measured = load_dataset(data, "train"), load_dataset(test, "test")
     other = None if alternates is None else load_alternates(alternates, images)
     network = train_network(chosen, images, measured, folder, alternates=other, threads=threads, progress=progress)
-    return _export(chosen, network, chosen.student.epochs, images, measured, out, other is not None)
+    return _export(chosen, network, chosen.student.epochs, images, measured, out, other)
 
 
-def export_checkpoint(recipe: str, data: Path, test: Path, folder: Path, out: Path) -> TrainResult:
+def export_checkpoint(
+    recipe: str, data: Path, test: Path, folder: Path, out: Path, *, alternates: Path | None = None
+) -> TrainResult:
     """Write the float model of a run that is still going on (or was stopped), from its last checkpoint.
 
     Arguments as `train`. Raises CheckpointError where the folder holds no student yet.
@@ -71,7 +73,8 @@ def export_checkpoint(recipe: str, data: Path, test: Path, folder: Path, out: Pa
 
     images, measured = load_dataset(data, "train"), load_dataset(test, "test")
     network, epochs = averaged_student(chosen, folder, len(images.labels))
-    return _export(chosen, network, epochs, images, measured, out, None)
+    other = None if alternates is None else load_alternates(alternates, images)
+    return _export(chosen, network, epochs, images, measured, out, other)
 
 
 def _export(
@@ -81,7 +84,7 @@ def _export(
     images: Dataset,
     measured: Dataset,
     out: Path,
-    alternates: bool | None,
+    alternates: Alternates | None,
 ) -> TrainResult:
     import torch
 
@@ -94,11 +97,10 @@ def _export(
         "torch": torch.__version__,
         "train_images": len(images),
         "train_pixels_sha256": images.sha256(),
+        "alternate_images": 0 if alternates is None else len(alternates.index),
         "test_images": len(measured),
         "test_pixels_sha256": measured.sha256(),
     }
-    if alternates is not None:
-        provenance["alternates"] = alternates
     model = export_resnet8(network, recipe.name, images.labels, provenance)
     right = accuracy(model, measured.x, measured.y)
     model = replace(model, provenance={**provenance, "test_accuracy": right})

@@ -1,0 +1,74 @@
+"""A whole run in small: it learns, and a run that was stopped ends as one that was not."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from edgemeta.toolchain.data import Alternates, Dataset
+from edgemeta.toolchain.progress import Progress
+from edgemeta.toolchain.recipe import Recipe, recipe_from
+from edgemeta.toolchain.train.networks import ResNet8
+from edgemeta.toolchain.train.run import train_network
+
+
+@pytest.fixture
+def data() -> Dataset:
+    """Two easy classes: bright and dark pictures."""
+    rng = np.random.default_rng(0)
+    y = (np.arange(64) % 2).astype(np.uint8)
+    x = rng.integers(0, 100, (64, 32, 32, 3)) + (y * 120)[:, None, None, None]
+    return Dataset(x.astype(np.uint8), y, ("dark", "bright"))
+
+
+RECIPE = {
+    "teacher": {"epochs": 2, "batch": 16, "widths": [8, 8, 8], "lr": 0.05, "bias_lr": 4, "refine_epochs": 1},
+    "views": {"count": 2},
+    "student": {"epochs": 3, "batch": 16, "warmup_epochs": 1, "evaluate_every": 1},
+}
+
+
+class StoppedError(Exception):
+    """Stands for Ctrl-C."""
+
+
+def run(folder: Path, data: Dataset, stop: tuple[str, int] | None = None) -> ResNet8:
+    def watch(event: Progress) -> None:
+        if stop == (event.stage, event.epoch):
+            raise StoppedError
+
+    recipe: Recipe = recipe_from(RECIPE, "r")
+    alternates = Alternates(255 - data.x[:4], np.arange(4))
+    return train_network(recipe, data, data, folder, alternates=alternates, threads=1, progress=watch)
+
+
+def weights(network: ResNet8) -> Any:
+    return torch.cat([v.double().flatten() for v in network.state_dict().values()])
+
+
+def test_a_stopped_run_ends_as_one_that_was_not(tmp_path: Path, data: Dataset) -> None:
+    threads = torch.get_num_threads()
+    try:
+        whole = run(tmp_path / "whole", data)
+        for stop in (("teacher", 1), ("views", 1), ("student", 1), ("student", 2)):
+            with pytest.raises(StoppedError):
+                run(tmp_path / "parts", data, stop)
+        parts = run(tmp_path / "parts", data)
+    finally:
+        torch.set_num_threads(threads)
+    assert (weights(parts) == weights(whole)).all()
+    lines = [json.loads(line) for line in (tmp_path / "whole" / "log.jsonl").read_text().splitlines()]
+    assert [(e["stage"], e["epoch"]) for e in lines] == [
+        ("teacher", 1),
+        ("teacher", 2),
+        ("views", 1),
+        ("views", 2),
+        ("student", 1),
+        ("student", 2),
+        ("student", 3),
+    ]
+    assert lines[-1]["loss"] < lines[-3]["loss"]
+    assert lines[-1]["accuracy"] is not None
