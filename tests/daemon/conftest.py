@@ -37,7 +37,7 @@ def wait_until(condition: Callable[[], bool], what: str, timeout: float = DEADLI
         time.sleep(0.01)
 
 
-def free_port() -> int:
+def unused_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
@@ -48,7 +48,7 @@ class Broker:
     """A mosquitto of the test's own on a loopback port, which may be stopped and started again."""
 
     folder: Path
-    port: int = field(default_factory=free_port)
+    port: int = field(default_factory=unused_port)
     lines: tuple[str, ...] = ("allow_anonymous true",)
     process: subprocess.Popen[bytes] | None = None
 
@@ -277,3 +277,56 @@ def run_daemon(tmp_path: Path) -> Iterator[Callable[..., Daemon]]:
         if daemon.process.poll() is None:
             daemon.process.kill()
             daemon.process.wait()
+
+
+@pytest.fixture
+def free_port() -> Callable[[], int]:
+    """Gives loopback ports that nobody listens on."""
+    return unused_port
+
+
+RTSP_SERVER = """
+import sys
+import gi
+gi.require_version("Gst", "1.0")
+gi.require_version("GstRtspServer", "1.0")
+from gi.repository import GLib, Gst, GstRtspServer
+Gst.init(None)
+server = GstRtspServer.RTSPServer()
+server.set_address("127.0.0.1")
+server.set_service(sys.argv[1])
+factory = GstRtspServer.RTSPMediaFactory()
+factory.set_launch(
+    "( videotestsrc is-live=true ! video/x-raw,width=320,height=240,framerate=15/1 "
+    "! x264enc tune=zerolatency speed-preset=ultrafast key-int-max=15 ! rtph264pay name=pay0 pt=96 )"
+)
+factory.set_shared(True)
+server.get_mount_points().add_factory("/cam", factory)
+server.attach(None)
+print("ready", flush=True)
+GLib.MainLoop().run()
+"""
+
+
+@pytest.fixture
+def rtsp_server(tmp_path: Path) -> Iterator[Callable[[int], "subprocess.Popen[str]"]]:
+    """Starts an RTSP camera rtsp://127.0.0.1:PORT/cam in a process of its own."""
+    python = shutil.which("python3", path="/usr/bin")
+    probe = "import gi; gi.require_version('GstRtspServer', '1.0'); from gi.repository import GstRtspServer"
+    if python is None or subprocess.run([python, "-c", probe], stderr=subprocess.DEVNULL, check=False).returncode:
+        pytest.skip("no RTSP server (Debian packages gir1.2-gst-rtsp-server-1.0 python3-gi gstreamer1.0-plugins-ugly)")
+    started: list[subprocess.Popen[str]] = []
+
+    def start(port: int) -> "subprocess.Popen[str]":
+        server = subprocess.Popen([python, "-c", RTSP_SERVER, str(port)], stdout=subprocess.PIPE, text=True)
+        started.append(server)
+        assert server.stdout is not None
+        assert server.stdout.readline() == "ready\n"
+        return server
+
+    yield start
+    for server in started:
+        server.kill()
+        server.wait()
+        if server.stdout is not None:
+            server.stdout.close()

@@ -1,5 +1,6 @@
 """`edgemeta run` as a process, with a real broker and a real subscriber."""
 
+import hashlib
 import json
 import shutil
 import signal
@@ -10,10 +11,16 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import cv2
 import jsonschema
+import numpy as np
 import pytest
+import yaml
+from click.testing import CliRunner
 
+from edgemeta.cli.service import run
 from edgemeta.daemon.topics import CHANNELS
+from edgemeta.model.zoo import find
 
 
 def broker_keys(broker: Any, **keys: Any) -> dict[str, Any]:
@@ -221,6 +228,66 @@ def test_a_source_that_breaks_and_returns(
     assert statuses[-3:] == ["running", "failed", "running"]
 
 
+def test_an_rtsp_camera_that_dies_and_returns(
+    broker: Any, subscriber: Any, write_config: Any, run_daemon: Any, rtsp_server: Any, free_port: Any
+) -> None:
+    port = free_port()
+    server = rtsp_server(port)
+    source = {"source": f"rtsp://127.0.0.1:{port}/cam", "timeout": 2, "retry": {"first": 0.2, "cap": 0.5}}
+    run_daemon(write_config(cameras={"front": source}, mqtt=broker_keys(broker)))
+    subscriber.wait("front/frame", 10)
+    server.kill()
+    subscriber.wait_for("front/status", lambda message: message.json["status"] == "failed")
+    before = len(subscriber.on("front/frame"))
+    rtsp_server(port)
+    subscriber.wait("front/frame", before + 10)
+    assert_every_frame_accounted_for([message.json for message in subscriber.on("front/frame")])
+
+
+def test_pictures_of_unusual_kinds(
+    broker: Any, subscriber: Any, write_config: Any, run_daemon: Any, tmp_path: Path
+) -> None:
+    """1x1, gray, sixteen bits, very wide; a truncated JPEG among them is told and passed by."""
+    folder = tmp_path / "pictures"
+    folder.mkdir()
+    blue = np.full((40, 30, 3), (255, 0, 0), np.uint8)
+    cv2.imwrite(str(folder / "1.png"), blue[:1, :1])
+    cv2.imwrite(str(folder / "2.png"), np.full((8, 8), 200, np.uint8))
+    cv2.imwrite(str(folder / "3.png"), blue.astype(np.uint16) * 257)
+    cv2.imwrite(str(folder / "4.jpg"), blue)
+    (folder / "4.jpg").write_bytes((folder / "4.jpg").read_bytes()[:200])
+    cv2.imwrite(str(folder / "5.png"), np.tile(blue, (1, 100, 1)))
+    run_daemon(
+        write_config(
+            cameras={"front": {"source": str(folder), "fps": 50, "retry": {"first": 0.05, "cap": 0.05}}},
+            mqtt=broker_keys(broker),
+        )
+    )
+    failed = subscriber.wait_for("front/status", lambda message: message.json["status"] == "failed")
+    assert failed.json["reason"] == f"image {folder / '4.jpg'} is a JPEG cut off after 200 bytes"
+    subscriber.wait_for("front/status", lambda message: message.json["status"] == "ended")
+    frames = [message.json["labels"] for message in subscriber.wait("front/frame", 4)]
+    assert [labels[0]["label"] for labels in frames] == [
+        "blue",
+        "red",
+        "blue",
+        "blue",
+    ]  # gray is a tie: the first label
+    assert frames[1][0]["score"] == frames[1][2]["score"]
+
+
+def test_the_shipped_config_runs_the_shipped_network(
+    broker: Any, subscriber: Any, run_daemon: Any, repository: Path, tmp_path: Path
+) -> None:
+    config = yaml.safe_load((repository / "configs" / "default.yaml").read_text())
+    config["mqtt"]["port"] = broker.port
+    (tmp_path / "c.yaml").write_text(yaml.safe_dump(config))
+    run_daemon(tmp_path / "c.yaml")
+    frame = subscriber.wait("front/frame", 5)[-1].json
+    assert frame["model"]["name"] == "resnet8-cifar10"
+    assert frame["model"]["sha256"] == hashlib.sha256(find("resnet8-cifar10").read_bytes()).hexdigest()
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 @pytest.mark.parametrize("there_is_a_broker", [True, False])
 def test_a_signal_ends_it_within_five_seconds(
@@ -266,3 +333,17 @@ def replace(path: Path, content: bytes) -> None:
     temporary = path.with_name("temporary")
     temporary.write_bytes(content)
     temporary.replace(path)
+
+
+def test_a_fault_nobody_foresaw_ends_the_service_loudly(
+    broker: Any, subscriber: Any, write_config: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The worker's thread does not die in silence: `offline` is said, the traceback printed, the exit code 1."""
+
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError("planted")
+
+    monkeypatch.setattr("edgemeta.daemon.pipeline.Pipeline.step", broken)
+    result = CliRunner().invoke(run, [str(write_config(mqtt=broker_keys(broker)))])
+    assert result.exit_code == 1
+    subscriber.wait_for("availability", lambda message: message.payload == b"offline")

@@ -1,13 +1,11 @@
 """Network cameras: a real RTSP server, and MJPEG over HTTP; one that goes, one that stalls."""
 
-import shutil
 import socket
 import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 
 import cv2
 import numpy as np
@@ -106,56 +104,10 @@ def test_a_rate_beside_a_stream_is_refused() -> None:
         make_source(SourceSpec("rtsp://cam/1", fps=5))
 
 
-RTSP_SERVER = """
-import sys
-import gi
-gi.require_version("Gst", "1.0")
-gi.require_version("GstRtspServer", "1.0")
-from gi.repository import GLib, Gst, GstRtspServer
-Gst.init(None)
-server = GstRtspServer.RTSPServer()
-server.set_address("127.0.0.1")
-server.set_service(sys.argv[1])
-factory = GstRtspServer.RTSPMediaFactory()
-factory.set_launch(
-    "( videotestsrc is-live=true ! video/x-raw,width=320,height=240,framerate=15/1 "
-    "! x264enc tune=zerolatency speed-preset=ultrafast key-int-max=15 ! rtph264pay name=pay0 pt=96 )"
-)
-factory.set_shared(True)
-server.get_mount_points().add_factory("/cam", factory)
-server.attach(None)
-print("ready", flush=True)
-GLib.MainLoop().run()
-"""
-
-
-@pytest.fixture
-def rtsp_server(tmp_path: Path) -> Iterator[Callable[[int], "subprocess.Popen[str]"]]:
-    """Starts an RTSP camera rtsp://127.0.0.1:PORT/cam in a process of its own."""
-    python = shutil.which("python3", path="/usr/bin")
-    probe = "import gi; gi.require_version('GstRtspServer', '1.0'); from gi.repository import GstRtspServer"
-    if python is None or subprocess.run([python, "-c", probe], stderr=subprocess.DEVNULL, check=False).returncode:
-        pytest.skip("no RTSP server (Debian packages gir1.2-gst-rtsp-server-1.0 python3-gi gstreamer1.0-plugins-ugly)")
-    started: list[subprocess.Popen[str]] = []
-
-    def start(port: int) -> "subprocess.Popen[str]":
-        server = subprocess.Popen([python, "-c", RTSP_SERVER, str(port)], stdout=subprocess.PIPE, text=True)
-        started.append(server)
-        assert server.stdout is not None
-        assert server.stdout.readline() == "ready\n"
-        return server
-
-    yield start
-    for server in started:
-        server.kill()
-        server.wait()
-        if server.stdout is not None:
-            server.stdout.close()
-
-
-def test_an_rtsp_camera_that_goes_and_returns(rtsp_server: Callable[[int], "subprocess.Popen[str]"]) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port = probe.getsockname()[1]
+def test_an_rtsp_camera_that_goes_and_returns(
+    rtsp_server: Callable[[int], "subprocess.Popen[str]"], free_port: Callable[[], int]
+) -> None:
+    port = free_port()
     server = rtsp_server(port)
     source = make_source(SourceSpec(f"rtsp://127.0.0.1:{port}/cam", timeout=5))
     source.open()
