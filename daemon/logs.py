@@ -8,6 +8,10 @@ PRIORITIES = {logging.DEBUG: 7, logging.INFO: 6, logging.WARNING: 4, logging.ERR
 """Levels as in sd-daemon(3)."""
 
 
+STDERR = 2
+"""The descriptor of standard error."""
+
+
 class _Journal(logging.Formatter):
     """`<priority>message`, every line of it, as journald reads it."""
 
@@ -22,7 +26,7 @@ def set_up(level: str) -> None:
     Where standard error is journald's, lines carry priorities; elsewhere local time and the level's name.
     """
     handler = logging.StreamHandler(sys.stderr)
-    if _is_journal(sys.stderr.fileno()):
+    if _is_journal(STDERR):
         handler.setFormatter(_Journal("%(message)s"))
     else:
         handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)-7s %(message)s"))

@@ -345,5 +345,5 @@ def test_a_fault_nobody_foresaw_ends_the_service_loudly(
 
     monkeypatch.setattr("edgemeta.daemon.pipeline.Pipeline.step", broken)
     result = CliRunner().invoke(run, [str(write_config(mqtt=broker_keys(broker)))])
-    assert result.exit_code == 1
+    assert (result.exit_code, "planted" in result.output) == (1, True), result.output
     subscriber.wait_for("availability", lambda message: message.payload == b"offline")
