@@ -5,6 +5,7 @@ from pathlib import Path
 import torch
 
 from edgemeta.toolchain.data import Alternates, Dataset
+from edgemeta.toolchain.errors import DataError
 from edgemeta.toolchain.progress import ProgressCallback, Reporter
 from edgemeta.toolchain.recipe import Recipe
 from edgemeta.toolchain.train.augment import ImageBank
@@ -27,8 +28,10 @@ def train_network(
 
     train, test: images and labels; the test images are only measured, never chosen by. alternates:
     other pixels of some training pictures. threads: CPU threads (None: PyTorch's choice). Gives the
-    averaged student in evaluation mode. Raises CheckpointError for checkpoints of another recipe.
+    averaged student in evaluation mode. Raises DataError for images that do not fit, CheckpointError for checkpoints
+    of another recipe.
     """
+    _check_data(recipe, train, test)
     if threads is not None:
         torch.set_num_threads(threads)
     folder.mkdir(parents=True, exist_ok=True)
@@ -38,3 +41,17 @@ def train_network(
     bank = ImageBank(train.x, recipe.views.pad, *other)
     logits = cached_logits(recipe, bank, teacher, folder, reporter)
     return train_student(recipe, bank, logits, train, test, folder, reporter)
+
+
+def _check_data(recipe: Recipe, train: Dataset, test: Dataset) -> None:
+    for what, data in (("training", train), ("test", test)):
+        if data.x.shape[1:] != (32, 32, 3):
+            raise DataError(f"the {what} images are {data.x.shape[1:]}, expected (32, 32, 3)")
+    if train.labels != test.labels:
+        raise DataError(
+            f"the training images have {len(train.labels)} classes ({train.labels[0]}, ...) and the test images "
+            f"{len(test.labels)} ({test.labels[0]}, ...), expected the same classes"
+        )
+    batch = max(recipe.teacher.batch, recipe.student.batch)
+    if len(train) < batch:
+        raise DataError(f"there are {len(train)} training images, expected at least one batch of {batch}")

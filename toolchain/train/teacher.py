@@ -79,7 +79,7 @@ def train_teacher(
     reporter.restart_clock()
     for epoch in range(done, part.epochs):
         network.train()
-        view = draw_view(recipe.seed, STREAM_TEACHER, epoch, bank.images, bank.pad, 0.5)
+        view = draw_view(recipe.seed, STREAM_TEACHER, epoch, bank.images, bank.pad, recipe.views.alternate_share)
         order = generator(recipe.seed, STREAM_ORDER, epoch).permutation(bank.images)
         total = 0.0
         for step in range(steps):

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from edgemeta.toolchain.data import Alternates, Dataset
+from edgemeta.toolchain.errors import DataError
 from edgemeta.toolchain.progress import Progress
 from edgemeta.toolchain.recipe import Recipe, recipe_from
 from edgemeta.toolchain.train.networks import ResNet8
@@ -72,3 +73,15 @@ def test_a_stopped_run_ends_as_one_that_was_not(tmp_path: Path, data: Dataset) -
     ]
     assert lines[-1]["loss"] < lines[-3]["loss"]
     assert lines[-1]["accuracy"] is not None
+
+
+def test_data_that_does_not_fit(tmp_path: Path, data: Dataset) -> None:
+    recipe = recipe_from(RECIPE, "r")
+    small = Dataset(data.x[:, :16], data.y, data.labels)
+    with pytest.raises(DataError, match=r"the test images are \(16, 32, 3\), expected"):
+        train_network(recipe, data, small, tmp_path)
+    with pytest.raises(DataError, match="expected the same classes"):
+        train_network(recipe, data, Dataset(data.x, data.y, ("a", "b")), tmp_path)
+    few = Dataset(data.x[:15], data.y[:15], data.labels)
+    with pytest.raises(DataError, match="there are 15 training images, expected at least one batch of 16"):
+        train_network(recipe, few, data, tmp_path)
