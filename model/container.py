@@ -16,7 +16,7 @@ import safetensors
 from numpy.typing import NDArray
 
 from edgemeta.model.errors import ModelError
-from edgemeta.model.require import shown
+from edgemeta.model.require import require, shown
 
 _DTYPES: Mapping[str, np.dtype[Any]] = {
     "U8": np.dtype("u1"),
@@ -27,6 +27,7 @@ _DTYPES: Mapping[str, np.dtype[Any]] = {
 }
 _LENGTH = struct.Struct("<Q")
 _deserialize: Callable[[bytes], list[tuple[str, Mapping[str, Any]]]] = safetensors.deserialize
+MAX_HEADER_BYTES = 1 << 24
 _LONGEST_NUMBER = 40
 """Characters of a JSON number; a longer one is no int64 and no double that was written by `repr`."""
 
@@ -53,11 +54,12 @@ def write_container(tensors: Mapping[str, NDArray[Any]], metadata: Mapping[str, 
 
 def read_container(data: bytes) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
     """Tensors, read-only, and metadata of a safetensors file. Raises ModelError if the bytes are anything else."""
+    (length,) = _LENGTH.unpack(data[: _LENGTH.size].ljust(_LENGTH.size, b"\0"))
+    require(length <= MAX_HEADER_BYTES, f"is not a whole safetensors file (its header would have {length} bytes)")
     try:
         entries = _deserialize(data)
     except safetensors.SafetensorError as error:
         raise ModelError(f"is not a whole safetensors file ({shown(str(error), 120)})") from None
-    (length,) = _LENGTH.unpack_from(data)
     header = parse_json(data[_LENGTH.size : _LENGTH.size + length], "the header")
     metadata = header.get("__metadata__", {}) if isinstance(header, dict) else {}
     return {name: _tensor(name, entry) for name, entry in entries}, metadata

@@ -18,6 +18,8 @@ def packed_size(count: int, bits: int) -> int:
 def pack(values: NDArray[Any], bits: int) -> NDArray[np.uint8]:
     """Lowest `bits` = 1 .. 8 bits of integers of any shape, in C order, as uint8 [packed_size]; two's complement."""
     codes = values.astype(np.uint8).reshape(-1, 1)
+    if bits == 8:
+        return codes.reshape(-1)
     return np.packbits(np.unpackbits(codes, axis=1, count=bits, bitorder="little"), bitorder="little")
 
 
@@ -27,6 +29,8 @@ def unpack(packed: NDArray[np.uint8], count: int, bits: int) -> NDArray[np.uint8
         raise ValueError(f"values have {bits} bits, expected 1 .. 8")
     if packed.shape != (packed_size(count, bits),):
         raise ValueError(f"{count} values of {bits} bits take {packed_size(count, bits)} bytes, found {packed.size}")
+    if bits == 8:
+        return packed
     stream = np.unpackbits(packed, bitorder="little")
     if stream[count * bits :].any():
         raise ValueError("unused bits of the last byte are set")

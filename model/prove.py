@@ -54,6 +54,7 @@ def prove(model: Model) -> None:
     _prove_text(model.name, "the model's name")
     _prove_input(model.input, model.preprocessing)
     require_between(len(model.layers), 1, MAX_LAYERS, "the number of layers")
+    require(len(model.outputs) == 1, f"a classification has {len(model.outputs)} outputs, expected 1")
     types = {INPUT: model.input}
     for i, layer in enumerate(model.layers):
         _prove_text(layer.name, f"the name of layer {i}")
@@ -96,6 +97,8 @@ def _prove_layer(layer: Layer, types: Types, *, is_output: bool) -> None:
     if isinstance(layer, Conv | Dense):
         prove_weights(layer.weights)
     shape = infer_shape(layer, tuple(source.shape for source in sources))
+    for side in shape:
+        require_between(side, 1, MAX_SIDE, "a side of the output's shape")
     require(shape == layer.output.shape, f"output has shape {list(layer.output.shape)}, expected {list(shape)}")
     match layer:
         case Conv() | Dense():
@@ -173,7 +176,6 @@ def _prove_limits(model: Model, types: Types) -> None:
 
 
 def _prove_task(model: Model, types: Types) -> None:
-    require(len(model.outputs) == 1, f"a classification has {len(model.outputs)} outputs, expected 1")
     (output,) = model.outputs
     require(output in types and output != INPUT, f"output {shown(output)} is no layer")
     labels = model.task.labels

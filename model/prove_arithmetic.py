@@ -83,8 +83,9 @@ def prove_accumulators(weights: Weights, bias: NDArray[np.int32] | None, source:
     and negative weights. As dlo <= 0 <= dhi every term may be 0, so sums over the taps outside the padding, and
     partial sums that begin with the bias, stay within the same bounds, in any order.
     """
-    decoded = weights.decode().reshape(weights.shape[0], -1).astype(np.int64)
-    positive, negative = np.maximum(decoded, 0).sum(axis=1), np.minimum(decoded, 0).sum(axis=1)
+    decoded = weights.decode().reshape(weights.shape[0], -1)
+    positive = np.maximum(decoded, 0).sum(axis=1, dtype=np.int64)
+    negative = np.minimum(decoded, 0).sum(axis=1, dtype=np.int64)
     below, above = source.lo - source.zero_point, source.hi - source.zero_point
     start = np.zeros(len(decoded), np.int64) if bias is None else bias.astype(np.int64)
     least = start + positive * below + negative * above

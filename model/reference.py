@@ -114,28 +114,26 @@ def _bias(layer: Conv | Dense) -> NDArray[np.int64]:
 
 
 def _exact_product(columns: Tensor, weights: Tensor) -> NDArray[np.int64]:
-    """Integer matrix product [..., K] @ [K, O] in int64, through float64 (see the module's text)."""
+    """Integer matrix product [..., M, K] @ [..., K, O] in int64, through float64 (see the module's text)."""
     product = columns.astype(np.float64, copy=False) @ weights.astype(np.float64)
     return product.astype(np.int64)
 
 
 def _convolve(x: NDArray[np.int64], layer: Conv) -> NDArray[np.int64]:
-    """Accumulators [N, H', W', O] of centred input, as one matrix product per group and block of output rows."""
-    weights = layer.weights.decode()
+    """Accumulators [N, H', W', O] of centred input, as one matrix product per block of output rows."""
+    weights, groups = layer.weights.decode(), layer.groups
     outputs, kernel_height, kernel_width, depth = weights.shape
+    filters, taps = outputs // groups, kernel_height * kernel_width * depth
+    matrices = weights.reshape(groups, filters, taps).transpose(0, 2, 1)
     windows = _windows(x.astype(np.float64), (kernel_height, kernel_width), layer.stride, layer.padding, 0)
     images, height, width = windows.shape[:3]
+    grouped = windows.reshape(*windows.shape[:5], groups, depth).transpose(5, 0, 1, 2, 3, 4, 6)
     accumulators = np.empty((images, height, width, outputs), np.int64)
-    per_group = outputs // layer.groups
-    rows = max(1, _BLOCK_ELEMENTS // (images * width * depth * kernel_height * kernel_width))
-    for group in range(layer.groups):
-        channels = slice(group * depth, (group + 1) * depth)
-        filters = slice(group * per_group, (group + 1) * per_group)
-        matrix = weights[filters].transpose(1, 2, 3, 0).reshape(-1, per_group)
-        for top in range(0, height, rows):
-            block = windows[:, top : top + rows, ..., channels]
-            columns = block.reshape(*block.shape[:3], -1)
-            accumulators[:, top : top + rows, :, filters] = _exact_product(columns, matrix)
+    rows = max(1, _BLOCK_ELEMENTS // (images * width * taps * groups))
+    for top in range(0, height, rows):
+        columns = grouped[:, :, top : top + rows].reshape(groups, -1, taps)
+        sums = _exact_product(columns, matrices).reshape(groups, images, -1, width, filters)
+        accumulators[:, top : top + rows] = sums.transpose(1, 2, 3, 0, 4).reshape(images, -1, width, outputs)
     return accumulators + _bias(layer)
 
 
@@ -158,9 +156,9 @@ def _requantized(accumulators: NDArray[np.int64], requantize: Requantize | None,
     if requantize is None:
         return accumulators.astype(np.int32)
     if isinstance(requantize, ShiftTable):
-        index = np.clip(rounding_shift(accumulators, requantize.shift), -128, 127) + 128
-        table_rows = np.arange(accumulators.shape[3]) if len(requantize.table) > 1 else 0
-        looked_up: Tensor = requantize.table[table_rows, index]
+        column = np.clip(rounding_shift(accumulators, requantize.shift), -128, 127) + 128
+        row = np.arange(accumulators.shape[3]) if len(requantize.table) > 1 else 0
+        looked_up: Tensor = requantize.table.ravel().take(256 * row + column)
         return looked_up
     rounded = rounding_shift(accumulators * requantize.multiplier.astype(np.int64), requantize.shift)
     return saturate(rounded + output.zero_point, requantize.lo, requantize.hi, output.dtype)

@@ -241,7 +241,10 @@ FILE_FAULTS: dict[str, tuple[Callable[[bytes], bytes], str]] = {
     "one byte short": (lambda data: data[:-1], "not a whole safetensors file"),
     "one byte more": (lambda data: data + b"\0", "not a whole safetensors file"),
     "header only": (lambda data: data[:8], "not a whole safetensors file"),
-    "huge header": (lambda data: struct.pack("<Q", 2**63) + data[8:], "not a whole safetensors file"),
+    "huge header": (
+        lambda data: struct.pack("<Q", 2**63) + data[8:],
+        "header would have 9223372036854775808 bytes",
+    ),
     "header longer than the file": (
         lambda data: struct.pack("<Q", len(data)) + data[8:],
         "not a whole safetensors file",
