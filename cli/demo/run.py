@@ -11,7 +11,7 @@ from edgemeta.cli.demo.service import DEVICE, DemoService, write_config
 from edgemeta.cli.demo.subscriber import Subscriber
 from edgemeta.cli.demo.tally import Tally, Truth
 from edgemeta.cli.demo.view import View
-from edgemeta.daemon.messages import ONLINE, CameraState
+from edgemeta.daemon.messages import OFFLINE, CameraState
 from edgemeta.daemon.scenes.show import Show
 from edgemeta.daemon.sources.api import SourceSpec
 from edgemeta.daemon.sources.registry import kind_of, make_source
@@ -85,7 +85,9 @@ def _turns(tally: Tally, subscriber: Subscriber, service: DemoService, seconds: 
 def _hear_out(tally: Tally, subscriber: Subscriber) -> None:
     """Receive what the service still sent on its way out: the last frames, the last counts and `offline`."""
     end = time.monotonic() + FAREWELL_S
-    while tally.availability == ONLINE and time.monotonic() < end:
+    while tally.availability is not None and time.monotonic() < end:
+        if tally.availability == OFFLINE and tally.frames >= tally.published:
+            return
         arrival = subscriber.next(POLL_S)
         if arrival is not None:
             tally.add(arrival)

@@ -1,9 +1,10 @@
 """What a subscriber has learned so far: counts, latencies and, where the truth is known, how often it was told."""
 
-from collections import Counter, defaultdict
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import islice
 
 import numpy as np
 
@@ -11,6 +12,9 @@ from edgemeta.daemon.messages import FrameLatency, FrameMessage, InfoMessage, St
 
 STAGES = (*FrameLatency.model_fields, "delivered")
 """The service's stages, and `delivered`: captured, until the subscriber had the message."""
+
+KEPT = 100_000
+"""Frames that latencies are kept of: memory stays flat however long a demo runs."""
 
 Truth = Callable[[int], str]
 """Sequence number of a frame to the label of what it shows."""
@@ -33,7 +37,7 @@ class Tally:
         self.labels: Counter[str] = Counter()
         self.shown: Counter[str] = Counter()
         self.right: Counter[str] = Counter()
-        self.latencies: dict[str, list[int]] = defaultdict(list)
+        self.latencies: dict[str, deque[int]] = defaultdict(lambda: deque(maxlen=KEPT))
         self.availability: str | None = None
         self.frame: FrameMessage | None = None
         self.info: InfoMessage | None = None
@@ -88,13 +92,18 @@ class Tally:
             return sum(sum(dict(camera.dropped).values()) for camera in self.stats.cameras.values())
         return sum(dict(self.frame.dropped).values()) if self.frame else 0
 
+    @property
+    def published(self) -> int:
+        """Frame messages that the broker took, as the service counts them."""
+        return sum(camera.published for camera in self.stats.cameras.values()) if self.stats else 0
+
     def recognized(self, label: str) -> float:
         """Share of the frames showing `label` that were given that label."""
         return self.right[label] / self.shown[label]
 
     def percentiles(self, stage: str, newest: int | None = None) -> tuple[int, int]:
-        """Microseconds of p50 and p99, by nearest rank, over all frames or the `newest` ones."""
-        measured = self.latencies[stage][-newest:] if newest else self.latencies[stage]
+        """Microseconds of p50 and p99, by nearest rank, over the KEPT or fewer `newest` frames."""
+        measured = list(islice(reversed(self.latencies[stage]), newest))
         p50, p99 = np.percentile(measured, (50, 99), method="inverted_cdf")
         return int(p50), int(p99)
 
@@ -106,14 +115,13 @@ class Tally:
         """Return everything as one JSON object; docs/demo.md describes its keys."""
         stats, info, frame = self.stats, self.info, self.frame
         cameras = list(stats.cameras.values()) if stats else []
-        published = sum(camera.published for camera in cameras)
         return {
             "seconds": round(self.seconds, 3),
             "received": self.frames,
             "frames_per_second": round(self.rate, 2),
             "captured": sum(camera.captured for camera in cameras),
-            "published": published,
-            "lost": published - self.frames,
+            "published": self.published,
+            "lost": self.published - self.frames,
             "dropped": dict(cameras[0].dropped) if cameras else None,
             "labels": dict(self.labels.most_common()),
             "recognition": self._recognition(),
