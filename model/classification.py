@@ -16,7 +16,8 @@ def scores(logits: NDArray[Any], kind: TensorType) -> NDArray[np.float64]:
     taken off before the exponential, so that nothing overflows.
     """
     centred = logits.astype(np.float64) - logits.max(axis=-1, keepdims=True)
-    powers = np.exp(kind.scale * centred)
+    with np.errstate(over="ignore"):  # a huge scale gives -inf, whose power is 0, as it should be
+        powers = np.exp(kind.scale * centred)
     probabilities: NDArray[np.float64] = powers / powers.sum(axis=-1, keepdims=True)
     return probabilities
 

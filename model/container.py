@@ -9,7 +9,7 @@ import json
 import math
 import struct
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import safetensors
@@ -17,6 +17,9 @@ from numpy.typing import NDArray
 
 from edgemeta.model.errors import ModelError
 from edgemeta.model.require import require, shown
+
+Entries: TypeAlias = list[tuple[str, Mapping[str, Any]]]
+"""Each tensor's name, and its "dtype", "shape" and "data" as the safetensors library gives them."""
 
 _DTYPES: Mapping[str, np.dtype[Any]] = {
     "U8": np.dtype("u1"),
@@ -26,7 +29,7 @@ _DTYPES: Mapping[str, np.dtype[Any]] = {
     "F64": np.dtype("<f8"),
 }
 _LENGTH = struct.Struct("<Q")
-_deserialize: Callable[[bytes], list[tuple[str, Mapping[str, Any]]]] = safetensors.deserialize
+_deserialize: Callable[[bytes], Entries] = safetensors.deserialize
 MAX_HEADER_BYTES = 1 << 24
 _LONGEST_NUMBER = 40
 """Characters of a JSON number; a longer one is no int64 and no double that was written by `repr`."""
@@ -52,8 +55,8 @@ def write_container(tensors: Mapping[str, NDArray[Any]], metadata: Mapping[str, 
     return b"".join([_LENGTH.pack(len(text)), text, *chunks])
 
 
-def read_container(data: bytes) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
-    """Tensors, read-only, and metadata of a safetensors file. Raises ModelError if the bytes are anything else."""
+def read_container(data: bytes) -> tuple[Entries, dict[str, str]]:
+    """Tensors, still as bytes, and metadata of a safetensors file. Raises ModelError if the bytes are anything else."""
     (length,) = _LENGTH.unpack(data[: _LENGTH.size].ljust(_LENGTH.size, b"\0"))
     require(length <= MAX_HEADER_BYTES, f"is not a whole safetensors file (its header would have {length} bytes)")
     try:
@@ -62,7 +65,12 @@ def read_container(data: bytes) -> tuple[dict[str, NDArray[Any]], dict[str, str]
         raise ModelError(f"is not a whole safetensors file ({shown(str(error), 120)})") from None
     header = parse_json(data[_LENGTH.size : _LENGTH.size + length], "the header")
     metadata = header.get("__metadata__", {}) if isinstance(header, dict) else {}
-    return {name: _tensor(name, entry) for name, entry in entries}, metadata
+    return entries, metadata
+
+
+def read_tensors(entries: Entries) -> dict[str, NDArray[Any]]:
+    """Make read-only arrays of the tensors. Raises ModelError for a dtype that no model has, and for no elements."""
+    return {name: _tensor(name, entry) for name, entry in entries}
 
 
 def _tensor(name: str, entry: Mapping[str, Any]) -> NDArray[Any]:

@@ -12,7 +12,7 @@ import os
 import tempfile
 from pathlib import Path
 
-from edgemeta.model.container import parse_json, read_container, write_container
+from edgemeta.model.container import parse_json, read_container, read_tensors, write_container
 from edgemeta.model.document import from_document, to_document
 from edgemeta.model.errors import ModelError
 from edgemeta.model.graph import Model
@@ -35,7 +35,7 @@ def decode(data: bytes) -> Model:
     """Model of a file's bytes, proved, its digest set. Raises ModelError, the sentence's subject being the file."""
     if len(data) > MAX_FILE_BYTES:
         raise ModelError(f"is larger than {MAX_FILE_BYTES >> 20} MiB, the most that a model file may have")
-    tensors, metadata = read_container(data)
+    entries, metadata = read_container(data)
     if metadata.get("format") != FORMAT:
         raise ModelError("is a safetensors file without an edgemeta model in it")
     version = metadata.get("version", "")
@@ -46,7 +46,8 @@ def decode(data: bytes) -> Model:
             if is_newer
             else f"has version {shown(version)} of the format, expected {VERSION}"
         )
-    model = from_document(parse_json(metadata.get("model", "").encode(), "the model's description"), tensors)
+    document = parse_json(metadata.get("model", "").encode(), "the model's description")
+    model = from_document(document, read_tensors(entries))
     prove(model)
     return dataclasses.replace(model, digest=hashlib.sha256(data).hexdigest())
 

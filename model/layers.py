@@ -6,8 +6,8 @@ A tensor is one image in H, W, C order; batches put N in front. An integer q of 
 Notation in the formulas: x an input integer, zx its zero point, zy the output's zero point, `>>` an arithmetic shift,
 round(v, s) = (v + 2**(s-1)) >> s for s > 0 and v for s = 0 (half up; `fixedpoint.rounding_shift`).
 
-A global pool is a pool whose kernel is the whole map. ReLU is a clamp from below at the zero point; ReLU6 clamps from
-above, too, at the integer of 6.0.
+Padding is smaller than the kernel on every side. A global pool is a pool whose kernel is the whole map. ReLU is a clamp
+from below at the zero point; ReLU6 clamps from above, too, at the integer of 6.0.
 """
 
 from dataclasses import dataclass

@@ -37,6 +37,11 @@ def test_scores_are_softmax_of_the_dequantized_logits() -> None:
     np.testing.assert_allclose(shares, [math.exp(value) / total for value in z], rtol=1e-14)
 
 
+def test_a_huge_scale_gives_one_and_zeros() -> None:
+    kind = TensorType((1, 1, 3), bits=32, scale=1e308)
+    assert scores(np.array([5, 2**31 - 1, -(2**31)], np.int32), kind).tolist() == [0, 1, 0]
+
+
 def test_ranks_of_a_batch() -> None:
     assert rank(np.array([[1, 1, 0], [0, 5, 5]], np.int8), 2).tolist() == [[0, 1], [1, 2]]
 

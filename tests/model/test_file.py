@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from safetensors import safe_open
+from safetensors.numpy import save as safetensors_of
 
 from edgemeta.model.errors import ModelError
 from edgemeta.model.file import MAX_FILE_BYTES, decode, encode, load, save
@@ -255,6 +256,10 @@ FILE_FAULTS: dict[str, tuple[Callable[[bytes], bytes], str]] = {
         "the header has the key 'format' twice",
     ),
     "no metadata": (without_metadata, "a safetensors file without an edgemeta model"),
+    "float weights of another program": (
+        lambda data: safetensors_of({"w": np.ones(3, np.float32)}),
+        "without an edgemeta",
+    ),
     "newer": (lambda data: with_version(data, "2"), "version '2' of the format and needs a newer edgemeta"),
     "much newer": (lambda data: with_version(data, "9" * 99), "needs a newer edgemeta"),
     "version 0": (lambda data: with_version(data, "0"), "version '0' of the format, expected 1"),

@@ -11,11 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from edgemeta.model.classification import top_k
 from edgemeta.model.errors import ModelError
-from edgemeta.model.file import decode, encode
+from edgemeta.model.file import decode, encode, load
 from edgemeta.model.graph import Model
+from edgemeta.model.preprocess import preprocess
 from edgemeta.model.prove import prove
 from edgemeta.model.reference import trace
+from edgemeta.model.zoo import find, names
 
 HOSTILE: list[Any] = [
     *(0, 1, -1, 2, 3, 5, 7, 31, 32, 62, 63, 127, 128, 255, 256, 65535, 65536, 65537),
@@ -40,7 +43,10 @@ def outcome(data: bytes) -> str:
     prove(model)
     kind = model.input
     batch = np.stack([np.full(kind.shape, value, kind.dtype) for value in (kind.lo, kind.hi)])
+    assert preprocess(np.full((3, 5, 3), 200, np.uint8), kind, model.preprocessing).shape == kind.shape
     tensors = trace(model, batch)
+    best = top_k(model, tensors[model.outputs[0]][0].ravel())
+    assert best[0][0] in model.task.labels
     for layer in model.layers:
         assert tensors[layer.name].shape[1:] == layer.output.shape
         assert layer.output.lo <= tensors[layer.name].min()
@@ -136,6 +142,14 @@ def test_very_many_damaged_files(small_model: Model, record_property: Any) -> No
         record_property(f"{mutation} {result}", count)
         print(f"{mutation:14} {result:9} {count:7}")
     assert sum(results.values()) == 120_000
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3000)
+@pytest.mark.parametrize("name", names())
+def test_damaged_shipped_models(name: str) -> None:
+    results = damage_many(load(find(name)), 2_000, seed=3)
+    assert results["flip_bits", "accepted"] > 50
 
 
 @settings(max_examples=200, deadline=None)

@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from edgemeta.model.errors import ModelError
 from edgemeta.model.graph import Classification, Model, Preprocessing
@@ -244,6 +246,32 @@ def test_accumulator_bounds_are_sharp() -> None:
         else:
             with pytest.raises(ModelError, match="beyond 32 bits"):
                 prove(model)
+
+
+@given(st.data(), st.integers(1, 8), st.booleans(), st.integers(0, 2**32 - 1))
+def test_the_worst_input_reaches_the_bound(data: st.DataObject, bits: int, signed: bool, seed: int) -> None:
+    """x chosen by the weights' signs drives the sum to both bounds: with that bias it just fits, one more does not."""
+    rng = np.random.default_rng(seed)
+    plain = TensorType((2, 3, 1), bits, signed)
+    kind = replace(plain, zero_point=data.draw(st.integers(plain.lo, plain.hi)))
+    values = rng.integers(-128, 128, (1, 6)).astype(np.int8)
+    logits = TensorType((1, 1, 1), bits=32)
+    for positive, negative, limit in ((kind.hi, kind.lo, 2**31 - 1), (kind.lo, kind.hi, -(2**31))):
+        worst = np.where(values > 0, positive, negative).astype(kind.dtype)
+        bias = limit - sum(int(w) * (int(x) - kind.zero_point) for w, x in zip(values[0], worst[0], strict=True))
+        for beyond in (0, 1 if limit > 0 else -1):
+            if not -(2**31) <= bias + beyond < 2**31:
+                continue
+            bias_array = np.array([bias + beyond], np.int32)
+            dense = Dense("end", "input", logits, FixedWeights(values, 8, np.ones(1)), bias_array)
+            model = replace(tower(dense, shape=kind.shape), input=kind)
+            model = replace(model, preprocessing=Preprocessing("full", "gray", np.full((1, 256), kind.lo, kind.dtype)))
+            if beyond:
+                with pytest.raises(ModelError, match="beyond 32 bits"):
+                    prove(model)
+            else:
+                prove(model)
+                assert run(model, worst.reshape(1, 2, 3, 1)).item() == limit
 
 
 def test_memory_and_time_are_bounded() -> None:
