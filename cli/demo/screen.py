@@ -35,8 +35,8 @@ class ScreenView(View):
     """
 
     def __init__(self, show: Show | None, console: Console | None = None) -> None:
-        self._show = show
         self._console = console or Console()
+        self._show = show if self._console.color_system else None  # a picture without colours shows nothing
         self._live = Live(console=self._console, auto_refresh=False, transient=False)
         self._next = 0.0
         self._ended = ""
@@ -116,9 +116,11 @@ def _verdict(tally: Tally) -> RenderableType:
             Text("━" * round(label.score * BAR), style=colour),
             f"{label.score:.1%}",
         )
-    drawn = Text.assemble("drawn  ", (truth, "bold")) if truth else Text()
     smoothed = Text.assemble("smoothed  ", (tally.frame.state or "—", "bold"))
-    return Group(drawn, table, smoothed)
+    if truth is None:
+        return Group(table, smoothed)
+    mark = "✓" if tally.frame.labels[0].label == truth else "✗"
+    return Group(Text.assemble("drawn  ", (truth, "bold"), f"  {mark}"), table, smoothed)
 
 
 def _latencies(tally: Tally) -> Table:

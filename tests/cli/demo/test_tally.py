@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
@@ -36,6 +36,7 @@ def test_without_a_truth_nothing_is_said_of_recognition(frame_arrival: MakeFrame
     assert tally.summary()["recognition"] is None
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(0, 10**7), min_size=1, max_size=300))
 def test_percentiles_are_by_nearest_rank(values: list[int]) -> None:
     tally = Tally()
