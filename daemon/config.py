@@ -48,10 +48,19 @@ def _option(value: object) -> object:
     return value
 
 
+def _rate(value: float) -> float:
+    if value != 0 and not SLOWEST <= value <= FASTEST:
+        raise ValueError(f"0, or {SLOWEST:g} to {FASTEST:g}")
+    return value
+
+
 def hostname() -> str:
     """Return the first label of the machine's name, with characters a topic level cannot hold turned into '-'."""
     return re.sub(r"[^A-Za-z0-9_-]", "-", socket.gethostname().partition(".")[0])[:64] or "edgemeta"
 
+
+SLOWEST, FASTEST = 0.001, 1000.0
+"""Frames per second."""
 
 Name = Annotated[str, AfterValidator(_name)]
 CameraName = Annotated[str, AfterValidator(_camera_name)]
@@ -85,11 +94,8 @@ class CameraConfig(Section):
         description="Where frames come from: `synthetic://`, an image, a folder of images, a video file, a V4L2 device "
         "(`0` or `v4l2:///dev/video0`), or a stream (`rtsp://`, `http://`)."
     )
-    fps: float | None = Field(
+    fps: Annotated[float, AfterValidator(_rate)] | None = Field(
         default=None,
-        ge=0,
-        le=1000,
-        allow_inf_nan=False,
         description="Frames per second to read; 0 is as fast as possible; null leaves the source its own pace "
         "(a clip's rate, a live camera's, one image per second).",
     )

@@ -65,7 +65,7 @@ class ConfigFile:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._root = _parse(path, _read(path))
-        problems = _duplicates(self._root)
+        problems = _misspelt(self._root)
         if problems:
             raise self.error(problems)
         self._data: Any = yaml.SafeLoader("").construct_document(self._root)
@@ -145,20 +145,27 @@ def _no_yaml(path: Path, line: int, reason: str) -> ConfigError:
     return ConfigError([f"{path}:{line}: found no valid YAML ({reason}), expected a config file"])
 
 
-def _duplicates(root: yaml.Node) -> list[Problem]:
-    """Find keys given twice in one mapping, which YAML readers pass over in silence."""
+def _misspelt(root: yaml.Node) -> list[Problem]:
+    """Find what YAML readers pass over in silence: keys given twice, and escapes that make no Unicode text."""
     problems: list[Problem] = []
     seen: set[int] = set()
     todo: list[tuple[KeyPath, yaml.Node]] = [((), root)]
     while todo:
         path, node = todo.pop()
-        if not isinstance(node, yaml.MappingNode) or id(node) in seen:
+        if id(node) in seen:
             continue
         seen.add(id(node))
-        keys = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
-        twice = sorted({key for key in keys if keys.count(key) > 1})
-        problems += [Problem((*path, key), "the key twice", "it once") for key in twice]
-        todo += [((*path, key.value), value) for key, value in node.value if isinstance(key, yaml.ScalarNode)]
+        if isinstance(node, yaml.ScalarNode) and any("\ud800" <= letter <= "\udfff" for letter in node.value):
+            problems.append(Problem(path, "half a surrogate pair", "Unicode text"))
+        elif isinstance(node, yaml.SequenceNode):
+            todo += [(path, item) for item in node.value]
+        elif isinstance(node, yaml.MappingNode):
+            keys = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
+            twice = sorted({key for key in keys if keys.count(key) > 1})
+            problems += [Problem((*path, key), "the key twice", "it once") for key in twice]
+            for key, value in node.value:
+                todo.append((path, key))
+                todo.append(((*path, key.value) if isinstance(key, yaml.ScalarNode) else path, value))
     return problems
 
 
@@ -231,7 +238,9 @@ def _shown(path: KeyPath, value: object) -> str:
 
 
 def _dotted(path: KeyPath) -> str:
-    return ".".join(str(step) for step in path) or "the whole file"
+    """Return a key path as text; what a terminal would not print as it is, is quoted."""
+    steps = (str(step) for step in path)
+    return ".".join(step if step.isprintable() else ascii(step) for step in steps) or "the whole file"
 
 
 def _without(data: Any, path: KeyPath) -> Any:

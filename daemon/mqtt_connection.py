@@ -58,8 +58,9 @@ class Connection:
             self._client.username_pw_set(self._config.username, password_of(self._config))
         try:
             self._client.connect(self._config.host, self._config.port, self._config.keepalive)
-        except OSError as error:
-            raise LinkError(f"broker {self._place} cannot be reached: {error.strerror or error}") from error
+        except (OSError, UnicodeError) as error:  # UnicodeError: a host name that IDNA cannot encode
+            reason = getattr(error, "strerror", None) or error
+            raise LinkError(f"broker {self._place} cannot be reached: {reason}") from error
         deadline = time.monotonic() + ANSWER_TIMEOUT
         while self._answer is None and self._lost is None:
             if time.monotonic() > deadline:

@@ -71,7 +71,10 @@ def read_image(path: Path) -> Pixels:
         raise SourceError(f"image {path} is a JPEG cut off after {len(content)} bytes")
     if not content:
         raise SourceError(f"image {path} is empty")
-    pixels = cv2.imdecode(np.frombuffer(content, np.uint8), cv2.IMREAD_COLOR)
+    try:
+        pixels = cv2.imdecode(np.frombuffer(content, np.uint8), cv2.IMREAD_COLOR)
+    except cv2.error:  # for example more pixels than OpenCV takes
+        pixels = None
     if pixels is None:
         raise SourceError(f"image {path} cannot be decoded, expected JPEG, PNG or the like")
     return np.asarray(pixels, np.uint8)

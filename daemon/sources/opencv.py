@@ -22,6 +22,15 @@ def open_capture(target: str, interface: int, properties: dict[int, int] | None 
     return capture if capture.isOpened() else None
 
 
+def read_capture(capture: cv2.VideoCapture) -> Pixels | None:
+    """Give the next picture [H, W, 3], BGR; None at the end, or where OpenCV cannot decode it."""
+    try:
+        there, pixels = capture.read()
+    except cv2.error:
+        return None
+    return np.asarray(pixels, np.uint8) if there else None
+
+
 class OpenCvCapture:
     """An opened device or stream. `name` is how errors call it."""
 
@@ -35,10 +44,10 @@ class OpenCvCapture:
 
     def read(self) -> Pixels:
         """Give the next picture [H, W, 3], BGR. Raises SourceError at the stream's end."""
-        there, pixels = self._capture.read()
-        if not there:
+        pixels = read_capture(self._capture)
+        if pixels is None:
             raise SourceError(f"{self._name} gives no more frames")
-        return np.asarray(pixels, np.uint8)
+        return pixels
 
     def release(self) -> None:
         """Close the device or connection."""

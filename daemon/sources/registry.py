@@ -3,7 +3,6 @@
 from importlib import import_module
 from pathlib import Path
 from typing import cast
-from urllib.parse import urlsplit
 
 from edgemeta.daemon.sources.api import Source, SourceError, SourceFactory, SourceSpec
 
@@ -26,7 +25,7 @@ def kind_of(address: str) -> str:
 
     A bare number is a V4L2 device; a path is a folder of images or one image by its suffix, and a video otherwise.
     """
-    if address.isdecimal():
+    if is_number(address):
         return "v4l2"
     scheme, separator, _ = address.partition("://")
     if separator and scheme != "file":
@@ -35,6 +34,11 @@ def kind_of(address: str) -> str:
         return scheme
     path = path_of(address)
     return "image" if path.is_dir() or path.suffix.lower() in IMAGE_SUFFIXES else "video"
+
+
+def is_number(address: str) -> bool:
+    """Tell whether an address is the bare number of a V4L2 device."""
+    return address.isascii() and address.isdecimal()
 
 
 def path_of(address: str) -> Path:
@@ -52,12 +56,13 @@ def make_source(spec: SourceSpec) -> Source:
 
 def without_password(address: str) -> str:
     """Return the address as it may be shown: a password in it becomes three stars."""
-    parts = urlsplit(address)
-    if parts.password is None:
-        return address
-    return address.replace(f":{parts.password}@", ":***@", 1)
+    scheme, separator, rest = address.partition("://")
+    place, slash, path = rest.partition("/")
+    login, at, host = place.rpartition("@")
+    user, colon, _ = login.partition(":")
+    return f"{scheme}{separator}{user}{colon}***{at}{host}{slash}{path}" if separator and colon else address
 
 
 def address_from(address: str, folder: Path) -> str:
     """Return the address with a relative path meant from `folder`; URLs and device numbers stay as they are."""
-    return address if address.isdecimal() or "://" in address else str(folder / address)
+    return address if is_number(address) or "://" in address else str(folder / address)

@@ -7,6 +7,7 @@ import cv2
 from edgemeta.daemon.sources.abandon import AbandonableReader
 from edgemeta.daemon.sources.api import SourceError, SourceSpec
 from edgemeta.daemon.sources.opencv import OpenCvCapture
+from edgemeta.daemon.sources.registry import is_number
 
 PROPERTIES = {"width": cv2.CAP_PROP_FRAME_WIDTH, "height": cv2.CAP_PROP_FRAME_HEIGHT}
 
@@ -26,7 +27,7 @@ class V4l2Source(AbandonableReader):
 
 def parse(address: str) -> tuple[str, dict[int, int]]:
     """Return the device's path and the properties to ask it for. Raises SourceError."""
-    if address.isdecimal():
+    if is_number(address):
         return f"/dev/video{address}", {}
     parts = urlsplit(address)
     if parts.netloc or not parts.path.startswith("/dev/"):

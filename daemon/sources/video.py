@@ -4,12 +4,14 @@ import time
 from pathlib import Path
 
 import cv2
-import numpy as np
 
 from edgemeta.daemon.clock import NS
 from edgemeta.daemon.sources.api import Frame, SourceEnded, SourceError, SourceSpec
-from edgemeta.daemon.sources.opencv import open_capture
+from edgemeta.daemon.sources.opencv import open_capture, read_capture
 from edgemeta.daemon.sources.registry import path_of
+
+SLOWEST = 0.001
+"""Least rate that is believed of a clip's header, in frames per second."""
 
 
 class VideoSource:
@@ -37,17 +39,17 @@ class VideoSource:
         if self._capture is None:
             raise SourceError(f"{self._path} cannot be decoded, expected a video file")
         rate = self._capture.get(cv2.CAP_PROP_FPS) if self._rate is None else self._rate
-        self._interval_ns = round(NS / rate) if rate > 0 else 0
+        self._interval_ns = round(NS / max(rate, SLOWEST)) if rate > 0 else 0
         self._given = 0
 
     def read(self) -> Frame:
         """Decode the next frame."""
         if self._capture is None:
             raise SourceError(f"{self._path} is not open")
-        there, pixels = self._capture.read()
-        if there:
+        pixels = read_capture(self._capture)
+        if pixels is not None:
             self._given += 1
-            return Frame(np.asarray(pixels, np.uint8), time.monotonic_ns())
+            return Frame(pixels, time.monotonic_ns())
         if self._given == 0:
             raise SourceError(f"{self._path} has no frame that can be decoded, expected a video file")
         if not self._loop:

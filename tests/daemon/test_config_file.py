@@ -101,6 +101,13 @@ state:
         (GOOD + "mqtt: !!python/object:os.system {}\n", "4: found no valid YAML (could not determine a constructor"),
         (GOOD + "? [a]\n: 1\n", "4: found no valid YAML (found unhashable key), expected a config file"),
         (GOOD + "mqtt: {port: 99999}\n", "4: mqtt.port: found 99999, expected at most 65535"),
+        (GOOD + 'device: "\\ud800"\n', "4: device: found half a surrogate pair, expected Unicode text"),
+        (GOOD + '"\\ud800": 1\n', "1: the whole file: found half a surrogate pair, expected Unicode text"),
+        (GOOD + '"a\\e[31m": 1\n', "4: 'a\\x1b[31m': found an unknown key, expected one of"),
+        (GOOD + "    fps: 1e-9\n", "4: cameras.front.fps: found the text '1e-9', expected a number"),
+        (GOOD + "    fps: 1.0e-9\n", "4: cameras.front.fps: found 1e-09, expected 0, or 0.001 to 1000"),
+        (GOOD + "    fps: -1\n", "4: cameras.front.fps: found -1, expected 0, or 0.001 to 1000"),
+        (GOOD + "    fps: .inf\n", "4: cameras.front.fps: found inf, expected 0, or 0.001 to 1000"),
         (GOOD + "stats: {period: 0}\n", "4: stats.period: found 0, expected more than 0"),
         (GOOD + "stats: {period: .nan}\n", "4: stats.period: found nan, expected a finite number"),
         (GOOD + "stats: {period: true}\n", "4: stats.period: found true, expected a number"),
@@ -159,6 +166,7 @@ def test_any_yaml_is_told_in_lines_and_never_raises_otherwise(
 ) -> None:
     for line in errors_of(tmp_path_factory.mktemp("fuzz"), yaml.safe_dump(tree)):
         assert ", expected " in line
+        assert line.isprintable()
 
 
 @given(text=st.text(alphabet="abc:-{}[]&*!?|>'\"%@`#, \n\t\0\x85é") | st.binary(max_size=64))

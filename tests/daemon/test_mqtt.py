@@ -177,6 +177,18 @@ def test_a_broker_that_says_nothing_is_given_up(make_link: Any, monkeypatch: Any
     assert "gave no answer within 0.2 s" in caplog.text
 
 
+@pytest.mark.parametrize("host", ["no such host", "a..b", "x" * 70, "\u20ac"])
+def test_host_names_that_lead_nowhere(host: str, caplog: Any) -> None:
+    crashes: list[BaseException] = []
+    link = MqttLink(MqttConfig(host=host), "link-under-test", AVAILABILITY, crashes.append)
+    with caplog.at_level("WARNING", "edgemeta.daemon.mqtt"):
+        link.start(10.0)
+        wait_until(lambda: bool(caplog.records))
+    assert f"broker {host}:1883 cannot be reached: " in caplog.text
+    link.close(1.0)
+    assert crashes == []
+
+
 def test_close_does_not_wait_for_a_broker_that_is_away(make_link: Any) -> None:
     link = make_link(1)
     begun = time.monotonic()

@@ -136,6 +136,7 @@ def test_without_a_broker_it_runs_and_finds_the_broker_later(
     broker = make_broker()
     daemon = run_daemon(write_config(mqtt=broker_keys(broker)))
     wait_for_line(daemon, "cannot be reached: Connection refused; next try in")
+    wait_for_line(daemon, "camera front: running")
     broker.start()
     subscriber = make_subscriber(broker.port)
     frames = [message.json for message in subscriber.wait("front/frame", 5)]
@@ -233,14 +234,14 @@ def test_an_rtsp_camera_that_dies_and_returns(
 ) -> None:
     port = free_port()
     server = rtsp_server(port)
-    source = {"source": f"rtsp://127.0.0.1:{port}/cam", "timeout": 2, "retry": {"first": 0.2, "cap": 0.5}}
+    source = {"source": f"rtsp://127.0.0.1:{port}/cam", "timeout": 5, "retry": {"first": 0.2, "cap": 0.5}}
     run_daemon(write_config(cameras={"front": source}, mqtt=broker_keys(broker)))
-    subscriber.wait("front/frame", 10)
+    subscriber.wait("front/frame", 10, timeout=60)
     server.kill()
-    subscriber.wait_for("front/status", lambda message: message.json["status"] == "failed")
+    subscriber.wait_for("front/status", lambda message: message.json["status"] == "failed", timeout=60)
     before = len(subscriber.on("front/frame"))
     rtsp_server(port)
-    subscriber.wait("front/frame", before + 10)
+    subscriber.wait("front/frame", before + 10, timeout=60)
     assert_every_frame_accounted_for([message.json for message in subscriber.on("front/frame")])
 
 

@@ -157,6 +157,8 @@ def test_passwords_come_from_the_config_a_file_or_the_environment(
         ("rtsp://user:geheim@cam/1?x=geheim2", "rtsp://user:***@cam/1?x=geheim2"),
         ("rtsp://cam:554/1", "rtsp://cam:554/1"),
         ("rtsp://user@cam/1", "rtsp://user@cam/1"),
+        ("rtsp://user:ge@he:im@cam:554/1", "rtsp://user:***@cam:554/1"),
+        ("rtsp://:geheim@[::1", "rtsp://:***@[::1"),
         ("clip.avi", "clip.avi"),
     ],
 )

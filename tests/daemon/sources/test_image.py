@@ -1,10 +1,14 @@
 """Pictures as a camera: every kind of file, broken ones among them."""
 
+import zlib
+from contextlib import suppress
 from pathlib import Path
 
 import cv2
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from edgemeta.daemon.sources.api import SourceEnded, SourceError, SourceSpec
 from edgemeta.daemon.sources.image import ImageSource, read_image
@@ -75,6 +79,28 @@ def test_a_truncated_png_is_refused(tmp_path: Path) -> None:
     (tmp_path / "cut.png").write_bytes(whole[: len(whole) // 2])
     with pytest.raises(SourceError, match=r"cut\.png"):
         read_image(tmp_path / "cut.png")
+
+
+def test_an_image_that_claims_to_be_huge_is_refused(tmp_path: Path) -> None:
+    whole = bytearray(write(tmp_path / "a.png", PIXELS).read_bytes())
+    whole[16:24] = (0x7FFF_FFFF).to_bytes(4, "big") * 2
+    whole[29:33] = zlib.crc32(whole[12:29]).to_bytes(4, "big")
+    (tmp_path / "a.png").write_bytes(whole)
+    with pytest.raises(SourceError, match="cannot be decoded"):
+        read_image(tmp_path / "a.png")
+
+
+@given(
+    content=st.binary(max_size=200),
+    magic=st.sampled_from([b"", b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n", b"BM", b"II*\0"]),
+)
+def test_any_bytes_are_an_image_or_a_source_error(
+    tmp_path_factory: pytest.TempPathFactory, magic: bytes, content: bytes
+) -> None:
+    path = tmp_path_factory.mktemp("fuzz") / "a"
+    path.write_bytes(magic + content)
+    with suppress(SourceError):
+        assert read_image(path).ndim == 3
 
 
 def test_a_single_image_comes_once_or_for_ever(tmp_path: Path) -> None:

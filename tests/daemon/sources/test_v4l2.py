@@ -1,7 +1,11 @@
 """V4L2 devices: addresses, and a device that is not there. (No machine of ours has a camera.)"""
 
+from contextlib import suppress
+
 import cv2
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from edgemeta.daemon.sources.api import SourceError, SourceSpec
 from edgemeta.daemon.sources.registry import kind_of, make_source
@@ -37,6 +41,12 @@ def test_a_camera_that_is_not_there() -> None:
     with pytest.raises(SourceError, match="camera /dev/video99 cannot be opened"):
         source.read()
     source.close()
+
+
+@given(address=st.text(max_size=40) | st.from_regex(r"(v4l2|rtsp|http|synthetic|file|image)://\S{0,30}"))
+def test_any_address_makes_a_source_or_a_source_error(address: str) -> None:
+    with suppress(SourceError):
+        assert make_source(SourceSpec(address)).interval_ns >= 0
 
 
 def test_unknown_schemes_are_refused() -> None:
