@@ -6,11 +6,17 @@ from edgemeta.model.errors import ModelError
 
 _FOLDER = Path(__file__).parent
 _SUFFIX = ".safetensors"
+_FLOAT = "-float"
 
 
 def names() -> tuple[str, ...]:
-    """Give the shipped names, sorted."""
-    return tuple(sorted(path.stem for path in _FOLDER.glob(f"*{_SUFFIX}")))
+    """Give the shipped models, sorted."""
+    return tuple(stem for stem in _stems() if not stem.endswith(_FLOAT))
+
+
+def float_names() -> tuple[str, ...]:
+    """Give the shipped float networks, sorted: what `quantize` makes models of, and no model itself."""
+    return tuple(stem for stem in _stems() if stem.endswith(_FLOAT))
 
 
 def find(name_or_path: str) -> Path:
@@ -18,7 +24,7 @@ def find(name_or_path: str) -> Path:
 
     Raises ModelError where it is neither.
     """
-    if name_or_path in names():
+    if name_or_path in _stems():
         return _FOLDER / f"{name_or_path}{_SUFFIX}"
     path = Path(name_or_path)
     if not path.exists():
@@ -26,3 +32,7 @@ def find(name_or_path: str) -> Path:
             f"{name_or_path}: no such model file, nor a shipped model (shipped: {', '.join(names()) or 'none'})"
         )
     return path
+
+
+def _stems() -> tuple[str, ...]:
+    return tuple(sorted(path.stem for path in _FOLDER.glob(f"*{_SUFFIX}")))
