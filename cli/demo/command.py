@@ -12,14 +12,14 @@ from edgemeta.cli.demo.view import choose_view
 from edgemeta.cli.options import json_option
 from edgemeta.daemon.sources.registry import address_from, without_password
 
-SECONDS = 30.0
+SECONDS = 30
 SOURCE = "synthetic://"
 
 
 @click.command()
 @click.option(
     "--seconds",
-    type=click.FloatRange(0, 86_400),
+    type=click.IntRange(0, 86_400),
     default=SECONDS,
     show_default=True,
     metavar="N",
@@ -33,7 +33,7 @@ SOURCE = "synthetic://"
     help="Any source of the service: a clip, an image, a folder, a device number, rtsp://…",
 )
 @json_option
-def demo(seconds: float, source: str, as_json: bool) -> None:
+def demo(seconds: int, source: str, as_json: bool) -> None:
     """Watch frames being classified and arriving over MQTT, all on this machine.
 
     Starts a broker on a free loopback port, the service on a camera that draws scenes, and a subscriber whose view you

@@ -114,5 +114,6 @@ def test_without_rich_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -
         choose_view(quiet=False, terminal=True, show=None)
 
 
-def test_a_negative_time_is_a_usage_error() -> None:
-    assert CliRunner().invoke(edgemeta, ["demo", "--seconds", "-1"]).exit_code == 2
+@pytest.mark.parametrize("seconds", ["-1", "nan", "soon", "86401"])
+def test_a_time_that_is_none_is_a_usage_error(seconds: str) -> None:
+    assert CliRunner().invoke(edgemeta, ["demo", "--seconds", seconds]).exit_code == 2
