@@ -8,6 +8,7 @@ an error. Whether the values make sense is for `prove`.
 
 import dataclasses
 from collections.abc import Mapping
+from functools import cache
 from types import NoneType, UnionType
 from typing import Any, Literal, NoReturn, Union, get_args, get_origin, get_type_hints
 
@@ -96,7 +97,8 @@ def _write(value: Any, owner: str, field: str, tensors: Tensors) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-def _stored_fields(record: type[Any]) -> dict[str, Any]:
+@cache
+def _stored_fields(record: type[Any]) -> Mapping[str, Any]:
     """Type hints of a record's fields, without the digest: a file cannot hold its own."""
     hints = get_type_hints(record)
     return {field.name: hints[field.name] for field in dataclasses.fields(record) if field.name != "digest"}
