@@ -8,7 +8,6 @@ an error. Whether the values make sense is for `prove`.
 
 import dataclasses
 from collections.abc import Mapping
-from functools import cache
 from types import NoneType, UnionType
 from typing import Any, Literal, NoReturn, Union, get_args, get_origin, get_type_hints
 
@@ -16,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgemeta.model.errors import ModelError
-from edgemeta.model.graph import INPUT, Classification, Model
+from edgemeta.model.graph import INPUT, Classification, Model, Preprocessing
 from edgemeta.model.layers import (
     Add,
     AveragePool,
@@ -29,6 +28,7 @@ from edgemeta.model.layers import (
     Multiplier,
     Rescale,
     ShiftTable,
+    TensorType,
     Upsample,
 )
 from edgemeta.model.require import shown
@@ -58,6 +58,11 @@ MAX_WEIGHTS = 1 << 27
 """Unpacked weights that one file may hold."""
 
 _NAMES = {record: kind for kind, record in KINDS.items()}
+_HINTS: Mapping[type, Mapping[str, Any]] = {
+    record: {name: hint for name, hint in get_type_hints(record).items() if name != "digest"}
+    for record in (*KINDS.values(), Model, Preprocessing, TensorType)
+}
+"""Type hints of the fields that a file holds; the digest is not among them, as no file can hold its own."""
 _SCALARS: Mapping[type, str] = {bool: "true or false", int: "an integer", float: "a number", str: "text"}
 
 Tensors = dict[str, NDArray[Any]]
@@ -80,7 +85,7 @@ def from_document(document: object, tensors: Tensors) -> Model:
 def _write_record(record: Any, owner: str, tensors: Tensors) -> dict[str, Any]:
     if isinstance(record, get_args(Layer)):
         owner = record.name
-    fields = {name: _write(getattr(record, name), owner, name, tensors) for name in _stored_fields(type(record))}
+    fields = {name: _write(getattr(record, name), owner, name, tensors) for name in _HINTS[type(record)]}
     return fields | ({"kind": _NAMES[type(record)]} if type(record) in _NAMES else {})
 
 
@@ -95,13 +100,6 @@ def _write(value: Any, owner: str, field: str, tensors: Tensors) -> Any:
     if isinstance(value, tuple):
         return [_write(item, owner, field, tensors) for item in value]
     return value.item() if isinstance(value, np.generic) else value
-
-
-@cache
-def _stored_fields(record: type[Any]) -> Mapping[str, Any]:
-    """Type hints of a record's fields, without the digest: a file cannot hold its own."""
-    hints = get_type_hints(record)
-    return {field.name: hints[field.name] for field in dataclasses.fields(record) if field.name != "digest"}
 
 
 class _Reader:
@@ -136,7 +134,7 @@ class _Reader:
         return self.read_record(self._record_type(options, value, path), value, path, owner)
 
     def read_record(self, record: type[Any], value: object, path: str, owner: str) -> Any:
-        fields = _stored_fields(record)
+        fields = _HINTS[record]
         document = _read_object(value, set(fields) | ({"kind"} if record in _NAMES else set()), path)
         if record in get_args(Layer):
             owner = _read_scalar(str, document["name"], f"{path}.name")
