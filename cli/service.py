@@ -67,7 +67,7 @@ def check(file: Path, as_json: bool) -> None:
             raise
         click.echo(json.dumps({"valid": False, "errors": error.lines}))
         sys.exit(error.exit_code)
-    plan.session.close()
+    plan.network.close()
     click.echo(json.dumps(_summary(plan)) if as_json else f"{file}: {_sentence(plan)}")
 
 
@@ -76,17 +76,17 @@ def _summary(plan: Plan) -> dict[str, object]:
     return {
         "valid": True,
         "device": config.device,
-        "model": {"name": plan.model.name, "sha256": plan.model.digest},
-        "backend": plan.backend,
+        "model": plan.network.identity.model_dump(),
+        "backend": plan.network.backend,
         "cameras": {name: without_password(camera.source) for name, camera in config.cameras.items()},
         "broker": f"{config.mqtt.host}:{config.mqtt.port}",
     }
 
 
 def _sentence(plan: Plan) -> str:
-    config = plan.config
+    config, identity = plan.config, plan.network.identity
     cameras = ", ".join(f"{name} ({without_password(camera.source)})" for name, camera in config.cameras.items())
     return (
-        f"would run {plan.model.name} ({plan.model.digest[:12]}) on {plan.backend} for {cameras}, "
+        f"would run {identity.name} ({identity.sha256[:12]}) on {plan.network.backend} for {cameras}, "
         f"and publish below {config.mqtt.base}/{config.device} at {config.mqtt.host}:{config.mqtt.port}"
     )

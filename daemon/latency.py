@@ -4,7 +4,7 @@ import math
 import threading
 from array import array
 
-from edgemeta.daemon.messages import StageStats
+from edgemeta.daemon.messages import Stages, StageStats
 
 CAPACITY = 16_384
 """Measurements kept per period; beyond it each new one takes the place of the oldest, and memory stays flat."""
@@ -41,3 +41,18 @@ class LatencyWindow:
             return StageStats(count=0, p50=None, p90=None, p99=None, max=None)
         p50, p90, p99 = (kept[math.ceil(p * len(kept) / 100) - 1] // 1000 for p in (50, 90, 99))
         return StageStats(count=count, p50=p50, p90=p90, p99=p99, max=greatest // 1000)
+
+
+class StageWindows:
+    """One window for each stage of a frame's way."""
+
+    def __init__(self) -> None:
+        self._windows = {stage: LatencyWindow() for stage in Stages.model_fields}
+
+    def add(self, stage: str, duration_ns: int) -> None:
+        """Take one measurement of a stage."""
+        self._windows[stage].add(duration_ns)
+
+    def drain(self) -> Stages:
+        """Sum up the period and begin the next."""
+        return Stages(**{stage: window.drain() for stage, window in self._windows.items()})

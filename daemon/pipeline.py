@@ -5,12 +5,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from edgemeta.daemon.clock import Clock
-from edgemeta.daemon.messages import Drops, FrameLatency, FrameMessage, LabelScore, ModelIdentity, StateMessage
+from edgemeta.daemon.messages import Drops, FrameLatency, FrameMessage, LabelScore, StateMessage
+from edgemeta.daemon.network import Network
 from edgemeta.daemon.slot import CapturedFrame
 from edgemeta.daemon.smoothing import Smoother
 from edgemeta.model.classification import top_k
-from edgemeta.model.graph import Model
-from edgemeta.plugins.api import Batch, Session
+from edgemeta.plugins.api import Batch
 from edgemeta.plugins.preprocess import make_preprocessor
 
 Now = Callable[[], int]
@@ -35,15 +35,13 @@ class Step:
 
 
 class Pipeline:
-    """One camera's way from pixels to message, over a session that may be shared with other cameras' pipelines."""
+    """One camera's way from pixels to message, over a network that other cameras' pipelines may share."""
 
     def __init__(
         self,
         identity: Identity,
         camera: str,
-        model: Model,
-        backend: str,
-        session: Session,
+        network: Network,
         smoother: Smoother,
         top: int,
         clock: Clock,
@@ -51,10 +49,7 @@ class Pipeline:
     ) -> None:
         self._identity = identity
         self._camera = camera
-        self._model = model
-        self._model_identity = ModelIdentity(name=model.name, sha256=model.digest)
-        self._backend = backend
-        self._session = session
+        self._network = network
         self._smoother = smoother
         self._top = top
         self._clock = clock
@@ -67,10 +62,11 @@ class Pipeline:
         taken = self._now()
         batch = self._preprocess(captured)
         prepared = self._now()
-        logits = self._session.run(batch)[0]
+        logits = self._network.session.run(batch)[0]
         inferred = self._now()
         labels = [
-            LabelScore(label=label, score=round(score, 6)) for label, score in top_k(self._model, logits, self._top)
+            LabelScore(label=label, score=round(score, 6))
+            for label, score in top_k(self._network.model, logits, self._top)
         ]
         previous = self._smoother.label
         changed = self._smoother.add(labels[0].label)
@@ -92,8 +88,8 @@ class Pipeline:
             sequence=captured.sequence,
             captured=when,
             clock_synchronized=synchronized,
-            model=self._model_identity,
-            backend=self._backend,
+            model=self._network.identity,
+            backend=self._network.backend,
             labels=labels,
             state=self._smoother.label,
             latency_us=FrameLatency(
@@ -119,6 +115,6 @@ class Pipeline:
         """Prepare the pixels; a new frame size makes a new preparation, and the old one is let go."""
         pixels = captured.frame.pixels
         if pixels.shape != self._shape:
-            self._prepare = make_preprocessor(self._model, pixels.shape)
+            self._prepare = make_preprocessor(self._network.model, pixels.shape)
             self._shape = pixels.shape
         return self._prepare(pixels)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from edgemeta.daemon.config import CameraConfig, Config, digest, resolved
 from edgemeta.daemon.config_file import ConfigFile, Problem
+from edgemeta.daemon.network import Network
 from edgemeta.daemon.secret import SecretError, password_of
 from edgemeta.daemon.sources.api import Source, SourceError, SourceSpec
 from edgemeta.daemon.sources.registry import make_source, without_password
@@ -20,14 +21,12 @@ from edgemeta.plugins.registry import choose
 class Plan:
     """What would run: a config without mistakes, its model compiled, its sources made but not opened.
 
-    Whoever holds the plan closes the session.
+    Whoever holds the plan closes the network.
     """
 
     config: Config
     config_sha256: str
-    model: Model
-    backend: str
-    session: Session
+    network: Network
     sources: dict[str, Source]
 
 
@@ -51,7 +50,7 @@ def prepare(path: Path) -> Plan:
             session.close()
         raise file.error(problems)
     made = {name: source for name, source in sources.items() if source is not None}
-    return Plan(config, digest(config), model, backend.name, session, made)
+    return Plan(config, digest(config), Network(model, backend.name, session), made)
 
 
 def _model(config: Config, problems: list[Problem]) -> Model | None:

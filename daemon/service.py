@@ -6,27 +6,24 @@ import time
 import uuid
 from collections.abc import Callable
 
-import numpy as np
-
 from edgemeta import __version__
 from edgemeta.daemon.camera import Camera, CameraStatus
 from edgemeta.daemon.clock import NS, Clock
 from edgemeta.daemon.counters import FrameCounters, camera_stats
-from edgemeta.daemon.messages import BrokerStats, InfoMessage, ModelIdentity, StatsMessage, StatusMessage
+from edgemeta.daemon.latency import StageWindows
+from edgemeta.daemon.messages import BrokerStats, InfoMessage, StatsMessage, StatusMessage
 from edgemeta.daemon.mqtt import MqttLink
-from edgemeta.daemon.outbox import Outgoing
 from edgemeta.daemon.pipeline import Identity, Pipeline
 from edgemeta.daemon.preflight import Plan
+from edgemeta.daemon.publisher import Publisher
 from edgemeta.daemon.slot import NewestFrames
 from edgemeta.daemon.smoothing import Smoother
 from edgemeta.daemon.sources.registry import without_password
 from edgemeta.daemon.threads import guarded_thread
 from edgemeta.daemon.topics import AVAILABILITY, INFO, STATS, STATUS, Topics
-from edgemeta.daemon.worker import StageWindows, Worker, encode
+from edgemeta.daemon.worker import Worker
 
 log = logging.getLogger(__name__)
-
-WARM_UP_RUNS = 10
 
 FIRST_CONNECT_WITHIN = 1.0
 """Seconds that cameras wait for the broker's first answer, so that a broker in reach misses no frame."""
@@ -46,18 +43,17 @@ class Service:
         names = list(config.cameras)
         self._plan = plan
         self._identity = Identity(config.device, uuid.uuid4().hex)
-        self._topics = Topics(config.mqtt.base, config.device)
         self._clock = Clock()
         self._started_ns = self._period_began_ns = time.monotonic_ns()
         self._frames = NewestFrames(names)
         self._counters = {name: FrameCounters() for name in names}
         self._windows = StageWindows()
         client_id = config.mqtt.client_id or f"edgemeta-{config.device}"
-        self._link = MqttLink(config.mqtt, client_id, self._topics.of(AVAILABILITY), crashed)
+        topics = Topics(config.mqtt.base, config.device)
+        self._link = MqttLink(config.mqtt, client_id, topics.of(AVAILABILITY), crashed)
+        self._publisher = Publisher(self._link, topics, config.mqtt.qos)
         pipelines = {name: self._pipeline(name) for name in names}
-        worker = Worker(
-            self._frames, pipelines, self._counters, self._windows, self._link, self._topics, config.mqtt.qos
-        )
+        worker = Worker(self._frames, pipelines, self._counters, self._windows, self._publisher)
         self._worker = guarded_thread("worker", worker.run, crashed)
         self._cameras = [
             Camera(name, config.cameras[name], plan.sources[name], self._frames.put, self._publish_status, crashed)
@@ -68,15 +64,15 @@ class Service:
 
     def start(self) -> None:
         """Warm the network up, then let everything run."""
-        self._warm_up()
-        self._link.retain(Outgoing(self._topics.of(INFO), encode(self._info()), 1, retain=True))
+        self._plan.network.warm_up()
+        self._publisher.send(self._publisher.encode(INFO, self._info()))
         self._link.start(FIRST_CONNECT_WITHIN)
         self._worker.start()
         for camera in self._cameras:
             camera.start()
         self._reporter.start()
-        plan = self._plan
-        log.info("running %s on %s, cameras: %s", plan.model.name, plan.backend, ", ".join(plan.config.cameras))
+        network = self._plan.network
+        log.info("running %s on %s, cameras: %s", network.model.name, network.backend, ", ".join(self._counters))
 
     def stop(self) -> None:
         """End in order: no new frames, the frame in hand finished, the last messages sent, `offline` said."""
@@ -93,40 +89,23 @@ class Service:
         self._publish_stats()
         self._link.close(LINK_CLOSES_WITHIN)
         if not self._worker.is_alive():
-            self._plan.session.close()
+            self._plan.network.close()
         log.info("stopped")
 
     def _pipeline(self, camera: str) -> Pipeline:
-        plan = self._plan
-        state = plan.config.state
-        smoother = Smoother(state.agree, state.window)
-        return Pipeline(
-            self._identity,
-            camera,
-            plan.model,
-            plan.backend,
-            plan.session,
-            smoother,
-            plan.config.top_k,
-            self._clock,
-        )
-
-    def _warm_up(self) -> None:
-        """Let the backend touch all its memory before the first frame waits for it."""
-        kind = self._plan.model.input
-        shape = (1, *kind.shape)
-        batch = np.zeros(shape, np.int8) if kind.signed else np.zeros(shape, np.uint8)
-        for _ in range(WARM_UP_RUNS):
-            self._plan.session.run(batch)
+        config = self._plan.config
+        smoother = Smoother(config.state.agree, config.state.window)
+        return Pipeline(self._identity, camera, self._plan.network, smoother, config.top_k, self._clock)
 
     def _report(self) -> None:
         while not self._stopping.wait(self._plan.config.stats.period):
             self._publish_stats()
 
     def _publish_stats(self) -> None:
-        message = Outgoing(self._topics.of(STATS), encode(self._stats()), self._plan.config.mqtt.qos, retain=False)
-        if self._link.connected and not self._link.offer(message):
-            log.debug("queue full, one stats message left out")
+        """Send the counts; without a broker, or with a full queue, this period's are left out."""
+        outgoing = self._publisher.encode(STATS, self._stats())
+        if self._publisher.connected:
+            self._publisher.send(outgoing)
 
     def _stats(self) -> StatsMessage:
         now = time.monotonic_ns()
@@ -155,9 +134,9 @@ class Service:
             boot=self._identity.boot,
             version=__version__,
             started=self._clock.utc(self._started_ns),
-            model=ModelIdentity(name=plan.model.name, sha256=plan.model.digest),
-            labels=list(plan.model.task.labels),
-            backend=plan.backend,
+            model=plan.network.identity,
+            labels=list(plan.network.model.task.labels),
+            backend=plan.network.backend,
             config_sha256=plan.config_sha256,
             cameras=list(plan.config.cameras),
         )
@@ -173,4 +152,4 @@ class Service:
             since=self._clock.utc(status.since_ns),
             failures=status.failures,
         )
-        self._link.retain(Outgoing(self._topics.of(STATUS, camera), encode(message), 1, retain=True))
+        self._publisher.send(self._publisher.encode(STATUS, message, camera))

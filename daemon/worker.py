@@ -5,33 +5,16 @@ import time
 from dataclasses import dataclass
 
 from edgemeta.daemon.counters import FrameCounters
-from edgemeta.daemon.latency import LatencyWindow
-from edgemeta.daemon.messages import Message, Stages
-from edgemeta.daemon.mqtt import MqttLink
+from edgemeta.daemon.latency import StageWindows
 from edgemeta.daemon.outbox import Outgoing
-from edgemeta.daemon.pipeline import Pipeline
+from edgemeta.daemon.pipeline import Pipeline, Step
+from edgemeta.daemon.publisher import Publisher
 from edgemeta.daemon.slot import CapturedFrame, NewestFrames
-from edgemeta.daemon.topics import FRAME, STATE, Topics
+from edgemeta.daemon.topics import FRAME, STATE
 from edgemeta.model.errors import FrameError
 from edgemeta.plugins.api import BackendError
 
 log = logging.getLogger(__name__)
-
-
-class StageWindows:
-    """One latency window for each stage of a frame's way."""
-
-    def __init__(self) -> None:
-        self.by_stage = {stage: LatencyWindow() for stage in Stages.model_fields}
-
-    def drain(self) -> Stages:
-        """Sum up the period and begin the next."""
-        return Stages(**{stage: window.drain() for stage, window in self.by_stage.items()})
-
-
-def encode(message: Message) -> bytes:
-    """Return a message's JSON, UTF-8."""
-    return message.model_dump_json().encode()
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,8 +29,8 @@ class FrameReceipt:
         """Count one published frame and how long it took."""
         now = time.monotonic_ns()
         self.counters.published += 1
-        self.windows.by_stage["publish"].add(now - message.made_ns)
-        self.windows.by_stage["total"].add(now - self.captured_ns)
+        self.windows.add("publish", now - message.made_ns)
+        self.windows.add("total", now - self.captured_ns)
 
 
 class Worker:
@@ -59,17 +42,13 @@ class Worker:
         pipelines: dict[str, Pipeline],
         counters: dict[str, FrameCounters],
         windows: StageWindows,
-        link: MqttLink,
-        topics: Topics,
-        qos: int,
+        publisher: Publisher,
     ) -> None:
         self._frames = frames
         self._pipelines = pipelines
         self._counters = counters
         self._windows = windows
-        self._link = link
-        self._topics = topics
-        self._qos = qos
+        self._publisher = publisher
         self._failing: dict[str, str] = {}
 
     def run(self) -> None:
@@ -88,19 +67,21 @@ class Worker:
             return
         counters.processed += 1
         self._failing.pop(camera, None)
+        self._publish(step, counters, captured)
+
+    def _publish(self, step: Step, counters: FrameCounters, captured: CapturedFrame) -> None:
         begun = time.monotonic_ns()
-        payload = encode(step.frame)
         receipt = FrameReceipt(counters, self._windows, captured.frame.captured_ns)
-        message = Outgoing(self._topics.of(FRAME, camera), payload, self._qos, retain=False, taken=receipt)
+        outgoing = self._publisher.encode(FRAME, step.frame, captured.camera, receipt)
         for stage, duration in step.stages.items():
-            self._windows.by_stage[stage].add(duration)
-        self._windows.by_stage["encode"].add(message.made_ns - begun)
-        if not self._link.connected:
+            self._windows.add(stage, duration)
+        self._windows.add("encode", outgoing.made_ns - begun)
+        if not self._publisher.connected:
             counters.broker_away += 1
-        elif not self._link.offer(message):
+        elif not self._publisher.send(outgoing):
             counters.queue_full += 1
         if step.state is not None:
-            self._link.retain(Outgoing(self._topics.of(STATE, camera), encode(step.state), 1, retain=True))
+            self._publisher.send(self._publisher.encode(STATE, step.state, captured.camera))
 
     def _log_failure(self, camera: str, reason: str) -> None:
         """Log a fault once until a frame goes well; the count goes on."""

@@ -47,10 +47,10 @@ SCENES = (
     Scene("truck", vehicles.truck, backdrops.road, pan=150, bob=0.3, roll=0.3),
     Scene("frog", animals.frog, backdrops.leaves, pan=10, bob=2),
     Scene("automobile", vehicles.automobile, backdrops.yard, pan=120, bob=0.3, roll=0.3),
-    Scene("bird", animals.bird, backdrops.garden, pan=20, bob=0, roll=3, pivot=100),
+    Scene("bird", animals.bird, backdrops.garden, pan=20, bob=0, roll=2, pivot=115),
     Scene("deer", animals.deer, backdrops.heath),
-    Scene("cat", animals.cat, backdrops.parlour, pan=20, bob=0, roll=3, pivot=100),
-    Scene("dog", animals.dog, backdrops.garden, pan=20, bob=0, roll=3, pivot=100),
+    Scene("cat", animals.cat, backdrops.parlour, pan=20, bob=0, roll=2, pivot=115),
+    Scene("dog", animals.dog, backdrops.garden, pan=20, bob=0, roll=2, pivot=115),
 )
 
 

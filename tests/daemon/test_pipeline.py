@@ -8,6 +8,7 @@ import pytest
 
 from edgemeta.daemon.clock import Clock
 from edgemeta.daemon.messages import Drops
+from edgemeta.daemon.network import Network
 from edgemeta.daemon.pipeline import Identity, Pipeline
 from edgemeta.daemon.slot import CapturedFrame
 from edgemeta.daemon.smoothing import Smoother
@@ -31,9 +32,8 @@ def ticking() -> Callable[[], int]:
 @pytest.fixture
 def pipeline(ticking: Callable[[], int], model_file: Path) -> Pipeline:
     model = load(model_file)
-    session = BACKEND.compile(model, {})
-    identity = Identity("dev", "0" * 32)
-    return Pipeline(identity, "front", model, "reference", session, Smoother(2, 3), 2, Clock(), ticking)
+    network = Network(model, "reference", BACKEND.compile(model, {}))
+    return Pipeline(Identity("dev", "0" * 32), "front", network, Smoother(2, 3), 2, Clock(), ticking)
 
 
 def captured(colour: str, sequence: int = 1, shape: tuple[int, int] = (48, 64)) -> CapturedFrame:
@@ -86,6 +86,6 @@ def test_pixels_that_are_no_picture_are_refused(pipeline: Pipeline) -> None:
 
 
 def test_a_failing_backend_is_told(pipeline: Pipeline) -> None:
-    pipeline._session.close()
+    pipeline._network.close()
     with pytest.raises(BackendError, match="closed"):
         pipeline.step(captured("red"), NO_DROPS)

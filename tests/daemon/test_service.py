@@ -27,9 +27,10 @@ def broker_keys(broker: Any, **keys: Any) -> dict[str, Any]:
     return {"host": "127.0.0.1", "port": broker.port, "retry": {"first": 0.1, "cap": 0.5}} | keys
 
 
-def assert_every_frame_accounted_for(frames: list[dict[str, Any]]) -> None:
+def assert_every_frame_accounted_for(frames: list[dict[str, Any]], from_the_first: bool = True) -> None:
     """Before the first and between any two messages exactly those frames are missing that `dropped` counts."""
-    assert frames[0]["sequence"] - 1 == sum(frames[0]["dropped"].values())
+    if from_the_first:
+        assert frames[0]["sequence"] - 1 == sum(frames[0]["dropped"].values())
     for before, after in pairwise(frames):
         dropped = sum(after["dropped"].values()) - sum(before["dropped"].values())
         assert after["sequence"] - before["sequence"] - 1 == dropped
@@ -41,7 +42,7 @@ def test_a_folder_of_pictures_from_first_to_last(
     """Everything that is sent on a good day, against the schemas in docs/schema."""
     daemon = run_daemon(
         write_config(
-            cameras={"front": {"source": str(colours), "fps": 20}},
+            cameras={"front": {"source": str(colours), "fps": 4}},
             mqtt=broker_keys(broker),
             state={"agree": 1, "window": 1},
         )
@@ -140,8 +141,8 @@ def test_without_a_broker_it_runs_and_finds_the_broker_later(
     broker.start()
     subscriber = make_subscriber(broker.port)
     frames = [message.json for message in subscriber.wait("front/frame", 5)]
-    assert frames[0]["dropped"]["broker_away"] == frames[0]["sequence"] - 1 > 0
-    assert_every_frame_accounted_for(frames)
+    assert frames[0]["dropped"]["broker_away"] > 0
+    assert_every_frame_accounted_for(frames, from_the_first=False)  # the daemon may be back before the subscriber is
     assert subscriber.wait("info")[0].json["cameras"] == ["front"]
 
 
@@ -260,7 +261,7 @@ def test_pictures_of_unusual_kinds(
     cv2.imwrite(str(folder / "5.png"), np.tile(blue, (1, 100, 1)))
     run_daemon(
         write_config(
-            cameras={"front": {"source": str(folder), "fps": 50, "retry": {"first": 0.05, "cap": 0.05}}},
+            cameras={"front": {"source": str(folder), "fps": 4, "retry": {"first": 0.05, "cap": 0.05}}},
             mqtt=broker_keys(broker),
         )
     )
