@@ -167,6 +167,26 @@ MOSQUITTO_PASSWORDS = (
 )
 
 
+def test_messages_the_broker_refuses_are_counted_and_not_taken(
+    make_broker: Any, make_link: Any, tmp_path: Any, caplog: Any
+) -> None:
+    broker = make_broker("allow_anonymous true", f"acl_file {tmp_path / 'acl'}")
+    (tmp_path / "acl").write_text("topic write edgemeta/test/availability\n")
+    (tmp_path / "acl").chmod(0o600)
+    broker.start()
+    with caplog.at_level("WARNING", "edgemeta.daemon.mqtt"):
+        link = make_link(broker.port)
+        taken: list[Outgoing] = []
+        wait_until(lambda: link.connected)
+        for value in range(3):
+            link.offer(number(value, taken=taken.append))
+        wait_until(lambda: link.refused == 3)
+    assert taken == []
+    assert link.queued == 0
+    assert link.published == 1  # `online`
+    assert caplog.text.count("the broker refuses messages to edgemeta/test/numbers") == 1
+
+
 def test_a_broker_that_says_nothing_is_given_up(make_link: Any, monkeypatch: Any, caplog: Any) -> None:
     import socket
 
