@@ -1,0 +1,67 @@
+"""How benchmarks keep what they measured: results/NAME.json and .md, with the command, the date and the machine."""
+
+import json
+import os
+import platform
+from collections.abc import Mapping
+from datetime import datetime, timezone
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+RESULTS = Path(__file__).parent / "results"
+PACKAGES = ("numpy", "opencv-python-headless", "torch", "ai-edge-litert", "onnxruntime", "openvino", "paho-mqtt")
+
+
+def machine() -> dict[str, object]:
+    """Processor, operating system and the versions of the packages that a figure may depend on."""
+    return {
+        "processor": _processor(),
+        "cores": os.cpu_count(),
+        "system": f"{platform.system()} {platform.release()}",
+        "python": platform.python_version(),
+        "packages": {name: found for name in PACKAGES if (found := _version(name)) is not None},
+    }
+
+
+def write_json(name: str, command: str, values: Mapping[str, object]) -> None:
+    """Write results/NAME.json; a run that is interrupted leaves the earlier file whole."""
+    record = {"command": command, "date": _today(), "machine": machine(), **values}
+    _write(RESULTS / f"{name}.json", json.dumps(record, indent=2) + "\n")
+
+
+def write_markdown(name: str, command: str, text: str) -> None:
+    """Write results/NAME.md: the text below a line that says how and where it was measured."""
+    here = machine()
+    packages = here["packages"]
+    assert isinstance(packages, dict)
+    versions = ", ".join(f"{package} {found}" for package, found in packages.items())
+    head = f"`{command}`, {_today()}, {here['processor']}, {here['cores']} cores, Python {here['python']}, {versions}."
+    _write(RESULTS / f"{name}.md", f"{head}\n\n{text}\n")
+
+
+def _write(path: Path, text: str) -> None:
+    temporary = path.with_name(f"{path.name}.part")
+    temporary.write_text(text, "utf-8")
+    temporary.replace(path)
+
+
+def _today() -> str:
+    return datetime.now(timezone.utc).date().isoformat()
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def _processor() -> str:
+    """The model name with family and model, as clouds hide the name: enough to tell Zen 4 from Zen 5."""
+    fields = {}
+    for line in Path("/proc/cpuinfo").read_text("utf-8").splitlines():
+        key, _, value = line.partition(":")
+        fields.setdefault(key.strip(), value.strip())
+    name = fields.get("model name", platform.processor() or platform.machine())
+    family = f" (family {fields['cpu family']}, model {fields['model']})" if "cpu family" in fields else ""
+    return f"{name}{family}"
