@@ -83,12 +83,14 @@ class Camera:
 
     def _read(self) -> None:
         """Deliver frame after frame at the source's interval; a frame that comes late moves the later ones with it."""
-        opened_ns = due_ns = time.monotonic_ns()
+        first_ns = 0
+        due_ns = time.monotonic_ns()
         while not self._stopping.wait(max(0, due_ns - time.monotonic_ns()) / NS):
             frame = self._source.read()
             self._deliver(self.name, frame)
             self._enter(CameraState.RUNNING)
-            if time.monotonic_ns() - opened_ns > STEADY_AFTER_NS:
+            first_ns = first_ns or frame.captured_ns
+            if frame.captured_ns - first_ns > STEADY_AFTER_NS:
                 self._backoff.reset()
             due_ns = max(due_ns + self._source.interval_ns, time.monotonic_ns() - self._source.interval_ns)
 

@@ -43,6 +43,7 @@ class MqttLink:
         self._tried = threading.Event()
         self._closing = threading.Event()
         self._close_by = float("inf")
+        self._connected_at = 0.0
         self._wake, self._waker = socket.socketpair()
         self._wake.setblocking(False)
         self._waker.setblocking(False)
@@ -103,55 +104,60 @@ class MqttLink:
 
     def _run(self) -> None:
         backoff = Backoff(self._config.retry.first, self._config.retry.cap)
-        last_reason = ""
+        told = ""
         while not self._closing.is_set():
-            started = time.monotonic()
+            connects = self.connects
             try:
                 self._connection()
                 return
             except (LinkError, SecretError) as error:
                 reason = str(error)
             self._tried.set()
-            if time.monotonic() - started > STEADY_AFTER:
-                backoff.reset()
+            if self.connects > connects:
+                told = ""
+                if time.monotonic() - self._connected_at > STEADY_AFTER:
+                    backoff.reset()
             delay = backoff.next()
-            log.log(
-                logging.DEBUG if reason == last_reason else logging.WARNING, "%s; next try in %.1f s", reason, delay
-            )
-            last_reason = reason
+            log.log(logging.DEBUG if reason == told else logging.WARNING, "%s; next try in %.1f s", reason, delay)
+            told = reason
             self._closing.wait(delay)
 
     def _connection(self) -> None:
         """Serve one connection until the link closes. Raises LinkError when it breaks before."""
         connection = Connection(self._config, self._client_id, will=self._offline)
-        politely = False
+        said_offline = False
         try:
             connection.open()
             log.info("connected to broker %s:%d", self._config.host, self._config.port)
             with self._lock:
                 self._unsent = dict(self._retained)
+            self._connected_at = time.monotonic()
             self.connects += 1
             self.connected = True
             self._tried.set()
             connection.publish(self._online)
-            self._serve(connection)
-            politely = True
+            said_offline = self._serve(connection)
         finally:
             with self._quiet:
                 self.connected = False
                 self._quiet.notify_all()
-            connection.close(politely)
+            connection.close(politely=said_offline)
             self._outbox.give_back()
 
-    def _serve(self, connection: Connection) -> None:
+    def _serve(self, connection: Connection) -> bool:
+        """Move messages until the link closes; then say `offline`, and return whether the broker took that.
+
+        Where it did not, the connection must be dropped, so that the broker publishes the last will.
+        """
         while not (self._closing.is_set() and self._is_quiet):
             if time.monotonic() > self._close_by:
-                return
+                return False
             self._fill(connection)
             self._step(connection)
         connection.publish(self._offline)
         while connection.in_flight and time.monotonic() < self._close_by:
             self._step(connection)
+        return connection.in_flight == 0
 
     def _fill(self, connection: Connection) -> None:
         """Send while the window has room: retained messages first."""

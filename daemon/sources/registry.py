@@ -1,5 +1,6 @@
 """The kinds of sources: scheme of an address -> "module:attribute", imported only when chosen."""
 
+import re
 from importlib import import_module
 from pathlib import Path
 from typing import cast
@@ -55,12 +56,12 @@ def make_source(spec: SourceSpec) -> Source:
 
 
 def without_password(address: str) -> str:
-    """Return the address as it may be shown: a password in it becomes three stars."""
-    scheme, separator, rest = address.partition("://")
-    place, slash, path = rest.partition("/")
-    login, at, host = place.rpartition("@")
-    user, colon, _ = login.partition(":")
-    return f"{scheme}{separator}{user}{colon}***{at}{host}{slash}{path}" if separator and colon else address
+    """Return the address as it may be shown: passwords in it, also those of a query, become three stars.
+
+    What only may be a password is starred, too: rather too much than too little.
+    """
+    starred = re.sub(r"://([^:@/?#]*):.*@", r"://\1:***@", address)
+    return re.sub(r"(?i)([?&][^=&]*(?:pass|pwd|token|secret|key|auth)[^=&]*=)[^&#]*", r"\1***", starred)
 
 
 def address_from(address: str, folder: Path) -> str:

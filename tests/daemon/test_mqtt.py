@@ -1,5 +1,6 @@
 """The link, against a real mosquitto."""
 
+import socket
 import threading
 import time
 from collections.abc import Callable
@@ -188,8 +189,6 @@ def test_messages_the_broker_refuses_are_counted_and_not_taken(
 
 
 def test_a_broker_that_says_nothing_is_given_up(make_link: Any, monkeypatch: Any, caplog: Any) -> None:
-    import socket
-
     monkeypatch.setattr("edgemeta.daemon.mqtt_connection.ANSWER_TIMEOUT", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as silent, caplog.at_level("WARNING", "edgemeta.daemon.mqtt"):
         make_link(silent.getsockname()[1])
@@ -207,6 +206,31 @@ def test_host_names_that_lead_nowhere(host: str, caplog: Any) -> None:
     assert f"broker {host}:1883 cannot be reached: " in caplog.text
     link.close(1.0)
     assert crashes == []
+
+
+def test_a_broker_that_stops_answering_is_left_without_a_goodbye(make_link: Any) -> None:
+    """It accepts and then is silent: a DISCONNECT would cancel the will while `offline` was never taken."""
+    received = bytearray()
+
+    def serve(listener: socket.socket) -> None:
+        connection, _ = listener.accept()
+        with connection:
+            received.extend(connection.recv(4096))
+            connection.sendall(bytes([0x20, 3, 0, 0, 0]))  # CONNACK of MQTT 5: accepted, no properties
+            while content := connection.recv(4096):
+                received.extend(content)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        broker = threading.Thread(target=serve, args=(listener,))
+        broker.start()
+        link = make_link(listener.getsockname()[1])
+        wait_until(lambda: link.connected)
+        begun = time.monotonic()
+        link.close(0.5)
+        assert time.monotonic() - begun < 2.0
+        broker.join(10)
+    assert b"online" in received
+    assert not received.endswith(b"\xe0\x00"), "a DISCONNECT was sent"
 
 
 def test_close_does_not_wait_for_a_broker_that_is_away(make_link: Any) -> None:

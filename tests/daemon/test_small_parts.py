@@ -159,6 +159,9 @@ def test_passwords_come_from_the_config_a_file_or_the_environment(
         ("rtsp://user@cam/1", "rtsp://user@cam/1"),
         ("rtsp://user:ge@he:im@cam:554/1", "rtsp://user:***@cam:554/1"),
         ("rtsp://:geheim@[::1", "rtsp://:***@[::1"),
+        ("rtsp://user:ge/he?im@cam/1", "rtsp://user:***@cam/1"),
+        ("http://cam/mjpg?user=admin&password=geheim&size=2", "http://cam/mjpg?user=admin&password=***&size=2"),
+        ("http://cam/mjpg?authToken=geheim#x", "http://cam/mjpg?authToken=***#x"),
         ("clip.avi", "clip.avi"),
     ],
 )
