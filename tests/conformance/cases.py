@@ -11,7 +11,7 @@ from functools import partial
 import numpy as np
 from networks import Case, Form, Network
 
-from edgemeta.model.layers import Conv, MaxPool, Multiplier, Padding, Pair, Shape, TensorType
+from edgemeta.model.layers import Conv, MaxPool, Multiplier, Padding, Pair, Shape, ShiftTable, TensorType
 from edgemeta.model.weights import FixedWeights
 
 SIGNED = TensorType((1, 1, 1), zero_point=-5, scale=0.05)
@@ -145,6 +145,34 @@ def _exact_requantization(name: str, multiplier: int, shift: int) -> Iterator[Ca
     yield net.observe("conv")
 
 
+def extremes() -> Iterator[Case]:
+    """Weights at both ends of their range, where 16-bit sums of products saturate, and sums near the ends of int32."""
+    for make in (signed, unsigned):
+        for name, low, high in (("lowest", -128, -128), ("highest", 127, 127), ("alternating", -128, 127)):
+            for kernel, padding in (((3, 3), SAME), ((1, 1), NONE)):
+                net = Network(f"extreme-weights-{name}-{kernel[0]}x{kernel[1]}-{make.__name__}", make(6, 7, 64))
+                shape = (20, *kernel, 64)
+                values = np.where(np.indices(shape).sum(axis=0) % 2, low, high).astype(np.int8)
+                weights = FixedWeights(values, 8, np.array([1.0]))
+                output = signed(6, 7, 20, zero_point=-5)
+                greatest = np.full(20, 255.0 * 128 * np.prod(shape[1:]))
+                requantize = net.requantize("multiplier", greatest / 2, output)
+                net.append(Conv("conv", net.start, output, weights, padding=padding, requantize=requantize))
+                yield net.observe("conv")
+    net = Network("extreme-sums-table", signed(4, 4, 3, bits=2))
+    values = net.rng.integers(-2, 2, (6, 1, 1, 3)).astype(np.int8)
+    bias = np.array([2**31 - 50, -(2**31) + 50, 2**31 - 50, -(2**31) + 50, 2**30, 0], np.int32)
+    shifts = np.array([0, 0, 31, 31, 23, 1], np.uint8)
+    output = signed(4, 4, 6)
+    table = net.rng.integers(-128, 128, (6, 256)).astype(np.int8)
+    weights = FixedWeights(values, 2, np.array([1.0]))
+    net.append(Conv("conv", net.start, output, weights, bias, requantize=ShiftTable(shifts, table)))
+    yield net.observe("conv")
+    net = Network("dense-wide", unsigned(16, 16, 19))
+    net.dense(net.dense(net.start, 129, form="multiplier", output=SIGNED), 100, form="table", output=SIGNED)
+    yield net.finish()
+
+
 def elementwise() -> Iterator[Case]:
     """Add, clamp, pools, concat, upsample, each behind the layers it needs."""
     for name, multipliers, shift, relu in (
@@ -256,6 +284,7 @@ CASES: tuple[Case, ...] = (
     *encodings(),
     *activations(),
     *requantizations(),
+    *extremes(),
     *elementwise(),
     *raw_outputs(),
     *graphs(),

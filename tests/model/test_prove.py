@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -11,8 +12,9 @@ from hypothesis import strategies as st
 
 from edgemeta.model.errors import ModelError
 from edgemeta.model.graph import Classification, Model, Preprocessing
-from edgemeta.model.layers import AveragePool, Dense, MaxPool, Multiplier, TensorType, Upsample
-from edgemeta.model.prove import MAX_PROVENANCE_DEPTH, prove
+from edgemeta.model.layers import AveragePool, Clamp, Conv, Dense, MaxPool, Multiplier, TensorType, Upsample
+from edgemeta.model.prove import MAX_LAYERS, MAX_PROVENANCE_DEPTH, prove
+from edgemeta.model.prove_shapes import MAX_SIDE
 from edgemeta.model.reference import run
 from edgemeta.model.weights import BinaryWeights, FixedWeights
 
@@ -204,7 +206,7 @@ FAULTS: dict[str, tuple[Callable[[Model], Model], str]] = {
         r"output 'logits' has shape \[1, 1, 3\], expected \[1, 1, 2\]",
     ),
     "label twice": (lambda m: replace(m, task=Classification(("a", "b", "a"))), "label 'a' is there twice"),
-    "no labels": (lambda m: replace(m, task=Classification(())), "number of labels is 0"),
+    "no labels": (lambda m: replace(m, task=Classification(())), "there are no labels"),
     "NaN in the provenance": (lambda m: replace(m, provenance={"x": float("nan")}), "does not fit JSON"),
     "object in the provenance": (lambda m: replace(m, provenance={"x": np.ones(1)}), "does not fit JSON"),
     "surrogate in the provenance": (lambda m: replace(m, provenance={"x": "\ud800"}), "does not fit JSON"),
@@ -289,6 +291,34 @@ def test_memory_and_time_are_bounded() -> None:
     last = MaxPool("end", "slow", end, (side // 2, side // 2), (1, 1))
     with pytest.raises(ModelError, match="multiplications"):
         prove(tower(slow, replace(slow, name="twin"), last, shape=(side, side, 1)))
+
+
+def test_convolutions_are_bounded() -> None:
+    """Eight 129x129 convolutions over a 1024x1024 map: 8 * 2**20 * 129**2 is just above 2**37."""
+    kind = TensorType((1024, 1024, 1))
+    weights = FixedWeights(np.ones((1, 129, 129, 1), np.int8), 8, np.ones(1))
+    requantize = Multiplier(np.array([1], np.int32), np.array([14], np.uint8), -128, 127)
+    names = ["input", *(f"conv{i}" for i in range(8))]
+    layers = [
+        Conv(name, before, kind, weights, padding=(64, 64, 64, 64), requantize=requantize)
+        for before, name in pairwise(names)
+    ]
+    end = MaxPool("end", names[-1], TensorType((1, 1, 1)), (1024, 1024), (1, 1))
+    with pytest.raises(ModelError, match="multiplications, expected at most"):
+        prove(tower(*layers, end, shape=kind.shape))
+    prove(tower(*layers[:4], replace(end, input=names[4]), shape=kind.shape))
+
+
+def test_counts_are_bounded() -> None:
+    kind = TensorType((1, 1, 1))
+    clamps = [Clamp(f"{i}", f"{i - 1}" if i else "input", kind, 0, 1) for i in range(MAX_LAYERS + 1)]
+    prove(tower(*clamps[:MAX_LAYERS]))
+    with pytest.raises(ModelError, match="number of layers is 4097"):
+        prove(tower(*clamps))
+    dense = Dense("end", "input", kind, FixedWeights(np.ones((MAX_SIDE + 1, 1), np.int8), 8, np.ones(1)))
+    many = replace(dense, output=TensorType((1, 1, MAX_SIDE + 1), bits=32))
+    with pytest.raises(ModelError, match="a side of the output's shape is 65537"):
+        prove(tower(many))
 
 
 def test_pool_sums_are_bounded() -> None:
