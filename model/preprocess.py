@@ -93,7 +93,7 @@ def resize_area(pixels: NDArray[np.uint8], height: int, width: int) -> NDArray[n
 
 
 def preprocess(frame: NDArray[Any], target: TensorType, preprocessing: Preprocessing) -> NDArray[Any]:
-    """Make the input tensor [H, W, C] of type `target` from one frame.
+    """Make the input tensor [H, W, C] of type `target`, C-contiguous, from one frame.
 
     frame: uint8 [H, W, 3] in B, G, R order (OpenCV's) or gray uint8 [H, W]. Crop, resize, reorder colour and look up
     the table, in this order; gray of a colour frame is (1868 B + 9617 G + 4899 R + 2**13) >> 14 after the resize, and
@@ -105,8 +105,7 @@ def preprocess(frame: NDArray[Any], target: TensorType, preprocessing: Preproces
     cropped = pixels[region.top : region.top + region.height, region.left : region.left + region.width]
     coloured = _convert_colour(resize_area(cropped, height, width), preprocessing.colour)
     channel_rows = np.arange(coloured.shape[2]) if len(preprocessing.table) > 1 else 0
-    tensor: NDArray[Any] = preprocessing.table[channel_rows, coloured]
-    return tensor
+    return np.ascontiguousarray(preprocessing.table[channel_rows, coloured])
 
 
 def _three_axes(frame: NDArray[Any]) -> NDArray[np.uint8]:

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from hypothesis import settings
 
 from edgemeta.model.graph import Classification, Model, Preprocessing
 from edgemeta.model.layers import (
@@ -21,7 +22,12 @@ from edgemeta.model.layers import (
 from edgemeta.model.weights import BinaryWeights, FixedWeights, PowerOfTwoWeights
 
 
-def make_small_model() -> Model:
+settings.register_profile("loaded-machine", deadline=None)
+settings.load_profile("loaded-machine")
+
+
+@pytest.fixture(scope="session")
+def small_model() -> Model:
     rng = np.random.default_rng(5)
     image = TensorType((4, 4, 3), zero_point=-3, scale=0.5)
     maps = TensorType((4, 4, 4), bits=7, scale=0.25)
@@ -50,8 +56,3 @@ def make_small_model() -> Model:
     preprocessing = Preprocessing("center", "rgb", (np.arange(256) - 128).astype(np.int8)[np.newaxis])
     labels = Classification(("cat", "dog", "frog"))
     return Model("small", image, layers, ("logits",), labels, preprocessing, {"accuracy": 0.5, "data": ["a", None]})
-
-
-@pytest.fixture(scope="session")
-def small_model() -> Model:
-    return make_small_model()

@@ -152,7 +152,7 @@ def test_damaged_shipped_models(name: str) -> None:
     assert results["flip_bits", "accepted"] > 50
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.binary(max_size=400))
 def test_any_bytes(data: bytes) -> None:
     assert outcome(data) == "refused"
@@ -162,7 +162,7 @@ leaves = st.none() | st.booleans() | st.integers() | st.floats() | st.text()
 documents = st.recursive(leaves, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(documents)
 def test_any_document(document: Any) -> None:
     metadata = {"format": "edgemeta", "version": "1", "model": json.dumps(document)}

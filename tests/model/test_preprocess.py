@@ -50,7 +50,7 @@ def test_coverage_is_the_exact_overlap(source: int, target: int) -> None:
         assert dense == [overlap(i, target, j, source) for j in range(source)]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(side, side, st.integers(1, 9), st.integers(1, 9), st.sampled_from([1, 3]), st.integers(0, 2**32 - 1))
 def test_resize_equals_exact_fractions(
     source_height: int, source_width: int, height: int, width: int, channels: int, seed: int
@@ -105,6 +105,15 @@ def test_gray_pixels_stay_gray(level: int) -> None:
     for frame in (colour, gray):
         assert (preprocess(frame, one, Preprocessing("center", "gray", IDENTITY)) == level).all()
         assert preprocess(frame, three, Preprocessing("center", "rgb", IDENTITY)).tolist() == [[[level] * 3] * 2] * 2
+
+
+@pytest.mark.parametrize("shape", [(48, 64, 3), (32, 32, 3), (40, 20)])
+def test_the_tensor_is_contiguous(shape: tuple[int, ...]) -> None:
+    """Compiled backends read it as plain memory."""
+    for colour in ("rgb", "bgr"):
+        table = np.zeros((3, 256), np.int8)
+        tensor = preprocess(np.zeros(shape, np.uint8), TensorType((32, 32, 3)), Preprocessing("center", colour, table))
+        assert tensor.flags.c_contiguous
 
 
 def test_one_pixel_fills_the_input() -> None:

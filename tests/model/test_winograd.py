@@ -23,7 +23,7 @@ def direct(x: np.ndarray, weights: np.ndarray) -> np.ndarray:
 
 
 @BOTH
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.integers(1, 11), st.integers(1, 11), st.integers(1, 20), st.integers(1, 3), st.integers(0, 2**32 - 1))
 def test_random_input(transform: Transform, height: int, width: int, channels: int, outputs: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
