@@ -92,7 +92,7 @@ class CameraConfig(Section):
 
     source: Annotated[str, BeforeValidator(_number_as_text), Field(min_length=1)] = Field(
         description="Where frames come from: `synthetic://`, an image, a folder of images, a video file, a V4L2 device "
-        "(`0` or `v4l2:///dev/video0`), or a stream (`rtsp://`, `http://`)."
+        "(`0`, `/dev/video0` or `v4l2:///dev/video0`), or a stream (`rtsp://`, `http://`)."
     )
     fps: Annotated[float, AfterValidator(_rate)] | None = Field(
         default=None,

@@ -24,9 +24,10 @@ IMAGE_SUFFIXES = {".jpg", ".jpeg", ".png", ".bmp", ".webp", ".tif", ".tiff", ".p
 def kind_of(address: str) -> str:
     """Key into SOURCES for an address. Raises SourceError for a scheme that is not there.
 
-    A bare number is a V4L2 device; a path is a folder of images or one image by its suffix, and a video otherwise.
+    A bare number or a path below /dev is a V4L2 device; any other path is a folder of images or one image by its
+    suffix, and a video otherwise.
     """
-    if is_number(address):
+    if is_number(address) or address.startswith("/dev/"):
         return "v4l2"
     scheme, separator, _ = address.partition("://")
     if separator and scheme != "file":

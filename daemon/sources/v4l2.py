@@ -1,4 +1,4 @@
-"""A camera at a V4L2 device, such as a USB webcam: "0", "v4l2:///dev/video0", with ?width=640&height=480 if wished."""
+"""A camera at a V4L2 device, such as a USB webcam: "0", "/dev/video0", "v4l2:///dev/video0?width=640&height=480"."""
 
 from urllib.parse import parse_qsl, urlsplit
 

@@ -49,6 +49,12 @@ def test_any_address_makes_a_source_or_a_source_error(address: str) -> None:
         assert make_source(SourceSpec(address)).interval_ns >= 0
 
 
+@pytest.mark.parametrize("address", ["0", "/dev/video0", "v4l2:///dev/video0"])
+def test_a_device_is_named_in_three_ways(address: str) -> None:
+    assert kind_of(address) == "v4l2"
+    assert parse(address) == ("/dev/video0", {})
+
+
 def test_unknown_schemes_are_refused() -> None:
     with pytest.raises(SourceError, match="unknown scheme 'gopher'"):
         kind_of("gopher://cam")
