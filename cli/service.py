@@ -13,6 +13,7 @@ from edgemeta.daemon.preflight import Plan, prepare
 from edgemeta.daemon.service import Service
 from edgemeta.daemon.signals import StopSignal
 from edgemeta.daemon.sources.registry import without_password
+from edgemeta.daemon.threads import leave
 
 config_file = click.argument("file", type=click.Path(path_type=Path))
 
@@ -44,7 +45,7 @@ def run(file: Path) -> None:
         service.stop()
     if faults:
         traceback.print_exception(faults[0])
-        sys.exit(1)
+    leave(code=1 if faults else 0, patience=0.5)
 
 
 @click.command()

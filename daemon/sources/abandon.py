@@ -10,10 +10,10 @@ import queue
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Protocol
 
 from edgemeta.daemon.sources.api import Frame, Pixels, SourceError
+from edgemeta.daemon.threads import guarded_thread
 
 GREATEST_HANGING = 3
 """Readers of one source that may hang at once; beyond it the source waits for one of them to return."""
@@ -31,38 +31,49 @@ class Capture(Protocol):
         ...
 
 
-@dataclass(eq=False)
 class _Reader:
-    """One reader thread and what passes between it and the camera thread: frames, or the fault that ended it."""
+    """One reader thread and what passes from it to the camera thread: frames, or the fault that ended it."""
 
-    opener: Callable[[], Capture]
-    abandoned: threading.Event = field(default_factory=threading.Event)
-    given: "queue.Queue[Frame | SourceError]" = field(default_factory=lambda: queue.Queue(maxsize=1))
+    def __init__(self, opener: Callable[[], Capture]) -> None:
+        self._opener = opener
+        self._abandoned = threading.Event()
+        self._given: queue.Queue[Frame | BaseException] = queue.Queue(maxsize=1)
+        self._thread = guarded_thread("reader", self._run, self._give)
+        self._thread.start()
 
-    def __post_init__(self) -> None:
-        self.thread = threading.Thread(target=self._run, name="reader", daemon=True)
-        self.thread.start()
+    @property
+    def hangs(self) -> bool:
+        """Whether the thread still runs."""
+        return self._thread.is_alive()
+
+    def take(self, timeout: float) -> Frame | None:
+        """Wait for a frame; None where none came in time. Raises what ended the thread."""
+        try:
+            item = self._given.get(timeout=timeout)
+        except queue.Empty:
+            return None
+        if isinstance(item, BaseException):
+            raise item
+        return item
+
+    def abandon(self) -> None:
+        """Let the thread end as soon as its call returns."""
+        self._abandoned.set()
 
     def _run(self) -> None:
+        capture = self._opener()
         try:
-            capture = self.opener()
-        except SourceError as error:
-            self._give(error)
-            return
-        try:
-            while not self.abandoned.is_set():
+            while not self._abandoned.is_set():
                 pixels = capture.read()
                 self._give(Frame(pixels, time.monotonic_ns()))
-        except SourceError as error:
-            self._give(error)
         finally:
             capture.release()
 
-    def _give(self, item: "Frame | SourceError") -> None:
+    def _give(self, item: Frame | BaseException) -> None:
         """Hand over; every frame is taken or the reader abandoned, so none is lost uncounted."""
-        while not self.abandoned.is_set():
+        while not self._abandoned.is_set():
             try:
-                self.given.put(item, timeout=0.2)
+                self._given.put(item, timeout=0.2)
                 return
             except queue.Full:
                 continue
@@ -80,7 +91,7 @@ class AbandonableReader:
 
     def open(self) -> None:
         """Start a reader. Raises SourceError while too many of the earlier ones hang."""
-        self._left = [reader for reader in self._left if reader.thread.is_alive()]
+        self._left = [reader for reader in self._left if reader.hangs]
         if len(self._left) >= GREATEST_HANGING:
             raise SourceError(f"{self._name} hangs in {len(self._left)} readers, waiting for one of them to return")
         self._reader = _Reader(self._opener)
@@ -89,17 +100,14 @@ class AbandonableReader:
         """Give the next frame. Raises SourceError at a fault, or when none came within the timeout."""
         if self._reader is None:
             raise SourceError(f"{self._name} is not open")
-        try:
-            item = self._reader.given.get(timeout=self._timeout)
-        except queue.Empty:
-            raise SourceError(f"{self._name} gave no frame for {self._timeout:g} s") from None
-        if isinstance(item, SourceError):
-            raise item
-        return item
+        frame = self._reader.take(self._timeout)
+        if frame is None:
+            raise SourceError(f"{self._name} gave no frame for {self._timeout:g} s")
+        return frame
 
     def close(self) -> None:
         """Abandon the reader; it ends by itself when its call returns."""
         if self._reader is not None:
-            self._reader.abandoned.set()
+            self._reader.abandon()
             self._left.append(self._reader)
             self._reader = None

@@ -235,7 +235,7 @@ def test_an_rtsp_camera_that_dies_and_returns(
     port = free_port()
     server = rtsp_server(port)
     source = {"source": f"rtsp://127.0.0.1:{port}/cam", "timeout": 5, "retry": {"first": 0.2, "cap": 0.5}}
-    run_daemon(write_config(cameras={"front": source}, mqtt=broker_keys(broker)))
+    daemon = run_daemon(write_config(cameras={"front": source}, mqtt=broker_keys(broker)))
     subscriber.wait("front/frame", 10, timeout=60)
     server.kill()
     subscriber.wait_for("front/status", lambda message: message.json["status"] == "failed", timeout=60)
@@ -243,6 +243,7 @@ def test_an_rtsp_camera_that_dies_and_returns(
     rtsp_server(port)
     subscriber.wait("front/frame", before + 10, timeout=60)
     assert_every_frame_accounted_for([message.json for message in subscriber.on("front/frame")])
+    assert daemon.stop() == 0  # while frames come: no thread may be torn out of a decoder
 
 
 def test_pictures_of_unusual_kinds(

@@ -109,3 +109,14 @@ def test_a_fault_is_told_as_it_is() -> None:
         reader.read()
     reader.close()
     reader.close()
+
+
+def test_a_fault_nobody_foresaw_reaches_the_camera_thread() -> None:
+    def opener() -> Hanging:
+        raise ZeroDivisionError
+
+    reader = AbandonableReader("camera x", 5.0, opener)
+    reader.open()
+    with pytest.raises(ZeroDivisionError):
+        reader.read()
+    reader.close()
