@@ -5,6 +5,11 @@ from collections.abc import Generator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# The same examples in every run, however slow the machine is.
+settings.register_profile("edgemeta", derandomize=True, deadline=None)
+settings.load_profile("edgemeta")
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 
