@@ -49,11 +49,11 @@ class Program:
 
     def __init__(self, model: Model, isa: str, threads: int) -> None:
         self._library = library()
+        self._run = self._library.em_run
         self._error = error_buffer()
         self._handle: int | None = self._library.em_open(ISA_NAMES.index(isa), threads, self._error)
         if self._handle is None:
             raise LibraryError(sentence(self._error))
-        self.logits_type = model.logits
         try:
             self._describe(model)
         except LibraryError:
@@ -66,15 +66,15 @@ class Program:
         """Whether `close` was called."""
         return self._handle is None
 
-    def run(self, batch: NDArray[Any], logits: NDArray[Any]) -> None:
-        """Run a C-contiguous batch [N, H, W, C] into C-contiguous logits [N, labels] of the output's dtype."""
-        self._library.em_run(self._handle, len(batch), batch.ctypes.data, logits.ctypes.data)
+    def run(self, images: int, batch: int, logits: int) -> None:
+        """Run C-contiguous images [images, H, W, C] at address `batch` into logits [images, labels] at `logits`."""
+        self._run(self._handle, images, batch, logits)
 
-    def profile(self, image: NDArray[Any], logits: NDArray[Any]) -> dict[str, float]:
+    def profile(self, image: int, logits: int) -> dict[str, float]:
         """Run one image and give the microseconds of every step, by the names of the layers that it does."""
         steps = self._library.em_steps(self._handle)
         nanoseconds = np.zeros(steps, np.int64)
-        self._library.em_profile(self._handle, image.ctypes.data, logits.ctypes.data, nanoseconds.ctypes.data)
+        self._library.em_profile(self._handle, image, logits, nanoseconds.ctypes.data)
         names = [self._library.em_step_name(self._handle, step).decode() for step in range(steps)]
         return {name: time / 1000 for name, time in zip(names, nanoseconds.tolist(), strict=True)}
 

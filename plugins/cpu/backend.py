@@ -21,12 +21,16 @@ _SCORES = {"portable": 10, "avx2": 20, "avx512vnni": 30}
 
 
 class CpuSession:
-    """A model packed for this machine. One array of logits per batch size seen last is kept and given again."""
+    """A model packed for this machine. The logits of the batch size seen last are one array, given again and again."""
 
     def __init__(self, model: Model, program: Program) -> None:
         self._model = model
         self._program = program
         self._logits = _empty_logits(model, 0)
+        # A preprocessor gives the same array for every frame: it is checked, and its address looked up, only once.
+        # Keeping the array keeps its memory in place.
+        self._batch: Batch | None = None
+        self._addresses = (0, 0)
 
     @property
     def isa(self) -> str:
@@ -35,18 +39,22 @@ class CpuSession:
 
     def run(self, batch: Batch) -> Logits:
         """As `Session.run`."""
-        self._prepare(batch)
-        self._program.run(batch, self._logits)
+        if batch is not self._batch or self._program.closed:
+            self._prepare(batch)
+        self._program.run(len(self._logits), *self._addresses)
         return self._logits
 
     def profile(self, image: Batch) -> dict[str, float]:
         """Run a batch of one and give the microseconds of every step after fusion, in the order they run."""
         self._prepare(image)
-        return self._program.profile(image, self._logits)
+        if len(image) != 1:
+            raise BackendError(f"backend {_NAME}: a profile takes one image, the batch has {len(image)}")
+        return self._program.profile(*self._addresses)
 
     def close(self) -> None:
         """As `Session.close`."""
         self._program.close()
+        self._batch = None
 
     def _prepare(self, batch: Batch) -> None:
         if self._program.closed:
@@ -54,6 +62,8 @@ class CpuSession:
         check_batch(_NAME, self._model, batch)
         if len(self._logits) != len(batch):
             self._logits = _empty_logits(self._model, len(batch))
+        self._batch = batch
+        self._addresses = (batch.ctypes.data, self._logits.ctypes.data)
 
 
 def _empty_logits(model: Model, images: int) -> Logits:

@@ -55,7 +55,8 @@ struct Window {
 
 // A convolution whose weights fit the multiplier of the instruction set. A kernel row is read as `spans` runs of
 // `span` bytes, `span_step` apart; the border makes every read valid.
-// weights: [blocks][kernel rows][spans][span / 4][16][4] int8 (AVX-512) or [...][span / 2][16][2] int16 (AVX2).
+// weights: [blocks][kernel rows][spans][span / group][16][group], int8 with group 4 (AVX-512), int16 with group 2 (AVX2)
+// or 1 (portable).
 struct Conv {
   View in, out;
   Window window;
@@ -121,7 +122,8 @@ struct Resize {
 struct Kernels {
   const char* name;
   bool has_lines;        // whether it can run Method::line and shifted_line
-  int32_t weight_bytes;  // of a fast convolution's weight: 1, 2, or 0 where there is no fast one
+  int32_t weight_bytes;  // of a fast convolution's weight: 1 or 2
+  int32_t weight_group;  // input channels whose weights lie together for each output channel: 4, 2 or 1
   void (*conv)(const Conv&, uint8_t* arena, int32_t first, int32_t last, uint8_t* scratch);
   size_t (*conv_scratch)(const Conv&);
   void (*generic_conv)(const GenericConv&, uint8_t* arena, int32_t first, int32_t last);

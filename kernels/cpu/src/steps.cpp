@@ -37,8 +37,7 @@ int32_t corrected_bias(const Layer& layer, size_t channel, int32_t zero) {
 }
 
 template <typename Weight>
-void pack(const Layer& layer, const Conv& conv, Weight* packed) {
-  constexpr int32_t unit = sizeof(Weight) == 1 ? 4 : 2;  // channels that one multiply-add sums
+void pack(const Layer& layer, const Conv& conv, int32_t group, Weight* packed) {
   const em_window& w = layer.window;
   const auto outputs = static_cast<int32_t>(layer.bias.size());
   const auto depth = static_cast<int32_t>(layer.weights.size() / layer.bias.size()) / (w.kernel_height * w.kernel_width);
@@ -50,8 +49,8 @@ void pack(const Layer& layer, const Conv& conv, Weight* packed) {
         for (int32_t i = 0; i < depth; ++i, ++from) {
           const int32_t span = joined ? 0 : kx, in_span = joined ? kx * conv.span_step + i : i;
           const int64_t row = (int64_t{o / kBlock} * w.kernel_height + ky) * conv.spans + span;
-          const int64_t unit_index = row * (conv.span / unit) + in_span / unit;
-          packed[(unit_index * kBlock + o % kBlock) * unit + in_span % unit] = static_cast<Weight>(*from);
+          const int64_t group_index = row * (conv.span / group) + in_span / group;
+          packed[(group_index * kBlock + o % kBlock) * group + in_span % group] = static_cast<Weight>(*from);
         }
 }
 
@@ -79,8 +78,8 @@ Step make_fast_conv(const Layer& layer, const std::vector<Tensor>& tensors, cons
   const auto blocks = static_cast<size_t>(conv.out.blocks());
   const size_t per_block = size_t(conv.window.height) * conv.spans * conv.span * kBlock;
   fast->weights = Buffer(blocks * per_block * kernels.weight_bytes);
-  if (kernels.weight_bytes == 1) pack(layer, conv, reinterpret_cast<int8_t*>(fast->weights.data()));
-  else pack(layer, conv, reinterpret_cast<int16_t*>(fast->weights.data()));
+  if (kernels.weight_bytes == 1) pack(layer, conv, kernels.weight_group, reinterpret_cast<int8_t*>(fast->weights.data()));
+  else pack(layer, conv, kernels.weight_group, reinterpret_cast<int16_t*>(fast->weights.data()));
   conv.weights = fast->weights.data();
   fast->bias.assign(blocks * kBlock, 0);
   for (size_t o = 0; o < layer.bias.size(); ++o) fast->bias[o] = corrected_bias(layer, o, conv.in.zero);
@@ -164,7 +163,7 @@ Step make_concat(const Layer& layer, const std::vector<Tensor>& tensors, const K
 }  // namespace
 
 bool runs_fast(const Layer& layer, const Kernels& kernels) {
-  if (layer.kind != Kind::conv || layer.groups != 1 || kernels.weight_bytes == 0) return false;
+  if (layer.kind != Kind::conv || layer.groups != 1) return false;
   const int32_t greatest = kernels.weight_bytes == 1 ? 127 : 32767;
   const auto bounds = std::minmax_element(layer.weights.begin(), layer.weights.end());
   return *bounds.first >= -greatest - 1 && *bounds.second <= greatest;

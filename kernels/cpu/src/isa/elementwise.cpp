@@ -57,12 +57,13 @@ void upsample(const Copy& copy, uint8_t* arena, int32_t first, int32_t last) {
 
 extern const Kernels kernels = {
 #if defined(EM_ISA_AVX512)
-    "avx512vnni", true, 1, conv, conv_scratch,
+    "avx512vnni", true, 1, 4,
 #elif defined(EM_ISA_AVX2)
-    "avx2", false, 2, conv, conv_scratch,
+    "avx2", false, 2, 2,
 #else
-    "portable", false, 0, nullptr, nullptr,
+    "portable", false, 2, 1,
 #endif
+    conv, conv_scratch,
     generic_conv, average_pool, max_pool, add, clamp_rows, rescale, concat, upsample,
     resize_scratch, resize_row,
 };

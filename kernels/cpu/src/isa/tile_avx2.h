@@ -1,0 +1,63 @@
+// Tiles with vpmaddwd: each step spreads two input integers of a pixel, as int16, and multiplies them by 16 x 2 weights.
+//
+// vpmaddubsw would take bytes, but it saturates on full-range u8 x s8 pairs. So the input under a tile is widened first,
+// once for all blocks of output channels.
+#pragma once
+
+#include "tile.h"
+
+namespace edgemeta::EM_NAMESPACE {
+namespace {
+
+constexpr int kWidePixels = 4, kPairPixels = 0;  // eight registers of sums; more pixels measured slower
+
+// Bytes of one kernel row under a tile of some pixels.
+inline int64_t patch_row(const Conv& conv, int32_t pixels) {
+  const int64_t step = int64_t{conv.window.stride_x} * conv.in.pixel;
+  return (pixels - 1) * step + int64_t{conv.spans - 1} * conv.span_step + conv.span;
+}
+
+size_t scratch_bytes(const Conv& conv) {
+  return static_cast<size_t>(conv.window.height * patch_row(conv, kWidePixels) * 2);
+}
+
+inline void widen(const Conv& conv, int32_t pixels, const uint8_t* in, int16_t* patch) {
+  const int64_t bytes = patch_row(conv, pixels);
+  for (int32_t ky = 0; ky < conv.window.height; ++ky, in += conv.in.row, patch += bytes) {
+    int64_t i = 0;
+    for (; i + 16 <= bytes; i += 16) {
+      const __m128i b = _mm_loadu_si128(reinterpret_cast<const __m128i*>(in + i));
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(patch + i), _mm256_cvtepu8_epi16(b));
+    }
+    for (; i < bytes; ++i) patch[i] = in[i];
+  }
+}
+
+template <int P, int N>
+inline Accumulators<P, N> accumulate_tile(const Conv& conv, const TileInput& tile, Accumulators<P, N> acc) {
+  static_assert(N == 1, "the registers hold one block");
+  int16_t* patch = reinterpret_cast<int16_t*>(tile.scratch);
+  if (tile.first_block) widen(conv, P, tile.in, patch);
+  const int64_t row = patch_row(conv, P), step = tile.step;
+  const uint8_t* weights = tile.weights;
+  for (int32_t ky = 0; ky < conv.window.height; ++ky) {
+    for (int32_t s = 0; s < conv.spans; ++s) {
+      const int16_t* at = patch + ky * row + int64_t{s} * conv.span_step;
+      for (int32_t d = 0; d < conv.span; d += 2, weights += 64) {
+        const __m256i wa = load8(weights), wb = load8(weights + 32);
+#pragma GCC unroll 8
+        for (int p = 0; p < P; ++p) {
+          int32_t pair;
+          memcpy(&pair, at + p * step + d, 4);
+          const __m256i x = _mm256_set1_epi32(pair);
+          acc.lane[p][0].a = _mm256_add_epi32(acc.lane[p][0].a, _mm256_madd_epi16(x, wa));
+          acc.lane[p][0].b = _mm256_add_epi32(acc.lane[p][0].b, _mm256_madd_epi16(x, wb));
+        }
+      }
+    }
+  }
+  return acc;
+}
+
+}  // namespace
+}  // namespace edgemeta::EM_NAMESPACE

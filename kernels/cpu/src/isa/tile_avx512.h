@@ -1,0 +1,59 @@
+// Tiles with VNNI: each step spreads four input bytes of a pixel over a vector and multiplies them by 16 x 4 weights.
+#pragma once
+
+#include "tile.h"
+
+namespace edgemeta::EM_NAMESPACE {
+namespace {
+
+constexpr int kWidePixels = 16, kPairPixels = 8;  // tiles of one block, of two: sixteen accumulators each
+
+size_t scratch_bytes(const Conv&) { return 0; }
+
+// STEP: the distance of two pixels where it is one of the usual, so that addresses need no registers; 0 otherwise.
+template <int P, int N, int STEP>
+inline Accumulators<P, N> accumulate(const Conv& conv, const TileInput& tile, Accumulators<P, N> acc) {
+  const int64_t step = STEP > 0 ? STEP : tile.step;
+  const uint8_t* weights = tile.weights;
+  for (int32_t ky = 0; ky < conv.window.height; ++ky) {
+    for (int32_t s = 0; s < conv.spans; ++s) {
+      const uint8_t* at = tile.in + ky * conv.in.row + int64_t{s} * conv.span_step;
+      for (int32_t d = 0; d < conv.span; d += 4, weights += 64) {
+        __m512i w[N];
+#pragma GCC unroll 2
+        for (int n = 0; n < N; ++n) w[n] = _mm512_loadu_si512(weights + n * tile.block_bytes);
+#pragma GCC unroll 16
+        for (int p = 0; p < P; ++p) {
+          int32_t four;
+          memcpy(&four, at + p * step + d, 4);
+          const __m512i x = _mm512_set1_epi32(four);
+#pragma GCC unroll 2
+          for (int n = 0; n < N; ++n) acc.lane[p][n].v = _mm512_dpbusd_epi32(acc.lane[p][n].v, x, w[n]);
+        }
+      }
+    }
+  }
+  return acc;
+}
+
+template <int P, int N>
+inline Accumulators<P, N> accumulate_tile(const Conv& conv, const TileInput& tile, Accumulators<P, N> acc) {
+  if constexpr (P >= 8) {
+    switch (tile.step) {
+      case 4:
+        return accumulate<P, N, 4>(conv, tile, acc);
+      case 16:
+        return accumulate<P, N, 16>(conv, tile, acc);
+      case 32:
+        return accumulate<P, N, 32>(conv, tile, acc);
+      case 64:
+        return accumulate<P, N, 64>(conv, tile, acc);
+      case 128:
+        return accumulate<P, N, 128>(conv, tile, acc);
+    }
+  }
+  return accumulate<P, N, 0>(conv, tile, acc);
+}
+
+}  // namespace
+}  // namespace edgemeta::EM_NAMESPACE

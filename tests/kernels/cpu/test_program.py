@@ -1,0 +1,117 @@
+"""Networks made at random run in the library as in the reference, on every instruction set."""
+
+import resource
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from networks import Case, Network
+
+from edgemeta.kernels.cpu.library import ISA_NAMES, LibraryError, best_isa
+from edgemeta.kernels.cpu.program import Program
+from edgemeta.model import reference
+from edgemeta.model.graph import INPUT
+from edgemeta.model.layers import MaxPool, TensorType
+from edgemeta.model.prove import prove
+
+ISAS = ISA_NAMES[1 : ISA_NAMES.index(best_isa()) + 1]
+FORMS = st.sampled_from(["multiplier", "multiplier-per-layer", "table", "table-per-layer"])
+
+
+@st.composite
+def kinds(draw: st.DrawFn) -> TensorType:
+    bits = draw(st.sampled_from([8, 8, 8, 5, 4, 2, 1]))
+    kind = TensorType((1, 1, 1), bits, draw(st.booleans()))
+    return replace(kind, zero_point=draw(st.integers(kind.lo, kind.hi)), scale=0.05)
+
+
+@st.composite
+def networks(draw: st.DrawFn) -> Case:
+    """Up to six layers, each reading any earlier tensor; ends in a dense layer that sees the last one."""
+    height, width = draw(st.integers(1, 13)), draw(st.integers(1, 37))
+    source = replace(draw(kinds()), shape=(height, width, draw(st.sampled_from([1, 3]))))
+    net = Network(f"random-{draw(st.integers(0, 2**20))}", source)
+    names = [INPUT]
+    for _ in range(draw(st.integers(1, 6))):
+        names.append(draw_layer(draw, net, names))
+    return net.observe(names[-1])
+
+
+def draw_layer(draw: st.DrawFn, net: Network, names: list[str]) -> str:
+    source = draw(st.sampled_from(names))
+    kind = net.type_of(source)
+    height, width, channels = kind.shape
+    twins = [name for name in names if net.type_of(name).shape == kind.shape]
+    match draw(st.sampled_from(["conv", "conv", "conv", "add", "clamp", "rescale", "max", "average", "concat", "up"])):
+        case "conv":
+            kernel = (draw(st.integers(1, 3)), draw(st.integers(1, 3)))
+            top, left, bottom, right = (draw(st.integers(0, kernel[i % 2] - 1)) for i in range(4))
+            bottom, right = max(bottom, kernel[0] - height - top), max(right, kernel[1] - width - left)
+            stride = (draw(st.integers(1, 2)), draw(st.integers(1, 2)))
+            groups = draw(st.sampled_from([g for g in (1, 1, 2, channels) if channels % g == 0]))
+            outputs = groups * draw(st.sampled_from([1, 3, 4, 8, 16, 17, 32]))
+            if bottom >= kernel[0] or right >= kernel[1] or outputs > 64:
+                return net.rescale(source, draw(kinds()), draw(FORMS))
+            padding = (top, left, bottom, right)
+            return net.conv(
+                source, outputs, kernel, stride, padding, groups=groups, form=draw(FORMS), output=draw(kinds())
+            )
+        case "add":
+            other = draw(st.sampled_from(twins))
+            multipliers = (draw(st.integers(0, 2**21)), draw(st.integers(0, 2**21)))
+            return net.add(source, other, multipliers=multipliers, shift=draw(st.integers(0, 29)))
+        case "clamp":
+            lo = draw(st.integers(kind.lo, kind.hi))
+            return net.clamp(source, lo, draw(st.integers(lo, kind.hi)))
+        case "max":
+            side = min(2, height, width)
+            return net.pool(MaxPool, source, (side, side), (side, side), (0, side - 1, 0, 0))
+        case "average":
+            return net.average(source, (height, width), form=draw(FORMS))
+        case "concat":
+            alike = [n for n in twins if replace(net.type_of(n), shape=(1, 1, 1)) == replace(kind, shape=(1, 1, 1))]
+            return net.concat(source, draw(st.sampled_from(alike)))
+        case "up" if height * width < 100:
+            return net.upsample(source, (draw(st.integers(1, 2)), draw(st.integers(1, 3))))
+    return net.rescale(source, draw(kinds()), draw(FORMS))
+
+
+@settings(max_examples=80, deadline=None)
+@given(case=networks(), threads=st.integers(1, 3))
+def test_random_networks_equal_the_reference(case: Case, threads: int) -> None:
+    prove(case.model)
+    for isa in ISAS:
+        program = Program(case.model, isa, threads)
+        with closing(program):
+            for name, batch in case.batches():
+                expected = reference.run(case.model, batch)
+                logits = np.zeros_like(expected)
+                program.run(len(batch), batch.ctypes.data, logits.ctypes.data)
+                np.testing.assert_array_equal(logits, expected, err_msg=f"{isa} {name}")
+
+
+def test_additions_are_done_by_the_convolution_before_them(resnet8: Case) -> None:
+    program = Program(resnet8.model, best_isa(), 1)
+    with closing(program):
+        image = np.zeros((1, *resnet8.model.input.shape), resnet8.model.input.dtype)
+        logits = np.zeros((1, 10), np.int32)
+        steps = program.profile(image.ctypes.data, logits.ctypes.data)
+    layers = [layer.name for layer in resnet8.model.layers]
+    assert sorted(name for step in steps for name in step.split("+")) == sorted(layers)
+    if best_isa() != "portable":
+        assert len(steps) == len(layers) - 3
+
+
+def test_more_threads_than_memory_allows_is_an_error(resnet8: Case) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    in_use = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (in_use + (64 << 20), hard))
+    try:
+        with pytest.raises(LibraryError, match=r"unavailable|memory|alloc"):
+            Program(resnet8.model, "auto", 256)
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))

@@ -1,0 +1,79 @@
+"""The conformance table and random frames under AddressSanitizer and UndefinedBehaviorSanitizer."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+TABLE = """
+import sys
+from contextlib import closing
+
+sys.path.append(sys.argv[1])
+import numpy as np
+from cases import CASES
+
+from edgemeta.kernels.cpu.library import ISA_NAMES, best_isa
+from edgemeta.kernels.cpu.preprocess import Resizer
+from edgemeta.model import reference
+from edgemeta.model.layers import TensorType
+from edgemeta.plugins.registry import choose
+
+isas = ISA_NAMES[1 : ISA_NAMES.index(best_isa()) + 1]
+backend = choose("cpu")
+for case in CASES:
+    expected = [(batch, reference.run(case.model, batch)) for _, batch in case.batches()]
+    for isa in isas:
+        for threads in (1, 2):
+            with closing(backend.compile(case.model, {"isa": isa, "threads": threads})) as session:
+                for batch, logits in expected:
+                    assert (session.run(batch) == logits).all(), case.name
+
+preprocessing = CASES[0].model.preprocessing
+rng = np.random.default_rng(0)
+for _ in range(200):
+    height, width, *size = map(int, rng.integers(1, 90, 4))
+    frame = rng.integers(0, 256, (height, width, 3)).astype(np.uint8)
+    target = TensorType((*size, 3))
+    for isa in isas:
+        Resizer(frame.shape, target, preprocessing, isa).run(frame, np.zeros(target.shape, np.int8))
+print("clean")
+"""
+
+
+@pytest.mark.slow
+def test_no_stray_access_and_no_undefined_behaviour(repository: Path, tmp_path: Path) -> None:
+    compiler = shutil.which("g++")
+    if compiler is None or shutil.which("cmake") is None:
+        pytest.skip("no build tools: install g++ and cmake")
+    configure = ["cmake", "-S", str(repository), "-B", str(tmp_path), "-DCMAKE_BUILD_TYPE=Release"]
+    subprocess.run([*configure, "-DEDGEMETA_SANITIZE=ON"], check=True, capture_output=True)
+    subprocess.run(["cmake", "--build", str(tmp_path), "--parallel", "2"], check=True, capture_output=True)
+    runtimes = [
+        subprocess.run(
+            [compiler, f"-print-file-name={name}"], check=True, capture_output=True, text=True
+        ).stdout.strip()
+        for name in ("libasan.so", "libubsan.so", "libstdc++.so.6")
+    ]
+    done = subprocess.run(
+        [sys.executable, "-c", TABLE, str(repository / "tests" / "conformance")],
+        env={
+            **os.environ,
+            "EDGEMETA_CPU_LIBRARY": str(tmp_path / "kernels" / "cpu" / "libedgemeta_cpu.so"),
+            "LD_PRELOAD": ":".join(runtimes),
+            "ASAN_OPTIONS": "detect_leaks=0",  # the interpreter's own
+        },
+        capture_output=True,
+        text=True,
+        timeout=280,
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    assert done.stdout.strip() == "clean"
+
+
+def path_of(compiler: str, name: str) -> str:
+    command = [compiler, f"-print-file-name={name}"]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()

@@ -1,0 +1,60 @@
+"""`verify` counts images with any wrong logit; `bench` gives figures that agree with each other."""
+
+from contextlib import closing
+
+import numpy as np
+from cases import CASES, Case
+
+from edgemeta.model import reference
+from edgemeta.plugins.api import Batch, Logits
+from edgemeta.plugins.measure import bench, random_image, verify
+from edgemeta.plugins.registry import choose
+
+
+class OffByOne:
+    """A session that gives one wrong logit in the second image of every batch."""
+
+    def __init__(self, case: Case) -> None:
+        self._model = case.model
+
+    def run(self, batch: Batch) -> Logits:
+        logits: Logits = reference.run(self._model, batch)
+        logits[1, -1] += 1
+        return logits
+
+    def close(self) -> None:
+        pass
+
+
+def test_verify_finds_a_single_wrong_logit(resnet8: Case) -> None:
+    image = random_image(resnet8.model)
+    batches = [np.concatenate([image] * 2), np.concatenate([image] * 3)]
+    told: list[tuple[int, int]] = []
+    session = OffByOne(resnet8)
+    assert verify(session, resnet8.model, batches, 5, lambda *done: told.append(done)) == (5, 2)
+    assert told == [(2, 5), (5, 5)]
+
+
+def test_verify_passes_the_cpu(resnet8: Case) -> None:
+    with closing(choose("cpu").compile(resnet8.model, {})) as session:
+        batches = [batch for _, batch in resnet8.batches()]
+        images = sum(len(batch) for batch in batches)
+        assert verify(session, resnet8.model, batches, images, lambda *_: None) == (images, 0)
+
+
+def test_bench_gives_consistent_figures(resnet8: Case) -> None:
+    told: list[tuple[int, int]] = []
+    with closing(choose("cpu").compile(resnet8.model, {})) as session:
+        timing = bench(session, resnet8.model, 20, 0.1, lambda *done: told.append(done))
+    assert 0 < timing.min_us <= timing.median_us <= timing.p99_us
+    assert "conv2+add3" in timing.stages
+    assert sum(timing.stages.values()) > 0
+    assert told[-1] == (20, 20)
+
+
+def test_a_session_without_stages_is_timed_too() -> None:
+    model = CASES[0].model
+    with closing(choose("reference").compile(model, {})) as session:
+        timing = bench(session, model, 1, 0.0, lambda *_: None)
+    assert timing.median_us == timing.min_us == timing.p99_us > 0
+    assert timing.stages == {}
