@@ -21,7 +21,6 @@ from edgemeta.model.layers import (
 )
 from edgemeta.model.weights import BinaryWeights, FixedWeights, PowerOfTwoWeights
 
-
 settings.register_profile("loaded-machine", deadline=None)
 settings.load_profile("loaded-machine")
 

@@ -1,0 +1,44 @@
+"""Both Winograd forms give the sums of the 3x3 convolutions in the table, for each input of each case.
+
+ResNet-8 is left out: its shapes are among the smaller cases, and the plain sums take long.
+"""
+
+import numpy as np
+import oracle
+import pytest
+from cases import CASES, SAME, Case
+
+from edgemeta.model.graph import INPUT
+from edgemeta.model.layers import Conv
+from edgemeta.model.reference import trace
+from edgemeta.model.winograd import F2, F4, Transform, convolve, most_channels
+
+
+def eligible(case: Case) -> list[Conv]:
+    """Convolutions that Winograd can do: 3x3, stride 1, one group, padded by one, sums in range."""
+    return [
+        layer
+        for layer in case.model.layers
+        if isinstance(layer, Conv)
+        and layer.weights.shape[1:3] == (3, 3)
+        and (layer.stride, layer.groups, layer.padding) == ((1, 1), 1, SAME)
+        and layer.weights.shape[3] <= most_channels(F4, 255, int(np.abs(layer.weights.decode()).max()))
+    ]
+
+
+@pytest.mark.parametrize("transform", [F2, F4], ids=["F2", "F4"])
+@pytest.mark.parametrize(
+    "name", [case.name for case in CASES if eligible(case) and not case.name.startswith("resnet8")]
+)
+def test_sums_equal_direct_convolution(name: str, transform: Transform) -> None:
+    case = next(case for case in CASES if case.name == name)
+    types = {INPUT: case.model.input} | {layer.name: layer.output for layer in case.model.layers}
+    for _, batch in case.batches():
+        tensors = trace(case.model, batch)
+        for layer in eligible(case):
+            x = oracle.real(layer.input, tensors, types)
+            bias = 0 if layer.bias is None else layer.bias
+            expected = oracle.convolution(x, layer) - bias
+            weights = layer.weights.decode()
+            for image, sums in zip(x.astype(np.int32), expected, strict=True):
+                np.testing.assert_array_equal(convolve(image, weights, transform), sums)
