@@ -29,13 +29,16 @@ from edgemeta.toolchain.float_graph import (
 )
 from edgemeta.toolchain.quantize.assemble import assemble, input_type
 from edgemeta.toolchain.quantize.blocks import Block, blocks_of
+from edgemeta.toolchain.quantize.rescale import rescaled
 from edgemeta.toolchain.quantize.scales import int32_bias, multiplier_for
 
 IMAGE_BITS, ACTIVATION_BITS, WEIGHT_BITS = 7, 3, 5
 
 
-def quantize_paper(model: FloatModel) -> Model:
+def quantize_paper(model: FloatModel, rescale: bool = True) -> Model:
     """Give the integer model; no calibration images are needed.
+
+    rescale: first bring the convolutions into the fixed formats without changing the float network (`rescale.py`).
 
     Raises QuantizeError where the float model is not (pixel - 128) / 128, or uses what the scheme does not cover.
     """
@@ -45,6 +48,8 @@ def quantize_paper(model: FloatModel) -> Model:
             f"{model.name}: the input is (pixel - {model.mean:g}) / {model.scale:g}, "
             "scheme paper expects (pixel - 128) / 128"
         )
+    if rescale:
+        model = rescaled(model, WEIGHT_BITS, ACTIVATION_BITS)
     types = {"input": input_type(model)}
     layers: list[q.Layer] = []
     output = ""
@@ -56,7 +61,7 @@ def quantize_paper(model: FloatModel) -> Model:
         layers.append(layer)
         types[block.name] = layer.output
     scheme = {"image": IMAGE_BITS, "activations": ACTIVATION_BITS, "weights": WEIGHT_BITS}
-    return assemble(model, layers, output, {"scheme": "paper", "fraction_bits": scheme})
+    return assemble(model, layers, output, {"scheme": "paper", "fraction_bits": scheme, "rescaled": rescale})
 
 
 def _fraction_bits(kind: q.TensorType) -> int:

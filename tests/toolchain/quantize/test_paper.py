@@ -21,6 +21,7 @@ from edgemeta.toolchain.float_graph import (
     Relu,
 )
 from edgemeta.toolchain.quantize.paper import quantize_paper
+from edgemeta.toolchain.quantize.rescale import rescaled
 
 
 def residual(rng: np.random.Generator) -> FloatModel:
@@ -75,10 +76,12 @@ def by_hand(model: FloatModel, image: Any) -> list[int]:
     return [int(v) for v in weights(fc) @ mean + bias]
 
 
-def test_equals_the_paper_written_by_hand() -> None:
+@pytest.mark.parametrize("rescale", [False, True])
+def test_equals_the_paper_written_by_hand(rescale: bool) -> None:
     rng = np.random.default_rng(5)
     model = residual(rng)
-    integer = quantize_paper(model)
+    integer = quantize_paper(model, rescale)
+    model = rescaled(model, 5, 3) if rescale else model
     images = rng.integers(-128, 128, (3, 8, 8, 3)).astype(np.int8)
     found = reference.run(integer, images)
     assert [list(map(int, row)) for row in found] == [by_hand(model, image) for image in images]
