@@ -14,6 +14,10 @@ from edgemeta.daemon.sources.api import Pixels, SourceError
 cv2.utils.logging.setLogLevel(cv2.utils.logging.LOG_LEVEL_SILENT)
 os.environ.setdefault("OPENCV_FFMPEG_LOGLEVEL", "-8")
 
+# FFmpeg looks at a stream for up to 5 s before it gives the first frame, and what came meanwhile is then old. Half a
+# second (in microseconds) is enough to find codec and size. Options named here replace OpenCV's own, such as TCP.
+os.environ.setdefault("OPENCV_FFMPEG_CAPTURE_OPTIONS", "rtsp_transport;tcp|analyzeduration;500000")
+
 
 def open_capture(target: str, interface: int, properties: dict[int, int] | None = None) -> cv2.VideoCapture | None:
     """Open a file, device or address with one of OpenCV's interfaces; None where it cannot be opened."""
