@@ -98,6 +98,10 @@ FAULTS: dict[str, tuple[Callable[[Model], Model], str]] = {
     "kernel 0": (lambda m: changed(m, "halve", kernel=(0, 2)), "kernel's rows is 0"),
     "groups 0": (lambda m: changed(m, "conv", groups=0), "groups is 0"),
     "groups that do not divide": (lambda m: changed(m, "conv", groups=3), "does not fit 3 input channels"),
+    "groups that do not divide the outputs": (
+        lambda m: changed(m, "point", weights=FixedWeights(np.ones((3, 1, 1, 2), np.int8), 8, np.ones(1)), groups=2),
+        r"shape \[3, 1, 1, 2\] in 2 groups, which does not fit 4 input channels",
+    ),
     "flat weights": (
         lambda m: with_weights(m, "conv", values=np.zeros((4, 27), np.int8)),
         r"expected \[O, KH, KW, I\]",
