@@ -1,9 +1,9 @@
 """The same float network in weights that fit the paper's fixed fraction bits.
 
 Multiplying a convolution's weights of one output channel by s, and with them the mean (by s) and the variance (by
-s^2) that its batch norm divides out, changes nothing in the float network. In Q5 weights and Q3 sums it decides what is lost:
-with a small s the weights are few steps large, with a large s the sums saturate. So s is chosen, per channel, where the
-expected square error is least.
+s^2) that its batch norm divides out, changes nothing in the float network. In Q5 weights and Q3 sums it decides what is
+lost: with a small s the weights are few steps large, with a large s the sums saturate. So s is chosen, per channel,
+where the expected square error is least.
 """
 
 import math
@@ -22,8 +22,8 @@ def rescaled(model: FloatModel, weight_bits: int, sum_bits: int) -> FloatModel:
     """Give the network with every convolution that a batch norm follows rescaled for Qweight_bits and Qsum_bits int8.
 
     Before the batch norm, a channel is taken as normal with the mean and variance that the batch norm holds, and the
-    weights' errors as multiplied by inputs of one mean square. eps of the batch norm is moved into the variance, so that
-    the network stays the same to float32's rounding.
+    weights' errors as multiplied by inputs of one mean square. eps of the batch norm is moved into the variance, so
+    that the network stays the same to float32's rounding.
     """
     changed: dict[str, FloatLayer] = {}
     sources = {x.name: x.input for x in model.layers if isinstance(x, Conv)}  # blocks rename it
