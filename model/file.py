@@ -17,7 +17,7 @@ from edgemeta.model.document import from_document, to_document
 from edgemeta.model.errors import ModelError
 from edgemeta.model.graph import Model
 from edgemeta.model.prove import prove
-from edgemeta.model.require import shown
+from edgemeta.model.require import require, shown
 
 FORMAT, VERSION = "edgemeta", 1
 MAX_FILE_BYTES = 1 << 28
@@ -33,8 +33,7 @@ def encode(model: Model) -> bytes:
 
 def decode(data: bytes) -> Model:
     """Model of a file's bytes, proved, its digest set. Raises ModelError, the sentence's subject being the file."""
-    if len(data) > MAX_FILE_BYTES:
-        raise ModelError(f"is larger than {MAX_FILE_BYTES >> 20} MiB, the most that a model file may have")
+    _require_size(len(data))
     entries, metadata = read_container(data)
     if metadata.get("format") != FORMAT:
         raise ModelError("is a safetensors file without an edgemeta model in it")
@@ -85,10 +84,16 @@ def load(path: str | os.PathLike[str]) -> Model:
 
 
 def _read(source: Path) -> bytes:
-    """Bytes of a file, one more than allowed at most."""
+    """Bytes of a file; one that is too large is not read, even if it grows meanwhile."""
     if "\0" in str(source):
         raise ModelError("a path cannot hold a zero character")
     if source.exists() and not source.is_file():
         raise ModelError(f"is {'a folder' if source.is_dir() else 'a device or pipe'}, expected a model file")
     with source.open("rb") as file:
+        _require_size(os.fstat(file.fileno()).st_size)
         return file.read(MAX_FILE_BYTES + 1)
+
+
+def _require_size(size: int) -> None:
+    limit = f"{MAX_FILE_BYTES >> 20} MiB, the most that a model file may have"
+    require(size <= MAX_FILE_BYTES, f"is larger than {limit}")

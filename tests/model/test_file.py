@@ -307,3 +307,5 @@ def test_a_huge_file_is_not_read(tmp_path: Path) -> None:
         file.truncate(MAX_FILE_BYTES + 1)
     with pytest.raises(ModelError, match="larger than 256 MiB"):
         load(path)
+    with pytest.raises(ModelError, match="larger than 256 MiB"):
+        decode(bytes(MAX_FILE_BYTES + 1))
