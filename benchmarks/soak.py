@@ -19,6 +19,7 @@ import threading
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import yaml
@@ -153,6 +154,12 @@ def soak(clip: Path, minutes: float, model: str, folder: Path) -> dict[str, Any]
     return result(clip, minutes, model, account, samples, exit_code, stopping)
 
 
+def third(samples: list[dict[str, float]], number: int) -> float:
+    """Median resident memory of one third of the samples: frames in flight make single samples swing by a megabyte."""
+    size = max(1, len(samples) // 3)
+    return median(one["rss_kib"] for one in samples[number * size :][:size])
+
+
 def result(
     clip: Path,
     minutes: float,
@@ -189,7 +196,8 @@ def result(
             "middle": warm[len(warm) // 2]["rss_kib"],
             "end": warm[-1]["rss_kib"],
             "greatest": max(one["rss_kib"] for one in warm),
-            "growth": warm[-1]["rss_kib"] - warm[0]["rss_kib"],
+            "median_of_first_third": third(warm, 0),
+            "median_of_last_third": third(warm, 2),
         },
         "threads": {"after_warm_up": warm[0]["threads"], "end": warm[-1]["threads"]},
         "open_files": {"after_warm_up": warm[0]["files"], "end": warm[-1]["files"]},

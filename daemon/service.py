@@ -56,8 +56,15 @@ class Service:
         worker = Worker(self._frames, pipelines, self._counters, self._windows, self._publisher)
         self._worker = guarded_thread("worker", worker.run, crashed)
         self._cameras = [
-            Camera(name, config.cameras[name], plan.sources[name], self._frames.put, self._publish_status, crashed)
-            for name in names
+            Camera(
+                name,
+                camera,
+                plan.sources[name],
+                self._frames.put_when_free if camera.fps == 0 else self._frames.put,
+                self._publish_status,
+                crashed,
+            )
+            for name, camera in config.cameras.items()
         ]
         self._stopping = threading.Event()
         self._reporter = guarded_thread("stats", self._report, crashed)

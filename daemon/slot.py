@@ -36,15 +36,25 @@ class NewestFrames:
 
     def put(self, camera: str, frame: Frame) -> None:
         """Give a captured frame its number and let it take the place of the one before it; nothing once closed."""
+        with self._changed:
+            self._store(camera, frame)
+
+    def put_when_free(self, camera: str, frame: Frame) -> None:
+        """Like `put`, but wait until the camera's place is free, so that no frame is superseded."""
         slot = self._slots[camera]
         with self._changed:
-            if self.closed:
-                return
-            slot.captured += 1
-            if slot.newest is not None:
-                slot.superseded += 1
-            slot.newest = CapturedFrame(camera, slot.captured, frame, slot.superseded)
-            self._changed.notify()
+            self._changed.wait_for(lambda: slot.newest is None or self.closed)
+            self._store(camera, frame)
+
+    def _store(self, camera: str, frame: Frame) -> None:
+        if self.closed:
+            return
+        slot = self._slots[camera]
+        slot.captured += 1
+        if slot.newest is not None:
+            slot.superseded += 1
+        slot.newest = CapturedFrame(camera, slot.captured, frame, slot.superseded)
+        self._changed.notify_all()
 
     def take(self) -> CapturedFrame | None:
         """Wait for a frame of any camera and take it; None once closed."""
@@ -56,6 +66,7 @@ class NewestFrames:
                         self._slots[camera].newest = None
                         self._turns.remove(camera)
                         self._turns.append(camera)
+                        self._changed.notify_all()
                         return taken
                 self._changed.wait()
             return None

@@ -29,7 +29,7 @@ class SourceSpec:
     """What the config says of a source.
 
     address: URL, path or device number as text, e.g. "rtsp://host/cam", "clip.avi", "0", "synthetic://?seed=1".
-    fps: frames per second to keep; 0 is as fast as frames can be read, None leaves the source its own pace.
+    fps: frames per second to keep; 0 is as fast as the reader takes frames, None leaves the source its own pace.
     loop: start over at the end of a clip or folder.
     timeout: seconds without a frame (or without an answer to `open`) after which the source counts as failed.
     """

@@ -19,8 +19,10 @@ class V4l2Source(AbandonableReader):
 
     def __init__(self, spec: SourceSpec) -> None:
         device, properties = parse(spec.address)
-        if spec.fps:
-            properties[cv2.CAP_PROP_FPS] = round(spec.fps)
+        if spec.fps == 0:
+            raise SourceError(f"source {spec.address!r} has a pace of its own, expected `fps` above 0 or none")
+        if spec.fps is not None:
+            properties[cv2.CAP_PROP_FPS] = max(1, round(spec.fps))
         name = f"camera {device}"
         super().__init__(name, spec.timeout, lambda: OpenCvCapture(name, device, cv2.CAP_V4L2, properties))
 

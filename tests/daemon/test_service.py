@@ -96,11 +96,25 @@ def test_retain_flags_and_topics_are_those_of_the_table(
         assert first.retained == channel.retain
 
 
-def test_a_clip_as_fast_as_it_decodes_every_frame_accounted_for(
+def test_a_clip_as_fast_as_possible_loses_no_frame(
     broker: Any, subscriber: Any, write_config: Any, run_daemon: Any, shared_data: Path
 ) -> None:
     clip = shared_data / "video" / "vtest_480x360.avi"
     daemon = run_daemon(write_config(cameras={"clip": {"source": str(clip), "fps": 0}}, mqtt=broker_keys(broker)))
+    subscriber.wait_for("clip/status", lambda message: message.json["status"] == "ended")
+    assert daemon.stop() == 0
+    subscriber.wait_for("availability", lambda message: message.payload == b"offline")
+    assert [message.json["sequence"] for message in subscriber.on("clip/frame")] == list(range(1, 796))
+    last = subscriber.on("stats")[-1].json["cameras"]["clip"]
+    assert last["captured"] == last["published"] == 795
+
+
+def test_a_clip_faster_than_it_can_be_classified_every_frame_accounted_for(
+    broker: Any, subscriber: Any, write_config: Any, run_daemon: Any, shared_data: Path
+) -> None:
+    """A thousand frames per second are more than the reference backend and decoding allow: many are superseded."""
+    clip = shared_data / "video" / "vtest_480x360.avi"
+    daemon = run_daemon(write_config(cameras={"clip": {"source": str(clip), "fps": 1000}}, mqtt=broker_keys(broker)))
     subscriber.wait_for("clip/status", lambda message: message.json["status"] == "ended")
     assert daemon.stop() == 0
     subscriber.wait_for("availability", lambda message: message.payload == b"offline")

@@ -90,3 +90,34 @@ def test_many_threads_lose_no_frame() -> None:
         assert captured == 5000 == len(mine) + superseded + waiting
         for before, after in pairwise(mine):
             assert after.sequence - before.sequence - 1 == after.superseded - before.superseded
+
+
+def test_a_patient_camera_loses_no_frame() -> None:
+    frames = NewestFrames(["a"])
+    taken: list[int] = []
+
+    def worker() -> None:
+        while (captured := frames.take()) is not None:
+            taken.append(captured.sequence)
+
+    reader = threading.Thread(target=worker)
+    reader.start()
+    for _ in range(2000):
+        frames.put_when_free("a", frame())
+    frames.put_when_free("a", frame())  # returns once the one before was taken
+    frames.close()
+    reader.join()
+    captured, superseded, waiting = frames.counts("a")
+    assert (captured, superseded) == (2001, 0)
+    assert taken == list(range(1, 2002 - waiting))
+
+
+def test_close_ends_the_wait_of_a_patient_camera() -> None:
+    frames = NewestFrames(["a"])
+    frames.put("a", frame())
+    waiting = threading.Thread(target=frames.put_when_free, args=("a", frame()))
+    waiting.start()
+    frames.close()
+    waiting.join(5)
+    assert not waiting.is_alive()
+    assert frames.counts("a") == (1, 0, 1)

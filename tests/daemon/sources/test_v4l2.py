@@ -34,6 +34,11 @@ def test_addresses_that_are_wrong(address: str, found: str) -> None:
         make_source(SourceSpec(address))
 
 
+def test_a_live_camera_cannot_be_read_as_fast_as_possible() -> None:
+    with pytest.raises(SourceError, match="has a pace of its own"):
+        make_source(SourceSpec("0", fps=0))
+
+
 def test_a_camera_that_is_not_there() -> None:
     source = make_source(SourceSpec("99", timeout=5))
     assert isinstance(source, V4l2Source)
