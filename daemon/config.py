@@ -96,8 +96,8 @@ class CameraConfig(Section):
     )
     fps: Annotated[float, AfterValidator(_rate)] | None = Field(
         default=None,
-        description="Frames per second to read; 0 is as fast as the network takes them (none is superseded); null leaves "
-        "the source its own pace (a clip's rate, a live camera's, one image per second).",
+        description="Frames per second to read; 0 is as fast as the network takes them (none is superseded); null "
+        "leaves the source its own pace (a clip's rate, a live camera's, one image per second).",
     )
     loop: bool = Field(
         default=False, description="Start a clip or a folder over at its end; without it the camera then ends."
