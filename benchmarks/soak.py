@@ -2,13 +2,12 @@
 
 Every frame number from first to last must be published or counted as dropped, and memory must stay flat.
 
-    python benchmarks/soak.py --clip CLIP --minutes 30 --out benchmarks/results/soak.json
+    python benchmarks/soak.py --clip CLIP --minutes 30 --keep      writes benchmarks/results/soak.json
 """
 
 import argparse
 import json
 import os
-import platform
 import shutil
 import signal
 import socket
@@ -23,6 +22,7 @@ from statistics import median
 from typing import Any
 
 import yaml
+from result_file import write_json
 
 SAMPLE_EVERY = 10.0
 WARM_AFTER = 60.0
@@ -173,8 +173,8 @@ def result(
     warm = [one for one in samples if one["second"] >= WARM_AFTER] or samples
     counts = account.stats[-1]["cameras"]["clip"]
     return {
-        "command": f"python benchmarks/soak.py --clip {clip.name} --minutes {minutes:g} --model {Path(model).name}",
-        "machine": {"cpus": os.cpu_count(), "architecture": platform.machine(), "python": platform.python_version()},
+        "clip": clip.name,
+        "model": model,
         "minutes": minutes,
         "frames_per_second": round(counts["captured"] / account.stats[-1]["uptime_s"], 2),
         "subscriber": {
@@ -212,14 +212,14 @@ def main() -> None:
     parser.add_argument("--clip", type=Path, required=True, help="video file")
     parser.add_argument("--minutes", type=float, default=30.0)
     parser.add_argument("--model", default="resnet8-cifar10", help="shipped name or absolute path")
-    parser.add_argument("--out", type=Path, help="result file (JSON)")
+    parser.add_argument("--keep", action="store_true", help="write benchmarks/results/soak.json")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         outcome = soak(arguments.clip, arguments.minutes, arguments.model, Path(folder))
-    text = json.dumps(outcome, indent=2) + "\n"
-    if arguments.out is not None:
-        arguments.out.write_text(text)
-    print(text)
+    if arguments.keep:
+        command = f"python benchmarks/soak.py --clip {arguments.clip.name} --minutes {arguments.minutes:g} --keep"
+        write_json("soak", command, outcome)
+    print(json.dumps(outcome, indent=2))
     if outcome["subscriber"]["unaccounted"] or outcome["service"]["unaccounted"]:
         sys.exit("frames are unaccounted for")
 
