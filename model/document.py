@@ -65,6 +65,9 @@ _HINTS: Mapping[type, Mapping[str, Any]] = {
 """Type hints of the fields that a file holds; the digest is not among them, as no file can hold its own."""
 _SCALARS: Mapping[type, str] = {bool: "true or false", int: "an integer", float: "a number", str: "text"}
 
+_ARRAY = (np.ndarray, get_origin(NDArray[Any]))
+"""What an array's hint comes from: NumPy's class, or from NumPy 2.5 on its alias NDArray."""
+
 Tensors = dict[str, NDArray[Any]]
 
 
@@ -129,7 +132,7 @@ class _Reader:
         options = arguments if origin in (Union, UnionType) else (hint,)
         if value is None and NoneType in options:
             return None
-        if get_origin(options[0]) is np.ndarray:
+        if get_origin(options[0]) in _ARRAY:
             return self._read_array(value, path, owner)
         return self.read_record(self._record_type(options, value, path), value, path, owner)
 
