@@ -3,6 +3,7 @@
 import json
 import sys
 import traceback
+from dataclasses import asdict
 from pathlib import Path
 
 import click
@@ -66,7 +67,7 @@ def check(file: Path, as_json: bool) -> None:
     except ConfigError as error:
         if not as_json:
             raise
-        click.echo(json.dumps({"valid": False, "errors": error.lines}))
+        click.echo(json.dumps({"valid": False, "mistakes": [asdict(mistake) for mistake in error.mistakes]}))
         sys.exit(error.exit_code)
     plan.network.close()
     click.echo(json.dumps(_summary(plan)) if as_json else f"{file}: {_sentence(plan)}")

@@ -49,14 +49,30 @@ class Problem:
     expected: str
 
 
+@dataclass(frozen=True)
+class Mistake:
+    """A problem with its place in a file: line from 1, 0 for the file as such; key dotted, empty where it has none."""
+
+    file: str
+    line: int
+    key: str
+    found: str
+    expected: str
+
+    def __str__(self) -> str:
+        place = f"{self.file}:{self.line}" if self.line else self.file
+        key = f"{self.key}: " if self.key else ""
+        return f"{place}: {key}found {self.found}, expected {self.expected}"
+
+
 class ConfigError(EdgemetaError):
     """A config that cannot be used, one line per mistake. The exit code is 78 (EX_CONFIG of sysexits.h)."""
 
     exit_code = 78
 
-    def __init__(self, lines: list[str]) -> None:
-        super().__init__("\n".join(lines))
-        self.lines = lines
+    def __init__(self, *mistakes: Mistake) -> None:
+        super().__init__("\n".join(str(mistake) for mistake in mistakes))
+        self.mistakes = mistakes
 
 
 class ConfigFile:
@@ -92,9 +108,7 @@ class ConfigFile:
     def error(self, problems: list[Problem]) -> ConfigError:
         """Put problems into words, in the order of the file's lines."""
         placed = sorted(((self._line(p.path), p) for p in problems), key=lambda pair: pair[0])
-        return ConfigError(
-            [f"{self.path}:{line}: {_dotted(p.path)}: found {p.found}, expected {p.expected}" for line, p in placed]
-        )
+        return ConfigError(*(Mistake(str(self.path), line, _dotted(p.path), p.found, p.expected) for line, p in placed))
 
     def _line(self, path: KeyPath) -> int:
         """Return the line, from 1, of the key that a path leads to, or of the nearest key above that is in the file."""
@@ -115,34 +129,35 @@ def _read(path: Path) -> str:
         with path.open("rb") as file:
             content = file.read(MAX_BYTES + 1)
     except OSError as error:
-        raise ConfigError([f"{path}: cannot be read: {error.strerror}, expected a config file"]) from error
+        raise _no_config(path, 0, f"nothing to read ({error.strerror})") from error
     if len(content) > MAX_BYTES:
-        raise ConfigError([f"{path}: found more than {MAX_BYTES} bytes, expected a config file"])
+        raise _no_config(path, 0, f"more than {MAX_BYTES} bytes")
     try:
         return content.decode()
     except UnicodeDecodeError as error:
         line = content[: error.start].count(b"\n") + 1
-        raise ConfigError([f"{path}:{line}: found bytes that are no UTF-8 text, expected a YAML file"]) from error
+        raise _no_config(path, line, "bytes that are no UTF-8 text") from error
 
 
 def _parse(path: Path, text: str) -> yaml.Node:
     try:
         root = yaml.compose(text, yaml.SafeLoader)
         if root is None:
-            raise ConfigError([f"{path}:1: found an empty file, expected a mapping with at least `cameras`"])
+            raise _no_config(path, 1, "an empty file")
         yaml.SafeLoader("").construct_document(root)  # finds unhashable keys, bad numbers and dates, endless nesting
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        raise _no_yaml(path, mark.line + 1 if mark else 1, str(error.problem or error.context)) from error
+        reason = error.problem or error.context
+        raise _no_config(path, mark.line + 1 if mark else 1, f"no valid YAML ({reason})") from error
     except (yaml.YAMLError, ValueError) as error:
-        raise _no_yaml(path, 1, str(error).splitlines()[0]) from error
+        raise _no_config(path, 1, f"no valid YAML ({str(error).splitlines()[0]})") from error
     except RecursionError as error:
-        raise _no_yaml(path, 1, "endless nesting") from error
+        raise _no_config(path, 1, "no valid YAML (endless nesting)") from error
     return root
 
 
-def _no_yaml(path: Path, line: int, reason: str) -> ConfigError:
-    return ConfigError([f"{path}:{line}: found no valid YAML ({reason}), expected a config file"])
+def _no_config(path: Path, line: int, found: str) -> ConfigError:
+    return ConfigError(Mistake(str(path), line, "", found, "a config file (YAML)"))
 
 
 def _misspelt(root: yaml.Node) -> list[Problem]:

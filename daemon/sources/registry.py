@@ -4,6 +4,7 @@ import re
 from importlib import import_module
 from pathlib import Path
 from typing import cast
+from urllib.parse import unquote
 
 from edgemeta.daemon.sources.api import Source, SourceError, SourceFactory, SourceSpec
 
@@ -44,9 +45,11 @@ def is_number(address: str) -> bool:
 
 
 def path_of(address: str) -> Path:
-    """Take the path out of a plain path, file:///a/b, image://a/b or video://a/b."""
-    _, separator, rest = address.partition("://")
-    return Path(rest if separator else address)
+    """Take the path out of a plain path, file:///a%20b (percent-coded), image:///a/b or video:///a/b."""
+    scheme, separator, rest = address.partition("://")
+    if not separator:
+        return Path(address)
+    return Path(unquote(rest) if scheme == "file" else rest)
 
 
 def make_source(spec: SourceSpec) -> Source:

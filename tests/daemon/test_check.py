@@ -15,7 +15,7 @@ from edgemeta.daemon.preflight import prepare
 def lines_of(path: Path) -> list[str]:
     with pytest.raises(ConfigError) as caught:
         prepare(path)
-    return [line.removeprefix(f"{path}:") for line in caught.value.lines]
+    return [line.removeprefix(f"{path}:") for line in str(caught.value).splitlines()]
 
 
 def write(path: Path, text: str) -> Path:
@@ -46,7 +46,9 @@ def test_json(write_config: Any) -> None:
     assert result.exit_code == 78
     told = json.loads(result.output)
     assert told["valid"] is False
-    assert "top_k: found 0, expected at least 1" in told["errors"][0]
+    assert told["mistakes"] == [
+        {"file": str(write_config(top_k=0)), "line": 11, "key": "top_k", "found": "0", "expected": "at least 1"}
+    ]
 
 
 def test_paths_are_meant_from_the_configs_folder(tmp_path: Path, model_file: Path, colours: Path) -> None:
@@ -114,11 +116,11 @@ def test_options_a_backend_does_not_have(write_config: Any) -> None:
 def test_run_ends_with_78_and_without_a_traceback(run_daemon: Any, tmp_path: Path, content: str) -> None:
     daemon = run_daemon(write(tmp_path / "c.yaml", content))
     assert daemon.process.wait(20) == 78
-    assert daemon.said.startswith(f"edgemeta: {tmp_path}/c.yaml:")
+    assert daemon.said.startswith(f"edgemeta: {tmp_path}/c.yaml:1: ")
     assert "Traceback" not in daemon.said
 
 
 def test_run_without_the_file(run_daemon: Any, tmp_path: Path) -> None:
     daemon = run_daemon(tmp_path / "gone.yaml")
     assert daemon.process.wait(20) == 78
-    assert "gone.yaml: cannot be read: No such file or directory" in daemon.said
+    assert "gone.yaml: found nothing to read (No such file or directory), expected a config file" in daemon.said

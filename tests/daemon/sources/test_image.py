@@ -111,6 +111,10 @@ def test_a_single_image_comes_once_or_for_ever(tmp_path: Path) -> None:
     once.read()
     with pytest.raises(SourceEnded):
         once.read()
+    spaced = write(tmp_path / "a b.png", PIXELS)
+    coded = make_source(SourceSpec(f"file://{tmp_path}/a%20b.png"))
+    coded.open()
+    assert np.array_equal(coded.read().pixels, read_image(spaced))
     looped = make_source(SourceSpec(f"image://{path}", fps=4.0, loop=True))
     looped.open()
     assert looped.interval_ns == 250_000_000
