@@ -21,6 +21,11 @@ def test_rank_is_sorted_and_ties_go_to_the_lowest_index(logits: list[int], k: in
     assert order == sorted(range(len(logits)), key=lambda i: (-logits[i], i))[:k]
 
 
+def test_ties_among_many_labels_go_to_the_lowest_index() -> None:
+    logits = np.random.default_rng(0).integers(0, 3, 1000).astype(np.int8)
+    assert rank(logits, 1000).tolist() == sorted(range(1000), key=lambda i: (-logits[i], i))
+
+
 @given(logits_of_any_size)
 def test_scores_sum_to_one_and_follow_the_logits(logits: list[int]) -> None:
     shares = scores(np.array([logits], np.int32), TensorType((1, 1, len(logits)), bits=32, scale=2.0**-12))[0]

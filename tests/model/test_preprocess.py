@@ -98,6 +98,14 @@ def test_colour_orders_and_table() -> None:
     assert gray.tolist() == [[[(4899 * 30 + 9617 * 20 + 1868 * 10 + 8192) >> 14]]]
 
 
+@given(st.tuples(*[st.integers(0, 255)] * 3))
+def test_gray_is_the_weighted_sum_rounded_half_up(bgr: tuple[int, int, int]) -> None:
+    exact = Fraction(1868 * bgr[0] + 9617 * bgr[1] + 4899 * bgr[2], 2**14)
+    frame = np.array([[bgr]], np.uint8)
+    gray = preprocess(frame, TensorType((1, 1, 1), signed=False), Preprocessing("full", "gray", IDENTITY))
+    assert gray.item() == floor(exact + Fraction(1, 2))
+
+
 @given(st.integers(0, 255))
 def test_gray_pixels_stay_gray(level: int) -> None:
     colour, gray = np.full((3, 5, 3), level, np.uint8), np.full((3, 5), level, np.uint8)
