@@ -116,6 +116,9 @@ struct Axis {
 struct Resize {
   Axis rows, columns;
   int32_t channels;  // of the frame, 1 or 3
+  int32_t greatest_row_weight, greatest_column_weight;
+  // Column weights for four pixels at a time, [w0 w1 w0 w1 w0 w1 0 0 w2 w3 w2 w3 w2 w3 0 0], padded with weights of 0.
+  const int16_t* column_pairs;
 };
 
 // Each function computes the output rows first .. last - 1 of one image. `scratch` belongs to the calling thread.

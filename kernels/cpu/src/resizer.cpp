@@ -1,5 +1,6 @@
 #include "resizer.h"
 
+#include <algorithm>
 #include <numeric>
 
 #include "isa.h"
@@ -27,9 +28,29 @@ Resizer::Resizer(int isa, const em_resize& resize)
       channels_(resize.channels),
       is_rgb_(resize.is_rgb != 0),
       table_(resize.table, resize.table + size_t(resize.channels) * 256),
-      resize_{rows_.view(), columns_.view(), resize.frame_channels},
+      column_pairs_(pair_up(columns_)),
+      resize_{rows_.view(),
+              columns_.view(),
+              resize.frame_channels,
+              *std::max_element(rows_.weights.begin(), rows_.weights.end()),
+              *std::max_element(columns_.weights.begin(), columns_.weights.end()),
+              column_pairs_.data()},
       scratch_(kernels_.resize_scratch(resize_)),
       row_(size_t(resize.columns.size) * size_t(resize.frame_channels)) {}
+
+// Weights above int16 are cut here and not used: see `greatest_column_weight`.
+std::vector<int16_t> Resizer::pair_up(const AxisArrays& columns) {
+  std::vector<int16_t> pairs;
+  for (size_t j = 0; j < columns.start.size(); ++j) {
+    for (int32_t i = 0; i < columns.count[j]; i += 2) {
+      const int32_t* weights = &columns.weights[columns.first[j] + i];
+      const auto a = static_cast<int16_t>(weights[0]), b = static_cast<int16_t>(i + 1 < columns.count[j] ? weights[1] : 0);
+      pairs.insert(pairs.end(), {a, b, a, b, a, b, 0, 0});
+    }
+    if ((columns.count[j] + 1) / 2 % 2) pairs.insert(pairs.end(), 8, 0);
+  }
+  return pairs;
+}
 
 void Resizer::run(const uint8_t* frame, int64_t row_bytes, uint8_t* output) {
   const uint8_t* crop = frame + top_ * row_bytes + int64_t{left_} * frame_channels_;

@@ -22,6 +22,8 @@ class Resizer {
     std::vector<int32_t> start, count, first, weights;
   };
 
+  static std::vector<int16_t> pair_up(const AxisArrays& columns);
+
   void colour_row(const uint8_t* pixels, uint8_t* out) const;
 
   const Kernels& kernels_;
@@ -29,6 +31,7 @@ class Resizer {
   int32_t frame_channels_, top_, left_, channels_;
   bool is_rgb_;
   std::vector<uint8_t> table_;
+  std::vector<int16_t> column_pairs_;
   Resize resize_;
   Buffer scratch_, row_;
 };

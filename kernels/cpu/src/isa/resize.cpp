@@ -1,4 +1,5 @@
 // Area resize in exact integers: weighted sums down the columns, then along the row, then one division.
+#include "resize_sums.h"
 #include "table.h"
 
 namespace edgemeta::EM_NAMESPACE {
@@ -90,32 +91,53 @@ void divide(const Total* totals, int32_t count, int64_t area, uint8_t* out) {
   }
 }
 
+// Column sums, with room for vectors that read past the last one, then totals of the widest kind.
+size_t column_sum_bytes(const Resize& resize) {
+  return (static_cast<size_t>(covered(resize.columns)) * static_cast<size_t>(resize.channels) + 32) * 4;
+}
+
+// Totals of the usual frame; true if it was one.
+bool sum_fast(const Resize& resize, const uint8_t* crop, int64_t row_bytes, int32_t row, uint16_t* sums, uint32_t* totals) {
+#if defined(EM_ISA_AVX512) || defined(EM_ISA_AVX2)
+  const int64_t width = int64_t{covered(resize.columns)} * 3;
+  if (resize.channels != 3 || width < kBytes || resize.greatest_row_weight > 64 || resize.greatest_column_weight > INT16_MAX)
+    return false;
+  const int32_t* weights = resize.rows.weights + resize.rows.first[row];
+  const uint8_t* source = crop + resize.rows.start[row] * row_bytes;
+  sum_rows_by_pairs(source, row_bytes, weights, resize.rows.count[row], width, sums);
+  sum_columns_by_fours(resize, sums, totals);
+  return true;
+#else
+  (void)resize, (void)crop, (void)row_bytes, (void)row, (void)sums, (void)totals;
+  return false;
+#endif
+}
+
 }  // namespace
 
-// Column sums, four spare ones, and totals of the widest kind.
 size_t resize_scratch(const Resize& resize) {
-  const size_t channels = static_cast<size_t>(resize.channels);
-  return (static_cast<size_t>(covered(resize.columns)) * channels + 16) * 4 + static_cast<size_t>(resize.columns.size) * channels * 8;
+  return column_sum_bytes(resize) + static_cast<size_t>(resize.columns.size * resize.channels + 1) * 8;
 }
 
 void resize_row(const Resize& resize, const uint8_t* crop, int64_t row_bytes, int32_t row, uint8_t* out, uint8_t* scratch) {
   const int64_t area = int64_t{resize.rows.total} * resize.columns.total;
   const int32_t count = resize.columns.size * resize.channels;
-  const size_t column_sums = (static_cast<size_t>(covered(resize.columns)) * static_cast<size_t>(resize.channels) + 16) * 4;
+  uint8_t* after = scratch + column_sum_bytes(resize);
+  auto *words = reinterpret_cast<uint16_t*>(scratch);
+  auto *wide = reinterpret_cast<uint32_t*>(scratch), *totals = reinterpret_cast<uint32_t*>(after);
   if (area > INT32_MAX / 511) {  // 2 S + A would pass int32
-    sum_rows(resize, crop, row_bytes, row, reinterpret_cast<uint32_t*>(scratch));
-    auto* totals = reinterpret_cast<uint64_t*>(scratch + column_sums);
-    sum_columns_wide(resize, reinterpret_cast<uint32_t*>(scratch), totals);
-    divide<uint64_t, int64_t>(totals, count, area, out);
+    auto* wide_totals = reinterpret_cast<uint64_t*>(after);
+    sum_rows(resize, crop, row_bytes, row, wide);
+    sum_columns_wide(resize, wide, wide_totals);
+    divide<uint64_t, int64_t>(wide_totals, count, area, out);
     return;
   }
-  auto* totals = reinterpret_cast<uint32_t*>(scratch + column_sums);
-  if (resize.rows.total <= 257) {  // 257 * 255 is the greatest uint16
-    sum_rows(resize, crop, row_bytes, row, reinterpret_cast<uint16_t*>(scratch));
-    sum_columns(resize, reinterpret_cast<uint16_t*>(scratch), totals);
-  } else {
-    sum_rows(resize, crop, row_bytes, row, reinterpret_cast<uint32_t*>(scratch));
-    sum_columns(resize, reinterpret_cast<uint32_t*>(scratch), totals);
+  if (resize.rows.total > 257) {  // 257 * 255 is the greatest uint16
+    sum_rows(resize, crop, row_bytes, row, wide);
+    sum_columns(resize, wide, totals);
+  } else if (!sum_fast(resize, crop, row_bytes, row, words, totals)) {
+    sum_rows(resize, crop, row_bytes, row, words);
+    sum_columns(resize, words, totals);
   }
   divide<uint32_t, int32_t>(totals, count, area, out);
 }
