@@ -1,8 +1,8 @@
 """Scheme `auto`: batch norm folded, per-channel weights, calibrated activations, the best choice by measurement.
 
 Every combination of clip rule and requantization form is built and run with the reference interpreter on calibration
-images; the one whose logits differ least from the float network's is taken, and bias correction is kept if it brings
-them nearer still.
+images. With the one whose logits differ least from the float network's, rounding with error feedback, then equalization
+of channels as well, then bias correction are tried; each is kept where it brings the logits nearer still.
 """
 
 from collections.abc import Callable, Mapping
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from edgemeta.model import reference
 from edgemeta.model.graph import Model
+from edgemeta.model.layers import TensorType
 from edgemeta.toolchain.float_forward import logits
 from edgemeta.toolchain.float_graph import Float32, FloatModel, check
 from edgemeta.toolchain.quantize.assemble import image_integers
@@ -20,9 +21,12 @@ from edgemeta.toolchain.quantize.blocks import blocks_of
 from edgemeta.toolchain.quantize.calibrate import CLIP_RULES, Statistics
 from edgemeta.toolchain.quantize.choices import FORMS, Choice, tensor_types
 from edgemeta.toolchain.quantize.correct import corrected
+from edgemeta.toolchain.quantize.equalize import equalized
+from edgemeta.toolchain.quantize.feedback import Moments, second_moments
 from edgemeta.toolchain.quantize.integer_layers import build
 
-_CORRECTION_IMAGES = 256
+_FEW_IMAGES = 256
+EQUALIZATIONS = (0.5, 1.0)
 
 
 @dataclass(frozen=True)
@@ -47,29 +51,57 @@ def quantize_auto(
 
     Its provenance lists every choice tried. Raises QuantizeError.
     """
-    shapes = check(model, model.name)
-    blocks = blocks_of(model)
-    statistics = Statistics(model, pixels, {b.after for b in blocks})
     wanted = logits(model, pixels)
     images = image_integers(model, pixels)
+    few = pixels[:_FEW_IMAGES]
+    prepared = {0.0: _Prepared(model, pixels)}
     tried: list[tuple[Agreement, Model, Choice]] = []
 
     def attempt(choice: Choice) -> None:
-        types = tensor_types(model, shapes, blocks, statistics, choice.clip)
-        integer = build(model, blocks, types, choice)
+        integer = prepared[choice.equalize].build(choice)
         agreement = measure(integer, images, wanted, choice.text)
         tried.append((agreement, integer, choice))
         if progress is not None:
             progress(agreement)
 
+    def best() -> tuple[Agreement, Model, Choice]:
+        return min(tried, key=lambda t: t[0].error)
+
     for form in FORMS:
         for clip in CLIP_RULES:
             attempt(Choice(clip, form))
-    best = min(tried, key=lambda t: t[0].error)[2]
-    types = tensor_types(model, shapes, blocks, statistics, best.clip)
-    attempt(corrected(model, blocks, types, best, pixels[:_CORRECTION_IMAGES]))
-    agreement, integer, _ = min(tried, key=lambda t: t[0].error)
+    plain = best()[2]
+    attempt(replace(plain, moments=prepared[0.0].moments(few)))
+    for strength in EQUALIZATIONS:
+        prepared[strength] = _Prepared(equalized(model, few, strength), pixels)
+        attempt(replace(plain, equalize=strength, moments=prepared[strength].moments(few)))
+    chosen = best()[2]
+    attempt(prepared[chosen.equalize].corrected(chosen, few))
+    agreement, integer, _ = best()
     return replace(integer, provenance=_provenance(agreement, [t[0] for t in tried], len(pixels)))
+
+
+class _Prepared:
+    """A float network with what the building of integer ones from it needs."""
+
+    def __init__(self, model: FloatModel, pixels: NDArray[np.uint8]) -> None:
+        self._model, self._shapes, self._blocks = model, check(model, model.name), blocks_of(model)
+        self._statistics = Statistics(model, pixels, {b.after for b in self._blocks})
+
+    def _types(self, choice: Choice) -> dict[str, TensorType]:
+        return tensor_types(self._model, self._shapes, self._blocks, self._statistics, choice.clip)
+
+    def build(self, choice: Choice) -> Model:
+        """The integer model for one choice."""
+        return build(self._model, self._blocks, self._types(choice), choice)
+
+    def moments(self, pixels: NDArray[np.uint8]) -> Mapping[str, Moments]:
+        """Second moments of every block's inputs."""
+        return second_moments(self._model, self._blocks, pixels)
+
+    def corrected(self, choice: Choice, pixels: NDArray[np.uint8]) -> Choice:
+        """The choice with its bias corrections."""
+        return corrected(self._model, self._blocks, self._types(choice), choice, pixels)
 
 
 def measure(integer: Model, images: NDArray[np.generic], wanted: Float32, choice: str) -> Agreement:

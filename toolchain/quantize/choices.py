@@ -24,6 +24,7 @@ from edgemeta.toolchain.float_graph import (
 from edgemeta.toolchain.quantize.assemble import input_type
 from edgemeta.toolchain.quantize.blocks import Block
 from edgemeta.toolchain.quantize.calibrate import ClipRule, Statistics
+from edgemeta.toolchain.quantize.feedback import Moments, round_with_feedback
 
 Form = Literal["multiplier", "table"]
 FORMS: tuple[Form, ...] = ("multiplier", "table")
@@ -31,22 +32,29 @@ FORMS: tuple[Form, ...] = ("multiplier", "table")
 _FRACTIONS = np.linspace(0.5, 1.0, 51)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Choice:
     """One way to quantize the whole network.
 
     clip: how activation ranges are chosen. form: requantization by per-channel multiplier or by per-channel shift and
-    table. shifts: real-valued corrections added to the bias of a block, per channel (see `correct.py`).
+    table. equalize: strength of the equalization of channels before all else (`equalize.py`). moments: of every
+    block's inputs, to round its weights with error feedback (`feedback.py`). shifts: real-valued corrections added to
+    the bias of a block, per channel (`correct.py`).
     """
 
     clip: ClipRule
     form: Form
+    equalize: float = 0.0
+    moments: Mapping[str, Moments] = field(default_factory=dict)
     shifts: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
 
     @property
     def text(self) -> str:
         """Short name for reports."""
-        return f"{self.form}, {self.clip}{', bias corrected' if self.shifts else ''}"
+        equalized = f", equalized {self.equalize:g}" if self.equalize else ""
+        feedback = ", error feedback" if self.moments else ""
+        correction = ", bias corrected" if self.shifts else ""
+        return f"{self.form}, {self.clip}{equalized}{feedback}{correction}"
 
 
 def tensor_types(
@@ -91,8 +99,12 @@ def _widest(kinds: list[TensorType], shape: Shape) -> TensorType:
     return TensorType(shape, signed=signed, scale=reach / (127 if signed else 255))
 
 
-def quantize_weights(weight: Float32, per_channel: bool, least_scale: NDArray[np.float64]) -> FixedWeights:
+def quantize_weights(
+    weight: Float32, per_channel: bool, least_scale: NDArray[np.float64], moments: Moments | None = None
+) -> FixedWeights:
     """Symmetric int8, -127 .. 127, rounded half up, one scale per output channel or one for all.
+
+    moments: second moments of the layer's input; where given, weights are rounded with error feedback (`feedback.py`).
 
     Each scale is the share 0.5 .. 1 of greatest magnitude / 127 with the least mean square error of the weights, and at
     least `least_scale` ([C], what the bias needs).
@@ -106,5 +118,8 @@ def quantize_weights(weight: Float32, per_channel: bool, least_scale: NDArray[np
         off = np.square(rows - np.clip(np.floor(rows / scale + 0.5), -127, 127) * scale).sum(1)
         best, error = np.where(off < error, full * fraction, best), np.minimum(off, error)
     best = np.maximum(best, least_scale if per_channel else least_scale.max(keepdims=True))
-    values = np.clip(np.floor(rows / best[:, None] + 0.5), -127, 127).astype(np.int8)
+    if moments is None:
+        values = np.clip(np.floor(rows / best[:, None] + 0.5), -127, 127).astype(np.int8)
+    else:
+        values = round_with_feedback(rows.reshape(len(weight), -1), best, moments)
     return FixedWeights(values.reshape(weight.shape), 8, best)

@@ -86,7 +86,9 @@ def _weighted(block: Block, source: TensorType, out: TensorType, choice: Choice,
     weight, bias = folded(block)
     real_bias = bias.astype(np.float64) + choice.shifts.get(block.name, 0.0)
     raw = last and block.relu is None
-    weights = quantize_weights(weight, not raw, np.abs(real_bias) / (source.scale * _BIAS_ROOM))
+    weights = quantize_weights(
+        weight, not raw, np.abs(real_bias) / (source.scale * _BIAS_ROOM), choice.moments.get(block.name)
+    )
     units = source.scale * weights.scale  # real value of one accumulator step, [C] or [1]
     requantize: q.Requantize | None = None
     if raw:

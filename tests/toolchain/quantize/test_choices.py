@@ -26,7 +26,8 @@ def test_types_follow_what_a_tensor_can_hold(every_layer: FloatModel, pixels: An
 
 def test_names_of_choices() -> None:
     assert Choice("mse", "table").text == "table, mse"
-    assert Choice("minmax", "multiplier", {"c": np.zeros(1)}).text == "multiplier, minmax, bias corrected"
+    full = Choice("minmax", "multiplier", 0.5, {"c": np.eye(1)[None]}, {"c": np.zeros(1)})
+    assert full.text == "multiplier, minmax, equalized 0.5, error feedback, bias corrected"
 
 
 def test_a_bias_may_ask_for_a_larger_scale() -> None:

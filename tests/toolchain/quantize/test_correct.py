@@ -19,7 +19,7 @@ def test_means_come_back(every_layer: FloatModel, pixels: Any) -> None:
     blocks = blocks_of(every_layer)
     statistics = Statistics(every_layer, pixels, {b.after for b in blocks})
     types = tensor_types(every_layer, check(every_layer, "m"), blocks, statistics, "minmax")
-    plain = Choice("minmax", "multiplier", {"c2": np.full(8, 0.3)})  # a bias that is wrong on purpose
+    plain = Choice("minmax", "multiplier", shifts={"c2": np.full(8, 0.3)})  # a bias that is wrong on purpose
     better = corrected(every_layer, blocks, types, plain, pixels)
     assert set(better.shifts) == {"c0", "c1", "c2", "n4", "d6", "out"}
     wanted = all_tensors(every_layer, network_input(every_layer, pixels))["n2"].mean((0, 1, 2))

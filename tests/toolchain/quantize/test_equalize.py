@@ -1,0 +1,78 @@
+"""Equalization keeps the float network and evens out channels."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from edgemeta.toolchain.float_forward import all_tensors, logits, network_input
+from edgemeta.toolchain.float_graph import (
+    Add,
+    BatchNorm,
+    Conv,
+    Dense,
+    FloatModel,
+    GlobalAverage,
+    Pool,
+    Relu,
+)
+from edgemeta.toolchain.quantize.equalize import equalized
+
+
+def branched(rng: np.random.Generator) -> FloatModel:
+    """Two branches added, ReLU, a grouped convolution, max pool, dense over rows and columns; channels very unlike."""
+    sizes = np.logspace(-0.5, 0.5, 4).astype(np.float32)
+
+    def weights(*shape: int) -> Any:
+        return rng.normal(0, 0.5, shape).astype(np.float32)
+
+    layers = (
+        Conv("a", "input", weights(4, 3, 3, 3), padding=(1, 1, 1, 1)),
+        BatchNorm("an", "a", sizes, sizes, np.zeros(4, np.float32), np.ones(4, np.float32)),
+        Conv("b", "input", weights(4, 1, 1, 3) * sizes.reshape(4, 1, 1, 1), weights(4)),
+        Add("s", ("an", "b")),
+        Relu("r", "s"),
+        Conv("c", "r", weights(8, 1, 1, 2), weights(8), groups=2),
+        Relu("cr", "c"),
+        Pool("m", "cr", "max", (4, 4), (4, 4)),
+        Dense("d", "m", weights(6, 8 * 8 * 8), weights(6)),
+        Relu("dr", "d"),
+        Dense("out", "dr", weights(5, 6)),
+    )
+    return FloatModel("m", (32, 32, 3), layers, "out", tuple("abcde"))
+
+
+@pytest.mark.parametrize("strength", [0.5, 1.0])
+def test_the_float_network_stays(every_layer: FloatModel, pixels: Any, strength: float) -> None:
+    for model in (every_layer, branched(np.random.default_rng(2))):
+        wanted = logits(model, pixels)
+        found = logits(equalized(model, pixels, strength), pixels)
+        np.testing.assert_allclose(found, wanted, rtol=1e-3, atol=1e-4 * np.abs(wanted).max())
+
+
+def test_channels_become_alike(pixels: Any) -> None:
+    model = branched(np.random.default_rng(2))
+
+    def unlike(changed: FloatModel, name: str) -> float:
+        peak = all_tensors(changed, network_input(changed, pixels))[name].max((0, 1, 2))
+        return float(peak.max() / peak[peak > 0].min())
+
+    even = equalized(model, pixels, 1.0)
+    assert unlike(model, "r") > 8
+    assert unlike(even, "r") < 4  # shared with the branches
+    assert unlike(even, "cr") < unlike(model, "cr") / 8
+    assert unlike(even, "dr") < 1.01
+
+
+def test_strength_zero_changes_nothing(pixels: Any) -> None:
+    model = branched(np.random.default_rng(2))
+    for before, after in zip(model.layers, equalized(model, pixels, 0.0).layers, strict=True):
+        if isinstance(before, Conv | Dense):
+            assert (before.weight == after.weight).all()  # type: ignore[union-attr]
+
+
+def test_a_network_of_one_mean(pixels: Any) -> None:
+    weight = np.eye(3, dtype=np.float32).reshape(3, 1, 1, 3)
+    layers = (Conv("c", "input", weight), GlobalAverage("g", "c"))
+    model = FloatModel("m", (32, 32, 3), layers, "g", tuple("abc"))
+    assert (logits(equalized(model, pixels, 1.0), pixels) == logits(model, pixels)).all()

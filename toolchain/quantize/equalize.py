@@ -1,0 +1,118 @@
+"""The same float network with channels of like range, so that one scale per tensor fits all of them.
+
+ReLU, addition, pooling and upsampling keep a positive factor per channel: if every layer that makes a tensor divides
+channel c by s[c], and every layer that reads it multiplies its weights for that channel by s[c], the network is
+unchanged (Nagel, van Baalen, Blankevoort and Welling, 2019). Tensors tied by such layers share their factors.
+Activations gain what weights of the next layer may lose, so how far to go is for the caller to measure.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgemeta.toolchain.float_forward import all_tensors, network_input
+from edgemeta.toolchain.float_graph import (
+    INPUT,
+    Add,
+    BatchNorm,
+    Concat,
+    Conv,
+    Dense,
+    FloatLayer,
+    FloatModel,
+    GlobalAverage,
+    Pool,
+    Relu,
+    Upsample,
+    inputs_of,
+)
+from edgemeta.toolchain.quantize.blocks import blocks_of
+
+_LEAST = 1 / 16
+"""Least factor: a channel is made at most sixteen times as large."""
+
+Factors = NDArray[np.float64]
+
+
+def equalized(model: FloatModel, pixels: NDArray[np.uint8], strength: float) -> FloatModel:
+    """Give the network with s[c] = (range of channel c / greatest range) ** strength in every free group of tensors.
+
+    pixels: uint8 [N, H, W, 3], from which ranges are measured, a few hundred images. strength: 0 (nothing) to 1
+    (all channels as large as the largest). Only tensors that the integer network holds count. The input, the logits,
+    and tensors at a ReLU6 or a concatenation stay as they are.
+    """
+    group = _groups(model)
+    ranges = _ranges(model, pixels, {b.after for b in blocks_of(model)})
+    factors: dict[str, Factors] = {}
+    for root in {group[name] for name in ranges} - {group[name] for name in _fixed(model)}:
+        members = [found for name, found in ranges.items() if group[name] == root]
+        shape = np.max([m / max(float(m.max()), 1e-30) for m in members], axis=0)
+        factors[root] = np.maximum(shape / max(float(shape.max()), 1e-30), _LEAST) ** strength
+    by_tensor = {name: factors[root] for name, root in group.items() if root in factors}
+    return replace(model, layers=tuple(_scaled(x, by_tensor) for x in model.layers))
+
+
+def _groups(model: FloatModel) -> Mapping[str, str]:
+    """Tensor -> name of its group; tensors that must share their factors are in one."""
+    parent = {INPUT: INPUT} | {x.name: x.name for x in model.layers}
+
+    def root(name: str) -> str:
+        while parent[name] != name:
+            name = parent[name]
+        return name
+
+    for layer in model.layers:
+        if isinstance(layer, Relu | Add | Pool | GlobalAverage | Upsample):
+            for name in inputs_of(layer):
+                parent[root(name)] = root(layer.name)
+    return {name: root(name) for name in parent}
+
+
+def _fixed(model: FloatModel) -> set[str]:
+    """Tensors that must keep their scale: for them no neighbour can take the factor."""
+    fixed = {INPUT, model.output}
+    for layer in model.layers:
+        if isinstance(layer, Concat) or (isinstance(layer, Relu) and layer.ceiling is not None):
+            fixed |= {layer.name, *inputs_of(layer)}
+        if isinstance(layer, BatchNorm):
+            fixed.add(layer.input)
+    return fixed
+
+
+def _ranges(model: FloatModel, pixels: NDArray[np.uint8], names: set[str]) -> Mapping[str, Factors]:
+    """Greatest magnitude of every channel [C] of the tensors named."""
+    ranges: dict[str, Factors] = {}
+    for start in range(0, len(pixels), 100):
+        tensors = all_tensors(model, network_input(model, pixels[start : start + 100]))
+        for name in names:
+            found = np.abs(tensors[name]).max((0, 1, 2)).astype(np.float64)
+            ranges[name] = np.maximum(ranges.get(name, found), found)
+    return ranges
+
+
+def _scaled(layer: FloatLayer, factors: Mapping[str, Factors]) -> FloatLayer:
+    """The layer with its output divided by its tensor's factors, and its weights made for the scaled input."""
+    out = factors.get(layer.name)
+    if isinstance(layer, BatchNorm) and out is not None:
+        return replace(layer, gamma=_float32(layer.gamma / out), beta=_float32(layer.beta / out))
+    if not isinstance(layer, Conv | Dense):
+        return layer
+    weight = layer.weight.astype(np.float64)
+    source = factors.get(layer.input)
+    if source is not None and isinstance(layer, Conv):
+        share, per_group = len(weight) // layer.groups, weight.shape[3]
+        for g in range(layer.groups):
+            weight[g * share : (g + 1) * share] *= source[g * per_group : (g + 1) * per_group]
+    elif source is not None:
+        weight *= np.tile(source, weight.shape[1] // len(source))
+    bias = layer.bias
+    if out is not None:
+        weight /= out.reshape(-1, *[1] * (weight.ndim - 1))
+        bias = None if bias is None else _float32(bias / out)
+    return replace(layer, weight=_float32(weight), bias=bias)
+
+
+def _float32(values: NDArray[np.float64]) -> NDArray[np.float32]:
+    return values.astype(np.float32)
