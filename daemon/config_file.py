@@ -81,9 +81,6 @@ class ConfigFile:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._root = _parse(path, _read(path))
-        problems = _misspelt(self._root)
-        if problems:
-            raise self.error(problems)
         self._data: Any = yaml.SafeLoader("").construct_document(self._root)
 
     def validate(self) -> tuple[Config | None, list[Problem]]:
@@ -92,11 +89,16 @@ class ConfigFile:
         With problems it is what remains when the wrong keys take their defaults, so that further checks can still be
         made on the right ones, or None where a key without a default is wrong.
         """
+        problems = _misspelt(self._root)
         try:
-            return Config.model_validate(self._data), []
+            config = Config.model_validate(self._data)
         except ValidationError as error:
+            told = {problem.path for problem in problems}
             details = error.errors(include_url=False)
-        problems = [_problem(detail) for detail in details]
+            found = [_problem(detail) for detail in details if detail["type"] != "string_unicode"]  # misspelt, told
+            problems += [problem for problem in found if problem.path not in told]
+        else:
+            return config, problems
         remains = self._data
         for problem in problems:
             remains = _without(remains, problem.path)
@@ -179,8 +181,8 @@ def _misspelt(root: yaml.Node) -> list[Problem]:
             twice = sorted({key for key in keys if keys.count(key) > 1})
             problems += [Problem((*path, key), "the key twice", "it once") for key in twice]
             for key, value in node.value:
-                todo.append((path, key))
-                todo.append(((*path, key.value) if isinstance(key, yaml.ScalarNode) else path, value))
+                below = (*path, key.value) if isinstance(key, yaml.ScalarNode) else path
+                todo += [(below, key), (below, value)]
     return problems
 
 

@@ -102,7 +102,7 @@ state:
         (GOOD + "? [a]\n: 1\n", "4: found no valid YAML (found unhashable key), expected a config file"),
         (GOOD + "mqtt: {port: 99999}\n", "4: mqtt.port: found 99999, expected at most 65535"),
         (GOOD + 'device: "\\ud800"\n', "4: device: found half a surrogate pair, expected Unicode text"),
-        (GOOD + '"\\ud800": 1\n', "1: the whole file: found half a surrogate pair, expected Unicode text"),
+        (GOOD + '"\\ud800": 1\n', "4: '\\ud800': found half a surrogate pair, expected Unicode text"),
         (GOOD + '"a\\e[31m": 1\n', "4: 'a\\x1b[31m': found an unknown key, expected one of"),
         (GOOD + "    fps: 1e-9\n", "4: cameras.front.fps: found the text '1e-9', expected a number"),
         (GOOD + "    fps: 1.0e-9\n", "4: cameras.front.fps: found 1e-09, expected 0, or 0.001 to 1000"),
@@ -130,6 +130,14 @@ def test_one_mistake(tmp_path: Path, text: str | bytes, line: str) -> None:
     lines = errors_of(tmp_path, text)
     assert len(lines) == 1
     assert lines[0].startswith(line)
+
+
+def test_keys_given_twice_come_together_with_other_mistakes(tmp_path: Path) -> None:
+    text = GOOD + "top_k: 1\ntop_k: 2\nstats: {period: 0}\n"
+    assert errors_of(tmp_path, text) == [
+        "5: top_k: found the key twice, expected it once",
+        "6: stats.period: found 0, expected more than 0",
+    ]
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
