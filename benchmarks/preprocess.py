@@ -2,8 +2,8 @@
 
     python benchmarks/preprocess.py
 
-Frames are 640x480 BGR and warm in the caches, the target is ResNet-8's 32x32; one thread. cv2 is timed twice: the resize
-alone, and with colour and table, which give the tensor. Its rounding differs, so its tensor is near ours, not equal.
+Frames are 640x480 BGR and warm in the caches, the target is ResNet-8's 32x32; one thread. cv2 is timed twice: the
+resize alone, and with colour and table, which give the tensor; it rounds otherwise, so its tensor is only near ours.
 Writes results/preprocess.{json,md}.
 """
 

@@ -14,24 +14,24 @@
 namespace edgemeta::EM_NAMESPACE {
 namespace {
 
-// Finish and store one block of a tile whose first pixel is (y, x).
-template <int P, int N>
-inline void finish_block(const Conv& conv, uint8_t* arena, int32_t y, int32_t x, int32_t block, int n,
-                         const Accumulators<P, N>& acc) {
+// Finish and store the n-th block of a tile whose first pixel is (y, x).
+template <int n, int P, int N>
+INLINE inline void finish_block(const Conv& conv, uint8_t* arena, int32_t y, int32_t x, int32_t block,
+                                const Accumulators<P, N>& acc) {
   uint8_t* out = arena + conv.out.at(y, x);
   if (conv.requantize.method[block] == Method::raw) {
-    for (int p = 0; p < P; ++p)
-      finish_one(conv.requantize, block, acc.lane[p][n], out + p * int64_t{conv.out.pixel} + block * kBlock * 4);
+    unrolled<P>([&](auto p) INLINE {
+      finish_one(conv.requantize, block, acc.lane[p.value][n], out + p.value * int64_t{conv.out.pixel} + block * kBlock * 4);
+    });
     return;
   }
   const uint8_t* other = conv.has_sum ? arena + conv.other.at(y, x) + block * kBlock : nullptr;
-  with_method(conv.requantize, block, [&](const auto& finish) {
-#pragma GCC unroll 16
-    for (int p = 0; p < P; ++p) {
-      I32x16 result = finish(acc.lane[p][n]);
-      if (other) result = weighted_sum(conv.sum, result, load_bytes(other + p * int64_t{conv.other.pixel}));
-      store_bytes(out + p * int64_t{conv.out.pixel} + block * kBlock, result);
-    }
+  with_method(conv.requantize, block, [&](const auto& finish) INLINE {
+    unrolled<P>([&](auto p) INLINE {
+      I32x16 result = finish(acc.lane[p.value][n]);
+      if (other) result = weighted_sum(conv.sum, result, load_bytes(other + p.value * int64_t{conv.other.pixel}));
+      store_bytes(out + p.value * int64_t{conv.out.pixel} + block * kBlock, result);
+    });
   });
 }
 
@@ -49,13 +49,12 @@ void run_tile(const Conv& conv, uint8_t* arena, int32_t y, int32_t x, int32_t bl
       scratch,
   };
   Accumulators<P, N> acc;
-#pragma GCC unroll 16
-  for (int p = 0; p < P; ++p)
-#pragma GCC unroll 2
-    for (int n = 0; n < N; ++n) acc.lane[p][n] = load(conv.bias + (block + n) * kBlock);
+  unrolled<P * N>([&](auto i) INLINE {
+    constexpr int p = i.value / N, n = i.value % N;
+    acc.lane[p][n] = load(conv.bias + (block + n) * kBlock);
+  });
   acc = accumulate_tile(conv, tile, acc);
-#pragma GCC unroll 2
-  for (int n = 0; n < N; ++n) finish_block(conv, arena, y, x, block + n, n, acc);
+  unrolled<N>([&](auto n) INLINE { finish_block<n.value>(conv, arena, y, x, block + n.value, acc); });
 }
 
 template <int P>

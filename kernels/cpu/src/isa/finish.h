@@ -107,7 +107,7 @@ struct ByShiftedLine {
 
 // Call `use(finish)`, where finish(acc) gives the output integers of this block's accumulators.
 template <typename Use>
-inline void with_method(const Requantize& rq, int32_t block, Use use) {
+INLINE inline void with_method(const Requantize& rq, int32_t block, Use use) {
   switch (rq.method[block]) {
     case Method::raw:
       return;

@@ -34,7 +34,7 @@ inline void widen(const Conv& conv, int32_t pixels, const uint8_t* in, int16_t* 
 }
 
 template <int P, int N>
-inline Accumulators<P, N> accumulate_tile(const Conv& conv, const TileInput& tile, Accumulators<P, N> acc) {
+INLINE inline Accumulators<P, N> accumulate_tile(const Conv& conv, const TileInput& tile, Accumulators<P, N> acc) {
   static_assert(N == 1, "the registers hold one block");
   int16_t* patch = reinterpret_cast<int16_t*>(tile.scratch);
   if (tile.first_block) widen(conv, P, tile.in, patch);
@@ -45,14 +45,13 @@ inline Accumulators<P, N> accumulate_tile(const Conv& conv, const TileInput& til
       const int16_t* at = patch + ky * row + int64_t{s} * conv.span_step;
       for (int32_t d = 0; d < conv.span; d += 2, weights += 64) {
         const __m256i wa = load8(weights), wb = load8(weights + 32);
-#pragma GCC unroll 8
-        for (int p = 0; p < P; ++p) {
+        unrolled<P>([&](auto p) INLINE {
           int32_t pair;
-          memcpy(&pair, at + p * step + d, 4);
+          memcpy(&pair, at + p.value * step + d, 4);
           const __m256i x = _mm256_set1_epi32(pair);
-          acc.lane[p][0].a = _mm256_add_epi32(acc.lane[p][0].a, _mm256_madd_epi16(x, wa));
-          acc.lane[p][0].b = _mm256_add_epi32(acc.lane[p][0].b, _mm256_madd_epi16(x, wb));
-        }
+          I32x16& sum = acc.lane[p.value][0];
+          sum = {_mm256_add_epi32(sum.a, _mm256_madd_epi16(x, wa)), _mm256_add_epi32(sum.b, _mm256_madd_epi16(x, wb))};
+        });
       }
     }
   }

@@ -12,7 +12,7 @@ size_t scratch_bytes(const Conv&) { return 0; }
 
 // STEP: the distance of two pixels where it is one of the usual, so that addresses need no registers; 0 otherwise.
 template <int P, int N, int STEP>
-inline Accumulators<P, N> accumulate(const Conv& conv, const TileInput& tile, Accumulators<P, N> acc) {
+INLINE inline Accumulators<P, N> accumulate(const Conv& conv, const TileInput& tile, Accumulators<P, N> acc) {
   const int64_t step = STEP > 0 ? STEP : tile.step;
   const uint8_t* weights = tile.weights;
   for (int32_t ky = 0; ky < conv.window.height; ++ky) {
@@ -20,16 +20,16 @@ inline Accumulators<P, N> accumulate(const Conv& conv, const TileInput& tile, Ac
       const uint8_t* at = tile.in + ky * conv.in.row + int64_t{s} * conv.span_step;
       for (int32_t d = 0; d < conv.span; d += 4, weights += 64) {
         __m512i w[N];
-#pragma GCC unroll 2
-        for (int n = 0; n < N; ++n) w[n] = _mm512_loadu_si512(weights + n * tile.block_bytes);
-#pragma GCC unroll 16
-        for (int p = 0; p < P; ++p) {
+        unrolled<N>([&](auto n) INLINE { w[n.value] = _mm512_loadu_si512(weights + n.value * tile.block_bytes); });
+        unrolled<P>([&](auto p) INLINE {
           int32_t four;
-          memcpy(&four, at + p * step + d, 4);
+          memcpy(&four, at + p.value * step + d, 4);
           const __m512i x = _mm512_set1_epi32(four);
-#pragma GCC unroll 2
-          for (int n = 0; n < N; ++n) acc.lane[p][n].v = _mm512_dpbusd_epi32(acc.lane[p][n].v, x, w[n]);
-        }
+          unrolled<N>([&](auto n) INLINE {
+            __m512i& sum = acc.lane[p.value][n.value].v;
+            sum = _mm512_dpbusd_epi32(sum, x, w[n.value]);
+          });
+        });
       }
     }
   }
@@ -37,7 +37,7 @@ inline Accumulators<P, N> accumulate(const Conv& conv, const TileInput& tile, Ac
 }
 
 template <int P, int N>
-inline Accumulators<P, N> accumulate_tile(const Conv& conv, const TileInput& tile, Accumulators<P, N> acc) {
+INLINE inline Accumulators<P, N> accumulate_tile(const Conv& conv, const TileInput& tile, Accumulators<P, N> acc) {
   if constexpr (P >= 8) {
     switch (tile.step) {
       case 4:

@@ -11,7 +11,7 @@ constexpr int kWidePixels = 2, kPairPixels = 0;
 size_t scratch_bytes(const Conv&) { return 0; }
 
 template <int P, int N>
-inline Accumulators<P, N> accumulate_tile(const Conv& conv, const TileInput& tile, Accumulators<P, N> acc) {
+INLINE inline Accumulators<P, N> accumulate_tile(const Conv& conv, const TileInput& tile, Accumulators<P, N> acc) {
   static_assert(N == 1, "the registers hold one block");
   const uint8_t* weights = tile.weights;
   for (int32_t ky = 0; ky < conv.window.height; ++ky) {

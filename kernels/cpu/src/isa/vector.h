@@ -18,8 +18,28 @@
 #define EM_NAMESPACE portable
 #endif
 
+#define INLINE __attribute__((always_inline))
+
 namespace edgemeta::EM_NAMESPACE {
 namespace {
+
+// Call f(Constant<0>()), f(Constant<1>()) ... f(Constant<N - 1>()): a loop whose index is a constant from the start, so that
+// arrays indexed by it become registers.
+template <int I>
+struct Constant {
+  static constexpr int value = I;
+};
+template <int I, int N, typename F>
+INLINE inline void unrolled_from(const F& f) {
+  if constexpr (I < N) {
+    f(Constant<I>());
+    unrolled_from<I + 1, N>(f);
+  }
+}
+template <int N, typename F>
+INLINE inline void unrolled(const F& f) {
+  unrolled_from<0, N>(f);
+}
 
 inline int32_t smaller(int32_t a, int32_t b) { return a < b ? a : b; }
 inline int32_t greater(int32_t a, int32_t b) { return a > b ? a : b; }
