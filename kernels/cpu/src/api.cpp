@@ -105,8 +105,8 @@ EM_EXPORT int32_t em_add_clamp(em_program* program, const char* name, int32_t in
   });
 }
 
-EM_EXPORT int32_t em_add_rescale(em_program* program, const char* name, int32_t input, int32_t output,
-                                 int32_t channels, const em_requantize* requantize, char* error) {
+EM_EXPORT int32_t em_add_rescale(em_program* program, const char* name, int32_t input, int32_t output, int32_t channels,
+                                 const em_requantize* requantize, char* error) {
   return guarded<int32_t>(error, -1, [&] {
     Layer layer = layer_of(Kind::rescale, name, {input}, output);
     layer.requantize = {*requantize, channels};

@@ -106,8 +106,8 @@ typedef struct {
 em_resizer* em_resizer_open(int32_t isa, const em_resize* resize, char* error);
 void em_resizer_close(em_resizer* resizer);
 
-// frame: its first pixel, before the crop; row_bytes: from one row to the next, may be negative; the pixels of a row lie
-// side by side. output: [rows.size, columns.size, channels].
+// frame: its first pixel, before the crop; row_bytes: from one row to the next, may be negative; the pixels of a row
+// lie side by side. output: [rows.size, columns.size, channels].
 void em_resizer_run(em_resizer* resizer, const uint8_t* frame, int64_t row_bytes, uint8_t* output);
 
 #ifdef __cplusplus

@@ -21,9 +21,7 @@ bool has_avx2() { return false; }
 bool has_avx512vnni() { return false; }
 #endif
 
-const char* name_of(int isa) {
-  return isa == EM_AVX512VNNI ? "avx512vnni" : isa == EM_AVX2 ? "avx2" : "portable";
-}
+const char* name_of(int isa) { return isa == EM_AVX512VNNI ? "avx512vnni" : isa == EM_AVX2 ? "avx2" : "portable"; }
 
 }  // namespace
 

@@ -1,7 +1,7 @@
 // What a step needs at run time, as plain data, and the table of functions that each instruction set offers.
 //
-// Inside the library every 8-bit tensor is unsigned: u = q for an unsigned tensor and u = q + 128 for a signed one, with
-// the zero point moved alike. All formulas below are on u.
+// Inside the library every 8-bit tensor is unsigned: u = q for an unsigned tensor and u = q + 128 for a signed one,
+// with the zero point moved alike. All formulas below are on u.
 #pragma once
 
 #include <stddef.h>
@@ -55,8 +55,8 @@ struct Window {
 
 // A convolution whose weights fit the multiplier of the instruction set. A kernel row is read as `spans` runs of
 // `span` bytes, `span_step` apart; the border makes every read valid.
-// weights: [blocks][kernel rows][spans][span / group][16][group], int8 with group 4 (AVX-512), int16 with group 2 (AVX2)
-// or 1 (portable).
+// weights: [blocks][kernel rows][spans][span / group][16][group], int8 with group 4 (AVX-512), int16 with group 2
+// (AVX2) or 1 (portable).
 struct Conv {
   View in, out;
   Window window;
@@ -103,8 +103,8 @@ struct Addition {
 
 struct Copy {
   View in, out;
-  int32_t channel;               // concat: first output channel
-  int32_t factor_y, factor_x;    // upsample
+  int32_t channel;             // concat: first output channel
+  int32_t factor_y, factor_x;  // upsample
 };
 
 // One axis of an area resize, as em_axis has it.
@@ -139,7 +139,8 @@ struct Kernels {
   void (*upsample)(const Copy&, uint8_t* arena, int32_t first, int32_t last);
   // One output row of an area resize, [columns.size][channels] bytes; `crop` is the crop's first pixel.
   size_t (*resize_scratch)(const Resize&);
-  void (*resize_row)(const Resize&, const uint8_t* crop, int64_t row_bytes, int32_t row, uint8_t* out, uint8_t* scratch);
+  void (*resize_row)(const Resize&, const uint8_t* crop, int64_t row_bytes, int32_t row, uint8_t* out,
+                     uint8_t* scratch);
 };
 
 namespace portable {

@@ -97,8 +97,10 @@ bool find_line(const uint8_t* table, int32_t zero, int32_t lo, int32_t hi, Line&
       const double below = table[u] - zero + 1.0;
       if (below > hi || u == t) continue;
       const double slope = (y - below) / (t - u);
-      if (t > u) least = std::fmax(least, slope);
-      else greatest = std::fmin(greatest, slope);
+      if (t > u)
+        least = std::fmax(least, slope);
+      else
+        greatest = std::fmin(greatest, slope);
     }
   }
   if (least > greatest) return false;

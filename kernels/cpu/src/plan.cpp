@@ -93,8 +93,8 @@ size_t plan_arena(std::vector<Tensor>& tensors, const std::vector<Layer>& layers
     view.lo = type.lo + tensor.offset;
     const int64_t before = tensor.top * view.row + int64_t{tensor.left} * view.pixel;
     tensor.bytes = view.row * (tensor.top + type.height + tensor.bottom);
-    const Layout layout{type.height, type.width, view.pixel, tensor.top, tensor.left, tensor.bottom, tensor.right,
-                        view.zero, tensor.raw};
+    const Layout layout{type.height,   type.width,   view.pixel, tensor.top, tensor.left,
+                        tensor.bottom, tensor.right, view.zero,  tensor.raw};
     Place* free = nullptr;
     for (Place& candidate : places)
       if (candidate.layout == layout && candidate.busy_until < at) free = &candidate;

@@ -11,12 +11,11 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-int32_t share(int32_t rows, int thread, int threads) {
-  return static_cast<int32_t>(int64_t{rows} * thread / threads);
-}
+int32_t share(int32_t rows, int thread, int threads) { return static_cast<int32_t>(int64_t{rows} * thread / threads); }
 
 void fill_with_zero_points(const std::vector<Tensor>& tensors, uint8_t* arena) {
-  for (const Tensor& tensor : tensors) std::memset(arena + tensor.start, tensor.raw ? 0 : tensor.view.zero, tensor.bytes);
+  for (const Tensor& tensor : tensors)
+    std::memset(arena + tensor.start, tensor.raw ? 0 : tensor.view.zero, tensor.bytes);
 }
 
 }  // namespace

@@ -4,7 +4,8 @@
 
 namespace edgemeta {
 
-RequantizeSpec::RequantizeSpec(const em_requantize& given, int32_t channels) : kind(given.kind), lo(given.lo), hi(given.hi) {
+RequantizeSpec::RequantizeSpec(const em_requantize& given, int32_t channels)
+    : kind(given.kind), lo(given.lo), hi(given.hi) {
   const auto n = static_cast<size_t>(channels);
   if (kind == EM_MULTIPLIER) multiplier.assign(given.multiplier, given.multiplier + n);
   if (kind != EM_RAW) shift.assign(given.shift, given.shift + n);
@@ -22,8 +23,10 @@ RequantizePlan::RequantizePlan(const RequantizeSpec& spec, const std::vector<Run
   offset_.assign(lanes, 0.0f);
   lo_ = spec.lo + offset;
   hi_ = spec.hi + offset;
-  if (spec.kind == EM_MULTIPLIER) plan_multiplier(spec, runs, lines);
-  else plan_table(spec, runs, offset, lines);
+  if (spec.kind == EM_MULTIPLIER)
+    plan_multiplier(spec, runs, lines);
+  else
+    plan_table(spec, runs, offset, lines);
 }
 
 void RequantizePlan::plan_multiplier(const RequantizeSpec& spec, const std::vector<Run>& runs, bool lines) {
@@ -62,7 +65,8 @@ void RequantizePlan::plan_table(const RequantizeSpec& spec, const std::vector<Ru
     for (int32_t lane = 0; lane < runs[block].count; ++lane) {
       const size_t channel = runs[block].output_channel + lane, to = block * kBlock + lane;
       table_shift_[to] = spec.shift[channel];
-      for (size_t t = 0; t < 256; ++t) table_[to * 256 + t] = static_cast<uint8_t>(spec.table[channel * 256 + t] + offset);
+      for (size_t t = 0; t < 256; ++t)
+        table_[to * 256 + t] = static_cast<uint8_t>(spec.table[channel * 256 + t] + offset);
       all_lines = all_lines && find_line(&table_[to * 256], zero_, lo_ - zero_, hi_ - zero_, line);
       set_line(to, line);
     }
@@ -77,8 +81,18 @@ void RequantizePlan::set_line(size_t lane, const Line& line) {
 }
 
 Requantize RequantizePlan::view() const {
-  return {method_.data(), scale_.data(), scale_rest_.data(),  offset_.data(), multiplier_.data(), half_.data(),
-          shift_.data(),  table_shift_.data(), table_.data(), zero_,          lo_,                hi_};
+  return {method_.data(),
+          scale_.data(),
+          scale_rest_.data(),
+          offset_.data(),
+          multiplier_.data(),
+          half_.data(),
+          shift_.data(),
+          table_shift_.data(),
+          table_.data(),
+          zero_,
+          lo_,
+          hi_};
 }
 
 std::vector<Run> whole_blocks(int32_t channels) {

@@ -47,7 +47,8 @@ class RequantizePlan {
   int32_t zero_ = 0, lo_ = 0, hi_ = 255;
 };
 
-// clamp(value(x), lo, hi) equal to clamp(round(x * multiplier, shift), lo, hi) for every int32 x; false if none was found.
+// clamp(value(x), lo, hi) equal to clamp(round(x * multiplier, shift), lo, hi) for every int32 x; false if none was
+// found.
 bool find_line(int32_t multiplier, int32_t shift, int32_t lo, int32_t hi, Line& line);
 
 // clamp(value(t), lo, hi) equal to table[t + 128] - zero for t = -128 .. 127; lo and hi bound every channel's entries.

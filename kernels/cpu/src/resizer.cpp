@@ -44,7 +44,8 @@ std::vector<int16_t> Resizer::pair_up(const AxisArrays& columns) {
   for (size_t j = 0; j < columns.start.size(); ++j) {
     for (int32_t i = 0; i < columns.count[j]; i += 2) {
       const int32_t* weights = &columns.weights[columns.first[j] + i];
-      const auto a = static_cast<int16_t>(weights[0]), b = static_cast<int16_t>(i + 1 < columns.count[j] ? weights[1] : 0);
+      const auto a = static_cast<int16_t>(weights[0]),
+                 b = static_cast<int16_t>(i + 1 < columns.count[j] ? weights[1] : 0);
       pairs.insert(pairs.end(), {a, b, a, b, a, b, 0, 0});
     }
     if ((columns.count[j] + 1) / 2 % 2) pairs.insert(pairs.end(), 8, 0);

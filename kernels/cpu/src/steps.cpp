@@ -14,7 +14,8 @@ Window window_of(const Layer& layer) {
   return {w.kernel_height, w.kernel_width, w.stride_y, w.stride_x, w.top, w.left};
 }
 
-RequantizePlan requantize_to(const Tensor& output, const Layer& layer, const std::vector<Run>& runs, const Kernels& kernels) {
+RequantizePlan requantize_to(const Tensor& output, const Layer& layer, const std::vector<Run>& runs,
+                             const Kernels& kernels) {
   return RequantizePlan(layer.requantize, runs, zero_of(output), output.offset, kernels.has_lines);
 }
 
@@ -24,7 +25,8 @@ Sum sum_of(const Layer& layer, const std::vector<Tensor>& tensors, int32_t first
   const Tensor& output = tensors[layer.output];
   const int32_t a = multipliers[first_operand], b = multipliers[second_operand];
   const int32_t half = layer.shift > 0 ? 1 << (layer.shift - 1) : 0;
-  const int32_t zeros = a * zero_of(tensors[layer.inputs[first_operand]]) + b * zero_of(tensors[layer.inputs[second_operand]]);
+  const int32_t zeros =
+      a * zero_of(tensors[layer.inputs[first_operand]]) + b * zero_of(tensors[layer.inputs[second_operand]]);
   return {a, b, half - zeros, layer.shift, zero_of(output), layer.lo + output.offset, layer.hi + output.offset};
 }
 
@@ -40,7 +42,8 @@ template <typename Weight>
 void pack(const Layer& layer, const Conv& conv, int32_t group, Weight* packed) {
   const em_window& w = layer.window;
   const auto outputs = static_cast<int32_t>(layer.bias.size());
-  const auto depth = static_cast<int32_t>(layer.weights.size() / layer.bias.size()) / (w.kernel_height * w.kernel_width);
+  const auto depth =
+      static_cast<int32_t>(layer.weights.size() / layer.bias.size()) / (w.kernel_height * w.kernel_width);
   const bool joined = conv.spans == 1;
   const int32_t* from = layer.weights.data();
   for (int32_t o = 0; o < outputs; ++o)
@@ -78,8 +81,10 @@ Step make_fast_conv(const Layer& layer, const std::vector<Tensor>& tensors, cons
   const auto blocks = static_cast<size_t>(conv.out.blocks());
   const size_t per_block = size_t(conv.window.height) * conv.spans * conv.span * kBlock;
   fast->weights = Buffer(blocks * per_block * kernels.weight_bytes);
-  if (kernels.weight_bytes == 1) pack(layer, conv, kernels.weight_group, reinterpret_cast<int8_t*>(fast->weights.data()));
-  else pack(layer, conv, kernels.weight_group, reinterpret_cast<int16_t*>(fast->weights.data()));
+  if (kernels.weight_bytes == 1)
+    pack(layer, conv, kernels.weight_group, reinterpret_cast<int8_t*>(fast->weights.data()));
+  else
+    pack(layer, conv, kernels.weight_group, reinterpret_cast<int16_t*>(fast->weights.data()));
   conv.weights = fast->weights.data();
   fast->bias.assign(blocks * kBlock, 0);
   for (size_t o = 0; o < layer.bias.size(); ++o) fast->bias[o] = corrected_bias(layer, o, conv.in.zero);
@@ -96,7 +101,8 @@ Step make_fast_conv(const Layer& layer, const std::vector<Tensor>& tensors, cons
   }
   conv.requantize = fast->requantize.view();
   scratch = std::max(scratch, kernels.conv_scratch(conv));
-  return {layer.name, conv.out.height, [fast, run = kernels.conv](uint8_t* arena, int32_t first, int32_t last, uint8_t* own) {
+  return {layer.name, conv.out.height,
+          [fast, run = kernels.conv](uint8_t* arena, int32_t first, int32_t last, uint8_t* own) {
             run(fast->conv, arena, first, last, own);
           }};
 }
@@ -115,7 +121,8 @@ Step make_generic_conv(const Layer& layer, const std::vector<Tensor>& tensors, c
   conv.out = tensors[layer.output].view;
   conv.window = window_of(layer);
   conv.depth = conv.in.channels / layer.groups;
-  const int32_t per_group = conv.out.channels / layer.groups, taps = conv.window.height * conv.window.width * conv.depth;
+  const int32_t per_group = conv.out.channels / layer.groups,
+                taps = conv.window.height * conv.window.width * conv.depth;
   for (int32_t group = 0; group < layer.groups; ++group)
     for (int32_t o = 0; o < per_group; o += kBlock)
       slow->runs.push_back({group * conv.depth, group * per_group + o, std::min(kBlock, per_group - o)});
@@ -125,7 +132,8 @@ Step make_generic_conv(const Layer& layer, const std::vector<Tensor>& tensors, c
     for (int32_t lane = 0; lane < slow->runs[r].count; ++lane) {
       const size_t channel = slow->runs[r].output_channel + lane;
       slow->bias[r * kBlock + lane] = corrected_bias(layer, channel, conv.in.zero);
-      for (int32_t t = 0; t < taps; ++t) slow->weights[(r * taps + t) * kBlock + lane] = layer.weights[channel * taps + t];
+      for (int32_t t = 0; t < taps; ++t)
+        slow->weights[(r * taps + t) * kBlock + lane] = layer.weights[channel * taps + t];
     }
   }
   conv.runs = slow->runs.data();
@@ -134,7 +142,8 @@ Step make_generic_conv(const Layer& layer, const std::vector<Tensor>& tensors, c
   conv.bias = slow->bias.data();
   slow->requantize = requantize_to(tensors[layer.output], layer, slow->runs, kernels);
   conv.requantize = slow->requantize.view();
-  return {layer.name, conv.out.height, [slow, run = kernels.generic_conv](uint8_t* arena, int32_t first, int32_t last, uint8_t*) {
+  return {layer.name, conv.out.height,
+          [slow, run = kernels.generic_conv](uint8_t* arena, int32_t first, int32_t last, uint8_t*) {
             run(slow->conv, arena, first, last);
           }};
 }
@@ -144,7 +153,9 @@ template <typename Arguments>
 Step make_plain(const Layer& layer, Arguments arguments, void (*run)(const Arguments&, uint8_t*, int32_t, int32_t),
                 std::shared_ptr<RequantizePlan> requantize = nullptr) {
   return {layer.name, arguments.out.height,
-          [arguments, run, requantize](uint8_t* arena, int32_t first, int32_t last, uint8_t*) { run(arguments, arena, first, last); }};
+          [arguments, run, requantize](uint8_t* arena, int32_t first, int32_t last, uint8_t*) {
+            run(arguments, arena, first, last);
+          }};
 }
 
 Step make_concat(const Layer& layer, const std::vector<Tensor>& tensors, const Kernels& kernels) {
@@ -177,11 +188,14 @@ Step make_step(const Layer& layer, const std::vector<Tensor>& tensors, const Ker
     requantize = std::make_shared<RequantizePlan>(requantize_to(output, layer, whole_blocks(out.channels), kernels));
   switch (layer.kind) {
     case Kind::conv:
-      return runs_fast(layer, kernels) ? make_fast_conv(layer, tensors, kernels, scratch) : make_generic_conv(layer, tensors, kernels);
+      return runs_fast(layer, kernels) ? make_fast_conv(layer, tensors, kernels, scratch)
+                                       : make_generic_conv(layer, tensors, kernels);
     case Kind::sum:
-      return make_plain(layer, Addition{in, tensors[layer.inputs[1]].view, out, sum_of(layer, tensors, 0)}, kernels.add);
+      return make_plain(layer, Addition{in, tensors[layer.inputs[1]].view, out, sum_of(layer, tensors, 0)},
+                        kernels.add);
     case Kind::clamp:
-      return make_plain(layer, Elementwise{in, out, layer.lo + output.offset, layer.hi + output.offset, {}}, kernels.clamp);
+      return make_plain(layer, Elementwise{in, out, layer.lo + output.offset, layer.hi + output.offset, {}},
+                        kernels.clamp);
     case Kind::rescale:
       return make_plain(layer, Elementwise{in, out, 0, 0, requantize->view()}, kernels.rescale, requantize);
     case Kind::max_pool:

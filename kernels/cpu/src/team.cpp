@@ -64,8 +64,10 @@ void Team::barrier() {
     return;
   }
   for (int spins = 0; phase_.load(std::memory_order_acquire) == phase; ++spins) {
-    if (spins < kSpins) pause();
-    else std::this_thread::yield();
+    if (spins < kSpins)
+      pause();
+    else
+      std::this_thread::yield();
   }
 }
 

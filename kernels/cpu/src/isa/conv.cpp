@@ -1,5 +1,5 @@
-// Convolution by tiles: accumulators of a few pixels and channels stay in registers over the whole window, then they are
-// requantized, added to the shortcut if there is one, and stored.
+// Convolution by tiles: accumulators of a few pixels and channels stay in registers over the whole window, then they
+// are requantized, added to the shortcut if there is one, and stored.
 #include "finish.h"
 #include "table.h"
 
@@ -21,7 +21,8 @@ INLINE inline void finish_block(const Conv& conv, uint8_t* arena, int32_t y, int
   uint8_t* out = arena + conv.out.at(y, x);
   if (conv.requantize.method[block] == Method::raw) {
     unrolled<P>([&](auto p) INLINE {
-      finish_one(conv.requantize, block, acc.lane[p.value][n], out + p.value * int64_t{conv.out.pixel} + block * kBlock * 4);
+      finish_one(conv.requantize, block, acc.lane[p.value][n],
+                 out + p.value * int64_t{conv.out.pixel} + block * kBlock * 4);
     });
     return;
   }

@@ -21,7 +21,8 @@ void clamp_rows(const Elementwise& op, uint8_t* arena, int32_t first, int32_t la
     for (int32_t x = 0; x < op.out.width; ++x) {
       const uint8_t* in = arena + op.in.at(y, x);
       uint8_t* out = arena + op.out.at(y, x);
-      for (int32_t c = 0; c < op.out.channels; c += kBlock) store_bytes(out + c, clamp(load_bytes(in + c), op.lo, op.hi));
+      for (int32_t c = 0; c < op.out.channels; c += kBlock)
+        store_bytes(out + c, clamp(load_bytes(in + c), op.lo, op.hi));
     }
   }
 }
@@ -57,15 +58,33 @@ void upsample(const Copy& copy, uint8_t* arena, int32_t first, int32_t last) {
 
 extern const Kernels kernels = {
 #if defined(EM_ISA_AVX512)
-    "avx512vnni", true, 1, 4,
+    "avx512vnni",
+    true,
+    1,
+    4,
 #elif defined(EM_ISA_AVX2)
-    "avx2", false, 2, 2,
+    "avx2",
+    false,
+    2,
+    2,
 #else
-    "portable", false, 2, 1,
+    "portable",
+    false,
+    2,
+    1,
 #endif
-    conv, conv_scratch,
-    generic_conv, average_pool, max_pool, add, clamp_rows, rescale, concat, upsample,
-    resize_scratch, resize_row,
+    conv,
+    conv_scratch,
+    generic_conv,
+    average_pool,
+    max_pool,
+    add,
+    clamp_rows,
+    rescale,
+    concat,
+    upsample,
+    resize_scratch,
+    resize_row,
 };
 
 }  // namespace edgemeta::EM_NAMESPACE

@@ -73,9 +73,12 @@ struct TableIndex {
   I32x16 one, before;
 
   TableIndex(const Requantize& rq, int32_t block)
-      : one(min(load(rq.table_shift + block * kBlock), splat(1))), before(load(rq.table_shift + block * kBlock) - one) {}
+      : one(min(load(rq.table_shift + block * kBlock), splat(1))),
+        before(load(rq.table_shift + block * kBlock) - one) {}
 
-  I32x16 operator()(const I32x16& acc) const { return clamp(shift_right(shift_right(acc, before) + one, one), -128, 127); }
+  I32x16 operator()(const I32x16& acc) const {
+    return clamp(shift_right(shift_right(acc, before) + one, one), -128, 127);
+  }
 };
 
 struct ByTable {

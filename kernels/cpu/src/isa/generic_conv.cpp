@@ -15,8 +15,10 @@ void generic_conv(const GenericConv& conv, uint8_t* arena, int32_t first, int32_
         I32x16 acc = load(conv.bias + r * kBlock);
         for (int32_t ky = 0; ky < win.height; ++ky) {
           for (int32_t kx = 0; kx < win.width; ++kx) {
-            const uint8_t* in = arena + conv.in.at(int64_t{y} * win.stride_y - win.top + ky,
-                                                   int64_t{x} * win.stride_x - win.left + kx) + run.input_channel;
+            const uint8_t* in =
+                arena +
+                conv.in.at(int64_t{y} * win.stride_y - win.top + ky, int64_t{x} * win.stride_x - win.left + kx) +
+                run.input_channel;
             for (int32_t i = 0; i < conv.depth; ++i, weights += kBlock) acc = acc + load(weights) * splat(in[i]);
           }
         }

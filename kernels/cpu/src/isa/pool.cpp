@@ -38,7 +38,8 @@ void max_pool(const Pool& pool, uint8_t* arena, int32_t first, int32_t last) {
       for (int32_t block = 0; block < pool.out.blocks(); ++block) {
         I32x16 best = splat(pool.in.lo);
         for (int32_t iy = y0; iy < y1; ++iy)
-          for (int32_t ix = x0; ix < x1; ++ix) best = max(best, load_bytes(arena + pool.in.at(iy, ix) + block * kBlock));
+          for (int32_t ix = x0; ix < x1; ++ix)
+            best = max(best, load_bytes(arena + pool.in.at(iy, ix) + block * kBlock));
         store_bytes(out + block * kBlock, best);
       }
     }

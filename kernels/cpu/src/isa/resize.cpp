@@ -12,14 +12,16 @@ inline int32_t covered(const Axis& axis) { return axis.start[axis.size - 1] + ax
 
 // sums[x] (+)= weighted sum of four rows.
 template <typename Sum>
-inline void add_four(Sum* __restrict sums, const uint8_t* const rows[4], const int32_t weights[4], int64_t width, bool first) {
+inline void add_four(Sum* __restrict sums, const uint8_t* const rows[4], const int32_t weights[4], int64_t width,
+                     bool first) {
   const uint8_t *a = rows[0], *b = rows[1], *c = rows[2], *d = rows[3];
   const Sum wa = static_cast<Sum>(weights[0]), wb = static_cast<Sum>(weights[1]), wc = static_cast<Sum>(weights[2]),
             wd = static_cast<Sum>(weights[3]);
   if (first)
     for (int64_t x = 0; x < width; ++x) sums[x] = static_cast<Sum>(wa * a[x] + wb * b[x] + wc * c[x] + wd * d[x]);
   else
-    for (int64_t x = 0; x < width; ++x) sums[x] = static_cast<Sum>(sums[x] + wa * a[x] + wb * b[x] + wc * c[x] + wd * d[x]);
+    for (int64_t x = 0; x < width; ++x)
+      sums[x] = static_cast<Sum>(sums[x] + wa * a[x] + wb * b[x] + wc * c[x] + wd * d[x]);
 }
 
 // Sums of the source rows under output row `row`, for every byte of a source row.
@@ -74,7 +76,8 @@ void sum_columns_wide(const Resize& resize, const uint32_t* sums, uint64_t* out)
     for (int32_t c = 0; c < resize.channels; ++c) {
       const uint32_t* from = sums + int64_t{columns.start[j]} * resize.channels + c;
       uint64_t total = 0;
-      for (int32_t i = 0; i < columns.count[j]; ++i) total += static_cast<uint64_t>(weights[i]) * from[int64_t{i} * resize.channels];
+      for (int32_t i = 0; i < columns.count[j]; ++i)
+        total += static_cast<uint64_t>(weights[i]) * from[int64_t{i} * resize.channels];
       out[j * resize.channels + c] = total;
     }
   }
@@ -97,10 +100,12 @@ size_t column_sum_bytes(const Resize& resize) {
 }
 
 // Totals of the usual frame; true if it was one.
-bool sum_fast(const Resize& resize, const uint8_t* crop, int64_t row_bytes, int32_t row, uint16_t* sums, uint32_t* totals) {
+bool sum_fast(const Resize& resize, const uint8_t* crop, int64_t row_bytes, int32_t row, uint16_t* sums,
+              uint32_t* totals) {
 #if defined(EM_ISA_AVX512) || defined(EM_ISA_AVX2)
   const int64_t width = int64_t{covered(resize.columns)} * 3;
-  if (resize.channels != 3 || width < kBytes || resize.greatest_row_weight > 64 || resize.greatest_column_weight > INT16_MAX)
+  if (resize.channels != 3 || width < kBytes || resize.greatest_row_weight > 64 ||
+      resize.greatest_column_weight > INT16_MAX)
     return false;
   const int32_t* weights = resize.rows.weights + resize.rows.first[row];
   const uint8_t* source = crop + resize.rows.start[row] * row_bytes;
@@ -119,11 +124,12 @@ size_t resize_scratch(const Resize& resize) {
   return column_sum_bytes(resize) + static_cast<size_t>(resize.columns.size * resize.channels + 1) * 8;
 }
 
-void resize_row(const Resize& resize, const uint8_t* crop, int64_t row_bytes, int32_t row, uint8_t* out, uint8_t* scratch) {
+void resize_row(const Resize& resize, const uint8_t* crop, int64_t row_bytes, int32_t row, uint8_t* out,
+                uint8_t* scratch) {
   const int64_t area = int64_t{resize.rows.total} * resize.columns.total;
   const int32_t count = resize.columns.size * resize.channels;
   uint8_t* after = scratch + column_sum_bytes(resize);
-  auto *words = reinterpret_cast<uint16_t*>(scratch);
+  auto* words = reinterpret_cast<uint16_t*>(scratch);
   auto *wide = reinterpret_cast<uint32_t*>(scratch), *totals = reinterpret_cast<uint32_t*>(after);
   if (area > INT32_MAX / 511) {  // 2 S + A would pass int32
     auto* wide_totals = reinterpret_cast<uint64_t*>(after);

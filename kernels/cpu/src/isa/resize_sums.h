@@ -100,7 +100,8 @@ inline void sum_columns_by_fours(const Resize& resize, const uint16_t* sums, uin
       const __m128i second = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + 6));
       const __m256i four = _mm256_xor_si256(_mm256_inserti128_si256(_mm256_castsi128_si256(first), second, 1), top);
       const __m256i pairs = _mm256_shuffle_epi8(four, order);
-      total = _mm256_add_epi32(total, _mm256_madd_epi16(pairs, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(weights))));
+      total = _mm256_add_epi32(total,
+                               _mm256_madd_epi16(pairs, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(weights))));
     }
     const __m128i both = _mm_add_epi32(_mm256_castsi256_si128(total), _mm256_extracti128_si256(total, 1));
     // The fourth word lands on the next pixel's place, which is written after it, or on the spare one at the end.

@@ -7,7 +7,8 @@
 namespace edgemeta::EM_NAMESPACE {
 namespace {
 
-// Handed over by value: behind a reference the compiler would store every sum, as the inputs are bytes that may alias it.
+// Handed over by value: behind a reference the compiler would store every sum, as the inputs are bytes that may alias
+// it.
 template <int P, int N>
 struct Accumulators {
   I32x16 lane[P][N];

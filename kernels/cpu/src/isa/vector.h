@@ -23,8 +23,8 @@
 namespace edgemeta::EM_NAMESPACE {
 namespace {
 
-// Call f(Constant<0>()), f(Constant<1>()) ... f(Constant<N - 1>()): a loop whose index is a constant from the start, so that
-// arrays indexed by it become registers.
+// Call f(Constant<0>()), f(Constant<1>()) ... f(Constant<N - 1>()): a loop whose index is a constant from the start, so
+// that arrays indexed by it become registers.
 template <int I>
 struct Constant {
   static constexpr int value = I;
@@ -176,14 +176,20 @@ inline I32x16 lanes(F f) {
 inline int32_t wrap(uint32_t x) { return static_cast<int32_t>(x); }
 inline uint32_t bits(int32_t x) { return static_cast<uint32_t>(x); }
 
-inline I32x16 load(const int32_t* p) { return lanes([=](int i) { return p[i]; }); }
-inline I32x16 load_bytes(const uint8_t* p) { return lanes([=](int i) { return int32_t{p[i]}; }); }
+inline I32x16 load(const int32_t* p) {
+  return lanes([=](int i) { return p[i]; });
+}
+inline I32x16 load_bytes(const uint8_t* p) {
+  return lanes([=](int i) { return int32_t{p[i]}; });
+}
 inline void store(int32_t* p, const I32x16& a) { memcpy(p, a.v, sizeof a.v); }
 // The lanes hold 0 .. 255.
 inline void store_bytes(uint8_t* p, const I32x16& a) {
   for (int i = 0; i < 16; ++i) p[i] = static_cast<uint8_t>(a.v[i]);
 }
-inline I32x16 splat(int32_t x) { return lanes([=](int) { return x; }); }
+inline I32x16 splat(int32_t x) {
+  return lanes([=](int) { return x; });
+}
 inline I32x16 operator+(const I32x16& a, const I32x16& b) {
   return lanes([&](int i) { return wrap(bits(a.v[i]) + bits(b.v[i])); });
 }
@@ -196,10 +202,18 @@ inline I32x16 operator*(const I32x16& a, const I32x16& b) {
 inline I32x16 operator&(const I32x16& a, const I32x16& b) {
   return lanes([&](int i) { return a.v[i] & b.v[i]; });
 }
-inline I32x16 min(const I32x16& a, const I32x16& b) { return lanes([&](int i) { return smaller(a.v[i], b.v[i]); }); }
-inline I32x16 max(const I32x16& a, const I32x16& b) { return lanes([&](int i) { return greater(a.v[i], b.v[i]); }); }
-inline I32x16 shift_right(const I32x16& a, const I32x16& n) { return lanes([&](int i) { return a.v[i] >> n.v[i]; }); }
-inline I32x16 shift_right(const I32x16& a, int n) { return lanes([&](int i) { return a.v[i] >> n; }); }
+inline I32x16 min(const I32x16& a, const I32x16& b) {
+  return lanes([&](int i) { return smaller(a.v[i], b.v[i]); });
+}
+inline I32x16 max(const I32x16& a, const I32x16& b) {
+  return lanes([&](int i) { return greater(a.v[i], b.v[i]); });
+}
+inline I32x16 shift_right(const I32x16& a, const I32x16& n) {
+  return lanes([&](int i) { return a.v[i] >> n.v[i]; });
+}
+inline I32x16 shift_right(const I32x16& a, int n) {
+  return lanes([&](int i) { return a.v[i] >> n; });
+}
 
 struct I64x16 {
   int64_t v[16];
