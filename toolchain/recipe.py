@@ -17,6 +17,7 @@ _ABOVE_0 = ("lr", "temperature")
 _AT_MOST: dict[str, float] = {
     "alternate_share": 1,
     "blend": 1,
+    "mix_least": 1,
     "hard_weight": 1,
     "ema": 1,
     "momentum": 1,
@@ -58,13 +59,16 @@ class ViewsRecipe:
 
     count: how many. pad: largest shift in pixels. alternate_share: how often a picture that also exists with other
     (lossless) pixels is shown with those. blend b: the target of a view is (1 - b) times the teacher's logits for it
-    plus b times their mean over all views of the same picture.
+    plus b times their mean over all views of the same picture. mixed: how many more views show every picture mixed with
+    another one, pixel by pixel, its own share drawn from `mix_least` to 1; their targets are the teacher's logits.
     """
 
     count: int = 12
     pad: int = 2
     alternate_share: float = 0.5
     blend: float = 0.5
+    mixed: int = 0
+    mix_least: float = 0.5
 
 
 @dataclass(frozen=True)
@@ -73,7 +77,7 @@ class StudentRecipe:
 
     lr: peak learning rate, reached linearly after `warmup_epochs`, then cosine to zero. temperature and
     hard_weight h: loss = (1 - h) T^2 KL(teacher/T || student/T) + h CE(label). ema: decay per step of
-    the moving average of the weights that is shipped.
+    the moving average of the weights that is shipped. In the last clean_epochs no mixed view is shown.
     """
 
     epochs: int = 200
@@ -85,6 +89,7 @@ class StudentRecipe:
     temperature: float = 3.0
     hard_weight: float = 0.1
     ema: float = 0.999
+    clean_epochs: int = 0
     evaluate_every: int = 10
 
 

@@ -51,8 +51,9 @@ def _windows(conv: Conv, x: Float32) -> Float32:
 
 
 def _moment(rows: Float32) -> Moments:
-    product: Moments = np.matmul(rows.transpose(0, 2, 1), rows).astype(np.float64)
-    return product / rows.shape[1]
+    product = np.matmul(rows.transpose(0, 2, 1), rows).astype(np.float64)
+    moment: Moments = product / rows.shape[1]
+    return moment
 
 
 def round_with_feedback(weight: NDArray[np.float64], scale: NDArray[np.float64], moments: Moments) -> NDArray[np.int8]:

@@ -12,7 +12,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 #: Streams of random numbers; each use has its own so that none repeats another's draws.
-STREAM_TEACHER, STREAM_VIEWS, STREAM_ORDER, STREAM_OFFSETS = 1, 2, 3, 4
+STREAM_TEACHER, STREAM_VIEWS, STREAM_ORDER, STREAM_OFFSETS, STREAM_MIX = 1, 2, 3, 4, 5
 
 
 def generator(seed: int, stream: int, number: int) -> np.random.Generator:
@@ -47,6 +47,31 @@ def draw_view(seed: int, stream: int, number: int, images: int, pad: int, altern
         dx=rng.integers(0, 2 * pad + 1, images),
         alternate=rng.random(images) < alternate_share,
     )
+
+
+@dataclass(frozen=True)
+class Mix:
+    """How a view is mixed with another image.
+
+    partner: int64 [N], the other image. share: float32 [N], of the image itself; the rest is its partner's.
+    """
+
+    partner: NDArray[np.int64]
+    share: NDArray[np.float32]
+
+
+def draw_mix(seed: int, number: int, images: int, least: float) -> Mix:
+    """Draw the partners (a permutation) and shares (uniform from `least` to 1) of one mixed view."""
+    rng = generator(seed, STREAM_MIX, number)
+    partner = rng.permutation(images)
+    return Mix(partner, rng.uniform(least, 1.0, images).astype(np.float32))
+
+
+def blend_pixels(a: NDArray[np.uint8], b: NDArray[np.uint8], share: NDArray[np.float32]) -> NDArray[np.uint8]:
+    """Mix images uint8 [B, 3, H, W]: floor(share * a + (1 - share) * b + 1/2), share [B]."""
+    weight = share.reshape(-1, 1, 1, 1)
+    mixed: NDArray[np.uint8] = np.floor(weight * a + (1 - weight) * b + np.float32(0.5)).astype(np.uint8)
+    return mixed
 
 
 class ImageBank:

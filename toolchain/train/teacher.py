@@ -12,10 +12,11 @@ from edgemeta.toolchain.data import Dataset
 from edgemeta.toolchain.errors import CheckpointError
 from edgemeta.toolchain.progress import Reporter
 from edgemeta.toolchain.recipe import Recipe, TeacherRecipe
-from edgemeta.toolchain.train.augment import STREAM_ORDER, STREAM_TEACHER, STREAM_VIEWS, ImageBank, draw_view, generator
+from edgemeta.toolchain.train.augment import STREAM_ORDER, STREAM_TEACHER, ImageBank, draw_view, generator
 from edgemeta.toolchain.train.batches import accuracy_percent, logits_of, network_input
 from edgemeta.toolchain.train.checkpoint import load_checkpoint, save_checkpoint
 from edgemeta.toolchain.train.networks import Teacher
+from edgemeta.toolchain.train.views import StudentView
 
 
 def triangle(position: float, warmup: float, start: float, end: float) -> float:
@@ -113,7 +114,7 @@ def train_teacher(
 def cached_logits(
     recipe: Recipe, bank: ImageBank, teacher: Teacher, folder: Path, reporter: Reporter
 ) -> NDArray[np.float16]:
-    """Give the targets, float16 [views, N, classes]: the teacher's logits, blended as the recipe says.
+    """Give the targets, float16 [views + mixed, N, classes]: the teacher's logits, blended as the recipe says.
 
     The raw logits of every view are a file in `folder`, made where it is missing.
     """
@@ -121,7 +122,8 @@ def cached_logits(
     tag = recipe.digest("teacher", "views")[:12]
     out: list[NDArray[np.float16]] = []
     reporter.restart_clock()
-    for number in range(recipe.views.count):
+    total = recipe.views.count + recipe.views.mixed
+    for number in range(total):
         path = folder / f"logits-{tag}-{number:02d}.npy"
         if path.exists():
             values = np.load(path, allow_pickle=False)
@@ -131,16 +133,9 @@ def cached_logits(
                     f"{bank.images} images; delete it to have it made again"
                 )
         else:
-            view = draw_view(
-                recipe.seed,
-                STREAM_VIEWS,
-                number,
-                bank.images,
-                bank.pad,
-                recipe.views.alternate_share,
-            )
+            view = StudentView(recipe, bank, number)
             blocks = [
-                logits_of(teacher, bank.cut(view, np.arange(s, min(s + 2000, bank.images))))
+                logits_of(teacher, view.pixels(np.arange(s, min(s + 2000, bank.images))))
                 for s in range(0, bank.images, 2000)
             ]
             values = torch.cat(blocks).numpy().astype(np.float16)
@@ -148,9 +143,9 @@ def cached_logits(
             with part.open("wb") as file:
                 np.save(file, values)
             part.replace(path)
-            reporter.report("views", number + 1, recipe.views.count, 1, 1)
+            reporter.report("views", number + 1, total, 1, 1)
         out.append(values)
-    raw = np.stack(out).astype(np.float32)
+    raw = np.stack(out[: recipe.views.count]).astype(np.float32)
     blend = np.float32(recipe.views.blend)
-    targets: NDArray[np.float16] = ((1 - blend) * raw + blend * raw.mean(0)).astype(np.float16)
-    return targets
+    targets = ((1 - blend) * raw + blend * raw.mean(0)).astype(np.float16)
+    return np.concatenate([targets, *[m[None] for m in out[recipe.views.count :]]])

@@ -27,8 +27,8 @@ def data() -> Dataset:
 
 RECIPE = {
     "teacher": {"epochs": 2, "batch": 16, "widths": [8, 8, 8], "lr": 0.05, "bias_lr": 4, "refine_epochs": 1},
-    "views": {"count": 2},
-    "student": {"epochs": 3, "batch": 16, "warmup_epochs": 1, "evaluate_every": 1},
+    "views": {"count": 2, "mixed": 1},
+    "student": {"epochs": 3, "batch": 16, "warmup_epochs": 1, "evaluate_every": 1, "clean_epochs": 1},
 }
 
 
@@ -67,6 +67,7 @@ def test_a_stopped_run_ends_as_one_that_was_not(tmp_path: Path, data: Dataset) -
         ("teacher", 2),
         ("views", 1),
         ("views", 2),
+        ("views", 3),
         ("student", 1),
         ("student", 2),
         ("student", 3),
