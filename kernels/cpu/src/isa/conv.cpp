@@ -14,6 +14,20 @@
 namespace edgemeta::EM_NAMESPACE {
 namespace {
 
+// Store result(p) for the pixels p = 0 .. P - 1, four at a time where there are as many.
+template <int P, typename Result>
+INLINE inline void store_tile(uint8_t* to, int64_t step, const Result& result) {
+  if constexpr (P >= 4) {
+    unrolled<P / 4>([&](auto four) INLINE {
+      constexpr int p = 4 * four.value;
+      store_bytes(to + p * step, step, result(Constant<p>()), result(Constant<p + 1>()), result(Constant<p + 2>()),
+                  result(Constant<p + 3>()));
+    });
+  } else {
+    unrolled<P>([&](auto p) INLINE { store_bytes(to + p.value * step, result(p)); });
+  }
+}
+
 // Finish and store the n-th block of a tile whose first pixel is (y, x).
 template <int n, int P, int N>
 INLINE inline void finish_block(const Conv& conv, uint8_t* arena, int32_t y, int32_t x, int32_t block,
@@ -26,12 +40,19 @@ INLINE inline void finish_block(const Conv& conv, uint8_t* arena, int32_t y, int
     });
     return;
   }
-  const uint8_t* other = conv.has_sum ? arena + conv.other.at(y, x) + block * kBlock : nullptr;
-  with_method(conv.requantize, block, [&](const auto& finish) INLINE {
-    unrolled<P>([&](auto p) INLINE {
-      I32x16 result = finish(acc.lane[p.value][n]);
-      if (other) result = weighted_sum(conv.sum, result, load_bytes(other + p.value * int64_t{conv.other.pixel}));
-      store_bytes(out + p.value * int64_t{conv.out.pixel} + block * kBlock, result);
+  uint8_t* to = out + block * kBlock;
+  const int64_t step = conv.out.pixel;
+  if (!conv.has_sum) {
+    with_method(conv.requantize, block, true, [&](const auto& finish) INLINE {
+      store_tile<P>(to, step, [&](auto p) INLINE { return finish(acc.lane[p.value][n]); });
+    });
+    return;
+  }
+  const uint8_t* other = arena + conv.other.at(y, x) + block * kBlock;
+  const int64_t other_step = conv.other.pixel;
+  with_method(conv.requantize, block, false, [&](const auto& finish) INLINE {
+    store_tile<P>(to, step, [&](auto p) INLINE {
+      return weighted_sum(conv.sum, finish(acc.lane[p.value][n]), load_bytes(other + p.value * other_step));
     });
   });
 }

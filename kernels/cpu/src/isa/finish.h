@@ -7,16 +7,18 @@
 namespace edgemeta::EM_NAMESPACE {
 namespace {
 
-// One object per method: made once per block, so that its constants stay in registers; called with accumulators.
+// One object per method: made once per block, so that its constants stay in registers; called with accumulators. FULL
+// leaves out the clamp to 0 .. 255, for a caller who only stores the result: storing clamps to that range anyway.
 
 #if defined(EM_ISA_AVX512)
 
 // floor(acc * (scale + scale_rest) + offset), the small part summed first.
+template <bool FULL>
 struct ByLine {
   F32x16 scale, scale_rest, offset;
   I32x16 lo, hi, zero;
 
-  ByLine(const Requantize& rq, int32_t block)
+  INLINE ByLine(const Requantize& rq, int32_t block)
       : scale(load(rq.scale + block * kBlock)),
         scale_rest(load(rq.scale_rest + block * kBlock)),
         offset(load(rq.offset + block * kBlock)),
@@ -24,9 +26,10 @@ struct ByLine {
         hi(splat(rq.hi - rq.zero)),
         zero(splat(rq.zero)) {}
 
-  I32x16 operator()(const I32x16& acc) const {
+  INLINE I32x16 operator()(const I32x16& acc) const {
     const F32x16 x = to_float(acc);
-    return min(max(floor_multiply_add(x, scale, multiply_add(x, scale_rest, offset)), lo), hi) + zero;
+    const I32x16 y = floor_multiply_add(x, scale, multiply_add(x, scale_rest, offset));
+    return FULL ? y + zero : min(max(y, lo), hi) + zero;
   }
 };
 
@@ -38,7 +41,7 @@ struct ByMultiplier {
   I64x16 half, shift;
   I32x16 lo, hi, zero;
 
-  ByMultiplier(const Requantize& rq, int32_t block)
+  INLINE ByMultiplier(const Requantize& rq, int32_t block)
       : multiplier(load(rq.multiplier + block * kBlock)),
         half(load(rq.half + block * kBlock)),
         shift(load(rq.shift + block * kBlock)),
@@ -46,7 +49,7 @@ struct ByMultiplier {
         hi(splat(rq.hi - rq.zero)),
         zero(splat(rq.zero)) {}
 
-  I32x16 operator()(const I32x16& acc) const {
+  INLINE I32x16 operator()(const I32x16& acc) const {
     return min(max(multiply_shift(acc, multiplier, half, shift), lo), hi) + zero;
   }
 };
@@ -72,11 +75,11 @@ struct ByWideMultiplier {
 struct TableIndex {
   I32x16 one, before;
 
-  TableIndex(const Requantize& rq, int32_t block)
+  INLINE TableIndex(const Requantize& rq, int32_t block)
       : one(min(load(rq.table_shift + block * kBlock), splat(1))),
         before(load(rq.table_shift + block * kBlock) - one) {}
 
-  I32x16 operator()(const I32x16& acc) const {
+  INLINE I32x16 operator()(const I32x16& acc) const {
     return clamp(shift_right(shift_right(acc, before) + one, one), -128, 127);
   }
 };
@@ -97,20 +100,22 @@ struct ByTable {
 
 #if defined(EM_ISA_AVX512)
 
+template <bool FULL>
 struct ByShiftedLine {
   TableIndex index;
-  ByLine line;
+  ByLine<FULL> line;
 
-  ByShiftedLine(const Requantize& rq, int32_t block) : index(rq, block), line(rq, block) {}
+  INLINE ByShiftedLine(const Requantize& rq, int32_t block) : index(rq, block), line(rq, block) {}
 
-  I32x16 operator()(const I32x16& acc) const { return line(index(acc)); }
+  INLINE I32x16 operator()(const I32x16& acc) const { return line(index(acc)); }
 };
 
 #endif
 
-// Call `use(finish)`, where finish(acc) gives the output integers of this block's accumulators.
+// Call `use(finish)`, where finish(acc) gives the output integers of this block's accumulators, not yet clamped to
+// 0 .. 255 if `full` allows and that is the layer's range.
 template <typename Use>
-INLINE inline void with_method(const Requantize& rq, int32_t block, Use use) {
+INLINE inline void with_method(const Requantize& rq, int32_t block, [[maybe_unused]] bool full, Use use) {
   switch (rq.method[block]) {
     case Method::raw:
       return;
@@ -122,9 +127,10 @@ INLINE inline void with_method(const Requantize& rq, int32_t block, Use use) {
       return use(ByTable(rq, block));
 #if defined(EM_ISA_AVX512)
     case Method::line:
-      return use(ByLine(rq, block));
+      return full && rq.lo == 0 && rq.hi == 255 ? use(ByLine<true>(rq, block)) : use(ByLine<false>(rq, block));
     case Method::shifted_line:
-      return use(ByShiftedLine(rq, block));
+      return full && rq.lo == 0 && rq.hi == 255 ? use(ByShiftedLine<true>(rq, block))
+                                                : use(ByShiftedLine<false>(rq, block));
 #else
     case Method::line:
     case Method::shifted_line:
@@ -133,7 +139,7 @@ INLINE inline void with_method(const Requantize& rq, int32_t block, Use use) {
   }
 }
 
-inline I32x16 weighted_sum(const Sum& s, const I32x16& a, const I32x16& b) {
+INLINE inline I32x16 weighted_sum(const Sum& s, const I32x16& a, const I32x16& b) {
   const I32x16 total = a * splat(s.multiplier_a) + b * splat(s.multiplier_b) + splat(s.constant);
   // The shifted sum is at most 2**30 in magnitude, so the zero point can be added before the clamp.
   return clamp(shift_right(total, s.shift) + splat(s.zero), s.lo, s.hi);
@@ -147,7 +153,7 @@ inline void finish_one(const Requantize& rq, int32_t block, const I32x16& acc, u
     memcpy(out, lane, sizeof lane);
     return;
   }
-  with_method(rq, block, [&](auto finish) { store_bytes(out, finish(acc)); });
+  with_method(rq, block, true, [&](auto finish) { store_bytes(out, finish(acc)); });
 }
 
 }  // namespace

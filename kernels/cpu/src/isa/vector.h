@@ -55,9 +55,21 @@ inline I32x16 load_bytes(const uint8_t* p) {
   return {_mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)))};
 }
 inline void store(int32_t* p, I32x16 a) { _mm512_storeu_si512(p, a.v); }
-// The lanes hold 0 .. 255.
+// clamp(lane, 0, 255)
 inline void store_bytes(uint8_t* p, I32x16 a) {
-  _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtepi32_epi8(a.v));
+  const __m512i positive = _mm512_max_epi32(a.v, _mm512_setzero_si512());
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtusepi32_epi8(positive));
+}
+// Four of them, `step` bytes apart. Packing works within 128 bits and leaves four lanes of each vector side by side.
+INLINE inline void store_bytes(uint8_t* p, int64_t step, I32x16 a, I32x16 b, I32x16 c, I32x16 d) {
+  const __m512i packed = _mm512_packus_epi16(_mm512_packs_epi32(a.v, b.v), _mm512_packs_epi32(c.v, d.v));
+  const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+  const __m512i bytes = _mm512_permutexvar_epi32(order, packed);
+  if (step == 16) return _mm512_storeu_si512(p, bytes);
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_castsi512_si128(bytes));
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(p + step), _mm512_extracti32x4_epi32(bytes, 1));
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(p + 2 * step), _mm512_extracti32x4_epi32(bytes, 2));
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(p + 3 * step), _mm512_extracti32x4_epi32(bytes, 3));
 }
 inline I32x16 splat(int32_t x) { return {_mm512_set1_epi32(x)}; }
 inline I32x16 operator+(I32x16 a, I32x16 b) { return {_mm512_add_epi32(a.v, b.v)}; }
@@ -114,9 +126,9 @@ inline void store(int32_t* p, I32x16 x) {
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), x.a);
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(p + 8), x.b);
 }
-// The lanes hold 0 .. 255.
+// clamp(lane, 0, 255)
 inline void store_bytes(uint8_t* p, I32x16 x) {
-  const __m256i words = _mm256_permute4x64_epi64(_mm256_packus_epi32(x.a, x.b), 0xD8);
+  const __m256i words = _mm256_permute4x64_epi64(_mm256_packs_epi32(x.a, x.b), 0xD8);
   const __m128i bytes = _mm_packus_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1));
   _mm_storeu_si128(reinterpret_cast<__m128i*>(p), bytes);
 }
@@ -183,9 +195,9 @@ inline I32x16 load_bytes(const uint8_t* p) {
   return lanes([=](int i) { return int32_t{p[i]}; });
 }
 inline void store(int32_t* p, const I32x16& a) { memcpy(p, a.v, sizeof a.v); }
-// The lanes hold 0 .. 255.
+// clamp(lane, 0, 255)
 inline void store_bytes(uint8_t* p, const I32x16& a) {
-  for (int i = 0; i < 16; ++i) p[i] = static_cast<uint8_t>(a.v[i]);
+  for (int i = 0; i < 16; ++i) p[i] = static_cast<uint8_t>(smaller(greater(a.v[i], 0), 255));
 }
 inline I32x16 splat(int32_t x) {
   return lanes([=](int) { return x; });
@@ -233,6 +245,15 @@ inline I32x16 multiply_shift(const I32x16& a, const I32x16& multiplier, const I6
   });
 }
 
+#endif
+
+#if !defined(EM_ISA_AVX512)
+inline void store_bytes(uint8_t* p, int64_t step, const I32x16& a, const I32x16& b, const I32x16& c, const I32x16& d) {
+  store_bytes(p, a);
+  store_bytes(p + step, b);
+  store_bytes(p + 2 * step, c);
+  store_bytes(p + 3 * step, d);
+}
 #endif
 
 inline I32x16 clamp(const I32x16& a, int32_t lo, int32_t hi) { return min(max(a, splat(lo)), splat(hi)); }
