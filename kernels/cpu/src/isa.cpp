@@ -39,7 +39,7 @@ const Kernels& kernels_for(int isa) {
   return portable::kernels;
 }
 
-int isa_of(const Kernels& kernels) {
+int isa_of([[maybe_unused]] const Kernels& kernels) {
 #if defined(__x86_64__)
   if (&kernels == &avx512::kernels) return EM_AVX512VNNI;
   if (&kernels == &avx2::kernels) return EM_AVX2;

@@ -1,0 +1,64 @@
+"""On processors without AVX-512, or without AVX2, the next best path is taken and a forced one is refused: under qemu."""
+
+import platform
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PROGRAM = """
+import sys
+from contextlib import closing
+
+sys.path.append(sys.argv[1])
+from cases import CASES
+
+from edgemeta.model import reference
+from edgemeta.plugins.api import BackendError
+from edgemeta.plugins.registry import choose
+
+backend = choose("auto")
+print(backend.probe().reason)
+for isa in ("avx512vnni", "avx2"):
+    try:
+        backend.compile(CASES[0].model, {"isa": isa}).close()
+    except BackendError as error:
+        print(error)
+for case in CASES[::10]:
+    with closing(backend.compile(case.model, {})) as session:
+        for _, batch in case.batches():
+            assert (session.run(batch) == reference.run(case.model, batch)).all(), case.name
+print("equal")
+"""
+MACHINES = {
+    "Haswell": [
+        "C++ kernels, avx2",
+        "backend cpu: this machine has no avx512vnni, its best is avx2",
+        "equal",
+    ],
+    "Haswell,-avx2": [
+        "C++ kernels, portable",
+        "backend cpu: this machine has no avx512vnni, its best is portable",
+        "backend cpu: this machine has no avx2, its best is portable",
+        "equal",
+    ],
+}
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="emulates x86-64 processors on an x86-64 machine")
+@pytest.mark.parametrize("processor", MACHINES)
+def test_an_older_processor_runs_what_it_has(repository: Path, processor: str) -> None:
+    emulator = shutil.which("qemu-x86_64")
+    if emulator is None:
+        pytest.skip("no emulator: install qemu-user")
+    table = repository / "tests" / "conformance"
+    done = subprocess.run(
+        [emulator, "-cpu", processor, sys.executable, "-c", PROGRAM, str(table)],
+        capture_output=True,
+        text=True,
+        timeout=250,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == MACHINES[processor]
