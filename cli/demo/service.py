@@ -10,7 +10,14 @@ import yaml
 from edgemeta.cli.demo.errors import DemoError
 
 STOP_TIMEOUT_S = 10.0
-RUN = "from edgemeta.cli.main import main; main()"
+RUN = """
+import ctypes, signal
+PR_SET_PDEATHSIG = 1
+ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+from edgemeta.cli.main import main
+main()
+"""
+"""The command, which the kernel ends where the demo dies without a chance to do so (kill -9)."""
 DEVICE = "demo"
 CAMERA = "camera"
 

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import cv2
@@ -54,7 +55,7 @@ def test_ctrl_c_ends_it_with_a_summary(tmp_path: Path) -> None:
         cwd=tmp_path,
         env={**os.environ, "PYTHONUNBUFFERED": "1"},
     ) as process:
-        watchdog = threading.Timer(60, process.kill)
+        watchdog = threading.Timer(240, process.kill)
         watchdog.start()
         assert process.stdout is not None
         first = process.stdout.readline()
@@ -65,6 +66,21 @@ def test_ctrl_c_ends_it_with_a_summary(tmp_path: Path) -> None:
     assert (process.returncode, err) == (0, "")
     assert "frame messages in" in out
     assert "named right" in out
+
+
+def test_no_service_outlives_a_killed_demo(tmp_path: Path) -> None:
+    command = [*EDGEMETA, "demo", "--seconds", "0"]
+    unbuffered = {**os.environ, "PYTHONUNBUFFERED": "1"}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=tmp_path, env=unbuffered) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline().startswith("frame ")
+        (service,) = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text("ascii").split()
+        process.kill()
+    deadline = time.monotonic() + 30
+    arguments = Path(f"/proc/{service}/cmdline")  # empty once it has ended, even if nobody has waited for it yet
+    while arguments.exists() and arguments.read_bytes():
+        assert time.monotonic() < deadline, "the service goes on without the demo"
+        time.sleep(0.05)
 
 
 def test_a_clip_that_ends_ends_the_demo(tmp_path: Path) -> None:
