@@ -30,7 +30,7 @@ def main() -> None:
         )
     table = "\n".join(rows)
     print(table)
-    command = "python benchmarks/accuracy.py --data cifar10/test.npz"
+    command = f"python benchmarks/accuracy.py --data {Path(data).name}"
     write_json("accuracy", command, {"data": Path(data).name, "networks": measured})
     write_markdown(
         "accuracy", command, f"Top-1 on `{Path(data).name}`, {measured[NETWORKS[0]]['images']:,} images.\n\n{table}"

@@ -1,0 +1,51 @@
+"""Are the cpu backend's logits the reference's, bit for bit, on a whole data set and every instruction set?
+
+    python benchmarks/exactness.py --data PATH
+
+Runs `edgemeta verify` for each shipped integer network and each instruction set, prints a table, and writes
+results/exactness.json and results/exactness.md. Exits with 1 at any mismatch.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from result_file import write_json, write_markdown
+
+from edgemeta.model.zoo import names
+
+INSTRUCTION_SETS = ("avx512vnni", "avx2", "portable")
+
+
+def main() -> None:
+    """Verify, print and write."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", required=True, help="labelled images, as for `edgemeta verify`")
+    data = parser.parse_args().data
+    runs = [{"model": name, "isa": isa, **verify(name, isa, data)} for name in names() for isa in INSTRUCTION_SETS]
+    rows = ["| network | instruction set | images | mismatches | sha256 |", "|---|---|---:|---:|---|"]
+    for run in runs:
+        digest = run["sha256"][:12]
+        rows.append(f"| `{run['model']}` | {run['isa']} | {run['images']} | {run['mismatches']} | `{digest}` |")
+    table = "\n".join(rows)
+    print(table)
+    command = f"python benchmarks/exactness.py --data {Path(data).name}"
+    write_json("exactness", command, {"runs": runs})
+    write_markdown("exactness", command, f"Logits compared with the reference's, bit for bit.\n\n{table}")
+    sys.exit(any(run["mismatches"] for run in runs))
+
+
+def verify(model: str, isa: str, data: str) -> dict[str, Any]:
+    """What `edgemeta verify MODEL --data DATA --backend cpu --isa ISA --json` prints."""
+    arguments = ["verify", model, "--data", data, "--backend", "cpu", "--isa", isa, "--json"]
+    print("edgemeta", *arguments, file=sys.stderr)
+    done = subprocess.run([str(Path(sys.executable).with_name("edgemeta")), *arguments], stdout=subprocess.PIPE)
+    result: dict[str, Any] = json.loads(done.stdout)
+    return result
+
+
+if __name__ == "__main__":
+    main()
