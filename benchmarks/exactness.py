@@ -1,4 +1,4 @@
-"""Are the cpu backend's logits the reference's, bit for bit, on a whole data set and every instruction set?
+"""Whether the cpu backend gives the reference's logits, bit for bit, on a whole data set with every instruction set.
 
     python benchmarks/exactness.py --data PATH
 
