@@ -15,7 +15,7 @@ from edgemeta.kernels.cpu.library import ISA_NAMES, LibraryError, best_isa
 from edgemeta.kernels.cpu.program import Program
 from edgemeta.model import reference
 from edgemeta.model.graph import INPUT
-from edgemeta.model.layers import MaxPool, TensorType
+from edgemeta.model.layers import Conv, MaxPool, Multiplier, TensorType
 from edgemeta.model.prove import prove
 
 ISAS = ISA_NAMES[1 : ISA_NAMES.index(best_isa()) + 1]
@@ -83,6 +83,10 @@ def draw_layer(draw: st.DrawFn, net: Network, names: list[str]) -> str:
 @settings(max_examples=80, deadline=None)
 @given(case=networks(), threads=st.integers(1, 3))
 def test_random_networks_equal_the_reference(case: Case, threads: int) -> None:
+    check(case, threads)
+
+
+def check(case: Case, threads: int = 1) -> None:
     prove(case.model)
     for isa in ISAS:
         program = Program(case.model, isa, threads)
@@ -92,6 +96,32 @@ def test_random_networks_equal_the_reference(case: Case, threads: int) -> None:
                 logits = np.zeros_like(expected)
                 program.run(len(batch), batch.ctypes.data, logits.ctypes.data)
                 np.testing.assert_array_equal(logits, expected, err_msg=f"{isa} {name}")
+
+
+MULTIPLIERS = st.integers(0, 2**31 - 1) | st.sampled_from([1, 2**30, 2**31 - 1])
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    multipliers=st.lists(MULTIPLIERS, min_size=17, max_size=17),
+    shifts=st.lists(st.one_of(st.integers(0, 62), st.integers(28, 44)), min_size=17, max_size=17),
+    bias=st.integers(-(2**31) + 2**20, 2**31 - 1 - 2**20) | st.integers(-(2**17), 2**17),
+    bounds=st.tuples(st.integers(0, 255), st.integers(0, 255)).map(sorted),
+    zero_point=st.integers(0, 255),
+    signed=st.booleans(),
+)
+def test_any_multiplier_equals_the_reference(multipliers, shifts, bias, bounds, zero_point, signed) -> None:
+    """Each of 1,024 pixels has another accumulator, near `bias`; the float lines of AVX-512 are proved or left."""
+    least = 128 if signed else 0
+    net = Network(f"multiplier-{bias}", TensorType((32, 32, 3), signed=False))
+    kind = TensorType((1, 1, 1), signed=signed, zero_point=zero_point - least)
+    name = net.conv(INPUT, 17, (1, 1), padding=(0, 0, 0, 0), output=kind)
+    layer = net.layers.pop()
+    assert isinstance(layer, Conv)
+    lo, hi = (bound - least for bound in bounds)
+    requantize = Multiplier(np.array(multipliers, np.int32), np.array(shifts, np.uint8), lo, hi)
+    net.append(replace(layer, bias=np.full(17, bias, np.int32), requantize=requantize))
+    check(net.observe(name))
 
 
 def test_additions_are_done_by_the_convolution_before_them(resnet8: Case) -> None:
