@@ -76,7 +76,8 @@ struct Run {
 struct GenericConv {
   View in, out;
   Window window;
-  int32_t depth;  // input channels of a group
+  bool depthwise;  // one input and one output channel in each group
+  int32_t depth;   // input channels of a group
   const Run* runs;
   int32_t run_count;
   const int32_t* weights;  // [runs][kernel rows][kernel columns][depth][16]

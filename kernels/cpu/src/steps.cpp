@@ -114,6 +114,23 @@ struct SlowConv {
   RequantizePlan requantize;
 };
 
+// Blocks of channels, each reading itself.
+std::vector<Run> depthwise_runs(int32_t channels) {
+  std::vector<Run> runs = whole_blocks(channels);
+  for (Run& run : runs) run.input_channel = run.output_channel;
+  return runs;
+}
+
+// Blocks of output channels within a group, all reading the group's input channels.
+std::vector<Run> group_runs(const GenericConv& conv, int32_t groups) {
+  std::vector<Run> runs;
+  const int32_t per_group = conv.out.channels / groups;
+  for (int32_t group = 0; group < groups; ++group)
+    for (int32_t o = 0; o < per_group; o += kBlock)
+      runs.push_back({group * conv.depth, group * per_group + o, std::min(kBlock, per_group - o)});
+  return runs;
+}
+
 Step make_generic_conv(const Layer& layer, const std::vector<Tensor>& tensors, const Kernels& kernels) {
   auto slow = std::make_shared<SlowConv>();
   GenericConv& conv = slow->conv;
@@ -121,11 +138,9 @@ Step make_generic_conv(const Layer& layer, const std::vector<Tensor>& tensors, c
   conv.out = tensors[layer.output].view;
   conv.window = window_of(layer);
   conv.depth = conv.in.channels / layer.groups;
-  const int32_t per_group = conv.out.channels / layer.groups,
-                taps = conv.window.height * conv.window.width * conv.depth;
-  for (int32_t group = 0; group < layer.groups; ++group)
-    for (int32_t o = 0; o < per_group; o += kBlock)
-      slow->runs.push_back({group * conv.depth, group * per_group + o, std::min(kBlock, per_group - o)});
+  conv.depthwise = layer.groups == conv.in.channels && layer.groups == conv.out.channels;
+  slow->runs = conv.depthwise ? depthwise_runs(layer.groups) : group_runs(conv, layer.groups);
+  const int32_t taps = conv.window.height * conv.window.width * conv.depth;
   slow->weights.assign(slow->runs.size() * taps * kBlock, 0);
   slow->bias.assign(slow->runs.size() * kBlock, 0);
   for (size_t r = 0; r < slow->runs.size(); ++r) {

@@ -1,10 +1,13 @@
-// Any convolution: groups, and weights that fit no vector multiply.
+// Any convolution: groups, depthwise ones, and weights that fit no vector multiply.
 #include "finish.h"
 #include "table.h"
 
 namespace edgemeta::EM_NAMESPACE {
+namespace {
 
-void generic_conv(const GenericConv& conv, uint8_t* arena, int32_t first, int32_t last) {
+// DEPTHWISE: lane i of a run reads input channel i of it; otherwise all lanes read the same input channels.
+template <bool DEPTHWISE>
+void run_rows(const GenericConv& conv, uint8_t* arena, int32_t first, int32_t last) {
   const Window& win = conv.window;
   const int64_t run_weights = int64_t{win.height} * win.width * conv.depth * kBlock;
   for (int32_t y = first; y < last; ++y) {
@@ -19,7 +22,8 @@ void generic_conv(const GenericConv& conv, uint8_t* arena, int32_t first, int32_
                 arena +
                 conv.in.at(int64_t{y} * win.stride_y - win.top + ky, int64_t{x} * win.stride_x - win.left + kx) +
                 run.input_channel;
-            for (int32_t i = 0; i < conv.depth; ++i, weights += kBlock) acc = acc + load(weights) * splat(in[i]);
+            for (int32_t i = 0; i < conv.depth; ++i, weights += kBlock)
+              acc = acc + load(weights) * (DEPTHWISE ? load_bytes(in) : splat(in[i]));
           }
         }
         uint8_t finished[4 * kBlock];
@@ -30,6 +34,12 @@ void generic_conv(const GenericConv& conv, uint8_t* arena, int32_t first, int32_
       }
     }
   }
+}
+
+}  // namespace
+
+void generic_conv(const GenericConv& conv, uint8_t* arena, int32_t first, int32_t last) {
+  conv.depthwise ? run_rows<true>(conv, arena, first, last) : run_rows<false>(conv, arena, first, last);
 }
 
 }  // namespace edgemeta::EM_NAMESPACE
