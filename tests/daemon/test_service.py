@@ -102,6 +102,7 @@ def test_a_clip_as_fast_as_possible_loses_no_frame(
     clip = shared_data / "video" / "vtest_480x360.avi"
     daemon = run_daemon(write_config(cameras={"clip": {"source": str(clip), "fps": 0}}, mqtt=broker_keys(broker)))
     subscriber.wait_for("clip/status", lambda message: message.json["status"] == "ended")
+    subscriber.wait("clip/frame", 795)  # stopped at once, the service would count the last one as `stopped`
     assert daemon.stop() == 0
     subscriber.wait_for("availability", lambda message: message.payload == b"offline")
     assert [message.json["sequence"] for message in subscriber.on("clip/frame")] == list(range(1, 796))
