@@ -45,6 +45,7 @@ print("clean")
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1200)
 def test_no_stray_access_and_no_undefined_behaviour(repository: Path, tmp_path: Path) -> None:
     compiler = shutil.which("g++")
     if compiler is None or shutil.which("cmake") is None:
@@ -68,7 +69,7 @@ def test_no_stray_access_and_no_undefined_behaviour(repository: Path, tmp_path: 
         },
         capture_output=True,
         text=True,
-        timeout=280,
+        timeout=1000,
     )
     assert done.returncode == 0, done.stderr[-4000:]
     assert done.stdout.strip() == "clean"
