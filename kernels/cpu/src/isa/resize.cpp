@@ -6,7 +6,6 @@ namespace edgemeta::EM_NAMESPACE {
 namespace {
 
 typedef uint32_t U32x4 __attribute__((vector_size(16)));
-typedef uint16_t U16x4 __attribute__((vector_size(8)));
 
 inline int32_t covered(const Axis& axis) { return axis.start[axis.size - 1] + axis.count[axis.size - 1]; }
 
