@@ -1,6 +1,5 @@
 #include "program.h"
 
-#include <chrono>
 #include <cstring>
 #include <stdexcept>
 
@@ -11,8 +10,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-int32_t share(int32_t rows, int thread, int threads) { return static_cast<int32_t>(int64_t{rows} * thread / threads); }
-
 void fill_with_zero_points(const std::vector<Tensor>& tensors, uint8_t* arena) {
   for (const Tensor& tensor : tensors)
     std::memset(arena + tensor.start, tensor.raw ? 0 : tensor.view.zero, tensor.bytes);
@@ -20,7 +17,8 @@ void fill_with_zero_points(const std::vector<Tensor>& tensors, uint8_t* arena) {
 
 }  // namespace
 
-Program::Program(int isa, int threads) : kernels_(kernels_for(isa)), team_(threads) {}
+Program::Program(int isa, int threads)
+    : kernels_(kernels_for(isa)), team_(threads, [this](int thread) { help(thread); }) {}
 
 int32_t Program::add_tensor(const em_tensor& type) {
   Tensor tensor{};
@@ -105,50 +103,71 @@ void Program::run_whole(const uint8_t* image, uint8_t* logits, int thread) const
   unload(arena, logits);
 }
 
-// One image on all threads: each takes its share of every step's rows, and all meet after each step.
-void Program::run_shared(const uint8_t* image, uint8_t* logits, int thread, int64_t* nanoseconds) {
-  uint8_t *arena = arenas_[0].data(), *scratch = scratch_[thread].data();
-  const int threads = team_.size();
-  if (thread == 0) load(image, arena);
-  team_.barrier();
-  for (size_t i = 0; i < steps_.size(); ++i) {
-    const Clock::time_point begin = nanoseconds ? Clock::now() : Clock::time_point();
-    const Step& step = steps_[i];
-    const int32_t first = share(step.rows, thread, threads), last = share(step.rows, thread + 1, threads);
-    if (first < last) step.run(arena, first, last, scratch);
-    team_.barrier();
-    if (nanoseconds && thread == 0)
-      nanoseconds[i] = std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - begin).count();
+// Units are taken, never assigned: a thread that the system does not run holds nobody up unless it has taken some. Each
+// takes a share of what is left, so that all end at about the same time. Whoever does a phase's last unit begins the
+// next.
+void Program::help(int thread) {
+  const auto threads = static_cast<uint32_t>(team_.size());
+  for (int spins = 0;;) {
+    uint64_t ticket = ticket_.load(std::memory_order_acquire);
+    if (ticket == kFinished) return;
+    const auto remaining = static_cast<uint32_t>(ticket);
+    if (remaining == 0) {
+      relax(spins++);
+      continue;
+    }
+    const uint32_t taken = (remaining + threads - 1) / threads;
+    if (!ticket_.compare_exchange_weak(ticket, ticket - taken, std::memory_order_acq_rel)) continue;
+    // Everything else is read after the units were taken: the work cannot end, nor another begin, before they are done.
+    const auto phase = static_cast<uint32_t>(ticket >> 32);
+    run_units(phase, static_cast<int32_t>(remaining - taken), static_cast<int32_t>(remaining), thread);
+    const auto done = static_cast<int32_t>(taken);
+    if (left_.fetch_sub(done, std::memory_order_acq_rel) == done) finish(phase);
+    spins = 0;
   }
-  if (thread == 0) unload(arena, logits);
 }
 
-struct Program::Job {
-  Program* program;
-  int32_t images;
-  const uint8_t* input;
-  uint8_t* output;
-  int64_t* nanoseconds;
+void Program::run_units(uint32_t phase, int32_t first, int32_t last, int thread) const {
+  if (job_.images == 1) return steps_[phase].run(arenas_[0].data(), first, last, scratch_[thread].data());
+  for (int32_t i = first; i < last; ++i)
+    run_whole(job_.input + i * image_bytes_, job_.output + i * logits_bytes_, thread);
+}
 
-  static void run(void* context, int thread) {
-    const Job& job = *static_cast<Job*>(context);
-    Program& program = *job.program;
-    if (job.images == 1) return program.run_shared(job.input, job.output, thread, job.nanoseconds);
-    const int threads = program.team_.size();
-    const int32_t last = share(job.images, thread + 1, threads);
-    for (int32_t i = share(job.images, thread, threads); i < last; ++i)
-      program.run_whole(job.input + i * program.image_bytes_, job.output + i * program.logits_bytes_, thread);
-  }
-};
+void Program::publish(uint32_t phase) {
+  const int32_t units = job_.images == 1 ? steps_[phase].rows : job_.images;
+  if (job_.nanoseconds) published_ = Clock::now();
+  left_.store(units, std::memory_order_relaxed);
+  ticket_.store(uint64_t{phase} << 32 | static_cast<uint32_t>(units), std::memory_order_release);
+}
+
+void Program::finish(uint32_t phase) {
+  if (job_.nanoseconds)
+    job_.nanoseconds[phase] = std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - published_).count();
+  const size_t phases = job_.images == 1 ? steps_.size() : 1;
+  if (phase + 1 < phases)
+    publish(phase + 1);
+  else
+    ticket_.store(kFinished, std::memory_order_release);
+}
+
+// Do a job together with the others; returns when it is done.
+void Program::share(const Job& job) {
+  job_ = job;
+  if (job.images == 1) load(job.input, arenas_[0].data());
+  publish(0);
+  if (team_.size() > 1) team_.call();
+  help(0);
+  if (job.images == 1) unload(arenas_[0].data(), job.output);
+}
 
 void Program::run(int32_t images, const uint8_t* input, void* output) {
-  Job job{this, images, input, static_cast<uint8_t*>(output), nullptr};
-  team_.run(Job::run, &job);
+  auto* logits = static_cast<uint8_t*>(output);
+  if (team_.size() > 1) return share({images, input, logits, nullptr});
+  for (int32_t i = 0; i < images; ++i) run_whole(input + i * image_bytes_, logits + i * logits_bytes_, 0);
 }
 
 void Program::profile(const uint8_t* input, void* output, int64_t* nanoseconds) {
-  Job job{this, 1, input, static_cast<uint8_t*>(output), nanoseconds};
-  team_.run(Job::run, &job);
+  share({1, input, static_cast<uint8_t*>(output), nanoseconds});
 }
 
 }  // namespace edgemeta

@@ -1,6 +1,8 @@
 // A network: described layer by layer, then planned once into steps over one block of memory.
 #pragma once
 
+#include <atomic>
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
@@ -64,12 +66,24 @@ class Program {
   const std::vector<Step>& steps() const { return steps_; }
 
  private:
-  struct Job;
+  using Clock = std::chrono::steady_clock;
+
+  // What is to be done: one image step by step, or a batch image by image.
+  struct Job {
+    int32_t images;
+    const uint8_t* input;
+    uint8_t* output;
+    int64_t* nanoseconds;  // of each step, or null
+  };
 
   void load(const uint8_t* image, uint8_t* arena) const;
   void unload(const uint8_t* arena, uint8_t* logits) const;
   void run_whole(const uint8_t* image, uint8_t* logits, int thread) const;
-  void run_shared(const uint8_t* image, uint8_t* logits, int thread, int64_t* nanoseconds);
+  void share(const Job& job);
+  void help(int thread);
+  void run_units(uint32_t phase, int32_t first, int32_t last, int thread) const;
+  void publish(uint32_t phase);
+  void finish(uint32_t phase);
 
   const Kernels& kernels_;
   std::vector<Tensor> tensors_;
@@ -78,7 +92,15 @@ class Program {
   int32_t input_ = -1, output_ = -1;
   size_t image_bytes_ = 0, logits_bytes_ = 0;
   std::vector<Buffer> arenas_, scratch_;  // one of each per thread
-  Team team_;
+
+  // The work that threads share: phase in the upper half, its units still to be taken in the lower half. A phase is a
+  // step and its units are rows, or the one phase of a batch, whose units are images.
+  static constexpr uint64_t kFinished = ~uint64_t{0};
+  std::atomic<uint64_t> ticket_{kFinished};
+  std::atomic<int32_t> left_{0};  // units of the phase that are not done
+  Job job_{};
+  Clock::time_point published_;
+  Team team_;  // the last member: its threads end before what they use
 };
 
 // Whether a convolution's weights fit the multiplier of these kernels.

@@ -1,40 +1,41 @@
-// A few threads that start and end a job together: spinning for a short while, then asleep.
+// Threads that wait to help with a piece of work: spinning for a short while, then asleep.
 #pragma once
 
 #include <atomic>
 #include <condition_variable>
+#include <functional>
 #include <mutex>
 #include <thread>
 #include <vector>
 
 namespace edgemeta {
 
+// One turn of waiting for another thread: a pause at first, then the processor is given away.
+void relax(int spins);
+
 class Team {
  public:
-  explicit Team(int size);
+  // size - 1 threads, each to run help(i), i = 1 .. size - 1, after every call.
+  Team(int size, std::function<void(int)> help);
   ~Team();
   Team(const Team&) = delete;
   Team& operator=(const Team&) = delete;
 
   int size() const { return size_; }
 
-  // Run job(context, i) for i = 0 .. size - 1, number 0 on the calling thread; returns when all are done.
-  void run(void (*job)(void*, int), void* context);
-
-  // Called by all threads of a running job: returns when every one of them has called it.
-  void barrier();
+  // Let the others help. Returns at once: one that the system does not run just now comes late, or only to the next
+  // call.
+  void call();
 
  private:
   void work(int index);
-  void wait_for_job(unsigned seen);
+  unsigned wait_for_call(unsigned seen);
+  void stop();
 
   const int size_;
-  void (*job_)(void*, int) = nullptr;
-  void* context_ = nullptr;
-  std::atomic<unsigned> round_{0};  // counts jobs
-  std::atomic<int> waiting_{0};     // threads at the barrier
-  std::atomic<unsigned> phase_{0};  // counts barriers
-  bool stop_ = false;
+  const std::function<void(int)> help_;
+  std::atomic<unsigned> calls_{0};
+  std::atomic<bool> stop_{false};
   std::mutex mutex_;
   std::condition_variable wake_;
   std::vector<std::thread> threads_;
