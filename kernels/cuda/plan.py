@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgemeta.model.errors import EdgemetaError
-from edgemeta.model.layers import Padding, TensorType
+from edgemeta.model.layers import Padding, Shape, TensorType
 
 
 class UnsupportedError(EdgemetaError):
@@ -45,6 +45,23 @@ class Architecture:
     registers: int = 65_536
 
 
+@dataclass(frozen=True)
+class FloatType:
+    """Shape (H, W, C) of a float32 tensor: the network that is not quantized uses the same buffers and launches."""
+
+    shape: Shape
+
+    @property
+    def dtype(self) -> type[np.float32]:
+        """The NumPy type that stores it."""
+        return np.float32
+
+    @property
+    def zero_point(self) -> int:
+        """What padding holds: 0, whose bytes are 0, too."""
+        return 0
+
+
 @dataclass(frozen=True, eq=False)
 class Buffer:
     """One activation tensor on the device.
@@ -54,7 +71,7 @@ class Buffer:
     """
 
     name: str
-    kind: TensorType
+    kind: TensorType | FloatType
     ring: Padding = (0, 0, 0, 0)
     packed: bool = False
 
