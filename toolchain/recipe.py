@@ -12,16 +12,13 @@ from edgemeta.toolchain.errors import RecipeError
 
 T = TypeVar("T")
 
-_AT_LEAST_1 = ("epochs", "batch", "count", "evaluate_every")
+_AT_LEAST_1 = ("epochs", "batch", "count", "views", "evaluate_every")
 _ABOVE_0 = ("lr", "temperature")
 _AT_MOST: dict[str, float] = {
     "alternate_share": 1,
-    "blend": 1,
-    "mix_least": 1,
     "hard_weight": 1,
     "ema": 1,
     "momentum": 1,
-    "smoothing": 1,
     "warmup": 1,
     "pad": 16,
 }
@@ -29,17 +26,19 @@ _AT_MOST: dict[str, float] = {
 
 @dataclass(frozen=True)
 class TeacherRecipe:
-    """How the teacher is trained.
+    """How the teachers are trained.
 
-    lr: peak learning rate for the mean loss of a batch, reached after `warmup` of all steps starting
-    from `lr_start` * lr, then falling linearly to `lr_end` * lr. bias_lr: factor on lr for the shifts of
-    the batch norms. smoothing: label smoothing. pad: largest shift of a crop in pixels. Of all `epochs` the last
-    `refine_epochs` are a second descent, linear from `refine_lr` to zero.
+    count: how many; teacher k is trained alone, with the seed of the recipe plus 100 k. lr: peak learning rate for the
+    mean loss of a batch, reached after `warmup` of all steps starting from `lr_start` * lr, then falling linearly to
+    `lr_end` * lr. bias_lr: factor on lr for the shifts of the batch norms. pad: largest shift of a crop in pixels.
+    views: how many augmented views of every training image a teacher names after its training; the student's target is
+    the mean of those logits over all views and teachers.
     """
 
-    epochs: int = 12
+    count: int = 2
+    epochs: int = 11
     batch: int = 256
-    widths: tuple[int, ...] = (64, 128, 256)
+    widths: tuple[int, ...] = (64, 256, 256)
     lr: float = 0.4
     lr_start: float = 0.2
     lr_end: float = 0.05
@@ -47,69 +46,52 @@ class TeacherRecipe:
     momentum: float = 0.85
     weight_decay: float = 0.0013
     bias_lr: float = 64.0
-    smoothing: float = 0.05
-    pad: int = 2
-    refine_epochs: int = 0
-    refine_lr: float = 0.1
-
-
-@dataclass(frozen=True)
-class ViewsRecipe:
-    """The cached augmented views.
-
-    count: how many. pad: largest shift in pixels. alternate_share: how often a picture that also exists with other
-    (lossless) pixels is shown with those. blend b: the target of a view is (1 - b) times the teacher's logits for it
-    plus b times their mean over all views of the same picture. mixed: how many more views show every picture mixed with
-    another one, pixel by pixel, its own share drawn from `mix_least` to 1; their targets are the teacher's logits.
-    """
-
-    count: int = 12
-    pad: int = 2
-    alternate_share: float = 0.5
-    blend: float = 0.5
-    mixed: int = 0
-    mix_least: float = 0.5
+    pad: int = 3
+    views: int = 4
 
 
 @dataclass(frozen=True)
 class StudentRecipe:
-    """How the student is distilled.
+    """How the student is distilled, on views that are drawn anew in every epoch.
 
-    lr: peak learning rate, reached linearly after `warmup_epochs`, then cosine to zero. temperature and
-    hard_weight h: loss = (1 - h) T^2 KL(teacher/T || student/T) + h CE(label). ema: decay per step of
-    the moving average of the weights that is shipped. In the last clean_epochs no mixed view is shown.
+    lr: peak learning rate, reached linearly after `warmup_epochs`, then cosine to zero. pad: largest shift of a crop in
+    pixels. temperature and hard_weight h: loss = (1 - h) T^2 KL(teacher/T || student/T) + h CE(label). ema: decay per
+    step of the moving average of the weights that is shipped.
     """
 
-    epochs: int = 200
+    epochs: int = 170
     batch: int = 128
-    lr: float = 0.1
+    lr: float = 0.2
     warmup_epochs: float = 3.0
     momentum: float = 0.9
-    weight_decay: float = 1e-4
+    weight_decay: float = 2e-4
+    pad: int = 4
     temperature: float = 3.0
     hard_weight: float = 0.1
     ema: float = 0.999
-    clean_epochs: int = 0
     evaluate_every: int = 10
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """A whole recipe; see the parts."""
+    """A whole recipe; see the parts.
+
+    alternate_share: how often a picture that also exists with other (lossless) pixels is shown with those.
+    """
 
     name: str = "resnet8-cifar10"
     seed: int = 1
+    alternate_share: float = 0.5
     teacher: TeacherRecipe = TeacherRecipe()
-    views: ViewsRecipe = ViewsRecipe()
     student: StudentRecipe = StudentRecipe()
 
     def digest(self, *parts: str) -> str:
-        """SHA-256 (hex) of the named parts (all when none is named) with the seed.
+        """SHA-256 (hex) of the named parts (all when none is named) with the seed and the alternates' share.
 
         A checkpoint must agree with it to be continued.
         """
         whole = asdict(self)
-        chosen = {p: whole[p] for p in parts} | {"seed": self.seed} if parts else whole
+        chosen = {p: whole[p] for p in (*parts, "seed", "alternate_share")} if parts else whole
         return hashlib.sha256(json.dumps(chosen, sort_keys=True).encode()).hexdigest()
 
 
@@ -131,7 +113,6 @@ def recipe_from(entries: object, source: str) -> Recipe:
     """A recipe from the mapping read from `source` (used in messages). Raises RecipeError."""
     parts: dict[str, type[Any]] = {
         "teacher": TeacherRecipe,
-        "views": ViewsRecipe,
         "student": StudentRecipe,
     }
     whole = _mapping(entries, source, "")
@@ -158,10 +139,7 @@ def _build(kind: type[T], values: dict[str, Any], source: str, prefix: str) -> T
     for key, value in values.items():
         checked[key] = _checked(known[key].default, value, f"{source}: {prefix}{key}")
         _check_bounds(key, value, f"{source}: {prefix}{key}")
-    built = kind(**checked)
-    if isinstance(built, TeacherRecipe) and built.refine_epochs > built.epochs:
-        raise RecipeError(f"{source}: {prefix}refine_epochs is {built.refine_epochs}, expected at most {prefix}epochs")
-    return built
+    return kind(**checked)
 
 
 def _check_bounds(key: str, value: Any, place: str) -> None:

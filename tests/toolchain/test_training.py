@@ -14,7 +14,6 @@ from edgemeta.toolchain.training import export_checkpoint, train
 RECIPE = """
 name: tiny
 teacher: {epochs: 1, batch: 10, widths: [4, 4], bias_lr: 1, lr: 0.01}
-views: {count: 2}
 student: {epochs: 1, batch: 10, warmup_epochs: 0}
 """
 

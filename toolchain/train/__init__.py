@@ -1,1 +1,1 @@
-"""Training with PyTorch (extra `train`): teacher, cached views, distilled student, export."""
+"""Training with PyTorch (extra `train`): teachers, distilled student, export."""

@@ -12,7 +12,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 #: Streams of random numbers; each use has its own so that none repeats another's draws.
-STREAM_TEACHER, STREAM_VIEWS, STREAM_ORDER, STREAM_OFFSETS, STREAM_MIX = 1, 2, 3, 4, 5
+STREAM_TEACHER, STREAM_VIEWS, STREAM_ORDER, STREAM_STUDENT = 1, 2, 3, 4
 
 
 def generator(seed: int, stream: int, number: int) -> np.random.Generator:
@@ -49,31 +49,6 @@ def draw_view(seed: int, stream: int, number: int, images: int, pad: int, altern
     )
 
 
-@dataclass(frozen=True)
-class Mix:
-    """How a view is mixed with another image.
-
-    partner: int64 [N], the other image. share: float32 [N], of the image itself; the rest is its partner's.
-    """
-
-    partner: NDArray[np.int64]
-    share: NDArray[np.float32]
-
-
-def draw_mix(seed: int, number: int, images: int, least: float) -> Mix:
-    """Draw the partners (a permutation) and shares (uniform from `least` to 1) of one mixed view."""
-    rng = generator(seed, STREAM_MIX, number)
-    partner = rng.permutation(images)
-    return Mix(partner, rng.uniform(least, 1.0, images).astype(np.float32))
-
-
-def blend_pixels(a: NDArray[np.uint8], b: NDArray[np.uint8], share: NDArray[np.float32]) -> NDArray[np.uint8]:
-    """Mix images uint8 [B, 3, H, W]: floor(share * a + (1 - share) * b + 1/2), share [B]."""
-    weight = share.reshape(-1, 1, 1, 1)
-    mixed: NDArray[np.uint8] = np.floor(weight * a + (1 - weight) * b + np.float32(0.5)).astype(np.uint8)
-    return mixed
-
-
 class ImageBank:
     """Training images, padded once by reflection, from which views are cut.
 
@@ -101,18 +76,8 @@ class ImageBank:
 
     def cut(self, view: View, index: NDArray[np.integer]) -> NDArray[np.uint8]:
         """The pixels of images `index` (int [B]) in one view: uint8 [B, 3, H, W] (channels first)."""
-        return self.cut_with(index, view.flip[index], view.dy[index], view.dx[index], view.alternate[index])
-
-    def cut_with(
-        self,
-        index: NDArray[np.integer],
-        flip: NDArray[np.bool_],
-        dy: NDArray[np.integer],
-        dx: NDArray[np.integer],
-        alternate: NDArray[np.bool_],
-    ) -> NDArray[np.uint8]:
-        """As `cut`, with the parameters given per image of the batch (each [B])."""
-        rows = np.where(alternate, self._alternate_row[index], index)
-        batch = np.ascontiguousarray(self._windows[rows, dy, dx])
+        rows = np.where(view.alternate[index], self._alternate_row[index], index)
+        batch = np.ascontiguousarray(self._windows[rows, view.dy[index], view.dx[index]])
+        flip = view.flip[index]
         batch[flip] = batch[flip][..., ::-1]
         return batch

@@ -1,7 +1,8 @@
-"""A whole training run: teacher, cached views, student; each stage continues where it stopped."""
+"""A whole training run: teachers, their targets, student; each stage continues where it stopped."""
 
 from pathlib import Path
 
+import numpy as np
 import torch
 
 from edgemeta.toolchain.data import Alternates, Dataset
@@ -11,7 +12,7 @@ from edgemeta.toolchain.recipe import Recipe
 from edgemeta.toolchain.train.augment import ImageBank
 from edgemeta.toolchain.train.networks import ResNet8
 from edgemeta.toolchain.train.student import train_student
-from edgemeta.toolchain.train.teacher import cached_logits, train_teacher
+from edgemeta.toolchain.train.teacher import teacher_logits, train_teacher
 
 
 def train_network(
@@ -37,10 +38,13 @@ def train_network(
     folder.mkdir(parents=True, exist_ok=True)
     reporter = Reporter(folder / "log.jsonl", progress)
     other = (alternates.x, alternates.index) if alternates is not None else (None, None)
-    teacher = train_teacher(recipe, ImageBank(train.x, recipe.teacher.pad, *other), train, test, folder, reporter)
-    bank = ImageBank(train.x, recipe.views.pad, *other)
-    logits = cached_logits(recipe, bank, teacher, folder, reporter)
-    return train_student(recipe, bank, logits, train, test, folder, reporter)
+    bank = ImageBank(train.x, recipe.teacher.pad, *other)
+    targets = np.zeros((len(train), len(train.labels)), np.float32)
+    for number in range(recipe.teacher.count):
+        teacher = train_teacher(recipe, number, bank, train, test, folder, reporter)
+        targets += teacher_logits(recipe, number, teacher, bank, folder, reporter) / np.float32(recipe.teacher.count)
+    bank = ImageBank(train.x, recipe.student.pad, *other)
+    return train_student(recipe, bank, targets, train, test, folder, reporter)
 
 
 def _check_data(recipe: Recipe, train: Dataset, test: Dataset) -> None:

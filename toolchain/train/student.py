@@ -1,4 +1,4 @@
-"""Distillation of the student: ResNet-8 learns the teacher's cached logits and the labels."""
+"""Distillation of the student: ResNet-8 learns the teachers' mean logits and the labels."""
 
 import math
 from pathlib import Path
@@ -14,11 +14,10 @@ from edgemeta.toolchain.data import Dataset
 from edgemeta.toolchain.errors import CheckpointError
 from edgemeta.toolchain.progress import Reporter
 from edgemeta.toolchain.recipe import Recipe, StudentRecipe
-from edgemeta.toolchain.train.augment import STREAM_OFFSETS, STREAM_ORDER, ImageBank, generator
+from edgemeta.toolchain.train.augment import STREAM_ORDER, STREAM_STUDENT, ImageBank, draw_view, generator
 from edgemeta.toolchain.train.batches import accuracy_percent, network_input
 from edgemeta.toolchain.train.checkpoint import load_checkpoint, save_checkpoint
 from edgemeta.toolchain.train.networks import ResNet8
-from edgemeta.toolchain.train.views import StudentView
 
 
 def cosine(position: float, warmup: float) -> float:
@@ -31,8 +30,8 @@ def cosine(position: float, warmup: float) -> float:
 def distillation_loss(logits: Tensor, target: Tensor, labels: Tensor, temperature: float, hard_weight: float) -> Tensor:
     """(1 - h) T^2 KL(softmax(target / T) || softmax(logits / T)) + h CE(logits, labels), batch mean.
 
-    logits, target: float [B, classes]; labels: float [B, classes], the share of each class. Hinton, Vinyals and Dean,
-    "Distilling the Knowledge in a Neural Network", 2015.
+    logits, target: float [B, classes]; labels: int64 [B]. Hinton, Vinyals and Dean, "Distilling the Knowledge in a
+    Neural Network", 2015.
     """
     soft = functional.kl_div(
         functional.log_softmax(logits / temperature, 1),
@@ -69,7 +68,7 @@ def _average(average: ResNet8, network: ResNet8, decay: float) -> None:
 def train_student(
     recipe: Recipe,
     bank: ImageBank,
-    logits: NDArray[np.float16],
+    targets: NDArray[np.float32],
     train: Dataset,
     test: Dataset,
     folder: Path,
@@ -77,7 +76,7 @@ def train_student(
 ) -> ResNet8:
     """Distil the student (or continue) and give the averaged network; checkpoint folder/student.pt.
 
-    logits: the teacher's, float16 [views, N, classes], the mixed views last.
+    targets: the teachers' mean logits, float32 [N, classes].
     """
     part = recipe.student
     path, digest = folder / "student.pt", _digest(recipe)
@@ -95,35 +94,23 @@ def train_student(
         average.load_state_dict(state["average"])
         optimizer.load_state_dict(state["optimizer"])
         done = int(state["epoch"])
-    views = [StudentView(recipe, bank, k) for k in range(len(logits))]
-    offset = generator(recipe.seed, STREAM_OFFSETS, 0).integers(0, len(logits), size=(bank.images,))
-    classes = len(train.labels)
+    labels, soft = torch.from_numpy(train.y.astype(np.int64)), torch.from_numpy(targets)
     steps = bank.images // part.batch
     warmup = part.warmup_epochs / part.epochs
     reporter.restart_clock()
     for epoch in range(done, part.epochs):
         network.train()
         order = generator(recipe.seed, STREAM_ORDER, 1_000_000 + epoch).permutation(bank.images)
-        # every image walks through all views in turn, at the end through the plain ones only
-        shown = len(logits) if epoch < part.epochs - part.clean_epochs else recipe.views.count
-        chosen = (offset + epoch) % shown
+        view = draw_view(recipe.seed, STREAM_STUDENT, epoch, bank.images, part.pad, recipe.alternate_share)
         total = 0.0
         for step in range(steps):
             rate = cosine((epoch * steps + step) / (part.epochs * steps), warmup)
             for group in optimizer.param_groups:
                 group["lr"] = part.lr * rate
-            i = order[step * part.batch : (step + 1) * part.batch]
-            i = i[np.argsort(chosen[i], kind="stable")]  # a batch as one run per view
-            k = chosen[i]
-            runs = [(views[v], i[k == v]) for v in np.unique(k)]
-            pixels = np.concatenate([view.pixels(index) for view, index in runs])
-            labels = np.concatenate([view.label_shares(index, train.y, classes) for view, index in runs])
+            index = order[step * part.batch : (step + 1) * part.batch]
             with torch.autocast("cpu", torch.bfloat16):
-                output = network(network_input(pixels))
-            target = torch.from_numpy(logits[k, i].astype(np.float32))
-            loss = distillation_loss(
-                output.float(), target, torch.from_numpy(labels), part.temperature, part.hard_weight
-            )
+                output = network(network_input(bank.cut(view, index)))
+            loss = distillation_loss(output.float(), soft[index], labels[index], part.temperature, part.hard_weight)
             optimizer.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
             optimizer.step()
@@ -158,7 +145,7 @@ def averaged_student(recipe: Recipe, folder: Path, classes: int) -> tuple[ResNet
 
 
 def _digest(recipe: Recipe) -> str:
-    return recipe.digest("teacher", "views", "student")
+    return recipe.digest("teacher", "student")
 
 
 def _save(

@@ -1,4 +1,4 @@
-"""Training of the teacher and the cache of its logits on the augmented views."""
+"""Training of the teachers, and the targets that they give the student."""
 
 from pathlib import Path
 
@@ -12,11 +12,10 @@ from edgemeta.toolchain.data import Dataset
 from edgemeta.toolchain.errors import CheckpointError
 from edgemeta.toolchain.progress import Reporter
 from edgemeta.toolchain.recipe import Recipe, TeacherRecipe
-from edgemeta.toolchain.train.augment import STREAM_ORDER, STREAM_TEACHER, ImageBank, draw_view, generator
+from edgemeta.toolchain.train.augment import STREAM_ORDER, STREAM_TEACHER, STREAM_VIEWS, ImageBank, draw_view, generator
 from edgemeta.toolchain.train.batches import accuracy_percent, logits_of, network_input
 from edgemeta.toolchain.train.checkpoint import load_checkpoint, save_checkpoint
 from edgemeta.toolchain.train.networks import Teacher
-from edgemeta.toolchain.train.views import StudentView
 
 
 def triangle(position: float, warmup: float, start: float, end: float) -> float:
@@ -24,14 +23,6 @@ def triangle(position: float, warmup: float, start: float, end: float) -> float:
     if position < warmup:
         return start + (1.0 - start) * position / warmup
     return 1.0 + (end - 1.0) * (position - warmup) / (1.0 - warmup)
-
-
-def teacher_rate(recipe: TeacherRecipe, epoch: float) -> float:
-    """Learning rate after `epoch` epochs (with fractions): the triangle, then the second descent."""
-    main = recipe.epochs - recipe.refine_epochs
-    if epoch < main:
-        return recipe.lr * triangle(epoch / main, recipe.warmup, recipe.lr_start, recipe.lr_end)
-    return recipe.refine_lr * (recipe.epochs - epoch) / max(recipe.refine_epochs, 1)
 
 
 def _optimizer(network: Teacher, recipe: TeacherRecipe) -> torch.optim.SGD:
@@ -57,15 +48,15 @@ def _optimizer(network: Teacher, recipe: TeacherRecipe) -> torch.optim.SGD:
 
 
 def train_teacher(
-    recipe: Recipe, bank: ImageBank, train: Dataset, test: Dataset, folder: Path, reporter: Reporter
+    recipe: Recipe, number: int, bank: ImageBank, train: Dataset, test: Dataset, folder: Path, reporter: Reporter
 ) -> Teacher:
-    """Train (or continue, or just load) the teacher; its checkpoint is folder/teacher.pt."""
+    """Train (or continue, or just load) teacher `number`; its checkpoint is folder/teacher-<number>.pt."""
     part = recipe.teacher
-    path, digest = folder / "teacher.pt", recipe.digest("teacher")
-    torch.manual_seed(recipe.seed)
+    seed = recipe.seed + 100 * number
+    path, digest = folder / f"teacher-{number}.pt", recipe.digest("teacher")
+    torch.manual_seed(seed)
     network = Teacher(part.widths, len(train.labels))
-    first = np.ascontiguousarray(train.x[:5000].transpose(0, 3, 1, 2))
-    network.whiten(network_input(first))
+    network.whiten(network_input(np.ascontiguousarray(train.x[:5000].transpose(0, 3, 1, 2))))
     network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     optimizer = _optimizer(network, part)
     done = 0
@@ -77,26 +68,28 @@ def train_teacher(
     factors = (1.0, part.bias_lr)
     labels = torch.from_numpy(train.y.astype(np.int64))
     steps = bank.images // part.batch
+    first, every = number * part.epochs, part.count * part.epochs  # epochs before this teacher's, epochs of all
     reporter.restart_clock()
     for epoch in range(done, part.epochs):
         network.train()
-        view = draw_view(recipe.seed, STREAM_TEACHER, epoch, bank.images, bank.pad, recipe.views.alternate_share)
-        order = generator(recipe.seed, STREAM_ORDER, epoch).permutation(bank.images)
+        view = draw_view(seed, STREAM_TEACHER, epoch, bank.images, bank.pad, recipe.alternate_share)
+        order = generator(seed, STREAM_ORDER, epoch).permutation(bank.images)
         total = 0.0
         for step in range(steps):
-            rate = teacher_rate(part, epoch + step / steps)
+            position = (epoch + step / steps) / part.epochs
+            rate = part.lr * triangle(position, part.warmup, part.lr_start, part.lr_end)
             for group, factor in zip(optimizer.param_groups, factors, strict=True):
                 group["lr"] = rate * factor
             index = order[step * part.batch : (step + 1) * part.batch]
             with torch.autocast("cpu", torch.bfloat16):
                 logits = network(network_input(bank.cut(view, index)))
-            loss = functional.cross_entropy(logits.float(), labels[index], label_smoothing=part.smoothing)
+            loss = functional.cross_entropy(logits.float(), labels[index])
             optimizer.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
             optimizer.step()
             total += loss.item()
             if (step + 1) % 20 == 0 and step + 1 < steps:
-                reporter.report("teacher", epoch + 1, part.epochs, step + 1, steps, total / (step + 1))
+                reporter.report("teacher", first + epoch + 1, every, step + 1, steps, total / (step + 1))
         accuracy = accuracy_percent(network, test.x, test.y)
         save_checkpoint(
             path,
@@ -107,45 +100,40 @@ def train_teacher(
                 "epoch": epoch + 1,
             },
         )
-        reporter.report("teacher", epoch + 1, part.epochs, steps, steps, total / steps, accuracy)
+        reporter.report("teacher", first + epoch + 1, every, steps, steps, total / steps, accuracy)
     return network
 
 
-def cached_logits(
-    recipe: Recipe, bank: ImageBank, teacher: Teacher, folder: Path, reporter: Reporter
-) -> NDArray[np.float16]:
-    """Give the targets, float16 [views + mixed, N, classes]: the teacher's logits, blended as the recipe says.
+def teacher_logits(
+    recipe: Recipe, number: int, teacher: Teacher, bank: ImageBank, folder: Path, reporter: Reporter
+) -> NDArray[np.float32]:
+    """Give the mean logits [N, classes] of teacher `number` over the recipe's views of every training image.
 
-    The raw logits of every view are a file in `folder`, made where it is missing.
+    The logits of each view are a file in `folder`, made where it is missing.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    tag = recipe.digest("teacher", "views")[:12]
-    out: list[NDArray[np.float16]] = []
+    total = np.zeros((bank.images, teacher.head.out_features), np.float32)
     reporter.restart_clock()
-    total = recipe.views.count + recipe.views.mixed
-    for number in range(total):
-        path = folder / f"logits-{tag}-{number:02d}.npy"
-        if path.exists():
-            values = np.load(path, allow_pickle=False)
-            if values.shape[0] != bank.images or values.dtype != np.float16:
-                raise CheckpointError(
-                    f"{path}: holds {values.dtype} {values.shape}, expected float16 logits of "
-                    f"{bank.images} images; delete it to have it made again"
-                )
-        else:
-            view = StudentView(recipe, bank, number)
-            blocks = [
-                logits_of(teacher, view.pixels(np.arange(s, min(s + 2000, bank.images))))
-                for s in range(0, bank.images, 2000)
-            ]
-            values = torch.cat(blocks).numpy().astype(np.float16)
-            part = path.with_suffix(".part")
-            with part.open("wb") as file:
-                np.save(file, values)
-            part.replace(path)
-            reporter.report("views", number + 1, total, 1, 1)
-        out.append(values)
-    raw = np.stack(out[: recipe.views.count]).astype(np.float32)
-    blend = np.float32(recipe.views.blend)
-    targets = ((1 - blend) * raw + blend * raw.mean(0)).astype(np.float16)
-    return np.concatenate([targets, *[m[None] for m in out[recipe.views.count :]]])
+    views = recipe.teacher.views
+    for view in range(views):
+        path = folder / f"logits-{recipe.digest('teacher')[:12]}-{number}-{view:02d}.npy"
+        if not path.exists():
+            _write_logits(path, recipe, view, teacher, bank)
+            reporter.report("views", number * views + view + 1, recipe.teacher.count * views, 1, 1)
+        values = np.load(path, allow_pickle=False)
+        if values.shape != total.shape or values.dtype != np.float16:
+            raise CheckpointError(
+                f"{path}: holds {values.dtype} {values.shape}, expected float16 logits of "
+                f"{bank.images} images; delete it to have it made again"
+            )
+        total += values
+    return total / np.float32(views)
+
+
+def _write_logits(path: Path, recipe: Recipe, number: int, teacher: Teacher, bank: ImageBank) -> None:
+    view = draw_view(recipe.seed, STREAM_VIEWS, number, bank.images, bank.pad, recipe.alternate_share)
+    starts = range(0, bank.images, 2000)
+    blocks = [logits_of(teacher, bank.cut(view, np.arange(s, min(s + 2000, bank.images)))) for s in starts]
+    part = path.with_suffix(".part")
+    with part.open("wb") as file:
+        np.save(file, torch.cat(blocks).numpy().astype(np.float16))
+    part.replace(path)

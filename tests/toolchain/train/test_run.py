@@ -26,9 +26,8 @@ def data() -> Dataset:
 
 
 RECIPE = {
-    "teacher": {"epochs": 2, "batch": 16, "widths": [8, 8, 8], "lr": 0.05, "bias_lr": 4, "refine_epochs": 1},
-    "views": {"count": 2, "mixed": 1},
-    "student": {"epochs": 3, "batch": 16, "warmup_epochs": 1, "evaluate_every": 1, "clean_epochs": 1},
+    "teacher": {"epochs": 2, "batch": 16, "widths": [8, 8, 8], "lr": 0.05, "bias_lr": 4, "views": 1},
+    "student": {"epochs": 3, "batch": 16, "lr": 0.1, "warmup_epochs": 1, "evaluate_every": 1},
 }
 
 
@@ -54,7 +53,7 @@ def test_a_stopped_run_ends_as_one_that_was_not(tmp_path: Path, data: Dataset) -
     threads = torch.get_num_threads()
     try:
         whole = run(tmp_path / "whole", data)
-        for stop in (("teacher", 1), ("views", 1), ("student", 1), ("student", 2)):
+        for stop in (("teacher", 1), ("views", 1), ("teacher", 3), ("student", 1), ("student", 2)):
             with pytest.raises(StoppedError):
                 run(tmp_path / "parts", data, stop)
         parts = run(tmp_path / "parts", data)
@@ -66,8 +65,9 @@ def test_a_stopped_run_ends_as_one_that_was_not(tmp_path: Path, data: Dataset) -
         ("teacher", 1),
         ("teacher", 2),
         ("views", 1),
+        ("teacher", 3),
+        ("teacher", 4),
         ("views", 2),
-        ("views", 3),
         ("student", 1),
         ("student", 2),
         ("student", 3),
