@@ -1,0 +1,127 @@
+"""Compiled kernels, kept: one file per variant, architecture and compiler version.
+
+A file's name holds a digest of all that decides the code: the texts of the source and of everything it includes, the
+definitions and options. Its content is the cubin followed by the cubin's SHA-256, so that a damaged file is noticed.
+Files are written under a temporary name and renamed: several processes may share a folder.
+"""
+
+import hashlib
+import logging
+import os
+import re
+import tempfile
+from pathlib import Path
+
+from edgemeta.kernels.cuda.compiler import SOURCES, CubinMaker, options
+from edgemeta.kernels.cuda.compiler_tool import CompilerError
+from edgemeta.kernels.cuda.plan import Architecture, Source
+
+_DIGEST_BYTES = 32
+_INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
+
+log = logging.getLogger(__name__)
+
+
+def default_folder() -> Path:
+    """$EDGEMETA_CACHE, else $XDG_CACHE_HOME/edgemeta, else ~/.cache/edgemeta."""
+    if os.environ.get("EDGEMETA_CACHE"):
+        return Path(os.environ["EDGEMETA_CACHE"])
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "edgemeta"
+
+
+def holds(folder: Path, architecture: Architecture) -> bool:
+    """Whether a cache folder has any cubin for an architecture."""
+    return any((folder / architecture.name).glob("*.cubin"))
+
+
+class Cubins:
+    """The cubins of a folder, filled by a compiler when there is one."""
+
+    def __init__(self, folder: Path | None, compiler: CubinMaker | None) -> None:
+        """folder: None for the default one. compiler: None takes what was built ahead, by whatever version."""
+        self.folder = folder if folder is not None else default_folder()
+        self.compiler = compiler
+
+    def get(self, source: Source, architecture: Architecture) -> bytes:
+        """The cubin of a variant, compiled and stored if it is not there. Raises CompilerError.
+
+        A folder that cannot be written is logged; the cubin is given all the same.
+        """
+        stem = f"{source.key}-{digest(source, architecture)[:24]}"
+        folder = self.folder / architecture.name
+        if self.compiler is None:
+            return self._built_ahead(folder, stem, source, architecture)
+        path = folder / f"{stem}-{self.compiler.version.replace(' ', '-')}.cubin"
+        kept = _read(path)
+        if kept is not None:
+            return kept
+        cubin = self.compiler.compile(source, architecture)
+        try:
+            _write(path, cubin)
+        except OSError as error:
+            log.warning("compiled kernels cannot be kept in %s: %s", folder, error)
+        return cubin
+
+    def _built_ahead(self, folder: Path, stem: str, source: Source, architecture: Architecture) -> bytes:
+        for path in sorted(folder.glob(f"{stem}-*.cubin"), reverse=True):
+            kept = _read(path)
+            if kept is not None:
+                return kept
+        raise CompilerError(
+            f"{folder} has no cubin of {source.path} ({source.key}) for {architecture.name} and there is no CUDA "
+            f"compiler here; `edgemeta kernels build --arch {architecture.name}` makes it where there is one"
+        )
+
+
+def digest(source: Source, architecture: Architecture) -> str:
+    """SHA-256, in hex, of all texts and options that decide the code of a variant, the compiler aside."""
+    total = hashlib.sha256()
+    for path in texts(SOURCES / source.path):
+        total.update(path.read_bytes() + b"\0")
+    arguments = [option for option in options(source, architecture) if not option.startswith("--include-path")]
+    total.update("\0".join([source.entry, *arguments]).encode())
+    return total.hexdigest()
+
+
+def texts(path: Path) -> list[Path]:
+    """A source and everything it includes, each once, in the order of first inclusion."""
+    found: list[Path] = []
+    waiting = [path]
+    while waiting:
+        current = waiting.pop()
+        if current in found:
+            continue
+        found.append(current)
+        for name in _INCLUDE.findall(current.read_text("utf-8")):
+            beside, below = current.parent / name, SOURCES / name
+            waiting.append((beside if beside.is_file() else below).resolve())
+    return found
+
+
+def _read(path: Path) -> bytes | None:
+    """A stored cubin; None if it is missing or damaged."""
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        log.warning("compiled kernel %s cannot be read: %s", path, error)
+        return None
+    cubin, sum_ = data[:-_DIGEST_BYTES], data[-_DIGEST_BYTES:]
+    if hashlib.sha256(cubin).digest() != sum_:
+        log.warning("compiled kernel %s is damaged and is not used", path)
+        return None
+    return cubin
+
+
+def _write(path: Path, cubin: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=".new-")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(cubin + hashlib.sha256(cubin).digest())
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
