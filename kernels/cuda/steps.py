@@ -1,26 +1,27 @@
 """Fusion: which layers one launch does together.
 
 A `ConvStep` is conv + requantize + residual addition + clamp, and beside it the shortcut: another conv of the same
-input, stride and output size whose own result a later addition takes (figure 7 of Terakura et al.).
+input, stride and output size whose own result a later addition takes (figure 7 of Terakura et al.). Every step knows
+the names of the tensors that it reads and writes.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TypeAlias
 
-from edgemeta.model.layers import Add, AveragePool, Clamp, Conv, Dense, Layer, Rescale
+from edgemeta.model.layers import Add, AveragePool, Clamp, Conv, Dense, Layer, Rescale, inputs_of
 
 
 @dataclass(frozen=True, eq=False)
 class ConvStep:
-    """acc -> requantize -> optional residual `add` with the tensor `residual` -> optional elementwise `after`.
+    """acc -> requantize -> optional residual `add` with the tensor `residual` -> optional clamps `after`.
 
-    shortcut: a 1x1 conv of the same input and stride, computed beside it; its tensor is written, too.
+    shortcut: a 1x1 conv of the same input and stride without padding, computed beside it; its tensor is written, too.
     """
 
     conv: Conv
     add: Add | None = None
     residual: str | None = None
-    after: tuple[Clamp | Rescale, ...] = ()
+    after: tuple[Clamp, ...] = ()
     shortcut: Conv | None = None
 
     @property
@@ -28,13 +29,48 @@ class ConvStep:
         """The layer whose tensor the step writes."""
         return self.after[-1] if self.after else (self.add or self.conv)
 
+    @property
+    def layers(self) -> tuple[Layer, ...]:
+        """Everything that the step does; the first one names it."""
+        return tuple(each for each in (self.conv, self.add, *self.after, self.shortcut) if each is not None)
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """Tensors that it reads."""
+        return (self.conv.input,) if self.residual is None else (self.conv.input, self.residual)
+
+    @property
+    def writes(self) -> tuple[str, ...]:
+        """Tensors that it writes."""
+        return (self.output.name,) if self.shortcut is None else (self.output.name, self.shortcut.name)
+
 
 @dataclass(frozen=True, eq=False)
 class PoolDenseStep:
-    """Global average pool -> requantize -> dense; either may be missing."""
+    """Global average pool -> requantize -> dense; either may be missing, not both."""
 
     pool: AveragePool | None
     dense: Dense | None
+
+    @property
+    def layers(self) -> tuple[AveragePool | Dense, ...]:
+        """Everything that the step does; the first one names it."""
+        return tuple(each for each in (self.pool, self.dense) if each is not None)
+
+    @property
+    def output(self) -> Layer:
+        """The layer whose tensor the step writes."""
+        return self.layers[-1]
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """Tensors that it reads."""
+        return (self.layers[0].input,)
+
+    @property
+    def writes(self) -> tuple[str, ...]:
+        """Tensors that it writes."""
+        return (self.output.name,)
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +78,26 @@ class ElementwiseStep:
     """Add, clamp or rescale that no conv took in."""
 
     layer: Add | Clamp | Rescale
-    inputs: tuple[str, ...] = field(default=())
+
+    @property
+    def layers(self) -> tuple[Layer, ...]:
+        """The one layer."""
+        return (self.layer,)
+
+    @property
+    def output(self) -> Layer:
+        """The one layer."""
+        return self.layer
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """Tensors that it reads."""
+        return inputs_of(self.layer)
+
+    @property
+    def writes(self) -> tuple[str, ...]:
+        """Tensors that it writes."""
+        return (self.layer.name,)
 
 
 Step: TypeAlias = ConvStep | PoolDenseStep | ElementwiseStep
