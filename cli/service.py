@@ -1,6 +1,8 @@
 """`edgemeta run` and `edgemeta check`: the service, and whether its config is right."""
 
+import faulthandler
 import json
+import os
 import sys
 import traceback
 from dataclasses import asdict
@@ -9,11 +11,14 @@ from pathlib import Path
 import click
 
 from edgemeta.daemon.config_file import ConfigError
-from edgemeta.daemon.logs import set_up
+from edgemeta.daemon.logs import STDERR, set_up
+from edgemeta.daemon.notify import Notifier
 from edgemeta.daemon.preflight import Plan, prepare
+from edgemeta.daemon.reload import reload
 from edgemeta.daemon.service import Service
-from edgemeta.daemon.signals import StopSignal
+from edgemeta.daemon.signals import RELOAD, Signals
 from edgemeta.daemon.sources.registry import without_password
+from edgemeta.daemon.supervisor import Supervisor
 from edgemeta.daemon.threads import leave
 
 config_file = click.argument("file", type=click.Path(path_type=Path))
@@ -22,7 +27,7 @@ config_file = click.argument("file", type=click.Path(path_type=Path))
 @click.command()
 @config_file
 def run(file: Path) -> None:
-    """Run the service that the config FILE describes, until SIGTERM or SIGINT.
+    """Run the service that the config FILE describes, until SIGTERM or SIGINT; SIGHUP reads FILE again.
 
     Exit codes: 0 stopped by a signal, 1 a fault, 78 a wrong config.
 
@@ -30,7 +35,9 @@ def run(file: Path) -> None:
     Examples:
       edgemeta run configs/default.yaml
     """
-    with StopSignal() as stop:
+    faulthandler.enable(STDERR)  # a watchdog's SIGABRT then shows where every thread hangs
+    notifier = Notifier.from_environment(os.environ)
+    with Signals() as signals:
         set_up("info")
         plan = prepare(file)
         set_up(plan.config.log.level)
@@ -38,11 +45,15 @@ def run(file: Path) -> None:
 
         def crashed(error: BaseException) -> None:
             faults.append(error)
-            stop.raise_()
+            signals.raise_()
 
         service = Service(plan, crashed)
+        supervisor = Supervisor(notifier, service.vitals, crashed)
         service.start()
-        stop.wait()
+        supervisor.start()
+        while signals.wait() == RELOAD:
+            supervisor.reload(lambda: reload(file, service))
+        supervisor.stop()
         service.stop()
     if faults:
         traceback.print_exception(faults[0])

@@ -10,10 +10,14 @@ from edgemeta.daemon.backoff import Backoff
 from edgemeta.daemon.clock import NS
 from edgemeta.daemon.config import CameraConfig
 from edgemeta.daemon.messages import CameraState
+from edgemeta.daemon.pulse import Pulse
 from edgemeta.daemon.sources.api import Frame, Source, SourceEnded, SourceError
 from edgemeta.daemon.threads import guarded_thread
 
 log = logging.getLogger(__name__)
+
+GRACE = 5.0
+"""Seconds that a source may take beyond its timeout before its camera counts as hung."""
 
 STEADY_AFTER_NS = 5 * NS
 """How long a source must run before its next failure counts as a first one."""
@@ -43,13 +47,15 @@ class Camera:
     ) -> None:
         self.name = name
         self._source = source
+        self._timeout = config.timeout
         self._backoff = Backoff(config.retry.first, config.retry.cap)
         self._deliver = deliver
         self._tell = tell
         self._failures = 0
-        self._last_state: tuple[CameraState, str | None] | None = None
+        self._status: CameraStatus | None = None
         self._telling = threading.Lock()
         self._stopping = threading.Event()
+        self.pulse = Pulse(f"camera {name}")
         self._thread = guarded_thread(f"camera {name}", self._run, crashed)
 
     def start(self) -> None:
@@ -66,27 +72,41 @@ class Camera:
         self._thread.join(timeout)
         self._enter(CameraState.STOPPED)
 
+    @property
+    def words(self) -> str:
+        """Where it stands, in words."""
+        status = self._status
+        if status is None:
+            return "not started"
+        return status.state.value if status.reason is None else f"{status.state.value}: {status.reason}"
+
     def _run(self) -> None:
         while not self._stopping.is_set():
             try:
+                self.pulse.promise("opening its source", self._timeout + GRACE)
                 self._source.open()
                 self._read()
             except SourceEnded:
                 self._enter(CameraState.ENDED)
+                self.pulse.rest()
                 return
             except SourceError as error:
                 self._failures += 1
                 self._enter(CameraState.FAILED, str(error))
             finally:
                 self._source.close()
-            self._stopping.wait(self._backoff.next())
+            delay = self._backoff.next()
+            self.pulse.promise("waiting for its next try", delay + GRACE)
+            self._stopping.wait(delay)
+        self.pulse.rest()
 
     def _read(self) -> None:
         """Deliver frame after frame at the source's interval; a frame that comes late moves the later ones with it."""
         first_ns = 0
         due_ns = time.monotonic_ns()
-        while not self._stopping.wait(max(0, due_ns - time.monotonic_ns()) / NS):
+        while not self._stopping.wait(self._until(due_ns)):
             frame = self._source.read()
+            self.pulse.rest()  # until the frame is handed over: where that waits, it waits for the worker
             self._deliver(self.name, frame)
             self._enter(CameraState.RUNNING)
             first_ns = first_ns or frame.captured_ns
@@ -94,12 +114,19 @@ class Camera:
                 self._backoff.reset()
             due_ns = max(due_ns + self._source.interval_ns, time.monotonic_ns() - self._source.interval_ns)
 
+    def _until(self, due_ns: int) -> float:
+        """Return the seconds to wait for the next frame's turn, and promise that frame within the source's timeout."""
+        wait = max(0, due_ns - time.monotonic_ns()) / NS
+        self.pulse.promise("reading a frame", wait + self._timeout + GRACE)
+        return wait
+
     def _enter(self, state: CameraState, reason: str | None = None) -> None:
         """Tell a change of state; the same fault again is told but once, and nothing after `stopped`."""
         with self._telling:
-            if self._last_state in ((state, reason), (CameraState.STOPPED, None)):
+            told = self._status
+            if told and ((told.state, told.reason) == (state, reason) or told.state is CameraState.STOPPED):
                 return
-            self._last_state = (state, reason)
+            self._status = CameraStatus(state, time.monotonic_ns(), reason, self._failures)
             level = logging.INFO if reason is None else logging.WARNING
             log.log(level, "camera %s: %s", self.name, reason or state.value)
-            self._tell(self.name, CameraStatus(state, time.monotonic_ns(), reason, self._failures))
+            self._tell(self.name, self._status)

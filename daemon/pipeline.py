@@ -34,6 +34,15 @@ class Step:
     stages: dict[str, int]
 
 
+@dataclass(frozen=True)
+class Tuning:
+    """What may change between two frames: labels named in a message, and when the smoothed label changes."""
+
+    top: int
+    agree: int
+    window: int
+
+
 class Pipeline:
     """One camera's way from pixels to message, over a network that other cameras' pipelines may share."""
 
@@ -42,31 +51,37 @@ class Pipeline:
         identity: Identity,
         camera: str,
         network: Network,
-        smoother: Smoother,
-        top: int,
+        tuning: Tuning,
         clock: Clock,
         now: Now = time.monotonic_ns,
     ) -> None:
         self._identity = identity
         self._camera = camera
         self._network = network
-        self._smoother = smoother
-        self._top = top
+        self._tuning = self._wanted = tuning
+        self._smoother = Smoother(tuning.agree, tuning.window)
         self._clock = clock
         self._now = now
         self._shape: tuple[int, ...] = ()
         self._prepare: Callable[..., Batch]
 
+    def tune(self, tuning: Tuning) -> None:
+        """Go by other numbers from the next frame on. Any thread may call this, beside the one that steps."""
+        self._wanted = tuning
+
     def step(self, captured: CapturedFrame, dropped: Drops) -> Step:
         """Classify one frame. Raises FrameError for unusable pixels, BackendError where the backend failed."""
         taken = self._now()
+        if self._wanted is not self._tuning:
+            self._tuning = self._wanted
+            self._smoother.look_back(self._tuning.agree, self._tuning.window)
         batch = self._preprocess(captured)
         prepared = self._now()
         logits = self._network.session.run(batch)[0]
         inferred = self._now()
         labels = [
             LabelScore(label=label, score=round(score, 6))
-            for label, score in top_k(self._network.model, logits, self._top)
+            for label, score in top_k(self._network.model, logits, self._tuning.top)
         ]
         previous = self._smoother.label
         changed = self._smoother.add(labels[0].label)

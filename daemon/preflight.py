@@ -13,7 +13,7 @@ from edgemeta.model.errors import ModelError
 from edgemeta.model.file import load
 from edgemeta.model.graph import Model
 from edgemeta.model.zoo import find
-from edgemeta.plugins.api import Backend, BackendError, Session
+from edgemeta.plugins.api import Backend, BackendError
 from edgemeta.plugins.registry import choose
 
 
@@ -30,8 +30,11 @@ class Plan:
     sources: dict[str, Source]
 
 
-def prepare(path: Path) -> Plan:
-    """Read a config file and make ready what it names. Raises ConfigError with every mistake at once."""
+def prepare(path: Path, running: Plan | None = None) -> Plan:
+    """Read a config file and make ready what it names. Raises ConfigError with every mistake at once.
+
+    The network of a running plan is taken over where model file and backend are still the same.
+    """
     file = ConfigFile(path)
     config, problems = file.validate()
     if config is None:
@@ -41,16 +44,16 @@ def prepare(path: Path) -> Plan:
 
     model = None if "model" in wrong else _model(config, problems)
     backend = None if "backend" in wrong else _backend(config, problems)
-    session = _session(config, model, backend, problems) if model and backend else None
+    network = _network(config, model, backend, running, problems) if model and backend else None
     if "mqtt" not in wrong:
         _check_password(config, problems)
     sources = {name: _source(name, camera, problems) for name, camera in config.cameras.items()}
-    if problems or model is None or backend is None or session is None:
-        if session is not None:
-            session.close()
+    if problems or network is None:
+        if network is not None and (running is None or network is not running.network):
+            network.close()
         raise file.error(problems)
     made = {name: source for name, source in sources.items() if source is not None}
-    return Plan(config, digest(config), Network(model, backend.name, session), made)
+    return Plan(config, digest(config), network, made)
 
 
 def _model(config: Config, problems: list[Problem]) -> Model | None:
@@ -69,9 +72,13 @@ def _backend(config: Config, problems: list[Problem]) -> Backend | None:
         return None
 
 
-def _session(config: Config, model: Model, backend: Backend, problems: list[Problem]) -> Session | None:
+def _network(
+    config: Config, model: Model, backend: Backend, running: Plan | None, problems: list[Problem]
+) -> Network | None:
+    if running and running.network.model.digest == model.digest and running.config.backend == config.backend:
+        return running.network
     try:
-        return backend.compile(model, config.backend.options)
+        return Network(model, backend.name, backend.compile(model, config.backend.options))
     except BackendError as error:
         problems.append(Problem(("backend", "options"), str(error), "options and a model this backend can run"))
         return None

@@ -1,26 +1,28 @@
 """The service: built from a plan, started, and stopped in order."""
 
 import logging
-import threading
 import time
 import uuid
 from collections.abc import Callable
+from dataclasses import replace
 
 from edgemeta import __version__
 from edgemeta.daemon.camera import Camera, CameraStatus
 from edgemeta.daemon.clock import NS, Clock
+from edgemeta.daemon.config import Config, digest
 from edgemeta.daemon.counters import FrameCounters, camera_stats
 from edgemeta.daemon.latency import StageWindows
 from edgemeta.daemon.messages import BrokerStats, InfoMessage, StatsMessage, StatusMessage
 from edgemeta.daemon.mqtt import MqttLink
-from edgemeta.daemon.pipeline import Identity, Pipeline
+from edgemeta.daemon.periodic import Periodic
+from edgemeta.daemon.pipeline import Identity, Pipeline, Tuning
 from edgemeta.daemon.preflight import Plan
 from edgemeta.daemon.publisher import Publisher
 from edgemeta.daemon.slot import NewestFrames
-from edgemeta.daemon.smoothing import Smoother
 from edgemeta.daemon.sources.registry import without_password
 from edgemeta.daemon.threads import guarded_thread
 from edgemeta.daemon.topics import AVAILABILITY, INFO, STATS, STATUS, Topics
+from edgemeta.daemon.vitals import Vitals
 from edgemeta.daemon.worker import Worker
 
 log = logging.getLogger(__name__)
@@ -28,6 +30,7 @@ log = logging.getLogger(__name__)
 FIRST_CONNECT_WITHIN = 1.0
 """Seconds that cameras wait for the broker's first answer, so that a broker in reach misses no frame."""
 
+REPORTER_ENDS_WITHIN = 0.5
 CAMERAS_END_WITHIN = 0.5
 WORKER_ENDS_WITHIN = 1.5
 QUEUE_DRAINS_WITHIN = 1.0
@@ -41,7 +44,7 @@ class Service:
     def __init__(self, plan: Plan, crashed: Callable[[BaseException], None]) -> None:
         config = plan.config
         names = list(config.cameras)
-        self._plan = plan
+        self.plan = plan
         self._identity = Identity(config.device, uuid.uuid4().hex)
         self._clock = Clock()
         self._started_ns = self._period_began_ns = time.monotonic_ns()
@@ -52,8 +55,10 @@ class Service:
         topics = Topics(config.mqtt.base, config.device)
         self._link = MqttLink(config.mqtt, client_id, topics.of(AVAILABILITY), crashed)
         self._publisher = Publisher(self._link, topics, config.mqtt.qos)
-        pipelines = {name: self._pipeline(name) for name in names}
-        worker = Worker(self._frames, pipelines, self._counters, self._windows, self._publisher)
+        self._pipelines = {
+            name: Pipeline(self._identity, name, plan.network, _tuning(config), self._clock) for name in names
+        }
+        worker = Worker(self._frames, self._pipelines, self._counters, self._windows, self._publisher)
         self._worker = guarded_thread("worker", worker.run, crashed)
         self._cameras = [
             Camera(
@@ -66,25 +71,24 @@ class Service:
             )
             for name, camera in config.cameras.items()
         ]
-        self._stopping = threading.Event()
-        self._reporter = guarded_thread("stats", self._report, crashed)
+        self._pulses = [worker.pulse, *(camera.pulse for camera in self._cameras)]
+        self._reporter = Periodic("stats", config.stats.period, self._publish_stats, crashed)
 
     def start(self) -> None:
         """Warm the network up, then let everything run."""
-        self._plan.network.warm_up()
+        self.plan.network.warm_up()
         self._publisher.send(self._publisher.encode(INFO, self._info()))
         self._link.start(FIRST_CONNECT_WITHIN)
         self._worker.start()
         for camera in self._cameras:
             camera.start()
         self._reporter.start()
-        network = self._plan.network
+        network = self.plan.network
         log.info("running %s on %s, cameras: %s", network.model.name, network.backend, ", ".join(self._counters))
 
     def stop(self) -> None:
         """End in order: no new frames, the frame in hand finished, the last messages sent, `offline` said."""
-        self._stopping.set()
-        self._reporter.join()
+        self._reporter.stop(REPORTER_ENDS_WITHIN)
         for camera in self._cameras:
             camera.stop()
         cameras_end = time.monotonic() + CAMERAS_END_WITHIN
@@ -96,17 +100,26 @@ class Service:
         self._publish_stats()
         self._link.close(LINK_CLOSES_WITHIN)
         if not self._worker.is_alive():
-            self._plan.network.close()
+            self.plan.network.close()
         log.info("stopped")
 
-    def _pipeline(self, camera: str) -> Pipeline:
-        config = self._plan.config
-        smoother = Smoother(config.state.agree, config.state.window)
-        return Pipeline(self._identity, camera, self._plan.network, smoother, config.top_k, self._clock)
+    def apply(self, config: Config) -> None:
+        """Go by another config, which differs in `reload.LIVE` alone: frame messages from the next frame on."""
+        for pipeline in self._pipelines.values():
+            pipeline.tune(_tuning(config))
+        self._reporter.set_period(config.stats.period)
+        self.plan = replace(self.plan, config=config, config_sha256=digest(config))
+        self._publisher.send(self._publisher.encode(INFO, self._info()))
 
-    def _report(self) -> None:
-        while not self._stopping.wait(self._plan.config.stats.period):
-            self._publish_stats()
+    def vitals(self) -> Vitals:
+        """How everything fares now."""
+        mqtt = self.plan.config.mqtt
+        return Vitals(
+            frames=sum(counters.processed for counters in self._counters.values()),
+            cameras={camera.name: camera.words for camera in self._cameras},
+            broker=f"{mqtt.host}:{mqtt.port} {'connected' if self._link.connected else 'not connected'}",
+            troubles=tuple(pulse.trouble for pulse in self._pulses if pulse.trouble is not None),
+        )
 
     def _publish_stats(self) -> None:
         """Send the counts; without a broker, or with a full queue, this period's are left out."""
@@ -135,7 +148,7 @@ class Service:
         )
 
     def _info(self) -> InfoMessage:
-        plan = self._plan
+        plan = self.plan
         return InfoMessage(
             device=self._identity.device,
             boot=self._identity.boot,
@@ -155,8 +168,12 @@ class Service:
             camera=camera,
             status=status.state,
             reason=status.reason,
-            source=without_password(self._plan.config.cameras[camera].source),
+            source=without_password(self.plan.config.cameras[camera].source),
             since=self._clock.utc(status.since_ns),
             failures=status.failures,
         )
         self._publisher.send(self._publisher.encode(STATUS, message, camera))
+
+
+def _tuning(config: Config) -> Tuning:
+    return Tuning(config.top_k, config.state.agree, config.state.window)

@@ -1,14 +1,15 @@
-"""SIGTERM and SIGINT as something the main thread can wait for, without locks inside a signal handler."""
+"""SIGTERM, SIGINT and SIGHUP as something the main thread can wait for, without locks inside a signal handler."""
 
 import signal
 import socket
 from types import FrameType, TracebackType
 
-STOP = (signal.SIGTERM, signal.SIGINT)
+HANDLED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+RELOAD = signal.SIGHUP.name
 
 
-class StopSignal:
-    """While entered, SIGTERM and SIGINT end `wait` instead of the process. Main thread only, but for `raise_`.
+class Signals:
+    """While entered, these signals end `wait` instead of the process. Main thread only, but for `raise_`.
 
     The handlers do nothing: Python writes the signal's number into a socket (`signal.set_wakeup_fd`) that `wait` reads.
     """
@@ -17,9 +18,9 @@ class StopSignal:
         self._reader, self._writer = socket.socketpair()
         self._writer.setblocking(False)
 
-    def __enter__(self) -> "StopSignal":
+    def __enter__(self) -> "Signals":
         self._fd_before = signal.set_wakeup_fd(self._writer.fileno())
-        self._before = {number: signal.signal(number, _noted) for number in STOP}
+        self._before = {number: signal.signal(number, _noted) for number in HANDLED}
         return self
 
     def __exit__(

@@ -11,6 +11,11 @@ class Smoother:
         self._recent: deque[str] = deque(maxlen=window)
         self.label: str | None = None
 
+    def look_back(self, agree: int, window: int) -> None:
+        """Go by other numbers from the next frame on; the label and the labels looked back on stay."""
+        self._agree = agree
+        self._recent = deque(self._recent, maxlen=window)
+
     def add(self, label: str) -> bool:
         """Take one frame's label; return whether the smoothed label changed."""
         self._recent.append(label)

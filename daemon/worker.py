@@ -9,12 +9,16 @@ from edgemeta.daemon.latency import StageWindows
 from edgemeta.daemon.outbox import Outgoing
 from edgemeta.daemon.pipeline import Pipeline, Step
 from edgemeta.daemon.publisher import Publisher
+from edgemeta.daemon.pulse import Pulse
 from edgemeta.daemon.slot import CapturedFrame, NewestFrames
 from edgemeta.daemon.topics import FRAME, STATE
 from edgemeta.model.errors import FrameError
 from edgemeta.plugins.api import BackendError
 
 log = logging.getLogger(__name__)
+
+FRAME_WITHIN = 10.0
+"""Seconds after which a worker that has not classified the frame in hand counts as hung."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +54,7 @@ class Worker:
         self._windows = windows
         self._publisher = publisher
         self._failing: dict[str, str] = {}
+        self.pulse = Pulse("worker")
 
     def run(self) -> None:
         """Handle frame after frame."""
@@ -57,17 +62,22 @@ class Worker:
             self._handle(captured)
 
     def _handle(self, captured: CapturedFrame) -> None:
+        """Send one frame through. While the backend fails the pulse stays owed: only a frame classified pays it."""
         camera = captured.camera
+        self.pulse.owe(f"no frame classified within {FRAME_WITHIN:g} s", FRAME_WITHIN)
         counters = self._counters[camera]
         try:
             step = self._pipelines[camera].step(captured, counters.drops(captured.superseded))
         except (FrameError, BackendError) as error:
             counters.failed += 1
             self._log_failure(camera, str(error))
+            if isinstance(error, FrameError):
+                self.pulse.rest()
             return
         counters.processed += 1
         self._failing.pop(camera, None)
         self._publish(step, counters, captured)
+        self.pulse.rest()
 
     def _publish(self, step: Step, counters: FrameCounters, captured: CapturedFrame) -> None:
         begun = time.monotonic_ns()

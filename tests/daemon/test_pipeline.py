@@ -9,9 +9,8 @@ import pytest
 from edgemeta.daemon.clock import Clock
 from edgemeta.daemon.messages import Drops
 from edgemeta.daemon.network import Network
-from edgemeta.daemon.pipeline import Identity, Pipeline
+from edgemeta.daemon.pipeline import Identity, Pipeline, Tuning
 from edgemeta.daemon.slot import CapturedFrame
-from edgemeta.daemon.smoothing import Smoother
 from edgemeta.daemon.sources.api import Frame
 from edgemeta.model.errors import FrameError
 from edgemeta.model.file import load
@@ -33,7 +32,7 @@ def ticking() -> Callable[[], int]:
 def pipeline(ticking: Callable[[], int], model_file: Path) -> Pipeline:
     model = load(model_file)
     network = Network(model, "reference", BACKEND.compile(model, {}))
-    return Pipeline(Identity("dev", "0" * 32), "front", network, Smoother(2, 3), 2, Clock(), ticking)
+    return Pipeline(Identity("dev", "0" * 32), "front", network, Tuning(top=2, agree=2, window=3), Clock(), ticking)
 
 
 def captured(colour: str, sequence: int = 1, shape: tuple[int, int] = (48, 64)) -> CapturedFrame:
@@ -89,3 +88,15 @@ def test_a_failing_backend_is_told(pipeline: Pipeline) -> None:
     pipeline._network.close()
     with pytest.raises(BackendError, match="closed"):
         pipeline.step(captured("red"), NO_DROPS)
+
+
+def test_other_numbers_count_from_the_next_frame_on_and_what_was_seen_stays(pipeline: Pipeline) -> None:
+    """With 1 of 1 instead of 2 of 3 every frame's label is the state at once; one label is named instead of two."""
+    assert pipeline.step(captured("red", 1), NO_DROPS).frame.state is None
+    pipeline.tune(Tuning(top=2, agree=2, window=2))
+    assert pipeline.step(captured("red", 2), NO_DROPS).frame.state == "red"
+    pipeline.tune(Tuning(top=1, agree=1, window=1))
+    step = pipeline.step(captured("blue", 3), NO_DROPS)
+    assert [label.label for label in step.frame.labels] == ["blue"]
+    assert step.state is not None
+    assert (step.state.previous, step.state.state) == ("red", "blue")

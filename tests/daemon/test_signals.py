@@ -1,4 +1,4 @@
-"""Waiting for SIGTERM and SIGINT."""
+"""Waiting for SIGTERM, SIGINT and SIGHUP."""
 
 import os
 import signal
@@ -6,13 +6,13 @@ import threading
 
 import pytest
 
-from edgemeta.daemon.signals import StopSignal
+from edgemeta.daemon.signals import Signals
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_signal_ends_the_wait_also_when_it_came_before(number: signal.Signals) -> None:
     before = signal.getsignal(number)
-    with StopSignal() as stop:
+    with Signals() as stop:
         os.kill(os.getpid(), number)
         assert stop.wait() == number.name
         sender = threading.Thread(target=os.kill, args=(os.getpid(), number))
@@ -23,7 +23,7 @@ def test_a_signal_ends_the_wait_also_when_it_came_before(number: signal.Signals)
 
 
 def test_another_thread_may_end_the_wait() -> None:
-    with StopSignal() as stop:
+    with Signals() as stop:
         thread = threading.Thread(target=stop.raise_)
         thread.start()
         assert stop.wait() == ""

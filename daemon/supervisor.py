@@ -1,0 +1,77 @@
+"""Tells the service manager how the service fares, and feeds its watchdog while no thread hangs.
+
+A camera or a broker that is away is no reason to starve the watchdog: their threads keep promising the next try. A
+thread that hangs is one: the manager then aborts the service and starts it anew.
+"""
+
+import logging
+import time
+from collections.abc import Callable
+
+from edgemeta.daemon.notify import Notifier
+from edgemeta.daemon.periodic import Periodic
+from edgemeta.daemon.vitals import Vitals
+
+log = logging.getLogger(__name__)
+
+STATUS_EVERY = 5.0
+"""Greatest number of seconds between two statuses."""
+
+ENDS_WITHIN = 1.0
+
+
+class Supervisor:
+    """Looks at the vitals at half the watchdog's period, or more often."""
+
+    def __init__(
+        self, notifier: Notifier, vitals: Callable[[], Vitals], crashed: Callable[[BaseException], None]
+    ) -> None:
+        self._notifier = notifier
+        self._vitals = vitals
+        self._reloaded = ""
+        self._rate = "starting"
+        self._frames, self._looked = 0, time.monotonic()
+        self._hangs = False
+        period = STATUS_EVERY if notifier.watchdog is None else min(STATUS_EVERY, notifier.watchdog / 2)
+        self._periodic = Periodic("supervisor", period, self._look, crashed)
+
+    def start(self) -> None:
+        """Say that the service is ready, and begin to look."""
+        self._notifier.ready(self._status(self._vitals()))
+        self._periodic.start()
+
+    def stop(self) -> None:
+        """Say that the service stops, and nothing after it."""
+        self._periodic.stop(ENDS_WITHIN)
+        self._notifier.stopping()
+
+    def reload(self, work: Callable[[], str]) -> None:
+        """Let `work` read the config again. What it says of the outcome stays in the status until the next reload."""
+        self._notifier.reloading()
+        self._reloaded = work()
+        self._notifier.ready(self._status(self._vitals()))
+
+    def _look(self) -> None:
+        vitals = self._vitals()
+        now = time.monotonic()
+        self._rate = f"{(vitals.frames - self._frames) / (now - self._looked):.1f} frames/s"
+        self._frames, self._looked = vitals.frames, now
+        if vitals.troubles:
+            self._notifier.status(self._status(vitals))
+        else:
+            self._notifier.feed(self._status(vitals))
+        self._log(vitals.troubles)
+
+    def _status(self, vitals: Vitals) -> str:
+        """One line, what is wrong first."""
+        cameras = (f"camera {name} {words}" for name, words in vitals.cameras.items())
+        parts = (*vitals.troubles, self._rate, *cameras, f"broker {vitals.broker}", self._reloaded)
+        return "; ".join(part for part in parts if part)
+
+    def _log(self, troubles: tuple[str, ...]) -> None:
+        """Log when threads begin to hang, and when none does any more."""
+        if troubles and not self._hangs:
+            log.error("%s; the watchdog is not fed", "; ".join(troubles))
+        elif self._hangs and not troubles:
+            log.warning("nothing hangs any more")
+        self._hangs = bool(troubles)

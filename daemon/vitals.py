@@ -1,0 +1,17 @@
+"""How the service fares at one moment, in numbers and words."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Vitals:
+    """What the service manager is told of.
+
+    frames: frames classified since the start. cameras: where each stands, in words. broker: the same of the broker.
+    troubles: threads that hang, in words; while there are any, the watchdog is not fed.
+    """
+
+    frames: int
+    cameras: dict[str, str]
+    broker: str
+    troubles: tuple[str, ...]
