@@ -190,9 +190,9 @@ def _tile(step: FloatConv, out: Pair, chunk: int, architecture: Architecture) ->
 
 
 def _staged_floats(step: FloatConv, tile: Pair, pitch: int) -> int:
-    kernel = step.weight.shape[1:3]
-    rows, columns = ((tile[i] - 1) * step.stride[i] + kernel[i] for i in (0, 1))
-    return rows * columns * pitch
+    _, kernel_y, kernel_x, _ = step.weight.shape
+    rows, columns = (tile[0] - 1) * step.stride[0] + kernel_y, (tile[1] - 1) * step.stride[1] + kernel_x
+    return int(rows * columns * pitch)
 
 
 def _packed(weight: NDArray[np.float32], chunk: int, lanes: int) -> NDArray[np.float32]:
