@@ -57,9 +57,7 @@ def test_without_a_watchdog_only_the_status_is_told(manager: tuple[socket.socket
         ({}, None),
     ],
 )
-def test_the_environment_says_it_and_children_do_not_inherit_it(
-    given: dict[str, str], watchdog: float | None
-) -> None:
+def test_the_environment_says_it_and_children_do_not_inherit_it(given: dict[str, str], watchdog: float | None) -> None:
     environment = {"NOTIFY_SOCKET": "@x", "HOME": "/", **given}
     assert Notifier.from_environment(environment).watchdog == watchdog
     assert environment == {"HOME": "/"}

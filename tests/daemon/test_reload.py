@@ -1,0 +1,65 @@
+"""Which keys a reload finds changed, and which of them it may apply."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from edgemeta.daemon.config import Config
+from edgemeta.daemon.reload import LIVE, changed_keys
+
+FRONT = {"source": "synthetic://"}
+FPS = "cameras.front.fps"
+
+
+def config(**keys: Any) -> Config:
+    return Config.model_validate({"device": "d", "cameras": {"front": FRONT}, **keys})
+
+
+@pytest.mark.parametrize(
+    ("keys", "changed"),
+    [
+        ({}, []),
+        ({"top_k": 1}, ["top_k"]),
+        ({"model": "m", "device": "e"}, ["device", "model"]),
+        ({"state": {"agree": 4, "window": 5}}, ["state.agree"]),
+        ({"mqtt": {"retry": {"first": 0.5, "cap": 60.0}, "username": "u"}}, ["mqtt.username", "mqtt.retry.first"]),
+        ({"cameras": {"front": FRONT | {"fps": 3, "retry": {"cap": 9.0}}}}, [FPS, "cameras.front.retry.cap"]),
+        ({"cameras": {"front": FRONT, "back": FRONT}}, ["cameras.back"]),
+        ({"cameras": {"back": FRONT}}, ["cameras.front", "cameras.back"]),
+        ({"backend": {"name": "cpu", "options": {"threads": 2}}}, ["backend.name", "backend.options.threads"]),
+    ],
+)
+def test_changed_keys_are_named_one_by_one(keys: dict[str, Any], changed: list[str]) -> None:
+    assert changed_keys(config(), config(**keys)) == changed
+    assert sorted(changed_keys(config(**keys), config())) == sorted(changed)
+
+
+def test_a_password_that_changes_is_named_but_not_shown() -> None:
+    old = config(mqtt={"username": "u", "password": "geheim"})
+    assert changed_keys(old, config(mqtt={"username": "u", "password": "neu"})) == ["mqtt.password"]
+
+
+@given(
+    top=st.integers(1, 9),
+    period=st.floats(0.1, 100),
+    window=st.integers(1, 20),
+    level=st.sampled_from(["debug", "error"]),
+)
+def test_live_keys_taken_over_leave_nothing_changed(top: int, period: float, window: int, level: str) -> None:
+    """What is applied is whole sections, so every rule between keys of a section still holds."""
+    running = config()
+    new = config(top_k=top, stats={"period": period}, state={"agree": window, "window": window}, log={"level": level})
+    applied = running.model_copy(update={key: getattr(new, key) for key in LIVE})
+    assert changed_keys(applied, new) == []
+    assert Config.model_validate(applied.model_dump()) == new
+
+
+def test_the_keys_applied_at_once_are_documented(repository: Path) -> None:
+    text = (repository / "docs" / "configuration.md").read_text("utf-8")
+    section = text.partition("\n## Reload\n")[2].partition("\n## ")[0]
+    for key in LIVE:
+        sections = type(getattr(config(), key)).__name__.endswith("Config")
+        assert f"`{key}.*`" in section if sections else f"`{key}`" in section
