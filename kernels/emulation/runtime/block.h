@@ -1,0 +1,28 @@
+// What a running kernel asks of the machine (machine.cpp): who it is, and to wait for others.
+#pragma once
+#include "vectors.h"
+
+// Code of the emulation itself, which the checks (checks.cpp) do not watch.
+#define EMULATION_UNCHECKED __attribute__((no_sanitize("thread", "undefined")))
+
+struct dim3 {
+  unsigned x, y, z;
+};
+
+extern uint3 threadIdx, blockIdx;  // machine.cpp
+extern dim3 blockDim, gridDim;
+
+namespace emulation {
+
+void *dynamic_shared();
+void wait_block(int line);
+void wait_warp(unsigned mask);
+unsigned lane();
+
+// Gives the address of a value to the warp; returns what each lane gave, which holds until the next wait_warp. Lanes
+// outside the mask gave the address of poison bytes.
+const void *const *exchange(const void *mine, unsigned mask);
+
+void touch_atomically(const void *address, unsigned bytes);  // for the race check; does nothing in a fast module
+
+}  // namespace emulation

@@ -1,0 +1,228 @@
+#include "checks.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <string>
+
+#include "machine.h"
+
+// The first and last bytes of this module in memory, set by the linker.
+extern "C" __attribute__((visibility("hidden"))) char __ehdr_start[], _end[];
+
+namespace emulation {
+namespace {
+
+enum class Access { kRead, kWrite, kAtomic };
+
+constexpr uint32_t kNobody = 0xffffffff, kMany = 0xfffffffe;
+
+// Who touched a byte last, and when. thread kMany: several threads of one warp; warp kMany: of several warps; block kMany:
+// of several blocks.
+struct Touch {
+  uint32_t clock, warp_clock, block, thread, warp;
+  bool is_atomic;
+};
+
+// Clock 0 is before every launch: nobody has touched a byte yet.
+struct Cell {
+  Touch write, read;
+};
+
+struct Region {
+  const char *name;
+  uint8_t *start;
+  uint64_t bytes;
+  Cell *cells;  // one for every byte; null where nobody may write
+  bool is_shared;
+};
+
+constexpr unsigned kMaxRegions = 66;
+Region regions[kMaxRegions];
+unsigned region_count;
+
+Touch now(bool is_atomic) {
+  const unsigned warp = machine.current / 32;
+  return {machine.clock, machine.warp_clock[warp], machine.block, machine.current, warp, is_atomic};
+}
+
+// Whether what `before` tells of is certain to have happened before what the running thread does now.
+bool is_ordered(const Touch &before, const Touch &after) {
+  if (before.clock == 0) return true;
+  if (before.block != after.block) return false;
+  if (before.clock != after.clock || before.thread == after.thread) return true;
+  return before.warp == after.warp && before.warp_clock != after.warp_clock;
+}
+
+// The readers of a byte, now that the running thread is one of them.
+void add_reader(Touch &read, const Touch &after) {
+  if (read.clock != 0 && read.block != after.block) {
+    read.block = kMany;
+  } else if (read.clock != after.clock) {
+    read = after;
+  } else if (read.warp != after.warp) {
+    read.warp = read.thread = kMany;
+  } else if (read.warp_clock != after.warp_clock) {
+    read = after;
+  } else if (read.thread != after.thread) {
+    read.thread = kMany;
+  }
+}
+
+const char *verb(Access access) {
+  return access == Access::kRead ? "reads" : access == Access::kWrite ? "writes" : "updates";
+}
+
+std::string place(const Region &region, uint64_t offset) {
+  return std::string(region.name) + " at byte " + std::to_string(offset);
+}
+
+void fail_race(void *pc, const Region &region, uint64_t offset, Access access, const char *did, const Touch &before) {
+  std::string who = before.block == kMany               ? "threads of other blocks"
+                    : before.block != machine.block     ? "a thread of block " + std::to_string(before.block)
+                    : before.warp == kMany              ? "threads of several warps"
+                    : before.thread == kMany            ? "other threads of its warp"
+                                                        : "thread " + std::to_string(before.thread);
+  fail(pc, "race: it %s %s, which %s %s with no barrier between them", verb(access), place(region, offset).c_str(),
+       who.c_str(), did);
+}
+
+void check_byte(void *pc, const Region &region, uint64_t offset, Access access) {
+  Cell &cell = region.cells[offset];
+  const Touch touch = now(access == Access::kAtomic);
+  if (region.is_shared && access != Access::kWrite && cell.write.clock < machine.first_clock)
+    fail(pc, "it %s %s, which no thread of the block has written", verb(access), place(region, offset).c_str());
+  const bool both_atomic = touch.is_atomic && cell.write.is_atomic;
+  const bool was_in_block = !region.is_shared || cell.write.clock >= machine.first_clock;
+  if (was_in_block && !both_atomic && !is_ordered(cell.write, touch))
+    fail_race(pc, region, offset, access, "wrote", cell.write);
+  if (access == Access::kRead) return add_reader(cell.read, touch);
+  const bool was_read = !region.is_shared || cell.read.clock >= machine.first_clock;
+  if (was_read && !is_ordered(cell.read, touch)) fail_race(pc, region, offset, access, "read", cell.read);
+  cell.write = touch;
+}
+
+bool is_within(const uint8_t *address, unsigned bytes, const void *start, uint64_t size) {
+  const uint8_t *const first = static_cast<const uint8_t *>(start);
+  return address >= first && uint64_t(address - first) + bytes <= size;
+}
+
+// The region nearest to a stray address, and how far it is outside.
+std::string nearest(const uint8_t *address) {
+  std::string text = "no memory of this launch";
+  uint64_t least = 1 << 20;
+  for (unsigned i = 0; i < region_count; ++i) {
+    const Region &region = regions[i];
+    const uint8_t *const end = region.start + region.bytes;
+    const uint64_t distance = address < region.start ? uint64_t(region.start - address) : uint64_t(address - end);
+    if ((address >= region.start && address < end) || distance >= least) continue;
+    least = distance;
+    text = std::to_string(distance) + (address < region.start ? " bytes before " : " bytes after the end of ") + region.name +
+           " (" + std::to_string(region.bytes) + " bytes)";
+  }
+  return text;
+}
+
+void check(void *pc, const void *pointer, unsigned bytes, Access access) {
+  if (!machine.is_in_thread) return;
+  const uint8_t *const address = static_cast<const uint8_t *>(pointer);
+  if (is_within(address, bytes, machine.thread[machine.current].stack, kStackBytes)) return;
+  if ((bytes & (bytes - 1)) == 0 && reinterpret_cast<uintptr_t>(address) % bytes != 0)
+    fail(pc, "misaligned: it %s %u bytes at an address that is no multiple of %u", verb(access), bytes, bytes);
+  for (unsigned i = 0; i < region_count; ++i) {
+    const Region &region = regions[i];
+    if (!is_within(address, bytes, region.start, region.bytes)) continue;
+    const uint64_t offset = uint64_t(address - region.start);
+    if (region.cells == nullptr) {
+      if (access != Access::kRead) fail(pc, "it %s %s, a constant", verb(access), place(region, offset).c_str());
+      return;
+    }
+    for (unsigned k = 0; k < bytes; ++k) check_byte(pc, region, offset + k, access);
+    return;
+  }
+  const bool is_in_module = is_within(address, bytes, __ehdr_start, uint64_t(_end - __ehdr_start));
+  if (is_in_module && access == Access::kRead) return;  // tables of the source, threadIdx
+  fail(pc, "out of bounds: it %s %u bytes, %s", verb(access), bytes, nearest(address).c_str());
+}
+
+void add_region(const char *name, uint8_t *start, uint64_t bytes, bool is_writable, bool is_shared) {
+  if (bytes == 0) return;
+  if (region_count == kMaxRegions) return fail(nullptr, "it has more than %u arguments", kMaxRegions - 2);
+  Cell *cells = is_writable ? static_cast<Cell *>(std::calloc(bytes, sizeof(Cell))) : nullptr;
+  regions[region_count++] = {name, start, bytes, cells, is_shared};
+}
+
+}  // namespace
+
+char *module_start() { return __ehdr_start; }
+
+void start_checks() {
+  region_count = 0;
+  add_region("shared memory", reinterpret_cast<uint8_t *>(__start_emulation_shared),
+             uint64_t(__stop_emulation_shared - __start_emulation_shared), true, true);
+  add_region("dynamic shared memory", machine.dynamic_shared, machine.request->shared_bytes, true, true);
+  for (unsigned i = 0; i < machine.request->object_count; ++i) {
+    const Object &object = machine.request->objects[i];
+    add_region(object.name, object.address, object.bytes, object.is_writable != 0, false);
+  }
+}
+
+void end_checks() {
+  for (unsigned i = 0; i < region_count; ++i) std::free(regions[i].cells);
+}
+
+void touch_atomically(const void *address, unsigned bytes) {
+  check(__builtin_return_address(0), address, bytes, Access::kAtomic);
+}
+
+}  // namespace emulation
+
+// What the compiler calls before every access to memory, by size; `unaligned` where the type asks for less alignment.
+#define EMULATION_CHECK(kind, access, bytes)                                                                        \
+  extern "C" __attribute__((visibility("hidden"))) void __tsan_##kind##bytes(void *address) {                       \
+    emulation::check(__builtin_return_address(0), address, bytes, emulation::Access::access);                       \
+  }
+#define EMULATION_CHECK_SIZES(kind, access)                                                                         \
+  EMULATION_CHECK(kind, access, 1)                                                                                  \
+  EMULATION_CHECK(kind, access, 2)                                                                                  \
+  EMULATION_CHECK(kind, access, 4)                                                                                  \
+  EMULATION_CHECK(kind, access, 8)                                                                                  \
+  EMULATION_CHECK(kind, access, 16)
+EMULATION_CHECK_SIZES(read, kRead)
+EMULATION_CHECK_SIZES(write, kWrite)
+EMULATION_CHECK_SIZES(unaligned_read, kRead)
+EMULATION_CHECK_SIZES(unaligned_write, kWrite)
+
+#define EMULATION_CHECK_RANGE(kind, access)                                                                         \
+  extern "C" __attribute__((visibility("hidden"))) void __tsan_##kind##_range(void *address, unsigned long bytes) { \
+    for (unsigned long i = 0; i < bytes; ++i)                                                                       \
+      emulation::check(__builtin_return_address(0), static_cast<char *>(address) + i, 1, emulation::Access::access); \
+  }
+EMULATION_CHECK_RANGE(read, kRead)
+EMULATION_CHECK_RANGE(write, kWrite)
+extern "C" __attribute__((visibility("hidden"))) void __tsan_init() {}
+
+// What the compiler calls where behaviour is undefined; the first argument begins with the place in the source.
+struct Place {
+  const char *file;
+  uint32_t line, column;
+};
+#define EMULATION_UNDEFINED(kind, words)                                                                            \
+  extern "C" __attribute__((visibility("hidden"))) void __ubsan_handle_##kind##_abort(const Place *place) {         \
+    emulation::fail(nullptr, "undefined behaviour: %s, %s:%u", words, place->file, place->line);                    \
+    std::abort();                                                                                                   \
+  }
+EMULATION_UNDEFINED(add_overflow, "a signed sum overflows")
+EMULATION_UNDEFINED(sub_overflow, "a signed difference overflows")
+EMULATION_UNDEFINED(mul_overflow, "a signed product overflows")
+EMULATION_UNDEFINED(negate_overflow, "a negation overflows")
+EMULATION_UNDEFINED(divrem_overflow, "a division by 0 or that overflows")
+EMULATION_UNDEFINED(shift_out_of_bounds, "a shift by less than 0 or by the width or more")
+EMULATION_UNDEFINED(out_of_bounds, "an index outside its array")
+EMULATION_UNDEFINED(type_mismatch_v1, "a null or misaligned pointer")
+EMULATION_UNDEFINED(pointer_overflow, "a pointer that overflows")
+EMULATION_UNDEFINED(float_cast_overflow, "a float outside the integer's range")
+EMULATION_UNDEFINED(load_invalid_value, "a value that its type does not have")
+EMULATION_UNDEFINED(builtin_unreachable, "code that cannot be reached is reached")
+EMULATION_UNDEFINED(missing_return, "a function ends without a value")
+EMULATION_UNDEFINED(invalid_builtin, "an intrinsic without a result for this value")
+EMULATION_UNDEFINED(vla_bound_not_positive, "an array of no elements")

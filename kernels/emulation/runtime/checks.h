@@ -1,0 +1,11 @@
+// What a checked module (g++ -fsanitize=thread) looks at: every access to memory, through the calls that the compiler
+// puts before it. A fast module makes no such calls and has no shadow memory.
+#pragma once
+
+namespace emulation {
+
+char *module_start();
+void start_checks();
+void end_checks();
+
+}  // namespace emulation

@@ -1,0 +1,87 @@
+// Changing from one stack to another: the registers that a call preserves go onto the old stack and come from the new one.
+// System V ABI (x86-64) and AAPCS64 (aarch64).
+#pragma once
+#include <cstddef>
+#include <cstring>
+
+namespace emulation {
+
+// Saves the running fiber's stack pointer in *from and continues at `to`.
+extern "C" __attribute__((visibility("hidden"))) void emulation_switch(void **from, void *to);
+
+#if defined(__x86_64__)
+asm(R"(
+.text
+.hidden emulation_switch
+.globl emulation_switch
+.type emulation_switch,@function
+emulation_switch:
+  pushq %rbp
+  pushq %rbx
+  pushq %r12
+  pushq %r13
+  pushq %r14
+  pushq %r15
+  movq %rsp,(%rdi)
+  movq %rsi,%rsp
+  popq %r15
+  popq %r14
+  popq %r13
+  popq %r12
+  popq %rbx
+  popq %rbp
+  ret
+.size emulation_switch,.-emulation_switch
+)");
+constexpr size_t kSavedWords = 8;  // six registers, the return address, and one that keeps the stack aligned
+constexpr size_t kReturnWord = 6;
+#elif defined(__aarch64__)
+asm(R"(
+.text
+.hidden emulation_switch
+.globl emulation_switch
+.type emulation_switch,%function
+emulation_switch:
+  sub sp,sp,#160
+  stp x19,x20,[sp,#0]
+  stp x21,x22,[sp,#16]
+  stp x23,x24,[sp,#32]
+  stp x25,x26,[sp,#48]
+  stp x27,x28,[sp,#64]
+  stp x29,x30,[sp,#80]
+  stp d8,d9,[sp,#96]
+  stp d10,d11,[sp,#112]
+  stp d12,d13,[sp,#128]
+  stp d14,d15,[sp,#144]
+  mov x9,sp
+  str x9,[x0]
+  mov sp,x1
+  ldp x19,x20,[sp,#0]
+  ldp x21,x22,[sp,#16]
+  ldp x23,x24,[sp,#32]
+  ldp x25,x26,[sp,#48]
+  ldp x27,x28,[sp,#64]
+  ldp x29,x30,[sp,#80]
+  ldp d8,d9,[sp,#96]
+  ldp d10,d11,[sp,#112]
+  ldp d12,d13,[sp,#128]
+  ldp d14,d15,[sp,#144]
+  add sp,sp,#160
+  ret
+.size emulation_switch,.-emulation_switch
+)");
+constexpr size_t kSavedWords = 20;
+constexpr size_t kReturnWord = 11;
+#else
+#error "fibers are written for x86-64 and aarch64"
+#endif
+
+// A stack pointer that emulation_switch continues at the start of `entry`; `top` is the end of a stack, a multiple of 16.
+inline void *new_fiber(char *top, void (*entry)()) {
+  void **frame = reinterpret_cast<void **>(top) - kSavedWords;
+  std::memset(frame, 0, kSavedWords * sizeof *frame);
+  frame[kReturnWord] = reinterpret_cast<void *>(entry);
+  return frame;
+}
+
+}  // namespace emulation

@@ -1,0 +1,72 @@
+// CUDA C++ for g++: qualifiers, built-in variables, barriers, shuffles, intrinsics. C++14, as CUDA 10.2 has it; included
+// before the kernel's source (g++ -include), which stays as it is. Needs __CUDA_ARCH__ to be defined.
+//
+// A CUDA thread is a fiber, a block runs on one OS thread (machine.h): so a shared array is a static array, and threads
+// change only at barriers and shuffles. Shared arrays lie in a section of their own, by which the machine finds them; they
+// must be declared in a kernel or in a static function.
+#pragma once
+#include "block.h"
+
+#define __global__
+#define __device__
+#define __host__
+#define __constant__ static const
+#define __forceinline__ inline __attribute__((always_inline))
+#define __noinline__ __attribute__((noinline))
+#define __launch_bounds__(...)
+#define __shared__ static __attribute__((section("emulation_shared")))
+#define __restrict__ __restrict
+#define DYNAMIC_SHARED(type, name) type *const name = reinterpret_cast<type *>(emulation::dynamic_shared())
+
+static const int warpSize = 32;
+
+namespace emulation {
+
+template <class T>
+EMULATION_UNCHECKED inline T read_lane(unsigned mask, T value, unsigned source) {
+  const void *const *all = exchange(&value, mask);
+  const T result = *static_cast<const T *>(all[source & 31]);
+  wait_warp(mask);  // before `value` goes
+  return result;
+}
+
+// Every lane of a full warp gives its value and receives all 32.
+template <class T>
+EMULATION_UNCHECKED inline void warp_exchange(const T &mine, T (&all)[32]) {
+  const void *const *given = exchange(&mine, 0xffffffffu);
+  for (int i = 0; i < 32; ++i) all[i] = *static_cast<const T *>(given[i]);
+  wait_warp(0xffffffffu);
+}
+
+inline unsigned below(unsigned width, unsigned source) {  // source within the lane's group of `width`, or the lane itself
+  const unsigned first = lane() & ~(width - 1);
+  return source >= first && source < first + width ? source : lane();
+}
+
+}  // namespace emulation
+
+#define __syncthreads() emulation::wait_block(__LINE__)
+static inline void __syncwarp(unsigned mask = 0xffffffffu) { emulation::wait_warp(mask); }
+static inline void __threadfence() {}
+static inline void __threadfence_block() {}
+
+template <class T>
+static inline T __shfl_sync(unsigned mask, T value, int source, int width = 32) {
+  const unsigned first = emulation::lane() & ~unsigned(width - 1);
+  return emulation::read_lane(mask, value, first + (unsigned(source) & unsigned(width - 1)));
+}
+template <class T>
+static inline T __shfl_xor_sync(unsigned mask, T value, int flip, int width = 32) {
+  return emulation::read_lane(mask, value, emulation::below(unsigned(width), emulation::lane() ^ unsigned(flip)));
+}
+template <class T>
+static inline T __shfl_down_sync(unsigned mask, T value, unsigned by, int width = 32) {
+  return emulation::read_lane(mask, value, emulation::below(unsigned(width), emulation::lane() + by));
+}
+template <class T>
+static inline T __shfl_up_sync(unsigned mask, T value, unsigned by, int width = 32) {
+  return emulation::read_lane(mask, value, emulation::below(unsigned(width), emulation::lane() - by));
+}
+
+#include "intrinsics.h"
+#include "matrix.h"

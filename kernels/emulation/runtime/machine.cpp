@@ -1,0 +1,251 @@
+#include "machine.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstdarg>
+#include <cstdio>
+#include <cstdlib>
+#include <random>
+
+#include "checks.h"
+#include "fiber.h"
+
+uint3 threadIdx, blockIdx;
+dim3 blockDim, gridDim;
+
+namespace emulation {
+
+Machine machine;
+
+namespace {
+
+constexpr uint64_t kCanary = 0x5ca1ab1e0ddba11ull;  // at the low end of every stack
+constexpr size_t kStackStride = kStackBytes + 192;  // so that the tops of stacks fall into different cache sets
+uint8_t poison[64];                                 // what lanes outside a mask give
+
+uint3 coordinates(unsigned index, dim3 size) {
+  return {index % size.x, index / size.x % size.y, index / (size.x * size.y)};
+}
+
+void to_scheduler() { emulation_switch(&machine.thread[machine.current].stack_pointer, machine.scheduler); }
+
+void thread_main() {
+  machine.kernel->call(machine.request->parameters);
+  machine.thread[machine.current].state = State::kDone;
+  to_scheduler();
+  std::abort();  // an ended thread is never continued
+}
+
+// Runs a thread until it waits or ends.
+void run_thread(unsigned index) {
+  Thread &thread = machine.thread[index];
+  if (thread.stack_pointer == nullptr) {
+    thread.stack = machine.free_stacks.back();
+    machine.free_stacks.pop_back();
+    thread.stack_pointer = new_fiber(thread.stack + kStackBytes, thread_main);
+  }
+  machine.current = index;
+  threadIdx = coordinates(index, blockDim);
+  machine.is_in_thread = true;
+  emulation_switch(&machine.scheduler, thread.stack_pointer);
+  machine.is_in_thread = false;
+  if (*reinterpret_cast<uint64_t *>(thread.stack) != kCanary)
+    fail(nullptr, "its local variables need more than the %zu bytes of its stack", kStackBytes);
+  if (thread.state == State::kDone) machine.free_stacks.push_back(thread.stack);
+}
+
+// Lets the lanes go on whose whole mask waits with the same mask. Returns whether there were any.
+bool release_warp(unsigned warp) {
+  const unsigned first = warp * 32, lanes = std::min(32u, machine.threads - first);
+  bool released = false;
+  for (unsigned lane = 0; lane < lanes; ++lane) {
+    if (machine.thread[first + lane].state != State::kAtWarpBarrier) continue;
+    const unsigned mask = machine.thread[first + lane].mask;
+    bool complete = true;
+    for (unsigned other = 0; other < lanes; ++other) {
+      const Thread &thread = machine.thread[first + other];
+      const bool arrived = thread.state == State::kAtWarpBarrier && thread.mask == mask;
+      if (mask >> other & 1 && thread.state != State::kDone && !arrived) complete = false;
+    }
+    if (!complete) continue;
+    for (unsigned other = 0; other < 32; ++other) {
+      const bool takes_part = other < lanes && mask >> other & 1 && machine.thread[first + other].state != State::kDone;
+      if (takes_part) machine.thread[first + other].state = State::kReady;
+      else machine.given[first + other] = poison;
+    }
+    ++machine.warp_clock[warp];
+    released = true;
+  }
+  return released;
+}
+
+// Runs a warp until every lane waits at __syncthreads or has ended.
+void run_warp(unsigned warp) {
+  const unsigned first = warp * 32, lanes = std::min(32u, machine.threads - first);
+  do {
+    for (unsigned lane : machine.lane_order)
+      if (lane < lanes && machine.thread[first + lane].state == State::kReady && !machine.failed)
+        run_thread(first + lane);
+    if (machine.failed) return;
+  } while (release_warp(warp));
+  for (unsigned lane = 0; lane < lanes; ++lane)
+    if (machine.thread[first + lane].state == State::kAtWarpBarrier) {
+      machine.current = first + lane;
+      return fail(nullptr, "waits at a warp barrier or shuffle with mask 0x%08x, where other lanes of the mask do not come",
+                  machine.thread[first + lane].mask);
+    }
+}
+
+// Ends a barrier interval. Returns false if all threads have ended or the launch failed.
+bool release_block() {
+  const Thread *const begin = machine.thread, *const end = begin + machine.threads;
+  const auto waits = [](const Thread &thread) { return thread.state == State::kAtBlockBarrier; };
+  const Thread *const waiting = std::find_if(begin, end, waits);
+  if (waiting == end) return false;
+  const Thread *const ended = std::find_if_not(begin, end, waits);
+  machine.current = unsigned(waiting - begin);
+  if (ended != end) {
+    fail(nullptr, "waits at __syncthreads in line %d, but thread %u of the block has ended", waiting->line,
+         unsigned(ended - begin));
+    return false;
+  }
+  const auto elsewhere = [&](const Thread &thread) { return thread.line != waiting->line; };
+  const Thread *const other = std::find_if(begin, end, elsewhere);
+  if (other != end) {
+    fail(nullptr, "waits at __syncthreads in line %d, but thread %u of the block waits in line %d", waiting->line,
+         unsigned(other - begin), other->line);
+    return false;
+  }
+  for (unsigned i = 0; i < machine.threads; ++i) machine.thread[i].state = State::kReady;
+  ++machine.clock;
+  return true;
+}
+
+template <class Random>
+void arrange(unsigned *order, unsigned size, Random &random) {
+  for (unsigned i = 0; i < size; ++i) order[i] = i;
+  if (machine.request->order < 0) std::reverse(order, order + size);
+  if (machine.request->order > 0) std::shuffle(order, order + size, random);
+}
+
+void run_block(unsigned block) {
+  machine.block = block;
+  blockIdx = coordinates(block, gridDim);
+  const int byte = int(machine.request->poison);
+  std::fill(__start_emulation_shared, __stop_emulation_shared, char(byte));
+  std::fill_n(machine.dynamic_shared, machine.request->shared_bytes, uint8_t(byte));
+  std::fill_n(machine.thread, machine.threads, Thread());
+  std::fill_n(machine.warp_clock, machine.warps, 0);
+  machine.first_clock = ++machine.clock;
+  do {
+    for (unsigned i = 0; i < machine.warps && !machine.failed; ++i) run_warp(machine.warp_order[i]);
+  } while (!machine.failed && release_block());
+}
+
+struct Stacks {
+  char *memory;
+  size_t bytes;
+
+  explicit Stacks(unsigned count) : bytes(count * kStackStride) {
+    memory = static_cast<char *>(
+        mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
+    if (memory == MAP_FAILED) std::abort();
+    machine.free_stacks.clear();
+    for (unsigned i = count; i-- > 0;) {
+      char *stack = memory + i * kStackStride;
+      *reinterpret_cast<uint64_t *>(stack) = kCanary;
+      machine.free_stacks.push_back(stack);
+    }
+  }
+  Stacks(const Stacks &) = delete;
+  ~Stacks() { munmap(memory, bytes); }
+};
+
+}  // namespace
+
+void fail(void *program_counter, const char *format, ...) {
+  if (machine.failed) return;
+  machine.failed = true;
+  const uint3 thread = coordinates(machine.current, blockDim);
+  Request &request = *machine.request;
+  const int used = std::snprintf(request.error, request.error_bytes, "%s: block (%u, %u, %u), thread (%u, %u, %u): ",
+                                 machine.kernel->name, blockIdx.x, blockIdx.y, blockIdx.z, thread.x, thread.y, thread.z);
+  va_list values;
+  va_start(values, format);
+  if (used > 0 && uint32_t(used) < request.error_bytes)
+    std::vsnprintf(request.error + used, request.error_bytes - uint32_t(used), format, values);
+  va_end(values);
+  request.program_counter = program_counter == nullptr ? 0 : uint64_t(static_cast<char *>(program_counter) - module_start());
+  if (machine.is_in_thread) to_scheduler();  // for good
+}
+
+void *dynamic_shared() { return machine.dynamic_shared; }
+
+unsigned lane() { return machine.current & 31; }
+
+void wait_block(int line) {
+  Thread &thread = machine.thread[machine.current];
+  thread.line = line;
+  thread.state = State::kAtBlockBarrier;
+  to_scheduler();
+}
+
+void wait_warp(unsigned mask) {
+  Thread &thread = machine.thread[machine.current];
+  if (!(mask >> lane() & 1)) fail(__builtin_return_address(0), "takes part in a warp barrier whose mask 0x%08x leaves it out", mask);
+  thread.mask = mask;
+  thread.state = State::kAtWarpBarrier;
+  to_scheduler();
+}
+
+const void *const *exchange(const void *mine, unsigned mask) {
+  machine.given[machine.current] = mine;
+  wait_warp(mask);
+  return machine.given + (machine.current & ~31u);
+}
+
+}  // namespace emulation
+
+using emulation::machine;
+
+EMULATION_EXPORT uint32_t emulation_static_shared_bytes() {
+  return uint32_t(emulation::__stop_emulation_shared - emulation::__start_emulation_shared);
+}
+
+EMULATION_EXPORT int emulation_launch(const emulation::Kernel *kernel, emulation::Request *request) {
+  machine.kernel = kernel;
+  machine.request = request;
+  machine.failed = false;
+  machine.clock = 0;
+  machine.current = 0;
+  gridDim = {request->grid[0], request->grid[1], request->grid[2]};
+  blockDim = {request->block[0], request->block[1], request->block[2]};
+  machine.threads = blockDim.x * blockDim.y * blockDim.z;
+  machine.warps = (machine.threads + 31) / 32;
+  const unsigned blocks = gridDim.x * gridDim.y * gridDim.z;
+  if (machine.threads == 0 || machine.threads > emulation::kMaxThreads || blocks == 0) {
+    emulation::fail(nullptr, "a launch has 1 to %u threads in a block and at least one block, this one %u in %u",
+                    emulation::kMaxThreads, machine.threads, blocks);
+    return 1;
+  }
+  std::fill_n(emulation::poison, sizeof emulation::poison, uint8_t(request->poison));
+  const emulation::Stacks stacks(machine.threads);
+  void *dynamic = nullptr;  // exactly as large as asked for, so that AddressSanitizer sees its end
+  if (posix_memalign(&dynamic, emulation::kSharedAlignment, request->shared_bytes) != 0) std::abort();
+  machine.dynamic_shared = static_cast<uint8_t *>(dynamic);
+  emulation::start_checks();
+  if (machine.failed) return 1;
+  std::mt19937_64 random(uint64_t(request->order));
+  std::vector<unsigned> block_order(blocks);
+  emulation::arrange(block_order.data(), blocks, random);
+  for (const unsigned block : block_order) {
+    emulation::arrange(machine.warp_order, machine.warps, random);
+    emulation::arrange(machine.lane_order, 32, random);
+    emulation::run_block(block);
+    if (machine.failed) break;
+  }
+  emulation::end_checks();
+  std::free(dynamic);
+  return machine.failed ? 1 : 0;
+}
