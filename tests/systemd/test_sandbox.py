@@ -1,0 +1,73 @@
+"""The service runs under the unit's own list of system calls: what is not on it fails with EPERM, as under systemd."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+SANDBOXED = """
+import os, subprocess, sys
+import seccomp
+
+def members(group):
+    command = ["systemd-analyze", "syscall-filter", "--no-pager", group]
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    words = [line.strip() for line in said.splitlines()[1:]]
+    names = {word for word in words if word and word[0] not in "#@"}
+    return names.union(*(members(word) for word in words if word.startswith("@")))
+
+allowed = set()
+for line in open(sys.argv[1]):
+    key, _, groups = line.strip().partition("=")
+    if key == "SystemCallFilter":
+        named = set().union(*(members(group) for group in groups.lstrip("~").split()))
+        allowed = allowed - named if groups.startswith("~") else allowed | named
+sandbox = seccomp.SyscallFilter(seccomp.ERRNO(1))
+for name in allowed:
+    if seccomp.resolve_syscall(seccomp.Arch(), name) >= 0:
+        sandbox.add_rule(seccomp.ALLOW, name)
+sandbox.load()
+try:
+    os.sched_setaffinity(0, {0})
+except PermissionError:
+    os.execv(sys.argv[2], sys.argv[2:])
+sys.exit("the sandbox has no effect")
+"""
+"""Run by the system's Python, which has Debian's bindings of libseccomp; execs argv[2:] under the filter of argv[1]."""
+
+
+@pytest.fixture
+def sandbox(repository: Path) -> list[str]:
+    """The command before a command that puts it under the unit's filter."""
+    python = shutil.which("python3", path="/usr/bin")
+    found = python and subprocess.run([python, "-c", "import seccomp"], stderr=subprocess.DEVNULL, check=False)
+    if python is None or not found or found.returncode or shutil.which("systemd-analyze") is None:
+        pytest.skip("no libseccomp for Python, or no systemd-analyze (Debian packages python3-seccomp, systemd)")
+    return [python, "-c", SANDBOXED, str(repository / "systemd" / "edgemeta.service")]
+
+
+def test_the_service_classifies_frames_and_stops_in_order(sandbox: list[str], tmp_path: Path) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text("cameras: {front: {source: 'synthetic://'}}\nmqtt: {host: 127.0.0.1, port: 1}\n")
+    log = tmp_path / "log"
+    program = str(Path(sys.executable).with_name("edgemeta"))
+    with log.open("w") as output:
+        service = subprocess.Popen([*sandbox, program, "run", str(config)], stderr=output, env=os.environ)
+    try:
+        deadline = time.monotonic() + 30
+        while "camera front: running" not in log.read_text():
+            assert service.poll() is None, log.read_text()
+            assert time.monotonic() < deadline, log.read_text()
+            time.sleep(0.02)
+        service.send_signal(signal.SIGTERM)
+        assert service.wait(10) == 0, log.read_text()
+    finally:
+        service.kill()
+        service.wait()
+    assert "Traceback" not in log.read_text()
+    assert log.read_text().endswith("stopped\n")
