@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 SECONDS ?= 20
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench wheel soak fuzz sanitize clean
+.PHONY: help demo test check bench wheel soak fuzz sanitize carry gpu clean
 
 help:            ## list the targets
 	@sed -n 's/^\([a-z]*\): .*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -44,6 +44,13 @@ soak: $(VENV)/.installed-demo,test     ## 30 minutes at 30 frames/s against a re
 
 wheel: $(VENV)/bin/python              ## build the wheel into dist/
 	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
+
+carry: PYTHON := python3.12
+carry:           ## make benchmarks/gpu/wheels: PyCUDA for a GPU machine without a network (PYTHON=its version)
+	benchmarks/gpu/pycuda_wheel.sh $(PYTHON) benchmarks/gpu/wheels
+
+gpu:             ## on a machine with an NVIDIA GPU: prove the CUDA kernels there, measure them beside PyTorch
+	benchmarks/gpu/run.sh
 
 clean:           ## remove what the targets made
 	rm -rf $(VENV) build dist

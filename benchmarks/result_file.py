@@ -9,7 +9,16 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 RESULTS = Path(__file__).parent / "results"
-PACKAGES = ("numpy", "opencv-python-headless", "torch", "ai-edge-litert", "onnxruntime", "openvino", "paho-mqtt")
+PACKAGES = (
+    "numpy",
+    "opencv-python-headless",
+    "torch",
+    "ai-edge-litert",
+    "onnxruntime",
+    "openvino",
+    "paho-mqtt",
+    "pycuda",
+)
 
 
 def machine() -> dict[str, object]:
@@ -23,20 +32,20 @@ def machine() -> dict[str, object]:
     }
 
 
-def write_json(name: str, command: str, values: Mapping[str, object]) -> None:
-    """Write results/NAME.json; a run that is interrupted leaves the earlier file whole."""
+def write_json(name: str, command: str, values: Mapping[str, object], folder: Path = RESULTS) -> None:
+    """Write NAME.json in `folder`; a run that is interrupted leaves the earlier file whole."""
     record = {"command": command, "date": _today(), "machine": machine(), **values}
-    _write(RESULTS / f"{name}.json", json.dumps(record, indent=2) + "\n")
+    _write(folder / f"{name}.json", json.dumps(record, indent=2) + "\n")
 
 
-def write_markdown(name: str, command: str, text: str) -> None:
-    """Write results/NAME.md: the text below a line that says how and where it was measured."""
+def write_markdown(name: str, command: str, text: str, folder: Path = RESULTS) -> None:
+    """Write NAME.md in `folder`: the text below a line that says how and where it was measured."""
     here = machine()
     packages = here["packages"]
     assert isinstance(packages, dict)
     versions = ", ".join(f"{package} {found}" for package, found in packages.items())
     head = f"`{command}`, {_today()}, {here['processor']}, {here['cores']} cores, Python {here['python']}, {versions}."
-    _write(RESULTS / f"{name}.md", f"{head}\n\n{text}\n")
+    _write(folder / f"{name}.md", f"{head}\n\n{text}\n")
 
 
 def _write(path: Path, text: str) -> None:

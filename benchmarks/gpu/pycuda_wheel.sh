@@ -7,7 +7,8 @@
 # It takes g++, PYTHON's headers and about 70 s; nothing is done where the folder has the wheel already. The wheel is bound
 # to PYTHON's minor version and this machine's processor, and loads libcuda.so.1 of the machine that it runs on.
 set -euo pipefail
-python=$1
+python=$(command -v "$1")
+python=$(cd "$(dirname "$python")" && pwd)/$(basename "$python")
 mkdir -p "$2"
 folder=$(cd "$2" && pwd)
 version=2026.1

@@ -1,0 +1,74 @@
+"""Table 1: the three Winograd layers that the paper times, by every kernel that can run them, ours and the paper's.
+
+They are conv1, conv5 and conv8 of the shipped ResNet-8: 32x32x16, 16x16x32 and 8x8x64, each with its requantization,
+the last two with their residual addition. Every kernel's best tile counts; each is first compared with the reference.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from effort import Effort
+from opened import opened, outputs, random_batch
+
+from edgemeta.kernels.cuda.cache import Cubins
+from edgemeta.kernels.cuda.kernel import Kernel
+from edgemeta.kernels.cuda.lowering import KERNELS, candidate_counts, lower
+from edgemeta.kernels.cuda.paper.launch import KERNELS as PAPER_KERNELS
+from edgemeta.kernels.cuda.plan import Architecture, Launch, Plan
+from edgemeta.model import reference
+from edgemeta.model.graph import Model
+from edgemeta.plugins.cuda.timing import Stopwatch
+
+LAYERS = {"conv1": "32x32x16", "conv5": "16x16x32", "conv8": "8x8x64"}
+
+
+def convolution_rows(
+    model: Model, architecture: Architecture, number: int, cubins: Cubins, effort: Effort
+) -> list[dict[str, Any]]:
+    """One row per layer and kernel: `layer`, `size`, `kernel`, `tile`, `device_us`.
+
+    Raises ValueError at a wrong bit.
+    """
+    best: dict[tuple[str, str], dict[str, Any]] = {}
+    for design, kernels in (("", KERNELS), ("paper: ", PAPER_KERNELS)):
+        for plan in _plans(model, architecture, kernels):
+            for launch, microseconds in _times(model, plan, number, cubins, effort):
+                key = (launch.layers[0], design + _kernel(launch))
+                row = {
+                    "layer": key[0],
+                    "size": LAYERS[key[0]],
+                    "kernel": key[1],
+                    "tile": dict(launch.tile),
+                    "device_us": microseconds,
+                }
+                if key not in best or microseconds < best[key]["device_us"]:
+                    best[key] = row
+    return sorted(best.values(), key=lambda row: (row["layer"], row["device_us"]))
+
+
+def _plans(model: Model, architecture: Architecture, kernels: Sequence[Kernel]) -> list[Plan]:
+    """Plans that together hold every candidate of the three layers."""
+    counts = candidate_counts(model, architecture, kernels)
+    most = max(counts[layer] for layer in LAYERS)
+    choices = [{layer: k for layer in LAYERS if k < counts[layer]} for k in range(most)]
+    return [lower(model, architecture, chosen, kernels) for chosen in choices]
+
+
+def _times(model: Model, plan: Plan, number: int, cubins: Cubins, effort: Effort) -> list[tuple[Launch, float]]:
+    with opened(plan, number, cubins) as program:
+        image = random_batch(plan, 1)
+        logits = outputs(program, 1)
+        program.run(image, logits)
+        if not np.array_equal(logits.reshape(1, -1), reference.run(model, image)):
+            raise ValueError(f"the plan of {[launch.source.path for launch in plan.launches]} gives wrong logits")
+        stopwatch = Stopwatch(program)
+        try:
+            timed = [launch for launch in plan.launches if launch.layers[0] in LAYERS]
+            return [(launch, effort.median_us(lambda each=launch: stopwatch.launch_us(each))) for launch in timed]
+        finally:
+            stopwatch.close()
+
+
+def _kernel(launch: Launch) -> str:
+    return f"{launch.source.path.split('/')[0]} {launch.source.entry}"

@@ -1,0 +1,131 @@
+"""Measures the CUDA kernels on this machine's GPU, beside PyTorch and TensorRT; benchmarks/gpu/run.sh calls it.
+
+    python benchmarks/gpu/measure.py --tests build/gpu/tests.xml
+
+Writes results/gpu.json and results/gpu.md. A part that fails is named with its reason, and the others go on; the exit
+code is then 1.
+"""
+
+import argparse
+import shlex
+import sys
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+sys.path.append(str(Path(__file__).parent.parent))
+
+from convolutions import convolution_rows
+from effort import Effort
+from networks import float32_rows, int8_rows
+from result_file import RESULTS, write_json, write_markdown
+from tables import markdown
+
+from edgemeta.kernels.cuda.cache import Cubins
+from edgemeta.kernels.cuda.compiler import CubinMaker, find_compiler
+from edgemeta.model.file import load
+from edgemeta.model.zoo import find
+from edgemeta.plugins.cuda.device import Device
+from edgemeta.plugins.cuda.driver import first_line
+from edgemeta.toolchain.float_file import load_float_model
+
+Rows = list[dict[str, Any]]
+
+
+def main() -> None:
+    """Measure with the compiler of this machine and write both files."""
+    arguments = parse(sys.argv[1:])
+    device = Device(arguments.device)
+    try:
+        record = measure(device, find_compiler(device.architecture), arguments)
+    finally:
+        device.close()
+    command = shlex.join(["benchmarks/gpu/run.sh", *sys.argv[1:]])
+    write_json("gpu", command, record, arguments.results)
+    text = markdown(record)
+    write_markdown("gpu", command, text, arguments.results)
+    print(text)
+    sys.exit(bool(record["failed"] or record["tests"].get("failed", 1)))
+
+
+def parse(words: list[str]) -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", type=int, default=0)
+    parser.add_argument("--model", default="resnet8-cifar10")
+    parser.add_argument("--float-model", default="resnet8-cifar10-float")
+    parser.add_argument("--batches", type=int, nargs="+", default=[1, 4, 16, 64, 256, 1024])
+    parser.add_argument("--warm-ups", type=int, default=500)
+    parser.add_argument("--runs", type=int, default=500)
+    parser.add_argument("--tests", type=Path, help="JUnit file of the gpu tests")
+    parser.add_argument("--results", type=Path, default=RESULTS, help="folder to write to")
+    return parser.parse_args(words)
+
+
+def measure(device: Device, compiler: CubinMaker, arguments: argparse.Namespace) -> dict[str, Any]:
+    """All parts, each on its own: `failed` says which did not run and why."""
+    model, float_model = load(find(arguments.model)), load_float_model(find(arguments.float_model))
+    cubins = Cubins(None, compiler)
+    effort = Effort(arguments.warm_ups, arguments.runs)
+    batches = arguments.batches
+    failed: dict[str, str] = {}
+
+    def part(name: str, rows: Callable[[], Rows]) -> Rows:
+        print(f"measuring {name}", file=sys.stderr)
+        try:
+            return rows()
+        except Exception as error:  # noqa: BLE001 - whatever it is, the other parts are measured and this is told
+            failed[name] = f"{type(error).__name__}: {first_line(error)}"
+            return []
+
+    def torch_rows() -> Rows:
+        from torch_peers import torch_rows
+
+        return torch_rows(float_model, batches, effort)
+
+    def tensorrt_rows() -> Rows:
+        from tensorrt_peer import tensorrt_rows
+
+        return tensorrt_rows(float_model, batches, effort)
+
+    convolutions = part("table 1", lambda: convolution_rows(model, device.architecture, device.number, cubins, effort))
+    networks = [
+        *part("our int8", lambda: int8_rows(model, device, cubins, batches, effort)),
+        *part("our float32", lambda: float32_rows(float_model, device, cubins, batches, effort)),
+        *part("PyTorch", torch_rows),
+        *part("TensorRT", tensorrt_rows),
+    ]
+    return {
+        "device": {"name": device.name, "architecture": device.architecture.name, "driver": device.driver},
+        "compiler": compiler.version,
+        "model": {"name": model.name, "sha256": model.digest},
+        "warm_ups": arguments.warm_ups,
+        "runs": arguments.runs,
+        "tests": tests_of(arguments.tests),
+        "convolutions": convolutions,
+        "networks": networks,
+        "failed": failed,
+    }
+
+
+def tests_of(file: Path | None) -> dict[str, Any]:
+    """Outcome of every gpu test by name, from pytest's JUnit file."""
+    if file is None or not file.is_file():
+        return {"failed_to_run": "there is no file of their outcomes"}
+    outcomes = {}
+    for case in ElementTree.parse(file).iter("testcase"):
+        problem = next((child for child in case if child.tag in ("failure", "error", "skipped")), None)
+        told = "passed" if problem is None else f"{problem.tag}: {problem.get('message', '').splitlines()[0]}"
+        outcomes[f"{case.get('name')}"] = told
+    kinds = [told.split(":")[0] for told in outcomes.values()]
+    return {
+        "passed": kinds.count("passed"),
+        "failed": kinds.count("failure") + kinds.count("error"),
+        "skipped": kinds.count("skipped"),
+        "outcomes": outcomes,
+    }
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,47 @@
+"""Table 2, our rows: the int8 network by measured tiles, launched as a graph, and our own float32 network."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from effort import Effort
+from float_network import float_plan_of
+from opened import opened, outputs, random_batch
+
+from edgemeta.kernels.cuda.cache import Cubins
+from edgemeta.kernels.cuda.plan import Plan
+from edgemeta.model.graph import Model
+from edgemeta.plugins.cuda.device import Device
+from edgemeta.plugins.cuda.timing import Stopwatch, host_us
+from edgemeta.plugins.cuda.tuning import tuned
+from edgemeta.toolchain.float_graph import FloatModel
+
+
+def int8_rows(
+    model: Model, device: Device, cubins: Cubins, batches: Sequence[int], effort: Effort
+) -> list[dict[str, Any]]:
+    """One row per batch size of the integer network."""
+    plan = tuned(model, device, cubins, cubins.folder)
+    return _rows("edgemeta", "int8", plan, device.number, cubins, batches, effort)
+
+
+def float32_rows(
+    model: FloatModel, device: Device, cubins: Cubins, batches: Sequence[int], effort: Effort
+) -> list[dict[str, Any]]:
+    """One row per batch size of the network that is not quantized."""
+    plan = float_plan_of(model, device.architecture)
+    return _rows("edgemeta", "float32", plan, device.number, cubins, batches, effort)
+
+
+def _rows(
+    runtime: str, kind: str, plan: Plan, number: int, cubins: Cubins, batches: Sequence[int], effort: Effort
+) -> list[dict[str, Any]]:
+    rows = []
+    with opened(plan, number, cubins) as program:
+        for images in batches:
+            batch, result = random_batch(plan, images), outputs(program, images)
+            host = effort.median_us(lambda: host_us(program, batch, result))  # noqa: B023
+            stopwatch = Stopwatch(program, images, repeats=1)
+            device = effort.median_us(stopwatch.network_us)
+            stopwatch.close()
+            rows.append({"runtime": runtime, "type": kind, "batch": images, "device_us": device, "host_us": host})
+    return rows

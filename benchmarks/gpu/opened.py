@@ -1,0 +1,45 @@
+"""Our own networks on the device, opened for as long as they are measured."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgemeta.kernels.cuda.cache import Cubins
+from edgemeta.kernels.cuda.plan import Plan
+from edgemeta.plugins.cuda.device import Device
+from edgemeta.plugins.cuda.graph import Captured
+from edgemeta.plugins.cuda.program import Program
+
+
+@contextmanager
+def opened(plan: Plan, number: int, cubins: Cubins) -> Iterator[Program]:
+    """Give a plan as a program on device `number`, in a context of its own that is current meanwhile."""
+    device = Device(number)
+    try:
+        with device:
+            program = Program(device, plan, cubins, Captured)
+            try:
+                yield program
+            finally:
+                program.close()
+    finally:
+        device.close()
+
+
+def outputs(program: Program, images: int) -> NDArray[Any]:
+    """An array for a batch's outputs."""
+    output = program.plan.output
+    return np.empty((images, *output.shape), output.kind.dtype)
+
+
+def random_batch(plan: Plan, images: int) -> NDArray[Any]:
+    """Images of the plan's input type, the same on every call: any integers, or normal numbers for float32."""
+    rng = np.random.default_rng(0)
+    shape, dtype = (images, *plan.input.shape), np.dtype(plan.input.kind.dtype)
+    if dtype == np.float32:
+        return rng.normal(0, 0.5, shape).astype(np.float32)
+    limits = np.iinfo(dtype)
+    return rng.integers(limits.min, limits.max + 1, shape).astype(dtype)

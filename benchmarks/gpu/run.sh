@@ -1,0 +1,29 @@
+#!/usr/bin/env bash
+# Proves and measures the CUDA kernels on this machine's NVIDIA GPU. Nothing is fetched: it wants the driver, a CUDA
+# toolkit, Python with PyTorch, NumPy, safetensors, click, PyYAML, pytest and hypothesis, and benchmarks/gpu/wheels (made by
+# `make carry` on a machine with a network). Real images come from EDGEMETA_DATA (docs/test-data.md).
+#
+#   benchmarks/gpu/run.sh [options of measure.py]        PYTHON=python3, RESULTS=benchmarks/results
+#
+# First the gpu tests (every bit of 10,000 images, 200 sessions without a leak, compute-sanitizer), then both tables. Each
+# part survives the failure of another; the exit code is 0 only if all went well.
+set -uo pipefail
+cd "$(dirname "$0")/../.."
+python=${PYTHON:-python3}
+work=build/gpu
+mkdir -p "$work" || exit
+
+tag=$("$python" -c 'import sys; print("cp%d%d" % sys.version_info[:2])') || exit
+shopt -s nullglob
+wheels=(benchmarks/gpu/wheels/*-py3-none-any.whl benchmarks/gpu/wheels/*-"$tag"-*.whl)
+if ((${#wheels[@]})); then
+  "$python" -m pip install --quiet --no-index --no-deps --no-compile --upgrade --target "$work/site" "${wheels[@]}" || exit
+fi
+export PYTHONPATH="$PWD/src:$PWD/$work/site${PYTHONPATH:+:$PYTHONPATH}"
+export EDGEMETA_CACHE="$PWD/$work/cache" EDGEMETA_FULL=1
+"$python" -c 'from edgemeta.plugins.registry import choose; print(choose("cuda").probe().reason)' || exit
+
+failed=0
+"$python" -m pytest -p no:cacheprovider -W default -m gpu --junitxml "$work/tests.xml" tests/plugins/cuda || failed=1
+"$python" benchmarks/gpu/measure.py --tests "$work/tests.xml" --results "${RESULTS:-benchmarks/results}" "$@" || failed=1
+exit "$failed"
