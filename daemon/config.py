@@ -9,7 +9,7 @@ import json
 import re
 import socket
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeVar
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, model_validator
 
@@ -72,6 +72,9 @@ class Section(BaseModel):
     """One mapping of the config: unknown keys and values of another type are errors."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, hide_input_in_errors=True)
+
+
+AnySection = TypeVar("AnySection", bound=Section)
 
 
 class RetryConfig(Section):
@@ -137,11 +140,66 @@ class StateConfig(Section):
         return self
 
 
+class TlsConfig(Section):
+    """Encryption between here and the broker, whose certificate and host name are always checked."""
+
+    enabled: bool = Field(default=False, description="Speak TLS (1.2 or later); the usual port is then 8883.")
+    ca: str | None = Field(
+        default=None, min_length=1, description="File of the CA certificates to trust (PEM); null is the system's."
+    )
+    certificate: str | None = Field(
+        default=None, min_length=1, description="File of this device's own certificate (PEM); null sends none."
+    )
+    key: str | None = Field(
+        default=None, min_length=1, description="File of that certificate's key (PEM); null: in the same file."
+    )
+
+    @model_validator(mode="after")
+    def _complete(self) -> "TlsConfig":
+        given = [key for key in ("ca", "certificate", "key") if getattr(self, key) is not None]
+        if given and not self.enabled:
+            raise ValueError(f"`enabled: true` beside `{given[0]}`")
+        if self.key is not None and self.certificate is None:
+            raise ValueError("`certificate` beside `key`")
+        return self
+
+
+class OutboxConfig(Section):
+    """Where frame and state messages wait for the broker, and how many."""
+
+    folder: str | None = Field(
+        default=None,
+        min_length=1,
+        description="Folder of the file `outbox-<device>.sqlite3`; null is `$STATE_DIRECTORY`, else "
+        "`$XDG_STATE_HOME/edgemeta`, else `~/.local/state/edgemeta`.",
+    )
+    size: int = Field(
+        default=256,
+        ge=0,
+        le=1_000_000,
+        description="Megabytes of messages kept on disk, then the oldest are dropped; 0 keeps them in memory only.",
+    )
+    memory: int = Field(
+        default=8, ge=1, le=4096, description="Megabytes of messages kept in memory where the disk takes none."
+    )
+    age: float = Field(
+        default=86400.0,
+        gt=0,
+        le=31_536_000,
+        allow_inf_nan=False,
+        description="Seconds that a message is kept, then it is dropped.",
+    )
+    pace: int = Field(
+        default=500, ge=1, le=10_000, description="Messages per second replayed beside the live ones, at most."
+    )
+
+
 class MqttConfig(Section):
     """The broker and how to speak with it."""
 
     host: str = Field(default="localhost", min_length=1, description="Name or address of the broker.")
     port: Port = Field(default=1883, description="TCP port of the broker.")
+    tls: TlsConfig = Field(default=TlsConfig(), description="Encryption.")
     version: Literal[5, "3.1.1"] = Field(default=5, description="MQTT version, `5` or `3.1.1`.")
     base: Annotated[str, AfterValidator(_base_topic)] = Field(
         default="edgemeta", description="First level(s) of every topic."
@@ -153,25 +211,38 @@ class MqttConfig(Section):
         description="MQTT client id; null is `edgemeta-<device>`. One per client.",
     )
     username: str | None = Field(default=None, min_length=1, description="User name at the broker; null sends none.")
+    username_file: str | None = Field(default=None, min_length=1, description="File whose first line is the user name.")
+    username_env: str | None = Field(
+        default=None, min_length=1, description="Environment variable that holds the user name."
+    )
     password: SecretStr | None = Field(default=None, description="Password in plain text. Better: one of the next two.")
-    password_file: str | None = Field(default=None, description="File whose first line is the password.")
-    password_env: str | None = Field(default=None, description="Environment variable that holds the password.")
+    password_file: str | None = Field(default=None, min_length=1, description="File whose first line is the password.")
+    password_env: str | None = Field(
+        default=None, min_length=1, description="Environment variable that holds the password."
+    )
     keepalive: int = Field(default=30, ge=1, le=65535, description="Seconds of silence after which a ping is sent.")
     qos: Literal[0, 1] = Field(
         default=1, description="Quality of service of frame and stats messages; 1 is acknowledged."
     )
-    queue: int = Field(
-        default=1000, ge=1, le=1_000_000, description="Messages kept for a broker that is slow to take them."
+    expiry: Annotated[int, Field(ge=1, le=4_294_967_295)] | None = Field(
+        default=86400,
+        description="Seconds that the broker keeps a frame or stats message for a subscriber that is away (MQTT 5); "
+        "null is for ever.",
     )
+    outbox: OutboxConfig = Field(default=OutboxConfig(), description="Messages that wait for the broker.")
     retry: RetryConfig = Field(default=RetryConfig(first=1.0, cap=60.0), description="Waits between tries to connect.")
 
     @model_validator(mode="after")
-    def _one_password(self) -> "MqttConfig":
-        given = [key for key in ("password", "password_file", "password_env") if getattr(self, key) is not None]
-        if len(given) > 1:
-            raise ValueError(f"only one of {', '.join(given)}")
-        if given and self.username is None:
-            raise ValueError(f"`username` beside `{given[0]}`")
+    def _one_login(self) -> "MqttConfig":
+        names, passwords = (
+            [key for key in (what, f"{what}_file", f"{what}_env") if getattr(self, key) is not None]
+            for what in ("username", "password")
+        )
+        for given in (names, passwords):
+            if len(given) > 1:
+                raise ValueError(f"only one of {', '.join(given)}")
+        if passwords and not names:
+            raise ValueError(f"`username` beside `{passwords[0]}`")
         return self
 
 
@@ -215,10 +286,17 @@ def resolved(config: Config, folder: Path) -> Config:
         for name, camera in config.cameras.items()
     }
     model = str(folder / config.model) if (folder / config.model).is_file() else config.model
-    mqtt = config.mqtt
-    if mqtt.password_file is not None:
-        mqtt = mqtt.model_copy(update={"password_file": str(folder / mqtt.password_file)})
+    mqtt = _placed(config.mqtt, folder, "username_file", "password_file")
+    tls = _placed(mqtt.tls, folder, "ca", "certificate", "key")
+    outbox = _placed(mqtt.outbox, folder, "folder")
+    mqtt = mqtt.model_copy(update={"tls": tls, "outbox": outbox})
     return config.model_copy(update={"model": model, "cameras": cameras, "mqtt": mqtt})
+
+
+def _placed(section: AnySection, folder: Path, *keys: str) -> AnySection:
+    """Return a section with the paths under these keys, where they are given, meant from `folder`."""
+    given = {key: getattr(section, key) for key in keys}
+    return section.model_copy(update={key: str(folder / path) for key, path in given.items() if path is not None})
 
 
 def digest(config: Config) -> str:

@@ -5,31 +5,27 @@ from edgemeta.daemon.slot import NewestFrames
 
 
 class FrameCounters:
-    """Counts of one camera beyond the slot, written by the worker; `published` is written by the MQTT thread."""
+    """Counts of one camera beyond the slot, written by the worker.
+
+    `published` is written by the MQTT thread, `outbox` by one thread at a time, under the outbox's lock.
+    """
 
     def __init__(self) -> None:
         self.processed = 0
         self.failed = 0
-        self.broker_away = 0
-        self.queue_full = 0
+        self.outbox = 0
         self.published = 0
 
     def drops(self, superseded: int, stopped: int = 0) -> Drops:
         """Return all drops, with those that the slot counts."""
-        return Drops(
-            superseded=superseded,
-            failed=self.failed,
-            broker_away=self.broker_away,
-            queue_full=self.queue_full,
-            stopped=stopped,
-        )
+        return Drops(superseded=superseded, failed=self.failed, outbox=self.outbox, stopped=stopped)
 
 
 def camera_stats(counters: FrameCounters, frames: NewestFrames, camera: str) -> CameraStats:
     """Sum up one camera.
 
-    captured = published + all drops + messages queued + at most one frame waiting and one in work; after the end the
-    last two are none.
+    captured = published + all drops + messages in the outbox + at most one frame waiting and one in work; after the end
+    the last two are none.
     """
     captured, superseded, waiting = frames.counts(camera)
     return CameraStats(

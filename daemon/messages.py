@@ -24,8 +24,7 @@ class Drops(Part):
 
     superseded: int = Field(ge=0, description="A newer frame came before the network was free.")
     failed: int = Field(ge=0, description="The frame could not be prepared or the backend failed on it.")
-    broker_away: int = Field(ge=0, description="There was no connection to the broker.")
-    queue_full: int = Field(ge=0, description="The broker took messages too slowly and the queue was full.")
+    outbox: int = Field(ge=0, description="Its message waited for the broker and was dropped: too many, or too old.")
     stopped: int = Field(ge=0, description="The service stopped before it was the frame's turn.")
 
 
@@ -59,16 +58,18 @@ class Message(Part):
     The schema version rises when a field changes its meaning or goes; a new field leaves it.
     """
 
-    schema_version: Literal[1] = Field(default=1, description="Version of this format.")
+    schema_version: Literal[2] = Field(default=2, description="Version of this format.")
     device: str = Field(description="The device.")
     boot: str = Field(pattern="^[0-9a-f]{32}$", description="Drawn at random each time the service starts.")
+    id: int = Field(default=0, ge=0, description="Number of the message within `boot`; a repeat has the same.")
 
 
 class FrameMessage(Message):
     """One classified frame.
 
     The frames of one camera and boot are numbered 1, 2, 3 ... at capture. Between two frame messages with numbers a < b
-    exactly the b - a - 1 frames are missing by which the sum of `dropped` has grown.
+    exactly the b - a - 1 frames are missing by which the sum of `dropped` has grown, as long as `outbox` has not: the
+    outbox drops its oldest messages, which the next frame to be made tells.
     """
 
     camera: str = Field(description="The camera.")
@@ -81,6 +82,7 @@ class FrameMessage(Message):
     state: str | None = Field(description="The smoothed label after this frame; null until there is one.")
     latency_us: FrameLatency = Field(description="How long each step took.")
     dropped: Drops = Field(description="Frames with smaller numbers that were dropped so far.")
+    historical: bool = Field(default=False, description="Whether it waited for the broker and is told only now.")
 
 
 class StateMessage(Message):
@@ -92,6 +94,7 @@ class StateMessage(Message):
     sequence: int = Field(ge=1, description="Number of the frame that brought the change.")
     since: datetime = Field(description="When that frame was captured, UTC.")
     clock_synchronized: bool = Field(description="Whether the device's clock was disciplined then.")
+    historical: bool = Field(default=False, description="Whether it waited for the broker and is told only now.")
 
 
 class CameraState(str, Enum):
@@ -149,13 +152,37 @@ class Stages(Part):
     total: StageStats = Field(description="Captured, until the broker has taken the message.")
 
 
+class BrokerFailures(Part):
+    """Failures of the connection to the broker by kind."""
+
+    unreachable: int = Field(ge=0, description="Nobody answered at the address.")
+    refused_login: int = Field(ge=0, description="The broker refused the user name or password.")
+    bad_certificate: int = Field(ge=0, description="The broker's certificate is not trusted here, or ours not there.")
+    client_id_taken: int = Field(ge=0, description="Another client used the same client id.")
+    refused: int = Field(ge=0, description="The broker refused the connection for another reason.")
+    lost: int = Field(ge=0, description="A connection broke.")
+
+
 class BrokerStats(Part):
     """The connection to the broker."""
 
     connects: int = Field(ge=0, description="Times the broker accepted the connection.")
     published: int = Field(ge=0, description="Messages of all kinds the broker has taken.")
     refused: int = Field(ge=0, description="Messages the broker refused, for example for want of permission.")
-    queued: int = Field(ge=0, description="Messages waiting for the broker now.")
+    failures: BrokerFailures = Field(description="What went wrong, how often.")
+    last_failure: str | None = Field(description="What went wrong last, in words; null where nothing did.")
+
+
+class OutboxStats(Part):
+    """The messages that wait for the broker."""
+
+    place: Literal["disk", "memory"] = Field(description="Where they wait.")
+    reason: str | None = Field(description="Why not on disk, in words; null where they are.")
+    waiting: int = Field(ge=0, description="Messages waiting now.")
+    bytes: int = Field(ge=0, description="Their size.")
+    replayed: int = Field(ge=0, description="Messages told late, as `historical`.")
+    dropped: int = Field(ge=0, description="Messages dropped because too many waited, the oldest first.")
+    expired: int = Field(ge=0, description="Messages dropped because they were too old.")
 
 
 class StatsMessage(Message):
@@ -168,6 +195,7 @@ class StatsMessage(Message):
     cameras: dict[str, CameraStats] = Field(description="Counts by camera.")
     latency_us: Stages = Field(description="Latencies over the period.")
     broker: BrokerStats = Field(description="The connection to the broker.")
+    outbox: OutboxStats = Field(description="The messages that wait for the broker.")
 
 
 class InfoMessage(Message):
@@ -180,3 +208,11 @@ class InfoMessage(Message):
     backend: str = Field(description="What runs it.")
     config_sha256: str = Field(pattern="^[0-9a-f]{64}$", description="SHA-256 of the config in effect.")
     cameras: list[str] = Field(description="The cameras.")
+
+
+_LIVE, _HISTORICAL = b',"historical":false}', b',"historical":true}'
+
+
+def as_historical(payload: bytes) -> bytes:
+    """Return an encoded frame or state message marked `historical`, which is its last member; others as they are."""
+    return payload.removesuffix(_LIVE) + _HISTORICAL if payload.endswith(_LIVE) else payload

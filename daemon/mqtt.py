@@ -1,21 +1,27 @@
-"""The link to the broker: one thread that connects, keeps connecting, and moves messages from the outbox.
+"""The link to the broker: one thread that connects, keeps connecting, and moves messages out of the outbox.
 
 The latest retained messages are kept here and sent again at every connect, because a broker may come back empty. The
 link says `connected` only after the broker has accepted it.
 """
 
 import logging
+import random
 import socket
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
+from typing import Protocol
 
 from edgemeta.daemon.backoff import Backoff
+from edgemeta.daemon.broker_state import SLOW_RETRY, BrokerState, LinkError, LinkStatus
 from edgemeta.daemon.config import MqttConfig
-from edgemeta.daemon.messages import OFFLINE, ONLINE
-from edgemeta.daemon.mqtt_connection import Connection, LinkError
-from edgemeta.daemon.outbox import Outbox, Outgoing
+from edgemeta.daemon.messages import OFFLINE, ONLINE, BrokerFailures, BrokerStats
+from edgemeta.daemon.mqtt_connection import Connection
+from edgemeta.daemon.outbox.outbox import Outbox
+from edgemeta.daemon.outbox.parcel import Outgoing, Parcel
+from edgemeta.daemon.pace import Pace
 from edgemeta.daemon.secret import SecretError
 from edgemeta.daemon.threads import guarded_thread
 
@@ -24,31 +30,54 @@ log = logging.getLogger(__name__)
 STEADY_AFTER = 5.0
 """Seconds a connection must last before the next failure counts as a first one."""
 
+SUSPICIOUS = 3
+"""So many connections in a row that ended before they were steady: MQTT 3.1.1 cannot say that a client id is taken."""
+
+
+class Receipts(Protocol):
+    """Who hears, from the link's thread, of each message that the broker has taken."""
+
+    def taken(self, parcel: Parcel) -> None:
+        """Count one message."""
+
 
 class MqttLink:
-    """Publishes what is offered while there is a broker. Any thread may offer, retain and ask."""
+    """Publishes what it is given as soon as there is a broker. Any thread may send and ask."""
 
     def __init__(
-        self, config: MqttConfig, client_id: str, availability: str, crashed: Callable[[BaseException], None]
+        self,
+        config: MqttConfig,
+        client_id: str,
+        availability: str,
+        outbox: Outbox,
+        receipts: Receipts,
+        crashed: Callable[[BaseException], None],
     ) -> None:
         self._config = config
         self._client_id = client_id
         self._online = Outgoing(availability, ONLINE.encode(), 1, retain=True)
         self._offline = Outgoing(availability, OFFLINE.encode(), 1, retain=True)
-        self._outbox = Outbox(config.queue)
+        self._outbox = outbox
+        self._receipts = receipts
+        self._pace = Pace(config.outbox.pace)
         self._lock = threading.Lock()
         self._retained: dict[str, Outgoing] = {}
         self._unsent: dict[str, Outgoing] = {}
+        self._announced: set[Parcel] = set()
         self._quiet = threading.Condition()
         self._tried = threading.Event()
         self._closing = threading.Event()
         self._close_by = float("inf")
         self._connected_at = 0.0
+        self._short_lived = 0
+        self._failures: Counter[str] = Counter()
+        self._last_failure: str | None = None
         self._wake, self._waker = socket.socketpair()
         self._wake.setblocking(False)
         self._waker.setblocking(False)
         self._thread = guarded_thread("mqtt", self._run, crashed)
-        self.connected = False
+        outbox.rouse = self._rouse
+        self.status = LinkStatus(BrokerState.CONNECTING)
         self.connects = 0
         self.published = 0
         self.refused = 0
@@ -59,33 +88,51 @@ class MqttLink:
         self._tried.wait(patience)
 
     @property
-    def queued(self) -> int:
-        """Messages offered that the broker has not taken yet."""
-        return len(self._outbox)
+    def connected(self) -> bool:
+        """Whether the broker has accepted the present connection."""
+        return self.status.state is BrokerState.CONNECTED
 
-    def offer(self, message: Outgoing) -> bool:
-        """Queue a message; False where the queue is full."""
-        if not self._outbox.offer(message):
-            return False
-        self._rouse()
-        return True
+    @property
+    def trouble(self) -> str | None:
+        """What is wrong, in words; None while connected, and before the first try."""
+        return self.status.reason
 
-    def retain(self, message: Outgoing) -> None:
-        """Send a retained message now, or as soon as there is a broker; a newer one of its topic takes its place."""
+    @property
+    def stats(self) -> BrokerStats:
+        """Sum up the connections since the start."""
+        counts = {name: self._failures[name] for name in BrokerFailures.model_fields}
+        return BrokerStats(
+            connects=self.connects,
+            published=self.published,
+            refused=self.refused,
+            failures=BrokerFailures(**counts),
+            last_failure=self._last_failure,
+        )
+
+    def send(self, message: Outgoing) -> None:
+        """Send a message now, or as soon as there is a broker.
+
+        What is kept waits in the outbox, in order. Of other messages, the newest of each topic takes the older one's
+        place; one that is not retained is forgotten with the connection.
+        """
         with self._lock:
-            self._retained[message.topic] = message
-            self._unsent.pop(message.topic, None)
-            self._unsent[message.topic] = message
+            if message.retain:
+                self._retained[message.topic] = message
+            if not message.kept:
+                self._unsent.pop(message.topic, None)
+                self._unsent[message.topic] = message
+        if message.kept:
+            self._outbox.offer(message)
         self._rouse()
 
     def flush(self, timeout: float) -> bool:
-        """Wait until nothing is left to send; False where the time or the connection ended first."""
+        """Wait until nothing is left to send but late messages; False where time or connection ended first."""
         with self._quiet:
             self._quiet.wait_for(lambda: self._is_quiet or not self.connected, timeout)
             return self._is_quiet
 
     def close(self, timeout: float) -> None:
-        """Send what is left, say `offline`, disconnect; give up after `timeout` seconds."""
+        """Send what is live, say `offline`, disconnect; give up after `timeout` s. The rest stays in the outbox."""
         self._close_by = time.monotonic() + timeout
         self._closing.set()
         self._rouse()
@@ -96,7 +143,8 @@ class MqttLink:
 
     @property
     def _is_quiet(self) -> bool:
-        return not self._unsent and len(self._outbox) == 0
+        with self._lock:
+            return not self._unsent and not self._announced and self._outbox.live == 0
 
     def _rouse(self) -> None:
         with suppress(OSError):  # enough bytes are waiting to wake it, or the link is closed
@@ -104,23 +152,48 @@ class MqttLink:
 
     def _run(self) -> None:
         backoff = Backoff(self._config.retry.first, self._config.retry.cap)
-        told = ""
         while not self._closing.is_set():
             connects = self.connects
             try:
                 self._connection()
                 return
-            except (LinkError, SecretError) as error:
-                reason = str(error)
-            self._tried.set()
+            except LinkError as error:
+                failure = error
+            except SecretError as error:
+                failure = LinkError(BrokerState.REFUSED_LOGIN, str(error))
             if self.connects > connects:
-                told = ""
-                if time.monotonic() - self._connected_at > STEADY_AFTER:
-                    backoff.reset()
-            delay = backoff.next()
-            log.log(logging.DEBUG if reason == told else logging.WARNING, "%s; next try in %.1f s", reason, delay)
-            told = reason
+                failure = self._judge(failure, backoff)
+            delay = self._longest_wait() if failure.state in SLOW_RETRY else backoff.next()
+            self._tell(failure, delay)
+            self._tried.set()
             self._closing.wait(delay)
+
+    def _judge(self, failure: LinkError, backoff: Backoff) -> LinkError:
+        """Look at how long the broken connection lasted; return what that makes of its failure."""
+        if time.monotonic() - self._connected_at > STEADY_AFTER:
+            backoff.reset()
+            self._short_lived = 0
+            return failure
+        self._short_lived += 1
+        if failure.state is not BrokerState.LOST or self._config.version == 5 or self._short_lived < SUSPICIOUS:
+            return failure
+        return LinkError(
+            BrokerState.CLIENT_ID_TAKEN,
+            f"{failure}, {self._short_lived} times soon after it was accepted: "
+            f"another client may use the client id {self._client_id!r}",
+        )
+
+    def _longest_wait(self) -> float:
+        return self._config.retry.cap * (0.5 + random.random() / 2)  # noqa: S311 - spreads load, guards nothing
+
+    def _tell(self, failure: LinkError, delay: float) -> None:
+        """Log a failure once as a warning while it stays the same, and set the status."""
+        again = self.status.reason == str(failure)
+        log.log(logging.DEBUG if again else logging.WARNING, "%s; next try in %.1f s", failure, delay)
+        if not again:
+            self.status = LinkStatus(failure.state, str(failure))
+        self._failures[failure.state.value] += 1
+        self._last_failure = str(failure)
 
     def _connection(self) -> None:
         """Serve one connection until the link closes. Raises LinkError when it breaks before."""
@@ -131,18 +204,21 @@ class MqttLink:
             log.info("connected to broker %s:%d", self._config.host, self._config.port)
             with self._lock:
                 self._unsent = dict(self._retained)
+                self._announced.clear()
             self._connected_at = time.monotonic()
             self.connects += 1
-            self.connected = True
+            self._outbox.begin()
+            self.status = LinkStatus(BrokerState.CONNECTED)
             self._tried.set()
-            connection.publish(self._online)
+            connection.publish(Parcel(self._online))
             said_offline = self._serve(connection)
         finally:
             with self._quiet:
-                self.connected = False
+                if self.connected:
+                    self.status = LinkStatus(BrokerState.CONNECTING)
                 self._quiet.notify_all()
+            self._outbox.end()
             connection.close(politely=said_offline)
-            self._outbox.give_back()
 
     def _serve(self, connection: Connection) -> bool:
         """Move messages until the link closes; then say `offline`, and return whether the broker took that.
@@ -152,38 +228,58 @@ class MqttLink:
         while not (self._closing.is_set() and self._is_quiet):
             if time.monotonic() > self._close_by:
                 return False
-            self._fill(connection)
-            self._step(connection)
-        connection.publish(self._offline)
+            self._step(connection, timeout=self._fill(connection))
+        connection.publish(Parcel(self._offline))
         while connection.in_flight and time.monotonic() < self._close_by:
-            self._step(connection)
+            self._step(connection, timeout=1.0)
         return connection.in_flight == 0
 
-    def _fill(self, connection: Connection) -> None:
-        """Send while the window has room: retained messages first."""
+    def _fill(self, connection: Connection) -> float:
+        """Send while the window has room: retained messages, then live ones, then late ones at their pace.
+
+        Returns the seconds after which there may be more to send without anybody saying so.
+        """
         while connection.has_room:
-            with self._lock:
-                topic = next(iter(self._unsent), None)
-                message = self._unsent.pop(topic) if topic is not None else None
-            message = message or self._outbox.send()
-            if message is None:
-                return
-            connection.publish(message)
+            parcel = self._next_unsent() or self._outbox.next_live()
+            if parcel is None:
+                break
+            connection.publish(parcel)
+        while connection.has_room_for_late and not self._closing.is_set():
+            now = time.monotonic_ns()
+            if self._pace.wait_ns(now):
+                return 0.02 if self._outbox.has_late else 1.0
+            parcel = self._outbox.next_late()
+            if parcel is None:
+                break
+            self._pace.take(now)
+            connection.publish(parcel)
+        return 1.0
 
-    def _step(self, connection: Connection) -> None:
-        for message, taken in connection.step(self._wake, timeout=1.0):
-            self._settle(message, taken)
+    def _next_unsent(self) -> Parcel | None:
+        with self._lock:
+            topic = next(iter(self._unsent), None)
+            if topic is None:
+                return None
+            parcel = Parcel(self._unsent.pop(topic))
+            self._announced.add(parcel)
+            return parcel
 
-    def _settle(self, message: Outgoing, taken: bool) -> None:
-        if not message.retain:
-            self._outbox.done(message)
+    def _step(self, connection: Connection, timeout: float) -> None:
+        for parcel, taken in connection.step(self._wake, timeout):
+            self._settle(parcel, taken)
+
+    def _settle(self, parcel: Parcel, taken: bool) -> None:
+        self._outbox.settle(parcel)
+        with self._lock:
+            self._announced.discard(parcel)
         if taken:
             self.published += 1
-            if message.taken is not None:
-                message.taken(message)
+            self._receipts.taken(parcel)
         else:
             self.refused += 1
             if self.refused == 1:
-                log.warning("the broker refuses messages to %s; further refusals are only counted", message.topic)
+                log.warning(
+                    "the broker refuses messages to %s; further refusals are only counted", parcel.message.topic
+                )
         with self._quiet:
             self._quiet.notify_all()

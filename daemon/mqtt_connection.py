@@ -4,29 +4,33 @@ A new paho client is made for every connection, so nothing is left of a broken o
 is the outbox's business.
 """
 
+import logging
 import select
 import socket
+import ssl
 import time
 
 import paho.mqtt.client as paho
 from paho.mqtt.enums import CallbackAPIVersion
+from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
 
+from edgemeta.daemon.broker_state import BrokerState, LinkError, loss, refusal
 from edgemeta.daemon.config import MqttConfig
-from edgemeta.daemon.outbox import Outgoing
-from edgemeta.daemon.secret import password_of
-from edgemeta.model.errors import EdgemetaError
+from edgemeta.daemon.messages import as_historical
+from edgemeta.daemon.outbox.parcel import Outgoing, Parcel
+from edgemeta.daemon.secret import password_of, username_of
+from edgemeta.daemon.tls import TlsError, alert, context_of, handshake_failure
 
-WINDOW = 20
+WINDOW = 100
 """Greatest number of unacknowledged messages; a broker may ask for fewer."""
+
+LIVE_SHARE = 4
+"""One in so many places of the window is for live messages only."""
 
 ANSWER_TIMEOUT = 10.0
 """Seconds the broker has to accept or refuse a connection."""
-
-
-class LinkError(EdgemetaError):
-    """A connection that could not be made, was refused or broke, with the reason in words."""
 
 
 class Connection:
@@ -34,12 +38,14 @@ class Connection:
 
     def __init__(self, config: MqttConfig, client_id: str, will: Outgoing) -> None:
         self._config = config
+        self._client_id = client_id
         self._place = f"{config.host}:{config.port}"
-        self._sent: dict[int, Outgoing] = {}
+        self._sent: dict[int, Parcel] = {}
         self._settled: list[tuple[int, bool]] = []
         self._answer: ReasonCode | None = None
         self._lost: str | None = None
         self._window = WINDOW
+        self._faults = _LastFault()
         self._client = paho.Client(
             CallbackAPIVersion.VERSION2,
             client_id=client_id,
@@ -48,28 +54,44 @@ class Connection:
         )
         self._client.max_inflight_messages_set(0)  # the window is kept here
         self._client.will_set(will.topic, will.payload, will.qos, will.retain)
+        self._client.enable_logger(self._faults.logger)
         self._client.on_connect = self._on_connect
         self._client.on_disconnect = self._on_disconnect
         self._client.on_publish = self._on_publish
+        self._expiry: Properties | None = None
+        if config.version == 5 and config.expiry is not None:
+            self._expiry = Properties(PacketTypes.PUBLISH)  # type: ignore[no-untyped-call]
+            self._expiry.MessageExpiryInterval = config.expiry
 
     def open(self) -> None:
-        """Connect and wait for the broker's answer. Raises LinkError unless the broker accepted."""
-        if self._config.username is not None:
-            self._client.username_pw_set(self._config.username, password_of(self._config))
+        """Connect and wait for the broker's answer. Raises LinkError unless the broker accepted, SecretError."""
+        username = username_of(self._config)
+        if username is not None:
+            self._client.username_pw_set(username, password_of(self._config))
         try:
+            if self._config.tls.enabled:
+                self._client.tls_set_context(context_of(self._config.tls))
             self._client.connect(self._config.host, self._config.port, self._config.keepalive)
+        except TlsError as error:
+            raise LinkError(BrokerState.BAD_CERTIFICATE, str(error)) from error
+        except ssl.SSLError as error:
+            raise handshake_failure(self._place, error) from error
         except (OSError, UnicodeError) as error:  # UnicodeError: a host name that IDNA cannot encode
             reason = getattr(error, "strerror", None) or error
-            raise LinkError(f"broker {self._place} cannot be reached: {reason}") from error
+            raise LinkError(BrokerState.UNREACHABLE, f"broker {self._place} cannot be reached: {reason}") from error
         deadline = time.monotonic() + ANSWER_TIMEOUT
         while self._answer is None and self._lost is None:
             if time.monotonic() > deadline:
-                raise LinkError(f"broker {self._place} gave no answer within {ANSWER_TIMEOUT:g} s")
+                raise LinkError(
+                    BrokerState.UNREACHABLE, f"broker {self._place} gave no answer within {ANSWER_TIMEOUT:g} s"
+                )
             self._exchange(None, timeout=0.5)
         if self._answer is None:
-            raise LinkError(f"broker {self._place} closed the connection before it answered")
+            raise alert(self._place, self._faults.text) or LinkError(
+                BrokerState.UNREACHABLE, f"broker {self._place} closed the connection before it answered"
+            )
         if self._answer.is_failure:
-            raise LinkError(f"broker {self._place} refused the connection: {str(self._answer).lower()}")
+            raise refusal(self._place, self._answer)
 
     @property
     def has_room(self) -> bool:
@@ -77,16 +99,29 @@ class Connection:
         return len(self._sent) < self._window
 
     @property
+    def has_room_for_late(self) -> bool:
+        """Whether one more late message may be in flight, and live ones still find room."""
+        return len(self._sent) < self._window - self._window // LIVE_SHARE
+
+    @property
     def in_flight(self) -> int:
         """Number of messages the broker has not answered yet."""
         return len(self._sent)
 
-    def publish(self, message: Outgoing) -> None:
-        """Send a message; `step` tells when the broker has answered it."""
-        information = self._client.publish(message.topic, message.payload, message.qos, message.retain)
-        self._sent[information.mid] = message
+    def publish(self, parcel: Parcel) -> None:
+        """Send a message; `step` tells when the broker has answered it.
 
-    def step(self, wake: socket.socket, timeout: float) -> list[tuple[Outgoing, bool]]:
+        A late one is marked, and never becomes its topic's retained message: it tells of the past.
+        """
+        message = parcel.message
+        retain = message.retain and not parcel.late
+        payload = as_historical(message.payload) if parcel.late else message.payload
+        information = self._client.publish(
+            message.topic, payload, message.qos, retain, None if message.retain else self._expiry
+        )
+        self._sent[information.mid] = parcel
+
+    def step(self, wake: socket.socket, timeout: float) -> list[tuple[Parcel, bool]]:
         """Wait for the network or a byte on `wake`, and move packets.
 
         Returns the messages the broker has answered, True where it took them (at QoS 0: when they were written). Raises
@@ -97,7 +132,7 @@ class Connection:
         answered = [(self._sent.pop(mid), taken) for mid, taken in self._settled]
         self._settled.clear()
         if self._lost is not None and not answered:
-            raise LinkError(f"connection to broker {self._place} lost: {self._lost}")
+            raise alert(self._place, self._faults.text) or loss(self._place, self._client_id, self._lost)
         return answered
 
     def close(self, politely: bool) -> None:
@@ -118,18 +153,22 @@ class Connection:
         if connection is None:
             self._lost = self._lost or "closed"
             return
+        decrypted = isinstance(connection, ssl.SSLSocket) and connection.pending() > 0  # no poll tells of these bytes
         watched = select.poll()
         watched.register(connection.fileno(), select.POLLIN | (select.POLLOUT if self._client.want_write() else 0))
         if wake is not None:
             watched.register(wake.fileno(), select.POLLIN)
-        ready = dict(watched.poll(timeout * 1000))
+        ready = dict(watched.poll(0 if decrypted else timeout * 1000))
         if wake is not None and wake.fileno() in ready:
             wake.recv(4096)
-        if ready.get(connection.fileno(), 0) & ~select.POLLOUT:
-            self._client.loop_read()
-        if self._client.want_write():
-            self._client.loop_write()
-        self._client.loop_misc()
+        try:
+            if decrypted or ready.get(connection.fileno(), 0) & ~select.POLLOUT:
+                self._client.loop_read()
+            if self._client.want_write():
+                self._client.loop_write()
+            self._client.loop_misc()
+        except Exception as error:  # noqa: BLE001 - paho's decoders raise many kinds at bytes that are no MQTT
+            self._lost = f"the broker sent what is no MQTT packet ({type(error).__name__})"
 
     def _on_connect(
         self,
@@ -150,9 +189,22 @@ class Connection:
         reason: ReasonCode,
         _extra: Properties | None,
     ) -> None:
-        self._lost = str(reason).lower()
+        self._lost = str(reason)
 
     def _on_publish(
         self, _client: paho.Client, _userdata: object, mid: int, reason: ReasonCode, _extra: Properties
     ) -> None:
         self._settled.append((mid, not reason.is_failure))
+
+
+class _LastFault(logging.Handler):
+    """Keeps what paho logs when reading fails: it tells nobody else the TLS alert that ended a connection."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.text = ""
+        self.logger = logging.Logger("paho", logging.ERROR)
+        self.logger.addHandler(self)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.text = record.getMessage()

@@ -6,9 +6,10 @@ from pathlib import Path
 from edgemeta.daemon.config import CameraConfig, Config, digest, resolved
 from edgemeta.daemon.config_file import ConfigFile, Problem
 from edgemeta.daemon.network import Network
-from edgemeta.daemon.secret import SecretError, password_of
+from edgemeta.daemon.secret import SecretError, password_of, username_of
 from edgemeta.daemon.sources.api import Source, SourceError, SourceSpec
 from edgemeta.daemon.sources.registry import make_source, without_password
+from edgemeta.daemon.tls import TlsError, context_of
 from edgemeta.model.errors import ModelError
 from edgemeta.model.file import load
 from edgemeta.model.graph import Model
@@ -46,7 +47,9 @@ def prepare(path: Path, running: Plan | None = None) -> Plan:
     backend = None if "backend" in wrong else _backend(config, problems)
     network = _network(config, model, backend, running, problems) if model and backend else None
     if "mqtt" not in wrong:
-        _check_password(config, problems)
+        _check_login(config, problems)
+        _check_tls(config, problems)
+        _check_outbox(config, problems)
     sources = {name: _source(name, camera, problems) for name, camera in config.cameras.items()}
     if problems or network is None:
         if network is not None and (running is None or network is not running.network):
@@ -84,12 +87,28 @@ def _network(
         return None
 
 
-def _check_password(config: Config, problems: list[Problem]) -> None:
+def _check_login(config: Config, problems: list[Problem]) -> None:
+    for secret_of in (username_of, password_of):
+        try:
+            secret_of(config.mqtt)
+        except SecretError as error:
+            problems.append(Problem(("mqtt", error.key), str(error), "what the broker wants to know there"))
+
+
+def _check_tls(config: Config, problems: list[Problem]) -> None:
+    if not config.mqtt.tls.enabled:
+        return
     try:
-        password_of(config.mqtt)
-    except SecretError as error:
-        key = "password_file" if config.mqtt.password_file is not None else "password_env"
-        problems.append(Problem(("mqtt", key), str(error), "the broker's password there"))
+        context_of(config.mqtt.tls)
+    except TlsError as error:
+        problems.append(Problem(("mqtt", "tls", error.key), str(error), "a PEM file that TLS can use"))
+
+
+def _check_outbox(config: Config, problems: list[Problem]) -> None:
+    """The service makes the folder; here it is only asked whether something else is in its place."""
+    folder = config.mqtt.outbox.folder
+    if folder is not None and Path(folder).exists() and not Path(folder).is_dir():
+        problems.append(Problem(("mqtt", "outbox", "folder"), f"{folder}, which is no folder", "a folder"))
 
 
 def _source(name: str, camera: CameraConfig, problems: list[Problem]) -> Source | None:

@@ -1,4 +1,4 @@
-"""The broker's password, from wherever the config keeps it; read anew for every connection, never shown."""
+"""The broker's user name and password, from wherever the config keeps them; read anew for every connection."""
 
 import os
 from pathlib import Path
@@ -8,22 +8,37 @@ from edgemeta.model.errors import EdgemetaError
 
 
 class SecretError(EdgemetaError):
-    """A password that is not where the config says."""
+    """A user name or password that is not where the config says; `key` is the key below `mqtt` that says so."""
+
+    def __init__(self, key: str, reason: str) -> None:
+        super().__init__(reason)
+        self.key = key
+
+
+def username_of(config: MqttConfig) -> str | None:
+    """Return the user name, None where none is configured. Raises SecretError."""
+    return _kept_elsewhere("username", "user name", config.username_file, config.username_env) or config.username
 
 
 def password_of(config: MqttConfig) -> str | None:
     """Return the password, None where none is configured. Raises SecretError."""
-    if config.password_file is not None:
+    kept = _kept_elsewhere("password", "password", config.password_file, config.password_env)
+    return config.password.get_secret_value() if config.password is not None else kept
+
+
+def _kept_elsewhere(key: str, what: str, file: str | None, variable: str | None) -> str | None:
+    """Read a file's first line or an environment variable; None where the config names neither."""
+    if file is not None:
         try:
-            lines = Path(config.password_file).read_text().splitlines()
+            lines = Path(file).read_text("utf-8").splitlines()
         except (OSError, UnicodeDecodeError) as error:
             reason = error.strerror if isinstance(error, OSError) else "no UTF-8 text"
-            raise SecretError(f"password file {config.password_file} cannot be read: {reason}") from error
+            raise SecretError(f"{key}_file", f"{what} file {file} cannot be read: {reason}") from error
         if not lines or not lines[0]:
-            raise SecretError(f"password file {config.password_file} has an empty first line, expected the password")
+            raise SecretError(f"{key}_file", f"{what} file {file} has an empty first line, expected the {what}")
         return lines[0]
-    if config.password_env is not None:
-        if config.password_env not in os.environ:
-            raise SecretError(f"environment variable {config.password_env} is not set, expected the broker's password")
-        return os.environ[config.password_env]
-    return None if config.password is None else config.password.get_secret_value()
+    if variable is not None:
+        if not os.environ.get(variable):
+            raise SecretError(f"{key}_env", f"environment variable {variable} is not set, expected the broker's {what}")
+        return os.environ[variable]
+    return None

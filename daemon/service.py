@@ -12,16 +12,19 @@ from edgemeta.daemon.clock import NS, Clock
 from edgemeta.daemon.config import Config, digest
 from edgemeta.daemon.counters import FrameCounters, camera_stats
 from edgemeta.daemon.latency import StageWindows
-from edgemeta.daemon.messages import BrokerStats, InfoMessage, StatsMessage, StatusMessage
+from edgemeta.daemon.messages import InfoMessage, StatsMessage, StatusMessage
 from edgemeta.daemon.mqtt import MqttLink
+from edgemeta.daemon.outbox.outbox import Outbox
+from edgemeta.daemon.outbox.place import file_of
 from edgemeta.daemon.periodic import Periodic
 from edgemeta.daemon.pipeline import Identity, Pipeline, Tuning
 from edgemeta.daemon.preflight import Plan
 from edgemeta.daemon.publisher import Publisher
+from edgemeta.daemon.receipts import FrameReceipts
 from edgemeta.daemon.slot import NewestFrames
 from edgemeta.daemon.sources.registry import without_password
 from edgemeta.daemon.threads import guarded_thread
-from edgemeta.daemon.topics import AVAILABILITY, INFO, STATS, STATUS, Topics
+from edgemeta.daemon.topics import AVAILABILITY, FRAME, INFO, STATS, STATUS, Topics
 from edgemeta.daemon.vitals import Vitals
 from edgemeta.daemon.worker import Worker
 
@@ -32,10 +35,11 @@ FIRST_CONNECT_WITHIN = 1.0
 
 REPORTER_ENDS_WITHIN = 0.5
 CAMERAS_END_WITHIN = 0.5
-WORKER_ENDS_WITHIN = 1.5
-QUEUE_DRAINS_WITHIN = 1.0
-LINK_CLOSES_WITHIN = 1.0
-"""Seconds for each step of stopping; together below the 5 s that SIGTERM may take."""
+WORKER_ENDS_WITHIN = 0.5
+LIVE_DRAINS_WITHIN = 0.2
+LINK_CLOSES_WITHIN = 0.3
+OUTBOX_CLOSES_WITHIN = 1.0
+"""Seconds for each step of stopping. All of them are needed only where everything hangs; SIGTERM may then take 5 s."""
 
 
 class Service:
@@ -51,9 +55,12 @@ class Service:
         self._frames = NewestFrames(names)
         self._counters = {name: FrameCounters() for name in names}
         self._windows = StageWindows()
-        client_id = config.mqtt.client_id or f"edgemeta-{config.device}"
         topics = Topics(config.mqtt.base, config.device)
-        self._link = MqttLink(config.mqtt, client_id, topics.of(AVAILABILITY), crashed)
+        receipts = FrameReceipts({topics.of(FRAME, name): self._counters[name] for name in names}, self._windows)
+        file = file_of(config.mqtt.outbox, config.device)
+        self._outbox = Outbox(config.mqtt.outbox, file, self._identity.boot, self._clock, receipts.dropped, crashed)
+        client_id = config.mqtt.client_id or f"edgemeta-{config.device}"
+        self._link = MqttLink(config.mqtt, client_id, topics.of(AVAILABILITY), self._outbox, receipts, crashed)
         self._publisher = Publisher(self._link, topics, config.mqtt.qos)
         self._pipelines = {
             name: Pipeline(self._identity, name, plan.network, _tuning(config), self._clock) for name in names
@@ -78,6 +85,7 @@ class Service:
         """Warm the network up, then let everything run."""
         self.plan.network.warm_up()
         self._publisher.send(self._publisher.encode(INFO, self._info()))
+        self._outbox.start()
         self._link.start(FIRST_CONNECT_WITHIN)
         self._worker.start()
         for camera in self._cameras:
@@ -96,9 +104,10 @@ class Service:
             camera.join(max(0.0, cameras_end - time.monotonic()))
         self._frames.close()
         self._worker.join(WORKER_ENDS_WITHIN)
-        self._link.flush(QUEUE_DRAINS_WITHIN)
+        self._link.flush(LIVE_DRAINS_WITHIN)
         self._publish_stats()
         self._link.close(LINK_CLOSES_WITHIN)
+        self._outbox.close(OUTBOX_CLOSES_WITHIN)
         if not self._worker.is_alive():
             self.plan.network.close()
         log.info("stopped")
@@ -113,16 +122,23 @@ class Service:
 
     def vitals(self) -> Vitals:
         """How everything fares now."""
-        mqtt = self.plan.config.mqtt
         return Vitals(
             frames=sum(counters.processed for counters in self._counters.values()),
             cameras={camera.name: camera.words for camera in self._cameras},
-            broker=f"{mqtt.host}:{mqtt.port} {'connected' if self._link.connected else 'not connected'}",
+            broker=self._broker_words(),
             troubles=tuple(pulse.trouble for pulse in self._pulses if pulse.trouble is not None),
         )
 
+    def _broker_words(self) -> str:
+        """Return how broker and outbox stand, the reason where something is wrong."""
+        mqtt, outbox = self.plan.config.mqtt, self._outbox.stats
+        link = self._link.trouble or f"{mqtt.host}:{mqtt.port} {self._link.status.state.value}"
+        waiting = f", {outbox.waiting} messages wait" if outbox.waiting and not self._link.connected else ""
+        memory = f", outbox in memory: {outbox.reason}" if outbox.place == "memory" else ""
+        return f"{link}{waiting}{memory}"
+
     def _publish_stats(self) -> None:
-        """Send the counts; without a broker, or with a full queue, this period's are left out."""
+        """Send the counts; without a broker this period's are left out."""
         outgoing = self._publisher.encode(STATS, self._stats())
         if self._publisher.connected:
             self._publisher.send(outgoing)
@@ -139,12 +155,8 @@ class Service:
             period_s=round(period / NS, 3),
             cameras={name: camera_stats(self._counters[name], self._frames, name) for name in self._counters},
             latency_us=self._windows.drain(),
-            broker=BrokerStats(
-                connects=self._link.connects,
-                published=self._link.published,
-                refused=self._link.refused,
-                queued=self._link.queued,
-            ),
+            broker=self._link.stats,
+            outbox=self._outbox.stats,
         )
 
     def _info(self) -> InfoMessage:

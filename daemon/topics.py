@@ -11,6 +11,7 @@ class Channel:
     """One kind of topic.
 
     message: the record sent as JSON; None for plain text. qos None is the config's `mqtt.qos`.
+    kept: whether every message waits, in order, for a broker that is away.
     """
 
     name: str
@@ -19,6 +20,7 @@ class Channel:
     retain: bool
     qos: Literal[0, 1] | None
     summary: str
+    kept: bool = False
 
 
 AVAILABILITY = Channel(
@@ -34,10 +36,22 @@ STATS = Channel(
     "stats", "{base}/{device}/stats", StatsMessage, retain=False, qos=None, summary="Counts and latencies, periodic."
 )
 FRAME = Channel(
-    "frame", "{base}/{device}/{camera}/frame", FrameMessage, retain=False, qos=None, summary="One message per frame."
+    "frame",
+    "{base}/{device}/{camera}/frame",
+    FrameMessage,
+    retain=False,
+    qos=None,
+    summary="One message per frame.",
+    kept=True,
 )
 STATE = Channel(
-    "state", "{base}/{device}/{camera}/state", StateMessage, retain=True, qos=1, summary="The smoothed label."
+    "state",
+    "{base}/{device}/{camera}/state",
+    StateMessage,
+    retain=True,
+    qos=1,
+    summary="The smoothed label.",
+    kept=True,
 )
 STATUS = Channel(
     "status", "{base}/{device}/{camera}/status", StatusMessage, retain=True, qos=1, summary="How the camera fares."

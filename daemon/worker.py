@@ -2,11 +2,9 @@
 
 import logging
 import time
-from dataclasses import dataclass
 
 from edgemeta.daemon.counters import FrameCounters
 from edgemeta.daemon.latency import StageWindows
-from edgemeta.daemon.outbox import Outgoing
 from edgemeta.daemon.pipeline import Pipeline, Step
 from edgemeta.daemon.publisher import Publisher
 from edgemeta.daemon.pulse import Pulse
@@ -19,22 +17,6 @@ log = logging.getLogger(__name__)
 
 FRAME_WITHIN = 10.0
 """Seconds after which a worker that has not classified the frame in hand counts as hung."""
-
-
-@dataclass(frozen=True, eq=False)
-class FrameReceipt:
-    """What the MQTT thread counts when the broker has taken a frame message."""
-
-    counters: FrameCounters
-    windows: StageWindows
-    captured_ns: int
-
-    def __call__(self, message: Outgoing) -> None:
-        """Count one published frame and how long it took."""
-        now = time.monotonic_ns()
-        self.counters.published += 1
-        self.windows.add("publish", now - message.made_ns)
-        self.windows.add("total", now - self.captured_ns)
 
 
 class Worker:
@@ -76,20 +58,16 @@ class Worker:
             return
         counters.processed += 1
         self._failing.pop(camera, None)
-        self._publish(step, counters, captured)
+        self._publish(step, captured)
         self.pulse.rest()
 
-    def _publish(self, step: Step, counters: FrameCounters, captured: CapturedFrame) -> None:
+    def _publish(self, step: Step, captured: CapturedFrame) -> None:
         begun = time.monotonic_ns()
-        receipt = FrameReceipt(counters, self._windows, captured.frame.captured_ns)
-        outgoing = self._publisher.encode(FRAME, step.frame, captured.camera, receipt)
+        outgoing = self._publisher.encode(FRAME, step.frame, captured.camera, captured.frame.captured_ns)
         for stage, duration in step.stages.items():
             self._windows.add(stage, duration)
         self._windows.add("encode", outgoing.made_ns - begun)
-        if not self._publisher.connected:
-            counters.broker_away += 1
-        elif not self._publisher.send(outgoing):
-            counters.queue_full += 1
+        self._publisher.send(outgoing)
         if step.state is not None:
             self._publisher.send(self._publisher.encode(STATE, step.state, captured.camera))
 

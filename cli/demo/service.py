@@ -27,7 +27,7 @@ def write_config(folder: Path, source: str, host: str, port: int) -> Path:
     config = {
         "device": DEVICE,
         "cameras": {CAMERA: {"source": source}},
-        "mqtt": {"host": host, "port": port, "version": "3.1.1"},
+        "mqtt": {"host": host, "port": port, "version": "3.1.1", "outbox": {"size": 0}},
         "stats": {"period": 1.0},
         "log": {"level": "error"},
     }

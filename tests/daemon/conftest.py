@@ -230,8 +230,11 @@ def write_config(tmp_path: Path, model_file: Path) -> Callable[..., Path]:
             "cameras": {"front": {"source": "synthetic://", "fps": 30}},
             "stats": {"period": 0.5},
         }
+        config["mqtt"] = {}
+        config |= keys
+        config["mqtt"] = {"outbox": {"folder": str(tmp_path / "state")}} | config["mqtt"]
         path = tmp_path / "config.yaml"
-        path.write_text(yaml.safe_dump(config | keys))
+        path.write_text(yaml.safe_dump(config))
         return path
 
     return write
@@ -267,7 +270,7 @@ def run_daemon(tmp_path: Path) -> Iterator[Callable[..., Daemon]]:
                 stdout=output,
                 stderr=output,
                 text=True,
-                env=os.environ | environment,
+                env=os.environ | {"XDG_STATE_HOME": str(tmp_path)} | environment,
             )
         started.append(Daemon(process, log))
         return started[-1]

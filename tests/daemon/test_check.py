@@ -47,7 +47,7 @@ def test_json(write_config: Any) -> None:
     told = json.loads(result.output)
     assert told["valid"] is False
     assert told["mistakes"] == [
-        {"file": str(write_config(top_k=0)), "line": 11, "key": "top_k", "found": "0", "expected": "at least 1"}
+        {"file": str(write_config(top_k=0)), "line": 14, "key": "top_k", "found": "0", "expected": "at least 1"}
     ]
 
 

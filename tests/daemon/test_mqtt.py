@@ -3,34 +3,70 @@
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from edgemeta.daemon.broker_state import BrokerState
+from edgemeta.daemon.clock import Clock
 from edgemeta.daemon.config import MqttConfig
 from edgemeta.daemon.mqtt import MqttLink
-from edgemeta.daemon.outbox import Outgoing
+from edgemeta.daemon.outbox.outbox import Outbox
+from edgemeta.daemon.outbox.parcel import Outgoing, Parcel
 
 AVAILABILITY = "edgemeta/test/availability"
 
 
-@pytest.fixture
-def make_link() -> Any:
-    links: list[MqttLink] = []
-    crashes: list[BaseException] = []
+class Taken:
+    """Keeps what the broker has taken."""
 
-    def make(port: int, **keys: Any) -> MqttLink:
-        config = MqttConfig(host="127.0.0.1", port=port, **({"retry": {"first": 0.05, "cap": 0.2}} | keys))
-        link = MqttLink(config, "link-under-test", AVAILABILITY, crashes.append)
-        links.append(link)
+    def __init__(self) -> None:
+        self.parcels: list[Parcel] = []
+
+    def taken(self, parcel: Parcel) -> None:
+        self.parcels.append(parcel)
+
+    @property
+    def payloads(self) -> list[bytes]:
+        return [parcel.message.payload for parcel in self.parcels if parcel.message.topic.endswith("numbers")]
+
+
+@dataclass
+class Links:
+    """Makes links, each with an outbox of its own."""
+
+    folder: Path
+    links: list[tuple[MqttLink, Outbox]] = field(default_factory=list)
+    crashes: list[BaseException] = field(default_factory=list)
+
+    def __call__(
+        self, port: int, client_id: str = "link-under-test", topic: str = AVAILABILITY, **keys: Any
+    ) -> MqttLink:
+        config = MqttConfig.model_validate(
+            {"host": "127.0.0.1", "port": port, "retry": {"first": 0.05, "cap": 0.2}} | keys
+        )
+        path = self.folder / f"outbox{len(self.links)}"
+        outbox = Outbox(config.outbox, path, "b" * 32, Clock(), lambda topic, number: None, self.crashes.append)
+        taken = Taken()
+        link = MqttLink(config, client_id, topic, outbox, taken, self.crashes.append)
+        link.taken = taken  # type: ignore[attr-defined]
+        self.links.append((link, outbox))
+        outbox.start()
         link.start(0)
         return link
 
-    yield make
-    for link in links:
+
+@pytest.fixture
+def make_link(tmp_path: Path) -> Iterator[Links]:
+    links = Links(tmp_path)
+    yield links
+    for link, outbox in links.links:
         link.close(1.0)
-    assert crashes == []
+        outbox.close(10.0)
+    assert links.crashes == []
 
 
 def wait_until(condition: Callable[[], bool], timeout: float = 10.0) -> None:
@@ -40,8 +76,13 @@ def wait_until(condition: Callable[[], bool], timeout: float = 10.0) -> None:
         time.sleep(0.01)
 
 
-def number(value: int, qos: int = 1, **keys: Any) -> Outgoing:
-    return Outgoing("edgemeta/test/numbers", str(value).encode(), qos, retain=False, **keys)
+def number(value: int, qos: int = 1) -> Outgoing:
+    return Outgoing("edgemeta/test/numbers", str(value).encode(), qos, retain=False, kept=True)
+
+
+def waiting(link: Any) -> int:
+    count: int = link._outbox.stats.waiting
+    return count
 
 
 @pytest.mark.parametrize("version", [5, "3.1.1"])
@@ -51,14 +92,13 @@ def test_messages_arrive_in_order_and_are_reported_taken(
 ) -> None:
     link = make_link(broker.port, version=version)
     wait_until(lambda: link.connected)
-    taken: list[Outgoing] = []
     for value in range(200):
-        assert link.offer(number(value, qos, taken=taken.append))
+        link.send(number(value, qos))
     received = subscriber.wait("numbers", 200)
     assert [int(message.payload) for message in received] == list(range(200))
     assert link.flush(5.0)
-    assert [message.payload for message in taken] == [message.payload for message in received]
-    assert link.queued == 0
+    assert link.taken.payloads == [message.payload for message in received]
+    assert waiting(link) == 0
     assert link.published == 201  # `online`, too
 
 
@@ -74,20 +114,15 @@ def test_the_broker_says_offline_when_the_link_is_cut(broker: Any, subscriber: A
     """A second client with the same id makes mosquitto drop the first and send its will."""
     link = make_link(broker.port, retry={"first": 3600, "cap": 3600})
     subscriber.wait("availability")
-    config = MqttConfig(host="127.0.0.1", port=broker.port)
-    thief = MqttLink(config, "link-under-test", "edgemeta/thief/availability", lambda error: None)
-    thief.start(5)
-    try:
-        subscriber.wait_for("test/availability", lambda message: message.payload == b"offline")
-        wait_until(lambda: not link.connected)
-    finally:
-        thief.close(1.0)
+    make_link(broker.port, topic="edgemeta/thief/availability")
+    subscriber.wait_for("test/availability", lambda message: message.payload == b"offline")
+    wait_until(lambda: not link.connected)
 
 
 def test_it_connects_to_a_broker_that_comes_later(make_broker: Any, make_subscriber: Any, make_link: Any) -> None:
     broker = make_broker()
     link = make_link(broker.port)
-    link.retain(Outgoing("edgemeta/test/info", b"kept", 1, retain=True))
+    link.send(Outgoing("edgemeta/test/info", b"kept", 1, retain=True))
     assert not link.connected
     broker.start()
     wait_until(lambda: link.connected)
@@ -100,8 +135,8 @@ def test_retained_messages_come_again_after_a_broker_restarts_empty(
 ) -> None:
     link = make_link(broker.port)
     wait_until(lambda: link.connected)
-    link.retain(Outgoing("edgemeta/test/info", b"old", 1, retain=True))
-    link.retain(Outgoing("edgemeta/test/info", b"new", 1, retain=True))
+    link.send(Outgoing("edgemeta/test/info", b"old", 1, retain=True))
+    link.send(Outgoing("edgemeta/test/info", b"new", 1, retain=True))
     assert link.flush(5.0)
     broker.stop()
     wait_until(lambda: not link.connected)
@@ -113,25 +148,50 @@ def test_retained_messages_come_again_after_a_broker_restarts_empty(
     assert subscriber.wait("availability")[0].payload == b"online"
 
 
-def test_what_was_accepted_survives_a_broker_restart(broker: Any, make_subscriber: Any, make_link: Any) -> None:
-    link = make_link(broker.port)
+def test_messages_of_an_outage_come_late_in_order_and_paced(broker: Any, make_link: Any) -> None:
+    link = make_link(broker.port, outbox={"pace": 200})
     wait_until(lambda: link.connected)
     broker.stop()
-    accepted = [value for value in range(500) if link.offer(number(value))]
+    for value in range(300):
+        link.send(number(value))
+    wait_until(lambda: not link.connected)
     broker.start()
-    subscriber = make_subscriber(broker.port)
-    link.offer(number(10_000))
-    subscriber.wait_for("numbers", lambda message: message.payload == b"10000")
+    wait_until(lambda: link.connected)
+    begun = time.monotonic()
+    link.send(number(10_000))
+    wait_until(lambda: b"10000" in link.taken.payloads)
+    wait_until(lambda: waiting(link) == 0)
+    assert time.monotonic() - begun > 1.0  # 300 at 200 per second, but for what went out before the outage was noticed
+    late = [int(parcel.message.payload) for parcel in link.taken.parcels if parcel.late]
+    assert late == list(range(late[0], 300))
+    assert link.taken.payloads.index(b"10000") < len(link.taken.payloads) - 100, "a live message waited for late ones"
+
+
+def test_a_message_that_is_not_kept_is_forgotten_with_the_connection(make_broker: Any, make_link: Any) -> None:
+    broker = make_broker()
+    link = make_link(broker.port)
+    link.send(Outgoing("edgemeta/test/numbers", b"1", 1, retain=False))
+    broker.start()
+    wait_until(lambda: link.connected)
+    link.send(Outgoing("edgemeta/test/numbers", b"2", 1, retain=False))
     assert link.flush(5.0)
-    seen = [int(message.payload) for message in subscriber.on("numbers")]
-    # The subscriber may come after the first of them; from its first on, none is missing and order is kept.
-    assert seen[:-1] == accepted[accepted.index(seen[0]) :]
+    assert link.taken.payloads == [b"2"]
 
 
-def test_a_full_queue_refuses(make_link: Any) -> None:
-    link = make_link(1, queue=3)
-    assert [link.offer(number(value)) for value in range(5)] == [True, True, True, False, False]
-    assert link.queued == 3
+def test_a_late_state_does_not_become_the_topics_retained_message(
+    make_broker: Any, make_subscriber: Any, make_link: Any
+) -> None:
+    """The present state is sent at the connect; what waited is told beside it, marked and not retained."""
+    broker = make_broker()
+    link = make_link(broker.port, version="3.1.1")
+    for state in (b"old", b"new"):
+        payload = b'{"state":"' + state + b'","historical":false}'
+        link.send(Outgoing("edgemeta/test/state", payload, 1, retain=True, kept=True))
+    broker.start()
+    wait_until(lambda: len(link.taken.parcels) == 4)  # online, state, and both as they were
+    assert [parcel.late for parcel in link.taken.parcels] == [False, False, True, True]
+    first = make_subscriber(broker.port).wait("state")[0]
+    assert first.json == {"state": "new", "historical": False}
 
 
 def test_a_refused_login_never_counts_as_connected(make_broker: Any, make_link: Any, caplog: Any) -> None:
@@ -143,6 +203,9 @@ def test_a_refused_login_never_counts_as_connected(make_broker: Any, make_link: 
     assert all("refused the connection: not authorized" in record.getMessage() for record in caplog.records)
     assert not link.connected
     assert link.connects == 0
+    assert link.status.state is BrokerState.REFUSED_LOGIN
+    assert link.stats.failures.refused_login >= 2
+    assert "not authorized" in (link.stats.last_failure or "")
 
 
 @pytest.mark.parametrize("version", [5, "3.1.1"])
@@ -177,13 +240,12 @@ def test_messages_the_broker_refuses_are_counted_and_not_taken(
     broker.start()
     with caplog.at_level("WARNING", "edgemeta.daemon.mqtt"):
         link = make_link(broker.port)
-        taken: list[Outgoing] = []
         wait_until(lambda: link.connected)
         for value in range(3):
-            link.offer(number(value, taken=taken.append))
+            link.send(number(value))
         wait_until(lambda: link.refused == 3)
-    assert taken == []
-    assert link.queued == 0
+    assert link.taken.payloads == []
+    assert waiting(link) == 0
     assert link.published == 1  # `online`
     assert caplog.text.count("the broker refuses messages to edgemeta/test/numbers") == 1
 
@@ -197,15 +259,12 @@ def test_a_broker_that_says_nothing_is_given_up(make_link: Any, monkeypatch: Any
 
 
 @pytest.mark.parametrize("host", ["no such host", "a..b", "x" * 70, "\u20ac"])
-def test_host_names_that_lead_nowhere(host: str, caplog: Any) -> None:
-    crashes: list[BaseException] = []
-    link = MqttLink(MqttConfig(host=host), "link-under-test", AVAILABILITY, crashes.append)
+def test_host_names_that_lead_nowhere(host: str, make_link: Any, caplog: Any) -> None:
     with caplog.at_level("WARNING", "edgemeta.daemon.mqtt"):
-        link.start(10.0)
+        link = make_link(1883, host=host)
         wait_until(lambda: bool(caplog.records))
     assert f"broker {host}:1883 cannot be reached: " in caplog.text
-    link.close(1.0)
-    assert crashes == []
+    assert link.status.state is BrokerState.UNREACHABLE
 
 
 def test_a_broker_that_stops_answering_is_left_without_a_goodbye(make_link: Any) -> None:

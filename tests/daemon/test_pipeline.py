@@ -17,7 +17,7 @@ from edgemeta.model.file import load
 from edgemeta.plugins.api import BackendError
 from edgemeta.plugins.reference.backend import BACKEND
 
-NO_DROPS = Drops(superseded=0, failed=0, broker_away=0, queue_full=0, stopped=0)
+NO_DROPS = Drops(superseded=0, failed=0, outbox=0, stopped=0)
 BGR = {"red": (0, 0, 255), "green": (0, 255, 0), "blue": (255, 0, 0)}
 
 
@@ -40,7 +40,7 @@ def captured(colour: str, sequence: int = 1, shape: tuple[int, int] = (48, 64)) 
 
 
 def test_a_frame_becomes_its_message(pipeline: Pipeline) -> None:
-    dropped = Drops(superseded=3, failed=0, broker_away=2, queue_full=0, stopped=0)
+    dropped = Drops(superseded=3, failed=0, outbox=2, stopped=0)
     message = pipeline.step(captured("green", 6), dropped).frame
     assert [label.label for label in message.labels] == ["green", "red"]
     z = np.array([255, 0, 0]) * 16 / 255

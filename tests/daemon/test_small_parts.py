@@ -17,8 +17,8 @@ from edgemeta.daemon.backoff import Backoff
 from edgemeta.daemon.config import MqttConfig
 from edgemeta.daemon.latency import CAPACITY, LatencyWindow
 from edgemeta.daemon.logs import set_up
-from edgemeta.daemon.outbox import Outbox, Outgoing
-from edgemeta.daemon.secret import SecretError, password_of
+from edgemeta.daemon.pace import Pace
+from edgemeta.daemon.secret import SecretError, password_of, username_of
 from edgemeta.daemon.smoothing import Smoother
 from edgemeta.daemon.sources.registry import without_password
 from edgemeta.daemon.topics import FRAME, STATS, Topics
@@ -79,21 +79,18 @@ def test_a_long_period_keeps_the_newest_measurements_and_the_true_maximum() -> N
     assert (stats.count, stats.p50, stats.p99, stats.max) == (CAPACITY + 1, 2, 2, 10**6)
 
 
-def message(name: str) -> Outgoing:
-    return Outgoing(name, b"", 1, retain=False)
-
-
-def test_the_outbox_keeps_order_through_a_broken_connection() -> None:
-    outbox = Outbox(4)
-    messages = [message(name) for name in "abcde"]
-    assert [outbox.offer(one) for one in messages] == [True, True, True, True, False]
-    sent = [outbox.send() for _ in range(3)]
-    assert sent == messages[:3]
-    outbox.done(messages[1])
-    assert outbox.offer(messages[4])
-    outbox.give_back()
-    assert [outbox.send() for _ in range(5)] == [messages[0], messages[2], messages[3], messages[4], None]
-    assert len(outbox) == 4
+@given(rate=st.integers(1, 10_000), idle=st.integers(0, 10**10), count=st.integers(1, 500))
+def test_the_pace_is_kept_whatever_was_saved_up(rate: int, idle: int, count: int) -> None:
+    """Over any time t no more than rate · (t + 20 ms) + 1 are let through; and no fewer than rate · t when asked."""
+    pace = Pace(rate)
+    pace.take(10**10)
+    begun = now = 10**10 + idle
+    for _ in range(count):
+        now += pace.wait_ns(now)
+        assert pace.wait_ns(now) == 0
+        pace.take(now)
+    assert count <= rate * (now - begun + 2 * 10**7) / 10**9 + 2
+    assert count >= rate * (now - begun) / 10**9 - 1
 
 
 def test_utc_of_a_moment_follows_the_system_clock() -> None:
@@ -136,6 +133,12 @@ def test_passwords_come_from_the_config_a_file_or_the_environment(
     file.write_text("from file\nsecond line\n")
     monkeypatch.setenv("BROKER_PASSWORD", "from environment")
     assert password_of(MqttConfig()) is None
+    assert username_of(MqttConfig()) is None
+    assert username_of(MqttConfig(username="u")) == "u"
+    assert username_of(MqttConfig(username_file=str(file))) == "from file"
+    assert username_of(MqttConfig(username_env="BROKER_PASSWORD")) == "from environment"
+    with pytest.raises(SecretError, match=r"user name file .*gone cannot be read"):
+        username_of(MqttConfig(username_file=str(tmp_path / "gone")))
     assert password_of(MqttConfig.model_validate({"username": "u", "password": "plain"})) == "plain"
     assert password_of(MqttConfig(username="u", password_file=str(file))) == "from file"
     assert password_of(MqttConfig(username="u", password_env="BROKER_PASSWORD")) == "from environment"
@@ -163,6 +166,12 @@ def test_passwords_come_from_the_config_a_file_or_the_environment(
         ("http://cam/mjpg?user=admin&password=geheim&size=2", "http://cam/mjpg?user=admin&password=***&size=2"),
         ("http://cam/mjpg?authToken=geheim#x", "http://cam/mjpg?authToken=***#x"),
         ("clip.avi", "clip.avi"),
+        (
+            "gstreamer://rtspsrc user-id=u user-pw=geheim ! decodebin",
+            "gstreamer://rtspsrc user-id=u user-pw=*** ! decodebin",
+        ),
+        ('gstreamer://rtspsrc user-pw="ge heim" ! x', "gstreamer://rtspsrc user-pw=*** ! x"),
+        ("gstreamer://rtspsrc location=rtsp://u:geheim@cam ! x", "gstreamer://rtspsrc location=rtsp:***@cam ! x"),
     ],
 )
 def test_a_password_in_an_address_is_starred(address: str, shown: str) -> None:

@@ -9,7 +9,7 @@ from edgemeta.cli.demo.tally import Arrival
 from edgemeta.daemon.messages import Drops, FrameLatency, FrameMessage, LabelScore, ModelIdentity
 
 START = datetime(2026, 1, 1, tzinfo=timezone.utc)
-NO_DROPS = Drops(superseded=0, failed=0, broker_away=0, queue_full=0, stopped=0)
+NO_DROPS = Drops(superseded=0, failed=0, outbox=0, stopped=0)
 
 FrameArrival = Callable[..., Arrival]
 

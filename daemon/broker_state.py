@@ -1,0 +1,64 @@
+"""How the connection to the broker stands, in words that tell causes apart."""
+
+import time
+from dataclasses import dataclass, field
+from enum import Enum
+
+from paho.mqtt.reasoncodes import ReasonCode
+
+from edgemeta.model.errors import EdgemetaError
+
+
+class BrokerState(str, Enum):
+    """Connected, or why not."""
+
+    CONNECTING = "connecting"
+    CONNECTED = "connected"
+    UNREACHABLE = "unreachable"
+    REFUSED_LOGIN = "refused_login"
+    BAD_CERTIFICATE = "bad_certificate"
+    CLIENT_ID_TAKEN = "client_id_taken"
+    REFUSED = "refused"
+    LOST = "lost"
+
+
+SLOW_RETRY = frozenset(
+    {BrokerState.REFUSED_LOGIN, BrokerState.BAD_CERTIFICATE, BrokerState.CLIENT_ID_TAKEN, BrokerState.REFUSED}
+)
+"""States that another try will not cure soon: the next comes after the longest wait."""
+
+
+class LinkError(EdgemetaError):
+    """A connection that could not be made, was refused or broke, with the state that this leaves and the reason."""
+
+    def __init__(self, state: BrokerState, reason: str) -> None:
+        super().__init__(reason)
+        self.state = state
+
+
+@dataclass(frozen=True)
+class LinkStatus:
+    """Where the link stands, since which monotonic nanosecond, and why in words where it is not connected."""
+
+    state: BrokerState
+    reason: str | None = None
+    since_ns: int = field(default_factory=time.monotonic_ns)
+
+
+_LOGIN = frozenset({"Bad user name or password", "Not authorized", "Bad authentication method", "Banned"})
+_CLIENT_ID = frozenset({"Client identifier not valid"})
+
+
+def refusal(place: str, reason: ReasonCode) -> LinkError:
+    """Return what a broker's refusal of a connection means."""
+    state = BrokerState.REFUSED_LOGIN if str(reason) in _LOGIN else BrokerState.REFUSED
+    return LinkError(state, f"broker {place} refused the connection: {str(reason).lower()}")
+
+
+def loss(place: str, client_id: str, reason: str) -> LinkError:
+    """Return what the end of an accepted connection means; `reason` in the words of MQTT 5."""
+    if reason.lower() == "session taken over":
+        return LinkError(
+            BrokerState.CLIENT_ID_TAKEN, f"broker {place}: another client has taken the client id {client_id!r}"
+        )
+    return LinkError(BrokerState.LOST, f"connection to broker {place} lost: {reason.lower()}")

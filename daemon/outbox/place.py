@@ -1,0 +1,25 @@
+"""Where the outbox file lies."""
+
+import os
+from pathlib import Path
+
+from edgemeta.daemon.config import OutboxConfig
+
+
+def file_of(config: OutboxConfig, device: str) -> Path | None:
+    """Return the outbox file of a device, None where the config keeps messages in memory only.
+
+    systemd sets STATE_DIRECTORY for a unit with StateDirectory=; elsewhere the XDG base directories decide.
+    """
+    if config.size == 0:
+        return None
+    return _folder(config) / f"outbox-{device}.sqlite3"
+
+
+def _folder(config: OutboxConfig) -> Path:
+    if config.folder is not None:
+        return Path(config.folder)
+    if state := os.environ.get("STATE_DIRECTORY", "").partition(":")[0]:
+        return Path(state)
+    xdg = os.environ.get("XDG_STATE_HOME", "")
+    return (Path(xdg) if xdg.startswith("/") else Path.home() / ".local" / "state") / "edgemeta"

@@ -1,0 +1,248 @@
+"""The outbox on disk: one SQLite file in WAL mode, opened by one process and used by one thread at a time.
+
+A commit is written to the write-ahead log before it returns (`synchronous=NORMAL`), so that no killed process loses it;
+with `sync` it is also on the medium (`FULL`), so that no power cut does. docs/decisions/0007 has the figures.
+"""
+
+import sqlite3
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from edgemeta.daemon.outbox.parcel import ROW_OVERHEAD, Outgoing, Parcel
+from edgemeta.model.errors import EdgemetaError
+
+APPLICATION_ID = 0x65646D74
+"""`edmt`: says in the file's header whose it is."""
+
+SCHEMA_VERSION = 1
+SPARE_PAGES = 256
+"""Free pages (1 MB) above which an empty outbox gives its disk space back."""
+
+_MISSHAPEN = ("no such", "table ")
+"""How SQLite's words begin where tables or columns are not those of `_SCHEMA`."""
+
+_SCHEMA = """
+    CREATE TABLE messages (
+        number INTEGER PRIMARY KEY, boot TEXT NOT NULL, made_ns INTEGER NOT NULL, utc_ns INTEGER,
+        topic TEXT NOT NULL, qos INTEGER NOT NULL, payload BLOB NOT NULL);
+    CREATE TABLE ledger (count INTEGER NOT NULL, bytes INTEGER NOT NULL);
+    INSERT INTO ledger VALUES (0, 0);
+"""
+
+
+class StoreError(EdgemetaError):
+    """The outbox file cannot be used now: disk full, read-only, taken, or another program's. It is left as it is."""
+
+
+class DamagedError(StoreError):
+    """The outbox file is no SQLite file, or not whole."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """What is known of a stored message without its payload. utc_ns is None where the clock could not be believed."""
+
+    number: int
+    own: bool
+    topic: str
+    size: int
+    made_ns: int
+    utc_ns: int | None
+
+
+class Store:
+    """Messages in the order of their numbers. `count`, `bytes` and `last` tell what is there after the last commit."""
+
+    def __init__(self, path: Path, boot: str, first: int = 1) -> None:
+        """Open the file, or make it. New messages are numbered from `first` or higher. Raises StoreError."""
+        self.path = path
+        self._boot = boot
+        self.unreadable = 0
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise StoreError(f"outbox folder {path.parent} cannot be made: {error.strerror}") from error
+        with self._told_errors():
+            self._db = sqlite3.connect(path, timeout=1.0, isolation_level=None, check_same_thread=False)
+        try:
+            with self._told_errors():
+                self._open(first)
+        except StoreError:
+            self._db.close()
+            raise
+
+    def _open(self, first: int) -> None:
+        self._db.text_factory = bytes  # a damaged text must not raise before it is looked at
+        self._db.execute("PRAGMA locking_mode = EXCLUSIVE")
+        (pages,) = self._db.execute("PRAGMA page_count").fetchone()
+        if pages == 0:
+            self._db.execute("PRAGMA auto_vacuum = INCREMENTAL")
+            self._db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        (owner,) = self._db.execute("PRAGMA application_id").fetchone()
+        if owner != APPLICATION_ID:
+            raise StoreError(f"outbox file {self.path} is another program's database, expected one of edgemeta")
+        self._db.execute("PRAGMA journal_mode = WAL")
+        self._db.execute("PRAGMA synchronous = NORMAL")
+        self._db.execute(f"PRAGMA journal_size_limit = {4 << 20}")
+        (version,) = self._db.execute("PRAGMA user_version").fetchone()
+        if version == 0:
+            self._db.executescript(f"BEGIN IMMEDIATE; {_SCHEMA} PRAGMA user_version = {SCHEMA_VERSION}; COMMIT;")
+        elif version != SCHEMA_VERSION:
+            raise StoreError(f"outbox file {self.path} has version {version}, expected {SCHEMA_VERSION}")
+        ledger = self._db.execute("SELECT count, bytes FROM ledger").fetchall()
+        (last,) = self._db.execute("SELECT max(number) FROM messages").fetchone()
+        if len(ledger) != 1 or not all(isinstance(value, int) and value >= 0 for value in ledger[0]):
+            raise DamagedError(f"outbox file {self.path} is damaged: its ledger says {ledger}")
+        self.count, self.bytes = ledger[0]
+        self.last = max(last or 0, first - 1)
+
+    def apply(
+        self, added: Sequence[tuple[Parcel, int | None]], removed: Sequence[Row | Parcel], sync: bool = False
+    ) -> list[int]:
+        """Add messages (each with the UTC in ns when it was made, where that is known) and remove others, or neither.
+
+        Returns the numbers of the added. Raises StoreError, and then nothing has changed.
+        """
+        numbers = list(range(self.last + 1, self.last + 1 + len(added)))
+        rows = [
+            (number, self._boot, parcel.message.made_ns, utc_ns, *_columns(parcel.message))
+            for number, (parcel, utc_ns) in zip(numbers, added, strict=True)
+        ]
+        gone = [(one.number if isinstance(one, Row) else one.row,) for one in removed]
+        grown = sum(parcel.message.size for parcel, _ in added)
+        shrunk = sum(one.size if isinstance(one, Row) else one.message.size for one in removed)
+        count, size = self.count + len(added) - len(removed), self.bytes + grown - shrunk
+        with self._told_errors():
+            if sync:
+                self._db.execute("PRAGMA synchronous = FULL")
+            try:
+                with self._transaction():
+                    self._insert(rows)
+                    self._db.executemany("DELETE FROM messages WHERE number = ?", gone)
+                    self._db.execute("UPDATE ledger SET count = ?, bytes = ?", (count, size))
+            finally:
+                if sync:
+                    self._db.execute("PRAGMA synchronous = NORMAL")
+        self.count, self.bytes, self.last = count, size, self.last + len(added)
+        return numbers
+
+    def load(self, after: int, until: int, limit: int) -> tuple[list[Parcel], int]:
+        """Read the oldest messages with after < number <= until; return them and up to which number all are read.
+
+        Rows that hold no message, because the file was tampered with, are removed and counted as `unreadable`.
+        """
+        with self._told_errors():
+            rows = self._db.execute(
+                "SELECT number, boot, made_ns, topic, qos, payload FROM messages "
+                "WHERE number > ? AND number <= ? ORDER BY number LIMIT ?",
+                (after, until, limit),
+            ).fetchall()
+        read = [(row[0], self._parcel(*row)) for row in rows]
+        self._remove_unreadable([number for number, parcel in read if parcel is None])
+        reached = rows[-1][0] if len(rows) == limit else until
+        return [parcel for _, parcel in read if parcel is not None], reached
+
+    def oldest(self, limit: int) -> list[Row]:
+        """Tell of the oldest messages."""
+        with self._told_errors():
+            rows = self._db.execute(
+                "SELECT number, boot, topic, length(CAST(topic AS BLOB)) + length(payload), made_ns, utc_ns "
+                "FROM messages ORDER BY number LIMIT ?",
+                (limit,),
+            ).fetchall()
+        return [
+            Row(
+                number,
+                boot == self._boot.encode(),
+                topic.decode(errors="replace") if isinstance(topic, bytes) else "",
+                size + ROW_OVERHEAD,
+                made_ns if isinstance(made_ns, int) else 0,
+                utc_ns if isinstance(utc_ns, int) else None,
+            )
+            for number, boot, topic, size, made_ns, utc_ns in rows
+        ]
+
+    def take_over(self, rows: Iterator[tuple[object, ...]]) -> int:
+        """Add whole rows saved from a damaged file, under their old numbers; return how many messages are new."""
+        with self._told_errors(), self._transaction():
+            before = self._db.total_changes
+            self._insert(rows)
+            added = self._db.total_changes - before
+            self.count, self.bytes = self._db.execute(
+                "SELECT count(*), coalesce(sum(length(CAST(topic AS BLOB)) + length(payload) + ?), 0) FROM messages",
+                (ROW_OVERHEAD,),
+            ).fetchone()
+            self._db.execute("UPDATE ledger SET count = ?, bytes = ?", (self.count, self.bytes))
+            self.last = max(self.last, *self._db.execute("SELECT coalesce(max(number), 0) FROM messages").fetchone())
+        return added
+
+    def give_space_back(self) -> None:
+        """Shrink the file where nothing is in it."""
+        with self._told_errors():
+            (spare,) = self._db.execute("PRAGMA freelist_count").fetchone()
+            if self.count == 0 and spare > SPARE_PAGES:
+                self._db.executescript("PRAGMA incremental_vacuum")  # `execute` would free a single page
+
+    def close(self) -> None:
+        """Close the file; what was committed is kept. An unusable disk or a damaged file is no matter here."""
+        with suppress(sqlite3.DatabaseError):
+            self._db.close()
+
+    def _insert(self, rows: Iterable[tuple[object, ...]]) -> None:
+        self._db.executemany("INSERT OR IGNORE INTO messages VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
+
+    def _parcel(
+        self, number: int, boot: object, made_ns: object, topic: object, qos: object, payload: object
+    ) -> Parcel | None:
+        """Return a row's message; None where its columns make none."""
+        if not isinstance(topic, bytes) or not isinstance(payload, bytes) or qos not in (0, 1):
+            return None
+        try:
+            text = topic.decode()
+        except UnicodeDecodeError:
+            return None
+        if not 0 < len(topic) < 65536 or any(letter in text for letter in "+#\0"):
+            return None
+        own = boot == self._boot.encode()
+        made = made_ns if own and isinstance(made_ns, int) else time.monotonic_ns()
+        message = Outgoing(text, payload, 1 if qos == 1 else 0, retain=False, kept=True, made_ns=made)
+        return Parcel(message, own=own, late=True, row=number)
+
+    def _remove_unreadable(self, numbers: list[int]) -> None:
+        if numbers:
+            with self._told_errors(), self._transaction():
+                self._db.executemany("DELETE FROM messages WHERE number = ?", [(number,) for number in numbers])
+            self.take_over(iter(()))  # counts anew
+            self.unreadable += len(numbers)
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        self._db.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            self._db.execute("COMMIT")
+        finally:
+            if self._db.in_transaction:
+                self._db.execute("ROLLBACK")
+
+    @contextmanager
+    def _told_errors(self) -> Iterator[None]:
+        """Turn SQLite's errors into sentences: what another try may cure is StoreError, the rest DamagedError."""
+        try:
+            yield
+        except sqlite3.DatabaseError as error:
+            if isinstance(error, sqlite3.OperationalError) and not str(error).startswith(_MISSHAPEN):
+                raise StoreError(f"outbox file {self.path} cannot be used: {_reason(error)}") from error
+            raise DamagedError(f"outbox file {self.path} is damaged: {error}") from error
+
+
+def _columns(message: Outgoing) -> tuple[str, int, bytes]:
+    return message.topic, message.qos, message.payload
+
+
+def _reason(error: sqlite3.OperationalError) -> str:
+    """Return SQLite's words, but for a lock: only another process can hold it."""
+    return "another process has it open" if "locked" in str(error) else str(error)

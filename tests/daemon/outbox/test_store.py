@@ -1,0 +1,305 @@
+"""The outbox file: order, numbers, ledger; what another process, a foreign or a damaged file makes of it."""
+
+import random
+import sqlite3
+import subprocess
+import sys
+import time
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from edgemeta.daemon.outbox.parcel import ROW_OVERHEAD, Outgoing, Parcel
+from edgemeta.daemon.outbox.salvage import open_store, replaced
+from edgemeta.daemon.outbox.store import DamagedError, Store, StoreError
+
+BOOT = "b" * 32
+ALL = 10**9
+
+
+def parcels(first: int, count: int, size: int = 0) -> list[tuple[Parcel, int | None]]:
+    return [
+        (Parcel(Outgoing("edgemeta/t/front/frame", f"{value}".encode().rjust(size), 1, retain=False, kept=True)), None)
+        for value in range(first, first + count)
+    ]
+
+
+def values(store: Store) -> list[int]:
+    loaded, _ = store.load(0, ALL, ALL)
+    return [int(parcel.message.payload) for parcel in loaded]
+
+
+def filled(path: Path, count: int, size: int = 0) -> Path:
+    store = Store(path, BOOT)
+    store.apply(parcels(1, count, size), [])
+    store.close()
+    return path
+
+
+def test_messages_keep_their_order_over_a_restart(tmp_path: Path) -> None:
+    path = tmp_path / "state" / "outbox.sqlite3"
+    store = Store(path, BOOT)
+    assert store.apply(parcels(1, 3), []) == [1, 2, 3]
+    assert store.apply(parcels(4, 2), [], sync=True) == [4, 5]
+    store.close()
+    store = Store(path, "c" * 32)
+    assert (store.count, store.last) == (5, 5)
+    assert values(store) == [1, 2, 3, 4, 5]
+    loaded, reached = store.load(1, 4, 2)
+    assert [int(one.message.payload) for one in loaded] == [2, 3]
+    assert reached == 3
+    assert not loaded[0].own
+    store.apply(parcels(6, 1), loaded)
+    assert values(store) == [1, 4, 5, 6]
+    assert [row.own for row in store.oldest(9)] == [False, False, False, True]
+    store.close()
+
+
+def test_the_ledger_counts_messages_and_bytes(tmp_path: Path) -> None:
+    store = Store(tmp_path / "o", BOOT)
+    store.apply(parcels(1, 10, 200), [])
+    each = 200 + len("edgemeta/t/front/frame") + ROW_OVERHEAD
+    assert (store.count, store.bytes) == (10, 10 * each)
+    store.apply([], store.oldest(4))
+    assert (store.count, store.bytes) == (6, 6 * each)
+    store.close()
+    again = Store(tmp_path / "o", BOOT)
+    assert (again.count, again.bytes) == (6, 6 * each)
+    again.close()
+
+
+def test_an_empty_outbox_gives_its_space_back(tmp_path: Path) -> None:
+    store = Store(tmp_path / "o", BOOT)
+    store.apply(parcels(1, 5000, 800), [], sync=True)
+    store.apply([], store.oldest(ALL))
+    store.give_space_back()
+    store.close()
+    assert (tmp_path / "o").stat().st_size < 300_000
+
+
+def test_the_file_is_little_larger_than_its_messages(tmp_path: Path) -> None:
+    store = Store(tmp_path / "o", BOOT)
+    store.apply(parcels(1, 5000, 700), [])
+    size = store.bytes
+    store.close()
+    assert (tmp_path / "o").stat().st_size < 1.3 * size
+
+
+def test_a_killed_process_loses_no_commit(tmp_path: Path) -> None:
+    """SIGKILL right after a commit: all of it is there, none of what was not committed."""
+    code = (
+        "import os, sys\n"
+        "from pathlib import Path\n"
+        "from edgemeta.daemon.outbox.parcel import Outgoing, Parcel\n"
+        "from edgemeta.daemon.outbox.store import Store\n"
+        "store = Store(Path(sys.argv[1]), 'b' * 32)\n"
+        "for value in range(50):\n"
+        "    store.apply([(Parcel(Outgoing('t', str(value).encode(), 1, False)), None)], [])\n"
+        "os.kill(os.getpid(), 9)\n"
+    )
+    path = tmp_path / "o"
+    assert subprocess.run([sys.executable, "-c", code, str(path)], check=False).returncode == -9
+    assert (tmp_path / "o-wal").stat().st_size > 0
+    store = Store(path, BOOT)
+    assert values(store) == list(range(50))
+    assert store.count == 50
+    store.close()
+
+
+def test_a_file_that_another_process_uses_is_left_alone(tmp_path: Path) -> None:
+    first = Store(tmp_path / "o", BOOT)
+    with pytest.raises(StoreError, match="cannot be used: another process has it open"):
+        Store(tmp_path / "o", BOOT)
+    first.close()
+
+
+def test_a_folder_that_cannot_be_made() -> None:
+    with pytest.raises(StoreError, match="outbox folder /proc/edgemeta cannot be made: No such file or directory"):
+        Store(Path("/proc/edgemeta/outbox.sqlite3"), BOOT)
+
+
+def test_another_programs_database_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "o"
+    with closing(sqlite3.connect(path)) as database:
+        database.execute("CREATE TABLE recipes (name TEXT)")
+        database.execute("INSERT INTO recipes VALUES ('soup')")
+        database.commit()
+    before = path.read_bytes()
+    with pytest.raises(StoreError, match="is another program's database, expected one of edgemeta"):
+        open_store(path, BOOT)
+    assert path.read_bytes() == before
+
+
+def test_a_newer_version_is_left_alone(tmp_path: Path) -> None:
+    path = filled(tmp_path / "o", 3)
+    with closing(sqlite3.connect(path)) as database:
+        database.execute("PRAGMA user_version = 2")
+    with pytest.raises(StoreError, match="has version 2, expected 1"):
+        open_store(path, BOOT)
+
+
+def test_a_disk_that_is_full_changes_nothing(tmp_path: Path) -> None:
+    store = Store(tmp_path / "o", BOOT)
+    store.apply(parcels(1, 10), [])
+    store._db.execute("PRAGMA max_page_count = 10")
+    with pytest.raises(StoreError, match="cannot be used: database or disk is full"):
+        store.apply(parcels(11, 1000, 500), store.oldest(2))
+    assert (store.count, store.last) == (10, 10)
+    assert values(store) == list(range(1, 11))
+    store.close()
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "DROP TABLE ledger",
+        "DROP TABLE messages",
+        "DELETE FROM ledger",
+        "UPDATE ledger SET count = 'many'",
+        "ALTER TABLE messages RENAME COLUMN topic TO subject",
+        "ALTER TABLE messages ADD COLUMN extra",
+    ],
+)
+def test_tables_of_another_shape_are_put_aside(tmp_path: Path, damage: str) -> None:
+    path = filled(tmp_path / "o", 3)
+    with closing(sqlite3.connect(path)) as database:
+        database.execute(damage)
+        database.commit()
+    store = open_store(path, BOOT)
+    try:
+        store.apply(parcels(4, 1), [])
+        values(store)
+    except DamagedError:
+        store.close()
+    else:
+        store.close()
+        assert (tmp_path / "o.damaged").exists()
+
+
+def test_rows_that_hold_no_message_are_passed_by_and_counted(tmp_path: Path) -> None:
+    path = filled(tmp_path / "o", 8)
+    with closing(sqlite3.connect(path)) as database:
+        for number, change in enumerate(
+            (
+                "topic = CAST(x'ff' AS TEXT)",
+                "topic = 'a/+/b'",
+                "topic = ''",
+                "payload = 5",
+                "qos = 7",
+                "qos = 'x'",
+                "topic = x'6100'",
+            ),
+            start=1,
+        ):
+            database.execute(f"UPDATE messages SET {change} WHERE number = {number}")
+        database.commit()
+    store = Store(path, BOOT)
+    assert values(store) == [8]
+    assert (store.unreadable, store.count) == (7, 1)
+    store.close()
+
+
+def test_what_is_readable_of_a_damaged_file_is_saved(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = filled(tmp_path / "o", 1000, 700)
+    content = bytearray(path.read_bytes())
+    middle = len(content) // 2 // 4096 * 4096
+    content[middle : middle + 4096] = random.Random(1).randbytes(4096)
+    path.write_bytes(content)
+    store = Store(path, BOOT)
+    with pytest.raises(DamagedError, match="is damaged: database disk image is malformed"):
+        values(store)
+    store.close()
+
+    with caplog.at_level("WARNING"):
+        store = replaced(DamagedError("outbox file o is damaged"), path, BOOT, 1)
+    saved = values(store)
+    assert 980 < len(saved) < 1000
+    assert saved == sorted(saved)
+    assert (saved[0], saved[-1]) == (1, 1000)
+    assert store.count == len(saved)
+    assert f"{len(saved)} messages were saved from it, it is kept as {path}.damaged" in caplog.text
+    store.close()
+
+
+@pytest.mark.parametrize("content", [b"x" * 5000, b"not a database", b"SQLite format 3\0" + bytes(5000)])
+def test_a_file_that_is_no_database_is_put_aside(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "o"
+    path.write_bytes(content)
+    try:
+        store = open_store(path, BOOT)
+    except StoreError as error:
+        assert "another program's" in str(error)  # noqa: PT017 - an SQLite header without an owner
+        assert path.read_bytes() == content
+        return
+    assert values(store) == []
+    store.close()
+    assert (tmp_path / "o.damaged").read_bytes() == content
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    seed=st.integers(0, 2**32),
+    flips=st.lists(st.tuples(st.floats(0, 0.9999), st.binary(min_size=1, max_size=64)), min_size=1, max_size=5),
+    cut=st.none() | st.floats(0, 1),
+)
+def test_any_damage_gives_a_store_or_one_sentence(
+    tmp_path_factory: pytest.TempPathFactory,
+    seed: int,
+    flips: list[tuple[float, bytes]],
+    cut: float | None,
+) -> None:
+    """Bytes overwritten anywhere, the end cut off: never another exception, and the store can be used afterwards."""
+    folder = tmp_path_factory.mktemp("damage")
+    path = filled(folder / "o", 60, 300)
+    damage(path, flips, cut)
+    use(path)
+
+
+def damage(path: Path, flips: list[tuple[float, bytes]], cut: float | None) -> None:
+    content = bytearray(path.read_bytes())
+    for place, piece in flips:
+        start = int(place * len(content))
+        content[start : start + len(piece)] = piece
+    path.write_bytes(content[: int(cut * len(content))] if cut is not None else content)
+
+
+def use(path: Path) -> None:
+    try:
+        store = open_store(path, BOOT)
+    except StoreError as error:
+        assert str(path) in str(error)  # noqa: PT017 - an error is one of two good ends
+        return
+    for _ in range(3):
+        try:
+            loaded, _ = store.load(0, ALL, 20)
+            store.apply(parcels(1000, 3), loaded)
+            store.oldest(10)
+            break
+        except DamagedError as error:
+            store.close()
+            store = replaced(error, path, BOOT, store.last + 1)
+    else:
+        raise AssertionError("a replaced store is still damaged")
+    store.close()
+
+
+@pytest.mark.slow
+def test_twenty_thousand_damaged_files(tmp_path: Path) -> None:
+    original = filled(tmp_path / "o", 60, 300).read_bytes()
+    generator = random.Random(20)
+    deadline = time.monotonic() + 1800
+    for _ in range(20_000):
+        path = tmp_path / "p"
+        for leftover in tmp_path.glob("p*"):
+            leftover.unlink()
+        path.write_bytes(original)
+        flips = [
+            (generator.random() * 0.9999, generator.randbytes(generator.randint(1, 64)))
+            for _ in range(generator.randint(1, 5))
+        ]
+        damage(path, flips, generator.random() if generator.random() < 0.2 else None)
+        use(path)
+        assert time.monotonic() < deadline
