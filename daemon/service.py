@@ -132,7 +132,9 @@ class Service:
     def _broker_words(self) -> str:
         """Return how broker and outbox stand, the reason where something is wrong."""
         mqtt, outbox = self.plan.config.mqtt, self._outbox.stats
-        link = self._link.trouble or f"{mqtt.host}:{mqtt.port} {self._link.status.state.value}"
+        place = f"{mqtt.host}:{mqtt.port}"
+        trouble = (self._link.trouble or "connecting").removeprefix(f"broker {place} ")
+        link = f"{place} {'connected' if self._link.connected else f'not connected: {trouble}'}"
         waiting = f", {outbox.waiting} messages wait" if outbox.waiting and not self._link.connected else ""
         memory = f", outbox in memory: {outbox.reason}" if outbox.place == "memory" else ""
         return f"{link}{waiting}{memory}"
