@@ -4,7 +4,7 @@ import re
 from importlib import import_module
 from pathlib import Path
 from typing import cast
-from urllib.parse import unquote
+from urllib.parse import SplitResult, unquote, urlsplit
 
 from edgemeta.daemon.sources.api import Source, SourceError, SourceFactory, SourceSpec
 
@@ -13,6 +13,8 @@ SOURCES = {
     "image": "edgemeta.daemon.sources.image:ImageSource",
     "video": "edgemeta.daemon.sources.video:VideoSource",
     "v4l2": "edgemeta.daemon.sources.v4l2:V4l2Source",
+    "csi": "edgemeta.daemon.sources.gstreamer:GstreamerSource",
+    "gstreamer": "edgemeta.daemon.sources.gstreamer:GstreamerSource",
     "rtsp": "edgemeta.daemon.sources.stream:StreamSource",
     "rtsps": "edgemeta.daemon.sources.stream:StreamSource",
     "http": "edgemeta.daemon.sources.stream:StreamSource",
@@ -65,7 +67,16 @@ def without_password(address: str) -> str:
     What only may be a password is starred, too: rather too much than too little.
     """
     starred = re.sub(r"://([^:@/?#]*):.*@", r"://\1:***@", address)
-    return re.sub(r"(?i)([?&][^=&]*(?:pass|pwd|token|secret|key|auth)[^=&]*=)[^&#]*", r"\1***", starred)
+    key = r"[^=&\s]*(?:pass|pwd|pw|token|secret|key|auth)[^=&\s]*"
+    return re.sub(rf"(?i)([?&\s]{key}=)(?:\"[^\"]*\"|'[^']*'|[^&#\s]*)", r"\1***", starred)
+
+
+def parts_of(address: str) -> SplitResult:
+    """Split a URL. Raises SourceError where it is none."""
+    try:
+        return urlsplit(address)
+    except ValueError as error:  # for example a bracket that begins an IPv6 address and no end of it
+        raise SourceError(f"source {address!r} is no URL ({error}), expected scheme://place?key=value") from error
 
 
 def address_from(address: str, folder: Path) -> str:

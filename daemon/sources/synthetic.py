@@ -1,10 +1,11 @@
 """The synthetic camera: drawn scenes whose content is known, e.g. "synthetic://?seed=1&scene=3"."""
 
 import time
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl
 
 from edgemeta.daemon.scenes.show import Show
 from edgemeta.daemon.sources.api import Frame, SourceError, SourceSpec
+from edgemeta.daemon.sources.registry import parts_of
 
 FRAMES_PER_SECOND = 30.0
 
@@ -43,7 +44,7 @@ class SyntheticSource:
 
 def show_of(address: str) -> Show:
     """Make the show that an address asks for. Raises SourceError where the address says something else."""
-    parts = urlsplit(address)
+    parts = parts_of(address)
     seed, seconds = "0", "3"
     for key, value in parse_qsl(parts.query, keep_blank_values=True):
         if key == "seed":

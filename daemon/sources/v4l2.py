@@ -1,13 +1,13 @@
 """A camera at a V4L2 device, such as a USB webcam: "0", "/dev/video0", "v4l2:///dev/video0?width=640&height=480"."""
 
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl
 
 import cv2
 
 from edgemeta.daemon.sources.abandon import AbandonableReader
 from edgemeta.daemon.sources.api import SourceError, SourceSpec
 from edgemeta.daemon.sources.opencv import OpenCvCapture
-from edgemeta.daemon.sources.registry import is_number
+from edgemeta.daemon.sources.registry import is_number, parts_of
 
 PROPERTIES = {"width": cv2.CAP_PROP_FRAME_WIDTH, "height": cv2.CAP_PROP_FRAME_HEIGHT}
 
@@ -31,7 +31,7 @@ def parse(address: str) -> tuple[str, dict[int, int]]:
     """Return the device's path and the properties to ask it for. Raises SourceError."""
     if is_number(address):
         return f"/dev/video{address}", {}
-    parts = urlsplit(address)
+    parts = parts_of(address)
     if parts.netloc or not parts.path.startswith("/dev/"):
         raise SourceError(f"source {address!r} names no device, expected for example v4l2:///dev/video0")
     properties = {}

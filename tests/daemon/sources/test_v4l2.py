@@ -4,7 +4,7 @@ from contextlib import suppress
 
 import cv2
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from edgemeta.daemon.sources.api import SourceError, SourceSpec
@@ -49,6 +49,8 @@ def test_a_camera_that_is_not_there() -> None:
 
 
 @given(address=st.text(max_size=40) | st.from_regex(r"(v4l2|rtsp|http|synthetic|file|image)://\S{0,30}"))
+@example("v4l2://[")
+@example("synthetic://[")
 def test_any_address_makes_a_source_or_a_source_error(address: str) -> None:
     with suppress(SourceError):
         assert make_source(SourceSpec(address)).interval_ns >= 0
