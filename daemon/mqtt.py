@@ -22,6 +22,7 @@ from edgemeta.daemon.mqtt_connection import Connection
 from edgemeta.daemon.outbox.outbox import Outbox
 from edgemeta.daemon.outbox.parcel import Outgoing, Parcel
 from edgemeta.daemon.pace import Pace
+from edgemeta.daemon.pulse import Pulse
 from edgemeta.daemon.secret import SecretError
 from edgemeta.daemon.threads import guarded_thread
 
@@ -29,6 +30,10 @@ log = logging.getLogger(__name__)
 
 STEADY_AFTER = 5.0
 """Seconds a connection must last before the next failure counts as a first one."""
+
+CONNECTS_WITHIN = 60.0
+SERVES_WITHIN = 15.0
+"""Seconds after which the link counts as hung: resolving a name and connecting may take long, one step may not."""
 
 SUSPICIOUS = 3
 """So many connections in a row that ended before they were steady: MQTT 3.1.1 cannot say that a client id is taken."""
@@ -78,6 +83,7 @@ class MqttLink:
         self._thread = guarded_thread("mqtt", self._run, crashed)
         outbox.rouse = self._rouse
         self.status = LinkStatus(BrokerState.CONNECTING)
+        self.pulse = Pulse("mqtt")
         self.connects = 0
         self.published = 0
         self.refused = 0
@@ -154,6 +160,7 @@ class MqttLink:
         backoff = Backoff(self._config.retry.first, self._config.retry.cap)
         while not self._closing.is_set():
             connects = self.connects
+            self.pulse.promise("connecting to the broker", CONNECTS_WITHIN)
             try:
                 self._connection()
                 return
@@ -166,6 +173,7 @@ class MqttLink:
             delay = self._longest_wait() if failure.state in SLOW_RETRY else backoff.next()
             self._tell(failure, delay)
             self._tried.set()
+            self.pulse.promise("waiting for its next try", delay + SERVES_WITHIN)
             self._closing.wait(delay)
 
     def _judge(self, failure: LinkError, backoff: Backoff) -> LinkError:
@@ -228,6 +236,7 @@ class MqttLink:
         while not (self._closing.is_set() and self._is_quiet):
             if time.monotonic() > self._close_by:
                 return False
+            self.pulse.promise("exchanging messages with the broker", SERVES_WITHIN)
             self._step(connection, timeout=self._fill(connection))
         connection.publish(Parcel(self._offline))
         while connection.in_flight and time.monotonic() < self._close_by:

@@ -78,7 +78,7 @@ class Service:
             )
             for name, camera in config.cameras.items()
         ]
-        self._pulses = [worker.pulse, *(camera.pulse for camera in self._cameras)]
+        self._pulses = [worker.pulse, self._link.pulse, *(camera.pulse for camera in self._cameras)]
         self._reporter = Periodic("stats", config.stats.period, self._publish_stats, crashed)
 
     def start(self) -> None:
