@@ -27,7 +27,7 @@ def fuse(model: Model) -> tuple[Step, ...]:
     for layer in model.layers:
         reason = _refusal(layer, types)
         if reason is not None:
-            raise UnsupportedError(f"cuda backend: layer {layer.name!r}: {reason}")
+            raise UnsupportedError(f"layer {layer.name!r}: {reason}")
     steps = _Chains(model).steps()
     return _with_shortcuts(steps)
 
@@ -99,7 +99,7 @@ class _Chains:
         return ConvStep(conv, add, residual, tuple(clamps))
 
     def _takes(self, conv: Conv, add: Add) -> bool:
-        """Of two convolutions that an addition reads, the one with the larger kernel takes it in, the later at a tie."""
+        """Of two convolutions that an addition reads, the one of the larger kernel takes it, at a tie the later one."""
         rivals = [
             layer
             for name in add.inputs

@@ -44,6 +44,6 @@ class Candidate:
 class Kernel(Protocol):
     """`candidates` of a kernel folder's launch.py: ways to run a step, the best by rule first; none if it cannot."""
 
-    def __call__(self, step: Step, tensors: Tensors, architecture: Architecture) -> Iterable[Candidate]:
+    def __call__(self, step: Step, tensors: Tensors, architecture: Architecture, /) -> Iterable[Candidate]:
         """Offer candidates, always in the same order: their places are what tuning stores."""
         ...

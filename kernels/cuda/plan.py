@@ -34,7 +34,7 @@ class Architecture:
 
     name: "sm_53". number: 530, what `__CUDA_ARCH__` is. dot4: four int8 products in one instruction (dp4a).
     tensor_int8: int8 matrix instructions. shared_bytes: shared memory that one block may have. registers: 32-bit
-    registers that one block may have.
+    registers that one block may have. multiprocessors: of the device that the generation is tuned for by rule.
     """
 
     name: str
@@ -43,6 +43,7 @@ class Architecture:
     tensor_int8: bool
     shared_bytes: int
     registers: int = 65_536
+    multiprocessors: int = 1
 
 
 @dataclass(frozen=True)

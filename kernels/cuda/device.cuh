@@ -1,0 +1,126 @@
+// What every kernel shares: vectors in memory, bytes to 16-bit pairs, and multiply-adds, for nvcc, NVRTC and the CPU
+// emulation alike. No other headers.
+//
+// A word holds DEPTH input channels of one pixel: two int16 (any architecture) or four bytes (dp4a).
+#pragma once
+
+#ifndef EDGEMETA_EMULATION
+#define DYNAMIC_SHARED(type, name) extern __shared__ type name[]
+#endif
+
+// n / D for n * D <= 65536: one 16-bit multiplication. The excess of ceil(65536 / D) * D over 65536 is below D, so the
+// product is too great by less than n * D / 65536 / D < 1 / D.
+template <int D, int LIMIT>
+__device__ __forceinline__ int quotient(int n) {
+  if ((D & (D - 1)) != 0 && LIMIT <= 65536 / D)
+    return (int)(((unsigned)(unsigned short)n * (unsigned)((65536 + D - 1) / D)) >> 16);
+  return (int)((unsigned)n / (unsigned)D);
+}
+
+// Bytes x[a], x[b] as a pair of 16-bit values, a in the low half; selector = prmt's: for sign extension 0x9180 (bytes 0
+// and 1) and 0xB3A2 (bytes 2 and 3), for zero extension 0x4140 and 0x4342.
+__device__ __forceinline__ int permute(int x, int selector) {
+#ifdef EDGEMETA_EMULATION
+  return (int)__byte_perm((unsigned)x, 0, (unsigned)selector);
+#else
+  int result;
+  asm("prmt.b32 %0, %1, 0, %2;" : "=r"(result) : "r"(x), "r"(selector));
+  return result;
+#endif
+}
+
+// The low bytes of four values, the first one lowest.
+__device__ __forceinline__ int pack_bytes(int a, int b, int c, int d) {
+  return __byte_perm(__byte_perm(a, b, 0x0040), __byte_perm(c, d, 0x0040), 0x5410);
+}
+
+// sum + a.low * b.low and sum + a.high * b.high of 16-bit pairs; one XMAD each on sm_53 and sm_62, which picks the half
+// of a register by itself (in C++ the halves cost a shift each). Sums wrap.
+__device__ __forceinline__ int multiply_add_low(int a, int b, int sum) {
+#ifdef EDGEMETA_EMULATION
+  return (int)((unsigned)((int)(short)a * (int)(short)b) + (unsigned)sum);
+#else
+  int result;
+  asm("{ .reg .s16 al, ah, bl, bh; mov.b32 {al, ah}, %1; mov.b32 {bl, bh}, %2; mad.wide.s16 %0, al, bl, %3; }"
+      : "=r"(result)
+      : "r"(a), "r"(b), "r"(sum));
+  return result;
+#endif
+}
+__device__ __forceinline__ int multiply_add_high(int a, int b, int sum) {
+#ifdef EDGEMETA_EMULATION
+  return (int)((unsigned)((a >> 16) * (b >> 16)) + (unsigned)sum);
+#else
+  int result;
+  asm("{ .reg .s16 al, ah, bl, bh; mov.b32 {al, ah}, %1; mov.b32 {bl, bh}, %2; mad.wide.s16 %0, ah, bh, %3; }"
+      : "=r"(result)
+      : "r"(a), "r"(b), "r"(sum));
+  return result;
+#endif
+}
+
+// sum + four products of bytes, x unsigned or signed, w signed.
+template <bool SIGNED>
+__device__ __forceinline__ int dot4(int x, int w, int sum) {
+#ifdef EDGEMETA_EMULATION
+  return SIGNED ? emulation::dp4a_s8s8(x, w, sum) : emulation::dp4a_u8s8((unsigned)x, w, sum);
+#elif __CUDA_ARCH__ == 610 || __CUDA_ARCH__ >= 700
+  int result;
+  if (SIGNED)
+    asm("dp4a.s32.s32 %0, %1, %2, %3;" : "=r"(result) : "r"(x), "r"(w), "r"(sum));
+  else
+    asm("dp4a.u32.s32 %0, %1, %2, %3;" : "=r"(result) : "r"(x), "r"(w), "r"(sum));
+  return result;
+#else
+  return sum;  // never asked for: Architecture.dot4 is false
+#endif
+}
+
+// a * b + c and a + b, rounded down.
+__device__ __forceinline__ float fma_down(float a, float b, float c) {
+#ifdef EDGEMETA_EMULATION
+  // The product is exact in double; the error of the sum (Knuth's two-sum) tells whether it was rounded up.
+  const double product = (double)a * b, sum = product + c, part = sum - product;
+  const double error = (product - (sum - part)) + (c - part);
+  const float rounded = (float)sum;
+  return rounded > sum || (rounded == sum && error < 0) ? __builtin_nextafterf(rounded, -__builtin_inff()) : rounded;
+#else
+  return __fmaf_rd(a, b, c);
+#endif
+}
+__device__ __forceinline__ float add_down(float a, float b) { return fma_down(a, 1.0f, b); }
+
+// COUNT words from or to memory, in the widest loads that COUNT and the address allow: 16, 8 or 4 bytes.
+template <int COUNT>
+__device__ __forceinline__ void load_words(int* words, const int* from) {
+  if (COUNT % 4 == 0) {
+#pragma unroll
+    for (int i = 0; i < COUNT / 4; ++i) {
+      const int4 four = reinterpret_cast<const int4*>(from)[i];
+      words[4 * i] = four.x, words[4 * i + 1] = four.y, words[4 * i + 2] = four.z, words[4 * i + 3] = four.w;
+    }
+  } else if (COUNT % 2 == 0) {
+#pragma unroll
+    for (int i = 0; i < COUNT / 2; ++i) {
+      const int2 two = reinterpret_cast<const int2*>(from)[i];
+      words[2 * i] = two.x, words[2 * i + 1] = two.y;
+    }
+  } else {
+#pragma unroll
+    for (int i = 0; i < COUNT; ++i) words[i] = from[i];
+  }
+}
+template <int COUNT>
+__device__ __forceinline__ void store_words(int* to, const int* words) {
+  if (COUNT % 4 == 0) {
+#pragma unroll
+    for (int i = 0; i < COUNT / 4; ++i)
+      reinterpret_cast<int4*>(to)[i] = make_int4(words[4 * i], words[4 * i + 1], words[4 * i + 2], words[4 * i + 3]);
+  } else if (COUNT % 2 == 0) {
+#pragma unroll
+    for (int i = 0; i < COUNT / 2; ++i) reinterpret_cast<int2*>(to)[i] = make_int2(words[2 * i], words[2 * i + 1]);
+  } else {
+#pragma unroll
+    for (int i = 0; i < COUNT; ++i) to[i] = words[i];
+  }
+}

@@ -1,0 +1,257 @@
+// Direct convolution with requantization, residual addition and clamp, and beside it the 1x1 shortcut of the same input.
+// Tiles, layouts and bounds: README.md. Every capital name is a define of launch.py.
+//
+// A block computes TILE_Y x (TILE_X * PIXELS) outputs of THREADS_C * FILTERS channels; a thread PIXELS neighbours in a row
+// times FILTERS channels, over every SPLIT-th plane of input channels. A plane is one word (DEPTH channels) per pixel.
+#include "requantize.cuh"
+
+REQUANTIZATION(Main, MAIN);
+#if BESIDE
+REQUANTIZATION(Beside, BESIDE);
+#endif
+
+enum {
+  GROUP = TILE_X * TILE_Y * THREADS_C,
+  THREADS = GROUP * SPLIT,
+  BLOCK_FILTERS = THREADS_C * FILTERS,
+  PATCH_H = (TILE_Y - 1) * STRIDE_Y + KERNEL_H,
+  PATCH_W = (TILE_X * PIXELS - 1) * STRIDE_X + KERNEL_W,
+  VECTOR = VECTOR_BYTES / 4,
+  VECTORS = CHUNK * DEPTH / VECTOR_BYTES,  // of one pixel
+  PATCH_ITEMS = VECTORS * PATCH_H * PATCH_W,
+  PATCH_TRIPS = (PATCH_ITEMS + THREADS * AT_ONCE - 1) / (THREADS * AT_ONCE),
+  LINES = PIXELS / SPLIT  // pixels that a thread finishes
+};
+
+// Where a thread of the block works.
+struct Place {
+  int x, y, filter, split;  // of its first pixel and channel, in the block
+};
+
+__device__ __forceinline__ Place place_of(int thread) {
+  const int in_group = thread % GROUP, row = in_group / TILE_X;
+  const Place place = {in_group % TILE_X * PIXELS, row % TILE_Y, row / TILE_Y * FILTERS, thread / GROUP};
+  return place;
+}
+
+// VECTOR_BYTES channels of the pixel at (y, x) of the buffer.
+__device__ __forceinline__ void load_pixel(int (&words)[VECTOR], const unsigned char* __restrict__ image, int y, int x,
+                                           int channel) {
+  const bool is_inside = !IN_CHECKED || ((unsigned)y < IN_H && (unsigned)x < IN_W);
+  const unsigned char* from = image + (y * IN_ROW + x * IN_PIXEL + channel);
+#pragma unroll
+  for (int i = 0; i < VECTOR; ++i) words[i] = IN_FILL;
+  if (!is_inside || (IN_PASSES * CHUNK * DEPTH > IN_PIXEL && channel >= IN_PIXEL)) return;
+#if IN_BYTES
+  words[0] = 0;
+#pragma unroll
+  for (int i = 0; i < 4; ++i)
+    if (channel + i < IN_PIXEL) words[0] |= (int)__ldg(from + i) << 8 * i;
+#else
+  load_words<VECTOR>(words, reinterpret_cast<const int*>(from));
+#endif
+}
+
+// Four channels of a pixel to planes: as they are, or as two pairs of int16.
+__device__ __forceinline__ void store_planes(int* to, int word) {
+#if DEPTH == 4
+  *to = word;
+#else
+  to[0] = permute(word, IN_SIGNED ? 0x9180 : 0x4140);
+  to[PLANE_WORDS] = permute(word, IN_SIGNED ? 0xB3A2 : 0x4342);
+#endif
+}
+
+// The block's input, CHUNK planes of it, to shared memory [plane][row][column % STRIDE_X][column / STRIDE_X].
+__device__ __forceinline__ void stage_patch(int* patch, const unsigned char* __restrict__ image, int y0, int x0, int pass) {
+#pragma unroll 1
+  for (int trip = 0; trip < PATCH_TRIPS; ++trip) {
+    int words[AT_ONCE][VECTOR], places[AT_ONCE];
+#pragma unroll
+    for (int i = 0; i < AT_ONCE; ++i) {
+      const int item = (trip * AT_ONCE + i) * THREADS + (int)threadIdx.x;
+      const int above = quotient<PATCH_W, PATCH_TRIPS * AT_ONCE * THREADS>(item), column = item - above * PATCH_W;
+      const int vector = quotient<PATCH_H, PATCH_TRIPS * AT_ONCE * THREADS>(above), row = above - vector * PATCH_H;
+      places[i] = vector * (VECTOR_BYTES / DEPTH) * PLANE_WORDS + row * ROW_WORDS + column % STRIDE_X * PHASE_WORDS +
+                  column / STRIDE_X;
+      if (item >= PATCH_ITEMS) places[i] = -1;
+      if (item < PATCH_ITEMS)
+        load_pixel(words[i], image, y0 + row, x0 + column, pass * CHUNK * DEPTH + vector * VECTOR_BYTES);
+    }
+#pragma unroll
+    for (int i = 0; i < AT_ONCE; ++i)
+      if (places[i] >= 0) {
+#pragma unroll
+        for (int j = 0; j < VECTOR; ++j) store_planes(patch + places[i] + j * (4 / DEPTH) * PLANE_WORDS, words[i][j]);
+      }
+  }
+}
+
+// COUNT int4 from global to shared memory.
+template <int COUNT>
+__device__ __forceinline__ void stage_weights(int4* to, const int4* __restrict__ from) {
+#pragma unroll 1
+  for (int i = threadIdx.x; i < COUNT; i += THREADS) to[i] = __ldg(from + i);
+}
+
+// N words from an address that is a multiple of PIXELS words.
+template <int N>
+__device__ __forceinline__ void load_span(int* words, const int* from) {
+  enum { WIDE = PIXELS % 4 == 0 ? 4 : PIXELS % 2 == 0 ? 2 : 1, WIDE_WORDS = N / WIDE * WIDE };
+#pragma unroll
+  for (int i = 0; i < WIDE_WORDS; i += WIDE) load_words<WIDE>(words + i, from + i);
+  enum { PAIRS = WIDE == 4 && N - WIDE_WORDS >= 2 ? 2 : 0 };
+  if (PAIRS > 0) load_words<2>(words + WIDE_WORDS, from + WIDE_WORDS);
+#pragma unroll
+  for (int i = WIDE_WORDS + PAIRS; i < N; ++i) words[i] = from[i];
+}
+
+// Greatest j with a tap v = j * STRIDE_X + phase in V .. V + WIDTH - 1, or -1.
+constexpr int last_of_phase(int v, int width, int phase) {
+  return v + width - 1 < phase ? -1 : (v + width - 1 - phase) / STRIDE_X;
+}
+
+// Add the products of one plane and one kernel row, taps V .. V + WIDTH - 1 whose column is of PHASE and the next ones.
+template <int V, int WIDTH, int PHASE, bool HALF>
+__device__ __forceinline__ void add_taps(int (&sums)[PIXELS][FILTERS], const int* row, const int* weights) {
+  enum { LAST = last_of_phase(V, WIDTH, PHASE), LAST_TAP = LAST * STRIDE_X + PHASE };
+  if ((int)LAST >= 0 && (int)LAST_TAP >= V) {
+    int x[PIXELS + (LAST > 0 ? LAST : 0)];
+    load_span<PIXELS + (LAST > 0 ? LAST : 0)>(x, row + PHASE * PHASE_WORDS);
+#pragma unroll
+    for (int j = 0; j <= LAST; ++j) {
+      const int v = j * STRIDE_X + PHASE;
+      if (v < V) continue;
+      int w[FILTERS];
+      load_words<FILTERS>(w, weights + (v - V) * BLOCK_FILTERS);
+#pragma unroll
+      for (int p = 0; p < PIXELS; ++p)
+#pragma unroll
+        for (int k = 0; k < FILTERS; ++k) {
+#if DEPTH == 4
+          sums[p][k] = dot4<IN_SIGNED>(x[p + j], w[k], sums[p][k]);
+#else
+          sums[p][k] = multiply_add_low(x[p + j], w[k], sums[p][k]);
+          if (!HALF) sums[p][k] = multiply_add_high(x[p + j], w[k], sums[p][k]);
+#endif
+        }
+    }
+  }
+  if (PHASE + 1 < STRIDE_X)
+    add_taps<V, WIDTH, (PHASE + 1 < STRIDE_X ? PHASE + 1 : PHASE), HALF>(sums, row, weights);
+}
+
+// Add the products of taps [U, U + HEIGHT) x [V, V + WIDTH) and all staged planes of this thread's split.
+template <int U, int HEIGHT, int V, int WIDTH>
+__device__ __forceinline__ void accumulate(int (&sums)[PIXELS][FILTERS], const int* patch, const int* weights,
+                                           const Place& place) {
+  const int* row = patch + place.split * PLANE_WORDS + (place.y * STRIDE_Y + U) * ROW_WORDS + place.x;
+  const int* tap = weights + place.split * (WIDTH * BLOCK_FILTERS) + place.filter;
+#pragma unroll 1
+  for (int u = 0; u < HEIGHT; ++u) {
+#if UNROLL_PLANES
+#pragma unroll
+    for (int plane = 0; plane < CHUNK / SPLIT; ++plane) {
+      if (plane * DEPTH >= IN_C) continue;  // padding up to a multiple of 4 channels
+      if (DEPTH == 2 && plane * 2 + 1 >= IN_C)
+        add_taps<V, WIDTH, 0, true>(sums, row + plane * PLANE_WORDS, tap + plane * (WIDTH * BLOCK_FILTERS));
+      else
+        add_taps<V, WIDTH, 0, false>(sums, row + plane * PLANE_WORDS, tap + plane * (WIDTH * BLOCK_FILTERS));
+    }
+#else
+    const int *from = row, *with = tap;
+#pragma unroll 1
+    for (int plane = 0; plane < CHUNK / SPLIT; ++plane) {
+      add_taps<V, WIDTH, 0, false>(sums, from, with);
+      from += SPLIT * PLANE_WORDS;
+      with += SPLIT * (WIDTH * BLOCK_FILTERS);
+    }
+#endif
+    row += ROW_WORDS;
+    tap += CHUNK * WIDTH * BLOCK_FILTERS;
+  }
+}
+
+// Add up what the splits have, through shared memory, and leave each thread the sums of LINES pixels of its group's
+// PIXELS: pixel place.split * LINES + i in sums[i].
+__device__ __forceinline__ void reduce(int (&sums)[PIXELS][FILTERS], int4* scratch, const Place& place) {
+  const int in_group = (int)threadIdx.x % GROUP;
+  __syncthreads();
+#pragma unroll
+  for (int p = 0; p < PIXELS; ++p)
+#pragma unroll
+    for (int q = 0; q < FILTERS / 4; ++q)
+      scratch[((p * (FILTERS / 4) + q) * SPLIT + place.split) * GROUP + in_group] =
+          make_int4(sums[p][4 * q], sums[p][4 * q + 1], sums[p][4 * q + 2], sums[p][4 * q + 3]);
+  __syncthreads();
+#pragma unroll
+  for (int p = 0; p < LINES; ++p)
+#pragma unroll
+    for (int q = 0; q < FILTERS / 4; ++q) {
+      const int4* from = scratch + (((place.split * LINES + p) * (FILTERS / 4) + q) * SPLIT) * GROUP + in_group;
+      unsigned total[4] = {0, 0, 0, 0};
+#pragma unroll
+      for (int s = 0; s < SPLIT; ++s) {
+        const int4 part = from[s * GROUP];
+        total[0] += (unsigned)part.x, total[1] += (unsigned)part.y;
+        total[2] += (unsigned)part.z, total[3] += (unsigned)part.w;
+      }
+#pragma unroll
+      for (int k = 0; k < 4; ++k) sums[p][4 * q + k] = (int)total[k];
+    }
+}
+
+#include "direct/finish.cuh"
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+    direct(const unsigned char* __restrict__ input, const int4* __restrict__ weights, const int4* __restrict__ channels,
+           const unsigned char* __restrict__ table, unsigned char* __restrict__ output
+#ifdef ADD_OWN
+           ,
+           const unsigned char* __restrict__ residual
+#endif
+#if BESIDE
+           ,
+           const int4* __restrict__ beside_weights, const int4* __restrict__ beside_channels,
+           const unsigned char* __restrict__ beside_table, unsigned char* __restrict__ beside
+#endif
+    ) {
+  DYNAMIC_SHARED(int4, shared);
+  int* patch = reinterpret_cast<int*>(shared);
+  int4* staged = shared + CHUNK * PLANE_WORDS / 4;
+  const Place place = place_of(threadIdx.x);
+  const int y = (int)blockIdx.x / TILES_X * TILE_Y, x = (int)blockIdx.x % TILES_X * (TILE_X * PIXELS);
+  const int first_filter = (int)blockIdx.y * BLOCK_FILTERS;
+  const unsigned char* image = input + (unsigned long long)blockIdx.z * IN_IMAGE;
+#ifndef ADD_OWN
+  const unsigned char* residual = nullptr;
+#endif
+  enum { WEIGHTS = CHUNK * KERNEL_H * KERNEL_W * BLOCK_FILTERS / 4, BESIDE_WEIGHTS = CHUNK * BLOCK_FILTERS / 4 };
+
+  int sums[PIXELS][FILTERS];
+  start_sums<Main>(sums, channels, first_filter, place);
+#pragma unroll 1
+  for (int pass = 0; pass < IN_PASSES; ++pass) {
+    if (pass > 0) __syncthreads();
+    stage_patch(patch, image, y * STRIDE_Y + IN_Y, x * STRIDE_X + IN_X, pass);
+    stage_weights<WEIGHTS>(staged, weights + ((int)blockIdx.y * IN_PASSES + pass) * WEIGHTS);
+    __syncthreads();
+    accumulate<0, KERNEL_H, 0, KERNEL_W>(sums, patch, reinterpret_cast<const int*>(staged), place);
+  }
+  if (SPLIT > 1) reduce(sums, shared + SCRATCH_AT / 4, place);
+  finish<Main, Output, true>(sums, channels, table, output, residual, first_filter, y, x, place);
+
+#if BESIDE
+  start_sums<Beside>(sums, beside_channels, first_filter, place);
+#pragma unroll 1
+  for (int pass = 0; pass < IN_PASSES; ++pass) {
+    __syncthreads();
+    if (IN_PASSES > 1) stage_patch(patch, image, y * STRIDE_Y + IN_Y, x * STRIDE_X + IN_X, pass);
+    stage_weights<BESIDE_WEIGHTS>(staged, beside_weights + ((int)blockIdx.y * IN_PASSES + pass) * BESIDE_WEIGHTS);
+    __syncthreads();
+    accumulate<PAD_TOP, 1, PAD_LEFT, 1>(sums, patch, reinterpret_cast<const int*>(staged), place);
+  }
+  if (SPLIT > 1) reduce(sums, shared + SCRATCH_AT / 4, place);
+  finish<Beside, BesideOutput, false>(sums, beside_channels, beside_table, beside, nullptr, first_filter, y, x, place);
+#endif
+}

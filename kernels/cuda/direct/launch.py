@@ -1,0 +1,202 @@
+"""Launches of the direct convolution: any kernel, stride and padding, one group, with its shortcut beside it."""
+
+from collections.abc import Iterable
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgemeta.kernels.cuda.direct.tiles import (
+    Geometry,
+    Layout,
+    Tile,
+    at_once,
+    blocks,
+    layout,
+    passes,
+    patch_trips,
+    tiles,
+)
+from edgemeta.kernels.cuda.kernel import Buffers, Candidate, Tensors
+from edgemeta.kernels.cuda.layout import integer_type, tensor_defines
+from edgemeta.kernels.cuda.plan import Architecture, Argument, Buffer, Constant, Launch, Source
+from edgemeta.kernels.cuda.requantize import Defines, convolution, residual, shortcut
+from edgemeta.kernels.cuda.steps import ConvStep, Step
+from edgemeta.model.layers import Conv
+
+_CANDIDATES = 8
+"""Tiles that tuning tries, out of a few hundred."""
+
+_PLANES_UNROLLED = 2
+
+
+def candidates(step: Step, tensors: Tensors, architecture: Architecture) -> Iterable[Candidate]:
+    """The best tiles of any ConvStep."""
+    if not isinstance(step, ConvStep):
+        return
+    geometry = _geometry(step, tensors, architecture)
+    for tile in tiles(geometry, architecture)[:_CANDIDATES]:
+        launch = partial(_launch, step, tensors, geometry, tile)
+        yield Candidate("direct", tile.as_dict() | {"depth": geometry.depth}, step.conv.padding, launch)
+
+
+def _geometry(step: ConvStep, tensors: Tensors, architecture: Architecture) -> Geometry:
+    conv = step.conv
+    convs = [conv] if step.shortcut is None else [conv, step.shortcut]
+    fits_bytes = all(_fits_bytes(each.weights.decode()) for each in convs)
+    height, width, _ = conv.output.shape
+    channels = tensors.types[conv.input].shape[2]
+    in_memory = channels if conv.input in tensors.packed else -(-channels // 4) * 4
+    kernel = (conv.weights.shape[1], conv.weights.shape[2])
+    return Geometry(
+        height,
+        width,
+        max(each.weights.shape[0] for each in convs),
+        kernel,
+        conv.stride,
+        -(-channels // 4) * 4,
+        4 if architecture.dot4 and fits_bytes else 2,
+        next((size for size in (16, 8) if in_memory % size == 0), 4),
+        step.shortcut is not None,
+    )
+
+
+def _fits_bytes(weights: NDArray[np.int32]) -> bool:
+    return bool(weights.min() >= -128 and weights.max() <= 127)
+
+
+def _launch(step: ConvStep, tensors: Tensors, geometry: Geometry, tile: Tile, buffers: Buffers) -> Launch:
+    conv, sizes = step.conv, layout(geometry, tile)
+    across, along = blocks(geometry, tile)
+    padded = along * tile.block_filters
+    source, output = buffers[conv.input], buffers[step.output.name]
+    main = convolution("MAIN", step, tensors, padded)
+    defines = (
+        *_tile_defines(step, geometry, tile, sizes),
+        *_input_defines(step, geometry, tile, source),
+        *tensor_defines("OUT", output, tile.filters // 4),
+        *main.defines,
+        *residual(step, tensors),
+    )
+    weights = Constant(f"{conv.name}.weights", _packed(conv, geometry, tile))
+    arguments: tuple[Argument, ...] = (source, weights, main.channels, main.table, output)
+    if step.residual is not None:
+        defines += tensor_defines("RESIDUAL", buffers[step.residual], tile.filters // 4)
+        arguments += (buffers[step.residual],)
+    if step.shortcut is not None:
+        beside = shortcut("BESIDE", step.shortcut, tensors, padded)
+        target = buffers[step.shortcut.name]
+        defines += (*tensor_defines("BESIDE_OUT", target, tile.filters // 4), *beside.defines)
+        packed = Constant(f"{step.shortcut.name}.weights", _packed(step.shortcut, geometry, tile))
+        arguments += (packed, beside.channels, beside.table, target)
+    return Launch(
+        tuple(layer.name for layer in step.layers),
+        Source("direct/kernel.cu", "direct", defines),
+        (across, along),
+        (tile.threads, 1, 1),
+        arguments,
+        4 * sizes.words,
+        tile.as_dict() | {"depth": geometry.depth},
+        _loops(geometry, tile, sizes),
+    )
+
+
+def _tile_defines(step: ConvStep, geometry: Geometry, tile: Tile, sizes: Layout) -> Defines:
+    conv = step.conv
+    height, width, _ = conv.output.shape
+    is_partial = height % tile.tile_y or width % (tile.tile_x * tile.pixels)
+    values = {
+        "PIXELS": tile.pixels,
+        "FILTERS": tile.filters,
+        "TILE_X": tile.tile_x,
+        "TILE_Y": tile.tile_y,
+        "TILES_X": -(-width // (tile.tile_x * tile.pixels)),
+        "THREADS_C": tile.threads_c,
+        "SPLIT": tile.split,
+        "CHUNK": tile.chunk,
+        "DEPTH": geometry.depth,
+        "KERNEL_H": geometry.kernel[0],
+        "KERNEL_W": geometry.kernel[1],
+        "STRIDE_Y": geometry.stride[0],
+        "STRIDE_X": geometry.stride[1],
+        "PAD_TOP": conv.padding[0],
+        "PAD_LEFT": conv.padding[1],
+        "PHASE_WORDS": sizes.phase_words,
+        "ROW_WORDS": sizes.row_words,
+        "PLANE_WORDS": sizes.plane_words,
+        "SCRATCH_AT": sizes.scratch_at,
+        "UNROLL_PLANES": int(_unrolls_planes(tile)),
+        "BESIDE": int(geometry.beside),
+        "OUT_H": height,
+        "OUT_W": width,
+        "OUT_CHECKED": int(bool(is_partial)),
+    }
+    return tuple(values.items())
+
+
+def _input_defines(step: ConvStep, geometry: Geometry, tile: Tile, source: Buffer) -> Defines:
+    """How the patch is loaded. A packed buffer has no ring, so the patch pads while it loads."""
+    conv = step.conv
+    height, width, channels = source.shape
+    first_y, first_x = source.ring[0] - conv.padding[0], source.ring[1] - conv.padding[1]
+    rows = -(-conv.output.shape[0] // tile.tile_y) * tile.tile_y
+    columns = -(-conv.output.shape[1] // (tile.tile_x * tile.pixels)) * tile.tile_x * tile.pixels
+    last_y = first_y + (rows - 1) * conv.stride[0] + geometry.kernel[0] - 1
+    last_x = first_x + (columns - 1) * conv.stride[1] + geometry.kernel[1] - 1
+    is_checked = first_y < 0 or first_x < 0 or last_y >= height or last_x >= width
+    kind = integer_type(source)
+    fill = int(np.full(4, kind.zero_point & 0xFF, np.uint8).view(np.int32)[0])
+    values = {
+        "IN_C": kind.shape[2],
+        "IN_H": height,
+        "IN_W": width,
+        "IN_ROW": width * channels,
+        "IN_PIXEL": channels,
+        "IN_IMAGE": height * width * channels,
+        "IN_Y": first_y,
+        "IN_X": first_x,
+        "IN_CHECKED": int(is_checked),
+        "IN_FILL": fill,
+        "IN_SIGNED": int(kind.signed),
+        "IN_BYTES": int(channels % 4 != 0),
+        "IN_PASSES": passes(geometry, tile),
+        "VECTOR_BYTES": geometry.vector_bytes,
+        "AT_ONCE": at_once(geometry, tile),
+    }
+    return tuple(values.items())
+
+
+def _packed(conv: Conv, geometry: Geometry, tile: Tile) -> NDArray[Any]:
+    """Weights [block of filters][pass][kernel row][plane][kernel column][filter of the block][channel of the word].
+
+    What a block stages at once is contiguous, so its threads copy neighbouring 16 bytes; within it, the words that a
+    thread reads for one tap are neighbours, too. Missing channels and filters are 0.
+    """
+    weights = conv.weights.decode()
+    filters, kernel_height, kernel_width, channels = weights.shape
+    rounds, along = passes(geometry, tile), blocks(geometry, tile)[1]
+    full = np.zeros(
+        (along * tile.block_filters, kernel_height, kernel_width, rounds * tile.chunk * geometry.depth), np.int32
+    )
+    full[:filters, :, :, :channels] = weights
+    parts = full.reshape(
+        along, tile.block_filters, kernel_height, kernel_width, rounds, tile.chunk, geometry.depth
+    ).transpose(0, 4, 2, 5, 3, 1, 6)
+    return np.ascontiguousarray(parts, np.int8 if geometry.depth == 4 else np.int16)
+
+
+def _unrolls_planes(tile: Tile) -> bool:
+    return tile.chunk <= _PLANES_UNROLLED and tile.split == 1
+
+
+def _loops(geometry: Geometry, tile: Tile, sizes: Layout) -> tuple[int, ...]:
+    """Passes { patch, weights, kernel rows { planes } }, and the same for the shortcut."""
+    rounds, planes = passes(geometry, tile), 1 if _unrolls_planes(tile) else tile.chunk // tile.split
+    patch = patch_trips(geometry, tile)
+    weights = -(-sizes.weight_words // (4 * tile.threads))
+    loops = (rounds, patch, weights, geometry.kernel[0], planes)
+    if not geometry.beside:
+        return loops
+    pointwise = -(-tile.chunk * tile.block_filters // (4 * tile.threads))
+    return (*loops, rounds, patch if rounds > 1 else 1, pointwise, 1, planes)

@@ -1,0 +1,227 @@
+"""Tiles of the direct convolution: which are possible, and which is best by rule.
+
+The rule is an estimate of time: warp-instructions of one image, over the warps that can work at once. Loads, staging
+and the finish are counted from the kernel's loops; what only a device can tell (caches, latencies) is left to tuning.
+"""
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from itertools import product
+
+from edgemeta.kernels.cuda.plan import Architecture
+
+_WARPS_PER_MULTIPROCESSOR = 8
+"""Warps that keep the four schedulers of a multiprocessor busy: each sum waits for no other."""
+
+_SHARED_LIMIT = 48 * 1024
+"""What a launch may have without asking the driver for more."""
+
+_REGISTERS_BESIDE_SUMS = 48
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """What a tile depends on.
+
+    height, width, filters: of the output. channels: input channels in memory that take part, padding included.
+    depth: channels of a word. vector_bytes: channels that one load brings. beside: a shortcut is computed, too.
+    """
+
+    height: int
+    width: int
+    filters: int
+    kernel: tuple[int, int]
+    stride: tuple[int, int]
+    channels: int
+    depth: int
+    vector_bytes: int
+    beside: bool
+
+
+@dataclass(frozen=True)
+class Tile:
+    """A thread computes pixels x filters outputs; a block has tile_x * tile_y * threads_c * split threads.
+
+    chunk: planes of input channels in shared memory at once.
+    """
+
+    pixels: int
+    filters: int
+    tile_x: int
+    tile_y: int
+    threads_c: int
+    split: int
+    chunk: int
+
+    @property
+    def threads(self) -> int:
+        """Threads of a block."""
+        return self.tile_x * self.tile_y * self.threads_c * self.split
+
+    @property
+    def block_filters(self) -> int:
+        """Output channels of a block."""
+        return self.threads_c * self.filters
+
+    def as_dict(self) -> dict[str, int]:
+        """For reports."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Shared memory of a block, in words.
+
+    First the patch, the weights from weights_at on; from scratch_at on what the splits have to add up, in place of
+    both, or of the weights only where the shortcut still needs the patch.
+    """
+
+    patch_height: int
+    patch_width: int
+    phase_words: int
+    row_words: int
+    plane_words: int
+    weights_at: int
+    weight_words: int
+    scratch_words: int
+
+    scratch_at: int
+
+    @property
+    def words(self) -> int:
+        """All of it."""
+        return max(self.weights_at + self.weight_words, self.scratch_at + self.scratch_words)
+
+
+def layout(geometry: Geometry, tile: Tile) -> Layout:
+    """Sizes of what a block holds."""
+    patch_height = (tile.tile_y - 1) * geometry.stride[0] + geometry.kernel[0]
+    patch_width = (tile.tile_x * tile.pixels - 1) * geometry.stride[1] + geometry.kernel[1]
+    alignment = next(words for words in (4, 2, 1) if tile.pixels % words == 0)
+    phase_words = _rounded_up(-(-patch_width // geometry.stride[1]), alignment)
+    row_words = _row_words(phase_words * geometry.stride[1], geometry, tile, alignment)
+    plane_words = _rounded_up(patch_height * row_words, 4)
+    weight_words = tile.chunk * geometry.kernel[0] * geometry.kernel[1] * tile.block_filters
+    scratch_words = tile.threads * tile.pixels * tile.filters if tile.split > 1 else 0
+    weights_at = tile.chunk * plane_words
+    return Layout(
+        patch_height,
+        patch_width,
+        phase_words,
+        row_words,
+        plane_words,
+        weights_at,
+        weight_words,
+        scratch_words,
+        weights_at if geometry.beside else 0,
+    )
+
+
+def tiles(geometry: Geometry, architecture: Architecture) -> list[Tile]:
+    """Every tile that fits, the best by rule first."""
+    possible = sorted(
+        (_estimate(geometry, tile, architecture), tile.threads, index, tile)
+        for index, tile in enumerate(_possible(geometry, architecture))
+    )
+    return [tile for _, _, _, tile in possible]
+
+
+def _possible(geometry: Geometry, architecture: Architecture) -> Iterator[Tile]:
+    for pixels, filters, tile_y, threads_c, split in product(
+        (8, 4, 2, 1), (16, 8, 4), (16, 8, 4, 2, 1), (8, 4, 2, 1), (1, 2, 4)
+    ):
+        columns = -(-geometry.width // pixels)
+        is_wasteful = (
+            (tile_y > 1 and tile_y >= 2 * geometry.height)
+            or (threads_c > 1 and filters * threads_c >= 2 * geometry.filters)
+            or (pixels > 1 and pixels >= 2 * geometry.width)
+        )
+        if is_wasteful or pixels * filters > 64 or pixels % split:
+            continue
+        for tile_x in {min(columns, most) for most in (2, 4, 8, 16)}:
+            threads = tile_x * tile_y * threads_c * split
+            registers = pixels * filters + _REGISTERS_BESIDE_SUMS
+            if threads > 256 or _rounded_up(threads, 32) * registers > architecture.registers:
+                continue
+            tile = _with_chunk(geometry, Tile(pixels, filters, tile_x, tile_y, threads_c, split, 0), architecture)
+            if tile is not None:
+                yield tile
+
+
+def _with_chunk(geometry: Geometry, tile: Tile, architecture: Architecture) -> Tile | None:
+    """The tile with as many planes at once as fit; None if not even one load's fit."""
+    step = max(geometry.vector_bytes // geometry.depth, 1)
+    while step % tile.split:
+        step *= 2
+    planes = _rounded_up(-(-geometry.channels // geometry.depth), step)
+    limit = min(architecture.shared_bytes, _SHARED_LIMIT)
+    passes = 1
+    while True:
+        chunk = _rounded_up(-(-planes // passes), step)
+        sized = Tile(tile.pixels, tile.filters, tile.tile_x, tile.tile_y, tile.threads_c, tile.split, chunk)
+        if 4 * layout(geometry, sized).words <= limit:
+            return sized
+        if chunk == step:
+            return None
+        passes += 1
+
+
+def passes(geometry: Geometry, tile: Tile) -> int:
+    """How often a block fills its shared memory."""
+    return -(-geometry.channels // (tile.chunk * geometry.depth))
+
+
+def blocks(geometry: Geometry, tile: Tile) -> tuple[int, int]:
+    """Blocks over the pixels of one image and over its channels."""
+    columns, rows = -(-geometry.width // (tile.tile_x * tile.pixels)), -(-geometry.height // tile.tile_y)
+    return columns * rows, -(-geometry.filters // tile.block_filters)
+
+
+def at_once(geometry: Geometry, tile: Tile) -> int:
+    """Loads of the patch that a thread has under way together."""
+    trips = -(-_patch_items(geometry, tile) // tile.threads)
+    return min(trips, max(1, 16 // (geometry.vector_bytes // 4)))
+
+
+def patch_trips(geometry: Geometry, tile: Tile) -> int:
+    """Trips of the loop that stages the patch."""
+    return -(-_patch_items(geometry, tile) // (tile.threads * at_once(geometry, tile)))
+
+
+def _patch_items(geometry: Geometry, tile: Tile) -> int:
+    sizes = layout(geometry, tile)
+    return tile.chunk * geometry.depth // geometry.vector_bytes * sizes.patch_height * sizes.patch_width
+
+
+def _estimate(geometry: Geometry, tile: Tile, architecture: Architecture) -> float:
+    """Instructions of one warp, over the share of warps that works at once."""
+    sizes, rounds = layout(geometry, tile), passes(geometry, tile)
+    products = tile.pixels * tile.filters * geometry.kernel[1] * (2 if geometry.depth == 2 else 1)
+    spans = geometry.stride[1] * (-(-tile.pixels // 4) + (geometry.kernel[1] > geometry.stride[1]))
+    inner = products + spans + geometry.kernel[1] * tile.filters // 4 + 6
+    turns = geometry.kernel[0] * tile.chunk // tile.split * rounds
+    per_load = 16 + geometry.vector_bytes // geometry.depth * 2
+    loads = patch_trips(geometry, tile) * at_once(geometry, tile) * per_load * rounds
+    weights = 6 * rounds * -(-sizes.weight_words // (4 * tile.threads))
+    outputs = tile.pixels * tile.filters
+    ends = 8 * outputs // tile.split + (outputs if tile.split > 1 else 0) + 60
+    per_warp = inner * turns + loads + weights + ends
+    across, along = blocks(geometry, tile)
+    warps = across * along * -(-tile.threads // 32)
+    return per_warp * warps / min(warps, _WARPS_PER_MULTIPROCESSOR * architecture.multiprocessors)
+
+
+def _row_words(words: int, geometry: Geometry, tile: Tile, alignment: int) -> int:
+    """Words of a row so that the rows which a quarter of a warp reads at once lie in different banks."""
+    span = min(tile.tile_x * tile.pixels, 32)
+    rows = min(32 // span, tile.tile_y)
+    for padded in range(words, words + 32, alignment):
+        starts = [row * geometry.stride[0] * padded % 32 for row in range(rows)]
+        banks = {(start + word) % 32 for start in starts for word in range(span)}
+        if len(banks) == rows * span:
+            return padded
+    return words
+
+
+def _rounded_up(value: int, multiple: int) -> int:
+    return -(-value // multiple) * multiple

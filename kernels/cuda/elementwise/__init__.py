@@ -1,0 +1,1 @@
+"""Addition, clamp and rescale that no convolution took in."""

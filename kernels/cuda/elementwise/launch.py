@@ -1,0 +1,48 @@
+"""Launches of the layers that work element by element."""
+
+from collections.abc import Iterable
+from functools import partial
+
+from edgemeta.kernels.cuda.kernel import NO_RING, Buffers, Candidate, Tensors
+from edgemeta.kernels.cuda.layout import tensor_defines
+from edgemeta.kernels.cuda.plan import Architecture, Argument, Launch, Source
+from edgemeta.kernels.cuda.requantize import Defines, addition, finish, plain_sums
+from edgemeta.kernels.cuda.steps import ElementwiseStep, Step
+from edgemeta.model.layers import Add, Clamp, Rescale
+
+_THREADS = 128
+
+
+def candidates(step: Step, tensors: Tensors, _: Architecture) -> Iterable[Candidate]:
+    """The one way to run an ElementwiseStep, on any architecture."""
+    if isinstance(step, ElementwiseStep):
+        yield Candidate("elementwise", {}, NO_RING, partial(_launch, step, tensors))
+
+
+def _launch(step: ElementwiseStep, tensors: Tensors, buffers: Buffers) -> Launch:
+    layer = step.layer
+    source, output = buffers[step.reads[0]], buffers[layer.name]
+    height, width, channels = layer.output.shape
+    fours = -(-channels // 4)
+    items = height * width * fours
+    arguments: tuple[Argument, ...] = (source, output)
+    defines: Defines = (("THREADS", _THREADS), ("HEIGHT", height), ("WIDTH", width), ("FOURS", fours))
+    defines += (*tensor_defines("IN", source), *tensor_defines("OUT", output))
+    match layer:
+        case Add():
+            defines += (*addition(layer, 0, tensors), *tensor_defines("OTHER", buffers[layer.inputs[1]]))
+            arguments += (buffers[layer.inputs[1]],)
+        case Clamp():
+            defines += (("CLAMP_LO", layer.lo), ("CLAMP_HI", layer.hi))
+        case Rescale():
+            sums = plain_sums(tensors.types[layer.input], 1)
+            requantized = finish("RESCALE", layer.name, layer.requantize, layer.output, sums, 4 * fours)
+            defines += requantized.defines
+            arguments += (requantized.channels, requantized.table)
+    return Launch(
+        (layer.name,),
+        Source("elementwise/kernel.cu", "elementwise", defines),
+        (-(-items // _THREADS), 1),
+        (_THREADS, 1, 1),
+        arguments,
+    )

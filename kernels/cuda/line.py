@@ -1,0 +1,185 @@
+"""Requantization as one float32 multiply-add that is proved equal to the integers.
+
+A requantization is a step function y(x) with at most 255 steps; T[k] is the least x with y >= k. The kernels compute
+
+    u = fma(X, slope, addend),  X = base + x + offset,
+
+where the integers offset and addend and the float slope = p / 2**q are chosen here. X and the product are exact, and u
+lies at MAGIC + y with MAGIC = 1.5 * 2**23, where float32 holds integers only, so the one rounding of the multiply-add
+is the rounding of the requantization, and the low bits of u are y. Both y and u never fall as x grows, so they are
+equal for every x if u < MAGIC + k at T[k] - 1 and u >= MAGIC + k at T[k], for each k; that is checked in exact
+integers. Beyond the first and last step u may leave the range where it holds integers: the clamp of its bits as an
+int32, which keeps the order of floats, gives lo or hi all the same.
+
+A line needs a fractional part of its own, B = p * (base + offset) + addend * 2**q in a window of a few 2**q / 255:
+the offset, which costs nothing as it joins the bias, is the least one that puts B there.
+
+About one multiplier in a hundred has steps so close to each other's rounding that no slope of 24 bits passes between
+them. A fine line holds the slope in two floats,
+
+    v = fma(x, rest, offset), y = floor(fma(x, slope, v) rounded down),
+
+whose floor is that of the exact x * slope + v; it is proved in the same way.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+MAGIC = 3 << 22
+"""1.5 * 2**23: float32 from 2**23 to 2**24 are the integers."""
+
+MAGIC_BITS = 0x4B400000
+"""The bits of float32(MAGIC): as an int32, MAGIC_BITS + y are the bits of float32(MAGIC + y)."""
+
+_NEIGHBOURS = (0, 1, -1, 2, -2, 3, -3)
+_MAX_FRACTION_BITS = 50
+_EXACT = 1 << 24
+"""Integers up to here are float32 values."""
+
+
+@dataclass(frozen=True)
+class Steps:
+    """A step function that never falls, on x = least .. greatest: value k from T[k] on, `first` below all of them.
+
+    thresholds: T[first + 1], T[first + 2], ... in order.
+    """
+
+    least: int
+    greatest: int
+    first: int
+    thresholds: Sequence[int]
+
+    def above(self) -> list[tuple[int, int]]:
+        """Every (k, least x in range where y >= k)."""
+        return [(k, max(t, self.least)) for k, t in enumerate(self.thresholds, self.first + 1) if t <= self.greatest]
+
+    def below(self) -> list[tuple[int, int]]:
+        """Every (k, greatest x in range where y < k)."""
+        return [(k, min(t - 1, self.greatest)) for k, t in enumerate(self.thresholds, self.first + 1) if t > self.least]
+
+
+@dataclass(frozen=True)
+class Line:
+    """y = low bits of fma(base + x + offset, slope, addend)."""
+
+    slope: np.float32
+    addend: np.float32
+    offset: int
+
+
+@dataclass(frozen=True)
+class FineLine:
+    """y = floor(x * slope + v), v = fma(x, rest, offset)."""
+
+    slope: np.float32
+    rest: np.float32
+    offset: np.float32
+
+
+def find_line(steps: Steps, slope: float, base: int) -> Line | None:
+    """The line near `slope` that equals the steps; None if none of a few neighbouring floats does.
+
+    base: MAGIC if X comes from adding integers to MAGIC_BITS, 0 if it comes from converting x + offset.
+    """
+    above, below = steps.above(), steps.below()
+    if not above or not below:
+        y = steps.first if not above else max(k for k, _ in above)
+        return Line(np.float32(0), np.float32(MAGIC + y), 0)
+    start = np.float32(slope)
+    for ulps in _NEIGHBOURS:
+        candidate = (start.view(np.int32) + np.int32(ulps)).view(np.float32)
+        line = _fit(above, below, candidate, base)
+        if line is not None:
+            return line
+    return None
+
+
+def _fit(above: list[tuple[int, int]], below: list[tuple[int, int]], slope: np.float32, base: int) -> Line | None:
+    """Choose offset and addend for the slope p / 2**q. All integers are exact (Python's)."""
+    p, denominator = float(slope).as_integer_ratio() if np.isfinite(slope) else (0, 1)
+    q = denominator.bit_length() - 1
+    if p <= 0 or not 1 <= q <= _MAX_FRACTION_BITS:
+        return None
+    # u >= k at x: p x + B >= (k - 1/2) 2**q; u < k alike. B strictly between, so that no tie is left to rounding.
+    least = max((2 * k - 1 << q - 1) - p * x for k, x in above)
+    greatest = min((2 * k - 1 << q - 1) - p * x for k, x in below)
+    xs = [x for _, x in (*above, *below)]
+    reach = 1 << 22 if base else _EXACT
+    lowest, highest = -reach - min(xs), reach - 1 - max(xs)
+    for first in (max(lowest, 0), lowest):
+        wanted = least + 1 - p * (base + first)
+        steps_up = _first_in_window(p, 1 << q, wanted % (1 << q), (wanted + greatest - least - 2) % (1 << q))
+        if greatest - least < 2 or steps_up is None or first + steps_up > highest:
+            continue
+        offset = first + steps_up
+        fraction = (p * (base + offset) - least) % (1 << q)
+        addend = MAGIC + (least + fraction - p * (base + offset) >> q)
+        line = Line(slope, np.float32(addend), offset)
+        if int(line.addend) == addend and _equals(line, above, below, base):
+            return line
+    return None
+
+
+def _first_in_window(a: int, modulus: int, low: int, high: int) -> int | None:
+    """Least n >= 0 with a * n mod modulus in low .. high (which wraps around if low > high), by Euclid's algorithm."""
+    if low == 0 or low > high:
+        return 0
+    a %= modulus
+    if a == 0:
+        return None
+    n = -(-low // a)
+    if a * n <= high:
+        return n
+    turns = _first_in_window(modulus % a, a, -high % a, -low % a)
+    return None if turns is None else -(-(low + modulus * turns) // a)
+
+
+def find_fine_line(steps: Steps, slope: Fraction) -> FineLine | None:
+    """The fine line of this slope, at least 0, that equals the steps; None if it does not."""
+    above, below = steps.above(), steps.below()
+    high = np.float32(slope)
+    if Fraction(float(high)) > slope:  # the rest must not be negative, or the line might fall
+        high = np.nextafter(high, np.float32(0))
+    rest = np.float32(slope - Fraction(float(high)))
+    least = max((k - slope * x for k, x in above), default=None)
+    greatest = min((k - slope * x for k, x in below), default=None)
+    if least is None or greatest is None or not np.isfinite(high):
+        return None
+    line = FineLine(high, rest, np.float32((least + greatest) / 2))
+    is_equal = (
+        all(abs(x) <= _EXACT for _, x in (*above, *below))
+        and all(fine_value_at(line, x) >= k for k, x in above)
+        and all(fine_value_at(line, x) < k for k, x in below)
+    )
+    return line if is_equal else None
+
+
+def fine_value_at(line: FineLine, x: int) -> int:
+    """The y that the kernel computes for |x| <= 2**24, in exact fractions."""
+    v = _to_float32(x * Fraction(float(line.rest)) + Fraction(float(line.offset)))
+    return math.floor(x * Fraction(float(line.slope)) + v)
+
+
+def _to_float32(value: Fraction) -> Fraction:
+    """Round to 24 bits, half to even; the denominator is a power of two."""
+    surplus = abs(value.numerator).bit_length() - 24
+    if surplus <= 0:
+        return value
+    return Fraction(round(Fraction(value.numerator, 1 << surplus)) << surplus, value.denominator)
+
+
+def _equals(line: Line, above: list[tuple[int, int]], below: list[tuple[int, int]], base: int) -> bool:
+    return all(value_at(line, x, base) >= k for k, x in above) and all(value_at(line, x, base) < k for k, x in below)
+
+
+def value_at(line: Line, x: int, base: int) -> int:
+    """The y that the kernel computes, in exact integers; for x where base + x + offset is exact in float32."""
+    p, denominator = float(line.slope).as_integer_ratio()
+    total = p * (base + x + line.offset) + int(line.addend) * denominator
+    whole, rest = divmod(total, denominator)
+    rounds_up = 2 * rest > denominator or (2 * rest == denominator and whole % 2 == 1)
+    return whole + rounds_up - MAGIC

@@ -1,0 +1,80 @@
+"""A model to a plan: steps, the kernel for each, buffers with the rings that their readers need, and the launches."""
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+
+from edgemeta.kernels.cuda.direct import launch as direct
+from edgemeta.kernels.cuda.elementwise import launch as elementwise
+from edgemeta.kernels.cuda.fuse import fuse
+from edgemeta.kernels.cuda.kernel import NO_RING, Candidate, Kernel, Tensors
+from edgemeta.kernels.cuda.plan import Architecture, Buffer, Plan, UnsupportedError
+from edgemeta.kernels.cuda.pool_dense import launch as pool_dense
+from edgemeta.kernels.cuda.steps import Step
+from edgemeta.model.graph import INPUT, Model
+from edgemeta.model.layers import Padding
+
+KERNELS: tuple[Kernel, ...] = (direct.candidates, pool_dense.candidates, elementwise.candidates)
+"""Asked in this order; the first candidate that any of them offers is the choice by rule."""
+
+_BY_RULE: Mapping[str, int] = MappingProxyType({})
+
+
+def lower(
+    model: Model,
+    architecture: Architecture,
+    choices: Mapping[str, int] = _BY_RULE,
+    kernels: Sequence[Kernel] = KERNELS,
+) -> Plan:
+    """Plan of a proved model for one architecture.
+
+    choices: the candidate taken for a step, by the name of its first layer, as an index below `candidate_counts`; 0,
+    the choice by rule, for steps that are not named. Raises UnsupportedError naming the layer that no kernel runs.
+    """
+    steps, tensors = fuse(model), _tensors(model)
+    offers = [_offers(step, tensors, architecture, kernels) for step in steps]
+    chosen = [offer[choices.get(step.layers[0].name, 0)] for step, offer in zip(steps, offers, strict=True)]
+    buffers = _buffers(steps, chosen, tensors)
+    launches = tuple(candidate.launch(buffers) for candidate in chosen)
+    return Plan(architecture, launches, buffers[INPUT], buffers[model.outputs[0]])
+
+
+def candidate_counts(
+    model: Model, architecture: Architecture, kernels: Sequence[Kernel] = KERNELS
+) -> Mapping[str, int]:
+    """How many candidates each step has, by the name of its first layer. Raises UnsupportedError as `lower`."""
+    tensors = _tensors(model)
+    return {step.layers[0].name: len(_offers(step, tensors, architecture, kernels)) for step in fuse(model)}
+
+
+def _tensors(model: Model) -> Tensors:
+    types = {INPUT: model.input} | {layer.name: layer.output for layer in model.layers}
+    return Tensors(types, frozenset({INPUT, *model.outputs}))
+
+
+def _offers(step: Step, tensors: Tensors, architecture: Architecture, kernels: Sequence[Kernel]) -> Sequence[Candidate]:
+    offers = [candidate for candidates in kernels for candidate in candidates(step, tensors, architecture)]
+    if not offers:
+        raise UnsupportedError(
+            f"layer {step.layers[0].name!r}: no kernel fits into the {architecture.shared_bytes} bytes "
+            f"of shared memory of {architecture.name}"
+        )
+    return offers
+
+
+def _buffers(steps: Sequence[Step], chosen: Sequence[Candidate], tensors: Tensors) -> dict[str, Buffer]:
+    """A buffer for the input and for every tensor that is written, as wide as its most demanding reader needs."""
+    rings: dict[str, Padding] = {}
+    for step, candidate in zip(steps, chosen, strict=True):
+        name = step.reads[0]
+        rings[name] = _widest(rings.get(name, NO_RING), candidate.ring)
+    written = [INPUT, *(name for step in steps for name in step.writes)]
+    return {
+        name: Buffer(name, tensors.types[name], packed=True)
+        if name in tensors.packed
+        else Buffer(name, tensors.types[name], rings.get(name, NO_RING))
+        for name in written
+    }
+
+
+def _widest(a: Padding, b: Padding) -> Padding:
+    return max(a[0], b[0]), max(a[1], b[1]), max(a[2], b[2]), max(a[3], b[3])

@@ -1,0 +1,1 @@
+"""Global average pool and dense layer."""

@@ -1,0 +1,128 @@
+"""Launches of the global average pool and the dense layer, together or one of them."""
+
+from collections.abc import Iterable
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgemeta.kernels.cuda.kernel import NO_RING, Buffers, Candidate, Tensors
+from edgemeta.kernels.cuda.layout import tensor_defines
+from edgemeta.kernels.cuda.plan import Architecture, Argument, Buffer, Constant, Launch, Source
+from edgemeta.kernels.cuda.requantize import Defines, finish, plain_sums, weighted_sums
+from edgemeta.kernels.cuda.steps import PoolDenseStep, Step
+from edgemeta.model.layers import AveragePool, Dense, Shape
+
+_WARP = 32
+_MOST_WARPS = 16
+_POOL_WARPS = 8
+
+
+def candidates(step: Step, tensors: Tensors, architecture: Architecture) -> Iterable[Candidate]:
+    """The one way to run a PoolDenseStep, on any architecture; none if the pool's sums do not fit shared memory."""
+    if isinstance(step, PoolDenseStep):
+        threads = _WARP * _warps(step)
+        if step.pool is None or _shared_bytes(step.pool.output.shape[2], threads) <= architecture.shared_bytes:
+            yield Candidate("pool_dense", {"threads": threads}, NO_RING, partial(_launch, step, tensors, threads))
+
+
+def _warps(step: PoolDenseStep) -> int:
+    """A warp for every output, at least as many as the pool keeps busy."""
+    outputs = 0 if step.dense is None else step.dense.output.shape[2]
+    return max(_POOL_WARPS if step.pool else 1, min(outputs, _MOST_WARPS))
+
+
+def _launch(step: PoolDenseStep, tensors: Tensors, threads: int, buffers: Buffers) -> Launch:
+    source, output = buffers[step.reads[0]], buffers[step.output.name]
+    channels = source.kind.shape[2]
+    defines: Defines = (("THREADS", threads), ("POOL", int(bool(step.pool))), ("DENSE", int(bool(step.dense))))
+    defines += (*_input_defines(source), *_output_defines(output))
+    arguments: tuple[Argument, ...] = (source, output)
+    loops: tuple[int, ...] = ()
+    shared_bytes = 0
+    if step.pool is not None:
+        shared_bytes = _shared_bytes(channels, threads)
+        constants, used = _pool(step.pool, tensors)
+        arguments, defines = arguments + constants, defines + used
+        loops += _pool_loops(source, threads)
+        if step.dense is None:
+            loops += (-(-_fours(channels) * 4 // threads),)
+    if step.dense is not None:
+        constants, used = _dense(step.dense, tensors, source if step.pool is None else None)
+        arguments, defines = arguments + constants, defines + used
+        loops += (-(-dict(used)["DENSE_FOURS"] // _WARP),)
+    blocks = -(-step.dense.output.shape[2] // (threads // _WARP)) if step.dense else 1
+    return Launch(
+        tuple(layer.name for layer in step.layers),
+        Source("pool_dense/kernel.cu", "pool_dense", defines),
+        (blocks, 1),
+        (threads, 1, 1),
+        arguments,
+        shared_bytes,
+        {"threads": threads},
+        loops,
+    )
+
+
+def _input_defines(source: Buffer) -> Defines:
+    height, width, channels = source.kind.shape
+    return (("IN_H", height), ("IN_W", width), ("IN_C", channels), *tensor_defines("IN", source))
+
+
+def _output_defines(output: Buffer) -> Defines:
+    element = np.dtype(output.kind.dtype).itemsize
+    return (("OUT_C", output.kind.shape[2]), ("OUT_ELEMENT", element), *tensor_defines("OUT", output))
+
+
+def _pool(pool: AveragePool, tensors: Tensors) -> tuple[tuple[Argument, ...], Defines]:
+    """Constants and defines of the pool."""
+    sums = plain_sums(tensors.types[pool.input], pool.kernel[0] * pool.kernel[1])
+    padded = 4 * _fours(pool.output.shape[2])
+    finished = finish("POOL", pool.name, pool.requantize, pool.output, sums, padded)
+    return (finished.channels, finished.table), finished.defines
+
+
+def _dense(dense: Dense, tensors: Tensors, source: Buffer | None) -> tuple[tuple[Argument, ...], Defines]:
+    """Constants and defines of the dense layer that reads the buffer `source`, or the pool's means if None."""
+    kind = tensors.types[dense.input]
+    height, width, channels = kind.shape
+    is_packed = source is not None and source.packed and channels % 4 != 0
+    weights = _packed_weights(dense, (1, 1, height * width * channels) if is_packed else kind.shape)
+    line_fours = weights.shape[2] // 4
+    values = {"DENSE_FOURS": weights.shape[1] * line_fours, "LINE_FOURS": line_fours, "WEIGHT_BYTES": weights.itemsize}
+    sums = weighted_sums(dense, kind)
+    finished = finish("DENSE", dense.name, dense.requantize, dense.output, sums, dense.output.shape[2])
+    constants = (Constant(f"{dense.name}.weights", weights), finished.channels, finished.table)
+    return constants, (*values.items(), *finished.defines)
+
+
+def _packed_weights(dense: Dense, shape: Shape) -> NDArray[Any]:
+    """Weights [O, H, W * C'] of an input [H, W, C], C' = C up to a multiple of 4, missing ones 0, in the least type."""
+    decoded = dense.weights.decode()
+    height, width, channels = shape
+    full = np.zeros((len(decoded), height, width, 4 * _fours(channels)), np.int32)
+    full[..., :channels] = decoded.reshape(len(decoded), height, width, channels)
+    lines = full.reshape(len(decoded), height, -1)
+    for bits, narrow in ((8, np.int8), (16, np.int16)):
+        if decoded.min() >= -(1 << bits - 1) and decoded.max() < 1 << bits - 1:
+            return lines.astype(narrow)
+    return lines
+
+
+def _fours(channels: int) -> int:
+    return -(-channels // 4)
+
+
+def _shared_bytes(channels: int, threads: int) -> int:
+    """Means, and the partial sums of every slice."""
+    fours = _fours(channels)
+    return 16 * fours * (1 + max(threads // fours, 1))
+
+
+def _pool_loops(source: Buffer, threads: int) -> tuple[int, ...]:
+    """Words { pixels }, then channels { slices }."""
+    height, width, channels = source.kind.shape
+    fours = _fours(channels)
+    slices = max(threads // fours, 1)
+    return -(-fours * slices // threads), -(-height * width // slices), -(-4 * fours // threads), slices
