@@ -5,19 +5,15 @@ in any thread order, reads of shared memory that nobody wrote, addresses out of 
 behaviour. `address` is for AddressSanitizer; the process that loads it must have libasan and libubsan preloaded.
 """
 
-import hashlib
-import os
-import subprocess
 import tempfile
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from edgemeta.kernels.cuda.cache import default_folder
 from edgemeta.kernels.cuda.compiler import SOURCES
-from edgemeta.kernels.cuda.compiler_tool import CompilerError
 from edgemeta.kernels.cuda.plan import Architecture, Source
+from edgemeta.kernels.emulation.gcc import digest, gcc_version, run_gcc
 
 RUNTIME = Path(__file__).resolve().parent / "runtime"
 """The C++ sources of the emulation itself."""
@@ -64,14 +60,14 @@ class EmulationCompiler:
     @property
     def version(self) -> str:
         """The compiler and all that it adds to the kernel's own text: equal versions make equal modules."""
-        return f"{_gcc_version()} {self.mode} {_runtime_digest()[:12]}"
+        return f"{gcc_version()} {self.mode} {_runtime_digest()}"
 
     def compile(self, source: Source, architecture: Architecture) -> bytes:
         """A module with one kernel. Raises CompilerError with what g++ said."""
         mode = MODES[self.mode]
         text = f'#include "{self.sources / source.path}"\n#include "kernel.h"\nEMULATION_KERNEL({source.entry})\n'
         options = [
-            *("-std=gnu++14", "-fno-strict-aliasing", "-Wno-unknown-pragmas", "-Wno-attributes"),
+            *("-std=gnu++14", "-fno-strict-aliasing", "-Wno-attributes", "-Werror=frame-larger-than=65536"),
             *(f"-I{RUNTIME}", f"-I{self.sources}", "-include", "language.h"),
             *("-DEDGEMETA_EMULATION", f"-D__CUDA_ARCH__={architecture.number}"),
             *(f"-D{name}={value}" for name, value in source.defines),
@@ -80,9 +76,9 @@ class EmulationCompiler:
         with tempfile.TemporaryDirectory() as folder:
             unit, kernel, module = (Path(folder) / name for name in ("kernel.cpp", "kernel.o", "module.so"))
             unit.write_text(text)
-            _run([*_COMMON, *mode.kernel, *options, "-c", str(unit), "-o", str(kernel)])
+            run_gcc([*_COMMON, *mode.kernel, *options, "-c", str(unit), "-o", str(kernel)])
             sanitizer = [option for option in mode.machine if option.startswith("-fsanitize")]
-            _run(["-shared", *sanitizer, str(kernel), str(machine), "-o", str(module)])
+            run_gcc(["-shared", *sanitizer, str(kernel), str(machine), "-o", str(module)])
             return module.read_bytes()
 
 
@@ -90,7 +86,7 @@ class EmulationCompiler:
 def _machine(name: str, folder: Path) -> Path:
     """The emulation itself as one object file, built unless the folder has it."""
     mode = MODES[name]
-    wanted = folder / f"machine-{name}-{_gcc_version().replace(' ', '-')}-{_runtime_digest()[:16]}.o"
+    wanted = folder / f"machine-{name}-{gcc_version().replace(' ', '-')}-{_runtime_digest()}.o"
     if wanted.is_file():
         return wanted
     folder.mkdir(parents=True, exist_ok=True)
@@ -98,35 +94,13 @@ def _machine(name: str, folder: Path) -> Path:
         parts = []
         for part in mode.parts:
             parts.append(str(Path(temporary) / f"{part}.o"))
-            _run(["-std=c++17", *_COMMON, *mode.machine, "-c", str(RUNTIME / part), "-o", parts[-1]])
+            run_gcc(["-std=c++17", *_COMMON, *mode.machine, "-c", str(RUNTIME / part), "-o", parts[-1]])
         whole = Path(temporary) / "machine.o"
-        _run(["-r", "-nostdlib", *parts, "-o", str(whole)])
+        run_gcc(["-r", "-nostdlib", *parts, "-o", str(whole)])
         whole.replace(wanted)
     return wanted
 
 
 @cache
-def _gcc_version() -> str:
-    return f"g++ {_run(['-dumpfullversion'])}"
-
-
-@cache
 def _runtime_digest() -> str:
-    """Of the emulation's texts and of the options of every mode."""
-    total = hashlib.sha256(repr((MODES, _COMMON)).encode())
-    for path in (*sorted(RUNTIME.iterdir()), Path(__file__)):
-        total.update(path.read_bytes())
-    return total.hexdigest()
-
-
-def _run(arguments: Sequence[str]) -> str:
-    """Run g++ and give what it prints. Raises CompilerError."""
-    try:
-        done = subprocess.run(
-            ["g++", *arguments], capture_output=True, text=True, check=True, env={**os.environ, "LC_ALL": "C"}
-        )
-    except FileNotFoundError:
-        raise CompilerError("the CUDA emulation needs g++, which is not on PATH: install it") from None
-    except subprocess.CalledProcessError as error:
-        raise CompilerError(f"g++ failed on the CUDA emulation: {error.stderr.strip()}") from None
-    return done.stdout.strip()
+    return digest([*RUNTIME.iterdir(), Path(__file__)])

@@ -58,8 +58,7 @@ class BufferMemory(Memory):
         if isinstance(buffer.kind, FloatType):
             inside[..., : buffer.kind.shape[2]] = np.nan
         else:
-            limits = np.iinfo(inside.dtype)
-            inside[:] = garbage.integers(limits.min, limits.max, inside.shape, inside.dtype, endpoint=True)
+            inside[:] = np.frombuffer(garbage.bytes(inside.nbytes), inside.dtype).reshape(inside.shape)
 
     def check(self) -> None:
         """Raise EmulationError if something was written beside the buffer or into its ring."""

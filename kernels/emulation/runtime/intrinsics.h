@@ -65,7 +65,7 @@ static inline float __int_as_float(int bits) {
 // A kernel's threads share one OS thread, so a plain update is atomic.
 #define EMULATION_ATOMIC(name, update)                          \
   template <class T>                                            \
-  static inline T name(T *address, T value) {                   \
+  EMULATION_UNCHECKED static T name(T *address, T value) {      \
     emulation::touch_atomically(address, sizeof(T));            \
     const T old = *address;                                     \
     *address = (update);                                        \

@@ -34,6 +34,9 @@ struct CallerOf<void (*)(P...)> {
 
 }  // namespace emulation
 
+EMULATION_EXPORT const int emulation_architecture;
+const int emulation_architecture = __CUDA_ARCH__;
+
 #define EMULATION_KERNEL(function)                                                          \
   EMULATION_EXPORT const emulation::Kernel emulation_kernel_##function;                     \
   const emulation::Kernel emulation_kernel_##function = {                                   \

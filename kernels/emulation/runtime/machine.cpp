@@ -20,11 +20,11 @@ Machine machine;
 
 namespace {
 
-constexpr uint64_t kCanary = 0x5ca1ab1e0ddba11ull;  // at the low end of every stack
 constexpr size_t kStackStride = kStackBytes + 192;  // so that the tops of stacks fall into different cache sets
 uint8_t poison[64];                                 // what lanes outside a mask give
 
 uint3 coordinates(unsigned index, dim3 size) {
+  if (size.x * size.y == 0) return {0, 0, 0};
   return {index % size.x, index / size.x % size.y, index / (size.x * size.y)};
 }
 
@@ -50,8 +50,6 @@ void run_thread(unsigned index) {
   machine.is_in_thread = true;
   emulation_switch(&machine.scheduler, thread.stack_pointer);
   machine.is_in_thread = false;
-  if (*reinterpret_cast<uint64_t *>(thread.stack) != kCanary)
-    fail(nullptr, "its local variables need more than the %zu bytes of its stack", kStackBytes);
   if (thread.state == State::kDone) machine.free_stacks.push_back(thread.stack);
 }
 
@@ -152,11 +150,7 @@ struct Stacks {
         mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
     if (memory == MAP_FAILED) std::abort();
     machine.free_stacks.clear();
-    for (unsigned i = count; i-- > 0;) {
-      char *stack = memory + i * kStackStride;
-      *reinterpret_cast<uint64_t *>(stack) = kCanary;
-      machine.free_stacks.push_back(stack);
-    }
+    for (unsigned i = count; i-- > 0;) machine.free_stacks.push_back(memory + i * kStackStride);
   }
   Stacks(const Stacks &) = delete;
   ~Stacks() { munmap(memory, bytes); }

@@ -14,7 +14,7 @@ namespace emulation {
 
 constexpr unsigned kMaxThreads = 1024;
 constexpr unsigned kMaxWarps = kMaxThreads / 32;
-constexpr size_t kStackBytes = 128 << 10;
+constexpr size_t kStackBytes = 128 << 10;  // compiler.py refuses kernels that need more than half of it
 constexpr size_t kSharedAlignment = 256;
 
 enum class State : uint8_t { kReady, kAtBlockBarrier, kAtWarpBarrier, kDone };
