@@ -63,7 +63,7 @@ class Nvcc:
             done = self._call(["--cubin", *options, f"--output-file={cubin}", str(path)])
             text = done.stdout + done.stderr
             if done.returncode != 0 or not cubin.is_file():
-                raise CompilerError(f"{path.name}: {self.version} failed: {first_error(text)}")
+                raise CompilerError(f"{path.parent.name}/{path.name}: {self.version} failed: {first_error(text)}")
             return cubin.read_bytes(), text
 
     def _call(self, arguments: list[str]) -> "subprocess.CompletedProcess[str]":

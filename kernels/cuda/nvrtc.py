@@ -88,7 +88,7 @@ class Nvrtc:
             status = self._library.nvrtcCompileProgram(program, len(options), words)
             log = self._read(program, "ProgramLog").rstrip(b"\0").decode("utf-8", "replace")
             if status != 0:
-                raise CompilerError(f"{path.name}: {self.version} failed: {first_error(log)}")
+                raise CompilerError(f"{path.parent.name}/{path.name}: {self.version} failed: {first_error(log)}")
             return self._read(program, "CUBIN"), log
         finally:
             self._check(self._library.nvrtcDestroyProgram(byref(program)))
