@@ -10,6 +10,7 @@ from edgemeta.daemon.backoff import Backoff
 from edgemeta.daemon.clock import NS
 from edgemeta.daemon.config import CameraConfig
 from edgemeta.daemon.messages import CameraState
+from edgemeta.daemon.picture_check import PictureCheck
 from edgemeta.daemon.pulse import Pulse
 from edgemeta.daemon.sources.api import Frame, Source, SourceEnded, SourceError
 from edgemeta.daemon.threads import guarded_thread
@@ -47,7 +48,7 @@ class Camera:
     ) -> None:
         self.name = name
         self._source = source
-        self._timeout = config.timeout
+        self._config = config
         self._backoff = Backoff(config.retry.first, config.retry.cap)
         self._deliver = deliver
         self._tell = tell
@@ -83,7 +84,7 @@ class Camera:
     def _run(self) -> None:
         while not self._stopping.is_set():
             try:
-                self.pulse.promise("opening its source", self._timeout + GRACE)
+                self.pulse.promise("opening its source", self._config.timeout + GRACE)
                 self._source.open()
                 self._read()
             except SourceEnded:
@@ -102,13 +103,15 @@ class Camera:
 
     def _read(self) -> None:
         """Deliver frame after frame at the source's interval; a frame that comes late moves the later ones with it."""
+        check = PictureCheck(self._config.frozen, self._config.black)
         first_ns = 0
         due_ns = time.monotonic_ns()
         while not self._stopping.wait(self._until(due_ns)):
             frame = self._source.read()
+            oddity = check.look(frame) if self._source.live else None
             self.pulse.rest()  # until the frame is handed over: where that waits, it waits for the worker
             self._deliver(self.name, frame)
-            self._enter(CameraState.RUNNING)
+            self._enter(CameraState.RUNNING, oddity)
             first_ns = first_ns or frame.captured_ns
             if frame.captured_ns - first_ns > STEADY_AFTER_NS:
                 self._backoff.reset()
@@ -117,7 +120,7 @@ class Camera:
     def _until(self, due_ns: int) -> float:
         """Return the seconds to wait for the next frame's turn, and promise that frame within the source's timeout."""
         wait = max(0, due_ns - time.monotonic_ns()) / NS
-        self.pulse.promise("reading a frame", wait + self._timeout + GRACE)
+        self.pulse.promise("reading a frame", wait + self._config.timeout + GRACE)
         return wait
 
     def _enter(self, state: CameraState, reason: str | None = None) -> None:

@@ -81,7 +81,7 @@ class RetryConfig(Section):
     """How long to wait before trying again: doubling from `first` to `cap`, each wait shortened by up to a half."""
 
     first: Seconds = Field(default=0.5, description="Longest wait after the first failure, in seconds.")
-    cap: Seconds = Field(default=5.0, description="Longest wait of all, in seconds.")
+    cap: Seconds = Field(default=1.0, description="Longest wait of all, in seconds.")
 
     @model_validator(mode="after")
     def _ordered(self) -> "RetryConfig":
@@ -90,12 +90,20 @@ class RetryConfig(Section):
         return self
 
 
+class BrokerRetryConfig(RetryConfig):
+    """The same for the broker, which many devices may want at once."""
+
+    first: Seconds = Field(default=1.0, description="Longest wait after the first failure, in seconds.")
+    cap: Seconds = Field(default=60.0, description="Longest wait of all, in seconds.")
+
+
 class CameraConfig(Section):
     """One camera."""
 
     source: Annotated[str, BeforeValidator(_number_as_text), Field(min_length=1)] = Field(
         description="Where frames come from: `synthetic://`, an image, a folder of images, a video file, a V4L2 device "
-        "(`0`, `/dev/video0` or `v4l2:///dev/video0`), or a stream (`rtsp://`, `http://`)."
+        "(`0`, `/dev/video0` or `v4l2:///dev/video0`), a CSI camera (`csi://0`), a stream (`rtsp://`, `http://`), or a "
+        "GStreamer pipeline (`gstreamer://`)."
     )
     fps: Annotated[float, AfterValidator(_rate)] | None = Field(
         default=None,
@@ -108,9 +116,15 @@ class CameraConfig(Section):
     timeout: Seconds = Field(
         default=5.0, description="Seconds without a frame after which the source counts as failed."
     )
-    retry: RetryConfig = Field(
-        default=RetryConfig(first=0.5, cap=5.0), description="Waits between tries to open the source."
+    frozen: Seconds | None = Field(
+        default=30.0,
+        description="Seconds that a live camera may give one and the same picture before it is opened again; null is "
+        "for ever.",
     )
+    black: Seconds | None = Field(
+        default=10.0, description="Seconds of black pictures after which a live camera's status says so; null never."
+    )
+    retry: RetryConfig = Field(default=RetryConfig(), description="Waits between tries to open the source.")
 
 
 class BackendConfig(Section):
@@ -230,7 +244,7 @@ class MqttConfig(Section):
         "null is for ever.",
     )
     outbox: OutboxConfig = Field(default=OutboxConfig(), description="Messages that wait for the broker.")
-    retry: RetryConfig = Field(default=RetryConfig(first=1.0, cap=60.0), description="Waits between tries to connect.")
+    retry: BrokerRetryConfig = Field(default=BrokerRetryConfig(), description="Waits between tries to connect.")
 
     @model_validator(mode="after")
     def _one_login(self) -> "MqttConfig":

@@ -82,6 +82,8 @@ class _Reader:
 class AbandonableReader:
     """Reads a capture with a deadline. `name` is how errors call the source."""
 
+    live = True
+
     def __init__(self, name: str, timeout: float, opener: Callable[[], Capture]) -> None:
         self._name = name
         self._timeout = timeout

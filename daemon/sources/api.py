@@ -54,9 +54,13 @@ class Frame:
 class Source(Protocol):
     """A source of frames, used by one thread at a time. The constructor checks the address and opens nothing.
 
+    `live` says that pictures come from a camera, so that two equal ones are suspicious.
+
     `interval_ns` is the time the camera thread keeps from one `read` to the next, so that no source sleeps by itself; 0
     where the source sets the pace (a live camera) or wants none. It is looked at after `open`.
     """
+
+    live: bool
 
     @property
     def interval_ns(self) -> int:

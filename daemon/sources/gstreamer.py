@@ -17,6 +17,7 @@ CSI_KEYS = {"width": (1280, 16384), "height": (720, 16384), "flip": (0, 7)}
 class GstreamerSource:
     """A pipeline run by gst-launch-1.0. The pipeline sets the pace; `fps` is asked of a CSI camera."""
 
+    live = True
     interval_ns = 0
 
     def __init__(self, spec: SourceSpec) -> None:

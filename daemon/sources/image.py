@@ -19,6 +19,8 @@ class ImageSource:
     A broken image in a folder is one SourceError; opened again, the source goes on behind it.
     """
 
+    live = False
+
     def __init__(self, spec: SourceSpec) -> None:
         rate = FRAMES_PER_SECOND if spec.fps is None else spec.fps
         self._interval_ns = round(NS / rate) if rate else 0

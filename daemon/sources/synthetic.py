@@ -17,6 +17,8 @@ class SyntheticSource:
     frame after `open` is the show's frame 0. Raises SourceError for anything else in the address.
     """
 
+    live = False
+
     def __init__(self, spec: SourceSpec) -> None:
         rate = FRAMES_PER_SECOND if spec.fps is None else spec.fps
         self._interval_ns = round(1e9 / rate) if rate else 0

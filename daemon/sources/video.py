@@ -17,6 +17,8 @@ SLOWEST = 0.001
 class VideoSource:
     """The frames of a clip through OpenCV's FFmpeg. Raises SourceEnded after the last, unless `loop`."""
 
+    live = False
+
     def __init__(self, spec: SourceSpec) -> None:
         self._path: Path = path_of(spec.address)
         self._rate = spec.fps

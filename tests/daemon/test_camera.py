@@ -12,11 +12,13 @@ from edgemeta.daemon.camera import Camera, CameraStatus
 from edgemeta.daemon.config import CameraConfig, RetryConfig
 from edgemeta.daemon.sources.api import Frame, SourceEnded, SourceError
 
-CONFIG = CameraConfig(source="scripted", retry=RetryConfig(first=0.01, cap=0.02))
+CONFIG = CameraConfig(source="scripted", frozen=0.2, black=0.1, retry=RetryConfig(first=0.01, cap=0.02))
 
 
 class Scripted:
     """A source that does what a list says: a number is a frame, an exception is raised, at the end it waits."""
+
+    live = True
 
     def __init__(self, *script: int | BaseException, interval_ns: int = 0) -> None:
         self.script = list(script)
@@ -142,3 +144,30 @@ def test_an_unforeseen_fault_is_heard(start: Any) -> None:
     _, watch = start(source)
     watch.wait(lambda: watch.crashes == [fault])
     assert source.closed == 1
+
+
+def test_a_frozen_live_camera_is_opened_again(start: Any) -> None:
+    """The same picture every 50 ms: frozen after 0.2 s."""
+    source = Scripted(*[99] * 1000, interval_ns=50_000_000)
+    camera, watch = start(source)
+    watch.wait(lambda: source.opened == 3)
+    assert watch.states[:4] == ["opening", "running", "failed", "running"]
+    assert watch.told[2].reason == "frozen: the same picture for 0.2 s"
+    camera.stop()
+
+
+def test_a_black_camera_runs_and_its_status_says_so(start: Any) -> None:
+    source = Scripted(*[0, 1] * 4, 99, interval_ns=50_000_000)
+    _, watch = start(source)
+    watch.wait(lambda: watch.frames[-1:] == [99] and watch.told[-1].reason is None and len(watch.told) == 4)
+    assert watch.states == ["opening", "running", "running", "running"]
+    assert watch.told[2].reason == "black for 0.1 s or longer"
+    assert source.opened == 1
+
+
+def test_what_is_no_camera_may_repeat_itself(start: Any) -> None:
+    source = Scripted(*[0] * 20, interval_ns=25_000_000)
+    source.live = False
+    _, watch = start(source)
+    watch.wait(lambda: len(watch.frames) == 20)
+    assert watch.states == ["opening", "running"]
