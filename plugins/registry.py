@@ -18,6 +18,7 @@ AUTO = "auto"
 _BUILT_IN = {
     "reference": "edgemeta.plugins.reference.backend:BACKEND",
     "cpu": "edgemeta.plugins.cpu.backend:BACKEND",
+    "cuda": "edgemeta.plugins.cuda.backend:BACKEND",
 }
 
 _log = logging.getLogger(__name__)
@@ -73,6 +74,9 @@ def choose(name: str) -> Backend:
         raise BackendError(f"no backend is available: {reasons}")
     best = max(available, key=lambda candidate: probes[candidate].score)
     _log.info("backend %s, the fastest available here: %s", best, probes[best].reason)
+    for name, probe in probes.items():
+        if not probe.available:
+            _log.info("backend %s is not available: %s", name, probe.reason)
     return load(best)
 
 

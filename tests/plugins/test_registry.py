@@ -47,9 +47,10 @@ def third_party(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Non
 
 
 def test_our_own_backends_come_first() -> None:
-    assert registry.names()[:2] == ("reference", "cpu")
+    assert registry.names()[:3] == ("reference", "cpu", "cuda")
     assert registry.load("cpu").name == "cpu"
     assert registry.load("reference").name == "reference"
+    assert registry.load("cuda").name == "cuda"
 
 
 def test_an_unknown_name_lists_the_known_ones() -> None:
@@ -66,6 +67,8 @@ def test_auto_takes_the_greatest_score_and_says_why(caplog: pytest.LogCaptureFix
         assert registry.choose("auto").name == best
     assert best in caplog.text
     assert probes[best].reason in caplog.text
+    for name, probe in probes.items():
+        assert probe.available or f"backend {name} is not available: {probe.reason}" in caplog.text
 
 
 def test_nothing_is_imported_before_it_is_chosen() -> None:
@@ -79,7 +82,7 @@ def test_nothing_is_imported_before_it_is_chosen() -> None:
 
 @pytest.mark.usefixtures("third_party")
 def test_entry_points_add_backends_but_never_replace_ours() -> None:
-    assert registry.names() == ("reference", "cpu", "incomplete", "lost", "slow")
+    assert registry.names() == ("reference", "cpu", "cuda", "incomplete", "lost", "slow")
     assert registry.load("cpu").probe().available
     probes = registry.probe_all()
     assert probes["slow"] == Probe(False, "no such chip in this machine")

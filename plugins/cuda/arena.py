@@ -1,0 +1,55 @@
+"""Device memory for a number of images, and the page-locked host memory that they come from and go to."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgemeta.kernels.cuda.plan import Buffer, Plan
+from edgemeta.plugins.cuda.device import Device
+
+
+class Arena:
+    """Every buffer of a plan for up to `images` images, filled with its padding byte once.
+
+    Made and closed inside `with device:`. The driver's error passes through, with nothing left allocated.
+
+    input, output: page-locked arrays [images, *shape] of the plan's input and output.
+    """
+
+    def __init__(self, device: Device, plan: Plan, images: int) -> None:
+        self.images = images
+        self._allocations: dict[Buffer, Any] = {}
+        self._page_locked: list[NDArray[Any]] = []
+        cuda = device.cuda
+        try:
+            for buffer in plan.buffers:
+                bytes_ = images * buffer.image_bytes
+                allocation = cuda.mem_alloc(bytes_)
+                self._allocations[buffer] = allocation
+                cuda.memset_d8_async(allocation, buffer.fill, bytes_, device.stream)
+            self.input = self._staging(cuda, plan.input)
+            self.output = self._staging(cuda, plan.output)
+            device.stream.synchronize()
+        except BaseException:
+            self.close()
+            raise
+
+    def address(self, buffer: Buffer) -> int:
+        """Where image 0 of a buffer lies on the device."""
+        return int(self._allocations[buffer])
+
+    def close(self) -> None:
+        """Free everything; a second call does nothing."""
+        for array in self._page_locked:
+            base: Any = array.base
+            base.free()
+        self._page_locked.clear()
+        for allocation in self._allocations.values():
+            allocation.free()
+        self._allocations.clear()
+
+    def _staging(self, cuda: Any, buffer: Buffer) -> NDArray[Any]:
+        array: NDArray[Any] = cuda.pagelocked_empty((self.images, *buffer.shape), np.dtype(buffer.kind.dtype))
+        self._page_locked.append(array)
+        return array

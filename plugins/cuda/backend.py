@@ -1,0 +1,102 @@
+"""Runs models on NVIDIA GPUs, from the Jetson Nano (sm_53) on, through PyCUDA.
+
+Options: `device` (0 .. 63, default 0); `cache`: folder of compiled kernels and measured choices; `tiles` (measured,
+rule; default measured): whether each kernel's tile is chosen by measuring on the device, once, or by rule; `launch`
+(graph, kernels; default graph): whether a run is replayed as one CUDA graph or launched kernel by kernel.
+"""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from edgemeta.kernels.cuda.cache import Cubins, default_folder, holds
+from edgemeta.kernels.cuda.compiler import CompilerError, CubinMaker, find_compiler
+from edgemeta.kernels.cuda.lowering import lower
+from edgemeta.kernels.cuda.plan import Architecture, Plan, UnsupportedError
+from edgemeta.model.graph import Model
+from edgemeta.model.prove import prove
+from edgemeta.plugins.api import BackendError, Probe, Session
+from edgemeta.plugins.cuda.device import Device, architecture_of, find_device
+from edgemeta.plugins.cuda.driver import NAME, UnavailableError, faults_while, first_line, load
+from edgemeta.plugins.cuda.graph import Captured, Direct
+from edgemeta.plugins.cuda.program import Program
+from edgemeta.plugins.cuda.session import CudaSession
+from edgemeta.plugins.cuda.tuning import tuned
+from edgemeta.plugins.options import choice, reject_unknown, whole_number
+
+_SCORE = 100
+_SEQUENCES: Mapping[str, type[Captured | Direct]] = {"graph": Captured, "kernels": Direct}
+
+
+class CudaBackend:
+    """As `Backend`; the options are in the module's text.
+
+    compiler_for gives what makes machine code of kernels for an architecture, or raises CompilerError.
+    """
+
+    name = NAME
+
+    def __init__(self, compiler_for: Callable[[Architecture], CubinMaker] = find_compiler) -> None:
+        self._compiler_for = compiler_for
+
+    def probe(self) -> Probe:
+        """Available with PyCUDA, a driver, a device that the kernels know, and a compiler or kernels built ahead."""
+        try:
+            cuda = load()
+            device = find_device(cuda, 0)
+            name, architecture = device.name(), architecture_of(device)
+        except UnavailableError as error:
+            return Probe(False, str(error))
+        except cuda.Error as error:
+            return Probe(False, f"the NVIDIA driver failed: {first_line(error)}")
+        try:
+            made_by = str(self._compiler_for(architecture))
+        except CompilerError as error:
+            if not holds(default_folder(), architecture):
+                return Probe(False, f"{name} ({architecture.name}) is there, but {error}")
+            made_by = "kernels built ahead"
+        return Probe(True, f"{name} ({architecture.name}), {made_by}", _SCORE)
+
+    def compile(self, model: Model, options: Mapping[str, object]) -> Session:
+        """As `Backend.compile`. Raises ModelError, too, if the model cannot be proved."""
+        reject_unknown(NAME, options, ("device", "cache", "tiles", "launch"))
+        number = whole_number(NAME, options, "device", 0, 0, 63)
+        folder = _folder(options)
+        tiles = choice(NAME, options, "tiles", "measured", ("measured", "rule"))
+        sequence = _SEQUENCES[choice(NAME, options, "launch", "graph", _SEQUENCES)]
+        prove(model)
+        try:
+            device = Device(number)
+            try:
+                cubins = Cubins(folder, self._compiler_or_none(device.architecture))
+                plan = (
+                    tuned(model, device, cubins, folder) if tiles == "measured" else lower(model, device.architecture)
+                )
+                return CudaSession(model, device, _loaded(plan, device, cubins, sequence))
+            except BaseException:
+                device.close()
+                raise
+        except (UnavailableError, UnsupportedError, CompilerError) as error:
+            raise BackendError(f"backend {NAME}: {error}") from error
+
+    def _compiler_or_none(self, architecture: Architecture) -> CubinMaker | None:
+        try:
+            return self._compiler_for(architecture)
+        except CompilerError:
+            return None
+
+
+def _loaded(plan: Plan, device: Device, cubins: Cubins, sequence: type[Captured | Direct]) -> Program:
+    with faults_while(device.cuda, f"loading {len(plan.sources)} kernels"), device:
+        return Program(device, plan, cubins, sequence)
+
+
+def _folder(options: Mapping[str, object]) -> Path:
+    value = options.get("cache")
+    if value is None:
+        return default_folder()
+    if not isinstance(value, str) or not value:
+        raise BackendError(f"backend {NAME}: option cache is {value!r}, expected a folder's path")
+    return Path(value).expanduser()
+
+
+BACKEND = CudaBackend()

@@ -1,0 +1,87 @@
+"""One device with a context and a stream of our own."""
+
+from dataclasses import replace
+from types import TracebackType
+from typing import Any
+
+from edgemeta.kernels.cuda.architectures import ARCHITECTURES
+from edgemeta.kernels.cuda.plan import Architecture
+from edgemeta.plugins.cuda.driver import UnavailableError, faults_while, load
+
+_OLDEST = min(each.number for each in ARCHITECTURES.values())
+
+
+class Device:
+    """A context on device `number`, current only inside `with device:`, in whatever thread that is.
+
+    So a session may be made in one thread, run in another and be closed in a third. `stream` orders all its work.
+    Raises UnavailableError where there is no such device or the kernels do not know its generation, and BackendError
+    where the driver refuses a context. `close` gives the context back, and with it all that was made in it.
+    """
+
+    def __init__(self, number: int) -> None:
+        self.cuda = load()
+        device = find_device(self.cuda, number)
+        self.number = number
+        self.name: str = device.name()
+        self.architecture = architecture_of(device)
+        version = self.cuda.get_driver_version()
+        self.driver = f"CUDA {version // 1000}.{version % 1000 // 10}"
+        with faults_while(self.cuda, f"opening device {number}"):
+            self._context = device.make_context(self.cuda.ctx_flags.SCHED_AUTO)
+            try:
+                self._stream = self.cuda.Stream()
+            except self.cuda.Error:
+                self._context.detach()
+                raise
+            self.cuda.Context.pop()
+
+    @property
+    def stream(self) -> Any:
+        """The stream that orders this device's work."""
+        return self._stream
+
+    def __enter__(self) -> "Device":
+        self._context.push()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.cuda.Context.pop()
+
+    def close(self) -> None:
+        """Give stream and context back; what was made in the context must be freed before, inside `with device:`."""
+        self._context.push()
+        self._stream = None
+        self._context.detach()
+
+
+def find_device(cuda: Any, number: int) -> Any:
+    """Give PyCUDA's device of that number. Raises UnavailableError if there are fewer."""
+    count = cuda.Device.count()
+    if number >= count:
+        last = count - 1
+        raise UnavailableError(f"device {number} is not there, the last one is {last}")
+    return cuda.Device(number)
+
+
+def architecture_of(device: Any) -> Architecture:
+    """Give the generation that kernels are built for: one of the table, or the table's nearest older one renamed.
+
+    A newer or unlisted generation runs the instructions of the nearest older one, so that only its name (what the
+    compiler aims at) and its shared memory differ. Raises UnavailableError for one older than all.
+    """
+    major, minor = device.compute_capability()
+    number = 100 * major + 10 * minor
+    older = [each for each in ARCHITECTURES.values() if each.number <= number]
+    if not older:
+        oldest = f"{_OLDEST // 100}.{_OLDEST // 10 % 10}"
+        raise UnavailableError(f"{device.name()} has compute capability {major}.{minor}, the kernels need {oldest}")
+    nearest = max(older, key=lambda each: each.number)
+    if nearest.number == number:
+        return nearest
+    shared = device.max_shared_memory_per_block_optin or device.max_shared_memory_per_block
+    return replace(
+        nearest, name=f"sm_{major}{minor}", number=number, shared_bytes=min(nearest.shared_bytes, int(shared))
+    )

@@ -1,0 +1,65 @@
+"""The NVIDIA driver, reached through PyCUDA when it is first asked for, and its faults in words.
+
+`pycuda.driver` is passed on as a module of type Any: PyCUDA has no type hints, and nothing here may import it before a
+user has chosen this backend.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from typing import Any
+
+from edgemeta.plugins.api import BackendError
+
+NAME = "cuda"
+
+
+class UnavailableError(BackendError):
+    """Why this machine cannot run CUDA kernels, in words, without the backend's name before it."""
+
+
+def load() -> Any:
+    """Give the module `pycuda.driver`, initialized. Raises UnavailableError without PyCUDA, driver or device."""
+    if find_spec("pycuda") is None:
+        raise UnavailableError("PyCUDA is not installed (pip install 'edgemeta[cuda]'; docs/jetson.md)")
+    try:
+        import pycuda.driver as cuda
+    except ImportError as error:
+        if "libcuda.so" in str(error):
+            raise UnavailableError("there is no NVIDIA driver: libcuda.so.1 cannot be loaded") from error
+        raise UnavailableError(f"PyCUDA cannot be loaded: {error}") from error
+    try:
+        cuda.init()
+        devices = cuda.Device.count()
+    except cuda.Error as error:
+        raise UnavailableError(f"the NVIDIA driver finds no device: {first_line(error)}") from error
+    if devices == 0:
+        raise UnavailableError("the NVIDIA driver finds no device")
+    return cuda
+
+
+@contextmanager
+def faults_while(cuda: Any, doing: str) -> Iterator[None]:
+    """Turn the driver's errors into BackendError: "backend cuda: out of memory on the device while `doing`: ..."."""
+    try:
+        yield
+    except cuda.Error as error:
+        raise fault(cuda, error, doing) from error
+
+
+def fault(cuda: Any, error: Exception, doing: str) -> BackendError:
+    """Say an error of the driver in one sentence."""
+    return BackendError(f"backend {NAME}: {_kind(cuda, error)} while {doing}: {first_line(error)}")
+
+
+def first_line(error: Exception) -> str:
+    """The driver's own words, such as "cuMemAlloc failed: out of memory", without PyCUDA's empty log lines."""
+    return str(error).strip("\0\n ").split("\n")[0].strip("\0 -")
+
+
+def _kind(cuda: Any, error: Exception) -> str:
+    if isinstance(error, cuda.MemoryError):
+        return "out of memory on the device"
+    if isinstance(error, cuda.LaunchError):
+        return "a kernel failed on the device"
+    return "the device or its driver failed"

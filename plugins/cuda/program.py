@@ -1,0 +1,149 @@
+"""A plan loaded onto a device: its modules, its constants, and one prepared call per batch size."""
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgemeta.kernels.cuda.cache import Cubins
+from edgemeta.kernels.cuda.plan import Argument, Buffer, Constant, Launch, Plan, Source
+from edgemeta.plugins.cuda.arena import Arena
+from edgemeta.plugins.cuda.device import Device
+from edgemeta.plugins.cuda.graph import Captured, Direct
+
+_MOST_IMAGES = 1024
+_ARENA_BYTES = 256 << 20
+_STATIC_SHARED_BYTES = 48 << 10  # more than this a kernel has to be allowed
+
+
+@dataclass(frozen=True)
+class _Call:
+    """All that a run of one batch size needs: where images go in, what is replayed, where logits come out."""
+
+    input: NDArray[Any]
+    sequence: Captured | Direct
+    output: NDArray[Any]
+
+
+class Program:
+    """A plan on a device. Every method is called inside `with device:`; the driver's errors pass through.
+
+    cubins gives machine code. sequence is `Captured` (a CUDA graph per batch size) or `Direct` (prepared
+    launches, one by one). A batch larger than `most_images` runs in parts of that many, so that memory stays bounded.
+    """
+
+    def __init__(self, device: Device, plan: Plan, cubins: Cubins, sequence: type[Captured | Direct]) -> None:
+        self.device = device
+        self.plan = plan
+        image_bytes = sum(buffer.image_bytes for buffer in plan.buffers)
+        self.most_images = max(1, min(_MOST_IMAGES, _ARENA_BYTES // image_bytes))
+        self._make_sequence = sequence
+        self._arena: Arena | None = None
+        self._calls: dict[int, _Call] = {}
+        self._sequences: dict[Hashable, Captured | Direct] = {}
+        self._constants: dict[Constant, Any] = {}
+        self._modules: list[Any] = []
+        self._functions: dict[Source, Any] = {}
+        try:
+            for source in plan.sources:
+                self._functions[source] = self._load(source, cubins.get(source, plan.architecture))
+            for launch in plan.launches:
+                self._prepare(launch)
+            for constant in plan.constants:
+                self._constants[constant] = device.cuda.mem_alloc(max(1, constant.data.nbytes))
+                device.cuda.memcpy_htod(self._constants[constant], constant.data)
+        except BaseException:
+            self.close()
+            raise
+
+    def run(self, batch: NDArray[Any], output: NDArray[Any]) -> None:
+        """Run images [N, *input shape] into output [N, *output shape]; returns when the output is there."""
+        images = len(batch)
+        if images > self.most_images:
+            for start in range(0, images, self.most_images):
+                part = slice(start, start + self.most_images)
+                self.run(batch[part], output[part])
+            return
+        call = self._calls.get(images) or self._new_call(images)
+        np.copyto(call.input, batch)
+        call.sequence.launch()
+        self.device.stream.synchronize()
+        np.copyto(output, call.output)
+
+    def enqueue_launch(self, launch: Launch, images: int) -> None:
+        """Put one launch on the stream."""
+        function = self._functions[launch.source]
+        pointers = [self._address(argument) for argument in launch.arguments]
+        grid = (*launch.grid, images)
+        stream = self.device.stream
+        function.prepared_async_call(grid, launch.block, stream, *pointers, shared_size=launch.shared_bytes)
+
+    def enqueue_launches(self, images: int) -> None:
+        """Put the whole network on the stream, input and output staying on the device."""
+        for launch in self.plan.launches:
+            self.enqueue_launch(launch, images)
+
+    def sequence(self, key: Hashable, enqueue: Callable[[], None]) -> Captured | Direct:
+        """What `enqueue` puts on the stream, captured when `key` is asked for first and after memory has moved."""
+        if key not in self._sequences:
+            self._sequences[key] = self._make_sequence(self.device.cuda, self.device.stream, enqueue)
+        return self._sequences[key]
+
+    def close(self) -> None:
+        """Free everything that this program made; a second call does nothing."""
+        self._release_arena()
+        for allocation in self._constants.values():
+            allocation.free()
+        self._constants.clear()
+        self._functions.clear()
+        self._modules.clear()
+
+    def _new_call(self, images: int) -> _Call:
+        arena = self._arena_for(images)
+        source, target = arena.input[:images], arena.output[:images]
+        call = _Call(source, self.sequence(images, partial(self._enqueue, images, source, target)), target)
+        self._calls[images] = call
+        return call
+
+    def _arena_for(self, images: int) -> Arena:
+        """Memory for at least that many images; where it has to grow, all that was captured is given up."""
+        if self._arena is None or self._arena.images < images:
+            self._release_arena()
+            self._arena = Arena(self.device, self.plan, images)
+        return self._arena
+
+    def _enqueue(self, images: int, source: NDArray[Any], target: NDArray[Any]) -> None:
+        cuda, stream = self.device.cuda, self.device.stream
+        cuda.memcpy_htod_async(self._address(self.plan.input), source, stream)
+        self.enqueue_launches(images)
+        cuda.memcpy_dtoh_async(target, self._address(self.plan.output), stream)
+
+    def _address(self, argument: Argument) -> int:
+        if isinstance(argument, Buffer):
+            assert self._arena is not None
+            return self._arena.address(argument)
+        return int(self._constants[argument])
+
+    def _load(self, source: Source, cubin: bytes) -> Any:
+        module = self.device.cuda.module_from_buffer(cubin)
+        self._modules.append(module)
+        return module.get_function(source.entry)
+
+    def _prepare(self, launch: Launch) -> None:
+        function = self._functions[launch.source]
+        function.prepare("P" * len(launch.arguments))
+        if launch.shared_bytes > _STATIC_SHARED_BYTES:
+            attribute = self.device.cuda.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES
+            function.set_attribute(attribute, launch.shared_bytes)
+
+    def _release_arena(self) -> None:
+        self._calls.clear()
+        for sequence in self._sequences.values():
+            sequence.close()
+        self._sequences.clear()
+        if self._arena is not None:
+            self._arena.close()
+            self._arena = None

@@ -1,0 +1,114 @@
+"""A model on a GPU, behind the session contract."""
+
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgemeta.kernels.cuda.plan import Launch
+from edgemeta.model.graph import Model
+from edgemeta.plugins.api import BackendError, Batch, Logits
+from edgemeta.plugins.cuda.device import Device
+from edgemeta.plugins.cuda.driver import NAME, fault
+from edgemeta.plugins.cuda.program import Program
+from edgemeta.plugins.cuda.timing import Stopwatch, host_us
+from edgemeta.plugins.session import check_batch
+
+HOST = "host and copies"
+"""The last step of a profile: what a call takes beyond the launches themselves."""
+
+
+class CudaSession:
+    """Owns a context, its stream and a program; the logits of a batch size are one array, given again and again.
+
+    It may be used from any thread, one at a time. A fault of the device frees everything at once, and each later call
+    says what it was.
+    """
+
+    def __init__(self, model: Model, device: Device, program: Program) -> None:
+        self._model = model
+        self._device = device
+        self._program = program
+        self._closed: str | None = None
+        self._logits: dict[int, NDArray[Any]] = {}
+        self._stopwatch: Stopwatch | None = None
+        self._errors: type[Exception] = device.cuda.Error
+
+    @property
+    def architecture(self) -> str:
+        """The generation that its kernels are built for, such as "sm_53"."""
+        return self._program.plan.architecture.name
+
+    @property
+    def launches(self) -> tuple[Launch, ...]:
+        """The kernel launches of one run."""
+        return self._program.plan.launches
+
+    def run(self, batch: Batch) -> Logits:
+        """As `Session.run`. Raises BackendError when the device fails, and then frees all that the session holds."""
+        self._check_open()
+        check_batch(NAME, self._model, batch)
+        logits = self._logits_for(len(batch))
+        try:
+            with self._device:
+                self._program.run(batch, logits)
+        except self._errors as error:
+            raise self._failed(error, f"running a batch of {len(batch)}") from error
+        return logits.reshape(len(batch), -1)
+
+    def profile(self, image: Batch) -> dict[str, float]:
+        """Run a batch of one; microseconds of every launch by the device's clock, then what the host adds to them."""
+        self._check_open()
+        check_batch(NAME, self._model, image)
+        if len(image) != 1:
+            raise BackendError(f"backend {NAME}: a profile takes one image, the batch has {len(image)}")
+        try:
+            with self._device:
+                return self._profile(image)
+        except self._errors as error:
+            raise self._failed(error, "measuring its steps") from error
+
+    def close(self) -> None:
+        """As `Session.close`."""
+        if self._closed is None:
+            self._closed = f"backend {NAME}: the session is closed"
+            self._release()
+
+    def _profile(self, image: Batch) -> dict[str, float]:
+        self._program.run(image, self._logits_for(1))  # the first run of a batch size makes what later ones use
+        if self._stopwatch is None:
+            self._stopwatch = Stopwatch(self._program)
+        steps = {"+".join(launch.layers): self._stopwatch.launch_us(launch) for launch in self.launches}
+        host = host_us(self._program, image, self._logits_for(1)) - self._stopwatch.network_us()
+        return {**steps, HOST: max(0.0, host)}
+
+    def _logits_for(self, images: int) -> NDArray[Any]:
+        logits = self._logits.get(images)
+        if logits is None:
+            output = self._program.plan.output
+            logits = self._logits[images] = np.empty((images, *output.shape), output.kind.dtype)
+        return logits
+
+    def _check_open(self) -> None:
+        if self._closed is not None:
+            raise BackendError(self._closed)
+
+    def _failed(self, error: Exception, doing: str) -> BackendError:
+        told = fault(self._device.cuda, error, doing)
+        self._closed = f"{told}; the session is closed"
+        # A device that failed may refuse to take things back one by one; the end of its context frees them all.
+        with suppress(self._errors):
+            self._release()
+        return told
+
+    def _release(self) -> None:
+        self._logits.clear()
+        try:
+            with self._device:
+                if self._stopwatch is not None:
+                    self._stopwatch.close()
+                    self._stopwatch = None
+                self._program.close()
+        finally:
+            self._device.close()

@@ -1,0 +1,134 @@
+"""Which of a kernel's candidate tiles a device runs fastest: measured once per device and model, then remembered.
+
+A choice changes speed, never a bit. It is stored as JSON beside the compiled kernels: for every layer that begins a
+launch the number of its candidate, with that candidate's variant, so that a choice among other kernels than today's is
+seen and measured anew.
+"""
+
+import json
+import logging
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from edgemeta.kernels.cuda.cache import Cubins
+from edgemeta.kernels.cuda.lowering import candidate_counts, lower
+from edgemeta.kernels.cuda.plan import Architecture, Launch, Plan
+from edgemeta.model.graph import Model
+from edgemeta.plugins.cuda.device import Device
+from edgemeta.plugins.cuda.driver import first_line
+from edgemeta.plugins.cuda.graph import Captured
+from edgemeta.plugins.cuda.program import Program
+from edgemeta.plugins.cuda.timing import Stopwatch
+
+Choices: TypeAlias = Mapping[str, int]
+"""For the first layer of a launch, which of its candidates is taken; 0, by rule, where nothing is said."""
+
+WARM_UP_RUNS = 3
+TIMED_RUNS = 7
+
+_log = logging.getLogger(__name__)
+
+
+def tuned(model: Model, device: Device, cubins: Cubins, folder: Path) -> Plan:
+    """Give the plan of the fastest candidates on a device, from `folder` or by measuring, which is then remembered.
+
+    It measures in contexts of its own. Raises BackendError where the device gives none, and what `cubins` raises.
+    """
+    architecture = device.architecture
+    file = folder / "tiles" / f"{_as_file_name(device.name)}-{architecture.name}-{model.digest[:16]}.json"
+    remembered = _remembered(file, model, architecture)
+    if remembered is not None:
+        return remembered
+    _log.info("measuring which kernels are fastest on %s, once", device.name)
+    choices = _measured(model, device, cubins)
+    plan = lower(model, architecture, choices)
+    _remember(file, plan, choices)
+    return plan
+
+
+def _measured(model: Model, device: Device, cubins: Cubins) -> dict[str, int]:
+    """Run whole plans, the k-th with every layer's k-th candidate, and keep each layer's fastest."""
+    architecture = device.architecture
+    counts = candidate_counts(model, architecture)
+    best = dict.fromkeys(counts, 0)
+    fastest = dict.fromkeys(counts, float("inf"))
+    for k in range(max(counts.values(), default=0)):
+        asked = {layer: k for layer, count in counts.items() if k < count}
+        for layer, microseconds in _times(lower(model, architecture, asked), device.number, cubins).items():
+            if layer in asked and microseconds < fastest[layer]:
+                best[layer], fastest[layer] = k, microseconds
+    return best
+
+
+def _times(plan: Plan, number: int, cubins: Cubins) -> dict[str, float]:
+    """Microseconds of every launch by its first layer, in a context of its own; none if the device refuses the plan."""
+    device = Device(number)
+    try:
+        with device:
+            program = Program(device, plan, cubins, Captured)
+            try:
+                return _launch_times(program)
+            finally:
+                program.close()
+    except device.cuda.Error as error:
+        _log.warning("candidates left out, since %s cannot run them: %s", device.name, first_line(error))
+        return {}
+    finally:
+        device.close()
+
+
+def _launch_times(program: Program) -> dict[str, float]:
+    plan = program.plan
+    image: Any = np.zeros((1, *plan.input.shape), plan.input.kind.dtype)
+    program.run(image, np.empty((1, *plan.output.shape), plan.output.kind.dtype))
+    stopwatch = Stopwatch(program)
+    try:
+        return {launch.layers[0]: _least(stopwatch, launch) for launch in plan.launches}
+    finally:
+        stopwatch.close()
+
+
+def _least(stopwatch: Stopwatch, launch: Launch) -> float:
+    for _ in range(WARM_UP_RUNS):
+        stopwatch.launch_us(launch)
+    return min(stopwatch.launch_us(launch) for _ in range(TIMED_RUNS))
+
+
+def _remembered(file: Path, model: Model, architecture: Architecture) -> Plan | None:
+    """Give the plan of a stored choice, or None where there is none or the kernels have changed since."""
+    try:
+        stored = json.loads(file.read_text("utf-8"))
+        choices = {str(layer): int(entry["candidate"]) for layer, entry in stored.items()}
+        variants = {str(layer): str(entry["variant"]) for layer, entry in stored.items()}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+    counts = candidate_counts(model, architecture)
+    if any(not 0 <= choice < counts.get(layer, 0) for layer, choice in choices.items()):
+        return None
+    plan = lower(model, architecture, choices)
+    return plan if _variants(plan, choices) == variants else None
+
+
+def _remember(file: Path, plan: Plan, choices: Choices) -> None:
+    variants = _variants(plan, choices)
+    text = json.dumps({layer: {"candidate": k, "variant": variants[layer]} for layer, k in choices.items()}, indent=2)
+    temporary = file.with_suffix(".part")
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        temporary.write_text(text + "\n", "utf-8")
+        temporary.replace(file)
+    except OSError as error:
+        _log.warning("what was measured is forgotten at the end, since %s cannot be written: %s", file, error.strerror)
+
+
+def _variants(plan: Plan, choices: Choices) -> dict[str, str]:
+    """Digest of the variant that each chosen launch runs."""
+    return {launch.layers[0]: launch.source.key for launch in plan.launches if launch.layers[0] in choices}
+
+
+def _as_file_name(name: str) -> str:
+    return re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-").lower()
