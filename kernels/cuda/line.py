@@ -22,10 +22,8 @@ them. A fine line holds the slope in two floats,
 whose floor is that of the exact x * slope + v; it is proved in the same way.
 """
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 
 import numpy as np
 
@@ -138,38 +136,44 @@ def _first_in_window(a: int, modulus: int, low: int, high: int) -> int | None:
     return None if turns is None else -(-(low + modulus * turns) // a)
 
 
-def find_fine_line(steps: Steps, slope: Fraction) -> FineLine | None:
-    """The fine line of this slope, at least 0, that equals the steps; None if it does not."""
+def find_fine_line(steps: Steps, multiplier: int, shift: int) -> FineLine | None:
+    """The fine line of slope multiplier / 2**shift, at least 0, that equals the steps; None if it does not."""
     above, below = steps.above(), steps.below()
-    high = np.float32(slope)
-    if Fraction(float(high)) > slope:  # the rest must not be negative, or the line might fall
-        high = np.nextafter(high, np.float32(0))
-    rest = np.float32(slope - Fraction(float(high)))
-    least = max((k - slope * x for k, x in above), default=None)
-    greatest = min((k - slope * x for k, x in below), default=None)
-    if least is None or greatest is None or not np.isfinite(high):
+    if not above or not below or max(abs(x) for _, x in (*above, *below)) > _EXACT:
         return None
-    line = FineLine(high, rest, np.float32((least + greatest) / 2))
-    is_equal = (
-        all(abs(x) <= _EXACT for _, x in (*above, *below))
-        and all(fine_value_at(line, x) >= k for k, x in above)
-        and all(fine_value_at(line, x) < k for k, x in below)
+    slope = _float32_below(multiplier, shift)  # below, as a negative rest might make the line fall
+    rest = np.float32(multiplier / 2.0**shift - float(slope))
+    least = max((k << shift) - multiplier * x for k, x in above)
+    greatest = min((k << shift) - multiplier * x for k, x in below)
+    line = FineLine(slope, rest, np.float32((least + greatest) / 2.0 ** (shift + 1)))
+    values = _fine_values(line, [x for _, x in (*above, *below)])
+    is_equal = all(value >= k for value, (k, _) in zip(values, above, strict=False)) and all(
+        value < k for value, (k, _) in zip(values[len(above) :], below, strict=True)
     )
     return line if is_equal else None
 
 
-def fine_value_at(line: FineLine, x: int) -> int:
-    """The y that the kernel computes for |x| <= 2**24, in exact fractions."""
-    v = _to_float32(x * Fraction(float(line.rest)) + Fraction(float(line.offset)))
-    return math.floor(x * Fraction(float(line.slope)) + v)
+def _float32_below(multiplier: int, shift: int) -> np.float32:
+    """The greatest float32 up to multiplier / 2**shift."""
+    surplus = max(multiplier.bit_length() - 24, 0)
+    return np.float32((multiplier >> surplus << surplus) / 2.0**shift)
 
 
-def _to_float32(value: Fraction) -> Fraction:
-    """Round to 24 bits, half to even; the denominator is a power of two."""
-    surplus = abs(value.numerator).bit_length() - 24
+def _fine_values(line: FineLine, xs: Sequence[int]) -> list[int]:
+    """What the kernel computes at integers x of at most 2**24, exactly: everything is held in units of 2**-bits."""
+    ratios = [float(part).as_integer_ratio() for part in (line.slope, line.rest, line.offset)]
+    bits = max(denominator.bit_length() - 1 for _, denominator in ratios)
+    slope, rest, offset = (numerator * ((1 << bits) // denominator) for numerator, denominator in ratios)
+    return [slope * x + _rounded_to_24_bits(rest * x + offset) >> bits for x in xs]
+
+
+def _rounded_to_24_bits(value: int) -> int:
+    """As float32 rounds: half to even."""
+    surplus = abs(value).bit_length() - 24
     if surplus <= 0:
         return value
-    return Fraction(round(Fraction(value.numerator, 1 << surplus)) << surplus, value.denominator)
+    whole, rest, half = value >> surplus, value & (1 << surplus) - 1, 1 << surplus - 1
+    return whole + (rest > half or (rest == half and whole % 2 == 1)) << surplus
 
 
 def _equals(line: Line, above: list[tuple[int, int]], below: list[tuple[int, int]], base: int) -> bool:

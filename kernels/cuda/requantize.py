@@ -18,7 +18,6 @@ line's offset.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
-from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
@@ -222,8 +221,8 @@ def _multiplier_lines(
     rows: NDArray[np.int64], requantize: Multiplier, sums: Sums, zero: int, scale_bits: int, form: Form
 ) -> bool:
     base, bits = (MAGIC, MAGIC_BITS) if form is Form.LINE else (0, 0)
-    for c, (slope, steps) in enumerate(_channel_steps(requantize, sums, zero)):
-        line = find_line(steps, float(slope), base)
+    for c, (multiplier, shift, steps) in enumerate(_channel_steps(requantize, sums, zero)):
+        line = find_line(steps, multiplier / 2.0**shift, base)
         if line is None or not _fits(steps.least, steps.greatest, line, bits, scale_bits):
             return False
         rows[c, 0] = int(sums.start[c]) + line.offset + bits << scale_bits
@@ -233,8 +232,8 @@ def _multiplier_lines(
 
 
 def _fine_lines(rows: NDArray[np.int64], requantize: Multiplier, sums: Sums, zero: int, scale_bits: int) -> bool:
-    for c, (slope, steps) in enumerate(_channel_steps(requantize, sums, zero)):
-        line = find_fine_line(steps, slope)
+    for c, (multiplier, shift, steps) in enumerate(_channel_steps(requantize, sums, zero)):
+        line = find_fine_line(steps, multiplier, shift)
         if line is None:
             return False
         scale = np.float32(1 << scale_bits)
@@ -242,15 +241,15 @@ def _fine_lines(rows: NDArray[np.int64], requantize: Multiplier, sums: Sums, zer
     return True
 
 
-def _channel_steps(requantize: Multiplier, sums: Sums, zero: int) -> Iterator[tuple[Fraction, Steps]]:
-    """The slope and the steps of every channel."""
+def _channel_steps(requantize: Multiplier, sums: Sums, zero: int) -> Iterator[tuple[int, int, Steps]]:
+    """Multiplier, shift and steps of every channel."""
     channels = len(sums.start)
     multipliers = np.broadcast_to(requantize.multiplier, (channels,)).tolist()
     shifts = np.broadcast_to(requantize.shift, (channels,)).tolist()
     for c, (multiplier, shift) in enumerate(zip(multipliers, shifts, strict=True)):
         bounds = int(sums.least[c]), int(sums.greatest[c])
         steps = multiplier_steps(multiplier, shift, zero, (requantize.lo, requantize.hi), bounds)
-        yield Fraction(multiplier, 1 << shift), steps
+        yield multiplier, shift, steps
 
 
 def _fits(least: int, greatest: int, line: Line, bits: int, scale_bits: int) -> bool:

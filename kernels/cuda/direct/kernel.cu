@@ -107,7 +107,7 @@ __device__ __forceinline__ void load_span(int* words, const int* from) {
 }
 
 // Greatest j with a tap v = j * STRIDE_X + phase in V .. V + WIDTH - 1, or -1.
-constexpr int last_of_phase(int v, int width, int phase) {
+__device__ constexpr int last_of_phase(int v, int width, int phase) {
   return v + width - 1 < phase ? -1 : (v + width - 1 - phase) / STRIDE_X;
 }
 
@@ -203,7 +203,7 @@ __device__ __forceinline__ void reduce(int (&sums)[PIXELS][FILTERS], int4* scrat
 
 #include "direct/finish.cuh"
 
-extern "C" __global__ void __launch_bounds__(THREADS)
+extern "C" __global__ void __launch_bounds__(THREADS, 1)
     direct(const unsigned char* __restrict__ input, const int4* __restrict__ weights, const int4* __restrict__ channels,
            const unsigned char* __restrict__ table, unsigned char* __restrict__ output
 #ifdef ADD_OWN

@@ -6,6 +6,7 @@ and the finish are counted from the kernel's loops; what only a device can tell 
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from functools import cache, lru_cache
 from itertools import product
 
 from edgemeta.kernels.cuda.plan import Architecture
@@ -17,6 +18,7 @@ _SHARED_LIMIT = 48 * 1024
 """What a launch may have without asking the driver for more."""
 
 _REGISTERS_BESIDE_SUMS = 48
+_BANKS = 32
 
 
 @dataclass(frozen=True)
@@ -99,7 +101,9 @@ def layout(geometry: Geometry, tile: Tile) -> Layout:
     patch_width = (tile.tile_x * tile.pixels - 1) * geometry.stride[1] + geometry.kernel[1]
     alignment = next(words for words in (4, 2, 1) if tile.pixels % words == 0)
     phase_words = _rounded_up(-(-patch_width // geometry.stride[1]), alignment)
-    row_words = _row_words(phase_words * geometry.stride[1], geometry, tile, alignment)
+    span = min(tile.tile_x * tile.pixels, _BANKS)
+    rows = min(_BANKS // span, tile.tile_y)
+    row_words = _row_words(phase_words * geometry.stride[1], geometry.stride[0], span, rows, alignment)
     plane_words = _rounded_up(patch_height * row_words, 4)
     weight_words = tile.chunk * geometry.kernel[0] * geometry.kernel[1] * tile.block_filters
     scratch_words = tile.threads * tile.pixels * tile.filters if tile.split > 1 else 0
@@ -117,13 +121,14 @@ def layout(geometry: Geometry, tile: Tile) -> Layout:
     )
 
 
-def tiles(geometry: Geometry, architecture: Architecture) -> list[Tile]:
+@lru_cache(maxsize=256)
+def tiles(geometry: Geometry, architecture: Architecture) -> tuple[Tile, ...]:
     """Every tile that fits, the best by rule first."""
     possible = sorted(
         (_estimate(geometry, tile, architecture), tile.threads, index, tile)
         for index, tile in enumerate(_possible(geometry, architecture))
     )
-    return [tile for _, _, _, tile in possible]
+    return tuple(tile for _, _, _, tile in possible)
 
 
 def _possible(geometry: Geometry, architecture: Architecture) -> Iterator[Tile]:
@@ -211,14 +216,12 @@ def _estimate(geometry: Geometry, tile: Tile, architecture: Architecture) -> flo
     return per_warp * warps / min(warps, _WARPS_PER_MULTIPROCESSOR * architecture.multiprocessors)
 
 
-def _row_words(words: int, geometry: Geometry, tile: Tile, alignment: int) -> int:
-    """Words of a row so that the rows which a quarter of a warp reads at once lie in different banks."""
-    span = min(tile.tile_x * tile.pixels, 32)
-    rows = min(32 // span, tile.tile_y)
-    for padded in range(words, words + 32, alignment):
-        starts = [row * geometry.stride[0] * padded % 32 for row in range(rows)]
-        banks = {(start + word) % 32 for start in starts for word in range(span)}
-        if len(banks) == rows * span:
+@cache
+def _row_words(words: int, stride: int, span: int, rows: int, alignment: int) -> int:
+    """At least `words`, so that a quarter of a warp finds its rows of `span` words in different banks."""
+    for padded in range(words, words + _BANKS, alignment):
+        starts = [row * stride * padded % _BANKS for row in range(rows)]
+        if len({(start + word) % _BANKS for start in starts for word in range(span)}) == rows * span:
             return padded
     return words
 
