@@ -10,10 +10,17 @@ from edgemeta.kernels.cuda.kernel import NO_RING, Candidate, Kernel, Tensors
 from edgemeta.kernels.cuda.plan import Architecture, Buffer, Plan, UnsupportedError
 from edgemeta.kernels.cuda.pool_dense import launch as pool_dense
 from edgemeta.kernels.cuda.steps import Step
+from edgemeta.kernels.cuda.winograd import launch as winograd
 from edgemeta.model.graph import INPUT, Model
 from edgemeta.model.layers import Padding
 
-KERNELS: tuple[Kernel, ...] = (direct.candidates, pool_dense.candidates, elementwise.candidates)
+KERNELS: tuple[Kernel, ...] = (
+    winograd.candidates,
+    direct.candidates,
+    winograd.alternatives,
+    pool_dense.candidates,
+    elementwise.candidates,
+)
 """Asked in this order; the first candidate that any of them offers is the choice by rule."""
 
 _BY_RULE: Mapping[str, int] = MappingProxyType({})

@@ -1,0 +1,118 @@
+"""How a Winograd layer is cut into blocks and threads, and what a cut costs."""
+
+from dataclasses import dataclass
+from heapq import nsmallest
+from itertools import product
+
+from edgemeta.kernels.cuda.plan import Architecture
+
+_SIDES = range(1, 9)
+_OFFERED = 2  # per layer and transform: each one costs a compilation when tuning
+_SHARED_BYTES = 48 << 10  # without asking the driver for more
+_REGISTER_GROUP = 128  # threads that are given registers together
+_MAX_THREADS = 512
+
+
+@dataclass(frozen=True)
+class Tile:
+    """One cut: `edge` = m + 2 rows of a transformed tile; the rest as in kernel.cu.
+
+    A thread sums thread_tiles x thread_outputs products, side_tiles x side_outputs such threads are side by side for
+    each of the edge**2 positions. chunk_quads: groups of four input channels in shared memory at a time. vector:
+    channels that a thread finishes together.
+    """
+
+    edge: int
+    side_tiles: int
+    side_outputs: int
+    thread_tiles: int
+    thread_outputs: int
+    chunk_quads: int
+    vector: int
+
+    @property
+    def positions(self) -> int:
+        """Elements of a transformed tile."""
+        return self.edge**2
+
+    @property
+    def block_tiles(self) -> int:
+        """Tiles of one block."""
+        return self.side_tiles * self.thread_tiles
+
+    @property
+    def block_outputs(self) -> int:
+        """Output channels of one block."""
+        return self.side_outputs * self.thread_outputs
+
+    @property
+    def threads(self) -> int:
+        """Threads of one block."""
+        return self.positions * self.side_tiles * self.side_outputs
+
+    @property
+    def unroll(self) -> int:
+        """Pairs of channels in one turn of the loop: about 256 multiply-adds."""
+        return 2 if self.chunk_quads % 2 or self.thread_tiles * self.thread_outputs > 32 else 4
+
+    @property
+    def pair_padding(self) -> int:
+        """Words behind a pair of channels: the next quad's store goes to other banks."""
+        return (min(self.block_tiles, 8) - self.positions * self.block_tiles) % 32
+
+    @property
+    def sum_padding(self) -> int:
+        """Words behind a position: eight threads that store 16 bytes each meet all 32 banks."""
+        return 4 * self.side_tiles * self.side_outputs % 32
+
+    @property
+    def shared_bytes(self) -> int:
+        """Shared memory: transformed input first, sums later."""
+        pair = self.positions * self.block_tiles + self.pair_padding
+        position = self.block_tiles * self.block_outputs + self.sum_padding
+        return 4 * max(2 * self.chunk_quads * pair, self.positions * position)
+
+    @property
+    def registers(self) -> int:
+        """What a thread takes, as measured: sums and factors in the second step, columns of sums in the third."""
+        sums = self.thread_tiles * self.thread_outputs
+        return max(sums + (46 if sums > 32 else 40), self.edge * (self.edge - 2) * self.vector + 32)
+
+    def instructions(self, count: int, quads: int, outputs: int) -> float:
+        """About how many warp-instructions an image of `count` tiles takes, from counts of sm_53 machine code."""
+        blocks = -(-count // self.block_tiles) * -(-outputs // self.block_outputs)
+        transforms = -(-self.block_tiles * self.chunk_quads // 32) * 17 * self.positions
+        turns = 2 * quads / self.unroll
+        products = 2 * self.thread_tiles * self.thread_outputs + (self.thread_tiles + self.thread_outputs) / 4
+        sums = turns * (self.unroll * products + 4) + self.thread_tiles * self.thread_outputs / 4 + 60
+        finished = -(-self.block_tiles * self.block_outputs // self.vector // 32)
+        pixels = (self.edge - 2) ** 2
+        vector = self.positions * (1 + 3 * self.vector) + 8 * pixels * self.vector
+        chunks = quads // self.chunk_quads
+        return blocks * (chunks * transforms + -(-self.threads // 32) * sums + finished * vector)
+
+
+def tiles(m: int, count: int, channels: int, outputs: int, architecture: Architecture) -> list[tuple[float, Tile]]:
+    """The cuts of a layer with the fewest instructions and their estimates; none if nothing fits.
+
+    m: side of a tile. count: tiles of an image.
+    """
+    quads = -(-channels // 4)
+    shared_bytes = min(architecture.shared_bytes, _SHARED_BYTES)
+    chunks = [chunk for chunk in range(quads, 0, -1) if quads % chunk == 0]
+    found = []
+    for side_tiles, side_outputs, thread_tiles, thread_outputs, vector in product(
+        _SIDES, _SIDES, (4, 8), (4, 8), (2, 4)
+    ):
+        shape = (side_tiles, side_outputs, thread_tiles, thread_outputs)
+        fitting = (Tile(m + 2, *shape, chunk, vector) for chunk in chunks)
+        tile = next((each for each in fitting if each.shared_bytes <= shared_bytes), None)
+        if tile is not None and _runs(tile, architecture):
+            found.append((tile.instructions(count, quads, outputs), tile))
+    return nsmallest(_OFFERED, found, key=lambda each: (each[0], -each[1].threads))
+
+
+def _runs(tile: Tile, architecture: Architecture) -> bool:
+    """Whether a block's threads have the registers that they need."""
+    groups = -(-tile.threads // _REGISTER_GROUP)
+    return tile.threads <= _MAX_THREADS and tile.registers <= architecture.registers // (groups * _REGISTER_GROUP)
