@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 SECONDS ?= 20
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench wheel soak fuzz sanitize carry gpu clean
+.PHONY: help demo test check bench wheel soak fuzz sanitize carry gpu outages clean
 
 help:            ## list the targets
 	@sed -n 's/^\([a-z]*\): .*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -41,6 +41,9 @@ fuzz: $(VENV)/.installed-demo,test     ## the long tests: 100,000 damaged model 
 
 soak: $(VENV)/.installed-demo,test     ## 30 minutes at 30 frames/s against a real broker
 	$(BIN)/python benchmarks/soak.py
+
+outages: $(VENV)/.installed-demo,test  ## 100 outages of the broker, 20 kills of the service: no message may be lost
+	$(BIN)/python benchmarks/outages.py --outages 100 --kills 20
 
 wheel: $(VENV)/bin/python              ## build the wheel into dist/
 	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .

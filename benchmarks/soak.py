@@ -90,10 +90,10 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def start_broker(folder: Path, port: int) -> "subprocess.Popen[bytes]":
-    """Start a mosquitto and wait until it listens."""
+def start_broker(folder: Path, port: int, *lines: str) -> "subprocess.Popen[bytes]":
+    """Start a mosquitto, with further lines in its config, and wait until it listens."""
     config = folder / "mosquitto.conf"
-    config.write_text(f"listener {port} 127.0.0.1\nallow_anonymous true\n")
+    config.write_text("\n".join((f"listener {port} 127.0.0.1", "allow_anonymous true", *lines, "")))
     program = shutil.which("mosquitto", path=f"{os.environ['PATH']}:/usr/sbin")
     if program is None:
         sys.exit("mosquitto is not installed (Debian packages mosquitto, mosquitto-clients)")
@@ -127,7 +127,7 @@ def soak(clip: Path, minutes: float, model: str, folder: Path) -> dict[str, Any]
                 "device": "soak",
                 "model": model,
                 "cameras": {"clip": {"source": str(clip.resolve()), "fps": 30, "loop": True}},
-                "mqtt": {"host": "127.0.0.1", "port": port},
+                "mqtt": {"host": "127.0.0.1", "port": port, "outbox": {"folder": str(folder)}},
                 "stats": {"period": 60},
             }
         )

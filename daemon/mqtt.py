@@ -36,7 +36,8 @@ SERVES_WITHIN = 15.0
 """Seconds after which the link counts as hung: resolving a name and connecting may take long, one step may not."""
 
 SUSPICIOUS = 3
-"""So many connections in a row that ended before they were steady: MQTT 3.1.1 cannot say that a client id is taken."""
+"""So many connections accepted in a row, none of them steady and no failed try in between, tell of a stolen client id:
+brokers that restart and networks that fail refuse some. MQTT 3.1.1 cannot say it, and some brokers of MQTT 5 do not."""
 
 
 class Receipts(Protocol):
@@ -170,6 +171,8 @@ class MqttLink:
                 failure = LinkError(BrokerState.REFUSED_LOGIN, str(error))
             if self.connects > connects:
                 failure = self._judge(failure, backoff)
+            else:
+                self._short_lived = 0
             delay = self._longest_wait() if failure.state in SLOW_RETRY else backoff.next()
             self._tell(failure, delay)
             self._tried.set()
@@ -183,7 +186,7 @@ class MqttLink:
             self._short_lived = 0
             return failure
         self._short_lived += 1
-        if failure.state is not BrokerState.LOST or self._config.version == 5 or self._short_lived < SUSPICIOUS:
+        if failure.state is not BrokerState.LOST or self._short_lived < SUSPICIOUS:
             return failure
         return LinkError(
             BrokerState.CLIENT_ID_TAKEN,

@@ -69,9 +69,7 @@ class Connection:
         if username is not None:
             self._client.username_pw_set(username, password_of(self._config))
         try:
-            if self._config.tls.enabled:
-                self._client.tls_set_context(context_of(self._config.tls))
-            self._client.connect(self._config.host, self._config.port, self._config.keepalive)
+            self._connect()
         except TlsError as error:
             raise LinkError(BrokerState.BAD_CERTIFICATE, str(error)) from error
         except ssl.SSLError as error:
@@ -92,6 +90,18 @@ class Connection:
             )
         if self._answer.is_failure:
             raise refusal(self._place, self._answer)
+
+    def _connect(self) -> None:
+        """Reach the broker and send the first packet. Raises TlsError, OSError, UnicodeError."""
+        context = context_of(self._config.tls) if self._config.tls.enabled else None
+        if context is not None:
+            self._client.tls_set_context(context)
+        try:
+            self._client.connect(self._config.host, self._config.port, self._config.keepalive)
+        except (OSError, UnicodeError):
+            if context is not None:
+                context.close_last()
+            raise
 
     @property
     def has_room(self) -> bool:

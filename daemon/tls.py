@@ -2,6 +2,7 @@
 
 import ssl
 from pathlib import Path
+from typing import Any
 
 from edgemeta.daemon.broker_state import BrokerState, LinkError
 from edgemeta.daemon.config import TlsConfig
@@ -16,9 +17,26 @@ class TlsError(EdgemetaError):
         self.key = key
 
 
-def context_of(config: TlsConfig) -> ssl.SSLContext:
+class Context(ssl.SSLContext):
+    """A context that knows its last socket: paho leaves one open whose handshake failed."""
+
+    last: ssl.SSLSocket | None = None
+
+    def wrap_socket(self, *arguments: Any, **options: Any) -> ssl.SSLSocket:
+        """Make a TLS socket, as SSLContext does."""
+        self.last = super().wrap_socket(*arguments, **options)
+        return self.last
+
+    def close_last(self) -> None:
+        """Close the last socket."""
+        if self.last is not None:
+            self.last.close()
+            self.last = None
+
+
+def context_of(config: TlsConfig) -> Context:
     """Return a context that checks the broker's certificate and host name. Raises TlsError."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context = Context(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     if config.ca is None:
         context.load_default_certs()

@@ -21,6 +21,11 @@ import pytest
 import yaml
 from paho.mqtt.enums import CallbackAPIVersion
 
+from edgemeta.daemon.clock import Clock
+from edgemeta.daemon.config import MqttConfig
+from edgemeta.daemon.mqtt import MqttLink
+from edgemeta.daemon.outbox.outbox import Outbox
+from edgemeta.daemon.outbox.parcel import Parcel
 from edgemeta.model.file import save
 from edgemeta.model.graph import Classification, Model, Preprocessing
 from edgemeta.model.layers import AveragePool, Dense, Multiplier, TensorType
@@ -286,6 +291,55 @@ def run_daemon(tmp_path: Path) -> Iterator[Callable[..., Daemon]]:
 def free_port() -> Callable[[], int]:
     """Gives loopback ports that nobody listens on."""
     return unused_port
+
+
+class Taken:
+    """Keeps what the broker has taken."""
+
+    def __init__(self) -> None:
+        self.parcels: list[Parcel] = []
+
+    def taken(self, parcel: Parcel) -> None:
+        self.parcels.append(parcel)
+
+    @property
+    def payloads(self) -> list[bytes]:
+        return [parcel.message.payload for parcel in self.parcels if parcel.message.topic.endswith("numbers")]
+
+
+@dataclass
+class Links:
+    """Makes links, each with an outbox of its own."""
+
+    folder: Path
+    links: list[tuple[MqttLink, Outbox]] = field(default_factory=list)
+    crashes: list[BaseException] = field(default_factory=list)
+
+    def __call__(
+        self, port: int, client_id: str = "link-under-test", topic: str = "edgemeta/test/availability", **keys: Any
+    ) -> MqttLink:
+        config = MqttConfig.model_validate(
+            {"host": "127.0.0.1", "port": port, "retry": {"first": 0.05, "cap": 0.2}} | keys
+        )
+        path = self.folder / f"outbox{len(self.links)}"
+        outbox = Outbox(config.outbox, path, "b" * 32, Clock(), lambda topic, number: None, self.crashes.append)
+        taken = Taken()
+        link = MqttLink(config, client_id, topic, outbox, taken, self.crashes.append)
+        link.taken = taken  # type: ignore[attr-defined]
+        self.links.append((link, outbox))
+        outbox.start()
+        link.start(0)
+        return link
+
+
+@pytest.fixture
+def make_link(tmp_path: Path) -> Iterator[Links]:
+    links = Links(tmp_path)
+    yield links
+    for link, outbox in links.links:
+        link.close(1.0)
+        outbox.close(10.0)
+    assert links.crashes == []
 
 
 RTSP_SERVER = """

@@ -3,70 +3,13 @@
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from edgemeta.daemon.broker_state import BrokerState
-from edgemeta.daemon.clock import Clock
-from edgemeta.daemon.config import MqttConfig
-from edgemeta.daemon.mqtt import MqttLink
-from edgemeta.daemon.outbox.outbox import Outbox
-from edgemeta.daemon.outbox.parcel import Outgoing, Parcel
-
-AVAILABILITY = "edgemeta/test/availability"
-
-
-class Taken:
-    """Keeps what the broker has taken."""
-
-    def __init__(self) -> None:
-        self.parcels: list[Parcel] = []
-
-    def taken(self, parcel: Parcel) -> None:
-        self.parcels.append(parcel)
-
-    @property
-    def payloads(self) -> list[bytes]:
-        return [parcel.message.payload for parcel in self.parcels if parcel.message.topic.endswith("numbers")]
-
-
-@dataclass
-class Links:
-    """Makes links, each with an outbox of its own."""
-
-    folder: Path
-    links: list[tuple[MqttLink, Outbox]] = field(default_factory=list)
-    crashes: list[BaseException] = field(default_factory=list)
-
-    def __call__(
-        self, port: int, client_id: str = "link-under-test", topic: str = AVAILABILITY, **keys: Any
-    ) -> MqttLink:
-        config = MqttConfig.model_validate(
-            {"host": "127.0.0.1", "port": port, "retry": {"first": 0.05, "cap": 0.2}} | keys
-        )
-        path = self.folder / f"outbox{len(self.links)}"
-        outbox = Outbox(config.outbox, path, "b" * 32, Clock(), lambda topic, number: None, self.crashes.append)
-        taken = Taken()
-        link = MqttLink(config, client_id, topic, outbox, taken, self.crashes.append)
-        link.taken = taken  # type: ignore[attr-defined]
-        self.links.append((link, outbox))
-        outbox.start()
-        link.start(0)
-        return link
-
-
-@pytest.fixture
-def make_link(tmp_path: Path) -> Iterator[Links]:
-    links = Links(tmp_path)
-    yield links
-    for link, outbox in links.links:
-        link.close(1.0)
-        outbox.close(10.0)
-    assert links.crashes == []
+from edgemeta.daemon.outbox.parcel import Outgoing
 
 
 def wait_until(condition: Callable[[], bool], timeout: float = 10.0) -> None:
