@@ -59,7 +59,7 @@ class StudentRecipe:
     step of the moving average of the weights that is shipped.
     """
 
-    epochs: int = 170
+    epochs: int = 150
     batch: int = 128
     lr: float = 0.2
     warmup_epochs: float = 3.0
