@@ -10,11 +10,13 @@ from edgemeta.kernels.cuda.kernel import NO_RING, Candidate, Kernel, Tensors
 from edgemeta.kernels.cuda.plan import Architecture, Buffer, Plan, UnsupportedError
 from edgemeta.kernels.cuda.pool_dense import launch as pool_dense
 from edgemeta.kernels.cuda.steps import Step
+from edgemeta.kernels.cuda.tensor import launch as tensor
 from edgemeta.kernels.cuda.winograd import launch as winograd
 from edgemeta.model.graph import INPUT, Model
 from edgemeta.model.layers import Padding
 
 KERNELS: tuple[Kernel, ...] = (
+    tensor.candidates,
     winograd.candidates,
     direct.candidates,
     winograd.alternatives,

@@ -1,7 +1,6 @@
 // The two ends of a thread's work: what its sums start with, and what becomes of them.
 #pragma once
-#include "requantize.cuh"
-#include "tensor.cuh"
+#include "pixel.cuh"
 
 TENSOR(Output, OUT);
 #if BESIDE
@@ -20,56 +19,6 @@ __device__ __forceinline__ void start_sums(int (&sums)[PIXELS][FILTERS], const i
     if (SPLIT > 1 && place.split > 0) start = 0;
 #pragma unroll
     for (int p = 0; p < PIXELS; ++p) sums[p][k] = start;
-  }
-}
-
-#ifdef ADD_OWN
-// Add the residual of one pixel's channels filter .. filter + FILTERS - 1.
-__device__ __forceinline__ void add_pixel(int (&values)[FILTERS], const unsigned char* __restrict__ from, int filter) {
-  enum { WORDS = Residual::words > 0 ? (int)Residual::words : 1 };
-#pragma unroll
-  for (int k = 0; k < FILTERS; k += 4 * WORDS) {
-    if (filter + k >= Residual::channels) return;
-    int words[WORDS];
-    if (Residual::words > 0) {
-      load_words<WORDS>(words, reinterpret_cast<const int*>(from + k));
-    } else {
-      words[0] = load_four<Residual>(from + k, filter + k);
-    }
-#pragma unroll
-    for (int i = 0; i < WORDS; ++i) {
-      int other[4];
-      unpack_four<Residual>(words[i], other);
-#pragma unroll
-      for (int j = 0; j < 4; ++j) values[k + 4 * i + j] = add_residual(values[k + 4 * i + j], other[j]);
-    }
-  }
-}
-#endif
-
-// Write one pixel's channels filter .. filter + FILTERS - 1: bytes, or the raw sums.
-template <class R, class O>
-__device__ __forceinline__ void store_pixel(unsigned char* __restrict__ output, int at, const int (&values)[FILTERS],
-                                            int filter) {
-  if ((int)R::form == RAW) {
-#pragma unroll
-    for (int k = 0; k < FILTERS; ++k)
-      if (filter + k < O::channels) reinterpret_cast<int*>(output)[at + k] = values[k];
-    return;
-  }
-  enum { WORDS = O::words > 0 ? (int)O::words : 1 };
-#pragma unroll
-  for (int k = 0; k < FILTERS; k += 4 * WORDS) {
-    if (filter + k >= O::channels) return;
-    if (O::words > 0) {
-      int words[WORDS];
-#pragma unroll
-      for (int i = 0; i < WORDS; ++i)
-        words[i] = pack_bytes(values[k + 4 * i], values[k + 4 * i + 1], values[k + 4 * i + 2], values[k + 4 * i + 3]);
-      store_words<WORDS>(reinterpret_cast<int*>(output + at + k), words);
-    } else {
-      store_four<O>(output + at + k, filter + k, values + k);
-    }
   }
 }
 
@@ -92,7 +41,8 @@ __device__ __forceinline__ void finish(int (&sums)[PIXELS][FILTERS], const int4*
   for (int p = 0; p < LINES; ++p) {
     if (OUT_CHECKED && column + p >= OUT_W) return;
 #ifdef ADD_OWN
-    if (IS_MAIN) add_pixel(sums[p], image_of<Residual>(residual) + offset_of<Residual>(row, column + p, filter), filter);
+    if (IS_MAIN)
+      add_pixel<Residual>(sums[p], image_of<Residual>(residual) + offset_of<Residual>(row, column + p, filter), filter);
 #endif
     store_pixel<R, O>(output, offset_of<O>(row, column + p, filter), sums[p], filter);
   }

@@ -1,5 +1,6 @@
 """Parts that tests of compiled kernels need; where one is missing, the reason names what to install."""
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -8,6 +9,8 @@ import pytest
 from edgemeta.kernels.cuda.compiler import Compiler, CompilerError, wheel_compiler
 from edgemeta.kernels.cuda.plan import Source
 from edgemeta.kernels.cuda.sass import SassError, disassemblers
+
+sys.path.append(str(Path(__file__).parent))  # `from one_step import ...`
 
 Write = Callable[..., Source]
 

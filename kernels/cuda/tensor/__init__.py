@@ -1,0 +1,1 @@
+"""Direct convolutions on int8 matrix instructions."""

@@ -1,0 +1,146 @@
+"""One convolution as a network of its own, between ringed buffers: what tests of a single kernel run and compare."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgemeta.kernels.cuda.architectures import ARCHITECTURES
+from edgemeta.kernels.cuda.kernel import Candidate, Tensors
+from edgemeta.kernels.cuda.plan import Architecture, Buffer, Plan
+from edgemeta.kernels.cuda.steps import ConvStep
+from edgemeta.kernels.emulation.executor import Emulator, Order
+from edgemeta.model.graph import INPUT, Classification, Model, Preprocessing
+from edgemeta.model.layers import Add, Clamp, Conv, Layer, Multiplier, Padding, Requantize, ShiftTable, TensorType
+from edgemeta.model.weights import FixedWeights
+
+SM_53 = ARCHITECTURES["sm_53"]
+SIGNED, UNSIGNED = TensorType((1, 1, 1), zero_point=-3), TensorType((1, 1, 1), signed=False, zero_point=7)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Shape, types and requantization of one convolution, and what stands behind and beside it.
+
+    form: "line", "table" or "product" (see `requantization`). shortcut: a 1x1 convolution of the same input beside it.
+    """
+
+    name: str
+    shape: tuple[int, int, int]
+    outputs: int
+    source: TensorType = UNSIGNED
+    target: TensorType = UNSIGNED
+    form: str = "line"
+    padding: Padding = (1, 1, 1, 1)
+    kernel: tuple[int, int] = (3, 3)
+    stride: tuple[int, int] = (1, 1)
+    adds: bool = False
+    clamps: bool = False
+    shortcut: bool = False
+
+
+def requantization(layout: Layout, rng: np.random.Generator) -> Requantize:
+    """A line in float32, a product of 64 bits (its slope is too steep for a line), or tables that are no lines."""
+    kind, channels = layout.target, layout.outputs
+    if layout.form == "table":
+        table = rng.integers(kind.lo, kind.hi + 1, (channels, 256)).astype(kind.dtype)
+        return ShiftTable(rng.integers(6, 10, channels).astype(np.uint8), table)
+    multiplier = rng.integers(1 << 30, 1 << 31, channels).astype(np.int32)
+    shift = 40 if layout.form == "line" else 3
+    return Multiplier(multiplier, np.array([shift], np.uint8), kind.lo + 2, kind.hi - 1)
+
+
+def network(layout: Layout, weights: NDArray[np.int8]) -> Model:
+    """input -> conv (-> add the input) (-> clamp), and beside it input -> shortcut."""
+    rng = np.random.default_rng(len(layout.name))
+    height, width, _ = layout.shape
+    top, left, bottom, right = layout.padding
+    rows = (height + top + bottom - layout.kernel[0]) // layout.stride[0] + 1
+    columns = (width + left + right - layout.kernel[1]) // layout.stride[1] + 1
+    source = replace(layout.source, shape=layout.shape)
+    output = replace(layout.target, shape=(rows, columns, layout.outputs))
+    bias = rng.integers(-9000, 9000, layout.outputs).astype(np.int32)
+    requantize = requantization(layout, rng)
+    conv = Conv("conv", INPUT, output, fixed(weights), bias, layout.stride, layout.padding, requantize=requantize)
+    layers: list[Layer] = [conv]
+    if layout.adds:
+        layers.append(Add("add", ("conv", INPUT), output, (1463401, 634833), 20, output.lo, output.hi))
+    if layout.clamps:
+        layers.append(Clamp("clamp", layers[-1].name, output, output.lo + 5, output.hi - 9))
+    outputs = (layers[-1].name,)
+    if layout.shortcut:
+        beside = fixed(rng.integers(-128, 128, (layout.outputs, 1, 1, layout.shape[2])).astype(np.int8))
+        requantize = requantization(layout, rng)
+        layers.append(Conv("shortcut", INPUT, output, beside, None, layout.stride, requantize=requantize))
+    preprocessing = Preprocessing("full", "rgb", np.zeros((1, 256), np.uint8))
+    return Model("one step", source, tuple(layers), outputs, preprocessing, Classification(("a",)))
+
+
+def fixed(values: NDArray[np.int8]) -> FixedWeights:
+    """int8 weights."""
+    return FixedWeights(values, 8, np.array([1.0]))
+
+
+def step_of(model: Model) -> tuple[ConvStep, Tensors]:
+    """The whole network as one step between ringed buffers."""
+    layers = {layer.name: layer for layer in model.layers}
+    conv, add, clamp, shortcut = (layers.get(name) for name in ("conv", "add", "clamp", "shortcut"))
+    assert isinstance(conv, Conv)
+    assert add is None or isinstance(add, Add)
+    assert shortcut is None or isinstance(shortcut, Conv)
+    after = (clamp,) if isinstance(clamp, Clamp) else ()
+    types = {INPUT: model.input} | {layer.name: layer.output for layer in model.layers}
+    return ConvStep(conv, add, INPUT if add else None, after, shortcut), Tensors(types, frozenset())
+
+
+def plan_of(model: Model, candidate: Candidate, architecture: Architecture = SM_53, output: str = "") -> Plan:
+    """One launch, whose output is the main one unless named. The rings are wider than asked, as other readers want."""
+    top, left, bottom, right = candidate.ring
+    buffers = {INPUT: Buffer(INPUT, model.input, (top + 1, left + 2, bottom, right + 1))}
+    for layer in model.layers:
+        buffers[layer.name] = Buffer(layer.name, layer.output, (2, 1, 1, 3))
+    launch = candidate.launch(buffers)
+    return Plan(architecture, (launch,), buffers[INPUT], buffers[output or model.outputs[0]])
+
+
+def batches(kind: TensorType, images: int = 2) -> Iterable[NDArray[Any]]:
+    """Random images, all extremes, and extremes that alternate."""
+    rng = np.random.default_rng(3)
+    yield rng.integers(kind.lo, kind.hi + 1, (images, *kind.shape)).astype(kind.dtype)
+    signs = np.indices(kind.shape).sum(axis=0) % 2 == 0
+    extremes = [np.full(kind.shape, end) for end in (kind.lo, kind.hi)]
+    yield np.stack([*extremes, np.where(signs, kind.lo, kind.hi)]).astype(kind.dtype)
+
+
+def ringed(buffer: Buffer, images: NDArray[Any]) -> NDArray[Any]:
+    """Images as they lie in the buffer: zero point in the ring, anything in channels that are padding."""
+    height, width, channels = buffer.kind.shape
+    top, left, _, _ = buffer.ring
+    memory = np.full((len(images), *buffer.shape), buffer.kind.zero_point, buffer.kind.dtype)
+    inside = memory[:, top : top + height, left : left + width]
+    inside[:] = np.random.default_rng(4).integers(0, 100, inside.shape)
+    inside[..., :channels] = images
+    return memory
+
+
+def run(plan: Plan, images: NDArray[Any], order: Order = "forward", mode: str = "fast") -> NDArray[Any]:
+    """The output tensor [N, H, W, C]."""
+    found = Emulator(plan, order, mode).run(ringed(plan.input, images)).reshape(len(images), *plan.output.shape)
+    height, width, channels = plan.output.kind.shape
+    top, left, _, _ = plan.output.ring
+    return found[:, top : top + height, left : left + width, :channels]
+
+
+def random_weights(layout: Layout) -> NDArray[np.int8]:
+    """Any int8."""
+    shape = (layout.outputs, *layout.kernel, layout.shape[2])
+    return np.random.default_rng(1).integers(-128, 128, shape).astype(np.int8)
+
+
+def extreme_weights(layout: Layout) -> NDArray[np.int8]:
+    """Output channels of all -128, all 127, and both alternating."""
+    signs = np.indices((*layout.kernel, layout.shape[2])).sum(axis=0) % 2 == 0
+    kinds = [np.full(signs.shape, -128), np.full(signs.shape, 127), np.where(signs, -128, 127)]
+    return np.stack([kinds[o % 3] for o in range(layout.outputs)]).astype(np.int8)
