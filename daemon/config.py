@@ -80,8 +80,8 @@ AnySection = TypeVar("AnySection", bound=Section)
 class RetryConfig(Section):
     """How long to wait before trying again: doubling from `first` to `cap`, each wait shortened by up to a half."""
 
-    first: Seconds = Field(default=0.5, description="Longest wait after the first failure, in seconds.")
-    cap: Seconds = Field(default=1.0, description="Longest wait of all, in seconds.")
+    first: Seconds = Field(default=0.25, description="Longest wait after the first failure, in seconds.")
+    cap: Seconds = Field(default=0.5, description="Longest wait of all, in seconds.")
 
     @model_validator(mode="after")
     def _ordered(self) -> "RetryConfig":

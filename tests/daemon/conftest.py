@@ -31,6 +31,8 @@ from edgemeta.model.graph import Classification, Model, Preprocessing
 from edgemeta.model.layers import AveragePool, Dense, Multiplier, TensorType
 from edgemeta.model.weights import FixedWeights
 
+RTSP_SERVER = Path(__file__).with_name("rtsp_server.py")
+
 DEADLINE = 20.0
 """Seconds after which a test gives up waiting."""
 
@@ -342,29 +344,6 @@ def make_link(tmp_path: Path) -> Iterator[Links]:
     assert links.crashes == []
 
 
-RTSP_SERVER = """
-import sys
-import gi
-gi.require_version("Gst", "1.0")
-gi.require_version("GstRtspServer", "1.0")
-from gi.repository import GLib, Gst, GstRtspServer
-Gst.init(None)
-server = GstRtspServer.RTSPServer()
-server.set_address("127.0.0.1")
-server.set_service(sys.argv[1])
-factory = GstRtspServer.RTSPMediaFactory()
-factory.set_launch(
-    "( videotestsrc is-live=true ! video/x-raw,width=320,height=240,framerate=15/1 "
-    "! x264enc tune=zerolatency speed-preset=ultrafast key-int-max=15 ! rtph264pay name=pay0 pt=96 )"
-)
-factory.set_shared(True)
-server.get_mount_points().add_factory("/cam", factory)
-server.attach(None)
-print("ready", flush=True)
-GLib.MainLoop().run()
-"""
-
-
 @pytest.fixture
 def rtsp_server(tmp_path: Path) -> Iterator[Callable[[int], "subprocess.Popen[str]"]]:
     """Starts an RTSP camera rtsp://127.0.0.1:PORT/cam in a process of its own."""
@@ -375,7 +354,7 @@ def rtsp_server(tmp_path: Path) -> Iterator[Callable[[int], "subprocess.Popen[st
     started: list[subprocess.Popen[str]] = []
 
     def start(port: int) -> "subprocess.Popen[str]":
-        server = subprocess.Popen([python, "-c", RTSP_SERVER, str(port)], stdout=subprocess.PIPE, text=True)
+        server = subprocess.Popen([python, str(RTSP_SERVER), str(port)], stdout=subprocess.PIPE, text=True)
         started.append(server)
         assert server.stdout is not None
         assert server.stdout.readline() == "ready\n"
