@@ -12,15 +12,15 @@ from edgemeta.kernels.cuda.compiler_tool import CompilerError
 
 def run_gcc(arguments: Sequence[str]) -> str:
     """Run g++ and give what it prints. Raises CompilerError."""
-    try:
-        done = subprocess.run(
-            ["g++", *arguments], capture_output=True, text=True, check=True, env={**os.environ, "LC_ALL": "C"}
-        )
-    except FileNotFoundError:
-        raise CompilerError("the CUDA emulation needs g++, which is not on PATH: install it") from None
-    except subprocess.CalledProcessError as error:
-        raise CompilerError(f"g++ failed on the CUDA emulation: {error.stderr.strip()}") from None
-    return done.stdout.strip()
+    return _run(["g++", *arguments])
+
+
+def link(objects: Iterable[Path], library: Path) -> None:
+    """Join objects that need nothing but the C library of the process that loads them. Raises CompilerError.
+
+    The linker itself takes a tenth of the time that g++ takes to call it.
+    """
+    _run(["ld", "-shared", "-z", "noexecstack", *map(str, objects), "-o", str(library)])
 
 
 @cache
@@ -35,3 +35,13 @@ def digest(paths: Iterable[Path], *options: object) -> str:
     for path in sorted(paths):
         total.update(path.read_bytes())
     return total.hexdigest()[:16]
+
+
+def _run(command: Sequence[str]) -> str:
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=True, env={**os.environ, "LC_ALL": "C"})
+    except FileNotFoundError:
+        raise CompilerError(f"the CUDA emulation needs {command[0]}, which is not on PATH: install g++") from None
+    except subprocess.CalledProcessError as error:
+        raise CompilerError(f"{command[0]} failed on the CUDA emulation: {error.stderr.strip()}") from None
+    return done.stdout.strip()

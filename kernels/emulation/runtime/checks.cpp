@@ -1,8 +1,7 @@
 #include "checks.h"
 
-#include <algorithm>
+#include <cstdio>
 #include <cstdlib>
-#include <string>
 
 #include "machine.h"
 
@@ -36,8 +35,7 @@ struct Region {
   bool is_shared;
 };
 
-constexpr unsigned kMaxRegions = 66;
-Region regions[kMaxRegions];
+Region *regions;
 unsigned region_count;
 
 Touch now(bool is_atomic) {
@@ -72,25 +70,32 @@ const char *verb(Access access) {
   return access == Access::kRead ? "reads" : access == Access::kWrite ? "writes" : "updates";
 }
 
-std::string place(const Region &region, uint64_t offset) {
-  return std::string(region.name) + " at byte " + std::to_string(offset);
+// Who touched a byte before, in words.
+const char *who(const Touch &before, char (&text)[64]) {
+  if (before.block == kMany) return "threads of other blocks";
+  if (before.block != machine.block)
+    std::snprintf(text, sizeof text, "a thread of block %u", before.block);
+  else if (before.warp == kMany)
+    return "threads of several warps";
+  else if (before.thread == kMany)
+    return "other threads of its warp";
+  else
+    std::snprintf(text, sizeof text, "thread %u", before.thread);
+  return text;
 }
 
 void fail_race(void *pc, const Region &region, uint64_t offset, Access access, const char *did, const Touch &before) {
-  std::string who = before.block == kMany               ? "threads of other blocks"
-                    : before.block != machine.block     ? "a thread of block " + std::to_string(before.block)
-                    : before.warp == kMany              ? "threads of several warps"
-                    : before.thread == kMany            ? "other threads of its warp"
-                                                        : "thread " + std::to_string(before.thread);
-  fail(pc, "race: it %s %s, which %s %s with no barrier between them", verb(access), place(region, offset).c_str(),
-       who.c_str(), did);
+  char text[64];
+  fail(pc, "race: it %s %s at byte %lu, which %s %s with no barrier between them", verb(access), region.name,
+       static_cast<unsigned long>(offset), who(before, text), did);
 }
 
 void check_byte(void *pc, const Region &region, uint64_t offset, Access access) {
   Cell &cell = region.cells[offset];
   const Touch touch = now(access == Access::kAtomic);
   if (region.is_shared && access != Access::kWrite && cell.write.clock < machine.first_clock)
-    fail(pc, "it %s %s, which no thread of the block has written", verb(access), place(region, offset).c_str());
+    fail(pc, "it %s %s at byte %lu, which no thread of the block has written", verb(access), region.name,
+         static_cast<unsigned long>(offset));
   const bool both_atomic = touch.is_atomic && cell.write.is_atomic;
   const bool was_in_block = !region.is_shared || cell.write.clock >= machine.first_clock;
   if (was_in_block && !both_atomic && !is_ordered(cell.write, touch))
@@ -106,20 +111,21 @@ bool is_within(const uint8_t *address, unsigned bytes, const void *start, uint64
   return address >= first && uint64_t(address - first) + bytes <= size;
 }
 
-// The region nearest to a stray address, and how far it is outside.
-std::string nearest(const uint8_t *address) {
-  std::string text = "no memory of this launch";
+// Fails for a stray address, with the region nearest to it.
+void fail_stray(void *pc, const uint8_t *address, unsigned bytes, Access access) {
+  const Region *nearest = nullptr;
   uint64_t least = 1 << 20;
   for (unsigned i = 0; i < region_count; ++i) {
-    const Region &region = regions[i];
-    const uint8_t *const end = region.start + region.bytes;
-    const uint64_t distance = address < region.start ? uint64_t(region.start - address) : uint64_t(address - end);
-    if ((address >= region.start && address < end) || distance >= least) continue;
-    least = distance;
-    text = std::to_string(distance) + (address < region.start ? " bytes before " : " bytes after the end of ") + region.name +
-           " (" + std::to_string(region.bytes) + " bytes)";
+    const uint8_t *const start = regions[i].start, *const end = start + regions[i].bytes;
+    const uint64_t distance = address < start ? uint64_t(start - address) : address < end ? 0 : uint64_t(address - end);
+    if (distance < least) nearest = &regions[i], least = distance;
   }
-  return text;
+  if (nearest == nullptr) return fail(pc, "out of bounds: it %s %u bytes, no memory of this launch", verb(access), bytes);
+  const char *const side = address < nearest->start              ? "before"
+                           : address < nearest->start + nearest->bytes ? "across the end of"
+                                                                 : "after the end of";
+  fail(pc, "out of bounds: it %s %u bytes, %lu bytes %s %s (%lu bytes)", verb(access), bytes,
+       static_cast<unsigned long>(least), side, nearest->name, static_cast<unsigned long>(nearest->bytes));
 }
 
 void check(void *pc, const void *pointer, unsigned bytes, Access access) {
@@ -133,7 +139,7 @@ void check(void *pc, const void *pointer, unsigned bytes, Access access) {
     if (!is_within(address, bytes, region.start, region.bytes)) continue;
     const uint64_t offset = uint64_t(address - region.start);
     if (region.cells == nullptr) {
-      if (access != Access::kRead) fail(pc, "it %s %s, a constant", verb(access), place(region, offset).c_str());
+      if (access != Access::kRead) fail(pc, "it %s %s, a constant", verb(access), region.name);
       return;
     }
     for (unsigned k = 0; k < bytes; ++k) check_byte(pc, region, offset + k, access);
@@ -141,12 +147,11 @@ void check(void *pc, const void *pointer, unsigned bytes, Access access) {
   }
   const bool is_in_module = is_within(address, bytes, __ehdr_start, uint64_t(_end - __ehdr_start));
   if (is_in_module && access == Access::kRead) return;  // tables of the source, threadIdx
-  fail(pc, "out of bounds: it %s %u bytes, %s", verb(access), bytes, nearest(address).c_str());
+  fail_stray(pc, address, bytes, access);
 }
 
 void add_region(const char *name, uint8_t *start, uint64_t bytes, bool is_writable, bool is_shared) {
   if (bytes == 0) return;
-  if (region_count == kMaxRegions) return fail(nullptr, "it has more than %u arguments", kMaxRegions - 2);
   Cell *cells = is_writable ? static_cast<Cell *>(std::calloc(bytes, sizeof(Cell))) : nullptr;
   regions[region_count++] = {name, start, bytes, cells, is_shared};
 }
@@ -157,6 +162,7 @@ char *module_start() { return __ehdr_start; }
 
 void start_checks() {
   region_count = 0;
+  regions = static_cast<Region *>(std::calloc(2 + machine.request->object_count, sizeof *regions));
   add_region("shared memory", reinterpret_cast<uint8_t *>(__start_emulation_shared),
              uint64_t(__stop_emulation_shared - __start_emulation_shared), true, true);
   add_region("dynamic shared memory", machine.dynamic_shared, machine.request->shared_bytes, true, true);
@@ -168,6 +174,7 @@ void start_checks() {
 
 void end_checks() {
   for (unsigned i = 0; i < region_count; ++i) std::free(regions[i].cells);
+  std::free(regions);
 }
 
 void touch_atomically(const void *address, unsigned bytes) {

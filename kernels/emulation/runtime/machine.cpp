@@ -41,8 +41,7 @@ void thread_main() {
 void run_thread(unsigned index) {
   Thread &thread = machine.thread[index];
   if (thread.stack_pointer == nullptr) {
-    thread.stack = machine.free_stacks.back();
-    machine.free_stacks.pop_back();
+    thread.stack = machine.free_stacks[--machine.free_stack_count];
     thread.stack_pointer = new_fiber(thread.stack + kStackBytes, thread_main);
   }
   machine.current = index;
@@ -50,7 +49,7 @@ void run_thread(unsigned index) {
   machine.is_in_thread = true;
   emulation_switch(&machine.scheduler, thread.stack_pointer);
   machine.is_in_thread = false;
-  if (thread.state == State::kDone) machine.free_stacks.push_back(thread.stack);
+  if (thread.state == State::kDone) machine.free_stacks[machine.free_stack_count++] = thread.stack;
 }
 
 // Lets the lanes go on whose whole mask waits with the same mask. Returns whether there were any.
@@ -149,8 +148,8 @@ struct Stacks {
     memory = static_cast<char *>(
         mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
     if (memory == MAP_FAILED) std::abort();
-    machine.free_stacks.clear();
-    for (unsigned i = count; i-- > 0;) machine.free_stacks.push_back(memory + i * kStackStride);
+    for (unsigned i = 0; i < count; ++i) machine.free_stacks[i] = memory + (count - 1 - i) * kStackStride;
+    machine.free_stack_count = count;
   }
   Stacks(const Stacks &) = delete;
   ~Stacks() { munmap(memory, bytes); }
@@ -229,16 +228,15 @@ EMULATION_EXPORT int emulation_launch(const emulation::Kernel *kernel, emulation
   if (posix_memalign(&dynamic, emulation::kSharedAlignment, request->shared_bytes) != 0) std::abort();
   machine.dynamic_shared = static_cast<uint8_t *>(dynamic);
   emulation::start_checks();
-  if (machine.failed) return 1;
   std::mt19937_64 random(uint64_t(request->order));
-  std::vector<unsigned> block_order(blocks);
-  emulation::arrange(block_order.data(), blocks, random);
-  for (const unsigned block : block_order) {
+  unsigned *const block_order = static_cast<unsigned *>(std::calloc(blocks, sizeof *block_order));
+  emulation::arrange(block_order, blocks, random);
+  for (unsigned i = 0; i < blocks && !machine.failed; ++i) {
     emulation::arrange(machine.warp_order, machine.warps, random);
     emulation::arrange(machine.lane_order, 32, random);
-    emulation::run_block(block);
-    if (machine.failed) break;
+    emulation::run_block(block_order[i]);
   }
+  std::free(block_order);
   emulation::end_checks();
   std::free(dynamic);
   return machine.failed ? 1 : 0;

@@ -5,7 +5,6 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
-#include <vector>
 
 #include "abi.h"
 #include "block.h"
@@ -42,7 +41,8 @@ struct Machine {
   bool is_in_thread;               // not in the scheduler
   bool failed;
   void *scheduler;  // its stack pointer
-  std::vector<char *> free_stacks;
+  char *free_stacks[kMaxThreads];
+  unsigned free_stack_count;
   uint8_t *dynamic_shared;
 };
 
