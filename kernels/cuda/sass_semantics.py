@@ -22,6 +22,7 @@ Words: TypeAlias = NDArray[np.int64]
 Flags: TypeAlias = NDArray[np.bool_]
 
 MASK = 0xFFFFFFFF
+_NUMBER = r"[-+]?\d+(\.\d+)?(e[-+]\d+)?"
 _OPERAND = re.compile(r"([-+]?)(~?)(\|?)(U?R[0-9Z]+|c\[\w+\]\[\w+\]|-?0x[0-9a-f]+)((?:\.[A-Z0-9]+)*)\|?$")
 
 
@@ -232,6 +233,8 @@ def _scaled_add(o: Operands) -> Value:
     """ISCADD and LEA: (a << shift) + b."""
     if o.instruction.modifiers:
         return _scaled_add_high(o)
+    if len(o.instruction.operands) != 4:  # with a carry out, for addresses of 64 bits
+        return o.unknown()
     a, b = o.value(1), o.value(2)
     return Value(((a.words << o.immediate(3)) & MASK) + b.words, _all(a, b))
 
@@ -300,6 +303,16 @@ def _move(o: Operands) -> Value:
     return o.value(1)
 
 
+def _half_constant(o: Operands) -> Value:
+    """HFMA2 d, -RZ, RZ, high, low: how a constant is moved in by the unit for half precision."""
+    operands = o.instruction.operands
+    if operands[1:3] != ("-RZ", "RZ") or not all(re.fullmatch(_NUMBER, each) for each in operands[3:]):
+        return o.unknown()
+    high, low = (int(np.float16(each).view(np.uint16)) for each in operands[3:])
+    zero = o.value(2)
+    return Value(zero.words | high << 16 | low, zero.known)
+
+
 VALUES: dict[str, Callable[[Operands], Value]] = {
     "MOV": _move, "MOV32I": _move, "UMOV": _move, "LDC": _move, "ULDC": _move, "R2UR": _move,
     "IADD": _add, "IADD32I": _add, "VIADD": _add, "IADD3": _add3, "UIADD3": _add3,
@@ -307,7 +320,7 @@ VALUES: dict[str, Callable[[Operands], Value]] = {
     "SHL": _shift, "SHR": _shift, "SHF": _funnel, "USHF": _funnel,
     "LOP": _logic, "LOP32I": _logic, "LOP3": _logic3, "ULOP3": _logic3,
     "ISCADD": _scaled_add, "LEA": _scaled_add, "ULEA": _scaled_add,
-    "BFE": _field, "BFI": _insert, "PRMT": _permute, "I2I": _convert,
+    "BFE": _field, "BFI": _insert, "PRMT": _permute, "I2I": _convert, "HFMA2": _half_constant,
     "SEL": _select, "USEL": _select, "IMNMX": _minimum, "UIMNMX": _minimum, "VIMNMX": _minimum,
 }  # fmt: skip
 """Opcode to the value of its destination register; bit 32 and above are its carry out."""

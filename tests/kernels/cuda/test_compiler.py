@@ -53,7 +53,7 @@ def test_an_error_in_a_kernel_is_one_sentence_that_names_file_and_line(compiler:
 
 
 def test_an_error_of_the_assembler_is_told_too(compiler: Compiler, write) -> None:
-    with pytest.raises(CompilerError, match="ptxas .*error"):
+    with pytest.raises(CompilerError, match=r"ptxas .*error"):
         compiler.compile(write('extern "C" __global__ void kernel(int* out) { asm("no_such.s32;"); *out = 1; }'), NANO)
 
 

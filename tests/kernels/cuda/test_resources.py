@@ -32,7 +32,7 @@ def launch(threads: int, shared: int = 0) -> Launch:
 def test_the_report_of_the_right_kernel_is_read() -> None:
     assert parse_resources(CUDA_10_LOG, "kernel") == Resources(18, 0, 0, 0, 0)
     assert parse_resources(CUDA_10_LOG, "other") == Resources(255, 48, 8, 4, 4)
-    with pytest.raises(CompilerError, match="no resource report of kern$"):
+    with pytest.raises(CompilerError, match=r"no resource report of kern$"):
         parse_resources(CUDA_10_LOG, "kern")
 
 

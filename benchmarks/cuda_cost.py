@@ -1,0 +1,100 @@
+"""What CUDA launches cost on the Jetson Nano by count of their machine code, ours and the paper's; nothing is timed.
+
+    python benchmarks/cuda_cost.py
+
+Counts ResNet-8 as `edgemeta kernels report` does, and the two sides of the paper's table 1 (its Winograd kernel and its
+tiled simple convolution, on the three layers that have its sizes). Writes results/cuda-cost.{json,md}.
+"""
+
+import argparse
+
+from result_file import write_json, write_markdown
+
+from edgemeta.kernels.cuda.architectures import ARCHITECTURES
+from edgemeta.kernels.cuda.compiler import wheel_compiler
+from edgemeta.kernels.cuda.cost import Cost, LaunchCost, cost
+from edgemeta.kernels.cuda.lowering import lower
+from edgemeta.kernels.cuda.paper.launch import BASELINE, KERNELS
+from edgemeta.model.file import load
+from edgemeta.model.zoo import find
+
+COMMAND = "python benchmarks/cuda_cost.py"
+ARCHITECTURE = ARCHITECTURES["sm_53"]
+
+# Tables 1 and 2 of Terakura et al., milliseconds on a Jetson Nano; the layers here that have the table's sizes.
+TABLE_1 = {"conv1": ("32x32x16", 0.200, 0.261), "conv5": ("16x16x32", 0.203, 0.309), "conv8": ("8x8x64", 0.160, 0.240)}
+TABLE_2 = 1.083
+
+
+def main() -> None:
+    """Count and write both files."""
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
+    model, compiler = load(find("resnet8-cifar10")), wheel_compiler()
+    own, paper, baseline = (
+        cost(plan, model, compiler)
+        for plan in (
+            lower(model, ARCHITECTURE),
+            lower(model, ARCHITECTURE, kernels=KERNELS),
+            lower(model, ARCHITECTURE, kernels=BASELINE),
+        )
+    )
+    rows = [table_1_row(name, own, paper, baseline) for name in TABLE_1]
+    values = {
+        "arch": ARCHITECTURE.name,
+        "compiler": str(compiler),
+        **own.as_json(),
+        "paper_design": paper.as_json(),
+        "table_1": rows,
+        "table_2_paper_us": 1000 * TABLE_2,
+    }
+    write_json("cuda-cost", COMMAND, values)
+    lines = [
+        "Jetson Nano (sm_53), one image. Counted: warp-instructions. Predicted: microseconds, launch included. "
+        "Measured: by the paper.",
+        "",
+        "| | counted, paper's design | predicted | measured | counted, ours | predicted |",
+        "| --- | ---: | ---: | ---: | ---: | ---: |",
+        *(
+            f"| {row['size']}, {way} | {row[way]['warp_instructions']:,} | {row[way]['predicted_us']} | "
+            f"{row[way]['measured_us']:.0f} | {own_columns(row) if way == 'winograd' else ' | '} |"
+            for row in rows
+            for way in ("winograd", "tiled")
+        ),
+        f"| ResNet-8 | {paper.warp_instructions:,} | {paper.predicted_us:.0f} | {1000 * TABLE_2:.0f} | "
+        f"{own.warp_instructions:,} | {own.predicted_us:.0f} |",
+    ]
+    write_markdown("cuda-cost", COMMAND, "\n".join(lines))
+    print("\n".join(lines))
+
+
+def table_1_row(name: str, own: Cost, paper: Cost, baseline: Cost) -> dict[str, object]:
+    """One size of table 1; the paper's kernels there have no residual, ours of the same layer may."""
+    size, winograd_ms, tiled_ms = TABLE_1[name]
+    return {
+        "layer": name,
+        "size": size,
+        "winograd": {**figures(launch_of(name, paper)), "measured_us": 1000 * winograd_ms},
+        "tiled": {**figures(launch_of(name, baseline)), "measured_us": 1000 * tiled_ms},
+        "own": figures(launch_of(name, own)),
+    }
+
+
+def launch_of(name: str, total: Cost) -> LaunchCost:
+    """The launch that does a layer."""
+    return next(each for each in total.launches if name in each.launch.layers)
+
+
+def figures(each: LaunchCost) -> dict[str, object]:
+    """The counted and the predicted figure of one launch."""
+    time = each.predicted_us
+    return {"warp_instructions": each.run.warp_instructions, "predicted_us": None if time is None else round(time)}
+
+
+def own_columns(row: dict[str, object]) -> str:
+    """Our figures for the same layer."""
+    own = row["own"]
+    return f"{own['warp_instructions']:,} | {own['predicted_us']}"
+
+
+if __name__ == "__main__":
+    main()

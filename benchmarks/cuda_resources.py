@@ -1,0 +1,82 @@
+"""Registers and shared memory of every kernel variant of the shipped networks, on every architecture.
+
+    python benchmarks/cuda_resources.py
+
+Compiles what `lower` chooses by rule for the integer networks, the float32 network, and on sm_53 the paper's design.
+Writes results/cuda-resources.json, which tests/kernels/cuda/test_resource_table.py holds every later build to.
+"""
+
+import argparse
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from result_file import write_json
+
+sys.path.append(str(Path(__file__).parent / "gpu"))
+
+from float_network import float_plan_of
+
+from edgemeta.kernels.cuda.architectures import ARCHITECTURES
+from edgemeta.kernels.cuda.compiler import Compiler, wheel_compiler
+from edgemeta.kernels.cuda.lowering import lower
+from edgemeta.kernels.cuda.paper.launch import BASELINE, KERNELS
+from edgemeta.kernels.cuda.plan import Architecture, Launch, Plan
+from edgemeta.kernels.cuda.resources import violations
+from edgemeta.model.file import load
+from edgemeta.model.zoo import find, names
+from edgemeta.toolchain.float_file import load_float_model
+
+COMMAND = "python benchmarks/cuda_resources.py"
+
+
+def main() -> None:
+    """Compile everything and write the file; a launch that spills or does not fit ends it."""
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
+    compiler = wheel_compiler()
+    table, found = measure(compiler)
+    if found:
+        sys.exit("\n".join(found))
+    write_json("cuda-resources", COMMAND, {"compiler": str(compiler), "launches": table})
+
+
+def measure(compiler: Compiler) -> tuple[dict[str, dict[str, int | str]], list[str]]:
+    """One row per launch, by "network arch layers", and a sentence for every launch that spills or does not fit."""
+    table: dict[str, dict[str, int | str]] = {}
+    found = []
+    for network, plan in plans():
+        for launch in plan.launches:
+            name = f"{network} {plan.architecture.name} {'+'.join(launch.layers)}"
+            table[name], faults = row(launch, plan.architecture, compiler)
+            found += [f"{name}: {fault}" for fault in faults]
+    return table, found
+
+
+def row(launch: Launch, architecture: Architecture, compiler: Compiler) -> tuple[dict[str, int | str], list[str]]:
+    """What one launch takes, and what is wrong with that."""
+    resources = compiler.build(launch.source, architecture).resources
+    values: dict[str, int | str] = {
+        "kernel": launch.source.path,
+        "threads": launch.block[0] * launch.block[1] * launch.block[2],
+        "registers": resources.registers,
+        "shared_bytes": resources.shared_bytes + launch.shared_bytes,
+    }
+    return values, list(violations(launch, resources, architecture))
+
+
+def plans() -> Iterator[tuple[str, Plan]]:
+    """Every plan that the table covers."""
+    models = {name: load(find(name)) for name in names()}
+    floating = load_float_model(find("resnet8-cifar10-float"))
+    for architecture in ARCHITECTURES.values():
+        for name, model in models.items():
+            yield name, lower(model, architecture)
+        yield f"{floating.name} (float32)", float_plan_of(floating, architecture)
+    nano = ARCHITECTURES["sm_53"]
+    for name, model in models.items():
+        yield f"{name} (paper)", lower(model, nano, kernels=KERNELS)
+        yield f"{name} (paper, tiled)", lower(model, nano, kernels=BASELINE)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,78 @@
+"""`kernels`: compile the CUDA kernels ahead of time, and say what they cost."""
+
+from pathlib import Path
+
+import click
+
+from edgemeta.cli.options import json_option, load_model, report
+from edgemeta.cli.progress import progress_bar
+from edgemeta.kernels.cuda.architectures import ARCHITECTURES
+from edgemeta.kernels.cuda.cache import Cubins
+from edgemeta.kernels.cuda.compiler import find_compiler
+from edgemeta.kernels.cuda.lowering import lower
+from edgemeta.kernels.cuda.report import report as count
+from edgemeta.model.zoo import names
+
+_architecture = click.Choice(list(ARCHITECTURES))
+
+
+@click.group()
+def kernels() -> None:
+    """Compile the CUDA kernels ahead of time, and count what they cost. Needs no GPU.
+
+    \b
+    Examples:
+      edgemeta kernels build --arch sm_53
+      edgemeta kernels report resnet8-cifar10 --arch sm_53
+    """
+
+
+@kernels.command()
+@click.argument("models", metavar="[MODEL]...", nargs=-1)
+@click.option("--arch", "architectures", type=_architecture, multiple=True, required=True, help="GPU generation.")
+@click.option(
+    "--folder",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Where compiled kernels are kept, instead of the cache.",
+)
+@json_option
+def build(models: tuple[str, ...], architectures: tuple[str, ...], folder: Path | None, as_json: bool) -> None:
+    """Compile every kernel that the models need (all shipped ones by default), so that a device need not.
+
+    \b
+    Examples:
+      edgemeta kernels build --arch sm_53
+      edgemeta kernels build mine.safetensors --arch sm_53 --arch sm_87 --folder /var/cache/edgemeta
+    """
+    loaded = [load_model(name) for name in models or names()]
+    rows = []
+    for name in architectures:
+        architecture = ARCHITECTURES[name]
+        compiler = find_compiler(architecture)
+        cubins = Cubins(folder, compiler)
+        sources = list(dict.fromkeys(source for model in loaded for source in lower(model, architecture).sources))
+        with progress_bar(name) as progress:
+            for done, source in enumerate(sources, 1):
+                cubins.get(source, architecture)
+                progress(done, len(sources))
+        rows.append({"arch": name, "kernels": len(sources), "compiler": str(compiler), "folder": str(cubins.folder)})
+    lines = [f"{row['arch']}: {row['kernels']} kernels by {row['compiler']} in {row['folder']}" for row in rows]
+    report(as_json, {"builds": rows}, lines)
+
+
+@kernels.command("report")
+@click.argument("model_name", metavar="[MODEL]", default="resnet8-cifar10")
+@click.option("--arch", "architecture", type=_architecture, default="sm_53", show_default=True, help="GPU generation.")
+@json_option
+def report_cost(model_name: str, architecture: str, as_json: bool) -> None:
+    """Count instructions and bytes per launch from the machine code, ours beside the paper's design.
+
+    For the Jetson Nano (sm_53) a time is predicted. Needs pip install 'edgemeta[cuda-compiler,report]'.
+
+    \b
+    Examples:
+      edgemeta kernels report --arch sm_53
+      edgemeta kernels report mine.safetensors --arch sm_87 --json
+    """
+    result = count(load_model(model_name), ARCHITECTURES[architecture])
+    report(as_json, result.as_json(), result.lines())

@@ -1,0 +1,135 @@
+"""What a plan costs, launch by launch: issued instructions, bytes, and a predicted time where a device is described."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+
+from edgemeta.kernels.cuda.compiler import Compiler
+from edgemeta.kernels.cuda.devices import DEVICES, Device
+from edgemeta.kernels.cuda.plan import Buffer, Launch, Plan
+from edgemeta.kernels.cuda.resources import Resources
+from edgemeta.kernels.cuda.sass import SassError, disassemble
+from edgemeta.kernels.cuda.sass_run import Run, run
+from edgemeta.model.graph import Model
+from edgemeta.model.layers import Conv, Dense
+
+PRODUCTS = {"xmad": "XMAD", "idp": "IDP", "hfma2": "HFMA2", "imma": "IMMA"}
+"""Names in reports to opcodes: 16-bit multiply-add, dp4a, two half-precision multiply-adds, tensor-core int8."""
+
+
+@dataclass(frozen=True)
+class LaunchCost:
+    """One launch for one image. macs: multiply-accumulates of its layers as the model has them."""
+
+    launch: Launch
+    resources: Resources
+    run: Run
+    macs: int
+    device: Device | None
+
+    @property
+    def footprint(self) -> int:
+        """Bytes of everything that it reads and writes, each once: activations of one image, weights and tables."""
+        return sum(a.image_bytes if isinstance(a, Buffer) else a.data.nbytes for a in self.launch.arguments)
+
+    def share(self, opcode: str) -> float:
+        """Part of the issued instructions that are `opcode`, 0 .. 1."""
+        return self.run.issued.get(opcode, 0) / self.run.warp_instructions
+
+    @cached_property
+    def predicted_us(self) -> float | None:
+        """Microseconds with the launch itself; None where no device is described."""
+        if self.device is None:
+            return None
+        return self.device.launch_us + self.device.busy_us(self.launch, self.resources, self.run, self.footprint)
+
+
+@dataclass(frozen=True)
+class Cost:
+    """A plan's launches, in order."""
+
+    launches: tuple[LaunchCost, ...]
+
+    @property
+    def warp_instructions(self) -> int:
+        """All that is issued for one image."""
+        return sum(each.run.warp_instructions for each in self.launches)
+
+    @property
+    def predicted_us(self) -> float | None:
+        """Microseconds for one image, launches one after the other."""
+        times = [each.predicted_us for each in self.launches]
+        return None if None in times else sum(time for time in times if time is not None)
+
+    def share(self, opcode: str) -> float:
+        """Part of the issued instructions that are `opcode`, 0 .. 1."""
+        return sum(each.run.issued.get(opcode, 0) for each in self.launches) / self.warp_instructions
+
+    def as_json(self) -> dict[str, object]:
+        """The figures as `edgemeta kernels report --json` prints them."""
+        return {
+            "launches": len(self.launches),
+            "warp_instructions": self.warp_instructions,
+            "predicted_us": _rounded(self.predicted_us),
+            "shares": {name: round(self.share(opcode), 4) for name, opcode in PRODUCTS.items()},
+            "layers": [_row(each) for each in self.launches],
+        }
+
+
+def cost(plan: Plan, model: Model, compiler: Compiler) -> Cost:
+    """Compile, disassemble and run the control flow of every launch.
+
+    Raises CompilerError, and SassError when the loops in the machine code are not those that the launch declares.
+    """
+    macs = dict(_macs(model))
+    device = DEVICES.get(plan.architecture.name)
+    launches = []
+    for launch in plan.launches:
+        build = compiler.build(launch.source, plan.architecture)
+        counted = run(disassemble(build.cubin, launch.source.entry), launch.grid, launch.block)
+        _check_loops(launch, counted)
+        products = sum(macs.get(name, 0) for name in launch.layers)
+        launches.append(LaunchCost(launch, build.resources, counted, products, device))
+    return Cost(tuple(launches))
+
+
+def _check_loops(launch: Launch, counted: Run) -> None:
+    """Loops that run once are no loops; the order is the compiler's affair."""
+    declared = sorted(trips for trips in launch.loops if trips > 1)
+    if declared != sorted(counted.loops):
+        raise SassError(
+            f"{'+'.join(launch.layers)}: the machine code of {launch.source.path} has loops of {counted.loops} turns, "
+            f"the launch declares {launch.loops}"
+        )
+
+
+def _macs(model: Model) -> Iterator[tuple[str, int]]:
+    for layer in model.layers:
+        if isinstance(layer, Conv | Dense):
+            yield layer.name, prod(layer.weights.shape) * prod(layer.output.shape[:2])
+
+
+def _row(each: LaunchCost) -> Mapping[str, object]:
+    launch, counted = each.launch, each.run
+    return {
+        "layers": list(launch.layers),
+        "kernel": launch.source.path,
+        "tile": dict(launch.tile),
+        "grid": list(launch.grid),
+        "block": list(launch.block),
+        "registers": each.resources.registers,
+        "shared_bytes": each.resources.shared_bytes + launch.shared_bytes,
+        "loops": list(counted.loops),
+        "macs": each.macs,
+        "warp_instructions": counted.warp_instructions,
+        "shares": {name: round(each.share(opcode), 4) for name, opcode in PRODUCTS.items()},
+        "read_bytes": counted.read_bytes,
+        "written_bytes": counted.written_bytes,
+        "footprint_bytes": each.footprint,
+        "predicted_us": _rounded(each.predicted_us),
+    }
+
+
+def _rounded(time: float | None) -> float | None:
+    return None if time is None else round(time, 1)

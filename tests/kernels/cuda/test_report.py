@@ -1,0 +1,122 @@
+"""The cost report of the shipped network: what must hold for it, and that it counts what the launches do."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from edgemeta.kernels.cuda.architectures import ARCHITECTURES
+from edgemeta.kernels.cuda.compiler import Compiler
+from edgemeta.kernels.cuda.cost import Cost, cost
+from edgemeta.kernels.cuda.lowering import lower
+from edgemeta.kernels.cuda.paper.launch import BASELINE
+from edgemeta.kernels.cuda.plan import Buffer, Plan
+from edgemeta.kernels.cuda.report import Report, report
+from edgemeta.kernels.cuda.sass import SassError
+from edgemeta.model.file import load
+from edgemeta.model.graph import Model
+from edgemeta.model.zoo import find
+
+pytestmark = pytest.mark.usefixtures("compiler", "disassembler")
+
+NANO = ARCHITECTURES["sm_53"]
+
+
+@pytest.fixture(scope="module")
+def model() -> Model:
+    return load(find("resnet8-cifar10"))
+
+
+@pytest.fixture(scope="module")
+def made(model: Model) -> Report:
+    return report(model, NANO)
+
+
+@pytest.fixture(scope="module")
+def baseline(model: Model, compiler: Compiler) -> Cost:
+    return cost(lower(model, NANO, kernels=BASELINE), model, compiler)
+
+
+def test_our_design_issues_at_most_a_third_of_the_paper_s(made: Report) -> None:
+    assert made.own.warp_instructions * 3 <= made.paper_design.warp_instructions
+
+
+def test_every_convolution_is_in_one_launch_with_all_that_belongs_to_it(made: Report, model: Model) -> None:
+    convolutions = [layer.name for layer in model.layers if type(layer).__name__ == "Conv"]
+    done = [name for each in made.own.launches for name in each.launch.layers]
+    assert sorted(done) == sorted(layer.name for layer in model.layers)
+    assert len(made.own.launches) <= len(convolutions)
+
+
+def test_json_holds_the_promised_keys_and_they_add_up(made: Report) -> None:
+    values = made.as_json()
+    assert values["arch"] == "sm_53"
+    paper = values["paper_design"]
+    assert isinstance(paper, dict)
+    for side in (values, paper):
+        rows: Any = side["layers"]
+        assert side["launches"] == len(rows)
+        assert side["warp_instructions"] == sum(row["warp_instructions"] for row in rows)
+        assert side["predicted_us"] == pytest.approx(sum(row["predicted_us"] for row in rows), abs=0.5)
+        assert sum(row["macs"] for row in rows) == 12_501_632
+        assert all(0 < row["shares"]["xmad"] < 1 and row["shares"]["idp"] == 0 for row in rows)
+
+
+def test_text_names_both_designs_and_what_is_assumed(made: Report) -> None:
+    text = "\n".join(made.lines())
+    assert "the paper's design" in text
+    assert "predicted, not measured" in text
+    assert "921.6 MHz" in text
+    assert f"{made.own.warp_instructions:,}" in text
+
+
+def test_products_of_direct_convolutions_are_the_layers_multiply_accumulates(made: Report, baseline: Cost) -> None:
+    direct = [each for total in (made.own, made.paper_design, baseline) for each in total.launches if _is_direct(each)]
+    assert len(direct) >= 10
+    for each in direct:
+        products = each.run.lanes["XMAD"]
+        assert each.macs <= products <= 1.35 * each.macs, each.launch.layers
+
+
+def _is_direct(each: Any) -> bool:
+    # conv0's three channels are padded, so it multiplies more.
+    return each.launch.source.path in ("direct/kernel.cu", "paper/map.cu", "paper/tiled.cu") and each.launch.layers != (
+        "conv0",
+    )
+
+
+def test_products_of_winograd_are_fewer_than_the_layers_multiply_accumulates(made: Report) -> None:
+    winograd = [each for each in made.paper_design.launches if each.launch.source.path == "paper/winograd.cu"]
+    assert len(winograd) == 5
+    for each in winograd:
+        if each.launch.layers != ("conv0",):
+            assert each.macs * 4 / 9 <= each.run.lanes["XMAD"] < each.macs
+
+
+def test_bytes_written_are_the_output_tensors(made: Report, model: Model) -> None:
+    sizes = {layer.name: layer.output.shape for layer in model.layers}
+    for each in (*made.own.launches[:-1], *made.paper_design.launches[:-1]):
+        shapes = [sizes[name] for name in each.launch.layers if name in _written(each)]
+        assert each.run.written_bytes == sum(h * w * c for h, w, c in shapes), each.launch.layers
+
+
+def _written(each: Any) -> set[str]:
+    buffers = [argument.name for argument in each.launch.arguments if isinstance(argument, Buffer)]
+    return {name for name in buffers if name in each.launch.layers}
+
+
+def test_loops_that_are_not_declared_stop_the_report(model: Model, compiler: Compiler) -> None:
+    plan = lower(model, NANO, kernels=BASELINE)
+    launch = next(each for each in plan.launches if len([trips for trips in each.loops if trips > 1]) >= 1)
+    wrong = Plan(NANO, (replace(launch, loops=(*launch.loops, 5)),), plan.input, plan.output)
+    with pytest.raises(
+        SassError, match=r"the machine code of paper/\w+\.cu has loops of .* turns, the launch declares"
+    ):
+        cost(wrong, model, compiler)
+
+
+def test_no_time_is_predicted_where_no_device_is_described(model: Model, compiler: Compiler) -> None:
+    total: Cost = cost(lower(model, ARCHITECTURES["sm_87"]), model, compiler)
+    assert total.predicted_us is None
+    assert total.as_json()["predicted_us"] is None
+    assert total.share("IDP") + total.share("IMMA") > 0.05
