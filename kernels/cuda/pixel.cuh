@@ -19,8 +19,9 @@ __device__ __forceinline__ void add_pixel(int (&values)[COUNT], const unsigned c
     }
 #pragma unroll
     for (int i = 0; i < WORDS; ++i) {
-      int other[4];
-      unpack_four<T>(words[i], other);
+      int low, high;
+      unpack<T>(words[i], low, high);
+      const int other[4] = {low, low >> 16, high, high >> 16};
 #pragma unroll
       for (int j = 0; j < 4; ++j) values[k + 4 * i + j] = add_residual(values[k + 4 * i + j], other[j]);
     }

@@ -79,10 +79,14 @@ __device__ __forceinline__ int requantize(int sum, const Channel& channel, const
 }
 
 #ifdef ADD_OWN
-// clamp(zero + round(own * m + other * n + bias)); products and sum are exact modulo 2**32. The 16-bit factors make
-// two XMADs of each product.
+// clamp(zero + round(own * m + other * n + bias)) of the int16 in the low halves of own and other. Sums and products are
+// exact modulo 2**32. Multipliers have up to 21 bits: 15 of them and the 6 above are multiplied on their own.
 __device__ __forceinline__ int add_residual(int own, int other) {
-  const unsigned sum = (unsigned)((int)(short)own * ADD_OWN) + (unsigned)((int)(short)other * ADD_OTHER);
-  return clamp(((int)(sum + (unsigned)ADD_BIAS) >> ADD_SHIFT) + ADD_ZERO, ADD_LO, ADD_HI);
+  int sum = multiply_add_low(own, ADD_OWN & 0x7FFF, multiply_add_low(other, ADD_OTHER & 0x7FFF, ADD_BIAS));
+  if (ADD_OWN > 0x7FFF || ADD_OTHER > 0x7FFF) {
+    const int high = multiply_add_low(own, ADD_OWN >> 15, multiply_add_low(other, ADD_OTHER >> 15, 0));
+    sum = (int)((unsigned)sum + ((unsigned)high << 15));
+  }
+  return clamp((sum >> ADD_SHIFT) + ADD_ZERO, ADD_LO, ADD_HI);
 }
 #endif
