@@ -108,6 +108,8 @@ class Camera:
         due_ns = time.monotonic_ns()
         while not self._stopping.wait(self._until(due_ns)):
             frame = self._source.read()
+            if self._stopping.is_set():
+                return
             oddity = check.look(frame) if self._source.live else None
             self.pulse.rest()  # until the frame is handed over: where that waits, it waits for the worker
             self._deliver(self.name, frame)

@@ -1,7 +1,7 @@
 """Reading the config again while the service runs: all of it is checked first, then compared, then applied at once.
 
-What can change between two frames is applied. The other changed keys are named: they need a restart, and keep their
-running values until then. A config with a mistake changes nothing.
+What can change between two frames is applied, and a camera whose keys changed is begun anew. The other changed keys are
+named: they need a restart, and keep their running values until then. A config with a mistake changes nothing.
 """
 
 import logging
@@ -34,12 +34,23 @@ def reload(path: Path, service: Service) -> str:
         plan.network.close()
         if not any(key.startswith(("model", "backend")) for key in keys):
             keys.append("model")  # the same line, another file
-    applied = [key for key in keys if key.split(".")[0] in LIVE]
+    applied = [key for key in keys if _is_live(key)]
     if applied:
-        running = service.plan.config
-        service.apply(running.model_copy(update={key: getattr(plan.config, key) for key in LIVE}))
+        service.apply(live_part(service.plan.config, plan.config), plan.sources)
         set_up(plan.config.log.level)
     return _told(applied, [key for key in keys if key not in applied])
+
+
+def live_part(running: Config, new: Config) -> Config:
+    """Return the running config with everything taken over from the new one that needs no restart."""
+    cameras = {name: new.cameras.get(name, camera) for name, camera in running.cameras.items()}
+    return running.model_copy(update={"cameras": cameras, **{key: getattr(new, key) for key in LIVE}})
+
+
+def _is_live(key: str) -> bool:
+    """Tell whether a changed key needs no restart: those of LIVE, and keys of a camera that was there before."""
+    steps = key.split(".")
+    return steps[0] in LIVE or (steps[0] == "cameras" and len(steps) > 2)
 
 
 def changed_keys(running: Config, new: Config) -> list[str]:

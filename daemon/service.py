@@ -3,13 +3,13 @@
 import logging
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 
 from edgemeta import __version__
 from edgemeta.daemon.camera import Camera, CameraStatus
 from edgemeta.daemon.clock import NS, Clock
-from edgemeta.daemon.config import Config, digest
+from edgemeta.daemon.config import CameraConfig, Config, digest
 from edgemeta.daemon.counters import FrameCounters, camera_stats
 from edgemeta.daemon.latency import StageWindows
 from edgemeta.daemon.messages import InfoMessage, StatsMessage, StatusMessage
@@ -22,6 +22,7 @@ from edgemeta.daemon.preflight import Plan
 from edgemeta.daemon.publisher import Publisher
 from edgemeta.daemon.receipts import FrameReceipts
 from edgemeta.daemon.slot import NewestFrames
+from edgemeta.daemon.sources.api import Source
 from edgemeta.daemon.sources.registry import without_password
 from edgemeta.daemon.threads import guarded_thread
 from edgemeta.daemon.topics import AVAILABILITY, FRAME, INFO, STATS, STATUS, Topics
@@ -67,18 +68,9 @@ class Service:
         }
         worker = Worker(self._frames, self._pipelines, self._counters, self._windows, self._publisher)
         self._worker = guarded_thread("worker", worker.run, crashed)
-        self._cameras = [
-            Camera(
-                name,
-                camera,
-                plan.sources[name],
-                self._frames.put_when_free if camera.fps == 0 else self._frames.put,
-                self._publish_status,
-                crashed,
-            )
-            for name, camera in config.cameras.items()
-        ]
-        self._pulses = [worker.pulse, self._link.pulse, *(camera.pulse for camera in self._cameras)]
+        self._crashed = crashed
+        self._cameras = {name: self._camera(name, camera, plan) for name, camera in config.cameras.items()}
+        self._pulses = [worker.pulse, self._link.pulse]
         self._reporter = Periodic("stats", config.stats.period, self._publish_stats, crashed)
 
     def start(self) -> None:
@@ -88,7 +80,7 @@ class Service:
         self._outbox.start()
         self._link.start(FIRST_CONNECT_WITHIN)
         self._worker.start()
-        for camera in self._cameras:
+        for camera in self._cameras.values():
             camera.start()
         self._reporter.start()
         network = self.plan.network
@@ -97,11 +89,7 @@ class Service:
     def stop(self) -> None:
         """End in order: no new frames, the frame in hand finished, the last messages sent, `offline` said."""
         self._reporter.stop(REPORTER_ENDS_WITHIN)
-        for camera in self._cameras:
-            camera.stop()
-        cameras_end = time.monotonic() + CAMERAS_END_WITHIN
-        for camera in self._cameras:
-            camera.join(max(0.0, cameras_end - time.monotonic()))
+        _end(self._cameras.values())
         self._frames.close()
         self._worker.join(WORKER_ENDS_WITHIN)
         self._link.flush(LIVE_DRAINS_WITHIN)
@@ -112,22 +100,37 @@ class Service:
             self.plan.network.close()
         log.info("stopped")
 
-    def apply(self, config: Config) -> None:
-        """Go by another config, which differs in `reload.LIVE` alone: frame messages from the next frame on."""
+    def apply(self, config: Config, sources: dict[str, Source]) -> None:
+        """Go by another config, which differs only where `reload` says that it may: from the next frame on.
+
+        A camera whose keys changed is ended and begun anew, with the source given; its frames go on being numbered.
+        """
+        before = self.plan.config.cameras
+        changed = [name for name, camera in config.cameras.items() if camera != before[name]]
+        _end([self._cameras[name] for name in changed])
         for pipeline in self._pipelines.values():
             pipeline.tune(_tuning(config))
         self._reporter.set_period(config.stats.period)
-        self.plan = replace(self.plan, config=config, config_sha256=digest(config))
+        renewed = {name: sources[name] for name in changed}
+        self.plan = replace(self.plan, config=config, config_sha256=digest(config), sources=self.plan.sources | renewed)
         self._publisher.send(self._publisher.encode(INFO, self._info()))
+        for name in changed:
+            self._cameras[name] = self._camera(name, config.cameras[name], self.plan)
+            self._cameras[name].start()
 
     def vitals(self) -> Vitals:
         """How everything fares now."""
+        pulses = [*self._pulses, *(camera.pulse for camera in self._cameras.values())]
         return Vitals(
             frames=sum(counters.processed for counters in self._counters.values()),
-            cameras={camera.name: camera.words for camera in self._cameras},
+            cameras={name: camera.words for name, camera in self._cameras.items()},
             broker=self._broker_words(),
-            troubles=tuple(pulse.trouble for pulse in self._pulses if pulse.trouble is not None),
+            troubles=tuple(trouble for pulse in pulses if (trouble := pulse.trouble) is not None),
         )
+
+    def _camera(self, name: str, config: CameraConfig, plan: Plan) -> Camera:
+        deliver = self._frames.put_when_free if config.fps == 0 else self._frames.put
+        return Camera(name, config, plan.sources[name], deliver, self._publish_status, self._crashed)
 
     def _broker_words(self) -> str:
         """Return how broker and outbox stand, the reason where something is wrong."""
@@ -187,6 +190,15 @@ class Service:
             failures=status.failures,
         )
         self._publisher.send(self._publisher.encode(STATUS, message, camera))
+
+
+def _end(cameras: Collection[Camera]) -> None:
+    """Stop cameras and wait for them together; one that hangs is left behind."""
+    for camera in cameras:
+        camera.stop()
+    deadline = time.monotonic() + CAMERAS_END_WITHIN
+    for camera in cameras:
+        camera.join(max(0.0, deadline - time.monotonic()))
 
 
 def _tuning(config: Config) -> Tuning:

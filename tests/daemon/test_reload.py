@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgemeta.daemon.config import Config
-from edgemeta.daemon.reload import LIVE, changed_keys
+from edgemeta.daemon.reload import LIVE, changed_keys, live_part
 
 FRONT = {"source": "synthetic://"}
 FPS = "cameras.front.fps"
@@ -52,7 +52,7 @@ def test_live_keys_taken_over_leave_nothing_changed(top: int, period: float, win
     """What is applied is whole sections, so every rule between keys of a section still holds."""
     running = config()
     new = config(top_k=top, stats={"period": period}, state={"agree": window, "window": window}, log={"level": level})
-    applied = running.model_copy(update={key: getattr(new, key) for key in LIVE})
+    applied = live_part(running, new)
     assert changed_keys(applied, new) == []
     assert Config.model_validate(applied.model_dump()) == new
 
@@ -63,3 +63,9 @@ def test_the_keys_applied_at_once_are_documented(repository: Path) -> None:
     for key in LIVE:
         sections = type(getattr(config(), key)).__name__.endswith("Config")
         assert f"`{key}.*`" in section if sections else f"`{key}`" in section
+
+
+def test_keys_of_a_camera_are_taken_over_but_no_camera_comes_or_goes() -> None:
+    running = config(cameras={"front": FRONT, "gone": FRONT})
+    new = config(device="other", cameras={"front": FRONT | {"fps": 3.0}, "new": FRONT})
+    assert live_part(running, new) == config(cameras={"front": FRONT | {"fps": 3.0}, "gone": FRONT})

@@ -247,6 +247,35 @@ def test_keys_that_need_a_restart_are_named_and_keep_their_values(
     subscriber.wait("front/frame", newest + 3)
 
 
+def test_a_camera_whose_keys_change_is_begun_anew_and_the_others_run_on(
+    broker: Any, subscriber: Any, write_config: Any, run_daemon: Any, manager: Manager, colours: Path
+) -> None:
+    def cameras(colour: int, fps: int) -> dict[str, Any]:
+        changing = {"source": str(colours / f"{colour}.png"), "loop": True, "fps": fps}
+        return {"changing": changing, "steady": {"source": "synthetic://"}}
+
+    daemon = run_daemon(write_config(mqtt=broker_keys(broker), cameras=cameras(0, 20)), **manager.environment())
+    manager.wait("READY=1")
+    subscriber.wait("changing/frame", 5)
+    subscriber.wait("steady/frame", 5)
+    write_config(mqtt=broker_keys(broker), cameras=cameras(2, 10) | {"more": {"source": "synthetic://"}})
+    assert reload(daemon, manager).endswith(
+        "; config reloaded: applied cameras.changing.source, cameras.changing.fps; cameras.more needs a restart"
+    )
+    subscriber.wait_for("changing/frame", lambda message: message.json["labels"][0]["label"] == "blue")
+    subscriber.wait("changing/frame", len(subscriber.on("changing/frame")) + 3)
+    labels = [message.json["labels"][0]["label"] for message in subscriber.on("changing/frame")]
+    assert labels == sorted(labels, reverse=True), "all red, then all blue"
+    for camera in ("changing", "steady"):
+        frames = [message.json for message in subscriber.on(f"{camera}/frame")]
+        missing = [frame["sequence"] - 1 - sum(frame["dropped"].values()) - n for n, frame in enumerate(frames)]
+        assert set(missing) == {0}, "every frame is numbered and accounted for"
+    running = subscriber.wait_for("changing/status", lambda message: message.json["source"].endswith("2.png"))
+    assert running.json["status"] in ("opening", "running")
+    assert {message.json["status"] for message in subscriber.on("steady/status")} <= {"opening", "running"}
+    assert daemon.stop() == 0
+
+
 def test_sighup_at_any_moment_ends_nothing(
     broker: Any, subscriber: Any, write_config: Any, run_daemon: Any, manager: Manager
 ) -> None:
