@@ -17,6 +17,8 @@ _ABOVE_0 = ("lr", "temperature")
 _AT_MOST: dict[str, float] = {
     "alternate_share": 1,
     "hard_weight": 1,
+    "mixed": 1,
+    "least": 1,
     "ema": 1,
     "momentum": 1,
     "warmup": 1,
@@ -73,6 +75,21 @@ class StudentRecipe:
 
 
 @dataclass(frozen=True)
+class RefineRecipe:
+    """How the student is refined: a second descent, from its averaged weights, with blends of two images.
+
+    lr: learning rate at its beginning, then cosine to zero. mixed: share of every batch whose images are blended with
+    another image of the batch, their own share drawn from `least` to 1; their target is what a teacher says to the
+    blend. All else is as in the student's own training.
+    """
+
+    epochs: int = 45
+    lr: float = 0.05
+    mixed: float = 0.5
+    least: float = 0.5
+
+
+@dataclass(frozen=True)
 class Recipe:
     """A whole recipe; see the parts.
 
@@ -84,6 +101,7 @@ class Recipe:
     alternate_share: float = 0.5
     teacher: TeacherRecipe = TeacherRecipe()
     student: StudentRecipe = StudentRecipe()
+    refine: RefineRecipe = RefineRecipe()
 
     def digest(self, *parts: str) -> str:
         """SHA-256 (hex) of the named parts (all when none is named) with the seed and the alternates' share.
@@ -114,6 +132,7 @@ def recipe_from(entries: object, source: str) -> Recipe:
     parts: dict[str, type[Any]] = {
         "teacher": TeacherRecipe,
         "student": StudentRecipe,
+        "refine": RefineRecipe,
     }
     whole = _mapping(entries, source, "")
     values = dict(whole)
