@@ -17,8 +17,7 @@ enum {
   PIXEL_COUNT = IN_H * IN_W,
   WORD_TRIPS = (FOURS * SLICES + THREADS - 1) / THREADS,
   PIXEL_TRIPS = (PIXEL_COUNT + SLICES - 1) / SLICES,
-  CHANNEL_TRIPS = (FOURS * 4 + THREADS - 1) / THREADS,
-  DENSE_TRIPS = (DENSE_FOURS + 31) / 32
+  CHANNEL_TRIPS = (FOURS * 4 + THREADS - 1) / THREADS
 };
 
 #if POOL
@@ -107,7 +106,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
   const unsigned char* row = weights + (unsigned long long)filter * (DENSE_FOURS * 4 * WEIGHT_BYTES);
   unsigned sum = 0;
 #pragma unroll 1
-  for (int trip = 0; trip < DENSE_TRIPS; ++trip) {
+  for (int trip = 0; trip < (DENSE_FOURS + 31) / 32; ++trip) {
     const int four = trip * 32 + lane;
     if (four < DENSE_FOURS) {
       int x[4], w[4];

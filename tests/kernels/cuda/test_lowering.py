@@ -1,0 +1,104 @@
+"""Plans: buffers with the rings that their readers want, choices among candidates, one sentence where nothing fits."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from cases import CASES, Case
+from networks import Network
+
+from edgemeta.kernels.cuda.architectures import ARCHITECTURES
+from edgemeta.kernels.cuda.direct.launch import candidates as direct
+from edgemeta.kernels.cuda.elementwise.launch import candidates as elementwise
+from edgemeta.kernels.cuda.kernel import Candidate, Tensors
+from edgemeta.kernels.cuda.lowering import KERNELS, candidate_counts, lower
+from edgemeta.kernels.cuda.plan import Architecture, Plan, UnsupportedError
+from edgemeta.kernels.cuda.pool_dense.launch import candidates as pool_dense
+from edgemeta.kernels.cuda.steps import Step
+from edgemeta.kernels.emulation.executor import Emulator
+from edgemeta.model import reference
+from edgemeta.model.graph import INPUT
+from edgemeta.model.layers import TensorType
+
+SM_53 = ARCHITECTURES["sm_53"]
+DIRECT = (direct, pool_dense, elementwise)
+NONE = (0, 0, 0, 0)
+
+
+def rings(plan: Plan) -> dict[str, tuple[int, int, int, int]]:
+    return {buffer.name: buffer.ring for buffer in plan.buffers}
+
+
+def test_a_buffer_has_the_ring_of_its_most_demanding_reader() -> None:
+    net = Network("rings", TensorType((6, 6, 3)))
+    first = net.conv(INPUT, 3, (1, 1), padding=NONE)
+    wide = net.conv(first, 3, (5, 5), (2, 2), (2, 1, 0, 2))
+    tall = net.conv(first, 3, (7, 1), (2, 2), (3, 0, 3, 0))
+    added = net.add(wide, tall, multipliers=(1, 1), shift=0)
+    plan = lower(net.observe(added).model, SM_53, kernels=DIRECT)
+    assert rings(plan)[first] == (3, 1, 3, 2)
+    assert rings(plan)[added] == NONE
+
+
+def test_input_and_output_are_packed(resnet8: Case) -> None:
+    plan = lower(resnet8.model, SM_53)
+    assert [buffer.name for buffer in plan.buffers if buffer.packed] == [INPUT, resnet8.model.outputs[0]]
+    assert plan.input.shape == resnet8.model.input.shape
+    assert plan.output.kind == resnet8.model.logits
+
+
+def test_an_output_that_is_read_again_stays_packed() -> None:
+    """Kernels pad a packed tensor while they load it, whichever it is."""
+    net = Network("read-again", TensorType((1, 1, 3), zero_point=-7))
+    conv = net.conv(INPUT, 5, (3, 3), output=TensorType((1, 1, 1), zero_point=9))
+    net.dense(net.conv(conv, 4, (3, 3)), 2)
+    case = net.finish()
+    model = replace(case.model, outputs=(conv,))
+    batch = next(batch for _, batch in case.batches())
+    np.testing.assert_array_equal(Emulator(lower(model, SM_53), mode="checked").run(batch), reference.run(model, batch))
+
+
+def test_every_choice_is_a_whole_plan() -> None:
+    case = next(case for case in CASES if case.name == "conv-3x3-stride2-signed")
+    counts = candidate_counts(case.model, SM_53, DIRECT)
+    assert set(counts) == {launch.layers[0] for launch in lower(case.model, SM_53).launches}
+    seen = set()
+    for choice in range(counts["conv1"]):
+        plan = lower(case.model, SM_53, {"conv1": choice}, DIRECT)
+        seen.add(tuple(plan.launches[1].tile.items()))
+    assert len(seen) == counts["conv1"] == 8
+
+
+def test_the_rule_is_choice_0(resnet8: Case) -> None:
+    by_rule, asked = (lower(resnet8.model, SM_53, choices) for choices in ({}, dict.fromkeys(["conv0", "average"], 0)))
+    assert [launch.source for launch in by_rule.launches] == [launch.source for launch in asked.launches]
+
+
+def test_kernels_are_asked_in_order(resnet8: Case) -> None:
+    asked: list[str] = []
+
+    def listening(step: Step, _tensors: Tensors, _architecture: Architecture) -> Iterable[Candidate]:
+        asked.append(step.layers[0].name)
+        return ()
+
+    plan = lower(resnet8.model, SM_53, kernels=(listening, *KERNELS))
+    assert asked == [launch.layers[0] for launch in plan.launches]
+
+
+def test_what_does_not_fit_is_told(resnet8: Case) -> None:
+    tiny = replace(SM_53, shared_bytes=256)
+    with pytest.raises(
+        UnsupportedError, match=r"layer 'conv0': no kernel fits into the 256 bytes of shared memory of sm"
+    ):
+        lower(resnet8.model, tiny)
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES.values(), ids=ARCHITECTURES)
+def test_launches_stay_within_the_architecture(resnet8: Case, architecture: Architecture) -> None:
+    plan = lower(resnet8.model, architecture)
+    assert len(plan.launches) == 8
+    for launch in plan.launches:
+        assert launch.shared_bytes <= min(architecture.shared_bytes, 48 * 1024)
+        assert launch.block[0] * launch.block[1] * launch.block[2] <= 1024
+        assert all(side >= 1 for side in (*launch.grid, *launch.block))
