@@ -218,7 +218,9 @@ def _defines(step: ConvStep, tensors: Tensors, buffers: Mapping[str, Buffer], we
 
 
 def _first(conv: Conv, source: Buffer) -> int:
-    """Element where the taps of output (0, 0) begin."""
+    """Element where the taps of output (0, 0) begin; an image without a ring is counted from its corner."""
+    if source.packed:
+        return 0
     values = dict(tensor_defines("IN", source))
     return values["IN_START"] - conv.padding[0] * values["IN_ROW"] - conv.padding[1] * values["IN_PIXEL"]
 

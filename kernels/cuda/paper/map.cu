@@ -25,18 +25,16 @@ typedef unsigned char Output;
 
 __device__ __forceinline__ int byte_of(unsigned char byte) { return IN_SIGNED ? (int)(signed char)byte : (int)byte; }
 
-__device__ __forceinline__ int pixel_at(const unsigned char* __restrict__ input, int y, int x, int channel) {
+// Row and column count from the first tap of output (0, 0), or from the image's corner where there is no ring.
+__device__ __forceinline__ int pixel_at(const unsigned char* __restrict__ input, int row, int column, int channel) {
 #if PADS
-  const int row = y - PAD_TOP, column = x - PAD_LEFT;
   if (row < 0 || row >= IN_H || column < 0 || column >= IN_W) return IN_ZERO;
-  return byte_of(input[row * IN_ROW + column * IN_PIXEL + channel]);
-#else
-  return byte_of(input[y * IN_ROW + x * IN_PIXEL + channel]);
 #endif
+  return byte_of(input[row * IN_ROW + column * IN_PIXEL + channel]);
 }
 
 // The sum over taps and channels, the filter being copied to shared memory first.
-template <int ROWS, int COLUMNS>
+template <int ROWS, int COLUMNS, int TOP, int LEFT>
 __device__ __forceinline__ int convolve(const unsigned char* __restrict__ input, const Weight* __restrict__ weights,
                                         int y, int x, Weight* filter) {
   constexpr int SIZE = ROWS * COLUMNS * CHANNELS;
@@ -53,7 +51,8 @@ __device__ __forceinline__ int convolve(const unsigned char* __restrict__ input,
     for (int tap = 0; tap < ROWS * COLUMNS; ++tap)
 #pragma unroll
       for (int c = 0; c < CHUNK; ++c) {
-        const int pixel = pixel_at(input, y * STRIDE_Y + tap / COLUMNS, x * STRIDE_X + tap % COLUMNS, start + c);
+        const int row = y * STRIDE_Y + tap / COLUMNS - TOP, column = x * STRIDE_X + tap % COLUMNS - LEFT;
+        const int pixel = pixel_at(input, row, column, start + c);
         sum += pixel * (int)filter[tap * CHANNELS + start + c];
       }
   return sum;
@@ -79,7 +78,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 #if BESIDE_OUTPUTS
   if (map >= OUTPUTS) {
     const int own = map - OUTPUTS;
-    const int sum = convolve<1, 1>(input + BESIDE_FIRST, beside_weights + own * CHANNELS, y, x, filter);
+    const int sum = convolve<1, 1, 0, 0>(input + BESIDE_FIRST, beside_weights + own * CHANNELS, y, x, filter);
     const Channel channel = load_channel<Beside>(beside_channels, own);
     const int value = requantize<Beside>(sum + channel.start, channel, beside_table + BESIDE_TABLE_ROW * own);
     const int to = BESIDE_OUT_START + y * BESIDE_OUT_ROW + x * BESIDE_OUT_PIXEL + own;
@@ -88,7 +87,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
   }
 #endif
   const Weight* weights_of_map = weights + map * KERNEL_Y * KERNEL_X * CHANNELS;
-  const int sum = convolve<KERNEL_Y, KERNEL_X>(input + IN_FIRST, weights_of_map, y, x, filter);
+  const int sum =
+      convolve<KERNEL_Y, KERNEL_X, PADS * PAD_TOP, PADS * PAD_LEFT>(input + IN_FIRST, weights_of_map, y, x, filter);
   const Channel channel = load_channel<Main>(channels, map);
   int value = requantize<Main>(sum + channel.start, channel, table + TABLE_ROW * map);
 #ifdef ADD_OWN

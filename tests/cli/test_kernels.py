@@ -1,0 +1,67 @@
+"""`edgemeta kernels` as a user runs it."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from edgemeta.kernels.cuda.architectures import ARCHITECTURES
+from edgemeta.kernels.cuda.cache import Cubins
+from edgemeta.kernels.cuda.compiler import CompilerError, wheel_compiler
+from edgemeta.kernels.cuda.lowering import lower
+from edgemeta.kernels.cuda.sass import SassError, disassemblers
+from edgemeta.model.file import load
+from edgemeta.model.zoo import find
+
+
+@pytest.fixture(scope="module", autouse=True)
+def tools() -> None:
+    try:
+        wheel_compiler()
+        disassemblers()
+    except (CompilerError, SassError) as error:
+        pytest.skip(str(error))
+
+
+def test_what_build_made_is_what_a_device_without_compiler_finds(
+    edgemeta_json: Callable[..., Any], tmp_path: Path
+) -> None:
+    folder = tmp_path / "cubins"
+    (built,) = edgemeta_json("kernels", "build", "resnet8-cifar10", "--arch", "sm_53", "--folder", folder)["builds"]
+    plan = lower(load(find("resnet8-cifar10")), ARCHITECTURES["sm_53"])
+    assert built["kernels"] == len(plan.sources) == len(list((folder / "sm_53").iterdir()))
+    assert built["folder"] == str(folder)
+    cubins = Cubins(folder, None)
+    assert all(cubins.get(source, plan.architecture).startswith(b"\x7fELF") for source in plan.sources)
+
+
+def test_report_prints_both_designs(edgemeta_json: Callable[..., Any]) -> None:
+    values = edgemeta_json("kernels", "report", "--arch", "sm_53")
+    keys = {"launches", "warp_instructions", "predicted_us", "layers"}
+    assert values["arch"] == "sm_53"
+    assert keys <= values.keys()
+    assert keys <= values["paper_design"].keys()
+    assert values["warp_instructions"] * 3 <= values["paper_design"]["warp_instructions"]
+    assert values["launches"] == len(values["layers"]) <= 9
+    assert 0 < values["predicted_us"] < values["paper_design"]["predicted_us"]
+
+
+def test_an_architecture_that_is_not_known_is_wrong_usage(edgemeta: Callable[..., Any]) -> None:
+    result = edgemeta("kernels", "report", "--arch", "sm_20")
+    assert result.returncode == 2
+    assert "sm_53" in result.stderr
+
+
+def test_build_wants_an_architecture(edgemeta: Callable[..., Any]) -> None:
+    result = edgemeta("kernels", "build")
+    assert result.returncode == 2
+    assert "--arch" in result.stderr
+
+
+def test_a_folder_that_is_a_file_is_wrong_usage(edgemeta: Callable[..., Any], tmp_path: Path) -> None:
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    result = edgemeta("kernels", "build", "--arch", "sm_53", "--folder", blocked)
+    assert result.returncode == 2
+    assert str(blocked) in result.stderr
