@@ -197,12 +197,14 @@ CUDA_API cuGetErrorString(CUresult result, const char **text) {
     case 600: *text = "device not ready"; break;
     case 700: *text = "an illegal memory access was encountered"; break;
     case 716: *text = "misaligned address"; break;
+    case 701: *text = "too many resources requested for launch"; break;
+    case 702: *text = "the launch timed out and was terminated"; break;
     case 719: *text = "unspecified launch failure"; break;
     case 801: *text = "operation not supported"; break;
     case 900: *text = "operation not permitted when stream is capturing"; break;
     case 901: *text = "operation failed due to a previous error during capture"; break;
     case 999: *text = "unknown error"; break;
-    default: *text = nullptr; return kInvalidValue;
+    default: *text = "unrecognized error code"; return kInvalidValue;
   }
   return kSuccess;
 }

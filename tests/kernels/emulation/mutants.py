@@ -1,0 +1,91 @@
+"""Wrong versions of the real kernels: one barrier left out, or one comparison with a bound that always lets pass."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from edgemeta.kernels.cuda.cache import texts
+from edgemeta.kernels.cuda.compiler import SOURCES
+from edgemeta.kernels.cuda.plan import Architecture, Source
+from edgemeta.kernels.emulation.compiler import EmulationCompiler
+from edgemeta.kernels.emulation.executor import cached
+
+_BARRIER = re.compile(r"__sync(?:threads|warp)\(\);")
+# `index < BOUND` lets pass, `index >= BOUND` keeps out: the operands are what stands between (, ), &&, ||, ;, =, ?.
+_OPERAND = r"(?:\(\w+\))?[^()<>&|;=?! ][^()<>&|;=?!]*(?:\([^()]*\)[^()<>&|;=?!]*)*?"
+_BOUND = re.compile(rf"(?<=[(=&| ])({_OPERAND}) (<|>=) ({_OPERAND})(?= ?[)&|;?}}])")
+_LOOP = re.compile(r"\bfor \(|static_assert|template <|^\s*//|#")
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """file: relative to kernels/cuda. line: its number, counted from 1. before, after: that line."""
+
+    file: str
+    line: int
+    before: str
+    after: str
+
+    @property
+    def is_barrier(self) -> bool:
+        return "__sync" in self.before and self.before.count("__sync") > self.after.count("__sync")
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}: {self.before.strip()}  ->  {self.after.strip()}"
+
+
+def mutants(folder: str) -> Iterator[Mutant]:
+    """Every mutant of the kernel in a folder; "" stands for the headers that kernels share."""
+    paths = sorted(p for p in (SOURCES / folder).iterdir() if p.suffix in (".cu", ".cuh"))
+    for path in paths:
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            for after in _changed(line):
+                yield Mutant(str(path.relative_to(SOURCES)), number, line, after)
+
+
+def _changed(line: str) -> Iterator[str]:
+    for match in _BARRIER.finditer(line):
+        yield f"{line[: match.start()]};{line[match.end() :]}"
+    if _LOOP.search(line):
+        return
+    for match in _BOUND.finditer(line):
+        if _is_index(match[1]) and _is_limit(match[3]):
+            verdict = "true" if match[2] == "<" else "false"
+            yield f"{line[: match.start()]}{verdict}{line[match.end() :]}"
+
+
+def _is_index(text: str) -> bool:
+    """Whether an operand is known at run time only: it has a variable, which is written small."""
+    return re.search(r"\b[a-z_]\w*\b(?!::)", re.sub(r"\(int\)|\(unsigned\)|\b\w+::\w+", "", text)) is not None
+
+
+def _is_limit(text: str) -> bool:
+    return re.search(r"\b[A-Z][A-Z0-9_]+\b|\b[A-Z]::(?!lo\b)", text) is not None
+
+
+class MutatedModules:
+    """Checked modules, those that contain the mutated file made from the mutant, the others from the cache."""
+
+    def __init__(self, mutant: Mutant, folder: Path) -> None:
+        self._file = SOURCES / mutant.file
+        self._compiler = EmulationCompiler("checked", _copy(mutant, folder))
+        self._others = cached("checked")
+
+    def get(self, source: Source, architecture: Architecture) -> bytes:
+        if self._file in texts(SOURCES / source.path):
+            return self._compiler.compile(source, architecture)
+        return self._others.get(source, architecture)
+
+
+def _copy(mutant: Mutant, folder: Path) -> Path:
+    """All sources, with one line changed."""
+    for path in SOURCES.rglob("*.cu*"):
+        copy = folder / path.relative_to(SOURCES)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        lines = path.read_text().splitlines()
+        if copy == folder / mutant.file:
+            assert lines[mutant.line - 1] == mutant.before
+            lines[mutant.line - 1] = mutant.after
+        copy.write_text("\n".join(lines) + "\n")
+    return folder
