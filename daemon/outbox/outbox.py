@@ -4,7 +4,7 @@ Two queues lead to the broker. Live messages were made during the present connec
 disk, those not yet written in memory, and are replayed in order beside the live ones. When a connection ends, all that
 was not answered is late. When the live queue grows too long, so are its messages.
 
-A thread of its own does all that touches the disk, every TICK: whoever offers, sends or settles a message never waits.
+A thread of its own does all that touches the disk, tick by tick: whoever offers, sends or settles messages never waits.
 """
 
 import logging
@@ -18,18 +18,22 @@ from edgemeta.daemon.backoff import Backoff
 from edgemeta.daemon.clock import NS, Clock
 from edgemeta.daemon.config import OutboxConfig
 from edgemeta.daemon.messages import OutboxStats
+from edgemeta.daemon.outbox.bounds import MEGABYTE, Bounds
 from edgemeta.daemon.outbox.parcel import Outgoing, Parcel
 from edgemeta.daemon.outbox.salvage import open_store, replaced
-from edgemeta.daemon.outbox.store import DamagedError, Row, Store, StoreError
+from edgemeta.daemon.outbox.store import DamagedError, Store, StoreError
 from edgemeta.daemon.threads import guarded_thread
 
 log = logging.getLogger(__name__)
 
 TICK = 0.05
-"""Seconds between two looks of the disk thread: without a broker, a message is on disk after at most this time."""
+"""Seconds between two looks of the disk thread while something waits: without a broker, a message is then on disk."""
+
+SLOW_TICK = 0.2
+"""The same on a good day, when there is nothing to do but to see that the broker still answers."""
 
 PATIENCE_NS = NS // 4
-"""How long a broker may take to answer before the message goes to disk."""
+"""How long a broker may take to answer before the message goes to disk, at the next look."""
 
 SYNC_AFTER_NS = NS
 """How long a written message may wait to be on the medium, safe from a power cut."""
@@ -39,8 +43,6 @@ LIVE = 1000
 
 LOAD = 500
 """Late messages read at once."""
-
-MEGABYTE = 1_000_000
 
 
 class Outbox:
@@ -64,11 +66,12 @@ class Outbox:
         self._path = path
         self._boot = boot
         self._clock = clock
+        self._bounds = Bounds(config, clock)
         self._tell_dropped = dropped
         self._store: Store | None = None
         self._retry = Backoff(1.0, 60.0)
         self._retry_at = 0.0
-        self._began_ns = self._synced_ns = time.monotonic_ns()
+        self._synced_ns = time.monotonic_ns()
         self._unsynced = False
         self._aged_ns = 0
 
@@ -87,7 +90,8 @@ class Outbox:
         self._replayed = self._dropped = self._expired = 0
 
         self.rouse: Callable[[], None] = lambda: None
-        self._closing = threading.Event()
+        self._closing = False
+        self._look_now = threading.Event()
         self._thread = guarded_thread("outbox", self._run, crashed)
 
     def start(self) -> None:
@@ -113,6 +117,7 @@ class Outbox:
         with self._lock:
             self._connected = True
             self._begin_replay()
+        self._look_now.set()
 
     def end(self) -> None:
         """The connection is gone: what was not answered waits again."""
@@ -120,6 +125,7 @@ class Outbox:
             self._connected = False
             self._in_flight.clear()
             self._begin_replay()
+        self._look_now.set()
 
     def next_live(self) -> Parcel | None:
         """Give the oldest live message, in flight from now on; None where none waits."""
@@ -177,7 +183,8 @@ class Outbox:
 
     def close(self, timeout: float) -> None:
         """Write everything that was not answered to the medium and close the file; give up after `timeout` seconds."""
-        self._closing.set()
+        self._closing = True
+        self._look_now.set()
         self._thread.join(timeout)
         if self._thread.is_alive():
             log.error("outbox: the disk does not answer, %d messages may be lost", len(self._fresh))
@@ -234,9 +241,16 @@ class Outbox:
     # -- the disk thread
 
     def _run(self) -> None:
-        while not self._closing.wait(TICK):
+        while not self._closing:
+            self._look_now.wait(SLOW_TICK if self._good_day else TICK)
+            self._look_now.clear()
             self._tick()
         self._finish()
+
+    @property
+    def _good_day(self) -> bool:
+        with self._lock:
+            return self._connected and not (self._disk_count or self._late)
 
     def _tick(self) -> None:
         if self._store is None and self._path is not None and time.monotonic() >= self._retry_at:
@@ -314,31 +328,20 @@ class Outbox:
     def _keep_bounds(self, store: Store) -> None:
         """Drop the oldest messages on disk while they are too many bytes, or too old (looked at every second)."""
         now = time.monotonic_ns()
-        look_at_age = now - self._aged_ns >= NS
-        if look_at_age:
+        too_old = False
+        if now - self._aged_ns >= NS:
             self._aged_ns = now
-        while look_at_age or store.bytes > self._config.size * MEGABYTE:
+            too_old = any(self._bounds.too_old(row, now) for row in store.oldest(1))
+        while too_old or self._bounds.excess(store.bytes) > 0:
             if not self._drop_oldest(store, now):
                 return
 
     def _drop_oldest(self, store: Store, now: int) -> bool:
         """Drop some of the oldest messages on disk that must go; return whether there may be more."""
-        excess = store.bytes - self._config.size * MEGABYTE
         rows = store.oldest(LOAD)
         with self._lock:
             busy = {parcel.row for parcel in (*self._in_flight, *self._settled)}
-            full: list[Row] = []
-            old: list[Row] = []
-            for row in rows:
-                if row.number in busy:
-                    continue
-                if excess > 0:
-                    full.append(row)
-                    excess -= row.size
-                elif self._age_ns(row, now) > self._config.age * NS:
-                    old.append(row)
-                else:
-                    break
+            full, old = self._bounds.doomed(rows, store.bytes, busy, now)
             gone = {row.number for row in (*full, *old)}
             if not gone:
                 return False
@@ -351,17 +354,6 @@ class Outbox:
                 self._count_dropped(own, len(rows) - own.total(), expired)
             self._note_disk(store)
         return True
-
-    def _age_ns(self, row: Row, now: int) -> int:
-        """Age of a message by the monotonic clock; one left by an earlier start by UTC where that could be believed.
-
-        Where it could not, the age counts from this start: a clock that jumps must not make messages old.
-        """
-        if row.own:
-            return now - row.made_ns
-        if row.utc_ns is not None and self._clock.synchronized:
-            return time.time_ns() - row.utc_ns
-        return now - self._began_ns
 
     def _note_disk(self, store: Store) -> None:
         self._disk_count, self._disk_bytes, self._last = store.count, store.bytes, store.last

@@ -77,15 +77,17 @@ class Store:
     def _open(self, first: int) -> None:
         self._db.text_factory = bytes  # a damaged text must not raise before it is looked at
         self._db.execute("PRAGMA locking_mode = EXCLUSIVE")
-        (pages,) = self._db.execute("PRAGMA page_count").fetchone()
-        if pages == 0:
-            self._db.execute("PRAGMA auto_vacuum = INCREMENTAL")
-            self._db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        self._db.execute("PRAGMA synchronous = NORMAL")
         (owner,) = self._db.execute("PRAGMA application_id").fetchone()
-        if owner != APPLICATION_ID:
+        (tables,) = self._db.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        if owner == tables == 0:  # a new file, or one that a full disk kept from being made
+            self._db.execute("PRAGMA auto_vacuum = INCREMENTAL")
+            if self._db.execute("PRAGMA page_count").fetchone() != (0,):
+                self._db.execute("VACUUM")  # or a file with a first page would not take it
+            self._db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        elif owner != APPLICATION_ID:
             raise StoreError(f"outbox file {self.path} is another program's database, expected one of edgemeta")
         self._db.execute("PRAGMA journal_mode = WAL")
-        self._db.execute("PRAGMA synchronous = NORMAL")
         self._db.execute(f"PRAGMA journal_size_limit = {4 << 20}")
         (version,) = self._db.execute("PRAGMA user_version").fetchone()
         if version == 0:

@@ -6,7 +6,9 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import paho.mqtt.client as paho
 import pytest
+from paho.mqtt.enums import CallbackAPIVersion
 
 from edgemeta.daemon.broker_state import BrokerState
 from edgemeta.daemon.outbox.parcel import Outgoing
@@ -108,6 +110,34 @@ def test_messages_of_an_outage_come_late_in_order_and_paced(broker: Any, make_li
     late = [int(parcel.message.payload) for parcel in link.taken.parcels if parcel.late]
     assert late == list(range(late[0], 300))
     assert link.taken.payloads.index(b"10000") < len(link.taken.payloads) - 100, "a live message waited for late ones"
+
+
+@pytest.mark.parametrize(("keys", "expected"), [({}, 86400), ({"expiry": 60}, 60), ({"expiry": None}, None)])
+def test_frame_messages_expire_at_the_broker_and_retained_ones_do_not(
+    broker: Any, make_link: Any, keys: dict[str, Any], expected: int | None
+) -> None:
+    seen: dict[str, int | None] = {}
+    client = paho.Client(CallbackAPIVersion.VERSION2, protocol=paho.MQTTv5)
+    client.on_connect = lambda client, *_: client.subscribe("#", qos=1)
+    client.on_message = lambda client, data, message: seen.update(
+        {message.topic.rpartition("/")[2]: getattr(message.properties, "MessageExpiryInterval", None)}
+    )
+    client.connect("127.0.0.1", broker.port)
+    client.loop_start()
+    try:
+        link = make_link(broker.port, **keys)
+        link.send(Outgoing("edgemeta/test/info", b"kept", 1, retain=True))
+        while "numbers" not in seen:
+            link.send(number(1))
+            time.sleep(0.02)
+        wait_until(lambda: {"info", "availability"} <= set(seen))
+    finally:
+        client.disconnect()
+        client.loop_stop()
+    assert seen["info"] is None
+    assert seen["availability"] is None
+    # mosquitto sends what is left of the time, in whole seconds
+    assert seen["numbers"] == expected or seen["numbers"] == (expected or 0) - 1
 
 
 def test_a_message_that_is_not_kept_is_forgotten_with_the_connection(make_broker: Any, make_link: Any) -> None:

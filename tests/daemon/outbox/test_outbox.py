@@ -17,7 +17,6 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from edgemeta.daemon.clock import NS, Clock
 from edgemeta.daemon.config import OutboxConfig
-from edgemeta.daemon.outbox import outbox as module
 from edgemeta.daemon.outbox.outbox import LIVE, Outbox
 from edgemeta.daemon.outbox.parcel import Outgoing, Parcel
 
@@ -239,11 +238,11 @@ def test_messages_too_old_are_dropped_and_counted(bench: Bench, monkeypatch: pyt
     outbox._tick()
     outbox._aged_ns = 0
     real = time.monotonic_ns
-    monkeypatch.setattr(module.time, "monotonic_ns", lambda: real() + 99 * NS)
+    monkeypatch.setattr(time, "monotonic_ns", lambda: real() + 99 * NS)
     outbox._aged_ns = 0
     outbox._tick()
     assert outbox.stats.expired == 0
-    monkeypatch.setattr(module.time, "monotonic_ns", lambda: real() + 101 * NS)
+    monkeypatch.setattr(time, "monotonic_ns", lambda: real() + 101 * NS)
     outbox._aged_ns = 0
     outbox._tick()
     assert (outbox.stats.expired, outbox.stats.waiting) == (3, 0)
@@ -261,7 +260,7 @@ def test_age_over_a_restart_needs_a_clock_that_was_right_then_and_now(
     bench.kill(outbox)
     monkeypatch.setattr("edgemeta.daemon.clock.kernel_says_synchronized", lambda: now)
     real = time.time_ns
-    monkeypatch.setattr(module.time, "time_ns", lambda: real() + 101 * NS)
+    monkeypatch.setattr(time, "time_ns", lambda: real() + 101 * NS)
     outbox = bench.make("c" * 32, age=100.0)
     outbox._tick()
     assert outbox.stats.waiting == int(kept)
