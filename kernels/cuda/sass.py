@@ -76,7 +76,7 @@ def disassemble(cubin: bytes, entry: str) -> Code:
             )
             if done.returncode == 0:
                 return Code(parse(done.stdout, entry), constants(cubin, entry))
-            reasons.append(f"{tool}: {(done.stderr or done.stdout).strip().splitlines()[:1]}")
+            reasons.append(f"{tool}: {' '.join((done.stderr or done.stdout).split())}")
     raise SassError(f"no disassembler reads this cubin: {'; '.join(reasons)}")
 
 
