@@ -1,7 +1,7 @@
-"""Winograd convolutions F(2x2, 3x3) and F(4x4, 3x3): which steps, which tiles, how weights lie in memory."""
+"""Winograd convolutions, F(2x2, 3x3) at stride 1 and 2 and F(4x4, 3x3): which steps, which tiles, how weights lie."""
 
-from collections.abc import Iterable
-from dataclasses import asdict
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, replace
 from functools import partial
 
 import numpy as np
@@ -10,12 +10,15 @@ from numpy.typing import NDArray
 from edgemeta.kernels.cuda import requantize
 from edgemeta.kernels.cuda.kernel import Buffers, Candidate, Tensors
 from edgemeta.kernels.cuda.layout import tensor_defines
-from edgemeta.kernels.cuda.plan import Architecture, Constant, Launch, Source
-from edgemeta.kernels.cuda.requantize import Defines, Sums
+from edgemeta.kernels.cuda.plan import Architecture, Argument, Constant, Launch, Source
+from edgemeta.kernels.cuda.requantize import Defines, Finish
 from edgemeta.kernels.cuda.steps import ConvStep, Step
 from edgemeta.kernels.cuda.winograd.tile import Tile, tiles
-from edgemeta.model.layers import Conv, Padding, TensorType
-from edgemeta.model.winograd import F2, F4, Transform, transform_weights
+from edgemeta.model.layers import Clamp, Conv, Padding, TensorType
+from edgemeta.model.winograd import F2, F2_STRIDED, F4, Transform, transform_weights
+
+_TRANSFORMS = {(1, 1): (F4, F2), (2, 2): (F2_STRIDED,)}
+"""By stride."""
 
 
 def candidates(step: Step, tensors: Tensors, architecture: Architecture) -> Iterable[Candidate]:
@@ -31,14 +34,15 @@ def alternatives(step: Step, tensors: Tensors, architecture: Architecture) -> It
 def _offers(step: Step, tensors: Tensors, architecture: Architecture) -> list[Candidate]:
     if not isinstance(step, ConvStep) or not _fits(step, tensors):
         return []
+    conv, source = step.conv, tensors.types[step.conv.input]
     offers: list[tuple[float, Candidate]] = []
-    for transform in (F4, F2):
-        if not is_exact(step.conv, tensors.types[step.conv.input], transform):
+    for transform in _TRANSFORMS[conv.stride]:
+        if not is_exact(conv, source, transform):
             continue
-        down, across = _tiles(step.conv, transform)
-        channels, outputs = tensors.types[step.conv.input].shape[2], step.conv.output.shape[2]
-        for cost, tile in tiles(transform.tile, down * across, channels, outputs, architecture):
-            ring = _ring(step.conv, tensors.types[step.conv.input], transform)
+        down, across = _tiles(conv, transform)
+        ring = _ring(conv, source, transform)
+        extra = transform.tile**2 if step.shortcut else 0
+        for cost, tile in tiles(transform, extra, down * across, source.shape[2], _outputs(step), architecture):
             launch = partial(_launch, step, tensors, transform, tile)
             offers.append((cost, Candidate("winograd", asdict(tile), ring, launch)))
     offers.sort(key=lambda offer: offer[0])
@@ -46,16 +50,32 @@ def _offers(step: Step, tensors: Tensors, architecture: Architecture) -> list[Ca
 
 
 def _fits(step: ConvStep, tensors: Tensors) -> bool:
-    """A 3x3 convolution of stride 1 between ringed buffers, with nothing beside it."""
+    """A 3x3 convolution of stride 1 or 2 between ringed buffers, beside it at most a shortcut whose input it has."""
     conv = step.conv
     return (
         conv.weights.shape[1:3] == (3, 3)
-        and conv.stride == (1, 1)
+        and conv.stride in _TRANSFORMS
         and conv.groups == 1
         and conv.requantize is not None
-        and step.shortcut is None
+        and (step.shortcut is None or _takes(step.shortcut, conv))
         and tensors.packed.isdisjoint((*step.reads, *step.writes))
     )
+
+
+def _takes(shortcut: Conv, conv: Conv) -> bool:
+    """The shortcut's pixels are those that the transform of stride 2 leaves as they are, and its weights are int16."""
+    weights = shortcut.weights.decode()
+    return (
+        conv.stride == (2, 2)
+        and conv.padding[:2] == (1, 1)
+        and shortcut.requantize is not None
+        and int(np.abs(weights).max()) <= np.iinfo(np.int16).max
+    )
+
+
+def _outputs(step: ConvStep) -> int:
+    """Output channels of the wider one of the convolutions."""
+    return max(each.output.shape[2] for each in (step.conv, step.shortcut) if each is not None)
 
 
 def is_exact(conv: Conv, source: TensorType, transform: Transform) -> bool:
@@ -83,78 +103,104 @@ def _tiles(conv: Conv, transform: Transform) -> tuple[int, int]:
 
 
 def _ring(conv: Conv, source: TensorType, transform: Transform) -> Padding:
-    """Padding that whole tiles need around the input."""
+    """Padding that whole patches need around the input."""
     top, left, _, _ = conv.padding
     down, across = _tiles(conv, transform)
     height, width, _ = source.shape
-    return top, left, down * transform.tile + 2 - height - top, across * transform.tile + 2 - width - left
+    step = transform.tile * transform.stride
+    bottom, right = (
+        (down - 1) * step + transform.edge - height - top,
+        (across - 1) * step + transform.edge - width - left,
+    )
+    return top, left, max(bottom, 0), max(right, 0)
 
 
 def _launch(step: ConvStep, tensors: Tensors, transform: Transform, tile: Tile, buffers: Buffers) -> Launch:
     conv, source = step.conv, tensors.types[step.conv.input]
     down, across = _tiles(conv, transform)
-    channels, outputs = source.shape[2], conv.output.shape[2]
-    quads = -(-channels // 4)
-    blocks = -(-outputs // tile.block_outputs)
+    blocks = -(-_outputs(step) // tile.block_outputs)
     padded = blocks * tile.block_outputs
-    sums = requantize.weighted_sums(conv, source)
-    start = _bias(conv) - (1 << (31 - transform.shift))
-    clamps = () if step.add else step.after
-    finish = requantize.finish(
-        "MAIN",
-        conv.name,
-        requantize.clamped(conv.requantize, clamps),
-        conv.output,
-        Sums(start, sums.least, sums.greatest),
-        padded,
-    )
+    main = _finish("MAIN", conv, source, padded, transform, () if step.add else step.after)
     written, read = buffers[step.output.name], buffers[conv.input]
-    other = None if step.residual is None else buffers[step.residual]
     defines: Defines = (
-        ("TILE", transform.tile),
-        ("SHIFT", transform.shift),
-        ("ODD_INVERSE", pow(transform.odd, -1, 1 << 32)),
-        ("TILES", down * across),
-        ("TILES_ACROSS", across),
-        ("THREAD_TILES", tile.thread_tiles),
-        ("THREAD_OUTPUTS", tile.thread_outputs),
-        ("BLOCK_TILES", tile.block_tiles),
-        ("BLOCK_OUTPUTS", tile.block_outputs),
-        ("CHUNK_QUADS", tile.chunk_quads),
-        ("CHUNKS", quads // tile.chunk_quads),
-        ("UNROLL", tile.unroll),
-        ("VECTOR", tile.vector),
-        ("PAIR_PADDING", tile.pair_padding),
-        ("SUM_PADDING", tile.sum_padding),
-        ("PAD_TOP", conv.padding[0]),
-        ("PAD_LEFT", conv.padding[1]),
+        *_shape_defines(step, tensors, transform, tile),
         *tensor_defines("IN", read),
         *tensor_defines("OUT", written),
-        ("OUTPUT_HEIGHT", conv.output.shape[0]),
-        ("OUTPUT_WIDTH", conv.output.shape[1]),
-        *(tensor_defines("RESIDUAL", other) if other is not None else ()),
-        *finish.defines,
+        *main.defines,
         *requantize.residual(step, tensors),
-        ("TABLE_BYTES", 256 if len(finish.table.data) > 1 else 0),
     )
+    arguments: tuple[Argument, ...] = (
+        read,
+        Constant(f"{conv.name}.weights", pack_weights(step, transform, tile)),
+        Constant(f"{conv.name}.constants", _constants(conv, source, transform, padded)),
+        main.channels,
+        main.table,
+        written,
+    )
+    if step.residual is not None:
+        defines += tensor_defines("RESIDUAL", buffers[step.residual])
+        arguments += (buffers[step.residual],)
+    if step.shortcut is not None:
+        beside = _finish("BESIDE", step.shortcut, source, padded)
+        defines += (*tensor_defines("BESIDE_OUT", buffers[step.shortcut.name]), *beside.defines)
+        arguments += (beside.channels, beside.table, buffers[step.shortcut.name])
     return Launch(
         layers=tuple(layer.name for layer in step.layers),
         source=Source("winograd/kernel.cu", "winograd", defines),
         grid=(-(-down * across // tile.block_tiles), blocks),
         block=(tile.threads, 1, 1),
-        arguments=(
-            read,
-            Constant(f"{conv.name}.weights", pack_weights(conv, transform, tile)),
-            Constant(f"{conv.name}.constants", _constants(conv, source, transform, padded)),
-            finish.channels,
-            finish.table,
-            written,
-            *(() if other is None else (other,)),
-        ),
+        arguments=arguments,
         shared_bytes=tile.shared_bytes,
-        tile={"tile": transform.tile} | asdict(tile),
-        loops=_loops(tile, quads),
+        tile=asdict(tile),
+        loops=_loops(tile, -(-source.shape[2] // 4)),
     )
+
+
+def _shape_defines(step: ConvStep, tensors: Tensors, transform: Transform, tile: Tile) -> Defines:
+    conv = step.conv
+    down, across = _tiles(conv, transform)
+    values = {
+        "TILE": transform.tile,
+        "STRIDE": transform.stride,
+        "SHIFT": transform.shift,
+        "ODD_INVERSE": pow(transform.odd, -1, 1 << 32),
+        "BESIDE": int(step.shortcut is not None),
+        "TILES": down * across,
+        "TILES_ACROSS": across,
+        "THREAD_TILES": tile.thread_tiles,
+        "THREAD_OUTPUTS": tile.thread_outputs,
+        "BLOCK_TILES": tile.block_tiles,
+        "BLOCK_OUTPUTS": tile.block_outputs,
+        "CHUNK_QUADS": tile.chunk_quads,
+        "CHUNKS": -(-tensors.types[conv.input].shape[2] // 4) // tile.chunk_quads,
+        "UNROLL": tile.unroll,
+        "VECTOR": tile.vector,
+        "PAIR_PADDING": tile.pair_padding,
+        "SUM_PADDING": tile.sum_padding,
+        "PAD_TOP": conv.padding[0],
+        "PAD_LEFT": conv.padding[1],
+        "OUTPUT_HEIGHT": conv.output.shape[0],
+        "OUTPUT_WIDTH": conv.output.shape[1],
+    }
+    return tuple(values.items())
+
+
+def _finish(
+    prefix: str,
+    conv: Conv,
+    source: TensorType,
+    padded: int,
+    transform: Transform | None = None,
+    clamps: Sequence[Clamp] = (),
+) -> Finish:
+    """Requantization of y + 2**(31-s), or of the sums of products without a transform."""
+    sums = requantize.weighted_sums(conv, source)
+    if transform is None:
+        start = _bias(conv) - _zero_point(source) * _weight_sums(conv)
+    else:
+        start = _bias(conv) - (1 << (31 - transform.shift))
+    form = requantize.clamped(conv.requantize, clamps)
+    return requantize.finish(prefix, conv.name, form, conv.output, replace(sums, start=start), padded)
 
 
 def _loops(tile: Tile, quads: int) -> tuple[int, ...]:
@@ -166,29 +212,39 @@ def _loops(tile: Tile, quads: int) -> tuple[int, ...]:
     return chunks, -(-transformed // tile.threads), turns, -(-finished // tile.threads)
 
 
-def pack_weights(conv: Conv, transform: Transform, tile: Tile) -> NDArray[np.int16]:
-    """int16 transformed weights in the order in which the threads read them.
+def pack_weights(step: ConvStep, transform: Transform, tile: Tile) -> NDArray[np.int16]:
+    """int16 transformed weights in the order in which the threads read them, behind them the shortcut's.
 
-    [block of outputs, chunk, half of a quad, quad, position, output of the block, channel of the pair]: channels
+    [block of outputs, chunk, half of a quad, quad, product, output of the block, channel of the pair]: channels
     4 quad + 2 half + (0, 1) of the chunk.
     """
-    transformed = transform_weights(conv.weights.decode().astype(np.int32), transform)
+    transformed = transform_weights(step.conv.weights.decode().astype(np.int32), transform)
     outputs, channels = transformed.shape[:2]
-    blocks, quads = -(-outputs // tile.block_outputs), -(-channels // 4)
-    full = np.zeros((blocks * tile.block_outputs, quads * 4, tile.positions), np.int16)
-    full[:outputs, :channels] = transformed.reshape(outputs, channels, -1)
-    split = full.reshape(blocks, tile.block_outputs, -1, tile.chunk_quads, 2, 2, tile.positions)
+    blocks, quads = -(-_outputs(step) // tile.block_outputs), -(-channels // 4)
+    full = np.zeros((blocks * tile.block_outputs, quads * 4, tile.products), np.int16)
+    full[:outputs, :channels, : tile.positions] = transformed.reshape(outputs, channels, -1)
+    if step.shortcut is not None:
+        weights = step.shortcut.weights.decode().reshape(-1, channels, 1)
+        full[: len(weights), :channels, tile.positions :] = weights
+    split = full.reshape(blocks, tile.block_outputs, -1, tile.chunk_quads, 2, 2, tile.products)
     return np.ascontiguousarray(split.transpose(0, 2, 4, 3, 6, 1, 5))
 
 
 def _constants(conv: Conv, source: TensorType, transform: Transform, padded: int) -> NDArray[np.int32]:
-    """What is added to Y, modulo 2**32: the zero point's share, and 2**(31-s) to y, which keeps it from below 0.
-
-    The kernel reads signed bytes as unsigned ones, 128 greater.
-    """
-    zero_point = source.zero_point + (128 if source.signed else 0)
-    weights = conv.weights.decode().reshape(conv.weights.shape[0], -1).astype(np.int64)
+    """What is added to Y, modulo 2**32: the zero point's share, and 2**(31-s) to y, which keeps it from below 0."""
+    sums = _weight_sums(conv)
     constants = np.zeros(padded, np.int64)
-    constants[: len(weights)] = -zero_point * weights.sum(axis=1) + (1 << (31 - transform.shift))
+    constants[: len(sums)] = (1 << (31 - transform.shift)) - _zero_point(source) * sums
     multiple = (1 << transform.shift) * transform.odd
     return (constants * multiple).astype(np.uint64).astype(np.uint32).view(np.int32)
+
+
+def _zero_point(source: TensorType) -> int:
+    """Of the bytes as the kernel reads them: signed ones as unsigned ones, 128 greater."""
+    return source.zero_point + (128 if source.signed else 0)
+
+
+def _weight_sums(conv: Conv) -> NDArray[np.int64]:
+    """Sum of the weights of every output channel."""
+    sums: NDArray[np.int64] = conv.weights.decode().astype(np.int64).sum(axis=(1, 2, 3))
+    return sums

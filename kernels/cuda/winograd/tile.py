@@ -5,6 +5,7 @@ from heapq import nsmallest
 from itertools import product
 
 from edgemeta.kernels.cuda.plan import Architecture
+from edgemeta.model.winograd import Transform
 
 _SIDES = range(1, 9)
 _OFFERED = 2  # per layer and transform: each one costs a compilation when tuning
@@ -15,14 +16,16 @@ _MAX_THREADS = 512
 
 @dataclass(frozen=True)
 class Tile:
-    """One cut: `edge` = m + 2 rows of a transformed tile; the rest as in kernel.cu.
+    """One cut: tiles of m x m outputs, transformed to edge x edge; the rest as in kernel.cu.
 
-    A thread sums thread_tiles x thread_outputs products, side_tiles x side_outputs such threads are side by side for
-    each of the edge**2 positions. chunk_quads: groups of four input channels in shared memory at a time. vector:
-    channels that a thread finishes together.
+    extra: products beside the transformed ones, the shortcut's. A thread sums one product of thread_tiles tiles and
+    thread_outputs channels, side_tiles x side_outputs such threads are side by side for each product. chunk_quads:
+    groups of four input channels in shared memory at a time. vector: channels that a thread finishes together.
     """
 
+    m: int
     edge: int
+    extra: int
     side_tiles: int
     side_outputs: int
     thread_tiles: int
@@ -34,6 +37,11 @@ class Tile:
     def positions(self) -> int:
         """Elements of a transformed tile."""
         return self.edge**2
+
+    @property
+    def products(self) -> int:
+        """Products of a tile, each one's threads beside the next one's."""
+        return self.positions + self.extra
 
     @property
     def block_tiles(self) -> int:
@@ -48,7 +56,7 @@ class Tile:
     @property
     def threads(self) -> int:
         """Threads of one block."""
-        return self.positions * self.side_tiles * self.side_outputs
+        return self.products * self.side_tiles * self.side_outputs
 
     @property
     def unroll(self) -> int:
@@ -62,21 +70,21 @@ class Tile:
 
     @property
     def sum_padding(self) -> int:
-        """Words behind a position: eight threads that store 16 bytes each meet all 32 banks."""
+        """Words behind a product: eight threads that store 16 bytes each meet all 32 banks."""
         return 4 * self.side_tiles * self.side_outputs % 32
 
     @property
     def shared_bytes(self) -> int:
         """Shared memory: transformed input first, sums later."""
         pair = self.positions * self.block_tiles + self.pair_padding
-        position = self.block_tiles * self.block_outputs + self.sum_padding
-        return 4 * max(2 * self.chunk_quads * pair, self.positions * position)
+        product = self.block_tiles * self.block_outputs + self.sum_padding
+        return 4 * max(2 * self.chunk_quads * pair, self.products * product)
 
     @property
     def registers(self) -> int:
         """What a thread takes, as measured: sums and factors in the second step, columns of sums in the third."""
         sums = self.thread_tiles * self.thread_outputs
-        return max(sums + (46 if sums > 32 else 40), self.edge * (self.edge - 2) * self.vector + 32)
+        return max(sums + (46 if sums > 32 else 40), self.edge * self.m * self.vector + 32)
 
     def instructions(self, count: int, quads: int, outputs: int) -> float:
         """About how many warp-instructions an image of `count` tiles takes, from counts of sm_53 machine code."""
@@ -86,16 +94,18 @@ class Tile:
         products = 2 * self.thread_tiles * self.thread_outputs + (self.thread_tiles + self.thread_outputs) / 4
         sums = turns * (self.unroll * products + 4) + self.thread_tiles * self.thread_outputs / 4 + 60
         finished = -(-self.block_tiles * self.block_outputs // self.vector // 32)
-        pixels = (self.edge - 2) ** 2
+        pixels = self.m**2 + self.extra
         vector = self.positions * (1 + 3 * self.vector) + 8 * pixels * self.vector
         chunks = quads // self.chunk_quads
         return blocks * (chunks * transforms + -(-self.threads // 32) * sums + finished * vector)
 
 
-def tiles(m: int, count: int, channels: int, outputs: int, architecture: Architecture) -> list[tuple[float, Tile]]:
+def tiles(
+    transform: Transform, extra: int, count: int, channels: int, outputs: int, architecture: Architecture
+) -> list[tuple[float, Tile]]:
     """The cuts of a layer with the fewest instructions and their estimates; none if nothing fits.
 
-    m: side of a tile. count: tiles of an image.
+    extra: as in Tile. count: tiles of an image.
     """
     quads = -(-channels // 4)
     shared_bytes = min(architecture.shared_bytes, _SHARED_BYTES)
@@ -105,7 +115,7 @@ def tiles(m: int, count: int, channels: int, outputs: int, architecture: Archite
         _SIDES, _SIDES, (4, 8), (4, 8), (2, 4)
     ):
         shape = (side_tiles, side_outputs, thread_tiles, thread_outputs)
-        fitting = (Tile(m + 2, *shape, chunk, vector) for chunk in chunks)
+        fitting = (Tile(transform.tile, transform.edge, extra, *shape, chunk, vector) for chunk in chunks)
         tile = next((each for each in fitting if each.shared_bytes <= shared_bytes), None)
         if tile is not None and _runs(tile, architecture):
             found.append((tile.instructions(count, quads, outputs), tile))

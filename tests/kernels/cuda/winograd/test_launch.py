@@ -42,25 +42,57 @@ LAYOUTS = (
 )
 
 
+STRIDED = (
+    Layout("stride 2 and a shortcut", (8, 8, 8), 8, stride=(2, 2), shortcut=True),
+    Layout(
+        "stride 2, odd sizes, a shortcut of signed bytes", (9, 7, 6), 10, SIGNED, SIGNED, stride=(2, 2), shortcut=True
+    ),
+    Layout("stride 2, padding behind only", (6, 10, 5), 9, SIGNED, UNSIGNED, padding=(0, 0, 1, 1), stride=(2, 2)),
+    Layout("stride 2, no padding, tables", (6, 9, 33), 20, UNSIGNED, SIGNED, "table", (0, 0, 0, 0), stride=(2, 2)),
+)
+
+
+KINDS = pytest.mark.parametrize(
+    ("layout", "tile"), [(LAYOUTS[4], 2), (LAYOUTS[4], 4), (STRIDED[1], 2)], ids=["2", "4", "stride 2"]
+)
+
+
 def offer(model: Model, tile: int) -> Candidate:
     """The best candidate of one tile size."""
-    return next(each for each in candidates(*step_of(model), SM_53) if each.tile["edge"] == tile + 2)
+    return next(each for each in candidates(*step_of(model), SM_53) if each.tile["m"] == tile)
+
+
+def assert_equals_the_reference(layout: Layout, tile: int) -> None:
+    """Main and shortcut output, random and extreme weights and images."""
+    for weights in (random_weights(layout), extreme_weights(layout)):
+        model = network(layout, weights)
+        best = offer(model, tile)
+        for name in (model.outputs[0], *(["shortcut"] if layout.shortcut else [])):
+            plan = plan_of(model, best, SM_53, name)
+            for images in batches(model.input):
+                np.testing.assert_array_equal(run(plan, images), reference.trace(model, images)[name])
 
 
 @pytest.mark.parametrize("tile", [2, 4])
 @pytest.mark.parametrize("layout", LAYOUTS, ids=lambda layout: layout.name)
 def test_equals_the_reference(layout: Layout, tile: int) -> None:
-    for weights in (random_weights(layout), extreme_weights(layout)):
-        model = network(layout, weights)
-        plan = plan_of(model, offer(model, tile))
-        for images in batches(model.input):
-            expected = reference.trace(model, images)[model.outputs[0]]
-            np.testing.assert_array_equal(run(plan, images), expected)
+    assert_equals_the_reference(layout, tile)
 
 
-@pytest.mark.parametrize("tile", [2, 4])
-def test_no_order_of_threads_matters_and_no_access_strays(tile: int) -> None:
-    layout = LAYOUTS[4]
+@pytest.mark.parametrize("layout", STRIDED, ids=lambda layout: layout.name)
+def test_equals_the_reference_at_stride_2(layout: Layout) -> None:
+    assert_equals_the_reference(layout, 2)
+
+
+def test_a_shortcut_whose_pixels_the_transform_changes_is_left_to_others() -> None:
+    layout = replace(STRIDED[0], padding=(0, 0, 2, 2))
+    step, tensors = step_of(network(layout, random_weights(layout)))
+    assert not list(candidates(step, tensors, SM_53))
+    assert list(candidates(replace(step, shortcut=None), tensors, SM_53))
+
+
+@KINDS
+def test_no_order_of_threads_matters_and_no_access_strays(layout: Layout, tile: int) -> None:
     model = network(layout, random_weights(layout))
     plan = plan_of(model, offer(model, tile))
     images = next(iter(batches(model.input, 1)))
@@ -74,7 +106,7 @@ def test_no_order_of_threads_matters_and_no_access_strays(tile: int) -> None:
 def test_channels_in_several_chunks(tile: int) -> None:
     layout = Layout("chunks", (5, 6, 200), 8, SIGNED, SIGNED)
     model = network(layout, random_weights(layout))
-    chunked = [each for each in candidates(*step_of(model), SM_53) if each.tile["edge"] == tile + 2]
+    chunked = [each for each in candidates(*step_of(model), SM_53) if each.tile["m"] == tile]
     assert any(each.tile["chunk_quads"] < 50 for each in chunked)
     images = next(iter(batches(model.input)))
     expected = reference.trace(model, images)[model.outputs[0]]
@@ -100,11 +132,11 @@ def test_f4_is_exact_up_to_its_limit_and_refused_above() -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        {"stride": (2, 2)},
+        {"stride": (2, 1)},
         {"weights": fixed(np.ones((8, 1, 1, 8), np.int8)), "padding": (0, 0, 0, 0)},
         {"requantize": None},
     ],
-    ids=["stride 2", "1x1", "no requantization"],
+    ids=["stride 2 and 1", "1x1", "no requantization"],
 )
 def test_other_convolutions_are_left_to_others(change: dict[str, Any]) -> None:
     step, tensors = step_of(network(LAYOUTS[0], random_weights(LAYOUTS[0])))
@@ -125,9 +157,9 @@ def test_dot_products_of_four_come_first_where_there_are_any() -> None:
 
 
 @pytest.mark.parametrize("architecture", ["sm_53", "sm_62", "sm_72", "sm_87", "sm_90"])
-@pytest.mark.parametrize("tile", [2, 4])
-def test_compiles_without_spills(compiler: Compiler, tile: int, architecture: str) -> None:
-    model = network(LAYOUTS[4], random_weights(LAYOUTS[4]))
+@KINDS
+def test_compiles_without_spills(compiler: Compiler, layout: Layout, tile: int, architecture: str) -> None:
+    model = network(layout, random_weights(layout))
     launch = plan_of(model, offer(model, tile)).launches[0]
     build = compiler.build(launch.source, ARCHITECTURES[architecture])
     assert not list(violations(launch, build.resources, ARCHITECTURES[architecture]))

@@ -1,0 +1,130 @@
+// Step 3 of the Winograd convolution: sums of products in shared memory to outputs.
+#pragma once
+
+#if VECTOR == 4
+typedef unsigned Bytes;
+__device__ __forceinline__ Bytes packed(const int (&y)[4]) { return (Bytes)pack_bytes(y[0], y[1], y[2], y[3]); }
+#else
+typedef unsigned short Bytes;
+__device__ __forceinline__ Bytes packed(const int (&y)[2]) { return (Bytes)__byte_perm(y[0], y[1], 0x0040); }
+#endif
+
+// Adds the constant of each channel and multiplies out A^T M A, down the columns of M: left[v][y] is row y of A^T M.
+__device__ __forceinline__ void load_columns(const int* sums, const int* constants,
+                                             unsigned (&left)[VECTOR][TILE][EDGE]) {
+#pragma unroll
+  for (int x = 0; x < EDGE; ++x) {
+    int m[EDGE][VECTOR];
+#pragma unroll
+    for (int y = 0; y < EDGE; ++y) load_words<VECTOR>(m[y], sums + (y * EDGE + x) * PRODUCT_WORDS);
+#pragma unroll
+    for (int v = 0; v < VECTOR; ++v) {
+      unsigned line[EDGE];
+#pragma unroll
+      for (int y = 0; y < EDGE; ++y) line[y] = (unsigned)m[y][v];
+      if (x == 1) line[1] += (unsigned)constants[v];
+      inverse_line(line);
+#pragma unroll
+      for (int y = 0; y < TILE; ++y) left[v][y][x] = line[y];
+    }
+  }
+}
+
+// One output: Y = 2**SHIFT * ODD * y modulo 2**32, and the constant has put y + 2**(31 - SHIFT), which is not negative,
+// in y's place; channel.start takes it back.
+__device__ __forceinline__ int output_of(unsigned y, const Channel& channel, const unsigned char* __restrict__ table) {
+  return requantize<Main>((int)((y * ODD_INVERSE >> SHIFT) + (unsigned)channel.start), channel, table);
+}
+
+// Where a vector of outputs goes: first row and column of the tile, first channel.
+struct Place {
+  int tile, channel;  // in the block
+  int top, left, first;
+  bool is_inside;
+};
+
+template <class T>
+__device__ __forceinline__ Place place_of(int item) {
+  constexpr int VECTORS = BLOCK_OUTPUTS / VECTOR;
+  const int in_block = item / VECTORS, channel = item % VECTORS * VECTOR, tile = tile_of(in_block);
+  const int first = blockIdx.y * BLOCK_OUTPUTS + channel;
+  return {in_block, channel, tile / TILES_ACROSS * TILE, tile % TILES_ACROSS * TILE, first,
+          tile < TILES && first < T::channels};
+}
+
+template <class R>
+__device__ __forceinline__ void load_channels(Channel (&loaded)[VECTOR], const int4* __restrict__ channels, int first) {
+#pragma unroll
+  for (int v = 0; v < VECTOR; ++v) loaded[v] = load_channel<R>(channels, first + v);
+}
+
+__device__ __forceinline__ void finish(const int* sums, int item, const int* __restrict__ constants,
+                                       const int4* __restrict__ channels, const unsigned char* __restrict__ table,
+#ifdef ADD_OWN
+                                       const unsigned char* __restrict__ residual,
+#endif
+                                       unsigned char* __restrict__ output) {
+  const Place place = place_of<Output>(item);
+  if (!place.is_inside) return;
+  int constant[VECTOR];
+  load_words<VECTOR>(constant, constants + place.first);
+  unsigned left[VECTOR][TILE][EDGE];
+  load_columns(sums + place.tile * BLOCK_OUTPUTS + place.channel, constant, left);
+  Channel channel[VECTOR];
+  load_channels<Main>(channel, channels, place.first);
+  output += offset_of<Output>(place.top, place.left, place.first);
+#ifdef ADD_OWN
+  residual += offset_of<Residual>(place.top, place.left, place.first);
+#endif
+#pragma unroll
+  for (int y = 0; y < TILE; ++y) {
+    if (place.top + y >= OUTPUT_HEIGHT) break;
+#pragma unroll
+    for (int v = 0; v < VECTOR; ++v) inverse_line(left[v][y]);
+#pragma unroll
+    for (int x = 0; x < TILE; ++x) {
+      if (place.left + x >= OUTPUT_WIDTH) break;
+      int bytes[VECTOR];
+#pragma unroll
+      for (int v = 0; v < VECTOR; ++v)
+        bytes[v] = output_of(left[v][y][x], channel[v], table + (place.first + v) * 256);
+#ifdef ADD_OWN
+      const unsigned others = *reinterpret_cast<const Bytes*>(residual + y * Residual::row + x * Residual::pixel);
+#pragma unroll
+      for (int v = 0; v < VECTOR; ++v) {
+        const unsigned byte = others >> 8 * v & 255;
+        bytes[v] = add_residual(bytes[v], Residual::is_signed ? (int)(signed char)byte : (int)byte);
+      }
+#endif
+      *reinterpret_cast<Bytes*>(output + y * Output::row + x * Output::pixel) = packed(bytes);
+    }
+  }
+}
+
+#if BESIDE
+__device__ __forceinline__ void finish_beside(const int* sums, int item, const int4* __restrict__ channels,
+                                              const unsigned char* __restrict__ table,
+                                              unsigned char* __restrict__ output) {
+  const Place place = place_of<BesideOutput>(item);
+  if (!place.is_inside) return;
+  Channel channel[VECTOR];
+  load_channels<Beside>(channel, channels, place.first);
+  sums += POSITIONS * PRODUCT_WORDS + place.tile * BLOCK_OUTPUTS + place.channel;
+  output += offset_of<BesideOutput>(place.top, place.left, place.first);
+#pragma unroll
+  for (int y = 0; y < TILE; ++y) {
+    if (place.top + y >= OUTPUT_HEIGHT) break;
+#pragma unroll
+    for (int x = 0; x < TILE; ++x) {
+      if (place.left + x >= OUTPUT_WIDTH) break;
+      int values[VECTOR];
+      load_words<VECTOR>(values, sums + (y * TILE + x) * PRODUCT_WORDS);
+#pragma unroll
+      for (int v = 0; v < VECTOR; ++v)
+        values[v] = requantize<Beside>(values[v] + channel[v].start, channel[v],
+                                       table + (place.first + v) * 256);
+      *reinterpret_cast<Bytes*>(output + y * BesideOutput::row + x * BesideOutput::pixel) = packed(values);
+    }
+  }
+}
+#endif

@@ -1,0 +1,56 @@
+// Step 1 of the Winograd convolution: patches of the input to transformed pairs of channels in shared memory.
+#pragma once
+
+// Where a thread's i-th tile is among the block's, and where tile t of the block is in shared memory: four neighbours
+// in memory are one thread's, and threads side by side have tiles side by side.
+__device__ __forceinline__ int column(int tile) {
+  const int i = tile / SIDE_TILES, side = tile % SIDE_TILES;
+  return i / 4 * (4 * SIDE_TILES) + side * 4 + i % 4;
+}
+
+// B^T d B of one tile and the four channels whose bytes are at `patch`.
+__device__ __forceinline__ void transform_patch(const unsigned char* __restrict__ patch, int* transformed) {
+  unsigned bytes[EDGE][EDGE];
+#pragma unroll
+  for (int y = 0; y < EDGE; ++y)
+#pragma unroll
+    for (int x = 0; x < EDGE; ++x) {
+      const unsigned word = __ldg(reinterpret_cast<const unsigned*>(patch + y * Input::row + x * Input::pixel));
+      bytes[y][x] = Input::is_signed ? word ^ 0x80808080u : word;
+    }
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    unsigned d[EDGE][EDGE];
+#pragma unroll
+    for (int x = 0; x < EDGE; ++x) {
+      unsigned line[EDGE];
+#pragma unroll
+      for (int y = 0; y < EDGE; ++y) line[y] = (unsigned)permute((int)bytes[y][x], half ? 0x4342 : 0x4140);
+      transform_line(line, 0);
+#pragma unroll
+      for (int y = 0; y < EDGE; ++y) d[y][x] = line[y];
+    }
+    // A word is low + 65536 * high of two signed values; adding 32768 keeps the borrow out of the high half, and the
+    // exclusive or makes the low half a two's complement again.
+#pragma unroll
+    for (int y = 0; y < EDGE; ++y) {
+      transform_line(d[y], 0x8000u);
+#pragma unroll
+      for (int x = 0; x < EDGE; ++x)
+        transformed[half * CHUNK_QUADS * PAIR_WORDS + (y * EDGE + x) * BLOCK_TILES] = (int)(d[y][x] ^ 0x8000u);
+    }
+  }
+}
+
+__device__ __forceinline__ void transform_input(const unsigned char* __restrict__ image, int* transformed) {
+  constexpr int ITEMS = BLOCK_TILES * CHUNK_QUADS;
+#pragma unroll 1
+  for (int item = threadIdx.x; item < ITEMS; item += THREADS) {
+    const int quad = item % CHUNK_QUADS, in_block = item / CHUNK_QUADS;
+    const int tile = min(tile_of(in_block), TILES - 1);
+    const int y = tile / TILES_ACROSS * (TILE * STRIDE) - PAD_TOP;
+    const int x = tile % TILES_ACROSS * (TILE * STRIDE) - PAD_LEFT;
+    transform_patch(image + offset_of<Input>(y, x, quad * 4),
+                    transformed + quad * PAIR_WORDS + column(in_block));
+  }
+}
