@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from edgemeta.daemon.backoff import Backoff
 from edgemeta.daemon.clock import NS
 from edgemeta.daemon.config import CameraConfig
+from edgemeta.daemon.frame_filter import FrameFilter
 from edgemeta.daemon.messages import CameraState
 from edgemeta.daemon.picture_check import PictureCheck
 from edgemeta.daemon.pulse import Pulse
@@ -104,6 +105,7 @@ class Camera:
     def _read(self) -> None:
         """Deliver frame after frame at the source's interval; a frame that comes late moves the later ones with it."""
         check = PictureCheck(self._config.frozen, self._config.black)
+        filter_ = FrameFilter(self._config)
         first_ns = 0
         due_ns = time.monotonic_ns()
         while not self._stopping.wait(self._until(due_ns)):
@@ -112,7 +114,9 @@ class Camera:
                 return
             oddity = check.look(frame) if self._source.live else None
             self.pulse.rest()  # until the frame is handed over: where that waits, it waits for the worker
-            self._deliver(self.name, frame)
+            chosen = filter_.choose(frame)
+            if chosen is not None:
+                self._deliver(self.name, chosen)
             self._enter(CameraState.RUNNING, oddity)
             first_ns = first_ns or frame.captured_ns
             if frame.captured_ns - first_ns > STEADY_AFTER_NS:

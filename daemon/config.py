@@ -66,6 +66,8 @@ Name = Annotated[str, AfterValidator(_name)]
 CameraName = Annotated[str, AfterValidator(_camera_name)]
 Port = Annotated[int, Field(ge=1, le=65535)]
 Seconds = Annotated[float, Field(gt=0, le=3600, allow_inf_nan=False)]
+Share = Annotated[float, Field(ge=0, lt=1, allow_inf_nan=False)]
+PositiveShare = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
 
 
 class Section(BaseModel):
@@ -97,6 +99,32 @@ class BrokerRetryConfig(RetryConfig):
     cap: Seconds = Field(default=60.0, description="Longest wait of all, in seconds.")
 
 
+class RegionConfig(Section):
+    """A part of a camera's picture, in shares of its width and height."""
+
+    left: Share = Field(default=0.0, description="Where it begins, as a share of the picture's width.")
+    top: Share = Field(default=0.0, description="Where it begins, as a share of the picture's height.")
+    width: PositiveShare = Field(default=1.0, description="How wide it is, as a share of the picture's width.")
+    height: PositiveShare = Field(default=1.0, description="How high it is, as a share of the picture's height.")
+
+    @model_validator(mode="after")
+    def _inside(self) -> "RegionConfig":
+        for begin, extent in (("left", "width"), ("top", "height")):
+            first, size = getattr(self, begin), getattr(self, extent)
+            if first + size > 1 + 1e-9:
+                raise ValueError(f"`{begin}` ({first:g}) and `{extent}` ({size:g}) together at most 1")
+        return self
+
+
+class MotionConfig(Section):
+    """When a picture counts as changed: enough of its pixels differ enough from the last one that passed."""
+
+    enabled: bool = Field(default=False, description="Classify only pictures that changed.")
+    level: int = Field(default=25, ge=1, le=255, description="Change of a colour, of 255, that is more than noise.")
+    share: PositiveShare = Field(default=0.005, description="Share of the pixels that must have changed so much.")
+    every: Seconds = Field(default=10.0, description="Seconds after which a picture passes even without motion.")
+
+
 class CameraConfig(Section):
     """One camera."""
 
@@ -116,6 +144,11 @@ class CameraConfig(Section):
     timeout: Seconds = Field(
         default=5.0, description="Seconds without a frame after which the source counts as failed."
     )
+    max_fps: Annotated[float, Field(ge=SLOWEST, le=FASTEST)] | None = Field(
+        default=None, description="Most frames per second to classify; the others are passed over. null takes all."
+    )
+    region: RegionConfig = Field(default=RegionConfig(), description="Part of the picture to classify.")
+    motion: MotionConfig = Field(default=MotionConfig(), description="Classify only pictures that changed.")
     frozen: Seconds | None = Field(
         default=30.0,
         description="Seconds that a live camera may give one and the same picture before it is opened again; null is "
