@@ -50,11 +50,20 @@ class Device:
     ) -> None:
         self.cuda.Context.pop()
 
+    def works(self) -> bool:
+        """Whether the context still takes orders; one whose kernel failed refuses all but its own end."""
+        try:
+            with self:
+                self.cuda.Context.synchronize()
+        except self.cuda.Error:
+            return False
+        return True
+
     def close(self) -> None:
-        """Give stream and context back; what was made in the context must be freed before, inside `with device:`."""
+        """Give the context back, and with it the stream and all else that is left in it."""
         self._context.push()
-        self._stream = None
         self._context.detach()
+        self._stream = None
 
 
 def find_device(cuda: Any, number: int) -> Any:

@@ -7,6 +7,7 @@ user has chosen this backend.
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
+from itertools import takewhile
 from typing import Any
 
 from edgemeta.plugins.api import BackendError
@@ -53,8 +54,11 @@ def fault(cuda: Any, error: Exception, doing: str) -> BackendError:
 
 
 def first_line(error: Exception) -> str:
-    """The driver's own words, such as "cuMemAlloc failed: out of memory", without PyCUDA's empty log lines."""
-    return str(error).strip("\0\n ").split("\n")[0].strip("\0 -")
+    """The driver's own words, such as "cuMemAlloc failed: out of memory".
+
+    PyCUDA puts a log behind them, which is empty or not even text when there is none.
+    """
+    return "".join(takewhile(str.isprintable, str(error))).rstrip(" -")
 
 
 def _kind(cuda: Any, error: Exception) -> str:

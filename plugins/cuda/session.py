@@ -1,6 +1,5 @@
 """A model on a GPU, behind the session contract."""
 
-from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -97,18 +96,20 @@ class CudaSession:
     def _failed(self, error: Exception, doing: str) -> BackendError:
         told = fault(self._device.cuda, error, doing)
         self._closed = f"{told}; the session is closed"
-        # A device that failed may refuse to take things back one by one; the end of its context frees them all.
-        with suppress(self._errors):
-            self._release()
+        self._release()
         return told
 
     def _release(self) -> None:
         self._logits.clear()
         try:
-            with self._device:
-                if self._stopwatch is not None:
-                    self._stopwatch.close()
-                    self._stopwatch = None
-                self._program.close()
+            if self._device.works():
+                with self._device:
+                    self._give_back()
         finally:
             self._device.close()
+
+    def _give_back(self) -> None:
+        if self._stopwatch is not None:
+            self._stopwatch.close()
+            self._stopwatch = None
+        self._program.close()

@@ -1,0 +1,77 @@
+"""The emulated driver, a device on it, and the backend with the emulation's compiler in place of NVIDIA's."""
+
+import sys
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+sys.path.append(str(Path(__file__).parent))
+sys.path.append(str(Path(__file__).parents[3] / "benchmarks"))
+sys.path.append(str(Path(__file__).parents[3] / "benchmarks" / "gpu"))
+
+from cases import CASES, Case
+from emulated import Driver
+
+from edgemeta.kernels.cuda.cache import Cubins
+from edgemeta.kernels.emulation.compiler import EmulationCompiler
+from edgemeta.plugins.cuda.backend import CudaBackend
+from edgemeta.plugins.cuda.device import Device
+
+
+@pytest.fixture(scope="session")
+def loaded() -> Driver:
+    """The library, once per process: PyCUDA finds it as libcuda.so.1."""
+    if find_spec("pycuda") is None:
+        pytest.skip("PyCUDA is not installed: benchmarks/gpu/pycuda_wheel.sh makes its wheel")
+    from edgemeta.kernels.emulation import driver
+
+    return Driver(driver.build())
+
+
+@pytest.fixture
+def driver(loaded: Driver) -> Iterator[Driver]:
+    """One Jetson Nano, holding nothing before the test and nothing after it."""
+    with loaded.device(5, 3):
+        assert loaded.live() == {}
+        yield loaded
+        loaded.forget()
+        assert loaded.live() == {}
+
+
+@pytest.fixture(scope="session")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of compiled kernels; each test of the session finds those of earlier ones."""
+    return tmp_path_factory.mktemp("kernels")
+
+
+@pytest.fixture
+def backend(driver: Driver, cache: Path, monkeypatch: pytest.MonkeyPatch) -> CudaBackend:
+    """The product's own backend; its kernels are compiled for the processor."""
+    monkeypatch.setenv("EDGEMETA_CACHE", str(cache))
+    return CudaBackend(lambda architecture: EmulationCompiler())
+
+
+@pytest.fixture
+def cubins(cache: Path) -> Cubins:
+    return Cubins(cache, EmulationCompiler())
+
+
+@pytest.fixture
+def device(driver: Driver) -> Iterator[Device]:
+    opened = Device(0)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture(scope="session")
+def small() -> Case:
+    """Three launches that are lowered, compiled and run in an instant."""
+    return next(case for case in CASES if case.name == "conv-3x3-stride2-tf-unsigned")
+
+
+@pytest.fixture(scope="session")
+def residual() -> Case:
+    """A residual block with its shortcut."""
+    return next(case for case in CASES if case.name == "residual-block-multiplier")

@@ -1,0 +1,150 @@
+"""Every fault of the device or its driver is one clear sentence, and whatever failed has given everything back."""
+
+import re
+from contextlib import closing
+
+import numpy as np
+import pytest
+from cases import CASES, Case
+from emulated import Driver
+
+from edgemeta.kernels.cuda.compiler_tool import CompilerError
+from edgemeta.kernels.cuda.plan import Architecture
+from edgemeta.model import reference
+from edgemeta.plugins.api import BackendError, Session
+from edgemeta.plugins.cuda.backend import CudaBackend
+from edgemeta.plugins.measure import random_image
+
+OUT_OF_MEMORY, INVALID_IMAGE, ILLEGAL_ADDRESS, LAUNCH_FAILED, UNAVAILABLE = 2, 200, 700, 719, 46
+
+# Function of the driver, result, and what is told of it.
+OPENING = [
+    ("cuCtxCreate", OUT_OF_MEMORY, "out of memory on the device while opening device 0: cuCtxCreate failed"),
+    ("cuCtxCreate", UNAVAILABLE, "the device or its driver failed while opening device 0: cuCtxCreate failed"),
+    ("cuStreamCreate", OUT_OF_MEMORY, "out of memory on the device while opening device 0: cuStreamCreate failed"),
+    ("cuModuleLoadData", INVALID_IMAGE, r"the device or its driver failed while loading \d+ kernels: cuModuleLoad"),
+    ("cuModuleGetFunction", UNAVAILABLE, r"the device or its driver failed while loading \d+ kernels: cuModuleGet"),
+    ("cuMemAlloc", OUT_OF_MEMORY, r"out of memory on the device while loading \d+ kernels: cuMemAlloc failed"),
+    ("cuMemcpyHtoD", UNAVAILABLE, r"the device or its driver failed while loading \d+ kernels: cuMemcpyHtoD"),
+]
+RUNNING = [
+    ("cuMemAlloc", OUT_OF_MEMORY, "out of memory on the device while running a batch of 1: cuMemAlloc failed"),
+    ("cuMemHostAlloc", OUT_OF_MEMORY, "out of memory on the device while running a batch of 1: cuMemHostAlloc failed"),
+    ("cuMemsetD8Async", UNAVAILABLE, "the device or its driver failed while running a batch of 1: cuMemsetD8Async"),
+    ("cuStreamBeginCapture", UNAVAILABLE, "the device or its driver failed while running .*: cuStreamBeginCapture"),
+    ("cuMemcpyHtoDAsync", UNAVAILABLE, "the device or its driver failed while running .*: cuMemcpyHtoDAsync"),
+    ("cuLaunchKernel", LAUNCH_FAILED, "a kernel failed on the device while running a batch of 1: cuLaunchKernel"),
+    ("cuStreamEndCapture", UNAVAILABLE, "the device or its driver failed while running .*: cuStreamEndCapture"),
+    ("cuGraphInstantiateWithFlags", OUT_OF_MEMORY, "out of memory on the device while running .*: cuGraphInstantiate"),
+    ("cuGraphLaunch", LAUNCH_FAILED, "a kernel failed on the device while running a batch of 1: cuGraphLaunch failed"),
+    ("cuStreamSynchronize", LAUNCH_FAILED, "a kernel failed on the device while running .*: cuStreamSynchronize"),
+    ("cuStreamSynchronize", ILLEGAL_ADDRESS, "the device or its driver failed while running .*: cuStreamSynchronize"),
+    ("cuCtxPushCurrent", UNAVAILABLE, "the device or its driver failed while running .*: cuCtxPushCurrent"),
+]
+EVERY_RUN = ("cuGraphLaunch", "cuStreamSynchronize", "cuCtxPushCurrent")
+"""What is called in every run, not only in the first of a batch size."""
+
+
+@pytest.mark.parametrize(("function", "result", "told"), OPENING)
+def test_a_session_that_cannot_be_made(
+    backend: CudaBackend, driver: Driver, small: Case, function: str, result: int, told: str
+) -> None:
+    driver.fail(function, result)
+    with pytest.raises(BackendError, match=f"^backend cuda: {told}") as caught:
+        backend.compile(small.model, {"tiles": "rule"})
+    driver.forget()
+    assert str(caught.value).isprintable()
+    assert driver.live() == {}
+    with closing(backend.compile(small.model, {"tiles": "rule"})) as session:
+        session.run(random_image(small.model))
+
+
+@pytest.mark.parametrize(("function", "result", "told"), RUNNING)
+def test_a_session_whose_first_run_fails_gives_everything_back(
+    backend: CudaBackend, driver: Driver, small: Case, function: str, result: int, told: str
+) -> None:
+    session = backend.compile(small.model, {"tiles": "rule"})
+    driver.fail(function, result)
+    assert_it_fails_once_and_for_all(session, driver, small, told)
+    with closing(backend.compile(small.model, {"tiles": "rule"})) as healthy:
+        assert_right(healthy, small)
+
+
+@pytest.mark.parametrize(("function", "result", "told"), [row for row in RUNNING if row[0] in EVERY_RUN])
+def test_a_session_that_fails_later_gives_everything_back(
+    backend: CudaBackend, driver: Driver, small: Case, function: str, result: int, told: str
+) -> None:
+    session = backend.compile(small.model, {"tiles": "rule"})
+    for _ in range(3):
+        assert_right(session, small)
+    driver.fail(function, result)
+    assert_it_fails_once_and_for_all(session, driver, small, told)
+
+
+def assert_it_fails_once_and_for_all(session: Session, driver: Driver, case: Case, told: str) -> None:
+    with pytest.raises(BackendError, match=f"^backend cuda: {told}") as caught:
+        session.run(random_image(case.model))
+    driver.forget()
+    assert driver.live() == {}
+    again = re.escape(f"{caught.value}; the session is closed")
+    with pytest.raises(BackendError, match=f"^{again}$"):
+        session.run(random_image(case.model))
+    session.close()
+
+
+def assert_right(session: Session, case: Case) -> None:
+    image = random_image(case.model)
+    np.testing.assert_array_equal(session.run(image), reference.run(case.model, image), strict=True)
+
+
+def test_memory_that_ends_when_a_batch_grows(backend: CudaBackend, driver: Driver, small: Case) -> None:
+    image = random_image(small.model)
+    session = backend.compile(small.model, {"tiles": "rule"})
+    session.run(image)
+    driver.fail("cuMemAlloc", OUT_OF_MEMORY, nth=2)
+    with pytest.raises(BackendError, match="out of memory on the device while running a batch of 5: cuMemAlloc failed"):
+        session.run(np.concatenate([image] * 5))
+    assert driver.live() == {}
+
+
+def test_a_device_that_is_not_there(backend: CudaBackend, small: Case) -> None:
+    with pytest.raises(BackendError, match=r"^backend cuda: device 3 is not there, the last one is 0$"):
+        backend.compile(small.model, {"device": 3})
+
+
+def test_without_a_compiler_only_what_was_built_ahead_runs(
+    backend: CudaBackend, driver: Driver, small: Case, cache: str, tmp_path: str
+) -> None:
+    with closing(backend.compile(small.model, {"tiles": "rule"})) as session:
+        session.run(random_image(small.model))
+
+    def none(architecture: Architecture) -> None:
+        raise CompilerError(f"no CUDA compiler for {architecture.name}: none is wanted here")
+
+    without = CudaBackend(none)  # type: ignore[arg-type]
+    with closing(without.compile(small.model, {"tiles": "rule", "cache": str(cache)})) as session:
+        assert_right(session, small)
+    with pytest.raises(BackendError, match=r"^backend cuda: .* has no cubin of .* and there is no CUDA compiler here"):
+        without.compile(small.model, {"tiles": "rule", "cache": str(tmp_path)})
+    assert driver.live() == {}
+
+
+def test_a_layer_without_a_kernel_is_named(backend: CudaBackend) -> None:
+    depthwise = next(case for case in CASES if case.name == "conv-3x3-depthwise-signed")
+    with pytest.raises(BackendError, match=r"^backend cuda: layer 'conv1': a convolution in 19 groups"):
+        backend.compile(depthwise.model, {"tiles": "rule"})
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"device": -1}, "option device is -1, expected a whole number from 0 to 63"),
+        ({"tiles": "best"}, "option tiles is 'best', expected one of measured, rule"),
+        ({"launch": "fast"}, "option launch is 'fast', expected one of graph, kernels"),
+        ({"cache": 3}, "option cache is 3, expected a folder's path"),
+        ({"threads": 2}, "unknown option 'threads'"),
+    ],
+)
+def test_wrong_options_are_refused(backend: CudaBackend, small: Case, options: dict[str, object], told: str) -> None:
+    with pytest.raises(BackendError, match=f"^backend cuda: {told}"):
+        backend.compile(small.model, options)

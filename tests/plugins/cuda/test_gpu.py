@@ -1,0 +1,108 @@
+"""On a real GPU (`pytest -m gpu`, benchmarks/gpu/run.sh): every bit, no leak, nothing that compute-sanitizer minds."""
+
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from cases import CASES
+from float_network import float_plan_of
+from opened import opened, outputs
+from proofs import first_images, grown, mismatches
+
+from edgemeta.kernels.cuda.architectures import ARCHITECTURES
+from edgemeta.kernels.cuda.cache import Cubins
+from edgemeta.kernels.cuda.compiler import find_compiler
+from edgemeta.kernels.cuda.lowering import lower
+from edgemeta.kernels.cuda.plan import UnsupportedError
+from edgemeta.model.file import load
+from edgemeta.model.zoo import find
+from edgemeta.plugins.api import BackendError
+from edgemeta.plugins.cuda.backend import BACKEND
+from edgemeta.plugins.cuda.device import Device
+from edgemeta.toolchain.float_file import load_float_model
+
+pytestmark = pytest.mark.gpu
+
+NETWORKS = ("resnet8-cifar10", "resnet8-cifar10-paper")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def gpu() -> None:
+    probe = BACKEND.probe()
+    if not probe.available:
+        pytest.skip(probe.reason)
+
+
+@pytest.fixture
+def held() -> Iterator[Callable[[], int]]:
+    """Bytes in use on the device, whoever uses them."""
+    device = Device(0)
+
+    def read() -> int:
+        with device:
+            free, total = device.cuda.mem_get_info()
+        return int(total) - int(free)
+
+    yield read
+    device.close()
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("tiles", ["measured", "rule"])
+def test_every_bit_of_10000_images(shared_data: Path, name: str, tiles: str) -> None:
+    model = load(find(name))
+    images = first_images(model, shared_data, 10_000)
+    assert len(images) == 10_000
+    assert mismatches(BACKEND, model, images, 250, tiles=tiles) == 0
+
+
+@pytest.mark.parametrize("launch", ["graph", "kernels"])
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_the_conformance_table(case: Any, launch: str) -> None:
+    try:
+        lower(case.model, ARCHITECTURES["sm_90"])
+    except UnsupportedError as error:
+        with pytest.raises(BackendError, match=re.escape(str(error))):
+            BACKEND.compile(case.model, {"tiles": "rule"})
+        return
+    for _, batch in case.batches():
+        assert mismatches(BACKEND, case.model, batch, len(batch), tiles="rule", launch=launch) == 0
+
+
+def test_200_sessions_leak_nothing(held: Callable[[], int]) -> None:
+    assert grown(BACKEND, load(find("resnet8-cifar10")), 200, held, tiles="rule") <= 0
+
+
+@pytest.mark.parametrize("tool", ["memcheck", "racecheck", "initcheck", "synccheck"])
+def test_compute_sanitizer_minds_nothing(tool: str) -> None:
+    sanitizer = shutil.which("compute-sanitizer", path="/usr/local/cuda/bin") or shutil.which("compute-sanitizer")
+    if sanitizer is None:
+        pytest.skip("compute-sanitizer is not installed (it is part of the CUDA toolkit)")
+    script = Path(__file__).with_name("sanitized.py")
+    words = [sanitizer, "--tool", tool, "--error-exitcode", "9", sys.executable, str(script), "resnet8-cifar10"]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=280)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+
+
+def test_the_float32_network_agrees_with_pytorch() -> None:
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    from torch_network import torch_resnet8
+
+    model = load_float_model(find("resnet8-cifar10-float"))
+    device = Device(0)
+    plan = float_plan_of(model, device.architecture)
+    cubins = Cubins(None, find_compiler(device.architecture))
+    device.close()
+    x = np.random.default_rng(0).normal(0, 0.5, (64, 32, 32, 3)).astype(np.float32)
+    with opened(plan, 0, cubins) as program:
+        logits = outputs(program, len(x))
+        program.run(x, logits)
+    with torch.inference_mode():
+        expected = torch_resnet8(model)(torch.from_numpy(x).permute(0, 3, 1, 2)).numpy()
+    assert np.abs(logits.reshape(expected.shape) - expected).max() <= 1e-4 * np.abs(expected).max()

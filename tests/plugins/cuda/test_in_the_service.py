@@ -1,0 +1,122 @@
+"""The command and the service as processes on the emulated driver, which the loader finds as on a real device."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from edgemeta.kernels.cuda.architectures import ARCHITECTURES
+from edgemeta.kernels.cuda.cache import Cubins
+from edgemeta.kernels.cuda.compiler import CompilerError, find_compiler
+from edgemeta.kernels.cuda.lowering import lower
+from edgemeta.kernels.cuda.plan import Architecture, Source
+from edgemeta.kernels.emulation.compiler import EmulationCompiler
+from edgemeta.model.file import load
+from edgemeta.model.zoo import find
+
+DEADLINE = 60.0
+EDGEMETA = str(Path(sys.executable).with_name("edgemeta"))
+
+
+class AsNvidias:
+    """The emulation's compiler under the name of the one that the command finds: its modules fill the cache ahead."""
+
+    def __init__(self, architecture: Architecture) -> None:
+        self.version = find_compiler(architecture).version
+
+    def compile(self, source: Source, architecture: Architecture) -> bytes:
+        return EmulationCompiler().compile(source, architecture)
+
+
+DEVICES = {"jetson-nano": "sm_53", "jetson-orin": "sm_87"}
+
+
+@pytest.fixture(scope="module", params=DEVICES)
+def environment(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """What a process needs to find the driver, one device and compiled kernels."""
+    pytest.importorskip("pycuda", reason="PyCUDA is not installed: benchmarks/gpu/pycuda_wheel.sh makes its wheel")
+    from edgemeta.kernels.emulation import driver
+
+    folder = tmp_path_factory.mktemp("cache")
+    architecture = ARCHITECTURES[DEVICES[request.param]]
+    try:
+        cubins = Cubins(folder, AsNvidias(architecture))
+    except CompilerError as error:
+        pytest.skip(str(error))
+    for source in lower(load(find("resnet8-cifar10")), architecture).sources:
+        cubins.get(source, architecture)
+    return os.environ | {
+        "LD_LIBRARY_PATH": str(driver.build().parent),
+        "EDGEMETA_EMULATED_DEVICES": "1",
+        "EDGEMETA_EMULATED_ARCHITECTURE": architecture.name,
+        "EDGEMETA_CACHE": str(folder),
+        "CONFIG": f"{request.param}.yaml",
+    }
+
+
+def edgemeta(environment: dict[str, str], *words: object) -> "subprocess.CompletedProcess[str]":
+    command = [EDGEMETA, *map(str, words)]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=DEADLINE)
+
+
+def by_rule(config: Path, folder: Path) -> Path:
+    """A shipped config whose tiles are not measured, which takes an emulated device minutes."""
+    text = config.read_text().replace("tiles: measured", "tiles: rule")
+    if "tiles: rule" not in text:
+        text = text.replace("  name: cuda\n", "  name: cuda\n  options: {tiles: rule}\n")
+    path = folder / config.name
+    path.write_text(text)
+    return path
+
+
+def test_backends_names_the_device(environment: dict[str, str]) -> None:
+    entry = json.loads(edgemeta(environment, "backends", "--json").stdout)["backends"]["cuda"]
+    assert entry["available"], entry
+    assert f"({environment['EDGEMETA_EMULATED_ARCHITECTURE']}), " in entry["reason"]
+
+
+def test_the_devices_config_is_right(environment: dict[str, str], repository: Path, tmp_path: Path) -> None:
+    config = by_rule(repository / "configs" / environment["CONFIG"], tmp_path)
+    done = edgemeta(environment, "check", "--json", config)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert json.loads(done.stdout)["backend"] == "cuda"
+
+
+def test_the_service_runs_on_the_device_and_stops_in_order(environment: dict[str, str], tmp_path: Path) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text(
+        "backend: {name: cuda, options: {tiles: rule}}\n"
+        'cameras: {a: {source: "synthetic://", fps: 5}}\n'
+        "mqtt: {port: 1}\n"
+        "log: {level: debug}\n"
+    )
+    service = subprocess.Popen([EDGEMETA, "run", str(config)], env=environment, stderr=subprocess.PIPE, text=True)
+    said: list[str] = []
+    reader = threading.Thread(target=lambda: said.extend(iter(service.stderr.readline, "")))  # type: ignore[union-attr]
+    reader.start()
+    try:
+        wait_until(lambda: any("camera a" in line for line in said), said, service)
+    finally:
+        service.send_signal(signal.SIGTERM)
+        code = service.wait(DEADLINE)
+        reader.join(DEADLINE)
+        service.stderr.close()  # type: ignore[union-attr]
+    log = "".join(said)
+    assert code == 0, log
+    assert "Traceback" not in log
+    assert "not classified" not in log
+
+
+def wait_until(condition: Callable[[], bool], said: list[str], service: "subprocess.Popen[str]") -> None:
+    deadline = time.monotonic() + DEADLINE
+    while not condition():
+        assert time.monotonic() < deadline, said
+        assert service.poll() is None, said
+        time.sleep(0.01)

@@ -1,0 +1,165 @@
+"""The whole path of a session with the real PyCUDA on the emulated driver, which runs the kernels on the processor."""
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from cases import Case
+from emulated import Driver
+from proofs import batches_of_all_sizes, first_images, grown, mismatches
+
+from edgemeta.kernels.cuda.cache import Cubins
+from edgemeta.kernels.cuda.lowering import lower
+from edgemeta.model import reference
+from edgemeta.model.file import load
+from edgemeta.model.zoo import find
+from edgemeta.plugins.api import BackendError
+from edgemeta.plugins.cuda.backend import CudaBackend
+from edgemeta.plugins.cuda.device import Device
+from edgemeta.plugins.cuda.graph import Captured
+from edgemeta.plugins.cuda.program import Program
+from edgemeta.plugins.cuda.session import HOST
+from edgemeta.plugins.measure import random_image
+
+
+@pytest.mark.parametrize("name", ["resnet8-cifar10", "resnet8-cifar10-paper"])
+@pytest.mark.parametrize("launch", ["graph", "kernels"])
+def test_real_images_give_every_bit_of_the_reference(
+    backend: CudaBackend, shared_data: Path, name: str, launch: str
+) -> None:
+    model = load(find(name))
+    images = first_images(model, shared_data, 5)
+    assert mismatches(backend, model, images, 2, tiles="rule", launch=launch) == 0
+
+
+def test_batches_of_any_size_and_order(backend: CudaBackend, residual: Case) -> None:
+    images = random_images(residual, 7)
+    expected = reference.run(residual.model, images)
+    with closing(backend.compile(residual.model, {"tiles": "rule"})) as session:
+        for batch in batches_of_all_sizes(images):
+            first = 0 if batch.ctypes.data == images.ctypes.data else len(images) - len(batch)
+            np.testing.assert_array_equal(session.run(batch), expected[first : first + len(batch)], strict=True)
+
+
+def test_a_large_batch_runs_in_parts(device: Device, cubins: Cubins, small: Case) -> None:
+    images = random_images(small, 7)
+    plan = lower(small.model, device.architecture)
+    with device:
+        program = Program(device, plan, cubins, Captured)
+        program.most_images = 3
+        output = np.empty((7, *plan.output.shape), plan.output.kind.dtype)
+        program.run(images, output)
+        program.close()
+    np.testing.assert_array_equal(output.reshape(7, -1), reference.run(small.model, images), strict=True)
+
+
+def test_after_the_first_call_nothing_is_allocated(backend: CudaBackend, driver: Driver, small: Case) -> None:
+    images = random_images(small, 3)
+    with closing(backend.compile(small.model, {"tiles": "rule"})) as session:
+        first = {size: session.run(images[:size]) for size in (3, 1)}
+        before = driver.calls("cuMemAlloc", "cuMemHostAlloc", "cuGraphInstantiateWithFlags", "cuModuleLoadData")
+        for size in (1, 3) * 50:
+            assert np.shares_memory(session.run(images[:size]), first[size])
+        after = driver.calls("cuMemAlloc", "cuMemHostAlloc", "cuGraphInstantiateWithFlags", "cuModuleLoadData")
+    assert after == before
+
+
+def test_a_replayed_run_is_one_call_and_a_launched_one_is_as_many_as_kernels(
+    backend: CudaBackend, driver: Driver, small: Case
+) -> None:
+    image = random_image(small.model)
+    with closing(backend.compile(small.model, {"tiles": "rule", "launch": "graph"})) as session:
+        session.run(image)
+        launches, graphs = driver.calls("cuLaunchKernel"), driver.calls("cuGraphLaunch")
+        session.run(image)
+        assert driver.calls("cuLaunchKernel") == launches
+        assert driver.calls("cuGraphLaunch") == graphs + 1
+    with closing(backend.compile(small.model, {"tiles": "rule", "launch": "kernels"})) as session:
+        launches, graphs = driver.calls("cuLaunchKernel"), driver.calls("cuGraphLaunch")
+        session.run(image)
+        assert driver.calls("cuLaunchKernel") == launches + len(session.launches)
+        assert driver.calls("cuGraphLaunch") == graphs
+
+
+def test_an_input_changed_in_place_is_seen(backend: CudaBackend, small: Case) -> None:
+    image = random_image(small.model)
+    with closing(backend.compile(small.model, {"tiles": "rule"})) as session:
+        session.run(image)
+        image[0, :4] = small.model.input.hi
+        np.testing.assert_array_equal(session.run(image), reference.run(small.model, image), strict=True)
+
+
+def test_it_is_made_run_and_closed_in_different_threads(backend: CudaBackend, driver: Driver, small: Case) -> None:
+    image = random_image(small.model)
+    session = in_thread(lambda: backend.compile(small.model, {"tiles": "rule"}))
+    logits = [in_thread(lambda: session.run(image).copy()) for _ in range(3)]
+    in_thread(session.close)
+    for each in logits:
+        np.testing.assert_array_equal(each, reference.run(small.model, image), strict=True)
+    assert driver.live() == {}
+
+
+def test_two_sessions_live_side_by_side(backend: CudaBackend, small: Case) -> None:
+    image = random_image(small.model)
+    expected = reference.run(small.model, image)
+    with closing(backend.compile(small.model, {"tiles": "rule"})) as one:
+        with closing(backend.compile(small.model, {"tiles": "rule"})) as two:
+            np.testing.assert_array_equal(one.run(image), expected)
+            np.testing.assert_array_equal(two.run(image), expected)
+        np.testing.assert_array_equal(one.run(image), expected)
+
+
+def test_wrong_batches_are_refused(backend: CudaBackend, small: Case) -> None:
+    image = random_image(small.model)
+    wrong = [image[0], image[:0], image[:, :, :2], image.astype(np.int32), image[:, ::-1]]
+    with closing(backend.compile(small.model, {"tiles": "rule"})) as session:
+        for batch in wrong:
+            with pytest.raises(BackendError, match=r"backend cuda: the batch is .*, expected C-contiguous"):
+                session.run(batch)
+            with pytest.raises(BackendError, match="the batch is"):
+                session.profile(batch)
+
+
+def test_a_profile_tells_every_launch_and_the_hosts_share(backend: CudaBackend, small: Case) -> None:
+    image = random_image(small.model)
+    with closing(backend.compile(small.model, {"tiles": "rule"})) as session:
+        steps = session.profile(image)
+        assert list(steps) == ["+".join(launch.layers) for launch in session.launches] + [HOST]
+        assert all(microseconds >= 0 for microseconds in steps.values())
+        batch = np.concatenate([image] * 3)
+        np.testing.assert_array_equal(session.run(batch), reference.run(small.model, batch))
+        assert session.profile(image).keys() == steps.keys()
+        with pytest.raises(BackendError, match="a profile takes one image, the batch has 3"):
+            session.profile(batch)
+
+
+def test_a_closed_session_runs_no_more(backend: CudaBackend, driver: Driver, small: Case) -> None:
+    session = backend.compile(small.model, {"tiles": "rule"})
+    logits = session.run(random_image(small.model))
+    expected = logits.copy()
+    session.close()
+    session.close()
+    np.testing.assert_array_equal(logits, expected)
+    with pytest.raises(BackendError, match=r"^backend cuda: the session is closed$"):
+        session.run(random_image(small.model))
+    assert driver.live() == {}
+
+
+def test_200_sessions_leak_nothing(backend: CudaBackend, driver: Driver, small: Case) -> None:
+    assert grown(backend, small.model, 200, driver.held_bytes, tiles="rule") == 0
+    assert driver.live() == {}
+
+
+def in_thread(work: Callable[[], Any]) -> Any:
+    """Give what some work gives that is done in a thread of its own."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(work).result(60)
+
+
+def random_images(case: Case, count: int) -> Any:
+    kind = case.model.input
+    return np.random.default_rng(0).integers(kind.lo, kind.hi + 1, (count, *kind.shape)).astype(kind.dtype)

@@ -1,0 +1,112 @@
+"""Measured tiles: every candidate is tried, the fastest is remembered, and the bits are the same whatever is chosen."""
+
+import json
+import logging
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cases import Case
+from emulated import Driver
+
+from edgemeta.kernels.cuda.cache import Cubins
+from edgemeta.kernels.cuda.lowering import candidate_counts, lower
+from edgemeta.model import reference
+from edgemeta.plugins.cuda import tuning
+from edgemeta.plugins.cuda.backend import CudaBackend
+from edgemeta.plugins.cuda.device import Device
+from edgemeta.plugins.cuda.tuning import tuned
+from edgemeta.plugins.measure import random_image
+
+LAUNCH_FAILED = 719
+
+
+@pytest.fixture(autouse=True)
+def few_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An emulated launch takes a thousand times a real one's time, so each candidate is timed once."""
+    monkeypatch.setattr(tuning, "WARM_UP_RUNS", 0)
+    monkeypatch.setattr(tuning, "TIMED_RUNS", 1)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "choices"
+
+
+def stored(folder: Path) -> Path:
+    (file,) = (folder / "tiles").iterdir()
+    return file
+
+
+def test_every_candidate_is_measured_once_and_the_choice_remembered(
+    device: Device, driver: Driver, cubins: Cubins, small: Case, folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO, tuning.__name__):
+        plan = tuned(small.model, device, cubins, folder)
+    assert f"measuring which kernels are fastest on {device.name}, once" in caplog.text
+    counts = candidate_counts(small.model, device.architecture)
+    assert max(counts.values()) > 1
+    choices = {layer: entry["candidate"] for layer, entry in json.loads(stored(folder).read_text()).items()}
+    assert choices.keys() == counts.keys()
+    assert all(0 <= choices[layer] < counts[layer] for layer in counts)
+    expected = lower(small.model, device.architecture, choices)
+    assert [launch.source for launch in plan.launches] == [launch.source for launch in expected.launches]
+
+    events = driver.calls("cuEventRecord")
+    again = tuned(small.model, device, cubins, folder)
+    assert driver.calls("cuEventRecord") == events, "what is remembered is not measured"
+    assert [launch.source for launch in again.launches] == [launch.source for launch in plan.launches]
+
+
+@pytest.mark.parametrize("damage", ["", "{", "[]", '{"conv0": 3}', '{"conv0": {"candidate": 99, "variant": ""}}'])
+def test_a_damaged_memory_is_measured_anew(
+    device: Device, driver: Driver, cubins: Cubins, small: Case, folder: Path, damage: str
+) -> None:
+    tuned(small.model, device, cubins, folder)
+    whole = stored(folder).read_text()
+    stored(folder).write_text(damage)
+    events = driver.calls("cuEventRecord")
+    tuned(small.model, device, cubins, folder)
+    assert driver.calls("cuEventRecord") > events
+    assert json.loads(stored(folder).read_text()).keys() == json.loads(whole).keys()
+
+
+def test_choices_among_other_kernels_are_measured_anew(
+    device: Device, driver: Driver, cubins: Cubins, small: Case, folder: Path
+) -> None:
+    tuned(small.model, device, cubins, folder)
+    content = json.loads(stored(folder).read_text())
+    next(iter(content.values()))["variant"] = "of another release"
+    stored(folder).write_text(json.dumps(content))
+    events = driver.calls("cuEventRecord")
+    tuned(small.model, device, cubins, folder)
+    assert driver.calls("cuEventRecord") > events
+
+
+def test_candidates_that_the_device_refuses_are_left_out(
+    device: Device, driver: Driver, cubins: Cubins, small: Case, folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    driver.fail("cuLaunchKernel", LAUNCH_FAILED)
+    with caplog.at_level(logging.WARNING, tuning.__name__):
+        tuned(small.model, device, cubins, folder)
+    driver.forget()
+    assert f"candidates left out, since {device.name} cannot run them: cuLaunchKernel failed" in caplog.text
+    choices = json.loads(stored(folder).read_text())
+    counts = candidate_counts(small.model, device.architecture)
+    assert all(entry["candidate"] > 0 for layer, entry in choices.items() if counts[layer] > 1)
+
+
+def test_a_folder_that_cannot_be_written_is_told_and_does_not_stop(
+    device: Device, cubins: Cubins, small: Case, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "file").write_text("not a folder")
+    with caplog.at_level(logging.WARNING, tuning.__name__):
+        tuned(small.model, device, cubins, tmp_path / "file")
+    assert "what was measured is forgotten at the end" in caplog.text
+
+
+def test_the_bits_do_not_depend_on_the_choice(backend: CudaBackend, small: Case, cache: Path) -> None:
+    image = random_image(small.model)
+    with closing(backend.compile(small.model, {"tiles": "measured", "cache": str(cache)})) as session:
+        np.testing.assert_array_equal(session.run(image), reference.run(small.model, image), strict=True)
