@@ -22,4 +22,12 @@ def _folder(config: OutboxConfig) -> Path:
     if state := os.environ.get("STATE_DIRECTORY", "").partition(":")[0]:
         return Path(state)
     xdg = os.environ.get("XDG_STATE_HOME", "")
-    return (Path(xdg) if xdg.startswith("/") else Path.home() / ".local" / "state") / "edgemeta"
+    return (Path(xdg) if xdg.startswith("/") else _home() / ".local" / "state") / "edgemeta"
+
+
+def _home() -> Path:
+    """Return the home folder; for a user without one a folder that cannot be written, which the outbox then says."""
+    try:
+        return Path.home()
+    except RuntimeError:
+        return Path("/nonexistent")

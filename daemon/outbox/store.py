@@ -6,7 +6,7 @@ with `sync` it is also on the medium (`FULL`), so that no power cut does. docs/d
 
 import sqlite3
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +21,7 @@ SCHEMA_VERSION = 1
 SPARE_PAGES = 256
 """Free pages (1 MB) above which an empty outbox gives its disk space back."""
 
+_VALUES = "VALUES (?, ?, ?, ?, ?, ?, ?)"
 _MISSHAPEN = ("no such", "table ")
 """How SQLite's words begin where tables or columns are not those of `_SCHEMA`."""
 
@@ -116,19 +117,22 @@ class Store:
         gone = [(one.number if isinstance(one, Row) else one.row,) for one in removed]
         grown = sum(parcel.message.size for parcel, _ in added)
         shrunk = sum(one.size if isinstance(one, Row) else one.message.size for one in removed)
-        count, size = self.count + len(added) - len(removed), self.bytes + grown - shrunk
         with self._told_errors():
             if sync:
                 self._db.execute("PRAGMA synchronous = FULL")
             try:
                 with self._transaction():
-                    self._insert(rows)
-                    self._db.executemany("DELETE FROM messages WHERE number = ?", gone)
-                    self._db.execute("UPDATE ledger SET count = ?, bytes = ?", (count, size))
+                    self._db.executemany(f"INSERT INTO messages {_VALUES}", rows)
+                    found = self._db.executemany("DELETE FROM messages WHERE number = ?", gone).rowcount if gone else 0
+                    ledger = self.count + len(added) - found, self.bytes + grown - shrunk
+                    if found != len(gone):  # a damaged file was replaced meanwhile, and did not give them back
+                        ledger = self._counted()
+                    self._db.execute("UPDATE ledger SET count = ?, bytes = ?", ledger)
             finally:
                 if sync:
                     self._db.execute("PRAGMA synchronous = NORMAL")
-        self.count, self.bytes, self.last = count, size, self.last + len(added)
+        self.count, self.bytes = ledger
+        self.last += len(added)
         return numbers
 
     def load(self, after: int, until: int, limit: int) -> tuple[list[Parcel], int]:
@@ -171,12 +175,9 @@ class Store:
         """Add whole rows saved from a damaged file, under their old numbers; return how many messages are new."""
         with self._told_errors(), self._transaction():
             before = self._db.total_changes
-            self._insert(rows)
+            self._db.executemany(f"INSERT OR IGNORE INTO messages {_VALUES}", rows)
             added = self._db.total_changes - before
-            self.count, self.bytes = self._db.execute(
-                "SELECT count(*), coalesce(sum(length(CAST(topic AS BLOB)) + length(payload) + ?), 0) FROM messages",
-                (ROW_OVERHEAD,),
-            ).fetchone()
+            self.count, self.bytes = self._counted()
             self._db.execute("UPDATE ledger SET count = ?, bytes = ?", (self.count, self.bytes))
             self.last = max(self.last, *self._db.execute("SELECT coalesce(max(number), 0) FROM messages").fetchone())
         return added
@@ -193,8 +194,13 @@ class Store:
         with suppress(sqlite3.DatabaseError):
             self._db.close()
 
-    def _insert(self, rows: Iterable[tuple[object, ...]]) -> None:
-        self._db.executemany("INSERT OR IGNORE INTO messages VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
+    def _counted(self) -> tuple[int, int]:
+        """Count messages and bytes anew, which reads the whole file."""
+        count, size = self._db.execute(
+            "SELECT count(*), coalesce(sum(length(CAST(topic AS BLOB)) + length(payload) + ?), 0) FROM messages",
+            (ROW_OVERHEAD,),
+        ).fetchone()
+        return count, size
 
     def _parcel(
         self, number: int, boot: object, made_ns: object, topic: object, qos: object, payload: object

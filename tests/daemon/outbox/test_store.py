@@ -71,6 +71,18 @@ def test_the_ledger_counts_messages_and_bytes(tmp_path: Path) -> None:
     again.close()
 
 
+def test_what_is_not_there_any_more_is_not_counted_as_removed(tmp_path: Path) -> None:
+    """As after a damaged file was replaced, while some of its messages were in flight."""
+    store = Store(tmp_path / "o", BOOT)
+    store.apply(parcels(1, 5), [])
+    rows = store.oldest(2)
+    store.apply([], rows)
+    store.apply(parcels(6, 1), rows)
+    assert store.count == len(store.oldest(ALL)) == 4
+    assert store.bytes == sum(row.size for row in store.oldest(ALL))
+    store.close()
+
+
 def test_an_empty_outbox_gives_its_space_back(tmp_path: Path) -> None:
     store = Store(tmp_path / "o", BOOT)
     store.apply(parcels(1, 5000, 800), [], sync=True)
