@@ -83,7 +83,7 @@ class RefineRecipe:
     blend. All else is as in the student's own training.
     """
 
-    epochs: int = 45
+    epochs: int = 36
     lr: float = 0.05
     mixed: float = 0.5
     least: float = 0.5
