@@ -1,7 +1,7 @@
 """The conformance table on the lowered kernels, run on the CPU: equal bit for bit, or refused with the layer's name.
 
-Every case runs on one architecture, drawn by its name, so that both inner loops (16-bit multiply-adds and dp4a) see
-about half of the table; the slow test runs the other half.
+In forward, reverse and shuffled order of threads. Every case runs on one architecture, drawn by its name, so that both
+inner loops (16-bit multiply-adds and dp4a) see about half of the table; the slow test runs the other half.
 """
 
 import zlib
@@ -15,7 +15,7 @@ from edgemeta.kernels.cuda.architectures import ARCHITECTURES
 from edgemeta.kernels.cuda.fuse import fuse
 from edgemeta.kernels.cuda.lowering import lower
 from edgemeta.kernels.cuda.plan import UnsupportedError
-from edgemeta.kernels.emulation.executor import Emulator
+from edgemeta.kernels.emulation.executor import Emulator, Order
 from edgemeta.model import reference
 
 NAMES = ("sm_53", "sm_87")
@@ -35,9 +35,13 @@ def drawn(case: Case) -> int:
 
 
 def assert_equal(case: Case, architecture: str) -> None:
-    emulator = Emulator(lower(case.model, ARCHITECTURES[architecture]), mode="quick")
+    plan = lower(case.model, ARCHITECTURES[architecture])
+    orders: tuple[Order, ...] = ("forward", "reverse", 7)
+    emulators = [Emulator(plan, order, mode="quick") for order in orders]
     for name, batch in case.batches():
-        np.testing.assert_array_equal(emulator.run(batch), reference.run(case.model, batch), err_msg=name, strict=True)
+        logits = reference.run(case.model, batch)
+        for emulator in emulators:
+            np.testing.assert_array_equal(emulator.run(batch), logits, err_msg=name, strict=True)
 
 
 SUPPORTED = [case for case in CASES if is_supported(case)]
