@@ -50,6 +50,12 @@ class Managed:
             pass
         return time.monotonic()
 
+    @property
+    def cpu(self) -> float:
+        """Seconds of CPU it used so far: what a start costs where the machine has nothing else to do."""
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text("utf-8").rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
     def reload(self) -> float:
         """Return the seconds from SIGHUP to READY=1."""
         began = time.monotonic()
@@ -112,11 +118,13 @@ def write_config(folder: Path, port: int, source: str, **keys: Any) -> Path:
 
 def lives(folder: Path, port: int, runs: int) -> dict[str, list[float]]:
     """Start, reload and stop again and again."""
-    took: dict[str, list[float]] = {"start_to_ready": [], "start_to_first_frame": [], "reload": [], "stop": []}
+    steps = ("start_to_ready", "start_to_ready_cpu", "start_to_first_frame", "reload", "stop")
+    took: dict[str, list[float]] = {step: [] for step in steps}
     frames = Frames(port)
     for _ in range(runs):
         service = Managed(write_config(folder, port, "synthetic://"), folder / "log")
         took["start_to_ready"].append(service.hear("READY=1") - service.began)
+        took["start_to_ready_cpu"].append(service.cpu)
         took["start_to_first_frame"].append(frames.wait(1) - service.began)
         frames.wait(10)
         write_config(folder, port, "synthetic://", top_k=1)
@@ -182,7 +190,8 @@ def main() -> None:
     outcome = {step: summed(seconds) for step, seconds in took.items()}
     print(json.dumps(outcome, indent=2))
     if arguments.keep:
-        write_json("lifecycle", "python benchmarks/lifecycle.py --keep", outcome)
+        busy = {"load_average_of_the_last_minute": os.getloadavg()[0]}
+        write_json("lifecycle", "python benchmarks/lifecycle.py --keep", outcome | busy)
 
 
 if __name__ == "__main__":

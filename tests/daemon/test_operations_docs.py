@@ -1,0 +1,16 @@
+"""Every word that a status can say has its meaning in docs/operations.md."""
+
+from pathlib import Path
+
+import pytest
+
+from edgemeta.daemon.broker_state import BrokerState
+from edgemeta.daemon.messages import CameraState, Drops
+
+WORDS = [*(state.value for state in CameraState), *(state.value for state in BrokerState), *Drops.model_fields]
+
+
+@pytest.mark.parametrize("word", WORDS)
+def test_every_status_word_is_explained(repository: Path, word: str) -> None:
+    text = (repository / "docs" / "operations.md").read_text("utf-8")
+    assert f"`{word}`" in text.partition("\n## The words\n")[2].partition("\n## ")[0]
