@@ -11,7 +11,7 @@ help:            ## list the targets
 	@sed -n 's/^\([a-z]*\): .*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
 
 # The C++ library is built on installation, so its sources are prerequisites.
-SOURCES := pyproject.toml CMakeLists.txt $(shell find kernels -name '*.cpp' -o -name '*.h' -o -name CMakeLists.txt)
+SOURCES := pyproject.toml CMakeLists.txt $(shell find kernels/cpu -name '*.cpp' -o -name '*.h' -o -name CMakeLists.txt)
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
@@ -39,6 +39,9 @@ bench: $(VENV)/.installed-demo,test,bench   ## compare speed with peers; writes 
 
 fuzz: $(VENV)/.installed-demo,test,cuda-compiler,report   ## the long tests: 100,000 damaged model files and the like
 	$(BIN)/python -m pytest -m slow
+
+sanitize: $(VENV)/.installed-demo,test ## the C++ library and the CUDA kernels under sanitizers, and kernels with a barrier or bound left out
+	$(BIN)/python -m pytest -m slow tests/kernels/cpu/test_sanitized.py tests/kernels/emulation
 
 soak: $(VENV)/.installed-demo,test     ## 30 minutes at 30 frames/s against a real broker
 	$(BIN)/python benchmarks/soak.py

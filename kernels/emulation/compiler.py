@@ -3,7 +3,7 @@
 A mode says what the module is good for. `quick` compiles in a tenth of a second, `fast` is for whole data sets.
 `checked` watches every access to memory: races in any thread order, reads of shared memory that nobody wrote, addresses
 out of bounds or misaligned, undefined behaviour. `address` is for AddressSanitizer; the process that loads it must have
-libasan and libubsan preloaded.
+libasan and libubsan preloaded. `debug` is `quick` with all that a debugger wants to know.
 """
 
 import tempfile
@@ -34,6 +34,7 @@ class Mode:
 
 
 MODES = {
+    "debug": Mode(("-O0", "-g3"), ("-O1", "-g3"), ("machine.cpp", "unchecked.cpp")),
     "quick": Mode(("-O0",), ("-O2",), ("machine.cpp", "unchecked.cpp")),
     "fast": Mode(("-O2",), ("-O2",), ("machine.cpp", "unchecked.cpp")),
     "checked": Mode(

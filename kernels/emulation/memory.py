@@ -1,5 +1,6 @@
 """Device memory as the emulation models it: objects with guards round them, and buffers filled as the contract says."""
 
+import ctypes
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,13 @@ _GUARD = 4096
 _CANARY = 0x5C
 
 
+def _forbid(guard: NDArray[np.uint8]) -> None:
+    """Let AddressSanitizer, where it is loaded, refuse every access to a guard."""
+    poison = getattr(ctypes.CDLL(None), "__asan_poison_memory_region", None)
+    if poison is not None:
+        poison(ctypes.c_void_p(guard.ctypes.data), ctypes.c_size_t(guard.nbytes))
+
+
 class Memory:
     """`size` bytes, aligned as cudaMalloc does, between two guards."""
 
@@ -21,6 +29,8 @@ class Memory:
         start = _GUARD + -(self._arena.ctypes.data + _GUARD) % _ALIGNMENT
         self.bytes = self._arena[start : start + size]
         self._guards = (self._arena[:start], self._arena[start + size :])
+        for guard in self._guards:
+            _forbid(guard)
         self.object = Object(name, self.bytes.ctypes.data, size, is_writable)
 
     def check_guards(self) -> None:

@@ -1,6 +1,9 @@
 """A host module in memory: loads what the compiler made and launches its kernel, by the structs of runtime/abi.h."""
 
+import atexit
 import ctypes
+import os
+import shutil
 import subprocess
 import tempfile
 from collections.abc import Sequence
@@ -53,11 +56,11 @@ class Module:
     """A loaded module. It has one machine: launches must not overlap in time."""
 
     def __init__(self, image: bytes) -> None:
-        self._image = image
-        with tempfile.NamedTemporaryFile(suffix=".so") as file:  # a name of its own: dlopen tells libraries by name
+        handle, name = tempfile.mkstemp(suffix=".so", dir=_folder())  # its own: dlopen tells libraries by name
+        with os.fdopen(handle, "wb") as file:
             file.write(image)
-            file.flush()
-            self._library = ctypes.CDLL(file.name)
+        self._path = name
+        self._library = ctypes.CDLL(name)
 
     @property
     def static_shared_bytes(self) -> int:
@@ -101,13 +104,18 @@ class Module:
 
     def _place(self, offset: int) -> str:
         """File and line of an instruction of the module, from its debug information."""
-        with tempfile.NamedTemporaryFile(suffix=".so") as file:
-            file.write(self._image)
-            file.flush()
-            command = ["addr2line", "-e", file.name, hex(offset - 1)]
-            done = subprocess.run(command, capture_output=True, text=True, check=True)
+        command = ["addr2line", "-e", self._path, hex(offset - 1)]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
         path, _, line = done.stdout.strip().partition(":")
         return f" ({Path(path).parent.name}/{Path(path).name}:{line.split()[0]})"
+
+
+@cache
+def _folder() -> str:
+    """Where modules lie for a debugger to read, until the process ends."""
+    folder = tempfile.mkdtemp(prefix="edgemeta-emulation-")
+    atexit.register(shutil.rmtree, folder)
+    return folder
 
 
 @cache

@@ -1,5 +1,6 @@
 """Lets tests write a kernel as text and launch it with NumPy arrays."""
 
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -13,6 +14,8 @@ from edgemeta.kernels.cuda.plan import Source
 from edgemeta.kernels.emulation.compiler import EmulationCompiler
 from edgemeta.kernels.emulation.memory import Memory
 from edgemeta.kernels.emulation.module import Module
+
+sys.path.append(str(Path(__file__).parent))  # `from mutants import ...`
 
 Array: TypeAlias = NDArray[Any]
 
