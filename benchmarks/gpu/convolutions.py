@@ -4,7 +4,7 @@ They are conv1, conv5 and conv8 of the shipped ResNet-8: 32x32x16, 16x16x32 and 
 the last two with their residual addition. Every kernel's best tile counts; each is first compared with the reference.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from opened import opened, outputs, random_batch
 from edgemeta.kernels.cuda.cache import Cubins
 from edgemeta.kernels.cuda.kernel import Kernel
 from edgemeta.kernels.cuda.lowering import KERNELS, candidate_counts, lower
-from edgemeta.kernels.cuda.paper.launch import KERNELS as PAPER_KERNELS
+from edgemeta.kernels.cuda.paper import launch as paper
 from edgemeta.kernels.cuda.plan import Architecture, Launch, Plan
 from edgemeta.model import reference
 from edgemeta.model.graph import Model
@@ -31,10 +31,10 @@ def convolution_rows(
     Raises ValueError at a wrong bit.
     """
     best: dict[tuple[str, str], dict[str, Any]] = {}
-    for design, kernels in (("", KERNELS), ("paper: ", PAPER_KERNELS)):
+    for kernels in (KERNELS, paper.KERNELS, paper.BASELINE):
         for plan in _plans(model, architecture, kernels):
             for launch, microseconds in _times(model, plan, number, cubins, effort):
-                key = (launch.layers[0], design + _kernel(launch))
+                key = (launch.layers[0], _kernel(launch))
                 row = {
                     "layer": key[0],
                     "size": LAYERS[key[0]],
@@ -47,12 +47,11 @@ def convolution_rows(
     return sorted(best.values(), key=lambda row: (row["layer"], row["device_us"]))
 
 
-def _plans(model: Model, architecture: Architecture, kernels: Sequence[Kernel]) -> list[Plan]:
+def _plans(model: Model, architecture: Architecture, kernels: Sequence[Kernel]) -> Iterator[Plan]:
     """Plans that together hold every candidate of the three layers."""
     counts = candidate_counts(model, architecture, kernels)
-    most = max(counts[layer] for layer in LAYERS)
-    choices = [{layer: k for layer in LAYERS if k < counts[layer]} for k in range(most)]
-    return [lower(model, architecture, chosen, kernels) for chosen in choices]
+    for k in range(max(counts[layer] for layer in LAYERS)):
+        yield lower(model, architecture, {layer: k for layer in LAYERS if k < counts[layer]}, kernels)
 
 
 def _times(model: Model, plan: Plan, number: int, cubins: Cubins, effort: Effort) -> list[tuple[Launch, float]]:
@@ -71,4 +70,5 @@ def _times(model: Model, plan: Plan, number: int, cubins: Cubins, effort: Effort
 
 
 def _kernel(launch: Launch) -> str:
-    return f"{launch.source.path.split('/')[0]} {launch.source.entry}"
+    m = launch.tile.get("m")
+    return launch.source.entry if m is None else f"{launch.source.entry} F({m}x{m}, 3x3)"

@@ -18,7 +18,7 @@ sys.path.append(str(Path(__file__).parent.parent))
 
 from convolutions import convolution_rows
 from effort import Effort
-from networks import float32_rows, int8_rows
+from our_networks import float32_rows, int8_rows
 from result_file import RESULTS, write_json, write_markdown
 from tables import markdown
 

@@ -21,7 +21,8 @@ if ((${#wheels[@]})); then
 fi
 export PYTHONPATH="$PWD/src:$PWD/$work/site${PYTHONPATH:+:$PYTHONPATH}"
 export EDGEMETA_CACHE="$PWD/$work/cache" EDGEMETA_FULL=1
-"$python" -c 'from edgemeta.plugins.registry import choose; print(choose("cuda").probe().reason)' || exit
+"$python" -c 'import sys; from edgemeta.plugins.cuda.backend import BACKEND; found = BACKEND.probe(); print(found.reason)
+sys.exit(not found.available)' || exit
 
 failed=0
 "$python" -m pytest -p no:cacheprovider -W default -m gpu --junitxml "$work/tests.xml" tests/plugins/cuda || failed=1

@@ -1,8 +1,9 @@
 """Table 2, TensorRT's rows, where its Python package is installed: the same float network through ONNX."""
 
-import io
+import tempfile
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -26,13 +27,15 @@ def tensorrt_rows(model: FloatModel, batches: Sequence[int], effort: Effort) -> 
 
 
 def _engine(tensorrt: Any, model: FloatModel, images: int, half: bool) -> Any:
-    file = io.BytesIO()
-    torch.onnx.export(torch_resnet8(model), (torch.zeros(images, 3, 32, 32),), file, dynamo=False)
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "network.onnx"
+        torch.onnx.export(torch_resnet8(model), (torch.zeros(images, 3, 32, 32),), str(file))
+        graph = file.read_bytes()
     logger = tensorrt.Logger(tensorrt.Logger.WARNING)
     builder = tensorrt.Builder(logger)
     network = builder.create_network(1 << int(tensorrt.NetworkDefinitionCreationFlag.EXPLICIT_BATCH))
     parser = tensorrt.OnnxParser(network, logger)
-    if not parser.parse(file.getvalue()):
+    if not parser.parse(graph):
         raise RuntimeError(f"TensorRT does not read the network: {parser.get_error(0)}")
     config = builder.create_builder_config()
     if half:

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 
 from edgemeta.model.graph import Model
-from edgemeta.plugins.api import Backend, Batch
-from edgemeta.plugins.measure import random_image, verify
+from edgemeta.plugins.api import Backend, Batch, Session
+from edgemeta.plugins.measure import verify
 from edgemeta.plugins.preprocess import make_preprocessor
 from edgemeta.toolchain.data import load_dataset
 
@@ -29,13 +29,13 @@ def first_images(model: Model, data: Path, count: int) -> Batch:
     return np.concatenate([prepare(np.ascontiguousarray(image[..., ::-1])).copy() for image in images])
 
 
-def grown(backend: Backend, model: Model, cycles: int, held: Callable[[], int], **options: object) -> int:
+def grown(opened: Callable[[], Session], image: Batch, cycles: int, held: Callable[[], int]) -> int:
     """How much more the device holds after `cycles` sessions, opened, run and closed, than after the first two."""
 
     def cycle(times: int) -> None:
         for _ in range(times):
-            with closing(backend.compile(model, options)) as session:
-                session.run(random_image(model))
+            with closing(opened()) as session:
+                session.run(image)
 
     cycle(2)
     before = held()

@@ -1,0 +1,84 @@
+"""The GPU benchmark measures what it says, on the emulated driver: real small figures, and every failure told."""
+
+import json
+from pathlib import Path
+
+import measure
+import pytest
+from effort import Effort
+from our_networks import float32_rows
+from result_file import write_json, write_markdown
+from tables import convolution_table, markdown, network_table
+
+from edgemeta.kernels.cuda.cache import Cubins
+from edgemeta.kernels.cuda.compiler_tool import CompilerError
+from edgemeta.kernels.cuda.plan import Architecture, Source
+from edgemeta.model.zoo import find
+from edgemeta.plugins.cuda.device import Device
+from edgemeta.toolchain.float_file import load_float_model
+
+ONCE = Effort(0, 1)
+JUNIT = """<testsuites><testsuite>
+<testcase name="test_every_bit"/>
+<testcase name="test_leaks"><failure message="assert 3 == 0&#10;more">text</failure></testcase>
+<testcase name="test_sanitizer"><skipped message="compute-sanitizer is not installed"/></testcase>
+</testsuite></testsuites>"""
+
+
+def test_the_float_rows_are_measured(device: Device, cubins: Cubins) -> None:
+    rows = float32_rows(load_float_model(find("resnet8-cifar10-float")), device, cubins, (1, 2), ONCE)
+    assert [(row["runtime"], row["type"], row["batch"]) for row in rows] == [
+        ("edgemeta", "float32", 1),
+        ("edgemeta", "float32", 2),
+    ]
+    assert all(row["device_us"] > 0 and row["host_us"] > 0 for row in rows)
+    table = network_table([*rows, {"runtime": "other", "type": "int8", "batch": 2, "failed": "why"}], "device_us")
+    assert table.splitlines()[0] == "| runtime | type | 1 | 2 |"
+    assert table.splitlines()[2] == f"| edgemeta | float32 | {rows[0]['device_us']:.1f} | {rows[1]['device_us']:.1f} |"
+    assert table.splitlines()[3] == "| other | int8 | – | – |"
+
+
+class Refuses:
+    """A compiler that makes nothing."""
+
+    version = "refuses 1.0"
+
+    def compile(self, source: Source, architecture: Architecture) -> bytes:
+        raise CompilerError(f"nothing is made of {source.path} here")
+
+
+def test_every_part_survives_the_failure_of_the_others(
+    device: Device, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EDGEMETA_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "tests.xml").write_text(JUNIT)
+    words = ["--batches", "1", "--warm-ups", "0", "--runs", "1", "--tests", str(tmp_path / "tests.xml")]
+    record = measure.measure(device, Refuses(), measure.parse(words))
+    assert record["failed"].keys() == {"table 1", "our int8", "our float32", "PyTorch", "TensorRT"}
+    assert record["failed"]["our float32"] == "CompilerError: nothing is made of float32/kernel.cu here"
+    assert (record["tests"]["passed"], record["tests"]["failed"], record["tests"]["skipped"]) == (1, 1, 1)
+    text = markdown(record)
+    assert "1 passed, 1 failed, 1 skipped." in text
+    assert "- test_leaks: failure: assert 3 == 0" in text
+    assert "- our float32: CompilerError: nothing is made of float32/kernel.cu here" in text
+    write_json("gpu", "benchmarks/gpu/run.sh", record, tmp_path)
+    write_markdown("gpu", "benchmarks/gpu/run.sh", text, tmp_path)
+    assert json.loads((tmp_path / "gpu.json").read_text())["device"]["architecture"] == "sm_53"
+    assert (tmp_path / "gpu.md").read_text().startswith("`benchmarks/gpu/run.sh`, ")
+
+
+def test_table_1_compares_kernels_within_a_layer() -> None:
+    rows = [
+        {"layer": "conv1", "size": "32x32x16", "kernel": "winograd", "tile": {"tile": 4}, "device_us": 2.0},
+        {"layer": "conv1", "size": "32x32x16", "kernel": "direct", "tile": {"x": 2, "y": 4}, "device_us": 3.0},
+        {"layer": "conv5", "size": "16x16x32", "kernel": "direct", "tile": {}, "device_us": 4.0},
+    ]
+    assert convolution_table(rows).splitlines()[2:] == [
+        "| conv1 | 32x32x16 | winograd | tile 4 | 2.00 | 1.00 |",
+        "| conv1 | 32x32x16 | direct | x 2, y 4 | 3.00 | 1.50 |",
+        "| conv5 | 16x16x32 | direct |  | 4.00 | 1.00 |",
+    ]
+
+
+def test_without_the_tests_file_the_report_says_so() -> None:
+    assert measure.tests_of(None) == {"failed_to_run": "there is no file of their outcomes"}
