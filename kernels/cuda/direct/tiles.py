@@ -17,7 +17,12 @@ _WARPS_PER_MULTIPROCESSOR = 8
 _SHARED_LIMIT = 48 * 1024
 """What a launch may have without asking the driver for more."""
 
-_REGISTERS_BESIDE_SUMS = 48
+_REGISTERS_BESIDE_TILE = 40
+"""Beside sums, pixels, weights and the channels' constants, as ptxas reports them."""
+
+_THREADS_OF_FOUR_WARPS = 128
+"""Each of the four schedulers has a quarter of the registers."""
+
 _BANKS = 32
 
 
@@ -145,8 +150,8 @@ def _possible(geometry: Geometry, architecture: Architecture) -> Iterator[Tile]:
             continue
         for tile_x in {min(columns, most) for most in (2, 4, 8, 16)}:
             threads = tile_x * tile_y * threads_c * split
-            registers = pixels * filters + _REGISTERS_BESIDE_SUMS
-            if threads > 256 or _rounded_up(threads, 32) * registers > architecture.registers:
+            registers = pixels * filters + pixels + 2 * filters + _REGISTERS_BESIDE_TILE
+            if threads > 256 or _rounded_up(threads, _THREADS_OF_FOUR_WARPS) * registers > architecture.registers:
                 continue
             tile = _with_chunk(geometry, Tile(pixels, filters, tile_x, tile_y, threads_c, split, 0), architecture)
             if tile is not None:

@@ -94,6 +94,15 @@ def test_every_candidate_of_a_layer(architecture: str) -> None:
     assert max(passes) > 1
 
 
+@pytest.mark.parametrize("architecture", NAMES)
+def test_the_image_as_residual(architecture: str) -> None:
+    """Packed bytes whose pixels are not aligned."""
+    net = Network("image-residual", TensorType((5, 6, 3), signed=False, zero_point=33))
+    conv = net.conv(INPUT, 3)
+    case = net.observe(net.clamp(net.add(INPUT, conv, multipliers=(900_001, 40_000), shift=18), 20, 200))
+    assert_equal(case, lower(case.model, ARCHITECTURES[architecture], kernels=KERNELS))
+
+
 def test_weights_of_16_bits_take_the_16_bit_path() -> None:
     case = next(case for case in CASES if case.name == "binary8")
     plan = lower(case.model, ARCHITECTURES["sm_87"], kernels=KERNELS)
