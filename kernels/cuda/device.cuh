@@ -17,6 +17,11 @@ __device__ __forceinline__ int quotient(int n) {
   return (int)((unsigned)n / (unsigned)D);
 }
 
+template <int D, int LIMIT>
+__device__ __forceinline__ int remainder(int n) {
+  return (D & (D - 1)) != 0 ? n - quotient<D, LIMIT>(n) * D : n & (D - 1);
+}
+
 // Bytes x[a], x[b] as a pair of 16-bit values, a in the low half; selector = prmt's: for sign extension 0x9180 (bytes 0
 // and 1) and 0xB3A2 (bytes 2 and 3), for zero extension 0x4140 and 0x4342.
 __device__ __forceinline__ int permute(int x, int selector) {

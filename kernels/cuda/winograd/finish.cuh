@@ -45,11 +45,11 @@ struct Place {
 
 template <class T>
 __device__ __forceinline__ Place place_of(int item) {
-  constexpr int VECTORS = BLOCK_OUTPUTS / VECTOR;
-  const int in_block = item / VECTORS, channel = item % VECTORS * VECTOR, tile = tile_of(in_block);
-  const int first = blockIdx.y * BLOCK_OUTPUTS + channel;
-  return {in_block, channel, tile / TILES_ACROSS * TILE, tile % TILES_ACROSS * TILE, first,
-          tile < TILES && first < T::channels};
+  constexpr int VECTORS = BLOCK_OUTPUTS / VECTOR, ITEMS = BLOCK_TILES * VECTORS, LIMIT = TILES + BLOCK_TILES;
+  const int in_block = quotient<VECTORS, ITEMS>(item), channel = remainder<VECTORS, ITEMS>(item) * VECTOR;
+  const int tile = tile_of(in_block), first = blockIdx.y * BLOCK_OUTPUTS + channel;
+  const int row = quotient<TILES_ACROSS, LIMIT>(tile), across = remainder<TILES_ACROSS, LIMIT>(tile);
+  return {in_block, channel, row * TILE, across * TILE, first, tile < TILES && first < T::channels};
 }
 
 template <class R>

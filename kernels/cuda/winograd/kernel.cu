@@ -104,8 +104,9 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     ) {
   DYNAMIC_SHARED(int4, shared);
   int* const words = reinterpret_cast<int*>(shared);
-  const int product = threadIdx.x / (SIDE_TILES * SIDE_OUTPUTS);
-  const int side_tile = threadIdx.x % SIDE_TILES, side_output = threadIdx.x / SIDE_TILES % SIDE_OUTPUTS;
+  const int product = quotient<SIDE_TILES * SIDE_OUTPUTS, THREADS>(threadIdx.x);
+  const int side = remainder<SIDE_TILES * SIDE_OUTPUTS, THREADS>(threadIdx.x);
+  const int side_output = quotient<SIDE_TILES, THREADS>(side), side_tile = remainder<SIDE_TILES, THREADS>(side);
 
   int sums[THREAD_TILES][THREAD_OUTPUTS];
   clear(sums);

@@ -20,18 +20,31 @@ from edgemeta.model.winograd import F2, F2_STRIDED, F4, Transform, transform_wei
 _TRANSFORMS = {(1, 1): (F4, F2), (2, 2): (F2_STRIDED,)}
 """By stride."""
 
+_DIRECT = 1.25
+
 
 def candidates(step: Step, tensors: Tensors, architecture: Architecture) -> Iterable[Candidate]:
-    """Offers where 16-bit multiply-adds are the fastest there are; fewest instructions first."""
-    return () if architecture.dot4 else _offers(step, tensors, architecture)
+    """Offers that are the choice by rule: fewer instructions than a direct convolution; fewest first."""
+    return [candidate for cost, candidate in _offers(step, tensors, architecture) if _wins(cost, step, architecture)]
 
 
 def alternatives(step: Step, tensors: Tensors, architecture: Architecture) -> Iterable[Candidate]:
-    """The same offers where four int8 products in one instruction do with fewer: for tuning, not by rule."""
-    return _offers(step, tensors, architecture) if architecture.dot4 else ()
+    """All other offers: for tuning, not by rule."""
+    return [
+        candidate for cost, candidate in _offers(step, tensors, architecture) if not _wins(cost, step, architecture)
+    ]
 
 
-def _offers(step: Step, tensors: Tensors, architecture: Architecture) -> list[Candidate]:
+def _wins(cost: float, step: Step, architecture: Architecture) -> bool:
+    """Against a direct convolution of 16-bit multiply-adds, which takes 1.25 of their number; never against dp4a."""
+    assert isinstance(step, ConvStep)
+    convs = [each for each in (step.conv, step.shortcut) if each is not None]
+    multiply_adds = sum(int(np.prod(each.output.shape[:2])) * int(np.prod(each.weights.shape)) for each in convs)
+    return not architecture.dot4 and cost < _DIRECT * multiply_adds / 32
+
+
+def _offers(step: Step, tensors: Tensors, architecture: Architecture) -> list[tuple[float, Candidate]]:
+    """About how many warp-instructions, and the candidate; fewest first."""
     if not isinstance(step, ConvStep) or not _fits(step, tensors):
         return []
     conv, source = step.conv, tensors.types[step.conv.input]
@@ -45,8 +58,7 @@ def _offers(step: Step, tensors: Tensors, architecture: Architecture) -> list[Ca
         for cost, tile in tiles(transform, extra, down * across, source.shape[2], _outputs(step), architecture):
             launch = partial(_launch, step, tensors, transform, tile)
             offers.append((cost, Candidate("winograd", asdict(tile), ring, launch)))
-    offers.sort(key=lambda offer: offer[0])
-    return [candidate for _, candidate in offers]
+    return sorted(offers, key=lambda offer: offer[0])
 
 
 def _fits(step: ConvStep, tensors: Tensors) -> bool:

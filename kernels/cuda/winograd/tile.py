@@ -80,11 +80,15 @@ class Tile:
         product = self.block_tiles * self.block_outputs + self.sum_padding
         return 4 * max(2 * self.chunk_quads * pair, self.products * product)
 
-    @property
-    def registers(self) -> int:
-        """What a thread takes, as measured: sums and factors in the second step, columns of sums in the third."""
+    def registers(self, quads: int) -> int:
+        """What a thread takes for an input of `quads` groups of channels, as measured.
+
+        Sums and factors in the second step, columns of sums in the third; with several chunks, the sums so far beside
+        the patches of the first.
+        """
         sums = self.thread_tiles * self.thread_outputs
-        return max(sums + (46 if sums > 32 else 40), self.edge * self.m * self.vector + 32)
+        patches = sums + 2 * self.positions + 24 if self.chunk_quads < quads else 0
+        return max(sums + (46 if sums > 32 else 40), self.edge * self.m * self.vector + 32, patches)
 
     def instructions(self, count: int, quads: int, outputs: int) -> float:
         """About how many warp-instructions an image of `count` tiles takes, from counts of sm_53 machine code."""
@@ -108,21 +112,20 @@ def tiles(
     extra: as in Tile. count: tiles of an image.
     """
     quads = -(-channels // 4)
-    shared_bytes = min(architecture.shared_bytes, _SHARED_BYTES)
-    chunks = [chunk for chunk in range(quads, 0, -1) if quads % chunk == 0]
     found = []
-    for side_tiles, side_outputs, thread_tiles, thread_outputs, vector in product(
-        _SIDES, _SIDES, (4, 8), (4, 8), (2, 4)
+    for side_tiles, side_outputs, thread_tiles, thread_outputs, vector, chunk in product(
+        _SIDES, _SIDES, (4, 8), (4, 8), (2, 4), (chunk for chunk in range(quads, 0, -1) if quads % chunk == 0)
     ):
         shape = (side_tiles, side_outputs, thread_tiles, thread_outputs)
-        fitting = (Tile(transform.tile, transform.edge, extra, *shape, chunk, vector) for chunk in chunks)
-        tile = next((each for each in fitting if each.shared_bytes <= shared_bytes), None)
-        if tile is not None and _runs(tile, architecture):
+        tile = Tile(transform.tile, transform.edge, extra, *shape, chunk, vector)
+        if _runs(tile, quads, architecture):
             found.append((tile.instructions(count, quads, outputs), tile))
     return nsmallest(_OFFERED, found, key=lambda each: (each[0], -each[1].threads))
 
 
-def _runs(tile: Tile, architecture: Architecture) -> bool:
-    """Whether a block's threads have the registers that they need."""
+def _runs(tile: Tile, quads: int, architecture: Architecture) -> bool:
+    """Whether a block has the shared memory and its threads the registers that they need."""
+    if tile.threads > _MAX_THREADS or tile.shared_bytes > min(architecture.shared_bytes, _SHARED_BYTES):
+        return False
     groups = -(-tile.threads // _REGISTER_GROUP)
-    return tile.threads <= _MAX_THREADS and tile.registers <= architecture.registers // (groups * _REGISTER_GROUP)
+    return tile.registers(quads) <= architecture.registers // (groups * _REGISTER_GROUP)

@@ -46,10 +46,10 @@ __device__ __forceinline__ void transform_input(const unsigned char* __restrict_
   constexpr int ITEMS = BLOCK_TILES * CHUNK_QUADS;
 #pragma unroll 1
   for (int item = threadIdx.x; item < ITEMS; item += THREADS) {
-    const int quad = item % CHUNK_QUADS, in_block = item / CHUNK_QUADS;
+    const int in_block = quotient<CHUNK_QUADS, ITEMS>(item), quad = remainder<CHUNK_QUADS, ITEMS>(item);
     const int tile = min(tile_of(in_block), TILES - 1);
-    const int y = tile / TILES_ACROSS * (TILE * STRIDE) - PAD_TOP;
-    const int x = tile % TILES_ACROSS * (TILE * STRIDE) - PAD_LEFT;
+    const int y = quotient<TILES_ACROSS, TILES>(tile) * (TILE * STRIDE) - PAD_TOP;
+    const int x = remainder<TILES_ACROSS, TILES>(tile) * (TILE * STRIDE) - PAD_LEFT;
     transform_patch(image + offset_of<Input>(y, x, quad * 4),
                     transformed + quad * PAIR_WORDS + column(in_block));
   }

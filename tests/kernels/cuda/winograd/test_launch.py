@@ -22,8 +22,9 @@ from one_step import (
 
 from edgemeta.kernels.cuda.architectures import ARCHITECTURES
 from edgemeta.kernels.cuda.compiler import Compiler
-from edgemeta.kernels.cuda.kernel import Candidate
+from edgemeta.kernels.cuda.kernel import Candidate, Tensors
 from edgemeta.kernels.cuda.resources import violations
+from edgemeta.kernels.cuda.steps import ConvStep
 from edgemeta.kernels.cuda.winograd.launch import alternatives, candidates, is_exact
 from edgemeta.model import reference
 from edgemeta.model.graph import INPUT, Model
@@ -57,9 +58,14 @@ KINDS = pytest.mark.parametrize(
 )
 
 
+def offers(step: ConvStep, tensors: Tensors) -> list[Candidate]:
+    """Candidates by rule and alternatives."""
+    return [*candidates(step, tensors, SM_53), *alternatives(step, tensors, SM_53)]
+
+
 def offer(model: Model, tile: int) -> Candidate:
     """The best candidate of one tile size."""
-    return next(each for each in candidates(*step_of(model), SM_53) if each.tile["m"] == tile)
+    return next(each for each in offers(*step_of(model)) if each.tile["m"] == tile)
 
 
 def assert_equals_the_reference(layout: Layout, tile: int) -> None:
@@ -87,8 +93,8 @@ def test_equals_the_reference_at_stride_2(layout: Layout) -> None:
 def test_a_shortcut_whose_pixels_the_transform_changes_is_left_to_others() -> None:
     layout = replace(STRIDED[0], padding=(0, 0, 2, 2))
     step, tensors = step_of(network(layout, random_weights(layout)))
-    assert not list(candidates(step, tensors, SM_53))
-    assert list(candidates(replace(step, shortcut=None), tensors, SM_53))
+    assert not offers(step, tensors)
+    assert offers(replace(step, shortcut=None), tensors)
 
 
 @KINDS
@@ -106,7 +112,7 @@ def test_no_order_of_threads_matters_and_no_access_strays(layout: Layout, tile: 
 def test_channels_in_several_chunks(tile: int) -> None:
     layout = Layout("chunks", (5, 6, 200), 8, SIGNED, SIGNED)
     model = network(layout, random_weights(layout))
-    chunked = [each for each in candidates(*step_of(model), SM_53) if each.tile["m"] == tile]
+    chunked = [each for each in offers(*step_of(model)) if each.tile["m"] == tile]
     assert any(each.tile["chunk_quads"] < 50 for each in chunked)
     images = next(iter(batches(model.input)))
     expected = reference.trace(model, images)[model.outputs[0]]
@@ -141,19 +147,22 @@ def test_f4_is_exact_up_to_its_limit_and_refused_above() -> None:
 def test_other_convolutions_are_left_to_others(change: dict[str, Any]) -> None:
     step, tensors = step_of(network(LAYOUTS[0], random_weights(LAYOUTS[0])))
     other = replace(step, conv=replace(step.conv, **change))
-    assert not list(candidates(other, tensors, SM_53))
+    assert not offers(other, tensors)
 
 
 def test_packed_tensors_are_left_to_others() -> None:
     step, tensors = step_of(network(LAYOUTS[0], random_weights(LAYOUTS[0])))
-    assert not list(candidates(step, replace(tensors, packed=frozenset({INPUT})), SM_53))
+    assert not offers(step, replace(tensors, packed=frozenset({INPUT})))
 
 
-def test_dot_products_of_four_come_first_where_there_are_any() -> None:
-    step, tensors = step_of(network(LAYOUTS[0], random_weights(LAYOUTS[0])))
-    assert not list(candidates(step, tensors, ARCHITECTURES["sm_61"]))
-    assert list(alternatives(step, tensors, ARCHITECTURES["sm_61"]))
-    assert not list(alternatives(step, tensors, SM_53))
+def test_the_rule_counts_instructions() -> None:
+    """Few channels do not pay for the transforms; where there is dp4a, nothing does."""
+    for channels, is_chosen in ((16, True), (1, False)):
+        layout = Layout("rule", (32, 32, channels), 16)
+        step, tensors = step_of(network(layout, random_weights(layout)))
+        assert bool(list(candidates(step, tensors, SM_53))) == is_chosen
+        assert not list(candidates(step, tensors, ARCHITECTURES["sm_61"]))
+        assert list(alternatives(step, tensors, ARCHITECTURES["sm_61"]))
 
 
 @pytest.mark.parametrize("architecture", ["sm_53", "sm_62", "sm_72", "sm_87", "sm_90"])
