@@ -35,7 +35,7 @@ class Instruction:
 
     guard: the predicate register that lets it run, None for always; negated: it runs where the predicate is false.
     opcode: with its modifiers, "ISETP.GE.AND". operands: as printed, without spaces and reuse flags, destination first.
-    target: index of the instruction that a branch goes to.
+    target: index of the instruction that a branch goes to; None if it names no place, or several.
     """
 
     address: int
@@ -115,10 +115,8 @@ def parse(text: str, entry: str) -> tuple[Instruction, ...]:
             address, negated, guard, opcode, rest = found.groups()
             rows.append((int(address, 16), guard, bool(negated), opcode, *_operands(rest)))
     return tuple(
-        Instruction(
-            address, guard, negated, opcode, operands, None if label_ is None else _index(labels, label_, opcode)
-        )
-        for address, guard, negated, opcode, operands, label_ in rows
+        Instruction(address, guard, negated, opcode, operands, labels.get(target or ""))
+        for address, guard, negated, opcode, operands, target in rows
     )
 
 
@@ -131,12 +129,6 @@ def _operands(text: str) -> tuple[tuple[str, ...], str | None]:
     operands = tuple(operand for operand in plain.split(",") if operand)
     label = direct[1] if direct else sync[1].strip() if sync else None
     return operands, label
-
-
-def _index(labels: Mapping[str, int], label: str, opcode: str) -> int:
-    if label not in labels:
-        raise SassError(f"{opcode} goes to {label}, which is not one place in the kernel")
-    return labels[label]
 
 
 def constants(cubin: bytes, entry: str) -> dict[int, int]:

@@ -25,8 +25,8 @@ WARP = 32
 _DONE = 1 << 30
 _STEP_LIMIT = 5_000_000
 
-_JUMPS = {"BRA", "JMP", "SYNC", "BRK", "CONT", "BSYNC", "EXIT"}
-_REFUSED = {"BRX", "JMX", "CAL", "CALL", "JCAL", "RET", "BRXU"}
+_JUMPS = {"BRA", "JMP", "BRX", "JMX", "BRXU", "SYNC", "BRK", "CONT", "BSYNC", "EXIT"}
+_JUMPS |= {"CAL", "CALL", "JCAL", "RET"}  # a call without return address to a place in the kernel is a jump
 _MARKS = {"SSY", "PBK", "PCNT", "BSSY"}
 _NO_RESULT = {"ST", "STG", "STS", "STL", "RED", "BAR", "MEMBAR", "NOP", "DEPBAR", "TEXDEPBAR", "ERRBAR", "WARPSYNC"}
 _NO_RESULT |= {"YIELD", "CCTL", "LDGSTS", "LDGDEPBAR"} | _JUMPS | _MARKS
@@ -60,7 +60,7 @@ class Run:
 
 
 def run(code: Code, grid: tuple[int, int], block: tuple[int, int, int]) -> Run:
-    """Run the control flow of a launch. Raises SassError when a branch depends on data or the code calls functions."""
+    """Run the control flow of a launch. Raises SassError when a branch depends on data or leaves the kernel."""
     return _Machine(code, grid, block).run()
 
 
@@ -124,10 +124,18 @@ class _Machine:
             if index is not None:
                 self._step(self.code.instructions[index], active)
         last = self.code.instructions[end - 1]
-        taken = active & self._guard(last, active) if last.base in _JUMPS else np.zeros_like(active)
+        taken = self._taken(last, active) if last.base in _JUMPS else np.zeros_like(active)
         self.pc[active] = end if end < len(self.code.instructions) else _DONE
         if taken.any():
             self._jump(end - 1, last, taken)
+
+    def _taken(self, last: Instruction, active: Flags) -> Flags:
+        """Lanes that jump. BRA.CONV and BRA.DIV ask whether all lanes of the warp that still run are here."""
+        taken = active & self._guard(last, active)
+        if {"CONV", "DIV"} & set(last.modifiers):
+            parted = _by_warp((self.pc != _DONE) & ~active)
+            taken &= np.repeat(parted if "DIV" in last.modifiers else ~parted, WARP)
+        return taken
 
     def _jump(self, index: int, last: Instruction, taken: Flags) -> None:
         if last.base == "EXIT":
@@ -137,7 +145,7 @@ class _Machine:
             self.pc[taken] = self.barriers[last.operands[0]][taken]
             return
         if last.target is None:
-            raise SassError(f"the {last.opcode} at {last.address:#x} names no target")
+            raise SassError(f"the {last.opcode} at {last.address:#x} does not lead to one place: it is not counted")
         self.pc[taken] = last.target
         if last.target <= index:
             self.backs.setdefault(last.target, np.zeros_like(self.lengths))[_by_warp(taken)] += 1
@@ -265,9 +273,6 @@ class _Slice:
 
 
 def _slice(code: Code) -> _Slice:
-    refused = next((each for each in code.instructions if each.base in _REFUSED), None)
-    if refused is not None:
-        raise SassError(f"the kernel has a {refused.opcode} at {refused.address:#x}: calls are not counted")
     wanted = {each.guard for each in code.instructions if each.guard and _is_watched(each)}
     needed: set[Instruction] = set()
     while True:

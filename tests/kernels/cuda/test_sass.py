@@ -118,6 +118,23 @@ def test_both_sides_count_for_a_warp_that_parts(count: Count, name: str) -> None
     assert parted.written_bytes == agreed.written_bytes == 32 * 4 * (11 + 4)
 
 
+@pytest.mark.parametrize("name", EVERY)
+def test_a_warp_that_meets_again_does_not_call_for_it(count: Count, name: str) -> None:
+    body = """
+    __shared__ int tile[64];
+    #pragma unroll 1
+    for (int i = threadIdx.x; i < 256; i += 64) {
+      tile[i % 64] = in[i];
+      __syncwarp();
+      if (i % 2) out[i] = tile[i % 64 ^ 1];
+      __syncwarp();
+    }"""
+    counted = count(body, name)
+    assert counted.loops == (4,)
+    assert counted.written_bytes == 128 * 4
+    assert counted.issued["STG"] == 8
+
+
 def test_multiply_adds_of_16_bits_are_one_xmad_each(count: Count) -> None:
     body = """
     const short* x = (const short*)in + threadIdx.x;
