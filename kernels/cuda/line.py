@@ -55,6 +55,11 @@ class Steps:
         """Every (k, least x in range where y >= k)."""
         return [(k, max(t, self.least)) for k, t in enumerate(self.thresholds, self.first + 1) if t <= self.greatest]
 
+    @property
+    def constant(self) -> int:
+        """The one value in range, where `above` or `below` has no step."""
+        return max((k for k, _ in self.above()), default=self.first)
+
     def below(self) -> list[tuple[int, int]]:
         """Every (k, greatest x in range where y < k)."""
         return [(k, min(t - 1, self.greatest)) for k, t in enumerate(self.thresholds, self.first + 1) if t > self.least]
@@ -85,8 +90,7 @@ def find_line(steps: Steps, slope: float, base: int) -> Line | None:
     """
     above, below = steps.above(), steps.below()
     if not above or not below:
-        y = steps.first if not above else max(k for k, _ in above)
-        return Line(np.float32(0), np.float32(MAGIC + y), 0)
+        return Line(np.float32(0), np.float32(MAGIC + steps.constant), 0)
     start = np.float32(slope)
     for ulps in _NEIGHBOURS:
         candidate = (start.view(np.int32) + np.int32(ulps)).view(np.float32)
@@ -139,7 +143,9 @@ def _first_in_window(a: int, modulus: int, low: int, high: int) -> int | None:
 def find_fine_line(steps: Steps, multiplier: int, shift: int) -> FineLine | None:
     """The fine line of slope multiplier / 2**shift, at least 0, that equals the steps; None if it does not."""
     above, below = steps.above(), steps.below()
-    if not above or not below or max(abs(x) for _, x in (*above, *below)) > _EXACT:
+    if not above or not below:
+        return FineLine(np.float32(0), np.float32(0), np.float32(steps.constant))
+    if max(abs(x) for _, x in (*above, *below)) > _EXACT:
         return None
     slope = _float32_below(multiplier, shift)  # below, as a negative rest might make the line fall
     rest = np.float32(multiplier / 2.0**shift - float(slope))

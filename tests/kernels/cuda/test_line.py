@@ -4,6 +4,7 @@ import math
 from fractions import Fraction
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -97,6 +98,18 @@ def test_usual_multipliers_have_lines() -> None:
         fine += has_line or find_fine_line(steps, multiplier, shift) is not None
     assert single >= 0.9 * count
     assert fine == count
+
+
+@pytest.mark.parametrize(
+    ("least", "greatest", "y"), [(-50, 40, 7), (10**6, 10**6 + 9, 20), (-(10**6), -(10**6) + 9, -10)]
+)
+def test_what_is_constant_in_range_is_a_line(least: int, greatest: int, y: int) -> None:
+    steps = multiplier_steps(2**30, 40, 7, (-10, 20), (least, greatest))
+    line, fine = find_line(steps, 2.0**-10, MAGIC), find_fine_line(steps, 2**30, 40)
+    assert line is not None
+    assert fine is not None
+    for x in (least, greatest):
+        assert on_line(line, x, MAGIC, -10, 20) == on_fine_line(fine, x, -10, 20) == y
 
 
 def test_ties_round_up() -> None:

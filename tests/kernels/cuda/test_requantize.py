@@ -88,6 +88,12 @@ def test_one_channel_decides_for_all() -> None:
     assert forms(both, 1_000_000) == Form.FINE_LINE
 
 
+@pytest.mark.parametrize("dead", [0, 1], ids=["no multiplier", "a multiplier too small to be seen"])
+def test_a_dead_channel_does_not_cost_the_others_their_lines(dead: int) -> None:
+    both = Multiplier(np.array([dead, 1_420_143_830], np.int32), np.array([41, 41], np.uint8), -128, 127)
+    assert forms(both, 1_000_000) == Form.FINE_LINE
+
+
 def test_constants_fill_the_channels_that_do_not_exist() -> None:
     made: Finish = finish(
         "X", "layer", multiplier(1, 0), TensorType((1, 1, 3)), Sums(*(np.array([v]) for v in (5, -90, 90))), 8
