@@ -72,7 +72,7 @@ def test_text_names_both_designs_and_what_is_assumed(made: Report) -> None:
 
 def test_products_of_direct_convolutions_are_the_layers_multiply_accumulates(made: Report, baseline: Cost) -> None:
     direct = [each for total in (made.own, made.paper_design, baseline) for each in total.launches if _is_direct(each)]
-    assert len(direct) >= 10
+    assert len(direct) >= 8
     for each in direct:
         products = each.run.lanes["XMAD"]
         assert each.macs <= products <= 1.35 * each.macs, each.launch.layers
