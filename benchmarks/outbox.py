@@ -25,6 +25,7 @@ from edgemeta.daemon.clock import Clock
 from edgemeta.daemon.config import MqttConfig
 from edgemeta.daemon.messages import Drops, FrameLatency, FrameMessage, LabelScore, ModelIdentity
 from edgemeta.daemon.mqtt import MqttLink
+from edgemeta.daemon.outbox.keeper import Keeper
 from edgemeta.daemon.outbox.outbox import Outbox
 from edgemeta.daemon.outbox.parcel import Outgoing, Parcel
 from edgemeta.daemon.outbox.store import Store
@@ -98,11 +99,12 @@ class Count:
 def way(folder: Path, port: int, seconds: float) -> dict[str, Any]:
     """Measure the CPU time of messages on a good day, and their time until the broker has taken them."""
     config = MqttConfig(host="127.0.0.1", port=port)
-    outbox = Outbox(config.outbox, folder / "way.sqlite3", BOOT, Clock(), no_drop, fail)
+    outbox = Outbox(config.outbox, no_drop)
+    keeper = Keeper(outbox, config.outbox, folder / "way.sqlite3", BOOT, Clock(), fail)
     count = Count()
     link = MqttLink(config, "bench", "edgemeta/bench/availability", outbox, count, fail)
     publisher = Publisher(link, Topics("edgemeta", "bench"), 1)
-    outbox.start()
+    keeper.start()
     link.start(10)
     messages = [frame(sequence) for sequence in range(1, int(seconds * RATE) + 1)]
     calls: list[int] = []
@@ -124,7 +126,7 @@ def way(folder: Path, port: int, seconds: float) -> dict[str, Any]:
     busy = cpu_of(send)
     untouched = [path.stat().st_mtime_ns for path in files] == before
     link.close(5)
-    outbox.close(5)
+    keeper.close(5)
     return {
         "messages": len(calls),
         "taken": len(count.trips),

@@ -82,7 +82,7 @@ class MqttLink:
         self._wake.setblocking(False)
         self._waker.setblocking(False)
         self._thread = guarded_thread("mqtt", self._run, crashed)
-        outbox.rouse = self._rouse
+        outbox.ready = self._rouse
         self.status = LinkStatus(BrokerState.CONNECTING)
         self.pulse = Pulse("mqtt")
         self.connects = 0

@@ -14,6 +14,7 @@ from edgemeta.daemon.counters import FrameCounters, camera_stats
 from edgemeta.daemon.latency import StageWindows
 from edgemeta.daemon.messages import InfoMessage, StatsMessage, StatusMessage
 from edgemeta.daemon.mqtt import MqttLink
+from edgemeta.daemon.outbox.keeper import Keeper
 from edgemeta.daemon.outbox.outbox import Outbox
 from edgemeta.daemon.outbox.place import file_of
 from edgemeta.daemon.periodic import Periodic
@@ -58,8 +59,9 @@ class Service:
         self._windows = StageWindows()
         topics = Topics(config.mqtt.base, config.device)
         receipts = FrameReceipts({topics.of(FRAME, name): self._counters[name] for name in names}, self._windows)
+        self._outbox = Outbox(config.mqtt.outbox, receipts.dropped)
         file = file_of(config.mqtt.outbox, config.device)
-        self._outbox = Outbox(config.mqtt.outbox, file, self._identity.boot, self._clock, receipts.dropped, crashed)
+        self._keeper = Keeper(self._outbox, config.mqtt.outbox, file, self._identity.boot, self._clock, crashed)
         client_id = config.mqtt.client_id or f"edgemeta-{config.device}"
         self._link = MqttLink(config.mqtt, client_id, topics.of(AVAILABILITY), self._outbox, receipts, crashed)
         self._publisher = Publisher(self._link, topics, config.mqtt.qos)
@@ -77,7 +79,7 @@ class Service:
         """Warm the network up, then let everything run."""
         self.plan.network.warm_up()
         self._publisher.send(self._publisher.encode(INFO, self._info()))
-        self._outbox.start()
+        self._keeper.start()
         self._link.start(FIRST_CONNECT_WITHIN)
         self._worker.start()
         for camera in self._cameras.values():
@@ -95,7 +97,7 @@ class Service:
         self._link.flush(LIVE_DRAINS_WITHIN)
         self._publish_stats()
         self._link.close(LINK_CLOSES_WITHIN)
-        self._outbox.close(OUTBOX_CLOSES_WITHIN)
+        self._keeper.close(OUTBOX_CLOSES_WITHIN)
         if not self._worker.is_alive():
             self.plan.network.close()
         log.info("stopped")

@@ -37,7 +37,7 @@ class Bounds:
         return age_ns > self._age_ns
 
     def doomed(
-        self, rows: Iterable[Row], size: int, busy: Collection[int | None], now: int
+        self, rows: Iterable[Row], size: int, now: int, busy: Collection[int | None]
     ) -> tuple[list[Row], list[Row]]:
         """Choose from the oldest rows of an outbox of so many bytes: those too many, and those too old; none busy."""
         excess = self.excess(size)

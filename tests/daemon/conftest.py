@@ -24,6 +24,7 @@ from paho.mqtt.enums import CallbackAPIVersion
 from edgemeta.daemon.clock import Clock
 from edgemeta.daemon.config import MqttConfig
 from edgemeta.daemon.mqtt import MqttLink
+from edgemeta.daemon.outbox.keeper import Keeper
 from edgemeta.daemon.outbox.outbox import Outbox
 from edgemeta.daemon.outbox.parcel import Parcel
 from edgemeta.model.file import save
@@ -314,7 +315,7 @@ class Links:
     """Makes links, each with an outbox of its own."""
 
     folder: Path
-    links: list[tuple[MqttLink, Outbox]] = field(default_factory=list)
+    links: list[tuple[MqttLink, Keeper]] = field(default_factory=list)
     crashes: list[BaseException] = field(default_factory=list)
 
     def __call__(
@@ -324,12 +325,13 @@ class Links:
             {"host": "127.0.0.1", "port": port, "retry": {"first": 0.05, "cap": 0.2}} | keys
         )
         path = self.folder / f"outbox{len(self.links)}"
-        outbox = Outbox(config.outbox, path, "b" * 32, Clock(), lambda topic, number: None, self.crashes.append)
+        outbox = Outbox(config.outbox, lambda topic, number: None)
+        keeper = Keeper(outbox, config.outbox, path, "b" * 32, Clock(), self.crashes.append)
         taken = Taken()
         link = MqttLink(config, client_id, topic, outbox, taken, self.crashes.append)
         link.taken = taken  # type: ignore[attr-defined]
-        self.links.append((link, outbox))
-        outbox.start()
+        self.links.append((link, keeper))
+        keeper.start()
         link.start(0)
         return link
 
@@ -338,9 +340,9 @@ class Links:
 def make_link(tmp_path: Path) -> Iterator[Links]:
     links = Links(tmp_path)
     yield links
-    for link, outbox in links.links:
+    for link, keeper in links.links:
         link.close(1.0)
-        outbox.close(10.0)
+        keeper.close(10.0)
     assert links.crashes == []
 
 

@@ -17,8 +17,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from edgemeta.daemon.clock import NS, Clock
 from edgemeta.daemon.config import OutboxConfig
+from edgemeta.daemon.outbox.keeper import Keeper
 from edgemeta.daemon.outbox.outbox import LIVE, Outbox
 from edgemeta.daemon.outbox.parcel import Outgoing, Parcel
+from edgemeta.daemon.outbox.store import Store
 
 BOOT = "b" * 32
 
@@ -31,28 +33,43 @@ def value(parcel: Parcel) -> int:
     return int(parcel.message.payload)
 
 
+class KeptOutbox(Outbox):
+    """An outbox with its keeper, whose thread does not run: a test says `tick`."""
+
+    keeper: Keeper
+
+    @property
+    def store(self) -> Store | None:
+        return self.keeper._store
+
+    def tick(self) -> None:
+        self.keeper.tick()
+
+
 class Bench:
-    """Makes outboxes on one file and drives them without their thread, so that a test knows what is on disk."""
+    """Makes outboxes on one file, so that a test knows what is on disk."""
 
     def __init__(self, path: Path | None) -> None:
         self.path = path
         self.dropped: Counter[str] = Counter()
-        self.open: list[Outbox] = []
+        self.open: list[KeptOutbox] = []
 
-    def make(self, boot: str = BOOT, **keys: Any) -> Outbox:
+    def make(self, boot: str = BOOT, **keys: Any) -> KeptOutbox:
         def dropped(topic: str, number: int) -> None:
             self.dropped[topic] += number
 
-        outbox = Outbox(OutboxConfig(**keys), self.path, boot, Clock(), dropped, lambda error: None)
-        outbox._try_disk()
+        config = OutboxConfig(**keys)
+        outbox = KeptOutbox(config, dropped)
+        outbox.keeper = Keeper(outbox, config, self.path, boot, Clock(), lambda error: None)
+        outbox.keeper.open()
         self.open.append(outbox)
         return outbox
 
-    def kill(self, outbox: Outbox) -> None:
+    def kill(self, outbox: KeptOutbox) -> None:
         """Let go of the file as a killed process would: nothing more is written."""
         self.open.remove(outbox)
-        if outbox._store is not None:
-            outbox._store.close()
+        if outbox.store is not None:
+            outbox.store.close()
 
 
 @pytest.fixture
@@ -63,12 +80,12 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
         bench.kill(outbox)
 
 
-def drain(outbox: Outbox) -> list[int]:
+def drain(outbox: KeptOutbox) -> list[int]:
     """Send and settle everything there is, as a link would."""
     seen = []
     deadline = time.monotonic() + 20
     while True:
-        outbox._tick()
+        outbox.tick()
         parcel = outbox.next_live() or outbox.next_late()
         if parcel is not None:
             seen.append(value(parcel))
@@ -88,9 +105,9 @@ def test_while_the_broker_answers_nothing_touches_the_disk(bench: Bench) -> None
         parcel = outbox.next_live()
         assert parcel is not None
         assert (value(parcel), parcel.late) == (number, False)
-        outbox._tick()
+        outbox.tick()
         outbox.settle(parcel)
-    outbox._tick()
+    outbox.tick()
     assert [(path.stat().st_mtime_ns, path.stat().st_size) for path in sorted(bench.path.parent.iterdir())] == before
     assert outbox.stats.waiting == 0
 
@@ -99,7 +116,7 @@ def test_what_waited_is_late_and_comes_in_order(bench: Bench) -> None:
     outbox = bench.make()
     for number in range(5):
         outbox.offer(message(number))
-        outbox._tick()
+        outbox.tick()
     outbox.offer(message(5))  # in memory only
     assert outbox.stats.waiting == 6
     outbox.begin()
@@ -108,7 +125,7 @@ def test_what_waited_is_late_and_comes_in_order(bench: Bench) -> None:
     assert live is not None
     assert (value(live), live.late) == (6, False)
     assert outbox.next_live() is None
-    outbox._tick()
+    outbox.tick()
     late = [outbox.next_late() for _ in range(7)]
     assert [value(parcel) for parcel in late if parcel] == [0, 1, 2, 3, 4, 5]
     assert all(parcel.late for parcel in late if parcel)
@@ -119,9 +136,9 @@ def test_what_was_not_answered_comes_again(bench: Bench) -> None:
     outbox = bench.make()
     for number in range(3):
         outbox.offer(message(number))
-    outbox._tick()
+    outbox.tick()
     outbox.begin()
-    outbox._tick()
+    outbox.tick()
     outbox.offer(message(3))
     sent = [outbox.next_late(), outbox.next_late(), outbox.next_live()]
     assert sent[0] is not None
@@ -142,16 +159,16 @@ def test_a_broker_slow_to_answer_sends_messages_to_disk_but_not_twice(bench: Ben
     wait_until_stored(outbox, parcel)
     outbox.offer(message(2))
     outbox.settle(parcel)
-    outbox._tick()
-    assert outbox._store is not None
-    assert outbox._store.count == 0
+    outbox.tick()
+    assert outbox.store is not None
+    assert outbox.store.count == 0
     assert drain(outbox) == [2]
 
 
-def wait_until_stored(outbox: Outbox, parcel: Parcel) -> None:
+def wait_until_stored(outbox: KeptOutbox, parcel: Parcel) -> None:
     deadline = time.monotonic() + 10
     while parcel.row is None:
-        outbox._tick()
+        outbox.tick()
         assert time.monotonic() < deadline
 
 
@@ -159,7 +176,7 @@ def test_a_killed_process_loses_only_what_was_neither_written_nor_answered(bench
     outbox = bench.make()
     for number in range(4):
         outbox.offer(message(number))
-    outbox._tick()
+    outbox.tick()
     outbox.offer(message(4))
     bench.kill(outbox)
     outbox = bench.make("c" * 32)
@@ -175,7 +192,7 @@ def test_an_end_in_order_writes_everything(bench: Bench) -> None:
     for number in range(4):
         outbox.offer(message(number))
     assert outbox.next_live() is not None
-    outbox._finish()
+    outbox.keeper.finish()
     outbox = bench.make("c" * 32)
     outbox.begin()
     assert drain(outbox) == [0, 1, 2, 3]
@@ -199,7 +216,7 @@ def test_the_oldest_are_dropped_first_and_counted(bench: Bench) -> None:
     outbox = bench.make(size=1)
     for number in range(30):
         outbox.offer(message(number, "t/front/frame" if number % 2 else "t/back/frame", size=100_000))
-        outbox._tick()
+        outbox.tick()
     stats = outbox.stats
     assert stats.bytes <= 1_000_000
     assert stats.waiting == 9
@@ -213,9 +230,9 @@ def test_messages_dropped_while_they_wait_in_the_replay_are_not_sent(bench: Benc
     outbox = bench.make(size=1)
     for number in range(9):
         outbox.offer(message(number, size=100_000))
-    outbox._tick()
+    outbox.tick()
     outbox.begin()
-    outbox._tick()
+    outbox.tick()
     first = outbox.next_late()
     assert first is not None
     for number in range(9, 18):
@@ -227,7 +244,7 @@ def test_messages_dropped_while_they_wait_in_the_replay_are_not_sent(bench: Benc
     for parcel in (first, *sent):
         assert parcel is not None
         outbox.settle(parcel)
-    outbox._tick()
+    outbox.tick()
     assert outbox.stats.waiting == 0
 
 
@@ -235,16 +252,16 @@ def test_messages_too_old_are_dropped_and_counted(bench: Bench, monkeypatch: pyt
     outbox = bench.make(age=100.0)
     for number in range(3):
         outbox.offer(message(number))
-    outbox._tick()
-    outbox._aged_ns = 0
+    outbox.tick()
+    outbox.keeper._aged_ns = 0
     real = time.monotonic_ns
     monkeypatch.setattr(time, "monotonic_ns", lambda: real() + 99 * NS)
-    outbox._aged_ns = 0
-    outbox._tick()
+    outbox.keeper._aged_ns = 0
+    outbox.tick()
     assert outbox.stats.expired == 0
     monkeypatch.setattr(time, "monotonic_ns", lambda: real() + 101 * NS)
-    outbox._aged_ns = 0
-    outbox._tick()
+    outbox.keeper._aged_ns = 0
+    outbox.tick()
     assert (outbox.stats.expired, outbox.stats.waiting) == (3, 0)
     assert bench.dropped == {"t/front/frame": 3}
 
@@ -256,13 +273,13 @@ def test_age_over_a_restart_needs_a_clock_that_was_right_then_and_now(
     monkeypatch.setattr("edgemeta.daemon.clock.kernel_says_synchronized", lambda: then)
     outbox = bench.make(age=100.0)
     outbox.offer(message(1))
-    outbox._tick()
+    outbox.tick()
     bench.kill(outbox)
     monkeypatch.setattr("edgemeta.daemon.clock.kernel_says_synchronized", lambda: now)
     real = time.time_ns
     monkeypatch.setattr(time, "time_ns", lambda: real() + 101 * NS)
     outbox = bench.make("c" * 32, age=100.0)
-    outbox._tick()
+    outbox.tick()
     assert outbox.stats.waiting == int(kept)
     assert outbox.stats.expired == int(not kept)
 
@@ -270,13 +287,13 @@ def test_age_over_a_restart_needs_a_clock_that_was_right_then_and_now(
 def test_a_full_disk_makes_a_ring_in_memory_and_says_so(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
     outbox = bench.make(memory=1)
     outbox.offer(message(0))
-    outbox._tick()
-    assert outbox._store is not None
-    outbox._store._db.execute("PRAGMA max_page_count = 10")
+    outbox.tick()
+    assert outbox.store is not None
+    outbox.store._db.execute("PRAGMA max_page_count = 10")
     with caplog.at_level(logging.WARNING):
         for number in range(1, 21):
             outbox.offer(message(number, size=100_000))
-            outbox._tick()
+            outbox.tick()
     stats = outbox.stats
     assert stats.place == "memory"
     assert stats.reason == f"outbox file {bench.path} cannot be used: database or disk is full"
@@ -284,7 +301,7 @@ def test_a_full_disk_makes_a_ring_in_memory_and_says_so(bench: Bench, caplog: py
     assert stats.dropped == 11
     outbox.begin()
     assert drain(outbox) == list(range(12, 21))
-    outbox._retry_at = 0.0  # the disk is asked again
+    outbox.keeper._retry_at = 0.0  # the disk is asked again
     assert drain(outbox) == [0]
     assert (outbox.stats.place, outbox.stats.reason, outbox.stats.waiting) == ("disk", None, 0)
 
@@ -294,20 +311,20 @@ def test_without_a_disk_it_runs_in_memory(caplog: pytest.LogCaptureFixture) -> N
     with caplog.at_level(logging.WARNING):
         outbox = bench.make()
         outbox.offer(message(1))
-        outbox._tick()
+        outbox.tick()
         assert outbox.stats.reason == "outbox folder /proc/edgemeta cannot be made: No such file or directory"
         outbox.begin()
         outbox.offer(message(2))
         assert drain(outbox) == [2, 1]
         outbox.offer(message(3))
-        outbox._finish()
+        outbox.keeper.finish()
     assert "1 messages are lost with this process: outbox folder /proc/edgemeta" in caplog.text
 
 
 def test_size_0_is_memory_only() -> None:
     outbox = Bench(None).make(size=0)
     outbox.offer(message(1))
-    outbox._tick()
+    outbox.tick()
     assert outbox.stats.place == "memory"
     assert outbox.stats.reason == "it is kept in memory only, as the config says"
     outbox.begin()
@@ -318,9 +335,9 @@ def test_a_file_damaged_under_way_is_replaced_and_read(bench: Bench, caplog: pyt
     outbox = bench.make()
     for number in range(2000):
         outbox.offer(message(number, size=700))
-    outbox._tick()
-    assert outbox._store is not None
-    outbox._store._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    outbox.tick()
+    assert outbox.store is not None
+    outbox.store._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     assert bench.path is not None
     with bench.path.open("r+b") as file:
         size = os.fstat(file.fileno()).st_size
@@ -340,15 +357,16 @@ def test_a_file_damaged_under_way_is_replaced_and_read(bench: Bench, caplog: pyt
 def test_a_thread_writes_without_being_asked(tmp_path: Path) -> None:
     crashes: list[BaseException] = []
     path = tmp_path / "o"
-    outbox = Outbox(OutboxConfig(), path, BOOT, Clock(), lambda topic, number: None, crashes.append)
-    outbox.start()
+    outbox = Outbox(OutboxConfig(), lambda topic, number: None)
+    keeper = Keeper(outbox, OutboxConfig(), path, BOOT, Clock(), crashes.append)
+    keeper.start()
     outbox.offer(message(1))
     deadline = time.monotonic() + 10
-    while outbox._disk_count == 0:
+    while outbox.in_memory_only:
         assert time.monotonic() < deadline
         time.sleep(0.01)
     outbox.offer(message(2))
-    outbox.close(10)
+    keeper.close(10)
     assert crashes == []
     with closing(sqlite3.connect(path)) as database:
         assert database.execute("SELECT payload FROM messages ORDER BY number").fetchall() == [(b"1",), (b"2",)]
@@ -368,7 +386,7 @@ class Story(RuleBasedStateMachine):
         self.in_flight: list[Parcel] = []
         self.settled: set[int] = set()
         self.owed: set[int] = set()
-        self.outbox: Outbox
+        self.outbox: KeptOutbox
 
     @initialize()
     def start(self) -> None:
@@ -399,13 +417,13 @@ class Story(RuleBasedStateMachine):
 
     @rule()
     def tick(self) -> None:
-        self.outbox._tick()
+        self.outbox.tick()
 
     @rule()
     def hurry(self) -> None:
         """As if a broker had been silent for long: everything is written."""
-        if self.outbox._store is not None:
-            self.outbox._write(self.outbox._store, everything=True)
+        if self.outbox.store is not None:
+            self.outbox.keeper._write(self.outbox.store, everything=True)
 
     @rule(late=st.booleans())
     def send(self, late: bool) -> None:
@@ -442,8 +460,8 @@ class Story(RuleBasedStateMachine):
         self.owed = set(kept)
 
     def all_there_is(self) -> list[int]:
-        assert self.outbox._store is not None
-        loaded, _ = self.outbox._store.load(0, 10**9, 10**9)
+        assert self.outbox.store is not None
+        loaded, _ = self.outbox.store.load(0, 10**9, 10**9)
         return [value(parcel) for parcel in loaded]
 
     @invariant()
