@@ -7,8 +7,10 @@ Writes results/cuda-resources.json, which tests/kernels/cuda/test_resource_table
 """
 
 import argparse
+import os
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from result_file import write_json
@@ -42,13 +44,15 @@ def main() -> None:
 
 def measure(compiler: Compiler) -> tuple[dict[str, dict[str, int | str]], list[str]]:
     """One row per launch, by "network arch layers", and a sentence for every launch that spills or does not fit."""
-    table: dict[str, dict[str, int | str]] = {}
-    found = []
-    for network, plan in plans():
-        for launch in plan.launches:
-            name = f"{network} {plan.architecture.name} {'+'.join(launch.layers)}"
-            table[name], faults = row(launch, plan.architecture, compiler)
-            found += [f"{name}: {fault}" for fault in faults]
+    jobs = [
+        (f"{network} {plan.architecture.name} {'+'.join(launch.layers)}", launch, plan.architecture)
+        for network, plan in plans()
+        for launch in plan.launches
+    ]
+    with ThreadPoolExecutor(os.cpu_count()) as pool:  # the compiler is a library that works outside Python's lock
+        rows = list(pool.map(lambda job: row(job[1], job[2], compiler), jobs))
+    table = {name: values for (name, _, _), (values, _) in zip(jobs, rows, strict=True)}
+    found = [f"{name}: {fault}" for (name, _, _), (_, faults) in zip(jobs, rows, strict=True) for fault in faults]
     return table, found
 
 
