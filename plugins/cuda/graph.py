@@ -25,13 +25,19 @@ class Direct:
 
 
 class Captured:
-    """What `enqueue` put on a stream once, as a CUDA graph. Made, launched and closed with its context current."""
+    """What `enqueue` put on a stream, as a CUDA graph. Made, launched and closed with its context current.
+
+    It is done once before it is captured: a driver may load a kernel only when it is launched first, and then not while
+    a stream is captured.
+    """
 
     def __init__(self, cuda: Any, stream: Any, enqueue: Callable[[], None]) -> None:
         self._cuda = cuda
         self._stream = c_void_p(stream.handle)
         self._handle = c_void_p()
         graph = c_void_p()
+        enqueue()
+        stream.synchronize()
         self._call("cuStreamBeginCapture_v2", self._stream, c_int(_THREAD_LOCAL))
         try:
             enqueue()
