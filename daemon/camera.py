@@ -54,6 +54,7 @@ class Camera:
         self._deliver = deliver
         self._tell = tell
         self._failures = 0
+        self._fault: str | None = None
         self._status: CameraStatus | None = None
         self._telling = threading.Lock()
         self._stopping = threading.Event()
@@ -120,7 +121,7 @@ class Camera:
             self._enter(CameraState.RUNNING, oddity)
             first_ns = first_ns or frame.captured_ns
             if frame.captured_ns - first_ns > STEADY_AFTER_NS:
-                self._backoff.reset()
+                self._settle()
             due_ns = max(due_ns + self._source.interval_ns, time.monotonic_ns() - self._source.interval_ns)
 
     def _until(self, due_ns: int) -> float:
@@ -129,6 +130,13 @@ class Camera:
         self.pulse.promise("reading a frame", wait + self._config.timeout + GRACE)
         return wait
 
+    def _settle(self) -> None:
+        """The source runs steadily: its next failure is a first one."""
+        self._backoff.reset()
+        if self._fault is not None:
+            self._fault = None
+            log.info("camera %s: runs steadily again", self.name)
+
     def _enter(self, state: CameraState, reason: str | None = None) -> None:
         """Tell a change of state; the same fault again is told but once, and nothing after `stopped`."""
         with self._telling:
@@ -136,6 +144,16 @@ class Camera:
             if told and ((told.state, told.reason) == (state, reason) or told.state is CameraState.STOPPED):
                 return
             self._status = CameraStatus(state, time.monotonic_ns(), reason, self._failures)
-            level = logging.INFO if reason is None else logging.WARNING
-            log.log(level, "camera %s: %s", self.name, reason or state.value)
+            self._log(state, reason)
             self._tell(self.name, self._status)
+
+    def _log(self, state: CameraState, reason: str | None) -> None:
+        """Log a change. A source that comes and goes with one and the same fault is logged once until it is steady."""
+        comes_and_goes = self._fault is not None and (state, reason) in (
+            (CameraState.RUNNING, None),
+            (CameraState.FAILED, self._fault),
+        )
+        level = logging.DEBUG if comes_and_goes else logging.INFO if reason is None else logging.WARNING
+        log.log(level, "camera %s: %s", self.name, reason or state.value)
+        if state is CameraState.FAILED:
+            self._fault = reason

@@ -1,6 +1,7 @@
 """A real mosquitto, a real subscriber, the service as a process, and a small network whose answers are known."""
 
 import json
+import logging
 import os
 import shutil
 import signal
@@ -36,6 +37,16 @@ RTSP_SERVER = Path(__file__).with_name("rtsp_server.py")
 
 DEADLINE = 20.0
 """Seconds after which a test gives up waiting."""
+
+
+@pytest.fixture(autouse=True)
+def log_as_before() -> Iterator[None]:
+    """What `run` and a reload set up in this process ends with the test, so that the next one hears the log, too."""
+    log = logging.getLogger("edgemeta")
+    handlers, level, propagate = log.handlers, log.level, log.propagate
+    yield
+    log.handlers, log.propagate = handlers, propagate
+    log.setLevel(level)
 
 
 def wait_until(condition: Callable[[], bool], what: str, timeout: float = DEADLINE) -> None:

@@ -1,5 +1,6 @@
 """The camera's thread: what it delivers, what it tells, how it opens again, how it ends."""
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -171,3 +172,19 @@ def test_what_is_no_camera_may_repeat_itself(start: Any) -> None:
     _, watch = start(source)
     watch.wait(lambda: len(watch.frames) == 20)
     assert watch.states == ["opening", "running"]
+
+
+def test_a_camera_that_comes_and_goes_fills_no_log(
+    start: Any, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same fault 50 times with frames between, another fault, then a steady run: each is said once."""
+    caplog.set_level(logging.INFO)
+    away, other = SourceError("away"), SourceError("other")
+    source = Scripted(*[1, away] * 50, 2, other, *range(3, 9), interval_ns=1_000_000)
+    monkeypatch.setattr("edgemeta.daemon.camera.STEADY_AFTER_NS", 3_000_000)
+    _, watch = start(source)
+    watch.wait(lambda: watch.frames[-1:] == [8] and "camera front: runs steadily again" in caplog.messages)
+    assert caplog.messages == [
+        f"camera front: {words}" for words in ("opening", "running", "away", "other", "runs steadily again")
+    ]
+    assert watch.states.count("failed") == 51, "the status says every change"
