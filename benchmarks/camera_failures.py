@@ -12,6 +12,7 @@ import contextlib
 import gc
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -182,6 +183,9 @@ def main() -> None:
     with kinds() as addresses:
         for kind, address in addresses.items():
             rows[kind] = measure(address, arguments.failures, 0)
+            rows[kind]["words"] = re.sub(
+                r"(?<= )/\S*/(?=\w+\.avi)", "", rows[kind]["words"]
+            )  # no folder of this machine
             grown = rows[kind]["grown"]
             leaking = measure(address, arguments.failures, LEAK)["grown"]["rss_kib"]
             rows[kind]["grown_with_planted_leak_kib"] = leaking
