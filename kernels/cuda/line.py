@@ -43,17 +43,19 @@ _EXACT = 1 << 24
 class Steps:
     """A step function that never falls, on x = least .. greatest: value k from T[k] on, `first` below all of them.
 
-    thresholds: T[first + 1], T[first + 2], ... in order.
+    thresholds: T[first + 1], T[first + 2], ... in order. multiple: lines are given multiple * x in place of x.
     """
 
     least: int
     greatest: int
     first: int
     thresholds: Sequence[int]
+    multiple: int = 1
 
     def above(self) -> list[tuple[int, int]]:
-        """Every (k, least x in range where y >= k)."""
-        return [(k, max(t, self.least)) for k, t in enumerate(self.thresholds, self.first + 1) if t <= self.greatest]
+        """Every (k, multiple of the least x in range where y >= k)."""
+        steps = enumerate(self.thresholds, self.first + 1)
+        return [(k, self.multiple * max(t, self.least)) for k, t in steps if t <= self.greatest]
 
     @property
     def constant(self) -> int:
@@ -61,8 +63,9 @@ class Steps:
         return max((k for k, _ in self.above()), default=self.first)
 
     def below(self) -> list[tuple[int, int]]:
-        """Every (k, greatest x in range where y < k)."""
-        return [(k, min(t - 1, self.greatest)) for k, t in enumerate(self.thresholds, self.first + 1) if t > self.least]
+        """Every (k, multiple of the greatest x in range where y < k)."""
+        steps = enumerate(self.thresholds, self.first + 1)
+        return [(k, self.multiple * min(t - 1, self.greatest)) for k, t in steps if t > self.least]
 
 
 @dataclass(frozen=True)

@@ -194,7 +194,30 @@ def finish(
             if form is Form.TABLE:
                 table = np.zeros((padded, 256), np.uint8)
                 table[:channels] = requantize.table.view(np.uint8)
-    defines = {"FORM": int(form), "LO": lo, "HI": hi, "ZERO": zero, "SCALE_BITS": scale_bits}
+    return _laid_out(prefix, name, form, rows, table, {"LO": lo, "HI": hi, "ZERO": zero, "SCALE_BITS": scale_bits})
+
+
+def line_of_multiples(
+    prefix: str, name: str, requantize: Requantize | None, output: TensorType, sums: Sums, padded: int, multiple: int
+) -> Finish | None:
+    """LINE for accumulators that a kernel has times `multiple`, which saves it the division; None if there is none.
+
+    sums: start comes times `multiple`, least and greatest are the accumulator's own.
+    """
+    if not isinstance(requantize, Multiplier):
+        return None
+    rows = np.zeros((padded, 8), np.int64)
+    zero = output.zero_point
+    if not _multiplier_lines(rows[: output.shape[2]], requantize, sums, zero, 0, Form.LINE, multiple):
+        return None
+    bounds = {"LO": requantize.lo, "HI": requantize.hi, "ZERO": zero, "SCALE_BITS": 0}
+    return _laid_out(prefix, name, Form.LINE, rows, np.zeros((1, 256), np.uint8), bounds)
+
+
+def _laid_out(
+    prefix: str, name: str, form: Form, rows: NDArray[np.int64], table: NDArray[np.uint8], others: dict[str, int]
+) -> Finish:
+    defines = {"FORM": int(form), **others}
     return Finish(
         tuple((f"{prefix}_{key}", value) for key, value in defines.items()),
         Constant(f"{name}.channels", rows.astype(np.uint32, casting="unsafe").view(np.int32)),
@@ -218,12 +241,18 @@ def _multiplier(rows: NDArray[np.int64], requantize: Multiplier, sums: Sums, zer
 
 
 def _multiplier_lines(
-    rows: NDArray[np.int64], requantize: Multiplier, sums: Sums, zero: int, scale_bits: int, form: Form
+    rows: NDArray[np.int64],
+    requantize: Multiplier,
+    sums: Sums,
+    zero: int,
+    scale_bits: int,
+    form: Form,
+    multiple: int = 1,
 ) -> bool:
     base, bits = (MAGIC, MAGIC_BITS) if form is Form.LINE else (0, 0)
     for c, (multiplier, shift, steps) in enumerate(_channel_steps(requantize, sums, zero)):
-        line = find_line(steps, multiplier / 2.0**shift, base)
-        if line is None or not _fits(steps.least, steps.greatest, line, bits, scale_bits):
+        line = find_line(replace(steps, multiple=multiple), multiplier / 2.0**shift / multiple, base)
+        if line is None or not _fits(multiple * steps.least, multiple * steps.greatest, line, bits, scale_bits):
             return False
         rows[c, 0] = int(sums.start[c]) + line.offset + bits << scale_bits
         rows[c, 1] = _bits(line.slope / np.float32(1 << scale_bits))

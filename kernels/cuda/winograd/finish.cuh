@@ -30,8 +30,9 @@ __device__ __forceinline__ void load_columns(const int* sums, const int* constan
   }
 }
 
-// One output: Y = 2**SHIFT * ODD * y modulo 2**32, and the constant has put y + 2**(31 - SHIFT), which is not negative,
-// in y's place; channel.start takes it back.
+// One output: Y = 2**SHIFT * z modulo 2**32, z = ODD * y, which is divided unless the requantization takes it as it is
+// (ODD_INVERSE 1). The constant has put z + 2**(31 - SHIFT), which is not negative, in z's place; channel.start takes it
+// back.
 __device__ __forceinline__ int output_of(unsigned y, const Channel& channel, const unsigned char* __restrict__ table) {
   return requantize<Main>((int)((y * ODD_INVERSE >> SHIFT) + (unsigned)channel.start), channel, table);
 }

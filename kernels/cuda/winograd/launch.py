@@ -1,6 +1,6 @@
 """Winograd convolutions, F(2x2, 3x3) at stride 1 and 2 and F(4x4, 3x3): which steps, which tiles, how weights lie."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import asdict, replace
 from functools import partial
 
@@ -14,7 +14,7 @@ from edgemeta.kernels.cuda.plan import Architecture, Argument, Constant, Launch,
 from edgemeta.kernels.cuda.requantize import Defines, Finish
 from edgemeta.kernels.cuda.steps import ConvStep, Step
 from edgemeta.kernels.cuda.winograd.tile import Tile, tiles
-from edgemeta.model.layers import Clamp, Conv, Padding, TensorType
+from edgemeta.model.layers import Conv, Padding, TensorType
 from edgemeta.model.winograd import F2, F2_STRIDED, F4, Transform, transform_weights
 
 _TRANSFORMS = {(1, 1): (F4, F2), (2, 2): (F2_STRIDED,)}
@@ -132,10 +132,11 @@ def _launch(step: ConvStep, tensors: Tensors, transform: Transform, tile: Tile, 
     down, across = _tiles(conv, transform)
     blocks = -(-_outputs(step) // tile.block_outputs)
     padded = blocks * tile.block_outputs
-    main = _finish("MAIN", conv, source, padded, transform, () if step.add else step.after)
+    main, divisor = _finish(step, source, padded, transform)
     written, read = buffers[step.output.name], buffers[conv.input]
     defines: Defines = (
         *_shape_defines(step, tensors, transform, tile),
+        ("ODD_INVERSE", pow(divisor, -1, 1 << 32)),
         *tensor_defines("IN", read),
         *tensor_defines("OUT", written),
         *main.defines,
@@ -153,7 +154,7 @@ def _launch(step: ConvStep, tensors: Tensors, transform: Transform, tile: Tile, 
         defines += tensor_defines("RESIDUAL", buffers[step.residual])
         arguments += (buffers[step.residual],)
     if step.shortcut is not None:
-        beside = _finish("BESIDE", step.shortcut, source, padded)
+        beside = _finish_beside(step.shortcut, source, padded)
         defines += (*tensor_defines("BESIDE_OUT", buffers[step.shortcut.name]), *beside.defines)
         arguments += (beside.channels, beside.table, buffers[step.shortcut.name])
     return Launch(
@@ -175,7 +176,6 @@ def _shape_defines(step: ConvStep, tensors: Tensors, transform: Transform, tile:
         "TILE": transform.tile,
         "STRIDE": transform.stride,
         "SHIFT": transform.shift,
-        "ODD_INVERSE": pow(transform.odd, -1, 1 << 32),
         "BESIDE": int(step.shortcut is not None),
         "TILES": down * across,
         "TILES_ACROSS": across,
@@ -197,22 +197,27 @@ def _shape_defines(step: ConvStep, tensors: Tensors, transform: Transform, tile:
     return tuple(values.items())
 
 
-def _finish(
-    prefix: str,
-    conv: Conv,
-    source: TensorType,
-    padded: int,
-    transform: Transform | None = None,
-    clamps: Sequence[Clamp] = (),
-) -> Finish:
-    """Requantization of y + 2**(31-s), or of the sums of products without a transform."""
-    sums = requantize.weighted_sums(conv, source)
-    if transform is None:
-        start = _bias(conv) - _zero_point(source) * _weight_sums(conv)
-    else:
-        start = _bias(conv) - (1 << (31 - transform.shift))
-    form = requantize.clamped(conv.requantize, clamps)
-    return requantize.finish(prefix, conv.name, form, conv.output, replace(sums, start=start), padded)
+def _finish(step: ConvStep, source: TensorType, padded: int, transform: Transform) -> tuple[Finish, int]:
+    """Requantization of odd * y + 2**(31-s), or of y + 2**(31-s) behind a division; and the odd factor to divide by."""
+    conv, sums, shifted = step.conv, requantize.weighted_sums(step.conv, source), 1 << (31 - transform.shift)
+    form = requantize.clamped(conv.requantize, () if step.add else step.after)
+    bias = _bias(conv)
+    if transform.odd * max((sums.greatest - bias).max() + 1, (bias - sums.least).max()) <= shifted:
+        multiples = replace(sums, start=transform.odd * bias - shifted)
+        line = requantize.line_of_multiples("MAIN", conv.name, form, conv.output, multiples, padded, transform.odd)
+        if line is not None:
+            return line, 1
+    exact = replace(sums, start=bias - shifted)
+    return requantize.finish("MAIN", conv.name, form, conv.output, exact, padded), transform.odd
+
+
+def _finish_beside(shortcut: Conv, source: TensorType, padded: int) -> Finish:
+    """Requantization of the sums of products."""
+    sums = requantize.weighted_sums(shortcut, source)
+    start = _bias(shortcut) - _zero_point(source) * _weight_sums(shortcut)
+    return requantize.finish(
+        "BESIDE", shortcut.name, shortcut.requantize, shortcut.output, replace(sums, start=start), padded
+    )
 
 
 def _loops(tile: Tile, quads: int) -> tuple[int, ...]:

@@ -1,6 +1,7 @@
 """Lines in float32 against the integers of requantization, evaluated as IEEE 754 says, by fractions."""
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -78,11 +79,12 @@ def test_lines_are_the_integers(
         assert [on_fine_line(fine, x, lo, hi) for x in xs if abs(x) <= 2**24] == [
             y for x, y in zip(xs, expected, strict=True) if abs(x) <= 2**24
         ]
-    for base in (MAGIC, 0):
-        line = find_line(steps, multiplier / 2.0**shift, base)
+    for base, multiple in ((MAGIC, 1), (0, 1), (MAGIC, 9)):
+        line = find_line(replace(steps, multiple=multiple), multiplier / 2.0**shift / multiple, base)
         if line is not None:
             # LINE is only used where the bits stay those of positive, finite floats.
-            reach = [(x, y) for x, y in zip(xs, expected, strict=True) if 0 < MAGIC_BITS + x + line.offset < 0x7F800000]
+            given = [(multiple * x, y) for x, y in zip(xs, expected, strict=True)]
+            reach = [(x, y) for x, y in given if 0 < MAGIC_BITS + x + line.offset < 0x7F800000]
             assert [on_line(line, x, base, lo, hi) for x, _ in reach] == [y for _, y in reach]
 
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from one_step import (
     SIGNED,
     SM_53,
@@ -95,6 +96,17 @@ def test_a_shortcut_whose_pixels_the_transform_changes_is_left_to_others() -> No
     step, tensors = step_of(network(layout, random_weights(layout)))
     assert not offers(step, tensors)
     assert offers(replace(step, shortcut=None), tensors)
+
+
+def test_the_requantization_divides_by_nine_where_nine_times_the_sum_fits() -> None:
+    def divisor(weights: NDArray[np.int8]) -> int:
+        model = network(layout, weights)
+        inverse = dict(plan_of(model, offer(model, 4)).launches[0].source.defines)["ODD_INVERSE"]
+        return pow(inverse, -1, 1 << 32)
+
+    layout = Layout("one output", (4, 4, 16), 1)
+    assert divisor(random_weights(layout)) == 1
+    assert divisor(extreme_weights(layout)) == 9
 
 
 @KINDS
