@@ -55,5 +55,5 @@ def readable(path: Path, order: str) -> Iterator[tuple[object, ...]]:
                 "SELECT number, boot, made_ns, utc_ns, topic, qos, payload FROM messages "  # noqa: S608 - two constants
                 f"WHERE typeof(number) = 'integer' AND typeof(payload) = 'blob' ORDER BY number {order}"
             )
-    except sqlite3.DatabaseError:
+    except (sqlite3.DatabaseError, UnicodeDecodeError):
         return  # what lies beyond cannot be read

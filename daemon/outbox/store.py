@@ -245,6 +245,8 @@ class Store:
             if isinstance(error, sqlite3.OperationalError) and not str(error).startswith(_MISSHAPEN):
                 raise StoreError(f"outbox file {self.path} cannot be used: {_reason(error)}") from error
             raise DamagedError(f"outbox file {self.path} is damaged: {error}") from error
+        except UnicodeDecodeError as error:  # SQLite's words hold a name from the file
+            raise DamagedError(f"outbox file {self.path} is damaged: a name in it is no text") from error
 
 
 def _columns(message: Outgoing) -> tuple[str, int, bytes]:

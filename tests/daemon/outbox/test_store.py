@@ -266,6 +266,16 @@ def test_a_file_that_is_no_database_is_put_aside(tmp_path: Path, content: bytes)
     assert (tmp_path / "o.damaged").read_bytes() == content
 
 
+def test_a_name_in_a_damaged_file_that_is_no_text(tmp_path: Path) -> None:
+    """Python then raises UnicodeDecodeError for SQLite's own words."""
+    path = filled(tmp_path / "o", 3)
+    path.write_bytes(path.read_bytes().replace(b"CREATE TABLE mess", b"CREATE \x81ABLE mess"))
+    store = open_store(path, BOOT)
+    assert store.count == 0
+    store.close()
+    assert (tmp_path / "o.damaged").exists()
+
+
 @settings(max_examples=100, deadline=None)
 @given(
     flips=st.lists(st.tuples(st.floats(0, 0.9999), st.binary(min_size=1, max_size=64)), min_size=1, max_size=5),
