@@ -1,5 +1,6 @@
 """One device with a context and a stream of our own."""
 
+from contextlib import suppress
 from dataclasses import replace
 from types import TracebackType
 from typing import Any
@@ -61,9 +62,10 @@ class Device:
 
     def close(self) -> None:
         """Give the context back, and with it the stream and all else that is left in it."""
-        self._context.push()
-        self._context.detach()
-        self._stream = None
+        with suppress(self.cuda.Error):  # a driver that has lost the device has lost the context with it
+            self._context.push()
+            self._context.detach()
+            self._stream = None
 
 
 def find_device(cuda: Any, number: int) -> Any:

@@ -1,5 +1,6 @@
 """A model on a GPU, behind the session contract."""
 
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ from edgemeta.kernels.cuda.plan import Launch
 from edgemeta.model.graph import Model
 from edgemeta.plugins.api import BackendError, Batch, Logits
 from edgemeta.plugins.cuda.device import Device
-from edgemeta.plugins.cuda.driver import NAME, fault
+from edgemeta.plugins.cuda.driver import NAME, fault, faults_while
 from edgemeta.plugins.cuda.program import Program
 from edgemeta.plugins.cuda.timing import Stopwatch, host_us
 from edgemeta.plugins.session import check_batch
@@ -72,7 +73,8 @@ class CudaSession:
         """As `Session.close`."""
         if self._closed is None:
             self._closed = f"backend {NAME}: the session is closed"
-            self._release()
+            with faults_while(self._device.cuda, "giving its memory back"):
+                self._release()
 
     def _profile(self, image: Batch) -> dict[str, float]:
         self._program.run(image, self._logits_for(1))  # the first run of a batch size makes what later ones use
@@ -96,7 +98,8 @@ class CudaSession:
     def _failed(self, error: Exception, doing: str) -> BackendError:
         told = fault(self._device.cuda, error, doing)
         self._closed = f"{told}; the session is closed"
-        self._release()
+        with suppress(self._errors):  # what fails now fails for the reason that is told
+            self._release()
         return told
 
     def _release(self) -> None:

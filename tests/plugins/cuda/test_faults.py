@@ -107,6 +107,16 @@ def test_memory_that_ends_when_a_batch_grows(backend: CudaBackend, driver: Drive
     assert driver.live() == {}
 
 
+def test_a_fault_while_it_closes_is_told_and_leaves_nothing(backend: CudaBackend, driver: Driver, small: Case) -> None:
+    session = backend.compile(small.model, {"tiles": "rule"})
+    assert_right(session, small)
+    driver.fail("cuGraphExecDestroy", UNAVAILABLE)
+    with pytest.raises(BackendError, match="the device or its driver failed while giving its memory back: cuGraphExec"):
+        session.close()
+    assert driver.live() == {}
+    session.close()
+
+
 def test_a_device_that_is_not_there(backend: CudaBackend, small: Case) -> None:
     with pytest.raises(BackendError, match=r"^backend cuda: device 3 is not there, the last one is 0$"):
         backend.compile(small.model, {"device": 3})
