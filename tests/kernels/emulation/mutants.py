@@ -12,9 +12,10 @@ from edgemeta.kernels.emulation.compiler import EmulationCompiler
 from edgemeta.kernels.emulation.executor import cached
 
 _BARRIER = re.compile(r"__sync(?:threads|warp)\(\);")
-# `index < BOUND` lets pass, `index >= BOUND` keeps out: the operands are what stands between (, ), &&, ||, ;, =, ?.
-_OPERAND = r"(?:\(\w+\))?[^()<>&|;=?! ][^()<>&|;=?!]*(?:\([^()]*\)[^()<>&|;=?!]*)*?"
-_BOUND = re.compile(rf"(?<=[(=&| ])({_OPERAND}) (<|>=) ({_OPERAND})(?= ?[)&|;?}}])")
+# `index < BOUND` lets pass, `index >= BOUND` keeps out: an operand has none of these, but it may have calls and casts.
+_PLAIN = r"[^(){},<>&|;=?!]"
+_OPERAND = rf"(?:\(\w+\))?(?! ){_PLAIN}+(?:\([^()]*\){_PLAIN}*)*?"
+_BOUND = re.compile(rf"(?<=[(,=&| ])({_OPERAND}) (<|>=) ({_OPERAND})(?= ?[)&|;?}},])")
 _LOOP = re.compile(r"\bfor \(|static_assert|template <|^\s*//|#")
 
 
@@ -28,11 +29,15 @@ class Mutant:
     after: str
 
     @property
+    def place(self) -> str:
+        """File, text, and which of equal lines of the file it is: stays when other lines come or go."""
+        lines = [line.strip() for line in (SOURCES / self.file).read_text().splitlines()[: self.line]]
+        count = lines.count(self.before.strip())
+        return f"{self.file}: {self.before.strip()} -> {self.after.strip()} ({count})"
+
+    @property
     def is_barrier(self) -> bool:
         return "__sync" in self.before and self.before.count("__sync") > self.after.count("__sync")
-
-    def __str__(self) -> str:
-        return f"{self.file}:{self.line}: {self.before.strip()}  ->  {self.after.strip()}"
 
 
 def mutants(folder: str) -> Iterator[Mutant]:
@@ -52,7 +57,8 @@ def _changed(line: str) -> Iterator[str]:
     for match in _BOUND.finditer(line):
         if _is_index(match[1]) and _is_limit(match[3]):
             verdict = "true" if match[2] == "<" else "false"
-            yield f"{line[: match.start()]}{verdict}{line[match.end() :]}"
+            rest = line[match.end() :]
+            yield f"{line[: match.start()]}{verdict}{' ' if rest.startswith(('&', '|', '?')) else ''}{rest}"
 
 
 def _is_index(text: str) -> bool:

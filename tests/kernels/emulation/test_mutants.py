@@ -1,0 +1,74 @@
+"""Every barrier and every bound check of the real kernels is needed, and the checks notice when one is missing.
+
+A mutant (mutants.py) is noticed when a witness (witnesses.py) gives other integers, writes where it must not, or is
+refused by the checked mode. `make sanitize` tries all of them; `make test` one barrier and one bound per kernel.
+"""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from mutants import Mutant, MutatedModules, mutants
+from witnesses import WITNESSES, Witness
+
+from edgemeta.kernels.cuda.cache import texts
+from edgemeta.kernels.cuda.compiler import SOURCES
+from edgemeta.kernels.emulation.executor import Emulator
+from edgemeta.kernels.emulation.module import EmulationError
+
+KERNELS = tuple(WITNESSES)
+SHARED = ""  # the headers beside the kernels' folders
+ALL = tuple(witness for witnesses in WITNESSES.values() for witness in witnesses)
+
+# Mutant.place: why the mutant behaves as the kernel does.
+SURVIVORS: dict[str, str] = {
+    "direct/kernel.cu: if (plane * DEPTH >= IN_C) continue;  // padding up to a multiple of 4 channels -> "
+    "if (false) continue;  // padding up to a multiple of 4 channels (1)": "saves work: the weights there are 0",
+    "direct/kernel.cu: if (DEPTH == 2 && plane * 2 + 1 >= IN_C) -> if (DEPTH == 2 && false) (1)": "as above",
+    "winograd/finish.cuh: return {in_block, channel, row * TILE, across * TILE, first, tile < TILES && "
+    "first < T::channels}; -> return {in_block, channel, row * TILE, across * TILE, first, true && "
+    "first < T::channels}; (1)": "saves work: the rows of such a tile are below the map, where none is written",
+}
+
+
+def noticed(mutant: Mutant, witnesses: Iterable[Witness], folder: Path) -> str | None:
+    """What a witness said of a mutant, if any said something."""
+    modules = MutatedModules(mutant, folder)
+    for witness in witnesses:
+        if not any(SOURCES / mutant.file in texts(SOURCES / source.path) for source in witness.plan().sources):
+            continue
+        batch, logits = witness.expected()
+        try:
+            if not np.array_equal(Emulator(witness.plan(), images=modules).run(batch), logits):
+                return f"{witness}: other integers"
+        except EmulationError as error:
+            return f"{witness}: {error}"
+    return None
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_one_barrier_and_one_bound(kernel: str, tmp_path: Path) -> None:
+    found = [mutant for mutant in mutants(kernel) if mutant.place not in SURVIVORS]
+    barriers = [mutant for mutant in found if mutant.is_barrier][:1]
+    bounds = [mutant for mutant in found if not mutant.is_barrier][:1]
+    assert barriers + bounds
+    for i, mutant in enumerate(barriers + bounds):
+        assert noticed(mutant, WITNESSES[kernel], tmp_path / str(i)), mutant
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("kernel", [*KERNELS, SHARED])
+def test_every_mutant_is_noticed(kernel: str, tmp_path: Path) -> None:
+    found = list(mutants(kernel))
+    witnesses = WITNESSES.get(kernel, ALL)
+    survivors = {m.place for i, m in enumerate(found) if not noticed(m, witnesses, tmp_path / str(i))}
+    files = {mutant.file for mutant in found}
+    assert survivors == {place for place in SURVIVORS if place.split(":")[0] in files}
+
+
+def test_every_barrier_has_a_mutant() -> None:
+    for kernel in [*KERNELS, SHARED]:
+        barriers = sum(path.read_text().count("__syncthreads();") for path in (SOURCES / kernel).glob("*.cu*"))
+        assert sum(mutant.is_barrier for mutant in mutants(kernel)) >= barriers
