@@ -145,7 +145,7 @@ class Outbox:
             return OutboxStats(
                 place="disk" if self._no_disk is None else "memory",
                 reason=self._no_disk,
-                waiting=len(self._fresh) + self._disk.count - len(self._settled),
+                waiting=len(self._fresh) + max(0, self._disk.count - len(self._settled)),  # a ledger may be wrong
                 bytes=self._fresh_bytes + self._disk.bytes,
                 replayed=self._replayed,
                 dropped=self._dropped,

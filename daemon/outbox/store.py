@@ -125,7 +125,7 @@ class Store:
                     self._db.executemany(f"INSERT INTO messages {_VALUES}", rows)
                     found = self._db.executemany("DELETE FROM messages WHERE number = ?", gone).rowcount if gone else 0
                     ledger = self.count + len(added) - found, self.bytes + grown - shrunk
-                    if found != len(gone):  # a damaged file was replaced meanwhile, and did not give them back
+                    if found != len(gone) or min(ledger) < 0:  # the file was replaced meanwhile, or tampered with
                         ledger = self._counted()
                     self._db.execute("UPDATE ledger SET count = ?, bytes = ?", ledger)
             finally:
@@ -164,7 +164,7 @@ class Store:
                 number,
                 boot == self._boot.encode(),
                 topic.decode(errors="replace") if isinstance(topic, bytes) else "",
-                size + ROW_OVERHEAD,
+                ROW_OVERHEAD + (size if isinstance(size, int) else 0),
                 made_ns if isinstance(made_ns, int) else 0,
                 utc_ns if isinstance(utc_ns, int) else None,
             )

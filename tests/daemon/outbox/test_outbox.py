@@ -354,6 +354,29 @@ def test_a_file_damaged_under_way_is_replaced_and_read(bench: Bench, caplog: pyt
     assert outbox.stats.place == "disk"
 
 
+def test_a_ledger_that_says_too_little_does_no_harm(bench: Bench) -> None:
+    outbox = bench.make()
+    for number in range(5):
+        outbox.offer(message(number))
+    outbox.tick()
+    bench.kill(outbox)
+    assert bench.path is not None
+    with closing(sqlite3.connect(bench.path)) as database:
+        database.execute("UPDATE ledger SET count = 1, bytes = 1")
+        database.commit()
+    outbox = bench.make("c" * 32)
+    outbox.begin()
+    outbox.tick()
+    for number in range(5):
+        parcel = outbox.next_late()
+        assert parcel is not None
+        assert value(parcel) == number
+        outbox.settle(parcel)
+        assert outbox.stats.waiting == 0
+    outbox.tick()
+    assert (outbox.stats.waiting, outbox.stats.bytes) == (0, 0)
+
+
 def test_a_thread_writes_without_being_asked(tmp_path: Path) -> None:
     crashes: list[BaseException] = []
     path = tmp_path / "o"

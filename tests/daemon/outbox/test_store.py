@@ -266,6 +266,26 @@ def test_a_file_that_is_no_database_is_put_aside(tmp_path: Path, content: bytes)
     assert (tmp_path / "o.damaged").read_bytes() == content
 
 
+def test_a_ledger_that_says_too_little_and_rows_without_a_payload(tmp_path: Path) -> None:
+    """Damage that SQLite does not notice: counts never fall below nothing."""
+    path = filled(tmp_path / "o", 5)
+    with closing(sqlite3.connect(path)) as database:
+        database.execute("UPDATE ledger SET count = 1, bytes = 1")
+        database.execute("PRAGMA writable_schema = ON")
+        database.execute("UPDATE sqlite_master SET sql = replace(sql, 'payload BLOB NOT NULL', 'payload BLOB')")
+        database.commit()
+    with closing(sqlite3.connect(path)) as database:
+        database.execute("UPDATE messages SET payload = NULL WHERE number = 1")
+        database.commit()
+    store = open_store(path, BOOT)
+    rows = store.oldest(3)
+    assert rows[0].size == ROW_OVERHEAD
+    store.apply([], rows)
+    assert store.count == 2
+    assert store.bytes == sum(row.size for row in store.oldest(ALL))
+    store.close()
+
+
 def test_a_name_in_a_damaged_file_that_is_no_text(tmp_path: Path) -> None:
     """Python then raises UnicodeDecodeError for SQLite's own words."""
     path = filled(tmp_path / "o", 3)
