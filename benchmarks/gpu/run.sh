@@ -17,9 +17,9 @@ tag=$("$python" -c 'import sys; print("cp%d%d" % sys.version_info[:2])') || exit
 shopt -s nullglob
 wheels=(benchmarks/gpu/wheels/*-py3-none-any.whl benchmarks/gpu/wheels/*-"$tag"-*.whl)
 if ((${#wheels[@]})); then
-  "$python" -m pip install --quiet --no-index --no-deps --no-compile --upgrade --target "$work/site" "${wheels[@]}" || exit
+  "$python" -m pip install --quiet --no-index --no-deps --no-compile --upgrade --target "$work/$tag" "${wheels[@]}" || exit
 fi
-export PYTHONPATH="$PWD/src:$PWD/$work/site${PYTHONPATH:+:$PYTHONPATH}"
+export PYTHONPATH="$PWD/src:$PWD/$work/$tag${PYTHONPATH:+:$PYTHONPATH}"
 export EDGEMETA_CACHE="$PWD/$work/cache" EDGEMETA_FULL=1
 "$python" -c 'import sys; from edgemeta.plugins.cuda.backend import BACKEND; found = BACKEND.probe(); print(found.reason)
 sys.exit(not found.available)' || exit

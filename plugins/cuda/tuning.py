@@ -44,36 +44,42 @@ def tuned(model: Model, device: Device, cubins: Cubins, folder: Path) -> Plan:
     if remembered is not None:
         return remembered
     _log.info("measuring which kernels are fastest on %s, once", device.name)
-    choices = _measured(model, device, cubins)
-    plan = lower(model, architecture, choices)
-    _remember(file, plan, choices)
+    counts = _counts(model, architecture)
+    fastest = _measured(model, counts, device, cubins)
+    plan = lower(model, architecture, fastest)
+    if fastest.keys() == counts.keys():
+        _remember(file, plan, fastest)
     return plan
 
 
-def _measured(model: Model, device: Device, cubins: Cubins) -> dict[str, int]:
-    """Run whole plans, the k-th with every layer's k-th candidate, and keep each layer's fastest."""
-    architecture = device.architecture
-    counts = candidate_counts(model, architecture)
-    best = dict.fromkeys(counts, 0)
-    fastest = dict.fromkeys(counts, float("inf"))
+def _counts(model: Model, architecture: Architecture) -> Mapping[str, int]:
+    """How many candidates there are, for the layers where there is a choice."""
+    return {layer: count for layer, count in candidate_counts(model, architecture).items() if count > 1}
+
+
+def _measured(model: Model, counts: Mapping[str, int], device: Device, cubins: Cubins) -> dict[str, int]:
+    """Run whole plans, the k-th with every layer's k-th candidate, and give each layer's fastest that ran."""
+    best: dict[str, tuple[float, int]] = {}
     for k in range(max(counts.values(), default=0)):
         asked = {layer: k for layer, count in counts.items() if k < count}
-        for layer, microseconds in _times(lower(model, architecture, asked), device.number, cubins).items():
-            if layer in asked and microseconds < fastest[layer]:
-                best[layer], fastest[layer] = k, microseconds
-    return best
+        for layer, microseconds in _times(lower(model, device.architecture, asked), device.number, cubins).items():
+            if layer in asked:
+                best[layer] = min(best.get(layer, (microseconds, k)), (microseconds, k))
+    return {layer: k for layer, (_, k) in best.items()}
 
 
 def _times(plan: Plan, number: int, cubins: Cubins) -> dict[str, float]:
-    """Microseconds of every launch by its first layer, in a context of its own; none if the device refuses the plan."""
+    """Microseconds of every launch by its first layer; none if the device refuses the plan.
+
+    It takes a context of its own: what a fault leaves behind ends with it.
+    """
     device = Device(number)
     try:
         with device:
             program = Program(device, plan, cubins, Captured)
-            try:
-                return _launch_times(program)
-            finally:
-                program.close()
+            times = _launch_times(program)
+            program.close()
+            return times
     except device.cuda.Error as error:
         _log.warning("candidates left out, since %s cannot run them: %s", device.name, first_line(error))
         return {}
@@ -106,8 +112,8 @@ def _remembered(file: Path, model: Model, architecture: Architecture) -> Plan | 
         variants = {str(layer): str(entry["variant"]) for layer, entry in stored.items()}
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
-    counts = candidate_counts(model, architecture)
-    if any(not 0 <= choice < counts.get(layer, 0) for layer, choice in choices.items()):
+    counts = _counts(model, architecture)
+    if choices.keys() != counts.keys() or any(not 0 <= choices[layer] < counts[layer] for layer in counts):
         return None
     plan = lower(model, architecture, choices)
     return plan if _variants(plan, choices) == variants else None

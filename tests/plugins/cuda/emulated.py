@@ -28,11 +28,12 @@ class Driver:
         """How often functions of the driver were called since it was loaded."""
         return sum(int(self._library.emu_calls(function.encode())) for function in functions)
 
-    def fail(self, function: str, result: int, nth: int = 1) -> None:
-        """Let the nth call from now of a function give an error; and the one after it, since PyCUDA asks twice for
-        memory: it lets Python collect its garbage in between.
+    def fail(self, function: str, result: int, nth: int = 1, times: int = 2) -> None:
+        """Let the nth call from now of a function give an error, and those after it, `times` in all.
+
+        Twice, since PyCUDA asks again for memory after Python has collected its garbage.
         """
-        for call in (nth, nth + 1):
+        for call in range(nth, nth + times):
             self._library.emu_fail(function.encode(), call, result)
 
     def forget(self) -> None:

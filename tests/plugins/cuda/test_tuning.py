@@ -34,6 +34,11 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "choices"
 
 
+def with_a_choice(case: Case, device: Device) -> dict[str, int]:
+    counts = candidate_counts(case.model, device.architecture)
+    return {layer: count for layer, count in counts.items() if count > 1}
+
+
 def stored(folder: Path) -> Path:
     (file,) = (folder / "tiles").iterdir()
     return file
@@ -45,8 +50,8 @@ def test_every_candidate_is_measured_once_and_the_choice_remembered(
     with caplog.at_level(logging.INFO, tuning.__name__):
         plan = tuned(small.model, device, cubins, folder)
     assert f"measuring which kernels are fastest on {device.name}, once" in caplog.text
-    counts = candidate_counts(small.model, device.architecture)
-    assert max(counts.values()) > 1
+    counts = with_a_choice(small, device)
+    assert counts
     choices = {layer: entry["candidate"] for layer, entry in json.loads(stored(folder).read_text()).items()}
     assert choices.keys() == counts.keys()
     assert all(0 <= choices[layer] < counts[layer] for layer in counts)
@@ -59,7 +64,7 @@ def test_every_candidate_is_measured_once_and_the_choice_remembered(
     assert [launch.source for launch in again.launches] == [launch.source for launch in plan.launches]
 
 
-@pytest.mark.parametrize("damage", ["", "{", "[]", '{"conv0": 3}', '{"conv0": {"candidate": 99, "variant": ""}}'])
+@pytest.mark.parametrize("damage", ["", "{", "[]", "{}", '{"conv0": 3}', '{"conv0": {"candidate": 99, "variant": ""}}'])
 def test_a_damaged_memory_is_measured_anew(
     device: Device, driver: Driver, cubins: Cubins, small: Case, folder: Path, damage: str
 ) -> None:
@@ -93,8 +98,19 @@ def test_candidates_that_the_device_refuses_are_left_out(
     driver.forget()
     assert f"candidates left out, since {device.name} cannot run them: cuLaunchKernel failed" in caplog.text
     choices = json.loads(stored(folder).read_text())
-    counts = candidate_counts(small.model, device.architecture)
-    assert all(entry["candidate"] > 0 for layer, entry in choices.items() if counts[layer] > 1)
+    assert choices.keys() == with_a_choice(small, device).keys()
+    assert all(entry["candidate"] > 0 for entry in choices.values())
+
+
+def test_where_nothing_could_be_measured_the_rule_decides_and_nothing_is_remembered(
+    device: Device, driver: Driver, cubins: Cubins, small: Case, folder: Path
+) -> None:
+    driver.fail("cuLaunchKernel", LAUNCH_FAILED, times=1000)
+    plan = tuned(small.model, device, cubins, folder)
+    driver.forget()
+    by_rule = lower(small.model, device.architecture)
+    assert [launch.source for launch in plan.launches] == [launch.source for launch in by_rule.launches]
+    assert not folder.exists()
 
 
 def test_a_folder_that_cannot_be_written_is_told_and_does_not_stop(
