@@ -199,7 +199,7 @@ class StatsMessage(Message):
 
 
 class InfoMessage(Message):
-    """What runs here; sent at every connect."""
+    """What runs here; sent at every connect, and after a reload."""
 
     version: str = Field(description="Version of edgemeta.")
     started: datetime = Field(description="When the service started, UTC.")
