@@ -328,23 +328,28 @@ def damaged(whole: bytes, flips: list[tuple[float, bytes]], cut: float | None) -
 
 
 def use(path: Path) -> None:
+    """Use a file as the keeper does: damage leads to a new one, another fault to one sentence."""
+    store = None
     try:
         store = open_store(path, BOOT)
+        for _ in range(3):
+            try:
+                loaded, _ = store.load(0, ALL, 20)
+                store.apply(parcels(1000, 3), loaded)
+                store.oldest(10)
+            except DamagedError as error:
+                store.close()
+                store = replaced(error, path, BOOT, store.last + 1)
+            else:
+                return
+        raise AssertionError("a replaced store is still damaged")
+    except DamagedError:
+        raise
     except StoreError as error:
         assert str(path) in str(error)  # noqa: PT017 - an error is one of two good ends
-        return
-    for _ in range(3):
-        try:
-            loaded, _ = store.load(0, ALL, 20)
-            store.apply(parcels(1000, 3), loaded)
-            store.oldest(10)
-            break
-        except DamagedError as error:
+    finally:
+        if store is not None:
             store.close()
-            store = replaced(error, path, BOOT, store.last + 1)
-    else:
-        raise AssertionError("a replaced store is still damaged")
-    store.close()
 
 
 @pytest.mark.slow
