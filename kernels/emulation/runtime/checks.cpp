@@ -214,22 +214,22 @@ struct Place {
   uint32_t line, column;
 };
 #define EMULATION_UNDEFINED(kind, words)                                                                            \
-  extern "C" __attribute__((visibility("hidden"))) void __ubsan_handle_##kind##_abort(const Place *place) {         \
+  extern "C" __attribute__((visibility("hidden"))) void __ubsan_handle_##kind(const Place *place) {         \
     emulation::fail(nullptr, "undefined behaviour: %s, %s:%u", words, place->file, place->line);                    \
     std::abort();                                                                                                   \
   }
-EMULATION_UNDEFINED(add_overflow, "a signed sum overflows")
-EMULATION_UNDEFINED(sub_overflow, "a signed difference overflows")
-EMULATION_UNDEFINED(mul_overflow, "a signed product overflows")
-EMULATION_UNDEFINED(negate_overflow, "a negation overflows")
-EMULATION_UNDEFINED(divrem_overflow, "a division by 0 or that overflows")
-EMULATION_UNDEFINED(shift_out_of_bounds, "a shift by less than 0 or by the width or more")
-EMULATION_UNDEFINED(out_of_bounds, "an index outside its array")
-EMULATION_UNDEFINED(type_mismatch_v1, "a null or misaligned pointer")
-EMULATION_UNDEFINED(pointer_overflow, "a pointer that overflows")
-EMULATION_UNDEFINED(float_cast_overflow, "a float outside the integer's range")
-EMULATION_UNDEFINED(load_invalid_value, "a value that its type does not have")
+EMULATION_UNDEFINED(add_overflow_abort, "a signed sum overflows")
+EMULATION_UNDEFINED(sub_overflow_abort, "a signed difference overflows")
+EMULATION_UNDEFINED(mul_overflow_abort, "a signed product overflows")
+EMULATION_UNDEFINED(negate_overflow_abort, "a negation overflows")
+EMULATION_UNDEFINED(divrem_overflow_abort, "a division by 0 or that overflows")
+EMULATION_UNDEFINED(shift_out_of_bounds_abort, "a shift by less than 0 or by the width or more")
+EMULATION_UNDEFINED(out_of_bounds_abort, "an index outside its array")
+EMULATION_UNDEFINED(type_mismatch_v1_abort, "a null or misaligned pointer")
+EMULATION_UNDEFINED(pointer_overflow_abort, "a pointer that overflows")
+EMULATION_UNDEFINED(float_cast_overflow_abort, "a float outside the integer's range")
+EMULATION_UNDEFINED(load_invalid_value_abort, "a value that its type does not have")
 EMULATION_UNDEFINED(builtin_unreachable, "code that cannot be reached is reached")
 EMULATION_UNDEFINED(missing_return, "a function ends without a value")
-EMULATION_UNDEFINED(invalid_builtin, "an intrinsic without a result for this value")
-EMULATION_UNDEFINED(vla_bound_not_positive, "an array of no elements")
+EMULATION_UNDEFINED(invalid_builtin_abort, "an intrinsic without a result for this value")
+EMULATION_UNDEFINED(vla_bound_not_positive_abort, "an array of no elements")

@@ -55,8 +55,9 @@ def _changed(line: str) -> Iterator[str]:
     if _LOOP.search(line):
         return
     for match in _BOUND.finditer(line):
-        if _is_index(match[1]) and _is_limit(match[3]):
-            verdict = "true" if match[2] == "<" else "false"
+        is_zero = match[3].strip() == "0" and "::" not in match[1]  # a lower bound: `index >= 0` lets pass
+        if _is_index(match[1]) and (is_zero or _is_limit(match[3])):
+            verdict = "true" if (match[2] == "<") != is_zero else "false"
             rest = line[match.end() :]
             yield f"{line[: match.start()]}{verdict}{' ' if rest.startswith(('&', '|', '?')) else ''}{rest}"
 

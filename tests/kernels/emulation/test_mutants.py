@@ -17,9 +17,7 @@ from edgemeta.kernels.cuda.compiler import SOURCES
 from edgemeta.kernels.emulation.executor import Emulator
 from edgemeta.kernels.emulation.module import EmulationError
 
-KERNELS = tuple(WITNESSES)
-SHARED = ""  # the headers beside the kernels' folders
-ALL = tuple(witness for witnesses in WITNESSES.values() for witness in witnesses)
+SHIPPED = ("direct", "winograd", "tensor", "pool_dense", "elementwise")  # the others are baselines
 
 # Mutant.place: why the mutant behaves as the kernel does.
 SURVIVORS: dict[str, str] = {
@@ -29,6 +27,11 @@ SURVIVORS: dict[str, str] = {
     "winograd/finish.cuh: return {in_block, channel, row * TILE, across * TILE, first, tile < TILES && "
     "first < T::channels}; -> return {in_block, channel, row * TILE, across * TILE, first, true && "
     "first < T::channels}; (1)": "saves work: the rows of such a tile are below the map, where none is written",
+    "paper/tiled.cu: __syncwarp(); -> ; (1)": "the first sum that a lane takes is its own; add_products waits then",
+    "device.cuh: return rounded > sum || (rounded == sum && error < 0) ? "
+    "__builtin_nextafterf(rounded, -__builtin_inff()) : rounded; -> return rounded > sum || "
+    "(rounded == sum && false) ? __builtin_nextafterf(rounded, -__builtin_inff()) : rounded; (1)": "no bound: rounding, "
+    "in the emulation only, of sums that end on a float exactly",
 }
 
 
@@ -36,18 +39,17 @@ def noticed(mutant: Mutant, witnesses: Iterable[Witness], folder: Path) -> str |
     """What a witness said of a mutant, if any said something."""
     modules = MutatedModules(mutant, folder)
     for witness in witnesses:
-        if not any(SOURCES / mutant.file in texts(SOURCES / source.path) for source in witness.plan().sources):
+        if not any(SOURCES / mutant.file in texts(SOURCES / source.path) for source in witness.plan.sources):
             continue
-        batch, logits = witness.expected()
         try:
-            if not np.array_equal(Emulator(witness.plan(), images=modules).run(batch), logits):
+            if not np.array_equal(Emulator(witness.plan, images=modules).run(witness.batch), witness.logits):
                 return f"{witness}: other integers"
         except EmulationError as error:
             return f"{witness}: {error}"
     return None
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("kernel", SHIPPED)
 def test_one_barrier_and_one_bound(kernel: str, tmp_path: Path) -> None:
     found = [mutant for mutant in mutants(kernel) if mutant.place not in SURVIVORS]
     barriers = [mutant for mutant in found if mutant.is_barrier][:1]
@@ -59,16 +61,15 @@ def test_one_barrier_and_one_bound(kernel: str, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("kernel", [*KERNELS, SHARED])
+@pytest.mark.parametrize("kernel", WITNESSES)
 def test_every_mutant_is_noticed(kernel: str, tmp_path: Path) -> None:
     found = list(mutants(kernel))
-    witnesses = WITNESSES.get(kernel, ALL)
-    survivors = {m.place for i, m in enumerate(found) if not noticed(m, witnesses, tmp_path / str(i))}
+    survivors = {m.place for i, m in enumerate(found) if not noticed(m, WITNESSES[kernel], tmp_path / str(i))}
     files = {mutant.file for mutant in found}
     assert survivors == {place for place in SURVIVORS if place.split(":")[0] in files}
 
 
 def test_every_barrier_has_a_mutant() -> None:
-    for kernel in [*KERNELS, SHARED]:
+    for kernel in WITNESSES:
         barriers = sum(path.read_text().count("__syncthreads();") for path in (SOURCES / kernel).glob("*.cu*"))
         assert sum(mutant.is_barrier for mutant in mutants(kernel)) >= barriers

@@ -4,9 +4,9 @@ They are forced onto a kernel where the choice by rule is another one: odd sizes
 among threads, several passes over the input channels, shortcuts, tensors without padding.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cache
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 from cases import CASES, NONE, SIGNED, residual_block, signed
@@ -15,13 +15,15 @@ from networks import Case, Network
 from edgemeta.kernels.cuda.architectures import ARCHITECTURES
 from edgemeta.kernels.cuda.direct import launch as direct
 from edgemeta.kernels.cuda.elementwise import launch as elementwise
+from edgemeta.kernels.cuda.float32.launch import FloatConv, FloatHead, float_plan
 from edgemeta.kernels.cuda.kernel import Kernel
 from edgemeta.kernels.cuda.lowering import lower
+from edgemeta.kernels.cuda.paper import launch as paper
 from edgemeta.kernels.cuda.plan import Plan
 from edgemeta.kernels.cuda.pool_dense import launch as pool_dense
 from edgemeta.kernels.cuda.tensor import launch as tensor
 from edgemeta.kernels.cuda.winograd import launch as winograd
-from edgemeta.model import reference
+from edgemeta.kernels.emulation.executor import Emulator
 
 BY_NAME = {case.name: case for case in CASES}
 DIRECT = (direct.candidates, pool_dense.candidates, elementwise.candidates)
@@ -29,26 +31,54 @@ WINOGRAD = (winograd.candidates, winograd.alternatives, *DIRECT)
 TENSOR = (tensor.candidates, *DIRECT)
 
 
-@dataclass(frozen=True, eq=False)
 class Witness:
-    """A network on an architecture, through the given kernels."""
+    """A plan, images for it, and what the kernels as they are make of them (other tests: that is the reference's)."""
 
-    case: Case
-    architecture: str
-    kernels: Sequence[Kernel]
+    def __init__(self, name: str, make_plan: Callable[[], Plan], make_batch: Callable[[], np.ndarray]) -> None:
+        self._name, self._make_plan, self._make_batch = name, make_plan, make_batch
 
-    @cache  # noqa: B019 - witnesses live as long as the process
+    @cached_property
     def plan(self) -> Plan:
-        return lower(self.case.model, ARCHITECTURES[self.architecture], kernels=self.kernels)
+        return self._make_plan()
 
-    @cache  # noqa: B019
-    def expected(self) -> tuple[np.ndarray, np.ndarray]:
-        """Images and their logits."""
-        batch = np.concatenate([batch for _, batch in self.case.batches()])[:4]
-        return batch, reference.run(self.case.model, batch)
+    @cached_property
+    def batch(self) -> np.ndarray:
+        return self._make_batch()
+
+    @cached_property
+    def logits(self) -> np.ndarray:
+        return Emulator(self.plan, mode="quick").run(self.batch)
 
     def __str__(self) -> str:
-        return f"{self.case.name} on {self.architecture}"
+        return self._name
+
+
+def integer(case: Case, architecture: str, kernels: Sequence[Kernel]) -> Witness:
+    """A network on an architecture, through the given kernels."""
+
+    def plan() -> Plan:
+        return lower(case.model, ARCHITECTURES[architecture], kernels=kernels)
+
+    return Witness(f"{case.name} on {architecture}", plan, lambda: np.concatenate([b for _, b in case.batches()])[:4])
+
+
+def floats() -> Witness:
+    """A strided convolution with a shortcut, one with a residual, and the head; odd in every way."""
+    rng = np.random.default_rng(0)
+
+    def conv(name: str, source: str, size: int, inputs: int, outputs: int, stride: int, **rest: Any) -> FloatConv:
+        weight = rng.normal(0, 0.5, (outputs, size, size, inputs)).astype(np.float32)
+        pad = size // 2
+        return FloatConv(name, source, weight, weight[:, 0, 0, 0].copy(), (stride, stride), (pad,) * 4, **rest)
+
+    def plan() -> Plan:
+        shortcut = conv("s", "input", 1, 21, 68, 2, relu=False)
+        first = conv("a", "input", 3, 21, 68, 2, relu=True, shortcut=shortcut)
+        second = conv("b", "a", 3, 68, 68, 1, relu=True, residual="s")
+        head = FloatHead("fc", "b", rng.normal(0, 1, (7, 68)).astype(np.float32), np.ones(7, np.float32))
+        return float_plan((9, 13, 21), [first, second], head, ARCHITECTURES["sm_53"])
+
+    return Witness("floats", plan, lambda: rng.normal(0, 1, (2, 9, 13, 21)).astype(np.float32))
 
 
 def block(name: str, height: int, width: int, inputs: int, outputs: int) -> Case:
@@ -80,29 +110,39 @@ def only_pool() -> Case:
 
 WITNESSES = {
     "direct": (
-        Witness(BY_NAME["conv-3x3-odd-signed"], "sm_87", DIRECT),
-        Witness(residual_block("table"), "sm_53", DIRECT),
-        Witness(BY_NAME["raw-conv"], "sm_87", DIRECT),
-        Witness(block("many-inputs", 5, 4, 150, 20), "sm_53", DIRECT),
-        Witness(block("odd-outputs", 7, 5, 9, 9), "sm_53", DIRECT),
-        Witness(BY_NAME["conv-3x3-image-unsigned"], "sm_53", DIRECT),
+        integer(BY_NAME["conv-3x3-odd-signed"], "sm_87", DIRECT),
+        integer(residual_block("table"), "sm_53", DIRECT),
+        integer(BY_NAME["raw-conv"], "sm_87", DIRECT),
+        integer(block("many-inputs", 5, 4, 150, 20), "sm_53", DIRECT),
+        integer(block("odd-outputs", 7, 5, 9, 9), "sm_53", DIRECT),
+        integer(BY_NAME["conv-3x3-image-unsigned"], "sm_53", DIRECT),
     ),
     "winograd": (
-        Witness(one("odd-map", 5, 7, 17, 19), "sm_53", WINOGRAD),
-        Witness(block("shortcut", 10, 10, 12, 36), "sm_53", WINOGRAD),
-        Witness(one("wide", 5, 5, 200, 12), "sm_53", WINOGRAD),
+        integer(one("odd-map", 5, 7, 17, 19), "sm_53", WINOGRAD),
+        integer(block("shortcut", 10, 10, 12, 36), "sm_53", WINOGRAD),
+        integer(one("wide", 5, 5, 200, 12), "sm_53", WINOGRAD),
     ),
     "tensor": (
-        Witness(block("tensor", 7, 5, 16, 16), "sm_87", TENSOR),
-        Witness(residual_block("table"), "sm_87", TENSOR),
+        integer(block("tensor", 7, 5, 16, 16), "sm_87", TENSOR),
+        integer(residual_block("table"), "sm_87", TENSOR),
     ),
     "pool_dense": (
-        Witness(BY_NAME["average-pool-whole-signed"], "sm_53", DIRECT),
-        Witness(only_pool(), "sm_53", DIRECT),
-        Witness(BY_NAME["dense-table"], "sm_53", DIRECT),
+        integer(BY_NAME["average-pool-whole-signed"], "sm_53", DIRECT),
+        integer(only_pool(), "sm_53", DIRECT),
+        integer(BY_NAME["dense-table"], "sm_53", DIRECT),
+    ),
+    "float32": (floats(),),
+    "paper": (
+        integer(one("paper", 5, 7, 17, 19), "sm_53", paper.KERNELS),
+        integer(one("paper-tiled", 5, 7, 17, 19), "sm_53", paper.BASELINE),
+        integer(block("paper-block", 9, 7, 9, 13), "sm_53", paper.KERNELS),
+        integer(BY_NAME["conv-3x3-image-unsigned"], "sm_53", paper.KERNELS),
+        integer(BY_NAME["conv-3x3-image-unsigned"], "sm_53", paper.BASELINE),
+        integer(BY_NAME["conv-7x7-stride2-unsigned"], "sm_53", paper.KERNELS),
     ),
     "elementwise": (
-        Witness(BY_NAME["rescale-table"], "sm_53", DIRECT),
-        Witness(only_rescale(), "sm_53", DIRECT),
+        integer(BY_NAME["rescale-table"], "sm_53", DIRECT),
+        integer(only_rescale(), "sm_53", DIRECT),
     ),
 }
+WITNESSES[""] = (*WITNESSES["elementwise"], *WITNESSES["direct"])  # the headers beside the kernels' folders
