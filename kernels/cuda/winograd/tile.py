@@ -1,15 +1,14 @@
 """How a Winograd layer is cut into blocks and threads, and what a cut costs."""
 
 from dataclasses import dataclass
-from heapq import nsmallest
 from itertools import product
 
 from edgemeta.kernels.cuda.plan import Architecture
 from edgemeta.model.winograd import Transform
 
 _SIDES = range(1, 9)
-_OFFERED = 2  # per layer and transform: each one costs a compilation when tuning
 _SHARED_BYTES = 48 << 10  # without asking the driver for more
+_SHARED_BYTES_OF_THREE = (64 << 10) // 3  # three blocks on a multiprocessor of sm_53
 _REGISTER_GROUP = 128  # threads that are given registers together
 _MAX_THREADS = 512
 
@@ -107,9 +106,10 @@ class Tile:
 def tiles(
     transform: Transform, extra: int, count: int, channels: int, outputs: int, architecture: Architecture
 ) -> list[tuple[float, Tile]]:
-    """The cuts of a layer with the fewest instructions and their estimates; none if nothing fits.
+    """Estimate and cut with the fewest instructions, and those of blocks so small that three work side by side.
 
-    extra: as in Tile. count: tiles of an image.
+    While one of these transforms another multiplies, and more of its threads finish, which a device may like better.
+    None if nothing fits. extra: as in Tile. count: tiles of an image.
     """
     quads = -(-channels // 4)
     found = []
@@ -120,7 +120,9 @@ def tiles(
         tile = Tile(transform.tile, transform.edge, extra, *shape, chunk, vector)
         if _runs(tile, quads, architecture):
             found.append((tile.instructions(count, quads, outputs), tile))
-    return nsmallest(_OFFERED, found, key=lambda each: (each[0], -each[1].threads))
+    found.sort(key=lambda each: (each[0], -each[1].threads))
+    small = [each for each in found if each[1].shared_bytes <= _SHARED_BYTES_OF_THREE and each[1].vector == 2]
+    return list(dict.fromkeys([*found[:1], *small[:1]]))
 
 
 def _runs(tile: Tile, quads: int, architecture: Architecture) -> bool:
