@@ -30,8 +30,8 @@ SURVIVORS: dict[str, str] = {
     "paper/tiled.cu: __syncwarp(); -> ; (1)": "the first sum that a lane takes is its own; add_products waits then",
     "device.cuh: return rounded > sum || (rounded == sum && error < 0) ? "
     "__builtin_nextafterf(rounded, -__builtin_inff()) : rounded; -> return rounded > sum || "
-    "(rounded == sum && false) ? __builtin_nextafterf(rounded, -__builtin_inff()) : rounded; (1)": "no bound: rounding, "
-    "in the emulation only, of sums that end on a float exactly",
+    "(rounded == sum && false) ? __builtin_nextafterf(rounded, -__builtin_inff()) : rounded; (1)": "no bound, but the "
+    "emulation's own rounding of sums that end on a float exactly",
 }
 
 
