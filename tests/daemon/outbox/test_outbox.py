@@ -504,4 +504,4 @@ class Story(RuleBasedStateMachine):
 
 def test_any_story_ends_well(tmp_path_factory: pytest.TempPathFactory) -> None:
     Story.factory = lambda: tmp_path_factory.mktemp("story")
-    run_state_machine_as_test(Story, settings=settings(max_examples=60, stateful_step_count=40, deadline=None))
+    run_state_machine_as_test(Story, settings=settings(max_examples=40, stateful_step_count=40, deadline=None))

@@ -296,7 +296,7 @@ def test_a_name_in_a_damaged_file_that_is_no_text(tmp_path: Path) -> None:
     assert (tmp_path / "o.damaged").exists()
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(
     flips=st.lists(st.tuples(st.floats(0, 0.9999), st.binary(min_size=1, max_size=64)), min_size=1, max_size=5),
     cut=st.none() | st.floats(0, 1),
