@@ -5,6 +5,7 @@ rule; default measured): whether each kernel's tile is chosen by measuring on th
 (graph, kernels; default graph): whether a run is replayed as one CUDA graph or launched kernel by kernel.
 """
 
+import logging
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -22,6 +23,8 @@ from edgemeta.plugins.cuda.program import Program
 from edgemeta.plugins.cuda.session import CudaSession
 from edgemeta.plugins.cuda.tuning import tuned
 from edgemeta.plugins.options import choice, reject_unknown, whole_number
+
+_log = logging.getLogger(__name__)
 
 _SCORE = 100
 _SEQUENCES: Mapping[str, type[Captured | Direct]] = {"graph": Captured, "kernels": Direct}
@@ -68,9 +71,7 @@ class CudaBackend:
             device = Device(number)
             try:
                 cubins = Cubins(folder, self._compiler_or_none(device.architecture))
-                plan = (
-                    tuned(model, device, cubins, folder) if tiles == "measured" else lower(model, device.architecture)
-                )
+                plan = _plan(model, device, cubins, measured=tiles == "measured")
                 return CudaSession(model, device, _loaded(plan, device, cubins, sequence))
             except BaseException:
                 device.close()
@@ -83,6 +84,14 @@ class CudaBackend:
             return self._compiler_for(architecture)
         except CompilerError:
             return None
+
+
+def _plan(model: Model, device: Device, cubins: Cubins, *, measured: bool) -> Plan:
+    if measured and cubins.compiler is not None:
+        return tuned(model, device, cubins, cubins.folder)
+    if measured:
+        _log.info("tiles are chosen by rule: without a CUDA compiler there are only the kernels that were built ahead")
+    return lower(model, device.architecture)
 
 
 def _loaded(plan: Plan, device: Device, cubins: Cubins, sequence: type[Captured | Direct]) -> Program:

@@ -1,7 +1,9 @@
 """Every fault of the device or its driver is one clear sentence, and whatever failed has given everything back."""
 
+import logging
 import re
 from contextlib import closing
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -123,7 +125,7 @@ def test_a_device_that_is_not_there(backend: CudaBackend, small: Case) -> None:
 
 
 def test_without_a_compiler_only_what_was_built_ahead_runs(
-    backend: CudaBackend, driver: Driver, small: Case, cache: str, tmp_path: str
+    backend: CudaBackend, driver: Driver, small: Case, cache: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with closing(backend.compile(small.model, {"tiles": "rule"})) as session:
         session.run(random_image(small.model))
@@ -132,8 +134,9 @@ def test_without_a_compiler_only_what_was_built_ahead_runs(
         raise CompilerError(f"no CUDA compiler for {architecture.name}: none is wanted here")
 
     without = CudaBackend(none)  # type: ignore[arg-type]
-    with closing(without.compile(small.model, {"tiles": "rule", "cache": str(cache)})) as session:
+    with caplog.at_level(logging.INFO), closing(without.compile(small.model, {"cache": str(cache)})) as session:
         assert_right(session, small)
+    assert "tiles are chosen by rule: without a CUDA compiler" in caplog.text
     with pytest.raises(BackendError, match=r"^backend cuda: .* has no cubin of .* and there is no CUDA compiler here"):
         without.compile(small.model, {"tiles": "rule", "cache": str(tmp_path)})
     assert driver.live() == {}
