@@ -57,24 +57,15 @@ def train(
     images, measured = load_dataset(data, "train"), load_dataset(test, "test")
     other = None if alternates is None else load_alternates(alternates, images)
     network = train_network(chosen, images, measured, folder, alternates=other, threads=threads, progress=progress)
-    return _export(chosen, network, chosen.student.epochs + chosen.refine.epochs, images, measured, out, other)
-
-
-def export_checkpoint(
-    recipe: str, data: Path, test: Path, folder: Path, out: Path, *, alternates: Path | None = None
-) -> TrainResult:
-    """Write the float model of a run that is still going on (or was stopped), from its last checkpoint.
-
-    Arguments as `train`. Raises CheckpointError where the folder holds no student yet.
-    """
-    chosen = load_recipe(find_recipe(recipe))
-    _require_torch()
-    from edgemeta.toolchain.train.student import averaged_student
-
-    images, measured = load_dataset(data, "train"), load_dataset(test, "test")
-    network, epochs = averaged_student(chosen, folder, len(images.labels))
-    other = None if alternates is None else load_alternates(alternates, images)
-    return _export(chosen, network, epochs, images, measured, out, other)
+    return _export(
+        chosen,
+        network,
+        chosen.student.epochs + chosen.refine.count * chosen.refine.epochs,
+        images,
+        measured,
+        out,
+        other,
+    )
 
 
 def _export(

@@ -12,7 +12,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 #: Streams of random numbers; each use has its own so that none repeats another's draws.
-STREAM_TEACHER, STREAM_VIEWS, STREAM_ORDER, STREAM_STUDENT, STREAM_BLEND = 1, 2, 3, 4, 5
+STREAM_TEACHER, STREAM_VIEWS, STREAM_ORDER, STREAM_STUDENT = 1, 2, 3, 4
 
 
 def generator(seed: int, stream: int, number: int) -> np.random.Generator:
@@ -47,13 +47,6 @@ def draw_view(seed: int, stream: int, number: int, images: int, pad: int, altern
         dx=rng.integers(0, 2 * pad + 1, images),
         alternate=rng.random(images) < alternate_share,
     )
-
-
-def blend(a: NDArray[np.uint8], b: NDArray[np.uint8], share: NDArray[np.float32]) -> NDArray[np.uint8]:
-    """Blend images uint8 [B, 3, H, W]: floor(share * a + (1 - share) * b + 1/2), share [B]."""
-    weight = share.reshape(-1, 1, 1, 1)
-    mixed: NDArray[np.uint8] = np.floor(weight * a + (1 - weight) * b + np.float32(0.5)).astype(np.uint8)
-    return mixed
 
 
 class ImageBank:

@@ -1,6 +1,6 @@
-"""What the student is shown: views drawn anew in every epoch, and blends of two of them."""
+"""What the student is shown: views drawn anew in every epoch."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,21 +10,17 @@ from torch import Tensor
 
 from edgemeta.toolchain.recipe import Recipe
 from edgemeta.toolchain.train.augment import (
-    STREAM_BLEND,
     STREAM_ORDER,
     STREAM_STUDENT,
     ImageBank,
-    blend,
     draw_view,
     generator,
 )
-from edgemeta.toolchain.train.batches import logits_of
-from edgemeta.toolchain.train.networks import Teacher
 
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """pixels: uint8 [B, 3, H, W]. target: logits float32 [B, classes]. labels: int64 [P] of the first P images."""
+    """pixels: uint8 [B, 3, H, W]. target: logits float32 [B, classes]. labels: int64 [B]."""
 
     pixels: NDArray[np.uint8]
     target: Tensor
@@ -48,27 +44,11 @@ class Lessons:
         images: int = self._bank.images
         return images // self._recipe.student.batch
 
-    def plain(self, epoch: int) -> Iterator[Batch]:
+    def epoch(self, number: int) -> Iterator[Batch]:
         """Every image once, in a fresh view; its target is the teachers' mean."""
         recipe, part = self._recipe, self._recipe.student
-        order = generator(recipe.seed, STREAM_ORDER, 1_000_000 + epoch).permutation(self._bank.images)
-        view = draw_view(recipe.seed, STREAM_STUDENT, epoch, self._bank.images, part.pad, recipe.alternate_share)
+        order = generator(recipe.seed, STREAM_ORDER, 1_000_000 + number).permutation(self._bank.images)
+        view = draw_view(recipe.seed, STREAM_STUDENT, number, self._bank.images, part.pad, recipe.alternate_share)
         for step in range(self.steps):
             index = order[step * part.batch : (step + 1) * part.batch]
             yield Batch(self._bank.cut(view, index), self._targets[index], self._labels[index])
-
-    def blended(self, epoch: int, teachers: Sequence[Teacher]) -> Iterator[Batch]:
-        """As `plain`, but the last images of each batch are blended with its first ones and named by a teacher.
-
-        The teachers take turns, step by step.
-        """
-        recipe = self._recipe
-        mixed = int(recipe.student.batch * recipe.refine.mixed)
-        shares = generator(recipe.seed, STREAM_BLEND, epoch).uniform(recipe.refine.least, 1, (self.steps, mixed))
-        for step, batch in enumerate(self.plain(epoch)):
-            kept = len(batch.pixels) - mixed
-            pixels, share = batch.pixels, shares[step].astype(np.float32)
-            partners = pixels[np.arange(mixed) % kept]
-            pixels[kept:] = blend(pixels[kept:], partners, share)
-            named = logits_of(teachers[step % len(teachers)], pixels[kept:])
-            yield Batch(pixels, torch.cat([batch.target[:kept], named]), batch.labels[:kept])

@@ -40,14 +40,13 @@ def train_network(
     reporter = Reporter(folder / "log.jsonl", progress)
     other = (alternates.x, alternates.index) if alternates is not None else (None, None)
     bank = ImageBank(train.x, recipe.teacher.pad, *other)
-    teachers, targets = [], np.zeros((len(train), len(train.labels)), np.float32)
+    targets = np.zeros((len(train), len(train.labels)), np.float32)
     for number in range(recipe.teacher.count):
         teacher = train_teacher(recipe, number, bank, train, test, folder, reporter)
         targets += teacher_logits(recipe, number, teacher, bank, folder, reporter) / np.float32(recipe.teacher.count)
-        teachers.append(teacher)
     lessons = Lessons(recipe, ImageBank(train.x, recipe.student.pad, *other), targets, train.y)
     student = train_student(recipe, lessons, test, folder, reporter)
-    return refine_student(recipe, student, lessons, teachers, test, folder, reporter)
+    return refine_student(recipe, student, lessons, test, folder, reporter)
 
 
 def _check_data(recipe: Recipe, train: Dataset, test: Dataset) -> None:

@@ -1,7 +1,7 @@
 """Distillation of the student: ResNet-8 learns the teachers' mean logits and the labels."""
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,13 +10,12 @@ from torch import Tensor
 from torch.nn import functional
 
 from edgemeta.toolchain.data import Dataset
-from edgemeta.toolchain.errors import CheckpointError
 from edgemeta.toolchain.progress import Reporter, Stage
 from edgemeta.toolchain.recipe import Recipe, StudentRecipe
 from edgemeta.toolchain.train.batches import accuracy_percent, network_input
 from edgemeta.toolchain.train.checkpoint import load_checkpoint, save_checkpoint
-from edgemeta.toolchain.train.lessons import Batch, Lessons
-from edgemeta.toolchain.train.networks import ResNet8, Teacher
+from edgemeta.toolchain.train.lessons import Lessons
+from edgemeta.toolchain.train.networks import ResNet8
 
 
 def cosine(position: float, warmup: float) -> float:
@@ -27,10 +26,10 @@ def cosine(position: float, warmup: float) -> float:
 
 
 def distillation_loss(logits: Tensor, target: Tensor, labels: Tensor, temperature: float, hard_weight: float) -> Tensor:
-    """(1 - h) T^2 KL(softmax(target / T) || softmax(logits / T)) + h CE(logits, labels), means over the images.
+    """(1 - h) T^2 KL(softmax(target / T) || softmax(logits / T)) + h CE(logits, labels), batch mean.
 
-    logits, target: float [B, classes]; labels: int64 [P], of the first P images, the others have none. Hinton, Vinyals
-    and Dean, "Distilling the Knowledge in a Neural Network", 2015.
+    logits, target: float [B, classes]; labels: int64 [B]. Hinton, Vinyals and Dean, "Distilling the Knowledge in a
+    Neural Network", 2015.
     """
     soft = functional.kl_div(
         functional.log_softmax(logits / temperature, 1),
@@ -38,7 +37,7 @@ def distillation_loss(logits: Tensor, target: Tensor, labels: Tensor, temperatur
         reduction="batchmean",
         log_target=True,
     )
-    hard = functional.cross_entropy(logits[: len(labels)], labels)
+    hard = functional.cross_entropy(logits, labels)
     return (1.0 - hard_weight) * temperature**2 * soft + hard_weight * hard
 
 
@@ -65,74 +64,90 @@ def _average(average: ResNet8, network: ResNet8, decay: float) -> None:
 
 
 @dataclass(frozen=True)
-class _Descent:
-    """One descent of the learning rate: `epochs` epochs of `batches`, from `lr`, kept in the checkpoint `path`."""
+class _Path:
+    """One path through the weights, kept in the checkpoint `path`.
+
+    first: number of the lessons' epoch that it begins with. before, total: epochs of the stage before this path's, and
+    of the whole stage. rate: learning rate at position 0..1. decay: of the average of the weights, at a step.
+    """
 
     stage: Stage
     path: Path
     digest: str
+    first: int
     epochs: int
-    lr: float
-    warmup: float
-    batches: Callable[[int], Iterator[Batch]]
+    before: int
+    total: int
+    rate: Callable[[float], float]
+    decay: Callable[[int], float]
 
 
 def train_student(recipe: Recipe, lessons: Lessons, test: Dataset, folder: Path, reporter: Reporter) -> ResNet8:
     """Distil the student (or continue) and give the averaged network; its checkpoint is folder/student.pt."""
     part = recipe.student
-    path, digest = _first_checkpoint(recipe, folder)
     torch.manual_seed(recipe.seed + 1)
-    fresh = ResNet8(len(test.labels))
-    warmup = part.warmup_epochs / part.epochs
-    descent = _Descent("student", path, digest, part.epochs, part.lr, warmup, lessons.plain)
-    return _descend(recipe, descent, fresh, lessons.steps, test, reporter)
+
+    def rate(position: float) -> float:
+        return part.lr * cosine(position, part.warmup_epochs / part.epochs)
+
+    def decay(step: int) -> float:  # a short memory at first, so that the average is not held back by its start
+        return min(part.ema, (1.0 + step) / (10.0 + step))
+
+    digest = recipe.digest("teacher", "student")
+    path = _Path("student", folder / "student.pt", digest, 0, part.epochs, 0, part.epochs, rate, decay)
+    return _follow(recipe, path, ResNet8(len(test.labels)), lessons, test, reporter)
 
 
 def refine_student(
-    recipe: Recipe,
-    student: ResNet8,
-    lessons: Lessons,
-    teachers: Sequence[Teacher],
-    test: Dataset,
-    folder: Path,
-    reporter: Reporter,
+    recipe: Recipe, student: ResNet8, lessons: Lessons, test: Dataset, folder: Path, reporter: Reporter
 ) -> ResNet8:
-    """Refine the student (or continue) and give the averaged network; its checkpoint is folder/refined.pt."""
-    part, before = recipe.refine, recipe.student.epochs
-    path, digest = _last_checkpoint(recipe, folder)
+    """Give the mean network of all paths from the student (or continue them); checkpoints folder/refined-<k>.pt."""
+    ends = [refine_path(recipe, k, student, lessons, test, folder, reporter) for k in range(recipe.refine.count)]
+    mean = ResNet8(len(test.labels))
+    states = [end.state_dict() for end in ends]
+    mean.load_state_dict({k: torch.stack([s[k].double() for s in states]).mean(0) for k in states[0]})
+    mean.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    _measure_norms(mean, lessons)
+    return mean
 
-    def batches(epoch: int) -> Iterator[Batch]:
-        return lessons.blended(before + epoch, teachers)
 
-    descent = _Descent("refine", path, digest, part.epochs, part.lr, 0.0, batches)
-    return _descend(recipe, descent, student, lessons.steps, test, reporter)
+def refine_path(
+    recipe: Recipe, number: int, student: ResNet8, lessons: Lessons, test: Dataset, folder: Path, reporter: Reporter
+) -> ResNet8:
+    """Follow path `number` from the student and give the mean of the weights on it."""
+    part = recipe.refine
+    digest = recipe.digest("teacher", "student", "refine")
+    before, total = number * part.epochs, part.count * part.epochs
+    first = recipe.student.epochs + before
+
+    def rate(_position: float) -> float:
+        return part.lr
+
+    def decay(step: int) -> float:  # the plain mean of all steps
+        return step / (step + 1.0)
+
+    path = _Path("refine", folder / f"refined-{number}.pt", digest, first, part.epochs, before, total, rate, decay)
+    return _follow(recipe, path, student, lessons, test, reporter)
 
 
-def averaged_student(recipe: Recipe, folder: Path, classes: int) -> tuple[ResNet8, int]:
-    """Give the averaged student of a run's last checkpoint and the epochs it has had. Raises CheckpointError."""
-    first, first_digest = _first_checkpoint(recipe, folder)
-    last, last_digest = _last_checkpoint(recipe, folder)
-    before, state = recipe.student.epochs, load_checkpoint(last, last_digest)
-    if state is None:
-        before, state = 0, load_checkpoint(first, first_digest)
-    if state is None:
-        raise CheckpointError(f"{first}: does not exist, expected a run that has begun with its student")
-    network = ResNet8(classes)
-    network.load_state_dict(state["average"])
+def _measure_norms(network: ResNet8, lessons: Lessons) -> None:
+    """Set the statistics of the batch norms to those of one epoch: a mean of weights has others than its parts."""
+    norms = [m for m in network.modules() if isinstance(m, torch.nn.BatchNorm2d)]
+    usual = norms[0].momentum
+    for norm in norms:
+        norm.reset_running_stats()
+        norm.momentum = None  # the plain mean of all batches
+    network.train()
+    with torch.no_grad():
+        for batch in lessons.epoch(0):
+            network(network_input(batch.pixels))
+    for norm in norms:
+        norm.momentum = usual
     network.eval()
-    return network, before + int(state["epoch"])
 
 
-def _first_checkpoint(recipe: Recipe, folder: Path) -> tuple[Path, str]:
-    return folder / "student.pt", recipe.digest("teacher", "student")
-
-
-def _last_checkpoint(recipe: Recipe, folder: Path) -> tuple[Path, str]:
-    return folder / "refined.pt", recipe.digest("teacher", "student", "refine")
-
-
-def _descend(
-    recipe: Recipe, descent: _Descent, start: ResNet8, steps: int, test: Dataset, reporter: Reporter
+def _follow(
+    recipe: Recipe, path: _Path, start: ResNet8, lessons: Lessons, test: Dataset, reporter: Reporter
 ) -> ResNet8:
     """Train from `start`, or go on from the checkpoint, and give the averaged network in evaluation mode."""
     part = recipe.student
@@ -142,36 +157,35 @@ def _descend(
         each.load_state_dict(start.state_dict())
     average.eval()
     optimizer = _optimizer(network, part)
-    done = 0
-    state = load_checkpoint(descent.path, descent.digest)
+    done, steps = 0, lessons.steps
+    state = load_checkpoint(path.path, path.digest)
     if state is not None:
         network.load_state_dict(state["network"])
         average.load_state_dict(state["average"])
         optimizer.load_state_dict(state["optimizer"])
         done = int(state["epoch"])
     reporter.restart_clock()
-    for epoch in range(done, descent.epochs):
+    for epoch in range(done, path.epochs):
         network.train()
         total = 0.0
-        for step, batch in enumerate(descent.batches(epoch)):
+        for step, batch in enumerate(lessons.epoch(path.first + epoch)):
             taken = epoch * steps + step
             for group in optimizer.param_groups:
-                group["lr"] = descent.lr * cosine(taken / (descent.epochs * steps), descent.warmup)
+                group["lr"] = path.rate(taken / (path.epochs * steps))
             with torch.autocast("cpu", torch.bfloat16):
                 output = network(network_input(batch.pixels)).float()
             loss = distillation_loss(output, batch.target, batch.labels, part.temperature, part.hard_weight)
             optimizer.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
             optimizer.step()
-            # a short memory at first, so that the average is not held back by its start
-            _average(average, network, min(part.ema, (1.0 + taken) / (10.0 + taken)))
+            _average(average, network, path.decay(taken))
             total += loss.item()
             if (step + 1) % 50 == 0 and step + 1 < steps:
-                reporter.report(descent.stage, epoch + 1, descent.epochs, step + 1, steps, total / (step + 1))
+                reporter.report(path.stage, path.before + epoch + 1, path.total, step + 1, steps, total / (step + 1))
         save_checkpoint(
-            descent.path,
+            path.path,
             {
-                "digest": descent.digest,
+                "digest": path.digest,
                 "network": network.state_dict(),
                 "average": average.state_dict(),
                 "optimizer": optimizer.state_dict(),
@@ -179,7 +193,7 @@ def _descend(
             },
         )
         measured: tuple[float | None, float | None] = (None, None)
-        if (epoch + 1) % part.evaluate_every == 0 or epoch + 1 in (1, descent.epochs):
+        if (epoch + 1) % part.evaluate_every == 0 or epoch + 1 in (1, path.epochs):
             measured = accuracy_percent(average, test.x, test.y), accuracy_percent(network, test.x, test.y)
-        reporter.report(descent.stage, epoch + 1, descent.epochs, steps, steps, total / steps, *measured)
+        reporter.report(path.stage, path.before + epoch + 1, path.total, steps, steps, total / steps, *measured)
     return average

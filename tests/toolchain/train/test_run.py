@@ -28,7 +28,7 @@ def data() -> Dataset:
 RECIPE = {
     "teacher": {"epochs": 2, "batch": 16, "widths": [8, 8, 8], "lr": 0.05, "bias_lr": 4, "views": 1},
     "student": {"epochs": 3, "batch": 16, "lr": 0.1, "warmup_epochs": 1, "evaluate_every": 1},
-    "refine": {"epochs": 2},
+    "refine": {"epochs": 1, "count": 2},
 }
 
 
