@@ -73,20 +73,6 @@ class StudentRecipe:
 
 
 @dataclass(frozen=True)
-class RefineRecipe:
-    """How the student is refined: by the mean of all weights along paths that leave from its own.
-
-    count: how many paths, each with its own views. epochs: of each path. lr: their constant learning rate. All else is
-    as in the student's own training. Izmailov et al., "Averaging Weights Leads to Wider Optima and Better
-    Generalization", 2018.
-    """
-
-    count: int = 2
-    epochs: int = 34
-    lr: float = 0.03
-
-
-@dataclass(frozen=True)
 class Recipe:
     """A whole recipe; see the parts.
 
@@ -98,7 +84,6 @@ class Recipe:
     alternate_share: float = 0.5
     teacher: TeacherRecipe = TeacherRecipe()
     student: StudentRecipe = StudentRecipe()
-    refine: RefineRecipe = RefineRecipe()
 
     def digest(self, *parts: str) -> str:
         """SHA-256 (hex) of the named parts (all when none is named) with the seed and the alternates' share.
@@ -129,7 +114,6 @@ def recipe_from(entries: object, source: str) -> Recipe:
     parts: dict[str, type[Any]] = {
         "teacher": TeacherRecipe,
         "student": StudentRecipe,
-        "refine": RefineRecipe,
     }
     whole = _mapping(entries, source, "")
     values = dict(whole)

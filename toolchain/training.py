@@ -57,15 +57,7 @@ def train(
     images, measured = load_dataset(data, "train"), load_dataset(test, "test")
     other = None if alternates is None else load_alternates(alternates, images)
     network = train_network(chosen, images, measured, folder, alternates=other, threads=threads, progress=progress)
-    return _export(
-        chosen,
-        network,
-        chosen.student.epochs + chosen.refine.count * chosen.refine.epochs,
-        images,
-        measured,
-        out,
-        other,
-    )
+    return _export(chosen, network, chosen.student.epochs, images, measured, out, other)
 
 
 def _export(

@@ -15,7 +15,6 @@ RECIPE = """
 name: tiny
 teacher: {epochs: 1, batch: 10, widths: [4, 4], bias_lr: 1, lr: 0.01}
 student: {epochs: 1, batch: 10, warmup_epochs: 0}
-refine: {epochs: 1}
 """
 
 
@@ -40,7 +39,7 @@ def test_train_and_export(files: dict[str, Any]) -> None:
     torch.set_num_threads(threads)
     model = load_float_model(files["out"])
     assert model.name == "tiny"
-    assert (result.images, result.epochs) == (20, 3)
+    assert (result.images, result.epochs) == (20, 1)
     assert model.provenance["test_accuracy"] == result.accuracy
     assert model.provenance["train_pixels_sha256"] == model.provenance["test_pixels_sha256"]
     first = files["out"].read_bytes()

@@ -1,4 +1,4 @@
-"""A whole training run: teachers, their targets, student, refinement; each stage continues where it stopped."""
+"""A whole training run: teachers, their targets, student; each stage continues where it stopped."""
 
 from pathlib import Path
 
@@ -10,9 +10,8 @@ from edgemeta.toolchain.errors import DataError
 from edgemeta.toolchain.progress import ProgressCallback, Reporter
 from edgemeta.toolchain.recipe import Recipe
 from edgemeta.toolchain.train.augment import ImageBank
-from edgemeta.toolchain.train.lessons import Lessons
 from edgemeta.toolchain.train.networks import ResNet8
-from edgemeta.toolchain.train.student import refine_student, train_student
+from edgemeta.toolchain.train.student import train_student
 from edgemeta.toolchain.train.teacher import teacher_logits, train_teacher
 
 
@@ -44,9 +43,8 @@ def train_network(
     for number in range(recipe.teacher.count):
         teacher = train_teacher(recipe, number, bank, train, test, folder, reporter)
         targets += teacher_logits(recipe, number, teacher, bank, folder, reporter) / np.float32(recipe.teacher.count)
-    lessons = Lessons(recipe, ImageBank(train.x, recipe.student.pad, *other), targets, train.y)
-    student = train_student(recipe, lessons, test, folder, reporter)
-    return refine_student(recipe, student, lessons, test, folder, reporter)
+    bank = ImageBank(train.x, recipe.student.pad, *other)
+    return train_student(recipe, bank, targets, train, test, folder, reporter)
 
 
 def _check_data(recipe: Recipe, train: Dataset, test: Dataset) -> None:
