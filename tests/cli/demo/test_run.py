@@ -54,6 +54,8 @@ def test_ctrl_c_ends_it_with_a_summary(tmp_path: Path) -> None:
         text=True,
         cwd=tmp_path,
         env={**os.environ, "PYTHONUNBUFFERED": "1"},
+        # a suite that runs in the background has SIGINT ignored, and its children inherit that
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     ) as process:
         watchdog = threading.Timer(240, process.kill)
         watchdog.start()
