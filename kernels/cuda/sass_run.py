@@ -19,7 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgemeta.kernels.cuda.sass import Code, Instruction, SassError
-from edgemeta.kernels.cuda.sass_semantics import MASK, VALUES, Flags, Operands, Truth, Value, predicates
+from edgemeta.kernels.cuda.sass_operands import MASK, Flags, Operands, Truth, Value
+from edgemeta.kernels.cuda.sass_semantics import VALUES, predicates
 
 WARP = 32
 _DONE = 1 << 30
@@ -132,6 +133,13 @@ class _Machine:
     def _taken(self, last: Instruction, active: Flags) -> Flags:
         """Lanes that jump. BRA.CONV and BRA.DIV ask whether all lanes of the warp that still run are here."""
         taken = active & self._guard(last, active)
+        for condition in _conditions(last):
+            if condition.startswith("CC."):
+                raise SassError(f"the {last.opcode} at {last.address:#x} asks for flags, which are not worked out")
+            truth = self._truth(condition.removeprefix("!"))
+            if not truth.known[active].all():
+                raise SassError(_unknown(last))
+            taken &= truth.flags ^ condition.startswith("!")
         if {"CONV", "DIV"} & set(last.modifiers):
             parted = _by_warp((self.pc != _DONE) & ~active)
             taken &= np.repeat(parted if "DIV" in last.modifiers else ~parted, WARP)
@@ -191,7 +199,10 @@ class _Machine:
                 known = value.known & ("-" not in "".join(each.operands))  # a borrow is not worked out
                 self._set(name, Value(value.words >> 32 & 1, known), where, guard)
             else:
-                known = value.known & single
+                if value.high is not None and name != targets[0]:
+                    self._set(name, Value(value.high, value.known), where, guard)
+                    continue
+                known = value.known & (single or value.high is not None)
                 self._set(name, Value(value.words & MASK, known), where, guard)
 
     def _set(self, name: str, value: Value, where: Flags, guard: Truth) -> None:
@@ -225,10 +236,7 @@ class _Machine:
     def _guard(self, each: Instruction, active: Flags) -> Flags:
         guard = self._truth(each.guard or "PT")
         if not guard.known[active].all():
-            raise SassError(
-                f"the {each.opcode} at {each.address:#x} depends on loaded data, or on an instruction without a "
-                "meaning in sass_semantics.py: what it costs cannot be told"
-            )
+            raise SassError(_unknown(each))
         return guard.flags ^ each.negated
 
     def _result(self) -> Run:
@@ -247,6 +255,18 @@ class _Machine:
             written_bytes=self.written_bytes,
             loops=tuple(trips for trips in loops if trips > 1),
         )
+
+
+def _unknown(each: Instruction) -> str:
+    return (
+        f"the {each.opcode} at {each.address:#x} depends on loaded data, or on an instruction without a meaning in "
+        "sass_semantics.py: what it costs cannot be told"
+    )
+
+
+def _conditions(jump: Instruction) -> list[str]:
+    """What a jump asks for besides its guard: predicates, or flags of the carry register."""
+    return [each for each in jump.operands if re.fullmatch(r"!?U?P[T0-9]|CC\.(?!T$)\w+", each)]
 
 
 def _trips(runs: NDArray[np.int64], backs: NDArray[np.int64]) -> int:
@@ -274,6 +294,9 @@ class _Slice:
 
 def _slice(code: Code) -> _Slice:
     wanted = {each.guard for each in code.instructions if each.guard and _is_watched(each)}
+    for each in code.instructions:
+        if each.base in _JUMPS:
+            wanted |= {condition.removeprefix("!") for condition in _conditions(each)}
     needed: set[Instruction] = set()
     while True:
         added = {each for each in code.instructions if each not in needed and wanted & set(results(each))}
@@ -282,6 +305,8 @@ def _slice(code: Code) -> _Slice:
         needed |= added
         for each in added:
             wanted |= set(_REGISTER.findall(" ".join(each.operands)))
+            if {"HI", "WIDE"} & set(each.modifiers) and _is_register(each.operands[-1]):
+                wanted.add(_next(each.operands[-1], 1))
             wanted |= {each.guard} if each.guard else set()
             wanted |= {"CC"} if "X" in each.modifiers else set()
     work = tuple(n if each in needed or _is_watched(each) else None for n, each in enumerate(code.instructions))
@@ -304,14 +329,15 @@ def results(each: Instruction) -> list[str]:
     if first == "PR":
         named = [f"P{n}" for n in range(7)]
     words = _result_words(each)
-    wide = [
-        f"{name.rstrip('0123456789')}{int(re.findall('[0-9]+', name)[0]) + n}"
-        for name in named
-        if _is_register(name)
-        for n in range(1, words)
-    ]
+    wide = [_next(name, n) for name in named if _is_register(name) for n in range(1, words)]
     carry = ["CC"] if ".CC" in first or (len(each.operands) > 1 and ".CC" in each.operands[1]) else []
     return [name for name in named + wide + carry if name not in ("RZ", "URZ", "PT", "UPT")]
+
+
+def _next(name: str, count: int) -> str:
+    """The register `count` places behind another."""
+    kind = name.rstrip("0123456789")
+    return f"{kind}{int(name.removeprefix(kind)) + count}"
 
 
 def _is_register(name: str) -> bool:

@@ -10,119 +10,19 @@ Sources: CUDA binary utilities (opcode tables), the disassembly of known express
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
-from edgemeta.kernels.cuda.sass import Instruction
+from edgemeta.kernels.cuda.sass_operands import MASK, Flags, Operands, Truth, Value, Words, all_known, extend
 
-Words: TypeAlias = NDArray[np.int64]
-Flags: TypeAlias = NDArray[np.bool_]
-
-MASK = 0xFFFFFFFF
 _NUMBER = r"[-+]?\d+(\.\d+)?(e[-+]\d+)?"
-_OPERAND = re.compile(r"([-+]?)(~?)(\|?)(U?R[0-9Z]+|c\[\w+\]\[\w+\]|-?0x[0-9a-f]+)((?:\.[A-Z0-9]+)*)\|?$")
-
-
-@dataclass(frozen=True)
-class Value:
-    """A 32-bit register of every lane: words 0 .. 2**32-1, and in which lanes they are known."""
-
-    words: Words
-    known: Flags
-
-    def signed(self) -> Words:
-        """The words as signed integers."""
-        return np.where(self.words >= 1 << 31, self.words - (1 << 32), self.words)
-
-
-@dataclass(frozen=True)
-class Truth:
-    """A predicate of every lane."""
-
-    flags: Flags
-    known: Flags
-
-
-Read: TypeAlias = Callable[[str], Value]
-"""Gives a register or constant, without sign or half selection."""
-
-
-class Operands:
-    """The operands of one instruction, read as values: negation, inversion, absolute value and halves applied."""
-
-    def __init__(
-        self, instruction: Instruction, read: Read, predicate: Callable[[str], Truth], carry: Callable[[], Value]
-    ) -> None:
-        self.instruction = instruction
-        self._read = read
-        self._predicate = predicate
-        self.carry = carry
-
-    def value(self, index: int) -> Value:
-        """Operand by position as printed, destination first."""
-        found = _OPERAND.match(self.instruction.operands[index])
-        if found is None:
-            return self.unknown()
-        minus, inverse, absolute, name, suffix = found.groups()
-        value = self._read(name)
-        words = _part(value, suffix)
-        if words is None:
-            return self.unknown()
-        if absolute:
-            words = np.abs(Value(words, value.known).signed())
-        if inverse:
-            words = ~words
-        if minus == "-":
-            words = -words
-        return Value(words & MASK, value.known)
-
-    def truth(self, index: int) -> Truth:
-        """A predicate operand by position, "!" applied."""
-        name = self.instruction.operands[index]
-        truth = self._predicate(name.removeprefix("!"))
-        return Truth(~truth.flags, truth.known) if name.startswith("!") else truth
-
-    def immediate(self, index: int) -> int:
-        """A constant operand by position."""
-        return int(self.instruction.operands[index], 16)
-
-    def unknown(self) -> Value:
-        """No lane knows."""
-        zero = self._read("RZ")
-        return Value(zero.words, np.zeros_like(zero.known))
-
-
-def _part(value: Value, suffix: str) -> Words | None:
-    """The part of a register that a suffix chooses, zero-extended; None for one that is not known here."""
-    parts = {"": (0, 32), ".H0": (0, 16), ".H1": (16, 16), ".B0": (0, 8), ".B1": (8, 8), ".B2": (16, 8), ".B3": (24, 8)}
-    suffix = suffix.replace(".CC", "")
-    if suffix not in parts:
-        return None
-    shift, bits = parts[suffix]
-    return (value.words >> shift) & ((1 << bits) - 1)
-
-
-def _extend(words: Words, bits: int) -> Words:
-    """Sign-extend the low bits."""
-    words = words & ((1 << bits) - 1)
-    return np.where(words >= 1 << (bits - 1), words - (1 << bits), words)
-
-
-def _all(*values: Value | Truth) -> Flags:
-    known = values[0].known
-    for value in values[1:]:
-        known = known & value.known
-    return known
 
 
 def _sum(o: Operands, first: int, count: int) -> Value:
     """Sum of two or three operands and the carry in; words are left unreduced, so that bit 32 is the carry out."""
     values = [o.value(first + n) for n in range(count)]
     words = np.asarray(sum((value.words for value in values), np.int64(0)))
-    known = _all(*values)
+    known = all_known(*values)
     if "X" in o.instruction.modifiers:
         carry = o.carry()
         words, known = words + carry.words, known & carry.known
@@ -138,21 +38,27 @@ def _add(o: Operands) -> Value:
 def _add3(o: Operands) -> Value:
     rest = o.instruction.operands[1:]
     skipped = sum(1 for operand in rest if re.fullmatch(r"!?U?P[T0-9]+", operand))
-    if skipped or o.instruction.modifiers:  # carries of Volta, shifts of Maxwell
+    modifiers = o.instruction.modifiers
+    if skipped or modifiers not in ((), ("RS",)):  # carries of Volta, other shifts of Maxwell
         return o.unknown()
-    return _sum(o, 1, 3)
+    if not modifiers:
+        return _sum(o, 1, 3)
+    a, b, c = o.value(1), o.value(2), o.value(3)
+    return Value((a.words + b.words >> 16) + c.words & MASK, all_known(a, b, c))
 
 
 def _xmad(o: Operands) -> Value:
     """XMAD: d = a.16 * b.16 (<< 16 for PSL) + c, where CBCC adds b << 16 to c, and MRG puts b's low half on top."""
     modifiers = set(o.instruction.modifiers)
+    if "CSFU" in modifiers:
+        return _high_product(o)
     if modifiers - {"PSL", "CBCC", "MRG", "CLO", "CHI", "S16", "U16"}:
         return o.unknown()
     signs = [m for m in o.instruction.modifiers if m in ("S16", "U16")] or ["U16", "U16"]
     a, b, c = o.value(1), o.value(2), o.value(3)
-    low = [_extend(v.words, 16) if sign == "S16" else v.words & 0xFFFF for v, sign in zip((a, b), signs, strict=True)]
+    low = [extend(v.words, 16) if sign == "S16" else v.words & 0xFFFF for v, sign in zip((a, b), signs, strict=True)]
     product = low[0] * low[1]
-    raw = o._read(o.instruction.operands[2].removesuffix(".H1")) if "0x" not in o.instruction.operands[2][:2] else b
+    raw = o.whole(2)
     if "PSL" in modifiers:
         product = product << 16
     addend = c.words
@@ -165,14 +71,42 @@ def _xmad(o: Operands) -> Value:
     words = (product + addend) & MASK
     if "MRG" in modifiers:
         words = (words & 0xFFFF) | ((raw.words & 0xFFFF) << 16)
-    return Value(words, _all(a, b, c))
+    return Value(words, all_known(a, b, c))
+
+
+def _high_product(o: Operands) -> Value:
+    """XMAD.S16.S16.CSFU, one of five instructions for the high word of a signed product a b, plus c.
+
+    The others give x = a.high * b.low + (a.low * b.low >> 16), y = a.low * b.high and at last (x + y >> 16) + z, where
+    words count as unsigned. This one's z is what makes that right.
+    """
+    a, b, c = o.whole(1), o.whole(2), o.value(3)
+    low = a.words & 0xFFFF, b.words & 0xFFFF
+    high = a.signed() >> 16, b.signed() >> 16
+    x, y = high[0] * low[1] + (low[0] * low[1] >> 16), low[0] * high[1]
+    product = a.signed() * b.signed() >> 32
+    return Value(product + c.words - ((x & MASK) + (y & MASK) >> 16) & MASK, all_known(a, b, c))
 
 
 def _multiply_add(o: Operands) -> Value:
-    if set(o.instruction.modifiers) - {"MOV", "SHL", "IADD", "U32"}:
+    modifiers = set(o.instruction.modifiers)
+    if modifiers in ({"HI"}, {"HI", "U32"}, {"WIDE"}, {"WIDE", "U32"}):
+        return o.unknown() if len(o.instruction.operands) != 4 else _wide_product(o)
+    if modifiers - {"MOV", "SHL", "IADD", "U32"}:
         return o.unknown()
     a, b, c = o.value(1), o.value(2), o.value(3)
-    return Value((a.signed() * b.signed() + c.words) & MASK, _all(a, b, c))
+    return Value((a.signed() * b.signed() + c.words) & MASK, all_known(a, b, c))
+
+
+def _wide_product(o: Operands) -> Value:
+    """IMAD.HI and .WIDE: a b plus the register pair c, 64 bits; HI gives the high word, WIDE both (`Value.high`)."""
+    a, b, c, top = o.value(1), o.value(2), o.value(3), o.above(3)
+    known = all_known(a, b, c, top)
+    x, y = (v.words if "U32" in o.instruction.modifiers else v.signed() for v in (a, b))
+    with np.errstate(over="ignore"):
+        total = x.astype(np.uint64) * y.astype(np.uint64) + (c.words | top.words << 32).astype(np.uint64)
+    high, low = (total >> np.uint64(32)).astype(np.int64), (total & np.uint64(MASK)).astype(np.int64)
+    return Value(high, known) if "HI" in o.instruction.modifiers else Value(low, known, high)
 
 
 def _shift(o: Operands) -> Value:
@@ -182,7 +116,7 @@ def _shift(o: Operands) -> Value:
         words = (a.words << count) & MASK
     else:
         words = (a.words if "U32" in o.instruction.modifiers else a.signed()) >> count
-    return Value(words & MASK, _all(a, b))
+    return Value(words & MASK, all_known(a, b))
 
 
 def _funnel(o: Operands) -> Value:
@@ -198,14 +132,14 @@ def _funnel(o: Operands) -> Value:
         shift = np.minimum(count.words, 32) if "W" not in modifiers else count.words & 31
         top = high.signed() if "S32" in modifiers or "S64" in modifiers else high.words
         words = top >> shift if "HI" in modifiers else (low.words >> shift) | (high.words << (32 - shift))
-    return Value(words & MASK, _all(low, count, high))
+    return Value(words & MASK, all_known(low, count, high))
 
 
 def _logic(o: Operands) -> Value:
     operation = next((m for m in o.instruction.modifiers if m in _LOGIC), None)
     first = 2 if o.instruction.operands[0].startswith(("P", "UP")) else 1
     a, b = o.value(first), o.value(first + 1)
-    return o.unknown() if operation is None else Value(_LOGIC[operation](a.words, b.words) & MASK, _all(a, b))
+    return o.unknown() if operation is None else Value(_LOGIC[operation](a.words, b.words) & MASK, all_known(a, b))
 
 
 _LOGIC: dict[str, Callable[[Words, Words], Words]] = {
@@ -226,7 +160,7 @@ def _logic3(o: Operands) -> Value:
         if table >> n & 1:
             bits = [v.words if n >> place & 1 else ~v.words for place, v in ((2, a), (1, b), (0, c))]
             words |= bits[0] & bits[1] & bits[2]
-    return Value(words & MASK, _all(a, b, c))
+    return Value(words & MASK, all_known(a, b, c))
 
 
 def _scaled_add(o: Operands) -> Value:
@@ -236,16 +170,19 @@ def _scaled_add(o: Operands) -> Value:
     if len(o.instruction.operands) != 4:  # with a carry out, for addresses of 64 bits
         return o.unknown()
     a, b = o.value(1), o.value(2)
-    return Value(((a.words << o.immediate(3)) & MASK) + b.words, _all(a, b))
+    return Value(((a.words << o.immediate(3)) & MASK) + b.words, all_known(a, b))
 
 
 def _scaled_add_high(o: Operands) -> Value:
     """LEA.HI d, a, b, c, shift: the high word of (c:a << shift), plus b."""
+    if o.instruction.modifiers == ("HI", "SX32") and len(o.instruction.operands) == 4:
+        a, b, shift = o.value(1), o.value(2), o.immediate(3)
+        return Value((a.signed() >> (32 - shift) & MASK) + b.words, all_known(a, b))
     if o.instruction.modifiers != ("HI",) or len(o.instruction.operands) != 5:
         return o.unknown()
     a, b, c, shift = o.value(1), o.value(2), o.value(3), o.immediate(4)
     words = ((c.words << shift) & MASK | a.words >> (32 - shift)) + b.words
-    return Value(words, _all(a, b, c))
+    return Value(words, all_known(a, b, c))
 
 
 def _field(o: Operands) -> Value:
@@ -255,14 +192,14 @@ def _field(o: Operands) -> Value:
     field = (a.words >> np.minimum(place, 32)) & ((np.int64(1) << length) - 1)
     top = (np.int64(1) << length) >> 1
     words = field if "U32" in o.instruction.modifiers else np.where(field & top, field - (top << 1), field)
-    return Value(words & MASK, _all(a, b))
+    return Value(words & MASK, all_known(a, b))
 
 
 def _insert(o: Operands) -> Value:
     a, b, c = o.value(1), o.value(2), o.value(3)
     place, length = np.minimum(b.words & 0xFF, 32), np.minimum(b.words >> 8 & 0xFF, 32)
     mask = (((np.int64(1) << length) - 1) << place) & MASK
-    return Value((a.words << place) & mask | c.words & ~mask, _all(a, b, c))
+    return Value((a.words << place) & mask | c.words & ~mask, all_known(a, b, c))
 
 
 def _permute(o: Operands) -> Value:
@@ -275,7 +212,7 @@ def _permute(o: Operands) -> Value:
         nibble = selector.words >> 4 * n & 0xF
         byte = np.choose(nibble & 7, joined)
         words |= np.where(nibble & 8, np.where(byte & 0x80, 0xFF, 0), byte) << 8 * n
-    return Value(words, _all(a, selector, c))
+    return Value(words, all_known(a, selector, c))
 
 
 def _convert(o: Operands) -> Value:
@@ -284,19 +221,19 @@ def _convert(o: Operands) -> Value:
     if source is None or "SAT" in o.instruction.modifiers:
         return o.unknown()
     a = o.value(1)
-    words = _extend(a.words, int(source[1:])) if source.startswith("S") else a.words & ((1 << int(source[1:])) - 1)
+    words = extend(a.words, int(source[1:])) if source.startswith("S") else a.words & ((1 << int(source[1:])) - 1)
     return Value(words & MASK, a.known)
 
 
 def _select(o: Operands) -> Value:
     a, b, p = o.value(1), o.value(2), o.truth(3)
-    return Value(np.where(p.flags, a.words, b.words), _all(a, b, p))
+    return Value(np.where(p.flags, a.words, b.words), all_known(a, b, p))
 
 
 def _minimum(o: Operands) -> Value:
     a, b, p = o.value(1), o.value(2), o.truth(3)
     x, y = (a.words, b.words) if "U32" in o.instruction.modifiers else (a.signed(), b.signed())
-    return Value(np.where(p.flags, np.minimum(x, y), np.maximum(x, y)) & MASK, _all(a, b, p))
+    return Value(np.where(p.flags, np.minimum(x, y), np.maximum(x, y)) & MASK, all_known(a, b, p))
 
 
 def _move(o: Operands) -> Value:
@@ -313,13 +250,24 @@ def _half_constant(o: Operands) -> Value:
     return Value(zero.words | high << 16 | low, zero.known)
 
 
+def _compare(o: Operands) -> Value:
+    """ISET: all ones or zero."""
+    modifiers = o.instruction.modifiers
+    if len(o.instruction.operands) != 4 or {"BF", "X"} & set(modifiers):
+        return o.unknown()
+    a, b, p = o.value(1), o.value(2), o.truth(3)
+    x, y = (a.words, b.words) if "U32" in modifiers else (a.signed(), b.signed())
+    holds = _JOIN[modifiers[-1]](_COMPARE[modifiers[0]](x, y), p.flags)
+    return Value(np.where(holds, MASK, 0), all_known(a, b, p))
+
+
 VALUES: dict[str, Callable[[Operands], Value]] = {
     "MOV": _move, "MOV32I": _move, "UMOV": _move, "LDC": _move, "ULDC": _move, "R2UR": _move,
     "IADD": _add, "IADD32I": _add, "VIADD": _add, "IADD3": _add3, "UIADD3": _add3,
     "XMAD": _xmad, "IMAD": _multiply_add, "UIMAD": _multiply_add,
     "SHL": _shift, "SHR": _shift, "SHF": _funnel, "USHF": _funnel,
     "LOP": _logic, "LOP32I": _logic, "LOP3": _logic3, "ULOP3": _logic3,
-    "ISCADD": _scaled_add, "LEA": _scaled_add, "ULEA": _scaled_add,
+    "ISCADD": _scaled_add, "ISCADD32I": _scaled_add, "ISET": _compare, "LEA": _scaled_add, "ULEA": _scaled_add,
     "BFE": _field, "BFI": _insert, "PRMT": _permute, "I2I": _convert, "HFMA2": _half_constant,
     "SEL": _select, "USEL": _select, "IMNMX": _minimum, "UIMNMX": _minimum, "VIMNMX": _minimum,
 }  # fmt: skip
@@ -342,15 +290,15 @@ def predicates(o: Operands) -> tuple[Truth, ...] | None:
         compare = next(m for m in modifiers if m in _COMPARE)
         a, b, p = o.value(2), o.value(3), o.truth(4)
         x, y = (a.words, b.words) if "U32" in modifiers else (a.signed(), b.signed())
-        return _joined(_COMPARE[compare](x, y), p.flags, modifiers[-1], _all(a, b, p))
+        return _joined(_COMPARE[compare](x, y), p.flags, modifiers[-1], all_known(a, b, p))
     if base == "PSETP":
         first, second, third = (o.truth(n) for n in (2, 3, 4))
         joined = _JOIN[modifiers[0]](first.flags, second.flags)
-        return _joined(joined, third.flags, modifiers[1], _all(first, second, third))
+        return _joined(joined, third.flags, modifiers[1], all_known(first, second, third))
     if base in ("PLOP3", "UPLOP3"):
         truths = [o.truth(n) for n in (2, 3, 4)]
         flags = [each.flags for each in truths]
-        return tuple(Truth(_table(flags, o.immediate(n)), _all(*truths)) for n in (5, 6))
+        return tuple(Truth(_table(flags, o.immediate(n)), all_known(*truths)) for n in (5, 6))
     return None
 
 
