@@ -25,7 +25,8 @@ from typing import Any
 from result_file import write_json
 
 from edgemeta.daemon.camera import Camera, CameraStatus
-from edgemeta.daemon.config import CameraConfig, RetryConfig
+from edgemeta.daemon.config.camera import CameraConfig
+from edgemeta.daemon.config.section import RetryConfig
 from edgemeta.daemon.logs import set_up
 from edgemeta.daemon.sources.abandon import GREATEST_HANGING
 from edgemeta.daemon.sources.api import Frame, Source, SourceSpec

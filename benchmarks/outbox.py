@@ -22,7 +22,7 @@ from result_file import write_json, write_markdown
 from soak import free_port, start_broker
 
 from edgemeta.daemon.clock import Clock
-from edgemeta.daemon.config import MqttConfig
+from edgemeta.daemon.config.broker import MqttConfig
 from edgemeta.daemon.messages import Drops, FrameLatency, FrameMessage, LabelScore, ModelIdentity
 from edgemeta.daemon.mqtt import MqttLink
 from edgemeta.daemon.outbox.keeper import Keeper

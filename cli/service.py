@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from edgemeta.daemon.config_file import ConfigError
+from edgemeta.daemon.config.file import ConfigError
 from edgemeta.daemon.logs import STDERR, set_up
 from edgemeta.daemon.notify import Notifier
 from edgemeta.daemon.preflight import Plan, prepare

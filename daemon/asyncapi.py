@@ -3,7 +3,7 @@
 from typing import Any
 
 from edgemeta import __version__
-from edgemeta.daemon.config import MqttConfig
+from edgemeta.daemon.config.broker import MqttConfig
 from edgemeta.daemon.messages import OFFLINE, ONLINE
 from edgemeta.daemon.topics import AVAILABILITY, CHANNELS, Channel
 

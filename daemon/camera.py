@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from edgemeta.daemon.backoff import Backoff
 from edgemeta.daemon.clock import NS
-from edgemeta.daemon.config import CameraConfig
+from edgemeta.daemon.config.camera import CameraConfig
 from edgemeta.daemon.frame_filter import FrameFilter
 from edgemeta.daemon.messages import CameraState
 from edgemeta.daemon.picture_check import PictureCheck

@@ -6,7 +6,7 @@ What is kept back here was not captured, as far as the messages are concerned: i
 import numpy as np
 
 from edgemeta.daemon.clock import NS
-from edgemeta.daemon.config import CameraConfig, MotionConfig, RegionConfig
+from edgemeta.daemon.config.camera import CameraConfig, MotionConfig, RegionConfig
 from edgemeta.daemon.sources.api import Frame, Pixels
 
 GRID = 8

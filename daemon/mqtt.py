@@ -16,7 +16,7 @@ from typing import Protocol
 
 from edgemeta.daemon.backoff import Backoff
 from edgemeta.daemon.broker_state import SLOW_RETRY, BrokerState, LinkError, LinkStatus
-from edgemeta.daemon.config import MqttConfig
+from edgemeta.daemon.config.broker import MqttConfig
 from edgemeta.daemon.messages import OFFLINE, ONLINE, BrokerFailures, BrokerStats
 from edgemeta.daemon.mqtt_connection import Connection
 from edgemeta.daemon.outbox.outbox import Outbox

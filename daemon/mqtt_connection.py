@@ -17,7 +17,7 @@ from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
 
 from edgemeta.daemon.broker_state import BrokerState, LinkError, loss, refusal
-from edgemeta.daemon.config import MqttConfig
+from edgemeta.daemon.config.broker import MqttConfig
 from edgemeta.daemon.messages import as_historical
 from edgemeta.daemon.outbox.parcel import Outgoing, Parcel
 from edgemeta.daemon.secret import password_of, username_of

@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from edgemeta.daemon.config import CameraConfig, Config, digest, resolved
-from edgemeta.daemon.config_file import ConfigFile, Problem
+from edgemeta.daemon.config.camera import CameraConfig
+from edgemeta.daemon.config.file import ConfigFile, Problem
+from edgemeta.daemon.config.whole import Config, digest, resolved
 from edgemeta.daemon.network import Network
 from edgemeta.daemon.secret import SecretError, password_of, username_of
 from edgemeta.daemon.sources.api import Source, SourceError, SourceSpec

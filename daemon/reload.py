@@ -10,8 +10,8 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
-from edgemeta.daemon.config import Config
-from edgemeta.daemon.config_file import ConfigError
+from edgemeta.daemon.config.file import ConfigError
+from edgemeta.daemon.config.whole import Config
 from edgemeta.daemon.logs import set_up
 from edgemeta.daemon.preflight import prepare
 from edgemeta.daemon.service import Service

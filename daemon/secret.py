@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from edgemeta.daemon.config import MqttConfig
+from edgemeta.daemon.config.broker import MqttConfig
 from edgemeta.model.errors import EdgemetaError
 
 

@@ -9,7 +9,8 @@ from dataclasses import replace
 from edgemeta import __version__
 from edgemeta.daemon.camera import Camera, CameraStatus
 from edgemeta.daemon.clock import NS, Clock
-from edgemeta.daemon.config import CameraConfig, Config, digest
+from edgemeta.daemon.config.camera import CameraConfig
+from edgemeta.daemon.config.whole import Config, digest
 from edgemeta.daemon.counters import FrameCounters, camera_stats
 from edgemeta.daemon.latency import StageWindows
 from edgemeta.daemon.messages import InfoMessage, StatsMessage, StatusMessage

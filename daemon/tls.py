@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from edgemeta.daemon.broker_state import BrokerState, LinkError
-from edgemeta.daemon.config import TlsConfig
+from edgemeta.daemon.config.broker import TlsConfig
 from edgemeta.model.errors import EdgemetaError
 
 

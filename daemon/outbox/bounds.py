@@ -4,7 +4,7 @@ import time
 from collections.abc import Collection, Iterable
 
 from edgemeta.daemon.clock import NS, Clock
-from edgemeta.daemon.config import OutboxConfig
+from edgemeta.daemon.config.broker import OutboxConfig
 from edgemeta.daemon.outbox.store import Row
 
 MEGABYTE = 1_000_000

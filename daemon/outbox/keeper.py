@@ -12,7 +12,7 @@ from pathlib import Path
 
 from edgemeta.daemon.backoff import Backoff
 from edgemeta.daemon.clock import NS, Clock
-from edgemeta.daemon.config import OutboxConfig
+from edgemeta.daemon.config.broker import OutboxConfig
 from edgemeta.daemon.outbox.bounds import Bounds
 from edgemeta.daemon.outbox.outbox import OnDisk, Outbox
 from edgemeta.daemon.outbox.parcel import Parcel

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from edgemeta.daemon.clock import NS
-from edgemeta.daemon.config import OutboxConfig
+from edgemeta.daemon.config.broker import OutboxConfig
 from edgemeta.daemon.messages import OutboxStats
 from edgemeta.daemon.outbox.bounds import MEGABYTE
 from edgemeta.daemon.outbox.parcel import Outgoing, Parcel

@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from edgemeta.daemon.config import OutboxConfig
+from edgemeta.daemon.config.broker import OutboxConfig
 
 
 def file_of(config: OutboxConfig, device: str) -> Path | None:

@@ -23,7 +23,7 @@ import yaml
 from paho.mqtt.enums import CallbackAPIVersion
 
 from edgemeta.daemon.clock import Clock
-from edgemeta.daemon.config import MqttConfig
+from edgemeta.daemon.config.broker import MqttConfig
 from edgemeta.daemon.mqtt import MqttLink
 from edgemeta.daemon.outbox.keeper import Keeper
 from edgemeta.daemon.outbox.outbox import Outbox

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from edgemeta.daemon.camera import Camera, CameraStatus
-from edgemeta.daemon.config import CameraConfig, RetryConfig
+from edgemeta.daemon.config.camera import CameraConfig
+from edgemeta.daemon.config.section import RetryConfig
 from edgemeta.daemon.sources.api import Frame, SourceEnded, SourceError
 
 CONFIG = CameraConfig(source="scripted", frozen=0.2, black=0.1, retry=RetryConfig(first=0.01, cap=0.02))

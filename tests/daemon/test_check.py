@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from edgemeta.cli.service import check
-from edgemeta.daemon.config_file import ConfigError
+from edgemeta.daemon.config.file import ConfigError
 from edgemeta.daemon.preflight import prepare
 
 

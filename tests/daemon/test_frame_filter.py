@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgemeta.daemon.config import CameraConfig, MotionConfig, RegionConfig
+from edgemeta.daemon.config.camera import CameraConfig, MotionConfig, RegionConfig
 from edgemeta.daemon.frame_filter import GRID, FrameFilter, MotionGate, cut
 from edgemeta.daemon.sources.api import Frame, Pixels
 

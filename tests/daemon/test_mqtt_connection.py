@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgemeta.daemon.broker_state import LinkError
-from edgemeta.daemon.config import MqttConfig
+from edgemeta.daemon.config.broker import MqttConfig
 from edgemeta.daemon.mqtt_connection import Connection
 from edgemeta.daemon.outbox.parcel import Outgoing, Parcel
 

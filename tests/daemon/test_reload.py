@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgemeta.daemon.config import Config
+from edgemeta.daemon.config.whole import Config
 from edgemeta.daemon.reload import LIVE, changed_keys, live_part
 
 FRONT = {"source": "synthetic://"}

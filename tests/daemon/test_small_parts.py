@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from edgemeta.daemon import clock
 from edgemeta.daemon.backoff import Backoff
-from edgemeta.daemon.config import MqttConfig
+from edgemeta.daemon.config.broker import MqttConfig
 from edgemeta.daemon.latency import CAPACITY, LatencyWindow
 from edgemeta.daemon.logs import set_up
 from edgemeta.daemon.pace import Pace

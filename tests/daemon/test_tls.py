@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from edgemeta.daemon.broker_state import BrokerState
-from edgemeta.daemon.config import TlsConfig
-from edgemeta.daemon.config_file import ConfigError
+from edgemeta.daemon.config.broker import TlsConfig
+from edgemeta.daemon.config.file import ConfigError
 from edgemeta.daemon.outbox.parcel import Outgoing
 from edgemeta.daemon.preflight import prepare
 from edgemeta.daemon.tls import TlsError, context_of

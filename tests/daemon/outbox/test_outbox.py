@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from edgemeta.daemon.clock import NS, Clock
-from edgemeta.daemon.config import OutboxConfig
+from edgemeta.daemon.config.broker import OutboxConfig
 from edgemeta.daemon.outbox.keeper import Keeper
 from edgemeta.daemon.outbox.outbox import LIVE, Outbox
 from edgemeta.daemon.outbox.parcel import Outgoing, Parcel

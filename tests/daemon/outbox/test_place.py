@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from edgemeta.daemon.config import OutboxConfig
+from edgemeta.daemon.config.broker import OutboxConfig
 from edgemeta.daemon.outbox.place import file_of
 
 

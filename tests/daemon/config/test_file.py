@@ -7,8 +7,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgemeta.daemon.config import Config
-from edgemeta.daemon.config_file import ConfigError, ConfigFile
+from edgemeta.daemon.config.file import ConfigError, ConfigFile
+from edgemeta.daemon.config.whole import Config
 
 GOOD = "cameras:\n  front:\n    source: synthetic://\n"
 

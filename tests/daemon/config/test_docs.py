@@ -8,8 +8,8 @@ import pytest
 from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
-from edgemeta.daemon.config import Config
-from edgemeta.daemon.config_file import ConfigFile
+from edgemeta.daemon.config.file import ConfigFile
+from edgemeta.daemon.config.whole import Config
 
 
 def keys(section: type[BaseModel], prefix: str = "") -> dict[str, Any]:

@@ -10,7 +10,7 @@ import yaml
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from edgemeta.daemon.config import Config
+from edgemeta.daemon.config.whole import Config
 from edgemeta.model.errors import EdgemetaError
 
 MAX_BYTES = 1_000_000

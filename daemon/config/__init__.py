@@ -1,0 +1,1 @@
+"""The config: its records, and the file they are read from."""

@@ -1,0 +1,133 @@
+"""The whole config as records: every key, its type, bounds, default and meaning.
+
+These records, and those of a camera and of the broker beside this file, are the one definition: the validator,
+docs/configuration.md and its test read them. Keys that are not here are errors, and so are values of another type ("8"
+is not 8).
+"""
+
+import hashlib
+import json
+import re
+import socket
+from pathlib import Path
+from typing import Annotated, Literal, TypeVar
+
+from pydantic import AfterValidator, Field, model_validator
+
+from edgemeta.daemon.config.broker import MqttConfig
+from edgemeta.daemon.config.camera import CameraConfig
+from edgemeta.daemon.config.section import Name, Seconds, Section, name_of_level
+from edgemeta.daemon.sources.registry import address_from, without_password
+
+RESERVED = frozenset({"availability", "cmd", "health", "info", "resp", "stats"})
+"""Names on the level of cameras that other topics of a device use."""
+
+
+def _camera_name(value: str) -> str:
+    if value in RESERVED:
+        raise ValueError(f"a camera name other than {', '.join(sorted(RESERVED))}")
+    return name_of_level(value)
+
+
+def _option(value: object) -> object:
+    if not isinstance(value, bool | int | float | str):
+        raise ValueError("text, a number, true or false")
+    return value
+
+
+def hostname() -> str:
+    """Return the first label of the machine's name, with characters a topic level cannot hold turned into '-'."""
+    return re.sub(r"[^A-Za-z0-9_-]", "-", socket.gethostname().partition(".")[0])[:64] or "edgemeta"
+
+
+CameraName = Annotated[str, AfterValidator(_camera_name)]
+
+AnySection = TypeVar("AnySection", bound=Section)
+
+
+class BackendConfig(Section):
+    """What runs the network."""
+
+    name: str = Field(
+        default="auto", description="`auto` takes the fastest that can run here; a name insists on that one."
+    )
+    options: dict[str, Annotated[object, AfterValidator(_option)]] = Field(
+        default={}, description="Options of the backend, for example `threads: 2` for `cpu`."
+    )
+
+
+class StateConfig(Section):
+    """When the smoothed label changes: once `agree` of the last `window` frames have the same label."""
+
+    agree: int = Field(default=3, ge=1, le=1000, description="Frames that must have the same label.")
+    window: int = Field(default=5, ge=1, le=1000, description="Frames looked back on, the newest included.")
+
+    @model_validator(mode="after")
+    def _majority(self) -> "StateConfig":
+        if not self.window / 2 < self.agree <= self.window:
+            raise ValueError(
+                f"`agree` ({self.agree}) more than half of `window` ({self.window}) and no greater than it, "
+                "or two labels could win at once"
+            )
+        return self
+
+
+class StatsConfig(Section):
+    """The statistics message."""
+
+    period: Seconds = Field(default=10.0, description="Seconds between two stats messages.")
+
+
+class LogConfig(Section):
+    """What the service writes to standard error."""
+
+    level: Literal["debug", "info", "warning", "error"] = Field(
+        default="info", description="Least severity that is written."
+    )
+
+
+class Config(Section):
+    """The whole config of one service."""
+
+    device: Name = Field(default_factory=hostname, description="This device's name in topics; default: host name.")
+    model: str = Field(
+        default="resnet8-cifar10", min_length=1, description="A shipped model's name or a model file's path."
+    )
+    backend: BackendConfig = Field(default=BackendConfig(), description="What runs the network.")
+    cameras: dict[CameraName, CameraConfig] = Field(min_length=1, description="The cameras by name.")
+    top_k: int = Field(default=3, ge=1, le=1000, description="Labels named in a frame message, most probable first.")
+    state: StateConfig = Field(default=StateConfig(), description="When the smoothed label changes.")
+    mqtt: MqttConfig = Field(default=MqttConfig(), description="The broker.")
+    stats: StatsConfig = Field(default=StatsConfig(), description="The statistics message.")
+    log: LogConfig = Field(default=LogConfig(), description="The log.")
+
+
+def resolved(config: Config, folder: Path) -> Config:
+    """Return the config with relative paths meant from `folder`, where the config file lies.
+
+    A model that is no file there stays as it is: the name of a shipped one.
+    """
+    cameras = {
+        name: camera.model_copy(update={"source": address_from(camera.source, folder)})
+        for name, camera in config.cameras.items()
+    }
+    model = str(folder / config.model) if (folder / config.model).is_file() else config.model
+    mqtt = _placed(config.mqtt, folder, "username_file", "password_file")
+    tls = _placed(mqtt.tls, folder, "ca", "certificate", "key")
+    outbox = _placed(mqtt.outbox, folder, "folder")
+    mqtt = mqtt.model_copy(update={"tls": tls, "outbox": outbox})
+    return config.model_copy(update={"model": model, "cameras": cameras, "mqtt": mqtt})
+
+
+def _placed(section: AnySection, folder: Path, *keys: str) -> AnySection:
+    """Return a section with the paths under these keys, where they are given, meant from `folder`."""
+    given = {key: getattr(section, key) for key in keys}
+    return section.model_copy(update={key: str(folder / path) for key, path in given.items() if path is not None})
+
+
+def digest(config: Config) -> str:
+    """Return the SHA-256, in hex, of the whole config as canonical JSON, passwords starred out."""
+    values = config.model_dump(mode="json")
+    for camera in values["cameras"].values():
+        camera["source"] = without_password(camera["source"])
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
