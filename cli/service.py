@@ -2,6 +2,7 @@
 
 import faulthandler
 import json
+import logging
 import os
 import sys
 import traceback
@@ -20,6 +21,9 @@ from edgemeta.daemon.signals import RELOAD, Signals
 from edgemeta.daemon.sources.registry import without_password
 from edgemeta.daemon.supervisor import Supervisor
 from edgemeta.daemon.threads import leave
+from edgemeta.model.errors import EdgemetaError
+
+log = logging.getLogger(__name__)
 
 config_file = click.argument("file", type=click.Path(path_type=Path))
 
@@ -56,8 +60,16 @@ def run(file: Path) -> None:
         supervisor.stop()
         service.stop()
     if faults:
-        traceback.print_exception(faults[0])
+        _tell(faults[0])
     leave(code=1 if faults else 0, patience=0.5)
+
+
+def _tell(fault: BaseException) -> None:
+    """Say what ended the service: in its one sentence, or, where nobody foresaw it, with its traceback."""
+    if isinstance(fault, EdgemetaError):
+        log.critical("%s", fault)
+    else:
+        traceback.print_exception(fault)
 
 
 @click.command()

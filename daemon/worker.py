@@ -11,7 +11,7 @@ from edgemeta.daemon.pulse import Pulse
 from edgemeta.daemon.slot import CapturedFrame, NewestFrames
 from edgemeta.daemon.topics import FRAME, STATE
 from edgemeta.model.errors import FrameError
-from edgemeta.plugins.api import BackendError
+from edgemeta.plugins.api import BackendError, SessionLostError
 
 log = logging.getLogger(__name__)
 
@@ -39,7 +39,7 @@ class Worker:
         self.pulse = Pulse("worker")
 
     def run(self) -> None:
-        """Handle frame after frame."""
+        """Handle frame after frame. Raises SessionLostError: then every later frame would fail, too."""
         while (captured := self._frames.take()) is not None:
             self._handle(captured)
 
@@ -52,6 +52,8 @@ class Worker:
             step = self._pipelines[camera].step(captured, counters.drops(captured.superseded))
         except (FrameError, BackendError) as error:
             counters.failed += 1
+            if isinstance(error, SessionLostError):
+                raise
             self._log_failure(camera, str(error))
             if isinstance(error, FrameError):
                 self.pulse.rest()

@@ -21,6 +21,10 @@ class BackendError(EdgemetaError):
     """A backend that is unknown, cannot run here, refuses an option or failed, with the reason in one sentence."""
 
 
+class SessionLostError(BackendError):
+    """A session that failed and will never run again, as after a fault of the GPU: only a new one can help."""
+
+
 @dataclass(frozen=True)
 class Probe:
     """Whether a backend can run on this machine: `reason` says in words why not, or with what it would run.
@@ -39,7 +43,8 @@ class Session(Protocol):
     def run(self, batch: Batch) -> Logits:
         """Logits of a batch, N >= 1. The array is the session's own and holds until the next call.
 
-        Batch 1 is the hot path: after the first call of a batch size nothing is allocated.
+        Batch 1 is the hot path: after the first call of a batch size nothing is allocated. Raises BackendError where
+        this batch failed and the next one may not, SessionLostError where none will run any more.
         """
         ...
 

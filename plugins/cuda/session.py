@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from edgemeta.kernels.cuda.plan import Launch
 from edgemeta.model.graph import Model
-from edgemeta.plugins.api import BackendError, Batch, Logits
+from edgemeta.plugins.api import BackendError, Batch, Logits, SessionLostError
 from edgemeta.plugins.cuda.device import Device
 from edgemeta.plugins.cuda.driver import NAME, fault, faults_while
 from edgemeta.plugins.cuda.program import Program
@@ -31,6 +31,7 @@ class CudaSession:
         self._device = device
         self._program = program
         self._closed: str | None = None
+        self._refusal: type[BackendError] = BackendError
         self._logits: dict[int, NDArray[Any]] = {}
         self._stopwatch: Stopwatch | None = None
         self._errors: type[Exception] = device.cuda.Error
@@ -46,7 +47,7 @@ class CudaSession:
         return self._program.plan.launches
 
     def run(self, batch: Batch) -> Logits:
-        """As `Session.run`. Raises BackendError when the device fails, and then frees all that the session holds."""
+        """As `Session.run`. Raises SessionLostError when the device fails, and then frees all the session holds."""
         self._check_open()
         check_batch(NAME, self._model, batch)
         logits = self._logits_for(len(batch))
@@ -93,14 +94,15 @@ class CudaSession:
 
     def _check_open(self) -> None:
         if self._closed is not None:
-            raise BackendError(self._closed)
+            raise self._refusal(self._closed)
 
-    def _failed(self, error: Exception, doing: str) -> BackendError:
+    def _failed(self, error: Exception, doing: str) -> SessionLostError:
+        """Free everything. A fault may have spoiled the context, so that nothing is tried again in it."""
         told = fault(self._device.cuda, error, doing)
-        self._closed = f"{told}; the session is closed"
+        self._closed, self._refusal = f"{told}; the session is closed", SessionLostError
         with suppress(self._errors):  # what fails now fails for the reason that is told
             self._release()
-        return told
+        return SessionLostError(str(told))
 
     def _release(self) -> None:
         self._logits.clear()

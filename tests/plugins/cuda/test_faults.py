@@ -13,7 +13,7 @@ from emulated import Driver
 from edgemeta.kernels.cuda.compiler_tool import CompilerError
 from edgemeta.kernels.cuda.plan import Architecture
 from edgemeta.model import reference
-from edgemeta.plugins.api import BackendError, Session
+from edgemeta.plugins.api import BackendError, Session, SessionLostError
 from edgemeta.plugins.cuda.backend import CudaBackend
 from edgemeta.plugins.measure import random_image
 
@@ -84,12 +84,12 @@ def test_a_session_that_fails_later_gives_everything_back(
 
 
 def assert_it_fails_once_and_for_all(session: Session, driver: Driver, case: Case, told: str) -> None:
-    with pytest.raises(BackendError, match=f"^backend cuda: {told}") as caught:
+    with pytest.raises(SessionLostError, match=f"^backend cuda: {told}") as caught:
         session.run(random_image(case.model))
     driver.forget()
     assert driver.live() == {}
     again = re.escape(f"{caught.value}; the session is closed")
-    with pytest.raises(BackendError, match=f"^{again}$"):
+    with pytest.raises(SessionLostError, match=f"^{again}$"):
         session.run(random_image(case.model))
     session.close()
 

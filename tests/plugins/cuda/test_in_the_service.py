@@ -114,6 +114,25 @@ def test_the_service_runs_on_the_device_and_stops_in_order(environment: dict[str
     assert "not classified" not in log
 
 
+def test_a_gpu_that_fails_ends_the_service_which_its_manager_starts_anew(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    """A session that is lost would fail every later frame, too."""
+    config = tmp_path / "config.yaml"
+    config.write_text(
+        "backend: {name: cuda, options: {tiles: rule}}\n"
+        'cameras: {a: {source: "synthetic://", fps: 20}}\n'
+        f"mqtt: {{port: 1, outbox: {{folder: {tmp_path}}}}}\n"
+    )
+    done = edgemeta(environment | {"EDGEMETA_EMULATED_FAULTS": "cuGraphLaunch:15:719"}, "run", config)
+    assert done.returncode == 1, done.stderr
+    said = [line for line in done.stderr.splitlines() if "cuGraphLaunch failed" in line]
+    assert len(said) == 1, done.stderr
+    assert "backend cuda: a kernel failed on the device while running a batch of 1: cuGraphLaunch failed" in said[0]
+    assert "Traceback" not in done.stderr
+    assert "stopped" in done.stderr
+
+
 def wait_until(condition: Callable[[], bool], said: list[str], service: "subprocess.Popen[str]") -> None:
     deadline = time.monotonic() + DEADLINE
     while not condition():
