@@ -53,12 +53,18 @@ class Camera:
         self._backoff = Backoff(config.retry.first, config.retry.cap)
         self._deliver = deliver
         self._tell = tell
-        self._failures = 0
         self._fault: str | None = None
-        self._status: CameraStatus | None = None
         self._telling = threading.Lock()
         self._stopping = threading.Event()
         self.pulse = Pulse(f"camera {name}")
+        self.status: CameraStatus | None = None
+        """The last one told; None before the start."""
+        self.failures = 0
+        """How often the source failed, also with a fault told before."""
+        self.runs = 0
+        """How often frames began to come."""
+        self.last_frame_ns: int | None = None
+        """When the last frame came, in nanoseconds of the monotonic clock; None before the first."""
         self._thread = guarded_thread(f"camera {name}", self._run, crashed)
 
     def start(self) -> None:
@@ -78,7 +84,7 @@ class Camera:
     @property
     def words(self) -> str:
         """Where it stands, in words."""
-        status = self._status
+        status = self.status
         if status is None:
             return "not started"
         return status.state.value if status.reason is None else f"{status.state.value}: {status.reason}"
@@ -94,7 +100,7 @@ class Camera:
                 self.pulse.rest()
                 return
             except SourceError as error:
-                self._failures += 1
+                self.failures += 1
                 self._enter(CameraState.FAILED, str(error))
             finally:
                 self._source.close()
@@ -118,8 +124,11 @@ class Camera:
             chosen = filter_.choose(frame)
             if chosen is not None:
                 self._deliver(self.name, chosen)
+            self.last_frame_ns = frame.captured_ns
             self._enter(CameraState.RUNNING, oddity)
-            first_ns = first_ns or frame.captured_ns
+            if not first_ns:
+                first_ns = frame.captured_ns
+                self.runs += 1
             if frame.captured_ns - first_ns > STEADY_AFTER_NS:
                 self._settle()
             due_ns = max(due_ns + self._source.interval_ns, time.monotonic_ns() - self._source.interval_ns)
@@ -140,12 +149,12 @@ class Camera:
     def _enter(self, state: CameraState, reason: str | None = None) -> None:
         """Tell a change of state; the same fault again is told but once, and nothing after `stopped`."""
         with self._telling:
-            told = self._status
+            told = self.status
             if told and ((told.state, told.reason) == (state, reason) or told.state is CameraState.STOPPED):
                 return
-            self._status = CameraStatus(state, time.monotonic_ns(), reason, self._failures)
+            self.status = CameraStatus(state, time.monotonic_ns(), reason, self.failures)
             self._log(state, reason)
-            self._tell(self.name, self._status)
+            self._tell(self.name, self.status)
 
     def _log(self, state: CameraState, reason: str | None) -> None:
         """Log a change. A source that comes and goes with one and the same fault is logged once until it is steady."""

@@ -3,16 +3,16 @@
 import time
 
 from edgemeta.daemon.counters import FrameCounters
-from edgemeta.daemon.latency import StageWindows
+from edgemeta.daemon.latency import StageLatencies
 from edgemeta.daemon.outbox.parcel import Parcel
 
 
 class FrameReceipts:
     """Counts by the topics of frame messages; other topics, and messages of earlier starts, are no matter here."""
 
-    def __init__(self, counters: dict[str, FrameCounters], windows: StageWindows) -> None:
+    def __init__(self, counters: dict[str, FrameCounters], latencies: StageLatencies) -> None:
         self._counters = counters
-        self._windows = windows
+        self._latencies = latencies
 
     def taken(self, parcel: Parcel) -> None:
         """The broker has taken a message: count it and, where it was live, how long it took."""
@@ -22,8 +22,8 @@ class FrameReceipts:
         counters.published += 1
         if not parcel.late:
             now = time.monotonic_ns()
-            self._windows.add("publish", now - parcel.message.made_ns)
-            self._windows.add("total", now - parcel.message.captured_ns)
+            self._latencies.add("publish", now - parcel.message.made_ns)
+            self._latencies.add("total", now - parcel.message.captured_ns)
 
     def dropped(self, topic: str, number: int) -> None:
         """The outbox has dropped messages of this start."""

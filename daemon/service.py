@@ -12,8 +12,9 @@ from edgemeta.daemon.clock import NS, Clock
 from edgemeta.daemon.config.camera import CameraConfig
 from edgemeta.daemon.config.whole import Config, digest
 from edgemeta.daemon.counters import FrameCounters, camera_stats
-from edgemeta.daemon.latency import StageWindows
-from edgemeta.daemon.messages import InfoMessage, StatsMessage, StatusMessage
+from edgemeta.daemon.latency import StageLatencies
+from edgemeta.daemon.messages import CameraState, InfoMessage, StatsMessage, StatusMessage
+from edgemeta.daemon.metrics.readings import CameraReading, Readings
 from edgemeta.daemon.mqtt import MqttLink
 from edgemeta.daemon.outbox.keeper import Keeper
 from edgemeta.daemon.outbox.outbox import Outbox
@@ -57,9 +58,9 @@ class Service:
         self._started_ns = self._period_began_ns = time.monotonic_ns()
         self._frames = NewestFrames(names)
         self._counters = {name: FrameCounters() for name in names}
-        self._windows = StageWindows()
+        self._latencies = StageLatencies()
         topics = Topics(config.mqtt.base, config.device)
-        receipts = FrameReceipts({topics.of(FRAME, name): self._counters[name] for name in names}, self._windows)
+        receipts = FrameReceipts({topics.of(FRAME, name): self._counters[name] for name in names}, self._latencies)
         self._outbox = Outbox(config.mqtt.outbox, receipts.dropped)
         file = file_of(config.mqtt.outbox, config.device)
         self._keeper = Keeper(self._outbox, config.mqtt.outbox, file, self._identity.boot, self._clock, crashed)
@@ -69,7 +70,7 @@ class Service:
         self._pipelines = {
             name: Pipeline(self._identity, name, plan.network, _tuning(config), self._clock) for name in names
         }
-        worker = Worker(self._frames, self._pipelines, self._counters, self._windows, self._publisher)
+        worker = Worker(self._frames, self._pipelines, self._counters, self._latencies, self._publisher)
         self._worker = guarded_thread("worker", worker.run, crashed)
         self._crashed = crashed
         self._cameras = {name: self._camera(name, camera, plan) for name, camera in config.cameras.items()}
@@ -131,6 +132,33 @@ class Service:
             troubles=tuple(trouble for pulse in pulses if (trouble := pulse.trouble) is not None),
         )
 
+    def readings(self) -> Readings:
+        """Return all counters as they stand now. Any thread may call this."""
+        return Readings(
+            device=self._identity.device,
+            version=__version__,
+            config_sha256=self.plan.config_sha256,
+            clock_synchronized=self._clock.synchronized,
+            hanging=len(self.vitals().troubles),
+            cameras={name: self._camera_reading(name, camera) for name, camera in self._cameras.items()},
+            stages=self._latencies.histograms(),
+            broker=self._link.status.state,
+            link=self._link.stats,
+            outbox=self._outbox.stats,
+        )
+
+    def _camera_reading(self, name: str, camera: Camera) -> CameraReading:
+        last_ns = camera.last_frame_ns
+        return CameraReading(
+            counts=camera_stats(self._counters[name], self._frames, name),
+            state=camera.status.state if camera.status else CameraState.OPENING,
+            failures=camera.failures,
+            runs=camera.runs,
+            last_frame=self._clock.utc(last_ns).timestamp() if last_ns is not None else None,
+            model=self.plan.network.identity,
+            backend=self.plan.network.backend,
+        )
+
     def _camera(self, name: str, config: CameraConfig, plan: Plan) -> Camera:
         deliver = self._frames.put_when_free if config.fps == 0 else self._frames.put
         return Camera(name, config, plan.sources[name], deliver, self._publish_status, self._crashed)
@@ -162,7 +190,7 @@ class Service:
             uptime_s=round((now - self._started_ns) / NS, 3),
             period_s=round(period / NS, 3),
             cameras={name: camera_stats(self._counters[name], self._frames, name) for name in self._counters},
-            latency_us=self._windows.drain(),
+            latency_us=self._latencies.drain(),
             broker=self._link.stats,
             outbox=self._outbox.stats,
         )

@@ -4,7 +4,7 @@ import logging
 import time
 
 from edgemeta.daemon.counters import FrameCounters
-from edgemeta.daemon.latency import StageWindows
+from edgemeta.daemon.latency import StageLatencies
 from edgemeta.daemon.pipeline import Pipeline, Step
 from edgemeta.daemon.publisher import Publisher
 from edgemeta.daemon.pulse import Pulse
@@ -27,13 +27,13 @@ class Worker:
         frames: NewestFrames,
         pipelines: dict[str, Pipeline],
         counters: dict[str, FrameCounters],
-        windows: StageWindows,
+        latencies: StageLatencies,
         publisher: Publisher,
     ) -> None:
         self._frames = frames
         self._pipelines = pipelines
         self._counters = counters
-        self._windows = windows
+        self._latencies = latencies
         self._publisher = publisher
         self._failing: dict[str, str] = {}
         self.pulse = Pulse("worker")
@@ -67,8 +67,8 @@ class Worker:
         begun = time.monotonic_ns()
         outgoing = self._publisher.encode(FRAME, step.frame, captured.camera, captured.frame.captured_ns)
         for stage, duration in step.stages.items():
-            self._windows.add(stage, duration)
-        self._windows.add("encode", outgoing.made_ns - begun)
+            self._latencies.add(stage, duration)
+        self._latencies.add("encode", outgoing.made_ns - begun)
         self._publisher.send(outgoing)
         if step.state is not None:
             self._publisher.send(self._publisher.encode(STATE, step.state, captured.camera))

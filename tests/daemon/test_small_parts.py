@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from edgemeta.daemon import clock
 from edgemeta.daemon.backoff import Backoff
 from edgemeta.daemon.config.broker import MqttConfig
-from edgemeta.daemon.latency import CAPACITY, LatencyWindow
+from edgemeta.daemon.latency import CAPACITY, StageLatency
 from edgemeta.daemon.logs import set_up
 from edgemeta.daemon.pace import Pace
 from edgemeta.daemon.secret import SecretError, password_of, username_of
@@ -53,7 +53,7 @@ def test_the_smoothed_label_needs_enough_of_the_last() -> None:
 
 @given(durations=st.lists(st.integers(0, 10**10), min_size=1, max_size=300))
 def test_percentiles_are_numpys_by_inverted_distribution(durations: list[int]) -> None:
-    window = LatencyWindow()
+    window = StageLatency()
     for duration in durations:
         window.add(duration)
     stats = window.drain()
@@ -64,14 +64,14 @@ def test_percentiles_are_numpys_by_inverted_distribution(durations: list[int]) -
 
 
 def test_a_period_without_measurements_has_no_numbers() -> None:
-    window = LatencyWindow()
+    window = StageLatency()
     window.add(5000)
     window.drain()
     assert window.drain().model_dump() == {"count": 0, "p50": None, "p90": None, "p99": None, "max": None}
 
 
 def test_a_long_period_keeps_the_newest_measurements_and_the_true_maximum() -> None:
-    window = LatencyWindow()
+    window = StageLatency()
     window.add(10**9)
     for _ in range(CAPACITY):
         window.add(2000)

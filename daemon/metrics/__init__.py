@@ -1,0 +1,1 @@
+"""Counters and latencies as Prometheus reads them."""

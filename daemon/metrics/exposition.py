@@ -1,0 +1,167 @@
+"""The service's metrics in the text format of Prometheus, made from readings at the moment of the scrape.
+
+docs/metrics.md has a row for each family that is made here; a test compares. Names and units go by the conventions of
+Prometheus: base units, `_total` for what only grows, `_info` for facts whose value is 1.
+"""
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from prometheus_client import CONTENT_TYPE_LATEST, ProcessCollector, generate_latest
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    InfoMetricFamily,
+    Metric,
+)
+from prometheus_client.registry import Collector
+
+from edgemeta.daemon.broker_state import BrokerState
+from edgemeta.daemon.clock import NS
+from edgemeta.daemon.histogram import BOUNDS_NS
+from edgemeta.daemon.messages import CameraState
+from edgemeta.daemon.metrics.readings import Readings
+
+TASKS = Path("/proc/self/task")
+"""One entry for each thread of this process, the libraries' own included."""
+
+_process = ProcessCollector(registry=None)
+
+
+def exposition(readings: Readings) -> tuple[bytes, str]:
+    """Return all metrics as text, and its content type."""
+    return generate_latest(_Families(families(readings))), CONTENT_TYPE_LATEST
+
+
+def families(readings: Readings) -> list[Metric]:
+    """Return all metrics with their samples, the service's own first, then the process's."""
+    return [
+        *_service(readings),
+        *_frames(readings),
+        *_stages(readings),
+        *_cameras(readings),
+        *_broker(readings),
+        *_outbox(readings),
+        *_process.collect(),
+        GaugeMetricFamily("process_threads", "Number of threads.", len(list(TASKS.iterdir()))),
+    ]
+
+
+class _Families(Collector):
+    """Families that are there already, in the form in which the library wants them."""
+
+    def __init__(self, made: Iterable[Metric]) -> None:
+        self._made = made
+
+    def collect(self) -> Iterable[Metric]:
+        return self._made
+
+
+def _service(readings: Readings) -> Iterator[Metric]:
+    yield InfoMetricFamily("edgemeta_build", "The edgemeta that runs.", {"version": readings.version})
+    yield InfoMetricFamily(
+        "edgemeta_config", "The config in effect.", {"device": readings.device, "sha256": readings.config_sha256}
+    )
+    yield GaugeMetricFamily(
+        "edgemeta_clock_synchronized",
+        "Whether the device's clock is disciplined; else distrust its UTC.",
+        readings.clock_synchronized,
+    )
+    yield GaugeMetricFamily(
+        "edgemeta_threads_hanging", "Threads that were not heard of in time; the watchdog is starved.", readings.hanging
+    )
+
+
+def _frames(readings: Readings) -> Iterator[Metric]:
+    captured = CounterMetricFamily("edgemeta_frames_captured", "Frames captured.", labels=["camera"])
+    processed = CounterMetricFamily("edgemeta_frames_processed", "Frames classified.", labels=["camera"])
+    published = CounterMetricFamily(
+        "edgemeta_frames_published", "Frame messages the broker has taken.", labels=["camera"]
+    )
+    dropped = CounterMetricFamily(
+        "edgemeta_frames_dropped", "Frames captured and not published, by reason.", labels=["camera", "reason"]
+    )
+    for name, camera in readings.cameras.items():
+        captured.add_metric([name], camera.counts.captured)
+        processed.add_metric([name], camera.counts.processed)
+        published.add_metric([name], camera.counts.published)
+        for reason, number in camera.counts.dropped:
+            dropped.add_metric([name, reason], number)
+    yield from (captured, processed, published, dropped)
+
+
+def _stages(readings: Readings) -> Iterator[Metric]:
+    durations = HistogramMetricFamily(
+        "edgemeta_stage_duration_seconds",
+        "How long each stage of a frame's way took, all cameras together.",
+        labels=["stage"],
+    )
+    for stage, reading in readings.stages.items():
+        buckets = [(repr(bound / NS), float(number)) for bound, number in zip(BOUNDS_NS, reading.up_to, strict=True)]
+        durations.add_metric([stage], [*buckets, ("+Inf", float(reading.count))], reading.sum_ns / NS)
+    yield durations
+
+
+def _cameras(readings: Readings) -> Iterator[Metric]:
+    state = GaugeMetricFamily(
+        "edgemeta_camera_state", "1 for the state in which the camera is.", labels=["camera", "state"]
+    )
+    failures = CounterMetricFamily("edgemeta_camera_failures", "Failures of the camera's source.", labels=["camera"])
+    runs = CounterMetricFamily(
+        "edgemeta_camera_runs", "Times that frames began to come, at first or again.", labels=["camera"]
+    )
+    last = GaugeMetricFamily(
+        "edgemeta_camera_last_frame_timestamp_seconds",
+        "When the camera's last frame came, in seconds since 1970; absent before the first.",
+        labels=["camera"],
+    )
+    model = InfoMetricFamily("edgemeta_model", "What classifies the camera's frames.", labels=["camera"])
+    for name, camera in readings.cameras.items():
+        for one in CameraState:
+            state.add_metric([name, one.value], camera.state is one)
+        failures.add_metric([name], camera.failures)
+        runs.add_metric([name], camera.runs)
+        if camera.last_frame is not None:
+            last.add_metric([name], camera.last_frame)
+        model.add_metric([name], {"name": camera.model.name, "sha256": camera.model.sha256, "backend": camera.backend})
+    yield from (state, failures, runs, last, model)
+
+
+def _broker(readings: Readings) -> Iterator[Metric]:
+    state = GaugeMetricFamily(
+        "edgemeta_broker_state", "1 for the state in which the connection to the broker is.", labels=["state"]
+    )
+    for one in BrokerState:
+        state.add_metric([one.value], readings.broker is one)
+    failures = CounterMetricFamily(
+        "edgemeta_broker_failures", "Failures of the connection to the broker, by kind.", labels=["kind"]
+    )
+    for kind, number in readings.link.failures:
+        failures.add_metric([kind], number)
+    yield from (state, failures)
+    yield CounterMetricFamily(
+        "edgemeta_broker_connects", "Times the broker accepted the connection.", readings.link.connects
+    )
+    yield CounterMetricFamily(
+        "edgemeta_broker_messages_published", "Messages of all kinds the broker has taken.", readings.link.published
+    )
+    yield CounterMetricFamily(
+        "edgemeta_broker_messages_refused", "Messages of all kinds the broker has refused.", readings.link.refused
+    )
+
+
+def _outbox(readings: Readings) -> Iterator[Metric]:
+    outbox = readings.outbox
+    yield GaugeMetricFamily("edgemeta_outbox_messages", "Messages waiting for the broker.", outbox.waiting)
+    yield GaugeMetricFamily("edgemeta_outbox_size_bytes", "Their size.", outbox.bytes)
+    yield GaugeMetricFamily(
+        "edgemeta_outbox_on_disk", "Whether they wait on disk; else only in memory.", outbox.place == "disk"
+    )
+    yield CounterMetricFamily("edgemeta_outbox_replayed", "Messages told late, as historical.", outbox.replayed)
+    dropped = CounterMetricFamily(
+        "edgemeta_outbox_dropped", "Messages dropped: the outbox was full, or they were too old.", labels=["reason"]
+    )
+    dropped.add_metric(["full"], outbox.dropped)
+    dropped.add_metric(["expired"], outbox.expired)
+    yield dropped
