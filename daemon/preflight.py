@@ -7,7 +7,7 @@ from edgemeta.daemon.config.camera import CameraConfig
 from edgemeta.daemon.config.file import ConfigFile, Problem
 from edgemeta.daemon.config.whole import Config, digest, resolved
 from edgemeta.daemon.network import Network
-from edgemeta.daemon.secret import SecretError, password_of, username_of
+from edgemeta.daemon.secret import SecretError, password_of, token_of, username_of
 from edgemeta.daemon.sources.api import Source, SourceError, SourceSpec
 from edgemeta.daemon.sources.registry import make_source, without_password
 from edgemeta.daemon.tls import TlsError, context_of
@@ -51,6 +51,8 @@ def prepare(path: Path, running: Plan | None = None) -> Plan:
         _check_login(config, problems)
         _check_tls(config, problems)
         _check_outbox(config, problems)
+    if "web" not in wrong:
+        _check_token(config, problems)
     sources = {name: _source(name, camera, problems) for name, camera in config.cameras.items()}
     if problems or network is None:
         if network is not None and (running is None or network is not running.network):
@@ -94,6 +96,13 @@ def _check_login(config: Config, problems: list[Problem]) -> None:
             secret_of(config.mqtt)
         except SecretError as error:
             problems.append(Problem(("mqtt", error.key), str(error), "what the broker wants to know there"))
+
+
+def _check_token(config: Config, problems: list[Problem]) -> None:
+    try:
+        token_of(config.web)
+    except SecretError as error:
+        problems.append(Problem(("web", error.key), str(error), "at least 16 letters, digits or `-._~+/=`"))
 
 
 def _check_tls(config: Config, problems: list[Problem]) -> None:

@@ -1,14 +1,22 @@
-"""The broker's user name and password, from wherever the config keeps them; read anew for every connection."""
+"""The broker's user name and password, and the page's token, from wherever the config keeps them.
+
+The broker's are read anew for every connection.
+"""
 
 import os
+import re
 from pathlib import Path
 
 from edgemeta.daemon.config.broker import MqttConfig
+from edgemeta.daemon.config.web import WebConfig
 from edgemeta.model.errors import EdgemetaError
+
+TOKEN = re.compile(r"[A-Za-z0-9._~+/=-]{16,512}")
+"""What the `Authorization: Bearer` header can hold (RFC 6750), and nobody guesses."""
 
 
 class SecretError(EdgemetaError):
-    """A user name or password that is not where the config says; `key` is the key below `mqtt` that says so."""
+    """A secret that is not where the config says, or is none; `key` is the key of the section that says so."""
 
     def __init__(self, key: str, reason: str) -> None:
         super().__init__(reason)
@@ -26,6 +34,17 @@ def password_of(config: MqttConfig) -> str | None:
     return config.password.get_secret_value() if config.password is not None else kept
 
 
+def token_of(config: WebConfig) -> str | None:
+    """Return the page's token, None where none is configured. Raises SecretError, also for one too short to be any."""
+    token = _kept_elsewhere("token", "token", config.token_file, config.token_env)
+    if config.token is not None:
+        token = config.token.get_secret_value()
+    if token is not None and not TOKEN.fullmatch(token):
+        key = next(key for key in ("token", "token_file", "token_env") if getattr(config, key) is not None)
+        raise SecretError(key, "a token that is too short, or has a character no header can hold")
+    return token
+
+
 def _kept_elsewhere(key: str, what: str, file: str | None, variable: str | None) -> str | None:
     """Read a file's first line or an environment variable; None where the config names neither."""
     if file is not None:
@@ -39,6 +58,6 @@ def _kept_elsewhere(key: str, what: str, file: str | None, variable: str | None)
         return lines[0]
     if variable is not None:
         if not os.environ.get(variable):
-            raise SecretError(f"{key}_env", f"environment variable {variable} is not set, expected the broker's {what}")
+            raise SecretError(f"{key}_env", f"environment variable {variable} is not set, expected the {what}")
         return os.environ[variable]
     return None

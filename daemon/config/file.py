@@ -18,7 +18,7 @@ MAX_BYTES = 1_000_000
 
 KeyPath: TypeAlias = tuple[str | int, ...]
 
-SECRETS = frozenset({"password"})
+SECRETS = frozenset({"password", "token"})
 """Keys whose values are never shown."""
 
 _EXPECTED = {

@@ -1,6 +1,6 @@
 """The whole config as records: every key, its type, bounds, default and meaning.
 
-These records, and those of a camera and of the broker beside this file, are the one definition: the validator,
+These records, and those of a camera, the broker and the page beside this file, are the one definition: the validator,
 docs/configuration.md and its test read them. Keys that are not here are errors, and so are values of another type ("8"
 is not 8).
 """
@@ -17,6 +17,7 @@ from pydantic import AfterValidator, Field, model_validator
 from edgemeta.daemon.config.broker import MqttConfig
 from edgemeta.daemon.config.camera import CameraConfig
 from edgemeta.daemon.config.section import Name, Seconds, Section, name_of_level
+from edgemeta.daemon.config.web import WebConfig
 from edgemeta.daemon.sources.registry import address_from, without_password
 
 RESERVED = frozenset({"availability", "cmd", "health", "info", "resp", "stats"})
@@ -98,6 +99,7 @@ class Config(Section):
     top_k: int = Field(default=3, ge=1, le=1000, description="Labels named in a frame message, most probable first.")
     state: StateConfig = Field(default=StateConfig(), description="When the smoothed label changes.")
     mqtt: MqttConfig = Field(default=MqttConfig(), description="The broker.")
+    web: WebConfig = Field(default=WebConfig(), description="The live page, health and metrics.")
     stats: StatsConfig = Field(default=StatsConfig(), description="The statistics message.")
     log: LogConfig = Field(default=LogConfig(), description="The log.")
 
@@ -116,7 +118,8 @@ def resolved(config: Config, folder: Path) -> Config:
     tls = _placed(mqtt.tls, folder, "ca", "certificate", "key")
     outbox = _placed(mqtt.outbox, folder, "folder")
     mqtt = mqtt.model_copy(update={"tls": tls, "outbox": outbox})
-    return config.model_copy(update={"model": model, "cameras": cameras, "mqtt": mqtt})
+    web = _placed(config.web, folder, "token_file")
+    return config.model_copy(update={"model": model, "cameras": cameras, "mqtt": mqtt, "web": web})
 
 
 def _placed(section: AnySection, folder: Path, *keys: str) -> AnySection:
