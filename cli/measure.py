@@ -19,13 +19,15 @@ from edgemeta.cli.options import (
     report,
 )
 from edgemeta.cli.progress import progress_bar
+from edgemeta.model.classification import scores
 from edgemeta.model.errors import EdgemetaError
 from edgemeta.model.graph import Model
 from edgemeta.model.zoo import find
-from edgemeta.plugins.api import Batch
+from edgemeta.plugins.api import Batch, Logits
 from edgemeta.plugins.measure import bench as measure_latency
 from edgemeta.plugins.measure import verify as count_mismatches
 from edgemeta.plugins.preprocess import make_preprocessor
+from edgemeta.toolchain.confidence import calibration_error
 from edgemeta.toolchain.data import Dataset, load_dataset
 from edgemeta.toolchain.float_file import is_float_model, load_float_model
 from edgemeta.toolchain.float_forward import accuracy
@@ -41,7 +43,9 @@ _BATCH = 100
 def evaluate(
     model_name: str, data_path: str, backend: str, threads: int | None, isa: str | None, as_json: bool
 ) -> None:
-    """Measure top-1 accuracy, in percent, on labelled images. A float model runs in NumPy, whatever the backend.
+    """Measure on labelled images: top-1 accuracy, and the expected calibration error of the scores, in percent.
+
+    A float model runs in NumPy, whatever the backend, and has no scores.
 
     \b
     Examples:
@@ -54,23 +58,31 @@ def evaluate(
         floating = load_float_model(path)
         _check_labels(data, data_path, floating.labels)
         with progress_bar("eval") as progress:
-            right = accuracy(floating, data.x, data.y, progress) * len(data)
-        digest, backend_name = hashlib.sha256(path.read_bytes()).hexdigest(), "float32"
+            top1 = accuracy(floating, data.x, data.y, progress)
+        error, digest, backend_name = None, hashlib.sha256(path.read_bytes()).hexdigest(), "float32"
     else:
         model = load_model(model_name)
         _check_labels(data, data_path, model.task.labels)
         digest = model.digest
         backend_name, session = open_session(model, backend, threads, isa)
-        right = done = 0
+        rows: list[Logits] = []  # one image's logits each
         with closing(session), progress_bar("eval") as progress:
             for batch in _batches(model, data):
-                labels = session.run(batch).argmax(axis=1)
-                right += int(np.count_nonzero(labels == data.y[done : done + len(batch)]))
-                done += len(batch)
-                progress(done, len(data))
-    top1 = round(100.0 * right / len(data), 4)
-    values = {"top1": top1, "images": len(data), "sha256": digest, "backend": backend_name}
-    report(as_json, values, [f"top-1 {top1:.2f} % of {len(data):,} images ({backend_name}, sha256 {digest[:12]})"])
+                rows.extend(session.run(batch).copy())
+                progress(len(rows), len(data))
+        logits = np.stack(rows)
+        top1 = float((logits.argmax(axis=1) == data.y).mean())
+        error = calibration_error(scores(logits, model.logits, model.task.temperature), data.y)
+    values = {
+        "top1": round(100 * top1, 4),
+        "calibration_error": None if error is None else round(100 * error, 4),
+        "images": len(data),
+        "sha256": digest,
+        "backend": backend_name,
+    }
+    told = "" if error is None else f", calibration error {100 * error:.2f} %"
+    line = f"top-1 {100 * top1:.2f} %{told}, {len(data):,} images ({backend_name}, sha256 {digest[:12]})"
+    report(as_json, values, [line])
 
 
 @click.command()

@@ -75,6 +75,7 @@ def info(model_name: str, as_json: bool) -> None:
         "sha256": loaded.digest,
         "input": {"shape": loaded.input.shape, "bits": loaded.input.bits, "signed": loaded.input.signed},
         "labels": loaded.task.labels,
+        "temperature": loaded.task.temperature,
         "parameters": sum(row.parameters for row in rows),
         "macs": sum(row.macs for row in rows),
         "layers": [asdict(row) for row in rows],
@@ -112,6 +113,7 @@ def _lines(model: Model, rows: list[_Row]) -> Iterator[str]:
     yield f"{model.name}: {len(model.task.labels)} labels, input {height}x{width}x{channels}"
     yield f"sha256 {model.digest}"
     yield f"labels {', '.join(model.task.labels)}"
+    yield f"scores at temperature {model.task.temperature:g}"
     yield ""
     yield f"{'layer':<14} {'kind':<12} {'output':>12} {'bits':>4} {'weights':<9} {'params':>7} {'MACs':>10}"
     for row in rows:

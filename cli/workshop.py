@@ -71,11 +71,24 @@ def train(
 @click.option(
     "--images", type=click.IntRange(min=10), default=DEFAULT_IMAGES, show_default=True, help="How many of them."
 )
+@click.option(
+    "--held-out",
+    type=_path,
+    metavar="PATH",
+    help="Images that training has not seen: they fit the temperature of the scores.",
+)
 @click.option("--test", type=_path, metavar="PATH", help="Measure both networks on these images, and keep the figures.")
 @click.option("--out", type=_path, required=True, metavar="FILE", help="The integer model to write.")
 @json_option
 def quantize(
-    float_model: str, scheme: Scheme, calibrate: Path | None, images: int, test: Path | None, out: Path, as_json: bool
+    float_model: str,
+    scheme: Scheme,
+    calibrate: Path | None,
+    images: int,
+    held_out: Path | None,
+    test: Path | None,
+    out: Path,
+    as_json: bool,
 ) -> None:
     """Turn the float model FLOAT (a file or a shipped name) into an integer model file.
 
@@ -89,7 +102,14 @@ def quantize(
     """
     tried: list[Agreement] = []
     result = quantize_file(
-        find(float_model), out, scheme, calibration=calibrate, images=images, test=test, progress=tried.append
+        find(float_model),
+        out,
+        scheme,
+        calibration=calibrate,
+        images=images,
+        held_out=held_out,
+        test=test,
+        progress=tried.append,
     )
     values: dict[str, object] = {
         "path": str(result.path),
@@ -100,12 +120,20 @@ def quantize(
         "float_top1": _percent(result.float_accuracy),
         "top1": _percent(result.accuracy),
         "images": result.images,
+        "temperature": result.temperature,
+        "calibration_error": _percent(result.calibration_error),
+        "plain_calibration_error": _percent(result.plain_calibration_error),
     }
     lines = [f"tried {each.choice}: logits' error {each.error:.2e}, same label {each.same_label:.2%}" for each in tried]
     lines.append(f"{out}: scheme {scheme}{f', {result.choice}' if result.choice else ''}, sha256 {result.sha256[:12]}")
     if result.accuracy is not None and result.float_accuracy is not None:
         before, after = 100 * result.float_accuracy, 100 * result.accuracy
         lines.append(f"top-1 {after:.2f} % of {result.images:,} test images, float {before:.2f} %")
+    if held_out is not None:
+        lines.append(f"scores at temperature {result.temperature:g}, from {held_out}")
+    if result.calibration_error is not None and result.plain_calibration_error is not None:
+        before, after = 100 * result.plain_calibration_error, 100 * result.calibration_error
+        lines.append(f"calibration error {after:.2f} % of the test images, at temperature 1 {before:.2f} %")
     report(as_json, values, lines)
 
 

@@ -7,7 +7,7 @@ an error. Whether the values make sense is for `prove`.
 """
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from types import NoneType, UnionType
 from typing import Any, Literal, NoReturn, Union, get_args, get_origin, get_type_hints
 
@@ -54,6 +54,9 @@ KINDS: Mapping[str, type[Any]] = {
 }
 """What "kind" calls each record."""
 
+OPTIONAL: Mapping[type, Mapping[str, Any]] = {Classification: {"temperature": 1.0}}
+"""Fields that a file may leave out, with the value that they then have; one that has it is not written."""
+
 MAX_WEIGHTS = 1 << 27
 """Unpacked weights that one file may hold."""
 
@@ -88,7 +91,9 @@ def from_document(document: object, tensors: Tensors) -> Model:
 def _write_record(record: Any, owner: str, tensors: Tensors) -> dict[str, Any]:
     if isinstance(record, get_args(Layer)):
         owner = record.name
-    fields = {name: _write(getattr(record, name), owner, name, tensors) for name in _HINTS[type(record)]}
+    optional = OPTIONAL.get(type(record), {})
+    told = [name for name in _HINTS[type(record)] if name not in optional or getattr(record, name) != optional[name]]
+    fields = {name: _write(getattr(record, name), owner, name, tensors) for name in told}
     return fields | ({"kind": _NAMES[type(record)]} if type(record) in _NAMES else {})
 
 
@@ -137,8 +142,9 @@ class _Reader:
         return self.read_record(self._record_type(options, value, path), value, path, owner)
 
     def read_record(self, record: type[Any], value: object, path: str, owner: str) -> Any:
-        fields = _HINTS[record]
-        document = _read_object(value, set(fields) | ({"kind"} if record in _NAMES else set()), path)
+        fields, optional = _HINTS[record], OPTIONAL.get(record, {})
+        keys = set(fields) | ({"kind"} if record in _NAMES else set())
+        document = {**optional, **_read_object(value, keys, path, set(optional))}
         if record in get_args(Layer):
             owner = _read_scalar(str, document["name"], f"{path}.name")
         return record(
@@ -206,13 +212,15 @@ def _one_of(options: Any, value: object, path: str) -> Any:
     return value
 
 
-def _read_object(value: object, keys: set[str] | None, path: str) -> dict[str, Any]:
-    """Give the object that has exactly these keys, or any where None is given."""
+def _read_object(
+    value: object, keys: set[str] | None, path: str, optional: Collection[str] = frozenset()
+) -> dict[str, Any]:
+    """Give the object that has exactly these keys, but for optional ones; any object where None is given."""
     if not isinstance(value, dict):
         _refuse(path, value, "an object")
     if keys is None:
         return value
-    for key in sorted(keys - set(value)):
+    for key in sorted(keys - set(value) - set(optional)):
         raise ModelError(f"{path} has no key {key!r}")
     for key in sorted(set(value) - keys):
         raise ModelError(f"{path} has the unknown key {shown(key)}")

@@ -28,9 +28,14 @@ class Preprocessing:
 
 @dataclass(frozen=True)
 class Classification:
-    """The output is one logit per label; the label is the greatest logit's, the lowest index at a tie."""
+    """The output is one logit per label; the label is the greatest logit's, the lowest index at a tie.
+
+    temperature: what the dequantized logits are divided by before their softmax, so that a score is the share of images
+    named right at that score. It changes no order.
+    """
 
     labels: tuple[str, ...]
+    temperature: float = 1.0
 
 
 @dataclass(frozen=True, eq=False)

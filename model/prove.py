@@ -44,6 +44,8 @@ MAX_ELEMENTS = 1 << 27
 MAX_MULTIPLICATIONS = 1 << 37
 """Multiplications of convolutions and additions of pools for one image; a dense layer has no more than weights."""
 MAX_PROVENANCE_DEPTH = 16
+COLDEST, HOTTEST = 0.01, 100.0
+"""Temperatures: beyond these every score is nearly 1, or all are nearly equal."""
 
 Types = Mapping[str, TensorType]
 
@@ -181,6 +183,7 @@ def _prove_task(model: Model, types: Types) -> None:
         _prove_text(label, "a label")
     twice = next((label for label, count in Counter(labels).items() if count > 1), None)
     require(twice is None, f"label {twice!r} is there twice")
+    require_between(model.task.temperature, COLDEST, HOTTEST, "the temperature")
     expected, shape = (1, 1, len(labels)), types[output].shape
     require(
         shape == expected, f"output {output!r} has shape {list(shape)}, expected {list(expected)}, one logit per label"

@@ -15,12 +15,13 @@ SHIPPED = "resnet8-cifar10"
 @pytest.mark.parametrize("backend", ["reference", "cpu"])
 def test_eval_counts_right_labels(edgemeta_json, labelled: Path, backend: str) -> None:
     result = edgemeta_json("eval", SHIPPED, "--data", labelled, "--backend", backend)
+    assert 0 < result.pop("calibration_error") < 50
     assert result == {"top1": 75.0, "images": 120, "sha256": load(find(SHIPPED)).digest, "backend": backend}
 
 
 def test_eval_runs_a_float_model(edgemeta_json, labelled: Path) -> None:
     result = edgemeta_json("eval", f"{SHIPPED}-float", "--data", labelled)
-    assert result["backend"] == "float32"
+    assert (result["backend"], result["calibration_error"]) == ("float32", None)
     assert 60 <= result["top1"] <= 90  # the labels are the integer model's
 
 

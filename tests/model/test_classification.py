@@ -47,6 +47,16 @@ def test_a_huge_scale_gives_one_and_zeros() -> None:
     assert scores(np.array([5, 2**31 - 1, -(2**31)], np.int32), kind).tolist() == [0, 1, 0]
 
 
+@given(logits_of_any_size, st.floats(0.01, 100))
+def test_a_temperature_divides_the_logits_and_keeps_their_order(logits: list[int], temperature: float) -> None:
+    kind = TensorType((1, 1, len(logits)), bits=32, scale=2.0**-28)
+    shares = scores(np.array(logits, np.int32), kind, temperature)
+    divided = scores(np.array(logits, np.int32), TensorType(kind.shape, bits=32, scale=kind.scale / temperature))
+    np.testing.assert_allclose(shares, divided, rtol=1e-12)
+    for a, b in pairwise(np.argsort(logits)):
+        assert shares[a] <= shares[b]
+
+
 def test_ranks_of_a_batch() -> None:
     assert rank(np.array([[1, 1, 0], [0, 5, 5]], np.int8), 2).tolist() == [[0, 1], [1, 2]]
 

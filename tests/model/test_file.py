@@ -70,6 +70,14 @@ def test_a_model_comes_back_whole(small_model: Model, tmp_path: Path) -> None:
     assert [item.name for item in tmp_path.iterdir()] == [path.name]
 
 
+def test_a_temperature_is_kept_and_one_of_1_is_left_out(small_model: Model) -> None:
+    """A file from before there was a temperature has none, and is read as 1."""
+    warm = replace(small_model, task=replace(small_model.task, temperature=1.25))
+    assert decode(encode(warm)).task.temperature == 1.25
+    assert b"temperature" not in encode(small_model)
+    assert decode(encode(small_model)).task.temperature == 1.0
+
+
 def test_bytes_do_not_depend_on_the_process(small_model: Model, tmp_path: Path) -> None:
     path = tmp_path / "small.safetensors"
     save(small_model, path)
@@ -190,6 +198,11 @@ DOCUMENT_FAULTS: dict[str, tuple[Callable[[Document], Any], str]] = {
     "stride text": (put("layers", 0, "stride", value=[1, "1"]), r"layers\[0\].stride\[1\] is '1', expected an integer"),
     "unknown crop": (put("preprocessing", "crop", value="left"), "model.preprocessing.crop is 'left', expected one of"),
     "provenance a list": (put("provenance", value=[]), r"model.provenance is \[\], expected an object"),
+    "temperature text": (
+        put("task", "temperature", value="1"),
+        "model.task.temperature is '1', expected a number",
+    ),
+    "temperature 0": (put("task", "temperature", value=0), "the temperature is 0.0, expected 0.01 .. 100.0"),
     "NaN": (text_with("0.5", "NaN"), "holds NaN, expected finite numbers only"),
     "infinity": (text_with("0.5", "-Infinity"), "holds -Infinity"),
     "1e999": (text_with("0.5", "1e999"), "holds the number 1e999, expected a finite, short one"),

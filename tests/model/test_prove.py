@@ -1,5 +1,6 @@
 """Each demand of the proofs, broken once: one clear sentence, and the unbroken model passes."""
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
@@ -211,6 +212,14 @@ FAULTS: dict[str, tuple[Callable[[Model], Model], str]] = {
     ),
     "label twice": (lambda m: replace(m, task=Classification(("a", "b", "a"))), "label 'a' is there twice"),
     "no labels": (lambda m: replace(m, task=Classification(())), "there are no labels"),
+    "temperature NaN": (
+        lambda m: replace(m, task=replace(m.task, temperature=math.nan)),
+        r"the temperature is nan, expected 0.01 .. 100.0",
+    ),
+    "temperature too high": (
+        lambda m: replace(m, task=replace(m.task, temperature=100.5)),
+        r"the temperature is 100.5, expected 0.01 .. 100.0",
+    ),
     "NaN in the provenance": (lambda m: replace(m, provenance={"x": float("nan")}), "does not fit JSON"),
     "object in the provenance": (lambda m: replace(m, provenance={"x": np.ones(1)}), "does not fit JSON"),
     "surrogate in the provenance": (lambda m: replace(m, provenance={"x": "\ud800"}), "does not fit JSON"),

@@ -1,0 +1,67 @@
+"""Calibration error and temperature, against figures that are known."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from edgemeta.model.classification import scores
+from edgemeta.model.layers import TensorType
+from edgemeta.toolchain.confidence import calibration_error, fit_temperature, negative_log_likelihood
+from edgemeta.toolchain.errors import QuantizeError
+
+KIND = TensorType((1, 1, 4), bits=32, scale=2.0**-10)
+
+
+def drawn(temperature: float, count: int = 20_000) -> tuple[Any, Any]:
+    """Integer logits, and classes drawn from their scores at a temperature: that one is right by construction."""
+    rng = np.random.default_rng(3)
+    logits = rng.normal(0, 2 / KIND.scale, (count, 4)).astype(np.int32)
+    shares = scores(logits, KIND, temperature).cumsum(1)
+    return logits, (rng.random((count, 1)) > shares).sum(1).clip(0, 3)
+
+
+@pytest.mark.parametrize("temperature", [0.4, 1.0, 2.5])
+def test_the_temperature_that_the_classes_were_drawn_with_is_found(temperature: float) -> None:
+    logits, classes = drawn(temperature)
+    assert fit_temperature(logits, KIND, classes) == pytest.approx(temperature, rel=0.05)
+
+
+def test_at_the_fitted_temperature_scores_can_be_believed() -> None:
+    logits, classes = drawn(2.5)
+    fitted = fit_temperature(logits, KIND, classes)
+    assert calibration_error(scores(logits, KIND, fitted), classes) < 0.01
+    assert calibration_error(scores(logits, KIND), classes) > 0.1
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_no_temperature_beside_the_fitted_one_is_likelier(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    logits = rng.normal(0, 2 / KIND.scale, (200, 4)).astype(np.int32)
+    classes = np.where(rng.random(200) < 0.6, logits.argmax(1), rng.integers(0, 4, 200))
+    try:
+        fitted = fit_temperature(logits, KIND, classes)
+    except QuantizeError:
+        return
+    best = negative_log_likelihood(logits, KIND, classes, fitted)
+    for other in (fitted * 0.99, fitted * 1.01):
+        assert best <= negative_log_likelihood(logits, KIND, classes, other) + 1e-9
+
+
+def test_the_calibration_error_is_the_gap_between_score_and_share() -> None:
+    """Four images at 0.9, three right: |0.9 - 0.75|. Four more at 0.5, all wrong: 0.5. Each half counts by a half."""
+    probabilities = np.array([[0.9, 0.1]] * 4 + [[0.5, 0.5]] * 4)
+    classes = np.array([0, 0, 0, 1, 1, 1, 1, 1])
+    assert calibration_error(probabilities, classes) == pytest.approx((0.15 + 0.5) / 2)
+    assert calibration_error(np.eye(2), np.array([0, 1])) == 0
+
+
+@pytest.mark.parametrize("right", [True, False])
+def test_classes_that_no_temperature_fits_are_refused(right: bool) -> None:
+    logits = np.array([[1024, 0, 0, 0], [0, 2048, 0, 0]], np.int32)
+    classes = np.array([0, 1] if right else [1, 0])
+    share = "100.0%" if right else "0.0%"
+    with pytest.raises(QuantizeError, match=f"no temperature fits 2 held-out images of which {share} are named right"):
+        fit_temperature(logits, KIND, classes)
