@@ -17,6 +17,7 @@ from typing import Protocol
 from edgemeta.daemon.backoff import Backoff
 from edgemeta.daemon.broker_state import SLOW_RETRY, BrokerState, LinkError, LinkStatus
 from edgemeta.daemon.config.broker import MqttConfig
+from edgemeta.daemon.inbox import Handler, Inbox
 from edgemeta.daemon.messages import OFFLINE, ONLINE, BrokerFailures, BrokerStats
 from edgemeta.daemon.mqtt_connection import Connection
 from edgemeta.daemon.outbox.outbox import Outbox
@@ -65,6 +66,7 @@ class MqttLink:
         self._offline = Outgoing(availability, OFFLINE.encode(), 1, retain=True)
         self._outbox = outbox
         self._receipts = receipts
+        self._inbox = Inbox(crashed)
         self._pace = Pace(config.outbox.pace)
         self._lock = threading.Lock()
         self._retained: dict[str, Outgoing] = {}
@@ -85,12 +87,18 @@ class MqttLink:
         outbox.ready = self._rouse
         self.status = LinkStatus(BrokerState.CONNECTING)
         self.pulse = Pulse("mqtt")
+        self.pulses = [self.pulse, self._inbox.pulse]
         self.connects = 0
         self.published = 0
         self.refused = 0
 
+    def subscribe(self, topic_filter: str, handler: Handler) -> None:
+        """Have `handler` called for what comes on these topics, at every connection. Only before the start."""
+        self._inbox.subscribe(topic_filter, handler)
+
     def start(self, patience: float) -> None:
         """Begin to connect and go on trying for ever; return after the first try, or when patience (s) ends."""
+        self._inbox.start()
         self._thread.start()
         self._tried.wait(patience)
 
@@ -143,7 +151,8 @@ class MqttLink:
         self._close_by = time.monotonic() + timeout
         self._closing.set()
         self._rouse()
-        self._thread.join(timeout + 0.5)
+        self._thread.join(timeout)
+        self._inbox.stop(max(0.0, self._close_by - time.monotonic()))
         if not self._thread.is_alive():
             self._wake.close()
             self._waker.close()
@@ -221,6 +230,7 @@ class MqttLink:
             self._outbox.begin()
             self.status = LinkStatus(BrokerState.CONNECTED)
             self._tried.set()
+            connection.subscribe(self._inbox.filters, self._inbox.offer)
             connection.publish(Parcel(self._online))
             said_offline = self._serve(connection)
         finally:
@@ -240,7 +250,7 @@ class MqttLink:
             if time.monotonic() > self._close_by:
                 return False
             self.pulse.promise("exchanging messages with the broker", SERVES_WITHIN)
-            self._step(connection, timeout=self._fill(connection))
+            self._step(connection, self._fill(connection))
         connection.publish(Parcel(self._offline))
         while connection.in_flight and time.monotonic() < self._close_by:
             self._step(connection, timeout=1.0)
@@ -277,7 +287,8 @@ class MqttLink:
             return parcel
 
     def _step(self, connection: Connection, timeout: float) -> None:
-        for parcel, taken in connection.step(self._wake, timeout):
+        left = max(0.0, self._close_by - time.monotonic())
+        for parcel, taken in connection.step(self._wake, min(timeout, left)):
             self._settle(parcel, taken)
 
     def _settle(self, parcel: Parcel, taken: bool) -> None:

@@ -9,6 +9,7 @@ import select
 import socket
 import ssl
 import time
+from collections.abc import Callable, Sequence
 
 import paho.mqtt.client as paho
 from paho.mqtt.enums import CallbackAPIVersion
@@ -18,10 +19,13 @@ from paho.mqtt.reasoncodes import ReasonCode
 
 from edgemeta.daemon.broker_state import BrokerState, LinkError, loss, refusal
 from edgemeta.daemon.config.broker import MqttConfig
+from edgemeta.daemon.inbox import LONGEST, Incoming
 from edgemeta.daemon.messages import as_historical
 from edgemeta.daemon.outbox.parcel import Outgoing, Parcel
 from edgemeta.daemon.secret import password_of, username_of
 from edgemeta.daemon.tls import TlsError, alert, context_of, handshake_failure
+
+log = logging.getLogger(__name__)
 
 WINDOW = 100
 """Greatest number of unacknowledged messages; a broker may ask for fewer."""
@@ -32,6 +36,9 @@ LIVE_SHARE = 4
 ANSWER_TIMEOUT = 10.0
 """Seconds the broker has to accept or refuse a connection."""
 
+LARGEST_PACKET = LONGEST + 4096
+"""Bytes of a packet that a broker of MQTT 5 may send us: the longest payload, its topic and properties."""
+
 
 class Connection:
     """One MQTT connection. All methods are called by one thread."""
@@ -40,7 +47,9 @@ class Connection:
         self._config = config
         self._client_id = client_id
         self._place = f"{config.host}:{config.port}"
+        self._speaks_5 = config.version == 5
         self._sent: dict[int, Parcel] = {}
+        self._asked: dict[int, str] = {}
         self._settled: list[tuple[int, bool]] = []
         self._answer: ReasonCode | None = None
         self._lost: str | None = None
@@ -49,7 +58,7 @@ class Connection:
         self._client = paho.Client(
             CallbackAPIVersion.VERSION2,
             client_id=client_id,
-            protocol=paho.MQTTv5 if config.version == 5 else paho.MQTTv311,
+            protocol=paho.MQTTv5 if self._speaks_5 else paho.MQTTv311,
             reconnect_on_failure=False,
         )
         self._client.max_inflight_messages_set(0)  # the window is kept here
@@ -58,10 +67,7 @@ class Connection:
         self._client.on_connect = self._on_connect
         self._client.on_disconnect = self._on_disconnect
         self._client.on_publish = self._on_publish
-        self._expiry: Properties | None = None
-        if config.version == 5 and config.expiry is not None:
-            self._expiry = Properties(PacketTypes.PUBLISH)  # type: ignore[no-untyped-call]
-            self._expiry.MessageExpiryInterval = config.expiry
+        self._client.on_subscribe = self._on_subscribe
 
     def open(self) -> None:
         """Connect and wait for the broker's answer. Raises LinkError unless the broker accepted, SecretError."""
@@ -91,13 +97,37 @@ class Connection:
         if self._answer.is_failure:
             raise refusal(self._place, self._answer)
 
+    def subscribe(self, topic_filters: Sequence[str], receive: Callable[[Incoming], None]) -> None:
+        """Ask the broker for what is published on these topics from now on; `receive` is called within `step`."""
+
+        def on_message(_client: paho.Client, _userdata: object, message: paho.MQTTMessage) -> None:
+            receive(
+                Incoming(
+                    message.topic,
+                    bytes(message.payload),
+                    message.retain,
+                    getattr(message.properties, "ResponseTopic", None),
+                    getattr(message.properties, "CorrelationData", None),
+                )
+            )
+
+        self._client.on_message = on_message
+        for topic_filter in topic_filters:
+            _, mid = self._client.subscribe(topic_filter, qos=1)
+            if mid is not None:
+                self._asked[mid] = topic_filter
+
     def _connect(self) -> None:
         """Reach the broker and send the first packet. Raises TlsError, OSError, UnicodeError."""
         context = context_of(self._config.tls) if self._config.tls.enabled else None
         if context is not None:
             self._client.tls_set_context(context)
+        limits: Properties | None = None
+        if self._speaks_5:
+            limits = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]
+            limits.MaximumPacketSize = LARGEST_PACKET
         try:
-            self._client.connect(self._config.host, self._config.port, self._config.keepalive)
+            self._client.connect(self._config.host, self._config.port, self._config.keepalive, properties=limits)
         except (OSError, UnicodeError):
             if context is not None:
                 context.close_last()
@@ -126,10 +156,20 @@ class Connection:
         message = parcel.message
         retain = message.retain and not parcel.late
         payload = as_historical(message.payload) if parcel.late else message.payload
-        information = self._client.publish(
-            message.topic, payload, message.qos, retain, None if message.retain else self._expiry
-        )
+        information = self._client.publish(message.topic, payload, message.qos, retain, self._properties(message))
         self._sent[information.mid] = parcel
+
+    def _properties(self, message: Outgoing) -> Properties | None:
+        """Return what goes beside a message in MQTT 5: when it expires, and the mark of its question."""
+        expiry = None if message.retain else self._config.expiry
+        if not self._speaks_5 or (expiry is None and message.correlation is None):
+            return None
+        properties = Properties(PacketTypes.PUBLISH)  # type: ignore[no-untyped-call]
+        if expiry is not None:
+            properties.MessageExpiryInterval = expiry
+        if message.correlation is not None:
+            properties.CorrelationData = message.correlation
+        return properties
 
     def step(self, wake: socket.socket, timeout: float) -> list[tuple[Parcel, bool]]:
         """Wait for the network or a byte on `wake`, and move packets.
@@ -205,6 +245,13 @@ class Connection:
         self, _client: paho.Client, _userdata: object, mid: int, reason: ReasonCode, _extra: Properties
     ) -> None:
         self._settled.append((mid, not reason.is_failure))
+
+    def _on_subscribe(
+        self, _client: paho.Client, _userdata: object, mid: int, reasons: list[ReasonCode], _extra: Properties | None
+    ) -> None:
+        topic_filter = self._asked.pop(mid, "?")
+        if any(reason.is_failure for reason in reasons):
+            log.warning("the broker refuses to let us hear %s: %s", topic_filter, str(reasons[0]).lower())
 
 
 class _LastFault(logging.Handler):

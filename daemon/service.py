@@ -12,6 +12,7 @@ from edgemeta.daemon.clock import NS, Clock
 from edgemeta.daemon.config.camera import CameraConfig
 from edgemeta.daemon.config.whole import Config, digest
 from edgemeta.daemon.counters import FrameCounters, camera_stats
+from edgemeta.daemon.deadline import Deadline
 from edgemeta.daemon.latency import StageLatencies
 from edgemeta.daemon.messages import CameraState, InfoMessage, StatsMessage, StatusMessage
 from edgemeta.daemon.metrics.readings import CameraReading, Readings
@@ -37,13 +38,14 @@ log = logging.getLogger(__name__)
 FIRST_CONNECT_WITHIN = 1.0
 """Seconds that cameras wait for the broker's first answer, so that a broker in reach misses no frame."""
 
-REPORTER_ENDS_WITHIN = 0.5
 CAMERAS_END_WITHIN = 0.5
-WORKER_ENDS_WITHIN = 0.5
-LIVE_DRAINS_WITHIN = 0.2
-LINK_CLOSES_WITHIN = 0.3
-OUTBOX_CLOSES_WITHIN = 1.0
-"""Seconds for each step of stopping. All of them are needed only where everything hangs; SIGTERM may then take 5 s."""
+"""Seconds that a reload waits for the cameras it begins anew."""
+
+OUTBOX_NEEDS = 0.7
+"""Seconds of a stop's time that are the outbox's: it writes to the medium what nobody has answered."""
+
+LINK_NEEDS = 0.3
+"""Seconds before them in which the link says `offline` and leaves."""
 
 
 class Service:
@@ -74,7 +76,7 @@ class Service:
         self._worker = guarded_thread("worker", worker.run, crashed)
         self._crashed = crashed
         self._cameras = {name: self._camera(name, camera, plan) for name, camera in config.cameras.items()}
-        self._pulses = [worker.pulse, self._link.pulse]
+        self._pulses = [worker.pulse, *self._link.pulses]
         self._reporter = Periodic("stats", config.stats.period, self._publish_stats, crashed)
 
     def start(self) -> None:
@@ -90,16 +92,22 @@ class Service:
         network = self.plan.network
         log.info("running %s on %s, cameras: %s", network.model.name, network.backend, ", ".join(self._counters))
 
-    def stop(self) -> None:
-        """End in order: no new frames, the frame in hand finished, the last messages sent, `offline` said."""
-        self._reporter.stop(REPORTER_ENDS_WITHIN)
-        _end(self._cameras.values())
+    def stop(self, deadline: Deadline) -> None:
+        """End in order: no new frames, the frame in hand finished, the last messages sent, `offline` said.
+
+        What hangs is left behind in time for the outbox to write what nobody has answered.
+        """
+        producers = deadline.but(LINK_NEEDS + OUTBOX_NEEDS)
+        for camera in self._cameras.values():
+            camera.stop()
         self._frames.close()
-        self._worker.join(WORKER_ENDS_WITHIN)
-        self._link.flush(LIVE_DRAINS_WITHIN)
+        self._reporter.stop(producers.left)
+        _join(self._cameras.values(), producers)
+        self._worker.join(producers.left)
+        self._link.flush(producers.left)
         self._publish_stats()
-        self._link.close(LINK_CLOSES_WITHIN)
-        self._keeper.close(OUTBOX_CLOSES_WITHIN)
+        self._link.close(deadline.but(OUTBOX_NEEDS).left)
+        self._keeper.close(deadline.left)
         if not self._worker.is_alive():
             self.plan.network.close()
         log.info("stopped")
@@ -224,12 +232,16 @@ class Service:
 
 
 def _end(cameras: Collection[Camera]) -> None:
-    """Stop cameras and wait for them together; one that hangs is left behind."""
+    """Stop cameras while the service runs on."""
     for camera in cameras:
         camera.stop()
-    deadline = time.monotonic() + CAMERAS_END_WITHIN
+    _join(cameras, Deadline(CAMERAS_END_WITHIN))
+
+
+def _join(cameras: Collection[Camera], deadline: Deadline) -> None:
+    """Wait for cameras together; one that hangs is left behind."""
     for camera in cameras:
-        camera.join(max(0.0, deadline - time.monotonic()))
+        camera.join(deadline.left)
 
 
 def _tuning(config: Config) -> Tuning:

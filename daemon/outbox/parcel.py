@@ -13,6 +13,7 @@ class Outgoing:
 
     kept: whether it waits in the outbox for a broker that is away. A retained message is also sent at every connect.
     captured_ns: when its frame was captured, 0 for a message without one.
+    correlation: the mark by which the receiver of an answer knows its question (MQTT 5 only).
     """
 
     topic: str
@@ -21,6 +22,7 @@ class Outgoing:
     retain: bool
     kept: bool = False
     captured_ns: int = 0
+    correlation: bytes | None = None
     made_ns: int = field(default_factory=time.monotonic_ns)
 
     @property
