@@ -11,6 +11,7 @@ from pathlib import Path
 
 import click
 
+from edgemeta.daemon.deadline import Deadline
 from edgemeta.daemon.config.file import ConfigError
 from edgemeta.daemon.logs import STDERR, set_up
 from edgemeta.daemon.notify import Notifier
@@ -24,6 +25,12 @@ from edgemeta.daemon.threads import leave
 from edgemeta.model.errors import EdgemetaError
 
 log = logging.getLogger(__name__)
+ENDS_WITHIN = 1.5
+"""Seconds from a signal until what hangs is left behind; Python's own end then fits into the 2 s that are promised."""
+
+READERS_END_WITHIN = 0.5
+"""Seconds of them for readers that cameras have abandoned: a call into a driver or decoder may yet return."""
+
 
 config_file = click.argument("file", type=click.Path(path_type=Path))
 
@@ -56,12 +63,13 @@ def run(file: Path) -> None:
         service.start()
         supervisor.start()
         while signals.wait() == RELOAD:
+        deadline = Deadline(ENDS_WITHIN)
             supervisor.reload(lambda: reload(file, service))
         supervisor.stop()
-        service.stop()
+        service.stop(deadline)
     if faults:
         _tell(faults[0])
-    leave(code=1 if faults else 0, patience=0.5)
+    leave(code=1 if faults else 0, patience=min(READERS_END_WITHIN, deadline.left))
 
 
 def _tell(fault: BaseException) -> None:

@@ -17,7 +17,8 @@ log = logging.getLogger(__name__)
 STATUS_EVERY = 5.0
 """Greatest number of seconds between two statuses."""
 
-ENDS_WITHIN = 1.0
+LOOKS_WITHIN = 0.2
+"""Seconds that a look at work has to finish at the end. It only reads what others have counted."""
 
 
 class Supervisor:
@@ -42,7 +43,7 @@ class Supervisor:
 
     def stop(self) -> None:
         """Say that the service stops, and nothing after it."""
-        self._periodic.stop(ENDS_WITHIN)
+        self._periodic.stop(LOOKS_WITHIN)
         self._notifier.stopping()
 
     def reload(self, work: Callable[[], str]) -> None:

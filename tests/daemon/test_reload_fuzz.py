@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 import pytest
 
+from edgemeta.daemon.deadline import Deadline
 from edgemeta.daemon.preflight import prepare
 from edgemeta.daemon.reload import reload
 from edgemeta.daemon.service import Service
@@ -63,7 +64,7 @@ def service(write_config: Callable[..., Path], tmp_path: Path, free_port: Callab
     logging.disable()
     yield made, path
     logging.disable(logging.NOTSET)
-    made.stop()
+    made.stop(Deadline(10.0))
     assert faults == []
 
 

@@ -4,8 +4,6 @@ import hashlib
 import json
 import resource
 import shutil
-import signal
-import socket
 import time
 from collections import Counter
 from itertools import pairwise
@@ -360,38 +358,6 @@ def test_the_shipped_config_runs_the_shipped_network(
     frame = subscriber.wait("front/frame", 5)[-1].json
     assert frame["model"]["name"] == "resnet8-cifar10"
     assert frame["model"]["sha256"] == hashlib.sha256(find("resnet8-cifar10").read_bytes()).hexdigest()
-
-
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-@pytest.mark.parametrize("there_is_a_broker", [True, False])
-def test_a_signal_ends_it_within_five_seconds(
-    make_broker: Any, write_config: Any, run_daemon: Any, number: int, there_is_a_broker: bool
-) -> None:
-    broker = make_broker()
-    if there_is_a_broker:
-        broker.start()
-    daemon = run_daemon(write_config(mqtt=broker_keys(broker)))
-    wait_for_line(daemon, "connected to broker" if there_is_a_broker else "next try in")
-    begun = time.monotonic()
-    assert daemon.stop(number) == 0
-    assert time.monotonic() - begun < 5.0
-    assert "Traceback" not in daemon.said
-    assert daemon.said.rstrip().endswith("stopped")
-
-
-def test_a_camera_that_hangs_does_not_hold_up_the_end(
-    broker: Any, subscriber: Any, write_config: Any, run_daemon: Any
-) -> None:
-    """A server that accepts and says nothing."""
-    with socket.create_server(("127.0.0.1", 0)) as silent:
-        address = f"http://127.0.0.1:{silent.getsockname()[1]}/cam"
-        daemon = run_daemon(
-            write_config(cameras={"front": {"source": address, "timeout": 60}}, mqtt=broker_keys(broker))
-        )
-        subscriber.wait("front/status")
-        subscriber.wait_for("availability", lambda message: message.payload == b"online")
-        assert daemon.stop() == 0
-        subscriber.wait_for("availability", lambda message: message.payload == b"offline")
 
 
 def wait_for_line(daemon: Any, text: str) -> None:
