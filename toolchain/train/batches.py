@@ -12,11 +12,21 @@ def network_input(pixels: NDArray[np.uint8]) -> Tensor:
     return x.sub_(128.0).div_(128.0)
 
 
+def mixed_precision() -> torch.autocast:
+    """Give the context of the networks' arithmetic: bfloat16 where the processor multiplies it, else float32.
+
+    An x86-64 processor without AVX512-BF16 or AMX emulates bfloat16, ten times slower than it computes float32.
+    """
+    features = torch.cpu.get_capabilities()
+    native = any(features.get(name, False) for name in ("avx512_bf16", "amx_bf16", "bf16"))  # the last one: Arm's
+    return torch.autocast("cpu", torch.bfloat16, enabled=native)
+
+
 def logits_of(network: nn.Module, pixels: NDArray[np.uint8], batch: int = 500) -> Tensor:
-    """float32 logits [N, classes] in evaluation mode, bfloat16 arithmetic, of uint8 [N, 3, H, W]."""
+    """float32 logits [N, classes] in evaluation mode (`mixed_precision`) of uint8 [N, 3, H, W]."""
     network.eval()
     out = []
-    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+    with torch.no_grad(), mixed_precision():
         for start in range(0, len(pixels), batch):
             out.append(network(network_input(pixels[start : start + batch])).float())
     return torch.cat(out)
@@ -25,7 +35,7 @@ def logits_of(network: nn.Module, pixels: NDArray[np.uint8], batch: int = 500) -
 def accuracy_percent(network: nn.Module, x: NDArray[np.uint8], y: NDArray[np.uint8], batch: int = 500) -> float:
     """Top-1 accuracy in percent on x uint8 [N, H, W, 3], y uint8 [N].
 
-    In bfloat16, an estimate during training; the figure that is quoted comes from the exported float32 model.
+    An estimate during training (`mixed_precision`); the figure that is quoted comes from the exported float32 model.
     """
     pixels = np.ascontiguousarray(x.transpose(0, 3, 1, 2))
     guess = logits_of(network, pixels, batch).argmax(1).numpy()

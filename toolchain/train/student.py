@@ -14,7 +14,7 @@ from edgemeta.toolchain.data import Dataset
 from edgemeta.toolchain.progress import Reporter
 from edgemeta.toolchain.recipe import Recipe, StudentRecipe
 from edgemeta.toolchain.train.augment import STREAM_ORDER, STREAM_STUDENT, ImageBank, draw_view, generator
-from edgemeta.toolchain.train.batches import accuracy_percent, network_input
+from edgemeta.toolchain.train.batches import accuracy_percent, mixed_precision, network_input
 from edgemeta.toolchain.train.checkpoint import load_checkpoint, save_checkpoint
 from edgemeta.toolchain.train.networks import ResNet8
 
@@ -107,7 +107,7 @@ def train_student(
             for group in optimizer.param_groups:
                 group["lr"] = part.lr * rate
             index = order[step * part.batch : (step + 1) * part.batch]
-            with torch.autocast("cpu", torch.bfloat16):
+            with mixed_precision():
                 output = network(network_input(bank.cut(view, index)))
             loss = distillation_loss(output.float(), soft[index], labels[index], part.temperature, part.hard_weight)
             optimizer.zero_grad()

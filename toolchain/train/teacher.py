@@ -13,7 +13,7 @@ from edgemeta.toolchain.errors import CheckpointError
 from edgemeta.toolchain.progress import Reporter
 from edgemeta.toolchain.recipe import Recipe, TeacherRecipe
 from edgemeta.toolchain.train.augment import STREAM_ORDER, STREAM_TEACHER, STREAM_VIEWS, ImageBank, draw_view, generator
-from edgemeta.toolchain.train.batches import accuracy_percent, logits_of, network_input
+from edgemeta.toolchain.train.batches import accuracy_percent, logits_of, mixed_precision, network_input
 from edgemeta.toolchain.train.checkpoint import load_checkpoint, save_checkpoint
 from edgemeta.toolchain.train.networks import Teacher
 
@@ -81,7 +81,7 @@ def train_teacher(
             for group, factor in zip(optimizer.param_groups, factors, strict=True):
                 group["lr"] = rate * factor
             index = order[step * part.batch : (step + 1) * part.batch]
-            with torch.autocast("cpu", torch.bfloat16):
+            with mixed_precision():
                 logits = network(network_input(bank.cut(view, index)))
             loss = functional.cross_entropy(logits.float(), labels[index])
             optimizer.zero_grad()

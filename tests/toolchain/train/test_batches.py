@@ -3,9 +3,10 @@
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 
-from edgemeta.toolchain.train.batches import accuracy_percent, logits_of, network_input
+from edgemeta.toolchain.train.batches import accuracy_percent, logits_of, mixed_precision, network_input
 
 
 def test_input_is_exact(pixels: Any) -> None:
@@ -28,3 +29,20 @@ def test_accuracy(pixels: Any) -> None:
     assert accuracy_percent(Brightest(), pixels, y, batch=7) >= 95.0
     assert accuracy_percent(Brightest(), pixels, (y + 1) % 3, batch=7) <= 5.0
     assert logits_of(Brightest(), np.zeros((3, 3, 4, 4), np.uint8)).tolist() == [[-1.0] * 3] * 3
+
+
+@pytest.mark.parametrize(
+    ("features", "expected"),
+    [
+        ({"avx2": True, "avx512_bf16": False, "amx_bf16": False}, torch.float32),
+        ({"avx2": True, "avx512_bf16": True, "amx_bf16": False}, torch.bfloat16),
+        ({"neon": True, "bf16": True}, torch.bfloat16),
+        ({"neon": True}, torch.float32),
+    ],
+)
+def test_bfloat16_only_where_the_processor_multiplies_it(
+    features: dict[str, bool], expected: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: features)
+    with mixed_precision():
+        assert torch.nn.Linear(2, 2)(torch.zeros(1, 2)).dtype == expected
