@@ -5,7 +5,6 @@ import json
 import logging
 import os
 import sys
-import traceback
 from dataclasses import asdict
 from pathlib import Path
 
@@ -51,7 +50,7 @@ def run(file: Path) -> None:
     with Signals() as signals:
         set_up("info")
         plan = prepare(file)
-        set_up(plan.config.log.level)
+        set_up(plan.config.log.level, plan.config.log.format)
         faults: list[BaseException] = []
 
         def crashed(error: BaseException) -> None:
@@ -77,7 +76,7 @@ def _tell(fault: BaseException) -> None:
     if isinstance(fault, EdgemetaError):
         log.critical("%s", fault)
     else:
-        traceback.print_exception(fault)
+        log.critical("a fault that nobody foresaw ended the service", exc_info=fault)
 
 
 @click.command()

@@ -144,7 +144,7 @@ class Camera:
         self._backoff.reset()
         if self._fault is not None:
             self._fault = None
-            log.info("camera %s: runs steadily again", self.name)
+            log.info("camera %s: runs steadily again", self.name, extra={"camera": self.name})
 
     def _enter(self, state: CameraState, reason: str | None = None) -> None:
         """Tell a change of state; the same fault again is told but once, and nothing after `stopped`."""
@@ -163,6 +163,7 @@ class Camera:
             (CameraState.FAILED, self._fault),
         )
         level = logging.DEBUG if comes_and_goes else logging.INFO if reason is None else logging.WARNING
-        log.log(level, "camera %s: %s", self.name, reason or state.value)
+        fields = {"camera": self.name, "state": state.value, "reason": reason}
+        log.log(level, "camera %s: %s", self.name, reason or state.value, extra=fields)
         if state is CameraState.FAILED:
             self._fault = reason

@@ -1,39 +1,73 @@
-"""The log: standard error, one line per event; under journald its own priorities and no second time stamp."""
+"""The log: standard error, one line per event, for people or as JSON; under journald with its priorities.
 
+A call gives fields for programs by `extra`, for example `extra={"camera": "front"}`: text leaves them out, because the
+message says the same in words.
+"""
+
+import json
 import logging
 import os
 import sys
+from datetime import datetime, timezone
 
 PRIORITIES = {logging.DEBUG: 7, logging.INFO: 6, logging.WARNING: 4, logging.ERROR: 3, logging.CRITICAL: 2}
 """Levels as in sd-daemon(3)."""
 
-
 STDERR = 2
 """The descriptor of standard error."""
 
+_OWN = frozenset({*vars(logging.makeLogRecord({})), "message", "asctime", "taskName"})
+"""What the logging module keeps in a record; everything else came by `extra`."""
+
+
+class JsonFormatter(logging.Formatter):
+    """One object per record: time (UTC), level, logger, thread, message, the call's own fields, and an exception."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the record as one line of ASCII; a field that JSON does not know becomes its text."""
+        fields: dict[str, object] = {
+            "time": datetime.fromtimestamp(record.created, timezone.utc).isoformat(timespec="microseconds"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "thread": record.threadName,
+            "message": record.getMessage(),
+        }
+        fields |= {name: value for name, value in vars(record).items() if name not in _OWN}
+        if record.exc_info:
+            fields["exception"] = self.formatException(record.exc_info)
+        return json.dumps(fields, default=str)
+
 
 class _Journal(logging.Formatter):
-    """`<priority>message`, every line of it, as journald reads it."""
+    """`<priority>line` for every line that another formatter makes, as journald reads it."""
+
+    def __init__(self, lines: logging.Formatter) -> None:
+        super().__init__()
+        self._lines = lines
 
     def format(self, record: logging.LogRecord) -> str:
         priority = PRIORITIES.get(record.levelno, 6)
-        return "\n".join(f"<{priority}>{line}" for line in super().format(record).splitlines())
+        return "\n".join(f"<{priority}>{line}" for line in self._lines.format(record).splitlines())
 
 
-def set_up(level: str) -> None:
-    """Write records of `level` and above to standard error.
+def set_up(level: str, style: str = "text") -> None:
+    """Write records of `level` and above to standard error, as `text` or as `json`.
 
-    Where standard error is journald's, lines carry priorities; elsewhere local time and the level's name.
+    Where standard error is journald's, lines carry priorities, and text has no time of its own; elsewhere text has the
+    local time and the level's name.
     """
+    journal = _is_journal(STDERR)
+    formatter = JsonFormatter() if style == "json" else logging.Formatter(_text(journal))
     handler = logging.StreamHandler(sys.stderr)
-    if _is_journal(STDERR):
-        handler.setFormatter(_Journal("%(message)s"))
-    else:
-        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)-7s %(message)s"))
+    handler.setFormatter(_Journal(formatter) if journal else formatter)
     root = logging.getLogger("edgemeta")
     root.handlers = [handler]
     root.setLevel(level.upper())
     root.propagate = False
+
+
+def _text(journal: bool) -> str:
+    return "%(message)s" if journal else "%(asctime)s %(levelname)-7s %(message)s"
 
 
 def _is_journal(descriptor: int) -> bool:

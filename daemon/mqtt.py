@@ -62,6 +62,7 @@ class MqttLink:
     ) -> None:
         self._config = config
         self._client_id = client_id
+        self._place = f"{config.host}:{config.port}"
         self._online = Outgoing(availability, ONLINE.encode(), 1, retain=True)
         self._offline = Outgoing(availability, OFFLINE.encode(), 1, retain=True)
         self._outbox = outbox
@@ -209,7 +210,9 @@ class MqttLink:
     def _tell(self, failure: LinkError, delay: float) -> None:
         """Log a failure once as a warning while it stays the same, and set the status."""
         again = self.status.reason == str(failure)
-        log.log(logging.DEBUG if again else logging.WARNING, "%s; next try in %.1f s", failure, delay)
+        level = logging.DEBUG if again else logging.WARNING
+        fields = {"broker": self._place, "state": failure.state.value}
+        log.log(level, "%s; next try in %.1f s", failure, delay, extra=fields)
         if not again:
             self.status = LinkStatus(failure.state, str(failure))
         self._failures[failure.state.value] += 1
@@ -221,7 +224,7 @@ class MqttLink:
         said_offline = False
         try:
             connection.open()
-            log.info("connected to broker %s:%d", self._config.host, self._config.port)
+            log.info("connected to broker %s", self._place, extra={"broker": self._place, "state": "connected"})
             with self._lock:
                 self._unsent = dict(self._retained)
                 self._announced.clear()

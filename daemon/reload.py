@@ -37,7 +37,7 @@ def reload(path: Path, service: Service) -> str:
     applied = [key for key in keys if _is_live(key)]
     if applied:
         service.apply(live_part(service.plan.config, plan.config), plan.sources)
-        set_up(plan.config.log.level)
+        set_up(plan.config.log.level, plan.config.log.format)
     return _told(applied, [key for key in keys if key not in applied])
 
 

@@ -77,4 +77,4 @@ class Worker:
         """Log a fault once until a frame goes well; the count goes on."""
         if self._failing.get(camera) != reason:
             self._failing[camera] = reason
-            log.error("camera %s: frame not classified: %s", camera, reason)
+            log.error("camera %s: frame not classified: %s", camera, reason, extra={"camera": camera})

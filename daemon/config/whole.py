@@ -85,6 +85,9 @@ class LogConfig(Section):
     level: Literal["debug", "info", "warning", "error"] = Field(
         default="info", description="Least severity that is written."
     )
+    format: Literal["text", "json"] = Field(
+        default="text", description="Lines for people, or one JSON object per line for programs."
+    )
 
 
 class Config(Section):

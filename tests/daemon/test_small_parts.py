@@ -1,8 +1,5 @@
-"""Backoff, smoothing, latency windows, outbox, clock, topics, secrets, log format: each against its definition."""
+"""Backoff, smoothing, latencies, outbox, clock, topics, secrets: each against its definition."""
 
-import logging
-import math
-import os
 import time
 from datetime import datetime, timezone
 from pathlib import Path
@@ -16,7 +13,6 @@ from edgemeta.daemon import clock
 from edgemeta.daemon.backoff import Backoff
 from edgemeta.daemon.config.broker import MqttConfig
 from edgemeta.daemon.latency import CAPACITY, StageLatency
-from edgemeta.daemon.logs import set_up
 from edgemeta.daemon.pace import Pace
 from edgemeta.daemon.secret import SecretError, password_of, username_of
 from edgemeta.daemon.smoothing import Smoother
@@ -170,21 +166,3 @@ def test_passwords_come_from_the_config_a_file_or_the_environment(
 )
 def test_a_password_in_an_address_is_starred(address: str, shown: str) -> None:
     assert without_password(address) == shown
-
-
-def test_the_log_has_priorities_under_journald_and_times_elsewhere(
-    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    log = logging.getLogger("edgemeta.test")
-    status = os.fstat(2)
-    monkeypatch.setenv("JOURNAL_STREAM", f"{status.st_dev}:{status.st_ino}")
-    set_up("warning")
-    log.info("quiet")
-    log.warning("two\nlines")
-    assert capfd.readouterr().err == "<4>two\n<4>lines\n"
-    monkeypatch.setenv("JOURNAL_STREAM", "8:1")  # inherited, but standard error now goes elsewhere
-    set_up("info")
-    log.info("told")
-    line = capfd.readouterr().err
-    assert line.endswith("INFO    told\n")
-    assert math.isclose(datetime.fromisoformat(line[:19]).timestamp(), time.time(), abs_tol=5)
