@@ -62,7 +62,7 @@ class Mistake:
     def __str__(self) -> str:
         place = f"{self.file}:{self.line}" if self.line else self.file
         key = f"{self.key}: " if self.key else ""
-        return f"{place}: {key}found {self.found}, expected {self.expected}"
+        return _one_line(f"{place}: {key}found {self.found}, expected {self.expected}")
 
 
 class ConfigError(EdgemetaError):
@@ -263,6 +263,11 @@ def _dotted(path: KeyPath) -> str:
 def _without(data: Any, path: KeyPath) -> Any:
     """Copy the data without the entry at a path; give it back as it is where there is none."""
     if not path or not isinstance(data, dict) or path[0] not in data:
+def _one_line(text: str) -> str:
+    """Return text with escapes for what is no printable character, as a model's name may hold."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+
+
         return data
     if len(path) == 1:
         return {key: value for key, value in data.items() if key != path[0]}

@@ -124,3 +124,9 @@ def test_run_without_the_file(run_daemon: Any, tmp_path: Path) -> None:
     daemon = run_daemon(tmp_path / "gone.yaml")
     assert daemon.process.wait(20) == 78
     assert "gone.yaml: found nothing to read (No such file or directory), expected a config file" in daemon.said
+
+
+def test_a_name_with_a_line_break_is_told_in_one_line(write_config: Any) -> None:
+    """As a log, a status and a terminal want it."""
+    (line,) = lines_of(write_config(model="a\nb\x1b[2J"))
+    assert line.startswith("8: model: found a\\nb\\x1b[2J: no such model file")
