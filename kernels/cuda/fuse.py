@@ -7,49 +7,22 @@ steps still exists. Everything else is written.
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TypeVar
 
 import numpy as np
 
-from edgemeta.kernels.cuda.plan import UnsupportedError
-from edgemeta.kernels.cuda.steps import ConvStep, ElementwiseStep, PoolDenseStep, Step
+from edgemeta.kernels.cuda.steps import ConvStep, LayerStep, PoolDenseStep, Step
 from edgemeta.model.graph import INPUT, Model
-from edgemeta.model.layers import Add, AveragePool, Clamp, Conv, Dense, Layer, Rescale, TensorType, inputs_of
+from edgemeta.model.layers import Add, AveragePool, Clamp, Conv, Dense, Layer, inputs_of
 
 _L = TypeVar("_L", bound=Layer)
 
 
 def fuse(model: Model) -> tuple[Step, ...]:
-    """Steps of a proved model. Raises UnsupportedError naming the layer that no kernel runs, and why."""
-    types = {INPUT: model.input} | {layer.name: layer.output for layer in model.layers}
-    for layer in model.layers:
-        reason = _refusal(layer, types)
-        if reason is not None:
-            raise UnsupportedError(f"layer {layer.name!r}: {reason}")
-    steps = _Chains(model).steps()
-    return _with_shortcuts(steps)
-
-
-def _refusal(layer: Layer, types: Mapping[str, TensorType]) -> str | None:
-    """Why no kernel runs the layer, as the end of a sentence."""
-    match layer:
-        case Conv():
-            if layer.groups != 1:
-                return f"a convolution in {layer.groups} groups is not supported, expected 1 group"
-            weights = layer.weights.decode()
-            least, greatest = int(weights.min()), int(weights.max())
-            if least < np.iinfo(np.int16).min or greatest > np.iinfo(np.int16).max:
-                return f"weights reach {least} .. {greatest}, expected at most 16 bits"
-        case AveragePool():
-            if layer.kernel != types[layer.input].shape[:2] or any(layer.padding):
-                return f"average pool {layer.kernel[0]}x{layer.kernel[1]} is not supported, expected a global one"
-        case Dense() | Add() | Clamp() | Rescale():
-            pass
-        case _:
-            return f"{type(layer).__name__} is not supported"
-    return None
+    """Steps of a proved model, whether or not a kernel runs them."""
+    return _with_shortcuts(_Chains(model).steps())
 
 
 class _Chains:
@@ -57,6 +30,7 @@ class _Chains:
 
     def __init__(self, model: Model) -> None:
         self._layers = model.layers
+        self._types = {INPUT: model.input} | {layer.name: layer.output for layer in model.layers}
         self._by_name = {layer.name: layer for layer in model.layers}
         self._readers = Counter(name for layer in model.layers for name in inputs_of(layer))
         self._readers.update(model.outputs)
@@ -73,17 +47,15 @@ class _Chains:
 
     def _step(self, layer: Layer) -> Step:
         match layer:
-            case Conv():
+            case Conv() if _is_plain(layer):
                 return self._conv(layer)
-            case AveragePool():
+            case AveragePool() if layer.kernel == self._types[layer.input].shape[:2] and not any(layer.padding):
                 after = self._only_reader(layer)
                 return PoolDenseStep(layer, self._take(after) if isinstance(after, Dense) else None)
             case Dense():
                 return PoolDenseStep(None, layer)
-            case Add() | Clamp() | Rescale():
-                return ElementwiseStep(layer)
             case _:
-                raise AssertionError(f"{layer.name} was not refused")
+                return LayerStep(layer)
 
     def _conv(self, conv: Conv) -> ConvStep:
         last: Layer = conv
@@ -103,7 +75,9 @@ class _Chains:
         rivals = [
             layer
             for name in add.inputs
-            if isinstance(layer := self._by_name.get(name), Conv) and self._only_reader(layer) is add
+            if isinstance(layer := self._by_name.get(name), Conv)
+            and _is_plain(layer)
+            and self._only_reader(layer) is add
         ]
         places = {layer.name: place for place, layer in enumerate(self._layers)}
         return max(rivals, key=lambda each: (math.prod(each.weights.shape[1:3]), places[each.name])) is conv
@@ -114,6 +88,12 @@ class _Chains:
     def _take(self, layer: _L) -> _L:
         self._taken.add(layer.name)
         return layer
+
+
+def _is_plain(conv: Conv) -> bool:
+    """One group and weights of at most 16 bits: what a ConvStep may hold."""
+    weights, int16 = conv.weights.decode(), np.iinfo(np.int16)
+    return conv.groups == 1 and int(weights.min()) >= int16.min and int(weights.max()) <= int16.max
 
 
 def _with_shortcuts(steps: Sequence[Step]) -> tuple[Step, ...]:

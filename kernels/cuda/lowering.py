@@ -1,29 +1,36 @@
 """A model to a plan: steps, the kernel for each, buffers with the rings that their readers need, and the launches."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
 from types import MappingProxyType
 
 from edgemeta.kernels.cuda.direct import launch as direct
-from edgemeta.kernels.cuda.elementwise import launch as elementwise
 from edgemeta.kernels.cuda.fuse import fuse
 from edgemeta.kernels.cuda.kernel import NO_RING, Candidate, Kernel, Tensors
 from edgemeta.kernels.cuda.plan import Architecture, Buffer, Plan, UnsupportedError
-from edgemeta.kernels.cuda.pool_dense import launch as pool_dense
-from edgemeta.kernels.cuda.steps import Step
+from edgemeta.kernels.cuda.steps import LayerStep, Step
 from edgemeta.kernels.cuda.tensor import launch as tensor
 from edgemeta.kernels.cuda.winograd import launch as winograd
 from edgemeta.model.graph import INPUT, Model
-from edgemeta.model.layers import Padding
+from edgemeta.model.layers import AveragePool, Conv, Padding
 
-KERNELS: tuple[Kernel, ...] = (
-    tensor.candidates,
-    winograd.candidates,
-    direct.candidates,
-    winograd.alternatives,
-    pool_dense.candidates,
-    elementwise.candidates,
-)
-"""Asked in this order; the first candidate that any of them offers is the choice by rule."""
+_CONVOLUTIONS: tuple[Kernel, ...] = (tensor.candidates, winograd.candidates, direct.candidates, winograd.alternatives)
+
+
+def _in_folders() -> Iterator[Kernel]:
+    """`candidates` of every kernel folder's launch.py; the baselines have none of this name."""
+    for path in sorted(Path(__file__).parent.glob("*/launch.py")):
+        module = import_module(f"{__package__}.{path.parent.name}.launch")
+        if hasattr(module, "candidates"):
+            yield module.candidates
+
+
+KERNELS: tuple[Kernel, ...] = tuple(dict.fromkeys([*_CONVOLUTIONS, *_in_folders()]))
+"""Asked in this order; the first candidate that any of them offers is the choice by rule.
+
+Several kernels know convolutions, so their order is given; any other layer has one kernel, which its folder alone adds.
+"""
 
 _BY_RULE: Mapping[str, int] = MappingProxyType({})
 
@@ -63,11 +70,25 @@ def _tensors(model: Model) -> Tensors:
 def _offers(step: Step, tensors: Tensors, architecture: Architecture, kernels: Sequence[Kernel]) -> Sequence[Candidate]:
     offers = [candidate for candidates in kernels for candidate in candidates(step, tensors, architecture)]
     if not offers:
-        raise UnsupportedError(
-            f"layer {step.layers[0].name!r}: no kernel fits into the {architecture.shared_bytes} bytes "
-            f"of shared memory of {architecture.name}"
-        )
+        raise UnsupportedError(f"layer {step.layers[0].name!r}: {_refusal(step, architecture)}")
     return offers
+
+
+def _refusal(step: Step, architecture: Architecture) -> str:
+    """Why no kernel runs a step, as the end of a sentence."""
+    match step:
+        case LayerStep(Conv(groups=groups) as conv):
+            least, greatest = (int(each) for each in (conv.weights.decode().min(), conv.weights.decode().max()))
+            return (
+                f"a convolution of groups {groups} and weights {least} .. {greatest} is not supported, "
+                "expected groups 1 and weights of at most 16 bits"
+            )
+        case LayerStep(AveragePool(kernel=(height, width))):
+            return f"average pool {height}x{width} is not supported, expected a global one"
+        case LayerStep(layer):
+            return f"{type(layer).__name__} is not supported"
+        case _:
+            return f"no kernel fits into the {architecture.shared_bytes} bytes of shared memory of {architecture.name}"
 
 
 def _buffers(steps: Sequence[Step], chosen: Sequence[Candidate], tensors: Tensors) -> dict[str, Buffer]:

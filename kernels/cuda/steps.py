@@ -8,7 +8,7 @@ the names of the tensors that it reads and writes.
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from edgemeta.model.layers import Add, AveragePool, Clamp, Conv, Dense, Layer, Rescale, inputs_of
+from edgemeta.model.layers import Add, AveragePool, Clamp, Conv, Dense, Layer, inputs_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,10 +74,10 @@ class PoolDenseStep:
 
 
 @dataclass(frozen=True, eq=False)
-class ElementwiseStep:
-    """Add, clamp or rescale that no conv took in."""
+class LayerStep:
+    """A layer by itself: every kind that has no step of its own, or that no conv took in."""
 
-    layer: Add | Clamp | Rescale
+    layer: Layer
 
     @property
     def layers(self) -> tuple[Layer, ...]:
@@ -100,4 +100,4 @@ class ElementwiseStep:
         return (self.layer.name,)
 
 
-Step: TypeAlias = ConvStep | PoolDenseStep | ElementwiseStep
+Step: TypeAlias = ConvStep | PoolDenseStep | LayerStep

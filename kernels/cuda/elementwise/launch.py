@@ -7,21 +7,20 @@ from edgemeta.kernels.cuda.kernel import NO_RING, Buffers, Candidate, Tensors
 from edgemeta.kernels.cuda.layout import tensor_defines
 from edgemeta.kernels.cuda.plan import Architecture, Argument, Launch, Source
 from edgemeta.kernels.cuda.requantize import Defines, addition, finish, plain_sums
-from edgemeta.kernels.cuda.steps import ElementwiseStep, Step
-from edgemeta.model.layers import Add, Clamp, Rescale
+from edgemeta.kernels.cuda.steps import LayerStep, Step
+from edgemeta.model.layers import Add, Clamp, Rescale, inputs_of
 
 _THREADS = 128
 
 
 def candidates(step: Step, tensors: Tensors, _: Architecture) -> Iterable[Candidate]:
-    """The one way to run an ElementwiseStep, on any architecture."""
-    if isinstance(step, ElementwiseStep):
-        yield Candidate("elementwise", {}, NO_RING, partial(_launch, step, tensors))
+    """The one way to run an addition, clamp or rescale, on any architecture."""
+    if isinstance(step, LayerStep) and isinstance(step.layer, Add | Clamp | Rescale):
+        yield Candidate("elementwise", {}, NO_RING, partial(_launch, step.layer, tensors))
 
 
-def _launch(step: ElementwiseStep, tensors: Tensors, buffers: Buffers) -> Launch:
-    layer = step.layer
-    source, output = buffers[step.reads[0]], buffers[layer.name]
+def _launch(layer: Add | Clamp | Rescale, tensors: Tensors, buffers: Buffers) -> Launch:
+    source, output = buffers[inputs_of(layer)[0]], buffers[layer.name]
     height, width, channels = layer.output.shape
     fours = -(-channels // 4)
     items = height * width * fours

@@ -1,6 +1,7 @@
 """How a Winograd layer is cut into blocks and threads, and what a cut costs."""
 
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import product
 
 from edgemeta.kernels.cuda.plan import Architecture
@@ -103,31 +104,32 @@ class Tile:
         return blocks * (chunks * transforms + -(-self.threads // 32) * sums + finished * vector)
 
 
+@lru_cache(maxsize=256)
 def tiles(
     transform: Transform, extra: int, count: int, channels: int, outputs: int, architecture: Architecture
-) -> list[tuple[float, Tile]]:
+) -> tuple[tuple[float, Tile], ...]:
     """Estimate and cut with the fewest instructions, and those of blocks so small that three work side by side.
 
     While one of these transforms another multiplies, and more of its threads finish, which a device may like better.
-    None if nothing fits. extra: as in Tile. count: tiles of an image.
+    Empty if nothing fits. extra: as in Tile. count: tiles of an image.
     """
     quads = -(-channels // 4)
+    most = _MAX_THREADS // (transform.edge**2 + extra)
+    sides = [(tiles, outputs) for tiles, outputs in product(_SIDES, _SIDES) if tiles * outputs <= most]
+    chunks = [chunk for chunk in range(quads, 0, -1) if quads % chunk == 0]
     found = []
-    for side_tiles, side_outputs, thread_tiles, thread_outputs, vector, chunk in product(
-        _SIDES, _SIDES, (4, 8), (4, 8), (2, 4), (chunk for chunk in range(quads, 0, -1) if quads % chunk == 0)
-    ):
-        shape = (side_tiles, side_outputs, thread_tiles, thread_outputs)
-        tile = Tile(transform.tile, transform.edge, extra, *shape, chunk, vector)
+    for side, thread_tiles, thread_outputs, vector, chunk in product(sides, (4, 8), (4, 8), (2, 4), chunks):
+        tile = Tile(transform.tile, transform.edge, extra, *side, thread_tiles, thread_outputs, chunk, vector)
         if _runs(tile, quads, architecture):
             found.append((tile.instructions(count, quads, outputs), tile))
     found.sort(key=lambda each: (each[0], -each[1].threads))
     small = [each for each in found if each[1].shared_bytes <= _SHARED_BYTES_OF_THREE and each[1].vector == 2]
-    return list(dict.fromkeys([*found[:1], *small[:1]]))
+    return tuple(dict.fromkeys([*found[:1], *small[:1]]))
 
 
 def _runs(tile: Tile, quads: int, architecture: Architecture) -> bool:
     """Whether a block has the shared memory and its threads the registers that they need."""
-    if tile.threads > _MAX_THREADS or tile.shared_bytes > min(architecture.shared_bytes, _SHARED_BYTES):
+    if tile.shared_bytes > min(architecture.shared_bytes, _SHARED_BYTES):
         return False
     groups = -(-tile.threads // _REGISTER_GROUP)
     return tile.registers(quads) <= architecture.registers // (groups * _REGISTER_GROUP)

@@ -1,6 +1,6 @@
 """Plans: buffers with the rings that their readers want, choices among candidates, one sentence where nothing fits."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 import numpy as np
@@ -9,6 +9,7 @@ from cases import CASES, Case
 from networks import Network
 
 from edgemeta.kernels.cuda.architectures import ARCHITECTURES
+from edgemeta.kernels.cuda.compiler import SOURCES
 from edgemeta.kernels.cuda.direct.launch import candidates as direct
 from edgemeta.kernels.cuda.elementwise.launch import candidates as elementwise
 from edgemeta.kernels.cuda.kernel import Candidate, Tensors
@@ -19,7 +20,8 @@ from edgemeta.kernels.cuda.steps import Step
 from edgemeta.kernels.emulation.executor import Emulator
 from edgemeta.model import reference
 from edgemeta.model.graph import INPUT
-from edgemeta.model.layers import TensorType
+from edgemeta.model.layers import MaxPool, TensorType
+from edgemeta.model.weights import BinaryWeights, FixedWeights
 
 SM_53 = ARCHITECTURES["sm_53"]
 DIRECT = (direct, pool_dense, elementwise)
@@ -92,6 +94,44 @@ def test_what_does_not_fit_is_told(resnet8: Case) -> None:
         UnsupportedError, match=r"layer 'conv0': no kernel fits into the 256 bytes of shared memory of sm"
     ):
         lower(resnet8.model, tiny)
+
+
+def wide_weights(net: Network) -> str:
+    basis = np.ones((2, 3, 1, 1, 3), np.int8)
+    wide = BinaryWeights(basis, np.full((3, 2), 20_000, np.int16), np.array([1.0]))
+    return net.conv(INPUT, 3, (1, 1), padding=NONE, weights=lambda _: wide)
+
+
+def three_groups(net: Network) -> str:
+    narrow = FixedWeights(np.ones((3, 1, 1, 1), np.int8), 8, np.ones(1))
+    return net.conv(INPUT, 3, (1, 1), padding=NONE, groups=3, weights=lambda _: narrow)
+
+
+@pytest.mark.parametrize(
+    ("layer", "reason"),
+    [
+        (wide_weights, r"'conv0': a convolution of groups 1 and weights 40000 \.\. 40000 is not supported, expected"),
+        (three_groups, r"'conv0': a convolution of groups 3 and weights 1 \.\. 1 is not supported, expected groups 1"),
+        (
+            lambda net: net.average(INPUT, (3, 2)),
+            "'average0': average pool 3x2 is not supported, expected a global one",
+        ),
+        (lambda net: net.pool(MaxPool, INPUT, (2, 2), (2, 2), NONE), "'pool0': MaxPool is not supported"),
+    ],
+)
+def test_a_layer_without_kernel_is_refused_by_name(layer: Callable[[Network], str], reason: str) -> None:
+    net = Network("refused", TensorType((4, 4, 3)))
+    net.dense(layer(net), 2)
+    with pytest.raises(UnsupportedError, match=f"^layer {reason}"):
+        lower(net.finish().model, SM_53)
+
+
+def test_every_kernel_folder_is_asked() -> None:
+    """Those of convolutions in their order, then the others; the baselines are asked by name only."""
+    folders = [kernel.__module__.split(".")[-2] for kernel in KERNELS]
+    assert folders[:4] == ["tensor", "winograd", "direct", "winograd"]
+    assert {*folders} == {path.parent.name for path in SOURCES.glob("*/launch.py")} - {"paper", "float32"}
+    assert len(KERNELS) == len(set(KERNELS))
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES.values(), ids=ARCHITECTURES)
