@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgemeta.model.errors import ModelError
-from edgemeta.model.graph import INPUT, Classification, Model, Preprocessing
+from edgemeta.model.graph import INPUT, Classification, Model, Preprocessing, SelfTest
 from edgemeta.model.layers import (
     Add,
     AveragePool,
@@ -54,7 +54,7 @@ KINDS: Mapping[str, type[Any]] = {
 }
 """What "kind" calls each record."""
 
-OPTIONAL: Mapping[type, Mapping[str, Any]] = {Classification: {"temperature": 1.0}}
+OPTIONAL: Mapping[type, Mapping[str, Any]] = {Classification: {"temperature": 1.0}, Model: {"self_test": None}}
 """Fields that a file may leave out, with the value that they then have; one that has it is not written."""
 
 MAX_WEIGHTS = 1 << 27
@@ -63,7 +63,7 @@ MAX_WEIGHTS = 1 << 27
 _NAMES = {record: kind for kind, record in KINDS.items()}
 _HINTS: Mapping[type, Mapping[str, Any]] = {
     record: {name: hint for name, hint in get_type_hints(record).items() if name != "digest"}
-    for record in (*KINDS.values(), Model, Preprocessing, TensorType)
+    for record in (*KINDS.values(), Model, Preprocessing, SelfTest, TensorType)
 }
 """Type hints of the fields that a file holds; the digest is not among them, as no file can hold its own."""
 _SCALARS: Mapping[type, str] = {bool: "true or false", int: "an integer", float: "a number", str: "text"}

@@ -39,12 +39,24 @@ class Classification:
 
 
 @dataclass(frozen=True, eq=False)
+class SelfTest:
+    """Inputs and the logits that they must give, by which a backend is tested before it serves.
+
+    batch: [N, H, W, C] of the input's dtype. expected: [N, labels] of the output's dtype.
+    """
+
+    batch: NDArray[np.int8] | NDArray[np.uint8]
+    expected: NDArray[np.int8] | NDArray[np.uint8] | NDArray[np.int32]
+
+
+@dataclass(frozen=True, eq=False)
 class Model:
     """A quantized network.
 
     Layers run in the order given and read only "input" and tensors of earlier layers. `provenance` says how it was
-    made (data, scheme, measured accuracy; JSON values). `digest` is the SHA-256, in hex, of the file it was read from:
-    the model's identity, empty for a model that was never stored.
+    made (data, scheme, measured accuracy; JSON values). `self_test` has inputs with known answers, where there are any.
+    `digest` is the SHA-256, in hex, of the file it was read from: the model's identity, empty for a model that was
+    never stored.
     """
 
     name: str
@@ -54,6 +66,7 @@ class Model:
     task: Classification
     preprocessing: Preprocessing
     provenance: Mapping[str, object] = field(default_factory=dict)
+    self_test: SelfTest | None = None
     digest: str = ""
 
     @property

@@ -44,6 +44,8 @@ MAX_ELEMENTS = 1 << 27
 MAX_MULTIPLICATIONS = 1 << 37
 """Multiplications of convolutions and additions of pools for one image; a dense layer has no more than weights."""
 MAX_PROVENANCE_DEPTH = 16
+MAX_SELF_TEST = 64
+"""Inputs with known answers."""
 COLDEST, HOTTEST = 0.01, 100.0
 """Temperatures: beyond these every score is nearly 1, or all are nearly equal."""
 
@@ -67,6 +69,7 @@ def prove(model: Model) -> None:
         types[layer.name] = layer.output
     _prove_limits(model, types)
     _prove_task(model, types)
+    _prove_self_test(model)
     _prove_provenance(model.provenance)
 
 
@@ -188,6 +191,19 @@ def _prove_task(model: Model, types: Types) -> None:
     require(
         shape == expected, f"output {output!r} has shape {list(shape)}, expected {list(expected)}, one logit per label"
     )
+
+
+def _prove_self_test(model: Model) -> None:
+    """Shapes, dtypes and ranges; whether the answers are right is what the test is for."""
+    if model.self_test is None:
+        return
+    batch, expected = model.self_test.batch, model.self_test.expected
+    require_between(len(batch) if batch.ndim else 0, 1, MAX_SELF_TEST, "the number of self-test inputs")
+    require_array(batch, model.input.dtype, ((len(batch), *model.input.shape),), "the self-test's batch")
+    require_values(batch, model.input.lo, model.input.hi, "the self-test's batch")
+    kind = model.logits
+    require_array(expected, kind.dtype, ((len(batch), len(model.task.labels)),), "the self-test's expected logits")
+    require_values(expected, kind.lo, kind.hi, "the self-test's expected logits")
 
 
 def _prove_provenance(provenance: Mapping[str, object]) -> None:

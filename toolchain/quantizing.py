@@ -12,6 +12,7 @@ from edgemeta.model import reference
 from edgemeta.model.classification import scores
 from edgemeta.model.file import save as save_model
 from edgemeta.model.graph import Classification, Model
+from edgemeta.model.self_test import with_self_test
 from edgemeta.toolchain.confidence import calibration_error, fit_temperature
 from edgemeta.toolchain.data import Dataset, load_dataset
 from edgemeta.toolchain.errors import QuantizeError
@@ -58,7 +59,7 @@ def quantize(
     test: Path | None = None,
     progress: Callable[[Agreement], None] | None = None,
 ) -> QuantizeResult:
-    """Quantize a float model file and write the integer model to `out`.
+    """Quantize a float model file and write the integer model, with its self-test, to `out`.
 
     scheme "auto" needs `calibration`, a data set of which about `images` images are used, as many of each class:
     training images, never those that accuracy is measured on. held_out: images that training has not seen, from which
@@ -98,7 +99,7 @@ def quantize(
             "test_calibration_error": round(error, 6),
             "float_test_accuracy": float_accuracy,
         }
-    digest = save_model(replace(integer, provenance=provenance), out)
+    digest = save_model(with_self_test(replace(integer, provenance=provenance)), out)
     choice = provenance.get("choice")
     return QuantizeResult(
         path=out,
