@@ -260,14 +260,14 @@ def _dotted(path: KeyPath) -> str:
     return ".".join(step if step.isprintable() else ascii(step) for step in steps) or "the whole file"
 
 
-def _without(data: Any, path: KeyPath) -> Any:
-    """Copy the data without the entry at a path; give it back as it is where there is none."""
-    if not path or not isinstance(data, dict) or path[0] not in data:
 def _one_line(text: str) -> str:
     """Return text with escapes for what is no printable character, as a model's name may hold."""
     return text if text.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
+def _without(data: Any, path: KeyPath) -> Any:
+    """Copy the data without the entry at a path; give it back as it is where there is none."""
+    if not path or not isinstance(data, dict) or path[0] not in data:
         return data
     if len(path) == 1:
         return {key: value for key, value in data.items() if key != path[0]}
