@@ -10,8 +10,8 @@ from pathlib import Path
 
 import click
 
-from edgemeta.daemon.deadline import Deadline
 from edgemeta.daemon.config.file import ConfigError
+from edgemeta.daemon.deadline import Deadline
 from edgemeta.daemon.logs import STDERR, set_up
 from edgemeta.daemon.notify import Notifier
 from edgemeta.daemon.preflight import Plan, prepare
@@ -24,12 +24,12 @@ from edgemeta.daemon.threads import leave
 from edgemeta.model.errors import EdgemetaError
 
 log = logging.getLogger(__name__)
+
 ENDS_WITHIN = 1.5
 """Seconds from a signal until what hangs is left behind; Python's own end then fits into the 2 s that are promised."""
 
 READERS_END_WITHIN = 0.5
 """Seconds of them for readers that cameras have abandoned: a call into a driver or decoder may yet return."""
-
 
 config_file = click.argument("file", type=click.Path(path_type=Path))
 
@@ -62,8 +62,8 @@ def run(file: Path) -> None:
         service.start()
         supervisor.start()
         while signals.wait() == RELOAD:
-        deadline = Deadline(ENDS_WITHIN)
             supervisor.reload(lambda: reload(file, service))
+        deadline = Deadline(ENDS_WITHIN)
         supervisor.stop()
         service.stop(deadline)
     if faults:
