@@ -3,14 +3,18 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from math import prod
+from pathlib import Path
 
 import click
 
 from edgemeta.cli.options import json_option, load_model, model_argument, report
+from edgemeta.model.file import parse, read
 from edgemeta.model.graph import Model
 from edgemeta.model.layers import Conv, Dense, Layer, inputs_of
+from edgemeta.model.signature import SignatureError, make_key, signature_of
+from edgemeta.model.signature import sign as signature_by
 from edgemeta.model.weights import BinaryWeights, FixedWeights, PowerOfTwoWeights
-from edgemeta.model.zoo import names
+from edgemeta.model.zoo import find, names
 from edgemeta.plugins.registry import probe_all
 
 _WEIGHT_NAMES = {FixedWeights: "fixed", PowerOfTwoWeights: "pow2", BinaryWeights: "binary"}
@@ -41,12 +45,14 @@ def backends(as_json: bool) -> None:
 
 @click.group()
 def model() -> None:
-    """Look into model files.
+    """Look into model files, and sign them.
 
     \b
     Examples:
       edgemeta model list
       edgemeta model info resnet8-cifar10
+      edgemeta model key maker.pem
+      edgemeta model sign mine.safetensors --key maker.pem
     """
 
 
@@ -82,6 +88,49 @@ def info(model_name: str, as_json: bool) -> None:
         "provenance": dict(loaded.provenance),
     }
     report(as_json, values, _lines(loaded, rows))
+
+
+@model.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@json_option
+def key(file: Path, as_json: bool) -> None:
+    """Make a key to sign models with: the private one FILE, which stays with you, and FILE.pub for the devices.
+
+    Needs cryptography: pip install 'edgemeta[signature]'.
+
+    \b
+    Examples:
+      edgemeta model key maker.pem
+    """
+    public = make_key(file)
+    values = {"private": str(file), "public": str(public)}
+    report(as_json, values, [f"{file}: private key, keep it; {public}: public key, for `trust.keys` of the devices"])
+
+
+@model.command()
+@model_argument
+@click.option("--key", "key_file", type=click.Path(path_type=Path), required=True, metavar="FILE", help="Private key.")
+@json_option
+def sign(model_name: str, key_file: Path, as_json: bool) -> None:
+    """Sign a model file: the signature is written beside it, as MODEL.sig. The file is checked first.
+
+    Needs cryptography: pip install 'edgemeta[signature]'.
+
+    \b
+    Examples:
+      edgemeta model sign ./mine.safetensors --key maker.pem
+    """
+    file = find(model_name)
+    data = read(file)
+    digest = parse(data, file).digest
+    signature, place = signature_by(data, key_file), signature_of(file)
+    try:
+        place.write_bytes(signature)
+    except OSError as error:
+        raise SignatureError(f"{place}: cannot be written ({error.strerror})") from None
+    report(
+        as_json, {"path": str(place), "sha256": digest}, [f"{place}: signature of {file.name}, sha256 {digest[:12]}"]
+    )
 
 
 @dataclass(frozen=True)

@@ -75,10 +75,23 @@ def save(model: Model, path: str | os.PathLike[str]) -> str:
 def load(path: str | os.PathLike[str]) -> Model:
     """Read and prove a model. Raises ModelError, a sentence that begins with the path, for anything that is not one."""
     source = Path(path)
+    return parse(read(source), source)
+
+
+def read(source: Path) -> bytes:
+    """Bytes of a model file, not looked at. Raises ModelError, a sentence that begins with the path."""
     try:
-        return decode(_read(source))
+        return _read(source)
     except OSError as error:
         raise ModelError(f"{source}: cannot be read ({error.strerror})") from None
+    except ModelError as error:
+        raise ModelError(f"{source}: {error}") from None
+
+
+def parse(data: bytes, source: Path) -> Model:
+    """Do as `decode` with the bytes of a file. Raises ModelError, a sentence that begins with its path."""
+    try:
+        return decode(data)
     except ModelError as error:
         raise ModelError(f"{source}: {error}") from None
 

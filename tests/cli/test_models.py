@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from edgemeta.model.signature import verify
 from edgemeta.model.zoo import find, names
 
 SHIPPED = "resnet8-cifar10"
@@ -56,3 +57,30 @@ def test_what_is_no_model_gets_one_sentence(
 
 def test_a_float_model_is_not_run_as_an_integer_one(edgemeta, one_sentence) -> None:
     one_sentence(edgemeta("bench", f"{SHIPPED}-float"), "float")
+
+
+def test_a_model_is_signed_with_a_key_made_here(edgemeta_json, edgemeta, one_sentence, tmp_path: Path) -> None:
+    model = tmp_path / "mine.safetensors"
+    model.write_bytes(find(SHIPPED).read_bytes())
+    key = tmp_path / "maker.pem"
+    made = edgemeta_json("model", "key", str(key))
+    assert made == {"private": str(key), "public": f"{key}.pub"}
+    signed = edgemeta_json("model", "sign", str(model), "--key", str(key))
+    assert signed["path"] == f"{model}.sig"
+    assert verify(model.read_bytes(), model, [Path(made["public"])]) == Path(made["public"])
+    again = edgemeta("model", "key", key)
+    one_sentence(again)
+    assert "maker.pem: cannot be written (File exists)" in again.stderr
+    wrong = edgemeta("model", "sign", model, "--key", model)
+    one_sentence(wrong)
+    assert "is no Ed25519 private key" in wrong.stderr
+
+
+def test_what_is_no_model_is_not_signed(edgemeta, one_sentence, tmp_path: Path) -> None:
+    text = tmp_path / "text"
+    text.write_text("no model")
+    edgemeta("model", "key", str(tmp_path / "k"))
+    refused = edgemeta("model", "sign", text, "--key", tmp_path / "k")
+    one_sentence(refused)
+    assert "is not a whole safetensors file" in refused.stderr
+    assert not (tmp_path / "text.sig").exists()
