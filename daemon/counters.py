@@ -1,20 +1,31 @@
 """What became of a camera's frames since the start. Each number has one writing thread, so none needs a lock."""
 
-from edgemeta.daemon.messages import CameraStats, Drops
+from edgemeta.daemon.messages import CameraStats, Drops, FrameMessage
 from edgemeta.daemon.slot import NewestFrames
 
 
 class FrameCounters:
-    """Counts of one camera beyond the slot, written by the worker.
+    """Counts of one camera beyond the slot, and `newest`, the message of its newest frame; the worker writes them.
 
-    `published` is written by the MQTT thread, `outbox` by one thread at a time, under the outbox's lock.
+    `published` is written by the MQTT thread, `outbox` by one thread at a time, under the outbox's lock, `fps` by
+    whoever measures it.
     """
 
     def __init__(self) -> None:
         self.processed = 0
         self.failed = 0
+        self.withheld = 0
         self.outbox = 0
         self.published = 0
+        self.newest: FrameMessage | None = None
+        self.fps = 0.0
+        self._measured = 0
+
+    def measure_rate(self, period_s: float) -> None:
+        """Set `fps`: frames classified per second since the last call, period_s ago."""
+        processed = self.processed
+        self.fps = round((processed - self._measured) / period_s, 2) if period_s > 0 else 0.0
+        self._measured = processed
 
     def drops(self, superseded: int, stopped: int = 0) -> Drops:
         """Return all drops, with those that the slot counts."""
@@ -24,13 +35,18 @@ class FrameCounters:
 def camera_stats(counters: FrameCounters, frames: NewestFrames, camera: str) -> CameraStats:
     """Sum up one camera.
 
-    captured = published + all drops + messages in the outbox + at most one frame waiting and one in work; after the end
-    the last two are none.
+    captured = published + withheld + all drops + messages in the outbox + at most one frame waiting and one in work;
+    after the end the last two are none.
     """
     captured, superseded, waiting = frames.counts(camera)
+    newest = counters.newest
     return CameraStats(
         captured=captured,
         processed=counters.processed,
         published=counters.published,
         dropped=counters.drops(superseded, stopped=waiting if frames.closed else 0),
+        withheld=counters.withheld,
+        fps=counters.fps,
+        state=newest.state if newest else None,
+        score=newest.labels[0].score if newest else None,
     )

@@ -39,7 +39,9 @@ class LabelScore(Part):
     """One label and how sure the network is."""
 
     label: str = Field(description="The label.")
-    score: float = Field(ge=0, le=1, description="Softmax of the logits.")
+    score: float = Field(
+        ge=0, le=1, description="Softmax of the logits at the model's temperature; of a group the sum."
+    )
 
 
 class FrameLatency(Part):
@@ -68,8 +70,8 @@ class FrameMessage(Message):
     """One classified frame.
 
     The frames of one camera and boot are numbered 1, 2, 3 ... at capture. Between two frame messages with numbers a < b
-    exactly the b - a - 1 frames are missing by which the sum of `dropped` has grown, as long as `outbox` has not: the
-    outbox drops its oldest messages, which the next frame to be made tells.
+    exactly the b - a - 1 frames are missing by which `withheld` and the sum of `dropped` have grown, as long as
+    `outbox` has not: the outbox drops its oldest messages, which the next frame to be made tells.
     """
 
     camera: str = Field(description="The camera.")
@@ -79,20 +81,45 @@ class FrameMessage(Message):
     model: ModelIdentity = Field(description="The network that was asked.")
     backend: str = Field(description="What ran it.")
     labels: list[LabelScore] = Field(min_length=1, description="The most probable labels, best first.")
-    state: str | None = Field(description="The smoothed label after this frame; null until there is one.")
+    state: str | None = Field(description="The state after this frame; null while nothing is sure.")
     latency_us: FrameLatency = Field(description="How long each step took.")
     dropped: Drops = Field(description="Frames with smaller numbers that were dropped so far.")
+    withheld: int = Field(
+        default=0,
+        ge=0,
+        description="Frames with smaller numbers that were classified and, as configured, not published.",
+    )
     historical: bool = Field(default=False, description="Whether it waited for the broker and is told only now.")
 
 
 class StateMessage(Message):
-    """The smoothed label of a camera, sent when it changes."""
+    """The state of a camera, sent when it changes and again every `publish.heartbeat` seconds."""
 
     camera: str = Field(description="The camera.")
-    state: str = Field(description="The smoothed label.")
-    previous: str | None = Field(description="The one before it; null at first.")
+    state: str | None = Field(description="The label that enough of the last frames agree on; null: nothing is sure.")
+    previous: str | None = Field(description="The one before it; null at first, or where nothing was sure.")
+    score: float | None = Field(
+        default=None,
+        ge=0,
+        le=1,
+        description="The state's score in the frame it is told with; null while nothing is sure.",
+    )
     sequence: int = Field(ge=1, description="Number of the frame that brought the change.")
     since: datetime = Field(description="When that frame was captured, UTC.")
+    clock_synchronized: bool = Field(description="Whether the device's clock was disciplined then.")
+    historical: bool = Field(default=False, description="Whether it waited for the broker and is told only now.")
+
+
+class EventMessage(Message):
+    """A change of state."""
+
+    camera: str = Field(description="The camera.")
+    state: str | None = Field(description="The state from now on; null: nothing is sure any more.")
+    previous: str | None = Field(description="The state until now; null at first, or where nothing was sure.")
+    score: float | None = Field(ge=0, le=1, description="The state's score in that frame; null while nothing is sure.")
+    lasted_s: float | None = Field(ge=0, description="Seconds that `previous` had lasted; null at first.")
+    sequence: int = Field(ge=1, description="Number of the frame that brought the change.")
+    captured: datetime = Field(description="When that frame was captured, UTC.")
     clock_synchronized: bool = Field(description="Whether the device's clock was disciplined then.")
     historical: bool = Field(default=False, description="Whether it waited for the broker and is told only now.")
 
@@ -128,6 +155,12 @@ class CameraStats(Part):
     processed: int = Field(ge=0, description="Frames classified.")
     published: int = Field(ge=0, description="Frame messages the broker has taken.")
     dropped: Drops = Field(description="Frames dropped, by reason.")
+    withheld: int = Field(default=0, ge=0, description="Frames classified and, as configured, not published.")
+    fps: float = Field(default=0.0, ge=0, description="Frames classified per second over the period.")
+    state: str | None = Field(default=None, description="The state after the newest frame; null while nothing is sure.")
+    score: float | None = Field(
+        default=None, ge=0, le=1, description="Score of the newest frame's best label; null before there is one."
+    )
 
 
 class StageStats(Part):
@@ -204,7 +237,7 @@ class InfoMessage(Message):
     version: str = Field(description="Version of edgemeta.")
     started: datetime = Field(description="When the service started, UTC.")
     model: ModelIdentity = Field(description="The network.")
-    labels: list[str] = Field(description="Every label it knows.")
+    labels: list[str] = Field(description="Every label that messages may name.")
     backend: str = Field(description="What runs it.")
     config_sha256: str = Field(pattern="^[0-9a-f]{64}$", description="SHA-256 of the config in effect.")
     cameras: list[str] = Field(description="The cameras.")
@@ -214,5 +247,5 @@ _LIVE, _HISTORICAL = b',"historical":false}', b',"historical":true}'
 
 
 def as_historical(payload: bytes) -> bytes:
-    """Return an encoded frame or state message marked `historical`, which is its last member; others as they are."""
+    """Return an encoded frame, state or event message marked `historical`, its last member; others as they are."""
     return payload.removesuffix(_LIVE) + _HISTORICAL if payload.endswith(_LIVE) else payload

@@ -1,15 +1,17 @@
-"""The pure step in the middle: a captured frame in, its message out. No camera, no broker, no files."""
+"""The pure step in the middle: a captured frame in, its messages out. No camera, no broker, no files."""
 
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from edgemeta.daemon.clock import Clock
-from edgemeta.daemon.messages import Drops, FrameLatency, FrameMessage, LabelScore, StateMessage
+from edgemeta.daemon.messages import Drops, FrameLatency, FrameMessage, LabelScore
+from edgemeta.daemon.naming import Naming
 from edgemeta.daemon.network import Network
 from edgemeta.daemon.slot import CapturedFrame
 from edgemeta.daemon.smoothing import Smoother
-from edgemeta.model.classification import top_k
+from edgemeta.daemon.telling import Teller, Told
+from edgemeta.daemon.tuning import Tuning
 from edgemeta.plugins.api import Batch
 from edgemeta.plugins.preprocess import make_preprocessor
 
@@ -27,24 +29,15 @@ class Identity:
 
 @dataclass(frozen=True)
 class Step:
-    """What one frame came to: its message, the change of state if it brought one, and the time of each stage in ns."""
+    """What one frame came to: its message, what is told beside it, and the time of each stage in ns."""
 
     frame: FrameMessage
-    state: StateMessage | None
+    told: Told
     stages: dict[str, int]
 
 
-@dataclass(frozen=True)
-class Tuning:
-    """What may change between two frames: labels named in a message, and when the smoothed label changes."""
-
-    top: int
-    agree: int
-    window: int
-
-
 class Pipeline:
-    """One camera's way from pixels to message, over a network that other cameras' pipelines may share."""
+    """One camera's way from pixels to messages, over a network that other cameras' pipelines may share."""
 
     def __init__(
         self,
@@ -57,45 +50,54 @@ class Pipeline:
     ) -> None:
         self._identity = identity
         self._camera = camera
-        self._network = network
-        self._tuning = self._wanted = tuning
-        self._smoother = Smoother(tuning.agree, tuning.window)
+        self._network = self._wanted_network = network
+        self._tuning = self._wanted_tuning = tuning
+        self._naming = Naming(network.model, tuning.labels)
+        self._smoother = Smoother(tuning.rule)
+        self._teller = Teller()
         self._clock = clock
         self._now = now
         self._shape: tuple[int, ...] = ()
         self._prepare: Callable[..., Batch]
 
     def tune(self, tuning: Tuning) -> None:
-        """Go by other numbers from the next frame on. Any thread may call this, beside the one that steps."""
-        self._wanted = tuning
+        """Go by another tuning from the next frame on. Any thread may call this, beside the one that steps."""
+        self._wanted_tuning = tuning
 
-    def step(self, captured: CapturedFrame, dropped: Drops) -> Step:
-        """Classify one frame. Raises FrameError for unusable pixels, BackendError where the backend failed."""
+    def use(self, network: Network) -> None:
+        """Ask another network from the next frame on. Any thread may call this, beside the one that steps."""
+        self._wanted_network = network
+
+    def step(self, captured: CapturedFrame, dropped: Drops, withheld: int) -> Step:
+        """Classify one frame; dropped and withheld count the frames before it.
+
+        Raises FrameError for unusable pixels, BackendError where the backend failed.
+        """
         taken = self._now()
-        if self._wanted is not self._tuning:
-            self._tuning = self._wanted
-            self._smoother.look_back(self._tuning.agree, self._tuning.window)
+        self._go_by_what_is_wanted()
         batch = self._preprocess(captured)
         prepared = self._now()
         logits = self._network.session.run(batch)[0]
         inferred = self._now()
+        shares = self._naming.scores(logits)
+        names = self._naming.names
         labels = [
-            LabelScore(label=label, score=round(score, 6))
-            for label, score in top_k(self._network.model, logits, self._tuning.top)
+            LabelScore(label=names[place], score=round(float(shares[place]), 6))
+            for place in self._naming.rank(logits, shares, self._tuning.top)
         ]
-        previous = self._smoother.label
-        changed = self._smoother.add(labels[0].label)
+        came = captured.frame.captured_ns
+        change = self._smoother.add(labels[0].label, labels[0].score, came)
+        state = self._smoother.label
+        score = round(float(shares[names.index(state)]), 6) if state in names else None
         finished = self._now()
 
-        came = captured.frame.captured_ns
         stages = {
             "wait": taken - came,
             "preprocess": prepared - taken,
             "inference": inferred - prepared,
             "postprocess": finished - inferred,
         }
-        when = self._clock.utc(came)
-        synchronized = self._clock.synchronized
+        when, synchronized = self._clock.utc(came), self._clock.synchronized
         frame = FrameMessage(
             device=self._identity.device,
             boot=self._identity.boot,
@@ -106,25 +108,25 @@ class Pipeline:
             model=self._network.identity,
             backend=self._network.backend,
             labels=labels,
-            state=self._smoother.label,
+            state=state,
             latency_us=FrameLatency(
                 **{stage: ns // 1000 for stage, ns in stages.items()}, total=(finished - came) // 1000
             ),
             dropped=dropped,
+            withheld=withheld,
         )
-        if not changed or self._smoother.label is None:
-            return Step(frame, None, stages)
-        state = StateMessage(
-            device=self._identity.device,
-            boot=self._identity.boot,
-            camera=self._camera,
-            state=self._smoother.label,
-            previous=previous,
-            sequence=captured.sequence,
-            since=when,
-            clock_synchronized=synchronized,
-        )
-        return Step(frame, state, stages)
+        return Step(frame, self._teller.tell(frame, change, score, came, self._tuning), stages)
+
+    def _go_by_what_is_wanted(self) -> None:
+        """Take over another network or tuning; the state and the frames looked back on stay."""
+        network, tuning = self._wanted_network, self._wanted_tuning
+        if network is self._network and tuning is self._tuning:
+            return
+        if network is not self._network:
+            self._shape = ()
+        self._network, self._tuning = network, tuning
+        self._naming = Naming(network.model, tuning.labels)
+        self._smoother.follow(tuning.rule)
 
     def _preprocess(self, captured: CapturedFrame) -> Batch:
         """Prepare the pixels; a new frame size makes a new preparation, and the old one is let go."""

@@ -1,11 +1,13 @@
 """From a config file to everything the service needs, checked without cameras or broker: model, backend, sources."""
 
+import difflib
 from dataclasses import dataclass
 from pathlib import Path
 
 from edgemeta.daemon.config.camera import CameraConfig
 from edgemeta.daemon.config.file import ConfigFile, Problem
 from edgemeta.daemon.config.whole import Config, digest, resolved
+from edgemeta.daemon.naming import unknown_labels
 from edgemeta.daemon.network import Network
 from edgemeta.daemon.secret import SecretError, password_of, token_of, username_of
 from edgemeta.daemon.sources.api import Source, SourceError, SourceSpec
@@ -45,6 +47,8 @@ def prepare(path: Path, running: Plan | None = None) -> Plan:
     wrong = {problem.path[0] for problem in problems}
 
     model = None if "model" in wrong else _model(config, problems)
+    if model is not None and "labels" not in wrong:
+        _check_labels(config, model, problems)
     backend = None if "backend" in wrong else _backend(config, problems)
     network = _network(config, model, backend, running, problems) if model and backend else None
     if "mqtt" not in wrong:
@@ -68,6 +72,14 @@ def _model(config: Config, problems: list[Problem]) -> Model | None:
     except ModelError as error:
         problems.append(Problem(("model",), str(error), "a shipped model's name or a model file"))
         return None
+
+
+def _check_labels(config: Config, model: Model, problems: list[Problem]) -> None:
+    for label in unknown_labels(config.labels, [model]):
+        known = difflib.get_close_matches(label, model.task.labels, n=1) or model.task.labels
+        names = ", ".join(known)
+        expected = f"`{names}`" if len(known) == 1 else f"one of {names}"
+        problems.append(Problem(("labels", label), f"a label that {model.name} does not have", expected))
 
 
 def _backend(config: Config, problems: list[Problem]) -> Backend | None:

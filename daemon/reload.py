@@ -18,7 +18,7 @@ from edgemeta.daemon.service import Service
 
 log = logging.getLogger(__name__)
 
-LIVE = ("top_k", "state", "stats", "log")
+LIVE = ("top_k", "labels", "state", "publish", "stats", "log")
 """Keys that are applied without a restart, with everything below them."""
 
 

@@ -17,11 +17,12 @@ from edgemeta.daemon.latency import StageLatencies
 from edgemeta.daemon.messages import CameraState, InfoMessage, StatsMessage, StatusMessage
 from edgemeta.daemon.metrics.readings import CameraReading, Readings
 from edgemeta.daemon.mqtt import MqttLink
+from edgemeta.daemon.naming import Naming
 from edgemeta.daemon.outbox.keeper import Keeper
 from edgemeta.daemon.outbox.outbox import Outbox
 from edgemeta.daemon.outbox.place import file_of
 from edgemeta.daemon.periodic import Periodic
-from edgemeta.daemon.pipeline import Identity, Pipeline, Tuning
+from edgemeta.daemon.pipeline import Identity, Pipeline
 from edgemeta.daemon.preflight import Plan
 from edgemeta.daemon.publisher import Publisher
 from edgemeta.daemon.receipts import FrameReceipts
@@ -30,6 +31,7 @@ from edgemeta.daemon.sources.api import Source
 from edgemeta.daemon.sources.registry import without_password
 from edgemeta.daemon.threads import guarded_thread
 from edgemeta.daemon.topics import AVAILABILITY, FRAME, INFO, STATS, STATUS, Topics
+from edgemeta.daemon.tuning import tuning_of
 from edgemeta.daemon.vitals import Vitals
 from edgemeta.daemon.worker import Worker
 
@@ -70,7 +72,7 @@ class Service:
         self._link = MqttLink(config.mqtt, client_id, topics.of(AVAILABILITY), self._outbox, receipts, crashed)
         self._publisher = Publisher(self._link, topics, config.mqtt.qos)
         self._pipelines = {
-            name: Pipeline(self._identity, name, plan.network, _tuning(config), self._clock) for name in names
+            name: Pipeline(self._identity, name, plan.network, tuning_of(config, name), self._clock) for name in names
         }
         worker = Worker(self._frames, self._pipelines, self._counters, self._latencies, self._publisher)
         self._worker = guarded_thread("worker", worker.run, crashed)
@@ -118,10 +120,10 @@ class Service:
         A camera whose keys changed is ended and begun anew, with the source given; its frames go on being numbered.
         """
         before = self.plan.config.cameras
-        changed = [name for name, camera in config.cameras.items() if camera != before[name]]
+        changed = [name for name, camera in config.cameras.items() if camera.begins_anew(before[name])]
         _end([self._cameras[name] for name in changed])
-        for pipeline in self._pipelines.values():
-            pipeline.tune(_tuning(config))
+        for name, pipeline in self._pipelines.items():
+            pipeline.tune(tuning_of(config, name))
         self._reporter.set_period(config.stats.period)
         renewed = {name: sources[name] for name in changed}
         self.plan = replace(self.plan, config=config, config_sha256=digest(config), sources=self.plan.sources | renewed)
@@ -190,6 +192,8 @@ class Service:
     def _stats(self) -> StatsMessage:
         now = time.monotonic_ns()
         period, self._period_began_ns = now - self._period_began_ns, now
+        for counters in self._counters.values():
+            counters.measure_rate(period / NS)
         return StatsMessage(
             device=self._identity.device,
             boot=self._identity.boot,
@@ -211,7 +215,7 @@ class Service:
             version=__version__,
             started=self._clock.utc(self._started_ns),
             model=plan.network.identity,
-            labels=list(plan.network.model.task.labels),
+            labels=list(Naming(plan.network.model, plan.config.labels).names),
             backend=plan.network.backend,
             config_sha256=plan.config_sha256,
             cameras=list(plan.config.cameras),
@@ -242,7 +246,3 @@ def _join(cameras: Collection[Camera], deadline: Deadline) -> None:
     """Wait for cameras together; one that hangs is left behind."""
     for camera in cameras:
         camera.join(deadline.left)
-
-
-def _tuning(config: Config) -> Tuning:
-    return Tuning(config.top_k, config.state.agree, config.state.window)

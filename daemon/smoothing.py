@@ -1,25 +1,81 @@
-"""The smoothed label: it changes once enough of the last frames agree, and otherwise stays."""
+"""The state of a camera: what enough of its last frames agree on, a label or that nothing is sure; else it stays."""
 
 from collections import Counter, deque
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Rule:
+    """When the state changes.
+
+    A frame says its best label where that scores at least `enter`, or `leave` if the label is the state already; else
+    it says None: nothing is sure. `agree` of the last `window` frames must say the same, agree > window / 2. A state
+    stays at least `hold_ns` nanoseconds.
+    """
+
+    agree: int
+    window: int
+    enter: float = 0.0
+    leave: float = 0.0
+    hold_ns: int = 0
+
+
+@dataclass(frozen=True)
+class Change:
+    """A state that changed or became known: the one before it, and how long that lasted; None where none was known."""
+
+    previous: str | None
+    lasted_ns: int | None
 
 
 class Smoother:
-    """N of M: the label becomes L when at least `agree` of the last `window` labels are L; `label` is None before."""
+    """The state by a rule.
 
-    def __init__(self, agree: int, window: int) -> None:
-        self._agree = agree
-        self._recent: deque[str] = deque(maxlen=window)
+    label: the state; None while nothing is sure, and before `known`. known: whether the frames so far settled it: at
+    the first agreement, or when a window is full without one. since_ns: when the frame that brought it was captured.
+    """
+
+    def __init__(self, rule: Rule) -> None:
+        self._rule = rule
+        self._recent: deque[str | None] = deque()
+        self._votes: Counter[str | None] = Counter()
         self.label: str | None = None
+        self.known = False
+        self.since_ns = 0
 
-    def look_back(self, agree: int, window: int) -> None:
-        """Go by other numbers from the next frame on; the label and the labels looked back on stay."""
-        self._agree = agree
-        self._recent = deque(self._recent, maxlen=window)
+    def follow(self, rule: Rule) -> None:
+        """Go by another rule from the next frame on; the state and the frames looked back on stay."""
+        self._rule = rule
+        while len(self._recent) > rule.window:
+            self._forget()
 
-    def add(self, label: str) -> bool:
-        """Take one frame's label; return whether the smoothed label changed."""
-        self._recent.append(label)
-        if label == self.label or Counter(self._recent)[label] < self._agree:
-            return False
-        self.label = label
-        return True
+    def add(self, label: str, score: float, captured_ns: int) -> Change | None:
+        """Take a frame's best label and its score; return what changed, if the state changed or became known.
+
+        captured_ns is monotonic and never falls.
+        """
+        rule = self._rule
+        vote = label if score >= (rule.leave if label == self.label else rule.enter) else None
+        if len(self._recent) == rule.window:
+            self._forget()
+        self._recent.append(vote)
+        self._votes[vote] += 1
+        agreed = self._votes[vote] >= rule.agree
+        if not self.known:
+            if not agreed and len(self._recent) < rule.window:
+                return None
+            return self._become(vote if agreed else None, captured_ns)
+        if not agreed or vote == self.label or captured_ns - self.since_ns < rule.hold_ns:
+            return None
+        return self._become(vote, captured_ns)
+
+    def _become(self, label: str | None, captured_ns: int) -> Change:
+        change = Change(self.label, captured_ns - self.since_ns if self.known else None)
+        self.label, self.known, self.since_ns = label, True, captured_ns
+        return change
+
+    def _forget(self) -> None:
+        oldest = self._recent.popleft()
+        self._votes[oldest] -= 1
+        if not self._votes[oldest]:
+            del self._votes[oldest]

@@ -3,7 +3,15 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from edgemeta.daemon.messages import FrameMessage, InfoMessage, Message, StateMessage, StatsMessage, StatusMessage
+from edgemeta.daemon.messages import (
+    EventMessage,
+    FrameMessage,
+    InfoMessage,
+    Message,
+    StateMessage,
+    StatsMessage,
+    StatusMessage,
+)
 
 
 @dataclass(frozen=True)
@@ -41,7 +49,7 @@ FRAME = Channel(
     FrameMessage,
     retain=False,
     qos=None,
-    summary="One message per frame.",
+    summary="A classified frame.",
     kept=True,
 )
 STATE = Channel(
@@ -50,14 +58,23 @@ STATE = Channel(
     StateMessage,
     retain=True,
     qos=1,
-    summary="The smoothed label.",
+    summary="What a camera sees, smoothed.",
+    kept=True,
+)
+EVENT = Channel(
+    "event",
+    "{base}/{device}/{camera}/event",
+    EventMessage,
+    retain=False,
+    qos=1,
+    summary="A change of state.",
     kept=True,
 )
 STATUS = Channel(
     "status", "{base}/{device}/{camera}/status", StatusMessage, retain=True, qos=1, summary="How the camera fares."
 )
 
-CHANNELS = (AVAILABILITY, INFO, STATS, FRAME, STATE, STATUS)
+CHANNELS = (AVAILABILITY, INFO, STATS, FRAME, STATE, EVENT, STATUS)
 
 
 @dataclass(frozen=True)

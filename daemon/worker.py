@@ -2,6 +2,7 @@
 
 import logging
 import time
+from collections.abc import Callable, Sequence
 
 from edgemeta.daemon.counters import FrameCounters
 from edgemeta.daemon.latency import StageLatencies
@@ -9,7 +10,7 @@ from edgemeta.daemon.pipeline import Pipeline, Step
 from edgemeta.daemon.publisher import Publisher
 from edgemeta.daemon.pulse import Pulse
 from edgemeta.daemon.slot import CapturedFrame, NewestFrames
-from edgemeta.daemon.topics import FRAME, STATE
+from edgemeta.daemon.topics import EVENT, FRAME, STATE
 from edgemeta.model.errors import FrameError
 from edgemeta.plugins.api import BackendError, SessionLostError
 
@@ -17,6 +18,10 @@ log = logging.getLogger(__name__)
 
 FRAME_WITHIN = 10.0
 """Seconds after which a worker that has not classified the frame in hand counts as hung."""
+
+
+Watcher = Callable[[CapturedFrame, Step], None]
+"""Hears of every frame once it was classified and its message offered; it must be quick."""
 
 
 class Worker:
@@ -29,12 +34,14 @@ class Worker:
         counters: dict[str, FrameCounters],
         latencies: StageLatencies,
         publisher: Publisher,
+        watchers: Sequence[Watcher] = (),
     ) -> None:
         self._frames = frames
         self._pipelines = pipelines
         self._counters = counters
         self._latencies = latencies
         self._publisher = publisher
+        self._watchers = watchers
         self._failing: dict[str, str] = {}
         self.pulse = Pulse("worker")
 
@@ -49,7 +56,7 @@ class Worker:
         self.pulse.owe(f"no frame classified within {FRAME_WITHIN:g} s", FRAME_WITHIN)
         counters = self._counters[camera]
         try:
-            step = self._pipelines[camera].step(captured, counters.drops(captured.superseded))
+            step = self._pipelines[camera].step(captured, counters.drops(captured.superseded), counters.withheld)
         except (FrameError, BackendError) as error:
             counters.failed += 1
             if isinstance(error, SessionLostError):
@@ -59,19 +66,27 @@ class Worker:
                 self.pulse.rest()
             return
         counters.processed += 1
+        counters.newest = step.frame
         self._failing.pop(camera, None)
         self._publish(step, captured)
+        for watcher in self._watchers:
+            watcher(captured, step)
         self.pulse.rest()
 
     def _publish(self, step: Step, captured: CapturedFrame) -> None:
-        begun = time.monotonic_ns()
-        outgoing = self._publisher.encode(FRAME, step.frame, captured.camera, captured.frame.captured_ns)
+        """Offer the messages. A frame that is withheld is counted only after its own message was made."""
         for stage, duration in step.stages.items():
             self._latencies.add(stage, duration)
-        self._latencies.add("encode", outgoing.made_ns - begun)
-        self._publisher.send(outgoing)
-        if step.state is not None:
-            self._publisher.send(self._publisher.encode(STATE, step.state, captured.camera))
+        if step.told.withheld:
+            self._counters[captured.camera].withheld += 1
+        else:
+            begun = time.monotonic_ns()
+            outgoing = self._publisher.encode(FRAME, step.frame, captured.camera, captured.frame.captured_ns)
+            self._latencies.add("encode", outgoing.made_ns - begun)
+            self._publisher.send(outgoing)
+        for channel, message in ((STATE, step.told.state), (EVENT, step.told.event)):
+            if message is not None:
+                self._publisher.send(self._publisher.encode(channel, message, captured.camera))
 
     def _log_failure(self, camera: str, reason: str) -> None:
         """Log a fault once until a frame goes well; the count goes on."""

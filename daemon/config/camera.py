@@ -5,6 +5,7 @@ from typing import Annotated
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from edgemeta.daemon.config.section import RetryConfig, Seconds, Section
+from edgemeta.daemon.config.state import PublishConfig, StateConfig
 
 SLOWEST, FASTEST = 0.001, 1000.0
 """Frames per second."""
@@ -81,3 +82,13 @@ class CameraConfig(Section):
         default=10.0, description="Seconds of black pictures after which a live camera's status says so; null never."
     )
     retry: RetryConfig = Field(default=RetryConfig(), description="Waits between tries to open the source.")
+    state: StateConfig | None = Field(
+        default=None, description="All of `state` for this camera; null takes the service's."
+    )
+    publish: PublishConfig | None = Field(
+        default=None, description="All of `publish` for this camera; null takes the service's."
+    )
+
+    def begins_anew(self, running: "CameraConfig") -> bool:
+        """Whether going by this instead of `running` takes a new start of the camera; `state` and `publish` do not."""
+        return self.model_copy(update={"state": running.state, "publish": running.publish}) != running

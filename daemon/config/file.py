@@ -4,6 +4,7 @@ import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import NoneType, UnionType
 from typing import Any, TypeAlias
 
 import yaml
@@ -229,10 +230,12 @@ def _known_keys(path: KeyPath) -> str:
 
 def _field_section(section: Any, step: str | int) -> Any:
     """Return the record below a step of a path: a section's field, or an entry of a mapping of sections."""
-    if isinstance(section, type) and issubclass(section, BaseModel):
-        annotation: Any = section.model_fields[str(step)].annotation
-        return annotation
-    return section.__args__[1]
+    if not (isinstance(section, type) and issubclass(section, BaseModel)):
+        return section.__args__[1]
+    annotation: Any = section.model_fields[str(step)].annotation
+    if isinstance(annotation, UnionType):  # a section, or null
+        return next(kind for kind in annotation.__args__ if kind is not NoneType)
+    return annotation
 
 
 def _shown(path: KeyPath, value: object) -> str:

@@ -12,11 +12,12 @@ import socket
 from pathlib import Path
 from typing import Annotated, Literal, TypeVar
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field
 
 from edgemeta.daemon.config.broker import MqttConfig
 from edgemeta.daemon.config.camera import CameraConfig
 from edgemeta.daemon.config.section import Name, Seconds, Section, name_of_level
+from edgemeta.daemon.config.state import PublishConfig, StateConfig
 from edgemeta.daemon.config.web import WebConfig
 from edgemeta.daemon.sources.registry import address_from, without_password
 
@@ -28,6 +29,12 @@ def _camera_name(value: str) -> str:
     if value in RESERVED:
         raise ValueError(f"a camera name other than {', '.join(sorted(RESERVED))}")
     return name_of_level(value)
+
+
+def _label(value: str) -> str:
+    if not (1 <= len(value) <= 200 and value.isprintable()):
+        raise ValueError("1 to 200 printable characters")
+    return value
 
 
 def _option(value: object) -> object:
@@ -42,6 +49,7 @@ def hostname() -> str:
 
 
 CameraName = Annotated[str, AfterValidator(_camera_name)]
+Label = Annotated[str, AfterValidator(_label)]
 
 AnySection = TypeVar("AnySection", bound=Section)
 
@@ -55,22 +63,6 @@ class BackendConfig(Section):
     options: dict[str, Annotated[object, AfterValidator(_option)]] = Field(
         default={}, description="Options of the backend, for example `threads: 2` for `cpu`."
     )
-
-
-class StateConfig(Section):
-    """When the smoothed label changes: once `agree` of the last `window` frames have the same label."""
-
-    agree: int = Field(default=3, ge=1, le=1000, description="Frames that must have the same label.")
-    window: int = Field(default=5, ge=1, le=1000, description="Frames looked back on, the newest included.")
-
-    @model_validator(mode="after")
-    def _majority(self) -> "StateConfig":
-        if not self.window / 2 < self.agree <= self.window:
-            raise ValueError(
-                f"`agree` ({self.agree}) more than half of `window` ({self.window}) and no greater than it, "
-                "or two labels could win at once"
-            )
-        return self
 
 
 class StatsConfig(Section):
@@ -100,7 +92,12 @@ class Config(Section):
     backend: BackendConfig = Field(default=BackendConfig(), description="What runs the network.")
     cameras: dict[CameraName, CameraConfig] = Field(min_length=1, description="The cameras by name.")
     top_k: int = Field(default=3, ge=1, le=1000, description="Labels named in a frame message, most probable first.")
-    state: StateConfig = Field(default=StateConfig(), description="When the smoothed label changes.")
+    labels: dict[Label, Label] = Field(
+        default={},
+        description="Other names for the network's labels; those of one name become one, their scores added.",
+    )
+    state: StateConfig = Field(default=StateConfig(), description="When a camera's state changes.")
+    publish: PublishConfig = Field(default=PublishConfig(), description="Which frames are published.")
     mqtt: MqttConfig = Field(default=MqttConfig(), description="The broker.")
     web: WebConfig = Field(default=WebConfig(), description="The live page, health and metrics.")
     stats: StatsConfig = Field(default=StatsConfig(), description="The statistics message.")

@@ -130,3 +130,22 @@ def test_a_name_with_a_line_break_is_told_in_one_line(write_config: Any) -> None
     """As a log, a status and a terminal want it."""
     (line,) = lines_of(write_config(model="a\nb\x1b[2J"))
     assert line.startswith("8: model: found a\\nb\\x1b[2J: no such model file")
+
+
+def test_labels_that_the_network_does_not_have_are_mistakes(write_config: Any) -> None:
+    found = lines_of(write_config(labels={"red": "warm", "gren": "cold", "xyz": "cold"}))
+    assert [line.partition(" ")[2] for line in found] == [
+        "labels.gren: found a label that colour does not have, expected `green`",
+        "labels.xyz: found a label that colour does not have, expected one of red, green, blue",
+    ]
+
+
+def test_a_camera_s_own_state_is_checked_as_the_service_s(write_config: Any) -> None:
+    own = {"source": "synthetic://", "state": {"enter": 0.3, "leave": 0.5}, "publish": {"frame": "change"}}
+    found = lines_of(write_config(cameras={"a": own}, state={"agree": 1, "window": 2}))
+    assert [line.partition(" ")[2] for line in found] == [
+        "cameras.a.publish.frame: found an unknown key, expected `frames`",
+        "cameras.a.state: found a mapping, expected `leave` (0.5) no greater than `enter` (0.3)",
+        "state: found a mapping, expected `agree` (1) more than half of `window` (2) and no greater than it, or two "
+        "labels could win at once",
+    ]

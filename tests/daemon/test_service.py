@@ -28,12 +28,15 @@ def broker_keys(broker: Any, **keys: Any) -> dict[str, Any]:
 
 
 def assert_every_frame_accounted_for(frames: list[dict[str, Any]], from_the_first: bool = True) -> None:
-    """Before the first and between any two messages exactly those frames are missing that `dropped` counts."""
+    """Before the first and between any two messages exactly those frames are missing that the counts account for."""
+
+    def missing(frame: dict[str, Any]) -> int:
+        return int(sum(frame["dropped"].values()) + frame["withheld"])
+
     if from_the_first:
-        assert frames[0]["sequence"] - 1 == sum(frames[0]["dropped"].values())
+        assert frames[0]["sequence"] - 1 == missing(frames[0])
     for before, after in pairwise(frames):
-        dropped = sum(after["dropped"].values()) - sum(before["dropped"].values())
-        assert after["sequence"] - before["sequence"] - 1 == dropped
+        assert after["sequence"] - before["sequence"] - 1 == missing(after) - missing(before)
 
 
 def test_a_folder_of_pictures_from_first_to_last(
@@ -62,6 +65,13 @@ def test_a_folder_of_pictures_from_first_to_last(
     assert [m.payload for m in subscriber.wait("availability", 2)] == [b"online", b"offline"]
     assert [m.json["state"] for m in subscriber.on("front/state")] == ["red", "green", "blue"]
     assert [m.json["previous"] for m in subscriber.on("front/state")] == [None, "red", "green"]
+    events = [m.json for m in subscriber.on("front/event")]
+    assert [(event["previous"], event["state"]) for event in events] == [
+        (None, "red"),
+        ("red", "green"),
+        ("green", "blue"),
+    ]
+    assert [event["lasted_s"] for event in events] == [None, pytest.approx(0.25, abs=0.2), pytest.approx(0.25, abs=0.2)]
     assert subscriber.on("front/status")[-1].json["status"] == "stopped"
     last = subscriber.on("stats")[-1].json["cameras"]["front"]
     assert (last["captured"], last["processed"], last["published"]) == (3, 3, 3)
@@ -78,6 +88,36 @@ def test_a_folder_of_pictures_from_first_to_last(
             jsonschema.validate(message.json, schema, format_checker=jsonschema.FormatChecker())
         checked[kind] += 1
     assert set(checked) == {channel.name for channel in CHANNELS}
+
+
+def test_only_changes_are_published_and_every_frame_is_accounted_for(
+    broker: Any, subscriber: Any, write_config: Any, colours: Path, run_daemon: Any
+) -> None:
+    """A loop of three colours, nine frames each: one frame in nine changes the state, the rest is counted."""
+    folder = colours.parent / "slowly"
+    folder.mkdir()
+    for number in range(27):
+        shutil.copy(colours / f"{number // 9}.png", folder / f"{number:02}.png")
+    daemon = run_daemon(
+        write_config(
+            cameras={"front": {"source": str(folder), "fps": 100, "loop": True}},
+            mqtt=broker_keys(broker),
+            publish={"frames": "change", "heartbeat": 3600.0},
+            labels={"red": "warm", "green": "cold", "blue": "cold"},
+        )
+    )
+    subscriber.wait("front/frame", 6)
+    assert daemon.stop() == 0
+    subscriber.wait_for("availability", lambda message: message.payload == b"offline")
+    frames = [message.json for message in subscriber.on("front/frame")]
+    assert_every_frame_accounted_for(frames)
+    events = [message.json for message in subscriber.on("front/event")]
+    assert [frame["sequence"] for frame in frames] == [1, *(event["sequence"] for event in events)]
+    assert [event["state"] for event in events] == (["warm", "cold"] * len(events))[: len(events)]
+    last = subscriber.on("stats")[-1].json["cameras"]["front"]
+    assert last["captured"] == last["published"] + last["withheld"] + sum(last["dropped"].values())
+    assert last["withheld"] > 5 * last["published"]
+    assert last["state"] == events[-1]["state"]
 
 
 def test_retain_flags_and_topics_are_those_of_the_table(

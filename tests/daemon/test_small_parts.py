@@ -15,7 +15,6 @@ from edgemeta.daemon.config.broker import MqttConfig
 from edgemeta.daemon.latency import CAPACITY, StageLatency
 from edgemeta.daemon.pace import Pace
 from edgemeta.daemon.secret import SecretError, password_of, username_of
-from edgemeta.daemon.smoothing import Smoother
 from edgemeta.daemon.sources.registry import without_password
 from edgemeta.daemon.topics import FRAME, STATS, Topics
 
@@ -29,22 +28,6 @@ def test_backoff_doubles_to_its_cap_and_starts_again(first: float, factor: float
         assert longest / 2 <= backoff.next() <= longest
     backoff.reset()
     assert backoff.next() <= first
-
-
-def test_the_smoothed_label_needs_enough_of_the_last() -> None:
-    smoother = Smoother(agree=3, window=5)
-    changes = [(label, smoother.add(label), smoother.label) for label in "aabacbcbb"]
-    assert changes == [
-        ("a", False, None),
-        ("a", False, None),
-        ("b", False, None),
-        ("a", True, "a"),
-        ("c", False, "a"),
-        ("b", False, "a"),
-        ("c", False, "a"),
-        ("b", False, "a"),
-        ("b", True, "b"),
-    ]
 
 
 @given(durations=st.lists(st.integers(0, 10**10), min_size=1, max_size=300))

@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from types import NoneType
 from typing import Any
 
 import pytest
@@ -13,15 +14,21 @@ from edgemeta.daemon.config.whole import Config
 
 
 def keys(section: type[BaseModel], prefix: str = "") -> dict[str, Any]:
-    """Dotted key to its field, through sections and mappings of sections."""
+    """Dotted key to its field, through sections and mappings of sections.
+
+    A section that may be null has one key: what is below it is below the section of the same name at the top.
+    """
     found: dict[str, Any] = {}
     for name, field in section.model_fields.items():
         kind = field.annotation
         if isinstance(kind, type) and issubclass(kind, BaseModel):
             found |= keys(kind, f"{prefix}{name}.")
             continue
+        arguments = getattr(kind, "__args__", ())
         entries = [
-            kind for kind in getattr(kind, "__args__", ()) if isinstance(kind, type) and issubclass(kind, BaseModel)
+            kind
+            for kind in arguments
+            if isinstance(kind, type) and issubclass(kind, BaseModel) and NoneType not in arguments
         ]
         found[f"{prefix}{name}"] = field
         for entry in entries:
