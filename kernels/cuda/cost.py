@@ -1,15 +1,17 @@
 """What a plan costs, launch by launch: issued instructions, bytes, and a predicted time where a device is described."""
 
+import os
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 
 from edgemeta.kernels.cuda.compiler import Compiler
 from edgemeta.kernels.cuda.devices import DEVICES, Device
-from edgemeta.kernels.cuda.plan import Buffer, Launch, Plan
+from edgemeta.kernels.cuda.plan import Architecture, Buffer, Launch, Plan, Source
 from edgemeta.kernels.cuda.resources import Resources
-from edgemeta.kernels.cuda.sass import SassError, disassemble
+from edgemeta.kernels.cuda.sass import Code, SassError, disassemble
 from edgemeta.kernels.cuda.sass_run import Run, run
 from edgemeta.model.graph import Model
 from edgemeta.model.layers import Conv, Dense
@@ -84,14 +86,20 @@ def cost(plan: Plan, model: Model, compiler: Compiler) -> Cost:
     """
     macs = dict(_macs(model))
     device = DEVICES.get(plan.architecture.name)
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:  # the tools work outside Python's lock
+        built = list(pool.map(lambda launch: _built(launch.source, plan.architecture, compiler), plan.launches))
     launches = []
-    for launch in plan.launches:
-        build = compiler.build(launch.source, plan.architecture)
-        counted = run(disassemble(build.cubin, launch.source.entry), launch.grid, launch.block)
+    for launch, (resources, code) in zip(plan.launches, built, strict=True):
+        counted = run(code, launch.grid, launch.block)
         _check_loops(launch, counted)
         products = sum(macs.get(name, 0) for name in launch.layers)
-        launches.append(LaunchCost(launch, build.resources, counted, products, device))
+        launches.append(LaunchCost(launch, resources, counted, products, device))
     return Cost(tuple(launches))
+
+
+def _built(source: Source, architecture: Architecture, compiler: Compiler) -> tuple[Resources, Code]:
+    build = compiler.build(source, architecture)
+    return build.resources, disassemble(build.cubin, source.entry)
 
 
 def _check_loops(launch: Launch, counted: Run) -> None:

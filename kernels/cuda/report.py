@@ -2,15 +2,19 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import prod
+from textwrap import wrap
 
 from edgemeta.kernels.cuda.compiler import find_compiler, wheel_compiler
-from edgemeta.kernels.cuda.cost import PRODUCTS, Cost, LaunchCost, cost
+from edgemeta.kernels.cuda.cost import PRODUCTS, Cost, cost
 from edgemeta.kernels.cuda.devices import DEVICES
 from edgemeta.kernels.cuda.lowering import lower
 from edgemeta.kernels.cuda.nvrtc import wheel_library
 from edgemeta.kernels.cuda.paper.launch import KERNELS as PAPER
 from edgemeta.kernels.cuda.plan import Architecture
 from edgemeta.model.graph import Model
+
+_COLUMNS = 80
 
 
 @dataclass(frozen=True)
@@ -36,8 +40,9 @@ class Report:
         }
 
     def lines(self) -> Iterator[str]:
-        """The report as text."""
-        yield f"{self.model} on {self.architecture.name}, one image; compiled by {self.compiler}"
+        """The report as text of at most 80 columns."""
+        title = f"{self.model} on {self.architecture.name}, one image; compiled by {self.compiler}"
+        yield from wrap(title, _COLUMNS, break_on_hyphens=False)
         yield from _table("our kernels", self.own)
         yield from _table("the paper's design (kernels/cuda/paper)", self.paper_design)
         yield ""
@@ -48,7 +53,8 @@ class Report:
             yield f"no time is predicted for {self.architecture.name}: only {', '.join(DEVICES)} is described"
         else:
             yield "predicted, not measured:"
-            yield from (f"  {sentence}" for sentence in device.assumptions())
+            for sentence in device.assumptions():
+                yield from wrap(sentence, _COLUMNS, initial_indent="  ", subsequent_indent="    ")
 
 
 def report(model: Model, architecture: Architecture) -> Report:
@@ -63,33 +69,39 @@ def report(model: Model, architecture: Architecture) -> Report:
 
 
 def _table(title: str, total: Cost) -> Iterator[str]:
-    width = max(len("+".join(each.launch.layers)) for each in total.launches)
-    names = " ".join(f"{name.upper():>6}" for name in PRODUCTS)
-    yield ""
-    yield title
-    yield (
-        f"  {'layers':<{width}} {'kernel':<20} {'blocks':>6} {'threads':>7} {'warp-insn':>10} {names} "
-        f"{'read B':>10} {'written B':>9} {'us':>7}"
-    )
-    for each in total.launches:
-        yield f"  {'+'.join(each.launch.layers):<{width}} {_row(each)}"
-    shares = " ".join(f"{total.share(opcode):>6.1%}" for opcode in PRODUCTS.values())
-    read, written = (sum(getattr(each.run, key) for each in total.launches) for key in ("read_bytes", "written_bytes"))
-    yield (
-        f"  {f'{len(total.launches)} launches':<{width}} {'':<35} {total.warp_instructions:>10,} {shares} "
-        f"{read:>10,} {written:>9,} {_time(total.predicted_us)}"
-    )
+    """A row per launch and their sum; a name too long for its column has a line of its own."""
+    names = ["+".join(each.launch.layers) for each in total.launches]
+    columns = [_column(header, cells) for header, cells in _figures(total)]
+    rows = [" ".join(cells) for cells in zip(*columns, strict=True)]
+    width = min(max(map(len, names)), _COLUMNS - len(rows[0]) - 3)
+    yield from ("", title)
+    for name, row in zip(["layers", *names, f"{len(names)} launches"], rows, strict=True):
+        if len(name) > width:
+            yield f"  {name}"
+        yield f"  {name if len(name) <= width else '':<{width}} {row}".rstrip()
 
 
-def _row(each: LaunchCost) -> str:
-    launch, run = each.launch, each.run
-    blocks, threads = launch.grid[0] * launch.grid[1], launch.block[0] * launch.block[1] * launch.block[2]
-    shares = " ".join(f"{each.share(opcode):>6.1%}" for opcode in PRODUCTS.values())
-    return (
-        f"{launch.source.path:<20} {blocks:>6} {threads:>7} {run.warp_instructions:>10,} {shares} "
-        f"{run.read_bytes:>10,} {run.written_bytes:>9,} {_time(each.predicted_us)}"
-    )
+def _figures(total: Cost) -> Iterator[tuple[str, list[str]]]:
+    """A header, a cell per launch and one for the sum; products and times that no launch has are left out."""
+    launches = [each.launch for each in total.launches]
+    runs = [each.run for each in total.launches]
+    moved = [each.read_bytes + each.written_bytes for each in runs]
+    yield "kernel", [*(each.source.path.removesuffix("/kernel.cu").removesuffix(".cu") for each in launches), ""]
+    yield "blocks", [*(str(prod(each.grid)) for each in launches), ""]
+    yield "threads", [*(str(prod(each.block)) for each in launches), ""]
+    yield "warp-insn", [f"{count:,}" for count in (*(each.warp_instructions for each in runs), total.warp_instructions)]
+    for name, opcode in PRODUCTS.items():
+        if total.share(opcode) > 0:
+            yield (
+                name.upper(),
+                [f"{share:.1%}" for share in (*(each.share(opcode) for each in total.launches), total.share(opcode))],
+            )
+    yield "moved kB", [f"{count / 1000:,.1f}" for count in (*moved, sum(moved))]
+    if total.predicted_us is not None:
+        yield "us", [f"{time:.1f}" for time in (*(each.predicted_us for each in total.launches), total.predicted_us)]
 
 
-def _time(time: float | None) -> str:
-    return f"{'-':>7}" if time is None else f"{time:>7.1f}"
+def _column(header: str, cells: list[str]) -> list[str]:
+    """Cells of one width, words to the left and figures to the right."""
+    width = max(map(len, (header, *cells)))
+    return [f"{cell:<{width}}" if header == "kernel" else f"{cell:>{width}}" for cell in (header, *cells)]

@@ -1,5 +1,6 @@
 """The cost report of the shipped network: what must hold for it, and that it counts what the launches do."""
 
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -32,9 +33,16 @@ def made(model: Model) -> Report:
     return report(model, NANO)
 
 
+def some(plan: Plan, *layers: str) -> Plan:
+    """The launches that begin with these layers."""
+    launches = tuple(launch for launch in plan.launches if launch.layers[0] in layers)
+    return Plan(plan.architecture, launches, plan.input, plan.output)
+
+
 @pytest.fixture(scope="module")
-def baseline(model: Model, compiler: Compiler) -> Cost:
-    return cost(lower(model, NANO, kernels=BASELINE), model, compiler)
+def tiled(model: Model, compiler: Compiler) -> Cost:
+    """The simple convolutions of table 1."""
+    return cost(some(lower(model, NANO, kernels=BASELINE), "conv1", "conv5", "conv8"), model, compiler)
 
 
 def test_our_design_issues_at_most_a_third_of_the_paper_s(made: Report) -> None:
@@ -67,12 +75,33 @@ def test_text_names_both_designs_and_what_is_assumed(made: Report) -> None:
     assert "the paper's design" in text
     assert "predicted, not measured" in text
     assert "921.6 MHz" in text
-    assert f"{made.own.warp_instructions:,}" in text
+    assert re.search(
+        rf"\n  8 launches +{made.own.warp_instructions:,} \d\d\.\d% +[\d,.]+ {made.own.predicted_us:.1f}\n", text
+    )
+    assert re.search(r"\n  conv2\+add2 +winograd +\d+ +\d+ +[\d,]+ +\d\d\.\d% +[\d,.]+ +[\d.]+\n", text)
 
 
-def test_products_of_direct_convolutions_are_the_layers_multiply_accumulates(made: Report, baseline: Cost) -> None:
-    direct = [each for total in (made.own, made.paper_design, baseline) for each in total.launches if _is_direct(each)]
-    assert len(direct) >= 8
+def renamed(total: Cost, ending: str) -> Cost:
+    """The same cost of layers with longer names."""
+    return Cost(
+        tuple(
+            replace(each, launch=replace(each.launch, layers=tuple(name + ending for name in each.launch.layers)))
+            for each in total.launches
+        )
+    )
+
+
+@pytest.mark.parametrize("ending", ["", "_of_a_block", "/of/a/name/as/converters/like/to/make/them"])
+def test_text_fits_80_columns_whatever_the_layers_names(made: Report, ending: str) -> None:
+    lines = list(replace(made, own=renamed(made.own, ending)).lines())
+    names = ["+".join(name + ending for name in each.launch.layers) for each in made.own.launches]
+    assert max(len(line) for line in lines if line.strip() not in names) <= 80
+    assert all(any(name in line for line in lines) for name in names)
+
+
+def test_products_of_direct_convolutions_are_the_layers_multiply_accumulates(made: Report, tiled: Cost) -> None:
+    direct = [each for total in (made.own, made.paper_design, tiled) for each in total.launches if _is_direct(each)]
+    assert len(direct) >= 5
     for each in direct:
         products = each.run.lanes["XMAD"]
         assert each.macs <= products <= 1.35 * each.macs, each.launch.layers
@@ -106,9 +135,9 @@ def _written(each: Any) -> set[str]:
 
 
 def test_loops_that_are_not_declared_stop_the_report(model: Model, compiler: Compiler) -> None:
-    plan = lower(model, NANO, kernels=BASELINE)
-    launch = next(each for each in plan.launches if len([trips for trips in each.loops if trips > 1]) >= 1)
-    wrong = Plan(NANO, (replace(launch, loops=(*launch.loops, 5)),), plan.input, plan.output)
+    plan = some(lower(model, NANO, kernels=BASELINE), "conv8")
+    (launch,) = plan.launches
+    wrong = replace(plan, launches=(replace(launch, loops=(*launch.loops, 5)),))
     with pytest.raises(
         SassError, match=r"the machine code of paper/\w+\.cu has loops of .* turns, the launch declares"
     ):
@@ -116,7 +145,11 @@ def test_loops_that_are_not_declared_stop_the_report(model: Model, compiler: Com
 
 
 def test_no_time_is_predicted_where_no_device_is_described(model: Model, compiler: Compiler) -> None:
-    total: Cost = cost(lower(model, ARCHITECTURES["sm_87"]), model, compiler)
+    orin = ARCHITECTURES["sm_87"]
+    total = cost(some(lower(model, orin), "conv0", "conv8"), model, compiler)
     assert total.predicted_us is None
     assert total.as_json()["predicted_us"] is None
     assert total.share("IDP") + total.share("IMMA") > 0.05
+    lines = list(Report(model.name, orin, str(compiler), total, total).lines())
+    assert lines.count("  layers     kernel blocks threads warp-insn   IDP IMMA moved kB") == 2
+    assert lines[-1] == "no time is predicted for sm_87: only sm_53 is described"
