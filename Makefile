@@ -4,11 +4,18 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 SECONDS ?= 20
 
+# The Debian package: the Pythons of Ubuntu 22.04 to 26.04 and Debian 12 and 13.
+PYTHONS ?= 3.10 3.11 3.12 3.13 3.14
+ARCH    ?= $(shell dpkg --print-architecture)
+MACHINE_amd64 := x86_64
+MACHINE_arm64 := aarch64
+TOOLS   := PATH="$(CURDIR)/$(BIN):$$PATH"
+
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench wheel soak fuzz sanitize carry gpu outages clean
+.PHONY: help demo test check bench wheel soak fuzz sanitize carry gpu outages clean wheels deb deb-test
 
 help:            ## list the targets
-	@sed -n 's/^\([a-z]*\): .*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
+	@sed -n 's/^\([a-z-]*\): .*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
 
 # The C++ library is built on installation, so its sources are prerequisites.
 SOURCES := pyproject.toml CMakeLists.txt $(shell find kernels/cpu -name '*.cpp' -o -name '*.h' -o -name CMakeLists.txt)
@@ -49,8 +56,20 @@ soak: $(VENV)/.installed-demo,test     ## 30 minutes at 30 frames/s against a re
 outages: $(VENV)/.installed-demo,test  ## 100 outages of the broker, 20 kills of the service: no message may be lost
 	$(BIN)/python benchmarks/outages.py --outages 100 --kills 20
 
-wheel: $(VENV)/bin/python              ## build the wheel into dist/
+wheel: $(VENV)/bin/python              ## build the wheel for this machine and its kind into dist/
 	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
+
+wheels: $(VENV)/.installed-package     ## build the wheels to publish (x86-64, aarch64) and the source package into dist/
+	$(TOOLS) packaging/wheel.sh x86_64
+	$(TOOLS) packaging/wheel.sh aarch64
+	$(BIN)/python -m build --quiet --sdist --outdir dist .
+
+deb: $(VENV)/.installed-package        ## build the Debian package into dist/ (ARCH=arm64, PYTHONS=3.11: others than the default)
+	$(TOOLS) packaging/wheel.sh $(MACHINE_$(ARCH))
+	$(TOOLS) packaging/deb.sh $(ARCH) $(PYTHONS)
+
+deb-test: $(VENV)/.installed-test,package   ## install, run, upgrade, remove and purge the Debian package in clean roots (as root)
+	$(BIN)/python -m pytest -m slow tests/packaging
 
 carry: PYTHON := python3.12
 carry:           ## make benchmarks/gpu/wheels: PyCUDA for a GPU machine without a network (PYTHON=its version)

@@ -1,0 +1,20 @@
+#!/usr/bin/env bash
+# Build the wheel for x86_64 or aarch64 into dist/, with the tag of the oldest Linux that it runs on.
+# usage: packaging/wheel.sh MACHINE     Wants `pip` and `auditwheel` on PATH, and a cross compiler for another machine than this one.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+machine=$1
+if [ "$machine" != "$(uname -m)" ]; then
+  toolchain=packaging/$machine.cmake
+  [ -f "$toolchain" ] || { echo "wheel: no $toolchain: a wheel for $machine is built on such a machine only" >&2; exit 1; }
+  compiler=$(sed -n 's/^set(CMAKE_CXX_COMPILER \(.*\))/\1/p' "$toolchain")
+  command -v "$compiler" >/dev/null || { echo "wheel: $compiler is missing (Debian package g++-${compiler%-g++})" >&2; exit 1; }
+  export CMAKE_TOOLCHAIN_FILE=$PWD/$toolchain _PYTHON_HOST_PLATFORM=linux-$machine
+fi
+
+plain=build/wheel/$machine
+rm -rf "$plain"
+pip wheel --quiet --no-deps --wheel-dir "$plain" .
+# Nothing is bundled by it: the library needs glibc and libstdc++ only. It names the glibc that they ask for.
+auditwheel repair --wheel-dir dist "$plain"/*.whl 2>&1 | grep -E 'Fixed-up|rror' || { echo "wheel: auditwheel refused $plain" >&2; exit 1; }
