@@ -21,6 +21,7 @@ from edgemeta.daemon.broker_state import BrokerState, LinkError, loss, refusal
 from edgemeta.daemon.config.broker import MqttConfig
 from edgemeta.daemon.inbox import LONGEST, Incoming
 from edgemeta.daemon.messages import as_historical
+from edgemeta.daemon.mqtt_client import Client, PackedProperties
 from edgemeta.daemon.outbox.parcel import Outgoing, Parcel
 from edgemeta.daemon.secret import password_of, username_of
 from edgemeta.daemon.tls import TlsError, alert, context_of, handshake_failure
@@ -55,7 +56,7 @@ class Connection:
         self._lost: str | None = None
         self._window = WINDOW
         self._faults = _LastFault()
-        self._client = paho.Client(
+        self._client = Client(
             CallbackAPIVersion.VERSION2,
             client_id=client_id,
             protocol=paho.MQTTv5 if self._speaks_5 else paho.MQTTv311,
@@ -68,6 +69,7 @@ class Connection:
         self._client.on_disconnect = self._on_disconnect
         self._client.on_publish = self._on_publish
         self._client.on_subscribe = self._on_subscribe
+        self._expiring = None if config.expiry is None else PackedProperties(config.expiry)
 
     def open(self) -> None:
         """Connect and wait for the broker's answer. Raises LinkError unless the broker accepted, SecretError."""
@@ -161,15 +163,11 @@ class Connection:
 
     def _properties(self, message: Outgoing) -> Properties | None:
         """Return what goes beside a message in MQTT 5: when it expires, and the mark of its question."""
-        expiry = None if message.retain else self._config.expiry
-        if not self._speaks_5 or (expiry is None and message.correlation is None):
+        if not self._speaks_5:
             return None
-        properties = Properties(PacketTypes.PUBLISH)  # type: ignore[no-untyped-call]
-        if expiry is not None:
-            properties.MessageExpiryInterval = expiry
         if message.correlation is not None:
-            properties.CorrelationData = message.correlation
-        return properties
+            return PackedProperties(None if message.retain else self._config.expiry, message.correlation)
+        return None if message.retain else self._expiring
 
     def step(self, wake: socket.socket, timeout: float) -> list[tuple[Parcel, bool]]:
         """Wait for the network or a byte on `wake`, and move packets.
