@@ -37,23 +37,26 @@ def kernels() -> None:
 )
 @json_option
 def build(models: tuple[str, ...], architectures: tuple[str, ...], folder: Path | None, as_json: bool) -> None:
-    """Compile every kernel that the models need (all shipped ones by default), so that a device need not.
+    """Compile the kernels of models ahead of time.
+
+    Every kernel that the models need (all shipped ones by default), so that a device need not.
 
     \b
     Examples:
       edgemeta kernels build --arch sm_53
-      edgemeta kernels build mine.safetensors --arch sm_53 --arch sm_87 --folder /var/cache/edgemeta
+      edgemeta kernels build mine.safetensors --arch sm_53 --arch sm_87
+      edgemeta kernels build --arch sm_53 --folder /var/cache/edgemeta
     """
     loaded = [load_model(name) for name in models or names()]
     rows = []
-    for name in architectures:
+    for name in dict.fromkeys(architectures):
         architecture = ARCHITECTURES[name]
         compiler = find_compiler(architecture)
         cubins = Cubins(folder, compiler)
         sources = list(dict.fromkeys(source for model in loaded for source in lower(model, architecture).sources))
         with progress_bar(name) as progress:
             for done, source in enumerate(sources, 1):
-                cubins.get(source, architecture)
+                cubins.keep(source, architecture)
                 progress(done, len(sources))
         rows.append({"arch": name, "kernels": len(sources), "compiler": str(compiler), "folder": str(cubins.folder)})
     lines = [f"{row['arch']}: {row['kernels']} kernels by {row['compiler']} in {row['folder']}" for row in rows]
@@ -65,9 +68,10 @@ def build(models: tuple[str, ...], architectures: tuple[str, ...], folder: Path 
 @click.option("--arch", "architecture", type=_architecture, default="sm_53", show_default=True, help="GPU generation.")
 @json_option
 def report_cost(model_name: str, architecture: str, as_json: bool) -> None:
-    """Count instructions and bytes per launch from the machine code, ours beside the paper's design.
+    """Count what every kernel launch costs.
 
-    For the Jetson Nano (sm_53) a time is predicted. Needs pip install 'edgemeta[cuda-compiler,report]'.
+    Instructions and bytes, from the machine code, ours beside the paper's design. For the Jetson Nano (sm_53) a time is
+    predicted. Needs pip install 'edgemeta[cuda-compiler,report]'.
 
     \b
     Examples:

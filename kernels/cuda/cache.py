@@ -42,29 +42,49 @@ class Cubins:
         """folder: None for the default one. compiler: None takes what was built ahead, by whatever version."""
         self.folder = folder if folder is not None else default_folder()
         self.compiler = compiler
+        self._keeps = True
 
     def get(self, source: Source, architecture: Architecture) -> bytes:
         """The cubin of a variant, compiled and stored if it is not there. Raises CompilerError.
 
-        A folder that cannot be written is logged; the cubin is given all the same.
+        A folder that cannot be written is logged once; cubins are given all the same.
         """
-        stem = f"{source.key}-{digest(source, architecture)[:24]}"
-        folder = self.folder / architecture.name
         if self.compiler is None:
-            return self._built_ahead(folder, stem, source, architecture)
-        path = folder / f"{stem}-{self.compiler.version.replace(' ', '-')}.cubin"
+            return self._built_ahead(source, architecture)
+        path = self._path(source, architecture, self.compiler)
         kept = _read(path)
         if kept is not None:
             return kept
         cubin = self.compiler.compile(source, architecture)
-        try:
-            _write(path, cubin)
-        except OSError as error:
-            log.warning("compiled kernels cannot be kept in %s: %s", folder, error)
+        if self._keeps:
+            try:
+                _write(path, cubin)
+            except OSError as error:
+                self._keeps = False
+                log.warning("%s", self._refused(error))
         return cubin
 
-    def _built_ahead(self, folder: Path, stem: str, source: Source, architecture: Architecture) -> bytes:
-        for path in sorted(folder.glob(f"{stem}-*.cubin"), reverse=True):
+    def keep(self, source: Source, architecture: Architecture) -> None:
+        """Build a variant ahead, unless it is there. Raises CompilerError, also where the folder cannot be written."""
+        assert self.compiler is not None, "built ahead by a compiler"
+        path = self._path(source, architecture, self.compiler)
+        if _read(path) is None:
+            cubin = self.compiler.compile(source, architecture)
+            try:
+                _write(path, cubin)
+            except OSError as error:
+                raise CompilerError(self._refused(error)) from None
+
+    def _refused(self, error: OSError) -> str:
+        return f"compiled kernels cannot be kept in {self.folder}: {error.strerror}"
+
+    def _path(self, source: Source, architecture: Architecture, compiler: CubinMaker) -> Path:
+        name = f"{_stem(source, architecture)}-{compiler.version.replace(' ', '-')}.cubin"
+        return self.folder / architecture.name / name
+
+    def _built_ahead(self, source: Source, architecture: Architecture) -> bytes:
+        folder = self.folder / architecture.name
+        for path in sorted(folder.glob(f"{_stem(source, architecture)}-*.cubin"), reverse=True):
             kept = _read(path)
             if kept is not None:
                 return kept
@@ -72,6 +92,10 @@ class Cubins:
             f"{folder} has no cubin of {source.path} ({source.key}) for {architecture.name} and there is no CUDA "
             f"compiler here; `edgemeta kernels build --arch {architecture.name}` makes it where there is one"
         )
+
+
+def _stem(source: Source, architecture: Architecture) -> str:
+    return f"{source.key}-{digest(source, architecture)[:24]}"
 
 
 def digest(source: Source, architecture: Architecture) -> str:
@@ -103,7 +127,7 @@ def _read(path: Path) -> bytes | None:
     """A stored cubin; None if it is missing or damaged."""
     try:
         data = path.read_bytes()
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
         log.warning("compiled kernel %s cannot be read: %s", path, error)
@@ -121,6 +145,7 @@ def _write(path: Path, cubin: bytes) -> None:
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(cubin + hashlib.sha256(cubin).digest())
+        Path(name).chmod(0o644)  # the service may be another user than who built ahead
         Path(name).replace(path)
     except BaseException:
         Path(name).unlink(missing_ok=True)

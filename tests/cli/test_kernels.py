@@ -65,3 +65,17 @@ def test_a_folder_that_is_a_file_is_wrong_usage(edgemeta: Callable[..., Any], tm
     result = edgemeta("kernels", "build", "--arch", "sm_53", "--folder", blocked)
     assert result.returncode == 2
     assert str(blocked) in result.stderr
+
+
+def test_a_folder_that_cannot_be_written_ends_the_build(edgemeta: Callable[..., Any], tmp_path: Path) -> None:
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    result = edgemeta("kernels", "build", "--arch", "sm_53", "--folder", blocked / "cubins")
+    assert result.returncode == 1
+    assert result.stderr == f"edgemeta: compiled kernels cannot be kept in {blocked}/cubins: Not a directory\n"
+
+
+def test_an_architecture_named_twice_is_built_once(edgemeta_json: Callable[..., Any], tmp_path: Path) -> None:
+    twice = ("--arch", "sm_53", "--arch", "sm_53")
+    builds = edgemeta_json("kernels", "build", "resnet8-cifar10", *twice, "--folder", tmp_path)["builds"]
+    assert [built["arch"] for built in builds] == ["sm_53"]

@@ -1,6 +1,7 @@
 """Cubins are compiled once, found again, and never trusted when anything that decides them has changed."""
 
 import logging
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -90,15 +91,38 @@ def test_without_a_compiler_what_was_built_ahead_is_found_whatever_made_it(
     assert not holds(folder, ORIN)
 
 
-def test_a_folder_that_cannot_be_written_is_logged_and_the_cubin_is_given(
+def test_a_folder_that_cannot_be_written_is_logged_once_and_cubins_are_given(
     compiler: Compiler, source: Source, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     blocked = tmp_path / "file"
     blocked.write_text("not a folder")
+    cubins = Cubins(blocked / "cache", compiler)
     with caplog.at_level(logging.WARNING):
-        cubin = Cubins(blocked / "cache", compiler).get(source, NANO)
-    assert cubin.startswith(b"\x7fELF")
-    assert "compiled kernels cannot be kept in" in caplog.text
+        assert all(cubins.get(source, each).startswith(b"\x7fELF") for each in (NANO, ORIN))
+    assert caplog.messages == [f"compiled kernels cannot be kept in {blocked}/cache: Not a directory"]
+
+
+def test_building_ahead_into_a_folder_that_cannot_be_written_is_an_error(
+    compiler: Compiler, source: Source, tmp_path: Path
+) -> None:
+    blocked = tmp_path / "file"
+    blocked.write_text("not a folder")
+    with pytest.raises(CompilerError, match=f"^compiled kernels cannot be kept in {blocked}/cache: Not a directory$"):
+        Cubins(blocked / "cache", compiler).keep(source, NANO)
+
+
+def test_what_is_built_ahead_is_kept_and_not_built_again(compiler: Compiler, source: Source, folder: Path) -> None:
+    counted = Counted(compiler)
+    for _ in range(2):
+        Cubins(folder, counted).keep(source, NANO)
+    assert counted.compiled == 1
+    assert Cubins(folder, None).get(source, NANO) == compiler.compile(source, NANO)
+
+
+def test_the_service_s_user_may_read_what_another_user_built(compiler: Compiler, source: Source, folder: Path) -> None:
+    Cubins(folder, compiler).keep(source, NANO)
+    (path,) = (folder / "sm_53").iterdir()
+    assert stat.S_IMODE(path.stat().st_mode) == 0o644
 
 
 def test_several_processes_may_fill_one_folder(compiler: Compiler, source: Source, folder: Path) -> None:
