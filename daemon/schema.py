@@ -1,4 +1,4 @@
-"""Writes docs/schema: the JSON Schema of every message and the AsyncAPI document.
+"""Writes docs/schema: the JSON Schema of every message and of the page's state, and the AsyncAPI document.
 
 Run `python -m edgemeta.daemon.schema docs/schema` after a change of the messages; a test compares.
 """
@@ -7,19 +7,25 @@ import json
 import sys
 from pathlib import Path
 
+from pydantic import BaseModel
+
 from edgemeta.daemon.asyncapi import document
 from edgemeta.daemon.topics import CHANNELS
+from edgemeta.daemon.web.state import PageState
 
 
 def files() -> dict[str, str]:
     """Return the files of docs/schema: name to text."""
+    records: dict[str, type[BaseModel]] = {
+        channel.name: channel.message for channel in CHANNELS if channel.message is not None
+    }
+    records["page"] = PageState
     texts = {
-        f"{channel.name}.schema.json": {
+        f"{name}.schema.json": {
             "$schema": "https://json-schema.org/draft/2020-12/schema",
-            **channel.message.model_json_schema(mode="serialization"),
+            **record.model_json_schema(mode="serialization"),
         }
-        for channel in CHANNELS
-        if channel.message is not None
+        for name, record in records.items()
     }
     texts["asyncapi.json"] = document()
     return {name: json.dumps(content, indent=2, ensure_ascii=False) + "\n" for name, content in texts.items()}

@@ -5,6 +5,7 @@ import time
 import uuid
 from collections.abc import Callable, Collection
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from edgemeta import __version__
 from edgemeta.daemon.camera import Camera, CameraStatus
@@ -33,7 +34,12 @@ from edgemeta.daemon.threads import guarded_thread
 from edgemeta.daemon.topics import AVAILABILITY, FRAME, INFO, STATS, STATUS, Topics
 from edgemeta.daemon.tuning import tuning_of
 from edgemeta.daemon.vitals import Vitals
+from edgemeta.daemon.web.seen import Seen
+from edgemeta.daemon.web.state import Report
 from edgemeta.daemon.worker import Worker
+
+if TYPE_CHECKING:
+    from edgemeta.daemon.web.server import WebServer
 
 log = logging.getLogger(__name__)
 
@@ -74,15 +80,21 @@ class Service:
         self._pipelines = {
             name: Pipeline(self._identity, name, plan.network, tuning_of(config, name), self._clock) for name in names
         }
-        worker = Worker(self._frames, self._pipelines, self._counters, self._latencies, self._publisher)
+        seen = Seen(names, config.web.pictures)
+        watchers = [seen.add] if config.web.enabled else []
+        worker = Worker(self._frames, self._pipelines, self._counters, self._latencies, self._publisher, watchers)
         self._worker = guarded_thread("worker", worker.run, crashed)
         self._crashed = crashed
         self._cameras = {name: self._camera(name, camera, plan) for name, camera in config.cameras.items()}
         self._pulses = [worker.pulse, *self._link.pulses]
         self._reporter = Periodic("stats", config.stats.period, self._publish_stats, crashed)
+        self._last_stats: StatsMessage | None = None
+        self._page = self._make_page(seen) if config.web.enabled else None
 
     def start(self) -> None:
         """Warm the network up, then let everything run."""
+        if self._page is not None:
+            self._page.start()
         self.plan.network.warm_up()
         self._publisher.send(self._publisher.encode(INFO, self._info()))
         self._keeper.start()
@@ -100,6 +112,8 @@ class Service:
         What hangs is left behind in time for the outbox to write what nobody has answered.
         """
         producers = deadline.but(LINK_NEEDS + OUTBOX_NEEDS)
+        if self._page is not None:
+            self._page.stop(producers.left)
         for camera in self._cameras.values():
             camera.stop()
         self._frames.close()
@@ -139,6 +153,7 @@ class Service:
             frames=sum(counters.processed for counters in self._counters.values()),
             cameras={name: camera.words for name, camera in self._cameras.items()},
             broker=self._broker_words(),
+            page=self._page.trouble if self._page is not None else None,
             troubles=tuple(trouble for pulse in pulses if (trouble := pulse.trouble) is not None),
         )
 
@@ -156,6 +171,12 @@ class Service:
             link=self._link.stats,
             outbox=self._outbox.stats,
         )
+
+    def _make_page(self, seen: Seen) -> "WebServer":
+        from edgemeta.daemon.web.page import make_page  # costs a start 60 ms, so only where it is wanted
+
+        report = Report(self.vitals, self.readings, self._info, lambda: self._last_stats, lambda: self._link.status)
+        return make_page(self.plan.config, report, seen, self._clock, self._crashed)
 
     def _camera_reading(self, name: str, camera: Camera) -> CameraReading:
         last_ns = camera.last_frame_ns
@@ -185,7 +206,8 @@ class Service:
 
     def _publish_stats(self) -> None:
         """Send the counts; without a broker this period's are left out."""
-        outgoing = self._publisher.encode(STATS, self._stats())
+        self._last_stats = self._stats()
+        outgoing = self._publisher.encode(STATS, self._last_stats)
         if self._publisher.connected:
             self._publisher.send(outgoing)
 

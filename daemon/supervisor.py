@@ -66,7 +66,7 @@ class Supervisor:
     def _status(self, vitals: Vitals) -> str:
         """One line, what is wrong first."""
         cameras = (f"camera {name} {words}" for name, words in vitals.cameras.items())
-        parts = (*vitals.troubles, self._rate, *cameras, f"broker {vitals.broker}", self._reloaded)
+        parts = (*vitals.troubles, self._rate, *cameras, f"broker {vitals.broker}", vitals.page, self._reloaded)
         return "; ".join(part for part in parts if part)
 
     def _log(self, troubles: tuple[str, ...]) -> None:

@@ -9,9 +9,11 @@ class Vitals:
 
     frames: frames classified since the start. cameras: where each stands, in words. broker: the same of the broker.
     troubles: threads that hang, in words; while there are any, the watchdog is not fed.
+    page: why the live page is not served, in words; None where it is, or is not wanted.
     """
 
     frames: int
     cameras: dict[str, str]
     broker: str
     troubles: tuple[str, ...]
+    page: str | None = None

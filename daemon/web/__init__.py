@@ -1,0 +1,1 @@
+"""The live page, and health and metrics beside it."""

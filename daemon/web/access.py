@@ -1,0 +1,98 @@
+"""Who may see what the device knows: whoever knows the token or, without one, programs of this machine.
+
+A program sends the token as `Authorization: Bearer TOKEN`. A browser sends it once, in a form, and keeps a cookie: not
+in an address, which ends up in logs and histories. The cookie is made from the token by HMAC, so it outlives a restart,
+tells nobody the token, and ends with it.
+
+Without a token the address is a loopback one. A site elsewhere could still let its own name point there (DNS
+rebinding) and read with the browser's hands; so the Host header must then be a name of this machine.
+"""
+
+import hashlib
+import hmac
+import ipaddress
+import logging
+import time
+from dataclasses import replace
+from http import HTTPStatus
+from urllib.parse import parse_qs
+
+from edgemeta.daemon.web.request import Request
+from edgemeta.daemon.web.response import Response, sentence
+
+log = logging.getLogger(__name__)
+
+WRONG_TAKES = 1.0
+"""Seconds after which a wrong token is answered."""
+
+LOG_EVERY = 60.0
+"""Seconds between two lines of the log about wrong tokens."""
+
+
+class Access:
+    """Judges requests. `name` tells the cookies of several devices at one address apart."""
+
+    def __init__(self, token: str | None, name: str) -> None:
+        self._token = token
+        self._cookie = f"edgemeta-{name}"
+        self._logged = -LOG_EVERY
+
+    def refusal(self, request: Request) -> Response | None:
+        """Return what to answer where the visitor may not see what the device knows; None where it may."""
+        if self._token is None:
+            if is_here(request.headers.get("host", "")):
+                return None
+            return sentence(
+                HTTPStatus.MISDIRECTED_REQUEST, "this page is for this machine: ask 127.0.0.1, [::1] or localhost"
+            )
+        scheme, _, given = request.headers.get("authorization", "").partition(" ")
+        if scheme.lower() == "bearer":
+            return None if _same(given.strip(), self._token) else self._wrong(request)
+        if _same(request.cookie(self._cookie) or "", self._session):
+            return None
+        return self._unauthorized("a token is needed: Authorization: Bearer TOKEN, or sign in at /")
+
+    def sign_in(self, request: Request) -> Response | None:
+        """Return the answer to a form that holds the right token; None where it is wrong."""
+        if self._token is None:
+            return sentence(HTTPStatus.NOT_FOUND, "no token is needed here")
+        form = parse_qs(request.body.decode("latin-1"))
+        if not _same(form.get("token", [""])[0].strip(), self._token):
+            self._log_wrong(request)
+            return None
+        cookie = f"{self._cookie}={self._session}; Path=/; HttpOnly; SameSite=Strict"
+        return sentence(HTTPStatus.SEE_OTHER, "signed in", {"Location": "./", "Set-Cookie": cookie})
+
+    @property
+    def _session(self) -> str:
+        assert self._token is not None
+        return hmac.new(self._token.encode(), b"edgemeta page", hashlib.sha256).hexdigest()
+
+    def _wrong(self, request: Request) -> Response:
+        self._log_wrong(request)
+        return replace(self._unauthorized("that is not the token"), delay=WRONG_TAKES)
+
+    def _unauthorized(self, text: str) -> Response:
+        return sentence(HTTPStatus.UNAUTHORIZED, text, {"WWW-Authenticate": 'Bearer realm="edgemeta"'})
+
+    def _log_wrong(self, request: Request) -> None:
+        now = time.monotonic()
+        if now - self._logged >= LOG_EVERY:
+            self._logged = now
+            log.warning("page: %s came with a wrong token", request.peer or "somebody")
+
+
+def is_here(host: str) -> bool:
+    """Tell whether a Host header names this machine: `localhost` or a loopback address, with any port."""
+    name = host.rpartition(":")[0] if host.rpartition(":")[2].isdecimal() else host
+    if name.lower() == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(name.removeprefix("[").removesuffix("]")).is_loopback
+    except ValueError:
+        return False
+
+
+def _same(given: str, expected: str) -> bool:
+    """Compare in a time that does not tell where the texts differ."""
+    return hmac.compare_digest(given.encode(), expected.encode())

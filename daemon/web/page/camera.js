@@ -1,0 +1,121 @@
+// One camera's card.
+
+import { colour, draw } from "./chart.js";
+import { count, duration, percent, reasons } from "./words.js";
+
+const TONES = { opening: "warn", running: "good", failed: "bad", ended: "idle", stopped: "idle" };
+const KEPT_MS = 125_000;
+const OLD_S = 3; // a picture older than this is no longer what the camera sees
+
+export class CameraCard {
+  constructor(name) {
+    this.name = name;
+    this.root = document.getElementById("camera").content.firstElementChild.cloneNode(true);
+    this.points = [];
+    this.sequence = 0;
+    this.loading = false;
+    this.find("h2").textContent = name;
+    this.picture = this.find("figure img");
+    this.picture.addEventListener("load", () => this.loaded(true));
+    this.picture.addEventListener("error", () => this.loaded(false));
+  }
+
+  find(selector) {
+    return this.root.querySelector(selector);
+  }
+
+  show(camera, state, first) {
+    this.points = first ? camera.points : this.points.concat(camera.points);
+    const now = Date.parse(state.time);
+    while (this.points.length && this.points[0].time_ms < now - KEPT_MS) this.points.shift();
+    this.showStatus(camera);
+    this.showPicture(camera, state.pictures);
+    this.showVerdict(camera, state.info.labels, now);
+    this.showFacts(camera);
+    draw(this.find("canvas"), this.points, now, state.info.labels);
+  }
+
+  showStatus(camera) {
+    const pill = this.find(".status");
+    const odd = camera.status === "running" && camera.words !== "running";
+    pill.dataset.tone = odd ? "warn" : TONES[camera.status];
+    set(pill, camera.status);
+    pill.title = camera.words;
+  }
+
+  showPicture(camera, pictures) {
+    const old = camera.frame !== null && (camera.status !== "running" || camera.age_s > OLD_S);
+    this.root.toggleAttribute("data-old", old);
+    const wrong = camera.words.slice(camera.status.length + 2);
+    let instead = wrong;
+    if (!instead && !pictures) instead = "Pictures are switched off here.";
+    else if (!instead && camera.frame === null) instead = camera.status === "running" ? "The first frame is being classified." : `The camera is ${camera.status}.`;
+    else if (!instead && old) instead = camera.status === "running" ? "Nothing new to classify." : `The camera has ${camera.status}.`;
+    set(this.find(".instead"), instead);
+    const caption = this.find("figcaption");
+    caption.hidden = !(old && pictures);
+    set(caption, old ? `${duration(camera.age_s)} ago` : "");
+    if (!pictures || camera.frame === null || this.loading || camera.frame.sequence === this.sequence) return;
+    this.loading = true;
+    this.sequence = camera.frame.sequence;
+    this.picture.src = `frame/${this.name}.jpg?${camera.frame.sequence}`;
+  }
+
+  loaded(well) {
+    this.loading = false;
+    this.picture.hidden = !well;
+    if (well) this.picture.alt = `What camera ${this.name} sees`;
+  }
+
+  showVerdict(camera, labels, now) {
+    const frame = camera.frame;
+    this.find(".label").toggleAttribute("data-unsure", !frame?.state);
+    set(this.find(".label"), frame?.state ?? frame?.labels[0].label ?? "–");
+    set(this.find(".held"), frame?.state ? this.held(frame.state, now) : frame ? "not sure" : "");
+    const scores = this.find(".scores");
+    const wanted = frame?.labels ?? [];
+    while (scores.children.length > wanted.length) scores.lastChild.remove();
+    while (scores.children.length < wanted.length) scores.append(scoreRow());
+    wanted.forEach(({ label, score }, at) => {
+      const [what, bar, how] = scores.children[at].children;
+      set(what, label);
+      set(how, percent(score));
+      bar.firstChild.style.width = `${100 * score}%`;
+      bar.firstChild.style.background = `var(${colour(label, labels)})`;
+    });
+  }
+
+  // For how long the smoothed label has been this one, as far as the points reach back.
+  held(state, now) {
+    let since = now;
+    let all = true;
+    for (const point of [...this.points].reverse()) {
+      if (point.state !== state) {
+        all = false;
+        break;
+      }
+      since = point.time_ms;
+    }
+    return `for ${all ? "at least " : ""}${duration(Math.max(0, now - since) / 1000)}`;
+  }
+
+  showFacts(camera) {
+    const drops = reasons(camera.counts.dropped);
+    set(this.find(".facts"), `${camera.rate.toFixed(1)} frames/s · ${count(camera.counts.processed)} classified · ${drops ? `dropped: ${drops}` : "none dropped"}`);
+  }
+}
+
+function scoreRow() {
+  const row = document.createElement("li");
+  const bar = document.createElement("span");
+  bar.className = "bar";
+  bar.append(document.createElement("i"));
+  const [what, how] = ["what", "how"].map((name) => Object.assign(document.createElement("span"), { className: name }));
+  row.append(what, bar, how);
+  return row;
+}
+
+// Text that stays the same is not set again: screen readers and selections notice.
+export function set(element, text) {
+  if (element.textContent !== text) element.textContent = text;
+}

@@ -1,0 +1,111 @@
+// How sure the network was over the last two minutes: a line of the best label's score above a ribbon of labels.
+
+const SPAN_MS = 120_000;
+const GAP_MS = 3_000; // longer silence than this is a gap in the line
+const RIBBON = 16;
+const BELOW = 16; // room for the time axis
+
+const style = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+
+// One of ten colours, the same for a label wherever it appears.
+export function colour(label, labels) {
+  const index = labels.indexOf(label);
+  return `--c${(index < 0 ? [...label].reduce((sum, letter) => sum + letter.codePointAt(0), 0) : index) % 10}`;
+}
+
+export function draw(canvas, points, nowMs, labels) {
+  const ratio = window.devicePixelRatio || 1;
+  const width = canvas.clientWidth;
+  const height = canvas.clientHeight;
+  if (canvas.width !== Math.round(width * ratio) || canvas.height !== Math.round(height * ratio)) {
+    canvas.width = Math.round(width * ratio);
+    canvas.height = Math.round(height * ratio);
+  }
+  const pen = canvas.getContext("2d");
+  pen.setTransform(ratio, 0, 0, ratio, 0, 0);
+  pen.clearRect(0, 0, width, height);
+
+  const left = 42;
+  const floor = height - RIBBON - BELOW - 4;
+  const x = (ms) => left + (width - left) * (1 - (nowMs - ms) / SPAN_MS);
+  const y = (score) => floor - (floor - 6) * score;
+  drawAxes(pen, x, y, nowMs, left, width, height);
+  pen.save();
+  pen.beginPath();
+  pen.rect(left, 0, width - left, height);
+  pen.clip();
+  for (const run of runsOf(points)) drawRun(pen, run, x, y, floor, labels);
+  pen.restore();
+}
+
+// Neighbours of one label, without gaps; each run ends where the next one begins, so that the line is not broken.
+function runsOf(points) {
+  const runs = [];
+  for (const point of points) {
+    const run = runs.at(-1);
+    const last = run?.at(-1);
+    const near = last && point.time_ms - last.time_ms < GAP_MS;
+    if (near && run[0].label === point.label) run.push(point);
+    else {
+      if (near) run.push({ ...point, end: true });
+      runs.push([point]);
+    }
+  }
+  return runs;
+}
+
+function drawAxes(pen, x, y, nowMs, left, width, height) {
+  pen.font = "11px Inter, system-ui, sans-serif";
+  pen.fillStyle = style("--muted");
+  pen.strokeStyle = style("--line");
+  pen.lineWidth = 1;
+  pen.textBaseline = "middle";
+  pen.textAlign = "right";
+  for (const score of [0, 0.5, 1]) {
+    pen.beginPath();
+    pen.moveTo(left, Math.round(y(score)) + 0.5);
+    pen.lineTo(width, Math.round(y(score)) + 0.5);
+    pen.stroke();
+    pen.fillText(`${100 * score} %`, left - 6, y(score));
+  }
+  pen.textBaseline = "alphabetic";
+  for (const [seconds, name, align] of [[120, "2 min ago", "left"], [60, "1 min ago", "center"], [0, "now", "right"]]) {
+    pen.textAlign = align;
+    pen.fillText(name, x(nowMs - 1000 * seconds), height - 2);
+  }
+}
+
+function drawRun(pen, run, x, y, floor, labels) {
+  const paint = style(colour(run[0].label, labels));
+  const begin = x(run[0].time_ms);
+  const end = x(run.at(-1).time_ms);
+  const line = new Path2D();
+  run.forEach((point, at) => (at ? line.lineTo(x(point.time_ms), y(point.score)) : line.moveTo(begin, y(point.score))));
+  const area = new Path2D(line);
+  area.lineTo(end, floor);
+  area.lineTo(begin, floor);
+  pen.globalAlpha = 0.16;
+  pen.fillStyle = paint;
+  pen.fill(area);
+  pen.globalAlpha = 1;
+  pen.strokeStyle = paint;
+  pen.lineWidth = 1.75;
+  pen.lineJoin = "round";
+  pen.stroke(line);
+  drawRibbon(pen, run[0].label, begin, Math.max(2, end - begin), floor + 4, paint);
+}
+
+function drawRibbon(pen, label, begin, wide, top, paint) {
+  pen.fillStyle = paint;
+  pen.globalAlpha = 0.28;
+  pen.beginPath();
+  pen.roundRect(begin, top, Math.max(1, wide - 1), RIBBON - 4, 3);
+  pen.fill();
+  pen.globalAlpha = 1;
+  if (pen.measureText(label).width < wide - 8) {
+    pen.fillStyle = style("--ink");
+    pen.textAlign = "left";
+    pen.textBaseline = "middle";
+    pen.fillText(label, begin + 4, top + RIBBON / 2 - 2);
+  }
+}
