@@ -243,6 +243,17 @@ class InfoMessage(Message):
     cameras: list[str] = Field(description="The cameras.")
 
 
+_UNNUMBERED = b'"id":0,'
+
+
+def numbered(payload: bytes, number: int) -> bytes:
+    """Return an encoded message with its number: in the bytes, because a copy of the record costs more than encoding.
+
+    What comes before `id`, device and boot, cannot hold a quotation mark.
+    """
+    return payload.replace(_UNNUMBERED, b'"id":%d,' % number, 1)
+
+
 _LIVE, _HISTORICAL = b',"historical":false}', b',"historical":true}'
 
 

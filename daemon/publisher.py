@@ -2,7 +2,9 @@
 
 import itertools
 
-from edgemeta.daemon.messages import Message
+from pydantic_core import to_json
+
+from edgemeta.daemon.messages import Message, numbered
 from edgemeta.daemon.mqtt import MqttLink
 from edgemeta.daemon.outbox.parcel import Outgoing
 from edgemeta.daemon.topics import Channel, Topics
@@ -24,7 +26,7 @@ class Publisher:
 
     def encode(self, channel: Channel, message: Message, camera: str = "", captured_ns: int = 0) -> Outgoing:
         """Number a message and make it ready to send; `captured_ns` is when its frame was captured, if it has one."""
-        payload = message.model_copy(update={"id": next(self._ids)}).model_dump_json().encode()
+        payload = numbered(to_json(message), next(self._ids))
         qos = self._qos if channel.qos is None else channel.qos
         topic = self._topics.of(channel, camera)
         return Outgoing(topic, payload, qos, channel.retain, channel.kept, captured_ns)
