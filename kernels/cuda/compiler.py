@@ -122,5 +122,6 @@ def find_compiler(architecture: Architecture | None = None) -> Compiler:
 
 
 def _range(tool: Tool) -> str:
-    numbers = sorted(tool.targets, key=lambda name: int("".join(filter(str.isdigit, name))))
-    return f"{numbers[0]} to {numbers[-1]}" if numbers else "no architecture"
+    """From the oldest to the newest target; those of a letter, sm_90a, are variants."""
+    numbers = sorted(int(name[3:]) for name in tool.targets if name[3:].isdigit())
+    return f"sm_{numbers[0]} to sm_{numbers[-1]}" if numbers else "no architecture"

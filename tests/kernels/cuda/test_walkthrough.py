@@ -1,0 +1,77 @@
+"""The max pool of docs/kernels.md, taken from the page as a newcomer would: exact, clean, and with the loops it declares."""
+
+import importlib.util
+import re
+from pathlib import Path
+from textwrap import dedent
+from types import ModuleType
+
+import numpy as np
+import pytest
+from cases import CASES, Case
+
+from edgemeta.kernels.cuda.architectures import ARCHITECTURES
+from edgemeta.kernels.cuda.compiler import SOURCES, Compiler
+from edgemeta.kernels.cuda.cost import cost
+from edgemeta.kernels.cuda.lowering import KERNELS, lower
+from edgemeta.kernels.cuda.plan import Architecture, Source, UnsupportedError
+from edgemeta.kernels.emulation.compiler import EmulationCompiler
+from edgemeta.kernels.emulation.executor import Emulator
+from edgemeta.model import reference
+
+ROWS = [case for case in CASES if case.name.startswith("max-pool-")]
+
+
+@pytest.fixture(scope="module")
+def sources(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """kernels/cuda with the page's folder in it."""
+    folder = tmp_path_factory.mktemp("cuda")
+    for path in SOURCES.iterdir():
+        (folder / path.name).symlink_to(path)
+    page = (repository / "docs" / "kernels.md").read_text("utf-8")
+    (folder / "max_pool").mkdir()
+    for language, name in (("cpp", "kernel.cu"), ("python", "launch.py")):
+        (block,) = re.findall(rf"^   ```{language}\n(.*?)^   ```$", page, re.DOTALL | re.MULTILINE)
+        (folder / "max_pool" / name).write_text(dedent(block))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def launcher(sources: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location("max_pool_launch", sources / "max_pool" / "launch.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+class Checked:
+    """Modules that watch every access to memory."""
+
+    def __init__(self, sources: Path) -> None:
+        self._compiler = EmulationCompiler("checked", sources)
+
+    def get(self, source: Source, architecture: Architecture) -> bytes:
+        return self._compiler.compile(source, architecture)
+
+
+@pytest.mark.parametrize("case", ROWS, ids=[case.name for case in ROWS])
+def test_its_rows_equal_the_reference(case: Case, sources: Path, launcher: ModuleType) -> None:
+    with pytest.raises(UnsupportedError, match="MaxPool is not supported"):
+        lower(case.model, ARCHITECTURES["sm_53"])
+    plan = lower(case.model, ARCHITECTURES["sm_53"], kernels=(*KERNELS, launcher.candidates))
+    emulator = Emulator(plan, 5, images=Checked(sources))
+    for name, batch in case.batches():
+        np.testing.assert_array_equal(emulator.run(batch), reference.run(case.model, batch), err_msg=name, strict=True)
+
+
+@pytest.mark.usefixtures("disassembler")
+def test_its_loops_are_those_of_the_machine_code(
+    sources: Path, launcher: ModuleType, compiler: Compiler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("edgemeta.kernels.cuda.compiler.SOURCES", sources)
+    for case in ROWS:
+        plan = lower(case.model, ARCHITECTURES["sm_53"], kernels=(*KERNELS, launcher.candidates))
+        total = cost(plan, case.model, compiler)
+        assert "max_pool/kernel.cu" in [each.launch.source.path for each in total.launches]
