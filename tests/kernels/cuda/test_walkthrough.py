@@ -1,4 +1,4 @@
-"""The max pool of docs/kernels.md, taken from the page as a newcomer would: exact, clean, and with the loops it declares."""
+"""The max pool of docs/kernels.md, taken from the page as a newcomer would: exact, clean, its loops as declared."""
 
 import importlib.util
 import re
