@@ -80,15 +80,19 @@ def _frames(readings: Readings) -> Iterator[Metric]:
         "edgemeta_frames_published", "Frame messages the broker has taken.", labels=["camera"]
     )
     dropped = CounterMetricFamily(
-        "edgemeta_frames_dropped", "Frames captured and not published, by reason.", labels=["camera", "reason"]
+        "edgemeta_frames_dropped", "Frames captured and lost, by reason.", labels=["camera", "reason"]
+    )
+    withheld = CounterMetricFamily(
+        "edgemeta_frames_withheld", "Frames classified and, as configured, not published.", labels=["camera"]
     )
     for name, camera in readings.cameras.items():
         captured.add_metric([name], camera.counts.captured)
         processed.add_metric([name], camera.counts.processed)
         published.add_metric([name], camera.counts.published)
+        withheld.add_metric([name], camera.counts.withheld)
         for reason, number in camera.counts.dropped:
             dropped.add_metric([name, reason], number)
-    yield from (captured, processed, published, dropped)
+    yield from (captured, processed, published, withheld, dropped)
 
 
 def _stages(readings: Readings) -> Iterator[Metric]:

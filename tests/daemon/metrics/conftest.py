@@ -33,6 +33,7 @@ def readings() -> Readings:
                 captured=next(numbers),
                 processed=next(numbers),
                 published=next(numbers),
+                withheld=next(numbers),
                 dropped=Drops(**{reason: next(numbers) for reason in Drops.model_fields}),
             ),
             state=state,
