@@ -144,7 +144,7 @@ def test_without_a_compiler_only_what_was_built_ahead_runs(
 
 def test_a_layer_without_a_kernel_is_named(backend: CudaBackend) -> None:
     depthwise = next(case for case in CASES if case.name == "conv-3x3-depthwise-signed")
-    with pytest.raises(BackendError, match=r"^backend cuda: layer 'conv1': a convolution in 19 groups"):
+    with pytest.raises(BackendError, match=r"^backend cuda: layer 'conv1': a convolution of groups 19 "):
         backend.compile(depthwise.model, {"tiles": "rule"})
 
 
