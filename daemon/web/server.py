@@ -169,7 +169,7 @@ class WebServer:
         try:
             writer.write(head_of(stream))
             cursor = stream.cursor
-            while True:
+            while not self._stopping.is_set():  # before Python 3.12 `wait_for` may swallow the cancellation
                 event, cursor = stream.after(cursor)
                 writer.write(event)
                 await asyncio.wait_for(writer.drain(), SENT_WITHIN)

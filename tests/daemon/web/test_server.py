@@ -1,0 +1,312 @@
+"""Whatever visitors do: every other visitor is answered, frames go on, and nothing is left of them."""
+
+import http.client
+import json
+import logging
+import socket
+import threading
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from edgemeta.daemon.deadline import Deadline
+from edgemeta.daemon.web import server as module
+from edgemeta.daemon.web.request import MAX_HEAD
+from edgemeta.daemon.web.server import STREAMS, VISITORS
+
+from .conftest import DEADLINE, Page, port_of
+
+IPV6 = Path("/proc/net/if_inet6")
+"""The kernel's list of this machine's addresses of version 6."""
+
+GET = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
+
+
+def connect(page: Page) -> socket.socket:
+    return socket.create_connection(("127.0.0.1", page.port), timeout=DEADLINE)
+
+
+def all_of(connection: socket.socket) -> bytes:
+    """Everything until the server ends the connection, in whatever way."""
+    received = b""
+    try:
+        while part := connection.recv(65536):
+            received += part
+    except ConnectionResetError:
+        pass
+    return received
+
+
+def events(connection: socket.socket, count: int) -> list[Any]:
+    """Ask for events and read some."""
+    connection.sendall(b"GET /api/events HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    file = connection.makefile("rb")
+    assert file.readline() == b"HTTP/1.1 200 OK\r\n"
+    found: list[Any] = []
+    while len(found) < count:
+        line = file.readline()
+        assert line, "the events ended"
+        if line.startswith(b"data: "):
+            found.append(json.loads(line[6:]))
+    return found
+
+
+def open_files() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+def test_a_request_that_comes_byte_by_byte_is_answered(serve: Any) -> None:
+    with connect(serve()) as connection:
+        for byte in GET:
+            connection.sendall(bytes([byte]))
+        assert all_of(connection).endswith(b"\r\n\r\nalive\n")
+
+
+def test_after_the_answer_the_connection_ends(serve: Any) -> None:
+    """One request per connection: what follows it is not read."""
+    with connect(serve()) as connection:
+        connection.sendall(GET + GET)
+        assert all_of(connection).count(b"HTTP/1.1 200") == 1
+
+
+NO_REQUESTS = [
+    (b"nonsense\r\n\r\n", 400),
+    (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n", 400),  # TLS
+    (b"PRI * HTTP/2.0\r\n\r\n", 400),
+    (b"GET / HTTP/1.1\r\nX: " + b"a" * MAX_HEAD + b"\r\n\r\n", 431),
+    (b"GET / HTTP/1.1\r\n" + b"X-Many: 1\r\n" * 5000 + b"\r\n", 431),
+    (b"POST /sign-in HTTP/1.1\r\nContent-Length: 9999999\r\n\r\n", 413),
+    (b"POST /sign-in HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 501),
+]
+
+
+def test_what_is_no_request_is_refused_in_one_line(serve: Any) -> None:
+    page = serve()
+    for said, status in NO_REQUESTS:
+        with connect(page) as connection:
+            connection.sendall(said)
+            connection.shutdown(socket.SHUT_WR)
+            head, _, body = all_of(connection).partition(b"\r\n\r\n")
+        assert head.startswith(f"HTTP/1.1 {status} ".encode()), said
+        assert body.count(b"\n") == 1
+
+
+def test_a_visitor_that_says_nothing_is_sent_away(serve: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "HEARD_WITHIN", 0.2)
+    page = serve()
+    for said in (
+        b"",
+        b"GET / HT",
+        b"GET / HTTP/1.1\r\nA: b\r\n",
+        b"POST /sign-in HTTP/1.1\r\nContent-Length: 9\r\n\r\nto",
+    ):
+        with connect(page) as connection:
+            connection.sendall(said)
+            assert all_of(connection) == b""
+
+
+def test_silent_visitors_make_way(serve: Any) -> None:
+    """Three times as many as fit, none of whom says anything: a real one is answered at once, without a new thread."""
+    page = serve()
+    page.ask("/healthz")
+    threads, files = threading.active_count(), open_files()
+    silent = [connect(page) for _ in range(3 * VISITORS)]
+    began = time.monotonic()
+    for _ in range(5):
+        assert page.ask("/healthz").status == 200
+    assert time.monotonic() - began < module.HEARD_WITHIN
+    assert threading.active_count() == threads
+    for connection in silent:
+        connection.close()
+    deadline = time.monotonic() + DEADLINE
+    while open_files() > files:
+        assert time.monotonic() < deadline, "connections are left"
+        time.sleep(0.02)
+
+
+def test_a_visitor_that_sends_headers_for_ever_is_sent_away(serve: Any) -> None:
+    with connect(serve()) as connection:
+        connection.sendall(b"GET / HTTP/1.1\r\n")
+        with suppress(ConnectionError):
+            for _ in range(1000):
+                connection.sendall(b"X-More: and more\r\n" * 100)
+                time.sleep(0.001)
+            pytest.fail("1,000 times 100 headers were taken")
+
+
+def test_events_tell_every_point_once(serve: Any) -> None:
+    page = serve()
+    page.state_with_frames()
+    with connect(page) as connection:
+        told = events(connection, 6)
+    assert told[0]["cameras"]["front"]["points"], "the first event tells what was before"
+    times = [point["time_ms"] for state in told for point in state["cameras"]["front"]["points"]]
+    assert len(times) >= 3
+    assert times == sorted(set(times))
+    sequences = [state["cameras"]["front"]["frame"]["sequence"] for state in told]
+    assert sequences == sorted(sequences)
+    assert sequences[-1] > sequences[0]
+
+
+def test_so_many_pages_and_no_more(serve: Any) -> None:
+    page = serve()
+    open_ = [connect(page) for _ in range(STREAMS)]
+    for connection in open_:
+        events(connection, 1)
+    answer = page.ask("/api/events")
+    assert (answer.status, answer.text) == (503, f"{STREAMS} pages are open already\n")
+    assert page.ask("/healthz").status == 200
+    open_[0].close()
+    deadline = time.monotonic() + DEADLINE
+    while True:  # the place is free once the server has seen that the visitor left
+        with connect(page) as connection:
+            connection.sendall(b"GET /api/events HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            if connection.recv(100).startswith(b"HTTP/1.1 200"):
+                break
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    for connection in open_[1:]:
+        connection.close()
+
+
+def test_a_page_that_takes_no_events_is_sent_away(serve: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It reads nothing; what waits for it is bounded by the socket's buffers, and it is given up after a while."""
+    monkeypatch.setattr("edgemeta.daemon.web.site.EVENT_EVERY", 0.0)
+    monkeypatch.setattr(module, "SENT_WITHIN", 0.3)
+    page = serve()
+    with socket.socket() as connection:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        connection.settimeout(DEADLINE)
+        connection.connect(("127.0.0.1", page.port))
+        connection.sendall(b"GET /api/events HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        wait_until_silent(page)
+        received = all_of(connection)
+    assert 0 < len(received) < 1_000_000
+
+
+def wait_until_silent(page: Page) -> None:
+    """Wait until no page is open."""
+    server: Any = page.service._page
+    deadline = time.monotonic() + DEADLINE
+    opened = False
+    while server._streams or not opened:
+        opened = opened or server._streams > 0
+        assert time.monotonic() < deadline, "the page is still open"
+        time.sleep(0.01)
+
+
+def test_many_visitors_at_once_are_all_answered(serve: Any) -> None:
+    page = serve()
+    page.state_with_frames()
+    statuses: list[int] = []
+
+    def visit() -> None:
+        for path in ("/api/state", "/frame/front.jpg", "/metrics", "/"):
+            statuses.append(page.ask(path).status)
+
+    visitors = [threading.Thread(target=visit) for _ in range(20)]
+    for visitor in visitors:
+        visitor.start()
+    for visitor in visitors:
+        visitor.join(DEADLINE)
+    assert statuses == [200] * 80
+
+
+def test_nobody_looks_and_no_picture_is_made(serve: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[object] = []
+    monkeypatch.setattr("edgemeta.daemon.web.pictures.encode", lambda pixels: made.append(pixels) or b"\xff\xd8")
+    page = serve()
+    page.wait("/healthz", lambda _: page.service.vitals().frames > 10)
+    assert made == []
+    assert page.ask("/frame/front.jpg").status == 200
+    assert len(made) == 1
+
+
+def test_stopping_ends_every_visit_and_frees_the_port(serve: Any) -> None:
+    before = {thread.name for thread in threading.enumerate()}
+    page = serve()
+    page.state_with_frames()
+    with connect(page) as listener, connect(page) as silent:
+        events(listener, 1)
+        began = time.monotonic()
+        page.service.stop(Deadline(5.0))
+        assert time.monotonic() - began < 2.0
+        all_of(listener)
+        assert all_of(silent) == b""
+    assert {thread.name for thread in threading.enumerate()} <= before
+    with pytest.raises(ConnectionRefusedError):
+        page.ask("/healthz")
+    with socket.create_server(("127.0.0.1", page.port)):
+        pass
+
+
+def test_a_port_in_use_is_told_and_the_page_comes_once_it_is_free(
+    write_config: Any, run_daemon: Any, free_port: Any
+) -> None:
+    """The service runs meanwhile: what it is there for needs no page."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        daemon = run_daemon(
+            write_config(web={"enabled": True, "port": port}, mqtt={"host": "127.0.0.1", "port": free_port()})
+        )
+        wait_for(daemon, "camera front: running")
+        wait_for(daemon, f"page not served: 127.0.0.1 port {port}: address already in use; it is tried again")
+    wait_for(daemon, f"page at http://127.0.0.1:{port}/")
+    assert daemon.said.count("page not served") == 1
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=DEADLINE)
+    connection.request("GET", "/healthz")
+    assert connection.getresponse().status == 200
+    connection.close()
+    assert daemon.stop() == 0
+
+
+def wait_for(daemon: Any, text: str) -> None:
+    deadline = time.monotonic() + 2 * DEADLINE
+    while text not in daemon.said:
+        assert time.monotonic() < deadline, daemon.said
+        assert daemon.process.poll() is None, daemon.said
+        time.sleep(0.02)
+
+
+def test_an_address_of_another_machine_is_told(
+    serve: Any, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As at boot, before the network is up; the status says so, and the end does not wait."""
+    page = serve()
+    server: Any = page.service._page
+    other = module.WebServer("192.0.2.1", 8480, server._site, page.crashes.append)
+    with caplog.at_level(logging.ERROR, "edgemeta"):
+        other.start()
+        deadline = time.monotonic() + DEADLINE
+        while other.trouble is None:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+    assert other.trouble == "page not served: 192.0.2.1 port 8480: cannot assign requested address"
+    began = time.monotonic()
+    other.stop(DEADLINE)
+    assert time.monotonic() - began < 1.0
+
+
+def test_an_address_of_version_six(serve: Any, caplog: pytest.LogCaptureFixture) -> None:
+    """Where the machine has ::1 the page is served there, else its absence is told."""
+    page = serve()
+    server: Any = page.service._page
+    six = module.WebServer("::1", 0, server._site, page.crashes.append)
+    has_it = IPV6.is_file() and f"{1:032x}" in IPV6.read_text()
+    expected = "page at http://[::1]:" if has_it else "page not served: ::1 port 0: "
+    with caplog.at_level(logging.INFO, "edgemeta"):
+        six.start()
+        deadline = time.monotonic() + DEADLINE
+        while expected not in caplog.text:
+            assert time.monotonic() < deadline, caplog.text
+            time.sleep(0.01)
+    six.stop(DEADLINE)
+
+
+def test_the_port_told_is_the_one_served(serve: Any, caplog: pytest.LogCaptureFixture) -> None:
+    page = serve()
+    assert port_of(caplog) == page.port
+    assert page.ask("/healthz").text == "alive\n"
