@@ -19,14 +19,14 @@ class Naming:
     def __init__(self, model: Model, given: Mapping[str, str]) -> None:
         named = [given.get(label, label) for label in model.task.labels]
         self.names = tuple(dict.fromkeys(named))
-        self._model = model
+        self._kind, self._temperature = model.logits, model.task.temperature
         self._groups = None
         if len(self.names) < len(named):
             self._groups = np.array([self.names.index(name) for name in named])
 
     def scores(self, logits: NDArray[Any]) -> NDArray[np.float64]:
         """Score of every name for one image's logits [labels]: of a group, the sum of its labels' scores."""
-        own = scores(logits, self._model.logits, self._model.task.temperature)
+        own = scores(logits, self._kind, self._temperature)
         if self._groups is None:
             return own
         summed: NDArray[np.float64] = np.bincount(self._groups, own, len(self.names)).astype(np.float64)

@@ -5,8 +5,9 @@ named: they need a restart, and keep their running values until then. A config w
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 from pydantic import BaseModel
 
@@ -18,7 +19,7 @@ from edgemeta.daemon.service import Service
 
 log = logging.getLogger(__name__)
 
-LIVE = ("top_k", "labels", "state", "publish", "stats", "log")
+LIVE = ("top_k", "labels", "state", "publish", "homeassistant.enabled", "stats", "log")
 """Keys that are applied without a restart, with everything below them."""
 
 
@@ -44,13 +45,27 @@ def reload(path: Path, service: Service) -> str:
 def live_part(running: Config, new: Config) -> Config:
     """Return the running config with everything taken over from the new one that needs no restart."""
     cameras = {name: new.cameras.get(name, camera) for name, camera in running.cameras.items()}
-    return running.model_copy(update={"cameras": cameras, **{key: getattr(new, key) for key in LIVE}})
+    taken = running.model_copy(update={"cameras": cameras})
+    for key in LIVE:
+        taken = _with(taken, new, key.split("."))
+    return taken
+
+
+AnyRecord = TypeVar("AnyRecord", bound=BaseModel)
+
+
+def _with(running: AnyRecord, new: AnyRecord, steps: Sequence[str]) -> AnyRecord:
+    """Return a record with what lies at a path taken over from another one."""
+    name, below = steps[0], steps[1:]
+    value = getattr(new, name)
+    return running.model_copy(update={name: _with(getattr(running, name), value, below) if below else value})
 
 
 def _is_live(key: str) -> bool:
     """Tell whether a changed key needs no restart: those of LIVE, and keys of a camera that was there before."""
     steps = key.split(".")
-    return steps[0] in LIVE or (steps[0] == "cameras" and len(steps) > 2)
+    of_a_camera = steps[0] == "cameras" and len(steps) > 2
+    return of_a_camera or any(key == live or key.startswith(f"{live}.") for live in LIVE)
 
 
 def changed_keys(running: Config, new: Config) -> list[str]:

@@ -14,6 +14,8 @@ from edgemeta.daemon.config.camera import CameraConfig
 from edgemeta.daemon.config.whole import Config, digest
 from edgemeta.daemon.counters import FrameCounters, camera_stats
 from edgemeta.daemon.deadline import Deadline
+from edgemeta.daemon.homeassistant.discovery import Discovery
+from edgemeta.daemon.homeassistant.entities import DeviceView, view_of
 from edgemeta.daemon.latency import StageLatencies
 from edgemeta.daemon.messages import CameraState, InfoMessage, StatsMessage, StatusMessage
 from edgemeta.daemon.metrics.readings import CameraReading, Readings
@@ -77,6 +79,7 @@ class Service:
         client_id = config.mqtt.client_id or f"edgemeta-{config.device}"
         self._link = MqttLink(config.mqtt, client_id, topics.of(AVAILABILITY), self._outbox, receipts, crashed)
         self._publisher = Publisher(self._link, topics, config.mqtt.qos)
+        self._discovery = Discovery(self._link, config.homeassistant, self._device_view(plan))
         self._pipelines = {
             name: Pipeline(self._identity, name, plan.network, tuning_of(config, name), self._clock) for name in names
         }
@@ -96,7 +99,7 @@ class Service:
         if self._page is not None:
             self._page.start()
         self.plan.network.warm_up()
-        self._publisher.send(self._publisher.encode(INFO, self._info()))
+        self._tell_what_runs()
         self._keeper.start()
         self._link.start(FIRST_CONNECT_WITHIN)
         self._worker.start()
@@ -141,7 +144,7 @@ class Service:
         self._reporter.set_period(config.stats.period)
         renewed = {name: sources[name] for name in changed}
         self.plan = replace(self.plan, config=config, config_sha256=digest(config), sources=self.plan.sources | renewed)
-        self._publisher.send(self._publisher.encode(INFO, self._info()))
+        self._tell_what_runs()
         for name in changed:
             self._cameras[name] = self._camera(name, config.cameras[name], self.plan)
             self._cameras[name].start()
@@ -228,6 +231,15 @@ class Service:
             broker=self._link.stats,
             outbox=self._outbox.stats,
         )
+
+    def _tell_what_runs(self) -> None:
+        self._publisher.send(self._publisher.encode(INFO, self._info()))
+        self._discovery.update(self.plan.config.homeassistant.enabled, self._device_view(self.plan))
+
+    @staticmethod
+    def _device_view(plan: Plan) -> DeviceView:
+        names = Naming(plan.network.model, plan.config.labels).names
+        return view_of(plan.config, dict.fromkeys(plan.config.cameras, names))
 
     def _info(self) -> InfoMessage:
         plan = self.plan

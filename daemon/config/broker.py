@@ -1,18 +1,10 @@
 """The broker's part of the config: where it is, how to speak with it, and how messages wait for it."""
 
-import re
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, SecretStr, model_validator
 
-from edgemeta.daemon.config.section import Port, RetryConfig, Seconds, Section
-
-
-def _base_topic(value: str) -> str:
-    levels = value.split("/")
-    if value.startswith("$") or not all(re.fullmatch(r"[^+#/\x00-\x1f]+", level) for level in levels):
-        raise ValueError("topic levels joined by '/', without '+', '#' or control characters, not starting with '$'")
-    return value
+from edgemeta.daemon.config.section import Port, RetryConfig, Seconds, Section, topic_levels
 
 
 class BrokerRetryConfig(RetryConfig):
@@ -83,7 +75,7 @@ class MqttConfig(Section):
     port: Port = Field(default=1883, description="TCP port of the broker.")
     tls: TlsConfig = Field(default=TlsConfig(), description="Encryption.")
     version: Literal[5, "3.1.1"] = Field(default=5, description="MQTT version, `5` or `3.1.1`.")
-    base: Annotated[str, AfterValidator(_base_topic)] = Field(
+    base: Annotated[str, AfterValidator(topic_levels)] = Field(
         default="edgemeta", description="First level(s) of every topic."
     )
     client_id: str | None = Field(

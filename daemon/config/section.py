@@ -13,6 +13,14 @@ def name_of_level(value: str) -> str:
     return value
 
 
+def topic_levels(value: str) -> str:
+    """Return one or more topic levels. Raises ValueError, saying what those are."""
+    levels = value.split("/")
+    if value.startswith("$") or not all(re.fullmatch(r"[^+#/\x00-\x1f]+", level) for level in levels):
+        raise ValueError("topic levels joined by '/', without '+', '#' or control characters, not starting with '$'")
+    return value
+
+
 Name = Annotated[str, AfterValidator(name_of_level)]
 Port = Annotated[int, Field(ge=1, le=65535)]
 Seconds = Annotated[float, Field(gt=0, le=3600, allow_inf_nan=False)]

@@ -16,6 +16,7 @@ from pydantic import AfterValidator, Field
 
 from edgemeta.daemon.config.broker import MqttConfig
 from edgemeta.daemon.config.camera import CameraConfig
+from edgemeta.daemon.config.homeassistant import HomeAssistantConfig
 from edgemeta.daemon.config.section import Name, Seconds, Section, name_of_level
 from edgemeta.daemon.config.state import PublishConfig, StateConfig
 from edgemeta.daemon.config.web import WebConfig
@@ -99,6 +100,9 @@ class Config(Section):
     state: StateConfig = Field(default=StateConfig(), description="When a camera's state changes.")
     publish: PublishConfig = Field(default=PublishConfig(), description="Which frames are published.")
     mqtt: MqttConfig = Field(default=MqttConfig(), description="The broker.")
+    homeassistant: HomeAssistantConfig = Field(
+        default=HomeAssistantConfig(), description="Discovery by Home Assistant."
+    )
     web: WebConfig = Field(default=WebConfig(), description="The live page, health and metrics.")
     stats: StatsConfig = Field(default=StatsConfig(), description="The statistics message.")
     log: LogConfig = Field(default=LogConfig(), description="The log.")

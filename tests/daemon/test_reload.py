@@ -1,5 +1,6 @@
 """Which keys a reload finds changed, and which of them it may apply."""
 
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +62,7 @@ def test_the_keys_applied_at_once_are_documented(repository: Path) -> None:
     text = (repository / "docs" / "configuration.md").read_text("utf-8")
     section = text.partition("\n## Reload\n")[2].partition("\n## ")[0]
     for key in LIVE:
-        sections = type(getattr(config(), key)).__name__.endswith("Config")
+        sections = type(attrgetter(key)(config())).__name__.endswith("Config")
         assert f"`{key}.*`" in section if sections else f"`{key}`" in section
 
 
@@ -69,3 +70,8 @@ def test_keys_of_a_camera_are_taken_over_but_no_camera_comes_or_goes() -> None:
     running = config(cameras={"front": FRONT, "gone": FRONT})
     new = config(device="other", cameras={"front": FRONT | {"fps": 3.0}, "new": FRONT})
     assert live_part(running, new) == config(cameras={"front": FRONT | {"fps": 3.0}, "gone": FRONT})
+
+
+def test_one_key_of_a_section_may_be_taken_over_alone() -> None:
+    new = config(homeassistant={"enabled": True, "prefix": "ha"}, state={"hold": 1.0})
+    assert live_part(config(), new) == config(homeassistant={"enabled": True}, state={"hold": 1.0})

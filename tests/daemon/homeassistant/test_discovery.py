@@ -1,0 +1,205 @@
+"""Home Assistant at a real broker finds the device, sees what it sees, and forgets what is no more."""
+
+import json
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from edgemeta.daemon.config.homeassistant import HomeAssistantConfig
+from edgemeta.daemon.config.whole import Config
+from edgemeta.daemon.homeassistant.discovery import Discovery
+from edgemeta.daemon.homeassistant.entities import view_of
+from edgemeta.daemon.inbox import Handler, Incoming
+from edgemeta.daemon.outbox.parcel import Outgoing
+
+TOPIC = "homeassistant/device/edgemeta-test/config"
+
+
+def keys_of(broker: Any, colours: Path, *cameras: str, enabled: bool = True, **keys: Any) -> dict[str, Any]:
+    return {
+        "mqtt": {"host": "127.0.0.1", "port": broker.port, "retry": {"first": 0.1, "cap": 0.5}},
+        "cameras": {name: {"source": str(colours / "0.png"), "fps": 20, "loop": True} for name in cameras},
+        "homeassistant": {"enabled": enabled},
+        "labels": {"red": "warm", "green": "cold", "blue": "cold"},
+        **keys,
+    }
+
+
+def test_every_entity_has_a_value_out_of_real_messages(
+    broker: Any, listen: Any, write_config: Any, colours: Path, run_daemon: Any
+) -> None:
+    """Cameras with names that are awkward in templates, too. When the device leaves, none is available."""
+    home = listen(broker.port)
+    daemon = run_daemon(write_config(**keys_of(broker, colours, "front", "side-2_x")))
+    values = {}
+    for camera in ("front", "side-2_x"):
+        assert home.entity(f"state_{camera}").ignored == []
+        for kind in ("state", "confidence", "problem", "rate", "dropped"):
+            values[kind, camera] = home.entity(f"{kind}_{camera}").value
+        assert values["state", camera] == "warm"
+        assert home.assistant.of(f"state_{camera}").config["options"] == ["warm", "cold"]
+        assert float(values["confidence", camera]) == 100.0
+        assert values["problem", camera] == "OFF"
+    assert home.entity("model").value == "colour"
+    assert len(home.entity("model").attributes["sha256"]) == 64
+    assert home.entity("version").value
+    assert home.entity("failures").value == "0"
+    assert float(home.wait(lambda assistant: assistant.of("latency").value, "a latency")) > 0
+    assert home.entity("waiting").value is not None
+    assert float(home.wait(lambda assistant: float(assistant.of("rate_front").value or 0) > 0, "a rate"))
+    daemon.stop()
+    home.wait(lambda assistant: not any(each.is_available for each in assistant.entities.values()), "the end")
+
+
+def test_a_camera_s_entities_are_available_while_it_runs(
+    broker: Any, listen: Any, write_config: Any, colours: Path, run_daemon: Any
+) -> None:
+    home = listen(broker.port)
+    keys = keys_of(broker, colours, "good")
+    keys["cameras"]["bad"] = {"source": str(colours / "none.avi")}
+    run_daemon(write_config(**keys))
+    problem = home.wait(lambda assistant: assistant.entities and assistant.of("problem_bad").value == "ON", "a problem")
+    assert problem
+    home.entity("state_good")
+    assert "is not there" in home.assistant.of("problem_bad").attributes["reason"]
+    assert not home.assistant.of("state_bad").is_available
+    assert home.assistant.of("problem_bad").is_available
+
+
+def test_what_is_no_more_is_removed_across_a_restart(
+    broker: Any, listen: Any, write_config: Any, colours: Path, run_daemon: Any
+) -> None:
+    """A camera goes; later discovery is switched off. Home Assistant starts between, from retained messages alone."""
+    home = listen(broker.port)
+    first = run_daemon(write_config(**keys_of(broker, colours, "front", "gone")))
+    home.entity("state_gone")
+    first.stop()
+    second = run_daemon(write_config(**keys_of(broker, colours, "front")))
+    home.wait(lambda assistant: (TOPIC, "state_gone") not in assistant.entities, "the camera's end")
+    assert sorted(key for _, key in home.assistant.removed) == [
+        "confidence_gone",
+        "dropped_gone",
+        "problem_gone",
+        "rate_gone",
+        "state_gone",
+    ]
+    assert (TOPIC, "state_front") in home.assistant.entities
+    second.stop()
+    later = listen(broker.port)
+    later.wait(lambda assistant: (TOPIC, "state_front") in assistant.entities, "what is retained")
+    assert (TOPIC, "state_gone") not in later.assistant.entities
+    run_daemon(write_config(**keys_of(broker, colours, "front", enabled=False)))
+    home.wait(lambda assistant: not assistant.entities, "the device's end")
+    later.wait(lambda assistant: not assistant.entities, "the device's end")
+
+
+def test_a_reload_switches_discovery_on_and_off_and_changes_what_a_state_may_be(
+    broker: Any, listen: Any, write_config: Any, colours: Path, run_daemon: Any
+) -> None:
+    home = listen(broker.port)
+    daemon = run_daemon(write_config(**keys_of(broker, colours, "front", enabled=False)))
+    home.subscriber.wait("front/state")
+    assert home.catch_up().entities == {}
+    write_config(**keys_of(broker, colours, "front"))
+    daemon.process.send_signal(signal.SIGHUP)
+    assert home.entity("state_front").value == "warm"
+    write_config(**keys_of(broker, colours, "front", labels={"red": "hot"}))
+    daemon.process.send_signal(signal.SIGHUP)
+    renamed = home.wait(
+        lambda assistant: (entity := assistant.of("state_front")).value == "hot" and entity, "the state's new name"
+    )
+    assert renamed.config["options"] == ["hot", "green", "blue"]
+    assert set(renamed.ignored) <= {"warm"}  # until enough frames said the new name
+    write_config(**keys_of(broker, colours, "front", enabled=False))
+    daemon.process.send_signal(signal.SIGHUP)
+    home.wait(lambda assistant: not assistant.entities, "the device's end")
+
+
+def test_home_assistant_s_start_and_a_broker_that_came_back_empty_are_answered(
+    broker: Any, listen: Any, make_subscriber: Any, write_config: Any, colours: Path, run_daemon: Any
+) -> None:
+    home = listen(broker.port)
+    run_daemon(write_config(**keys_of(broker, colours, "front")))
+    home.entity("state_front")
+    before = len(home.subscriber.on(TOPIC))
+    home.subscriber._client.publish("homeassistant/status", "offline")
+    home.subscriber._client.publish("homeassistant/status", "online")
+    home.subscriber.wait(TOPIC, before + 1)
+    broker.stop()
+    broker.start()
+    again = listen(broker.port)
+    again.entity("state_front")
+
+
+class FakeLink:
+    """Keeps what is sent, and the handlers."""
+
+    def __init__(self) -> None:
+        self.sent: list[Outgoing] = []
+        self.handlers: dict[str, Handler] = {}
+
+    def send(self, message: Outgoing) -> None:
+        self.sent.append(message)
+
+    def subscribe(self, topic_filter: str, handler: Handler) -> None:
+        self.handlers[topic_filter] = handler
+
+
+@pytest.fixture
+def discovery() -> tuple[FakeLink, Callable[[bool], None]]:
+    """A link, and what switches its discovery on or off."""
+    config = Config.model_validate({"device": "test", "cameras": {"front": {"source": "synthetic://"}}})
+    link, view = FakeLink(), view_of(config, {"front": ("a",)})
+    made = Discovery(link, HomeAssistantConfig(), view)
+    return link, lambda enabled: made.update(enabled, view)
+
+
+JUNK = [
+    b"",
+    b"\xff",
+    b"{",
+    b"[]",
+    b"1",
+    b'{"cmps": 1}',
+    b'{"cmps": {"a": {"p": "sensor", "name": "x"}}}',
+    b'{"o": {"name": "zigbee2mqtt"}, "cmps": {"a": {"p": "sensor", "name": "x"}}}',
+    b'{"o": {"name": "edgemeta"}, "cmps": {"a": {"p": ["sensor"], "x": 1}, "b": 1, "c": {"p": "light", "x": 1}}}',
+    b"[" * 60_000,
+    b'{"o": [], "cmps": {}}',
+]
+
+
+@pytest.mark.parametrize("payload", JUNK)
+def test_what_others_write_to_our_topic_changes_nothing(
+    discovery: tuple[FakeLink, Callable[[bool], None]], payload: bytes
+) -> None:
+    link, switch = discovery
+    switch(True)
+    link.handlers[TOPIC](Incoming(TOPIC, payload, retained=True))
+    link.handlers["homeassistant/status"](Incoming("homeassistant/status", payload))
+    assert len(link.sent) == 1
+
+
+def test_with_discovery_off_only_our_own_announcement_is_taken_back(
+    discovery: tuple[FakeLink, Callable[[bool], None]],
+) -> None:
+    link, switch = discovery
+    switch(False)
+    link.handlers["homeassistant/status"](Incoming("homeassistant/status", b"online"))
+    others = b'{"o": {"name": "other"}, "cmps": {}}'
+    link.handlers[TOPIC](Incoming(TOPIC, others, retained=True))
+    assert link.sent == []
+    link.handlers[TOPIC](Incoming(TOPIC, b'{"o": {"name": "edgemeta"}, "cmps": {}}', retained=True))
+    assert [(message.topic, message.payload, message.retain) for message in link.sent] == [(TOPIC, b"", True)]
+
+
+def test_our_own_announcement_read_back_is_not_answered(discovery: tuple[FakeLink, Callable[[bool], None]]) -> None:
+    link, switch = discovery
+    switch(True)
+    for retained in (False, True):
+        link.handlers[TOPIC](Incoming(TOPIC, link.sent[0].payload, retained))
+    assert len(link.sent) == 1
+    assert json.loads(link.sent[0].payload)["dev"]["ids"] == ["edgemeta-test"]

@@ -1,0 +1,89 @@
+"""What is announced holds against Home Assistant's rules, whatever the cameras are called."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from assistant import Assistant
+from hypothesis import given
+from hypothesis import strategies as st
+
+from edgemeta.daemon.config.whole import RESERVED, Config
+from edgemeta.daemon.homeassistant.entities import announcement, view_of
+
+names = st.from_regex(r"[A-Za-z0-9_-]{1,64}", fullmatch=True).filter(lambda name: name not in RESERVED)
+
+
+def config_of(cameras: dict[str, Any], **keys: Any) -> Config:
+    return Config.model_validate({"device": "gate", "cameras": cameras, **keys})
+
+
+def announced(config: Config) -> dict[str, Any]:
+    return announcement(view_of(config, dict.fromkeys(config.cameras, ("cat", "dog"))))
+
+
+@given(st.lists(names, min_size=1, max_size=5, unique=True), names)
+def test_every_announcement_is_taken_and_all_its_ids_differ(cameras: list[str], device: str) -> None:
+    config = config_of({name: {"source": "synthetic://"} for name in cameras}, device=device)
+    assistant = Assistant()
+    assistant.hear(f"homeassistant/device/edgemeta-{device}/config", json.dumps(announced(config)).encode())
+    assert len(assistant.entities) == 5 + 5 * len(cameras)
+
+
+def test_ids_of_two_devices_differ_where_names_run_together() -> None:
+    assistant = Assistant()
+    for device, camera in (("a", "b_c"), ("a_b", "c"), ("a-b", "c")):
+        content = announced(config_of({camera: {"source": "synthetic://"}}, device=device))
+        assistant.hear(f"homeassistant/device/edgemeta-{device}/config", json.dumps(content).encode())
+    assert len(assistant.entities) == 30
+
+
+@pytest.mark.parametrize(
+    ("camera", "service", "seconds"),
+    [
+        ({}, {}, 180),
+        ({}, {"publish": {"heartbeat": 5.0}}, 30),
+        ({"publish": {"heartbeat": 100.0}}, {"publish": {"heartbeat": 5.0}}, 300),
+        ({"motion": {"enabled": True, "every": 600.0}}, {}, 1800),
+        ({"max_fps": 0.01}, {}, 300),
+        ({"fps": 0}, {}, 180),
+    ],
+)
+def test_a_state_expires_after_three_of_its_longest_silences(
+    camera: dict[str, Any], service: dict[str, Any], seconds: int
+) -> None:
+    """A camera may be slower than the heartbeat: by its rate, its cap, or for want of motion."""
+    components = announced(config_of({"a": {"source": "synthetic://", **camera}}, **service))["cmps"]
+    assert components["state_a"]["expire_after"] == seconds
+    assert components["rate_a"]["expire_after"] == 30
+
+
+def test_where_a_message_comes_once_nothing_expires() -> None:
+    components = announced(config_of({"a": {"source": "synthetic://"}}))["cmps"]
+    assert {key for key, component in components.items() if "expire_after" not in component} == {
+        "problem_a",
+        "model",
+        "version",
+    }
+
+
+def test_every_entity_has_a_row_in_the_documentation_with_the_topic_its_value_comes_from(repository: Path) -> None:
+    text = (repository / "docs" / "home-assistant.md").read_text("utf-8")
+    rows = set(re.findall(r"^\| `(\w+)` \| (camera|device) \| .+ \| `(\w+)` \|$", text, re.MULTILINE))
+    components = announced(config_of({"front": {"source": "synthetic://"}}))["cmps"]
+    wanted = set()
+    for key, component in components.items():
+        kind, _, camera = key.partition("_")
+        wanted.add((kind, "camera" if camera else "device", component["state_topic"].rpartition("/")[2]))
+    assert rows == wanted
+
+
+def test_the_examples_of_the_documentation_are_yaml_and_json(repository: Path) -> None:
+    text = (repository / "docs" / "home-assistant.md").read_text("utf-8")
+    blocks = re.findall(r"^```(yaml|json)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    assert len(blocks) == 4
+    for language, block in blocks:
+        assert (json.loads if language == "json" else yaml.safe_load)(block)
