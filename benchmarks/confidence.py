@@ -1,0 +1,102 @@
+"""How far the scores of the shipped networks can be believed, and what a temperature would change.
+
+    python benchmarks/confidence.py --test PATH --train PATH
+
+The expected calibration error on the test images: as shipped, at temperature 1, at one fitted on training images
+(which the network has seen), and cross-fitted: on one half of the test images and measured on the other, both ways.
+The last is what images held out of training would bring; nothing that is shipped is fitted so. Beside it the error that
+would be measured by chance, were every score true. Prints a table, and writes results/confidence.json and .md.
+"""
+
+import argparse
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from result_file import write_json, write_markdown
+
+from edgemeta.model.classification import scores
+from edgemeta.model.file import load
+from edgemeta.model.graph import Model
+from edgemeta.model.zoo import find
+from edgemeta.plugins.registry import choose
+from edgemeta.toolchain.confidence import calibration_error, fit_temperature
+from edgemeta.toolchain.data import Dataset, load_dataset
+
+NETWORKS = ("resnet8-cifar10", "resnet8-cifar10-paper")
+TRAINING_IMAGES = 5000
+DRAWS = 100
+
+
+def main() -> None:
+    """Measure, print and write."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--test", type=Path, required=True, help="labelled images that no network has seen")
+    parser.add_argument("--train", type=Path, required=True, help="the training images")
+    paths = parser.parse_args()
+    test = load_dataset(paths.test)
+    train = load_dataset(paths.train, "train").balanced(TRAINING_IMAGES)
+    measured = {name: measure(load(find(name)), test, train) for name in NETWORKS}
+    rows = ["| network | scores | temperature | calibration error % |", "|---|---|---|---|"]
+    for name, ways in measured.items():
+        for way, result in ways.items():
+            temperature = ", ".join(f"{each:g}" for each in result["temperatures"])
+            rows.append(f"| `{name}` | {way} | {temperature} | {100 * result['error']:.2f} |")
+    table = "\n".join(rows)
+    print(table)
+    command = f"python benchmarks/confidence.py --test {paths.test.name} --train {paths.train.name}"
+    write_json("confidence", command, {"test_images": len(test), "networks": measured})
+    heading = f"Expected calibration error (15 bins), {len(test):,} test images."
+    write_markdown("confidence", command, f"{heading}\n\n{table}")
+
+
+def measure(model: Model, test: Dataset, train: Dataset) -> dict[str, dict[str, Any]]:
+    """Calibration error 0..1 by the way the temperature was found, with the temperatures."""
+    logits, seen = logits_of(model, test), logits_of(model, train)
+    even, odd = np.arange(0, len(test), 2), np.arange(1, len(test), 2)
+
+    def error_at(temperature: float, images: NDArray[np.int64]) -> float:
+        return calibration_error(scores(logits[images], model.logits, temperature), test.y[images])
+
+    def fitted(images: NDArray[np.int64]) -> float:
+        return fit_temperature(logits[images], model.logits, test.y[images])
+
+    everything = np.arange(len(test))
+    simple: dict[str, Callable[[], float]] = {
+        "as shipped": lambda: model.task.temperature,
+        "at temperature 1": lambda: 1.0,
+        f"fitted on {len(train):,} training images": lambda: fit_temperature(seen, model.logits, train.y),
+    }
+    ways = {way: _result(error_at(find_it(), everything), find_it()) for way, find_it in simple.items()}
+    errors = (error_at(fitted(odd), even), error_at(fitted(even), odd))
+    ways["cross-fitted on halves of the test images"] = _result(float(np.mean(errors)), fitted(odd), fitted(even))
+    shares = scores(logits, model.logits, model.task.temperature)
+    for images in (everything, even):
+        ways[f"by chance alone, on {len(images):,} images"] = _result(chance(shares[images]), model.task.temperature)
+    return ways
+
+
+def chance(shares: NDArray[np.float64]) -> float:
+    """The error that is measured on average where every score is true: the classes are drawn from the scores."""
+    rng = np.random.default_rng(1)
+    sums = shares.cumsum(1)
+    drawn = [(rng.random((len(shares), 1)) > sums).sum(1).clip(0, shares.shape[1] - 1) for _ in range(DRAWS)]
+    return float(np.mean([calibration_error(shares, classes) for classes in drawn]))
+
+
+def _result(error: float, *temperatures: float) -> dict[str, Any]:
+    return {"error": error, "temperatures": list(temperatures)}
+
+
+def logits_of(model: Model, data: Dataset) -> NDArray[np.int32]:
+    """Integer logits [N, labels] of the cpu backend, which equal the reference's."""
+    table = model.preprocessing.table.reshape(-1)
+    with closing(choose("cpu").compile(model, {})) as session:
+        return np.stack([session.run(table[image[np.newaxis]])[0].copy() for image in data.x])
+
+
+if __name__ == "__main__":
+    main()
