@@ -17,6 +17,9 @@ from edgemeta.daemon.topics import AVAILABILITY, INFO, STATE, STATS, STATUS, Top
 
 Component = dict[str, Any]
 
+STATE_NOW = "{{ this.state if value_json.historical else value_json.state }}"
+"""A state that waited for the broker and comes late must not look like the present one: the entity keeps its own."""
+
 SILENCES = 3
 """A value that was not renewed for so many of its periods is stale."""
 
@@ -86,9 +89,7 @@ def _camera(view: DeviceView, name: str, camera: CameraView) -> dict[str, Compon
             "device_class": "enum",
             "options": list(camera.labels),
             "state_topic": topics.of(STATE, name),
-            "value_template": "{{ value_json.state }}",
-            "json_attributes_topic": topics.of(STATE, name),
-            "json_attributes_template": "{{ {'previous': value_json.previous, 'since': value_json.since} | tojson }}",
+            "value_template": STATE_NOW,
             "expire_after": _expiry(camera.state_period),
             **running,
         },

@@ -42,9 +42,14 @@ def _long(part: Any) -> Any:
     return {SHORT.get(key, key): value for key, value in part.items()} if isinstance(part, dict) else part
 
 
-def render(template: str, payload: str) -> str:
-    """A template's text for a payload, as Home Assistant makes it: `value_json` where the payload is JSON."""
+def render(template: str, payload: str, state: str | None = None) -> str:
+    """A template's text for a payload, as Home Assistant makes it: `value_json` where the payload is JSON.
+
+    `this` is the entity as it is before the message; availability templates have none.
+    """
     names: dict[str, Any] = {"value": payload}
+    if state is not None:
+        names["this"] = {"state": state}
     with suppress(ValueError):
         names["value_json"] = json.loads(payload)
     return TEMPLATES.from_string(template).render(names).strip()
@@ -77,7 +82,8 @@ class Entity:
             self.attributes = json.loads(render(self.config["json_attributes_template"], payload))
             assert isinstance(self.attributes, dict)
         if topic == self.config["state_topic"]:
-            self.value = self._value(render(self.config["value_template"], payload))
+            before = "unavailable" if not self.is_available else "unknown" if self.value is None else self.value
+            self.value = self._value(render(self.config["value_template"], payload, before))
 
     def _value(self, text: str) -> str | None:
         if text == "None":

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from assistant import Assistant
 
 from edgemeta.daemon.config.homeassistant import HomeAssistantConfig
 from edgemeta.daemon.config.whole import Config
@@ -52,6 +53,30 @@ def test_every_entity_has_a_value_out_of_real_messages(
     assert float(home.wait(lambda assistant: float(assistant.of("rate_front").value or 0) > 0, "a rate"))
     daemon.stop()
     home.wait(lambda assistant: not any(each.is_available for each in assistant.entities.values()), "the end")
+
+
+def test_a_state_that_comes_late_is_not_taken_for_the_present_one(
+    broker: Any, listen: Any, write_config: Any, colours: Path, run_daemon: Any
+) -> None:
+    """The camera sees another colour with every frame, also while the broker is away; those states come afterwards."""
+    keys = keys_of(broker, colours, labels={}, state={"agree": 1, "window": 1})
+    keys["cameras"]["front"] = {"source": str(colours), "fps": 30, "loop": True}
+    keys["mqtt"]["retry"] = {"first": 1.0, "cap": 1.0}  # so that Home Assistant is back at the broker before the device
+    home = listen(broker.port)
+    run_daemon(write_config(**keys))
+    home.entity("state_front")
+    broker.stop()
+    broker.start()
+    home.subscriber.wait_for("front/state", lambda message: message.json["historical"])
+    late = 0
+    assistant = Assistant()
+    for message in list(home.subscriber.received):
+        before = {key: entity.value for key, entity in assistant.entities.items()}
+        assistant.hear(message.topic, message.payload)
+        if message.topic.endswith("front/state") and message.json["historical"]:
+            late += 1
+            assert assistant.of("state_front").value == before[TOPIC, "state_front"]
+    assert late > 0
 
 
 def test_a_camera_s_entities_are_available_while_it_runs(
