@@ -10,17 +10,21 @@ from pathlib import Path
 
 import click
 
+from edgemeta.daemon.changes import Changes
+from edgemeta.daemon.commands.commands import Commands
 from edgemeta.daemon.config.file import ConfigError
 from edgemeta.daemon.deadline import Deadline
 from edgemeta.daemon.logs import STDERR, set_up
+from edgemeta.daemon.networks import close_all
 from edgemeta.daemon.notify import Notifier
 from edgemeta.daemon.preflight import Plan, prepare
-from edgemeta.daemon.reload import reload
 from edgemeta.daemon.service import Service
 from edgemeta.daemon.signals import RELOAD, Signals
 from edgemeta.daemon.sources.registry import without_password
 from edgemeta.daemon.supervisor import Supervisor
 from edgemeta.daemon.threads import leave
+from edgemeta.daemon.topics import MODEL_COMMAND, RELOAD_COMMAND
+from edgemeta.daemon.watch import Watch
 from edgemeta.model.errors import EdgemetaError
 
 log = logging.getLogger(__name__)
@@ -30,6 +34,9 @@ ENDS_WITHIN = 1.5
 
 READERS_END_WITHIN = 0.5
 """Seconds of them for readers that cameras have abandoned: a call into a driver or decoder may yet return."""
+
+CHANGES_END_WITHIN = 0.1
+"""Seconds of them for a change in flight: one that hangs in a compiler or driver is left behind."""
 
 config_file = click.argument("file", type=click.Path(path_type=Path))
 
@@ -59,12 +66,20 @@ def run(file: Path) -> None:
 
         service = Service(plan, crashed)
         supervisor = Supervisor(notifier, service.vitals, crashed)
+        changes = Changes(service, supervisor, crashed)
+        commands = Commands(changes, service.publisher, service.identity, plan.config.mqtt.base)
+        service.obey({RELOAD_COMMAND: commands.reload, MODEL_COMMAND: commands.model})
+        watch = Watch(file, lambda: changes.reload("file"), crashed)
         service.start()
         supervisor.start()
+        changes.start()
+        watch.start()
         while signals.wait() == RELOAD:
-            supervisor.reload(lambda: reload(file, service))
+            changes.reload("signal")
         deadline = Deadline(ENDS_WITHIN)
         supervisor.stop()
+        watch.stop(CHANGES_END_WITHIN)
+        changes.stop(CHANGES_END_WITHIN)
         service.stop(deadline)
     if faults:
         _tell(faults[0])
@@ -99,26 +114,32 @@ def check(file: Path, as_json: bool) -> None:
             raise
         click.echo(json.dumps({"valid": False, "mistakes": [asdict(mistake) for mistake in error.mistakes]}))
         sys.exit(error.exit_code)
-    plan.network.close()
+    close_all(plan.networks.values())
     click.echo(json.dumps(_summary(plan)) if as_json else f"{file}: {_sentence(plan)}")
 
 
 def _summary(plan: Plan) -> dict[str, object]:
     config = plan.config
+    first, *_ = plan.networks.values()
     return {
         "valid": True,
         "device": config.device,
-        "model": plan.network.identity.model_dump(),
-        "backend": plan.network.backend,
+        "model": first.identity.model_dump(),
+        "models": {name: network.identity.model_dump() for name, network in plan.networks.items()},
+        "backend": first.backend,
         "cameras": {name: without_password(camera.source) for name, camera in config.cameras.items()},
         "broker": f"{config.mqtt.host}:{config.mqtt.port}",
     }
 
 
 def _sentence(plan: Plan) -> str:
-    config, identity = plan.config, plan.network.identity
-    cameras = ", ".join(f"{name} ({without_password(camera.source)})" for name, camera in config.cameras.items())
+    config = plan.config
+    served: dict[str, list[str]] = {}
+    for name, network in plan.networks.items():
+        camera = f"{name} ({without_password(config.cameras[name].source)})"
+        served.setdefault(f"{network.words} on {network.backend}", []).append(camera)
+    networks = " and ".join(f"{network} for {', '.join(cameras)}" for network, cameras in served.items())
     return (
-        f"would run {identity.name} ({identity.sha256[:12]}) on {plan.network.backend} for {cameras}, "
+        f"would run {networks}, "
         f"and publish below {config.mqtt.base}/{config.device} at {config.mqtt.host}:{config.mqtt.port}"
     )

@@ -14,6 +14,7 @@ PARAMETERS = {
     "base": "First level(s) of every topic: `mqtt.base` of the config.",
     "device": "The device: `device` of the config.",
     "camera": "The camera: its name under `cameras` in the config.",
+    "verb": "The command that is answered: `reload` or `model`.",
 }
 
 
@@ -30,12 +31,17 @@ def document() -> dict[str, Any]:
         "defaultContentType": "application/json",
         "servers": {"broker": _server()},
         "channels": {channel.name: _channel(channel) for channel in CHANNELS},
-        "operations": {f"send_{channel.name}": _operation(channel) for channel in CHANNELS},
+        "operations": {f"{action_on(channel)}_{channel.name}": _operation(channel) for channel in CHANNELS},
         "components": {
             "messages": {channel.name: _message(channel) for channel in CHANNELS},
             "schemas": {channel.name: schema(channel) for channel in CHANNELS},
         },
     }
+
+
+def action_on(channel: Channel) -> str:
+    """Return what the service does on a channel."""
+    return "receive" if channel.received else "send"
 
 
 def schema(channel: Channel) -> dict[str, Any]:
@@ -78,7 +84,7 @@ def _channel(channel: Channel) -> dict[str, Any]:
 
 def _operation(channel: Channel) -> dict[str, Any]:
     return {
-        "action": "send",
+        "action": action_on(channel),
         "channel": {"$ref": f"#/channels/{channel.name}"},
         "summary": channel.summary,
         "bindings": {

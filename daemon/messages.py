@@ -236,11 +236,76 @@ class InfoMessage(Message):
 
     version: str = Field(description="Version of edgemeta.")
     started: datetime = Field(description="When the service started, UTC.")
-    model: ModelIdentity = Field(description="The network.")
+    model: ModelIdentity = Field(description="The network; of the first camera where they have several.")
     labels: list[str] = Field(description="Every label that messages may name.")
     backend: str = Field(description="What runs it.")
     config_sha256: str = Field(pattern="^[0-9a-f]{64}$", description="SHA-256 of the config in effect.")
     cameras: list[str] = Field(description="The cameras.")
+    models: dict[str, ModelIdentity] = Field(description="Each camera's network.")
+
+
+class SwapResult(str, Enum):
+    """How a swap of models ended."""
+
+    SWAPPED = "swapped"
+    ROLLED_BACK = "rolled_back"
+    REFUSED = "refused"
+    CANCELLED = "cancelled"
+
+
+class ShadowResult(Part):
+    """What came of classifying live frames with both networks."""
+
+    frames: int = Field(ge=1, description="Frames that both classified.")
+    same_label: float = Field(ge=0, le=1, description="Share of them that got the same first label.")
+    before_us: int = Field(ge=0, description="Median microseconds to prepare and classify a frame, old network.")
+    after_us: int = Field(ge=0, description="The same, new network, beside the old one's work.")
+
+
+class ExchangedModel(Part):
+    """One network for another."""
+
+    cameras: list[str] = Field(description="The cameras concerned.")
+    before: ModelIdentity = Field(description="The old network.")
+    after: ModelIdentity = Field(description="The new network.")
+    backend: str = Field(description="What runs the new one.")
+    shadow: ShadowResult | None = Field(description="The shadow run; null where it did not end, or none was wanted.")
+    served: int = Field(ge=0, description="Frames that the new network served before the swap ended.")
+
+
+class SwapTimes(Part):
+    """How long each step took, in microseconds; null where it was not reached."""
+
+    verify: int | None = Field(default=None, ge=0, description="Reading, digest, signature, structure.")
+    compile: int | None = Field(default=None, ge=0, description="Compiling.")
+    warm_up: int | None = Field(default=None, ge=0, description="Warming up.")
+    self_test: int | None = Field(default=None, ge=0, description="The self-test of the model file.")
+    shadow: int | None = Field(default=None, ge=0, description="The shadow run.")
+    trial: int | None = Field(default=None, ge=0, description="The exchange, until enough frames were served.")
+
+
+class SwapMessage(Message):
+    """How a swap ended, successful or not."""
+
+    time: datetime = Field(description="When it ended, UTC.")
+    clock_synchronized: bool = Field(description="Whether the device's clock was disciplined then.")
+    trigger: Literal["file", "signal", "command"] = Field(description="What asked for it.")
+    result: SwapResult = Field(
+        description="swapped; rolled_back: the new network failed after the exchange, the old one serves again; "
+        "refused: it did not come to the exchange; cancelled: something newer was asked for, or the service stopped."
+    )
+    reason: str | None = Field(description="Why not swapped, in words.")
+    models: list[ExchangedModel] = Field(description="Old and new networks; empty where the new one was not usable.")
+    took_us: SwapTimes = Field(description="How long it took.")
+
+
+class AnswerMessage(Message):
+    """What came of a command."""
+
+    verb: str = Field(description="The command.")
+    ok: bool = Field(description="Whether it was carried out.")
+    outcome: str = Field(description="What came of it, in words.")
+    transaction: str | None = Field(description="The command's own `transaction`; null where it had none.")
 
 
 _UNNUMBERED = b'"id":0,'

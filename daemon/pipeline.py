@@ -68,6 +68,16 @@ class Pipeline:
         """Ask another network from the next frame on. Any thread may call this, beside the one that steps."""
         self._wanted_network = network
 
+    @property
+    def network(self) -> Network:
+        """The network that the last frame was given to."""
+        return self._network
+
+    @property
+    def renewed(self) -> bool:
+        """Whether the next frame will be given to another network than the last."""
+        return self._wanted_network is not self._network
+
     def step(self, captured: CapturedFrame, dropped: Drops, withheld: int) -> Step:
         """Classify one frame; dropped and withheld count the frames before it.
 
@@ -77,7 +87,7 @@ class Pipeline:
         self._go_by_what_is_wanted()
         batch = self._preprocess(captured)
         prepared = self._now()
-        logits = self._network.session.run(batch)[0]
+        logits = self._network.run(batch)[0]
         inferred = self._now()
         shares = self._naming.scores(logits)
         names = self._naming.names

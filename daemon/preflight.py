@@ -9,97 +9,88 @@ from edgemeta.daemon.config.file import ConfigFile, Problem
 from edgemeta.daemon.config.whole import Config, digest, resolved
 from edgemeta.daemon.naming import unknown_labels
 from edgemeta.daemon.network import Network
+from edgemeta.daemon.networks import backend_of, close_all, networks_of, verified_models
 from edgemeta.daemon.secret import SecretError, password_of, token_of, username_of
 from edgemeta.daemon.sources.api import Source, SourceError, SourceSpec
 from edgemeta.daemon.sources.registry import make_source, without_password
 from edgemeta.daemon.tls import TlsError, context_of
-from edgemeta.model.errors import ModelError
-from edgemeta.model.file import load
+from edgemeta.model.errors import EdgemetaError
 from edgemeta.model.graph import Model
-from edgemeta.model.zoo import find
-from edgemeta.plugins.api import Backend, BackendError
-from edgemeta.plugins.registry import choose
+
+
+class PlanError(EdgemetaError):
+    """A config that did not come from the file and cannot be used, with its first mistake in one sentence."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What would run: a config without mistakes, its model compiled, its sources made but not opened.
+    """What would run: a config without mistakes, its models ready to serve, its sources made but not opened.
 
-    Whoever holds the plan closes the network.
+    path: the config file. networks: by camera, cameras may share one. Whoever holds the plan closes them.
     """
 
+    path: Path
     config: Config
     config_sha256: str
-    network: Network
+    networks: dict[str, Network]
     sources: dict[str, Source]
 
 
 def prepare(path: Path, running: Plan | None = None) -> Plan:
     """Read a config file and make ready what it names. Raises ConfigError with every mistake at once.
 
-    The network of a running plan is taken over where model file and backend are still the same.
+    The networks of a running plan are taken over where model file and backend are still the same.
     """
     file = ConfigFile(path)
     config, problems = file.validate()
-    if config is None:
+    plan = None if config is None else _plan(path, resolved(config, path.parent), running, problems)
+    if plan is None:
         raise file.error(problems)
-    config = resolved(config, path.parent)
-    wrong = {problem.path[0] for problem in problems}
+    return plan
 
-    model = None if "model" in wrong else _model(config, problems)
-    if model is not None and "labels" not in wrong:
-        _check_labels(config, model, problems)
-    backend = None if "backend" in wrong else _backend(config, problems)
-    network = _network(config, model, backend, running, problems) if model and backend else None
+
+def replan(config: Config, running: Plan) -> Plan:
+    """Make ready what another config than the file's names. Raises PlanError."""
+    problems: list[Problem] = []
+    plan = _plan(running.path, config, running, problems)
+    if plan is None:
+        raise PlanError(f"{problems[0].found}, expected {problems[0].expected}")
+    return plan
+
+
+def _plan(path: Path, config: Config, running: Plan | None, problems: list[Problem]) -> Plan | None:
+    """Make a config ready; None where there are problems, among them those found here."""
+    wrong = {problem.path[0] for problem in problems}
+    models = {} if wrong & {"model", "trust"} else verified_models(config, problems)
+    if models and "labels" not in wrong:
+        _check_labels(config, [model for model, _ in models.values()], problems)
     if "mqtt" not in wrong:
         _check_login(config, problems)
         _check_tls(config, problems)
         _check_outbox(config, problems)
     if "web" not in wrong:
         _check_token(config, problems)
-    sources = {name: _source(name, camera, problems) for name, camera in config.cameras.items()}
-    if problems or network is None:
-        if network is not None and (running is None or network is not running.network):
-            network.close()
-        raise file.error(problems)
-    made = {name: source for name, source in sources.items() if source is not None}
-    return Plan(config, digest(config), network, made)
-
-
-def _model(config: Config, problems: list[Problem]) -> Model | None:
-    try:
-        return load(find(config.model))
-    except ModelError as error:
-        problems.append(Problem(("model",), str(error), "a shipped model's name or a model file"))
+    made = {name: _source(name, camera, problems) for name, camera in config.cameras.items()}
+    sources = {name: source for name, source in made.items() if source is not None}
+    backend = None if "backend" in wrong else backend_of(config, problems)
+    if backend is None:
         return None
-
-
-def _check_labels(config: Config, model: Model, problems: list[Problem]) -> None:
-    for label in unknown_labels(config.labels, [model]):
-        known = difflib.get_close_matches(label, model.task.labels, n=1) or model.task.labels
-        names = ", ".join(known)
-        expected = f"`{names}`" if len(known) == 1 else f"one of {names}"
-        problems.append(Problem(("labels", label), f"a label that {model.name} does not have", expected))
-
-
-def _backend(config: Config, problems: list[Problem]) -> Backend | None:
-    try:
-        return choose(config.backend.name)
-    except BackendError as error:
-        problems.append(Problem(("backend", "name"), str(error), "`auto` or a backend that can run here"))
+    same_backend = running is not None and running.config.backend == config.backend
+    at_work = list(running.networks.values()) if running is not None and same_backend else []
+    networks = networks_of(config, models, backend, at_work, problems)
+    if problems:
+        close_all(networks.values(), but=at_work)
         return None
+    return Plan(path, config, digest(config), networks, sources)
 
 
-def _network(
-    config: Config, model: Model, backend: Backend, running: Plan | None, problems: list[Problem]
-) -> Network | None:
-    if running and running.network.model.digest == model.digest and running.config.backend == config.backend:
-        return running.network
-    try:
-        return Network(model, backend.name, backend.compile(model, config.backend.options))
-    except BackendError as error:
-        problems.append(Problem(("backend", "options"), str(error), "options and a model this backend can run"))
-        return None
+def _check_labels(config: Config, models: list[Model], problems: list[Problem]) -> None:
+    labels = list(dict.fromkeys(label for model in models for label in model.task.labels))
+    names = ", ".join(dict.fromkeys(model.name for model in models))
+    for label in unknown_labels(config.labels, models):
+        known = difflib.get_close_matches(label, labels, n=1) or labels
+        expected = f"`{known[0]}`" if len(known) == 1 else f"one of {', '.join(known)}"
+        problems.append(Problem(("labels", label), f"a label that {names} does not have", expected))
 
 
 def _check_login(config: Config, problems: list[Problem]) -> None:

@@ -24,11 +24,16 @@ class Publisher:
         """Whether the broker has accepted the link."""
         return self._link.connected
 
-    def encode(self, channel: Channel, message: Message, camera: str = "", captured_ns: int = 0) -> Outgoing:
-        """Number a message and make it ready to send; `captured_ns` is when its frame was captured, if it has one."""
+    def encode(
+        self, channel: Channel, message: Message, camera: str = "", captured_ns: int = 0, verb: str = ""
+    ) -> Outgoing:
+        """Number a message and make it ready to send.
+
+        captured_ns: when its frame was captured, if it has one. verb: the command, if it is an answer.
+        """
         payload = numbered(to_json(message), next(self._ids))
         qos = self._qos if channel.qos is None else channel.qos
-        topic = self._topics.of(channel, camera)
+        topic = self._topics.of(channel, camera, verb)
         return Outgoing(topic, payload, qos, channel.retain, channel.kept, captured_ns)
 
     def send(self, outgoing: Outgoing) -> None:

@@ -1,45 +1,104 @@
 """Reading the config again while the service runs: all of it is checked first, then compared, then applied at once.
 
 What can change between two frames is applied, and a camera whose keys changed is begun anew. The other changed keys are
-named: they need a restart, and keep their running values until then. A config with a mistake changes nothing.
+named: they need a restart, and keep their running values until then. A config with a mistake changes nothing, and
+neither does one whose models fail in their swap.
 """
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
 from pydantic import BaseModel
 
 from edgemeta.daemon.config.file import ConfigError
-from edgemeta.daemon.config.whole import Config
+from edgemeta.daemon.config.whole import Config, digest
 from edgemeta.daemon.logs import set_up
-from edgemeta.daemon.preflight import prepare
+from edgemeta.daemon.messages import SwapResult
+from edgemeta.daemon.networks import close_all
+from edgemeta.daemon.preflight import Plan, prepare
 from edgemeta.daemon.service import Service
+from edgemeta.daemon.swap.exchange import Trigger, exchanges_between
 
 log = logging.getLogger(__name__)
 
-LIVE = ("top_k", "labels", "state", "publish", "homeassistant.enabled", "stats", "log")
+LIVE = (
+    "model",
+    "swap",
+    "trust",
+    "backend",
+    "top_k",
+    "labels",
+    "state",
+    "publish",
+    "homeassistant.enabled",
+    "stats",
+    "log",
+)
 """Keys that are applied without a restart, with everything below them."""
 
 
-def reload(path: Path, service: Service) -> str:
-    """Read the config file again and let the service go by it; returns the outcome as one sentence, and logs it."""
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a change that was asked for, in one sentence."""
+
+    ok: bool
+    words: str
+
+
+def reload(
+    path: Path, service: Service, trigger: Trigger = "signal", checked: Callable[[], None] = lambda: None
+) -> Outcome:
+    """Read the config file again and let the service go by it; the log tells the outcome, too.
+
+    `checked` is called once the new config is known to be right and all its models are ready to serve.
+    """
     try:
         plan = prepare(path, service.plan)
     except ConfigError as error:
         log.error("the config was not reloaded and nothing changed:\n%s", error)
-        return f"config not reloaded: {error.mistakes[0]}{_and_more(len(error.mistakes) - 1)}"
-    keys = changed_keys(service.plan.config, plan.config)
-    if plan.network is not service.plan.network:
-        plan.network.close()
-        if not any(key.startswith(("model", "backend")) for key in keys):
-            keys.append("model")  # the same line, another file
+        wrong_model = next((each for each in error.mistakes if _is_of_a_network(each.key)), None)
+        if wrong_model is not None:
+            service.tell_refused(trigger, str(wrong_model))
+        return Outcome(False, f"config not reloaded: {error.mistakes[0]}{_and_more(len(error.mistakes) - 1)}")
+    checked()
+    return go_by(plan, service, trigger)
+
+
+def go_by(plan: Plan, service: Service, trigger: Trigger) -> Outcome:
+    """Let the service go by another plan, as far as that takes no restart: by all of it, or by nothing.
+
+    New networks are swapped in, which may fail. Those that are then of no use are closed.
+    """
+    running = service.plan
+    keys = changed_keys(running.config, plan.config)
+    exchanges = exchanges_between(running.networks, plan.networks)
+    if exchanges and not any(_is_of_a_network(key) for key in keys):
+        keys.append("model")  # the same line, another file
     applied = [key for key in keys if _is_live(key)]
+    config = live_part(running.config, plan.config)
+    live = replace(
+        running,
+        config=config,
+        config_sha256=digest(config),
+        networks={camera: plan.networks.get(camera, network) for camera, network in running.networks.items()},
+        sources={camera: plan.sources.get(camera, source) for camera, source in running.sources.items()},
+    )
+    try:
+        if exchanges:
+            report = service.swap(exchanges, live, trigger)
+            if report.result is not SwapResult.SWAPPED:
+                log.error("the config was not reloaded and nothing changed: %s", report.reason)
+                return Outcome(False, f"config not reloaded, nothing changed: {report.reason}")
+        elif applied:
+            service.apply(live)
+    finally:
+        close_all([*running.networks.values(), *plan.networks.values()], but=service.plan.networks.values())
     if applied:
-        service.apply(live_part(service.plan.config, plan.config), plan.sources)
-        set_up(plan.config.log.level, plan.config.log.format)
-    return _told(applied, [key for key in keys if key not in applied])
+        set_up(config.log.level, config.log.format)
+    return Outcome(True, _told(applied, [key for key in keys if key not in applied]))
 
 
 def live_part(running: Config, new: Config) -> Config:
@@ -59,6 +118,12 @@ def _with(running: AnyRecord, new: AnyRecord, steps: Sequence[str]) -> AnyRecord
     name, below = steps[0], steps[1:]
     value = getattr(new, name)
     return running.model_copy(update={name: _with(getattr(running, name), value, below) if below else value})
+
+
+def _is_of_a_network(key: str) -> bool:
+    """Tell whether a key says which network a camera has, and what runs it."""
+    steps = key.split(".")
+    return steps[0] in ("model", "backend", "trust") or (steps[0] == "cameras" and steps[2:] == ["model"])
 
 
 def _is_live(key: str) -> bool:

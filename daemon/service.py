@@ -1,26 +1,36 @@
 """The service: built from a plan, started, and stopped in order."""
 
+import itertools
 import logging
 import time
 import uuid
-from collections.abc import Callable, Collection
-from dataclasses import replace
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from edgemeta import __version__
 from edgemeta.daemon.camera import Camera, CameraStatus
 from edgemeta.daemon.clock import NS, Clock
 from edgemeta.daemon.config.camera import CameraConfig
-from edgemeta.daemon.config.whole import Config, digest
 from edgemeta.daemon.counters import FrameCounters, camera_stats
 from edgemeta.daemon.deadline import Deadline
 from edgemeta.daemon.homeassistant.discovery import Discovery
 from edgemeta.daemon.homeassistant.entities import DeviceView, view_of
+from edgemeta.daemon.inbox import Handler
 from edgemeta.daemon.latency import StageLatencies
-from edgemeta.daemon.messages import CameraState, InfoMessage, StatsMessage, StatusMessage
+from edgemeta.daemon.messages import (
+    CameraState,
+    ExchangedModel,
+    InfoMessage,
+    StatsMessage,
+    StatusMessage,
+    SwapMessage,
+    SwapResult,
+    SwapTimes,
+)
 from edgemeta.daemon.metrics.readings import CameraReading, Readings
 from edgemeta.daemon.mqtt import MqttLink
 from edgemeta.daemon.naming import Naming
+from edgemeta.daemon.networks import close_all
 from edgemeta.daemon.outbox.keeper import Keeper
 from edgemeta.daemon.outbox.outbox import Outbox
 from edgemeta.daemon.outbox.place import file_of
@@ -30,10 +40,12 @@ from edgemeta.daemon.preflight import Plan
 from edgemeta.daemon.publisher import Publisher
 from edgemeta.daemon.receipts import FrameReceipts
 from edgemeta.daemon.slot import NewestFrames
-from edgemeta.daemon.sources.api import Source
 from edgemeta.daemon.sources.registry import without_password
+from edgemeta.daemon.swap.exchange import Exchange, Trigger
+from edgemeta.daemon.swap.report import SwapReport
+from edgemeta.daemon.swap.swap import Swaps
 from edgemeta.daemon.threads import guarded_thread
-from edgemeta.daemon.topics import AVAILABILITY, FRAME, INFO, STATS, STATUS, Topics
+from edgemeta.daemon.topics import AVAILABILITY, FRAME, INFO, STATS, STATUS, SWAP, Channel, Topics
 from edgemeta.daemon.tuning import tuning_of
 from edgemeta.daemon.vitals import Vitals
 from edgemeta.daemon.web.seen import Seen
@@ -65,27 +77,37 @@ class Service:
         config = plan.config
         names = list(config.cameras)
         self.plan = plan
-        self._identity = Identity(config.device, uuid.uuid4().hex)
+        self.identity = Identity(config.device, uuid.uuid4().hex)
         self._clock = Clock()
         self._started_ns = self._period_began_ns = time.monotonic_ns()
         self._frames = NewestFrames(names)
         self._counters = {name: FrameCounters() for name in names}
         self._latencies = StageLatencies()
-        topics = Topics(config.mqtt.base, config.device)
+        self._topics = topics = Topics(config.mqtt.base, config.device)
         receipts = FrameReceipts({topics.of(FRAME, name): self._counters[name] for name in names}, self._latencies)
         self._outbox = Outbox(config.mqtt.outbox, receipts.dropped)
         file = file_of(config.mqtt.outbox, config.device)
-        self._keeper = Keeper(self._outbox, config.mqtt.outbox, file, self._identity.boot, self._clock, crashed)
+        self._keeper = Keeper(self._outbox, config.mqtt.outbox, file, self.identity.boot, self._clock, crashed)
         client_id = config.mqtt.client_id or f"edgemeta-{config.device}"
         self._link = MqttLink(config.mqtt, client_id, topics.of(AVAILABILITY), self._outbox, receipts, crashed)
-        self._publisher = Publisher(self._link, topics, config.mqtt.qos)
+        self.publisher = Publisher(self._link, topics, config.mqtt.qos)
         self._discovery = Discovery(self._link, config.homeassistant, self._device_view(plan))
         self._pipelines = {
-            name: Pipeline(self._identity, name, plan.network, tuning_of(config, name), self._clock) for name in names
+            name: Pipeline(self.identity, name, network, tuning_of(config, name), self._clock)
+            for name, network in plan.networks.items()
         }
+        self.swaps = Swaps(self._pipelines, crashed)
         seen = Seen(names, config.web.pictures)
-        watchers = [seen.add] if config.web.enabled else []
-        worker = Worker(self._frames, self._pipelines, self._counters, self._latencies, self._publisher, watchers)
+        watchers = [self.swaps.seen, *([seen.add] if config.web.enabled else [])]
+        worker = Worker(
+            self._frames,
+            self._pipelines,
+            self._counters,
+            self._latencies,
+            self.publisher,
+            watchers,
+            self.swaps.failed,
+        )
         self._worker = guarded_thread("worker", worker.run, crashed)
         self._crashed = crashed
         self._cameras = {name: self._camera(name, camera, plan) for name, camera in config.cameras.items()}
@@ -95,10 +117,9 @@ class Service:
         self._page = self._make_page(seen) if config.web.enabled else None
 
     def start(self) -> None:
-        """Warm the network up, then let everything run."""
+        """Let everything run."""
         if self._page is not None:
             self._page.start()
-        self.plan.network.warm_up()
         self._tell_what_runs()
         self._keeper.start()
         self._link.start(FIRST_CONNECT_WITHIN)
@@ -106,8 +127,8 @@ class Service:
         for camera in self._cameras.values():
             camera.start()
         self._reporter.start()
-        network = self.plan.network
-        log.info("running %s on %s, cameras: %s", network.model.name, network.backend, ", ".join(self._counters))
+        for name, network in self.plan.networks.items():
+            log.info("camera %s: %s on %s", name, network.words, network.backend)
 
     def stop(self, deadline: Deadline) -> None:
         """End in order: no new frames, the frame in hand finished, the last messages sent, `offline` said.
@@ -128,26 +149,51 @@ class Service:
         self._link.close(deadline.but(OUTBOX_NEEDS).left)
         self._keeper.close(deadline.left)
         if not self._worker.is_alive():
-            self.plan.network.close()
+            close_all(self.plan.networks.values())
         log.info("stopped")
 
-    def apply(self, config: Config, sources: dict[str, Source]) -> None:
-        """Go by another config, which differs only where `reload` says that it may: from the next frame on.
+    def apply(self, plan: Plan) -> None:
+        """Go by another plan, which differs only where `reload` says that it may: from the next frame on.
 
-        A camera whose keys changed is ended and begun anew, with the source given; its frames go on being numbered.
+        A camera whose keys changed is ended and begun anew; its frames go on being numbered.
         """
-        before = self.plan.config.cameras
+        before, config = self.plan.config.cameras, plan.config
         changed = [name for name, camera in config.cameras.items() if camera.begins_anew(before[name])]
         _end([self._cameras[name] for name in changed])
         for name, pipeline in self._pipelines.items():
             pipeline.tune(tuning_of(config, name))
+            pipeline.use(plan.networks[name])
         self._reporter.set_period(config.stats.period)
-        renewed = {name: sources[name] for name in changed}
-        self.plan = replace(self.plan, config=config, config_sha256=digest(config), sources=self.plan.sources | renewed)
+        self.plan = plan
         self._tell_what_runs()
         for name in changed:
-            self._cameras[name] = self._camera(name, config.cameras[name], self.plan)
+            self._cameras[name] = self._camera(name, config.cameras[name], plan)
             self._cameras[name].start()
+
+    def swap(self, exchanges: Sequence[Exchange], plan: Plan, trigger: Trigger) -> SwapReport:
+        """Go by a plan with other networks once they have proved themselves on live frames, or go on as before."""
+        running = self.plan
+        shadows = {
+            camera: Pipeline(self.identity, camera, each.after, tuning_of(plan.config, camera), self._clock)
+            for each in exchanges
+            for camera in each.cameras
+        }
+        report = self.swaps.carry_out(
+            exchanges, shadows, plan.config.swap, lambda: self.apply(plan), lambda: self.apply(running)
+        )
+        self._tell_swap(trigger, report.result, report.reason, report.models, report.took_us)
+        return report
+
+    def tell_refused(self, trigger: Trigger, reason: str) -> None:
+        """Tell of a swap that was refused because the new model cannot be used."""
+        self.swaps.refused()
+        self._tell_swap(trigger, SwapResult.REFUSED, reason, [], SwapTimes())
+
+    def obey(self, handlers: Mapping[Channel, Handler]) -> None:
+        """Have commands handled, if the config wants any heard. Only before the start."""
+        if self.plan.config.mqtt.commands:
+            for channel, handler in handlers.items():
+                self._link.subscribe(self._topics.of(channel), handler)
 
     def vitals(self) -> Vitals:
         """How everything fares now."""
@@ -157,13 +203,14 @@ class Service:
             cameras={name: camera.words for name, camera in self._cameras.items()},
             broker=self._broker_words(),
             page=self._page.trouble if self._page is not None else None,
+            swap=self.swaps.words,
             troubles=tuple(trouble for pulse in pulses if (trouble := pulse.trouble) is not None),
         )
 
     def readings(self) -> Readings:
         """Return all counters as they stand now. Any thread may call this."""
         return Readings(
-            device=self._identity.device,
+            device=self.identity.device,
             version=__version__,
             config_sha256=self.plan.config_sha256,
             clock_synchronized=self._clock.synchronized,
@@ -189,8 +236,8 @@ class Service:
             failures=camera.failures,
             runs=camera.runs,
             last_frame=self._clock.utc(last_ns).timestamp() if last_ns is not None else None,
-            model=self.plan.network.identity,
-            backend=self.plan.network.backend,
+            model=self.plan.networks[name].identity,
+            backend=self.plan.networks[name].backend,
         )
 
     def _camera(self, name: str, config: CameraConfig, plan: Plan) -> Camera:
@@ -210,9 +257,9 @@ class Service:
     def _publish_stats(self) -> None:
         """Send the counts; without a broker this period's are left out."""
         self._last_stats = self._stats()
-        outgoing = self._publisher.encode(STATS, self._last_stats)
-        if self._publisher.connected:
-            self._publisher.send(outgoing)
+        outgoing = self.publisher.encode(STATS, self._last_stats)
+        if self.publisher.connected:
+            self.publisher.send(outgoing)
 
     def _stats(self) -> StatsMessage:
         now = time.monotonic_ns()
@@ -220,8 +267,8 @@ class Service:
         for counters in self._counters.values():
             counters.measure_rate(period / NS)
         return StatsMessage(
-            device=self._identity.device,
-            boot=self._identity.boot,
+            device=self.identity.device,
+            boot=self.identity.boot,
             time=self._clock.utc(now),
             clock_synchronized=self._clock.synchronized,
             uptime_s=round((now - self._started_ns) / NS, 3),
@@ -233,32 +280,56 @@ class Service:
         )
 
     def _tell_what_runs(self) -> None:
-        self._publisher.send(self._publisher.encode(INFO, self._info()))
+        self.publisher.send(self.publisher.encode(INFO, self._info()))
         self._discovery.update(self.plan.config.homeassistant.enabled, self._device_view(self.plan))
 
     @staticmethod
     def _device_view(plan: Plan) -> DeviceView:
-        names = Naming(plan.network.model, plan.config.labels).names
-        return view_of(plan.config, dict.fromkeys(plan.config.cameras, names))
+        labels = plan.config.labels
+        return view_of(plan.config, {name: Naming(each.model, labels).names for name, each in plan.networks.items()})
 
     def _info(self) -> InfoMessage:
         plan = self.plan
+        first, *_ = plan.networks.values()
+        names = (Naming(network.model, plan.config.labels).names for network in plan.networks.values())
         return InfoMessage(
-            device=self._identity.device,
-            boot=self._identity.boot,
+            device=self.identity.device,
+            boot=self.identity.boot,
             version=__version__,
             started=self._clock.utc(self._started_ns),
-            model=plan.network.identity,
-            labels=list(Naming(plan.network.model, plan.config.labels).names),
-            backend=plan.network.backend,
+            model=first.identity,
+            labels=list(dict.fromkeys(itertools.chain.from_iterable(names))),
+            backend=first.backend,
             config_sha256=plan.config_sha256,
             cameras=list(plan.config.cameras),
+            models={name: network.identity for name, network in plan.networks.items()},
         )
+
+    def _tell_swap(
+        self,
+        trigger: Trigger,
+        result: SwapResult,
+        reason: str | None,
+        models: list[ExchangedModel],
+        took_us: SwapTimes,
+    ) -> None:
+        message = SwapMessage(
+            device=self.identity.device,
+            boot=self.identity.boot,
+            time=self._clock.utc(time.monotonic_ns()),
+            clock_synchronized=self._clock.synchronized,
+            trigger=trigger,
+            result=result,
+            reason=reason,
+            models=models,
+            took_us=took_us,
+        )
+        self.publisher.send(self.publisher.encode(SWAP, message))
 
     def _publish_status(self, camera: str, status: CameraStatus) -> None:
         message = StatusMessage(
-            device=self._identity.device,
-            boot=self._identity.boot,
+            device=self.identity.device,
+            boot=self.identity.boot,
             camera=camera,
             status=status.state,
             reason=status.reason,
@@ -266,7 +337,7 @@ class Service:
             since=self._clock.utc(status.since_ns),
             failures=status.failures,
         )
-        self._publisher.send(self._publisher.encode(STATUS, message, camera))
+        self.publisher.send(self.publisher.encode(STATUS, message, camera))
 
 
 def _end(cameras: Collection[Camera]) -> None:

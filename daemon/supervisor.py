@@ -29,7 +29,7 @@ class Supervisor:
     ) -> None:
         self._notifier = notifier
         self._vitals = vitals
-        self._reloaded = ""
+        self._changed = ""
         self._rate = "starting"
         self._frames, self._looked = 0, time.monotonic()
         self._hangs = False
@@ -46,10 +46,13 @@ class Supervisor:
         self._periodic.stop(LOOKS_WITHIN)
         self._notifier.stopping()
 
-    def reload(self, work: Callable[[], str]) -> None:
-        """Let `work` read the config again. What it says of the outcome stays in the status until the next reload."""
+    def changing(self) -> None:
+        """Tell that the config is being read again."""
         self._notifier.reloading()
-        self._reloaded = work()
+
+    def changed(self, words: str) -> None:
+        """Tell that it was read. What is said of the outcome stays in the status until the next time."""
+        self._changed = words
         self._notifier.ready(self._status(self._vitals()))
 
     def _look(self) -> None:
@@ -66,7 +69,8 @@ class Supervisor:
     def _status(self, vitals: Vitals) -> str:
         """One line, what is wrong first."""
         cameras = (f"camera {name} {words}" for name, words in vitals.cameras.items())
-        parts = (*vitals.troubles, self._rate, *cameras, f"broker {vitals.broker}", vitals.page, self._reloaded)
+        change = vitals.swap or self._changed
+        parts = (*vitals.troubles, self._rate, *cameras, f"broker {vitals.broker}", vitals.page, change)
         return "; ".join(part for part in parts if part)
 
     def _log(self, troubles: tuple[str, ...]) -> None:

@@ -3,14 +3,18 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from pydantic import BaseModel
+
+from edgemeta.daemon.commands.messages import ModelCommand, ReloadCommand
 from edgemeta.daemon.messages import (
+    AnswerMessage,
     EventMessage,
     FrameMessage,
     InfoMessage,
-    Message,
     StateMessage,
     StatsMessage,
     StatusMessage,
+    SwapMessage,
 )
 
 
@@ -20,15 +24,17 @@ class Channel:
 
     message: the record sent as JSON; None for plain text. qos None is the config's `mqtt.qos`.
     kept: whether every message waits, in order, for a broker that is away.
+    received: whether others publish there and the service subscribes.
     """
 
     name: str
     address: str
-    message: type[Message] | None
+    message: type[BaseModel] | None
     retain: bool
     qos: Literal[0, 1] | None
     summary: str
     kept: bool = False
+    received: bool = False
 
 
 AVAILABILITY = Channel(
@@ -74,7 +80,35 @@ STATUS = Channel(
     "status", "{base}/{device}/{camera}/status", StatusMessage, retain=True, qos=1, summary="How the camera fares."
 )
 
-CHANNELS = (AVAILABILITY, INFO, STATS, FRAME, STATE, EVENT, STATUS)
+SWAP = Channel(
+    "swap", "{base}/{device}/swap", SwapMessage, retain=True, qos=1, summary="How the last swap of models ended."
+)
+ANSWER = Channel(
+    "answer", "{base}/{device}/resp/{verb}", AnswerMessage, retain=False, qos=1, summary="What came of a command."
+)
+RELOAD_COMMAND = Channel(
+    "reload_command",
+    "{base}/{device}/cmd/reload",
+    ReloadCommand,
+    retain=False,
+    qos=1,
+    summary="To the service: read the config again.",
+    received=True,
+)
+MODEL_COMMAND = Channel(
+    "model_command",
+    "{base}/{device}/cmd/model",
+    ModelCommand,
+    retain=False,
+    qos=1,
+    summary="To the service: swap to this model.",
+    received=True,
+)
+
+CHANNELS = (
+    *(AVAILABILITY, INFO, STATS, FRAME, STATE, EVENT, STATUS),
+    *(SWAP, ANSWER, RELOAD_COMMAND, MODEL_COMMAND),
+)
 
 
 @dataclass(frozen=True)
@@ -84,6 +118,6 @@ class Topics:
     base: str
     device: str
 
-    def of(self, channel: Channel, camera: str = "") -> str:
-        """Return the topic of a channel; `camera` for those that have one per camera."""
-        return channel.address.format(base=self.base, device=self.device, camera=camera)
+    def of(self, channel: Channel, camera: str = "", verb: str = "") -> str:
+        """Return the topic of a channel; `camera` for those that have one per camera, `verb` for answers."""
+        return channel.address.format(base=self.base, device=self.device, camera=camera, verb=verb)

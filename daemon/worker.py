@@ -23,6 +23,13 @@ FRAME_WITHIN = 10.0
 Watcher = Callable[[CapturedFrame, Step], None]
 """Hears of every frame once it was classified and its message offered; it must be quick."""
 
+Spare = Callable[[str, BackendError], None]
+"""Hears that the backend failed on a camera's frame, and may give its pipeline another network for that very frame."""
+
+
+def _no_spare(_camera: str, _error: BackendError) -> None:
+    """Leave the pipeline as it is."""
+
 
 class Worker:
     """Runs in one thread until the frames are closed; the frame in hand is finished."""
@@ -35,6 +42,7 @@ class Worker:
         latencies: StageLatencies,
         publisher: Publisher,
         watchers: Sequence[Watcher] = (),
+        spare: Spare = _no_spare,
     ) -> None:
         self._frames = frames
         self._pipelines = pipelines
@@ -42,6 +50,7 @@ class Worker:
         self._latencies = latencies
         self._publisher = publisher
         self._watchers = watchers
+        self._spare = spare
         self._failing: dict[str, str] = {}
         self.pulse = Pulse("worker")
 
@@ -56,7 +65,7 @@ class Worker:
         self.pulse.owe(f"no frame classified within {FRAME_WITHIN:g} s", FRAME_WITHIN)
         counters = self._counters[camera]
         try:
-            step = self._pipelines[camera].step(captured, counters.drops(captured.superseded), counters.withheld)
+            step = self._step(captured)
         except (FrameError, BackendError) as error:
             counters.failed += 1
             if isinstance(error, SessionLostError):
@@ -72,6 +81,18 @@ class Worker:
         for watcher in self._watchers:
             watcher(captured, step)
         self.pulse.rest()
+
+    def _step(self, captured: CapturedFrame) -> Step:
+        """Classify a frame; where the backend failed and another network has taken over, that one is asked."""
+        pipeline, counters = self._pipelines[captured.camera], self._counters[captured.camera]
+        before = counters.drops(captured.superseded), counters.withheld
+        try:
+            return pipeline.step(captured, *before)
+        except BackendError as error:
+            self._spare(captured.camera, error)
+            if not pipeline.renewed:
+                raise
+            return pipeline.step(captured, *before)
 
     def _publish(self, step: Step, captured: CapturedFrame) -> None:
         """Offer the messages. A frame that is withheld is counted only after its own message was made."""

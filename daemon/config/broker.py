@@ -103,6 +103,9 @@ class MqttConfig(Section):
         description="Seconds that the broker keeps a frame or stats message for a subscriber that is away (MQTT 5); "
         "null is for ever.",
     )
+    commands: bool = Field(
+        default=True, description="Listen to commands on `<base>/<device>/cmd/`; false subscribes to none."
+    )
     outbox: OutboxConfig = Field(default=OutboxConfig(), description="Messages that wait for the broker.")
     retry: BrokerRetryConfig = Field(default=BrokerRetryConfig(), description="Waits between tries to connect.")
 

@@ -82,6 +82,9 @@ class CameraConfig(Section):
         default=10.0, description="Seconds of black pictures after which a live camera's status says so; null never."
     )
     retry: RetryConfig = Field(default=RetryConfig(), description="Waits between tries to open the source.")
+    model: Annotated[str, Field(min_length=1)] | None = Field(
+        default=None, description="This camera's model, a shipped one's name or a path; null takes the service's."
+    )
     state: StateConfig | None = Field(
         default=None, description="All of `state` for this camera; null takes the service's."
     )
@@ -90,5 +93,6 @@ class CameraConfig(Section):
     )
 
     def begins_anew(self, running: "CameraConfig") -> bool:
-        """Whether going by this instead of `running` takes a new start of the camera; `state` and `publish` do not."""
-        return self.model_copy(update={"state": running.state, "publish": running.publish}) != running
+        """Whether going by this instead of `running` takes a new start of the camera; some keys do not."""
+        same = {key: getattr(running, key) for key in ("model", "state", "publish")}
+        return self.model_copy(update=same) != running

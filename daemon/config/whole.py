@@ -19,10 +19,11 @@ from edgemeta.daemon.config.camera import CameraConfig
 from edgemeta.daemon.config.homeassistant import HomeAssistantConfig
 from edgemeta.daemon.config.section import Name, Seconds, Section, name_of_level
 from edgemeta.daemon.config.state import PublishConfig, StateConfig
+from edgemeta.daemon.config.swap import SwapConfig, TrustConfig
 from edgemeta.daemon.config.web import WebConfig
 from edgemeta.daemon.sources.registry import address_from, without_password
 
-RESERVED = frozenset({"availability", "cmd", "health", "info", "resp", "stats"})
+RESERVED = frozenset({"availability", "cmd", "health", "info", "resp", "stats", "swap"})
 """Names on the level of cameras that other topics of a device use."""
 
 
@@ -90,6 +91,8 @@ class Config(Section):
     model: str = Field(
         default="resnet8-cifar10", min_length=1, description="A shipped model's name or a model file's path."
     )
+    swap: SwapConfig = Field(default=SwapConfig(), description="How another model takes over.")
+    trust: TrustConfig = Field(default=TrustConfig(), description="Whose models may run.")
     backend: BackendConfig = Field(default=BackendConfig(), description="What runs the network.")
     cameras: dict[CameraName, CameraConfig] = Field(min_length=1, description="The cameras by name.")
     top_k: int = Field(default=3, ge=1, le=1000, description="Labels named in a frame message, most probable first.")
@@ -107,23 +110,37 @@ class Config(Section):
     stats: StatsConfig = Field(default=StatsConfig(), description="The statistics message.")
     log: LogConfig = Field(default=LogConfig(), description="The log.")
 
+    def model_of(self, camera: str) -> str:
+        """Name or path of a camera's model: its own, else the service's."""
+        return self.cameras[camera].model or self.model
+
 
 def resolved(config: Config, folder: Path) -> Config:
     """Return the config with relative paths meant from `folder`, where the config file lies.
 
     A model that is no file there stays as it is: the name of a shipped one.
     """
+
+    def model_from(name: str | None) -> str | None:
+        return str(folder / name) if name is not None and (folder / name).is_file() else name
+
     cameras = {
-        name: camera.model_copy(update={"source": address_from(camera.source, folder)})
+        name: camera.model_copy(
+            update={"source": address_from(camera.source, folder), "model": model_from(camera.model)}
+        )
         for name, camera in config.cameras.items()
     }
-    model = str(folder / config.model) if (folder / config.model).is_file() else config.model
+    model = model_from(config.model)
+    swap = _placed(config.swap, folder, "folder")
+    trust = config.trust.model_copy(update={"keys": [str(folder / key) for key in config.trust.keys]})
     mqtt = _placed(config.mqtt, folder, "username_file", "password_file")
     tls = _placed(mqtt.tls, folder, "ca", "certificate", "key")
     outbox = _placed(mqtt.outbox, folder, "folder")
     mqtt = mqtt.model_copy(update={"tls": tls, "outbox": outbox})
     web = _placed(config.web, folder, "token_file")
-    return config.model_copy(update={"model": model, "cameras": cameras, "mqtt": mqtt, "web": web})
+    return config.model_copy(
+        update={"model": model, "cameras": cameras, "mqtt": mqtt, "web": web, "swap": swap, "trust": trust}
+    )
 
 
 def _placed(section: AnySection, folder: Path, *keys: str) -> AnySection:

@@ -176,6 +176,10 @@ class Subscriber:
         assert message is not None, f"waited {timeout:g} s on .../{suffix}, got {[m.payload for m in self.on(suffix)]}"
         return message
 
+    def publish(self, topic: str, payload: bytes, retain: bool = False) -> None:
+        """Send a message and wait until the broker has it."""
+        self._client.publish(topic, payload, 1, retain).wait_for_publish(DEADLINE)
+
     def close(self) -> None:
         self._client.disconnect()
         self._client.loop_stop()

@@ -54,7 +54,7 @@ def test_json(write_config: Any) -> None:
 def test_paths_are_meant_from_the_configs_folder(tmp_path: Path, model_file: Path, colours: Path) -> None:
     text = f"model: {model_file.name}\nbackend: {{name: reference}}\ncameras: {{a: {{source: colours}}}}\n"
     plan = prepare(write(tmp_path / "c.yaml", text))
-    assert plan.network.model.name == "colour"
+    assert plan.networks["a"].model.name == "colour"
     plan.sources["a"].open()
     assert plan.sources["a"].read().pixels.shape == (48, 64, 3)
 

@@ -9,7 +9,7 @@ import jsonschema
 import pytest
 from pydantic import BaseModel
 
-from edgemeta.daemon.asyncapi import document
+from edgemeta.daemon.asyncapi import action_on, document
 from edgemeta.daemon.messages import Message
 from edgemeta.daemon.schema import files, write
 from edgemeta.daemon.topics import CHANNELS, Channel
@@ -60,7 +60,7 @@ def test_the_asyncapi_document_says_how_each_topic_is_sent() -> None:
         assert whole["channels"][channel.name]["address"] == channel.address
         placeholders = set(re.findall(r"{(\w+)}", channel.address))
         assert set(whole["channels"][channel.name]["parameters"]) == placeholders
-        binding = whole["operations"][f"send_{channel.name}"]["bindings"]["mqtt"]
+        binding = whole["operations"][f"{action_on(channel)}_{channel.name}"]["bindings"]["mqtt"]
         assert binding["retain"] == channel.retain
         assert binding["bindingVersion"] == "0.2.0"
     will = whole["servers"]["broker"]["bindings"]["mqtt"]["lastWill"]
@@ -88,7 +88,8 @@ def test_every_topic_has_a_row_and_every_record_a_table_in_the_documentation(
     assert f"| `{topic}` | {'yes' if channel.retain else 'no'} | {qos} | {kept} | {channel.summary} |" in text
     if channel.message is None:
         return
-    for record in {Message} | parts(channel.message):
+    common_to_all: set[type[BaseModel]] = {Message} if issubclass(channel.message, Message) else set()
+    for record in common_to_all | parts(channel.message):
         section = text.partition(f"\n## {record.__name__}\n")[2].partition("\n## ")[0]
         rows = re.findall(r"^\| `(\w+)` \| .+ \| (.+) \|$", section, re.MULTILINE)
         common = set(Message.model_fields) if issubclass(record, Message) and record is not Message else set()

@@ -62,7 +62,7 @@ mqtt:
 state:
   agree: 2
 """
-    camera_names = "availability, cmd, health, info, resp, stats"
+    camera_names = "availability, cmd, health, info, resp, stats, swap"
     assert errors_of(tmp_path, text) == [
         "1: device: found the text 'a/b', expected 1 to 64 letters, digits, '-' or '_'",
         "2: modle: found an unknown key, expected `model`",

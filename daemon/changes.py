@@ -1,0 +1,126 @@
+"""What is asked of a running service: to read its config again, or to take another model. A thread does it, in turn.
+
+Frames, signals and the link never wait for a change. While one is in flight the newest reload waits, and a swap that
+has not come to its exchange is given up for what is newer.
+"""
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias
+
+from edgemeta.daemon.preflight import Plan, PlanError
+from edgemeta.daemon.reload import Outcome, go_by, reload
+from edgemeta.daemon.service import Service
+from edgemeta.daemon.swap.exchange import Trigger
+from edgemeta.daemon.threads import guarded_thread
+from edgemeta.model.errors import EdgemetaError
+
+WAITING = 8
+"""Changes that may wait for their turn."""
+
+Answer: TypeAlias = Callable[[Outcome], None]
+"""Hears what came of a change, in the thread of changes."""
+
+
+class Listener(Protocol):
+    """Who is told of changes: the supervisor, which tells the service manager."""
+
+    def changing(self) -> None:
+        """A change has begun."""
+
+    def changed(self, words: str) -> None:
+        """It has ended, or is checked and goes on by itself; in words."""
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """One change that was asked for."""
+
+    work: Callable[[], Outcome]
+    answer: Answer
+    is_reload: bool
+
+
+def _no_answer(_outcome: Outcome) -> None:
+    """Nobody waits for it."""
+
+
+class Changes:
+    """Carries out changes of one service, one at a time. Any thread may ask."""
+
+    def __init__(self, service: Service, listener: Listener, crashed: Callable[[BaseException], None]) -> None:
+        self._service = service
+        self._listener = listener
+        self._waiting: deque[_Asked] = deque()
+        self._asked = threading.Condition()
+        self._stopping = False
+        self._thread = guarded_thread("changes", self._run, crashed)
+
+    def start(self) -> None:
+        """Begin to carry out what is asked."""
+        self._thread.start()
+
+    def stop(self, timeout: float) -> None:
+        """Give up what is in flight and begin nothing more; what hangs is left behind after `timeout` seconds."""
+        with self._asked:
+            self._stopping = True
+            self._asked.notify_all()
+        self._service.swaps.stop()
+        self._thread.join(timeout)
+
+    def reload(self, trigger: Trigger, answer: Answer = _no_answer) -> None:
+        """Have the config file read again."""
+        self._ask(_Asked(lambda: self._reload(trigger), answer, is_reload=True))
+
+    def take_model(self, choose: Callable[[Plan], Plan], answer: Answer) -> None:
+        """Have the service go by the plan that `choose` makes of the running one. It may raise EdgemetaError."""
+        self._ask(_Asked(lambda: self._take_model(choose), answer, is_reload=False))
+
+    def _ask(self, asked: _Asked) -> None:
+        with self._asked:
+            superseded = [each for each in self._waiting if each.is_reload] if asked.is_reload else []
+            for each in superseded:
+                self._waiting.remove(each)
+            is_full = len(self._waiting) >= WAITING
+            if not is_full:
+                self._waiting.append(asked)
+                self._asked.notify_all()
+        for each in superseded:
+            each.answer(Outcome(False, "superseded by a newer reload"))
+        if is_full:
+            asked.answer(Outcome(False, f"busy: {WAITING} changes wait already"))
+        else:
+            self._service.swaps.cancel("something newer was asked for")
+
+    def _run(self) -> None:
+        while (asked := self._take()) is not None:
+            self._listener.changing()
+            outcome = asked.work()
+            self._listener.changed(outcome.words)
+            asked.answer(outcome)
+
+    def _take(self) -> _Asked | None:
+        """Wait for the next change; None to stop."""
+        with self._asked:
+            self._asked.wait_for(lambda: self._waiting or self._stopping)
+            return None if self._stopping else self._waiting.popleft()
+
+    def _reload(self, trigger: Trigger) -> Outcome:
+        return reload(self._service.plan.path, self._service, trigger, self._checked)
+
+    def _take_model(self, choose: Callable[[Plan], Plan]) -> Outcome:
+        try:
+            plan = choose(self._service.plan)
+        except PlanError as error:
+            self._service.tell_refused("command", str(error))
+            return Outcome(False, str(error))
+        except EdgemetaError as error:
+            return Outcome(False, str(error))
+        self._checked()
+        return go_by(plan, self._service, "command")
+
+    def _checked(self) -> None:
+        """What goes on now is no longer the manager's business: a swap takes as long as its frames take to come."""
+        self._listener.changed("a change is being tried")

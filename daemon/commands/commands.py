@@ -1,0 +1,133 @@
+"""Hears commands, has them carried out and answers them. What a broker's user sends is checked before it is believed.
+
+A retained command is not heard: it would be obeyed again at every connection.
+"""
+
+import logging
+from dataclasses import replace
+from pathlib import Path
+from typing import TypeGuard, TypeVar
+
+from pydantic import ValidationError
+
+from edgemeta.daemon.changes import Answer, Changes
+from edgemeta.daemon.commands.messages import Command, ModelCommand, ReloadCommand
+from edgemeta.daemon.config.whole import Config
+from edgemeta.daemon.inbox import Incoming
+from edgemeta.daemon.messages import AnswerMessage
+from edgemeta.daemon.pipeline import Identity
+from edgemeta.daemon.preflight import replan
+from edgemeta.daemon.publisher import Publisher
+from edgemeta.daemon.reload import Outcome
+from edgemeta.daemon.topics import ANSWER
+from edgemeta.model.errors import EdgemetaError
+from edgemeta.model.zoo import names
+
+log = logging.getLogger(__name__)
+
+SUFFIX = ".safetensors"
+
+LONGEST_RESPONSE_TOPIC = 256
+"""Characters of a response topic that is still answered on."""
+
+AnyCommand = TypeVar("AnyCommand", bound=Command)
+
+
+class CommandError(EdgemetaError):
+    """A command that cannot be carried out, with the reason in one sentence."""
+
+
+class Commands:
+    """Carries out commands by way of `changes`. `hear` is called by the inbox, for topics that end in the verb."""
+
+    def __init__(self, changes: Changes, publisher: Publisher, identity: Identity, base: str) -> None:
+        self._changes = changes
+        self._publisher = publisher
+        self._identity = identity
+        self._own = f"{base}/"
+
+    def reload(self, message: Incoming) -> None:
+        """Have the config read again; the answer follows when that is done, at once where it cannot be."""
+        command = self._read(ReloadCommand, message, "reload")
+        if command is not None:
+            self._changes.reload("command", self._answer_to(message, "reload", command))
+
+    def model(self, message: Incoming) -> None:
+        """Have another model swapped in; the answer follows when that is done, at once where it cannot be."""
+        command = self._read(ModelCommand, message, "model")
+        if command is not None:
+            self._changes.take_model(
+                lambda running: replan(with_model(running.config, command), running),
+                self._answer_to(message, "model", command),
+            )
+
+    def _read(self, kind: type[AnyCommand], message: Incoming, verb: str) -> AnyCommand | None:
+        """Read a command; one that is none is answered, and None returned."""
+        if message.retained:
+            log.warning("the retained message on %s is not obeyed: commands must not be retained", message.topic)
+            return None
+        try:
+            command = kind.model_validate_json(message.payload or b"{}")
+        except ValidationError as error:
+            reason = _first_mistake(error)
+            log.warning("command %s refused: %s", verb, reason)
+            self._answer(message, verb, None, Outcome(False, reason))
+            return None
+        log.info("command %s: %s", verb, command.model_dump_json(exclude_none=True))
+        return command
+
+    def _answer_to(self, message: Incoming, verb: str, command: Command) -> Answer:
+        return lambda outcome: self._answer(message, verb, command.transaction, outcome)
+
+    def _answer(self, question: Incoming, verb: str, transaction: str | None, outcome: Outcome) -> None:
+        answer = AnswerMessage(
+            device=self._identity.device,
+            boot=self._identity.boot,
+            verb=verb,
+            ok=outcome.ok,
+            outcome=outcome.words,
+            transaction=transaction,
+        )
+        outgoing = self._publisher.encode(ANSWER, answer, verb=verb)
+        topic = question.response_topic if self._may_answer_on(question.response_topic) else outgoing.topic
+        self._publisher.send(replace(outgoing, topic=topic, correlation=question.correlation))
+
+    def _may_answer_on(self, topic: str | None) -> TypeGuard[str]:
+        """Whether a response topic is a plain one of somebody else's: nobody makes us speak on the system's topics."""
+        return (
+            topic is not None
+            and 0 < len(topic) <= LONGEST_RESPONSE_TOPIC
+            and topic.isprintable()
+            and not topic.startswith(("$", self._own))
+            and not set("+#") & set(topic)
+        )
+
+
+def with_model(running: Config, command: ModelCommand) -> Config:
+    """Return the running config with the model of a command. Raises CommandError where that may not be."""
+    if running.swap.folder is None:
+        raise CommandError("models cannot be chosen by command: the config names no `swap.folder`")
+    model = _allowed(Path(running.swap.folder), command.model)
+    if command.camera is None:
+        return running.model_copy(update={"model": model})
+    if command.camera not in running.cameras:
+        raise CommandError(f"found camera {command.camera!r}, expected one of {', '.join(running.cameras)}")
+    camera = running.cameras[command.camera].model_copy(update={"model": model})
+    return running.model_copy(update={"cameras": running.cameras | {command.camera: camera}})
+
+
+def _allowed(folder: Path, name: str) -> str:
+    """Return the name of a shipped model, or the path of a file in the folder."""
+    if name in names():
+        return name
+    for file in (folder / name, folder / f"{name}{SUFFIX}"):
+        if file.is_file():
+            return str(file)
+    raise CommandError(f"found model {name!r}, expected a shipped model's name or a file in {folder}")
+
+
+def _first_mistake(error: ValidationError) -> str:
+    """Put the first thing wrong with a command into words, without what the sender put there."""
+    first = error.errors(include_url=False, include_input=False)[0]
+    place = ".".join(ascii(step)[1:-1] for step in first["loc"] if isinstance(step, str))
+    return f"{place[:80] or 'the payload'}: {first['msg']}"

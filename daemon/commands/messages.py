@@ -1,0 +1,34 @@
+"""The commands, as records. What others send is strict: unknown fields and values of another type are refused."""
+
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+FILE_NAME = r"^[A-Za-z0-9_][A-Za-z0-9._-]{0,127}$"
+"""Names of models: no path, no hidden file."""
+
+Transaction = Annotated[str, Field(max_length=64)]
+
+
+class Command(BaseModel):
+    """What every command may carry."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, hide_input_in_errors=True)
+
+    transaction: Transaction | None = Field(default=None, description="Comes back in the answer.")
+
+
+class ReloadCommand(Command):
+    """Read the config again. An empty payload will do."""
+
+
+class ModelCommand(Command):
+    """Swap to another model, until the config is read again or the service starts anew."""
+
+    model: str = Field(
+        pattern=FILE_NAME,
+        description="A shipped model's name, or a file's in `swap.folder`, with or without `.safetensors`.",
+    )
+    camera: str | None = Field(
+        default=None, max_length=64, description="Only for this camera; null is for all without one of their own."
+    )
