@@ -220,6 +220,7 @@ class Service:
             broker=self._link.status.state,
             link=self._link.stats,
             outbox=self._outbox.stats,
+            swaps=dict(self.swaps.results),
         )
 
     def _make_page(self, seen: Seen) -> "WebServer":

@@ -43,6 +43,7 @@ def families(readings: Readings) -> list[Metric]:
         *_cameras(readings),
         *_broker(readings),
         *_outbox(readings),
+        _swaps(readings),
         *_process.collect(),
         GaugeMetricFamily("process_threads", "Number of threads.", len(list(TASKS.iterdir()))),
     ]
@@ -169,3 +170,10 @@ def _outbox(readings: Readings) -> Iterator[Metric]:
     dropped.add_metric(["full"], outbox.dropped)
     dropped.add_metric(["expired"], outbox.expired)
     yield dropped
+
+
+def _swaps(readings: Readings) -> Metric:
+    swaps = CounterMetricFamily("edgemeta_swaps", "Swaps of a network, by how they ended.", labels=["result"])
+    for result, number in readings.swaps.items():
+        swaps.add_metric([result], number)
+    return swaps

@@ -29,7 +29,7 @@ class CameraReading:
 class Readings:
     """The service at one moment; counters and histograms since its start.
 
-    hanging: threads that do not keep their promise. stages: latencies by stage.
+    hanging: threads that do not keep their promise. stages: latencies by stage. swaps: how many ended how.
     """
 
     device: str
@@ -42,3 +42,4 @@ class Readings:
     broker: BrokerState
     link: BrokerStats
     outbox: OutboxStats
+    swaps: Mapping[str, int]

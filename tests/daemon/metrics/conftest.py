@@ -15,6 +15,7 @@ from edgemeta.daemon.messages import (
     ModelIdentity,
     OutboxStats,
     Stages,
+    SwapResult,
 )
 from edgemeta.daemon.metrics.readings import CameraReading, Readings
 
@@ -69,4 +70,5 @@ def readings() -> Readings:
             dropped=next(numbers),
             expired=next(numbers),
         ),
+        swaps={result.value: next(numbers) for result in SwapResult},
     )

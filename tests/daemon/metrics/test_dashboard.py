@@ -211,6 +211,7 @@ CAUSES = {
     "EdgemetaMessagesRefused": {'edgemeta_broker_messages_refused_total{instance="a"}': "0+1x120"},
     "EdgemetaOutboxInMemory": {'edgemeta_outbox_on_disk{instance="a"}': STILL},
     "EdgemetaMessagesLost": {'edgemeta_outbox_dropped_total{instance="a", reason="full"}': "0+1x120"},
+    "EdgemetaSwapFailed": {'edgemeta_swaps_total{instance="a", result="rolled_back"}': "0+1x120"},
     "EdgemetaMemoryGrows": {
         'process_resident_memory_bytes{instance="a", job="edgemeta"}': "0+1000000x600",
         'edgemeta_build_info{instance="a", job="edgemeta"}': "1x600",
@@ -239,6 +240,8 @@ WELL = {
     'edgemeta_broker_messages_refused_total{instance="a"}': "0x600",
     'edgemeta_outbox_on_disk{instance="a"}': "1x600",
     'edgemeta_outbox_dropped_total{instance="a", reason="full"}': "0x600",
+    'edgemeta_swaps_total{instance="a", result="rolled_back"}': "0x600",
+    'edgemeta_swaps_total{instance="a", result="swapped"}': "0x60 1x540",
     'edgemeta_clock_synchronized{instance="a"}': "1x600",
 }
 """A good day: nothing fires."""

@@ -66,6 +66,7 @@ def test_every_number_of_the_readings_arrives_under_its_name(readings: Readings,
         "full": readings.outbox.dropped,
         "expired": readings.outbox.expired,
     }
+    assert values(parsed["edgemeta_swaps"], "result") == readings.swaps
 
 
 def test_a_camera_without_a_frame_has_no_time_of_its_last(parsed: dict[str, Metric]) -> None:
