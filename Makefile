@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 SECONDS ?= 20
+MINUTES ?= 30
 
 # The Debian package: the Pythons of Ubuntu 22.04 to 26.04 and Debian 12 and 13.
 PYTHONS ?= 3.10 3.11 3.12 3.13 3.14
@@ -50,8 +51,8 @@ fuzz: $(VENV)/.installed-demo,test,cuda-compiler,report   ## the long tests: 100
 sanitize: $(VENV)/.installed-demo,test ## the C++ library and the CUDA kernels under sanitizers, and kernels with a barrier or bound left out
 	$(BIN)/python -m pytest -m slow tests/kernels/cpu/test_sanitized.py tests/kernels/emulation
 
-soak: $(VENV)/.installed-demo,test     ## 30 minutes at 30 frames/s against a real broker
-	$(BIN)/python benchmarks/soak.py
+soak: $(VENV)/.installed-demo,test     ## the fault suite: each part killed and restarted at random, for MINUTES=30
+	$(BIN)/python benchmarks/soak.py --minutes $(MINUTES)
 
 outages: $(VENV)/.installed-demo,test  ## 100 outages of the broker, 20 kills of the service: no message may be lost
 	$(BIN)/python benchmarks/outages.py --outages 100 --kills 20

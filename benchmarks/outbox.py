@@ -19,7 +19,7 @@ from statistics import median
 from typing import Any
 
 from result_file import write_json, write_markdown
-from soak import free_port, start_broker
+from rig.broker import Mosquitto
 
 from edgemeta.daemon.clock import Clock
 from edgemeta.daemon.config.broker import MqttConfig
@@ -187,13 +187,12 @@ def main() -> None:
     with tempfile.TemporaryDirectory(dir=arguments.folder) as name:
         folder = Path(name)
         rows = [commits(folder, batch, sync, 100 if sync else 1000) for sync in (False, True) for batch in BATCHES]
-        port = free_port()
-        broker = start_broker(folder, port)
+        broker = Mosquitto(folder)
+        broker.start()
         try:
-            good_day = way(folder, port, arguments.seconds)
+            good_day = way(folder, broker.port, arguments.seconds)
         finally:
-            broker.kill()
-            broker.wait()
+            broker.stop()
     if arguments.keep:
         command = "python benchmarks/outbox.py --keep"
         write_json("outbox", command, {"commits": rows, "good_day": good_day})

@@ -1,227 +1,232 @@
-"""Soak: the service with a real mosquitto, a clip at 30 frames per second, and mosquitto_sub counting.
+"""The fault suite: each part killed, frozen, cut off and restarted at random while frames flow.
 
-Every frame number from first to last must be published or counted as dropped, and memory must stay flat.
+The service runs under a service manager that is this program, with a clip and a real RTSP camera, 30 frames per second
+each, a real mosquitto, and a network before broker and camera. Again and again a fault is played, at times two at once
+(benchmarks/rig/faults.py). After each one, frames of both cameras must come within the promised time, and then
+everything that the service says of itself must be so. A subscriber accounts for every frame (benchmarks/rig/ledger.py).
 
-    python benchmarks/soak.py --clip CLIP --minutes 30 --keep      writes benchmarks/results/soak.json
+    python benchmarks/soak.py --minutes 30 --keep            writes benchmarks/results/soak.json
+    python benchmarks/soak.py --minutes 30 --quiet --keep    no faults: writes benchmarks/results/soak-quiet.json
 """
 
 import argparse
 import json
-import os
-import shutil
-import signal
-import socket
-import subprocess
+import random
 import sys
 import tempfile
-import threading
 import time
-from dataclasses import dataclass, field
+from collections import Counter
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-import yaml
 from result_file import write_json
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+from rig.disk import in_own_namespace
+from rig.faults import FAULTS, Fault
+from rig.patience import RigError
+from rig.stage import BACK_WITHIN, CAMERAS, Stage
 
-SAMPLE_EVERY = 10.0
-WARM_AFTER = 60.0
-"""Seconds after which memory is expected to be flat: allocators and caches have filled by then."""
+TOGETHER = 0.3
+"""Share of the rounds in which a second fault comes with the first."""
 
+QUIET_EVERY = 10.0
+"""Seconds between two looks where no faults are played."""
 
-@dataclass
-class Account:
-    """What a subscriber can prove from frame messages alone."""
-
-    messages: int = 0
-    first: int = 0
-    last: int = 0
-    dropped: dict[str, int] = field(default_factory=dict)
-    unaccounted: int = 0
-    repeated: int = 0
-    stats: list[dict[str, Any]] = field(default_factory=list)
-    offline: threading.Event = field(default_factory=threading.Event)
-
-    def frame(self, message: dict[str, Any]) -> None:
-        """Take one frame message; what is missing before it must be what its drop counts grew by."""
-        sequence = message["sequence"]
-        if sequence <= self.last:
-            self.repeated += 1
-            return
-        grown = sum(message["dropped"].values()) - sum(self.dropped.values())
-        self.unaccounted += abs(sequence - self.last - 1 - grown)
-        self.messages += 1
-        self.first = self.first or sequence
-        self.last = sequence
-        self.dropped = message["dropped"]
-
-    def read(self, lines: Any) -> None:
-        """Take what mosquitto_sub prints, `topic payload` per line, until it ends."""
-        for line in lines:
-            topic, _, payload = line.partition(" ")
-            if topic.endswith("/frame"):
-                self.frame(json.loads(payload))
-            elif topic.endswith("/stats"):
-                self.stats.append(json.loads(payload))
-            elif payload.strip() == "offline":
-                self.offline.set()
+GREATEST_GROWTH = {"threads": 3, "files": 6, "children": 0, "rss_kib": 10_240}
+"""What one process may hold at a quiet point more than at its first one. Three threads, with a connection and a pipe
+each, are readers that a camera has abandoned and whose calls have not returned yet."""
 
 
-def resident_kib(pid: int) -> int:
-    """Resident memory of a process."""
-    status = Path(f"/proc/{pid}/status").read_text()
-    return int(next(line for line in status.splitlines() if line.startswith("VmRSS")).split()[1])
+class Suite:
+    """Plays faults on a stage until the time is over, and judges."""
 
+    def __init__(self, stage: Stage, faults: list[Fault], seed: int) -> None:
+        self.stage = stage
+        self.played: Counter[str] = Counter()
+        self.together = 0
+        self._random = random.Random(seed)
+        self._faults = faults
+        self._deck: list[Fault] = []
 
-def sample(pid: int, started: float) -> dict[str, float]:
-    """Memory, threads and open files of a process now."""
-    return {
-        "second": round(time.monotonic() - started, 1),
-        "rss_kib": resident_kib(pid),
-        "threads": len(list(Path(f"/proc/{pid}/task").iterdir())),
-        "files": len(list(Path(f"/proc/{pid}/fd").iterdir())),
-    }
-
-
-def free_port() -> int:
-    """Return a loopback port that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-def start_broker(folder: Path, port: int, *lines: str) -> "subprocess.Popen[bytes]":
-    """Start a mosquitto, with further lines in its config, and wait until it listens."""
-    config = folder / "mosquitto.conf"
-    config.write_text("\n".join((f"listener {port} 127.0.0.1", "allow_anonymous true", *lines, "")))
-    program = shutil.which("mosquitto", path=f"{os.environ['PATH']}:/usr/sbin")
-    if program is None:
-        sys.exit("mosquitto is not installed (Debian packages mosquitto, mosquitto-clients)")
-    broker = subprocess.Popen([program, "-c", str(config)], stderr=subprocess.DEVNULL)
-    deadline = time.monotonic() + 10
-    while time.monotonic() < deadline:
-        with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", port)) == 0:
-                return broker
-        time.sleep(0.05)
-    sys.exit("mosquitto does not listen")
-
-
-def soak(clip: Path, minutes: float, model: str, folder: Path) -> dict[str, Any]:
-    """Run it and return the result."""
-    port = free_port()
-    broker = start_broker(folder, port)
-    account = Account()
-    topics = ["edgemeta/soak/clip/frame", "edgemeta/soak/stats", "edgemeta/soak/availability"]
-    subscriber = subprocess.Popen(
-        ["mosquitto_sub", "-p", str(port), "-q", "1", "-v", *(word for topic in topics for word in ("-t", topic))],
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    reader = threading.Thread(target=account.read, args=(subscriber.stdout,))
-    reader.start()
-    config = folder / "soak.yaml"
-    config.write_text(
-        yaml.safe_dump(
-            {
-                "device": "soak",
-                "model": model,
-                "cameras": {"clip": {"source": str(clip.resolve()), "fps": 30, "loop": True}},
-                "mqtt": {"host": "127.0.0.1", "port": port, "outbox": {"folder": str(folder)}},
-                "stats": {"period": 60},
-            }
-        )
-    )
-    started = time.monotonic()
-    service = subprocess.Popen([str(Path(sys.executable).with_name("edgemeta")), "run", str(config)])
-    samples = []
-    try:
-        while service.poll() is None and time.monotonic() - started < minutes * 60:
-            time.sleep(SAMPLE_EVERY)
-            samples.append(sample(service.pid, started))
-            if len(samples) % 6 == 0:
-                print(samples[-1], account.messages, "messages", account.unaccounted, "unaccounted", flush=True)
+    def run(self, seconds: float, faulty: bool) -> float:
+        """Go on for so long; return the seconds it took."""
         begun = time.monotonic()
-        service.send_signal(signal.SIGTERM)
-        exit_code = service.wait(20)
-        stopping = time.monotonic() - begun
-        account.offline.wait(10)
-    finally:
-        for process in (service, subscriber, broker):
-            process.kill()
-            process.wait()
-        reader.join()
-    return result(clip, minutes, model, account, samples, exit_code, stopping)
+        columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
+        with Progress(*columns, console=Console(stderr=True)) as progress:
+            task = progress.add_task("", total=seconds)
+            self.stage.open()
+            self.stage.quiet()
+            while (gone := time.monotonic() - begun) < seconds:
+                chosen = self._choose() if faulty else []
+                words = " + ".join(fault.name for fault in chosen) or "no fault"
+                progress.update(task, completed=gone, description=f"{sum(self.played.values())}: {words}")
+                self._round(chosen, words)
+        return time.monotonic() - begun
+
+    def _choose(self) -> list[Fault]:
+        """Take the next fault, and sometimes one that goes with it. Each comes once before any comes again."""
+        if not self._deck:
+            self._deck = self._random.sample(self._faults, len(self._faults))
+        first = self._deck.pop()
+        if first.alone or self._random.random() >= TOGETHER:
+            return [first]
+        second = next((one for one in self._deck if not one.alone and one.part != first.part), None)
+        if second is None:
+            return [first]
+        self._deck.remove(second)
+        return [first, second]
+
+    def _round(self, chosen: list[Fault], words: str) -> None:
+        """Let everything break, and everything be whole again; then nothing may be wrong."""
+        stage = self.stage
+        stage.alone = len(chosen) < 2
+        self.together += not stage.alone
+        stories = [fault.story(stage) for fault in chosen]
+        try:
+            for story in stories:
+                next(story)
+            stage.pause(0.1, 2.0)
+            for story in stories:
+                next(story, None)
+            self.played.update(fault.name for fault in chosen)
+            self._back(chosen)
+            stage.quiet()
+        except RigError as error:
+            raise RigError(f"{words}: {error}") from error
+        stage.pause(0.0, 1.0 if chosen else QUIET_EVERY)
+
+    def _back(self, chosen: list[Fault]) -> None:
+        """Wait for frames of both cameras."""
+        began = time.monotonic()
+        awaited = [self.stage.rig.witness.next_frame(name) for name in CAMERAS]
+        took = max(frame.within(began) for frame in awaited)
+        if chosen and chosen[0].part in ("broker", "camera"):
+            self.stage.time(f"frames after: {chosen[0].name}", took, BACK_WITHIN)
 
 
-def third(samples: list[dict[str, float]], number: int) -> float:
-    """Median resident memory of one third of the samples: frames in flight make single samples swing by a megabyte."""
-    size = max(1, len(samples) // 3)
-    return median(one["rss_kib"] for one in samples[number * size :][:size])
-
-
-def result(
-    clip: Path,
-    minutes: float,
-    model: str,
-    account: Account,
-    samples: list[dict[str, float]],
-    exit_code: int,
-    stopping: float,
-) -> dict[str, Any]:
-    """Sum up; the last stats message tells how the service itself counted."""
-    warm = [one for one in samples if one["second"] >= WARM_AFTER] or samples
-    counts = account.stats[-1]["cameras"]["clip"]
+def growth(held: list[dict[str, int]]) -> dict[str, dict[str, int]]:
+    """Compare what each process held at its quiet points with its first one."""
+    processes: dict[int, list[dict[str, int]]] = {}
+    for one in held:
+        processes.setdefault(one["pid"], []).append(one)
     return {
-        "clip": clip.name,
-        "model": model,
-        "minutes": minutes,
-        "frames_per_second": round(counts["captured"] / account.stats[-1]["uptime_s"], 2),
-        "subscriber": {
-            "messages": account.messages,
-            "first_sequence": account.first,
-            "last_sequence": account.last,
-            "dropped_by_reason": account.dropped,
-            "repeated": account.repeated,
-            "unaccounted": account.unaccounted,
-        },
-        "service": {
-            **counts,
-            "unaccounted": counts["captured"] - counts["published"] - sum(counts["dropped"].values()),
-            "exit_code": exit_code,
-            "seconds_to_stop": round(stopping, 2),
-        },
-        "memory_kib": {
-            "after_warm_up": warm[0]["rss_kib"],
-            "middle": warm[len(warm) // 2]["rss_kib"],
-            "end": warm[-1]["rss_kib"],
-            "greatest": max(one["rss_kib"] for one in warm),
-            "median_of_first_third": third(warm, 0),
-            "median_of_last_third": third(warm, 2),
-        },
-        "threads": {"after_warm_up": warm[0]["threads"], "end": warm[-1]["threads"]},
-        "open_files": {"after_warm_up": warm[0]["files"], "end": warm[-1]["files"]},
-        "latency_us_last_full_period": account.stats[-2]["latency_us"] if len(account.stats) > 1 else None,
-        "samples": samples[:: max(1, len(samples) // 30)],
+        kind: {
+            "at_first_median": round(median(points[0][kind] for points in processes.values())),
+            "greatest": max(one[kind] for one in held),
+            "greatest_growth": max(point[kind] - points[0][kind] for points in processes.values() for point in points),
+            "allowed_growth": allowed,
+        }
+        for kind, allowed in GREATEST_GROWTH.items()
     }
+
+
+def verdict(outcome: dict[str, Any]) -> list[str]:
+    """Say what is wrong, in sentences."""
+    wrong = [f"{count} lost: {what}" for what, count in outcome["lost"].items() if count]
+    wrong += [f"later than promised: {one}" for one in outcome["late"]]
+    wrong += [
+        f"{kind} grew by {one['greatest_growth']} in one process, allowed are {one['allowed_growth']}"
+        for kind, one in outcome["held_at_quiet_points"].items()
+        if one["greatest_growth"] > one["allowed_growth"]
+    ]
+    if outcome["contradictions"]:
+        wrong.append(f"{outcome['contradictions']} messages came again as other ones")
+    if outcome["tracebacks"]:
+        wrong.append(f"{outcome['tracebacks']} tracebacks in the service's log")
+    return wrong
+
+
+def soak(minutes: float, seed: int, slack: float, faults: list[Fault], mounts: bool) -> dict[str, Any]:
+    """Run it all; return the result. Raises RigError, with the service's log, where something never came."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        stage = Stage(folder, seed, slack, mounts)
+        suite = Suite(stage, faults, seed)
+        try:
+            seconds = suite.run(minutes * 60, bool(faults))
+            took, code = stage.rig.end()
+            stage.time("SIGTERM to the end", took, 2.0)
+            return result(suite, faults, seconds, code)
+        except RigError as error:
+            log = stage.rig.log.read_text("utf-8") if stage.rig.log.exists() else ""
+            raise RigError(f"{log[-6000:]}\nseed {seed}: {error}") from error
+        finally:
+            stage.close()
+
+
+def result(suite: Suite, faults: list[Fault], seconds: float, code: int) -> dict[str, Any]:
+    """Sum up."""
+    stage, ledger = suite.stage, suite.stage.rig.witness.ledger
+    verdicts = ledger.verdicts(stage.rig.killed.keys())
+    missing: Counter[str] = sum((one.missing for one in verdicts.values()), Counter())
+    log = stage.rig.log.read_text("utf-8")
+    return {
+        "seconds": round(seconds),
+        "faults": {one.name: suite.played[one.name] for one in faults},
+        "faults_played": sum(suite.played.values()),
+        "two_at_once": suite.together,
+        "starts_of_the_service": len(ledger.boots),
+        "frames": sum(one.frames for one in verdicts.values()),
+        "states": sum(len(states) for states in ledger.states.values()),
+        "historical": ledger.historical,
+        "repeated": ledger.repeated,
+        "not_published_by_reason": dict(missing),
+        "in_the_outbox_at_kills": len(stage.rig.owed),
+        "lost": stage.rig.lost(),
+        "contradictions": ledger.contradictions,
+        "durations": stage.durations,
+        "late": stage.late,
+        "quiet_points": len(stage.held),
+        "held_at_quiet_points": growth(stage.held),
+        "tracebacks": log.count("Traceback (most recent call last)"),
+        "exit_code": code,
+    }
+
+
+def show(outcome: dict[str, Any]) -> None:
+    """Print what was timed, and the rest in a line or two."""
+    console = Console(stderr=True)
+    table = Table("promised", "count", "median", "greatest", "within")
+    for what, one in outcome["durations"].items():
+        seconds = [f"{one[key]:.2f} s" for key in ("median_s", "greatest_s", "promised_s")]
+        table.add_row(what, str(one["count"]), *seconds)
+    console.print(table)
+    console.print(
+        f"{outcome['faults_played']} faults ({outcome['two_at_once']} times two at once), "
+        f"{outcome['starts_of_the_service']} starts, {outcome['frames']} frames and {outcome['states']} states, "
+        f"{outcome['historical']} of them late, lost: {sum(outcome['lost'].values())}"
+    )
 
 
 def main() -> None:
     """Read the command line, run, write the result file."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--clip", type=Path, required=True, help="video file")
     parser.add_argument("--minutes", type=float, default=30.0)
-    parser.add_argument("--model", default="resnet8-cifar10", help="shipped name or absolute path")
-    parser.add_argument("--keep", action="store_true", help="write benchmarks/results/soak.json")
+    parser.add_argument("--seed", type=int, default=random.randrange(1_000_000), help="the same faults again")
+    parser.add_argument("--slack", type=float, default=1.0, help="how often the promised times a busy machine may take")
+    parser.add_argument("--only", action="append", default=[], metavar="FAULT", choices=[one.name for one in FAULTS])
+    parser.add_argument("--quiet", action="store_true", help="play no faults")
+    parser.add_argument("--keep", action="store_true", help="write the result file")
     arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        outcome = soak(arguments.clip, arguments.minutes, arguments.model, Path(folder))
+    mounts = in_own_namespace()
+    wanted = [] if arguments.quiet else arguments.only or [one.name for one in FAULTS]
+    faults = [one for one in FAULTS if one.name in wanted and (mounts or not one.disk)]
+    print(f"seed {arguments.seed}", file=sys.stderr)
+    try:
+        outcome = soak(arguments.minutes, arguments.seed, arguments.slack, faults, mounts)
+    except RigError as error:
+        sys.exit(str(error))
+    quiet = " --quiet" if arguments.quiet else ""
+    command = f"python benchmarks/soak.py --minutes {arguments.minutes:g} --seed {arguments.seed}{quiet} --keep"
     if arguments.keep:
-        command = f"python benchmarks/soak.py --clip {arguments.clip.name} --minutes {arguments.minutes:g} --keep"
-        write_json("soak", command, outcome)
+        write_json("soak-quiet" if arguments.quiet else "soak", command, outcome)
+    show(outcome)
     print(json.dumps(outcome, indent=2))
-    if outcome["subscriber"]["unaccounted"] or outcome["service"]["unaccounted"]:
-        sys.exit("frames are unaccounted for")
+    if wrong := verdict(outcome):
+        sys.exit("\n".join(wrong))
 
 
 if __name__ == "__main__":

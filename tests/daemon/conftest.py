@@ -3,9 +3,7 @@
 import json
 import logging
 import os
-import shutil
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -33,7 +31,10 @@ from edgemeta.model.graph import Classification, Model, Preprocessing
 from edgemeta.model.layers import AveragePool, Dense, Multiplier, TensorType
 from edgemeta.model.weights import FixedWeights
 
-RTSP_SERVER = Path(__file__).with_name("rtsp_server.py")
+sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))  # the rig, which benchmarks use, too
+from rig.broker import Mosquitto
+from rig.camera import NEEDS, RtspCamera
+from rig.patience import free_port as new_port
 
 DEADLINE = 20.0
 """Seconds after which a test gives up waiting."""
@@ -56,52 +57,17 @@ def wait_until(condition: Callable[[], bool], what: str, timeout: float = DEADLI
         time.sleep(0.01)
 
 
-def unused_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-@dataclass
-class Broker:
-    """A mosquitto of the test's own on a loopback port, which may be stopped and started again."""
-
-    folder: Path
-    port: int = field(default_factory=unused_port)
-    lines: tuple[str, ...] = ("allow_anonymous true",)
-    process: subprocess.Popen[bytes] | None = None
-
-    def start(self) -> None:
-        config = self.folder / "mosquitto.conf"
-        user = "user root\n" if os.geteuid() == 0 else ""
-        config.write_text(f"listener {self.port} 127.0.0.1\n{user}" + "\n".join(self.lines) + "\n")
-        mosquitto = shutil.which("mosquitto", path=f"{os.environ['PATH']}:/usr/sbin:/usr/local/sbin")
-        assert mosquitto is not None
-        self.process = subprocess.Popen([mosquitto, "-c", str(config)], stderr=subprocess.DEVNULL)
-        wait_until(self.answers, "mosquitto to listen")
-
-    def answers(self) -> bool:
-        with socket.socket() as probe:
-            return probe.connect_ex(("127.0.0.1", self.port)) == 0
-
-    def stop(self) -> None:
-        if self.process is not None:
-            self.process.kill()
-            self.process.wait()
-            self.process = None
-
-
 @pytest.fixture
-def make_broker(tmp_path: Path) -> Iterator[Callable[..., Broker]]:
+def make_broker(tmp_path: Path) -> Iterator[Callable[..., Mosquitto]]:
     """Makes brokers, not started; all are stopped at the end."""
-    if shutil.which("mosquitto", path=f"{os.environ['PATH']}:/usr/sbin:/usr/local/sbin") is None:
+    if not Mosquitto.installed():
         pytest.skip("mosquitto is not installed (Debian package mosquitto)")
-    made: list[Broker] = []
+    made: list[Mosquitto] = []
 
-    def make(*lines: str) -> Broker:
+    def make(*lines: str) -> Mosquitto:
         folder = tmp_path / f"broker{len(made)}"
         folder.mkdir()
-        made.append(Broker(folder, lines=lines) if lines else Broker(folder))
+        made.append(Mosquitto(folder, lines) if lines else Mosquitto(folder))
         return made[-1]
 
     yield make
@@ -110,7 +76,7 @@ def make_broker(tmp_path: Path) -> Iterator[Callable[..., Broker]]:
 
 
 @pytest.fixture
-def broker(make_broker: Callable[..., Broker]) -> Broker:
+def broker(make_broker: Callable[..., Mosquitto]) -> Mosquitto:
     made = make_broker()
     made.start()
     return made
@@ -199,7 +165,7 @@ def make_subscriber() -> Iterator[Callable[..., Subscriber]]:
 
 
 @pytest.fixture
-def subscriber(broker: Broker, make_subscriber: Callable[..., Subscriber]) -> Subscriber:
+def subscriber(broker: Mosquitto, make_subscriber: Callable[..., Subscriber]) -> Subscriber:
     return make_subscriber(broker.port)
 
 
@@ -308,7 +274,7 @@ def run_daemon(tmp_path: Path) -> Iterator[Callable[..., Daemon]]:
 @pytest.fixture
 def free_port() -> Callable[[], int]:
     """Gives loopback ports that nobody listens on."""
-    return unused_port
+    return new_port
 
 
 class Taken:
@@ -362,24 +328,17 @@ def make_link(tmp_path: Path) -> Iterator[Links]:
 
 
 @pytest.fixture
-def rtsp_server(tmp_path: Path) -> Iterator[Callable[[int], "subprocess.Popen[str]"]]:
-    """Starts an RTSP camera rtsp://127.0.0.1:PORT/cam in a process of its own."""
-    python = shutil.which("python3", path="/usr/bin")
-    probe = "import gi; gi.require_version('GstRtspServer', '1.0'); from gi.repository import GstRtspServer"
-    if python is None or subprocess.run([python, "-c", probe], stderr=subprocess.DEVNULL, check=False).returncode:
-        pytest.skip("no RTSP server (Debian packages gir1.2-gst-rtsp-server-1.0 python3-gi gstreamer1.0-plugins-ugly)")
-    started: list[subprocess.Popen[str]] = []
+def rtsp_server() -> Iterator[Callable[[int], RtspCamera]]:
+    """Starts RTSP cameras rtsp://127.0.0.1:PORT/cam, each in a process of its own."""
+    if not RtspCamera.installed():
+        pytest.skip(f"no RTSP server (Debian packages {NEEDS})")
+    started: list[RtspCamera] = []
 
-    def start(port: int) -> "subprocess.Popen[str]":
-        server = subprocess.Popen([python, str(RTSP_SERVER), str(port)], stdout=subprocess.PIPE, text=True)
-        started.append(server)
-        assert server.stdout is not None
-        assert server.stdout.readline() == "ready\n"
-        return server
+    def start(port: int) -> RtspCamera:
+        started.append(RtspCamera(port=port, rate=15))
+        started[-1].start()
+        return started[-1]
 
     yield start
-    for server in started:
-        server.kill()
-        server.wait()
-        if server.stdout is not None:
-            server.stdout.close()
+    for camera in started:
+        camera.kill()

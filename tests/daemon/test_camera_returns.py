@@ -3,7 +3,6 @@
 import os
 import shutil
 import signal
-import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -47,7 +46,6 @@ def test_an_rtsp_camera_that_dies_and_is_started_again(
     for _ in range(3):
         subscriber.wait("front/frame", len(subscriber.on("front/frame")) + 5)
         server.kill()
-        server.wait()
         wait_until(lambda: failed(subscriber), "the camera to fail")
         server = rtsp_server(port)
         took.append(first_frame_after(subscriber, time.monotonic()))
@@ -59,13 +57,13 @@ def test_an_rtsp_camera_that_freezes_and_thaws(
 ) -> None:
     """A stopped server holds its connections and says nothing, as a camera does that hangs or lost its network."""
     port = free_port()
-    server: subprocess.Popen[str] = rtsp_server(port)
+    server = rtsp_server(port)
     run_daemon(config(write_config, broker, port, timeout=1.0))
     subscriber.wait("front/frame", 5)
-    os.kill(server.pid, signal.SIGSTOP)
+    server.freeze()
     wait_until(lambda: failed(subscriber), "the camera to fail")
     assert "gave no frame for 1 s" in subscriber.on("front/status")[-1].json["reason"]
-    os.kill(server.pid, signal.SIGCONT)
+    server.thaw()
     assert first_frame_after(subscriber, time.monotonic()) <= WITHIN
 
 

@@ -1,10 +1,9 @@
-"""The outage suite of benchmarks/outages.py: its short form, its full form, and whether it would notice a loss."""
+"""The outage suite of benchmarks/outages.py: its short form and its full form."""
 
 import json
 import subprocess
 import sys
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -21,6 +20,7 @@ def outages(repository: Path, *arguments: str, timeout: float) -> dict[str, Any]
 
 def assert_nothing_lost(outcome: dict[str, Any]) -> None:
     assert outcome["lost"] == {"frames": 0, "states": 0, "from_the_outbox": 0, "at_the_end": 0}
+    assert outcome["contradictions"] == 0
     assert outcome["exit_code"] == 0
     assert outcome["frames"] > 50
     assert outcome["historical"] > 0
@@ -39,32 +39,3 @@ def test_a_few_outages_and_kills_lose_nothing(repository: Path) -> None:
 @pytest.mark.usefixtures("make_broker")
 def test_a_hundred_outages_and_twenty_kills_lose_nothing(repository: Path) -> None:
     assert_nothing_lost(outages(repository, "--outages", "100", "--kills", "20", timeout=3600))
-
-
-@pytest.fixture
-def suite(repository: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    monkeypatch.syspath_prepend(str(repository / "benchmarks"))
-    import outages as module  # type: ignore[import-not-found]
-
-    assert isinstance(module, ModuleType)
-    return module
-
-
-def test_a_loss_would_be_noticed(suite: ModuleType) -> None:
-    """Planted: one frame, one state, one drop too many."""
-
-    def frame(number: int, superseded: int = 0) -> dict[str, Any]:
-        return {"state": f"state {number // 3}", "dropped": {"superseded": superseded, "outbox": 0}}
-
-    frames = {number: frame(number) for number in range(1, 10)}
-    states = {1, 3, 6, 9}
-    whole = suite.judge(frames, states, killed=False)
-    assert (whole.frames, whole.lost_frames, whole.lost_states) == (9, 0, 0)
-    without_frame = {number: one for number, one in frames.items() if number != 5}
-    assert suite.judge(without_frame, states, killed=False).lost_frames == 1
-    assert suite.judge(frames, states - {3}, killed=True).lost_states == 1
-    assert suite.judge(frames, states - {9}, killed=True).lost_states == 0
-    assert suite.judge(frames, states - {9}, killed=False).lost_states == 1
-    accounted = without_frame | {9: frame(9, superseded=1)}
-    assert suite.judge(accounted, states, killed=False).lost_frames == 0
-    assert suite.judge(frames | {9: frame(9, superseded=1)}, states, killed=False).lost_frames == 1

@@ -1,11 +1,11 @@
 """Network cameras: a real RTSP server, and MJPEG over HTTP; one that goes, one that stalls."""
 
 import socket
-import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
 
 import cv2
 import numpy as np
@@ -104,16 +104,13 @@ def test_a_rate_beside_a_stream_is_refused() -> None:
         make_source(SourceSpec("rtsp://cam/1", fps=5))
 
 
-def test_an_rtsp_camera_that_goes_and_returns(
-    rtsp_server: Callable[[int], "subprocess.Popen[str]"], free_port: Callable[[], int]
-) -> None:
+def test_an_rtsp_camera_that_goes_and_returns(rtsp_server: Callable[[int], Any], free_port: Callable[[], int]) -> None:
     port = free_port()
     server = rtsp_server(port)
     source = make_source(SourceSpec(f"rtsp://127.0.0.1:{port}/cam", timeout=5))
     source.open()
     assert source.read().pixels.shape == (240, 320, 3)
     server.kill()
-    server.wait()
     with pytest.raises(SourceError, match=r"gives no more frames|gave no frame"):  # noqa: PT012 - frames may be under way
         for _ in range(1000):
             source.read()

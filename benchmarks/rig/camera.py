@@ -1,0 +1,66 @@
+"""An RTSP camera, a process of its own, which may be killed, frozen and started again with another picture."""
+
+import signal
+import subprocess
+from pathlib import Path
+
+from rig.patience import RigError, free_port
+
+SERVER = Path(__file__).with_name("rtsp_server.py")
+NEEDS = "gir1.2-gst-rtsp-server-1.0 python3-gi gstreamer1.0-plugins-base gstreamer1.0-plugins-ugly"
+
+
+class RtspCamera:
+    """rtsp://HOST:PORT/cam; not running until `start`. `prefix` is put before its command, to run it elsewhere."""
+
+    def __init__(
+        self, host: str = "127.0.0.1", rate: int = 30, prefix: tuple[str, ...] = (), port: int | None = None
+    ) -> None:
+        self.host = host
+        self.port = free_port() if port is None else port
+        self._rate = rate
+        self._prefix = prefix
+        self.process: subprocess.Popen[str] | None = None
+
+    @property
+    def address(self) -> str:
+        """Where it is found."""
+        return f"rtsp://{self.host}:{self.port}/cam"
+
+    @staticmethod
+    def installed() -> bool:
+        """Whether this machine can run one."""
+        probe = "import gi; gi.require_version('GstRtspServer', '1.0'); from gi.repository import GstRtspServer"
+        try:
+            command = ["/usr/bin/python3", "-c", probe]
+            return subprocess.run(command, stderr=subprocess.DEVNULL, check=False).returncode == 0
+        except OSError:
+            return False
+
+    def start(self, width: int = 320, height: int = 240) -> None:
+        """Start, and wait until it takes connections. Raises RigError."""
+        words = [self.host, self.port, width, height, self._rate]
+        command = [*self._prefix, "/usr/bin/python3", str(SERVER), *map(str, words)]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        assert self.process.stdout is not None
+        if self.process.stdout.readline() != "ready\n":
+            raise RigError(f"no RTSP server (Debian packages {NEEDS})")
+
+    def kill(self) -> None:
+        """End it at once; nothing where it does not run."""
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+            assert self.process.stdout is not None
+            self.process.stdout.close()
+            self.process = None
+
+    def freeze(self) -> None:
+        """Let it hang: its connections stay and no frame comes."""
+        assert self.process is not None
+        self.process.send_signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """Let it go on."""
+        assert self.process is not None
+        self.process.send_signal(signal.SIGCONT)

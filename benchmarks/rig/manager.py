@@ -1,0 +1,164 @@
+"""A service manager as systemd is one: hears what a service says at its notify socket, and feeds on its watchdog."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+from rig.patience import PATIENCE, RigError
+
+EDGEMETA = str(Path(sys.executable).with_name("edgemeta"))
+
+
+class Manager:
+    """Keeps what a service sends to its NOTIFY_SOCKET, with the monotonic second at which it came."""
+
+    def __init__(self, name: str) -> None:
+        self.address = f"@edgemeta-{name}-{os.getpid()}-{time.monotonic_ns()}"
+        self.messages: list[tuple[float, str]] = []
+        self.fed = float("inf")
+        self.changed = threading.Condition()
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._socket.bind(self.address.replace("@", "\0", 1))
+        self._thread = threading.Thread(target=self._listen)
+        self._thread.start()
+
+    def _listen(self) -> None:
+        while (message := self._socket.recv(65536)) != b"end":
+            with self.changed:
+                self.messages.append((time.monotonic(), message.decode()))
+                if b"WATCHDOG=1" in message or b"READY=1" in message:
+                    self.fed = time.monotonic()
+                self.changed.notify_all()
+
+    def close(self) -> None:
+        """Hear no more; a second call does nothing."""
+        if not self._thread.is_alive():
+            return
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as ending:
+            ending.sendto(b"end", self._socket.getsockname())
+        self._thread.join()
+        self._socket.close()
+
+    def environment(self, watchdog: float | None = None) -> dict[str, str]:
+        """What the manager gives to the service; `watchdog` in seconds."""
+        period = {} if watchdog is None else {"WATCHDOG_USEC": str(round(watchdog * 1e6))}
+        return {"NOTIFY_SOCKET": self.address, **period}
+
+    def wait(self, *parts: str, after: int = 0, timeout: float = PATIENCE) -> int:
+        """Wait for a message that has all these parts; return the number of messages up to and including it."""
+
+        def found() -> int | None:
+            numbers = range(after, len(self.messages))
+            return next((n + 1 for n in numbers if all(part in self.messages[n][1] for part in parts)), None)
+
+        with self.changed:
+            self.changed.wait_for(lambda: found() is not None, timeout)
+            number = found()
+        if number is None:
+            raise RigError(f"waited {timeout:g} s for {parts}, got {self.messages[after:]}")
+        return number
+
+    def fed_at(self, after: int = 0) -> list[float]:
+        """When the watchdog was fed."""
+        return [moment for moment, message in list(self.messages)[after:] if message.startswith("WATCHDOG=1\n")]
+
+    @property
+    def status(self) -> str:
+        """The newest words about how the service fares."""
+        told = (message.partition("STATUS=")[2] for _, message in reversed(list(self.messages)))
+        return next((text.partition("\n")[0] for text in told if text), "")
+
+
+class Managed:
+    """`edgemeta run` under a manager. Where it does not feed its watchdog (seconds), it is aborted as systemd does."""
+
+    def __init__(self, config: Path, log: Path, watchdog: float | None = None) -> None:
+        self.manager = Manager("service")
+        self._watchdog = watchdog
+        self._log = log
+        self.aborted = threading.Event()
+        self.began = time.monotonic()
+        with log.open("a") as output:
+            self.process = subprocess.Popen(
+                [EDGEMETA, "run", str(config)],
+                env=os.environ | self.manager.environment(watchdog),
+                stdout=output,
+                stderr=output,
+            )
+        self._watcher = threading.Thread(target=self._watch)
+        self._watcher.start()
+
+    def ready(self) -> float:
+        """Wait until it is ready; return the seconds since it was started."""
+        try:
+            number = self.manager.wait("READY=1")
+        except RigError as error:
+            raise RigError(f"{error}; the service's log:\n{self._log.read_text('utf-8')[-4000:]}") from None
+        return self.manager.messages[number - 1][0] - self.began
+
+    def reload(self) -> tuple[float, str]:
+        """Send SIGHUP; return the seconds until READY=1 and the status said with it."""
+        before, began = len(self.manager.messages), time.monotonic()
+        self.process.send_signal(signal.SIGHUP)
+        number = self.manager.wait("READY=1", after=self.manager.wait("RELOADING=1", after=before))
+        moment, said = self.manager.messages[number - 1]
+        return moment - began, said.partition("STATUS=")[2]
+
+    def stop(self) -> tuple[float, int]:
+        """Send SIGTERM; return the seconds until the end, and the exit code."""
+        began = time.monotonic()
+        self.process.terminate()
+        code = self.process.wait(PATIENCE)
+        took = time.monotonic() - began
+        self.close()
+        return took, code
+
+    def kill(self) -> None:
+        """End it as a power cut would."""
+        self.process.kill()
+        self.process.wait()
+
+    def close(self) -> None:
+        """End it, however it stands, and hear no more."""
+        if self.process.poll() is None:
+            self.kill()
+        self._watcher.join()
+        self.manager.close()
+
+    @property
+    def cpu(self) -> float:
+        """Seconds of CPU it used so far: what a start costs where the machine has nothing else to do."""
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text("utf-8").rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    @property
+    def holds(self) -> dict[str, int]:
+        """Resident memory in KiB, threads, open files and children of the process now."""
+        process = Path(f"/proc/{self.process.pid}")
+        status = (process / "status").read_text("utf-8")
+        tasks = list((process / "task").iterdir())
+        return {
+            "rss_kib": int(next(line for line in status.splitlines() if line.startswith("VmRSS")).split()[1]),
+            "threads": len(tasks),
+            "files": len(list((process / "fd").iterdir())),
+            "children": sum(len((task / "children").read_text("utf-8").split()) for task in tasks),
+        }
+
+    def _watch(self) -> None:
+        """Abort the process once its watchdog starves: SIGABRT, SIGCONT in case it is stopped, and at last SIGKILL."""
+        while self.process.poll() is None:
+            time.sleep(0.05)
+            if self._watchdog is None or time.monotonic() - self.manager.fed < self._watchdog:
+                continue
+            self.aborted.set()
+            self.process.send_signal(signal.SIGABRT)
+            self.process.send_signal(signal.SIGCONT)
+            try:
+                self.process.wait(5.0)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
