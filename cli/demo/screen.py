@@ -116,11 +116,12 @@ def _verdict(tally: Tally) -> RenderableType:
             Text("━" * round(label.score * BAR), style=colour),
             f"{label.score:.1%}",
         )
-    smoothed = Text.assemble("smoothed  ", (tally.frame.state or "—", "bold"))
+    state = Text.assemble("state  ", (tally.frame.state or "—", "bold"))
+    change = Text(f"event  {tally.change or '—'}", style="dim", overflow="ellipsis", no_wrap=True)
     if truth is None:
-        return Group(table, smoothed)
+        return Group(table, state, change)
     mark = "✓" if tally.frame.labels[0].label == truth else "✗"
-    return Group(Text.assemble("drawn  ", (truth, "bold"), f"  {mark}"), table, smoothed)
+    return Group(Text.assemble("drawn  ", (truth, "bold"), f"  {mark}"), table, state, change)
 
 
 def _latencies(tally: Tally) -> Table:

@@ -8,7 +8,7 @@ from itertools import islice
 
 import numpy as np
 
-from edgemeta.daemon.messages import FrameLatency, FrameMessage, InfoMessage, StatsMessage, StatusMessage
+from edgemeta.daemon.messages import EventMessage, FrameLatency, FrameMessage, InfoMessage, StatsMessage, StatusMessage
 
 STAGES = (*FrameLatency.model_fields, "delivered")
 """The service's stages, and `delivered`: captured, until the subscriber had the message."""
@@ -40,6 +40,8 @@ class Tally:
         self.latencies: dict[str, deque[int]] = defaultdict(lambda: deque(maxlen=KEPT))
         self.availability: str | None = None
         self.frame: FrameMessage | None = None
+        self.event: EventMessage | None = None
+        self.changes = 0
         self.info: InfoMessage | None = None
         self.stats: StatsMessage | None = None
         self.status: StatusMessage | None = None
@@ -52,6 +54,9 @@ class Tally:
         match arrival.topic.rsplit("/", 1)[-1]:
             case "frame":
                 self._add_frame(FrameMessage.model_validate_json(arrival.payload), arrival.received)
+            case "event":
+                self.event = EventMessage.model_validate_json(arrival.payload)
+                self.changes += 1
             case "info":
                 self.info = InfoMessage.model_validate_json(arrival.payload)
             case "stats":
@@ -101,6 +106,14 @@ class Tally:
         """Share of the frames showing `label` that were given that label."""
         return self.right[label] / self.shown[label]
 
+    @property
+    def change(self) -> str | None:
+        """The newest change of state in words, None before the first."""
+        event = self.event
+        if event is None or event.lasted_s is None:
+            return None if event is None else _named(event.state)
+        return f"{_named(event.state)} after {event.lasted_s:.1f} s of {_named(event.previous)}"
+
     def percentiles(self, stage: str, newest: int | None = None) -> tuple[int, int]:
         """Microseconds of p50 and p99, by nearest rank, over the KEPT or fewer `newest` frames."""
         measured = list(islice(reversed(self.latencies[stage]), newest))
@@ -124,6 +137,7 @@ class Tally:
             "lost": self.published - self.frames,
             "dropped": dict(cameras[0].dropped) if cameras else None,
             "labels": dict(self.labels.most_common()),
+            "changes": self.changes,
             "recognition": self._recognition(),
             "latency_us": {
                 stage: dict(zip(("p50", "p99"), self.percentiles(stage), strict=True)) for stage in self.stages()
@@ -140,3 +154,7 @@ class Tally:
             label: {"frames": count, "right": self.right[label], "rate": round(self.recognized(label), 4)}
             for label, count in self.shown.items()
         }
+
+
+def _named(state: str | None) -> str:
+    return "nothing sure" if state is None else state

@@ -55,15 +55,19 @@ class QuietView(View):
 
 
 class LineView(QuietView):
-    """One line of text a second, and a summary."""
+    """One line of text a second, one for each change of state, and a summary."""
 
     PERIOD_S = 1.0
 
     def __init__(self) -> None:
         self._next = 0.0
+        self._changes = 0
 
     def show(self, tally: Tally, last: bool = False) -> None:
         """Print a line, or the summary."""
+        if tally.event is not None and tally.changes > self._changes:
+            self._changes = tally.changes
+            click.echo(f"event {tally.event.sequence:6d}  {tally.change}")
         if last:
             for line in summary_lines(tally):
                 click.echo(line)
@@ -81,6 +85,7 @@ class LineView(QuietView):
 def summary_lines(tally: Tally) -> list[str]:
     """Sum a demo up in plain text, at most 80 columns wide."""
     lines = [f"{tally.frames} frame messages in {tally.seconds:.1f} s, {tally.dropped} frames dropped by the service"]
+    lines.append(f"{tally.changes} changes of state")
     if tally.info is not None and tally.frame is not None:
         lines.append(f"model {tally.info.model.name} ({tally.info.model.sha256[:12]}) on backend {tally.frame.backend}")
     for stage in tally.stages():

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta, timezone
 import pytest
 
 from edgemeta.cli.demo.tally import Arrival
-from edgemeta.daemon.messages import Drops, FrameLatency, FrameMessage, LabelScore, ModelIdentity
+from edgemeta.daemon.messages import Drops, EventMessage, FrameLatency, FrameMessage, LabelScore, ModelIdentity
 
 START = datetime(2026, 1, 1, tzinfo=timezone.utc)
 NO_DROPS = Drops(superseded=0, failed=0, outbox=0, stopped=0)
@@ -35,5 +35,27 @@ def frame_arrival() -> FrameArrival:
             dropped=NO_DROPS,
         )
         return Arrival(topic, message.model_dump_json().encode(), captured + timedelta(milliseconds=2))
+
+    return make
+
+
+@pytest.fixture
+def event_arrival() -> FrameArrival:
+    """Make the arrival of a change to `state` with frame `sequence`; the state before it had lasted 2.5 s."""
+
+    def make(sequence: int, state: str | None, previous: str | None, lasted_s: float | None = 2.5) -> Arrival:
+        message = EventMessage(
+            device="demo",
+            boot="0" * 32,
+            camera="camera",
+            state=state,
+            previous=previous,
+            score=None,
+            lasted_s=lasted_s,
+            sequence=sequence,
+            captured=START,
+            clock_synchronized=True,
+        )
+        return Arrival("edgemeta/demo/camera/event", message.model_dump_json().encode(), START)
 
     return make

@@ -52,6 +52,14 @@ def test_it_shows_label_score_latencies_and_recognition(show: Show, all_scenes: 
     assert text.count("▀") == 32 * 16
 
 
+def test_it_shows_the_last_change_of_state(show: Show, all_scenes: Tally, event_arrival: MakeFrame) -> None:
+    all_scenes.add(event_arrival(900, "truck", "ship"))
+    lines = rendered(all_scenes, show)
+    assert any("event  truck after 2.5 s of ship" in line for line in lines)
+    assert len(lines) < 24
+    assert {len(line) for line in lines} == {80}
+
+
 def test_without_a_drawn_camera_there_is_no_picture(frame_arrival: MakeFrame) -> None:
     tally = Tally()
     tally.add(frame_arrival(1, "cat"))

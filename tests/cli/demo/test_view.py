@@ -31,6 +31,22 @@ def test_lines_say_what_came_and_sum_up(tally: Tally, capsys: pytest.CaptureFixt
     assert max(map(len, lines)) <= 80
 
 
+def test_each_change_of_state_has_a_line(
+    tally: Tally, event_arrival: MakeFrame, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with LineView() as view:
+        tally.add(event_arrival(3, "ship", None, None))
+        view.show(tally)
+        view.show(tally)
+        tally.add(event_arrival(5, None, "ship"))
+        view.show(tally)
+        view.show(tally, last=True)
+    lines = capsys.readouterr().out.splitlines()
+    events = [line for line in lines if line.startswith("event")]
+    assert events == ["event      3  ship", "event      5  nothing sure after 2.5 s of ship"]
+    assert "2 changes of state" in lines
+
+
 def test_lines_without_a_frame_are_none(capsys: pytest.CaptureFixture[str]) -> None:
     with LineView() as view:
         view.show(Tally())
