@@ -12,7 +12,7 @@ from edgemeta.daemon.slot import CapturedFrame
 from edgemeta.daemon.smoothing import Smoother
 from edgemeta.daemon.telling import Teller, Told
 from edgemeta.daemon.tuning import Tuning
-from edgemeta.plugins.api import Batch
+from edgemeta.plugins.api import BackendError, Batch
 from edgemeta.plugins.preprocess import make_preprocessor
 
 Now = Callable[[], int]
@@ -85,10 +85,12 @@ class Pipeline:
         """
         taken = self._now()
         self._go_by_what_is_wanted()
-        batch = self._preprocess(captured)
+        network, batch = self._network, self._preprocess(captured)
         prepared = self._now()
-        logits = self._network.run(batch)[0]
+        logits = network.run(batch)[0]
         inferred = self._now()
+        if self._network is not network:
+            raise BackendError(f"{network.words} answered when its frame had been given to another network")
         shares = self._naming.scores(logits)
         names = self._naming.names
         labels = [

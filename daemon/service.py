@@ -44,7 +44,6 @@ from edgemeta.daemon.sources.registry import without_password
 from edgemeta.daemon.swap.exchange import Exchange, Trigger
 from edgemeta.daemon.swap.report import SwapReport
 from edgemeta.daemon.swap.swap import Swaps
-from edgemeta.daemon.threads import guarded_thread
 from edgemeta.daemon.topics import AVAILABILITY, FRAME, INFO, STATS, STATUS, SWAP, Channel, Topics
 from edgemeta.daemon.tuning import tuning_of
 from edgemeta.daemon.vitals import Vitals
@@ -96,22 +95,14 @@ class Service:
             name: Pipeline(self.identity, name, network, tuning_of(config, name), self._clock)
             for name, network in plan.networks.items()
         }
-        self.swaps = Swaps(self._pipelines, crashed)
         seen = Seen(names, config.web.pictures)
-        watchers = [self.swaps.seen, *([seen.add] if config.web.enabled else [])]
-        worker = Worker(
-            self._frames,
-            self._pipelines,
-            self._counters,
-            self._latencies,
-            self.publisher,
-            watchers,
-            self.swaps.failed,
-        )
-        self._worker = guarded_thread("worker", worker.run, crashed)
+        self._worker = Worker(self._frames, self._pipelines, self._counters, self._latencies, self.publisher, crashed)
+        self.swaps = Swaps(self._pipelines, self._worker, crashed)
+        if config.web.enabled:
+            self._worker.watchers.append(seen.add)
         self._crashed = crashed
         self._cameras = {name: self._camera(name, camera, plan) for name, camera in config.cameras.items()}
-        self._pulses = [worker.pulse, *self._link.pulses]
+        self._pulses = [self._worker.pulse, *self._link.pulses]
         self._reporter = Periodic("stats", config.stats.period, self._publish_stats, crashed)
         self._last_stats: StatsMessage | None = None
         self._page = self._make_page(seen) if config.web.enabled else None
@@ -143,12 +134,12 @@ class Service:
         self._frames.close()
         self._reporter.stop(producers.left)
         _join(self._cameras.values(), producers)
-        self._worker.join(producers.left)
+        worker_ended = self._worker.end(producers.left)
         self._link.flush(producers.left)
         self._publish_stats()
         self._link.close(deadline.but(OUTBOX_NEEDS).left)
         self._keeper.close(deadline.left)
-        if not self._worker.is_alive():
+        if worker_ended:
             close_all(self.plan.networks.values())
         log.info("stopped")
 

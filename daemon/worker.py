@@ -1,8 +1,9 @@
 """The worker: takes the newest frames in turn, sends each through its pipeline and offers the message."""
 
 import logging
+import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from edgemeta.daemon.counters import FrameCounters
 from edgemeta.daemon.latency import StageLatencies
@@ -10,6 +11,7 @@ from edgemeta.daemon.pipeline import Pipeline, Step
 from edgemeta.daemon.publisher import Publisher
 from edgemeta.daemon.pulse import Pulse
 from edgemeta.daemon.slot import CapturedFrame, NewestFrames
+from edgemeta.daemon.threads import guarded_thread
 from edgemeta.daemon.topics import EVENT, FRAME, STATE
 from edgemeta.model.errors import FrameError
 from edgemeta.plugins.api import BackendError, SessionLostError
@@ -27,12 +29,12 @@ Spare = Callable[[str, BackendError], None]
 """Hears that the backend failed on a camera's frame, and may give its pipeline another network for that very frame."""
 
 
-def _no_spare(_camera: str, _error: BackendError) -> None:
-    """Leave the pipeline as it is."""
-
-
 class Worker:
-    """Runs in one thread until the frames are closed; the frame in hand is finished."""
+    """Runs in one thread until the frames are closed; the frame in hand is finished.
+
+    A thread that hangs in a network can be left behind: another one takes its frame, and what the first comes to in the
+    end counts for nothing.
+    """
 
     def __init__(
         self,
@@ -41,23 +43,69 @@ class Worker:
         counters: dict[str, FrameCounters],
         latencies: StageLatencies,
         publisher: Publisher,
-        watchers: Sequence[Watcher] = (),
-        spare: Spare = _no_spare,
+        crashed: Callable[[BaseException], None],
     ) -> None:
         self._frames = frames
         self._pipelines = pipelines
         self._counters = counters
         self._latencies = latencies
         self._publisher = publisher
-        self._watchers = watchers
-        self._spare = spare
+        self._crashed = crashed
         self._failing: dict[str, str] = {}
+        self._handing = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._in_hand: CapturedFrame | None = None
+        self._taken_at = 0.0
+        self.watchers: list[Watcher] = []
+        self.spare: Spare | None = None
         self.pulse = Pulse("worker")
 
-    def run(self) -> None:
-        """Handle frame after frame. Raises SessionLostError: then every later frame would fail, too."""
-        while (captured := self._frames.take()) is not None:
+    def start(self) -> None:
+        """Begin to handle frames. A SessionLostError ends the service: every later frame would fail, too."""
+        self._begin(None)
+
+    def end(self, timeout: float) -> bool:
+        """Wait for the end, once the frames are closed; False where the thread hangs and is left behind."""
+        if self._thread is not None:
+            self._thread.join(timeout)
+        return self._thread is None or not self._thread.is_alive()
+
+    def hangs_on(self, seconds: float) -> str | None:
+        """The camera whose frame has been in hand for longer than this; None where there is none."""
+        in_hand = self._in_hand
+        return in_hand.camera if in_hand is not None and time.monotonic() - self._taken_at > seconds else None
+
+    def leave_behind(self) -> None:
+        """Have another thread go on, first with the frame in hand, where there is one."""
+        with self._handing:
+            if self._in_hand is not None:
+                self._begin(self._in_hand)
+
+    def _begin(self, first: CapturedFrame | None) -> None:
+        self._thread = guarded_thread("worker", lambda: self._run(first), self._crashed)
+        self._thread.start()
+
+    def _run(self, captured: CapturedFrame | None) -> None:
+        """Handle frame after frame, for as long as this thread is not left behind."""
+        captured = captured or self._frames.take()
+        while captured is not None:
+            self._taken_at, self._in_hand = time.monotonic(), captured
             self._handle(captured)
+            if self._is_left_behind:
+                return
+            captured = self._frames.take()
+
+    @property
+    def _is_left_behind(self) -> bool:
+        return threading.current_thread() is not self._thread
+
+    def _put_down(self) -> bool:
+        """Have the frame in hand count as answered; False where another thread has taken it."""
+        with self._handing:
+            if self._is_left_behind:
+                return False
+            self._in_hand = None
+            return True
 
     def _handle(self, captured: CapturedFrame) -> None:
         """Send one frame through. While the backend fails the pulse stays owed: only a frame classified pays it."""
@@ -67,6 +115,8 @@ class Worker:
         try:
             step = self._step(captured)
         except (FrameError, BackendError) as error:
+            if not self._put_down():
+                return
             counters.failed += 1
             if isinstance(error, SessionLostError):
                 raise
@@ -74,11 +124,13 @@ class Worker:
             if isinstance(error, FrameError):
                 self.pulse.rest()
             return
+        if not self._put_down():
+            return
         counters.processed += 1
         counters.newest = step.frame
         self._failing.pop(camera, None)
         self._publish(step, captured)
-        for watcher in self._watchers:
+        for watcher in self.watchers:
             watcher(captured, step)
         self.pulse.rest()
 
@@ -89,21 +141,21 @@ class Worker:
         try:
             return pipeline.step(captured, *before)
         except BackendError as error:
-            self._spare(captured.camera, error)
-            if not pipeline.renewed:
+            if self.spare is not None:
+                self.spare(captured.camera, error)
+            if self._is_left_behind or not pipeline.renewed:
                 raise
             return pipeline.step(captured, *before)
 
     def _publish(self, step: Step, captured: CapturedFrame) -> None:
         """Offer the messages. A frame that is withheld is counted only after its own message was made."""
-        for stage, duration in step.stages.items():
-            self._latencies.add(stage, duration)
+        self._latencies.add(step.stages)
         if step.told.withheld:
             self._counters[captured.camera].withheld += 1
         else:
             begun = time.monotonic_ns()
             outgoing = self._publisher.encode(FRAME, step.frame, captured.camera, captured.frame.captured_ns)
-            self._latencies.add("encode", outgoing.made_ns - begun)
+            self._latencies.add({"encode": outgoing.made_ns - begun})
             self._publisher.send(outgoing)
         for channel, message in ((STATE, step.told.state), (EVENT, step.told.event)):
             if message is not None:

@@ -17,6 +17,9 @@ from edgemeta.daemon.swap.exchange import Exchange
 from edgemeta.daemon.threads import guarded_thread
 from edgemeta.model.errors import EdgemetaError
 
+ENDS_WITHIN = 1.0
+"""Seconds that the end waits for a run in hand."""
+
 FRAME_WITHIN = 10.0
 """Seconds after which a successor that has not answered one frame counts as hung."""
 
@@ -61,7 +64,7 @@ class Shadow:
         with self._changed:
             self._ended = True
             self._changed.notify_all()
-        self._thread.join(1.0)
+        self._thread.join(ENDS_WITHIN)
 
     def seen(self, captured: CapturedFrame, step: Step) -> None:
         """Offer a frame that was served, from the worker's thread."""

@@ -13,6 +13,7 @@ from edgemeta.daemon.swap.exchange import Exchange, SwapError
 from edgemeta.daemon.swap.report import SwapReport
 from edgemeta.daemon.swap.shadow import Shadow
 from edgemeta.daemon.swap.trial import Trial
+from edgemeta.daemon.worker import Worker
 from edgemeta.plugins.api import BackendError
 
 log = logging.getLogger(__name__)
@@ -24,10 +25,15 @@ LOOKS_EVERY = 0.5
 class Swaps:
     """Swaps a service's networks, one swap at a time, and counts how swaps end.
 
-    `seen` and `failed` are called by the worker, `cancel` and `stop` by any thread.
+    The worker tells it of every frame; any thread may call `cancel` and `stop`.
     """
 
-    def __init__(self, pipelines: Mapping[str, Pipeline], crashed: Callable[[BaseException], None]) -> None:
+    def __init__(
+        self, pipelines: Mapping[str, Pipeline], worker: Worker, crashed: Callable[[BaseException], None]
+    ) -> None:
+        worker.watchers.append(self._seen)
+        worker.spare = self._failed
+        self._worker = worker
         self._pipelines = pipelines
         self._crashed = crashed
         self._changed = threading.Condition()
@@ -45,7 +51,7 @@ class Swaps:
             return f"swap of models: trial, {trial.progress}"
         return f"swap of models: shadow run, {shadow.progress}" if shadow is not None else None
 
-    def seen(self, captured: CapturedFrame, step: Step) -> None:
+    def _seen(self, captured: CapturedFrame, step: Step) -> None:
         """Hear of a frame that was served."""
         shadow, trial = self._shadow, self._trial
         if shadow is not None:
@@ -53,7 +59,7 @@ class Swaps:
         if trial is not None:
             trial.seen(captured, step)
 
-    def failed(self, camera: str, error: BackendError) -> None:
+    def _failed(self, camera: str, error: BackendError) -> None:
         """Hear that the backend failed on a frame."""
         trial = self._trial
         if trial is not None:
@@ -122,7 +128,7 @@ class Swaps:
         self, exchanges: Sequence[Exchange], config: SwapConfig, exchange: Callable[[], None], report: SwapReport
     ) -> None:
         begun = time.monotonic_ns()
-        trial = Trial(exchanges, self._pipelines, config.keep, self._changed)
+        trial = Trial(exchanges, self._pipelines, self._worker, config.keep, self._changed)
         report.trial = self._trial = trial
         exchange()
         try:

@@ -1,6 +1,7 @@
 """The trial: after the exchange the old networks are kept until the new ones have served enough frames.
 
-A new one that fails on a frame loses none: the old ones take over at once and answer that frame.
+A new one that fails on a frame loses none: the old ones take over at once and answer that frame. One that hangs is
+left behind, with the worker's thread in it, and another thread goes on with that frame and the old ones.
 """
 
 import threading
@@ -9,7 +10,11 @@ from collections.abc import Mapping, Sequence
 from edgemeta.daemon.pipeline import Pipeline, Step
 from edgemeta.daemon.slot import CapturedFrame
 from edgemeta.daemon.swap.exchange import Exchange
+from edgemeta.daemon.worker import Worker
 from edgemeta.plugins.api import BackendError
+
+FRAME_WITHIN = 5.0
+"""Seconds after which a successor that has not answered one frame counts as hung."""
 
 
 class Trial:
@@ -19,11 +24,13 @@ class Trial:
         self,
         exchanges: Sequence[Exchange],
         pipelines: Mapping[str, Pipeline],
+        worker: Worker,
         frames: int,
         changed: threading.Condition,
     ) -> None:
         self._exchanges = {camera: exchange for exchange in exchanges for camera in exchange.cameras}
         self._pipelines = pipelines
+        self._worker = worker
         self._wanted = frames
         self._changed = changed
         self._served = dict.fromkeys(exchanges, 0)
@@ -50,9 +57,11 @@ class Trial:
             self._changed.notify_all()
 
     def go_back(self) -> None:
-        """Have every camera ask its old network again, from the next frame on."""
+        """Have every camera ask its old network again, from the next frame on, or from the one that hangs."""
         for camera, exchange in self._exchanges.items():
             self._pipelines[camera].use(exchange.before)
+        if self._hangs:
+            self._worker.leave_behind()
 
     @property
     def done(self) -> bool:
@@ -62,7 +71,15 @@ class Trial:
     @property
     def trouble(self) -> str | None:
         """Why this can come to no good end, in words."""
-        return self._failure
+        return f"no answer to a frame within {FRAME_WITHIN:g} s" if self._hangs else self._failure
+
+    @property
+    def _hangs(self) -> bool:
+        """Whether a successor has had a frame for too long."""
+        camera = self._worker.hangs_on(FRAME_WITHIN)
+        if camera is None or camera not in self._exchanges:
+            return False
+        return self._pipelines[camera].network is self._exchanges[camera].after
 
     @property
     def progress(self) -> str:
