@@ -10,6 +10,7 @@ import pytest
 from paho.mqtt.enums import CallbackAPIVersion
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
+from rig.broker import Mosquitto
 
 from edgemeta.daemon.config.broker import MqttConfig
 from edgemeta.daemon.inbox import LONGEST, WAITING, Inbox, Incoming
@@ -17,7 +18,7 @@ from edgemeta.daemon.mqtt import MqttLink
 from edgemeta.daemon.outbox.outbox import Outbox
 from edgemeta.daemon.outbox.parcel import Outgoing, Parcel
 
-from .conftest import Broker, wait_until
+from .conftest import wait_until
 
 
 class Heard:
@@ -69,7 +70,7 @@ def link_to(faults: list[BaseException]) -> Any:
 
 
 @pytest.fixture
-def publish(broker: Broker) -> Any:
+def publish(broker: Mosquitto) -> Any:
     """Publishes as another client, MQTT 5, and waits until the broker has it."""
     client = paho.Client(CallbackAPIVersion.VERSION2, protocol=paho.MQTTv5)
 
@@ -89,7 +90,7 @@ def publish(broker: Broker) -> Any:
 
 @pytest.mark.parametrize("version", [5, "3.1.1"])
 def test_messages_reach_the_handler_of_their_topic_in_order(
-    broker: Broker, link_to: Any, publish: Any, version: Any
+    broker: Mosquitto, link_to: Any, publish: Any, version: Any
 ) -> None:
     heard = Heard()
     link_to(broker.port, heard, version=version)
@@ -102,7 +103,7 @@ def test_messages_reach_the_handler_of_their_topic_in_order(
     assert not any(message.retained for message in heard.messages)
 
 
-def test_subscribed_again_after_the_broker_restarted_empty(broker: Broker, link_to: Any, publish: Any) -> None:
+def test_subscribed_again_after_the_broker_restarted_empty(broker: Mosquitto, link_to: Any, publish: Any) -> None:
     heard = Heard()
     link = link_to(broker.port, heard)
     broker.stop()
@@ -114,7 +115,7 @@ def test_subscribed_again_after_the_broker_restarted_empty(broker: Broker, link_
 
 
 def test_what_an_answer_needs_comes_along_and_goes_back(
-    broker: Broker, link_to: Any, publish: Any, faults: list[BaseException]
+    broker: Mosquitto, link_to: Any, publish: Any, faults: list[BaseException]
 ) -> None:
     heard = Heard()
     link = link_to(broker.port, heard)
@@ -140,7 +141,7 @@ def test_what_an_answer_needs_comes_along_and_goes_back(
     assert answers[0].properties.CorrelationData == b"\x00\xff42"
 
 
-def test_a_retained_message_says_so(broker: Broker, link_to: Any, publish: Any) -> None:
+def test_a_retained_message_says_so(broker: Mosquitto, link_to: Any, publish: Any) -> None:
     publish("d/cmd/x", b"kept", retain=True)
     heard = Heard()
     link_to(broker.port, heard)
@@ -150,7 +151,7 @@ def test_a_retained_message_says_so(broker: Broker, link_to: Any, publish: Any) 
 
 @pytest.mark.parametrize("version", [5, "3.1.1"])
 def test_a_message_that_is_too_long_is_never_handed_on(
-    broker: Broker, link_to: Any, publish: Any, version: Any
+    broker: Mosquitto, link_to: Any, publish: Any, version: Any
 ) -> None:
     heard = Heard()
     link = link_to(broker.port, heard, version=version)
@@ -163,7 +164,7 @@ def test_a_message_that_is_too_long_is_never_handed_on(
 
 
 def test_a_flood_is_bounded_and_the_link_goes_on(
-    broker: Broker, link_to: Any, publish: Any, caplog: pytest.LogCaptureFixture
+    broker: Mosquitto, link_to: Any, publish: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     go = threading.Event()
     heard = Heard()
