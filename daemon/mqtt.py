@@ -36,6 +36,9 @@ CONNECTS_WITHIN = 60.0
 SERVES_WITHIN = 15.0
 """Seconds after which the link counts as hung: resolving a name and connecting may take long, one step may not."""
 
+FLUSH_TICK = 0.005
+"""Seconds between two looks whether all is sent."""
+
 SUSPICIOUS = 3
 """So many connections accepted in a row, none of them steady and no failed try in between, tell of a stolen client id:
 brokers that restart and networks that fail refuse some. MQTT 3.1.1 cannot say it, and some brokers of MQTT 5 do not."""
@@ -73,7 +76,6 @@ class MqttLink:
         self._retained: dict[str, Outgoing] = {}
         self._unsent: dict[str, Outgoing] = {}
         self._announced: set[Parcel] = set()
-        self._quiet = threading.Condition()
         self._tried = threading.Event()
         self._closing = threading.Event()
         self._close_by = float("inf")
@@ -143,9 +145,10 @@ class MqttLink:
 
     def flush(self, timeout: float) -> bool:
         """Wait until nothing is left to send but late messages; False where time or connection ended first."""
-        with self._quiet:
-            self._quiet.wait_for(lambda: self._is_quiet or not self.connected, timeout)
-            return self._is_quiet
+        deadline = time.monotonic() + timeout
+        while not self._is_quiet and self.connected and time.monotonic() < deadline:
+            time.sleep(FLUSH_TICK)  # nobody is told of each message, so that a message costs nothing more
+        return self._is_quiet
 
     def close(self, timeout: float) -> None:
         """Send what is live, say `offline`, disconnect; give up after `timeout` s. The rest stays in the outbox."""
@@ -220,7 +223,7 @@ class MqttLink:
 
     def _connection(self) -> None:
         """Serve one connection until the link closes. Raises LinkError when it breaks before."""
-        connection = Connection(self._config, self._client_id, will=self._offline)
+        connection = Connection(self._config, self._client_id, self._offline, self._wake)
         said_offline = False
         try:
             connection.open()
@@ -237,10 +240,8 @@ class MqttLink:
             connection.publish(Parcel(self._online))
             said_offline = self._serve(connection)
         finally:
-            with self._quiet:
-                if self.connected:
-                    self.status = LinkStatus(BrokerState.CONNECTING)
-                self._quiet.notify_all()
+            if self.connected:
+                self.status = LinkStatus(BrokerState.CONNECTING)
             self._outbox.end()
             connection.close(politely=said_offline)
 
@@ -281,6 +282,8 @@ class MqttLink:
         return 1.0
 
     def _next_unsent(self) -> Parcel | None:
+        if not self._unsent:
+            return None
         with self._lock:
             topic = next(iter(self._unsent), None)
             if topic is None:
@@ -291,13 +294,14 @@ class MqttLink:
 
     def _step(self, connection: Connection, timeout: float) -> None:
         left = max(0.0, self._close_by - time.monotonic())
-        for parcel, taken in connection.step(self._wake, min(timeout, left)):
+        for parcel, taken in connection.step(min(timeout, left)):
             self._settle(parcel, taken)
 
     def _settle(self, parcel: Parcel, taken: bool) -> None:
         self._outbox.settle(parcel)
-        with self._lock:
-            self._announced.discard(parcel)
+        if self._announced:
+            with self._lock:
+                self._announced.discard(parcel)
         if taken:
             self.published += 1
             self._receipts.taken(parcel)
@@ -307,5 +311,3 @@ class MqttLink:
                 log.warning(
                     "the broker refuses messages to %s; further refusals are only counted", parcel.message.topic
                 )
-        with self._quiet:
-            self._quiet.notify_all()

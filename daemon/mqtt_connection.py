@@ -37,15 +37,19 @@ LIVE_SHARE = 4
 ANSWER_TIMEOUT = 10.0
 """Seconds the broker has to accept or refuse a connection."""
 
+LOOK_AFTER_EVERY = 0.2
+"""Seconds after which paho looks again whether a ping is due."""
+
 LARGEST_PACKET = LONGEST + 4096
 """Bytes of a packet that a broker of MQTT 5 may send us: the longest payload, its topic and properties."""
 
 
 class Connection:
-    """One MQTT connection. All methods are called by one thread."""
+    """One MQTT connection. All methods are called by one thread; a byte on `wake` ends its waiting."""
 
-    def __init__(self, config: MqttConfig, client_id: str, will: Outgoing) -> None:
+    def __init__(self, config: MqttConfig, client_id: str, will: Outgoing, wake: socket.socket) -> None:
         self._config = config
+        self._wake = wake
         self._client_id = client_id
         self._place = f"{config.host}:{config.port}"
         self._speaks_5 = config.version == 5
@@ -55,6 +59,10 @@ class Connection:
         self._answer: ReasonCode | None = None
         self._lost: str | None = None
         self._window = WINDOW
+        self._watched = select.poll()
+        self._watched.register(wake, select.POLLIN)
+        self._writing = False
+        self._looked_after = 0.0
         self._faults = _LastFault()
         self._client = Client(
             CallbackAPIVersion.VERSION2,
@@ -91,7 +99,7 @@ class Connection:
                 raise LinkError(
                     BrokerState.UNREACHABLE, f"broker {self._place} gave no answer within {ANSWER_TIMEOUT:g} s"
                 )
-            self._exchange(None, timeout=0.5)
+            self._exchange(timeout=0.5)
         if self._answer is None:
             raise alert(self._place, self._faults.text) or LinkError(
                 BrokerState.UNREACHABLE, f"broker {self._place} closed the connection before it answered"
@@ -134,6 +142,9 @@ class Connection:
             if context is not None:
                 context.close_last()
             raise
+        connection = self._client.socket()
+        if connection is not None:  # else it broke at once
+            self._watched.register(connection, select.POLLIN)
 
     @property
     def has_room(self) -> bool:
@@ -169,14 +180,14 @@ class Connection:
             return PackedProperties(None if message.retain else self._config.expiry, message.correlation)
         return None if message.retain else self._expiring
 
-    def step(self, wake: socket.socket, timeout: float) -> list[tuple[Parcel, bool]]:
-        """Wait for the network or a byte on `wake`, and move packets.
+    def step(self, timeout: float) -> list[tuple[Parcel, bool]]:
+        """Wait for the network or a byte on the wake, and move packets.
 
         Returns the messages the broker has answered, True where it took them (at QoS 0: when they were written). Raises
         LinkError where the connection broke.
         """
         if not self._settled:
-            self._exchange(wake, timeout)
+            self._exchange(timeout)
         answered = [(self._sent.pop(mid), taken) for mid, taken in self._settled]
         self._settled.clear()
         if self._lost is not None and not answered:
@@ -190,31 +201,34 @@ class Connection:
             self._client.disconnect()
             deadline = time.monotonic() + 1.0
             while self._client.socket() is not None and time.monotonic() < deadline:
-                self._exchange(None, timeout=0.1)
+                self._exchange(timeout=0.1)
         connection = self._client.socket()
         if connection is not None:
             connection.close()
 
-    def _exchange(self, wake: socket.socket | None, timeout: float) -> None:
+    def _exchange(self, timeout: float) -> None:
         """Wait, then read and write what is ready, and let paho look after the keepalive."""
         connection = self._client.socket()
         if connection is None:
             self._lost = self._lost or "closed"
             return
-        decrypted = isinstance(connection, ssl.SSLSocket) and connection.pending() > 0  # no poll tells of these bytes
-        watched = select.poll()
-        watched.register(connection.fileno(), select.POLLIN | (select.POLLOUT if self._client.want_write() else 0))
-        if wake is not None:
-            watched.register(wake.fileno(), select.POLLIN)
-        ready = dict(watched.poll(0 if decrypted else timeout * 1000))
-        if wake is not None and wake.fileno() in ready:
-            wake.recv(4096)
+        readable = isinstance(connection, ssl.SSLSocket) and connection.pending() > 0  # no poll tells of these bytes
+        if self._client.want_write() != self._writing:
+            self._writing = not self._writing
+            self._watched.modify(connection, select.POLLIN | (select.POLLOUT if self._writing else 0))
+        for descriptor, event in self._watched.poll(0 if readable else timeout * 1000):
+            if descriptor == self._wake.fileno():
+                self._wake.recv(4096)
+            else:
+                readable = readable or event != select.POLLOUT
         try:
-            if decrypted or ready.get(connection.fileno(), 0) & ~select.POLLOUT:
+            if readable:
                 self._client.loop_read()
             if self._client.want_write():
                 self._client.loop_write()
-            self._client.loop_misc()
+            if time.monotonic() - self._looked_after > LOOK_AFTER_EVERY:
+                self._looked_after = time.monotonic()
+                self._client.loop_misc()
         except Exception as error:  # noqa: BLE001 - paho's decoders raise many kinds at bytes that are no MQTT
             self._lost = f"the broker sent what is no MQTT packet ({type(error).__name__})"
 

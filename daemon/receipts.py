@@ -22,8 +22,8 @@ class FrameReceipts:
         counters.published += 1
         if not parcel.late:
             now = time.monotonic_ns()
-            self._latencies.add("publish", now - parcel.message.made_ns)
-            self._latencies.add("total", now - parcel.message.captured_ns)
+            message = parcel.message
+            self._latencies.add({"publish": now - message.made_ns, "total": now - message.captured_ns})
 
     def dropped(self, topic: str, number: int) -> None:
         """The outbox has dropped messages of this start."""

@@ -100,11 +100,15 @@ class Outbox:
 
     def next_live(self) -> Parcel | None:
         """Give the oldest live message, in flight from now on; None where none waits."""
+        if not self._live:
+            return None
         with self._lock:
             return self._next(self._live)
 
     def next_late(self) -> Parcel | None:
         """Give the oldest late message, in flight from now on; None where none waits or none is read yet."""
+        if not (self._loaded or self._late):
+            return None
         with self._lock:
             parcel = self._next(self._loaded)
             if parcel is None and self._cursor >= self._until:

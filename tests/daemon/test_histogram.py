@@ -26,9 +26,9 @@ def test_bounds_are_whole_nanoseconds_from_ten_microseconds_to_a_second() -> Non
 
 def test_the_end_of_a_period_leaves_the_histogram_as_it_is() -> None:
     latencies = StageLatencies()
-    latencies.add("inference", 56_000)
+    latencies.add({"inference": 56_000})
     latencies.drain()
-    latencies.add("inference", 44_000)
+    latencies.add({"inference": 44_000, "encode": 1})
     histograms = latencies.histograms()
     assert list(histograms) == list(Stages.model_fields)
     assert (histograms["inference"].count, histograms["inference"].sum_ns) == (2, 100_000)

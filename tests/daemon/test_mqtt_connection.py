@@ -77,15 +77,15 @@ def listen_to(speaker: Speaker, words: bytes, version: int) -> str:
     config = MqttConfig.model_validate(
         {"host": "127.0.0.1", "port": speaker.port, "version": 5 if version == 5 else "3.1.1"}
     )
-    connection = Connection(config, "fuzzed", Outgoing("t", b"offline", 1, retain=True))
     wake, waker = socket.socketpair()
+    connection = Connection(config, "fuzzed", Outgoing("t", b"offline", 1, retain=True), wake)
     deadline = time.monotonic() + 20
     try:
         connection.open()
         if connection.has_room:
             connection.publish(Parcel(Outgoing("t", b"1", 1, retain=False)))
         while True:
-            connection.step(wake, timeout=1.0)
+            connection.step(timeout=1.0)
             assert time.monotonic() < deadline
     except LinkError as error:
         return str(error)

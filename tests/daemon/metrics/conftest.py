@@ -26,7 +26,7 @@ def readings() -> Readings:
     latencies = StageLatencies()
     for stage in Stages.model_fields:
         for _ in range(next(numbers)):
-            latencies.add(stage, 123_456)
+            latencies.add({stage: 123_456})
 
     def camera(state: CameraState, last_frame: float | None) -> CameraReading:
         return CameraReading(
