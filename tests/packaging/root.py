@@ -1,0 +1,111 @@
+"""A clean Debian or Ubuntu in a folder, in which packages are installed and programs run; nothing is booted."""
+
+import hashlib
+import shutil
+import stat
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+MIRRORS = {
+    "bookworm": "http://deb.debian.org/debian",
+    "trixie": "http://deb.debian.org/debian",
+    "jammy": "http://archive.ubuntu.com/ubuntu",
+    "noble": "http://archive.ubuntu.com/ubuntu",
+}
+UBUNTU_KEYS = Path("/usr/share/keyrings/ubuntu-archive-keyring.gpg")
+
+ENVIRONMENT = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C.UTF-8"}
+
+NOISE = ("proc/", "root/", "run/", "tmp/", "var/lib/dpkg/", "var/log/", "var/cache/ldconfig/", "usr/lib/sysimage/")
+"""What tells of dpkg's work, not of the package."""
+
+
+def debootstrap(release: str, cache: Path) -> Path:
+    """Return a tar file of a small system with what the package depends on, made once and kept in a folder."""
+    archive = cache / f"{release}.tar"
+    if not archive.exists():
+        cache.mkdir(parents=True, exist_ok=True)
+        folder = cache / release
+        command = ["debootstrap", "--variant=minbase", "--include=procps,python3,systemd"]
+        if "ubuntu" in MIRRORS[release]:
+            # Debian has no keys of Ubuntu's; these roots live for one test and hold nothing of worth.
+            command += [f"--keyring={UBUNTU_KEYS}"] if UBUNTU_KEYS.exists() else ["--no-check-gpg"]
+        try:
+            subprocess.run([*command, release, str(folder), MIRRORS[release]], check=True, stdout=subprocess.DEVNULL)
+            shutil.rmtree(folder / "var/cache/apt/archives")
+            # Ready under its name only when it is whole.
+            part = archive.with_suffix(".part")
+            subprocess.run(["tar", "--numeric-owner", "-C", str(folder), "-cf", str(part), "."], check=True)
+            part.rename(archive)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+    return archive
+
+
+@dataclass(frozen=True)
+class Root:
+    """A system below `folder`. Its /proc is mounted in a namespace that ends with each command."""
+
+    folder: Path
+
+    @classmethod
+    def unpacked(cls, archive: Path, folder: Path) -> "Root":
+        folder.mkdir()
+        subprocess.run(["tar", "--numeric-owner", "-C", str(folder), "-xf", str(archive)], check=True)
+        return cls(folder)
+
+    def command(self, *words: str, network: bool = False, user: str = "root", **variables: str) -> list[str]:
+        """Return a command that runs another inside of the root, without a network unless it is asked for."""
+        environment = [f"{key}={value}" for key, value in {**ENVIRONMENT, **variables}.items()]
+        inside = ["chroot", f"--userspec={user}:{user}", str(self.folder), "env", "-i", *environment, *words]
+        if user != "root":  # as initgroups(3), which chroot does only if it is told the groups
+            inside.insert(1, f"--groups={','.join(self.groups(user))}")
+        mount = 'mount -t proc proc "$0/proc" && exec "$@"'
+        spaces = ["--mount", "--pid", "--fork", "--kill-child", *([] if network else ["--net"])]
+        return ["unshare", *spaces, "sh", "-c", mount, str(self.folder), *inside]
+
+    def run(self, *words: str, network: bool = False) -> tuple[int, str]:
+        """Run a command to its end; returns its exit code and all that it printed."""
+        done = subprocess.run(
+            self.command(*words, network=network),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+            timeout=600,
+        )
+        return done.returncode, done.stdout
+
+    def dpkg(self, *words: str) -> str:
+        """Run dpkg, which must succeed; returns what it printed."""
+        code, text = self.run("dpkg", *words)
+        assert code == 0, text
+        return text
+
+    def install(self, deb: Path, *options: str) -> None:
+        """Install a package with dpkg alone, without a network."""
+        shutil.copy(deb, self.folder / "root")
+        self.dpkg(*options, "--install", f"/root/{deb.name}")
+
+    def groups(self, user: str) -> list[str]:
+        """Return the numbers of all groups of a user."""
+        _, text = self.run("id", "-G", user)
+        return text.split()
+
+    def listing(self) -> dict[str, str]:
+        """Return every path, with kind, mode, owner and digest, but for what dpkg writes about its own work."""
+        found = {}
+        for path in sorted(self.folder.rglob("*")):
+            name = str(path.relative_to(self.folder))
+            if name.startswith(NOISE):
+                continue
+            status = path.lstat()
+            content = ""
+            if stat.S_ISLNK(status.st_mode):
+                content = str(path.readlink())
+            elif stat.S_ISREG(status.st_mode):
+                content = hashlib.sha256(path.read_bytes()).hexdigest()
+            found[name] = f"{stat.filemode(status.st_mode)} {status.st_uid}:{status.st_gid} {content}".rstrip()
+        return found
