@@ -90,7 +90,7 @@ def _check_labels(config: Config, models: list[Model], problems: list[Problem]) 
     for label in unknown_labels(config.labels, models):
         known = difflib.get_close_matches(label, labels, n=1) or labels
         expected = f"`{known[0]}`" if len(known) == 1 else f"one of {', '.join(known)}"
-        problems.append(Problem(("labels", label), f"a label that {names} does not have", expected))
+        problems.append(Problem(("labels", label), f"the label {label!r}, which {names} does not have", expected))
 
 
 def _check_login(config: Config, problems: list[Problem]) -> None:

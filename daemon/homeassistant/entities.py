@@ -12,8 +12,8 @@ from typing import Any
 from edgemeta import __version__
 from edgemeta.daemon.config.camera import CameraConfig
 from edgemeta.daemon.config.whole import Config
-from edgemeta.daemon.messages import CameraState
-from edgemeta.daemon.topics import AVAILABILITY, INFO, STATE, STATS, STATUS, Topics
+from edgemeta.daemon.messages import CameraState, SwapResult
+from edgemeta.daemon.topics import AVAILABILITY, INFO, STATE, STATS, STATUS, SWAP, Topics
 
 Component = dict[str, Any]
 
@@ -80,7 +80,7 @@ def _components(view: DeviceView) -> dict[str, Component]:
 
 def _camera(view: DeviceView, name: str, camera: CameraView) -> dict[str, Component]:
     """Give a camera's entities. Their keys begin with what they tell, so no two cameras can share one."""
-    topics, counts = view.topics, f"value_json.cameras['{name}']"
+    topics, counts, model = view.topics, _part("cameras", name), _part("models", name)
     running = {"availability": _while_running(topics, name), "availability_mode": "all"}
     return {
         f"state_{name}": {
@@ -96,7 +96,11 @@ def _camera(view: DeviceView, name: str, camera: CameraView) -> dict[str, Compon
         f"confidence_{name}": {
             "p": "sensor",
             "name": f"{name} confidence",
-            **_stats(view, f"{{{{ (100 * {counts}.score) | round(1) if {counts}.score is not none else none }}}}"),
+            **_stats(
+                view,
+                f"{{% set score = {counts}.get('score') %}}"
+                "{{ (100 * score) | round(1) if score is not none else none }}",
+            ),
             "unit_of_measurement": "%",
             "state_class": "measurement",
             **running,
@@ -114,22 +118,30 @@ def _camera(view: DeviceView, name: str, camera: CameraView) -> dict[str, Compon
         f"rate_{name}": {
             "p": "sensor",
             "name": f"{name} frame rate",
-            **_stats(view, f"{{{{ {counts}.fps }}}}"),
+            **_stats(view, f"{{{{ {counts}.get('fps') }}}}"),
             **_diagnostic("fps"),
             **running,
         },
         f"dropped_{name}": {
             "p": "sensor",
             "name": f"{name} dropped frames",
-            **_stats(view, f"{{{{ {counts}.dropped.values() | sum }}}}"),
+            **_stats(view, f"{{{{ {counts}.get('dropped', {{}}).values() | sum }}}}"),
             **_diagnostic("frames", "total_increasing"),
+        },
+        f"model_{name}": {
+            "p": "sensor",
+            "name": f"{name} model",
+            "entity_category": "diagnostic",
+            "state_topic": topics.of(INFO),
+            "value_template": f"{{{{ {model}.get('name') }}}}",
+            "json_attributes_topic": topics.of(INFO),
+            "json_attributes_template": f"{{{{ {{'sha256': {model}.get('sha256')}} | tojson }}}}",
         },
     }
 
 
 def _device(view: DeviceView) -> dict[str, Component]:
-    info, p50 = view.topics.of(INFO), "value_json.latency_us.total.p50"
-    model = "{{ {'sha256': value_json.model.sha256, 'backend': value_json.backend} | tojson }}"
+    p50 = "value_json.latency_us.total.p50"
     return {
         "latency": {
             "p": "sensor",
@@ -150,20 +162,22 @@ def _device(view: DeviceView) -> dict[str, Component]:
             **_stats(view, "{{ value_json.broker.failures.values() | sum }}"),
             **_diagnostic("failures", "total_increasing"),
         },
-        "model": {
+        "swap": {
             "p": "sensor",
-            "name": "model",
+            "name": "last swap",
+            "device_class": "enum",
+            "options": [result.value for result in SwapResult],
             "entity_category": "diagnostic",
-            "state_topic": info,
-            "value_template": "{{ value_json.model.name }}",
-            "json_attributes_topic": info,
-            "json_attributes_template": model,
+            "state_topic": view.topics.of(SWAP),
+            "value_template": "{{ value_json.result }}",
+            "json_attributes_topic": view.topics.of(SWAP),
+            "json_attributes_template": "{{ {'time': value_json.time, 'reason': value_json.reason} | tojson }}",
         },
         "version": {
             "p": "sensor",
             "name": "version",
             "entity_category": "diagnostic",
-            "state_topic": info,
+            "state_topic": view.topics.of(INFO),
             "value_template": "{{ value_json.version }}",
         },
     }
@@ -180,6 +194,11 @@ def _stats(view: DeviceView, template: str) -> Component:
 
 def _diagnostic(unit: str, state_class: str = "measurement") -> Component:
     return {"unit_of_measurement": unit, "state_class": state_class, "entity_category": "diagnostic"}
+
+
+def _part(of: str, camera: str) -> str:
+    """A camera's part of a message about all cameras, in a template; empty where the camera has just gone."""
+    return f"value_json.{of}.get('{camera}', {{}})"
 
 
 def _while_running(topics: Topics, camera: str) -> list[Component]:

@@ -135,8 +135,8 @@ def test_a_name_with_a_line_break_is_told_in_one_line(write_config: Any) -> None
 def test_labels_that_the_network_does_not_have_are_mistakes(write_config: Any) -> None:
     found = lines_of(write_config(labels={"red": "warm", "gren": "cold", "xyz": "cold"}))
     assert [line.partition(" ")[2] for line in found] == [
-        "labels.gren: found a label that colour does not have, expected `green`",
-        "labels.xyz: found a label that colour does not have, expected one of red, green, blue",
+        "labels.gren: found the label 'gren', which colour does not have, expected `green`",
+        "labels.xyz: found the label 'xyz', which colour does not have, expected one of red, green, blue",
     ]
 
 

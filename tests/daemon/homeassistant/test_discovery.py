@@ -3,6 +3,7 @@
 import json
 import signal
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,8 @@ from edgemeta.daemon.homeassistant.discovery import Discovery
 from edgemeta.daemon.homeassistant.entities import view_of
 from edgemeta.daemon.inbox import Handler, Incoming
 from edgemeta.daemon.outbox.parcel import Outgoing
+from edgemeta.model.file import load, save
+from edgemeta.model.graph import Classification
 
 TOPIC = "homeassistant/device/edgemeta-test/config"
 
@@ -44,8 +47,8 @@ def test_every_entity_has_a_value_out_of_real_messages(
         assert home.assistant.of(f"state_{camera}").config["options"] == ["warm", "cold"]
         assert float(values["confidence", camera]) == 100.0
         assert values["problem", camera] == "OFF"
-    assert home.entity("model").value == "colour"
-    assert len(home.entity("model").attributes["sha256"]) == 64
+        assert home.entity(f"model_{camera}").value == "colour"
+        assert len(home.entity(f"model_{camera}").attributes["sha256"]) == 64
     assert home.entity("version").value
     assert home.entity("failures").value == "0"
     assert float(home.wait(lambda assistant: assistant.of("latency").value, "a latency")) > 0
@@ -107,6 +110,7 @@ def test_what_is_no_more_is_removed_across_a_restart(
     assert sorted(key for _, key in home.assistant.removed) == [
         "confidence_gone",
         "dropped_gone",
+        "model_gone",
         "problem_gone",
         "rate_gone",
         "state_gone",
@@ -141,6 +145,28 @@ def test_a_reload_switches_discovery_on_and_off_and_changes_what_a_state_may_be(
     write_config(**keys_of(broker, colours, "front", enabled=False))
     daemon.process.send_signal(signal.SIGHUP)
     home.wait(lambda assistant: not assistant.entities, "the device's end")
+
+
+def test_another_network_brings_other_options(
+    broker: Any, listen: Any, write_config: Any, colours: Path, run_daemon: Any, model_file: Path
+) -> None:
+    """Labels of the config that the new network does not have are a mistake; without them it takes over."""
+    home = listen(broker.port)
+    keys = keys_of(broker, colours, "front", swap={"shadow": 2, "keep": 2})
+    daemon = run_daemon(write_config(**keys))
+    assert home.entity("state_front").value == "warm"
+    model = load(model_file)
+    save(replace(model, task=Classification(("rouge", "vert", "bleu"))), model_file)
+    daemon.process.send_signal(signal.SIGHUP)
+    home.wait(lambda assistant: "found the label 'red', which colour does not have" in daemon.said, "the refusal")
+    assert home.assistant.of("swap").value is None
+    write_config(**keys | {"labels": {}})
+    daemon.process.send_signal(signal.SIGHUP)
+    state = home.wait(
+        lambda assistant: (entity := assistant.of("state_front")).value == "rouge" and entity, "the other network"
+    )
+    assert state.config["options"] == ["rouge", "vert", "bleu"]
+    assert home.entity("swap").value == "swapped"
 
 
 def test_home_assistant_s_start_and_a_broker_that_came_back_empty_are_answered(

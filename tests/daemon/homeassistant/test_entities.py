@@ -30,7 +30,7 @@ def test_every_announcement_is_taken_and_all_its_ids_differ(cameras: list[str], 
     config = config_of({name: {"source": "synthetic://"} for name in cameras}, device=device)
     assistant = Assistant()
     assistant.hear(f"homeassistant/device/edgemeta-{device}/config", json.dumps(announced(config)).encode())
-    assert len(assistant.entities) == 5 + 5 * len(cameras)
+    assert len(assistant.entities) == 5 + 6 * len(cameras)
 
 
 def test_ids_of_two_devices_differ_where_names_run_together() -> None:
@@ -38,7 +38,7 @@ def test_ids_of_two_devices_differ_where_names_run_together() -> None:
     for device, camera in (("a", "b_c"), ("a_b", "c"), ("a-b", "c")):
         content = announced(config_of({camera: {"source": "synthetic://"}}, device=device))
         assistant.hear(f"homeassistant/device/edgemeta-{device}/config", json.dumps(content).encode())
-    assert len(assistant.entities) == 30
+    assert len(assistant.entities) == 33
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,8 @@ def test_where_a_message_comes_once_nothing_expires() -> None:
     components = announced(config_of({"a": {"source": "synthetic://"}}))["cmps"]
     assert {key for key, component in components.items() if "expire_after" not in component} == {
         "problem_a",
-        "model",
+        "model_a",
+        "swap",
         "version",
     }
 
