@@ -1,0 +1,197 @@
+"""Commands as anybody may send them: obeyed, answered where that is right, or refused in one sentence."""
+
+import json
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from edgemeta.daemon.changes import Answer
+from edgemeta.daemon.commands.commands import CommandError, Commands, with_model
+from edgemeta.daemon.commands.messages import ModelCommand
+from edgemeta.daemon.config.whole import Config
+from edgemeta.daemon.inbox import Incoming
+from edgemeta.daemon.messages import AnswerMessage
+from edgemeta.daemon.outbox.parcel import Outgoing
+from edgemeta.daemon.pipeline import Identity
+from edgemeta.daemon.publisher import Publisher
+from edgemeta.daemon.reload import Outcome
+from edgemeta.daemon.topics import Topics
+
+DONE = Outcome(True, "done")
+
+
+class Asked:
+    """Stands for the changes: does nothing, and says that it is done."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def reload(self, trigger: str, answer: Answer) -> None:
+        self.asked.append("reload")
+        answer(DONE)
+
+    def take_model(self, choose: Callable[..., Any], answer: Answer) -> None:
+        self.asked.append("model")
+        answer(DONE)
+
+
+class Sent:
+    """Stands for the link."""
+
+    connected = True
+
+    def __init__(self) -> None:
+        self.messages: list[Outgoing] = []
+
+    def send(self, message: Outgoing) -> None:
+        self.messages.append(message)
+
+
+class Rig:
+    def __init__(self) -> None:
+        self.asked, self.sent = Asked(), Sent()
+        publisher = Publisher(self.sent, Topics("b", "d"), 1)  # type: ignore[arg-type]
+        self.commands = Commands(self.asked, publisher, Identity("d", "0" * 32), "b")  # type: ignore[arg-type]
+
+    def send(self, verb: str, payload: bytes, **more: Any) -> list[Outgoing]:
+        """Send a command; returns the answers."""
+        before = len(self.sent.messages)
+        getattr(self.commands, verb)(Incoming(f"b/d/cmd/{verb}", payload, **more))
+        return self.sent.messages[before:]
+
+
+@pytest.fixture
+def rig() -> Rig:
+    return Rig()
+
+
+def answer_of(message: Outgoing) -> AnswerMessage:
+    return AnswerMessage.model_validate_json(message.payload)
+
+
+def test_an_answer_goes_to_its_topic_with_the_transaction(rig: Rig) -> None:
+    (sent,) = rig.send("reload", b'{"transaction": "42"}')
+    assert (sent.topic, sent.qos, sent.retain, sent.correlation) == ("b/d/resp/reload", 1, False, None)
+    answer = answer_of(sent)
+    assert (answer.verb, answer.ok, answer.outcome, answer.transaction) == ("reload", True, "done", "42")
+
+
+def test_an_empty_payload_is_a_plain_reload(rig: Rig) -> None:
+    (sent,) = rig.send("reload", b"")
+    assert answer_of(sent).transaction is None
+    assert rig.asked.asked == ["reload"]
+
+
+def test_a_response_topic_is_answered_on_with_its_mark(rig: Rig) -> None:
+    (sent,) = rig.send("model", b'{"model": "m"}', response_topic="me/answers", correlation=b"\0x")
+    assert (sent.topic, sent.correlation) == ("me/answers", b"\0x")
+
+
+@pytest.mark.parametrize(
+    "topic", ["b/d/availability", "b/other/cmd/reload", "$SYS/x", "a/#", "+/a", "a\nb", "a" * 257, ""]
+)
+def test_nobody_makes_us_speak_where_we_should_not(rig: Rig, topic: str) -> None:
+    (sent,) = rig.send("reload", b"", response_topic=topic)
+    assert sent.topic == "b/d/resp/reload"
+
+
+def test_a_retained_command_is_not_obeyed(rig: Rig, caplog: pytest.LogCaptureFixture) -> None:
+    assert rig.send("reload", b"", retained=True) == []
+    assert rig.asked.asked == []
+    assert "must not be retained" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("verb", "payload", "reason"),
+    [
+        ("model", b"", "model: Field required"),
+        ("model", b"resnet8", "the payload: Invalid JSON"),
+        ("model", b'{"model": 5}', "model: Input should be a valid string"),
+        ("model", b'{"model": "../../etc/passwd"}', "model: String should match pattern"),
+        ("model", b'{"model": "/dev/video0"}', "model: String should match pattern"),
+        ("model", b'{"model": ".hidden"}', "model: String should match pattern"),
+        ("model", b'{"model": "m", "path": "/"}', "path: Extra inputs are not permitted"),
+        ("model", b'{"model": "m", "camera": "' + b"x" * 65 + b'"}', "camera: String should have at most 64"),
+        ("reload", b'{"transaction": "' + b"x" * 65 + b'"}', "transaction: String should have at most 64"),
+        ("reload", b"[" * 60_000, "the payload: Invalid JSON"),
+        ("reload", b"\xff", "the payload: Invalid JSON"),
+        ("reload", b"null", "the payload: Input should be an object"),
+    ],
+)
+def test_what_is_no_command_is_refused_in_one_sentence(rig: Rig, verb: str, payload: bytes, reason: str) -> None:
+    (sent,) = rig.send(verb, payload)
+    answer = answer_of(sent)
+    assert not answer.ok
+    assert answer.outcome.startswith(reason)
+    assert answer.outcome.isprintable()
+    assert rig.asked.asked == []
+
+
+@given(payload=st.binary(max_size=200), verb=st.sampled_from(["reload", "model"]))
+def test_any_bytes_get_one_answer(payload: bytes, verb: str) -> None:
+    rig = Rig()
+    (sent,) = rig.send(verb, payload)
+    assert answer_of(sent).outcome.isprintable()
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda below: st.lists(below, max_size=3) | st.dictionaries(st.text(), below, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(values=st.dictionaries(st.sampled_from(["model", "camera", "transaction", "x\n"]), json_values, max_size=4))
+def test_any_json_gets_one_answer(values: dict[str, Any]) -> None:
+    rig = Rig()
+    (sent,) = rig.send("model", json.dumps(values).encode())
+    assert answer_of(sent).outcome.isprintable()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+def test_fifty_thousand_damaged_commands(rig: Rig) -> None:
+    chance = random.Random(7)
+    good = b'{"model": "resnet8-cifar10", "camera": "front", "transaction": "1"}'
+    for _ in range(50_000):
+        payload = bytearray(good)
+        for _ in range(chance.randint(1, 6)):
+            at = chance.randrange(len(payload) + 1)
+            payload[at : at + chance.randint(0, 2)] = chance.randbytes(chance.randint(0, 2))
+        (sent,) = rig.send(chance.choice(["model", "reload"]), bytes(payload))
+        assert answer_of(sent).outcome.isprintable()
+
+
+def config(**keys: Any) -> Config:
+    return Config.model_validate({"device": "d", "cameras": {"front": {"source": "synthetic://"}}, **keys})
+
+
+def test_which_models_may_be_chosen(tmp_path: Path) -> None:
+    folder = tmp_path / "models"
+    folder.mkdir()
+    (folder / "mine.safetensors").touch()
+    (folder / "other").touch()
+    (folder / "deeper").mkdir()
+    (tmp_path / "secret").touch()
+    running = config(swap={"folder": str(folder)})
+
+    def chosen(name: str, **more: Any) -> Config:
+        return with_model(running, ModelCommand(model=name, **more))
+
+    assert chosen("mine").model == chosen("mine.safetensors").model == str(folder / "mine.safetensors")
+    assert chosen("other").model == str(folder / "other")
+    assert chosen("resnet8-cifar10").model == "resnet8-cifar10"
+    assert chosen("mine", camera="front").cameras["front"].model == str(folder / "mine.safetensors")
+    assert chosen("mine", camera="front").model == running.model
+    for name in ("secret", "deeper", "none", "resnet8-cifar10-float"):
+        with pytest.raises(CommandError, match=r"expected a shipped model's name or a file in .*/models"):
+            chosen(name)
+    with pytest.raises(CommandError, match="found camera 'back', expected one of front"):
+        chosen("mine", camera="back")
+    with pytest.raises(CommandError, match=r"the config names no `swap\.folder`"):
+        with_model(config(), ModelCommand(model="mine"))
