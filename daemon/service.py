@@ -273,7 +273,7 @@ class Service:
 
     def _tell_what_runs(self) -> None:
         self.publisher.send(self.publisher.encode(INFO, self._info()))
-        self._discovery.update(self.plan.config.homeassistant.enabled, self._device_view(self.plan))
+        self._discovery.update(self.plan.config.homeassistant.enabled is True, self._device_view(self.plan))
 
     @staticmethod
     def _device_view(plan: Plan) -> DeviceView:

@@ -12,7 +12,11 @@ TopicName = Annotated[str, AfterValidator(topic_levels)]
 class HomeAssistantConfig(Section):
     """MQTT discovery by Home Assistant."""
 
-    enabled: bool = Field(default=False, description="Announce the device and its cameras to Home Assistant.")
+    enabled: bool | None = Field(
+        default=None,
+        description="true announces the device and its cameras to Home Assistant, false takes back what an earlier run "
+        "announced, null does neither.",
+    )
     prefix: TopicName = Field(default="homeassistant", description="Home Assistant's discovery prefix.")
     status: TopicName = Field(
         default="homeassistant/status",

@@ -39,14 +39,18 @@ class Discovery:
     """Keeps what Home Assistant knows of one device in line with the config. Any thread may call."""
 
     def __init__(self, link: Link, config: HomeAssistantConfig, view: DeviceView) -> None:
-        """Subscribe; nothing is sent before `update`. Prefix and status topic stay as they are here."""
+        """Subscribe, unless the device has nothing to do with Home Assistant; nothing is sent before `update`.
+
+        Prefix and status topic stay as they are here.
+        """
         self._link = link
         self._topic = f"{config.prefix}/device/{view.id}/config"
         self._lock = threading.Lock()
         self._view: DeviceView | None = None
         self._gone: dict[str, Component] = {}
-        link.subscribe(self._topic, self._on_earlier)
-        link.subscribe(config.status, self._on_status)
+        if config.enabled is not None:
+            link.subscribe(self._topic, self._on_earlier)
+            link.subscribe(config.status, self._on_status)
 
     def update(self, enabled: bool, view: DeviceView) -> None:
         """Announce the device as it is now, or take the announcement back."""

@@ -204,7 +204,7 @@ def discovery() -> tuple[FakeLink, Callable[[bool], None]]:
     """A link, and what switches its discovery on or off."""
     config = Config.model_validate({"device": "test", "cameras": {"front": {"source": "synthetic://"}}})
     link, view = FakeLink(), view_of(config, {"front": ("a",)})
-    made = Discovery(link, HomeAssistantConfig(), view)
+    made = Discovery(link, HomeAssistantConfig(enabled=False), view)
     return link, lambda enabled: made.update(enabled, view)
 
 
@@ -245,6 +245,13 @@ def test_with_discovery_off_only_our_own_announcement_is_taken_back(
     assert link.sent == []
     link.handlers[TOPIC](Incoming(TOPIC, b'{"o": {"name": "edgemeta"}, "cmps": {}}', retained=True))
     assert [(message.topic, message.payload, message.retain) for message in link.sent] == [(TOPIC, b"", True)]
+
+
+def test_a_device_that_has_nothing_to_do_with_home_assistant_does_not_listen_to_it() -> None:
+    config = Config.model_validate({"device": "test", "cameras": {"front": {"source": "synthetic://"}}})
+    link, view = FakeLink(), view_of(config, {"front": ("a",)})
+    Discovery(link, config.homeassistant, view).update(False, view)
+    assert (link.handlers, link.sent) == ({}, [])
 
 
 def test_our_own_announcement_read_back_is_not_answered(discovery: tuple[FakeLink, Callable[[bool], None]]) -> None:
