@@ -79,6 +79,10 @@ __device__ __forceinline__ int requantize(int sum, const Channel& channel, const
 }
 
 #ifdef ADD_OWN
+// A kernel's parameter for the residual, and what it hands on.
+#define RESIDUAL_PARAMETER , const unsigned char* __restrict__ residual
+#define RESIDUAL_POINTER residual
+
 // clamp(zero + round(own * m + other * n + bias)) of the int16 in the low halves of own and other. Sums and products are
 // exact modulo 2**32. Multipliers have up to 21 bits: 15 of them and the 6 above are multiplied on their own.
 __device__ __forceinline__ int add_residual(int own, int other) {
@@ -89,4 +93,7 @@ __device__ __forceinline__ int add_residual(int own, int other) {
   }
   return clamp((sum >> ADD_SHIFT) + ADD_ZERO, ADD_LO, ADD_HI);
 }
+#else
+#define RESIDUAL_PARAMETER
+#define RESIDUAL_POINTER nullptr
 #endif

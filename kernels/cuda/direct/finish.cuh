@@ -2,14 +2,6 @@
 #pragma once
 #include "pixel.cuh"
 
-TENSOR(Output, OUT);
-#if BESIDE
-TENSOR(BesideOutput, BESIDE_OUT);
-#endif
-#ifdef ADD_OWN
-TENSOR(Residual, RESIDUAL);
-#endif
-
 template <class R>
 __device__ __forceinline__ void start_sums(int (&sums)[PIXELS][FILTERS], const int4* __restrict__ channels,
                                            int first_filter, const Place& place) {

@@ -3,12 +3,7 @@
 //
 // A block computes TILE_Y x (TILE_X * PIXELS) outputs of THREADS_C * FILTERS channels; a thread PIXELS neighbours in a row
 // times FILTERS channels, over every SPLIT-th plane of input channels. A plane is one word (DEPTH channels) per pixel.
-#include "requantize.cuh"
-
-REQUANTIZATION(Main, MAIN);
-#if BESIDE
-REQUANTIZATION(Beside, BESIDE);
-#endif
+#include "fused.cuh"
 
 enum {
   GROUP = TILE_X * TILE_Y * THREADS_C,
@@ -205,11 +200,7 @@ __device__ __forceinline__ void reduce(int (&sums)[PIXELS][FILTERS], int4* scrat
 
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
     direct(const unsigned char* __restrict__ input, const int4* __restrict__ weights, const int4* __restrict__ channels,
-           const unsigned char* __restrict__ table, unsigned char* __restrict__ output
-#ifdef ADD_OWN
-           ,
-           const unsigned char* __restrict__ residual
-#endif
+           const unsigned char* __restrict__ table, unsigned char* __restrict__ output RESIDUAL_PARAMETER
 #if BESIDE
            ,
            const int4* __restrict__ beside_weights, const int4* __restrict__ beside_channels,
@@ -223,9 +214,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
   const int y = (int)blockIdx.x / TILES_X * TILE_Y, x = (int)blockIdx.x % TILES_X * (TILE_X * PIXELS);
   const int first_filter = (int)blockIdx.y * BLOCK_FILTERS;
   const unsigned char* image = input + (unsigned long long)blockIdx.z * IN_IMAGE;
-#ifndef ADD_OWN
-  const unsigned char* residual = nullptr;
-#endif
   enum { WEIGHTS = CHUNK * KERNEL_H * KERNEL_W * BLOCK_FILTERS / 4, BESIDE_WEIGHTS = CHUNK * BLOCK_FILTERS / 4 };
 
   int sums[PIXELS][FILTERS];
@@ -239,7 +227,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     accumulate<0, KERNEL_H, 0, KERNEL_W>(sums, patch, reinterpret_cast<const int*>(staged), place);
   }
   if (SPLIT > 1) reduce(sums, shared + SCRATCH_AT / 4, place);
-  finish<Main, Output, true>(sums, channels, table, output, residual, first_filter, y, x, place);
+  finish<Main, Output, true>(sums, channels, table, output, RESIDUAL_POINTER, first_filter, y, x, place);
 
 #if BESIDE
   start_sums<Beside>(sums, beside_channels, first_filter, place);

@@ -60,10 +60,7 @@ __device__ __forceinline__ int convolve(const unsigned char* __restrict__ input,
 
 extern "C" __global__ void __launch_bounds__(THREADS)
     paper_map(const unsigned char* __restrict__ input, const Weight* __restrict__ weights,
-              const int4* __restrict__ channels, const unsigned char* __restrict__ table,
-#ifdef ADD_OWN
-              const unsigned char* __restrict__ residual,
-#endif
+              const int4* __restrict__ channels, const unsigned char* __restrict__ table RESIDUAL_PARAMETER,
 #if BESIDE_OUTPUTS
               const Weight* __restrict__ beside_weights, const int4* __restrict__ beside_channels,
               const unsigned char* __restrict__ beside_table, unsigned char* __restrict__ beside_output,

@@ -4,14 +4,8 @@
 
 extern "C" __global__ void __launch_bounds__(THREADS)
     paper_tiled(const unsigned char* __restrict__ input, const Weight* __restrict__ weights,
-                const int4* __restrict__ channels, const unsigned char* __restrict__ table,
-#ifdef ADD_OWN
-                const unsigned char* __restrict__ residual,
-#endif
+                const int4* __restrict__ channels, const unsigned char* __restrict__ table RESIDUAL_PARAMETER,
                 unsigned char* __restrict__ output) {
-#ifndef ADD_OWN
-  const unsigned char* residual = nullptr;
-#endif
   __shared__ Pixel patch[16 * CHANNELS];
   __shared__ int sums[4 * FILTERS];
   load_patch(input, patch);
@@ -32,6 +26,6 @@ extern "C" __global__ void __launch_bounds__(THREADS)
       from += 4 * CHANNELS, shuffled += 3 * FILTERS * CHANNELS;
     }
     if (filter >= OUTPUTS) continue;
-    write_output(sums[item], y, x, filter, load_channel<Main>(channels, filter), table, residual, output);
+    write_output(sums[item], y, x, filter, load_channel<Main>(channels, filter), table, RESIDUAL_POINTER, output);
   }
 }

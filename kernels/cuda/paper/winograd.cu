@@ -35,14 +35,8 @@ __device__ __forceinline__ void untransform_line(int* line, int stride) {
 
 extern "C" __global__ void __launch_bounds__(THREADS)
     paper_winograd(const unsigned char* __restrict__ input, const short* __restrict__ weights,
-                   const int4* __restrict__ channels, const unsigned char* __restrict__ table,
-#ifdef ADD_OWN
-                   const unsigned char* __restrict__ residual,
-#endif
+                   const int4* __restrict__ channels, const unsigned char* __restrict__ table RESIDUAL_PARAMETER,
                    unsigned char* __restrict__ output) {
-#ifndef ADD_OWN
-  const unsigned char* residual = nullptr;
-#endif
   __shared__ Pixel patch[16 * CHANNELS];
   __shared__ short transformed[16 * CHANNELS];
   __shared__ int sums[16 * FILTERS];
@@ -71,6 +65,6 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     const Channel channel = load_channel<Main>(channels, filter);
 #pragma unroll
     for (unsigned i = 0; i < 4; ++i)
-      write_output(m[i / 2 * 4 + i % 2], i / 2, i % 2, filter, channel, table, residual, output);
+      write_output(m[i / 2 * 4 + i % 2], i / 2, i % 2, filter, channel, table, RESIDUAL_POINTER, output);
   }
 }

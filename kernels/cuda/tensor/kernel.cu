@@ -3,19 +3,11 @@
 //
 // A warp computes 16 ROWS pixels of 8 COLUMNS channels; a lane 2 ROWS pixels of FILTERS = 2 COLUMNS consecutive channels.
 // Nothing is shared: a lane's bytes of the input and of the weights lie side by side in global memory.
+#include "fused.cuh"
 #include "pixel.cuh"
 #include "tensor/mma.cuh"
 
-REQUANTIZATION(Main, MAIN);
 TENSOR(Input, IN);
-TENSOR(Output, OUT);
-#ifdef ADD_OWN
-TENSOR(Residual, RESIDUAL);
-#endif
-#if BESIDE
-REQUANTIZATION(Beside, BESIDE);
-TENSOR(BesideOutput, BESIDE_OUT);
-#endif
 
 enum {
   PIXELS = 2 * ROWS,
@@ -116,20 +108,13 @@ __device__ __forceinline__ void finish(const Sums& sums, const int4* __restrict_
 // channels, tables: requantize.py's. weights: launch.py's.
 extern "C" __global__ void __launch_bounds__(32 * WARPS)
     tensor(const unsigned char* __restrict__ input, const int* __restrict__ weights, const int4* __restrict__ channels,
-           const unsigned char* __restrict__ table, unsigned char* __restrict__ output
-#ifdef ADD_OWN
-           ,
-           const unsigned char* __restrict__ residual
-#endif
+           const unsigned char* __restrict__ table, unsigned char* __restrict__ output RESIDUAL_PARAMETER
 #if BESIDE
            ,
            const int* __restrict__ beside_weights, const int4* __restrict__ beside_channels,
            const unsigned char* __restrict__ beside_table, unsigned char* __restrict__ beside_output
 #endif
     ) {
-#ifndef ADD_OWN
-  const unsigned char* const residual = 0;
-#endif
   const int lane = threadIdx.x % 32;
   int offsets[PIXELS];
 #pragma unroll
@@ -142,10 +127,10 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS)
   clear(sums);
   accumulate<KERNEL_H, KERNEL_W>(sums, image - PAD_TOP * Input::row - PAD_LEFT * Input::pixel, offsets,
                                  weights + blockIdx.y * (KERNEL_H * KERNEL_W * GROUPS * 32 * WEIGHT_WORDS) + lane * PIECE);
-  finish<Main, Output, true>(sums, channels, table, output, residual);
+  finish<Main, Output, true>(sums, channels, table, output, RESIDUAL_POINTER);
 #if BESIDE
   clear(sums);
   accumulate<1, 1>(sums, image, offsets, beside_weights + blockIdx.y * (GROUPS * 32 * WEIGHT_WORDS) + lane * PIECE);
-  finish<Beside, BesideOutput, false>(sums, beside_channels, beside_table, beside_output, residual);
+  finish<Beside, BesideOutput, false>(sums, beside_channels, beside_table, beside_output, nullptr);
 #endif
 }

@@ -61,9 +61,7 @@ __device__ __forceinline__ void load_channels(Channel (&loaded)[VECTOR], const i
 
 __device__ __forceinline__ void finish(const int* sums, int item, const int* __restrict__ constants,
                                        const int4* __restrict__ channels, const unsigned char* __restrict__ table,
-#ifdef ADD_OWN
                                        const unsigned char* __restrict__ residual,
-#endif
                                        unsigned char* __restrict__ output) {
   const Place place = place_of<Output>(item);
   if (!place.is_inside) return;
@@ -75,7 +73,7 @@ __device__ __forceinline__ void finish(const int* sums, int item, const int* __r
   load_channels<Main>(channel, channels, place.first);
   output += offset_of<Output>(place.top, place.left, place.first);
 #ifdef ADD_OWN
-  residual += offset_of<Residual>(place.top, place.left, place.first);
+  residual = image_of<Residual>(residual) + offset_of<Residual>(place.top, place.left, place.first);
 #endif
 #pragma unroll
   for (int y = 0; y < TILE; ++y) {

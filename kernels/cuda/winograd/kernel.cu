@@ -5,8 +5,7 @@
 // 1. one thread per tile and four channels reads the patch and stores B^T d B as words of two int16 channels;
 // 2. one thread per position of the transformed tile, THREAD_TILES tiles and THREAD_OUTPUTS channels sums products;
 // 3. the sums change hands through shared memory; one thread per tile and VECTOR channels finishes the outputs.
-#include "requantize.cuh"
-#include "tensor.cuh"
+#include "fused.cuh"
 #if STRIDE == 2
 #include "winograd/tile2_stride2.cuh"
 #elif TILE == 2
@@ -15,16 +14,7 @@
 #include "winograd/tile4.cuh"
 #endif
 
-REQUANTIZATION(Main, MAIN);
 TENSOR(Input, IN);
-TENSOR(Output, OUT);
-#ifdef ADD_OWN
-TENSOR(Residual, RESIDUAL);
-#endif
-#if BESIDE
-REQUANTIZATION(Beside, BESIDE);
-TENSOR(BesideOutput, BESIDE_OUT);
-#endif
 
 constexpr int EDGE = STRIDE == 1 ? TILE + 2 : 2 * TILE + 1;
 constexpr int POSITIONS = EDGE * EDGE;
@@ -91,11 +81,7 @@ __device__ __forceinline__ void clear(int (&sums)[THREAD_TILES][THREAD_OUTPUTS])
 extern "C" __global__ void __launch_bounds__(THREADS)
     winograd(const unsigned char* __restrict__ input, const int* __restrict__ weights,
              const int* __restrict__ constants, const int4* __restrict__ channels,
-             const unsigned char* __restrict__ table, unsigned char* __restrict__ output
-#ifdef ADD_OWN
-             ,
-             const unsigned char* __restrict__ residual
-#endif
+             const unsigned char* __restrict__ table, unsigned char* __restrict__ output RESIDUAL_PARAMETER
 #if BESIDE
              ,
              const int4* __restrict__ beside_channels, const unsigned char* __restrict__ beside_table,
@@ -126,9 +112,6 @@ extern "C" __global__ void __launch_bounds__(THREADS)
   }
 
   output = image_of<Output>(output);
-#ifdef ADD_OWN
-  residual = image_of<Residual>(residual);
-#endif
   __syncthreads();
 #pragma unroll
   for (int t = 0; t < THREAD_TILES; ++t)
@@ -138,11 +121,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
   __syncthreads();
 #pragma unroll 1
   for (int item = threadIdx.x; item < BLOCK_TILES * BLOCK_OUTPUTS / VECTOR; item += THREADS) {
-    finish(words, item, constants, channels, table,
-#ifdef ADD_OWN
-           residual,
-#endif
-           output);
+    finish(words, item, constants, channels, table, RESIDUAL_POINTER, output);
 #if BESIDE
     finish_beside(words, item, beside_channels, beside_table, image_of<BesideOutput>(beside_output));
 #endif
