@@ -1,0 +1,88 @@
+"""Take the pictures of the live page that the documents show.
+
+    python benchmarks/page_picture.py
+
+Runs the service with two drawn cameras and one that is away, and a real mosquitto, for as long as the page's chart
+reaches back; then a headless Chromium writes docs/images/live-page.png (a desk's screen, light) and live-page-phone.png
+(dark). The font is Inter where it is installed (Debian package fonts-inter).
+"""
+
+import argparse
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import yaml
+from PIL import Image
+from rig.broker import Mosquitto
+from rig.browser import Browser, chromium, missing
+from rig.manager import Managed
+from rig.patience import free_port
+
+IMAGES = Path(__file__).parent.parent / "docs" / "images"
+COLOURS = 256
+"""Colours of the files: a third of the size of full colour, and no difference that one sees."""
+
+
+def config(folder: Path, broker: int, page: int) -> Path:
+    """Write the config of the device in the picture."""
+    path = folder / "config.yaml"
+    cameras = {
+        "meadow": {"source": "synthetic://?seed=3&scene=17", "fps": 30},
+        "driveway": {"source": "synthetic://?seed=11&scene=23", "fps": 15},
+        "gate": {"source": "rtsp://viewer:secret@127.0.0.1:9/stream1"},
+    }
+    content = {
+        "device": "orchard-3",
+        "cameras": cameras,
+        "mqtt": {"host": "127.0.0.1", "port": broker, "outbox": {"folder": str(folder / "state")}},
+        "web": {"enabled": True, "port": page},
+    }
+    path.write_text(yaml.safe_dump(content))
+    return path
+
+
+def photograph(browser: Browser, page: int, name: str, theme: str, width: int, height: int | None) -> None:
+    """Write one picture; without a height it is the whole page's."""
+    browser.theme(theme)
+    browser.size(width, height or 1000)
+    browser.driver.get(f"http://127.0.0.1:{page}/")
+    time.sleep(2)
+    if height is None:
+        browser.size(width, browser.run("return document.documentElement.scrollHeight"))
+    time.sleep(2)
+    if complaints := browser.log():
+        sys.exit(f"the browser complains: {complaints}")
+    path = IMAGES / name
+    browser.driver.save_screenshot(str(path))
+    with Image.open(path) as picture:
+        picture.convert("RGB").quantize(COLOURS, dither=Image.Dither.FLOYDSTEINBERG).save(path, optimize=True)
+    print(f"{path}: {path.stat().st_size // 1000} kB")
+
+
+def main() -> None:
+    """Run the service, wait, and take the pictures."""
+    parser = argparse.ArgumentParser(description="Take the pictures of the live page.")
+    parser.add_argument("--seconds", type=float, default=125.0, help="of service before the picture (default 125)")
+    seconds = parser.parse_args().seconds
+    if reason := missing():
+        sys.exit(reason)
+    with tempfile.TemporaryDirectory() as name:
+        folder, page = Path(name), free_port()
+        broker = Mosquitto(folder)
+        broker.start()
+        service = Managed(config(folder, broker.port, page), folder / "log")
+        try:
+            service.ready()
+            time.sleep(seconds)
+            with chromium() as browser:
+                photograph(browser, page, "live-page.png", "light", 1280, None)
+                photograph(browser, page, "live-page-phone.png", "dark", 390, 844)
+        finally:
+            service.stop()
+            broker.stop()
+
+
+if __name__ == "__main__":
+    main()

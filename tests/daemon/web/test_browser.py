@@ -1,0 +1,214 @@
+"""The page in a real browser: what a person sees, with cameras and broker that come and go, and without complaints."""
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+sys.path.append(str(Path(__file__).parents[3] / "benchmarks"))
+
+from rig.browser import Browser, chromium, missing
+
+from .conftest import DEADLINE, TOKEN, Page
+
+CONTRAST = """
+const channel = (c) => (c /= 255) <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4;
+const light = (rgb) => rgb.map(channel).reduce((sum, c, at) => sum + c * [0.2126, 0.7152, 0.0722][at], 0);
+const numbers = (colour) => colour.match(/[\\d.]+/g).map(Number);
+function ground(element) {
+  for (let at = element; at; at = at.parentElement) {
+    const colour = numbers(getComputedStyle(at).backgroundColor);
+    if (colour.length < 4 || colour[3] === 1) return colour.slice(0, 3);
+  }
+  return [255, 255, 255];
+}
+const worst = {};
+for (const element of document.querySelectorAll("body *")) {
+  const own = [...element.childNodes].some((node) => node.nodeType === 3 && node.textContent.trim());
+  if (!own || !element.checkVisibility()) continue;
+  const [text, behind] = [light(numbers(getComputedStyle(element).color).slice(0, 3)), light(ground(element))];
+  const ratio = (Math.max(text, behind) + 0.05) / (Math.min(text, behind) + 0.05);
+  if (ratio < 4.5) worst[`${element.tagName} ${element.className} ${element.textContent.slice(0, 30)}`] = ratio;
+}
+return worst;
+"""
+"""WCAG's contrast of every visible text with its ground; gives those below 4.5."""
+
+DRAWN = """
+const canvas = document.querySelector("canvas");
+const pixels = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;
+const colours = new Set();
+for (let at = 0; at < pixels.length; at += 4) if (pixels[at + 3] > 100) colours.add(pixels.slice(at, at + 3).join());
+return colours.size;
+"""
+"""Colours on the first chart, but for faint ones."""
+
+ELSEWHERE = """
+const names = performance.getEntries().map((entry) => entry.name).filter((name) => name.includes("://"));
+return names.filter((name) => !name.startsWith(location.origin));
+"""
+"""What the page loaded from any other place."""
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    if reason := missing():
+        pytest.skip(reason)
+    with chromium() as started:
+        yield started
+
+
+@pytest.fixture
+def look(browser: Browser) -> Callable[..., Browser]:
+    """Opens a page, light and 1280x900 unless told otherwise."""
+
+    def open_(page: Page | int, width: int = 1280, theme: str = "light") -> Browser:
+        port = page if isinstance(page, int) else page.port
+        browser.size(width, 900)
+        browser.theme(theme)
+        browser.driver.get("about:blank")
+        browser.driver.delete_all_cookies()
+        browser.log()
+        browser.driver.get(f"http://127.0.0.1:{port}/")
+        return browser
+
+    return open_
+
+
+def wait(browser: Browser, what: str, true: Callable[[], Any], timeout: float = DEADLINE) -> None:
+    deadline = time.monotonic() + timeout
+    while not true():
+        assert time.monotonic() < deadline, f"waited for {what}; the page says {browser.text('body')[:2000]}"
+        time.sleep(0.05)
+
+
+def shows(browser: Browser, selector: str, text: str) -> None:
+    wait(browser, f"{selector} to say {text!r}", lambda: text in browser.text(selector))
+
+
+def test_what_a_person_sees(serve: Any, look: Any, colours: Path, broker: Any) -> None:
+    page = serve(
+        cameras={"front": {"source": str(colours / "2.png"), "loop": True, "fps": 20}},
+        mqtt={"host": "127.0.0.1", "port": broker.port},
+        stats={"period": 0.5},
+    )
+    browser = look(page)
+    shows(browser, "#connection", "live")
+    shows(browser, "h1", "test")
+    shows(browser, "#running", "colour on reference")
+    shows(browser, ".camera h2", "front")
+    shows(browser, ".camera .status", "running")
+    shows(browser, ".verdict .label", "blue")
+    shows(browser, ".verdict .held", "for ")
+    shows(browser, ".scores li .what", "blue")
+    shows(browser, ".facts", " classified · ")
+    shows(browser, "#broker-state", "connected")
+    shows(browser, "#broker", f"127.0.0.1:{broker.port}")
+    shows(browser, "#network", page.ask("/api/state").json["info"]["model"]["sha256"][:16])
+    shows(browser, "#stages tbody", "inference")
+    wait(browser, "a latency", lambda: "µs" in browser.text("#stages tbody tr:nth-child(3) td.us"))
+    width = "return document.querySelector('figure img')?.naturalWidth"
+    wait(browser, "the picture", lambda: browser.run(width) == 64)
+    wait(browser, "the chart", lambda: browser.run(DRAWN) > 2)
+    assert browser.driver.title == "test · edgemeta"
+    assert browser.run(ELSEWHERE) == []
+    assert browser.log() == []
+    broker.stop()
+    wait(browser, "the broker's absence", lambda: browser.text("#broker-state") in ("lost", "unreachable"))
+    shows(browser, "#broker", "refused")
+    shows(browser, "#announcer", "broker: ")
+
+
+def test_pictures_and_figures_move(serve: Any, look: Any) -> None:
+    browser = look(serve())
+    source = "return document.querySelector('figure img')?.src ?? ''"
+    wait(browser, "a picture", lambda: "?" in browser.run(source))
+    first, facts = browser.run(source), browser.text(".facts")
+    wait(browser, "another picture", lambda: browser.run(source) != first and browser.text(".facts") != facts)
+
+
+@pytest.mark.parametrize(("width", "theme"), [(360, "light"), (1440, "dark")])
+def test_it_fits_every_screen_and_can_be_read(serve: Any, look: Any, tmp_path: Path, width: int, theme: str) -> None:
+    """A camera that runs, one that is away, and a name as long as names may be."""
+    gone = {"source": str(tmp_path / ("a-long-name-without-any-blank" * 5 + ".png"))}
+    page = serve(cameras={"front": {"source": "synthetic://"}, "g" * 64: gone}, stats={"period": 0.3})
+    browser = look(page, width, theme)
+    shows(browser, ".camera:nth-child(2) .status", "failed")
+    shows(browser, ".camera:nth-child(2) .instead", "is not there, expected an image")
+    shows(browser, ".verdict .label", "")
+    wait(browser, "the stages", lambda: "µs" in browser.text("#stages tbody"))
+    assert browser.run("return document.documentElement.scrollWidth - innerWidth") <= 0
+    assert browser.run(CONTRAST) == {}
+    right = "return Math.max(...[...document.querySelectorAll('.card')].map((c) => c.getBoundingClientRect().right))"
+    assert browser.run(right) <= width
+
+
+def test_where_pictures_are_switched_off(serve: Any, look: Any) -> None:
+    browser = look(serve(web={"pictures": False}))
+    shows(browser, ".instead", "Pictures are switched off here.")
+    wait(browser, "a label", lambda: browser.text(".scores li .how").endswith("%"))
+    assert browser.run("return document.querySelector('figure img').getAttribute('src')") is None
+    assert browser.log() == []
+
+
+def test_a_service_that_goes_and_comes_back(write_config: Any, run_daemon: Any, look: Any, free_port: Any) -> None:
+    port = free_port()
+    config = write_config(web={"enabled": True, "port": port}, mqtt={"host": "127.0.0.1", "port": free_port()})
+    daemon = run_daemon(config)
+    wait_for_page(daemon)
+    browser = look(port)
+    shows(browser, "#connection", "live")
+    shows(browser, "#service", "boot")
+    boot = browser.text("#service .code:last-child")
+    daemon.process.kill()
+    daemon.process.wait()
+    shows(browser, "#connection", "connection lost, trying again")
+    assert browser.run("return document.body.classList.contains('lost')")
+    wait_for_page(run_daemon(config))
+    shows(browser, "#connection", "live")
+    wait(browser, "the new service", lambda: browser.text("#service .code:last-child") not in ("", boot))
+    assert not browser.run("return document.body.classList.contains('lost')")
+
+
+def wait_for_page(daemon: Any) -> None:
+    deadline = time.monotonic() + 2 * DEADLINE
+    while "page at http://" not in daemon.said:
+        assert time.monotonic() < deadline, daemon.said
+        assert daemon.process.poll() is None, daemon.said
+        time.sleep(0.02)
+
+
+def test_signing_in_by_keyboard(serve: Any, look: Any, caplog: pytest.LogCaptureFixture) -> None:
+    from selenium.webdriver.common.keys import Keys
+
+    page = serve(web={"token": TOKEN})
+    browser = look(page)
+    assert browser.run(CONTRAST) == {}
+    browser.driver.switch_to.active_element.send_keys("not the token", Keys.ENTER)
+    shows(browser, "html[data-wrong='yes'] #wrong", "That is not the token.")
+    browser.driver.switch_to.active_element.send_keys(TOKEN, Keys.ENTER)
+    shows(browser, "#connection", "live")
+    wait(browser, "a label", lambda: browser.text(".scores li .how").endswith("%"))
+    assert browser.driver.current_url == f"http://127.0.0.1:{page.port}/"
+    (cookie,) = browser.driver.get_cookies()
+    assert cookie["httpOnly"]
+    assert cookie["sameSite"] == "Strict"
+    assert TOKEN not in caplog.text
+
+
+def test_a_page_that_nobody_looks_at_asks_nothing(serve: Any, look: Any) -> None:
+    page = serve()
+    browser = look(page)
+    shows(browser, "#connection", "live")
+    server: Any = page.service._page
+    assert server._streams == 1
+    browser.driver.switch_to.new_window("tab")  # the page's own tab is hidden now
+    try:
+        wait(browser, "the events to end", lambda: server._streams == 0)
+    finally:
+        browser.driver.close()
+        browser.driver.switch_to.window(browser.driver.window_handles[0])
+    wait(browser, "the events to begin again", lambda: server._streams == 1)
