@@ -74,7 +74,7 @@ class MqttLink:
         self._pace = Pace(config.outbox.pace)
         self._lock = threading.Lock()
         self._retained: dict[str, Outgoing] = {}
-        self._unsent: dict[str, Outgoing] = {}
+        self._unsent: dict[str | Outgoing, Outgoing] = {}
         self._announced: set[Parcel] = set()
         self._tried = threading.Event()
         self._closing = threading.Event()
@@ -130,15 +130,16 @@ class MqttLink:
     def send(self, message: Outgoing) -> None:
         """Send a message now, or as soon as there is a broker.
 
-        What is kept waits in the outbox, in order. Of other messages, the newest of each topic takes the older one's
-        place; one that is not retained is forgotten with the connection.
+        What is kept waits in the outbox, in order. Of retained messages, the newest of each topic takes the older one's
+        place. Any other is sent on the present connection or not at all.
         """
         with self._lock:
             if message.retain:
                 self._retained[message.topic] = message
-            if not message.kept:
-                self._unsent.pop(message.topic, None)
-                self._unsent[message.topic] = message
+            if not message.kept and (message.retain or self.connected):
+                key = message.topic if message.retain else message
+                self._unsent.pop(key, None)
+                self._unsent[key] = message
         if message.kept:
             self._outbox.offer(message)
         self._rouse()
@@ -229,7 +230,7 @@ class MqttLink:
             connection.open()
             log.info("connected to broker %s", self._place, extra={"broker": self._place, "state": "connected"})
             with self._lock:
-                self._unsent = dict(self._retained)
+                self._unsent = {**self._retained}
                 self._announced.clear()
             self._connected_at = time.monotonic()
             self.connects += 1
@@ -265,15 +266,14 @@ class MqttLink:
 
         Returns the seconds after which there may be more to send without anybody saying so.
         """
-        while connection.has_room:
+        while (self._unsent or self._outbox.has_live) and connection.has_room:
             parcel = self._next_unsent() or self._outbox.next_live()
-            if parcel is None:
-                break
-            connection.publish(parcel)
-        while connection.has_room_for_late and not self._closing.is_set():
+            if parcel is not None:
+                connection.publish(parcel)
+        while self._outbox.has_late_read and connection.has_room_for_late and not self._closing.is_set():
             now = time.monotonic_ns()
             if self._pace.wait_ns(now):
-                return 0.02 if self._outbox.has_late else 1.0
+                return 0.02
             parcel = self._outbox.next_late()
             if parcel is None:
                 break
@@ -282,13 +282,11 @@ class MqttLink:
         return 1.0
 
     def _next_unsent(self) -> Parcel | None:
-        if not self._unsent:
-            return None
         with self._lock:
-            topic = next(iter(self._unsent), None)
-            if topic is None:
+            key = next(iter(self._unsent), None)
+            if key is None:
                 return None
-            parcel = Parcel(self._unsent.pop(topic))
+            parcel = Parcel(self._unsent.pop(key))
             self._announced.add(parcel)
             return parcel
 

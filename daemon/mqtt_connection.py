@@ -216,15 +216,16 @@ class Connection:
         if self._client.want_write() != self._writing:
             self._writing = not self._writing
             self._watched.modify(connection, select.POLLIN | (select.POLLOUT if self._writing else 0))
+        writable = False
         for descriptor, event in self._watched.poll(0 if readable else timeout * 1000):
             if descriptor == self._wake.fileno():
                 self._wake.recv(4096)
             else:
-                readable = readable or event != select.POLLOUT
+                readable, writable = readable or event != select.POLLOUT, bool(event & select.POLLOUT)
         try:
             if readable:
                 self._client.loop_read()
-            if self._client.want_write():
+            if writable:
                 self._client.loop_write()
             if time.monotonic() - self._looked_after > LOOK_AFTER_EVERY:
                 self._looked_after = time.monotonic()

@@ -100,15 +100,11 @@ class Outbox:
 
     def next_live(self) -> Parcel | None:
         """Give the oldest live message, in flight from now on; None where none waits."""
-        if not self._live:
-            return None
         with self._lock:
             return self._next(self._live)
 
     def next_late(self) -> Parcel | None:
         """Give the oldest late message, in flight from now on; None where none waits or none is read yet."""
-        if not (self._loaded or self._late):
-            return None
         with self._lock:
             parcel = self._next(self._loaded)
             if parcel is None and self._cursor >= self._until:
@@ -137,10 +133,14 @@ class Outbox:
             return len(self._live) + len(self._in_flight)
 
     @property
-    def has_late(self) -> bool:
-        """Whether late messages wait for the present connection."""
-        with self._lock:
-            return bool(self._loaded or self._late or self._cursor < self._until)
+    def has_live(self) -> bool:
+        """Whether there may be a live message to send. Asked for every message, so without the lock."""
+        return bool(self._live)
+
+    @property
+    def has_late_read(self) -> bool:
+        """Whether there may be a late message in memory to send. Asked for every message, so without the lock."""
+        return bool(self._loaded or self._late)
 
     @property
     def stats(self) -> OutboxStats:

@@ -90,7 +90,7 @@ def drain(outbox: KeptOutbox) -> list[int]:
         if parcel is not None:
             seen.append(value(parcel))
             outbox.settle(parcel)
-        elif not outbox.has_late:
+        elif not outbox.has_late_read and outbox.wanted() is None:
             return seen
         assert time.monotonic() < deadline
 
