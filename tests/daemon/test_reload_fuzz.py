@@ -54,8 +54,10 @@ def damaged(good: bytes, chance: random.Random) -> bytes:
 def service(write_config: Callable[..., Path], tmp_path: Path, free_port: Callable[[], int]) -> Iterator[Running]:
     """A service at work, without a broker. No line names the model: swaps have tests of their own."""
     path = write_config(
-        cameras={"front": {"source": "synthetic://", "fps": 1}},
-        state={"agree": 3, "window": 5},
+        cameras={"front": {"source": "synthetic://", "fps": 1, "publish": {"frames": "change"}}},
+        state={"agree": 3, "window": 5, "enter": 0.6, "leave": 0.5},
+        labels={"automobile": "vehicle", "truck": "vehicle"},
+        homeassistant={"enabled": True},
         mqtt={"host": "127.0.0.1", "port": free_port(), "outbox": {"folder": str(tmp_path)}},
         log={"level": "error"},
     )
