@@ -39,7 +39,7 @@ class TlsConfig(Section):
 
 
 class OutboxConfig(Section):
-    """Where frame and state messages wait for the broker, and how many."""
+    """Where frame, state and event messages wait for the broker, and how many."""
 
     folder: str | None = Field(
         default=None,

@@ -72,6 +72,21 @@ def test_keys_of_a_camera_are_taken_over_but_no_camera_comes_or_goes() -> None:
     assert live_part(running, new) == config(cameras={"front": FRONT | {"fps": 3.0}, "gone": FRONT})
 
 
+@pytest.mark.parametrize(
+    ("keys", "anew"),
+    [
+        ({"fps": 3.0}, True),
+        ({"retry": {"cap": 9.0}}, True),
+        ({"state": {"hold": 1.0}, "publish": {"frames": "change"}}, False),
+        ({"publish": {"heartbeat": 5.0}, "loop": True}, True),
+    ],
+)
+def test_what_is_told_of_a_camera_changes_without_a_new_start(keys: dict[str, Any], anew: bool) -> None:
+    running, new = config().cameras["front"], config(cameras={"front": FRONT | keys}).cameras["front"]
+    assert new.begins_anew(running) is anew
+    assert running.begins_anew(new) is anew
+
+
 def test_one_key_of_a_section_may_be_taken_over_alone() -> None:
     new = config(homeassistant={"enabled": True, "prefix": "ha"}, state={"hold": 1.0})
     assert live_part(config(), new) == config(homeassistant={"enabled": True}, state={"hold": 1.0})
