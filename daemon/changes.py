@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
 from edgemeta.daemon.preflight import Plan, PlanError
-from edgemeta.daemon.reload import Outcome, go_by, reload
+from edgemeta.daemon.reload import NOTHING_CHANGED, Outcome, go_by, reload
 from edgemeta.daemon.service import Service
 from edgemeta.daemon.swap.exchange import Trigger
 from edgemeta.daemon.threads import guarded_thread
@@ -25,7 +25,7 @@ Answer: TypeAlias = Callable[[Outcome], None]
 
 
 class Listener(Protocol):
-    """Who is told of changes: the supervisor, which tells the service manager."""
+    """Who is told of changes: the supervisor, which tells the service manager. A file that rests as it is, is none."""
 
     def changing(self) -> None:
         """A change has begun."""
@@ -40,6 +40,7 @@ class _Asked:
 
     work: Callable[[], Outcome]
     answer: Answer
+    trigger: Trigger
     is_reload: bool
 
 
@@ -72,11 +73,11 @@ class Changes:
 
     def reload(self, trigger: Trigger, answer: Answer = _no_answer) -> None:
         """Have the config file read again."""
-        self._ask(_Asked(lambda: self._reload(trigger), answer, is_reload=True))
+        self._ask(_Asked(lambda: self._reload(trigger), answer, trigger, is_reload=True))
 
     def take_model(self, choose: Callable[[Plan], Plan], answer: Answer) -> None:
         """Have the service go by the plan that `choose` makes of the running one. It may raise EdgemetaError."""
-        self._ask(_Asked(lambda: self._take_model(choose), answer, is_reload=False))
+        self._ask(_Asked(lambda: self._take_model(choose), answer, "command", is_reload=False))
 
     def _ask(self, asked: _Asked) -> None:
         with self._asked:
@@ -96,9 +97,12 @@ class Changes:
 
     def _run(self) -> None:
         while (asked := self._take()) is not None:
-            self._listener.changing()
+            was_asked_for = asked.trigger != "file"
+            if was_asked_for:
+                self._listener.changing()
             outcome = asked.work()
-            self._listener.changed(outcome.words)
+            if was_asked_for or outcome != NOTHING_CHANGED:
+                self._listener.changed(outcome.words)
             asked.answer(outcome)
 
     def _take(self) -> _Asked | None:
@@ -108,7 +112,7 @@ class Changes:
             return None if self._stopping else self._waiting.popleft()
 
     def _reload(self, trigger: Trigger) -> Outcome:
-        return reload(self._service.plan.path, self._service, trigger, self._checked)
+        return reload(self._service.plan.path, self._service, trigger, self._trying)
 
     def _take_model(self, choose: Callable[[Plan], Plan]) -> Outcome:
         try:
@@ -118,9 +122,8 @@ class Changes:
             return Outcome(False, str(error))
         except EdgemetaError as error:
             return Outcome(False, str(error))
-        self._checked()
-        return go_by(plan, self._service, "command")
+        return go_by(plan, self._service, "command", self._trying)
 
-    def _checked(self) -> None:
-        """What goes on now is no longer the manager's business: a swap takes as long as its frames take to come."""
-        self._listener.changed("a change is being tried")
+    def _trying(self) -> None:
+        """The manager need not wait any more: a swap takes as long as its frames take to come."""
+        self._listener.changed("a swap of models begins")

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 from pydantic import BaseModel
 
@@ -40,6 +40,10 @@ LIVE = (
 """Keys that are applied without a restart, with everything below them."""
 
 
+Trying: TypeAlias = Callable[[], None]
+"""Called when all is checked and ready, and new networks are about to be tried on live frames."""
+
+
 @dataclass(frozen=True)
 class Outcome:
     """What came of a change that was asked for, in one sentence."""
@@ -48,13 +52,11 @@ class Outcome:
     words: str
 
 
-def reload(
-    path: Path, service: Service, trigger: Trigger = "signal", checked: Callable[[], None] = lambda: None
-) -> Outcome:
-    """Read the config file again and let the service go by it; the log tells the outcome, too.
+NOTHING_CHANGED = Outcome(True, "config reloaded: nothing changed")
 
-    `checked` is called once the new config is known to be right and all its models are ready to serve.
-    """
+
+def reload(path: Path, service: Service, trigger: Trigger = "signal", trying: Trying = lambda: None) -> Outcome:
+    """Read the config file again and let the service go by it; the log tells the outcome, too."""
     try:
         plan = prepare(path, service.plan)
     except ConfigError as error:
@@ -63,11 +65,10 @@ def reload(
         if wrong_model is not None:
             service.tell_refused(trigger, str(wrong_model))
         return Outcome(False, f"config not reloaded: {error.mistakes[0]}{_and_more(len(error.mistakes) - 1)}")
-    checked()
-    return go_by(plan, service, trigger)
+    return go_by(plan, service, trigger, trying)
 
 
-def go_by(plan: Plan, service: Service, trigger: Trigger) -> Outcome:
+def go_by(plan: Plan, service: Service, trigger: Trigger, trying: Trying) -> Outcome:
     """Let the service go by another plan, as far as that takes no restart: by all of it, or by nothing.
 
     New networks are swapped in, which may fail. Those that are then of no use are closed.
@@ -88,6 +89,7 @@ def go_by(plan: Plan, service: Service, trigger: Trigger) -> Outcome:
     )
     try:
         if exchanges:
+            trying()
             report = service.swap(exchanges, live, trigger)
             if report.result is not SwapResult.SWAPPED:
                 log.error("the config was not reloaded and nothing changed: %s", report.reason)
@@ -98,7 +100,7 @@ def go_by(plan: Plan, service: Service, trigger: Trigger) -> Outcome:
         close_all([*running.networks.values(), *plan.networks.values()], but=service.plan.networks.values())
     if applied:
         set_up(config.log.level, config.log.format)
-    return Outcome(True, _told(applied, [key for key in keys if key not in applied]))
+    return _told(applied, [key for key in keys if key not in applied])
 
 
 def live_part(running: Config, new: Config) -> Config:
@@ -159,12 +161,12 @@ def _entries(value: object) -> dict[str, object] | None:
     return {str(name): entry for name, entry in value.items()} if isinstance(value, Mapping) else None
 
 
-def _told(applied: list[str], waiting: list[str]) -> str:
+def _told(applied: list[str], waiting: list[str]) -> Outcome:
     parts = [f"applied {', '.join(applied)}"] if applied else []
     parts += [f"{', '.join(waiting)} need a restart"] if len(waiting) > 1 else []
     parts += [f"{waiting[0]} needs a restart"] if len(waiting) == 1 else []
-    outcome = "config reloaded: " + ("; ".join(parts) or "nothing changed")
-    log.log(logging.WARNING if waiting else logging.INFO, "%s", outcome)
+    outcome = Outcome(True, f"config reloaded: {'; '.join(parts)}") if parts else NOTHING_CHANGED
+    log.log(logging.WARNING if waiting else logging.INFO, "%s", outcome.words)
     return outcome
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from edgemeta.daemon.broker_state import BrokerState
-from edgemeta.daemon.messages import CameraState, Drops
+from edgemeta.daemon.messages import CameraState, Drops, SwapResult
 
 WORDS = [*(state.value for state in CameraState), *(state.value for state in BrokerState), *Drops.model_fields]
 
@@ -14,3 +14,9 @@ WORDS = [*(state.value for state in CameraState), *(state.value for state in Bro
 def test_every_status_word_is_explained(repository: Path, word: str) -> None:
     text = (repository / "docs" / "operations.md").read_text("utf-8")
     assert f"`{word}`" in text.partition("\n## The words\n")[2].partition("\n## ")[0]
+
+
+@pytest.mark.parametrize("result", [result.value for result in SwapResult])
+def test_every_end_of_a_swap_is_explained(repository: Path, result: str) -> None:
+    text = (repository / "docs" / "operations.md").read_text("utf-8")
+    assert f"| `{result}` |" in text.partition("\n### Swap the model\n")[2].partition("\n### ")[0]
