@@ -4,6 +4,7 @@ import hashlib
 import json
 import resource
 import shutil
+import signal
 import time
 from collections import Counter
 from itertools import pairwise
@@ -128,6 +129,31 @@ def test_only_changes_are_published_and_every_frame_is_accounted_for(
     assert last["captured"] == last["published"] + last["withheld"] + sum(last["dropped"].values())
     assert last["withheld"] > 5 * last["published"]
     assert last["state"] == events[-1]["state"]
+
+
+def test_publishing_on_change_begins_and_ends_by_a_reload_and_no_frame_is_unaccounted_for(
+    broker: Any, subscriber: Any, write_config: Any, colours: Path, run_daemon: Any
+) -> None:
+    """One picture again and again: with `change` it is quiet; the camera goes on without a new start."""
+    keys = {
+        "cameras": {"front": {"source": str(colours / "0.png"), "fps": 100, "loop": True}},
+        "mqtt": broker_keys(broker),
+        "stats": {"period": 0.1},
+    }
+    daemon = run_daemon(write_config(**keys))
+    subscriber.wait("front/frame", 5)
+    write_config(**keys, publish={"frames": "change"})
+    daemon.process.send_signal(signal.SIGHUP)
+    subscriber.wait_for("stats", lambda message: message.json["cameras"]["front"]["withheld"] > 20)
+    write_config(**keys)
+    daemon.process.send_signal(signal.SIGHUP)
+    subscriber.wait("front/frame", len(subscriber.on("front/frame")) + 5)
+    assert daemon.stop() == 0
+    subscriber.wait_for("availability", lambda message: message.payload == b"offline")
+    frames = [message.json for message in subscriber.on("front/frame")]
+    assert_every_frame_accounted_for(frames)
+    assert frames[-1]["withheld"] > 20
+    assert "stopped" not in [message.json["status"] for message in subscriber.on("front/status")][:-1]
 
 
 def test_retain_flags_and_topics_are_those_of_the_table(
