@@ -13,7 +13,7 @@ MACHINE_arm64 := aarch64
 TOOLS   := PATH="$(CURDIR)/$(BIN):$$PATH"
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench wheel soak fuzz sanitize carry gpu outages clean wheels deb deb-test
+.PHONY: help demo test check bench wheel soak fuzz slow sanitize carry gpu outages clean wheels deb deb-test
 
 help:            ## list the targets
 	@sed -n 's/^\([a-z-]*\): .*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -45,7 +45,10 @@ bench: $(VENV)/.installed-demo,test,bench   ## compare speed with peers; writes 
 	$(BIN)/python benchmarks/peers.py
 	$(BIN)/python benchmarks/preprocess.py
 
-fuzz: $(VENV)/.installed-demo,test,cuda-compiler,report   ## the long tests: 100,000 damaged model files and the like
+fuzz: $(VENV)/.installed-demo,test     ## damaged configs, commands, model files, MQTT packets by the hundred thousand
+	$(BIN)/python benchmarks/fuzz.py
+
+slow: $(VENV)/.installed-demo,test,cuda-compiler,report   ## all long tests: hours
 	$(BIN)/python -m pytest -m slow
 
 sanitize: $(VENV)/.installed-demo,test ## the C++ library and the CUDA kernels under sanitizers, and kernels with a barrier or bound left out

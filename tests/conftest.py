@@ -1,7 +1,7 @@
 """Fixtures that tests of several folders share."""
 
 import os
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from pathlib import Path
 
 import pytest
@@ -27,6 +27,12 @@ def shared_data() -> Path:
     if not folder.is_dir():
         pytest.skip(f"test data: {folder} is not there; set EDGEMETA_DATA (docs/test-data.md)")
     return folder
+
+
+@pytest.fixture
+def fed(record_property: Callable[[str, object], None]) -> Callable[[str, int], None]:
+    """Takes how many damaged inputs of a kind a test has fed; benchmarks/fuzz.py adds them up."""
+    return lambda kind, count: record_property(f"fed: {kind}", count)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from rig.commander import ask
 from rig.patience import RigError, until
-from rig.stage import CAMERA_TIMEOUT, STREET, Stage
+from rig.stage import CAMERA_TIMEOUT, CURRENT, STREET, Stage
 
 Story: TypeAlias = Callable[[Stage], Iterator[None]]
 
@@ -194,13 +195,13 @@ def _service_is_away(stage: Stage) -> Iterator[None]:
 
 @fault("config", "config reloaded")
 def config_reloaded(stage: Stage) -> Iterator[None]:
-    """SIGHUP with another value: `info` tells the new config's digest."""
+    """SIGHUP with another value: `info` tells the new config's digest. A model chosen by command goes back, too."""
     before = stage.retained("info")["config_sha256"]
     stage.rig.keys["top_k"] = 4 - stage.rig.keys.get("top_k", 3)
     stage.rig.write_config()
     took, said = stage.rig.running.reload()
     stage.time("SIGHUP to reloaded", took, 1.0)
-    if "applied top_k" not in said:
+    if "config reloaded: applied " not in said or "top_k" not in said:
         raise RigError(f"a config with another top_k was not applied: {said}")
     until(lambda: stage.retained("info")["config_sha256"] != before, "info to tell the new config")
     yield
@@ -243,3 +244,39 @@ def disk_read_only(stage: Stage) -> Iterator[None]:
     stage.says("outbox in memory: ")
     yield
     stage.disk.release()
+
+
+@fault("model", "model swapped by command", alone=True)
+def model_swapped(stage: Stage) -> Iterator[None]:
+    """Answered when the new network has served its trial; `info` tells it."""
+    other = stage.other_model()
+    answer = ask(stage.rig.broker.port, stage.rig.device, "model", model=other)
+    if not answer["ok"]:
+        raise RigError(f"a good model was not swapped in: {answer['outcome']}")
+    until(lambda: stage.runs(other), "info to tell the new model")
+    yield
+
+
+@fault("model", "model file replaced, reloaded by SIGHUP", alone=True)
+def model_replaced(stage: Stage) -> Iterator[None]:
+    """The same line of the config, another content."""
+    other = stage.other_model()
+    stage.put_model(other)
+    stage.rig.running.reload()
+    until(lambda: stage.runs(other), "info to tell the new model")
+    yield
+
+
+@fault("model", "broken models refused by command", alone=True)
+def model_refused(stage: Stage) -> Iterator[None]:
+    """One cut off, one that is none, one that is not there: answered, and the old one serves on."""
+    before = stage.retained("info")
+    (stage.models / "cut.safetensors").write_bytes((stage.models / CURRENT).read_bytes()[:50_000])
+    (stage.models / "text.safetensors").write_text("no model")
+    for name in ("cut", "text", "gone", "../cut"):
+        answer = ask(stage.rig.broker.port, stage.rig.device, "model", model=name)
+        if answer["ok"]:
+            raise RigError(f"the broken model {name} was taken: {answer['outcome']}")
+    if stage.retained("info") != before:
+        raise RigError("a broken model changed something")
+    yield

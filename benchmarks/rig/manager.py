@@ -98,14 +98,16 @@ class Managed:
         try:
             number = self.manager.wait("READY=1")
         except RigError as error:
-            raise RigError(f"{error}; the service's log:\n{self._log.read_text('utf-8')[-4000:]}") from None
+            self.process.send_signal(signal.SIGABRT)  # its log then shows where every thread is
+            self.process.wait(PATIENCE)
+            raise RigError(f"{error}; the service's log:\n{self._log.read_text('utf-8')[-8000:]}") from None
         return self.manager.messages[number - 1][0] - self.began
 
     def reload(self) -> tuple[float, str]:
-        """Send SIGHUP; return the seconds until READY=1 and the status said with it."""
+        """Send SIGHUP; return the seconds until it is told what came of it, and the status said with that."""
         before, began = len(self.manager.messages), time.monotonic()
         self.process.send_signal(signal.SIGHUP)
-        number = self.manager.wait("READY=1", after=self.manager.wait("RELOADING=1", after=before))
+        number = self.manager.wait("READY=1", "reloaded: ", after=self.manager.wait("RELOADING=1", after=before))
         moment, said = self.manager.messages[number - 1]
         return moment - began, said.partition("STATUS=")[2]
 

@@ -4,6 +4,7 @@ Between the RTSP camera and the service lies a network that can be cut, as befor
 promised in seconds is timed here, and what the service says of itself is held against what is so.
 """
 
+import hashlib
 import json
 import random
 import time
@@ -16,6 +17,7 @@ from typing import Any
 import cv2
 
 from edgemeta.daemon.scenes.show import Show
+from edgemeta.model.zoo import find
 from rig.camera import RtspCamera
 from rig.disk import SmallDisk
 from rig.network import Network
@@ -29,6 +31,8 @@ RATE = 30
 READY_WITHIN, BACK_WITHIN, STOPS_WITHIN = 1.5, 2.0, 2.0
 """Seconds that the service promises: start to READY, whatever returns to the next frame, SIGTERM to the end."""
 
+MODELS = ("resnet8-cifar10", "resnet8-cifar10-paper")
+CURRENT = "current.safetensors"
 CAMERA_TIMEOUT = 1.0
 WATCHDOG = 3.0
 
@@ -49,6 +53,9 @@ class Stage:
         self.random = random.Random(seed)
         self.folder = folder
         make_clip(folder / "clip.avi")
+        self.models = folder / "models"
+        self.models.mkdir()
+        self.put_model(MODELS[0])
         self.camera = RtspCamera(rate=RATE)
         self.camera.start()
         self.cable = Network(self.camera.port)
@@ -70,7 +77,22 @@ class Stage:
         }
         for name in CAMERAS:
             cameras[name] |= changes.pop(name, {})
-        return {"cameras": cameras, "state": {"agree": 1, "window": 1}} | changes
+        keys = {"cameras": cameras, "state": {"agree": 1, "window": 1}, "model": str(self.models / CURRENT)}
+        return keys | {"swap": {"folder": str(self.models), "watch": False}} | changes
+
+    def put_model(self, name: str) -> None:
+        """Let the model file that the config names hold a shipped network."""
+        part = self.models / f"{CURRENT}.part"
+        part.write_bytes(find(name).read_bytes())
+        part.replace(self.models / CURRENT)
+
+    def other_model(self) -> str:
+        """Return the name of the shipped network that does not run now."""
+        return next(name for name in MODELS if not self.runs(name))
+
+    def runs(self, name: str) -> bool:
+        """Whether `info` tells that a shipped network runs, by its digest."""
+        return bool(self.retained("info")["model"]["sha256"] == hashlib.sha256(find(name).read_bytes()).hexdigest())
 
     def open(self) -> None:
         """Start the service and wait for frames of both cameras."""

@@ -3,6 +3,7 @@
 import json
 import logging
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -30,6 +31,7 @@ from edgemeta.model.file import save
 from edgemeta.model.graph import Classification, Model, Preprocessing
 from edgemeta.model.layers import AveragePool, Dense, Multiplier, TensorType
 from edgemeta.model.weights import FixedWeights
+from edgemeta.model.zoo import find
 
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))  # the rig, which benchmarks use, too
 from rig.broker import Mosquitto
@@ -195,6 +197,28 @@ def model_file(tmp_path: Path) -> Path:
     path = tmp_path / "colour.safetensors"
     save(colour_model(), path)
     return path
+
+
+@pytest.fixture
+def shipped_damaged() -> Callable[[random.Random], bytes]:
+    """Makes damaged copies of a shipped model file: cut, with bits or bytes changed, or no model at all."""
+    whole = find("resnet8-cifar10").read_bytes()
+
+    def damaged(chance: random.Random) -> bytes:
+        content = bytearray(whole)
+        match chance.randrange(4):
+            case 0:
+                return bytes(content[: chance.randrange(len(content))])
+            case 1:
+                return chance.randbytes(chance.randrange(1000))
+            case 2:  # the header, which is text
+                at = chance.randrange(8, 4000)
+                content[at : at + chance.randrange(3)] = chance.randbytes(chance.randrange(1, 4))
+            case _:  # its length
+                content[:8] = chance.randrange(2**64).to_bytes(8, "little")
+        return bytes(content)
+
+    return damaged
 
 
 @pytest.fixture

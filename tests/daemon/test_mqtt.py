@@ -1,5 +1,6 @@
 """The link, against a real mosquitto."""
 
+import signal
 import socket
 import threading
 import time
@@ -45,6 +46,34 @@ def test_messages_arrive_in_order_and_are_reported_taken(
     assert link.taken.payloads == [message.payload for message in received]
     assert waiting(link) == 0
     assert link.published == 201  # `online`, too
+
+
+def test_threads_that_send_at_once_while_the_broker_stalls_lose_and_mix_nothing(
+    broker: Any, subscriber: Any, make_link: Any
+) -> None:
+    """Each sends from its own thread where it can; a broker that reads nothing leaves packets half written."""
+    link = make_link(broker.port)
+    wait_until(lambda: link.connected)
+    filling = b"." * 60_000
+
+    def send(sender: int) -> None:
+        for value in range(100):
+            link.send(Outgoing(f"edgemeta/test/{sender}/numbers", b"%d" % value + filling, 1, retain=False, kept=True))
+
+    broker.process.send_signal(signal.SIGSTOP)
+    threads = [threading.Thread(target=send, args=(sender,)) for sender in range(4)]
+    for thread in threads:
+        thread.start()
+    time.sleep(0.2)
+    broker.process.send_signal(signal.SIGCONT)
+    for thread in threads:
+        thread.join()
+    subscriber.wait("numbers", 400)
+    for sender in range(4):
+        received = subscriber.on(f"/{sender}/numbers")
+        assert [int(message.payload.removesuffix(filling)) for message in received] == list(range(100))
+    assert link.flush(5.0)
+    assert (waiting(link), link.connects) == (0, 1)
 
 
 def test_online_at_connect_and_offline_at_close(broker: Any, subscriber: Any, make_link: Any) -> None:
@@ -149,6 +178,15 @@ def test_a_message_that_is_not_kept_is_forgotten_with_the_connection(make_broker
     link.send(Outgoing("edgemeta/test/numbers", b"2", 1, retain=False))
     assert link.flush(5.0)
     assert link.taken.payloads == [b"2"]
+
+
+def test_answers_on_one_topic_do_not_take_each_others_place(broker: Any, subscriber: Any, make_link: Any) -> None:
+    link = make_link(broker.port)
+    wait_until(lambda: link.connected)
+    for number in range(200):
+        link.send(Outgoing("edgemeta/test/resp/model", str(number).encode(), 1, retain=False))
+    answers = subscriber.wait("resp/model", 200)
+    assert [int(message.payload) for message in answers] == list(range(200))
 
 
 def test_a_late_state_does_not_become_the_topics_retained_message(

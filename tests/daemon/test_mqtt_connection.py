@@ -4,7 +4,7 @@ import random
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 from hypothesis import given, settings
@@ -85,7 +85,7 @@ def listen_to(speaker: Speaker, words: bytes, version: int) -> str:
         if connection.has_room:
             connection.publish(Parcel(Outgoing("t", b"1", 1, retain=False)))
         while True:
-            connection.step(timeout=1.0)
+            connection.step(connection.wait(1.0))
             assert time.monotonic() < deadline
     except LinkError as error:
         return str(error)
@@ -114,8 +114,9 @@ def test_whatever_a_broker_says_ends_with_one_sentence(
 
 
 @pytest.mark.slow
+@pytest.mark.fuzz
 @pytest.mark.timeout(3600)
-def test_fifty_thousand_things_a_broker_may_say(speaker: Speaker) -> None:
+def test_fifty_thousand_things_a_broker_may_say(speaker: Speaker, fed: Callable[[str, int], None]) -> None:
     generator = random.Random(50)
     for _ in range(50_000):
         words = bytearray(b"".join(generator.choices(PACKETS, k=generator.randint(1, 5))))
@@ -123,3 +124,4 @@ def test_fifty_thousand_things_a_broker_may_say(speaker: Speaker) -> None:
             words[generator.randrange(len(words))] = generator.randrange(256)
         accepted = ACCEPTED if generator.random() < 0.7 else b""
         assert str(speaker.port) in listen_to(speaker, accepted + bytes(words), generator.choice([3, 5]))
+    fed("MQTT packets of a broker", 50_000)

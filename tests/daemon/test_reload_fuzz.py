@@ -73,8 +73,12 @@ def service(write_config: Callable[..., Path], tmp_path: Path, free_port: Callab
     assert faults == []
 
 
-@pytest.mark.parametrize("count", [200, pytest.param(100_000, marks=[pytest.mark.slow, pytest.mark.timeout(7200)])])
-def test_a_damaged_config_is_told_and_changes_nothing(service: Running, count: int) -> None:
+@pytest.mark.parametrize(
+    "count", [200, pytest.param(100_000, marks=[pytest.mark.slow, pytest.mark.fuzz, pytest.mark.timeout(7200)])]
+)
+def test_a_damaged_config_is_told_and_changes_nothing(
+    service: Running, count: int, fed: Callable[[str, int], None]
+) -> None:
     running, path = service
     good = path.read_bytes()
     chance = random.Random(5)
@@ -92,6 +96,7 @@ def test_a_damaged_config_is_told_and_changes_nothing(service: Running, count: i
             assert outcome.startswith("config reloaded: "), outcome
             assert (running.plan is not before) == ("applied" in outcome)
             assert running.plan.networks == before.networks
+    fed("configs, reloaded by a running service", count)
     path.write_bytes(good)
     assert reload(path, running).words.startswith("config reloaded: ")
     assert running.plan.config == prepare(path, running.plan).config

@@ -4,6 +4,7 @@ import json
 import random
 import struct
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -135,20 +136,23 @@ def test_damaged_files(small_model: Model) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.fuzz
 @pytest.mark.timeout(3000)
-def test_very_many_damaged_files(small_model: Model, record_property: Any) -> None:
+def test_very_many_damaged_files(small_model: Model, fed: Callable[[str, int], None]) -> None:
     results = damage_many(small_model, 120_000, seed=2)
     for (mutation, result), count in sorted(results.items()):
-        record_property(f"{mutation} {result}", count)
         print(f"{mutation:14} {result:9} {count:7}")
     assert sum(results.values()) == 120_000
+    fed("model files", 120_000)
 
 
 @pytest.mark.slow
+@pytest.mark.fuzz
 @pytest.mark.timeout(3000)
 @pytest.mark.parametrize("name", names())
-def test_damaged_shipped_models(name: str) -> None:
+def test_damaged_shipped_models(name: str, fed: Callable[[str, int], None]) -> None:
     results = damage_many(load(find(name)), 2_000, seed=3)
+    fed("model files", 2_000)
     assert results["flip_bits", "accepted"] > 50
 
 

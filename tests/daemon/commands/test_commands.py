@@ -154,8 +154,9 @@ def test_any_json_gets_one_answer(values: dict[str, Any]) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.fuzz
 @pytest.mark.timeout(3600)
-def test_fifty_thousand_damaged_commands(rig: Rig) -> None:
+def test_fifty_thousand_damaged_commands(rig: Rig, fed: Callable[[str, int], None]) -> None:
     chance = random.Random(7)
     good = b'{"model": "resnet8-cifar10", "camera": "front", "transaction": "1"}'
     for _ in range(50_000):
@@ -165,6 +166,7 @@ def test_fifty_thousand_damaged_commands(rig: Rig) -> None:
             payload[at : at + chance.randint(0, 2)] = chance.randbytes(chance.randint(0, 2))
         (sent,) = rig.send(chance.choice(["model", "reload"]), bytes(payload))
         assert answer_of(sent).outcome.isprintable()
+    fed("commands", 50_000)
 
 
 def config(**keys: Any) -> Config:

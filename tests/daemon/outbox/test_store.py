@@ -5,6 +5,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -353,7 +354,8 @@ def use(path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_twenty_thousand_damaged_files(tmp_path: Path, whole: bytes) -> None:
+@pytest.mark.fuzz
+def test_twenty_thousand_damaged_files(tmp_path: Path, whole: bytes, fed: Callable[[str, int], None]) -> None:
     generator = random.Random(20)
     deadline = time.monotonic() + 1800
     for _ in range(20_000):
@@ -367,3 +369,4 @@ def test_twenty_thousand_damaged_files(tmp_path: Path, whole: bytes) -> None:
         path.write_bytes(damaged(whole, flips, generator.random() if generator.random() < 0.2 else None))
         use(path)
         assert time.monotonic() < deadline
+    fed("outbox files", 20_000)

@@ -1,0 +1,34 @@
+"""Sends commands to a device as an operator does, and waits for their answers."""
+
+import json
+import threading
+from typing import Any
+
+import paho.mqtt.client as paho
+from paho.mqtt.enums import CallbackAPIVersion
+
+from rig.patience import PATIENCE, RigError
+
+
+def ask(port: int, device: str, verb: str, **content: Any) -> dict[str, Any]:
+    """Send one command; return its answer. Raises RigError where none comes."""
+    answers: list[dict[str, Any]] = []
+    came = threading.Event()
+
+    def on_message(_client: paho.Client, _userdata: object, message: paho.MQTTMessage) -> None:
+        answers.append(json.loads(message.payload))
+        came.set()
+
+    client = paho.Client(CallbackAPIVersion.VERSION2)
+    client.on_connect = lambda client, *_: client.subscribe(f"edgemeta/{device}/resp/{verb}", qos=1)
+    client.on_subscribe = lambda client, *_: client.publish(f"edgemeta/{device}/cmd/{verb}", json.dumps(content), qos=1)
+    client.on_message = on_message
+    client.connect("127.0.0.1", port)
+    client.loop_start()
+    try:
+        if not came.wait(PATIENCE):
+            raise RigError(f"waited {PATIENCE:g} s for the answer to command {verb} {content}")
+    finally:
+        client.disconnect()
+        client.loop_stop()
+    return answers[0]
