@@ -36,11 +36,12 @@ def target(python: str, machine: str) -> list[str]:
 
 
 def pip(arguments: Iterable[str]) -> None:
-    """Run pip. Raises BundleError with what pip said."""
-    command = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", *arguments]
+    """Run pip. Raises BundleError with the last that pip said, which is the reason."""
+    command = [sys.executable, "-m", "pip", *arguments, "--quiet", "--disable-pip-version-check"]
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
     if done.returncode:
-        raise BundleError(f"{' '.join(command[1:4])} failed: {done.stdout.strip()}")
+        reason = done.stdout.strip().rpartition("\n")[2].removeprefix("ERROR: ")
+        raise BundleError(f"pip {command[3]} failed: {reason}")
 
 
 def download(requirement: str, python: str, machine: str, folder: Path) -> set[Path]:

@@ -26,9 +26,10 @@ cp systemd/edgemeta.service "$stage/debian/edgemeta.service"
 cp systemd/edgemeta.sysusers "$stage/edgemeta.conf"
 cp systemd/edgemeta.environment "$stage/environment"
 cp configs/default.yaml "$stage/config.yaml"
-cp docs/{commands,configuration,install,mqtt,operations,systemd}.md "$stage/docs"
+cp docs/{commands,configuration,home-assistant,install,metrics,mqtt,operations,systemd,web}.md "$stage/docs"
 python packaging/manpage.py >"$stage/edgemeta.1"
-python packaging/bundle.py "$wheel" --machine "$machine" --pythons "${pythons[@]}" --into "$stage/bundle"
+# With signatures: an operator who trusts keys must not have to look for what checks them.
+python packaging/bundle.py "$wheel[signature]" --machine "$machine" --pythons "${pythons[@]}" --into "$stage/bundle"
 
 first=${pythons[0]} last=${pythons[-1]}
 cd "$stage"

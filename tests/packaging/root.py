@@ -27,7 +27,8 @@ def debootstrap(release: str, cache: Path) -> Path:
     if not archive.exists():
         cache.mkdir(parents=True, exist_ok=True)
         folder = cache / release
-        command = ["debootstrap", "--variant=minbase", "--include=procps,python3,systemd"]
+        # What it mounts below the folder ends with it, however it ends: nothing but the folder is ever removed.
+        command = ["unshare", "--mount", "debootstrap", "--variant=minbase", "--include=procps,python3,systemd"]
         if "ubuntu" in MIRRORS[release]:
             # Debian has no keys of Ubuntu's; these roots live for one test and hold nothing of worth.
             command += [f"--keyring={UBUNTU_KEYS}"] if UBUNTU_KEYS.exists() else ["--no-check-gpg"]
