@@ -73,9 +73,11 @@ class MqttLink:
         self._inbox = Inbox(crashed)
         self._pace = Pace(config.outbox.pace)
         self._lock = threading.Lock()
-        self._retained: dict[str, Outgoing] = {}
+        self._retained: dict[str | Outgoing, Outgoing] = {}
         self._unsent: dict[str | Outgoing, Outgoing] = {}
         self._announced: set[Parcel] = set()
+        self._turn = threading.Lock()
+        self._present: Connection | None = None
         self._tried = threading.Event()
         self._closing = threading.Event()
         self._close_by = float("inf")
@@ -142,7 +144,23 @@ class MqttLink:
                 self._unsent[key] = message
         if message.kept:
             self._outbox.offer(message)
-        self._rouse()
+        if not self._send_from_here():
+            self._rouse()
+
+    def _send_from_here(self) -> bool:
+        """Send what is live from the caller's thread, which never waits for it: to wake the link's would cost more.
+
+        Returns False where the link's thread must do it, or go on with it.
+        """
+        if not self._turn.acquire(blocking=False):
+            return False
+        try:
+            if self._present is None:
+                return True  # it looks at what waits before it lets anybody send
+            self._fill_live(self._present)
+            return self._present.all_written
+        finally:
+            self._turn.release()
 
     def flush(self, timeout: float) -> bool:
         """Wait until nothing is left to send but late messages; False where time or connection ended first."""
@@ -230,7 +248,7 @@ class MqttLink:
             connection.open()
             log.info("connected to broker %s", self._place, extra={"broker": self._place, "state": "connected"})
             with self._lock:
-                self._unsent = {**self._retained}
+                self._unsent = dict(self._retained.items())
                 self._announced.clear()
             self._connected_at = time.monotonic()
             self.connects += 1
@@ -239,8 +257,12 @@ class MqttLink:
             self._tried.set()
             connection.subscribe(self._inbox.filters, self._inbox.offer)
             connection.publish(Parcel(self._online))
+            with self._turn:
+                self._present = connection
             said_offline = self._serve(connection)
         finally:
+            with self._turn:
+                self._present = None
             if self.connected:
                 self.status = LinkStatus(BrokerState.CONNECTING)
             self._outbox.end()
@@ -255,7 +277,11 @@ class MqttLink:
             if time.monotonic() > self._close_by:
                 return False
             self.pulse.promise("exchanging messages with the broker", SERVES_WITHIN)
-            self._step(connection, self._fill(connection))
+            with self._turn:
+                timeout = self._fill(connection)
+            self._step(connection, timeout)
+        with self._turn:
+            self._present = None
         connection.publish(Parcel(self._offline))
         while connection.in_flight and time.monotonic() < self._close_by:
             self._step(connection, timeout=1.0)
@@ -266,10 +292,7 @@ class MqttLink:
 
         Returns the seconds after which there may be more to send without anybody saying so.
         """
-        while (self._unsent or self._outbox.has_live) and connection.has_room:
-            parcel = self._next_unsent() or self._outbox.next_live()
-            if parcel is not None:
-                connection.publish(parcel)
+        self._fill_live(connection)
         while self._outbox.has_late_read and connection.has_room_for_late and not self._closing.is_set():
             now = time.monotonic_ns()
             if self._pace.wait_ns(now):
@@ -280,6 +303,12 @@ class MqttLink:
             self._pace.take(now)
             connection.publish(parcel)
         return 1.0
+
+    def _fill_live(self, connection: Connection) -> None:
+        while (self._unsent or self._outbox.has_live) and connection.has_room:
+            parcel = self._next_unsent() or self._outbox.next_live()
+            if parcel is not None:
+                connection.publish(parcel)
 
     def _next_unsent(self) -> Parcel | None:
         with self._lock:
@@ -292,7 +321,10 @@ class MqttLink:
 
     def _step(self, connection: Connection, timeout: float) -> None:
         left = max(0.0, self._close_by - time.monotonic())
-        for parcel, taken in connection.step(min(timeout, left)):
+        ready = connection.wait(min(timeout, left))
+        with self._turn:
+            answered = connection.step(ready)
+        for parcel, taken in answered:
             self._settle(parcel, taken)
 
     def _settle(self, parcel: Parcel, taken: bool) -> None:

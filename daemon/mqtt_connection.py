@@ -10,6 +10,7 @@ import socket
 import ssl
 import time
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import paho.mqtt.client as paho
 from paho.mqtt.enums import CallbackAPIVersion
@@ -44,8 +45,18 @@ LARGEST_PACKET = LONGEST + 4096
 """Bytes of a packet that a broker of MQTT 5 may send us: the longest payload, its topic and properties."""
 
 
+class Ready(NamedTuple):
+    """What a wait found: bytes to read, room to write."""
+
+    readable: bool = False
+    writable: bool = False
+
+
 class Connection:
-    """One MQTT connection. All methods are called by one thread; a byte on `wake` ends its waiting."""
+    """One MQTT connection. One thread at a time calls its methods, but `wait` may go on beside the others.
+
+    A byte on `wake` ends the waiting.
+    """
 
     def __init__(self, config: MqttConfig, client_id: str, will: Outgoing, wake: socket.socket) -> None:
         self._config = config
@@ -61,7 +72,9 @@ class Connection:
         self._window = WINDOW
         self._watched = select.poll()
         self._watched.register(wake, select.POLLIN)
+        self._descriptor = -1
         self._writing = False
+        self._decrypted = False  # bytes that are read and decrypted already, of which no poll tells
         self._looked_after = 0.0
         self._faults = _LastFault()
         self._client = Client(
@@ -99,7 +112,7 @@ class Connection:
                 raise LinkError(
                     BrokerState.UNREACHABLE, f"broker {self._place} gave no answer within {ANSWER_TIMEOUT:g} s"
                 )
-            self._exchange(timeout=0.5)
+            self._move(self.wait(0.5))
         if self._answer is None:
             raise alert(self._place, self._faults.text) or LinkError(
                 BrokerState.UNREACHABLE, f"broker {self._place} closed the connection before it answered"
@@ -144,7 +157,8 @@ class Connection:
             raise
         connection = self._client.socket()
         if connection is not None:  # else it broke at once
-            self._watched.register(connection, select.POLLIN)
+            self._descriptor = connection.fileno()
+            self._watched.register(self._descriptor, select.POLLIN)
 
     @property
     def has_room(self) -> bool:
@@ -180,14 +194,33 @@ class Connection:
             return PackedProperties(None if message.retain else self._config.expiry, message.correlation)
         return None if message.retain else self._expiring
 
-    def step(self, timeout: float) -> list[tuple[Parcel, bool]]:
-        """Wait for the network or a byte on the wake, and move packets.
+    @property
+    def all_written(self) -> bool:
+        """Whether whoever waits may go on waiting: no packet half written, nothing settled, no loss to be told."""
+        return self._client.socket() is not None and not self._client.want_write() and not self._settled
+
+    def wait(self, timeout: float) -> Ready:
+        """Wait for the network or a byte on the wake; tell `step` what may be done."""
+        if self._client.socket() is None or self._settled:
+            return Ready()
+        if self._client.want_write() != self._writing:
+            self._writing = not self._writing
+            self._watched.modify(self._descriptor, select.POLLIN | (select.POLLOUT if self._writing else 0))
+        readable, writable = self._decrypted, False
+        for descriptor, event in self._watched.poll(0 if readable else timeout * 1000):
+            if descriptor == self._descriptor:
+                readable, writable = readable or event != select.POLLOUT, bool(event & select.POLLOUT)
+            else:
+                self._wake.recv(4096)
+        return Ready(readable, writable)
+
+    def step(self, ready: Ready) -> list[tuple[Parcel, bool]]:
+        """Move packets, and let paho look after the keepalive.
 
         Returns the messages the broker has answered, True where it took them (at QoS 0: when they were written). Raises
         LinkError where the connection broke.
         """
-        if not self._settled:
-            self._exchange(timeout)
+        self._move(ready)
         answered = [(self._sent.pop(mid), taken) for mid, taken in self._settled]
         self._settled.clear()
         if self._lost is not None and not answered:
@@ -201,35 +234,25 @@ class Connection:
             self._client.disconnect()
             deadline = time.monotonic() + 1.0
             while self._client.socket() is not None and time.monotonic() < deadline:
-                self._exchange(timeout=0.1)
+                self._move(self.wait(0.1))
         connection = self._client.socket()
         if connection is not None:
             connection.close()
 
-    def _exchange(self, timeout: float) -> None:
-        """Wait, then read and write what is ready, and let paho look after the keepalive."""
+    def _move(self, ready: Ready) -> None:
         connection = self._client.socket()
         if connection is None:
             self._lost = self._lost or "closed"
             return
-        readable = isinstance(connection, ssl.SSLSocket) and connection.pending() > 0  # no poll tells of these bytes
-        if self._client.want_write() != self._writing:
-            self._writing = not self._writing
-            self._watched.modify(connection, select.POLLIN | (select.POLLOUT if self._writing else 0))
-        writable = False
-        for descriptor, event in self._watched.poll(0 if readable else timeout * 1000):
-            if descriptor == self._wake.fileno():
-                self._wake.recv(4096)
-            else:
-                readable, writable = readable or event != select.POLLOUT, bool(event & select.POLLOUT)
         try:
-            if readable:
+            if ready.readable:
                 self._client.loop_read()
-            if writable:
+            if ready.writable:
                 self._client.loop_write()
             if time.monotonic() - self._looked_after > LOOK_AFTER_EVERY:
                 self._looked_after = time.monotonic()
                 self._client.loop_misc()
+            self._decrypted = isinstance(connection, ssl.SSLSocket) and connection.pending() > 0
         except Exception as error:  # noqa: BLE001 - paho's decoders raise many kinds at bytes that are no MQTT
             self._lost = f"the broker sent what is no MQTT packet ({type(error).__name__})"
 
