@@ -172,8 +172,8 @@ def main() -> None:
         for pages in PAGES:
             found[f"{pages} pages"] = measure(folder, True, pages, arguments.seconds)
         plan = prepare(folder / "config.yaml")
-        hook = hook_ns(plan.network)
-        plan.network.close()
+        hook = hook_ns(plan.networks["front"])
+        plan.networks["front"].close()
     print(f"the worker's hook: {hook:.0f} ns per frame")
     for what, by_thread in found.items():
         page, worker = by_thread.get("page", 0.0), by_thread["worker"]

@@ -21,8 +21,6 @@ from rig.manager import Managed
 from rig.patience import free_port
 
 IMAGES = Path(__file__).parent.parent / "docs" / "images"
-COLOURS = 256
-"""Colours of the files: a third of the size of full colour, and no difference that one sees."""
 
 
 def config(folder: Path, broker: int, page: int) -> Path:
@@ -39,7 +37,7 @@ def config(folder: Path, broker: int, page: int) -> Path:
         "mqtt": {"host": "127.0.0.1", "port": broker, "outbox": {"folder": str(folder / "state")}},
         "web": {"enabled": True, "port": page},
     }
-    path.write_text(yaml.safe_dump(content))
+    path.write_text(yaml.safe_dump(content, sort_keys=False))
     return path
 
 
@@ -57,7 +55,7 @@ def photograph(browser: Browser, page: int, name: str, theme: str, width: int, h
     path = IMAGES / name
     browser.driver.save_screenshot(str(path))
     with Image.open(path) as picture:
-        picture.convert("RGB").quantize(COLOURS, dither=Image.Dither.FLOYDSTEINBERG).save(path, optimize=True)
+        picture.convert("RGB").save(path, optimize=True)
     print(f"{path}: {path.stat().st_size // 1000} kB")
 
 

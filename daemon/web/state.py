@@ -16,6 +16,7 @@ from edgemeta.daemon.messages import (
     CameraStats,
     FrameMessage,
     InfoMessage,
+    ModelIdentity,
     OutboxStats,
     Part,
     Stages,
@@ -40,6 +41,8 @@ class CameraPage(Part):
 
     status: CameraState = Field(description="Where it stands.")
     words: str = Field(description="The same in words, with what is wrong.")
+    model: ModelIdentity = Field(description="Its network.")
+    backend: str = Field(description="What runs it.")
     rate: float = Field(ge=0, description="Frames classified per second, over the last ten seconds at most.")
     age_s: float | None = Field(description="Seconds since the newest classified frame was captured; null without one.")
     frame: FrameMessage | None = Field(description="The newest classified frame, as published; null before the first.")
@@ -75,6 +78,8 @@ class PageState(Part):
     stages: StagePage | None = Field(description="Latencies by stage; null before the first stats message.")
     broker: BrokerPage = Field(description="The connection to the broker.")
     outbox: OutboxStats = Field(description="The messages that wait for the broker.")
+    swap: str | None = Field(description="How far a swap of models is, in words; null where none is in flight.")
+    swaps: dict[str, int] = Field(description="Swaps of models since the start, by how they ended.")
     troubles: list[str] = Field(description="Threads that hang, in words.")
 
 
@@ -121,6 +126,8 @@ class Observer:
             stages=StagePage(period_s=stats.period_s, latency_us=stats.latency_us) if stats else None,
             broker=BrokerPage(address=self._broker, state=link.state, reason=link.reason),
             outbox=readings.outbox,
+            swap=vitals.swap,
+            swaps=dict(readings.swaps),
             troubles=list(vitals.troubles),
         )
         newest = max((points[-1].number for points in moments.values() if points), default=after)
@@ -133,6 +140,8 @@ class Observer:
         return CameraPage(
             status=reading.state,
             words=words[name],
+            model=reading.model,
+            backend=reading.backend,
             rate=round(self._seen.rate(name, now), 1),
             age_s=round((now - sight.captured_ns) / NS, 3) if sight else None,
             frame=sight.message if sight else None,

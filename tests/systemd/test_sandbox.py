@@ -1,11 +1,13 @@
 """The service runs under the unit's own list of system calls: what is not on it fails with EPERM, as under systemd."""
 
 import os
+import re
 import shutil
 import signal
 import subprocess
 import sys
 import time
+import urllib.request
 from pathlib import Path
 
 import pytest
@@ -51,9 +53,11 @@ def sandbox(repository: Path) -> list[str]:
     return [python, "-c", SANDBOXED, str(repository / "systemd" / "edgemeta.service")]
 
 
-def test_the_service_classifies_frames_and_stops_in_order(sandbox: list[str], tmp_path: Path) -> None:
+def test_the_service_classifies_frames_shows_its_page_and_stops_in_order(sandbox: list[str], tmp_path: Path) -> None:
     config = tmp_path / "config.yaml"
-    config.write_text("cameras: {front: {source: 'synthetic://'}}\nmqtt: {host: 127.0.0.1, port: 1}\n")
+    config.write_text(
+        "cameras: {front: {source: 'synthetic://'}}\nmqtt: {host: 127.0.0.1, port: 1}\nweb: {enabled: true, port: 0}\n"
+    )
     log = tmp_path / "log"
     program = str(Path(sys.executable).with_name("edgemeta"))
     with log.open("w") as output:
@@ -64,6 +68,11 @@ def test_the_service_classifies_frames_and_stops_in_order(sandbox: list[str], tm
             assert service.poll() is None, log.read_text()
             assert time.monotonic() < deadline, log.read_text()
             time.sleep(0.02)
+        page = re.search(r"page at (http://127\.0\.0\.1:[0-9]+/)", log.read_text())
+        assert page is not None, log.read_text()
+        for path in ("healthz", "api/state", "metrics"):
+            with urllib.request.urlopen(page[1] + path, timeout=10) as answer:
+                assert answer.status == 200
         service.send_signal(signal.SIGTERM)
         assert service.wait(10) == 0, log.read_text()
     finally:

@@ -34,7 +34,7 @@ export function draw(canvas, points, nowMs, labels) {
   pen.beginPath();
   pen.rect(left, 0, width - left, height);
   pen.clip();
-  for (const run of runsOf(points)) drawRun(pen, run, x, y, floor, labels);
+  for (const run of runsOf(points)) drawRun(pen, run, x, y, left, floor, labels);
   pen.restore();
 }
 
@@ -75,7 +75,7 @@ function drawAxes(pen, x, y, nowMs, left, width, height) {
   }
 }
 
-function drawRun(pen, run, x, y, floor, labels) {
+function drawRun(pen, run, x, y, left, floor, labels) {
   const paint = style(colour(run[0].label, labels));
   const begin = x(run[0].time_ms);
   const end = x(run.at(-1).time_ms);
@@ -92,10 +92,11 @@ function drawRun(pen, run, x, y, floor, labels) {
   pen.lineWidth = 1.75;
   pen.lineJoin = "round";
   pen.stroke(line);
-  drawRibbon(pen, run[0].label, begin, Math.max(2, end - begin), floor + 4, paint);
+  drawRibbon(pen, run[0].label, Math.max(left, begin), Math.max(begin + 2, end), floor + 4, paint);
 }
 
-function drawRibbon(pen, label, begin, wide, top, paint) {
+function drawRibbon(pen, label, begin, end, top, paint) {
+  const wide = end - begin;
   pen.fillStyle = paint;
   pen.globalAlpha = 0.28;
   pen.beginPath();

@@ -1,7 +1,7 @@
 // The page: listens to the service's events, shows each, and says when they no longer come.
 
 import { CameraCard, set } from "./camera.js";
-import { bytes, count, duration, microseconds } from "./words.js";
+import { bytes, count, duration, microseconds, reasons } from "./words.js";
 
 const SILENCE_MS = 4000; // events come four times per second
 const AGAIN_MS = 2000;
@@ -68,7 +68,8 @@ function show(state) {
   version = state.info.version;
   document.title = `${state.info.device} · edgemeta`;
   set(byId("device"), state.info.device);
-  set(byId("running"), `${state.info.model.name} on ${state.info.backend}`);
+  const running = Object.values(state.cameras).map(({ model, backend }) => `${model.name} on ${backend}`);
+  set(byId("running"), [...new Set(running)].join(", "));
   const trouble = byId("trouble");
   trouble.hidden = state.troubles.length === 0;
   set(trouble, state.troubles.join("; "));
@@ -105,7 +106,7 @@ function showStages(stages) {
   const table = byId("stages");
   table.hidden = stages === null;
   if (stages === null) return;
-  set(byId("stages-note"), `Latency over the last ${Number(stages.period_s.toFixed(0))} s, all cameras together.`);
+  set(byId("stages-note"), `All cameras, over the last ${Math.round(stages.period_s)} s.`);
   const body = table.tBodies[0];
   for (const [at, [stage, { p50, p99 }]] of Object.entries(stages.latency_us).entries()) {
     const row = body.rows[at] ?? body.appendChild(stageRow(stage));
@@ -127,9 +128,8 @@ function stageRow(stage) {
 }
 
 function showNetwork(state) {
-  const frames = Object.entries(state.cameras).map(([name, camera]) => [name, camera.frame ?? state.info]);
   const running = new Map();
-  for (const [name, { model, backend }] of frames) {
+  for (const [name, { model, backend }] of Object.entries(state.cameras)) {
     const key = `${model.sha256} ${backend}`;
     running.set(key, { model, backend, cameras: [...(running.get(key)?.cameras ?? []), name] });
   }
@@ -138,7 +138,8 @@ function showNetwork(state) {
     if (running.size > 1) facts.push(["cameras", cameras.join(", ")]);
     facts.push(["model", model.name], ["digest", model.sha256.slice(0, 16), model.sha256], ["backend", backend]);
   }
-  list(byId("network"), [...facts, ["labels", count(state.info.labels.length)]]);
+  facts.push(["labels", count(state.info.labels.length)], ["swaps", state.swap ?? (reasons(state.swaps) || "none")]);
+  list(byId("network"), facts);
 }
 
 function showBroker({ broker, outbox }) {

@@ -29,5 +29,5 @@ export function bytes(number) {
 // "2 superseded, 1 failed", of the reasons that occurred.
 export function reasons(counts) {
   const occurred = Object.entries(counts).filter(([, number]) => number > 0);
-  return occurred.map(([reason, number]) => `${count(number)} ${reason}`).join(", ");
+  return occurred.map(([reason, number]) => `${count(number)} ${reason.replaceAll("_", " ")}`).join(", ");
 }

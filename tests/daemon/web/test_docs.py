@@ -1,0 +1,53 @@
+"""docs/web.md names every address, bound and cost as the code and the results file have them."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from edgemeta.daemon.web import request, server
+from edgemeta.daemon.web.site import FILES
+
+
+def rows(repository: Path, head: str) -> list[list[str]]:
+    """The cells of the table whose first row begins so."""
+    table = (repository / "docs" / "web.md").read_text("utf-8").partition(f"\n| {head} |")[2].partition("\n\n")[0]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()[2:]]
+
+
+def test_every_address_has_a_row_and_nothing_else_has(serve: Any, repository: Path) -> None:
+    page = serve()
+    site: Any = page.service._page._site
+    documented = [cells[0].strip("`") for cells in rows(repository, "address")]
+    assert sorted(documented) == sorted([*site._answers, "/frame/CAMERA.jpg"])
+    page.state_with_frames()
+    for address in documented:
+        path = address.replace("CAMERA", "front")
+        assert page.ask(path, method="HEAD").status in ((200, 503) if address == "/readyz" else (200,)), address
+
+
+def test_the_bounds_are_those_of_the_code(repository: Path) -> None:
+    bounds = {cells[0]: [int(number) for number in re.findall(r"\d+", cells[1])] for cells in rows(repository, "bound")}
+    assert bounds == {
+        "connections at one time": [server.VISITORS],
+        "pages open at one time (`/api/events`)": [server.STREAMS],
+        "headers, and body of the sign-in form": [request.MAX_HEAD // 1024, request.MAX_BODY // 1024],
+        "time to send a request, to take an answer or one event": [server.HEARD_WITHIN, server.SENT_WITHIN],
+        "requests per connection": [1],
+    }
+
+
+def test_the_costs_are_those_of_the_results_file(repository: Path) -> None:
+    results = json.loads((repository / "benchmarks" / "results" / "page-cost.json").read_text("utf-8"))
+    by_thread = results["cpu_us_per_frame_by_thread"]
+    costs = [by_thread[f"{pages} pages"]["page"] for pages in (0, 1, 8)]
+    told = rows(repository, "| CPU of the page's thread per frame")
+    assert [re.findall(r"[\d.]+", cells[1])[0] for cells in told] == [f"{cost:.0f}" for cost in costs]
+    assert [cells[2] for cells in told] == [f"{cost * results['rate'] / 1e4:.1f} %" for cost in costs]
+    assert f"{results['hook_ns_per_frame'] / 1000:.1f} µs of the worker" in told[0][1]
+
+
+def test_the_files_of_the_page_are_all_known() -> None:
+    """A file beside the page that nobody serves would be forgotten; one that is not there stops the start."""
+    folder = Path(server.__file__).parent / "page"
+    assert {path.name for path in folder.iterdir()} == {*FILES, "index.html", "sign-in.html"}
