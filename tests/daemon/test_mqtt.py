@@ -12,6 +12,7 @@ import pytest
 from paho.mqtt.enums import CallbackAPIVersion
 
 from edgemeta.daemon.broker_state import BrokerState
+from edgemeta.daemon.mqtt_connection import Connection
 from edgemeta.daemon.outbox.parcel import Outgoing
 
 
@@ -74,6 +75,38 @@ def test_threads_that_send_at_once_while_the_broker_stalls_lose_and_mix_nothing(
         assert [int(message.payload.removesuffix(filling)) for message in received] == list(range(25))
     assert link.flush(5.0)
     assert (waiting(link), link.connects) == (0, 1)
+
+
+def test_one_thread_at_a_time_moves_packets(broker: Any, make_link: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    moving = threading.Lock()
+    overlaps: list[str] = []
+
+    def alone(name: str) -> None:
+        original = getattr(Connection, name)
+
+        def call(*arguments: Any) -> Any:
+            if not moving.acquire(blocking=False):
+                overlaps.append(name)
+                return original(*arguments)
+            try:
+                time.sleep(0.001)  # long enough for another thread to come
+                return original(*arguments)
+            finally:
+                moving.release()
+
+        monkeypatch.setattr(Connection, name, call)
+
+    alone("publish")
+    alone("step")
+    link = make_link(broker.port)
+    wait_until(lambda: link.connected)
+    threads = [threading.Thread(target=lambda: [link.send(number(value)) for value in range(50)]) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert link.flush(10.0)
+    assert (len(link.taken.payloads), overlaps) == (200, [])
 
 
 def test_online_at_connect_and_offline_at_close(broker: Any, subscriber: Any, make_link: Any) -> None:
