@@ -1,0 +1,239 @@
+"""CPU time that the service takes per frame, stage by stage: 30 frames/s of 640x480 from a file, on one core.
+
+    python benchmarks/frame_cost.py --keep      writes benchmarks/results/frame-cost.json and .md
+
+The service runs as users run it (`edgemeta run`, a mosquitto and a subscriber beside it, QoS 1), pinned to one core. It
+runs twice: first untouched, when the kernel says what each thread took; then with probes around the worker's functions,
+which share that thread's time out among the stages. CPU time, not wall time: a thread that waits takes none. Every
+figure is the median over windows of one second. Without --clip, ffmpeg draws one.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from dataclasses import dataclass, field
+from functools import wraps
+from itertools import pairwise
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import yaml
+from result_file import write_json, write_markdown
+from rig.broker import Mosquitto
+
+from edgemeta.cli.main import edgemeta
+from edgemeta.daemon.naming import Naming
+from edgemeta.daemon.network import Network
+from edgemeta.daemon.pipeline import Pipeline
+from edgemeta.daemon.publisher import Publisher
+from edgemeta.daemon.smoothing import Smoother
+from edgemeta.daemon.telling import Teller
+from edgemeta.daemon.worker import Worker
+
+RATE = 30
+WARM_UP = 5
+"""Seconds before the measurement begins."""
+
+LIMIT_US = 250
+"""What preprocess, encode and publish may take together, in microseconds per frame."""
+
+STAGES: dict[str, tuple[tuple[type, str], ...]] = {
+    "preprocess": ((Pipeline, "_preprocess"),),
+    "inference": ((Network, "run"),),
+    "postprocess": ((Naming, "scores"), (Naming, "rank"), (Smoother, "add"), (Teller, "tell")),
+    "encode": ((Pipeline, "step"), (Publisher, "encode")),
+    "hand over": ((Publisher, "send"),),
+    "counts": ((Worker, "_handle"),),
+}
+"""The worker's functions by stage, each without those in this table that it calls."""
+
+
+@dataclass
+class Probes:
+    """Adds up the CPU time of the worker's functions, in ns; a call within another counts for its own stage only."""
+
+    spent: dict[str, int] = field(default_factory=lambda: dict.fromkeys(STAGES, 0))
+    _inner: int = 0
+
+    def attach(self) -> None:
+        """Put a probe around every function."""
+        for stage, functions in STAGES.items():
+            for owner, name in functions:
+                setattr(owner, name, self._around(stage, getattr(owner, name)))
+
+    def _around(self, stage: str, function: Any) -> Any:
+        @wraps(function)
+        def probed(*arguments: Any, **keywords: Any) -> Any:
+            if threading.current_thread().name != "worker":  # other threads send now and then, too
+                return function(*arguments, **keywords)
+            outer, self._inner = self._inner, 0
+            begun = time.thread_time_ns()
+            try:
+                return function(*arguments, **keywords)
+            finally:
+                took = time.thread_time_ns() - begun
+                self.spent[stage] += took - self._inner
+                self._inner = outer + took
+
+        return probed
+
+
+def threads() -> dict[str, int]:
+    """CPU time of each thread of this process so far, in ns; threads of libraries are taken together."""
+    names = {thread.native_id: thread.name for thread in threading.enumerate()}
+    spent: dict[str, int] = {}
+    for task in Path("/proc/self/task").iterdir():
+        name = names.get(int(task.name), "libraries")
+        spent[name] = spent.get(name, 0) + int((task / "schedstat").read_text("ascii").split()[0])
+    return spent
+
+
+def serve(config: Path, account: Path, seconds: int, probed: bool) -> None:
+    """Be the service for so many seconds, and write what each second took, by thread and by stage."""
+    probes = Probes()
+    if probed:
+        probes.attach()
+
+    def watch() -> None:
+        time.sleep(WARM_UP)
+        moments = []
+        for _ in range(seconds + 1):
+            moments.append({"at": time.monotonic(), "threads": threads(), "stages": dict(probes.spent)})
+            time.sleep(1)
+        account.write_text(json.dumps(moments), "utf-8")
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=watch, name="benchmark", daemon=True).start()
+    edgemeta(["run", str(config)])
+
+
+def measure(folder: Path, clip: Path, core: int, seconds: int, probed: bool) -> dict[str, dict[str, float]]:
+    """Run the service once; give microseconds per frame by thread and by stage, the median over the seconds."""
+    broker = Mosquitto(folder)
+    broker.start()
+    config, account, heard = folder / "config.yaml", folder / "account.json", folder / "heard"
+    keys = {
+        "device": "bench",
+        "cameras": {"clip": {"source": str(clip), "loop": True, "fps": RATE}},
+        "mqtt": {"host": "127.0.0.1", "port": broker.port, "outbox": {"folder": str(folder)}},
+        "log": {"level": "warning"},
+    }
+    config.write_text(yaml.safe_dump(keys))
+    command = [sys.executable, __file__, "--serve", str(config), str(account), str(seconds), str(int(probed))]
+    with heard.open("wb") as lines:
+        listen = ["mosquitto_sub", "-p", str(broker.port), "-q", "1", "-t", "edgemeta/bench/clip/frame"]
+        subscriber = subprocess.Popen(listen, stdout=lines)
+        try:
+            subprocess.run(["taskset", "-c", str(core), *command], check=True, timeout=seconds + 60)
+        finally:
+            subscriber.kill()
+            subscriber.wait()
+            broker.stop()
+    if heard.read_bytes().count(b"\n") < seconds * RATE:
+        sys.exit("fewer messages came than frames were measured")
+    moments = json.loads(account.read_text("utf-8"))
+    return {kind: {name: per_frame(moments, kind, name) for name in moments[0][kind]} for kind in ("threads", "stages")}
+
+
+def per_frame(moments: list[dict[str, Any]], kind: str, name: str) -> float:
+    """Microseconds per frame of one thread or stage."""
+    return median(
+        (after[kind].get(name, 0) - before[kind][name]) / ((after["at"] - before["at"]) * RATE) / 1000
+        for before, after in pairwise(moments)
+    )
+
+
+def summed(plain: dict[str, dict[str, float]], probed: dict[str, dict[str, float]]) -> dict[str, Any]:
+    """Bring both runs together."""
+    threads, stages = plain["threads"], probed["stages"]
+    rows = {
+        "read and decode": threads["camera clip"] + threads.get("libraries", 0),
+        "preprocess": stages["preprocess"],
+        "inference": stages["inference"],
+        "scores, order, state": stages["postprocess"],
+        "encode": stages["encode"],
+        "publish": stages["hand over"] + threads["mqtt"],
+        "counts, waiting for frames": probed["threads"]["worker"] - sum(stages.values()) + stages["counts"],
+        "outbox, stats and the like": sum(
+            spent
+            for name, spent in threads.items()
+            if name not in ("camera clip", "libraries", "worker", "mqtt", "benchmark")
+        ),
+    }
+    total = sum(spent for name, spent in threads.items() if name != "benchmark")
+    return {
+        "us_per_frame": {name: round(spent, 1) for name, spent in rows.items()},
+        "total_us_per_frame": round(total, 1),
+        "beside_the_backend_us_per_frame": round(total - stages["inference"], 1),
+        "share_of_the_core": round(total * RATE / 1e6, 4),
+        "preprocess_encode_publish_us": round(rows["preprocess"] + rows["encode"] + rows["publish"], 1),
+        "limit_us": LIMIT_US,
+        "probes_added_us": round(probed["threads"]["worker"] - threads["worker"], 1),
+        "load_average_of_the_last_minute": os.getloadavg()[0],
+        "threads": {name: round(spent, 1) for name, spent in threads.items()},
+    }
+
+
+def table(outcome: dict[str, Any]) -> str:
+    """Return the figures as text."""
+    lines = ["| stage | CPU per frame |", "|---|---|"]
+    lines += [f"| {name} | {spent:.0f} µs |" for name, spent in outcome["us_per_frame"].items()]
+    lines += [
+        f"| **all threads, unprobed** | **{outcome['total_us_per_frame']:.0f} µs** |",
+        "",
+        f"Preprocess, encode and publish take {outcome['preprocess_encode_publish_us']:.0f} µs (wanted: at most "
+        f"{LIMIT_US}), everything beside the backend {outcome['beside_the_backend_us_per_frame']:.0f} µs, the whole "
+        f"service {outcome['share_of_the_core']:.1%} of the core. *Encode* makes the record and its JSON; *publish* is "
+        "handing it to the link, and the link's thread: MQTT, TCP and the broker's acknowledgement. The probes add "
+        f"{outcome['probes_added_us']:.0f} µs. Load average of the machine: "
+        f"{outcome['load_average_of_the_last_minute']:.1f}.",
+    ]
+    return "\n".join(lines)
+
+
+def draw(folder: Path) -> Path:
+    """Return a clip of moving shapes and noise, 640x480, 20 s, H.264."""
+    clip = folder / "clip.mp4"
+    source = f"testsrc2=size=640x480:rate={RATE},noise=alls=8:allf=t"
+    command = ["ffmpeg", "-v", "error", "-f", "lavfi", "-i", source, "-t", "20", "-pix_fmt", "yuv420p", str(clip)]
+    subprocess.run(command, check=True)
+    return clip
+
+
+def main() -> None:
+    """Read the command line, run twice, write the result files."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--clip", type=Path, help="video file; default: one that ffmpeg draws")
+    parser.add_argument("--core", type=int, default=1, help="the core to run on")
+    parser.add_argument("--seconds", type=int, default=30)
+    parser.add_argument("--keep", action="store_true", help="write benchmarks/results/frame-cost.json and .md")
+    parser.add_argument("--serve", nargs=4, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.serve:
+        config, account, seconds, probed = arguments.serve
+        serve(Path(config), Path(account), int(seconds), probed == "1")
+    missing = [name for name in ("ffmpeg", "mosquitto_sub", "taskset") if shutil.which(name) is None]
+    if missing:
+        sys.exit(f"not installed: {', '.join(missing)}")
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        clip = arguments.clip.resolve() if arguments.clip else draw(folder)
+        runs = [measure(folder, clip, arguments.core, arguments.seconds, probed) for probed in (False, True)]
+    outcome = summed(*runs)
+    print(json.dumps(outcome, indent=2))
+    if arguments.keep:
+        command = "python benchmarks/frame_cost.py --keep"
+        write_json("frame-cost", command, outcome)
+        write_markdown("frame-cost", command, table(outcome))
+
+
+if __name__ == "__main__":
+    main()
