@@ -25,7 +25,17 @@ def run(tests: list[str]) -> dict[str, Any]:
     """Run the tests; return how many inputs of each kind were fed, and which tests failed."""
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
-        command = [sys.executable, "-m", "pytest", "-m", "fuzz", f"--junitxml={report}", *tests]
+        command = [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-m",
+            "fuzz",
+            "-o",
+            "junit_family=xunit1",
+            f"--junitxml={report}",
+            *tests,
+        ]
         subprocess.run(command, cwd=REPOSITORY, stdout=sys.stderr, check=False)
         cases = list(ElementTree.parse(report).iter("testcase"))
     inputs: Counter[str] = Counter()
