@@ -2,15 +2,15 @@
 
     python benchmarks/gpu/measure.py --tests build/gpu/tests.xml
 
-Writes results/gpu.json and results/gpu.md. A part that fails is named with its reason, and the others go on; the exit
-code is then 1.
+Writes results/gpu.json and results/gpu.md after every part, so that a run that is cut off leaves what it has. A part that
+fails is named with its reason, and the others go on; the exit code is then 1. Peers that are not installed are left out.
 """
 
 import argparse
 import shlex
 import sys
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -31,21 +31,22 @@ from edgemeta.plugins.cuda.driver import first_line
 from edgemeta.toolchain.float_file import load_float_model
 
 Rows = list[dict[str, Any]]
+PEERS = ("torch", "tensorrt")
 
 
 def main() -> None:
     """Measure with the compiler of this machine and write both files."""
     arguments = parse(sys.argv[1:])
+    arguments.results.mkdir(parents=True, exist_ok=True)
+    command = shlex.join(["benchmarks/gpu/run.sh", *sys.argv[1:]])
     device = Device(arguments.device)
     try:
-        record = measure(device, find_compiler(device.architecture), arguments)
+        for record in measure(device, find_compiler(device.architecture), arguments):
+            write_json("gpu", command, record, arguments.results)
+            write_markdown("gpu", command, markdown(record), arguments.results)
     finally:
         device.close()
-    command = shlex.join(["benchmarks/gpu/run.sh", *sys.argv[1:]])
-    write_json("gpu", command, record, arguments.results)
-    text = markdown(record)
-    write_markdown("gpu", command, text, arguments.results)
-    print(text)
+    print(markdown(record))
     sys.exit(bool(record["failed"] or record["tests"].get("failed", 1)))
 
 
@@ -63,21 +64,12 @@ def parse(words: list[str]) -> argparse.Namespace:
     return parser.parse_args(words)
 
 
-def measure(device: Device, compiler: CubinMaker, arguments: argparse.Namespace) -> dict[str, Any]:
-    """All parts, each on its own: `failed` says which did not run and why."""
+def measure(device: Device, compiler: CubinMaker, arguments: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    """Everything measured so far, after each part: `failed` says which parts did not run and why, `absent` which peers."""
     model, float_model = load(find(arguments.model)), load_float_model(find(arguments.float_model))
     cubins = Cubins(None, compiler)
     effort = Effort(arguments.warm_ups, arguments.runs)
     batches = arguments.batches
-    failed: dict[str, str] = {}
-
-    def part(name: str, rows: Callable[[], Rows]) -> Rows:
-        print(f"measuring {name}", file=sys.stderr)
-        try:
-            return rows()
-        except Exception as error:  # noqa: BLE001 - whatever it is, the other parts are measured and this is told
-            failed[name] = f"{type(error).__name__}: {first_line(error)}"
-            return []
 
     def torch_rows() -> Rows:
         from torch_peers import torch_rows
@@ -89,24 +81,40 @@ def measure(device: Device, compiler: CubinMaker, arguments: argparse.Namespace)
 
         return tensorrt_rows(float_model, batches, effort)
 
-    convolutions = part("table 1", lambda: convolution_rows(model, device.architecture, device.number, cubins, effort))
-    networks = [
-        *part("our int8", lambda: int8_rows(model, device, cubins, batches, effort)),
-        *part("our float32", lambda: float32_rows(float_model, device, cubins, batches, effort)),
-        *part("PyTorch", torch_rows),
-        *part("TensorRT", tensorrt_rows),
-    ]
-    return {
+    parts: dict[str, tuple[str, Callable[[], Rows]]] = {
+        "table 1": (
+            "convolutions",
+            lambda: convolution_rows(model, device.architecture, device.number, cubins, effort),
+        ),
+        "our int8": ("networks", lambda: int8_rows(model, device, cubins, batches, effort)),
+        "our float32": ("networks", lambda: float32_rows(float_model, device, cubins, batches, effort)),
+        "PyTorch": ("networks", torch_rows),
+        "TensorRT": ("networks", tensorrt_rows),
+    }
+    record: dict[str, Any] = {
         "device": {"name": device.name, "architecture": device.architecture.name, "driver": device.driver},
         "compiler": compiler.version,
         "model": {"name": model.name, "sha256": model.digest},
         "warm_ups": arguments.warm_ups,
         "runs": arguments.runs,
         "tests": tests_of(arguments.tests),
-        "convolutions": convolutions,
-        "networks": networks,
-        "failed": failed,
+        "convolutions": [],
+        "networks": [],
+        "failed": dict.fromkeys(parts, "the run ended before"),
+        "absent": {},
     }
+    for name, (table, rows) in parts.items():
+        print(f"measuring {name}", file=sys.stderr)
+        try:
+            record[table] += rows()
+            del record["failed"][name]
+        except Exception as error:  # noqa: BLE001 - whatever it is, the other parts are measured and this is told
+            if isinstance(error, ModuleNotFoundError) and error.name in PEERS:
+                del record["failed"][name]
+                record["absent"][name] = f"{error.name} is not installed"
+            else:
+                record["failed"][name] = f"{type(error).__name__}: {first_line(error)}"
+        yield record
 
 
 def tests_of(file: Path | None) -> dict[str, Any]:
@@ -116,7 +124,9 @@ def tests_of(file: Path | None) -> dict[str, Any]:
     outcomes = {}
     for case in ElementTree.parse(file).iter("testcase"):
         problem = next((child for child in case if child.tag in ("failure", "error", "skipped")), None)
-        told = "passed" if problem is None else f"{problem.tag}: {problem.get('message', '').splitlines()[0]}"
+        told = (
+            "passed" if problem is None else f"{problem.tag}: {next(iter(problem.get('message', '').splitlines()), '')}"
+        )
         outcomes[f"{case.get('name')}"] = told
     kinds = [told.split(":")[0] for told in outcomes.values()]
     return {

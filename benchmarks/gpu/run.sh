@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # Proves and measures the CUDA kernels on this machine's NVIDIA GPU. Nothing is fetched: it wants the driver, a CUDA
-# toolkit, Python with PyTorch, NumPy, safetensors, click, PyYAML, pytest and hypothesis, and benchmarks/gpu/wheels (made by
+# toolkit, Python with PyTorch, NumPy, safetensors, click, PyYAML, pytest, pytest-timeout and hypothesis, and benchmarks/gpu/wheels (made by
 # `make carry` on a machine with a network). Real images come from EDGEMETA_DATA (docs/test-data.md).
 #
 #   benchmarks/gpu/run.sh [options of measure.py]        PYTHON=python3, RESULTS=benchmarks/results
 #
 # First the gpu tests (every bit of 10,000 images, 200 sessions without a leak, compute-sanitizer), then both tables. Each
-# part survives the failure of another; the exit code is 0 only if all went well.
+# part survives the failure of another, and results are written after each; the exit code is 0 only if all went well.
 set -uo pipefail
 cd "$(dirname "$0")/../.."
 python=${PYTHON:-python3}
@@ -21,10 +21,16 @@ if ((${#wheels[@]})); then
 fi
 export PYTHONPATH="$PWD/src:$PWD/$work/$tag${PYTHONPATH:+:$PYTHONPATH}"
 export EDGEMETA_CACHE="$PWD/$work/cache" EDGEMETA_FULL=1
+"$python" -c 'import sys
+from importlib.util import find_spec
+wanted = "click hypothesis numpy pytest pytest_timeout safetensors yaml".split()
+missing = ", ".join(name for name in wanted if find_spec(name) is None)
+if missing: sys.exit(f"{sys.executable} lacks {missing}: install that, or name another Python with PYTHON=")' || exit
 "$python" -c 'import sys; from edgemeta.plugins.cuda.backend import BACKEND; found = BACKEND.probe(); print(found.reason)
 sys.exit(not found.available)' || exit
 
 failed=0
+rm -f "$work/tests.xml"
 "$python" -m pytest -p no:cacheprovider -W default -m gpu --junitxml "$work/tests.xml" tests/plugins/cuda || failed=1
 "$python" benchmarks/gpu/measure.py --tests "$work/tests.xml" --results "${RESULTS:-benchmarks/results}" "$@" || failed=1
 exit "$failed"

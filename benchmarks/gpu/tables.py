@@ -24,8 +24,9 @@ def markdown(record: Mapping[str, Any]) -> str:
             "## Table 2: ResNet-8, microseconds from host memory to host memory, by batch",
             network_table(record["networks"], "host_us"),
         ]
-    if record["failed"]:
-        parts += ["## Not measured", "\n".join(f"- {part}: {reason}" for part, reason in record["failed"].items())]
+    left_out = {**record["failed"], **record["absent"]}
+    if left_out:
+        parts += ["## Not measured", "\n".join(f"- {part}: {reason}" for part, reason in left_out.items())]
     return "\n\n".join(parts)
 
 

@@ -6,11 +6,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from on_all_cores import reference_logits
 
 from edgemeta.kernels.cuda.architectures import ARCHITECTURES
 from edgemeta.kernels.cuda.lowering import lower
 from edgemeta.kernels.emulation.executor import Emulator, Order
-from edgemeta.model import reference
 from edgemeta.model.file import load
 from edgemeta.model.graph import Model
 from edgemeta.model.zoo import find
@@ -31,7 +31,7 @@ def expected(name: str, data: Path) -> tuple[NDArray[np.int8], NDArray[np.int32]
     images = load_dataset(data / "cifar10" / "test.npz").x[:IMAGES]
     prepare = make_preprocessor(model, images.shape[1:])
     batch = np.concatenate([prepare(np.ascontiguousarray(image[..., ::-1])).copy() for image in images])
-    return batch, reference.run(model, batch)
+    return batch, reference_logits(model, batch)
 
 
 @pytest.mark.parametrize("architecture", ["sm_53", "sm_87"])

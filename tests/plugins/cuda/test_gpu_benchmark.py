@@ -22,6 +22,7 @@ JUNIT = """<testsuites><testsuite>
 <testcase name="test_every_bit"/>
 <testcase name="test_leaks"><failure message="assert 3 == 0&#10;more">text</failure></testcase>
 <testcase name="test_sanitizer"><skipped message="compute-sanitizer is not installed"/></testcase>
+<testcase name="test_of_few_words"><error message="">text</error></testcase>
 </testsuite></testsuites>"""
 
 
@@ -53,12 +54,15 @@ def test_every_part_survives_the_failure_of_the_others(
     monkeypatch.setenv("EDGEMETA_CACHE", str(tmp_path / "cache"))
     (tmp_path / "tests.xml").write_text(JUNIT)
     words = ["--batches", "1", "--warm-ups", "0", "--runs", "1", "--tests", str(tmp_path / "tests.xml")]
-    record = measure.measure(device, Refuses(), measure.parse(words))
-    assert record["failed"].keys() == {"table 1", "our int8", "our float32", "PyTorch", "TensorRT"}
+    seen = [dict(record["failed"]) for record in measure.measure(device, Refuses(), measure.parse(words))]
+    assert seen[0]["PyTorch"] == "the run ended before"
+    *_, record = measure.measure(device, Refuses(), measure.parse(words))
+    assert record["failed"].keys() == {"table 1", "our int8", "our float32", "PyTorch"}
+    assert record["absent"] == {"TensorRT": "tensorrt is not installed"}
     assert record["failed"]["our float32"] == "CompilerError: nothing is made of float32/kernel.cu here"
-    assert (record["tests"]["passed"], record["tests"]["failed"], record["tests"]["skipped"]) == (1, 1, 1)
+    assert (record["tests"]["passed"], record["tests"]["failed"], record["tests"]["skipped"]) == (1, 2, 1)
     text = markdown(record)
-    assert "1 passed, 1 failed, 1 skipped." in text
+    assert "1 passed, 2 failed, 1 skipped." in text
     assert "- test_leaks: failure: assert 3 == 0" in text
     assert "- our float32: CompilerError: nothing is made of float32/kernel.cu here" in text
     write_json("gpu", "benchmarks/gpu/run.sh", record, tmp_path)

@@ -1,0 +1,20 @@
+"""The reference's integers for many images, worked out on all cores: it takes some ten milliseconds for each."""
+
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from multiprocessing import get_context
+
+import numpy as np
+
+from edgemeta.model import reference
+from edgemeta.model.graph import Model
+from edgemeta.plugins.api import Batch, Logits
+
+IMAGES_AT_ONCE = 50
+
+
+def reference_logits(model: Model, images: Batch) -> Logits:
+    """What `reference.run` gives for all of them."""
+    parts = np.array_split(images, -(-len(images) // IMAGES_AT_ONCE))
+    with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:  # a fork would share a device's context
+        return np.concatenate(list(pool.map(partial(reference.run, model), parts)))
