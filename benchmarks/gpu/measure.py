@@ -2,8 +2,9 @@
 
     python benchmarks/gpu/measure.py --tests build/gpu/tests.xml
 
-Writes results/gpu.json and results/gpu.md after every part, so that a run that is cut off leaves what it has. A part that
-fails is named with its reason, and the others go on; the exit code is then 1. Peers that are not installed are left out.
+Writes results/gpu.json and results/gpu.md after every part, so that a run that is cut off leaves what it has. A part
+that fails is named with its reason, and the others go on; the exit code is then 1. Peers that are not installed are
+left out.
 """
 
 import argparse
@@ -65,7 +66,7 @@ def parse(words: list[str]) -> argparse.Namespace:
 
 
 def measure(device: Device, compiler: CubinMaker, arguments: argparse.Namespace) -> Iterator[dict[str, Any]]:
-    """Everything measured so far, after each part: `failed` says which parts did not run and why, `absent` which peers."""
+    """Give all that is measured so far, after each part. `failed`: what did not run and why; `absent`: such peers."""
     model, float_model = load(find(arguments.model)), load_float_model(find(arguments.float_model))
     cubins = Cubins(None, compiler)
     effort = Effort(arguments.warm_ups, arguments.runs)
@@ -124,9 +125,8 @@ def tests_of(file: Path | None) -> dict[str, Any]:
     outcomes = {}
     for case in ElementTree.parse(file).iter("testcase"):
         problem = next((child for child in case if child.tag in ("failure", "error", "skipped")), None)
-        told = (
-            "passed" if problem is None else f"{problem.tag}: {next(iter(problem.get('message', '').splitlines()), '')}"
-        )
+        words = "" if problem is None else problem.get("message", "")
+        told = "passed" if problem is None else f"{problem.tag}: {next(iter(words.splitlines()), '')}"
         outcomes[f"{case.get('name')}"] = told
     kinds = [told.split(":")[0] for told in outcomes.values()]
     return {
