@@ -58,6 +58,14 @@ def test_the_calibration_error_is_the_gap_between_score_and_share() -> None:
     assert calibration_error(np.eye(2), np.array([0, 1])) == 0
 
 
+def test_errors_cancel_within_one_of_fifteen_bins_only() -> None:
+    """0.70 is in the eleventh bin, 0.665 in the tenth: too low and too high a score do not make up for each other."""
+    probabilities = np.array([[0.70, 0.30], [0.665, 0.335]])
+    assert calibration_error(probabilities, np.array([0, 1])) == pytest.approx((0.30 + 0.665) / 2)
+    probabilities[1] = [0.68, 0.32]
+    assert calibration_error(probabilities, np.array([0, 1])) == pytest.approx((0.68 - 0.30) / 2)
+
+
 @pytest.mark.parametrize("right", [True, False])
 def test_classes_that_no_temperature_fits_are_refused(right: bool) -> None:
     logits = np.array([[1024, 0, 0, 0], [0, 2048, 0, 0]], np.int32)

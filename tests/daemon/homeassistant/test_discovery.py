@@ -254,6 +254,25 @@ def test_a_device_that_has_nothing_to_do_with_home_assistant_does_not_listen_to_
     assert (link.handlers, link.sent) == ({}, [])
 
 
+def test_cameras_that_went_one_after_the_other_stay_named_as_gone() -> None:
+    """Whoever hears only the newest announcement hears of both; one that comes back is no longer gone."""
+    every = {
+        "front": {"source": "synthetic://"},
+        "side": {"source": "synthetic://"},
+        "back": {"source": "synthetic://"},
+    }
+    config = Config.model_validate({"device": "test", "cameras": every})
+    link, labels = FakeLink(), dict.fromkeys(every, ("a",))
+    made = Discovery(link, config.homeassistant, view_of(config, labels))
+    for names in (["front", "side", "back"], ["front", "side"], ["front"], ["front", "back"]):
+        cameras = {name: config.cameras[name] for name in names}
+        made.update(True, view_of(config.model_copy(update={"cameras": cameras}), labels))
+    third, fourth = (json.loads(message.payload)["cmps"] for message in link.sent[2:])
+    assert third["state_back"] == third["state_side"] == {"p": "sensor"}
+    assert fourth["state_side"] == {"p": "sensor"}
+    assert fourth["state_back"]["options"] == ["a"]
+
+
 def test_our_own_announcement_read_back_is_not_answered(discovery: tuple[FakeLink, Callable[[bool], None]]) -> None:
     link, switch = discovery
     switch(True)
