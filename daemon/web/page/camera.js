@@ -29,8 +29,10 @@ export class CameraCard {
     const now = Date.parse(state.time);
     while (this.points.length && this.points[0].time_ms < now - KEPT_MS) this.points.shift();
     this.showStatus(camera);
-    this.showPicture(camera, state.pictures);
-    this.showVerdict(camera, state.info.labels, now);
+    const old = camera.frame !== null && (camera.status !== "running" || camera.age_s > OLD_S);
+    this.root.toggleAttribute("data-old", old);
+    this.showPicture(camera, state.pictures, old);
+    this.showVerdict(camera, state.info.labels, now, old);
     this.showFacts(camera);
     draw(this.find("canvas"), this.points, now, state.info.labels);
   }
@@ -43,9 +45,7 @@ export class CameraCard {
     pill.title = camera.words;
   }
 
-  showPicture(camera, pictures) {
-    const old = camera.frame !== null && (camera.status !== "running" || camera.age_s > OLD_S);
-    this.root.toggleAttribute("data-old", old);
+  showPicture(camera, pictures, old) {
     const wrong = camera.words.slice(camera.status.length + 2);
     let instead = wrong;
     if (!instead && !pictures) instead = "Pictures are switched off here.";
@@ -67,11 +67,14 @@ export class CameraCard {
     if (well) this.picture.alt = `What camera ${this.name} sees`;
   }
 
-  showVerdict(camera, labels, now) {
+  showVerdict(camera, labels, now, old) {
     const frame = camera.frame;
-    this.find(".label").toggleAttribute("data-unsure", !frame?.state);
+    this.find(".label").toggleAttribute("data-unsure", old || !frame?.state);
     set(this.find(".label"), frame?.state ?? frame?.labels[0].label ?? "–");
-    set(this.find(".held"), frame?.state ? this.held(frame.state, now) : frame ? "not sure" : "");
+    let held = "";
+    if (old) held = `${duration(camera.age_s)} ago`;
+    else if (frame) held = frame.state ? this.held(frame.state, now) : "not sure";
+    set(this.find(".held"), held);
     const scores = this.find(".scores");
     const wanted = frame?.labels ?? [];
     while (scores.children.length > wanted.length) scores.lastChild.remove();

@@ -212,3 +212,19 @@ def test_a_page_that_nobody_looks_at_asks_nothing(serve: Any, look: Any) -> None
         browser.driver.close()
         browser.driver.switch_to.window(browser.driver.window_handles[0])
     wait(browser, "the events to begin again", lambda: server._streams == 1)
+
+
+def test_a_camera_that_went_away_shows_what_it_saw_last_and_why(serve: Any, look: Any, colours: Path) -> None:
+    page = serve(cameras={"front": {"source": str(colours / "2.png"), "loop": True, "fps": 20, "timeout": 1}})
+    browser = look(page)
+    shows(browser, ".verdict .held", "for ")
+    wait(browser, "the picture", lambda: browser.run("return document.querySelector('figure img')?.naturalWidth") == 64)
+    (colours / "2.png").unlink()
+    shows(browser, ".camera .status", "failed")
+    shows(browser, ".instead", "2.png is not there, expected an image")
+    shows(browser, ".verdict .label", "blue")
+    shows(browser, ".verdict .held", " s ago")
+    shows(browser, "figcaption", " s ago")
+    assert browser.run("return document.querySelector('.camera').hasAttribute('data-old')")
+    shows(browser, "#announcer", "camera front: failed: ")
+    assert browser.run(CONTRAST) == {}

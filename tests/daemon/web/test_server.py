@@ -1,11 +1,13 @@
 """Whatever visitors do: every other visitor is answered, frames go on, and nothing is left of them."""
 
+import gc
 import http.client
 import json
 import logging
 import socket
 import threading
 import time
+import tracemalloc
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -40,18 +42,33 @@ def all_of(connection: socket.socket) -> bytes:
     return received
 
 
+EVENTS = b"GET /api/events HTTP/1.1\r\nHost: localhost\r\n\r\n"
+
+
 def events(connection: socket.socket, count: int) -> list[Any]:
     """Ask for events and read some."""
-    connection.sendall(b"GET /api/events HTTP/1.1\r\nHost: localhost\r\n\r\n")
-    file = connection.makefile("rb")
-    assert file.readline() == b"HTTP/1.1 200 OK\r\n"
+    connection.sendall(EVENTS)
     found: list[Any] = []
-    while len(found) < count:
-        line = file.readline()
-        assert line, "the events ended"
-        if line.startswith(b"data: "):
-            found.append(json.loads(line[6:]))
+    with connection.makefile("rb") as file:
+        assert file.readline() == b"HTTP/1.1 200 OK\r\n"
+        while len(found) < count:
+            line = file.readline()
+            assert line, "the events ended"
+            if line.startswith(b"data: "):
+                found.append(json.loads(line[6:]))
     return found
+
+
+def look_in(page: Page) -> None:
+    """Open the page and leave it; where all places are taken, wait for one: the server soon sees who has left."""
+    deadline = time.monotonic() + DEADLINE
+    while True:
+        with connect(page) as connection:
+            connection.sendall(EVENTS)
+            if connection.recv(100).startswith(b"HTTP/1.1 200"):
+                return
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
 
 
 def open_files() -> int:
@@ -160,14 +177,7 @@ def test_so_many_pages_and_no_more(serve: Any) -> None:
     assert (answer.status, answer.text) == (503, f"{STREAMS} pages are open already\n")
     assert page.ask("/healthz").status == 200
     open_[0].close()
-    deadline = time.monotonic() + DEADLINE
-    while True:  # the place is free once the server has seen that the visitor left
-        with connect(page) as connection:
-            connection.sendall(b"GET /api/events HTTP/1.1\r\nHost: localhost\r\n\r\n")
-            if connection.recv(100).startswith(b"HTTP/1.1 200"):
-                break
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    look_in(page)
     for connection in open_[1:]:
         connection.close()
 
@@ -181,7 +191,7 @@ def test_a_page_that_takes_no_events_is_sent_away(serve: Any, monkeypatch: pytes
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         connection.settimeout(DEADLINE)
         connection.connect(("127.0.0.1", page.port))
-        connection.sendall(b"GET /api/events HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        connection.sendall(EVENTS)
         wait_until_silent(page)
         received = all_of(connection)
     assert 0 < len(received) < 1_000_000
@@ -213,6 +223,38 @@ def test_many_visitors_at_once_are_all_answered(serve: Any) -> None:
     for visitor in visitors:
         visitor.join(DEADLINE)
     assert statuses == [200] * 80
+
+
+def test_visits_leave_no_memory_behind(serve: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hundreds of requests and pages; then those again, which must find all the memory they need freed."""
+    monkeypatch.setattr("edgemeta.daemon.web.site.EVENT_EVERY", 0.01)
+    page = serve()
+    page.state_with_frames()
+
+    def visit(times: int) -> None:
+        for _ in range(times):
+            for path in ("/healthz", "/nothing", "/page.js"):
+                page.ask(path)
+            look_in(page)
+
+    visit(20)
+    tracemalloc.start()
+    try:
+        visit(10)
+        before = traced()
+        visit(50)
+        assert traced() - before < 40_000
+    finally:
+        tracemalloc.stop()
+
+
+def traced() -> int:
+    """Bytes that the page's code and asyncio hold; what the service keeps besides is not theirs."""
+    gc.collect()
+    kept = tracemalloc.take_snapshot().filter_traces(
+        [tracemalloc.Filter(True, "*/daemon/web/*"), tracemalloc.Filter(True, "*/asyncio/*")]
+    )
+    return sum(trace.size for trace in kept.traces)
 
 
 def test_nobody_looks_and_no_picture_is_made(serve: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,12 +10,15 @@ import cv2
 import jsonschema
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
 from edgemeta.daemon.schema import files
 from edgemeta.daemon.web import site as module
 from edgemeta.daemon.web.access import WRONG_TAKES
-from edgemeta.daemon.web.response import GUARDS
+from edgemeta.daemon.web.request import Request
+from edgemeta.daemon.web.response import GUARDS, Response, head_of
 from edgemeta.daemon.web.site import FILES
 
 from .conftest import TOKEN
@@ -238,3 +241,27 @@ def test_a_fault_in_an_answer_is_told_and_logged_and_the_service_goes_on(
     assert (answer.status, answer.text) == (500, "this could not be answered; the service's log says why\n")
     assert "planted" in caplog.text
     assert page.ask("/healthz").status == 200
+
+
+def test_any_request_is_answered_and_no_file_of_the_device_is_reached(serve: Any) -> None:
+    """Whatever method, path, headers and body: an answer, and never a fault."""
+    page = serve(web={"token": TOKEN})
+    page.state_with_frames(Authorization=f"Bearer {TOKEN}")
+    site = page.service._page._site
+    pieces = st.sampled_from(
+        ["..", ".", "/", "%2e", "%2f", "frame", "front", ".jpg", "page.css", "etc/passwd", "\\", "~"]
+    )
+    paths = st.lists(pieces, max_size=8).map(lambda parts: "/" + "".join(parts)) | st.text(max_size=40)
+    headers = st.dictionaries(st.sampled_from(["host", "cookie", "authorization", "accept"]), st.text(max_size=60))
+    signed = st.just({"authorization": f"Bearer {TOKEN}"})
+    methods = st.sampled_from(["GET", "HEAD", "POST"])
+
+    @given(st.builds(Request, methods, paths, headers | signed, st.just("10.0.0.7"), st.binary(max_size=100)))
+    def answered(request: Request) -> None:
+        answer = site.answer(request)
+        if isinstance(answer, Response):
+            assert answer.status < 500 or answer.status == 503
+            assert b"root:" not in answer.body
+        assert head_of(answer).count(b"\r\n\r\n") == 1
+
+    answered()
