@@ -64,8 +64,9 @@ class Device:
         """Give the context back, and with it the stream and all else that is left in it."""
         with suppress(self.cuda.Error):  # a driver that has lost the device has lost the context with it
             self._context.push()
+        with suppress(self.cuda.Error):  # even so: PyCUDA ends the process if it frees in a context it believes alive
             self._context.detach()
-            self._stream = None
+        self._stream = None
 
 
 def find_device(cuda: Any, number: int) -> Any:

@@ -2,6 +2,8 @@
 
 import logging
 import re
+import subprocess
+import sys
 from contextlib import closing
 from pathlib import Path
 
@@ -13,6 +15,7 @@ from emulated import Driver
 from edgemeta.kernels.cuda.compiler_tool import CompilerError
 from edgemeta.kernels.cuda.plan import Architecture
 from edgemeta.model import reference
+from edgemeta.model.file import save
 from edgemeta.plugins.api import BackendError, Session, SessionLostError
 from edgemeta.plugins.cuda.backend import CudaBackend
 from edgemeta.plugins.measure import random_image
@@ -161,3 +164,46 @@ def test_a_layer_without_a_kernel_is_named(backend: CudaBackend) -> None:
 def test_wrong_options_are_refused(backend: CudaBackend, small: Case, options: dict[str, object], told: str) -> None:
     with pytest.raises(BackendError, match=f"^backend cuda: {told}"):
         backend.compile(small.model, options)
+
+
+LOST = """
+import gc, sys
+from edgemeta.kernels.emulation import driver
+from edgemeta.kernels.emulation.compiler import EmulationCompiler
+from edgemeta.model.file import load
+from edgemeta.plugins.api import SessionLostError
+from edgemeta.plugins.cuda.backend import CudaBackend
+from edgemeta.plugins.measure import random_image
+from emulated import Driver
+
+lost, model = Driver(driver.build()), load(sys.argv[1])
+with lost.device(5, 3):
+    session = CudaBackend(lambda architecture: EmulationCompiler()).compile(model, {"tiles": "rule"})
+    session.run(random_image(model))
+    lost.fail("cuCtxPushCurrent", int(sys.argv[2]), times=1000)
+    try:
+        session.run(random_image(model))
+    except SessionLostError as error:
+        print(error)
+    session.close()
+    del session
+    gc.collect()
+    print(lost.live())
+"""
+
+
+def test_a_driver_that_takes_no_context_any_more_does_not_end_the_process(
+    driver: Driver, small: Case, tmp_path: Path
+) -> None:
+    """In a process of its own: PyCUDA calls std::terminate where a destructor cannot enter its context."""
+    save(small.model, tmp_path / "model")
+    done = subprocess.run(
+        [sys.executable, "-c", LOST, str(tmp_path / "model"), str(UNAVAILABLE)],
+        cwd=Path(__file__).parent,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    told, live = done.stdout.splitlines()
+    assert told.startswith("backend cuda: the device or its driver failed while running a batch of 1: cuCtxPushCurrent")
+    assert live == "{}"
