@@ -1,15 +1,13 @@
 """The service: built from a plan, started, and stopped in order."""
 
-import itertools
 import logging
-import time
 import uuid
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from edgemeta import __version__
 from edgemeta.daemon.camera import Camera, CameraStatus
-from edgemeta.daemon.clock import NS, Clock
+from edgemeta.daemon.clock import Clock
 from edgemeta.daemon.config.camera import CameraConfig
 from edgemeta.daemon.counters import FrameCounters, camera_stats
 from edgemeta.daemon.deadline import Deadline
@@ -17,16 +15,7 @@ from edgemeta.daemon.homeassistant.discovery import Discovery
 from edgemeta.daemon.homeassistant.entities import DeviceView, view_of
 from edgemeta.daemon.inbox import Handler
 from edgemeta.daemon.latency import StageLatencies
-from edgemeta.daemon.messages import (
-    CameraState,
-    ExchangedModel,
-    InfoMessage,
-    StatsMessage,
-    StatusMessage,
-    SwapMessage,
-    SwapResult,
-    SwapTimes,
-)
+from edgemeta.daemon.messages import CameraState
 from edgemeta.daemon.metrics.readings import CameraReading, Readings
 from edgemeta.daemon.mqtt import MqttLink
 from edgemeta.daemon.naming import Naming
@@ -39,14 +28,14 @@ from edgemeta.daemon.pipeline import Identity, Pipeline
 from edgemeta.daemon.preflight import Plan
 from edgemeta.daemon.publisher import Publisher
 from edgemeta.daemon.receipts import FrameReceipts
+from edgemeta.daemon.reports import Reports
 from edgemeta.daemon.slot import NewestFrames
-from edgemeta.daemon.sources.registry import without_password
 from edgemeta.daemon.swap.exchange import Exchange, Trigger
 from edgemeta.daemon.swap.report import SwapReport
 from edgemeta.daemon.swap.swap import Swaps
-from edgemeta.daemon.topics import AVAILABILITY, FRAME, INFO, STATS, STATUS, SWAP, Channel, Topics
+from edgemeta.daemon.topics import AVAILABILITY, FRAME, Channel, Topics
 from edgemeta.daemon.tuning import tuning_of
-from edgemeta.daemon.vitals import Vitals
+from edgemeta.daemon.vitals import Vitals, broker_words
 from edgemeta.daemon.web.seen import Seen
 from edgemeta.daemon.web.state import Report
 from edgemeta.daemon.worker import Worker
@@ -78,7 +67,6 @@ class Service:
         self.plan = plan
         self.identity = Identity(config.device, uuid.uuid4().hex)
         self._clock = Clock()
-        self._started_ns = self._period_began_ns = time.monotonic_ns()
         self._frames = NewestFrames(names)
         self._counters = {name: FrameCounters() for name in names}
         self._latencies = StageLatencies()
@@ -90,6 +78,10 @@ class Service:
         client_id = config.mqtt.client_id or f"edgemeta-{config.device}"
         self._link = MqttLink(config.mqtt, client_id, topics.of(AVAILABILITY), self._outbox, receipts, crashed)
         self.publisher = Publisher(self._link, topics, config.mqtt.qos)
+        self._reports = Reports(
+            *(self.identity, self._clock, self.publisher, self._link, self._outbox),
+            *(self._frames, self._counters, self._latencies),
+        )
         self._discovery = Discovery(self._link, config.homeassistant, self._device_view(plan))
         self._pipelines = {
             name: Pipeline(self.identity, name, network, tuning_of(config, name), self._clock)
@@ -103,8 +95,7 @@ class Service:
         self._crashed = crashed
         self._cameras = {name: self._camera(name, camera, plan) for name, camera in config.cameras.items()}
         self._pulses = [self._worker.pulse, *self._link.pulses]
-        self._reporter = Periodic("stats", config.stats.period, self._publish_stats, crashed)
-        self._last_stats: StatsMessage | None = None
+        self._reporter = Periodic("stats", config.stats.period, self._reports.tell_stats, crashed)
         self._page = self._make_page(seen) if config.web.enabled else None
 
     def start(self) -> None:
@@ -136,7 +127,7 @@ class Service:
         _join(self._cameras.values(), producers)
         worker_ended = self._worker.end(producers.left)
         self._link.flush(producers.left)
-        self._publish_stats()
+        self._reports.tell_stats()
         self._link.close(deadline.but(OUTBOX_NEEDS).left)
         self._keeper.close(deadline.left)
         if worker_ended:
@@ -172,13 +163,13 @@ class Service:
         report = self.swaps.carry_out(
             exchanges, shadows, plan.config.swap, lambda: self.apply(plan), lambda: self.apply(running)
         )
-        self._tell_swap(trigger, report.result, report.reason, report.models, report.took_us)
+        self._reports.tell_swap(trigger, report)
         return report
 
     def tell_refused(self, trigger: Trigger, reason: str) -> None:
         """Tell of a swap that was refused because the new model cannot be used."""
         self.swaps.refused()
-        self._tell_swap(trigger, SwapResult.REFUSED, reason, [], SwapTimes())
+        self._reports.tell_refused(trigger, reason)
 
     def obey(self, handlers: Mapping[Channel, Handler]) -> None:
         """Have commands handled, if the config wants any heard. Only before the start."""
@@ -192,7 +183,7 @@ class Service:
         return Vitals(
             frames=sum(counters.processed for counters in self._counters.values()),
             cameras={name: camera.words for name, camera in self._cameras.items()},
-            broker=self._broker_words(),
+            broker=broker_words(self.plan.config.mqtt, self._link.status, self._outbox.stats),
             page=self._page.trouble if self._page is not None else None,
             swap=self.swaps.words,
             troubles=tuple(trouble for pulse in pulses if (trouble := pulse.trouble) is not None),
@@ -217,7 +208,14 @@ class Service:
     def _make_page(self, seen: Seen) -> "WebServer":
         from edgemeta.daemon.web.page import make_page  # costs a start 60 ms, so only where it is wanted
 
-        report = Report(self.vitals, self.readings, self._info, lambda: self._last_stats, lambda: self._link.status)
+        reports = self._reports
+        report = Report(
+            self.vitals,
+            self.readings,
+            lambda: reports.info(self.plan),
+            lambda: reports.last_stats,
+            lambda: self._link.status,
+        )
         return make_page(self.plan.config, report, seen, self._clock, self._crashed)
 
     def _camera_reading(self, name: str, camera: Camera) -> CameraReading:
@@ -234,102 +232,19 @@ class Service:
 
     def _camera(self, name: str, config: CameraConfig, plan: Plan) -> Camera:
         deliver = self._frames.put_when_free if config.fps == 0 else self._frames.put
-        return Camera(name, config, plan.sources[name], deliver, self._publish_status, self._crashed)
+        return Camera(name, config, plan.sources[name], deliver, self._tell_status, self._crashed)
 
-    def _broker_words(self) -> str:
-        """Return how broker and outbox stand, the reason where something is wrong."""
-        mqtt, outbox = self.plan.config.mqtt, self._outbox.stats
-        place = f"{mqtt.host}:{mqtt.port}"
-        trouble = (self._link.trouble or "connecting").removeprefix(f"broker {place} ")
-        link = f"{place} {'connected' if self._link.connected else f'not connected: {trouble}'}"
-        waiting = f", {outbox.waiting} messages wait" if outbox.waiting and not self._link.connected else ""
-        memory = f", outbox in memory: {outbox.reason}" if outbox.place == "memory" else ""
-        return f"{link}{waiting}{memory}"
-
-    def _publish_stats(self) -> None:
-        """Send the counts; without a broker this period's are left out."""
-        self._last_stats = self._stats()
-        outgoing = self.publisher.encode(STATS, self._last_stats)
-        if self.publisher.connected:
-            self.publisher.send(outgoing)
-
-    def _stats(self) -> StatsMessage:
-        now = time.monotonic_ns()
-        period, self._period_began_ns = now - self._period_began_ns, now
-        for counters in self._counters.values():
-            counters.measure_rate(period / NS)
-        return StatsMessage(
-            device=self.identity.device,
-            boot=self.identity.boot,
-            time=self._clock.utc(now),
-            clock_synchronized=self._clock.synchronized,
-            uptime_s=round((now - self._started_ns) / NS, 3),
-            period_s=round(period / NS, 3),
-            cameras={name: camera_stats(self._counters[name], self._frames, name) for name in self._counters},
-            latency_us=self._latencies.drain(),
-            broker=self._link.stats,
-            outbox=self._outbox.stats,
-        )
+    def _tell_status(self, camera: str, status: CameraStatus) -> None:
+        self._reports.tell_status(self.plan, camera, status)
 
     def _tell_what_runs(self) -> None:
-        self.publisher.send(self.publisher.encode(INFO, self._info()))
+        self._reports.tell_info(self.plan)
         self._discovery.update(self.plan.config.homeassistant.enabled is True, self._device_view(self.plan))
 
     @staticmethod
     def _device_view(plan: Plan) -> DeviceView:
         labels = plan.config.labels
         return view_of(plan.config, {name: Naming(each.model, labels).names for name, each in plan.networks.items()})
-
-    def _info(self) -> InfoMessage:
-        plan = self.plan
-        first, *_ = plan.networks.values()
-        names = (Naming(network.model, plan.config.labels).names for network in plan.networks.values())
-        return InfoMessage(
-            device=self.identity.device,
-            boot=self.identity.boot,
-            version=__version__,
-            started=self._clock.utc(self._started_ns),
-            model=first.identity,
-            labels=list(dict.fromkeys(itertools.chain.from_iterable(names))),
-            backend=first.backend,
-            config_sha256=plan.config_sha256,
-            cameras=list(plan.config.cameras),
-            models={name: network.identity for name, network in plan.networks.items()},
-        )
-
-    def _tell_swap(
-        self,
-        trigger: Trigger,
-        result: SwapResult,
-        reason: str | None,
-        models: list[ExchangedModel],
-        took_us: SwapTimes,
-    ) -> None:
-        message = SwapMessage(
-            device=self.identity.device,
-            boot=self.identity.boot,
-            time=self._clock.utc(time.monotonic_ns()),
-            clock_synchronized=self._clock.synchronized,
-            trigger=trigger,
-            result=result,
-            reason=reason,
-            models=models,
-            took_us=took_us,
-        )
-        self.publisher.send(self.publisher.encode(SWAP, message))
-
-    def _publish_status(self, camera: str, status: CameraStatus) -> None:
-        message = StatusMessage(
-            device=self.identity.device,
-            boot=self.identity.boot,
-            camera=camera,
-            status=status.state,
-            reason=status.reason,
-            source=without_password(self.plan.config.cameras[camera].source),
-            since=self._clock.utc(status.since_ns),
-            failures=status.failures,
-        )
-        self.publisher.send(self.publisher.encode(STATUS, message, camera))
 
 
 def _end(cameras: Collection[Camera]) -> None:

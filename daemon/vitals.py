@@ -2,6 +2,10 @@
 
 from dataclasses import dataclass
 
+from edgemeta.daemon.broker_state import BrokerState, LinkStatus
+from edgemeta.daemon.config.broker import MqttConfig
+from edgemeta.daemon.messages import OutboxStats
+
 
 @dataclass(frozen=True)
 class Vitals:
@@ -19,3 +23,13 @@ class Vitals:
     troubles: tuple[str, ...]
     page: str | None = None
     swap: str | None = None
+
+
+def broker_words(config: MqttConfig, link: LinkStatus, outbox: OutboxStats) -> str:
+    """Return how broker and outbox stand, the reason where something is wrong."""
+    place = f"{config.host}:{config.port}"
+    connected = link.state is BrokerState.CONNECTED
+    trouble = (link.reason or "connecting").removeprefix(f"broker {place} ")
+    waiting = f", {outbox.waiting} messages wait" if outbox.waiting and not connected else ""
+    memory = f", outbox in memory: {outbox.reason}" if outbox.place == "memory" else ""
+    return f"{place} {'connected' if connected else f'not connected: {trouble}'}{waiting}{memory}"

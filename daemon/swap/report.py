@@ -46,6 +46,8 @@ class SwapReport:
         """The times, for the message; those of making ready are sums over the new networks."""
         fresh: dict[int, Network] = {id(each.after): each.after for each in self.exchanges}
         makings = [network.making for network in fresh.values()]
+        if not makings:
+            return SwapTimes()
         return SwapTimes(
             verify=sum(making.verify for making in makings) // 1000,
             compile=sum(making.compile for making in makings) // 1000,

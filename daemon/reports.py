@@ -1,0 +1,127 @@
+"""What a service tells of itself: what runs, counts and latencies, how cameras fare, how swaps ended."""
+
+import itertools
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from edgemeta import __version__
+from edgemeta.daemon.camera import CameraStatus
+from edgemeta.daemon.clock import NS, Clock
+from edgemeta.daemon.counters import FrameCounters, camera_stats
+from edgemeta.daemon.latency import StageLatencies
+from edgemeta.daemon.messages import InfoMessage, StatsMessage, StatusMessage, SwapMessage, SwapResult
+from edgemeta.daemon.mqtt import MqttLink
+from edgemeta.daemon.naming import Naming
+from edgemeta.daemon.outbox.outbox import Outbox
+from edgemeta.daemon.pipeline import Identity
+from edgemeta.daemon.preflight import Plan
+from edgemeta.daemon.publisher import Publisher
+from edgemeta.daemon.slot import NewestFrames
+from edgemeta.daemon.sources.registry import without_password
+from edgemeta.daemon.swap.exchange import Trigger
+from edgemeta.daemon.swap.report import SwapReport
+from edgemeta.daemon.topics import INFO, STATS, STATUS, SWAP
+
+
+class Reports:
+    """Makes the messages about one service, and sends them. Any thread may call."""
+
+    def __init__(
+        self,
+        identity: Identity,
+        clock: Clock,
+        publisher: Publisher,
+        link: MqttLink,
+        outbox: Outbox,
+        frames: NewestFrames,
+        counters: Mapping[str, FrameCounters],
+        latencies: StageLatencies,
+    ) -> None:
+        self._who: dict[str, Any] = {"device": identity.device, "boot": identity.boot}
+        self._clock = clock
+        self._publisher = publisher
+        self._link = link
+        self._outbox = outbox
+        self._frames = frames
+        self._counters = counters
+        self._latencies = latencies
+        self._started_ns = self._period_began_ns = time.monotonic_ns()
+        self.last_stats: StatsMessage | None = None
+
+    def tell_info(self, plan: Plan) -> None:
+        """Say what runs."""
+        self._publisher.send(self._publisher.encode(INFO, self.info(plan)))
+
+    def tell_stats(self) -> None:
+        """Send the counts; without a broker this period's are left out."""
+        self.last_stats = self._stats()
+        outgoing = self._publisher.encode(STATS, self.last_stats)
+        if self._publisher.connected:
+            self._publisher.send(outgoing)
+
+    def tell_status(self, plan: Plan, camera: str, status: CameraStatus) -> None:
+        """Say how a camera fares."""
+        message = StatusMessage(
+            **self._who,
+            camera=camera,
+            status=status.state,
+            reason=status.reason,
+            source=without_password(plan.config.cameras[camera].source),
+            since=self._clock.utc(status.since_ns),
+            failures=status.failures,
+        )
+        self._publisher.send(self._publisher.encode(STATUS, message, camera))
+
+    def tell_swap(self, trigger: Trigger, report: SwapReport) -> None:
+        """Say how a swap ended."""
+        message = SwapMessage(
+            **self._who,
+            time=self._clock.utc(time.monotonic_ns()),
+            clock_synchronized=self._clock.synchronized,
+            trigger=trigger,
+            result=report.result,
+            reason=report.reason,
+            models=report.models,
+            took_us=report.took_us,
+        )
+        self._publisher.send(self._publisher.encode(SWAP, message))
+
+    def tell_refused(self, trigger: Trigger, reason: str) -> None:
+        """Say that a swap was refused because the new model cannot be used."""
+        report = SwapReport([])
+        report.result, report.reason = SwapResult.REFUSED, reason
+        self.tell_swap(trigger, report)
+
+    def info(self, plan: Plan) -> InfoMessage:
+        """Return what runs."""
+        first, *_ = plan.networks.values()
+        names = (Naming(network.model, plan.config.labels).names for network in plan.networks.values())
+        return InfoMessage(
+            **self._who,
+            version=__version__,
+            started=self._clock.utc(self._started_ns),
+            model=first.identity,
+            labels=list(dict.fromkeys(itertools.chain.from_iterable(names))),
+            backend=first.backend,
+            config_sha256=plan.config_sha256,
+            cameras=list(plan.config.cameras),
+            models={name: network.identity for name, network in plan.networks.items()},
+        )
+
+    def _stats(self) -> StatsMessage:
+        now = time.monotonic_ns()
+        period, self._period_began_ns = now - self._period_began_ns, now
+        for counters in self._counters.values():
+            counters.measure_rate(period / NS)
+        return StatsMessage(
+            **self._who,
+            time=self._clock.utc(now),
+            clock_synchronized=self._clock.synchronized,
+            uptime_s=round((now - self._started_ns) / NS, 3),
+            period_s=round(period / NS, 3),
+            cameras={name: camera_stats(self._counters[name], self._frames, name) for name in self._counters},
+            latency_us=self._latencies.drain(),
+            broker=self._link.stats,
+            outbox=self._outbox.stats,
+        )
