@@ -3,7 +3,6 @@
 import json
 import logging
 import os
-import random
 import signal
 import subprocess
 import sys
@@ -11,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +31,6 @@ from edgemeta.model.file import save
 from edgemeta.model.graph import Classification, Model, Preprocessing
 from edgemeta.model.layers import AveragePool, Dense, Multiplier, TensorType
 from edgemeta.model.weights import FixedWeights
-from edgemeta.model.zoo import find
 
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))  # the rig, which benchmarks use, too
 from rig.broker import Mosquitto
@@ -50,6 +49,23 @@ def log_as_before() -> Iterator[None]:
     yield
     log.handlers, log.propagate = handlers, propagate
     log.setLevel(level)
+
+
+def broker_keys(broker: Any, **keys: Any) -> dict[str, Any]:
+    """Where the broker is, for a config."""
+    return {"host": "127.0.0.1", "port": broker.port, "retry": {"first": 0.1, "cap": 0.5}} | keys
+
+
+def assert_every_frame_accounted_for(frames: list[dict[str, Any]], from_the_first: bool = True) -> None:
+    """Before the first and between any two messages exactly those frames are missing that the counts account for."""
+
+    def missing(frame: dict[str, Any]) -> int:
+        return int(sum(frame["dropped"].values()) + frame["withheld"])
+
+    if from_the_first:
+        assert frames[0]["sequence"] - 1 == missing(frames[0])
+    for before, after in pairwise(frames):
+        assert after["sequence"] - before["sequence"] - 1 == missing(after) - missing(before)
 
 
 def wait_until(condition: Callable[[], bool], what: str, timeout: float = DEADLINE) -> None:
@@ -200,28 +216,6 @@ def model_file(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def shipped_damaged() -> Callable[[random.Random], bytes]:
-    """Makes damaged copies of a shipped model file: cut, with bits or bytes changed, or no model at all."""
-    whole = find("resnet8-cifar10").read_bytes()
-
-    def damaged(chance: random.Random) -> bytes:
-        content = bytearray(whole)
-        match chance.randrange(4):
-            case 0:
-                return bytes(content[: chance.randrange(len(content))])
-            case 1:
-                return chance.randbytes(chance.randrange(1000))
-            case 2:  # the header, which is text
-                at = chance.randrange(8, 4000)
-                content[at : at + chance.randrange(3)] = chance.randbytes(chance.randrange(1, 4))
-            case _:  # its length
-                content[:8] = chance.randrange(2**64).to_bytes(8, "little")
-        return bytes(content)
-
-    return damaged
-
-
-@pytest.fixture
 def colours(tmp_path: Path) -> Path:
     """A folder of three pictures: red, green, blue, in this order."""
     folder = tmp_path / "colours"
@@ -268,6 +262,14 @@ class Daemon:
     @property
     def said(self) -> str:
         return self.log.read_text()
+
+
+def wait_for_line(daemon: Daemon, text: str) -> None:
+    deadline = time.monotonic() + 20
+    while text not in daemon.said:
+        assert time.monotonic() < deadline, f"waited for {text!r}, the log has:\n{daemon.said}"
+        assert daemon.process.poll() is None, daemon.said
+        time.sleep(0.01)
 
 
 @pytest.fixture

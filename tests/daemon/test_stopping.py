@@ -12,12 +12,10 @@ from typing import Any
 
 import pytest
 
+from .conftest import broker_keys
+
 WITHIN = 3.0
 """Seconds. `benchmarks/lifecycle.py` measures against the 2 s that are promised; here the machine may be busy."""
-
-
-def broker_keys(broker: Any) -> dict[str, Any]:
-    return {"host": "127.0.0.1", "port": broker.port, "retry": {"first": 0.1, "cap": 0.5}}
 
 
 def wait_for_line(log: Path, text: str) -> None:

@@ -2,76 +2,26 @@
 
 import os
 import signal
-import socket
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from rig.manager import Manager
+
+from .conftest import broker_keys
 
 DEADLINE = 20.0
 
 
-class Manager:
-    """Keeps what a service sends to its NOTIFY_SOCKET, with the monotonic second it came at."""
-
-    def __init__(self, address: str) -> None:
-        self.address = address
-        self.messages: list[tuple[float, str]] = []
-        self._changed = threading.Condition()
-        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        self._socket.bind(address.replace("@", "\0", 1))
-        self._thread = threading.Thread(target=self._listen)
-        self._thread.start()
-
-    def _listen(self) -> None:
-        while (message := self._socket.recv(65536)) != b"end":
-            with self._changed:
-                self.messages.append((time.monotonic(), message.decode()))
-                self._changed.notify_all()
-
-    def close(self) -> None:
-        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as ending:
-            ending.sendto(b"end", self._socket.getsockname())
-        self._thread.join()
-        self._socket.close()
-
-    def environment(self, watchdog: float | None = None) -> dict[str, str]:
-        """What the manager gives to the service; `watchdog` in seconds."""
-        period = {} if watchdog is None else {"WATCHDOG_USEC": str(round(watchdog * 1e6))}
-        return {"NOTIFY_SOCKET": self.address, **period}
-
-    def wait(self, *parts: str, after: int = 0, timeout: float = DEADLINE) -> int:
-        """Wait for a message that has all these parts; return the number of messages up to and including it."""
-
-        def found() -> int | None:
-            numbers = range(after, len(self.messages))
-            return next((n + 1 for n in numbers if all(part in self.messages[n][1] for part in parts)), None)
-
-        with self._changed:
-            self._changed.wait_for(lambda: found() is not None, timeout)
-            number = found()
-        assert number is not None, f"waited {timeout:g} s for {parts}, got {self.messages[after:]}"
-        return number
-
-    def fed_at(self, after: int = 0) -> list[float]:
-        """When the watchdog was fed."""
-        return [moment for moment, message in list(self.messages)[after:] if message.startswith("WATCHDOG=1\n")]
-
-
 @pytest.fixture
 def manager() -> Iterator[Manager]:
-    made = Manager(f"@edgemeta-test-manager-{os.getpid()}")
+    made = Manager("test")
     yield made
     made.close()
-
-
-def broker_keys(broker: Any) -> dict[str, Any]:
-    return {"host": "127.0.0.1", "port": broker.port, "retry": {"first": 0.1, "cap": 0.5}}
 
 
 def test_a_life_from_ready_to_stopping(

@@ -1,0 +1,110 @@
+"""`edgemeta run` as a process while its broker, its disk or its password fail."""
+
+import resource
+import time
+from operator import itemgetter
+from pathlib import Path
+from typing import Any
+
+from .conftest import assert_every_frame_accounted_for, broker_keys, wait_for_line
+
+
+def test_without_a_broker_it_runs_and_finds_the_broker_later(
+    make_broker: Any, make_subscriber: Any, write_config: Any, run_daemon: Any
+) -> None:
+    broker = make_broker()
+    daemon = run_daemon(write_config(mqtt=broker_keys(broker)))
+    wait_for_line(daemon, "cannot be reached: Connection refused; next try in")
+    wait_for_line(daemon, "camera front: running")
+    broker.start()
+    subscriber = make_subscriber(broker.port)
+    frames = [message.json for message in subscriber.wait("front/frame", 5)]
+    assert_every_frame_accounted_for(sorted(frames, key=itemgetter("sequence")), from_the_first=False)
+    assert subscriber.wait("info")[0].json["cameras"] == ["front"]
+
+
+def test_after_a_broker_outage_frames_come_late_and_retained_messages_again(
+    broker: Any, make_subscriber: Any, write_config: Any, run_daemon: Any
+) -> None:
+    daemon = run_daemon(write_config(mqtt=broker_keys(broker), state={"agree": 1, "window": 1}))
+    before = make_subscriber(broker.port)
+    before.wait("front/frame", 5)
+    broker.stop()
+    wait_for_line(daemon, "Connection refused")
+    broker.start()
+    after = make_subscriber(broker.port)
+    after.wait_for("front/frame", lambda message: message.json["historical"])
+    after.wait_for("front/frame", lambda message: not message.json["historical"])
+    for topic in ("info", "front/status", "front/state", "availability"):
+        after.wait(topic)
+    assert daemon.stop() == 0
+
+
+def test_a_full_disk_is_told_and_loses_no_message(
+    broker: Any, make_subscriber: Any, write_config: Any, run_daemon: Any, tmp_path: Path
+) -> None:
+    """The kernel refuses to let files grow beyond 4 kB, less than a commit takes: messages wait in memory meanwhile."""
+    config = write_config(mqtt=broker_keys(broker) | {"outbox": {"folder": str(tmp_path / "state")}})
+    broker.stop()
+    daemon = run_daemon(config)
+    resource.prlimit(daemon.process.pid, resource.RLIMIT_FSIZE, (4096, resource.RLIM_INFINITY))
+    wait_for_line(daemon, "messages are kept in memory, the newest 8 MB")
+    assert f"outbox file {tmp_path / 'state' / 'outbox-test.sqlite3'} cannot be used: " in daemon.said
+    broker.start()
+    subscriber = make_subscriber(broker.port)
+    wait_for_line(daemon, "connected to broker")
+    stats = subscriber.wait_for("test/stats", lambda message: message.json["outbox"]["place"] == "memory").json
+    assert "cannot be used" in stats["outbox"]["reason"]
+    assert stats["broker"]["failures"]["unreachable"] > 0
+    assert "Connection refused" in stats["broker"]["last_failure"]
+    resource.prlimit(daemon.process.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    subscriber.wait_for("test/stats", lambda message: message.json["outbox"]["place"] == "disk", timeout=60)
+    subscriber.wait_for("test/stats", lambda message: message.json["outbox"]["waiting"] < 3, timeout=60)
+    assert daemon.stop() == 0
+    subscriber.wait_for("availability", lambda message: message.payload == b"offline")
+    frames = {m.json["sequence"]: m.json for m in subscriber.on("front/frame")}
+    assert_every_frame_accounted_for([frames[number] for number in sorted(frames)], from_the_first=False)
+    last = subscriber.on("stats")[-1].json["cameras"]["front"]
+    assert last["captured"] == last["published"] + sum(last["dropped"].values())
+
+
+def test_messages_wait_for_the_next_start(
+    make_broker: Any, make_subscriber: Any, write_config: Any, run_daemon: Any
+) -> None:
+    """No broker at all; an end in order, a SIGKILL, and everything comes with the third start."""
+    broker = make_broker()
+    config = write_config(mqtt=broker_keys(broker))
+    first = run_daemon(config)
+    wait_for_line(first, "camera front: running")
+    time.sleep(0.5)
+    assert first.stop() == 0
+    second = run_daemon(config)
+    wait_for_line(second, "camera front: running")
+    time.sleep(0.5)
+    second.process.kill()
+    second.process.wait()
+    broker.start()
+    subscriber = make_subscriber(broker.port)
+    third = run_daemon(config)
+    subscriber.wait_for("test/stats", lambda message: message.json["outbox"]["waiting"] < 3)
+    assert third.stop() == 0
+    subscriber.wait_for("availability", lambda message: message.payload == b"offline")
+    frames = [message.json for message in subscriber.on("front/frame")]
+    boots = list(dict.fromkeys(frame["boot"] for frame in frames if frame["historical"]))
+    assert len(boots) in (2, 3)  # the third start may have kept a frame until it was connected
+    for boot in boots[:2]:
+        assert_every_frame_accounted_for([frame for frame in frames if frame["boot"] == boot])
+        assert len([frame for frame in frames if frame["boot"] == boot]) > 1  # of the half second, on a busy machine
+
+
+def test_a_wrong_password_is_told_and_tried_again(make_broker: Any, write_config: Any, run_daemon: Any) -> None:
+    broker = make_broker("allow_anonymous false")
+    broker.start()
+    daemon = run_daemon(
+        write_config(mqtt=broker_keys(broker, username="ali", password_env="EDGEMETA_PASSWORD")),
+        EDGEMETA_PASSWORD="geheim",
+    )
+    wait_for_line(daemon, "refused the connection: not authorized; next try in")
+    assert "connected to broker" not in daemon.said
+    assert "geheim" not in daemon.said
+    assert daemon.stop() == 0
