@@ -32,8 +32,14 @@ SOURCE = "synthetic://"
     metavar="URL",
     help="Any source of the service: a clip, an image, a folder, a device number, rtsp://…",
 )
+@click.option(
+    "--page",
+    type=click.IntRange(1, 65_535),
+    metavar="PORT",
+    help="Serve the live page, too, at http://127.0.0.1:PORT/ for as long as the demo runs.",
+)
 @json_option
-def demo(seconds: int, source: str, as_json: bool) -> None:
+def demo(seconds: int, source: str, page: int | None, as_json: bool) -> None:
     """Watch frames being classified and arriving over MQTT, all on this machine.
 
     Starts a broker on a free loopback port, the service on a camera that draws scenes, and a subscriber whose view you
@@ -42,13 +48,13 @@ def demo(seconds: int, source: str, as_json: bool) -> None:
     \b
     Examples:
       edgemeta demo
-      edgemeta demo --seconds 0
+      edgemeta demo --seconds 0 --page 8480
       edgemeta demo --source clip.avi
       edgemeta demo --seconds 10 --json
     """
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends like Ctrl-C: in order, with a summary
     address = address_from(source, Path.cwd())
     view = choose_view(quiet=as_json, terminal=sys.stdout.isatty(), show=show_for(address))
-    tally = run_demo(address, seconds, view)
+    tally = run_demo(address, seconds, view, page)
     if as_json:
         click.echo(json.dumps({"source": without_password(source), **tally.summary()}))

@@ -1,5 +1,7 @@
 """The demo's course: broker, subscriber, service; receive until it is time; then stop the service first."""
 
+import os
+import socket
 import tempfile
 import time
 from collections.abc import Iterator
@@ -23,19 +25,22 @@ POLL_S = 0.1
 FAREWELL_S = 5.0
 
 
-def run_demo(source: str, seconds: float, view: View) -> Tally:
+def run_demo(source: str, seconds: float, view: View, page: int | None = None) -> Tally:
     """Run the whole demo and give what the subscriber learned; `seconds` 0 is until Ctrl-C.
 
-    The time counts from the first frame message. A clip that ends, ends the demo. Raises SourceError for an address
-    that cannot be understood and DemoError where a part of the demo cannot run.
+    The time counts from the first frame message. A clip that ends, ends the demo. `page` is the live page's port, None
+    for none. Raises SourceError for an address that cannot be understood and DemoError where a part of the demo cannot
+    run.
     """
     make_source(SourceSpec(source))
+    if page is not None:
+        check_free(page)
     tally = Tally(truth_of(show_for(source)))
     with (
         tempfile.TemporaryDirectory(prefix="edgemeta-demo-") as folder,
         DemoBroker() as broker,
         Subscriber(broker.host, broker.port, f"{BASE}/{DEVICE}/#") as subscriber,
-        DemoService(write_config(Path(folder), source, broker.host, broker.port)) as service,
+        DemoService(write_config(Path(folder), source, broker.host, broker.port, page)) as service,
         view,
     ):
         try:
@@ -47,6 +52,14 @@ def run_demo(source: str, seconds: float, view: View) -> Tally:
         _hear_out(tally, subscriber)
         view.show(tally, last=True)
     return tally
+
+
+def check_free(port: int) -> None:
+    """Raise DemoError where a program listens at this port of 127.0.0.1 already."""
+    try:
+        socket.create_server(("127.0.0.1", port)).close()
+    except OSError as error:
+        raise DemoError(f"the live page cannot have port {port}: {os.strerror(error.errno or 0).lower()}") from error
 
 
 def show_for(source: str) -> Show | None:

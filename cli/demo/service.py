@@ -22,12 +22,16 @@ DEVICE = "demo"
 CAMERA = "camera"
 
 
-def write_config(folder: Path, source: str, host: str, port: int) -> Path:
-    """Write the demo's config file into `folder`; MQTT 3.1.1, as the demo's broker speaks no newer version."""
+def write_config(folder: Path, source: str, host: str, port: int, page: int | None = None) -> Path:
+    """Write the demo's config file into `folder`; MQTT 3.1.1, as the demo's broker speaks no newer version.
+
+    page: the port of the live page; None serves none.
+    """
     config = {
         "device": DEVICE,
         "cameras": {CAMERA: {"source": source}},
         "mqtt": {"host": host, "port": port, "version": "3.1.1", "outbox": {"size": 0}},
+        "web": {} if page is None else {"enabled": True, "port": page},
         "stats": {"period": 1.0},
         "log": {"level": "error"},
     }

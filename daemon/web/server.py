@@ -10,6 +10,7 @@ import os
 import socket
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from http import HTTPStatus
 from typing import Any
 
@@ -117,9 +118,9 @@ class WebServer:
         assert visit is not None
         self._visits[visit] = False
         self._make_room()
-        writer.transport.set_write_buffer_limits(0)  # so that `drain` waits until the kernel has all
-        writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, KERNEL_KEEPS)
         try:
+            writer.transport.set_write_buffer_limits(0)  # so that `drain` waits until the kernel has all
+            writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, KERNEL_KEEPS)
             await self._talk(visit, reader, writer)
         except (OSError, asyncio.TimeoutError, asyncio.IncompleteReadError, asyncio.CancelledError) as error:
             log.debug("page: a visitor left or was sent away: %r", error)
@@ -187,7 +188,7 @@ async def _hear(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> R
         raise RequestError(status, f"at most {MAX_HEAD} bytes of headers are read here") from None
     request = parse(head, str(writer.get_extra_info("peername")[0]))
     body = await reader.readexactly(request.length)
-    return Request(request.method, request.path, request.headers, request.peer, body)
+    return replace(request, body=body)
 
 
 async def _send(writer: asyncio.StreamWriter, answer: Answer, with_body: bool = True) -> None:

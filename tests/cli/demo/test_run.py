@@ -3,10 +3,13 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
 import time
+import urllib.request
+from contextlib import suppress
 from pathlib import Path
 
 import cv2
@@ -44,6 +47,32 @@ def test_json_is_one_object_and_every_frame_is_accounted_for(tmp_path: Path) -> 
     assert result["model"]["name"] == "resnet8-cifar10"
     assert result["availability"] == "offline"
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_live_page_is_there_while_it_runs(tmp_path: Path) -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    command = [*EDGEMETA, "demo", "--json", "--seconds", "3", "--page", str(port)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=tmp_path) as process:
+        page = None
+        while page is None and process.poll() is None:
+            with suppress(OSError), urllib.request.urlopen(f"http://127.0.0.1:{port}/api/state", timeout=5) as answer:
+                state = json.load(answer)
+                page = state if state["cameras"]["camera"]["frame"] else None
+            time.sleep(0.05)
+        out, _ = process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert page is not None
+    assert page["info"]["model"]["sha256"] == json.loads(out)["model"]["sha256"]
+
+
+def test_a_port_that_is_taken_is_told(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        result = CliRunner().invoke(edgemeta, ["demo", "--page", str(port)])
+    assert result.exit_code != 0
+    assert str(result.exception) == f"the live page cannot have port {port}: address already in use"
 
 
 def test_ctrl_c_ends_it_with_a_summary(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ import http.client
 import json
 import logging
 import socket
+import struct
 import threading
 import time
 import tracemalloc
@@ -152,6 +153,21 @@ def test_a_visitor_that_sends_headers_for_ever_is_sent_away(serve: Any) -> None:
                 connection.sendall(b"X-More: and more\r\n" * 100)
                 time.sleep(0.001)
             pytest.fail("1,000 times 100 headers were taken")
+
+
+def test_visitors_that_are_gone_before_they_are_seen(serve: Any, caplog: pytest.LogCaptureFixture) -> None:
+    """As port scanners do: connect and reset at once. Their addresses can no longer be asked for."""
+    page = serve()
+    server: Any = page.service._page
+    caplog.clear()
+    with caplog.at_level(logging.WARNING, "edgemeta.daemon.web"):
+        for _ in range(300):
+            connection = connect(page)
+            connection.sendall(GET)
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            connection.close()
+        page.wait("/healthz", lambda answer: answer.status == 200 and len(server._visits) == 1)
+    assert [record.getMessage() for record in caplog.records if "web" in record.name] == []
 
 
 def test_events_tell_every_point_once(serve: Any) -> None:
