@@ -59,16 +59,15 @@ ROUND = 20
 
 DEVICE = "swaps"
 
-BAD: dict[str, Callable[["Models"], None]] = {
-    "not signed": lambda models: models.write("bad", signed=False),
-    "not a model": lambda models: models.write_bytes("bad", b"no model at all"),
-    "cut": lambda models: models.write_bytes("bad", models.bytes_of("good-0")[:60_000]),
-    "fails its self-test": lambda models: models.write("bad", change=_with_wrong_self_test),
-    "names other labels": lambda models: models.write("bad", change=_with_rotated_labels),
-    "fails after the exchange": lambda models: models.write(
-        "bad", change=lambda model: replace(model, name=f"m{LATE}")
-    ),
+BAD: dict[str, Callable[["Models", str], None]] = {
+    "not signed": lambda models, name: models.write(name, signed=False),
+    "not a model": lambda models, name: models.write_bytes(name, b"no model at all"),
+    "cut": lambda models, name: models.write_bytes(name, models.bytes_of("good-0")[:60_000]),
+    "fails its self-test": lambda models, name: models.write(name, change=_with_wrong_self_test),
+    "names other labels": lambda models, name: models.write(name, change=_with_rotated_labels),
+    "fails after the exchange": lambda models, name: models.write(name, change=_that_fails_late),
 }
+"""The ways in which a model is bad, and how each is written."""
 
 
 def _with_wrong_self_test(model: Model) -> Model:
@@ -86,7 +85,7 @@ def _that_fails_late(model: Model) -> Model:
 
 
 class Models:
-    """The folder that commands may choose from: two good models, and one that is bad in changing ways."""
+    """The folder that commands may choose from: two good models, and one that is bad in each way."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder / "models"
@@ -96,6 +95,8 @@ class Models:
         self._model = load(find("resnet8-cifar10"))
         for number in range(2):
             self.write(f"good-{number}")
+        for number, way in enumerate(BAD):
+            BAD[way](self, f"bad-{number}")
 
     def write(self, name: str, change: Callable[[Model], Model] = lambda model: model, signed: bool = True) -> None:
         """Write the shipped network under another name, changed, and sign it."""
@@ -215,7 +216,7 @@ class Run:
         self._models = Models(folder)
         self._pictures = pictures(folder)
         self._numbers = itertools.cycle((1, 0))
-        self._ways = itertools.cycle(BAD)
+        self._ways = itertools.cycle(enumerate(BAD))
         self.results: Counter[str] = Counter()
         config = folder / "config.yaml"
         config.write_text(yaml.safe_dump(self._config(leak)))
@@ -251,9 +252,8 @@ class Run:
         self.operator.frames = frames = Frames()
         for number in range(count):
             if number % 2:
-                way = next(self._ways)
-                BAD[way](self._models)
-                self._choose("bad", way)
+                place, way = next(self._ways)
+                self._choose(f"bad-{place}", way)
             else:
                 self._choose(f"good-{next(self._numbers)}", "")
         return frames
