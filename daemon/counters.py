@@ -1,11 +1,12 @@
 """What became of a camera's frames since the start. Each number has one writing thread, so none needs a lock."""
 
-from edgemeta.daemon.messages import CameraStats, Drops, FrameMessage
+from edgemeta.daemon.messages import CameraStats, Drops
+from edgemeta.daemon.pipeline import Step
 from edgemeta.daemon.slot import NewestFrames
 
 
 class FrameCounters:
-    """Counts of one camera beyond the slot, and `newest`, the message of its newest frame; the worker writes them.
+    """Counts of one camera beyond the slot, and `newest`, what its newest frame came to; the worker writes them.
 
     `published` is written by the MQTT thread, `outbox` by one thread at a time, under the outbox's lock, `fps` by
     whoever measures it.
@@ -17,7 +18,7 @@ class FrameCounters:
         self.withheld = 0
         self.outbox = 0
         self.published = 0
-        self.newest: FrameMessage | None = None
+        self.newest: Step | None = None
         self.fps = 0.0
         self._measured = 0
 
@@ -27,9 +28,9 @@ class FrameCounters:
         self.fps = round((processed - self._measured) / period_s, 2) if period_s > 0 else 0.0
         self._measured = processed
 
-    def drops(self, superseded: int, stopped: int = 0) -> Drops:
-        """Return all drops, with those that the slot counts."""
-        return Drops(superseded=superseded, failed=self.failed, outbox=self.outbox, stopped=stopped)
+    def drops(self, superseded: int, stopped: int = 0) -> dict[str, int]:
+        """Return all drops by reason, with those that the slot counts."""
+        return {"superseded": superseded, "failed": self.failed, "outbox": self.outbox, "stopped": stopped}
 
 
 def camera_stats(counters: FrameCounters, frames: NewestFrames, camera: str) -> CameraStats:
@@ -44,9 +45,9 @@ def camera_stats(counters: FrameCounters, frames: NewestFrames, camera: str) -> 
         captured=captured,
         processed=counters.processed,
         published=counters.published,
-        dropped=counters.drops(superseded, stopped=waiting if frames.closed else 0),
+        dropped=Drops(**counters.drops(superseded, stopped=waiting if frames.closed else 0)),
         withheld=counters.withheld,
         fps=counters.fps,
-        state=newest.state if newest else None,
-        score=newest.labels[0].score if newest else None,
+        state=newest.fields["state"] if newest else None,
+        score=newest.fields["labels"][0]["score"] if newest else None,
     )

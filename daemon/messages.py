@@ -9,6 +9,8 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+SCHEMA_VERSION: Literal[2] = 2
+
 ONLINE = "online"
 OFFLINE = "offline"
 
@@ -60,7 +62,7 @@ class Message(Part):
     The schema version rises when a field changes its meaning or goes; a new field leaves it.
     """
 
-    schema_version: Literal[2] = Field(default=2, description="Version of this format.")
+    schema_version: Literal[2] = Field(default=SCHEMA_VERSION, description="Version of this format.")
     device: str = Field(description="The device.")
     boot: str = Field(pattern="^[0-9a-f]{32}$", description="Drawn at random each time the service starts.")
     id: int = Field(default=0, ge=0, description="Number of the message within `boot`; a repeat has the same.")

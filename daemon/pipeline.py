@@ -3,9 +3,11 @@
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 from edgemeta.daemon.clock import Clock
-from edgemeta.daemon.messages import Drops, FrameLatency, FrameMessage, LabelScore
+from edgemeta.daemon.messages import SCHEMA_VERSION, FrameMessage
 from edgemeta.daemon.naming import Naming
 from edgemeta.daemon.network import Network
 from edgemeta.daemon.slot import CapturedFrame
@@ -29,11 +31,16 @@ class Identity:
 
 @dataclass(frozen=True)
 class Step:
-    """What one frame came to: its message, what is told beside it, and the time of each stage in ns."""
+    """What one frame came to: the fields of its message, what is told beside it, and the time of each stage in ns."""
 
-    frame: FrameMessage
+    fields: dict[str, Any]
     told: Told
     stages: dict[str, int]
+
+    @cached_property
+    def frame(self) -> FrameMessage:
+        """The message as a record. It is made, and checked, only where it is wanted: it costs more than the JSON."""
+        return FrameMessage.model_validate(self.fields)
 
 
 class Pipeline:
@@ -53,6 +60,7 @@ class Pipeline:
         self._network = self._wanted_network = network
         self._tuning = self._wanted_tuning = tuning
         self._naming = Naming(network.model, tuning.labels)
+        self._identity_of_network = network.identity.model_dump()
         self._smoother = Smoother(tuning.rule)
         self._teller = Teller()
         self._clock = clock
@@ -78,8 +86,8 @@ class Pipeline:
         """Whether the next frame will be given to another network than the last."""
         return self._wanted_network is not self._network
 
-    def step(self, captured: CapturedFrame, dropped: Drops, withheld: int) -> Step:
-        """Classify one frame; dropped and withheld count the frames before it.
+    def step(self, captured: CapturedFrame, dropped: dict[str, int], withheld: int) -> Step:
+        """Classify one frame; dropped (by reason) and withheld count the frames before it.
 
         Raises FrameError for unusable pixels, BackendError where the backend failed.
         """
@@ -94,11 +102,11 @@ class Pipeline:
         shares = self._naming.scores(logits)
         names = self._naming.names
         labels = [
-            LabelScore(label=names[place], score=round(float(shares[place]), 6))
+            {"label": names[place], "score": round(float(shares[place]), 6)}
             for place in self._naming.rank(logits, shares, self._tuning.top)
         ]
         came = captured.frame.captured_ns
-        change = self._smoother.add(labels[0].label, labels[0].score, came)
+        change = self._smoother.add(labels[0]["label"], labels[0]["score"], came)
         state = self._smoother.label
         score = round(float(shares[names.index(state)]), 6) if state in names else None
         finished = self._now()
@@ -109,25 +117,25 @@ class Pipeline:
             "inference": inferred - prepared,
             "postprocess": finished - inferred,
         }
-        when, synchronized = self._clock.utc(came), self._clock.synchronized
-        frame = FrameMessage(
-            device=self._identity.device,
-            boot=self._identity.boot,
-            camera=self._camera,
-            sequence=captured.sequence,
-            captured=when,
-            clock_synchronized=synchronized,
-            model=self._network.identity,
-            backend=self._network.backend,
-            labels=labels,
-            state=state,
-            latency_us=FrameLatency(
-                **{stage: ns // 1000 for stage, ns in stages.items()}, total=(finished - came) // 1000
-            ),
-            dropped=dropped,
-            withheld=withheld,
-        )
-        return Step(frame, self._teller.tell(frame, change, score, came, self._tuning), stages)
+        fields = {
+            "schema_version": SCHEMA_VERSION,
+            "device": self._identity.device,
+            "boot": self._identity.boot,
+            "id": 0,
+            "camera": self._camera,
+            "sequence": captured.sequence,
+            "captured": self._clock.utc(came),
+            "clock_synchronized": self._clock.synchronized,
+            "model": self._identity_of_network,
+            "backend": self._network.backend,
+            "labels": labels,
+            "state": state,
+            "latency_us": {**{stage: ns // 1000 for stage, ns in stages.items()}, "total": (finished - came) // 1000},
+            "dropped": dropped,
+            "withheld": withheld,
+            "historical": False,
+        }
+        return Step(fields, self._teller.tell(fields, change, score, came, self._tuning), stages)
 
     def _go_by_what_is_wanted(self) -> None:
         """Take over another network or tuning; the state and the frames looked back on stay."""
@@ -138,6 +146,7 @@ class Pipeline:
             self._shape = ()
         self._network, self._tuning = network, tuning
         self._naming = Naming(network.model, tuning.labels)
+        self._identity_of_network = network.identity.model_dump()
         self._smoother.follow(tuning.rule)
 
     def _preprocess(self, captured: CapturedFrame) -> Batch:

@@ -1,6 +1,7 @@
 """From message records to the link: number, topic, JSON, QoS and retention, as the channel table says."""
 
 import itertools
+from typing import Any
 
 from pydantic_core import to_json
 
@@ -25,9 +26,14 @@ class Publisher:
         return self._link.connected
 
     def encode(
-        self, channel: Channel, message: Message, camera: str = "", captured_ns: int = 0, verb: str = ""
+        self,
+        channel: Channel,
+        message: Message | dict[str, Any],
+        camera: str = "",
+        captured_ns: int = 0,
+        verb: str = "",
     ) -> Outgoing:
-        """Number a message and make it ready to send.
+        """Number a message, a record or its fields in the record's order, and make it ready to send.
 
         captured_ns: when its frame was captured, if it has one. verb: the command, if it is an answer.
         """

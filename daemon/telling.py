@@ -1,9 +1,10 @@
 """What a frame gives to tell beside itself: the state, an event, and whether the frame is published at all."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from edgemeta.daemon.clock import NS
-from edgemeta.daemon.messages import EventMessage, FrameMessage, StateMessage
+from edgemeta.daemon.messages import EventMessage, StateMessage
 from edgemeta.daemon.smoothing import Change
 from edgemeta.daemon.tuning import Tuning
 
@@ -25,9 +26,9 @@ class Teller:
         self._told_ns: int | None = None
 
     def tell(
-        self, frame: FrameMessage, change: Change | None, score: float | None, captured_ns: int, tuning: Tuning
+        self, frame: dict[str, Any], change: Change | None, score: float | None, captured_ns: int, tuning: Tuning
     ) -> Told:
-        """Give what is to be told with a frame; score is that of its state, captured_ns monotonic."""
+        """Give what is to be told with a frame (its message's fields); score is of its state, captured_ns monotonic."""
         if change is not None:
             self._state = _state(frame, change)
         due = self._told_ns is None or captured_ns - self._told_ns >= tuning.heartbeat_ns
@@ -38,32 +39,32 @@ class Teller:
         return Told(state, None if change is None else _event(frame, change, score), withheld=False)
 
 
-def _state(frame: FrameMessage, change: Change) -> StateMessage:
+def _state(frame: dict[str, Any], change: Change) -> StateMessage:
     return StateMessage(
-        device=frame.device,
-        boot=frame.boot,
-        camera=frame.camera,
-        state=frame.state,
+        device=frame["device"],
+        boot=frame["boot"],
+        camera=frame["camera"],
+        state=frame["state"],
         previous=change.previous,
-        sequence=frame.sequence,
-        since=frame.captured,
-        clock_synchronized=frame.clock_synchronized,
+        sequence=frame["sequence"],
+        since=frame["captured"],
+        clock_synchronized=frame["clock_synchronized"],
     )
 
 
-def _event(frame: FrameMessage, change: Change, score: float | None) -> EventMessage | None:
+def _event(frame: dict[str, Any], change: Change, score: float | None) -> EventMessage | None:
     """Give the event of a change; none where the first frames only settled that nothing is sure."""
-    if frame.state == change.previous:
+    if frame["state"] == change.previous:
         return None
     return EventMessage(
-        device=frame.device,
-        boot=frame.boot,
-        camera=frame.camera,
-        state=frame.state,
+        device=frame["device"],
+        boot=frame["boot"],
+        camera=frame["camera"],
+        state=frame["state"],
         previous=change.previous,
         score=score,
         lasted_s=None if change.lasted_ns is None else round(change.lasted_ns / NS, 3),
-        sequence=frame.sequence,
-        captured=frame.captured,
-        clock_synchronized=frame.clock_synchronized,
+        sequence=frame["sequence"],
+        captured=frame["captured"],
+        clock_synchronized=frame["clock_synchronized"],
     )

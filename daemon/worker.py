@@ -127,7 +127,7 @@ class Worker:
         if not self._put_down():
             return
         counters.processed += 1
-        counters.newest = step.frame
+        counters.newest = step
         self._failing.pop(camera, None)
         self._publish(step, captured)
         for watcher in self.watchers:
@@ -154,7 +154,7 @@ class Worker:
             self._counters[captured.camera].withheld += 1
         else:
             begun = time.monotonic_ns()
-            outgoing = self._publisher.encode(FRAME, step.frame, captured.camera, captured.frame.captured_ns)
+            outgoing = self._publisher.encode(FRAME, step.fields, captured.camera, captured.frame.captured_ns)
             self._latencies.add({"encode": outgoing.made_ns - begun})
             self._publisher.send(outgoing)
         for channel, message in ((STATE, step.told.state), (EVENT, step.told.event)):

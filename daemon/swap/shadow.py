@@ -108,8 +108,8 @@ class Shadow:
         while (offered := self._take()) is not None:
             captured, served = offered
             try:
-                frame = served.frame
-                step = self._pipelines[captured.camera].step(captured, frame.dropped, frame.withheld)
+                frame = served.fields
+                step = self._pipelines[captured.camera].step(captured, frame["dropped"], frame["withheld"])
             except EdgemetaError as error:
                 self._fail(str(error))
                 return

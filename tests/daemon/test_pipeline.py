@@ -6,9 +6,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from pydantic_core import to_json
 
 from edgemeta.daemon.clock import Clock
-from edgemeta.daemon.messages import Drops
+from edgemeta.daemon.messages import Drops, FrameMessage
 from edgemeta.daemon.network import Network
 from edgemeta.daemon.pipeline import Identity, Pipeline, Step
 from edgemeta.daemon.slot import CapturedFrame
@@ -21,7 +22,7 @@ from edgemeta.model.graph import Classification
 from edgemeta.plugins.api import BackendError
 from edgemeta.plugins.reference.backend import BACKEND
 
-NO_DROPS = Drops(superseded=0, failed=0, outbox=0, stopped=0)
+NO_DROPS = {"superseded": 0, "failed": 0, "outbox": 0, "stopped": 0}
 BGR = {"red": (0, 0, 255), "green": (0, 255, 0), "blue": (255, 0, 0), "grey": (90, 90, 90)}
 
 
@@ -53,14 +54,21 @@ def steps_of(pipeline: Pipeline, colours: list[str]) -> list[Step]:
 
 
 def test_a_frame_becomes_its_message(pipeline: Pipeline) -> None:
-    dropped = Drops(superseded=3, failed=0, outbox=2, stopped=0)
+    dropped = {"superseded": 3, "failed": 0, "outbox": 2, "stopped": 0}
     message = pipeline.step(captured("green", 6), dropped, 4).frame
     assert [label.label for label in message.labels] == ["green", "red"]
     z = np.array([255, 0, 0]) * 16 / 255
     expected = np.exp(z) / np.exp(z).sum()
     assert [label.score for label in message.labels] == pytest.approx(expected[:2], abs=1e-6)
     assert (message.device, message.camera, message.sequence, message.backend) == ("dev", "front", 6, "reference")
-    assert (message.dropped, message.withheld) == (dropped, 4)
+    assert (message.dropped, message.withheld) == (Drops(**dropped), 4)
+
+
+def test_the_fields_of_a_frame_are_its_record_to_the_byte(pipeline: Pipeline) -> None:
+    """What is published is made of the fields, unchecked: their names, order and values are the record's."""
+    for step in steps_of(pipeline, ["green", "grey", "red", "red", "red"]):
+        assert list(step.fields) == list(FrameMessage.model_fields)
+        assert to_json(step.fields) == step.frame.model_dump_json().encode()
 
 
 def test_stages_are_measured_one_after_the_other(pipeline: Pipeline) -> None:

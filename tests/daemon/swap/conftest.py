@@ -117,7 +117,7 @@ class Running:
     @property
     def serving(self) -> dict[str, str]:
         """Each camera's model as its newest frame names it."""
-        return {name: each.newest.model.name for name, each in self.service._counters.items() if each.newest}
+        return {name: each.newest.frame.model.name for name, each in self.service._counters.items() if each.newest}
 
     def frames(self) -> int:
         return sum(each.processed for each in self.service._counters.values())
