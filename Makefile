@@ -13,7 +13,7 @@ MACHINE_arm64 := aarch64
 TOOLS   := PATH="$(CURDIR)/$(BIN):$$PATH"
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench wheel soak fuzz slow sanitize carry gpu outages swaps clean wheels deb deb-test
+.PHONY: help demo test check bench wheel soak fuzz slow sanitize carry gpu outages swaps clean wheels deb deb-test docker-test
 
 help:            ## list the targets
 	@sed -n 's/^\([a-z-]*\): .*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -75,8 +75,11 @@ deb: $(VENV)/.installed-package        ## build the Debian package into dist/ (A
 	$(TOOLS) packaging/wheel.sh $(MACHINE_$(ARCH))
 	$(TOOLS) packaging/deb.sh $(ARCH) $(PYTHONS)
 
-deb-test: $(VENV)/.installed-test,package   ## install, run, upgrade, remove and purge the Debian package in clean roots (as root)
-	$(BIN)/python -m pytest -m slow tests/packaging
+deb-test: deb $(VENV)/.installed-test  ## install, run, upgrade, remove and purge the Debian package in clean roots (as root)
+	$(BIN)/python -m pytest -m slow tests/packaging --deselect tests/packaging/test_docker.py
+
+docker-test: $(VENV)/.installed-test   ## build and run the Docker image, where a Docker daemon runs
+	$(BIN)/python -m pytest -m slow tests/packaging/test_docker.py
 
 carry: PYTHON := python3.12
 carry:           ## make benchmarks/gpu/wheels: PyCUDA for a GPU machine without a network (PYTHON=its version)

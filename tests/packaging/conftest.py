@@ -9,7 +9,8 @@ import pytest
 
 from edgemeta import __version__
 
-from .root import Root, debootstrap
+from .emulated import EMULATOR
+from .root import EmulatedRoot, Root, debootstrap
 
 
 @pytest.fixture(scope="session")
@@ -20,17 +21,28 @@ def architecture() -> str:
 
 
 @pytest.fixture(scope="session")
-def deb(repository: Path, architecture: str) -> Path:
-    """The package that `make deb` has built."""
-    path = repository / "dist" / f"edgemeta_{__version__}_{architecture}.deb"
-    if not path.exists():
-        pytest.skip(f"{path.name} is not built: make deb")
-    return path
+def built(repository: Path) -> Callable[[str], Path]:
+    """Gives the package that `make deb` has built for an architecture."""
+
+    def package(architecture: str) -> Path:
+        path = repository / "dist" / f"edgemeta_{__version__}_{architecture}.deb"
+        if not path.exists():
+            pytest.skip(f"{path.name} is not built: make deb ARCH={architecture}")
+        return path
+
+    return package
 
 
 @pytest.fixture
 def clean_root(repository: Path, tmp_path: Path) -> Callable[[str], Root]:
-    """Makes a clean system of a release."""
+    """Makes a clean system of a release, such as `bookworm`, or `bookworm-arm64` by emulation."""
     if os.geteuid() != 0 or shutil.which("debootstrap") is None:
         pytest.skip("clean roots are made by root with debootstrap (Debian package debootstrap)")
-    return lambda release: Root.unpacked(debootstrap(release, repository / "build" / "roots"), tmp_path / release)
+
+    def make(release: str) -> Root:
+        kind = EmulatedRoot if "-" in release else Root
+        if kind is EmulatedRoot and not Path(EMULATOR).exists():
+            pytest.skip(f"no {EMULATOR} (Debian package qemu-user-static)")
+        return kind.unpacked(debootstrap(release, repository / "build" / "roots"), tmp_path / release)
+
+    return make

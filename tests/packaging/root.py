@@ -4,6 +4,7 @@ import hashlib
 import shutil
 import stat
 import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,18 +23,29 @@ NOISE = ("proc/", "root/", "run/", "tmp/", "var/lib/dpkg/", "var/log/", "var/cac
 
 
 def debootstrap(release: str, cache: Path) -> Path:
-    """Return a tar file of a small system with what the package depends on, made once and kept in a folder."""
+    """Return a tar file of a small system with what the package depends on, made once and kept in a folder.
+
+    A release of another processor is written with it, as in `bookworm-arm64`; its packages are configured by emulation.
+    """
     archive = cache / f"{release}.tar"
     if not archive.exists():
         cache.mkdir(parents=True, exist_ok=True)
         folder = cache / release
+        name, _, architecture = release.partition("-")
         # What it mounts below the folder ends with it, however it ends: nothing but the folder is ever removed.
         command = ["unshare", "--mount", "debootstrap", "--variant=minbase", "--include=procps,python3,systemd"]
-        if "ubuntu" in MIRRORS[release]:
+        if "ubuntu" in MIRRORS[name]:
             # Debian has no keys of Ubuntu's; these roots live for one test and hold nothing of worth.
             command += [f"--keyring={UBUNTU_KEYS}"] if UBUNTU_KEYS.exists() else ["--no-check-gpg"]
+        if architecture:
+            command += ["--foreign", f"--arch={architecture}"]
         try:
-            subprocess.run([*command, release, str(folder), MIRRORS[release]], check=True, stdout=subprocess.DEVNULL)
+            subprocess.run([*command, name, str(folder), MIRRORS[name]], check=True, stdout=subprocess.DEVNULL)
+            if architecture:
+                # It takes the user namespace for a container's, where no devices can be made.
+                second = ["env", "container=lxc", "/debootstrap/debootstrap", "--second-stage"]
+                code, text = EmulatedRoot(folder).run(*second, network=True)
+                assert code == 0, text
             shutil.rmtree(folder / "var/cache/apt/archives")
             # Ready under its name only when it is whole.
             part = archive.with_suffix(".part")
@@ -62,9 +74,12 @@ class Root:
         inside = ["chroot", f"--userspec={user}:{user}", str(self.folder), "env", "-i", *environment, *words]
         if user != "root":  # as initgroups(3), which chroot does only if it is told the groups
             inside.insert(1, f"--groups={','.join(self.groups(user))}")
+        return [*([] if network else ["unshare", "--net"]), *self.enter(), *inside]
+
+    def enter(self) -> list[str]:
+        """Return the beginning of a command that sees the root's /proc, and no process but itself and its own."""
         mount = 'mount -t proc proc "$0/proc" && exec "$@"'
-        spaces = ["--mount", "--pid", "--fork", "--kill-child", *([] if network else ["--net"])]
-        return ["unshare", *spaces, "sh", "-c", mount, str(self.folder), *inside]
+        return ["unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c", mount, str(self.folder)]
 
     def run(self, *words: str, network: bool = False) -> tuple[int, str]:
         """Run a command to its end; returns its exit code and all that it printed."""
@@ -75,7 +90,7 @@ class Root:
             stderr=subprocess.STDOUT,
             text=True,
             check=False,
-            timeout=600,
+            timeout=3600,
         )
         return done.returncode, done.stdout
 
@@ -110,3 +125,11 @@ class Root:
                 content = hashlib.sha256(path.read_bytes()).hexdigest()
             found[name] = f"{stat.filemode(status.st_mode)} {status.st_uid}:{status.st_gid} {content}".rstrip()
         return found
+
+
+class EmulatedRoot(Root):
+    """A system of another processor; its programs run under qemu."""
+
+    def enter(self) -> list[str]:
+        """Return the beginning of a command that is emulated."""
+        return [sys.executable, str(Path(__file__).with_name("emulated.py")), str(self.folder)]

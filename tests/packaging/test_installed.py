@@ -39,6 +39,12 @@ def broker(repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     mosquitto.stop()
 
 
+@pytest.fixture
+def deb(architecture: str, built: Callable[[str], Path]) -> Path:
+    """The package for this machine."""
+    return built(architecture)
+
+
 @pytest.mark.parametrize("release", RELEASES)
 def test_a_life_from_installation_to_purge(
     release: str, deb: Path, clean_root: Callable[[str], Root], broker: int, tmp_path: Path
@@ -58,8 +64,10 @@ def test_a_life_from_installation_to_purge(
     assert who_reads(root, config) == ("-rw-r-----", "root:edgemeta")
     assert list((root.folder / "usr/lib/edgemeta/packages/edgemeta/cli/__pycache__").glob("main.*.pyc")), "compiled"
 
-    # A minimal root has no /etc/hosts.
-    config.write_text(config.read_text().replace("localhost", "127.0.0.1").replace("1883", str(broker)))
+    # A minimal root has no /etc/hosts; ports of this machine may be taken.
+    for old, new in (("localhost", "127.0.0.1"), ("1883", str(broker)), ("enabled: true", "enabled: true\n  port: 0")):
+        assert old in config.read_text()
+        config.write_text(config.read_text().replace(old, new))
     with service(root):
         frames = received(broker, 20)
     assert [frame["sequence"] for frame in frames] == list(range(frames[0]["sequence"], frames[0]["sequence"] + 20))
