@@ -24,7 +24,6 @@ from edgemeta.daemon.sources.registry import without_password
 from edgemeta.daemon.supervisor import Supervisor
 from edgemeta.daemon.threads import leave
 from edgemeta.daemon.topics import MODEL_COMMAND, RELOAD_COMMAND
-from edgemeta.daemon.watch import Watch
 from edgemeta.model.errors import EdgemetaError
 
 log = logging.getLogger(__name__)
@@ -69,16 +68,13 @@ def run(file: Path) -> None:
         changes = Changes(service, supervisor, crashed)
         commands = Commands(changes, service.publisher, service.identity, plan.config.mqtt.base)
         service.obey({RELOAD_COMMAND: commands.reload, MODEL_COMMAND: commands.model})
-        watch = Watch(file, lambda: changes.reload("file"), crashed)
         service.start()
         supervisor.start()
         changes.start()
-        watch.start()
         while signals.wait() == RELOAD:
             changes.reload("signal")
         deadline = Deadline(ENDS_WITHIN)
         supervisor.stop()
-        watch.stop(CHANGES_END_WITHIN)
         changes.stop(CHANGES_END_WITHIN)
         service.stop(deadline)
     if faults:

@@ -1,7 +1,8 @@
 """What is asked of a running service: to read its config again, or to take another model. A thread does it, in turn.
 
 Frames, signals and the link never wait for a change. While one is in flight the newest reload waits, and a swap that
-has not come to its exchange is given up for what is newer.
+has not come to its exchange is given up for what is newer. The config's files are watched here, too: a reload that
+somebody asked for has read what the watch would find.
 """
 
 import threading
@@ -15,6 +16,7 @@ from edgemeta.daemon.reload import NOTHING_CHANGED, Outcome, go_by, reload
 from edgemeta.daemon.service import Service
 from edgemeta.daemon.swap.exchange import Trigger
 from edgemeta.daemon.threads import guarded_thread
+from edgemeta.daemon.watch import Watch
 from edgemeta.model.errors import EdgemetaError
 
 WAITING = 8
@@ -57,14 +59,17 @@ class Changes:
         self._waiting: deque[_Asked] = deque()
         self._asked = threading.Condition()
         self._stopping = False
+        self._watch = Watch(service.plan.path, lambda: self.reload("file"), crashed)
         self._thread = guarded_thread("changes", self._run, crashed)
 
     def start(self) -> None:
-        """Begin to carry out what is asked."""
+        """Begin to carry out what is asked, and to watch."""
         self._thread.start()
+        self._watch.start()
 
     def stop(self, timeout: float) -> None:
         """Give up what is in flight and begin nothing more; what hangs is left behind after `timeout` seconds."""
+        self._watch.stop(timeout)
         with self._asked:
             self._stopping = True
             self._asked.notify_all()
@@ -86,14 +91,13 @@ class Changes:
                 self._waiting.remove(each)
             is_full = len(self._waiting) >= WAITING
             if not is_full:
+                self._service.swaps.cancel("something newer was asked for")
                 self._waiting.append(asked)
                 self._asked.notify_all()
         for each in superseded:
             each.answer(Outcome(False, "superseded by a newer reload"))
         if is_full:
             asked.answer(Outcome(False, f"busy: {WAITING} changes wait already"))
-        else:
-            self._service.swaps.cancel("something newer was asked for")
 
     def _run(self) -> None:
         while (asked := self._take()) is not None:
@@ -109,9 +113,13 @@ class Changes:
         """Wait for the next change; None to stop."""
         with self._asked:
             self._asked.wait_for(lambda: self._waiting or self._stopping)
-            return None if self._stopping else self._waiting.popleft()
+            if self._stopping:
+                return None
+            self._service.swaps.resume()  # what is newer than this comes after it
+            return self._waiting.popleft()
 
     def _reload(self, trigger: Trigger) -> Outcome:
+        self._watch.take_note()
         return reload(self._service.plan.path, self._service, trigger, self._trying)
 
     def _take_model(self, choose: Callable[[Plan], Plan]) -> Outcome:

@@ -42,6 +42,10 @@ class Watch:
         """Look no more."""
         self._periodic.stop(timeout)
 
+    def take_note(self) -> None:
+        """Take the files as they are now for known, because somebody reads them anyway."""
+        self._known = self._look_at_files()
+
     def look(self) -> None:
         """Look once; say so where what was new at the last look is still the same, and there."""
         before, self._seen = self._seen, self._look_at_files()

@@ -66,15 +66,21 @@ class Swaps:
             trial.failed(camera, error)
 
     def cancel(self, reason: str) -> None:
-        """Give up the swap in flight unless it has come to the exchange."""
+        """Give up the swap in flight unless it has come to the exchange, and every later one until `resume`."""
         with self._changed:
             self._given_up = reason
             self._changed.notify_all()
 
+    def resume(self) -> None:
+        """Let the next swap run: what was given up is over."""
+        with self._changed:
+            self._given_up = None
+
     def stop(self) -> None:
-        """Give up the swap in flight, and every later one."""
-        self._stopped = True
-        self.cancel("the service stopped")
+        """Give up the swap in flight, also one on trial, and every later one."""
+        with self._changed:
+            self._stopped, self._given_up = True, "the service stopped"
+            self._changed.notify_all()
 
     def carry_out(
         self,
@@ -89,8 +95,6 @@ class Swaps:
         shadows: by camera, a pipeline over its successor, for the shadow run only.
         """
         report = SwapReport(exchanges)
-        with self._changed:
-            self._given_up = None
         log.info("swap of models: %s", "; ".join(each.words for each in exchanges))
         try:
             if config.shadow:

@@ -144,3 +144,12 @@ def test_it_can_be_turned_off_and_on(write_config: Callable[..., Path]) -> None:
     assert watched.looks(3) == 0
     write_config(swap={"watch": True}, top_k=1)
     assert watched.looks() == 1
+
+
+def test_what_was_read_meanwhile_is_no_news(watched: Watched, config: Path) -> None:
+    config.write_text(config.read_text() + "# more\n")
+    assert watched.looks(1) == 0
+    watched.watch.take_note()
+    assert watched.looks(3) == 0
+    config.write_text(config.read_text() + "# and more\n")
+    assert watched.looks() == 1
