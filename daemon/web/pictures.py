@@ -37,6 +37,11 @@ class Pictures:
         self._now = now
         self._made: dict[str, _Made] = {}
 
+    @property
+    def cameras(self) -> list[str]:
+        """The cameras that there may be pictures of."""
+        return self._seen.cameras
+
     def jpeg(self, camera: str) -> bytes | None:
         """Return a camera's newest picture, or the one before it; None where there is none, or none is shown."""
         sight, made = self._seen.newest(camera), self._made.get(camera)

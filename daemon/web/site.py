@@ -9,6 +9,7 @@ from collections.abc import Callable
 from http import HTTPStatus
 from importlib import resources
 
+from edgemeta.daemon.broker_state import BrokerState
 from edgemeta.daemon.messages import CameraState
 from edgemeta.daemon.metrics.exposition import exposition
 from edgemeta.daemon.web.access import WRONG_TAKES, Access
@@ -75,7 +76,7 @@ class Site:
         name = re.fullmatch(r"/frame/([A-Za-z0-9_-]{1,64})\.jpg", path)
         if name is None:
             return sentence(HTTPStatus.NOT_FOUND, "nothing is at this path")
-        if name[1] not in self._report.readings().cameras:
+        if name[1] not in self._pictures.cameras:
             return sentence(HTTPStatus.NOT_FOUND, f"there is no camera {name[1]}")
         jpeg = self._pictures.jpeg(name[1])
         if jpeg is None:
@@ -109,7 +110,7 @@ class Site:
         working = {CameraState.RUNNING, CameraState.ENDED}
         ready = (
             not vitals.troubles
-            and readings.broker.value == "connected"
+            and readings.broker is BrokerState.CONNECTED
             and all(camera.state in working for camera in readings.cameras.values())
         )
         lines = ["ready" if ready else "not ready", *vitals.troubles, *cameras, f"broker {vitals.broker}"]
