@@ -2,9 +2,11 @@
 
 `KERNELS` is the network of the paper's table 2: Winograd wherever a convolution is 3x3 with stride 1, the simple
 convolution elsewhere. `BASELINE` is the other side of table 1: the tiled simple convolution instead of Winograd.
+`AS_PRINTED` and `BASELINE_AS_PRINTED` are the same with Algorithm 1 in one group of all filters, to be counted.
 """
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import TypeAlias, TypeGuard
 
 import numpy as np
@@ -13,7 +15,7 @@ from edgemeta.kernels.cuda.elementwise import launch as elementwise
 from edgemeta.kernels.cuda.kernel import NO_RING, Buffers, Candidate, Kernel, Tensors
 from edgemeta.kernels.cuda.layout import integer_type, tensor_defines
 from edgemeta.kernels.cuda.paper.finish import finish
-from edgemeta.kernels.cuda.paper.weights import Packed, by_map, by_tap, narrow, padded_sizes, transformed
+from edgemeta.kernels.cuda.paper.weights import WARP, Packed, Padded, by_map, by_tap, narrow, padded_sizes, transformed
 from edgemeta.kernels.cuda.plan import Architecture, Argument, Buffer, Constant, Launch, Source
 from edgemeta.kernels.cuda.pool_dense import launch as pool_dense
 from edgemeta.kernels.cuda.requantize import Defines, Finish, residual, weighted_sums
@@ -31,27 +33,29 @@ _SCALE_BITS = 2
 _Make: TypeAlias = Callable[[ConvStep, Tensors, Buffers], Launch]
 
 
-def winograd_candidates(step: Step, tensors: Tensors, _: Architecture) -> Iterator[Candidate]:
+def winograd_candidates(
+    step: Step, tensors: Tensors, _: Architecture, /, most_lanes: int = WARP
+) -> Iterator[Candidate]:
     """F(2x2, 3x3) for 3x3 with stride 1, where weights are int8 and 4 times the sums are within int32."""
     if not _is_tiled(step):
         return
     conv = step.conv
     weights, sums = conv.weights.decode(), weighted_sums(conv, tensors.types[conv.input])
     greatest = max(int(np.abs(each).max()) for each in (sums.least, sums.greatest, sums.start))
-    padded = padded_sizes(weights.shape[3], weights.shape[0])
+    padded = padded_sizes(weights.shape[3], weights.shape[0], most_lanes)
     shared = 16 * (padded.channels * 3 + padded.filters * 4)
     # |sum of products| <= |acc| + |start|
     if np.abs(weights).max() <= 128 and greatest << (_SCALE_BITS + 1) <= INT32_MAX and shared <= _STATIC_SHARED:
-        yield _candidate("winograd", step, tensors, _winograd)
+        yield _candidate("winograd", step, tensors, partial(_winograd, padded))
 
 
-def tiled_candidates(step: Step, tensors: Tensors, _: Architecture) -> Iterator[Candidate]:
+def tiled_candidates(step: Step, tensors: Tensors, _: Architecture, /, most_lanes: int = WARP) -> Iterator[Candidate]:
     """The simple convolution in the Winograd kernel's tiles."""
     if not _is_tiled(step):
         return
-    padded = padded_sizes(step.conv.weights.shape[3], step.conv.weights.shape[0])
+    padded = padded_sizes(step.conv.weights.shape[3], step.conv.weights.shape[0], most_lanes)
     if 16 * (padded.channels + padded.filters) <= _STATIC_SHARED:
-        yield _candidate("tiled", step, tensors, _tiled)
+        yield _candidate("tiled", step, tensors, partial(_tiled, padded))
 
 
 def map_candidates(step: Step, tensors: Tensors, _: Architecture) -> Iterator[Candidate]:
@@ -65,6 +69,8 @@ def map_candidates(step: Step, tensors: Tensors, _: Architecture) -> Iterator[Ca
 
 KERNELS: tuple[Kernel, ...] = (winograd_candidates, map_candidates, pool_dense.candidates, elementwise.candidates)
 BASELINE: tuple[Kernel, ...] = (tiled_candidates, *KERNELS[1:])
+AS_PRINTED: tuple[Kernel, ...] = (partial(winograd_candidates, most_lanes=_THREADS), *KERNELS[1:])
+BASELINE_AS_PRINTED: tuple[Kernel, ...] = (partial(tiled_candidates, most_lanes=_THREADS), *KERNELS[1:])
 
 
 def _is_tiled(step: Step) -> TypeGuard[ConvStep]:
@@ -96,23 +102,23 @@ def _ring(conv: Conv, tensors: Tensors, tile: int) -> Padding:
     return top, left, below[0], below[1]
 
 
-def _winograd(step: ConvStep, tensors: Tensors, buffers: Buffers) -> Launch:
-    padded = padded_sizes(step.conv.weights.shape[3], step.conv.weights.shape[0])
+def _winograd(padded: Padded, step: ConvStep, tensors: Tensors, buffers: Buffers) -> Launch:
     weights = transformed(step.conv.weights.decode(), padded)
     outputs = step.conv.output.shape[2]
     loops = tuple(-(-items // _THREADS) for items in (padded.channels, 16 * padded.filters, outputs))
-    return _tile_launch("winograd", step, tensors, buffers, weights, _SCALE_BITS, _THREADS, loops)
+    return _tile_launch("winograd", padded, step, tensors, buffers, weights, _SCALE_BITS, _THREADS, loops)
 
 
-def _tiled(step: ConvStep, tensors: Tensors, buffers: Buffers) -> Launch:
-    padded = padded_sizes(step.conv.weights.shape[3], step.conv.weights.shape[0])
+def _tiled(padded: Padded, step: ConvStep, tensors: Tensors, buffers: Buffers) -> Launch:
     weights = by_tap(step.conv.weights.decode(), padded)
     threads = min(_THREADS, 4 * padded.filters)
-    return _tile_launch("tiled", step, tensors, buffers, weights, 0, threads, (-(-4 * padded.filters // threads), 3))
+    loops = (-(-4 * padded.filters // threads), 3)
+    return _tile_launch("tiled", padded, step, tensors, buffers, weights, 0, threads, loops)
 
 
 def _tile_launch(
     name: str,
+    padded: Padded,
     step: ConvStep,
     tensors: Tensors,
     buffers: Buffers,
@@ -122,7 +128,6 @@ def _tile_launch(
     loops: tuple[int, ...],
 ) -> Launch:
     conv = step.conv
-    padded = padded_sizes(conv.weights.shape[3], conv.weights.shape[0])
     end = finish("MAIN", conv, tensors, padded.filters, scale_bits, () if step.add else step.after)
     height, width, _ = conv.output.shape
     defines = {

@@ -1,7 +1,7 @@
 // What the paper's two tiled kernels share: the 4x4 patch of a tile in shared memory, Algorithm 1, and the outputs.
 //
 // One block makes a tile of 2x2 outputs in all channels. Defines, besides those of requantize.cuh and layout.py:
-//   CHANNELS, FILTERS: input and output channels, padded so that LANES (a power of two, at most 32) divides FILTERS and
+//   CHANNELS, FILTERS: input and output channels, padded so that LANES (a power of two) divides FILTERS and
 //   either of CHANNELS and LANES divides the other; OUTPUTS: filters that are real; OUT_H, OUT_W: rows and columns.
 //   IN_FIRST: where the patch of output (0, 0) begins. PADS: the image has no ring; then IN_H, IN_W, PAD_TOP, PAD_LEFT and
 //   IN_ZERO are used instead.
@@ -54,7 +54,8 @@ __device__ __forceinline__ void load_patch(const unsigned char* __restrict__ inp
 // Algorithm 1 for LANES filters. Weight i belongs to input channel i % CHANNELS and filter
 // (i % LANES + i / max(CHANNELS, LANES)) % LANES, so neighbours read neighbouring weights and channels and write
 // different sums; the place in the sums moves on by one after all channels had their turn. A lane's channels stay the
-// same and are read once. A group is part of one warp, so its steps are in order without a barrier of the block.
+// same and are read once. A group within a warp takes its steps in order without a barrier of the block; a larger one, as
+// the paper prints it for more than 32 filters, needs one after each.
 template <bool BEGINS, class X, class W>
 __device__ __forceinline__ void add_products(const X* x, const W* __restrict__ weights, int* sums, unsigned lane) {
   int own[RUN];
@@ -68,7 +69,10 @@ __device__ __forceinline__ void add_products(const X* x, const W* __restrict__ w
 #pragma unroll
     for (int run = 0; run < RUN; ++run) sum += own[run] * (int)weights[(shift * RUN + run) * LANES];
     sums[filter] = sum;
-    __syncwarp();
+    if (LANES > 32)
+      __syncthreads();
+    else
+      __syncwarp();
   }
 }
 

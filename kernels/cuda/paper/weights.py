@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from edgemeta.model.winograd import F2, transform_weights
 
-_LEAST_LANES, _MOST_LANES = 8, 32
+_LEAST_LANES, WARP = 8, 32
 
 Packed = NDArray[np.int8] | NDArray[np.int16]
 
@@ -16,7 +16,7 @@ Packed = NDArray[np.int8] | NDArray[np.int16]
 class Padded:
     """Sizes of a tiled kernel; what is padded has weight 0.
 
-    lanes: filters of one group, a power of two, 8 to 32, so that whole warps work on whole groups; it divides filters,
+    lanes: filters of one group, a power of two from 8 on, so that whole warps work on whole groups; it divides filters,
     and either of channels and lanes divides the other.
     """
 
@@ -25,9 +25,9 @@ class Padded:
     lanes: int
 
 
-def padded_sizes(channels: int, filters: int) -> Padded:
+def padded_sizes(channels: int, filters: int, most_lanes: int = WARP) -> Padded:
     """The least sizes that hold a layer's."""
-    lanes = min(max(_power_of_two(filters), _LEAST_LANES), _MOST_LANES)
+    lanes = min(max(_power_of_two(filters), _LEAST_LANES), most_lanes)
     in_memory = _power_of_two(channels) if channels < lanes else -(-channels // lanes) * lanes
     return Padded(in_memory, -(-filters // lanes) * lanes, lanes)
 

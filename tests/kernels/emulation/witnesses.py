@@ -135,6 +135,7 @@ WITNESSES = {
     "paper": (
         integer(one("paper", 5, 7, 17, 19), "sm_53", paper.KERNELS),
         integer(one("paper-tiled", 5, 7, 17, 19), "sm_53", paper.BASELINE),
+        integer(one("paper-printed", 5, 7, 17, 40), "sm_53", paper.AS_PRINTED),
         integer(block("paper-block", 9, 7, 9, 13), "sm_53", paper.KERNELS),
         integer(BY_NAME["conv-3x3-image-unsigned"], "sm_53", paper.KERNELS),
         integer(BY_NAME["conv-3x3-image-unsigned"], "sm_53", paper.BASELINE),

@@ -8,7 +8,7 @@ from networks import Case, Network
 from edgemeta.kernels.cuda.architectures import ARCHITECTURES
 from edgemeta.kernels.cuda.kernel import Kernel
 from edgemeta.kernels.cuda.lowering import lower
-from edgemeta.kernels.cuda.paper.launch import BASELINE, KERNELS
+from edgemeta.kernels.cuda.paper.launch import AS_PRINTED, BASELINE, BASELINE_AS_PRINTED, KERNELS
 from edgemeta.kernels.cuda.plan import UnsupportedError
 from edgemeta.kernels.emulation.executor import Emulator, Order
 from edgemeta.model import reference
@@ -19,6 +19,7 @@ from edgemeta.model.zoo import find
 
 NANO = ARCHITECTURES["sm_53"]
 SETS = {"winograd": KERNELS, "tiled": BASELINE}
+PRINTED = {"winograd": AS_PRINTED, "tiled": BASELINE_AS_PRINTED}
 UNSIGNED = TensorType((1, 1, 1), signed=False, zero_point=7)
 
 
@@ -81,6 +82,15 @@ def test_a_network_equals_the_reference(name: str, kernels: str) -> None:
     case = SMALL[name]
     for order, (_, batch) in zip(("reverse", 3, "forward", 5, 7), case.batches(), strict=True):
         assert_equal(case.model, SETS[kernels], batch, order, "checked")
+
+
+@pytest.mark.parametrize("kernels", PRINTED)
+def test_algorithm_1_in_one_group_of_all_filters_equals_the_reference(kernels: str) -> None:
+    case = wide()
+    launches = lower(case.model, NANO, kernels=PRINTED[kernels]).launches
+    assert 64 in [dict(launch.source.defines).get("LANES") for launch in launches]
+    for order, (_, batch) in zip(("reverse", 3, "forward", 5, 7), case.batches(), strict=True):
+        assert_equal(case.model, PRINTED[kernels], batch, order, "checked")
 
 
 @pytest.mark.parametrize("kernels", SETS)
