@@ -102,10 +102,14 @@ class AbandonableReader:
         """Give the next frame. Raises SourceError at a fault, or when none came within the timeout."""
         if self._reader is None:
             raise SourceError(f"{self._name} is not open")
-        frame = self._reader.take(self._timeout)
+        frame = self._take(self._reader.take)
         if frame is None:
             raise SourceError(f"{self._name} gave no frame for {self._timeout:g} s")
         return frame
+
+    def _take(self, take: Callable[[float], Frame | None]) -> Frame | None:
+        """Wait for a frame; `take` does, for so many seconds. A source that can look into a silence does it here."""
+        return take(self._timeout)
 
     def close(self) -> None:
         """Abandon the reader; it ends by itself when its call returns."""
