@@ -1,19 +1,23 @@
 """What came of a swap, as the swap message tells it."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import fields
 
 from edgemeta.daemon.messages import ExchangedModel, SwapResult, SwapTimes
-from edgemeta.daemon.network import Network
+from edgemeta.daemon.network import Making, Network
 from edgemeta.daemon.swap.exchange import Exchange
 from edgemeta.daemon.swap.shadow import Shadow
 from edgemeta.daemon.swap.trial import Trial
+
+MAKING = tuple(field.name for field in fields(Making))
 
 
 class SwapReport:
     """What came of a swap, and how long it took."""
 
-    def __init__(self, exchanges: Sequence[Exchange]) -> None:
+    def __init__(self, exchanges: Sequence[Exchange], at_work: Collection[Network] = ()) -> None:
         self.exchanges = exchanges
+        self._fresh = {each.after for each in exchanges} - set(at_work)
         self.result = SwapResult.SWAPPED
         self.reason: str | None = None
         self.shadow: Shadow | None = None
@@ -23,8 +27,17 @@ class SwapReport:
 
     @property
     def words(self) -> str:
-        """For people."""
-        return self.reason or f"model swapped: {'; '.join(each.words for each in self.exchanges)}"
+        """For people, with what the shadow run has shown."""
+        return self.reason or f"model swapped: {'; '.join(map(self._words_of, self.exchanges))}"
+
+    def _words_of(self, exchange: Exchange) -> str:
+        if self.shadow is None:
+            return exchange.words
+        found = self.shadow.result(exchange)
+        return (
+            f"{exchange.words} ({found.frames} frames beside each other: {found.same_label:.0%} got the same label, "
+            f"{found.after_us} us a frame instead of {found.before_us} us)"
+        )
 
     @property
     def models(self) -> list[ExchangedModel]:
@@ -44,15 +57,10 @@ class SwapReport:
     @property
     def took_us(self) -> SwapTimes:
         """The times, for the message; those of making ready are sums over the new networks."""
-        fresh: dict[int, Network] = {id(each.after): each.after for each in self.exchanges}
-        makings = [network.making for network in fresh.values()]
-        if not makings:
-            return SwapTimes()
+        makings = [network.making for network in self._fresh]
+        made = {step: sum(getattr(making, step) for making in makings) // 1000 for step in MAKING} if makings else {}
         return SwapTimes(
-            verify=sum(making.verify for making in makings) // 1000,
-            compile=sum(making.compile for making in makings) // 1000,
-            warm_up=sum(making.warm_up for making in makings) // 1000,
-            self_test=sum(making.self_test for making in makings) // 1000,
+            **made,
             shadow=None if self.shadow_ns is None else self.shadow_ns // 1000,
             trial=None if self.trial_ns is None else self.trial_ns // 1000,
         )

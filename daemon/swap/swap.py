@@ -94,7 +94,7 @@ class Swaps:
 
         shadows: by camera, a pipeline over its successor, for the shadow run only.
         """
-        report = SwapReport(exchanges)
+        report = SwapReport(exchanges, {pipeline.network for pipeline in self._pipelines.values()})
         log.info("swap of models: %s", "; ".join(each.words for each in exchanges))
         try:
             if config.shadow:
@@ -104,6 +104,8 @@ class Swaps:
             report.result, report.reason = error.result, str(error)
             if error.result is SwapResult.ROLLED_BACK:
                 go_back()
+        else:
+            log.info("%s", report.words)
         self.results[report.result.value] += 1
         return report
 

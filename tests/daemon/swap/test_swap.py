@@ -161,7 +161,7 @@ def test_a_successor_that_hangs_after_the_exchange_is_left_behind_with_its_threa
     wait_until(lambda: planted.open == 1, "the run in hand to close its session")
     wait_until(lambda: [thread.name for thread in threading.enumerate()].count("worker") == 1, "the thread left behind")
     assert counters.failed == 0
-    sequences = counters.newest.sequence if counters.newest else 0
+    sequences = counters.newest.frame.sequence if counters.newest else 0
     running.wait_for_frames(1)
     captured, superseded, waiting = running.service._frames.counts("front")
     assert captured >= sequences
