@@ -10,6 +10,7 @@ FLAGS = (
     "--headless",
     "--no-sandbox",
     "--disable-gpu",
+    "--disable-dev-shm-usage",
     "--disable-quic",
     "--no-first-run",
     "--disable-background-networking",
@@ -17,7 +18,7 @@ FLAGS = (
     "--disable-sync",
     "--hide-scrollbars",
 )
-"""Nothing of Chromium's own business on the network, and no sandbox, which root and containers cannot have."""
+"""Nothing of Chromium's own business on the network; no sandbox and little shared memory, as root and containers have."""
 
 
 def missing() -> str | None:
