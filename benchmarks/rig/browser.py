@@ -18,7 +18,7 @@ FLAGS = (
     "--disable-sync",
     "--hide-scrollbars",
 )
-"""Nothing of Chromium's own business on the network; no sandbox and little shared memory, as root and containers have."""
+"""None of Chromium's own business on the network; no sandbox and little shared memory, as in a container, by root."""
 
 
 def missing() -> str | None:
