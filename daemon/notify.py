@@ -55,8 +55,9 @@ class Notifier:
         self._send("RELOADING=1", f"MONOTONIC_USEC={time.monotonic_ns() // 1000}")
 
     def stopping(self) -> None:
-        """Say that the service stops."""
+        """Say that the service stops, and nothing after it, whatever other threads still want to say."""
         self._send("STOPPING=1", _status("stopping"))
+        self._address = None
 
     def feed(self, status: str) -> None:
         """Feed the watchdog and say how the service fares."""
@@ -67,12 +68,13 @@ class Notifier:
         self._send(_status(status))
 
     def _send(self, *lines: str) -> None:
-        if self._address is None:
+        address = self._address
+        if address is None:
             return
         try:
             with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as speaking:
                 speaking.settimeout(SEND_TIMEOUT)
-                speaking.sendto("\n".join(lines).encode(), self._address)
+                speaking.sendto("\n".join(lines).encode(), address)
             self._deaf = False
         except OSError as error:
             if not self._deaf:

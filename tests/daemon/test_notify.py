@@ -30,13 +30,24 @@ def test_every_message_as_the_manager_expects_it(manager: tuple[socket.socket, s
     assert listening.recv(4096) == b"WATCHDOG=1\nSTATUS=29.9 frames/s"
     notifier.status("hangs")
     assert listening.recv(4096) == b"STATUS=hangs"
-    notifier.stopping()
-    assert listening.recv(4096) == b"STOPPING=1\nSTATUS=stopping"
     before = time.monotonic_ns() // 1000
     notifier.reloading()
     first, second = listening.recv(4096).decode().split("\n")
     assert first == "RELOADING=1"
     assert before <= int(second.removeprefix("MONOTONIC_USEC=")) <= time.monotonic_ns() // 1000
+    notifier.stopping()
+    assert listening.recv(4096) == b"STOPPING=1\nSTATUS=stopping"
+
+
+def test_nothing_is_said_after_stopping(manager: tuple[socket.socket, str]) -> None:
+    """A reload in another thread may end while the service stops: READY=1 would call it back."""
+    listening, address = manager
+    notifier = Notifier(address)
+    notifier.stopping()
+    notifier.ready("config reloaded")
+    Notifier(address).status("the end")
+    assert listening.recv(4096) == b"STOPPING=1\nSTATUS=stopping"
+    assert listening.recv(4096) == b"STATUS=the end"
 
 
 def test_without_a_watchdog_only_the_status_is_told(manager: tuple[socket.socket, str]) -> None:
