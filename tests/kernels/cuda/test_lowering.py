@@ -123,7 +123,7 @@ def test_a_layer_without_kernel_is_refused_by_name(layer: Callable[[Network], st
     net = Network("refused", TensorType((4, 4, 3)))
     net.dense(layer(net), 2)
     with pytest.raises(UnsupportedError, match=f"^layer {reason}"):
-        lower(net.finish().model, SM_53)
+        lower(net.finish().model, SM_53, kernels=DIRECT)
 
 
 def test_every_kernel_folder_is_asked() -> None:
