@@ -57,12 +57,12 @@ class Knocks:
         while len(self._pending) > GREATEST_PENDING:
             self._pending.popleft().close()
 
-    def answered(self) -> bool:
-        """Tell whether a knock was answered by now; if so, all that were begun are done with."""
+    def answered(self, timeout: float = 0.0) -> bool:
+        """Wait for an answer, or for a knock to fail; tell whether there was one. Then all knocks are done with."""
         watched = select.poll()
         for connection in self._pending:
             watched.register(connection.fileno(), select.POLLOUT)
-        ready = {number for number, _ in watched.poll(0)}
+        ready = {number for number, _ in watched.poll(timeout * 1000)}
         ended = [connection for connection in self._pending if connection.fileno() in ready]
         outcomes = [connection.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) for connection in ended]
         if any(outcome in ANSWERS for outcome in outcomes):
@@ -84,11 +84,11 @@ def wait_for_answer(places: Sequence[Place], seconds: float) -> bool:
     knocks, deadline = Knocks(places), time.monotonic() + seconds
     try:
         while time.monotonic() < deadline:
+            next_at = time.monotonic() + EVERY
             knocks.knock()
-            for _ in range(5):
-                time.sleep(EVERY / 5)
-                if knocks.answered():
-                    return True
+            if knocks.answered(EVERY):
+                return True
+            time.sleep(max(0.0, next_at - time.monotonic()))
         return False
     finally:
         knocks.close()
