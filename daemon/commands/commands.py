@@ -38,7 +38,7 @@ class CommandError(EdgemetaError):
 
 
 class Commands:
-    """Carries out commands by way of `changes`. `hear` is called by the inbox, for topics that end in the verb."""
+    """Has commands carried out by `changes`. There is one method per command, called by the inbox for its topic."""
 
     def __init__(self, changes: Changes, publisher: Publisher, identity: Identity, base: str) -> None:
         self._changes = changes

@@ -125,8 +125,9 @@ class Shadow:
             return None if self._ended else taken
 
     def _compare(self, comparison: _Comparison, served: Step, step: Step) -> None:
+        same = _label(served) == _label(step)
         with self._changed:
-            comparison.same += served.frame.labels[0].label == step.frame.labels[0].label
+            comparison.same += same
             comparison.live.append(_work(served))
             comparison.shadow.append(_work(step))
             self._changed.notify_all()
@@ -135,6 +136,12 @@ class Shadow:
         with self._changed:
             self._failure = reason
             self._changed.notify_all()
+
+
+def _label(step: Step) -> str:
+    """The name that a frame got."""
+    label: str = step.fields["labels"][0]["label"]
+    return label
 
 
 def _work(step: Step) -> int:

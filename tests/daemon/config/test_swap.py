@@ -1,0 +1,69 @@
+"""The swap's part of the config: whose model a camera has, what paths are meant from, bounds."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from edgemeta.daemon.config.whole import Config, resolved
+
+
+def config(**keys: Any) -> Config:
+    return Config.model_validate({"device": "d", "cameras": {"front": {"source": "synthetic://"}}, **keys})
+
+
+def test_a_camera_has_its_own_model_or_the_services() -> None:
+    cameras = {"front": {"source": "0"}, "back": {"source": "0", "model": "own"}}
+    found = config(model="common", cameras=cameras)
+    assert [found.model_of(name) for name in found.cameras] == ["common", "own"]
+
+
+def test_paths_are_meant_from_the_configs_folder(tmp_path: Path) -> None:
+    (tmp_path / "own.safetensors").touch()
+    found = resolved(
+        config(
+            cameras={
+                "a": {"source": "0", "model": "own.safetensors"},
+                "b": {"source": "0", "model": "resnet8-cifar10"},
+                "c": {"source": "0"},
+            },
+            swap={"folder": "models"},
+            trust={"keys": ["maker.pub", "/etc/edgemeta/other.pub"]},
+        ),
+        tmp_path,
+    )
+    assert [camera.model for camera in found.cameras.values()] == [
+        str(tmp_path / "own.safetensors"),
+        "resnet8-cifar10",
+        None,
+    ]
+    assert found.swap.folder == str(tmp_path / "models")
+    assert found.trust.keys == [str(tmp_path / "maker.pub"), "/etc/edgemeta/other.pub"]
+
+
+@pytest.mark.parametrize(
+    "section",
+    [
+        {"shadow": -1},
+        {"shadow": 1.0},
+        {"agree": 1.5},
+        {"agree": float("nan")},
+        {"slowdown": 0},
+        {"slowdown": float("inf")},
+        {"keep": 0},
+        {"timeout": 0},
+        {"folder": ""},
+        {"watch": 1},
+        {"warm_up": 3},
+    ],
+)
+def test_what_is_no_swap(section: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        config(swap=section)
+
+
+@pytest.mark.parametrize("keys", ["maker.pub", [""], [1], None])
+def test_what_is_no_list_of_keys(keys: Any) -> None:
+    with pytest.raises(ValidationError):
+        config(trust={"keys": keys})
