@@ -59,6 +59,7 @@ def test_a_full_disk_is_told_and_loses_no_message(
     daemon = run_daemon(config)
     resource.prlimit(daemon.process.pid, resource.RLIMIT_FSIZE, (4096, resource.RLIM_INFINITY))
     wait_for_line(daemon, "messages are kept in memory, the newest 8 MB")
+    wait_for_line(daemon, "Connection refused")
     assert f"outbox file {tmp_path / 'state' / 'outbox-test.sqlite3'} cannot be used: " in daemon.said
     broker.start()
     subscriber = make_subscriber(broker.port)
