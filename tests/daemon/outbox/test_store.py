@@ -4,7 +4,6 @@ import random
 import sqlite3
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -355,9 +354,9 @@ def use(path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.fuzz
+@pytest.mark.timeout(3600)
 def test_twenty_thousand_damaged_files(tmp_path: Path, whole: bytes, fed: Callable[[str, int], None]) -> None:
     generator = random.Random(20)
-    deadline = time.monotonic() + 1800
     for _ in range(20_000):
         path = tmp_path / "p"
         for leftover in tmp_path.glob("p*"):
@@ -368,5 +367,4 @@ def test_twenty_thousand_damaged_files(tmp_path: Path, whole: bytes, fed: Callab
         ]
         path.write_bytes(damaged(whole, flips, generator.random() if generator.random() < 0.2 else None))
         use(path)
-        assert time.monotonic() < deadline
     fed("outbox files", 20_000)
