@@ -144,7 +144,7 @@ class Frames:
         """Note one frame message, and when it came, in seconds since the epoch."""
         self.sequences.append(message["sequence"])
         self.drops.append(message["dropped"])
-        self.ways_ms.append(1000 * (arrived - datetime.fromisoformat(message["captured"]).timestamp()))
+        self.ways_ms.append(1000 * (arrived - _seconds(message["captured"])))
 
     @property
     def lost(self) -> int:
@@ -155,6 +155,11 @@ class Frames:
     def failed(self) -> int:
         """Frames that a network failed on, and that no other answered."""
         return self.drops[-1]["failed"] - self.drops[0]["failed"]
+
+
+def _seconds(utc: str) -> float:
+    """Seconds since the epoch of an RFC 3339 time."""
+    return datetime.fromisoformat(utc.replace("Z", "+00:00")).timestamp()
 
 
 def summary(stretches: list[Frames]) -> dict[str, float]:

@@ -53,10 +53,13 @@ class Network:
         return f"{self.model.name} ({self.model.digest[:12]})"
 
     def run(self, batch: Batch) -> Logits:
-        """Do as `Session.run`; while it lasts, `close` waits. Raises BackendError, also once closed."""
+        """Do as `Session.run`, with logits that are the caller's own: worker and shadow run may ask the same network.
+
+        While it lasts, `close` waits. Raises BackendError, also once closed.
+        """
         with self._running:
             try:
-                return self._session.run(batch)
+                return self._session.run(batch).copy()
             finally:
                 if self._closing:
                     self._session.close()
