@@ -148,3 +148,17 @@ def test_the_end_does_not_wait_for_a_swap(start: Start, broker: Mosquitto, write
     daemon.process.send_signal(signal.SIGHUP)
     wait_until(lambda: "swap of models: " in daemon.said, "the swap to begin")
     assert daemon.stop(timeout=10.0) == 0
+
+
+def test_another_backend_is_swapped_in_like_another_model(start: Start, broker: Mosquitto, write_config: Any) -> None:
+    daemon, subscriber = start()
+    write_config(**config_of(broker, backend={"name": "cpu", "options": {"threads": 1}}, top_k=1))
+    daemon.process.send_signal(signal.SIGHUP)
+    message = subscriber.wait("test/swap")[0].json
+    assert message["result"] == "swapped"
+    assert message["models"][0]["before"] == message["models"][0]["after"]
+    assert message["models"][0]["shadow"]["same_label"] == 1.0, "every backend gives the same integers"
+    frame = subscriber.wait_for("front/frame", lambda frame: frame.json["backend"] == "cpu")
+    assert len(frame.json["labels"]) == 1
+    assert_no_frame_is_missing(subscriber)
+    assert daemon.stop() == 0
