@@ -17,7 +17,7 @@ def test_faults_of_every_part_lose_nothing(repository: Path) -> None:
     if not RtspCamera.installed():
         pytest.skip(f"no RTSP server (Debian packages {NEEDS})")
     command = [sys.executable, str(repository / "benchmarks" / "soak.py")]
-    options = ["--minutes", "0.4", "--seed", "1", "--slack", str(SLACK)]
+    options = ["--minutes", "0.3", "--seed", "1", "--slack", str(SLACK)]
     ended = subprocess.run([*command, *options], capture_output=True, text=True, timeout=280, check=False)
     assert ended.returncode == 0, ended.stderr[-6000:]
     outcome = json.loads(ended.stdout)
