@@ -167,6 +167,7 @@ class Subscriber:
     def close(self) -> None:
         self._client.disconnect()
         self._client.loop_stop()
+        self._client.on_message = self._client.on_subscribe = None  # no cycle: `__del__` closes its last sockets
 
 
 @pytest.fixture
