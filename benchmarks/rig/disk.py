@@ -1,34 +1,16 @@
 """A small disk of one's own, which may be full or read-only: a tmpfs in this process' own mount namespace."""
 
-import os
 import subprocess
-import sys
 from pathlib import Path
+
+from rig.namespaces import enter
 
 MEGABYTES = 8
 
 
 def in_own_namespace() -> bool:
-    """Give this program a mount namespace, by starting it again in one; False where the system does not allow that.
-
-    Whatever is mounted in it is gone with the program.
-    """
-    if os.environ.get("EDGEMETA_RIG_MOUNTS") == "1":
-        return True
-    if os.geteuid() != 0:
-        return False
-    probe = ["unshare", "--mount", "mount", "-t", "tmpfs", "none", "/mnt"]
-    try:
-        if subprocess.run(probe, stderr=subprocess.DEVNULL, check=False).returncode != 0:
-            return False
-    except FileNotFoundError:
-        return False
-    os.execvpe(
-        "unshare",
-        ["unshare", "--mount", sys.executable, *sys.argv],
-        os.environ | {"EDGEMETA_RIG_MOUNTS": "1"},
-    )
-    raise AssertionError("exec does not return")
+    """Give this program a mount namespace; False where the system does not allow that."""
+    return enter("mount", "mount", "-t", "tmpfs", "none", "/mnt")
 
 
 class SmallDisk:

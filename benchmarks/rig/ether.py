@@ -4,11 +4,10 @@ What is dropped is really dropped, below TCP: each end is told a wrong address o
 is sent. Retransmissions, their growing waits and connections that nobody ends are then those of a real network.
 """
 
-import os
 import subprocess
-import sys
 from pathlib import Path
 
+from rig.namespaces import enter
 from rig.patience import until
 
 NEAR, FAR = "10.77.0.1", "10.77.0.2"
@@ -16,17 +15,8 @@ NEAR_LINK, FAR_LINK, NOBODY = "02:00:00:00:00:01", "02:00:00:00:00:02", "02:00:0
 
 
 def in_own_namespace() -> bool:
-    """Give this program a network namespace, by starting it again in one; False where that is not allowed."""
-    if os.environ.get("EDGEMETA_RIG_NET") == "1":
-        return True
-    probe = ["unshare", "--net", "ip", "link", "add", "name", "probe0", "type", "veth", "peer", "name", "probe1"]
-    try:
-        if os.geteuid() != 0 or subprocess.run(probe, stderr=subprocess.DEVNULL, check=False).returncode != 0:
-            return False
-    except FileNotFoundError:
-        return False
-    os.execvpe("unshare", ["unshare", "--net", sys.executable, *sys.argv], os.environ | {"EDGEMETA_RIG_NET": "1"})
-    raise AssertionError("exec does not return")
+    """Give this program a network namespace; False where the system does not allow that, or has no veth."""
+    return enter("net", "ip", "link", "add", "name", "probe0", "type", "veth", "peer", "name", "probe1")
 
 
 class Ether:
