@@ -103,6 +103,9 @@ class Constant:
     name: str
     data: NDArray[Any]
 
+    def __post_init__(self) -> None:
+        assert self.data.flags.c_contiguous, f"{self.name}: a device is given memory as it lies"
+
 
 @dataclass(frozen=True)
 class Source:

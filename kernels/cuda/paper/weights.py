@@ -66,7 +66,7 @@ def _shuffled(values: NDArray[np.int32], padded: Padded) -> NDArray[np.int32]:
     i = np.arange(padded.channels * padded.lanes)
     channel = i % padded.channels
     lane = (i % padded.lanes + i // max(padded.channels, padded.lanes)) % padded.lanes
-    return groups[:, channel, :, lane].transpose(1, 2, 0)
+    return np.ascontiguousarray(groups[:, channel, :, lane].transpose(1, 2, 0))
 
 
 def _power_of_two(size: int) -> int:

@@ -4,15 +4,22 @@ import json
 from pathlib import Path
 
 import measure
+import numpy as np
 import pytest
 from effort import Effort
+from opened import opened, outputs, random_batch
 from our_networks import float32_rows
 from result_file import write_json, write_markdown
 from tables import convolution_table, markdown, network_table
 
 from edgemeta.kernels.cuda.cache import Cubins
 from edgemeta.kernels.cuda.compiler_tool import CompilerError
+from edgemeta.kernels.cuda.kernel import Kernel
+from edgemeta.kernels.cuda.lowering import lower
+from edgemeta.kernels.cuda.paper import launch as paper
 from edgemeta.kernels.cuda.plan import Architecture, Source
+from edgemeta.model import reference
+from edgemeta.model.file import load
 from edgemeta.model.zoo import find
 from edgemeta.plugins.cuda.device import Device
 from edgemeta.toolchain.float_file import load_float_model
@@ -37,6 +44,20 @@ def test_the_float_rows_are_measured(device: Device, cubins: Cubins) -> None:
     assert table.splitlines()[0] == "| runtime | type | 1 | 2 |"
     assert table.splitlines()[2] == f"| edgemeta | float32 | {rows[0]['device_us']:.1f} | {rows[1]['device_us']:.1f} |"
     assert table.splitlines()[3] == "| other | int8 | – | – |"
+
+
+@pytest.mark.parametrize(
+    "kernels", [paper.KERNELS, paper.BASELINE, paper.AS_PRINTED], ids=["winograd", "tiled", "printed"]
+)
+def test_the_paper_s_designs_are_exact_on_the_device(
+    device: Device, cubins: Cubins, kernels: tuple[Kernel, ...]
+) -> None:
+    model = load(find("resnet8-cifar10"))
+    plan = lower(model, device.architecture, kernels=kernels)
+    with opened(plan, device.number, cubins) as program:
+        image, logits = random_batch(plan, 1), outputs(program, 1)
+        program.run(image, logits)
+    np.testing.assert_array_equal(logits.reshape(1, -1), reference.run(model, image))
 
 
 class Refuses:
