@@ -19,6 +19,7 @@ from edgemeta.model.graph import Model
 from edgemeta.model.preprocess import preprocess
 from edgemeta.model.prove import prove
 from edgemeta.model.reference import trace
+from edgemeta.model.self_test import with_self_test
 from edgemeta.model.zoo import find, names
 
 HOSTILE: list[Any] = [
@@ -129,7 +130,7 @@ def damage_many(model: Model, count: int, seed: int) -> Counter[tuple[str, str]]
 
 
 def test_damaged_files(small_model: Model) -> None:
-    results = damage_many(small_model, 2_000, seed=1)
+    results = damage_many(with_self_test(small_model), 2_000, seed=1)
     assert results["flip_bits", "accepted"] > 50  # weights and tables carry no checksum but the digest
     assert results["edit_document", "accepted"] > 5
     assert results["edit_document", "refused"] > 300
@@ -139,7 +140,7 @@ def test_damaged_files(small_model: Model) -> None:
 @pytest.mark.fuzz
 @pytest.mark.timeout(3000)
 def test_very_many_damaged_files(small_model: Model, fed: Callable[[str, int], None]) -> None:
-    results = damage_many(small_model, 120_000, seed=2)
+    results = damage_many(with_self_test(small_model), 120_000, seed=2)
     for (mutation, result), count in sorted(results.items()):
         print(f"{mutation:14} {result:9} {count:7}")
     assert sum(results.values()) == 120_000
