@@ -21,8 +21,8 @@ Story: TypeAlias = Callable[[Stage], Iterator[None]]
 class Fault:
     """One story. Two faults may come together where they are of different parts.
 
-    alone: with no other, as messages that wait in memory would rightly be lost with the service. disk: it needs a disk
-    of the rig's own.
+    alone: with no other, as it needs the others to see what came of it, or as messages that wait in memory would
+    rightly be lost with the service. disk: it needs a disk of the rig's own.
     """
 
     part: str
@@ -193,7 +193,7 @@ def _service_is_away(stage: Stage) -> Iterator[None]:
     stage.start_service()
 
 
-@fault("config", "config reloaded")
+@fault("config", "config reloaded", alone=True)
 def config_reloaded(stage: Stage) -> Iterator[None]:
     """SIGHUP with another value: `info` tells the new config's digest. A model chosen by command goes back, too."""
     before = stage.retained("info")["config_sha256"]
@@ -207,7 +207,7 @@ def config_reloaded(stage: Stage) -> Iterator[None]:
     yield
 
 
-@fault("config", "wrong config refused")
+@fault("config", "wrong config refused", alone=True)
 def config_refused(stage: Stage) -> Iterator[None]:
     """SIGHUP with a mistake in it: the status says which, and nothing else changes."""
     before = stage.retained("info")
