@@ -247,6 +247,11 @@ class Connection:
         try:
             if ready.readable:
                 self._client.loop_read()
+                connection = self._client.socket()
+                if isinstance(connection, socket.socket):
+                    # The kernel would keep its acknowledgement for our next message, and the broker its next answer
+                    # for that acknowledgement: after one stall every answer would come a frame late.
+                    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
             if ready.writable:
                 self._client.loop_write()
             if time.monotonic() - self._looked_after > LOOK_AFTER_EVERY:

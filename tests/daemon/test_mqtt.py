@@ -109,6 +109,25 @@ def test_one_thread_at_a_time_moves_packets(broker: Any, make_link: Any, monkeyp
     assert (len(link.taken.payloads), overlaps) == (200, [])
 
 
+def test_after_a_stall_the_broker_answers_at_once_again(broker: Any, make_link: Any) -> None:
+    """Two answers at once, and TCP would hold each later one back until our next message acknowledged the last."""
+    link = make_link(broker.port)
+    wait_until(lambda: link.connected)
+    broker.process.send_signal(signal.SIGSTOP)
+    for value in range(3):
+        link.send(number(value))
+        time.sleep(0.025)
+    broker.process.send_signal(signal.SIGCONT)
+    trips = []
+    for value in range(3, 40):
+        begun = time.monotonic()
+        link.send(number(value))
+        time.sleep(0.025)  # less than TCP waits for data that could carry its acknowledgement
+        if len(link.taken.payloads) > value:
+            trips.append(time.monotonic() - begun)
+    assert len(trips) > 10, "each message was taken only when the next one was sent"
+
+
 def test_online_at_connect_and_offline_at_close(broker: Any, subscriber: Any, make_link: Any) -> None:
     link = make_link(broker.port)
     subscriber.wait("availability")
