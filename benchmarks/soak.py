@@ -11,6 +11,7 @@ everything that the service says of itself must be so. A subscriber accounts for
 
 import argparse
 import json
+import os
 import random
 import sys
 import tempfile
@@ -183,6 +184,7 @@ def result(suite: Suite, faults: list[Fault], seconds: float, code: int) -> dict
         "held_at_quiet_points": growth(stage.held),
         "tracebacks": log.count("Traceback (most recent call last)"),
         "exit_code": code,
+        "load_average_of_the_last_minutes": round(os.getloadavg()[2], 1),
     }
 
 
