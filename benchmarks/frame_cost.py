@@ -72,6 +72,7 @@ class Probes:
     def _around(self, stage: str, function: Any) -> Any:
         @wraps(function)
         def probed(*arguments: Any, **keywords: Any) -> Any:
+            entered = time.thread_time_ns()
             if threading.current_thread().name != "worker":  # other threads send now and then, too
                 return function(*arguments, **keywords)
             outer, self._inner = self._inner, 0
@@ -79,9 +80,8 @@ class Probes:
             try:
                 return function(*arguments, **keywords)
             finally:
-                took = time.thread_time_ns() - begun
-                self.spent[stage] += took - self._inner
-                self._inner = outer + took
+                self.spent[stage] += time.thread_time_ns() - begun - self._inner
+                self._inner = outer + time.thread_time_ns() - entered  # with what the probe itself takes
 
         return probed
 
@@ -161,7 +161,7 @@ def summed(plain: dict[str, dict[str, float]], probed: dict[str, dict[str, float
         "scores, order, state": stages["postprocess"],
         "encode": stages["encode"],
         "publish": stages["hand over"] + threads["mqtt"],
-        "counts, waiting for frames": probed["threads"]["worker"] - sum(stages.values()) + stages["counts"],
+        "counts, waiting for frames": threads["worker"] - sum(stages.values()) + stages["counts"],
         "outbox, stats and the like": sum(
             spent
             for name, spent in threads.items()
@@ -193,10 +193,28 @@ def table(outcome: dict[str, Any]) -> str:
         f"{LIMIT_US}), everything beside the backend {outcome['beside_the_backend_us_per_frame']:.0f} µs, the whole "
         f"service {outcome['share_of_the_core']:.1%} of the core. *Encode* makes the record and its JSON; *publish* is "
         "handing it to the link, and the link's thread: MQTT, TCP and the broker's acknowledgement. The probes add "
-        f"{outcome['probes_added_us']:.0f} µs. Load average of the machine: "
-        f"{outcome['load_average_of_the_last_minute']:.1f}.",
+        f"{outcome['probes_added_us']:.0f} µs, most of it in no stage's row. Load average of the machine: "
+        f"{outcome['load_average_of_the_last_minute']:.1f}; a fixed loop takes "
+        f"{outcome['slowdown_of_a_fixed_loop']:.1f} times as long here as at best.",
     ]
     return "\n".join(lines)
+
+
+def slowdown(core: int) -> float:
+    """Tell how much longer than at best a fixed piece of arithmetic takes on a core, each time after a short sleep.
+
+    1 on a core of one's own. More where a hypervisor, a neighbour on the same physical core or a slow clock is in play.
+    """
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {core})
+    took = []
+    for _ in range(150):
+        time.sleep(1 / RATE)
+        begun = time.thread_time_ns()
+        sum(range(20_000))
+        took.append(time.thread_time_ns() - begun)
+    os.sched_setaffinity(0, before)
+    return round(median(took) / min(took), 2)
 
 
 def draw(folder: Path) -> Path:
@@ -227,7 +245,7 @@ def main() -> None:
         folder = Path(name)
         clip = arguments.clip.resolve() if arguments.clip else draw(folder)
         runs = [measure(folder, clip, arguments.core, arguments.seconds, probed) for probed in (False, True)]
-    outcome = summed(*runs)
+    outcome = summed(*runs) | {"slowdown_of_a_fixed_loop": slowdown(arguments.core)}
     print(json.dumps(outcome, indent=2))
     if arguments.keep:
         command = "python benchmarks/frame_cost.py --keep"

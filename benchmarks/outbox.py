@@ -132,7 +132,7 @@ def way(folder: Path, port: int, seconds: float) -> dict[str, Any]:
         "taken": len(count.trips),
         "cpu_us_per_message": round((busy - idle) / len(calls) / 1000, 1),
         "idle_cpu_us_per_second": round(idle / seconds / 1000, 1),
-        "encode_and_offer_us_median": round(median(calls) / 1000, 1),
+        "encode_and_send_us_median": round(median(calls) / 1000, 1),
         "until_taken_us_median": round(median(count.trips) / 1000),
         "nothing_written_to_disk": untouched,
     }
@@ -168,7 +168,7 @@ def table(rows: list[dict[str, Any]], good_day: dict[str, Any]) -> str:
         "",
         f"On a good day (mosquitto on this machine, QoS 1, 30 messages per second) a message takes "
         f"{good_day['cpu_us_per_message']} µs of CPU in all threads together, from its encoding to the broker's "
-        f"acknowledgement; encoding it and handing it over takes {good_day['encode_and_offer_us_median']} µs of the "
+        f"acknowledgement; encoding and sending it takes {good_day['encode_and_send_us_median']} µs of the "
         f"caller (median). Nothing is written to the disk. An idle link and outbox take "
         f"{good_day['idle_cpu_us_per_second']} µs of CPU per second.",
     ]
