@@ -59,7 +59,7 @@ def split(wheels: dict[str, set[Path]]) -> tuple[set[Path], dict[str, set[Path]]
 
 
 def unpack(wheels: set[Path], python: str, machine: str, into: Path) -> None:
-    """Install wheels into a folder of their own, without their commands and without compiled code."""
+    """Install wheels into a folder of their own, without their commands and without compiled Python files."""
     into.mkdir(parents=True)
     if not wheels:
         return
@@ -70,6 +70,8 @@ def unpack(wheels: set[Path], python: str, machine: str, into: Path) -> None:
     offline = ["--no-index", "--no-deps", "--ignore-requires-python", *(f"--find-links={folder}" for folder in folders)]
     pip(["install", "--no-compile", f"--target={into}", *offline, *target(python, machine), *names])
     shutil.rmtree(into / "bin", ignore_errors=True)
+    for compiled in list(into.rglob("__pycache__")):  # some wheels bring them; they are the target's to make and remove
+        shutil.rmtree(compiled)
 
 
 def share_equal_files(folder: Path) -> None:

@@ -36,7 +36,7 @@ def wheels(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     make_wheel(folder, "whole", "py3-none-any", {"whole.py": "", **script}, "parts")
     for python in PYTHONS:
         cp = f"cp{python.replace('.', '')}"
-        files = {"parts/same.py": "same = 1\n", "parts/own.so": python}
+        files = {"parts/same.py": "same = 1\n", "parts/own.so": python, "parts/__pycache__/same.pyc": "old"}
         make_wheel(folder, "parts", f"{cp}-{cp}-manylinux_2_28_aarch64", files)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PIP_NO_INDEX", "1")

@@ -113,6 +113,14 @@ def test_a_python_that_the_package_has_no_libraries_for_is_named(
     assert said.startswith("edgemeta: the package has no libraries for python3.11, only for python3.10, ")
 
 
+def test_lintian_finds_nothing_but_what_is_overridden_with_a_reason(deb: Path) -> None:
+    if shutil.which("lintian") is None:
+        pytest.skip("lintian is not installed (Debian package lintian)")
+    command = ["lintian", "--allow-root", "--fail-on", "error,warning", str(deb)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "")
+
+
 def who_reads(root: Root, path: Path) -> tuple[str, str]:
     """Return a file's mode and its owner by the root's own names."""
     inside = f"/{path.relative_to(root.folder)}"
