@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from edgemeta.daemon.changes import Answer, Changes
 from edgemeta.daemon.commands.messages import Command, ModelCommand, ReloadCommand
 from edgemeta.daemon.config.whole import Config
+from edgemeta.daemon.config.wording import expected, shown
 from edgemeta.daemon.inbox import Incoming
 from edgemeta.daemon.messages import AnswerMessage
 from edgemeta.daemon.pipeline import Identity
@@ -69,7 +70,7 @@ class Commands:
         try:
             command = kind.model_validate_json(message.payload or b"{}")
         except ValidationError as error:
-            reason = _first_mistake(error)
+            reason = _first_mistake(kind, error)
             log.warning("command %s refused: %s", verb, reason)
             self._answer(message, verb, None, Outcome(False, reason))
             return None
@@ -126,8 +127,17 @@ def _allowed(folder: Path, name: str) -> str:
     raise CommandError(f"found model {name!r}, expected a shipped model's name or a file in {folder}")
 
 
-def _first_mistake(error: ValidationError) -> str:
-    """Put the first thing wrong with a command into words, without what the sender put there."""
-    first = error.errors(include_url=False, include_input=False)[0]
-    place = ".".join(ascii(step)[1:-1] for step in first["loc"] if isinstance(step, str))
-    return f"{place[:80] or 'the payload'}: {first['msg']}"
+def _first_mistake(kind: type[Command], error: ValidationError) -> str:
+    """Put the first thing wrong with a command into words."""
+    detail = error.errors(include_url=False)[0]
+    place = ".".join(ascii(step)[1:-1] for step in detail["loc"] if isinstance(step, str))
+    match detail["type"]:
+        case "missing":
+            found = "nothing"
+        case "extra_forbidden":
+            return f"{place[:80]}: found an unknown field, expected one of {', '.join(sorted(kind.model_fields))}"
+        case "json_invalid":
+            return "the payload: found no JSON, expected an object or nothing"
+        case _:
+            found = shown(detail["input"])
+    return f"{place or 'the payload'}: found {found}, expected {expected(detail)}"

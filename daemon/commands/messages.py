@@ -1,11 +1,19 @@
 """The commands, as records. What others send is strict: unknown fields and values of another type are refused."""
 
+import re
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 FILE_NAME = r"^[A-Za-z0-9_][A-Za-z0-9._-]{0,127}$"
 """Names of models: no path, no hidden file."""
+
+
+def _file_name(value: str) -> str:
+    if not re.fullmatch(FILE_NAME, value):
+        raise ValueError("a name of letters, digits, '.', '_' and '-', without a path")
+    return value
+
 
 Transaction = Annotated[str, Field(max_length=64)]
 
@@ -25,8 +33,8 @@ class ReloadCommand(Command):
 class ModelCommand(Command):
     """Swap to another model, until the config is read again or the service starts anew."""
 
-    model: str = Field(
-        pattern=FILE_NAME,
+    model: Annotated[str, AfterValidator(_file_name)] = Field(
+        json_schema_extra={"pattern": FILE_NAME},
         description="A shipped model's name, or a file's in `swap.folder`, with or without `.safetensors`.",
     )
     camera: str | None = Field(

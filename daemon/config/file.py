@@ -1,7 +1,6 @@
 """From a YAML file to a Config, or to every mistake in it at once: file, line, key, what was found and expected."""
 
 import difflib
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import NoneType, UnionType
@@ -12,6 +11,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from edgemeta.daemon.config.whole import Config
+from edgemeta.daemon.config.wording import expected, shown
 from edgemeta.model.errors import EdgemetaError
 
 MAX_BYTES = 1_000_000
@@ -21,24 +21,6 @@ KeyPath: TypeAlias = tuple[str | int, ...]
 
 SECRETS = frozenset({"password", "token"})
 """Keys whose values are never shown."""
-
-_EXPECTED = {
-    "bool_type": "true or false",
-    "dict_type": "a mapping (lines of `key: value`)",
-    "finite_number": "a finite number",
-    "float_type": "a number",
-    "int_type": "a whole number",
-    "model_type": "a mapping (lines of `key: value`)",
-    "missing": "this key to be given",
-    "string_type": "text",
-}
-
-_BOUNDS = {
-    "greater_than": "more than",
-    "greater_than_equal": "at least",
-    "less_than": "less than",
-    "less_than_equal": "at most",
-}
 
 
 @dataclass(frozen=True)
@@ -190,32 +172,12 @@ def _misspelt(root: yaml.Node) -> list[Problem]:
 def _problem(detail: ErrorDetails) -> Problem:
     path = tuple(step for step in detail["loc"] if step != "[key]")
     if detail["type"] == "missing":
-        return Problem(path, "nothing", _EXPECTED["missing"])
+        return Problem(path, "nothing", expected(detail))
     if detail["type"] == "extra_forbidden":
         return Problem(path, "an unknown key", _known_keys(path))
     if detail["loc"][-1:] == ("[key]",):
-        return Problem(path, f"the name {_shown(path, path[-1])}", _expected(detail))
-    return Problem(path, _shown(path, detail["input"]), _expected(detail))
-
-
-def _expected(detail: ErrorDetails) -> str:
-    context = detail.get("ctx", {})
-    match detail["type"]:
-        case "value_error":
-            return str(context["error"])
-        case "literal_error":
-            return str(context["expected"])
-        case "string_too_short":
-            return f"at least {context['min_length']} character(s)"
-        case "string_too_long":
-            return f"at most {context['max_length']} characters"
-        case "too_short":
-            return f"at least {context['min_length']} entry"
-        case kind if kind in _BOUNDS:
-            (bound,) = context.values()
-            return f"{_BOUNDS[kind]} {bound:g}"
-        case kind:
-            return _EXPECTED.get(kind, detail["msg"])
+        return Problem(path, f"the name {_shown(path, path[-1])}", expected(detail))
+    return Problem(path, _shown(path, detail["input"]), expected(detail))
 
 
 def _known_keys(path: KeyPath) -> str:
@@ -242,19 +204,7 @@ def _shown(path: KeyPath, value: object) -> str:
     """Return a value in a few words. Secrets, and whatever is long, stay out."""
     if path and path[-1] in SECRETS:
         return "a value (not shown)"
-    match value:
-        case None:
-            return "null"
-        case bool():
-            return str(value).lower()
-        case str():
-            return f"the text {value if len(value) <= 60 else value[:57] + '...'!r}"
-        case Mapping():
-            return "a mapping"
-        case list():
-            return "a list"
-        case _:
-            return str(value)[:60]
+    return shown(value)
 
 
 def _dotted(path: KeyPath) -> str:

@@ -86,11 +86,11 @@ state:
     ("text", "line"),
     [
         ("", "1: found an empty file, expected a config file (YAML)"),
-        ("- 1\n", "1: the whole file: found a list, expected a mapping (lines of `key: value`)"),
-        ("just text", "1: the whole file: found the text 'just text', expected a mapping (lines of `key: value`)"),
+        ("- 1\n", "1: the whole file: found a list, expected a mapping (`key: value`)"),
+        ("just text", "1: the whole file: found the text 'just text', expected a mapping (`key: value`)"),
         ("device: x\n", "1: cameras: found nothing, expected this key to be given"),
         ("cameras: {}\n", "1: cameras: found a mapping, expected at least 1 entry"),
-        ("cameras: none\n", "1: cameras: found the text 'none', expected a mapping (lines of `key: value`)"),
+        ("cameras: none\n", "1: cameras: found the text 'none', expected a mapping (`key: value`)"),
         (GOOD + "mqtt:\n  port: 1\n  port: 2\n", "6: mqtt.port: found the key twice, expected it once"),
         (
             GOOD + "mqtt:\n\tport: 1\n",

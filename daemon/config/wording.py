@@ -1,0 +1,61 @@
+"""What a validator found and expected, in words that name no validator. Configs and commands are told of alike."""
+
+from collections.abc import Mapping
+
+from pydantic_core import ErrorDetails
+
+_EXPECTED = {
+    "bool_type": "true or false",
+    "dict_type": "a mapping (`key: value`)",
+    "finite_number": "a finite number",
+    "float_type": "a number",
+    "int_type": "a whole number",
+    "model_type": "a mapping (`key: value`)",
+    "missing": "this key to be given",
+    "string_type": "text",
+}
+
+_BOUNDS = {
+    "greater_than": "more than",
+    "greater_than_equal": "at least",
+    "less_than": "less than",
+    "less_than_equal": "at most",
+}
+
+
+def expected(detail: ErrorDetails) -> str:
+    """Return what a value should have been, as the validator tells it, in plain words."""
+    context = detail.get("ctx", {})
+    match detail["type"]:
+        case "value_error":
+            return str(context["error"])
+        case "literal_error":
+            return str(context["expected"])
+        case "string_too_short":
+            return f"at least {context['min_length']} character(s)"
+        case "string_too_long":
+            return f"at most {context['max_length']} characters"
+        case "too_short":
+            return f"at least {context['min_length']} entry"
+        case kind if kind in _BOUNDS:
+            (bound,) = context.values()
+            return f"{_BOUNDS[kind]} {bound:g}"
+        case kind:
+            return _EXPECTED.get(kind, detail["msg"])
+
+
+def shown(value: object) -> str:
+    """Return a value in a few words, on one line."""
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return str(value).lower()
+        case str():
+            return f"the text {value if len(value) <= 60 else value[:57] + '...'!r}"
+        case Mapping():
+            return "a mapping"
+        case list():
+            return "a list"
+        case _:
+            return str(value)[:60]
