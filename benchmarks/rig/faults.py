@@ -169,7 +169,7 @@ def thread_hangs(stage: Stage) -> Iterator[None]:
     if not (pipes / "1.png").exists():
         os.mkfifo(pipes / "1.png")
     stage.rig.write_config(**stage.config(clip={"source": str(pipes), "timeout": 0.1}))
-    stage.rig.running.reload()
+    stage.rig.running.process.send_signal(signal.SIGHUP)  # what comes of it may wait for frames: a swap back, say
     stage.rig.running.manager.wait("camera clip hangs")
     stage.rig.write_config()
     yield from _aborted(stage)

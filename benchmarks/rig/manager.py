@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from rig.patience import PATIENCE, RigError
@@ -144,11 +145,15 @@ class Managed:
         process = Path(f"/proc/{self.process.pid}")
         status = (process / "status").read_text("utf-8")
         tasks = list((process / "task").iterdir())
+        children = 0
+        for task in tasks:
+            with suppress(FileNotFoundError, ProcessLookupError):  # a thread that has ended meanwhile has none
+                children += len((task / "children").read_text("utf-8").split())
         return {
             "rss_kib": int(next(line for line in status.splitlines() if line.startswith("VmRSS")).split()[1]),
             "threads": len(tasks),
             "files": len(list((process / "fd").iterdir())),
-            "children": sum(len((task / "children").read_text("utf-8").split()) for task in tasks),
+            "children": children,
         }
 
     def _watch(self) -> None:
