@@ -2,8 +2,8 @@
 
     python benchmarks/exactness.py --data PATH
 
-Runs `edgemeta verify` for each shipped integer network and each instruction set of this machine, prints a table, and writes
-results/exactness.json and results/exactness.md. Exits with 1 at any mismatch.
+Runs `edgemeta verify` for each shipped integer network and each instruction set of this machine, prints a table, and
+writes results/exactness.json and results/exactness.md. Exits with 1 at any mismatch.
 """
 
 import argparse
