@@ -59,7 +59,8 @@ def main() -> None:
     arguments = parser.parse_args()
     outcome = run(arguments.tests)
     if arguments.keep:
-        write_json("fuzz", "python benchmarks/fuzz.py --keep", outcome)
+        chosen = [] if arguments.tests == ["tests"] else arguments.tests
+        write_json("fuzz", " ".join(["python benchmarks/fuzz.py", *chosen, "--keep"]), outcome)
     print(json.dumps(outcome, indent=2))
     if outcome["failed"] or not outcome["inputs_in_all"]:
         sys.exit("some input was not met as it should be")
