@@ -1,0 +1,118 @@
+"""The table of docs/reliability.md, from the result files: what is promised, what was measured, and how to measure it.
+
+python benchmarks/reliability.py      writes the table into docs/reliability.md
+"""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+RESULTS = Path(__file__).parent / "results"
+PAGE = Path(__file__).parent.parent / "docs" / "reliability.md"
+BEGIN, END = "<!-- figures: python benchmarks/reliability.py -->", "<!-- end -->"
+
+
+class Row(NamedTuple):
+    """One promise and the result file that tells how it was kept."""
+
+    promise: str
+    measured: str
+    result: str
+
+
+def read(name: str) -> dict[str, Any]:
+    """Read a result file."""
+    content: dict[str, Any] = json.loads((RESULTS / f"{name}.json").read_text("utf-8"))
+    return content
+
+
+def rows() -> Iterator[Row]:
+    """Put every result into words."""
+    yield from (_outages(), _soak(), _camera_return(), _camera_failures(), _swaps(), _fuzz(), *_lifecycle())
+
+
+def _outages() -> Row:
+    one = read("outages")
+    lost, messages = sum(one["lost"].values()), one["frames"] + one["states"]
+    outages, kills = sum(one["outages"].values()), sum(one["kills_of_the_service"].values())
+    measured = f"{lost} of {messages} lost in {outages} outages of the broker and {kills} SIGKILLs of the service"
+    return Row("No message is lost while the outbox's bounds are kept", measured, "outages")
+
+
+def _soak() -> Row:
+    one = read("soak")
+    faults = f"{one['faults_played']} faults of {len(one['faults'])} kinds, {one['two_at_once']} times two at once"
+    run = f"{one['starts_of_the_service']} starts, {round(one['seconds'] / 60)} minutes"
+    timed = sum(duration["count"] for duration in one["durations"].values())
+    late = f"{len(one['late'])} of {timed} recoveries later than promised"
+    measured = f"{sum(one['lost'].values())} of {one['frames']} frames lost, {late}; {faults}, {run}"
+    return Row("Whatever part fails, all comes back and every frame is accounted for", measured, "soak")
+
+
+def _camera_return() -> Row:
+    ways = {name: one for name, one in read("camera-return").items() if isinstance(one, dict) and "greatest_s" in one}
+    words = (f"{name}: median {one['median_s']:.2f} s, longest {one['greatest_s']:.2f} s" for name, one in ways.items())
+    return Row("A camera's first frame is published within 2 s of its return", "; ".join(words), "camera-return")
+
+
+def _camera_failures() -> Row:
+    one = read("camera-failures")
+    grown = [kind["grown"] for kind in one["kinds"].values()]
+    memory = max(kind["rss_kib"] for kind in grown)
+    left = max(kind[what] for kind in grown for what in ("files", "threads", "processes"))
+    more = f"at most {memory} KiB and {left} files, threads or processes more; a planted leak is seen"
+    measured = f"{one['failures']} failures of each of {len(grown)} kinds: {more}"
+    return Row("Failures of a camera leave nothing behind", measured, "camera-failures")
+
+
+def _swaps() -> Row:
+    one = read("swaps")
+    failing = one["swaps"] - one["ended"]["swapped"]
+    swaps = f"{one['swaps']} swaps, {failing} of them failing: {one['grown']['rss_kib']} KiB more"
+    measured = f"{swaps}, {one['frames']['lost']} frames lost; a planted leak is seen"
+    return Row("Swaps of the model leave nothing behind and lose no frame", measured, "swaps")
+
+
+def _fuzz() -> Row:
+    one = read("fuzz")
+    kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(one["inputs"].items()))
+    measured = f"{len(one['failed'])} failures with {one['inputs_in_all']} inputs: {kinds}"
+    return Row("Damaged input crashes nothing and changes nothing", measured, "fuzz")
+
+
+def _lifecycle() -> Iterator[Row]:
+    for promise, step in (
+        ("Ready within 1.5 s of the start (backend `cpu`)", "start_to_ready"),
+        ("A changed config in effect within 1 s of SIGHUP", "reload"),
+        ("The end within 2 s of SIGTERM", "stop"),
+        ("The same while a camera and the broker hang; the outbox is on disk", "stop_where_camera_and_broker_hang"),
+    ):
+        one = read("lifecycle")[step]
+        measured = f"median {one['median_s']:.2f} s, longest {one['greatest_s']:.2f} s of {one['runs']}"
+        yield Row(promise, measured, "lifecycle")
+
+
+def table() -> str:
+    """Return the table in Markdown."""
+    lines = ["| promise | measured | with | result |", "|---|---|---|---|"]
+    for row in rows():
+        link = f"[{row.result}.json](../benchmarks/results/{row.result}.json)"
+        lines.append(f"| {row.promise} | {row.measured} | `{read(row.result)['command']}` | {link} |")
+    return "\n".join(lines)
+
+
+def page_with(figures: str) -> str:
+    """Return the page with these figures in their place."""
+    text = PAGE.read_text("utf-8")
+    before, _, rest = text.partition(BEGIN)
+    return f"{before}{BEGIN}\n{figures}\n{END}{rest.partition(END)[2]}"
+
+
+def main() -> None:
+    """Write the table."""
+    PAGE.write_text(page_with(table()), "utf-8")
+
+
+if __name__ == "__main__":
+    main()
