@@ -45,7 +45,9 @@ def _soak() -> Row:
     faults = f"{one['faults_played']} faults of {len(one['faults'])} kinds, {one['two_at_once']} times two at once"
     run = f"{one['starts_of_the_service']} starts, {round(one['seconds'] / 60)} minutes"
     timed = sum(duration["count"] for duration in one["durations"].values())
-    late = f"{len(one['late'])} of {timed} recoveries later than promised"
+    kinds = sorted({entry.rpartition(":")[0] for entry in one["late"]})
+    named = f" ({', '.join(kinds)})" if kinds else ""
+    late = f"{len(one['late'])} of {timed} recoveries later than promised{named}"
     measured = f"{sum(one['lost'].values())} of {one['frames']} frames lost, {late}; {faults}, {run}"
     return Row("Whatever part fails, all comes back and every frame is accounted for", measured, "soak")
 
