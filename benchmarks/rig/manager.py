@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -75,6 +76,11 @@ class Manager:
         return next((text.partition("\n")[0] for text in told if text), "")
 
 
+def as_installed(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return an environment in which Python keeps what it has compiled, as it is kept where a package is installed."""
+    return {name: value for name, value in environment.items() if name != "PYTHONDONTWRITEBYTECODE"}
+
+
 class Managed:
     """`edgemeta run` under a manager. Where it does not feed its watchdog (seconds), it is aborted as systemd does."""
 
@@ -87,7 +93,7 @@ class Managed:
         with log.open("a") as output:
             self.process = subprocess.Popen(
                 [EDGEMETA, "run", str(config)],
-                env=os.environ | self.manager.environment(watchdog),
+                env=as_installed(os.environ) | self.manager.environment(watchdog),
                 stdout=output,
                 stderr=output,
             )
