@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from functools import partial
 
 import numpy as np
+from first_layers import first_layers
 from networks import Case, Form, Network
 
 from edgemeta.model.layers import Conv, MaxPool, Multiplier, Padding, Pair, Shape, ShiftTable, TensorType
@@ -287,5 +288,6 @@ CASES: tuple[Case, ...] = (
     *extremes(),
     *elementwise(),
     *raw_outputs(),
+    *first_layers(),
     *graphs(),
 )

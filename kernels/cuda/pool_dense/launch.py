@@ -1,6 +1,8 @@
 """Launches of the global average pool and the dense layer, together or one of them."""
 
+import math
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -8,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgemeta.kernels.cuda.kernel import NO_RING, Buffers, Candidate, Tensors
-from edgemeta.kernels.cuda.layout import tensor_defines
+from edgemeta.kernels.cuda.layout import integer_type, tensor_defines
 from edgemeta.kernels.cuda.plan import Architecture, Argument, Buffer, Constant, Launch, Source
 from edgemeta.kernels.cuda.requantize import Defines, finish, plain_sums, weighted_sums
 from edgemeta.kernels.cuda.steps import PoolDenseStep, Step
@@ -37,7 +39,8 @@ def _launch(step: PoolDenseStep, tensors: Tensors, threads: int, buffers: Buffer
     source, output = buffers[step.reads[0]], buffers[step.output.name]
     channels = source.kind.shape[2]
     defines: Defines = (("THREADS", threads), ("POOL", int(bool(step.pool))), ("DENSE", int(bool(step.dense))))
-    defines += (*_input_defines(source), *_output_defines(output))
+    read = source if step.pool else _as_lines(source)
+    defines += (*_input_defines(read), *_output_defines(output))
     arguments: tuple[Argument, ...] = (source, output)
     loops: tuple[int, ...] = ()
     shared_bytes = 0
@@ -49,7 +52,8 @@ def _launch(step: PoolDenseStep, tensors: Tensors, threads: int, buffers: Buffer
         if step.dense is None:
             loops += (-(-_fours(channels) * 4 // threads),)
     if step.dense is not None:
-        constants, used = _dense(step.dense, tensors, source if step.pool is None else None)
+        shape = step.pool.output.shape if step.pool else integer_type(read).shape
+        constants, used = _dense(step.dense, tensors, shape)
         arguments, defines = arguments + constants, defines + used
         loops += (-(-dict(used)["DENSE_FOURS"] // _WARP),)
     blocks = -(-step.dense.output.shape[2] // (threads // _WARP)) if step.dense else 1
@@ -83,15 +87,18 @@ def _pool(pool: AveragePool, tensors: Tensors) -> tuple[tuple[Argument, ...], De
     return (finished.channels, finished.table), finished.defines
 
 
-def _dense(dense: Dense, tensors: Tensors, source: Buffer | None) -> tuple[tuple[Argument, ...], Defines]:
-    """Constants and defines of the dense layer that reads the buffer `source`, or the pool's means if None."""
-    kind = tensors.types[dense.input]
-    height, width, channels = kind.shape
-    is_packed = source is not None and source.packed and channels % 4 != 0
-    weights = _packed_weights(dense, (1, 1, height * width * channels) if is_packed else kind.shape)
+def _as_lines(source: Buffer) -> Buffer:
+    """The buffer as a dense layer reads it: a packed one as a single pixel of all its elements, which have no gaps."""
+    kind = integer_type(source)
+    return replace(source, kind=replace(kind, shape=(1, 1, math.prod(kind.shape)))) if source.packed else source
+
+
+def _dense(dense: Dense, tensors: Tensors, shape: Shape) -> tuple[tuple[Argument, ...], Defines]:
+    """Constants and defines of the dense layer, which reads rows, columns and channels of `shape`."""
+    weights = _packed_weights(dense, shape)
     line_fours = weights.shape[2] // 4
     values = {"DENSE_FOURS": weights.shape[1] * line_fours, "LINE_FOURS": line_fours, "WEIGHT_BYTES": weights.itemsize}
-    sums = weighted_sums(dense, kind)
+    sums = weighted_sums(dense, tensors.types[dense.input])
     finished = finish("DENSE", dense.name, dense.requantize, dense.output, sums, dense.output.shape[2])
     constants = (Constant(f"{dense.name}.weights", weights), finished.channels, finished.table)
     return constants, (*values.items(), *finished.defines)

@@ -36,6 +36,14 @@ def test_pool_and_dense_of_the_image(shape: tuple[int, int, int]) -> None:
     assert_equal(net.finish(), [("average0", "dense1")])
 
 
+@pytest.mark.parametrize("shape", [(28, 28, 1), (5, 7, 1), (3, 2, 1), (4, 4, 3), (3, 5, 3), (1, 1, 3)], ids=str)
+def test_dense_of_the_image(shape: tuple[int, int, int]) -> None:
+    """The image has no padding: rows and pixels begin at any byte."""
+    net = Network(f"dense-{shape}", TensorType(shape, signed=False, zero_point=77))
+    net.dense(net.dense(INPUT, 9, form="multiplier"), 5)
+    assert_equal(net.finish(), [("dense0",), ("dense1",)])
+
+
 def test_a_pool_of_many_channels_alone() -> None:
     """More channels than threads, and an int8 output that leaves the network."""
     net = Network("pool", TensorType((3, 3, 3)))
