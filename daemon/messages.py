@@ -16,9 +16,9 @@ OFFLINE = "offline"
 
 
 class Part(BaseModel):
-    """A record inside a message."""
+    """A record inside a message. All its fields are sent, defaults included, so its schema requires them all."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, json_schema_serialization_defaults_required=True)
 
 
 class Drops(Part):

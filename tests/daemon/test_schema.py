@@ -36,6 +36,48 @@ def test_every_schema_is_a_schema_and_closed(name: str) -> None:
             assert all("description" in field or "$ref" in field for field in record["properties"].values())
 
 
+@pytest.mark.parametrize("name", [name for name in files() if name.endswith(".schema.json")])
+def test_a_schema_requires_every_field_that_the_service_sends(name: str) -> None:
+    """The service sends all fields of a record, defaults included; only a command's may be left out by its sender."""
+    schema = json.loads(files()[name])
+    for record in [schema, *schema.get("$defs", {}).values()]:
+        if record["type"] == "object":
+            left_out = record["properties"].keys() - set(record.get("required", []))
+            assert left_out == {"reload_command": {"transaction"}, "model_command": {"transaction", "camera"}}.get(
+                name.removesuffix(".schema.json"), set()
+            )
+
+
+@pytest.mark.parametrize("channel", CHANNELS, ids=lambda channel: channel.name)
+def test_the_asyncapi_document_has_the_same_schemas(channel: Channel) -> None:
+    inside = document()["components"]["schemas"][channel.name]
+    if channel.message is not None:
+        text = json.dumps(inside).replace(f"#/components/schemas/{channel.name}/$defs/", "#/$defs/")
+        assert json.loads(files()[f"{channel.name}.schema.json"]) == {
+            "$schema": "https://json-schema.org/draft/2020-12/schema",
+            **json.loads(text),
+        }
+
+
+@pytest.mark.parametrize("page", ["docs/mqtt.md", "README.md"])
+def test_the_frame_message_in_the_documentation_is_one(repository: Path, page: str) -> None:
+    """It validates, and because every field is required nothing is missing."""
+    blocks = re.findall(r"^```json\n(.*?)^```$", (repository / page).read_text("utf-8"), re.MULTILINE | re.DOTALL)
+    assert len(blocks) == 1
+    schema = json.loads(files()["frame.schema.json"])
+    jsonschema.validate(json.loads(blocks[0]), schema, format_checker=jsonschema.FormatChecker())
+    assert list(json.loads(blocks[0])) == list(schema["properties"]), "and the order is that of real messages"
+
+
+def test_the_documentation_says_which_fields_of_a_command_may_be_left_out(repository: Path) -> None:
+    text = (repository / "docs" / "mqtt.md").read_text("utf-8")
+    for channel in CHANNELS:
+        if channel.received and channel.message is not None:
+            section = text.partition(f"\n## {channel.message.__name__}\n")[2].partition("\n## ")[0]
+            optional = {name for name, field in channel.message.model_fields.items() if not field.is_required()}
+            assert set(re.findall(r"^\| `(\w+)` \| .+, optional \| .+ \|$", section, re.MULTILINE)) == optional
+
+
 def references(node: Any) -> list[str]:
     if isinstance(node, dict):
         own = [node["$ref"]] if isinstance(node.get("$ref"), str) else []
