@@ -55,8 +55,19 @@ def refusal(place: str, reason: ReasonCode) -> LinkError:
     return LinkError(state, f"broker {place} refused the connection: {str(reason).lower()}")
 
 
+CLOSED = "the broker closed it without a reason"
+"""How a connection ends at brokers that send no DISCONNECT: all of MQTT 3.1.1, and mosquitto 2.0.11 when a client id is
+taken over, with MQTT 5, too."""
+
+
 def loss(place: str, client_id: str, reason: str) -> LinkError:
-    """Return what the end of an accepted connection means; `reason` in the words of MQTT 5."""
+    """Return what the end of an accepted connection means; `reason` in the words of MQTT 5, or CLOSED."""
+    if reason == CLOSED:
+        return LinkError(
+            BrokerState.LOST,
+            f"connection to broker {place} lost: {CLOSED}, as brokers do when another client connects with the client "
+            f"id {client_id!r}, or when they are ended",
+        )
     if reason.lower() == "session taken over":
         return LinkError(
             BrokerState.CLIENT_ID_TAKEN, f"broker {place}: another client has taken the client id {client_id!r}"

@@ -222,8 +222,8 @@ class MqttLink:
             return failure
         return LinkError(
             BrokerState.CLIENT_ID_TAKEN,
-            f"{failure}, {self._short_lived} times soon after it was accepted: "
-            f"another client may use the client id {self._client_id!r}",
+            f"broker {self._place} accepted {self._short_lived} connections in a row, and each was lost soon after: "
+            f"another client probably uses the client id {self._client_id!r}, too",
         )
 
     def _longest_wait(self) -> float:

@@ -18,7 +18,7 @@ from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
 
-from edgemeta.daemon.broker_state import BrokerState, LinkError, loss, refusal
+from edgemeta.daemon.broker_state import CLOSED, BrokerState, LinkError, loss, refusal
 from edgemeta.daemon.config.broker import MqttConfig
 from edgemeta.daemon.inbox import LONGEST, Incoming
 from edgemeta.daemon.messages import as_historical
@@ -40,6 +40,9 @@ ANSWER_TIMEOUT = 10.0
 
 LOOK_AFTER_EVERY = 0.2
 """Seconds after which paho looks again whether a ping is due."""
+
+SOCKET_ENDED = "Unspecified error"
+"""What paho says where it was no packet that ended the connection, but the socket."""
 
 LARGEST_PACKET = LONGEST + 4096
 """Bytes of a packet that a broker of MQTT 5 may send us: the longest payload, its topic and properties."""
@@ -242,7 +245,7 @@ class Connection:
     def _move(self, ready: Ready) -> None:
         connection = self._client.socket()
         if connection is None:
-            self._lost = self._lost or "closed"
+            self._lost = self._lost or CLOSED
             return
         try:
             if ready.readable:
@@ -276,11 +279,12 @@ class Connection:
         self,
         _client: paho.Client,
         _userdata: object,
-        _flags: paho.DisconnectFlags,
+        flags: paho.DisconnectFlags,
         reason: ReasonCode,
         _extra: Properties | None,
     ) -> None:
-        self._lost = str(reason)
+        said = flags.is_disconnect_packet_from_server or str(reason) != SOCKET_ENDED
+        self._lost = str(reason) if said else self._faults.why_the_socket_ended
 
     def _on_publish(
         self, _client: paho.Client, _userdata: object, mid: int, reason: ReasonCode, _extra: Properties
@@ -301,8 +305,17 @@ class _LastFault(logging.Handler):
     def __init__(self) -> None:
         super().__init__(logging.ERROR)
         self.text = ""
+        self._error: OSError | None = None
         self.logger = logging.Logger("paho", logging.ERROR)
         self.logger.addHandler(self)
 
     def emit(self, record: logging.LogRecord) -> None:
         self.text = record.getMessage()
+        self._error = next((each for each in record.args or () if isinstance(each, OSError)), None)
+
+    @property
+    def why_the_socket_ended(self) -> str:
+        """The system's words for a network error, CLOSED where the other side has closed the connection."""
+        if self._error is None or isinstance(self._error, ConnectionError | ssl.SSLEOFError | ssl.SSLZeroReturnError):
+            return CLOSED
+        return self._error.strerror or str(self._error)

@@ -17,8 +17,15 @@ from edgemeta.daemon.topics import AVAILABILITY, INFO, STATE, STATS, STATUS, SWA
 
 Component = dict[str, Any]
 
-STATE_NOW = "{{ this.state if value_json.historical else value_json.state }}"
-"""A state that waited for the broker and comes late must not look like the present one: the entity keeps its own."""
+STATE_NOW = (
+    "{% if not value_json.historical %}{{ value_json.state }}"
+    "{% else %}{{ this.state if this.state not in ('unknown', 'unavailable') else none }}{% endif %}"
+)
+"""A state that waited for the broker and comes late must not look like the present one: the entity keeps its own.
+
+`unknown` and `unavailable` are Home Assistant's own words, no options of the sensor. None renders as `None`, which an
+MQTT sensor shows as unknown; of any other text that is no option Home Assistant warns `Ignoring invalid option`.
+"""
 
 SILENCES = 3
 """A value that was not renewed for so many of its periods is stale."""

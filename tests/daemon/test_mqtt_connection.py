@@ -96,7 +96,8 @@ def listen_to(speaker: Speaker, words: bytes, version: int) -> str:
 
 
 def test_a_lawful_end(speaker: Speaker) -> None:
-    assert "lost: unspecified error" in listen_to(speaker, ACCEPTED, 5)
+    for accepted, version in ((ACCEPTED, 5), (bytes([0x20, 2, 0, 0]), 3)):
+        assert "lost: the broker closed it without a reason" in listen_to(speaker, accepted, version)
     assert "refused the connection: not authorized" in listen_to(speaker, bytes([0x20, 3, 0, 0x87, 0]), 5)
     assert "closed the connection before it answered" in listen_to(speaker, b"", 5)
     assert "closed the connection before it answered" in listen_to(speaker, b"HTTP/1.1 400 Bad Request\r\n\r\n", 5)

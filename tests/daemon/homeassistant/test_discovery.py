@@ -79,6 +79,7 @@ def test_a_state_that_comes_late_is_not_taken_for_the_present_one(
         if message.topic.endswith("front/state") and message.json["historical"]:
             late += 1
             assert assistant.of("state_front").value == before[TOPIC, "state_front"]
+            assert assistant.of("state_front").ignored == []
     assert late > 0
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import yaml
-from assistant import Assistant
+from assistant import Assistant, render
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -69,6 +69,27 @@ def test_where_a_message_comes_once_nothing_expires() -> None:
         "swap",
         "version",
     }
+
+
+BEFORE = ["unknown", "unavailable", "cat"]
+"""What the entity may say when a late state comes: nothing heard yet, its camera or the device away, a label."""
+
+
+@pytest.mark.parametrize("before", BEFORE)
+@pytest.mark.parametrize("late", ["dog", None])
+def test_a_late_state_makes_no_value_that_is_no_option(before: str, late: str | None) -> None:
+    """Home Assistant warns `Ignoring invalid option` of any value but an option and None, which means unknown."""
+    component = announced(config_of({"front": {"source": "synthetic://"}}))["cmps"]["state_front"]
+    payload = json.dumps({"state": late, "historical": True})
+    assert render(component["value_template"], payload, before) == ("cat" if before == "cat" else "None")
+
+
+@pytest.mark.parametrize("before", BEFORE)
+def test_a_live_state_is_taken_whatever_was_before(before: str) -> None:
+    component = announced(config_of({"front": {"source": "synthetic://"}}))["cmps"]["state_front"]
+    for state, shown in (("dog", "dog"), (None, "None")):
+        payload = json.dumps({"state": state, "historical": False})
+        assert render(component["value_template"], payload, before) == shown
 
 
 def test_every_entity_has_a_row_in_the_documentation_with_the_topic_its_value_comes_from(repository: Path) -> None:
