@@ -60,7 +60,9 @@ class Camera:
         self.status: CameraStatus | None = None
         """The last one told; None before the start."""
         self.failures = 0
-        """How often the source failed, also with a fault told before."""
+        """How often the source failed: every failed try to open it again counts, too."""
+        self.outages = 0
+        """How often frames stopped coming: changes from running to failed."""
         self.runs = 0
         """How often frames began to come."""
         self.last_frame_ns: int | None = None
@@ -88,6 +90,11 @@ class Camera:
         if status is None:
             return "not started"
         return status.state.value if status.reason is None else f"{status.state.value}: {status.reason}"
+
+    @property
+    def frame_interval(self) -> float:
+        """Seconds between two frames where the camera thread keeps the pace; 0 where the source sets it."""
+        return self._source.interval_ns / NS
 
     def _run(self) -> None:
         while not self._stopping.is_set():
@@ -152,6 +159,8 @@ class Camera:
             told = self.status
             if told and ((told.state, told.reason) == (state, reason) or told.state is CameraState.STOPPED):
                 return
+            if told and (told.state, state) == (CameraState.RUNNING, CameraState.FAILED):
+                self.outages += 1
             self.status = CameraStatus(state, time.monotonic_ns(), reason, self.failures)
             self._log(state, reason)
             self._tell(self.name, self.status)

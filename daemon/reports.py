@@ -49,6 +49,11 @@ class Reports:
         self._started_ns = self._period_began_ns = time.monotonic_ns()
         self.last_stats: StatsMessage | None = None
 
+    @property
+    def uptime(self) -> float:
+        """Seconds since the service started, by the monotonic clock."""
+        return (time.monotonic_ns() - self._started_ns) / NS
+
     def tell_info(self, plan: Plan) -> None:
         """Say what runs."""
         self._publisher.send(self._publisher.encode(INFO, self.info(plan)))

@@ -1,13 +1,14 @@
 """The service: built from a plan, started, and stopped in order."""
 
 import logging
+import time
 import uuid
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from edgemeta import __version__
 from edgemeta.daemon.camera import Camera, CameraStatus
-from edgemeta.daemon.clock import Clock
+from edgemeta.daemon.clock import NS, Clock
 from edgemeta.daemon.config.camera import CameraConfig
 from edgemeta.daemon.counters import FrameCounters, camera_stats
 from edgemeta.daemon.deadline import Deadline
@@ -195,6 +196,7 @@ class Service:
             device=self.identity.device,
             version=__version__,
             config_sha256=self.plan.config_sha256,
+            uptime=self._reports.uptime,
             clock_synchronized=self._clock.synchronized,
             hanging=len(self.vitals().troubles),
             cameras={name: self._camera_reading(name, camera) for name, camera in self._cameras.items()},
@@ -202,6 +204,7 @@ class Service:
             broker=self._link.status.state,
             link=self._link.stats,
             outbox=self._outbox.stats,
+            wants_disk=self.plan.config.mqtt.outbox.size > 0,
             swaps=dict(self.swaps.results),
         )
 
@@ -220,12 +223,15 @@ class Service:
 
     def _camera_reading(self, name: str, camera: Camera) -> CameraReading:
         last_ns = camera.last_frame_ns
+        age = None if last_ns is None else max(0, time.monotonic_ns() - last_ns) / NS
         return CameraReading(
             counts=camera_stats(self._counters[name], self._frames, name),
             state=camera.status.state if camera.status else CameraState.OPENING,
             failures=camera.failures,
+            outages=camera.outages,
             runs=camera.runs,
-            last_frame=self._clock.utc(last_ns).timestamp() if last_ns is not None else None,
+            last_frame_age=age,
+            frame_interval=camera.frame_interval,
             model=self.plan.networks[name].identity,
             backend=self.plan.networks[name].backend,
         )

@@ -65,6 +65,9 @@ def _service(readings: Readings) -> Iterator[Metric]:
         "edgemeta_config", "The config in effect.", {"device": readings.device, "sha256": readings.config_sha256}
     )
     yield GaugeMetricFamily(
+        "edgemeta_uptime_seconds", "Seconds since the service started, by the monotonic clock.", readings.uptime
+    )
+    yield GaugeMetricFamily(
         "edgemeta_clock_synchronized",
         "Whether the device's clock is disciplined; else distrust its UTC.",
         readings.clock_synchronized,
@@ -112,13 +115,23 @@ def _cameras(readings: Readings) -> Iterator[Metric]:
     state = GaugeMetricFamily(
         "edgemeta_camera_state", "1 for the state in which the camera is.", labels=["camera", "state"]
     )
-    failures = CounterMetricFamily("edgemeta_camera_failures", "Failures of the camera's source.", labels=["camera"])
+    failures = CounterMetricFamily(
+        "edgemeta_camera_failures", "Failures of the camera's source, each failed try to open it.", labels=["camera"]
+    )
+    outages = CounterMetricFamily(
+        "edgemeta_camera_outages", "Times that frames stopped coming: from running to failed.", labels=["camera"]
+    )
     runs = CounterMetricFamily(
         "edgemeta_camera_runs", "Times that frames began to come, at first or again.", labels=["camera"]
     )
-    last = GaugeMetricFamily(
-        "edgemeta_camera_last_frame_timestamp_seconds",
-        "When the camera's last frame came, in seconds since 1970; absent before the first.",
+    age = GaugeMetricFamily(
+        "edgemeta_camera_last_frame_age_seconds",
+        "Seconds since the camera's last frame came, by the monotonic clock; absent before the first.",
+        labels=["camera"],
+    )
+    interval = GaugeMetricFamily(
+        "edgemeta_camera_frame_interval_seconds",
+        "Seconds between two frames where the service keeps the pace; 0 where the source does.",
         labels=["camera"],
     )
     model = InfoMetricFamily("edgemeta_model", "What classifies the camera's frames.", labels=["camera"])
@@ -126,11 +139,13 @@ def _cameras(readings: Readings) -> Iterator[Metric]:
         for one in CameraState:
             state.add_metric([name, one.value], camera.state is one)
         failures.add_metric([name], camera.failures)
+        outages.add_metric([name], camera.outages)
         runs.add_metric([name], camera.runs)
-        if camera.last_frame is not None:
-            last.add_metric([name], camera.last_frame)
+        if camera.last_frame_age is not None:
+            age.add_metric([name], camera.last_frame_age)
+        interval.add_metric([name], camera.frame_interval)
         model.add_metric([name], {"name": camera.model.name, "sha256": camera.model.sha256, "backend": camera.backend})
-    yield from (state, failures, runs, last, model)
+    yield from (state, failures, outages, runs, age, interval, model)
 
 
 def _broker(readings: Readings) -> Iterator[Metric]:
@@ -160,9 +175,13 @@ def _outbox(readings: Readings) -> Iterator[Metric]:
     outbox = readings.outbox
     yield GaugeMetricFamily("edgemeta_outbox_messages", "Messages waiting for the broker.", outbox.waiting)
     yield GaugeMetricFamily("edgemeta_outbox_size_bytes", "Their size.", outbox.bytes)
-    yield GaugeMetricFamily(
-        "edgemeta_outbox_on_disk", "Whether they wait on disk; else only in memory.", outbox.place == "disk"
+    on_disk = GaugeMetricFamily(
+        "edgemeta_outbox_on_disk",
+        "Whether they wait on disk; else only in memory. Absent with `mqtt.outbox.size: 0`, which wants that.",
     )
+    if readings.wants_disk:
+        on_disk.add_metric([], outbox.place == "disk")
+    yield on_disk
     yield CounterMetricFamily("edgemeta_outbox_replayed", "Messages told late, as historical.", outbox.replayed)
     dropped = CounterMetricFamily(
         "edgemeta_outbox_dropped", "Messages dropped: the outbox was full, or they were too old.", labels=["reason"]

@@ -12,15 +12,18 @@ from edgemeta.daemon.messages import BrokerStats, CameraState, CameraStats, Mode
 class CameraReading:
     """One camera.
 
-    failures, runs: how often its source failed, and how often frames began to come. last_frame: when the last one came,
-    in seconds since 1970, UTC; None before the first. model, backend: what classifies its frames.
+    failures, outages, runs: how often its source failed (each try counts), how often frames stopped, and how often they
+    began to come. last_frame_age: seconds since the last one came; None before the first. frame_interval: seconds
+    between two frames where the service keeps the pace, else 0. model, backend: what classifies its frames.
     """
 
     counts: CameraStats
     state: CameraState
     failures: int
+    outages: int
     runs: int
-    last_frame: float | None
+    last_frame_age: float | None
+    frame_interval: float
     model: ModelIdentity
     backend: str
 
@@ -29,12 +32,15 @@ class CameraReading:
 class Readings:
     """The service at one moment; counters and histograms since its start.
 
-    hanging: threads that do not keep their promise. stages: latencies by stage. swaps: how many ended how.
+    Ages and durations are of the monotonic clock, because a reader's clock may be another.
+    uptime: seconds since the start. hanging: threads that do not keep their promise. stages: latencies by stage.
+    wants_disk: whether messages shall wait on disk. swaps: how many ended how.
     """
 
     device: str
     version: str
     config_sha256: str
+    uptime: float
     clock_synchronized: bool
     hanging: int
     cameras: Mapping[str, CameraReading]
@@ -42,4 +48,5 @@ class Readings:
     broker: BrokerState
     link: BrokerStats
     outbox: OutboxStats
+    wants_disk: bool
     swaps: Mapping[str, int]

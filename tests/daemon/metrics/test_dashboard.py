@@ -3,24 +3,22 @@
 import json
 import math
 import re
-import shutil
-import subprocess
-import time
-from collections.abc import Callable, Iterator
-from http import HTTPStatus
+from collections.abc import Callable
+from enum import Enum
 from pathlib import Path
 from typing import Any
-from urllib.error import HTTPError
-from urllib.parse import urlencode
-from urllib.request import urlopen
 
 import pytest
 import yaml
 from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
+from edgemeta.daemon.broker_state import BrokerState
+from edgemeta.daemon.messages import CameraState
 from edgemeta.daemon.metrics.exposition import exposition
 from edgemeta.daemon.metrics.readings import Readings
+
+from .conftest import Prometheus
 
 VARIABLES = {"$__rate_interval": "30s", "$instance": ".*", "$camera": ".*", "$stage": "total", "${datasource}": "x"}
 
@@ -96,6 +94,24 @@ def test_grafana_finds_what_it_needs(dashboard: dict[str, Any]) -> None:
     assert kinds == {"datasource": "datasource", "instance": "query", "camera": "query", "stage": "query"}
 
 
+@pytest.mark.parametrize(
+    ("title", "states"), [("Camera states", CameraState), ("Connection to the broker", BrokerState)]
+)
+def test_a_timeline_shows_every_state_by_its_name(dashboard: dict[str, Any], title: str, states: type[Enum]) -> None:
+    """A state that the sum leaves out would look like the first one."""
+    (panel,) = (panel for panel in dashboard["panels"] if panel["title"] == title)
+    (mapping,) = panel["fieldConfig"]["defaults"]["mappings"]
+    summed = re.findall(r'(\d+) \* sum by \([^)]*\) \([^)]*state="(\w+)"', panel["targets"][0]["expr"])
+    assert dict(summed) == {number: option["text"] for number, option in mapping["options"].items()}
+    assert sorted(state for _, state in summed) == sorted(state.value for state in states)
+
+
+def test_no_query_compares_the_clocks_of_two_machines(dashboard: dict[str, Any], alerts: Path) -> None:
+    """`time()` is the clock of Prometheus; a device's may be hours away from it."""
+    for place, expression in (queries(dashboard) | rules(alerts)).items():
+        assert "time()" not in expression.replace("_over_time(", ""), place
+
+
 def test_a_description_of_an_alert_names_labels_that_it_has(alerts: Path) -> None:
     (group,) = yaml.safe_load(alerts.read_text("utf-8"))["groups"]
     for rule in group["rules"]:
@@ -105,55 +121,6 @@ def test_a_description_of_an_alert_names_labels_that_it_has(alerts: Path) -> Non
             ]
         assert rule["annotations"]["summary"].endswith(".")
         assert rule["labels"]["severity"] in ("info", "warning", "critical")
-
-
-class Prometheus:
-    """A real Prometheus that scrapes one address every second."""
-
-    def __init__(self, folder: Path, port: int, target: str) -> None:
-        self._address = f"http://127.0.0.1:{port}"
-        config = {"scrape_configs": [{"job_name": "edgemeta", "static_configs": [{"targets": [target]}]}]}
-        config["global"] = {"scrape_interval": "1s"}  # type: ignore[assignment]
-        (folder / "prometheus.yml").write_text(yaml.safe_dump(config))
-        command = ["prometheus", f"--config.file={folder / 'prometheus.yml'}", f"--storage.tsdb.path={folder / 'tsdb'}"]
-        self.process = subprocess.Popen(
-            [*command, f"--web.listen-address=127.0.0.1:{port}"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-        )
-
-    def ask(self, expression: str) -> list[float]:
-        """The values of an instant query; none before it answers."""
-        try:
-            with urlopen(f"{self._address}/api/v1/query?{urlencode({'query': expression})}", timeout=10) as answer:
-                return [float(series["value"][1]) for series in json.load(answer)["data"]["result"]]
-        except HTTPError as error:
-            with error:
-                if error.code != HTTPStatus.SERVICE_UNAVAILABLE:
-                    raise AssertionError(f"{expression}: {error.read()!r}") from error
-            return []
-        except OSError:
-            return []
-
-    def wait(self, expression: str) -> None:
-        deadline = time.monotonic() + 60
-        while not self.ask(expression):
-            assert time.monotonic() < deadline, f"Prometheus never had {expression}"
-            time.sleep(0.1)
-
-
-@pytest.fixture
-def make_prometheus(tmp_path: Path, free_port: Callable[[], int]) -> Iterator[Callable[[str], Prometheus]]:
-    if shutil.which("prometheus") is None:
-        pytest.skip("prometheus is not installed (Debian package prometheus)")
-    made: list[Prometheus] = []
-
-    def make(target: str) -> Prometheus:
-        made.append(Prometheus(tmp_path, free_port(), target))
-        return made[-1]
-
-    yield make
-    for prometheus in made:
-        prometheus.process.kill()
-        prometheus.process.wait()
 
 
 def test_every_panel_has_something_to_show(
@@ -179,100 +146,3 @@ def test_every_panel_has_something_to_show(
     assert not empty
     assert prometheus.ask("up") == [1.0]
     assert prometheus.ask('sum(ALERTS{alertstate="firing"})') == []
-
-
-CAMERA = '{instance="a", job="edgemeta", camera="front"'
-STILL = "0x120"
-CAUSES = {
-    "EdgemetaDown": {'up{instance="a", job="edgemeta"}': STILL},
-    "EdgemetaRestarts": {
-        'process_start_time_seconds{instance="a", job="edgemeta"}': "0+60x120",
-        'edgemeta_build_info{instance="a", job="edgemeta"}': "1x120",
-    },
-    "EdgemetaThreadHangs": {'edgemeta_threads_hanging{instance="a"}': "1x120"},
-    "EdgemetaCameraFailed": {f'edgemeta_camera_state{CAMERA}, state="failed"}}': "1x120"},
-    "EdgemetaCameraSilent": {
-        f"edgemeta_camera_last_frame_timestamp_seconds{CAMERA}}}": STILL,
-        f'edgemeta_camera_state{CAMERA}, state="running"}}': "1x120",
-    },
-    "EdgemetaCameraUnsteady": {f"edgemeta_camera_failures_total{CAMERA}}}": "0+1x120"},
-    "EdgemetaFramesSuperseded": {
-        f'edgemeta_frames_dropped_total{CAMERA}, reason="superseded"}}': "0+100x120",
-        f"edgemeta_frames_captured_total{CAMERA}}}": "0+1800x120",
-    },
-    "EdgemetaFramesFail": {f'edgemeta_frames_dropped_total{CAMERA}, reason="failed"}}': "0+1x120"},
-    "EdgemetaSlow": {
-        'edgemeta_stage_duration_seconds_bucket{instance="a", stage="total", le="0.25"}': "0+98x120",
-        'edgemeta_stage_duration_seconds_bucket{instance="a", stage="total", le="0.5"}': "0+100x120",
-        'edgemeta_stage_duration_seconds_bucket{instance="a", stage="total", le="+Inf"}': "0+100x120",
-    },
-    "EdgemetaBrokerAway": {'edgemeta_broker_state{instance="a", state="connected"}': STILL},
-    "EdgemetaBrokerRefuses": {'edgemeta_broker_state{instance="a", state="refused_login"}': "1x120"},
-    "EdgemetaMessagesRefused": {'edgemeta_broker_messages_refused_total{instance="a"}': "0+1x120"},
-    "EdgemetaOutboxInMemory": {'edgemeta_outbox_on_disk{instance="a"}': STILL},
-    "EdgemetaMessagesLost": {'edgemeta_outbox_dropped_total{instance="a", reason="full"}': "0+1x120"},
-    "EdgemetaSwapFailed": {'edgemeta_swaps_total{instance="a", result="rolled_back"}': "0+1x120"},
-    "EdgemetaMemoryGrows": {
-        'process_resident_memory_bytes{instance="a", job="edgemeta"}': "0+1000000x600",
-        'edgemeta_build_info{instance="a", job="edgemeta"}': "1x600",
-    },
-    "EdgemetaClockWrong": {'edgemeta_clock_synchronized{instance="a"}': STILL},
-}
-"""What makes each alert fire: series with one value per minute."""
-
-WELL = {
-    'up{instance="a", job="edgemeta"}': "1x600",
-    'process_start_time_seconds{instance="a", job="edgemeta"}': "0x200 12000x400",
-    'process_resident_memory_bytes{instance="a", job="edgemeta"}': "100000000+1000x600",
-    'edgemeta_build_info{instance="a", job="edgemeta"}': "1x600",
-    'edgemeta_threads_hanging{instance="a"}': "0x600",
-    f'edgemeta_camera_state{CAMERA}, state="failed"}}': "0x600",
-    f'edgemeta_camera_state{CAMERA}, state="running"}}': "1x600",
-    f"edgemeta_camera_last_frame_timestamp_seconds{CAMERA}}}": "0+60x600",
-    f"edgemeta_camera_failures_total{CAMERA}}}": "0x60 1x540",
-    f'edgemeta_frames_dropped_total{CAMERA}, reason="superseded"}}': "0+10x600",
-    f'edgemeta_frames_dropped_total{CAMERA}, reason="failed"}}': "0x600",
-    f"edgemeta_frames_captured_total{CAMERA}}}": "0+1800x600",
-    'edgemeta_stage_duration_seconds_bucket{instance="a", stage="total", le="0.001"}': "0+1800x600",
-    'edgemeta_stage_duration_seconds_bucket{instance="a", stage="total", le="+Inf"}': "0+1800x600",
-    'edgemeta_broker_state{instance="a", state="connected"}': "1x600",
-    'edgemeta_broker_state{instance="a", state="refused_login"}': "0x600",
-    'edgemeta_broker_messages_refused_total{instance="a"}': "0x600",
-    'edgemeta_outbox_on_disk{instance="a"}': "1x600",
-    'edgemeta_outbox_dropped_total{instance="a", reason="full"}': "0x600",
-    'edgemeta_swaps_total{instance="a", result="rolled_back"}': "0x600",
-    'edgemeta_swaps_total{instance="a", result="swapped"}': "0x60 1x540",
-    'edgemeta_clock_synchronized{instance="a"}': "1x600",
-}
-"""A good day: nothing fires."""
-
-
-def test_every_alert_fires_for_its_cause_and_none_on_a_good_day(alerts: Path, tmp_path: Path) -> None:
-    promtool = shutil.which("promtool")
-    if promtool is None:
-        pytest.skip("promtool is not installed (Debian package prometheus)")
-    assert list(CAUSES) == list(rules(alerts))
-    tests: list[dict[str, Any]] = [
-        case(cause, "600m" if name == "EdgemetaMemoryGrows" else "119m", {f'{{alertname="{name}"}}': 1})
-        for name, cause in CAUSES.items()
-    ]
-    tests.append(case(WELL, "599m", {}))
-    file = tmp_path / "alerts_test.yaml"
-    file.write_text(yaml.safe_dump({"rule_files": [str(alerts)], "evaluation_interval": "1m", "tests": tests}))
-    told = subprocess.run([promtool, "test", "rules", str(file)], capture_output=True, text=True, check=False)
-    assert told.returncode == 0, told.stdout + told.stderr
-
-
-def case(series: dict[str, str], moment: str, firing: dict[str, int]) -> dict[str, Any]:
-    """One of promtool's tests: which alerts fire at a moment, counted by name."""
-    return {
-        "interval": "1m",
-        "input_series": [{"series": name, "values": values} for name, values in series.items()],
-        "promql_expr_test": [
-            {
-                "expr": 'count by (alertname) (ALERTS{alertstate="firing"})',
-                "eval_time": moment,
-                "exp_samples": [{"labels": labels, "value": value} for labels, value in firing.items()],
-            }
-        ],
-    }

@@ -3,6 +3,7 @@
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 
 import pytest
 from prometheus_client import Metric
@@ -32,6 +33,7 @@ def values(family: Metric, label: str | None = None, **labels: str) -> object:
 def test_every_number_of_the_readings_arrives_under_its_name(readings: Readings, parsed: dict[str, Metric]) -> None:
     assert values(parsed["edgemeta_build_info"], version="1.2.3") == 1
     assert values(parsed["edgemeta_config_info"], device="gate", sha256="cd" * 32) == 1
+    assert values(parsed["edgemeta_uptime_seconds"]) == 86_400.5
     assert values(parsed["edgemeta_clock_synchronized"]) == 1
     assert values(parsed["edgemeta_threads_hanging"]) == readings.hanging
     for name, camera in readings.cameras.items():
@@ -41,7 +43,9 @@ def test_every_number_of_the_readings_arrives_under_its_name(readings: Readings,
         assert values(parsed["edgemeta_frames_withheld"], camera=name) == camera.counts.withheld
         assert values(parsed["edgemeta_frames_dropped"], "reason", camera=name) == camera.counts.dropped.model_dump()
         assert values(parsed["edgemeta_camera_failures"], camera=name) == camera.failures
+        assert values(parsed["edgemeta_camera_outages"], camera=name) == camera.outages
         assert values(parsed["edgemeta_camera_runs"], camera=name) == camera.runs
+        assert values(parsed["edgemeta_camera_frame_interval_seconds"], camera=name) == camera.frame_interval
         model = {"camera": name, "name": camera.model.name, "sha256": "ab" * 32, "backend": "cpu"}
         assert values(parsed["edgemeta_model_info"], **model) == 1
     assert values(parsed["edgemeta_camera_state"], "state", camera="front") == {
@@ -69,8 +73,14 @@ def test_every_number_of_the_readings_arrives_under_its_name(readings: Readings,
     assert values(parsed["edgemeta_swaps"], "result") == readings.swaps
 
 
-def test_a_camera_without_a_frame_has_no_time_of_its_last(parsed: dict[str, Metric]) -> None:
-    assert values(parsed["edgemeta_camera_last_frame_timestamp_seconds"], "camera") == {"front": 1795290051.25}
+def test_a_camera_without_a_frame_has_no_age_of_its_last(parsed: dict[str, Metric]) -> None:
+    assert values(parsed["edgemeta_camera_last_frame_age_seconds"], "camera") == {"front": 12.25}
+
+
+def test_an_outbox_that_is_meant_to_be_in_memory_is_not_told_as_a_fault(readings: Readings) -> None:
+    text, _ = exposition(replace(readings, wants_disk=False))
+    families = {family.name: family for family in text_string_to_metric_families(text.decode())}
+    assert families["edgemeta_outbox_on_disk"].samples == []
 
 
 def test_histograms_are_in_seconds_and_complete(readings: Readings, parsed: dict[str, Metric]) -> None:
