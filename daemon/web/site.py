@@ -23,7 +23,7 @@ EVENT_EVERY = 0.25
 
 FILES = {
     "page.css": "text/css; charset=utf-8",
-    **dict.fromkeys(("page.js", "camera.js", "chart.js", "words.js"), "text/javascript; charset=utf-8"),
+    **dict.fromkeys(("page.js", "camera.js", "chart.js", "health.js", "words.js"), "text/javascript; charset=utf-8"),
     "icon.svg": "image/svg+xml",
 }
 """The page's own files, and what they are."""

@@ -1,9 +1,9 @@
 // One camera's card.
 
-import { colour, draw } from "./chart.js";
+import { colour, draw, UNSURE } from "./chart.js";
+import { toneOf } from "./health.js";
 import { count, duration, percent, reasons } from "./words.js";
 
-const TONES = { opening: "warn", running: "good", failed: "bad", ended: "idle", stopped: "idle" };
 const KEPT_MS = 125_000;
 const OLD_S = 3; // a picture older than this is no longer what the camera sees
 
@@ -39,8 +39,7 @@ export class CameraCard {
 
   showStatus(camera) {
     const pill = this.find(".status");
-    const odd = camera.status === "running" && camera.words !== "running";
-    pill.dataset.tone = odd ? "warn" : TONES[camera.status];
+    pill.dataset.tone = toneOf(camera);
     set(pill, camera.status);
     pill.title = camera.words;
   }
@@ -70,10 +69,10 @@ export class CameraCard {
   showVerdict(camera, labels, now, old) {
     const frame = camera.frame;
     this.find(".label").toggleAttribute("data-unsure", old || !frame?.state);
-    set(this.find(".label"), frame?.state ?? frame?.labels[0].label ?? "–");
+    set(this.find(".label"), frame ? frame.state ?? UNSURE : "–");
     let held = "";
     if (old) held = `${duration(camera.age_s)} ago`;
-    else if (frame) held = frame.state ? this.held(frame.state, now) : "not sure";
+    else if (frame?.state) held = this.held(frame.state, now);
     set(this.find(".held"), held);
     const scores = this.find(".scores");
     const wanted = frame?.labels ?? [];

@@ -1,4 +1,6 @@
-// How sure the network was over the last two minutes: a line of the best label's score above a ribbon of labels.
+// How sure the network was over the last two minutes: a line of the best label's score above a ribbon of states.
+
+export const UNSURE = "not sure"; // the state null in words
 
 const SPAN_MS = 120_000;
 const GAP_MS = 3_000; // longer silence than this is a gap in the line
@@ -34,18 +36,19 @@ export function draw(canvas, points, nowMs, labels) {
   pen.beginPath();
   pen.rect(left, 0, width - left, height);
   pen.clip();
-  for (const run of runsOf(points)) drawRun(pen, run, x, y, left, floor, labels);
+  for (const run of runsOf(points, (point) => point.label)) drawRun(pen, run, x, y, floor, labels);
+  for (const run of runsOf(points, (point) => point.state)) drawState(pen, run, x, left, floor + 4, labels);
   pen.restore();
 }
 
-// Neighbours of one label, without gaps; each run ends where the next one begins, so that the line is not broken.
-function runsOf(points) {
+// Neighbours of one value, without gaps; each run ends where the next one begins, so that the line is not broken.
+function runsOf(points, valueOf) {
   const runs = [];
   for (const point of points) {
     const run = runs.at(-1);
     const last = run?.at(-1);
     const near = last && point.time_ms - last.time_ms < GAP_MS;
-    if (near && run[0].label === point.label) run.push(point);
+    if (near && valueOf(run[0]) === valueOf(point)) run.push(point);
     else {
       if (near) run.push({ ...point, end: true });
       runs.push([point]);
@@ -75,7 +78,7 @@ function drawAxes(pen, x, y, nowMs, left, width, height) {
   }
 }
 
-function drawRun(pen, run, x, y, left, floor, labels) {
+function drawRun(pen, run, x, y, floor, labels) {
   const paint = style(colour(run[0].label, labels));
   const begin = x(run[0].time_ms);
   const end = x(run.at(-1).time_ms);
@@ -92,21 +95,31 @@ function drawRun(pen, run, x, y, left, floor, labels) {
   pen.lineWidth = 1.75;
   pen.lineJoin = "round";
   pen.stroke(line);
-  drawRibbon(pen, run[0].label, Math.max(left, begin), Math.max(begin + 2, end), floor + 4, paint);
 }
 
-function drawRibbon(pen, label, begin, end, top, paint) {
-  const wide = end - begin;
-  pen.fillStyle = paint;
-  pen.globalAlpha = 0.28;
+// A filled box with the state's name; an empty one while nothing was sure.
+function drawState(pen, run, x, left, top, labels) {
+  const { state } = run[0];
+  const begin = Math.max(left, x(run[0].time_ms));
+  const wide = Math.max(2, x(run.at(-1).time_ms) - begin);
+  const sure = state !== null;
   pen.beginPath();
-  pen.roundRect(begin, top, Math.max(1, wide - 1), RIBBON - 4, 3);
-  pen.fill();
-  pen.globalAlpha = 1;
-  if (pen.measureText(label).width < wide - 8) {
-    pen.fillStyle = style("--ink");
+  pen.roundRect(begin + 0.5, top + 0.5, Math.max(1, wide - 2), RIBBON - 5, 3);
+  if (sure) {
+    pen.globalAlpha = 0.28;
+    pen.fillStyle = style(colour(state, labels));
+    pen.fill();
+    pen.globalAlpha = 1;
+  } else {
+    pen.lineWidth = 1;
+    pen.strokeStyle = style("--line");
+    pen.stroke();
+  }
+  const name = state ?? UNSURE;
+  if (pen.measureText(name).width < wide - 8) {
+    pen.fillStyle = style(sure ? "--ink" : "--muted");
     pen.textAlign = "left";
     pen.textBaseline = "middle";
-    pen.fillText(label, begin + 4, top + RIBBON / 2 - 2);
+    pen.fillText(name, begin + 4, top + RIBBON / 2 - 2);
   }
 }

@@ -1,6 +1,7 @@
 // The page: listens to the service's events, shows each, and says when they no longer come.
 
 import { CameraCard, set } from "./camera.js";
+import { brokerTone, problems } from "./health.js";
 import { bytes, count, duration, microseconds, reasons } from "./words.js";
 
 const SILENCE_MS = 4000; // events come four times per second
@@ -14,10 +15,12 @@ let first = true; // the next event has all points
 let silence = 0;
 let again = 0;
 let version = null;
+let heardAt = null; // when the last event came, by this browser's clock; null before the first
 
 function connect() {
   disconnect();
   first = true;
+  if (!isLost()) tell("connecting", "idle");
   events = new EventSource("api/events");
   events.onmessage = (event) => {
     heard();
@@ -37,14 +40,16 @@ function disconnect() {
 function heard() {
   clearTimeout(silence);
   silence = setTimeout(lose, SILENCE_MS);
-  tell("live", "good");
+  heardAt = new Date();
   document.body.classList.remove("lost");
 }
+
+const isLost = () => document.body.classList.contains("lost");
 
 // Say that the service is away, find out why, and try again.
 async function lose() {
   disconnect();
-  document.body.classList.add("lost");
+  if (!isLost()) age();
   let reason = "connection lost, trying again";
   try {
     const answer = await fetch("api/state", { signal: AbortSignal.timeout(SILENCE_MS) });
@@ -55,6 +60,22 @@ async function lose() {
   }
   tell(reason, "bad");
   again = setTimeout(connect, AGAIN_MS);
+}
+
+// Nothing on the page is said to be so now.
+function age() {
+  document.body.classList.add("lost");
+  for (const pill of document.querySelectorAll("main .pill")) {
+    if (pill.textContent) set(pill, `was ${pill.textContent}`);
+    pill.dataset.tone = "idle";
+  }
+  if (heardAt !== null) notice([`Below is what was so at ${heardAt.toLocaleTimeString()}.`]);
+}
+
+function notice(sentences) {
+  const trouble = byId("trouble");
+  trouble.hidden = sentences.length === 0;
+  set(trouble, sentences.join("; "));
 }
 
 function tell(words, tone) {
@@ -70,9 +91,7 @@ function show(state) {
   set(byId("device"), state.info.device);
   const running = Object.values(state.cameras).map(({ model, backend }) => `${model.name} on ${backend}`);
   set(byId("running"), [...new Set(running)].join(", "));
-  const trouble = byId("trouble");
-  trouble.hidden = state.troubles.length === 0;
-  set(trouble, state.troubles.join("; "));
+  showHealth(state);
   showCameras(state);
   byId("panels").hidden = false;
   showStages(state.stages);
@@ -81,6 +100,13 @@ function show(state) {
   showService(state);
   announce(state);
   first = false;
+}
+
+function showHealth(state) {
+  const found = problems(state);
+  const tone = ["bad", "warn"].find((each) => found.some((problem) => problem.tone === each)) ?? "good";
+  tell(["live", ...new Set(found.map(({ short }) => short))].join(", "), tone);
+  notice(found.map(({ text }) => text).filter((text) => text !== ""));
 }
 
 function showCameras(state) {
@@ -106,7 +132,7 @@ function showStages(stages) {
   const table = byId("stages");
   table.hidden = stages === null;
   if (stages === null) return;
-  set(byId("stages-note"), `All cameras, over the last ${Math.round(stages.period_s)} s.`);
+  set(byId("stages-note"), `All cameras, over the last ${Math.round(stages.period_s)} s. Bars on a logarithmic scale: dark to p50, light to p99.`);
   const body = table.tBodies[0];
   for (const [at, [stage, { p50, p99 }]] of Object.entries(stages.latency_us).entries()) {
     const row = body.rows[at] ?? body.appendChild(stageRow(stage));
@@ -146,7 +172,7 @@ function showBroker({ broker, outbox }) {
   const lost = outbox.dropped + outbox.expired;
   const pill = byId("broker-state");
   set(pill, broker.state.replaceAll("_", " "));
-  pill.dataset.tone = broker.state === "connected" ? "good" : broker.state === "connecting" ? "warn" : "bad";
+  pill.dataset.tone = brokerTone(broker);
   list(byId("broker"), [
     ["address", broker.address],
     ...(broker.reason ? [["reason", broker.reason]] : []),

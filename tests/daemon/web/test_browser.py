@@ -6,7 +6,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import cv2
+import numpy as np
 import pytest
+
+from edgemeta.daemon.broker_state import BrokerState
 
 sys.path.append(str(Path(__file__).parents[3] / "benchmarks"))
 
@@ -173,6 +177,9 @@ def test_a_service_that_goes_and_comes_back(write_config: Any, run_daemon: Any, 
     assert not browser.run("return document.body.classList.contains('lost')")
 
 
+TRIES = "return performance.getEntriesByName(location.origin + '/api/state').length"
+
+
 def wait_for_page(daemon: Any) -> None:
     deadline = time.monotonic() + 2 * DEADLINE
     while "page at http://" not in daemon.said:
@@ -228,3 +235,147 @@ def test_a_camera_that_went_away_shows_what_it_saw_last_and_why(serve: Any, look
     assert browser.run("return document.querySelector('.camera').hasAttribute('data-old')")
     shows(browser, "#announcer", "camera front: failed: ")
     assert browser.run(CONTRAST) == {}
+
+
+STANDING = """
+const done = arguments[arguments.length - 1];
+import("/health.js").then(({ problems }) => done(problems(arguments[0])));
+"""
+"""What the page's own module makes of a state: what is wrong, in words, with a tone."""
+
+
+@pytest.mark.parametrize("state", [*(each.value for each in BrokerState), "a_state_of_a_later_version"])
+def test_only_a_connected_broker_is_fine(serve: Any, look: Any, state: str) -> None:
+    page = serve()
+    told = page.state_with_frames()
+    told["broker"] |= {"state": state, "reason": None if state == "connecting" else "the reason in words"}
+    told["cameras"]["front"] |= {"status": "running", "words": "running"}
+    found = look(page).driver.execute_async_script(STANDING, told)
+    if state == "connected":
+        assert found == []
+        return
+    (problem,) = found
+    assert problem["short"] == f"broker {state.replace('_', ' ')}"
+    assert (problem["tone"], problem["text"]) == (
+        ("warn", "") if state == "connecting" else ("bad", "the reason in words")
+    )
+
+
+def tone(browser: Browser, selector: str) -> str:
+    return str(browser.run("return document.querySelector(arguments[0])?.dataset.tone", selector))
+
+
+def test_the_header_is_green_only_while_cameras_and_broker_are_well(
+    serve: Any, look: Any, broker: Any, colours: Path
+) -> None:
+    page = serve(
+        cameras={"front": {"source": str(colours / "2.png"), "loop": True, "fps": 20, "timeout": 1}},
+        mqtt={"host": "127.0.0.1", "port": broker.port, "retry": {"first": 0.1, "cap": 0.2}},
+    )
+    browser = look(page, 390)
+    wait(browser, "all well", lambda: browser.text("#connection") == "live")
+    assert tone(browser, "#connection") == "good"
+    assert not browser.run("return document.querySelector('#trouble').checkVisibility()")
+    broker.stop()
+    shows(browser, "#connection", "live, broker unreachable")
+    assert tone(browser, "#connection") == tone(browser, "#broker-state") == "bad"
+    shows(browser, "#trouble", f"broker 127.0.0.1:{broker.port} cannot be reached")
+    assert browser.run("return document.querySelector('#trouble').checkVisibility()")
+    (colours / "2.png").unlink()
+    shows(browser, "#connection", "live, broker unreachable, camera front failed")
+    assert browser.run("return document.documentElement.scrollWidth - innerWidth") <= 0
+    broker.start()
+    wait(browser, "the broker", lambda: browser.text("#connection") == "live, camera front failed")
+    assert tone(browser, "#connection") == "bad"
+    assert browser.text("#trouble") == ""
+
+
+def test_where_the_service_is_away_nothing_is_said_to_be_so_now(
+    write_config: Any, run_daemon: Any, look: Any, free_port: Any, broker: Any
+) -> None:
+    port = free_port()
+    config = write_config(web={"enabled": True, "port": port}, mqtt={"host": "127.0.0.1", "port": broker.port})
+    daemon = run_daemon(config)
+    wait_for_page(daemon)
+    browser = look(port)
+    wait(browser, "all well", lambda: browser.text("#connection") == "live")
+    daemon.process.kill()
+    daemon.process.wait()
+    shows(browser, "#connection", "connection lost, trying again")
+    assert tone(browser, "#connection") == "bad"
+    for selector, was in ((".camera .status", "was running"), ("#broker-state", "was connected")):
+        assert (browser.text(selector), tone(browser, selector)) == (was, "idle")
+    shows(browser, "#trouble", "Below is what was so at ")
+    wait(
+        browser,
+        "another try",
+        lambda: browser.run(TRIES) > 1,
+    )
+    assert browser.text(".camera .status") == "was running", "said once"
+    wait_for_page(run_daemon(config))
+    wait(browser, "all well", lambda: browser.text("#connection") == "live")
+    shows(browser, ".camera .status", "running")
+    wait(
+        browser,
+        "its pills",
+        lambda: (browser.text(".camera .status"), browser.text("#broker-state")) == ("running", "connected"),
+    )
+    assert browser.text("#trouble") == ""
+
+
+WRITTEN = """
+const fillText = CanvasRenderingContext2D.prototype.fillText;
+window.written = new Set();
+CanvasRenderingContext2D.prototype.fillText = function (text, ...place) {
+  window.written.add(text);
+  fillText.call(this, text, ...place);
+};
+"""
+"""Keeps what is written on canvases."""
+
+
+def test_while_nothing_is_sure_the_strip_and_the_verdict_name_no_label(
+    serve: Any, look: Any, browser: Browser, tmp_path: Path
+) -> None:
+    """A grey frame: red, green and blue score a third each; then a blue one."""
+    frame = tmp_path / "frame.png"
+    cv2.imwrite(str(frame), np.full((48, 64, 3), 128, np.uint8))
+    script = browser.driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": WRITTEN})
+    try:
+        look(
+            serve(
+                cameras={"front": {"source": str(frame), "loop": True, "fps": 20}}, state={"enter": 0.9, "leave": 0.9}
+            )
+        )
+        wait(browser, "scores", lambda: browser.text(".scores .how") == "33.3 %")
+        wait(browser, "a strip", lambda: "not sure" in browser.run("return [...window.written]"))
+        assert browser.text(".verdict .label") == "not sure"
+        assert not {"red", "green", "blue"} & set(browser.run("return [...window.written]"))
+        aside = tmp_path / "blue.png"
+        cv2.imwrite(str(aside), np.full((48, 64, 3), (255, 0, 0), np.uint8))
+        aside.rename(frame)
+        shows(browser, ".verdict .label", "blue")
+        wait(browser, "the strip", lambda: "blue" in browser.run("return [...window.written]"))
+    finally:
+        browser.driver.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", script)
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_latency_bars_say_that_they_are_logarithmic_and_keep_to_their_scale(serve: Any, look: Any, width: int) -> None:
+    browser = look(serve(stats={"period": 0.3}), width)
+    wait(browser, "a latency", lambda: "µs" in browser.text("#stages tbody tr:nth-child(3) td.us"))
+    scale = "[...document.querySelectorAll('#stages .scale span')].filter((s) => s.checkVisibility())"
+    assert browser.run(f"return {scale}.map((s) => s.textContent)") == ["1 µs", "1 ms", "1 s"]
+    shows(browser, "#stages-note", "logarithmic scale")
+    assert browser.run("return document.querySelector('#stages-note').checkVisibility()")
+    lengths = """
+    const box = (element) => element.getBoundingClientRect();
+    const scale = box(document.querySelector('#stages .scale'));
+    return [...document.querySelectorAll('#stages tbody tr')].map((row) => {
+      const bar = box(row.querySelector('.bar'));
+      return [bar.left - scale.left, bar.right - scale.right];
+    });
+    """
+    for ends in browser.run(lengths):
+        assert ends == pytest.approx([0, 0], abs=1), "a bar's two ends are those of the scale"
+    assert browser.run("return document.documentElement.scrollWidth - innerWidth") <= 0

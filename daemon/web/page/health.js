@@ -1,0 +1,29 @@
+// What is wrong with the service: `short` for the header, `text` the reason in words where no card shows it.
+// Only what is known to be well is well: a state this page has never heard of is a problem, too.
+
+const spaced = (name) => name.replaceAll("_", " ");
+
+// The tone of a camera's state: good, warn, bad, or idle where nothing is expected of it any more.
+export function toneOf({ status, words }) {
+  if (status === "running") return words === status ? "good" : "warn";
+  return { ended: "idle", opening: "warn", stopped: "warn" }[status] ?? "bad";
+}
+
+// The same of the broker. Without a reason it is on its way to be connected.
+export function brokerTone({ state, reason }) {
+  if (state === "connected") return "good";
+  return reason === null ? "warn" : "bad";
+}
+
+export function problems({ troubles, broker, cameras }) {
+  const found = troubles.map((text) => ({ short: "a thread hangs", text, tone: "bad" }));
+  const tone = brokerTone(broker);
+  if (tone !== "good") found.push({ short: `broker ${spaced(broker.state)}`, text: broker.reason ?? "", tone });
+  const ill = Object.entries(cameras).map(([name, camera]) => ({ name, ...camera, tone: toneOf(camera) }));
+  const odd = ill.filter((camera) => camera.tone === "warn" || camera.tone === "bad");
+  if (odd.length === 0) return found;
+  const [{ name, status, words }] = odd;
+  const one = `camera ${name} ${status === "running" ? words.slice(status.length + 2) : status}`;
+  const short = odd.length === 1 ? one : `${odd.length} cameras with problems`;
+  return [...found, { short, text: "", tone: odd.some((camera) => camera.tone === "bad") ? "bad" : "warn" }];
+}
