@@ -69,7 +69,7 @@ function age() {
     if (pill.textContent) set(pill, `was ${pill.textContent}`);
     pill.dataset.tone = "idle";
   }
-  if (heardAt !== null) notice([`Below is what was so at ${heardAt.toLocaleTimeString()}.`]);
+  if (heardAt !== null) notice([`Last update: ${heardAt.toLocaleTimeString()}. What is below may no longer be true.`]);
 }
 
 function notice(sentences) {

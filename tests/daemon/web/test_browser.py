@@ -305,7 +305,7 @@ def test_where_the_service_is_away_nothing_is_said_to_be_so_now(
     assert tone(browser, "#connection") == "bad"
     for selector, was in ((".camera .status", "was running"), ("#broker-state", "was connected")):
         assert (browser.text(selector), tone(browser, selector)) == (was, "idle")
-    shows(browser, "#trouble", "Below is what was so at ")
+    shows(browser, "#trouble", "What is below may no longer be true.")
     wait(
         browser,
         "another try",
