@@ -29,7 +29,16 @@ def read(name: str) -> dict[str, Any]:
 
 def rows() -> Iterator[Row]:
     """Put every result into words."""
-    yield from (_outages(), _soak(), _camera_return(), _camera_failures(), _swaps(), _fuzz(), *_lifecycle())
+    yield from (
+        _outages(),
+        _acknowledgements(),
+        _soak(),
+        _camera_return(),
+        _camera_failures(),
+        _swaps(),
+        _fuzz(),
+        *_lifecycle(),
+    )
 
 
 def _outages() -> Row:
@@ -38,6 +47,16 @@ def _outages() -> Row:
     outages, kills = sum(one["outages"].values()), sum(one["kills_of_the_service"].values())
     measured = f"{lost} of {messages} lost in {outages} outages of the broker and {kills} SIGKILLs of the service"
     return Row("No message is lost while the outbox's bounds are kept", measured, "outages")
+
+
+def _acknowledgements() -> Row:
+    one = read("acknowledgements")
+    back = "; ".join(f"{name}: {fault['live_frames_again_after_s']:.1f} s" for name, fault in one["faults"].items())
+    promise = (
+        f"Where the broker acknowledges nothing, live frames flow again within {one['promised_s']:g} s of "
+        f"`mqtt.ack_timeout`, or of a longer fault's end, and nothing is lost"
+    )
+    return Row(promise, f"{back}; {sum(one['lost'].values())} of {one['frames']} frames lost", "acknowledgements")
 
 
 def _soak() -> Row:

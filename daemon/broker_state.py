@@ -10,10 +10,11 @@ from edgemeta.model.errors import EdgemetaError
 
 
 class BrokerState(str, Enum):
-    """Connected, or why not."""
+    """Connected, or why not. Connected is who is accepted and whose messages are acknowledged."""
 
     CONNECTING = "connecting"
     CONNECTED = "connected"
+    UNACKNOWLEDGED = "unacknowledged"
     UNREACHABLE = "unreachable"
     REFUSED_LOGIN = "refused_login"
     BAD_CERTIFICATE = "bad_certificate"

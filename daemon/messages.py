@@ -196,6 +196,9 @@ class BrokerFailures(Part):
     client_id_taken: int = Field(ge=0, description="Another client used the same client id.")
     refused: int = Field(ge=0, description="The broker refused the connection for another reason.")
     lost: int = Field(ge=0, description="A connection broke.")
+    unacknowledged: int = Field(
+        ge=0, description="An accepted connection was given up because messages were not acknowledged."
+    )
 
 
 class BrokerStats(Part):

@@ -1,7 +1,8 @@
 """The link to the broker: one thread that connects, keeps connecting, and moves messages out of the outbox.
 
 The latest retained messages are kept here and sent again at every connect, because a broker may come back empty. The
-link says `connected` only after the broker has accepted it.
+link's state is `connected` only while the broker acknowledges what it is sent. A connection whose acknowledgements stay
+away is given up: what was not acknowledged is sent again on the next one.
 """
 
 import logging
@@ -30,7 +31,13 @@ from edgemeta.daemon.threads import guarded_thread
 log = logging.getLogger(__name__)
 
 STEADY_AFTER = 5.0
-"""Seconds a connection must last before the next failure counts as a first one."""
+"""Seconds a connection on which messages are acknowledged must last before the next failure counts as a first one."""
+
+LOOKS = 10
+"""Times that the link looks at least, within `mqtt.ack_timeout`, for acknowledgements that do not come."""
+
+LATE_AFTER = 2.0
+"""Seconds that an acknowledgement may be awaited before the state says so."""
 
 CONNECTS_WITHIN = 60.0
 SERVES_WITHIN = 15.0
@@ -77,11 +84,13 @@ class MqttLink:
         self._unsent: dict[str | Outgoing, Outgoing] = {}
         self._announced: set[Parcel] = set()
         self._turn = threading.Lock()
+        self._accepted = False
         self._present: Connection | None = None
         self._tried = threading.Event()
         self._closing = threading.Event()
         self._close_by = float("inf")
         self._connected_at = 0.0
+        self._acknowledged = False
         self._short_lived = 0
         self._failures: Counter[str] = Counter()
         self._last_failure: str | None = None
@@ -110,7 +119,7 @@ class MqttLink:
     @property
     def connected(self) -> bool:
         """Whether the broker has accepted the present connection."""
-        return self.status.state is BrokerState.CONNECTED
+        return self._accepted
 
     @property
     def trouble(self) -> str | None:
@@ -213,12 +222,12 @@ class MqttLink:
 
     def _judge(self, failure: LinkError, backoff: Backoff) -> LinkError:
         """Look at how long the broken connection lasted; return what that makes of its failure."""
-        if time.monotonic() - self._connected_at > STEADY_AFTER:
+        if self._acknowledged and time.monotonic() - self._connected_at > STEADY_AFTER:
             backoff.reset()
             self._short_lived = 0
             return failure
-        self._short_lived += 1
-        if failure.state is not BrokerState.LOST or self._short_lived < SUSPICIOUS:
+        self._short_lived = self._short_lived + 1 if failure.state is BrokerState.LOST else 0
+        if self._short_lived < SUSPICIOUS:
             return failure
         return LinkError(
             BrokerState.CLIENT_ID_TAKEN,
@@ -246,14 +255,14 @@ class MqttLink:
         said_offline = False
         try:
             connection.open()
-            log.info("connected to broker %s", self._place, extra={"broker": self._place, "state": "connected"})
             with self._lock:
                 self._unsent = dict(self._retained.items())
                 self._announced.clear()
             self._connected_at = time.monotonic()
+            self._acknowledged = False
             self.connects += 1
             self._outbox.begin()
-            self.status = LinkStatus(BrokerState.CONNECTED)
+            self._accepted = True
             self._tried.set()
             connection.subscribe(self._inbox.filters, self._inbox.offer)
             connection.publish(Parcel(self._online))
@@ -263,7 +272,8 @@ class MqttLink:
         finally:
             with self._turn:
                 self._present = None
-            if self.connected:
+            self._accepted = False
+            if self.status.state is BrokerState.CONNECTED:
                 self.status = LinkStatus(BrokerState.CONNECTING)
             self._outbox.end()
             connection.close(politely=said_offline)
@@ -279,7 +289,7 @@ class MqttLink:
             self.pulse.promise("exchanging messages with the broker", SERVES_WITHIN)
             with self._turn:
                 timeout = self._fill(connection)
-            self._step(connection, timeout)
+            self._step(connection, min(timeout, self._config.ack_timeout / LOOKS))
         with self._turn:
             self._present = None
         connection.publish(Parcel(self._offline))
@@ -326,6 +336,25 @@ class MqttLink:
             answered = connection.step(ready)
         for parcel, taken in answered:
             self._settle(parcel, taken)
+        self._look_after_acknowledgements(connection)
+
+    def _look_after_acknowledgements(self, connection: Connection) -> None:
+        """Set the state by what the broker acknowledges. Raises LinkError where it has owed too long."""
+        overdue, limit = connection.overdue, self._config.ack_timeout
+        if overdue > limit:
+            raise LinkError(
+                BrokerState.UNACKNOWLEDGED,
+                f"broker {self._place} has not acknowledged a message for {limit:g} s",
+            )
+        if overdue > LATE_AFTER:
+            if self.status.state is not BrokerState.UNACKNOWLEDGED:
+                reason = f"broker {self._place} has not acknowledged a message for {LATE_AFTER:g} s"
+                self.status = LinkStatus(BrokerState.UNACKNOWLEDGED, reason)
+        elif connection.acknowledged and self.status.state is not BrokerState.CONNECTED:
+            self.status = LinkStatus(BrokerState.CONNECTED)
+            if not self._acknowledged:
+                log.info("connected to broker %s", self._place, extra={"broker": self._place, "state": "connected"})
+            self._acknowledged = True
 
     def _settle(self, parcel: Parcel, taken: bool) -> None:
         self._outbox.settle(parcel)

@@ -20,6 +20,7 @@ from paho.mqtt.reasoncodes import ReasonCode
 
 from edgemeta.daemon.broker_state import CLOSED, BrokerState, LinkError, loss, refusal
 from edgemeta.daemon.config.broker import MqttConfig
+from edgemeta.daemon.in_flight import InFlight
 from edgemeta.daemon.inbox import LONGEST, Incoming
 from edgemeta.daemon.messages import as_historical
 from edgemeta.daemon.mqtt_client import Client, PackedProperties
@@ -58,7 +59,7 @@ class Ready(NamedTuple):
 class Connection:
     """One MQTT connection. One thread at a time calls its methods, but `wait` may go on beside the others.
 
-    A byte on `wake` ends the waiting.
+    A byte on `wake` ends the waiting. `acknowledged`: whether the broker has acknowledged any message yet.
     """
 
     def __init__(self, config: MqttConfig, client_id: str, will: Outgoing, wake: socket.socket) -> None:
@@ -67,8 +68,9 @@ class Connection:
         self._client_id = client_id
         self._place = f"{config.host}:{config.port}"
         self._speaks_5 = config.version == 5
-        self._sent: dict[int, Parcel] = {}
-        self._asked: dict[int, str] = {}
+        self._messages = InFlight[Parcel]()
+        self._subscriptions = InFlight[str]()
+        self.acknowledged = False
         self._settled: list[tuple[int, bool]] = []
         self._answer: ReasonCode | None = None
         self._lost: str | None = None
@@ -141,7 +143,7 @@ class Connection:
         for topic_filter in topic_filters:
             _, mid = self._client.subscribe(topic_filter, qos=1)
             if mid is not None:
-                self._asked[mid] = topic_filter
+                self._subscriptions.add(mid, topic_filter)
 
     def _connect(self) -> None:
         """Reach the broker and send the first packet. Raises TlsError, OSError, UnicodeError."""
@@ -166,17 +168,22 @@ class Connection:
     @property
     def has_room(self) -> bool:
         """Whether one more message may be in flight."""
-        return len(self._sent) < self._window
+        return len(self._messages) < self._window
 
     @property
     def has_room_for_late(self) -> bool:
         """Whether one more late message may be in flight, and live ones still find room."""
-        return len(self._sent) < self._window - self._window // LIVE_SHARE
+        return len(self._messages) < self._window - self._window // LIVE_SHARE
 
     @property
     def in_flight(self) -> int:
         """Number of messages the broker has not answered yet."""
-        return len(self._sent)
+        return len(self._messages)
+
+    @property
+    def overdue(self) -> float:
+        """Seconds that the broker owes its next acknowledgement, of a message or a subscription."""
+        return max(self._messages.overdue, self._subscriptions.overdue)
 
     def publish(self, parcel: Parcel) -> None:
         """Send a message; `step` tells when the broker has answered it.
@@ -187,7 +194,7 @@ class Connection:
         retain = message.retain and not parcel.late
         payload = as_historical(message.payload) if parcel.late else message.payload
         information = self._client.publish(message.topic, payload, message.qos, retain, self._properties(message))
-        self._sent[information.mid] = parcel
+        self._messages.add(information.mid, parcel)
 
     def _properties(self, message: Outgoing) -> Properties | None:
         """Return what goes beside a message in MQTT 5: when it expires, and the mark of its question."""
@@ -224,8 +231,9 @@ class Connection:
         LinkError where the connection broke.
         """
         self._move(ready)
-        answered = [(self._sent.pop(mid), taken) for mid, taken in self._settled]
+        answered = [(parcel, taken) for mid, taken in self._settled if (parcel := self._messages.take(mid)) is not None]
         self._settled.clear()
+        self.acknowledged = self.acknowledged or any(parcel.message.qos for parcel, _ in answered)
         if self._lost is not None and not answered:
             raise alert(self._place, self._faults.text) or loss(self._place, self._client_id, self._lost)
         return answered
@@ -294,7 +302,7 @@ class Connection:
     def _on_subscribe(
         self, _client: paho.Client, _userdata: object, mid: int, reasons: list[ReasonCode], _extra: Properties | None
     ) -> None:
-        topic_filter = self._asked.pop(mid, "?")
+        topic_filter = self._subscriptions.take(mid)
         if any(reason.is_failure for reason in reasons):
             log.warning("the broker refuses to let us hear %s: %s", topic_filter, str(reasons[0]).lower())
 

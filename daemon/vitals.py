@@ -28,8 +28,8 @@ class Vitals:
 def broker_words(config: MqttConfig, link: LinkStatus, outbox: OutboxStats) -> str:
     """Return how broker and outbox stand, the reason where something is wrong."""
     place = f"{config.host}:{config.port}"
-    connected = link.state is BrokerState.CONNECTED
-    trouble = (link.reason or "connecting").removeprefix(f"broker {place} ")
-    waiting = f", {outbox.waiting} messages wait" if outbox.waiting and not connected else ""
+    reason = (link.reason or "connecting").removeprefix(f"broker {place} ")
+    connection = {BrokerState.CONNECTED: "connected", BrokerState.UNACKNOWLEDGED: reason}
+    waiting = f", {outbox.waiting} messages wait" if outbox.waiting and link.state is not BrokerState.CONNECTED else ""
     memory = f", outbox in memory: {outbox.reason}" if outbox.place == "memory" else ""
-    return f"{place} {'connected' if connected else f'not connected: {trouble}'}{waiting}{memory}"
+    return f"{place} {connection.get(link.state, f'not connected: {reason}')}{waiting}{memory}"

@@ -86,6 +86,17 @@ def network_silent(stage: Stage) -> Iterator[None]:
     stage.rig.network.mend(forget=stage.random.random() < 0.5)
 
 
+@fault("broker", "acknowledgements swallowed")
+def acknowledgements_swallowed(stage: Stage) -> Iterator[None]:
+    """Some or all; what was not acknowledged is sent again on a new connection."""
+    count = stage.random.choice([3, 25, float("inf")])
+    stage.rig.network.swallow(count)
+    if stage.alone and count == float("inf"):
+        stage.says("has not acknowledged a message")
+    yield
+    stage.rig.network.pass_all()
+
+
 @fault("camera", "RTSP server killed")
 def camera_killed(stage: Stage) -> Iterator[None]:
     """It comes back with pictures of another size."""

@@ -3,7 +3,12 @@
 import socket
 import struct
 import threading
+from collections.abc import Callable, Iterable
 from contextlib import suppress
+from typing import TypeAlias
+
+Filter: TypeAlias = Callable[[bytes], Iterable[bytes]]
+"""What becomes of the bytes of one connection in one direction."""
 
 
 class Network:
@@ -67,14 +72,19 @@ class Network:
             far.settimeout(None)
             with self._lock:
                 self._sockets |= {near, far}
-            for source, sink in ((near, far), (far, near)):
-                threading.Thread(target=self._pump, args=(source, sink), daemon=True).start()
+            for source, sink, through in ((near, far, _unchanged), (far, near, self._toward_client())):
+                threading.Thread(target=self._pump, args=(source, sink, through), daemon=True).start()
 
-    def _pump(self, source: socket.socket, sink: socket.socket) -> None:
+    def _toward_client(self) -> Filter:
+        """Return what one new connection's bytes pass on their way to the client."""
+        return _unchanged
+
+    def _pump(self, source: socket.socket, sink: socket.socket, through: Filter) -> None:
         with suppress(OSError):
             while content := source.recv(65536):
                 self._whole.wait()
-                sink.sendall(content)
+                for part in through(content):
+                    sink.sendall(part)
         with self._lock:
             for one in (source, sink):
                 if one in self._sockets:
@@ -82,3 +92,7 @@ class Network:
                     with suppress(OSError):
                         one.shutdown(socket.SHUT_RDWR)
                     one.close()
+
+
+def _unchanged(content: bytes) -> Iterable[bytes]:
+    return (content,)

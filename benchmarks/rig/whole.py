@@ -14,8 +14,8 @@ from typing import Any
 import yaml
 
 from rig.broker import KEEPING, Mosquitto
+from rig.broker_network import BrokerNetwork
 from rig.manager import Managed
-from rig.network import Network
 from rig.patience import until
 from rig.witness import Witness
 
@@ -30,7 +30,7 @@ class Rig:
         self.keys = dict(keys)
         self.broker = Mosquitto(folder, ("allow_anonymous true", *KEEPING))
         self.broker.start()
-        self.network = Network(self.broker.port)
+        self.network = BrokerNetwork(self.broker.port)
         self.witness = Witness(self.broker.port, device)
         self.state = folder / "state"
         self.state.mkdir(exist_ok=True)
@@ -54,6 +54,7 @@ class Rig:
             "host": "127.0.0.1",
             "port": self.network.port,
             "keepalive": 1,
+            "ack_timeout": 1,
             "retry": retry,
             "outbox": {"folder": str(self.state)},
             **config.get("mqtt", {}),

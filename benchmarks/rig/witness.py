@@ -4,6 +4,7 @@ import json
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import paho.mqtt.client as paho
@@ -28,7 +29,10 @@ class FirstFrame:
 
 
 class Witness:
-    """Keeps account of one device. It is back before the network is whole, so it sees all that the broker takes."""
+    """Keeps account of one device. It is back before the network is whole, so it sees all that the broker takes.
+
+    `watch`, if set, is called with camera and moment of each live frame.
+    """
 
     def __init__(self, port: int, device: str) -> None:
         self._base = f"edgemeta/{device}/"
@@ -38,13 +42,14 @@ class Witness:
         self.ledger = Ledger()
         self.stats: dict[str, Any] = {}
         self.since: Counter[str] = Counter()
+        self.watch: Callable[[str, float], None] | None = None
         self._client = paho.Client(CallbackAPIVersion.VERSION2)
         self._client.reconnect_delay_set(0.05, 0.05)
         self._client.on_connect = lambda client, *_: client.subscribe("#", qos=0)
         self._client.on_subscribe = lambda *_: self.subscribed.set()
         self._client.on_disconnect = lambda *_: self.subscribed.clear()
         self._client.on_message = self._on_message
-        self._client.connect("127.0.0.1", port)
+        self._client.connect("127.0.0.1", port, keepalive=3600)  # a broker that was frozen must not throw it out
         self._client.loop_start()
         if not self.subscribed.wait(PATIENCE):
             raise RigError("the subscriber could not subscribe")
@@ -73,6 +78,8 @@ class Witness:
                     self._tell(camera, now)
 
     def _tell(self, camera: str, now: float) -> None:
+        if self.watch is not None:
+            self.watch(camera, now)
         for awaited in self._awaited.pop(camera, []):
             awaited.moment = now
             awaited.came.set()

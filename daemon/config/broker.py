@@ -95,6 +95,11 @@ class MqttConfig(Section):
         default=None, min_length=1, description="Environment variable that holds the password."
     )
     keepalive: int = Field(default=30, ge=1, le=65535, description="Seconds of silence after which a ping is sent.")
+    ack_timeout: Seconds = Field(
+        default=10.0,
+        description="Seconds that the broker may owe its next acknowledgement; then the service reconnects and sends "
+        "again what was not acknowledged.",
+    )
     qos: Literal[0, 1] = Field(
         default=1, description="Quality of service of frame and stats messages; 1 is acknowledged."
     )

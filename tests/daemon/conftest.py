@@ -8,10 +8,11 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import cv2
@@ -23,6 +24,7 @@ from paho.mqtt.enums import CallbackAPIVersion
 
 from edgemeta.daemon.clock import Clock
 from edgemeta.daemon.config.broker import MqttConfig
+from edgemeta.daemon.inbox import Handler
 from edgemeta.daemon.mqtt import MqttLink
 from edgemeta.daemon.outbox.keeper import Keeper
 from edgemeta.daemon.outbox.outbox import Outbox
@@ -327,7 +329,12 @@ class Links:
     crashes: list[BaseException] = field(default_factory=list)
 
     def __call__(
-        self, port: int, client_id: str = "link-under-test", topic: str = "edgemeta/test/availability", **keys: Any
+        self,
+        port: int,
+        client_id: str = "link-under-test",
+        topic: str = "edgemeta/test/availability",
+        subscriptions: Mapping[str, Handler] = MappingProxyType({}),
+        **keys: Any,
     ) -> MqttLink:
         config = MqttConfig.model_validate(
             {"host": "127.0.0.1", "port": port, "retry": {"first": 0.05, "cap": 0.2}} | keys
@@ -338,6 +345,8 @@ class Links:
         taken = Taken()
         link = MqttLink(config, client_id, topic, outbox, taken, self.crashes.append)
         link.taken = taken  # type: ignore[attr-defined]
+        for topic_filter, handler in subscriptions.items():
+            link.subscribe(topic_filter, handler)
         self.links.append((link, keeper))
         keeper.start()
         link.start(0)

@@ -1,12 +1,18 @@
 """`edgemeta run` as a process while its broker, its disk or its password fail."""
 
+import re
 import resource
 import time
+from collections.abc import Callable
+from contextlib import suppress
+from http.client import HTTPConnection
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from .conftest import assert_every_frame_accounted_for, broker_keys, wait_for_line
+from rig.broker_network import BrokerNetwork
+
+from .conftest import DEADLINE, assert_every_frame_accounted_for, broker_keys, wait_for_line
 
 
 def test_without_a_broker_it_runs_and_finds_the_broker_later(
@@ -119,3 +125,50 @@ def test_a_wrong_password_is_told_and_tried_again(make_broker: Any, write_config
     assert "connected to broker" not in daemon.said
     assert "geheim" not in daemon.said
     assert daemon.stop() == 0
+
+
+def test_a_broker_that_acknowledges_nothing_is_neither_ready_nor_connected(
+    broker: Any, write_config: Any, run_daemon: Any, free_port: Any
+) -> None:
+    network = BrokerNetwork(broker.port)
+    port = free_port()
+    mqtt = broker_keys(broker, port=network.port, ack_timeout=1.0)
+    daemon = run_daemon(write_config(mqtt=mqtt, web={"enabled": True, "port": port}))
+    try:
+        wait_for(port, "/readyz", lambda status, text: status == 200 and "connected" in text)
+        network.swallow()
+        _, text = wait_for(port, "/readyz", lambda status, text: status == 503 and "acknowledged" in text)
+        assert "not ready" in text
+        assert "has not acknowledged a message for 1 s, " in text
+        wait_for(port, "/readyz", lambda _, text: re.search(r"[0-9]{2,} messages wait", text) is not None)
+        _, metrics = ask(port, "/metrics")
+        assert 'edgemeta_broker_state{state="unacknowledged"} 1.0' in metrics
+        assert 'edgemeta_broker_state{state="connected"} 0.0' in metrics
+        wait_for_line(daemon, "has not acknowledged a message for 1 s; next try in")
+        network.pass_all()
+        wait_for(port, "/readyz", lambda status, text: status == 200 and "messages wait" not in text)
+        assert daemon.said.count("has not acknowledged") == 1
+        assert daemon.stop() == 0
+    finally:
+        network.close()
+
+
+def ask(port: int, path: str) -> tuple[int, str]:
+    connection = HTTPConnection("127.0.0.1", port, timeout=5)
+    try:
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        return answer.status, answer.read().decode()
+    finally:
+        connection.close()
+
+
+def wait_for(port: int, path: str, condition: Callable[[int, str], bool]) -> tuple[int, str]:
+    deadline = time.monotonic() + DEADLINE
+    answer = (0, "")
+    while not condition(*answer):
+        assert time.monotonic() < deadline, answer
+        with suppress(OSError):
+            answer = ask(port, path)
+        time.sleep(0.02)
+    return answer

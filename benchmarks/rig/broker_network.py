@@ -1,0 +1,61 @@
+"""The network before a broker, which can also swallow acknowledgements, as an overloaded broker or proxy does."""
+
+import time
+from collections.abc import Iterator
+
+from rig.network import Filter, Network
+
+PUBACK = 4
+SUBACK = 9
+
+
+class BrokerNetwork(Network):
+    """Forwards MQTT connections, packet by packet on the way to the client."""
+
+    def __init__(self, to_port: int) -> None:
+        super().__init__(to_port)
+        self.swallowed = 0
+        self._kind = PUBACK
+        self._left = 0.0
+        self._delay = 0.0
+
+    def swallow(self, count: float = float("inf"), kind: int = PUBACK) -> None:
+        """Let the next `count` packets of a kind vanish; by default all, until `pass_all`."""
+        self._kind, self._left = kind, count
+
+    def pass_all(self) -> None:
+        """Let all packets through again."""
+        self._left = 0
+
+    def delay(self, seconds: float) -> None:
+        """Let each acknowledgement of a message take so long, one after the other."""
+        self._delay = seconds
+
+    def _toward_client(self) -> Filter:
+        buffer = bytearray()
+
+        def through(content: bytes) -> Iterator[bytes]:
+            buffer.extend(content)
+            while (length := packet_length(buffer)) is not None:
+                packet = bytes(buffer[:length])
+                del buffer[:length]
+                if self._left > 0 and packet[0] >> 4 == self._kind:
+                    self._left -= 1
+                    self.swallowed += 1
+                    continue
+                if packet[0] >> 4 == PUBACK:
+                    time.sleep(self._delay)
+                yield packet
+
+        return through
+
+
+def packet_length(buffer: bytes | bytearray) -> int | None:
+    """Return the length of the MQTT packet at the buffer's start, None where it is not whole yet (MQTT 5, 2.1.4)."""
+    remaining = 0
+    for index, byte in enumerate(buffer[1:5]):
+        remaining |= (byte & 0x7F) << 7 * index
+        if not byte & 0x80:
+            length = 2 + index + remaining
+            return length if len(buffer) >= length else None
+    return None
