@@ -185,9 +185,6 @@ class MqttLink:
         self._rouse()
         self._thread.join(timeout)
         self._inbox.stop(max(0.0, self._close_by - time.monotonic()))
-        if not self._thread.is_alive():
-            self._wake.close()
-            self._waker.close()
 
     @property
     def _is_quiet(self) -> bool:
@@ -199,17 +196,17 @@ class MqttLink:
             self._waker.send(b"\0")
 
     def _run(self) -> None:
+        with self._wake, self._waker:
+            self._keep_connected()
+
+    def _keep_connected(self) -> None:
         backoff = Backoff(self._config.retry.first, self._config.retry.cap)
         while not self._closing.is_set():
             connects = self.connects
             self.pulse.promise("connecting to the broker", CONNECTS_WITHIN)
-            try:
-                self._connection()
+            failure = self._attempt()
+            if failure is None:
                 return
-            except LinkError as error:
-                failure = error
-            except SecretError as error:
-                failure = LinkError(BrokerState.REFUSED_LOGIN, str(error))
             if self.connects > connects:
                 failure = self._judge(failure, backoff)
             else:
@@ -248,6 +245,19 @@ class MqttLink:
             self.status = LinkStatus(failure.state, str(failure))
         self._failures[failure.state.value] += 1
         self._last_failure = str(failure)
+
+    def _attempt(self) -> LinkError | None:
+        """Connect and serve the connection; return why it ended, None where the link closed.
+
+        The error is a new one: the frames in the traceback of the one that was raised would keep the connection alive.
+        """
+        try:
+            self._connection()
+        except LinkError as error:
+            return LinkError(error.state, str(error))
+        except SecretError as error:
+            return LinkError(BrokerState.REFUSED_LOGIN, str(error))
+        return None
 
     def _connection(self) -> None:
         """Serve one connection until the link closes. Raises LinkError when it breaks before."""

@@ -171,6 +171,15 @@ DAYS = {
             14,
         ),
     ],
+    "EdgemetaBrokerAcknowledgesNothing": [
+        day(
+            "two minutes without an acknowledgement",
+            broker("unacknowledged", steps((0, 20), (1, 8))),
+            7,
+            "EdgemetaBrokerAcknowledgesNothing",
+        ),
+        day("a broker that hung for half a minute", broker("unacknowledged", steps((0, 20), (1, 2), (0, 20))), 10),
+    ],
     "EdgemetaBrokerRefuses": [
         day("a wrong password", broker("refused_login", f"1x{ALWAYS}"), 6, "EdgemetaBrokerRefuses"),
         day(
