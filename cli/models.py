@@ -1,20 +1,21 @@
 """`backends` and `model`: what can run here, and what a model file holds."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from math import prod
 from pathlib import Path
 
 import click
 
 from edgemeta.cli.options import json_option, load_model, model_argument, report
-from edgemeta.model.file import parse, read
+from edgemeta.model.address import MARK, Address
+from edgemeta.model.file import parse, save
 from edgemeta.model.graph import Model
 from edgemeta.model.layers import Conv, Dense, Layer, inputs_of
 from edgemeta.model.signature import SignatureError, make_key, signature_of
 from edgemeta.model.signature import sign as signature_by
 from edgemeta.model.weights import BinaryWeights, FixedWeights, PowerOfTwoWeights
-from edgemeta.model.zoo import find, names
+from edgemeta.model.zoo import names
 from edgemeta.plugins.registry import probe_all
 
 _WEIGHT_NAMES = {FixedWeights: "fixed", PowerOfTwoWeights: "pow2", BinaryWeights: "binary"}
@@ -45,7 +46,7 @@ def backends(as_json: bool) -> None:
 
 @click.group()
 def model() -> None:
-    """Look into model files, and sign them.
+    """Look into model files, rename and sign them.
 
     \b
     Examples:
@@ -91,6 +92,24 @@ def info(model_name: str, as_json: bool) -> None:
 
 
 @model.command()
+@model_argument
+@click.argument("name")
+@click.option("--out", type=click.Path(path_type=Path), required=True, metavar="FILE", help="The model file to write.")
+@json_option
+def rename(model_name: str, name: str, out: Path, as_json: bool) -> None:
+    """Write a model file anew under another NAME, which messages and logs then tell; layers and weights stay the same.
+
+    A file without a checksum, from an older edgemeta, gets one. The digest is another one: sign the new file again.
+
+    \b
+    Examples:
+      edgemeta model rename ./mine.safetensors yard-2026 --out yard-2026.safetensors
+    """
+    digest = save(replace(load_model(model_name), name=name), out)
+    report(as_json, {"path": str(out), "name": name, "sha256": digest}, [f"{out}: {name}, {MARK[1:]}{digest}"])
+
+
+@model.command()
 @click.argument("file", type=click.Path(path_type=Path))
 @json_option
 def key(file: Path, as_json: bool) -> None:
@@ -120,8 +139,7 @@ def sign(model_name: str, key_file: Path, as_json: bool) -> None:
     Examples:
       edgemeta model sign ./mine.safetensors --key maker.pem
     """
-    file = find(model_name)
-    data = read(file)
+    file, data = Address.parse(model_name).read()
     digest = parse(data, file).digest
     signature, place = signature_by(data, key_file), signature_of(file)
     try:

@@ -6,9 +6,9 @@ from typing import Any, TypeVar
 
 import click
 
-from edgemeta.model.file import load
+from edgemeta.model.address import Address
+from edgemeta.model.file import parse
 from edgemeta.model.graph import Model
-from edgemeta.model.zoo import find
 from edgemeta.plugins.api import Session
 from edgemeta.plugins.registry import choose
 
@@ -36,8 +36,9 @@ def backend_options(command: F) -> F:
 
 
 def load_model(name: str) -> Model:
-    """Read a shipped model by name or any model by path. Raises ModelError."""
-    return load(find(name))
+    """Read a shipped model by name or any model by path, each with a digest if wanted. Raises ModelError."""
+    file, data = Address.parse(name).read()
+    return parse(data, file)
 
 
 def open_session(model: Model, backend: str, threads: int | None, isa: str | None) -> tuple[str, Session]:

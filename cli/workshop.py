@@ -78,6 +78,7 @@ def train(
     help="Images that training has not seen: they fit the temperature of the scores.",
 )
 @click.option("--test", type=_path, metavar="PATH", help="Measure both networks on these images, and keep the figures.")
+@click.option("--name", help="The model's name in messages and logs; without it the float model's.")
 @click.option("--out", type=_path, required=True, metavar="FILE", help="The integer model to write.")
 @json_option
 def quantize(
@@ -87,6 +88,7 @@ def quantize(
     images: int,
     held_out: Path | None,
     test: Path | None,
+    name: str | None,
     out: Path,
     as_json: bool,
 ) -> None:
@@ -109,6 +111,7 @@ def quantize(
         images=images,
         held_out=held_out,
         test=test,
+        name=name,
         progress=tried.append,
     )
     values: dict[str, object] = {

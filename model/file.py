@@ -1,23 +1,24 @@
 """The model file: one safetensors file, data only, whose SHA-256 is the model's identity.
 
-Metadata: "format" is "edgemeta", "version" the schema version, "model" the JSON object of `document`. What a file
-says is proved before it is used (`prove`), so every model that `load` gives can run. One model makes one sequence of
-bytes.
+Metadata: "format" is "edgemeta", "version" the schema version, "model" the JSON object of `document`, "checksum" that
+of the whole file (`checksum`). What a file says is proved before it is used (`prove`), so every model that `load` gives
+can run. One model makes one sequence of bytes.
 """
 
 import dataclasses
 import hashlib
 import json
 import os
-import tempfile
 from pathlib import Path
 
+from edgemeta.model import checksum
 from edgemeta.model.container import parse_json, read_container, read_tensors, write_container
 from edgemeta.model.document import from_document, to_document
 from edgemeta.model.errors import ModelError
 from edgemeta.model.graph import Model
 from edgemeta.model.prove import prove
 from edgemeta.model.require import require, shown
+from edgemeta.model.whole_file import write_whole
 
 FORMAT, VERSION = "edgemeta", 1
 MAX_FILE_BYTES = 1 << 28
@@ -28,7 +29,8 @@ def encode(model: Model) -> bytes:
     prove(model)
     document, tensors = to_document(model)
     text = json.dumps(document, ensure_ascii=False, allow_nan=False, separators=(",", ":"), sort_keys=True)
-    return write_container(tensors, {"format": FORMAT, "version": str(VERSION), "model": text})
+    metadata = {checksum.KEY: checksum.BLANK, "format": FORMAT, "version": str(VERSION), "model": text}
+    return checksum.sealed(write_container(tensors, metadata))
 
 
 def decode(data: bytes) -> Model:
@@ -48,6 +50,8 @@ def decode(data: bytes) -> Model:
     document = parse_json(metadata.get("model", "").encode(), "the model's description")
     model = from_document(document, read_tensors(entries))
     prove(model)
+    if checksum.KEY in metadata:  # last, so that what is plainly wrong is told in its own words
+        checksum.check(data, metadata[checksum.KEY])
     return dataclasses.replace(model, digest=hashlib.sha256(data).hexdigest())
 
 
@@ -55,20 +59,10 @@ def save(model: Model, path: str | os.PathLike[str]) -> str:
     """Write the file whole or not at all; give its digest. Raises ModelError for a model or a path that cannot be."""
     target = Path(path)
     data = encode(model)
-    temporary = None
     try:
-        with tempfile.NamedTemporaryFile(dir=target.parent, prefix=f".{target.name}.", delete=False) as file:
-            temporary = Path(file.name)
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.chmod(0o644)
-        temporary.replace(target)
+        write_whole(target, data)
     except OSError as error:
         raise ModelError(f"{target}: cannot be written ({error.strerror})") from None
-    finally:
-        if temporary is not None:
-            temporary.unlink(missing_ok=True)
     return hashlib.sha256(data).hexdigest()
 
 

@@ -50,21 +50,24 @@ def sign(data: bytes, key_file: Path) -> bytes:
     return _private_key(key_file).sign(data)
 
 
-def verify(data: bytes, model_file: Path, trusted: list[Path]) -> Path:
-    """Give the public key whose owner signed these bytes of a model file. Raises SignatureError where none did."""
-    keys = {path: _public_key(path) for path in trusted}
+def verify(data: bytes, model_file: Path, trusted: list[Path]) -> bytes:
+    """Give the signature that a trusted key's owner made of these bytes of a model file.
+
+    Raises SignatureError where none did.
+    """
+    keys = [_public_key(path) for path in trusted]
     place = signature_of(model_file)
     signature = _read(place, LENGTH, f"a signature of {LENGTH} bytes")
     if len(signature) != LENGTH:
         raise SignatureError(f"{place}: has {len(signature)} bytes, expected a signature of {LENGTH}")
     from cryptography.exceptions import InvalidSignature
 
-    for path, key in keys.items():
+    for key in keys:
         try:
             key.verify(signature, data)
         except InvalidSignature:
             continue
-        return path
+        return signature
     raise SignatureError(f"{place}: not made for this file by a trusted key ({', '.join(map(str, trusted))})")
 
 

@@ -57,6 +57,7 @@ def quantize(
     images: int = DEFAULT_IMAGES,
     held_out: Path | None = None,
     test: Path | None = None,
+    name: str | None = None,
     progress: Callable[[Agreement], None] | None = None,
 ) -> QuantizeResult:
     """Quantize a float model file and write the integer model, with its self-test, to `out`.
@@ -64,7 +65,8 @@ def quantize(
     scheme "auto" needs `calibration`, a data set of which about `images` images are used, as many of each class:
     training images, never those that accuracy is measured on. held_out: images that training has not seen, from which
     the temperature of the scores is fitted. test: measure both networks on this data set and keep the figures in the
-    model's provenance. progress is called with every choice that auto has tried. Raises ToolchainError.
+    model's provenance. name: the integer model's; without it the float model's. progress is called with every choice
+    that auto has tried. Raises ToolchainError.
     """
     model = load_float_model(float_path)
     float_digest = hashlib.sha256(float_path.read_bytes()).hexdigest()
@@ -99,7 +101,8 @@ def quantize(
             "test_calibration_error": round(error, 6),
             "float_test_accuracy": float_accuracy,
         }
-    digest = save_model(with_self_test(replace(integer, provenance=provenance)), out)
+    named = replace(integer, name=name or integer.name, provenance=provenance)
+    digest = save_model(with_self_test(named), out)
     choice = provenance.get("choice")
     return QuantizeResult(
         path=out,

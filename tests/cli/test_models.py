@@ -67,7 +67,7 @@ def test_a_model_is_signed_with_a_key_made_here(edgemeta_json, edgemeta, one_sen
     assert made == {"private": str(key), "public": f"{key}.pub"}
     signed = edgemeta_json("model", "sign", str(model), "--key", str(key))
     assert signed["path"] == f"{model}.sig"
-    assert verify(model.read_bytes(), model, [Path(made["public"])]) == Path(made["public"])
+    assert verify(model.read_bytes(), model, [Path(made["public"])]) == Path(signed["path"]).read_bytes()
     again = edgemeta("model", "key", key)
     one_sentence(again)
     assert "maker.pem: cannot be written (File exists)" in again.stderr

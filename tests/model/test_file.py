@@ -51,9 +51,16 @@ def join(header: Document | str, body: bytes) -> bytes:
     return struct.pack("<Q", len(text)) + text + body
 
 
+def without_checksum(data: bytes) -> bytes:
+    """The file as an edgemeta wrote it before there was a checksum."""
+    header, body = split(data)
+    del header["__metadata__"]["checksum"]
+    return join(header, body)
+
+
 def with_model(data: bytes, change: Callable[[Document], Any]) -> bytes:
     """The file with another model document; `change` edits it in place or gives the new text."""
-    header, body = split(data)
+    header, body = split(without_checksum(data))
     document = json.loads(header["__metadata__"]["model"])
     text = change(document)
     header["__metadata__"]["model"] = text if isinstance(text, str) else json.dumps(document)
@@ -111,7 +118,7 @@ def test_the_safetensors_library_reads_it(small_model: Model, tmp_path: Path) ->
     path = tmp_path / "small.safetensors"
     save(small_model, path)
     with safe_open(path, "np") as file:
-        assert file.metadata().keys() == {"format", "version", "model"}
+        assert file.metadata().keys() == {"checksum", "format", "version", "model"}
         assert file.metadata()["format"] == "edgemeta"
         np.testing.assert_array_equal(file.get_tensor("conv.bias"), [1, -2, 3, -4])
         assert file.get_tensor("conv.weights").shape == (-(-108 * 3 // 8),)
@@ -122,13 +129,6 @@ def test_the_safetensors_library_reads_it(small_model: Model, tmp_path: Path) ->
     for name, entry in header.items():
         if name != "__metadata__":
             assert entry["data_offsets"][0] % {"F64": 8, "I32": 4, "I16": 2}.get(entry["dtype"], 1) == 0
-
-
-def test_a_flipped_weight_is_another_model(small_model: Model) -> None:
-    """Weights carry no checksum of their own: the digest is the identity, and it changes."""
-    data = bytearray(encode(small_model))
-    data[-1] ^= 1
-    assert decode(bytes(data)).digest != decode(encode(small_model)).digest
 
 
 def test_an_unprovable_model_is_not_written(small_model: Model, tmp_path: Path) -> None:

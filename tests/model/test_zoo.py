@@ -1,20 +1,65 @@
 """Every shipped name leads to a model that loads, and a name that is none is told so."""
 
+import hashlib
+import shutil
 from pathlib import Path
 
 import pytest
 
+from edgemeta.model import zoo
+from edgemeta.model.address import Address, DigestError
 from edgemeta.model.errors import ModelError
 from edgemeta.model.file import encode, load
-from edgemeta.model.zoo import find, float_names, names
+from edgemeta.model.zoo import find, float_names, names, shipped_digest
 
 
 @pytest.mark.parametrize("name", names())
 def test_shipped_models_load_and_store_to_the_same_bytes(name: str) -> None:
     model = load(find(name))
     assert encode(model) == find(name).read_bytes()
+    assert model.name == name
     assert len(model.task.labels) == 10
     assert model.provenance
+
+
+@pytest.mark.parametrize("name", [*names(), *float_names()])
+def test_every_shipped_file_has_its_digest_in_the_list(name: str) -> None:
+    """After a file was remade: `sha256sum *.safetensors > SHA256SUMS` in its folder."""
+    assert shipped_digest(find(name)) == hashlib.sha256(find(name).read_bytes()).hexdigest()
+
+
+def test_other_files_are_in_no_list(tmp_path: Path) -> None:
+    assert shipped_digest(tmp_path / "resnet8-cifar10.safetensors") is None
+
+
+@pytest.fixture
+def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The shipped files as another installation has them."""
+    folder = tmp_path / "zoo"
+    shutil.copytree(find("resnet8-cifar10").parent, folder)
+    monkeypatch.setattr(zoo, "_FOLDER", folder)
+    monkeypatch.setattr(zoo, "_SUMS", folder / "SHA256SUMS")
+    return folder
+
+
+def test_a_damaged_shipped_file_is_refused_without_being_asked(installed: Path) -> None:
+    file = installed / "resnet8-cifar10.safetensors"
+    data = bytearray(file.read_bytes())
+    data[-1] ^= 1
+    file.write_bytes(data)
+    with pytest.raises(DigestError) as told:
+        Address("resnet8-cifar10").read()
+    assert told.value.found == f"{file}: damaged, its sha256 is {hashlib.sha256(data).hexdigest()}"
+    assert told.value.expected.endswith("with which it shipped (install edgemeta again)")
+
+
+@pytest.mark.parametrize("content", [None, b"\xff", b"", b"one-word\n"])
+def test_a_list_that_cannot_be_used_is_told(installed: Path, content: bytes | None) -> None:
+    (installed / "SHA256SUMS").unlink()
+    if content is not None:
+        (installed / "SHA256SUMS").write_bytes(content)
+    with pytest.raises(ModelError, match=r"SHA256SUMS: .*\(install edgemeta again\)"):
+        Address("resnet8-cifar10").read()
 
 
 def test_float_networks_are_found_but_are_no_models() -> None:
