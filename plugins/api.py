@@ -21,6 +21,10 @@ class BackendError(EdgemetaError):
     """A backend that is unknown, cannot run here, refuses an option or failed, with the reason in one sentence."""
 
 
+class OptionError(BackendError):
+    """An option that the backend does not have, or a value that the option cannot have."""
+
+
 class SessionLostError(BackendError):
     """A session that failed and will never run again, as after a fault of the GPU: only a new one can help."""
 
@@ -63,5 +67,5 @@ class Backend(Protocol):
         ...
 
     def compile(self, model: Model, options: Mapping[str, object]) -> Session:
-        """Make a session. Unknown or ill-typed options, and models it cannot run, raise BackendError."""
+        """Make a session. Unknown or ill-typed options raise OptionError, models it cannot run BackendError."""
         ...

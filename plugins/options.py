@@ -3,30 +3,30 @@
 from collections.abc import Collection, Mapping
 from difflib import get_close_matches
 
-from edgemeta.plugins.api import BackendError
+from edgemeta.plugins.api import OptionError
 
 
 def reject_unknown(backend: str, options: Mapping[str, object], known: Collection[str]) -> None:
-    """Raise BackendError if an option is not one of `known`."""
+    """Raise OptionError if an option is not one of `known`."""
     for key in options:
         if key not in known:
             close = get_close_matches(key, known, 1)
             hint = f", did you mean {close[0]}?" if close else ""
             expected = ", ".join(known) or "none"
-            raise BackendError(f"backend {backend}: unknown option {key!r}{hint} (known: {expected})")
+            raise OptionError(f"backend {backend}: unknown option {key!r}{hint} (known: {expected})")
 
 
 def whole_number(backend: str, options: Mapping[str, object], key: str, default: int, lo: int, hi: int) -> int:
-    """Give an option that is a whole number in lo .. hi. Raises BackendError otherwise."""
+    """Give an option that is a whole number in lo .. hi. Raises OptionError otherwise."""
     value = options.get(key, default)
     if isinstance(value, bool) or not isinstance(value, int) or not lo <= value <= hi:
-        raise BackendError(f"backend {backend}: option {key} is {value!r}, expected a whole number from {lo} to {hi}")
+        raise OptionError(f"backend {backend}: option {key} is {value!r}, expected a whole number from {lo} to {hi}")
     return value
 
 
 def choice(backend: str, options: Mapping[str, object], key: str, default: str, choices: Collection[str]) -> str:
-    """Give an option that is one of some words. Raises BackendError otherwise."""
+    """Give an option that is one of some words. Raises OptionError otherwise."""
     value = options.get(key, default)
     if not isinstance(value, str) or value not in choices:
-        raise BackendError(f"backend {backend}: option {key} is {value!r}, expected one of {', '.join(choices)}")
+        raise OptionError(f"backend {backend}: option {key} is {value!r}, expected one of {', '.join(choices)}")
     return value

@@ -40,11 +40,15 @@ _RAW, _MULTIPLIER, _TABLE = 0, 1, 2
 _NO_PADDING: Padding = (0, 0, 0, 0)
 
 
+class OpenError(LibraryError):
+    """No session with this instruction set and this number of threads: the machine lacks one of them."""
+
+
 class Program:
     """A proved model, planned and packed for one instruction set and a number of threads.
 
     Holds memory and threads of the library until `close`. Used by one thread at a time. Raises LibraryError where the
-    library is missing, the machine lacks the instruction set, or memory or threads run out.
+    library is missing or memory runs out, OpenError where the machine lacks the instruction set or the threads.
     """
 
     def __init__(self, model: Model, isa: str, threads: int) -> None:
@@ -53,7 +57,7 @@ class Program:
         self._error = error_buffer()
         self._handle: int | None = self._library.em_open(ISA_NAMES.index(isa), threads, self._error)
         if self._handle is None:
-            raise LibraryError(sentence(self._error))
+            raise OpenError(sentence(self._error))
         try:
             self._describe(model)
         except LibraryError:

@@ -9,10 +9,10 @@ from collections.abc import Mapping
 import numpy as np
 
 from edgemeta.kernels.cpu.library import ISA_NAMES, LibraryError, best_isa
-from edgemeta.kernels.cpu.program import Program
+from edgemeta.kernels.cpu.program import OpenError, Program
 from edgemeta.model.graph import Model
 from edgemeta.model.prove import prove
-from edgemeta.plugins.api import BackendError, Batch, Logits, Probe, Session
+from edgemeta.plugins.api import BackendError, Batch, Logits, OptionError, Probe, Session
 from edgemeta.plugins.options import choice, reject_unknown, whole_number
 from edgemeta.plugins.session import check_batch
 
@@ -92,6 +92,8 @@ class CpuBackend:
         prove(model)
         try:
             return CpuSession(model, Program(model, isa, threads))
+        except OpenError as error:
+            raise OptionError(f"backend {_NAME}: {error}") from error
         except LibraryError as error:
             raise BackendError(f"backend {_NAME}: {error}") from error
 

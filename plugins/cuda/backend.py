@@ -15,7 +15,7 @@ from edgemeta.kernels.cuda.lowering import lower
 from edgemeta.kernels.cuda.plan import Architecture, Plan, UnsupportedError
 from edgemeta.model.graph import Model
 from edgemeta.model.prove import prove
-from edgemeta.plugins.api import BackendError, Probe, Session
+from edgemeta.plugins.api import BackendError, OptionError, Probe, Session
 from edgemeta.plugins.cuda.device import Device, architecture_of, find_device
 from edgemeta.plugins.cuda.driver import NAME, UnavailableError, faults_while, first_line, load
 from edgemeta.plugins.cuda.graph import Captured, Direct
@@ -76,7 +76,9 @@ class CudaBackend:
             except BaseException:
                 device.close()
                 raise
-        except (UnavailableError, UnsupportedError, CompilerError) as error:
+        except UnavailableError as error:
+            raise OptionError(f"backend {NAME}: {error}") from error  # no such `device`, or one too old
+        except (UnsupportedError, CompilerError) as error:
             raise BackendError(f"backend {NAME}: {error}") from error
 
     def _compiler_or_none(self, architecture: Architecture) -> CubinMaker | None:
@@ -104,7 +106,7 @@ def _folder(options: Mapping[str, object]) -> Path:
     if value is None:
         return default_folder()
     if not isinstance(value, str) or not value:
-        raise BackendError(f"backend {NAME}: option cache is {value!r}, expected a folder's path")
+        raise OptionError(f"backend {NAME}: option cache is {value!r}, expected a folder's path")
     return Path(value).expanduser()
 
 
