@@ -17,14 +17,16 @@ from edgemeta.daemon.deadline import Deadline
 from edgemeta.daemon.logs import STDERR, set_up
 from edgemeta.daemon.networks import close_all
 from edgemeta.daemon.notify import Notifier
-from edgemeta.daemon.preflight import Plan, prepare
+from edgemeta.daemon.preflight import Plan, prepare, prepare_start
 from edgemeta.daemon.service import Service
 from edgemeta.daemon.signals import RELOAD, Signals
 from edgemeta.daemon.sources.registry import without_password
 from edgemeta.daemon.supervisor import Supervisor
 from edgemeta.daemon.threads import leave
 from edgemeta.daemon.topics import MODEL_COMMAND, RELOAD_COMMAND
+from edgemeta.model.address import Address
 from edgemeta.model.errors import EdgemetaError
+from edgemeta.model.zoo import find
 
 log = logging.getLogger(__name__)
 
@@ -55,7 +57,7 @@ def run(file: Path) -> None:
     notifier = Notifier.from_environment(os.environ)
     with Signals() as signals:
         set_up("info")
-        plan = prepare(file)
+        plan = prepare_start(file)
         set_up(plan.config.log.level, plan.config.log.format)
         faults: list[BaseException] = []
 
@@ -96,6 +98,8 @@ def _tell(fault: BaseException) -> None:
 def check(file: Path, as_json: bool) -> None:
     """Check the config FILE, without cameras and broker: every mistake at once, with its line.
 
+    Of a right one it tells what would run, and each model's line as it is written to take that very file only.
+
     Exit codes: 0 nothing wrong, 78 something is.
 
     \b
@@ -111,7 +115,30 @@ def check(file: Path, as_json: bool) -> None:
         click.echo(json.dumps({"valid": False, "mistakes": [asdict(mistake) for mistake in error.mistakes]}))
         sys.exit(error.exit_code)
     close_all(plan.networks.values())
-    click.echo(json.dumps(_summary(plan)) if as_json else f"{file}: {_sentence(plan)}")
+    if as_json:
+        click.echo(json.dumps(_summary(plan)))
+        return
+    click.echo(f"{file}: {_sentence(plan)}")
+    for name, model in {model["address"]: (name, model) for name, model in _models(plan).items()}.values():
+        click.echo(f"{_key_of(plan, name)}: {model['address']}  # {model['name']}, {model['file']}")
+
+
+def _models(plan: Plan) -> dict[str, dict[str, str]]:
+    """Each camera's model: its name, digest and file, and how the config names that very file."""
+    models = {}
+    for camera, network in plan.networks.items():
+        place, digest = Address.parse(plan.config.model_of(camera)).place, network.model.digest
+        models[camera] = {
+            **network.identity.model_dump(),
+            "file": str(find(place)),
+            "address": str(Address(place, digest)),
+        }
+    return models
+
+
+def _key_of(plan: Plan, camera: str) -> str:
+    """Return the key of the config that names a camera's model."""
+    return "model" if plan.config.cameras[camera].model is None else f"cameras.{camera}.model"
 
 
 def _summary(plan: Plan) -> dict[str, object]:
@@ -121,7 +148,7 @@ def _summary(plan: Plan) -> dict[str, object]:
         "valid": True,
         "device": config.device,
         "model": first.identity.model_dump(),
-        "models": {name: network.identity.model_dump() for name, network in plan.networks.items()},
+        "models": _models(plan),
         "backend": first.backend,
         "cameras": {name: without_password(camera.source) for name, camera in config.cameras.items()},
         "broker": f"{config.mqtt.host}:{config.mqtt.port}",

@@ -22,6 +22,9 @@ from edgemeta.model.errors import EdgemetaError
 WAITING = 8
 """Changes that may wait for their turn."""
 
+WRITES_EVERY = 60.0
+"""Seconds after which the good model is written again to a disk that could not be written."""
+
 Answer: TypeAlias = Callable[[Outcome], None]
 """Hears what came of a change, in the thread of changes."""
 
@@ -59,6 +62,8 @@ class Changes:
         self._waiting: deque[_Asked] = deque()
         self._asked = threading.Condition()
         self._stopping = False
+        self._given_up: Trigger | None = None
+        """What had asked for a reload that was given up for a command."""
         self._watch = Watch(service.plan.path, lambda: self.reload("file"), crashed)
         self._thread = guarded_thread("changes", self._run, crashed)
 
@@ -100,19 +105,37 @@ class Changes:
             asked.answer(Outcome(False, f"busy: {WAITING} changes wait already"))
 
     def _run(self) -> None:
+        was_ok = True
         while (asked := self._take()) is not None:
             was_asked_for = asked.trigger != "file"
             if was_asked_for:
                 self._listener.changing()
             outcome = asked.work()
-            if was_asked_for or outcome != NOTHING_CHANGED:
+            if was_asked_for or outcome != NOTHING_CHANGED or not was_ok:
                 self._listener.changed(outcome.words)
+            was_ok = outcome.ok
             asked.answer(outcome)
+            self._do_again(asked, outcome)
+
+    def _do_again(self, asked: _Asked, outcome: Outcome) -> None:
+        """Have a reload that was given up for a command done after all, where that command has come to nothing."""
+        if asked.is_reload:
+            self._given_up = asked.trigger if outcome.given_up else None
+        elif self._given_up is not None:
+            trigger, self._given_up = self._given_up, None
+            if not outcome.ok:
+                self.reload(trigger)
 
     def _take(self) -> _Asked | None:
-        """Wait for the next change; None to stop."""
+        """Wait for the next change; None to stop. What is to be remembered is written meanwhile."""
+        remembering = self._service.remembering
+        while True:
+            remembering.write()
+            with self._asked:
+                patience = WRITES_EVERY if remembering.waiting else None
+                if self._asked.wait_for(lambda: self._waiting or self._stopping, patience):
+                    break
         with self._asked:
-            self._asked.wait_for(lambda: self._waiting or self._stopping)
             if self._stopping:
                 return None
             self._service.swaps.resume()  # what is newer than this comes after it
@@ -126,11 +149,11 @@ class Changes:
         try:
             plan = choose(self._service.plan)
         except PlanError as error:
-            self._service.tell_refused("command", str(error))
+            self._service.tell_refused("command", str(error), of_config=False)
             return Outcome(False, str(error))
         except EdgemetaError as error:
             return Outcome(False, str(error))
-        return go_by(plan, self._service, "command", self._trying)
+        return go_by(plan, self._service, "command", self._trying, of_config=False)
 
     def _trying(self) -> None:
         """The manager need not wait any more: a swap takes as long as its frames take to come."""

@@ -247,15 +247,20 @@ class InfoMessage(Message):
     config_sha256: str = Field(pattern="^[0-9a-f]{64}$", description="SHA-256 of the config in effect.")
     cameras: list[str] = Field(description="The cameras.")
     models: dict[str, ModelIdentity] = Field(description="Each camera's network.")
+    model_refused: str | None = Field(
+        description="Why a network that the config file names does not serve, in words; null where all of them do."
+    )
 
 
 class SwapResult(str, Enum):
-    """How a swap of models ended."""
+    """How a swap of models ended; the last two are no swaps, but tell which models serve without one."""
 
     SWAPPED = "swapped"
     ROLLED_BACK = "rolled_back"
     REFUSED = "refused"
     CANCELLED = "cancelled"
+    SETTLED = "settled"
+    FALLBACK = "fallback"
 
 
 class ShadowResult(Part):
@@ -290,16 +295,18 @@ class SwapTimes(Part):
 
 
 class SwapMessage(Message):
-    """How a swap ended, successful or not."""
+    """How the last swap ended, successful or not, or which models serve without one."""
 
     time: datetime = Field(description="When it ended, UTC.")
     clock_synchronized: bool = Field(description="Whether the device's clock was disciplined then.")
-    trigger: Literal["file", "signal", "command"] = Field(description="What asked for it.")
+    trigger: Literal["start", "file", "signal", "command"] = Field(description="What asked for it.")
     result: SwapResult = Field(
         description="swapped; rolled_back: the new network failed after the exchange, the old one serves again; "
-        "refused: it did not come to the exchange; cancelled: something newer was asked for, or the service stopped."
+        "refused: it did not come to the exchange; cancelled: something newer was asked for, or the service stopped; "
+        "settled: the config's networks serve, what was told before is over; fallback: the service has started with "
+        "networks that served before, because one that the config names cannot be used."
     )
-    reason: str | None = Field(description="Why not swapped, in words.")
+    reason: str | None = Field(description="Why not swapped, or why those that served before; in words.")
     models: list[ExchangedModel] = Field(description="Old and new networks; empty where the new one was not usable.")
     took_us: SwapTimes = Field(description="How long it took.")
 

@@ -2,17 +2,15 @@
 
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 
 import numpy as np
 
 from edgemeta.daemon.messages import ModelIdentity
-from edgemeta.model.file import parse, read
+from edgemeta.daemon.model_file import ModelFile
 from edgemeta.model.graph import Model
-from edgemeta.model.zoo import find
 from edgemeta.plugins.api import Backend, BackendError, Batch, Logits, Session
 
 WARM_UP_RUNS = 10
@@ -38,6 +36,8 @@ class Network:
         self.model = model
         self.backend = backend
         self.making = making
+        self.file: ModelFile | None = None
+        """What the model was read from, kept until it was remembered (`swap/last_good.py`): it holds the whole file."""
         self._session = session
         self._running = threading.Lock()
         self._closing = False
@@ -96,21 +96,6 @@ class Network:
                 self._session.close()
             finally:
                 self._running.release()
-
-
-def verified(name_or_path: str, trusted: Sequence[Path]) -> tuple[Model, int]:
-    """Read a model, its signature checked where keys are trusted, its structure proved; give it and the time in ns.
-
-    The bytes that were checked are the bytes that are used. Raises ModelError, SignatureError.
-    """
-    begun = time.monotonic_ns()
-    file = find(name_or_path)
-    data = read(file)
-    if trusted:
-        from edgemeta.model.signature import verify
-
-        verify(data, file, list(trusted))
-    return parse(data, file), time.monotonic_ns() - begun
 
 
 def make_ready(model: Model, backend: Backend, options: Mapping[str, object], verify_ns: int) -> Network:

@@ -1,34 +1,63 @@
 """Which network each camera gets: distinct files verified, distinct models made ready once, running ones taken over."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
 
-from edgemeta.daemon.config.file import KeyPath, Problem
+from edgemeta.daemon.config.file import Problem
 from edgemeta.daemon.config.whole import Config
-from edgemeta.daemon.network import Network, make_ready, verified
+from edgemeta.daemon.model_file import ModelFile, verified
+from edgemeta.daemon.network import Network, make_ready
+from edgemeta.model.address import DigestError
 from edgemeta.model.errors import ModelError
-from edgemeta.model.graph import Model
 from edgemeta.model.signature import SignatureError, check_key
-from edgemeta.plugins.api import Backend, BackendError
+from edgemeta.plugins.api import Backend, BackendError, OptionError
 from edgemeta.plugins.registry import choose
 
-Verified = dict[str, tuple[Model, int]]
-"""By name or path: a verified model and the nanoseconds that took."""
+Addresses: TypeAlias = Mapping[str, str]
+"""By camera: its model's name or path, with the digest that it must have, if any."""
+
+Verified: TypeAlias = dict[str, ModelFile]
+"""The files of models by name or path."""
 
 
-def verified_models(config: Config, problems: list[Problem]) -> Verified:
+@dataclass(frozen=True)
+class ModelProblem(Problem):
+    """A model that cannot be used, at the key that names it; `cameras` are those that were to have it."""
+
+    cameras: tuple[str, ...] = ()
+
+
+def addresses_of(config: Config) -> dict[str, str]:
+    """Which model the config gives to each camera."""
+    return {camera: config.model_of(camera) for camera in config.cameras}
+
+
+def verified_models(config: Config, addresses: Addresses, problems: list[Problem]) -> Verified:
     """Verify each model that a camera is to have, once; add to the problems what cannot be used."""
     trusted = _trusted_keys(config, problems)
     models: Verified = {}
-    for key, name in _keys_by_model(config).items():
+    for address in dict.fromkeys(addresses.values()):
         if trusted is None:
             break
         try:
-            models[name] = verified(name, trusted)
-        except (ModelError, SignatureError) as error:
-            expected = "a shipped model's name or a model file" if isinstance(error, ModelError) else "a signed model"
-            problems.append(Problem(key, str(error), expected))
+            models[address] = verified(address, trusted)
+        except DigestError as error:
+            problems.append(model_problem(config, addresses, address, error.found, error.expected))
+        except ModelError as error:
+            expected = "a shipped model's name or a model file"
+            problems.append(model_problem(config, addresses, address, str(error), expected))
+        except SignatureError as error:
+            problems.append(model_problem(config, addresses, address, str(error), "a signed model"))
     return models
+
+
+def model_problem(config: Config, addresses: Addresses, address: str, found: str, expected: str) -> ModelProblem:
+    """Make a problem of a model, at the first key of the config that names it."""
+    cameras = tuple(camera for camera, wanted in addresses.items() if wanted == address)
+    shared = config.cameras[cameras[0]].model is None
+    return ModelProblem(("model",) if shared else ("cameras", cameras[0], "model"), found, expected, cameras)
 
 
 def backend_of(config: Config, problems: list[Problem]) -> Backend | None:
@@ -41,19 +70,29 @@ def backend_of(config: Config, problems: list[Problem]) -> Backend | None:
 
 
 def networks_of(
-    config: Config, models: Verified, backend: Backend, running: Iterable[Network], problems: list[Problem]
+    config: Config,
+    addresses: Addresses,
+    models: Verified,
+    backend: Backend,
+    running: Iterable[Network],
+    problems: list[Problem],
 ) -> dict[str, Network]:
     """Give each camera its network; one of the running ones, where that has the same model. Adds to the problems."""
     networks = {network.model.digest: network for network in running}
-    for model, verify_ns in models.values():
-        if model.digest in networks:
-            continue
-        try:
-            networks[model.digest] = make_ready(model, backend, config.backend.options, verify_ns)
-        except BackendError as error:
-            problems.append(Problem(("backend", "options"), str(error), "options and a model this backend can run"))
-    names = {camera: config.model_of(camera) for camera in config.cameras}
-    digests = {camera: models[name][0].digest for camera, name in names.items() if name in models}
+    for address, file in models.items():
+        if file.model.digest not in networks:
+            try:
+                made = make_ready(file.model, backend, config.backend.options, file.verify_ns)
+            except OptionError as error:
+                problems.append(Problem(("backend", "options"), str(error), "options that this backend has"))
+                break
+            except BackendError as error:
+                expected = "a model that this backend runs as its file says"
+                problems.append(model_problem(config, addresses, address, f"{file.path}: {error}", expected))
+                continue
+            networks[file.model.digest] = made
+        networks[file.model.digest].file = file
+    digests = {camera: models[name].model.digest for camera, name in addresses.items() if name in models}
     return {camera: networks[digest] for camera, digest in digests.items() if digest in networks}
 
 
@@ -63,14 +102,6 @@ def close_all(networks: Iterable[Network], but: Iterable[Network] = ()) -> None:
     for network in {id(network): network for network in networks}.values():
         if id(network) not in kept:
             network.close()
-
-
-def _keys_by_model(config: Config) -> Mapping[KeyPath, str]:
-    """For each model that a camera is to have: the first key of the config that names it."""
-    keys: dict[str, KeyPath] = {}
-    for name, camera in config.cameras.items():
-        keys.setdefault(config.model_of(name), ("model",) if camera.model is None else ("cameras", name, "model"))
-    return {key: model for model, key in keys.items()}
 
 
 def _trusted_keys(config: Config, problems: list[Problem]) -> list[Path] | None:

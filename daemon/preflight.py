@@ -1,21 +1,35 @@
 """From a config file to everything the service needs, checked without cameras or broker: model, backend, sources."""
 
 import difflib
-from dataclasses import dataclass
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 
 from edgemeta.daemon.config.camera import CameraConfig
 from edgemeta.daemon.config.file import ConfigFile, Problem
 from edgemeta.daemon.config.whole import Config, digest, resolved
 from edgemeta.daemon.naming import unknown_labels
 from edgemeta.daemon.network import Network
-from edgemeta.daemon.networks import backend_of, close_all, networks_of, verified_models
+from edgemeta.daemon.networks import (
+    ModelProblem,
+    addresses_of,
+    backend_of,
+    close_all,
+    model_problem,
+    networks_of,
+    verified_models,
+)
 from edgemeta.daemon.secret import SecretError, password_of, token_of, username_of
 from edgemeta.daemon.sources.api import Source, SourceError, SourceSpec
 from edgemeta.daemon.sources.registry import make_source, without_password
+from edgemeta.daemon.swap.last_good import LastGood, NothingRememberedError, folder_of
 from edgemeta.daemon.tls import TlsError, context_of
 from edgemeta.model.errors import EdgemetaError
 from edgemeta.model.graph import Model
+
+log = logging.getLogger(__name__)
 
 
 class PlanError(EdgemetaError):
@@ -27,6 +41,7 @@ class Plan:
     """What would run: a config without mistakes, its models ready to serve, its sources made but not opened.
 
     path: the config file. networks: by camera, cameras may share one. Whoever holds the plan closes them.
+    refused: why a model that the config file names does not serve, in words; None where those that it names do.
     """
 
     path: Path
@@ -34,6 +49,7 @@ class Plan:
     config_sha256: str
     networks: dict[str, Network]
     sources: dict[str, Source]
+    refused: str | None = None
 
 
 def prepare(path: Path, running: Plan | None = None) -> Plan:
@@ -49,6 +65,54 @@ def prepare(path: Path, running: Plan | None = None) -> Plan:
     return plan
 
 
+def prepare_start(path: Path) -> Plan:
+    """Do as `prepare`, for a start: where only models cannot be used, those that served last stand in.
+
+    So they do where a model has failed when it was last tried on live frames. Raises ConfigError where the config has
+    other mistakes, says no to it (`swap.fallback`), or nothing was remembered for a camera that needs it.
+    """
+    file = ConfigFile(path)
+    found, problems = file.validate()
+    if found is None:
+        raise file.error(problems)
+    config = resolved(found, path.parent)
+    last_good = LastGood(folder_of(config))
+    plan = _plan(path, config, None, problems)
+    if plan is not None:
+        problems = _refused_before(plan, last_good) if config.swap.fallback else []
+        if not problems:
+            return plan
+        close_all(plan.networks.values())
+    models = [problem for problem in problems if isinstance(problem, ModelProblem)]
+    error = file.error(problems)
+    if not config.swap.fallback or len(models) < len(problems):
+        raise error
+    try:
+        stand_ins = last_good.addresses({camera for problem in models for camera in problem.cameras})
+    except NothingRememberedError as nothing:
+        log.info("%s", nothing)
+        raise error from None
+    others: list[Problem] = []
+    plan = _plan(path, config, None, others, stand_ins)
+    if plan is None:
+        log.error("the last good model cannot be used either: %s", others[0].found)
+        raise error
+    return replace(plan, refused="; ".join(str(mistake) for mistake in error.mistakes))
+
+
+def _refused_before(plan: Plan, last_good: LastGood) -> list[Problem]:
+    """Find the models that have failed on live frames and have not served since."""
+    refused = last_good.read().refused
+    addresses = addresses_of(plan.config)
+    failed = {
+        addresses[camera]: refused[network.model.digest]
+        for camera, network in plan.networks.items()
+        if network.model.digest in refused
+    }
+    expected = "a model that passes its trial (a reload tries it again)"
+    return [model_problem(plan.config, addresses, address, reason, expected) for address, reason in failed.items()]
+
+
 def replan(config: Config, running: Plan) -> Plan:
     """Make ready what another config than the file's names. Raises PlanError."""
     problems: list[Problem] = []
@@ -58,12 +122,19 @@ def replan(config: Config, running: Plan) -> Plan:
     return plan
 
 
-def _plan(path: Path, config: Config, running: Plan | None, problems: list[Problem]) -> Plan | None:
-    """Make a config ready; None where there are problems, among them those found here."""
+def _plan(
+    path: Path,
+    config: Config,
+    running: Plan | None,
+    problems: list[Problem],
+    stand_ins: Mapping[str, str] = MappingProxyType({}),
+) -> Plan | None:
+    """Make a config ready, with other models for some cameras; None where there are problems, also some found here."""
     wrong = {problem.path[0] for problem in problems}
-    models = {} if wrong & {"model", "trust"} else verified_models(config, problems)
-    if models and "labels" not in wrong:
-        _check_labels(config, [model for model, _ in models.values()], problems)
+    addresses = {**addresses_of(config), **stand_ins}
+    models = {} if wrong & {"model", "trust"} else verified_models(config, addresses, problems)
+    if models and not stand_ins and "labels" not in wrong:  # the labels are those of the models that were to serve
+        _check_labels(config, [file.model for file in models.values()], problems)
     if "mqtt" not in wrong:
         _check_login(config, problems)
         _check_tls(config, problems)
@@ -77,7 +148,7 @@ def _plan(path: Path, config: Config, running: Plan | None, problems: list[Probl
         return None
     same_backend = running is not None and running.config.backend == config.backend
     at_work = list(running.networks.values()) if running is not None and same_backend else []
-    networks = networks_of(config, models, backend, at_work, problems)
+    networks = networks_of(config, addresses, models, backend, at_work, problems)
     if problems:
         close_all(networks.values(), but=at_work)
         return None

@@ -21,6 +21,7 @@ from edgemeta.daemon.networks import close_all
 from edgemeta.daemon.preflight import Plan, prepare
 from edgemeta.daemon.service import Service
 from edgemeta.daemon.swap.exchange import Trigger, exchanges_between
+from edgemeta.daemon.swap.remembering import release
 
 log = logging.getLogger(__name__)
 
@@ -46,10 +47,11 @@ Trying: TypeAlias = Callable[[], None]
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a change that was asked for, in one sentence."""
+    """What came of a change that was asked for, in one sentence; given_up: for something newer."""
 
     ok: bool
     words: str
+    given_up: bool = False
 
 
 NOTHING_CHANGED = Outcome(True, "config reloaded: nothing changed")
@@ -63,15 +65,16 @@ def reload(path: Path, service: Service, trigger: Trigger = "signal", trying: Tr
         log.error("the config was not reloaded and nothing changed:\n%s", error)
         wrong_model = next((each for each in error.mistakes if _is_of_a_network(each.key)), None)
         if wrong_model is not None:
-            service.tell_refused(trigger, str(wrong_model))
+            service.tell_refused(trigger, str(wrong_model), of_config=True)
         return Outcome(False, f"config not reloaded: {error.mistakes[0]}{_and_more(len(error.mistakes) - 1)}")
-    return go_by(plan, service, trigger, trying)
+    return go_by(plan, service, trigger, trying, of_config=True)
 
 
-def go_by(plan: Plan, service: Service, trigger: Trigger, trying: Trying) -> Outcome:
+def go_by(plan: Plan, service: Service, trigger: Trigger, trying: Trying, of_config: bool) -> Outcome:
     """Let the service go by another plan, as far as that takes no restart: by all of it, or by nothing.
 
-    New networks are swapped in, which may fail. Those that are then of no use are closed.
+    New networks are swapped in, which may fail. Those that are then of no use are closed. of_config: whether the plan
+    is the config file's, rather than a command's.
     """
     running = service.plan
     keys = changed_keys(running.config, plan.config)
@@ -90,12 +93,20 @@ def go_by(plan: Plan, service: Service, trigger: Trigger, trying: Trying) -> Out
     try:
         if exchanges:
             trying()
-            report = service.swap(exchanges, live, trigger)
+            report = service.swap(exchanges, live, trigger, of_config)
             if report.result is not SwapResult.SWAPPED:
                 log.error("the config was not reloaded and nothing changed: %s", report.reason)
-                return Outcome(False, f"config not reloaded, nothing changed: {report.reason}")
+                return Outcome(
+                    False,
+                    f"config not reloaded, nothing changed: {report.reason}",
+                    given_up=report.result is SwapResult.CANCELLED,
+                )
         elif applied:
             service.apply(live)
+        if of_config:
+            service.settled(trigger)
+        else:
+            release(service.plan)
     finally:
         close_all([*running.networks.values(), *plan.networks.values()], but=service.plan.networks.values())
     if applied:

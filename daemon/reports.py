@@ -48,15 +48,17 @@ class Reports:
         self._latencies = latencies
         self._started_ns = self._period_began_ns = time.monotonic_ns()
         self.last_stats: StatsMessage | None = None
+        self.last_swap: SwapResult | None = None
+        """What the retained swap message says; None before the first."""
 
     @property
     def uptime(self) -> float:
         """Seconds since the service started, by the monotonic clock."""
         return (time.monotonic_ns() - self._started_ns) / NS
 
-    def tell_info(self, plan: Plan) -> None:
-        """Say what runs."""
-        self._publisher.send(self._publisher.encode(INFO, self.info(plan)))
+    def tell_info(self, plan: Plan, refused: str | None) -> None:
+        """Say what runs, and why a model that the config names does not."""
+        self._publisher.send(self._publisher.encode(INFO, self.info(plan, refused)))
 
     def tell_stats(self) -> None:
         """Send the counts; without a broker this period's are left out."""
@@ -90,15 +92,16 @@ class Reports:
             models=report.models,
             took_us=report.took_us,
         )
+        self.last_swap = report.result
         self._publisher.send(self._publisher.encode(SWAP, message))
 
-    def tell_refused(self, trigger: Trigger, reason: str) -> None:
-        """Say that a swap was refused because the new model cannot be used."""
+    def tell_without_swap(self, trigger: Trigger, result: SwapResult, reason: str | None = None) -> None:
+        """Say what stands for a swap where there was none: a model that cannot be used, or those that serve anyway."""
         report = SwapReport([])
-        report.result, report.reason = SwapResult.REFUSED, reason
+        report.result, report.reason = result, reason
         self.tell_swap(trigger, report)
 
-    def info(self, plan: Plan) -> InfoMessage:
+    def info(self, plan: Plan, refused: str | None) -> InfoMessage:
         """Return what runs."""
         first, *_ = plan.networks.values()
         names = (Naming(network.model, plan.config.labels).names for network in plan.networks.values())
@@ -112,6 +115,7 @@ class Reports:
             config_sha256=plan.config_sha256,
             cameras=list(plan.config.cameras),
             models={name: network.identity for name, network in plan.networks.items()},
+            model_refused=refused,
         )
 
     def _stats(self) -> StatsMessage:

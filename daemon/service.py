@@ -16,7 +16,7 @@ from edgemeta.daemon.homeassistant.discovery import Discovery
 from edgemeta.daemon.homeassistant.entities import DeviceView, view_of
 from edgemeta.daemon.inbox import Handler
 from edgemeta.daemon.latency import StageLatencies
-from edgemeta.daemon.messages import CameraState
+from edgemeta.daemon.messages import CameraState, SwapResult
 from edgemeta.daemon.metrics.readings import CameraReading, Readings
 from edgemeta.daemon.mqtt import MqttLink
 from edgemeta.daemon.naming import Naming
@@ -32,6 +32,7 @@ from edgemeta.daemon.receipts import FrameReceipts
 from edgemeta.daemon.reports import Reports
 from edgemeta.daemon.slot import NewestFrames
 from edgemeta.daemon.swap.exchange import Exchange, Trigger
+from edgemeta.daemon.swap.remembering import Remembering
 from edgemeta.daemon.swap.report import SwapReport
 from edgemeta.daemon.swap.swap import Swaps
 from edgemeta.daemon.topics import AVAILABILITY, FRAME, Channel, Topics
@@ -93,6 +94,9 @@ class Service:
         self.swaps = Swaps(self._pipelines, self._worker, crashed)
         if config.web.enabled:
             self._worker.watchers.append(seen.add)
+        self.refused = plan.refused
+        """Why a model that the config names does not serve, in words; None where all of them do."""
+        self.remembering = Remembering(plan)
         self._crashed = crashed
         self._cameras = {name: self._camera(name, camera, plan) for name, camera in config.cameras.items()}
         self._pulses = [self._worker.pulse, *self._link.pulses]
@@ -104,6 +108,9 @@ class Service:
         if self._page is not None:
             self._page.start()
         self._tell_what_runs()
+        self._reports.tell_without_swap(
+            "start", SwapResult.SETTLED if self.refused is None else SwapResult.FALLBACK, self.refused
+        )
         self._keeper.start()
         self._link.start(FIRST_CONNECT_WITHIN)
         self._worker.start()
@@ -112,6 +119,8 @@ class Service:
         self._reporter.start()
         for name, network in self.plan.networks.items():
             log.info("camera %s: %s on %s", name, network.words, network.backend)
+        if self.refused is not None:
+            log.warning("models that served before stand in: %s", self.refused)
 
     def stop(self, deadline: Deadline) -> None:
         """End in order: no new frames, the frame in hand finished, the last messages sent, `offline` said.
@@ -153,8 +162,11 @@ class Service:
             self._cameras[name] = self._camera(name, config.cameras[name], plan)
             self._cameras[name].start()
 
-    def swap(self, exchanges: Sequence[Exchange], plan: Plan, trigger: Trigger) -> SwapReport:
-        """Go by a plan with other networks once they have proved themselves on live frames, or go on as before."""
+    def swap(self, exchanges: Sequence[Exchange], plan: Plan, trigger: Trigger, of_config: bool) -> SwapReport:
+        """Go by a plan with other networks once they have proved themselves on live frames, or go on as before.
+
+        of_config: whether the config file names them, rather than a command.
+        """
         running = self.plan
         shadows = {
             camera: Pipeline(self.identity, camera, each.after, tuning_of(plan.config, camera), self._clock)
@@ -165,12 +177,30 @@ class Service:
             exchanges, shadows, plan.config.swap, lambda: self.apply(plan), lambda: self.apply(running)
         )
         self._reports.tell_swap(trigger, report)
+        if of_config and report.reason is not None and report.result is not SwapResult.CANCELLED:
+            self.remembering.refused(exchanges, report.reason)
+            self._set_refused(report.reason)
         return report
 
-    def tell_refused(self, trigger: Trigger, reason: str) -> None:
-        """Tell of a swap that was refused because the new model cannot be used."""
+    def tell_refused(self, trigger: Trigger, reason: str, of_config: bool) -> None:
+        """Tell of a swap that was refused because the new model cannot be used; `of_config` as for `swap`."""
         self.swaps.refused()
-        self._reports.tell_refused(trigger, reason)
+        self._reports.tell_without_swap(trigger, SwapResult.REFUSED, reason)
+        if of_config:
+            self._set_refused(reason)
+
+    def settled(self, trigger: Trigger) -> None:
+        """Take note that the models which the config file names serve, and tell it where something else was told."""
+        self.remembering.served(self.plan)
+        self._set_refused(None)
+        if self._reports.last_swap not in (SwapResult.SWAPPED, SwapResult.SETTLED):
+            log.info("the models that the config names serve; what was refused before is over")
+            self._reports.tell_without_swap(trigger, SwapResult.SETTLED)
+
+    def _set_refused(self, reason: str | None) -> None:
+        if reason != self.refused:
+            self.refused = reason
+            self._reports.tell_info(self.plan, reason)
 
     def obey(self, handlers: Mapping[Channel, Handler]) -> None:
         """Have commands handled, if the config wants any heard. Only before the start."""
@@ -187,6 +217,7 @@ class Service:
             broker=broker_words(self.plan.config.mqtt, self._link.status, self._outbox.stats),
             page=self._page.trouble if self._page is not None else None,
             swap=self.swaps.words,
+            refused=self.refused,
             troubles=tuple(trouble for pulse in pulses if (trouble := pulse.trouble) is not None),
         )
 
@@ -206,6 +237,7 @@ class Service:
             outbox=self._outbox.stats,
             wants_disk=self.plan.config.mqtt.outbox.size > 0,
             swaps=dict(self.swaps.results),
+            model_refused=self.refused is not None,
         )
 
     def _make_page(self, seen: Seen) -> "WebServer":
@@ -215,7 +247,7 @@ class Service:
         report = Report(
             self.vitals,
             self.readings,
-            lambda: reports.info(self.plan),
+            lambda: reports.info(self.plan, self.refused),
             lambda: reports.last_stats,
             lambda: self._link.status,
         )
@@ -244,7 +276,7 @@ class Service:
         self._reports.tell_status(self.plan, camera, status)
 
     def _tell_what_runs(self) -> None:
-        self._reports.tell_info(self.plan)
+        self._reports.tell_info(self.plan, self.refused)
         self._discovery.update(self.plan.config.homeassistant.enabled is True, self._device_view(self.plan))
 
     @staticmethod

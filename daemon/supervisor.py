@@ -69,8 +69,9 @@ class Supervisor:
     def _status(self, vitals: Vitals) -> str:
         """One line, what is wrong first."""
         cameras = (f"camera {name} {words}" for name, words in vitals.cameras.items())
+        refused = f"model refused, another serves: {vitals.refused}" if vitals.refused else None
         change = vitals.swap or self._changed
-        parts = (*vitals.troubles, self._rate, *cameras, f"broker {vitals.broker}", vitals.page, change)
+        parts = (*vitals.troubles, refused, self._rate, *cameras, f"broker {vitals.broker}", vitals.page, change)
         return "; ".join(part for part in parts if part)
 
     def _log(self, troubles: tuple[str, ...]) -> None:

@@ -15,6 +15,7 @@ class Vitals:
     troubles: threads that hang, in words; while there are any, the watchdog is not fed.
     page: why the live page is not served, in words; None where it is, or is not wanted.
     swap: how far a swap of models is, in words; None where none is in flight.
+    refused: why a model that the config names does not serve, in words; None where all of them do.
     """
 
     frames: int
@@ -23,6 +24,7 @@ class Vitals:
     troubles: tuple[str, ...]
     page: str | None = None
     swap: str | None = None
+    refused: str | None = None
 
 
 def broker_words(config: MqttConfig, link: LinkStatus, outbox: OutboxStats) -> str:

@@ -13,6 +13,7 @@ from typing import TypeAlias
 from edgemeta.daemon.config.file import ConfigError, ConfigFile
 from edgemeta.daemon.config.whole import resolved
 from edgemeta.daemon.periodic import Periodic
+from edgemeta.model.address import Address
 from edgemeta.model.errors import ModelError
 from edgemeta.model.signature import signature_of
 from edgemeta.model.zoo import find
@@ -87,9 +88,13 @@ class _Named:
 
     def _file_of(self, model: str) -> Path:
         try:
-            return find(model)
+            place = Address.parse(model).place
+        except ModelError:  # no digest: the config is told so, and wants to be changed
+            place = model
+        try:
+            return find(place)
         except ModelError:  # not there yet, perhaps
-            return self._config.parent / model
+            return self._config.parent / place
 
 
 def _mark(file: Path) -> tuple[int, int, int, int] | None:

@@ -21,6 +21,7 @@ from edgemeta.daemon.preflight import replan
 from edgemeta.daemon.publisher import Publisher
 from edgemeta.daemon.reload import Outcome
 from edgemeta.daemon.topics import ANSWER
+from edgemeta.model.address import Address
 from edgemeta.model.errors import EdgemetaError
 from edgemeta.model.zoo import names
 
@@ -119,11 +120,12 @@ def with_model(running: Config, command: ModelCommand) -> Config:
 
 def _allowed(folder: Path, name: str) -> str:
     """Return the name of a shipped model, or the path of a file in the folder."""
-    if name in names():
+    address = Address.parse(name)
+    if address.place in names():
         return name
-    for file in (folder / name, folder / f"{name}{SUFFIX}"):
+    for file in (folder / address.place, folder / f"{address.place}{SUFFIX}"):
         if file.is_file():
-            return str(file)
+            return str(replace(address, place=str(file)))
     raise CommandError(f"found model {name!r}, expected a shipped model's name or a file in {folder}")
 
 

@@ -83,7 +83,7 @@ class CameraConfig(Section):
     )
     retry: RetryConfig = Field(default=RetryConfig(), description="Waits between tries to open the source.")
     model: Annotated[str, Field(min_length=1)] | None = Field(
-        default=None, description="This camera's model, a shipped one's name or a path; null takes the service's."
+        default=None, description="This camera's model, written as the service's; null takes that."
     )
     state: StateConfig | None = Field(
         default=None, description="All of `state` for this camera; null takes the service's."

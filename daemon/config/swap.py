@@ -37,6 +37,11 @@ class SwapConfig(Section):
     timeout: Seconds = Field(
         default=300.0, description="Seconds that the frames of `shadow`, and those of `keep`, may take to come."
     )
+    fallback: bool = Field(
+        default=True,
+        description="Start with the models that served last where one that the config names cannot be used, or failed "
+        "when it was tried on live frames; false ends such a start with exit code 78.",
+    )
     folder: Path | None = Field(
         default=None, description="Folder of the models that the command `model` may choose; null refuses the command."
     )

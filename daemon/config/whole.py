@@ -22,6 +22,7 @@ from edgemeta.daemon.config.state import PublishConfig, StateConfig
 from edgemeta.daemon.config.swap import SwapConfig, TrustConfig
 from edgemeta.daemon.config.web import WebConfig
 from edgemeta.daemon.sources.registry import address_from, without_password
+from edgemeta.model.address import MARK
 
 RESERVED = frozenset({"availability", "cmd", "health", "info", "resp", "stats", "swap"})
 """Names on the level of cameras that other topics of a device use."""
@@ -89,7 +90,10 @@ class Config(Section):
 
     device: Name = Field(default_factory=hostname, description="This device's name in topics; default: host name.")
     model: str = Field(
-        default="resnet8-cifar10", min_length=1, description="A shipped model's name or a model file's path."
+        default="resnet8-cifar10",
+        min_length=1,
+        description="A shipped model's name or a model file's path, with its digest where it must be that very file: "
+        "`NAME@sha256:HEX`, `PATH@sha256:HEX` (`edgemeta check` prints it).",
     )
     swap: SwapConfig = Field(default=SwapConfig(), description="How another model takes over.")
     trust: TrustConfig = Field(default=TrustConfig(), description="Whose models may run.")
@@ -122,7 +126,10 @@ def resolved(config: Config, folder: Path) -> Config:
     """
 
     def model_from(name: str | None) -> str | None:
-        return str(folder / name) if name is not None and (folder / name).is_file() else name
+        if name is None:
+            return None
+        place, mark, digest = name.rpartition(MARK) if MARK in name else (name, "", "")
+        return f"{folder / place}{mark}{digest}" if (folder / place).is_file() else name
 
     cameras = {
         name: camera.model_copy(

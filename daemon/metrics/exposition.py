@@ -43,7 +43,7 @@ def families(readings: Readings) -> list[Metric]:
         *_cameras(readings),
         *_broker(readings),
         *_outbox(readings),
-        _swaps(readings),
+        *_swaps(readings),
         *_process.collect(),
         GaugeMetricFamily("process_threads", "Number of threads.", len(list(TASKS.iterdir()))),
     ]
@@ -191,8 +191,13 @@ def _outbox(readings: Readings) -> Iterator[Metric]:
     yield dropped
 
 
-def _swaps(readings: Readings) -> Metric:
+def _swaps(readings: Readings) -> Iterator[Metric]:
     swaps = CounterMetricFamily("edgemeta_swaps", "Swaps of a network, by how they ended.", labels=["result"])
     for result, number in readings.swaps.items():
         swaps.add_metric([result], number)
-    return swaps
+    yield swaps
+    yield GaugeMetricFamily(
+        "edgemeta_model_refused",
+        "Whether a network that the config names was refused, and another serves.",
+        readings.model_refused,
+    )

@@ -34,7 +34,8 @@ class Readings:
 
     Ages and durations are of the monotonic clock, because a reader's clock may be another.
     uptime: seconds since the start. hanging: threads that do not keep their promise. stages: latencies by stage.
-    wants_disk: whether messages shall wait on disk. swaps: how many ended how.
+    wants_disk: whether messages shall wait on disk. swaps: how many ended how. model_refused: whether a model that the
+    config names does not serve.
     """
 
     device: str
@@ -50,3 +51,4 @@ class Readings:
     outbox: OutboxStats
     wants_disk: bool
     swaps: Mapping[str, int]
+    model_refused: bool

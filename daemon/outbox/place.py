@@ -13,10 +13,11 @@ def file_of(config: OutboxConfig, device: str) -> Path | None:
     """
     if config.size == 0:
         return None
-    return _folder(config) / f"outbox-{device}.sqlite3"
+    return state_folder(config) / f"outbox-{device}.sqlite3"
 
 
-def _folder(config: OutboxConfig) -> Path:
+def state_folder(config: OutboxConfig) -> Path:
+    """Return the folder of all that the service keeps on disk."""
     if config.folder is not None:
         return Path(config.folder)
     if state := os.environ.get("STATE_DIRECTORY", "").partition(":")[0]:

@@ -8,7 +8,7 @@ from edgemeta.daemon.messages import SwapResult
 from edgemeta.daemon.network import Network
 from edgemeta.model.errors import EdgemetaError
 
-Trigger: TypeAlias = Literal["file", "signal", "command"]
+Trigger: TypeAlias = Literal["start", "file", "signal", "command"]
 """What asked for a change."""
 
 

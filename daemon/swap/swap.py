@@ -21,6 +21,9 @@ log = logging.getLogger(__name__)
 LOOKS_EVERY = 0.5
 """Seconds after which a phase is looked at even if nothing has come of it: a hang says nothing."""
 
+ENDS = (SwapResult.SWAPPED, SwapResult.ROLLED_BACK, SwapResult.REFUSED, SwapResult.CANCELLED)
+"""How a swap can end."""
+
 
 class Swaps:
     """Swaps a service's networks, one swap at a time, and counts how swaps end.
@@ -41,7 +44,7 @@ class Swaps:
         self._trial: Trial | None = None
         self._given_up: str | None = None
         self._stopped = False
-        self.results = {result.value: 0 for result in SwapResult}
+        self.results = {result.value: 0 for result in ENDS}
 
     @property
     def words(self) -> str | None:

@@ -114,4 +114,5 @@ class Site:
             and all(camera.state in working for camera in readings.cameras.values())
         )
         lines = ["ready" if ready else "not ready", *vitals.troubles, *cameras, f"broker {vitals.broker}"]
+        lines += [f"model refused, another serves: {vitals.refused}"] if vitals.refused else []
         return sentence(HTTPStatus.OK if ready else HTTPStatus.SERVICE_UNAVAILABLE, "\n".join(lines))

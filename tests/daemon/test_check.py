@@ -1,15 +1,22 @@
 """`edgemeta check`: valid or not, every mistake at once, without cameras and without a broker."""
 
 import json
+from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from click.testing import CliRunner
 
 from edgemeta.cli.service import check
 from edgemeta.daemon.config.file import ConfigError
 from edgemeta.daemon.preflight import prepare
+from edgemeta.model.file import save
+from edgemeta.model.zoo import find
+
+from .conftest import colour_model
 
 
 def lines_of(path: Path) -> list[str]:
@@ -23,25 +30,57 @@ def write(path: Path, text: str) -> Path:
     return path
 
 
-def test_a_valid_config_is_told_in_one_line_with_passwords_starred(write_config: Any) -> None:
+def test_a_valid_config_is_told_with_passwords_starred(write_config: Any) -> None:
     path = write_config(
         cameras={"door": {"source": "rtsp://user:geheim@127.0.0.1/cam"}, "hall": {"source": 0}},
         mqtt={"username": "ali", "password": "geheim"},
     )
     result = CliRunner().invoke(check, [str(path)])
     assert result.exit_code == 0
-    assert result.output.count("\n") == 1
     assert "would run colour (" in result.output
     assert "on reference for door (rtsp://user:***@127.0.0.1/cam), hall (0)" in result.output
     assert "geheim" not in result.output
 
 
-def test_json(write_config: Any) -> None:
+def test_a_model_s_line_is_told_as_it_takes_that_very_file_only(write_config: Any, model_file: Path) -> None:
+    digest = sha256(model_file.read_bytes()).hexdigest()
+    cameras = {"a": {"source": "synthetic://"}, "b": {"source": "synthetic://", "model": "resnet8-cifar10"}}
+    _, *lines = CliRunner().invoke(check, [str(write_config(cameras=cameras))]).output.splitlines()
+    shipped = find("resnet8-cifar10")
+    shipped_digest = sha256(shipped.read_bytes()).hexdigest()
+    assert lines == [
+        f"model: {model_file}@sha256:{digest}  # colour, {model_file}",
+        f"cameras.b.model: resnet8-cifar10@sha256:{shipped_digest}  # resnet8-cifar10, {shipped}",
+    ]
+    told = yaml.safe_load(lines[0])
+    assert CliRunner().invoke(check, [str(write_config(**told))]).exit_code == 0
+
+
+def test_another_file_than_the_digest_says_is_told_at_its_line(write_config: Any, model_file: Path) -> None:
+    wanted = sha256(model_file.read_bytes()).hexdigest()
+    path = write_config(model=f"{model_file.name}@sha256:{wanted}")
+    assert CliRunner().invoke(check, [str(path)]).exit_code == 0, "a relative path is meant from the config's folder"
+    save(replace(colour_model(), name="another"), model_file)
+    found = sha256(model_file.read_bytes()).hexdigest()
+    (line,) = lines_of(path)
+    assert line == f"8: model: found {model_file}: sha256 {found}, expected sha256 {wanted}"
+    (line,) = lines_of(write_config(model="resnet8-cifar10@sha256:12"))
+    assert "model: found resnet8-cifar10@sha256:12, expected a name or path, `@sha256:` and 64 hexadecimal" in line
+
+
+def test_json(write_config: Any, model_file: Path) -> None:
     result = CliRunner().invoke(check, ["--json", str(write_config())])
     assert result.exit_code == 0
     summary = json.loads(result.output)
     assert summary["valid"] is True
     assert summary["backend"] == "reference"
+    digest = sha256(model_file.read_bytes()).hexdigest()
+    assert summary["models"]["front"] == {
+        "name": "colour",
+        "sha256": digest,
+        "file": str(model_file),
+        "address": f"{model_file}@sha256:{digest}",
+    }
     result = CliRunner().invoke(check, ["--json", str(write_config(top_k=0))])
     assert result.exit_code == 78
     told = json.loads(result.output)

@@ -90,8 +90,10 @@ def test_a_network_that_fails_its_self_test_is_closed(
         type(BACKEND), "compile", lambda self, *rest: sessions.append(compiled(self, *rest)) or sessions[-1]
     )
     (mistake,) = mistakes(write_config(model="wrong.safetensors"))
-    assert mistake.key == "backend.options"
-    assert "gives other logits for self-test input 4 of colour" in mistake.found
+    assert (mistake.key, mistake.line) == ("model", 8)
+    assert mistake.found.startswith(f"{tmp_path / 'wrong.safetensors'}: backend reference gives other logits")
+    assert "for self-test input 4 of colour (" in mistake.found
+    assert mistake.expected == "a model that this backend runs as its file says"
     (session,) = sessions
     with pytest.raises(BackendError):
         session.run(good.self_test.batch[:1])

@@ -27,9 +27,9 @@ from edgemeta.daemon.messages import (
     ModelIdentity,
     OutboxStats,
     Stages,
-    SwapResult,
 )
 from edgemeta.daemon.metrics.readings import CameraReading, Readings
+from edgemeta.daemon.swap.swap import ENDS
 
 
 @pytest.fixture
@@ -86,7 +86,8 @@ def readings() -> Readings:
             expired=next(numbers),
         ),
         wants_disk=True,
-        swaps={result.value: next(numbers) for result in SwapResult},
+        swaps={result.value: next(numbers) for result in ENDS},
+        model_refused=True,
     )
 
 

@@ -1,6 +1,9 @@
 """A service without a broker whose networks run on a backend that fails as their names say."""
 
 import logging
+import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -20,7 +23,7 @@ from edgemeta.model.self_test import with_self_test
 from edgemeta.plugins.api import BackendError, Batch, Logits, Probe
 from edgemeta.plugins.reference.backend import BACKEND as REFERENCE
 
-from ..conftest import colour_model, wait_until
+from ..conftest import Daemon, Subscriber, colour_model, wait_until
 
 WARM = 10 + 6
 """Runs before a network serves: warm-up and self-test."""
@@ -161,3 +164,83 @@ def run_service(
         running.service.stop(Deadline(5.0))
     assert faults == []
     wait_until(lambda: planted.open == 0, "every session to be closed")
+
+
+class RealService:
+    """`edgemeta run` with a real broker, and what it has said since its start."""
+
+    def __init__(self, daemon: Daemon, subscriber: Subscriber, config: Path) -> None:
+        self.daemon = daemon
+        self.subscriber = subscriber
+        self._config = config
+
+    def swap(self, trigger: str) -> dict[str, Any]:
+        """The first swap message with this trigger."""
+        return self.subscriber.wait_for(
+            "test/swap", lambda message: not message.retained and message.json["trigger"] == trigger
+        ).json
+
+    def info(self) -> dict[str, Any]:
+        """What runs."""
+        self.subscriber.wait_for("test/info", lambda message: not message.retained)
+        return self.subscriber.on("test/info")[-1].json
+
+    def wait_for_info(self, condition: Callable[[dict[str, Any]], bool]) -> None:
+        """Wait until the newest info message says so."""
+        wait_until(lambda: condition(self.info()), "the info message to say so")
+
+    def reload(self) -> None:
+        """Have the config read again, and wait until that is done."""
+        before = len(self.subscriber.on("test/swap"))
+        self.daemon.process.send_signal(signal.SIGHUP)
+        self.subscriber.wait("test/swap", before + 1)
+
+    def check(self, exit_code: int, said: str) -> None:
+        """What `edgemeta check` says of its config."""
+        checked = subprocess.run(
+            [str(Path(sys.executable).with_name("edgemeta")), "check", str(self._config)],
+            capture_output=True,
+            text=True,
+        )
+        assert checked.returncode == exit_code
+        assert said in checked.stderr
+
+    def stop(self) -> None:
+        """End it once what it remembers is written."""
+        wait_until(self._has_written, "the copies to be written")
+        assert self.daemon.stop() == 0
+
+    def _has_written(self) -> bool:
+        digests = [model["sha256"] for model in self.info()["models"].values()]
+        return "no good model is kept" in self.daemon.said or all(digest in self.remembered for digest in digests)
+
+    @property
+    def remembered(self) -> str:
+        """What is written for the next start."""
+        index = self._config.parent / "state" / "models-test" / "last-good.json"
+        return index.read_text() if index.is_file() else ""
+
+
+ServiceOf = Callable[..., RealService]
+
+
+@pytest.fixture
+def service_of(
+    broker: Any, make_subscriber: Callable[..., Subscriber], write_config: Callable[..., Path], run_daemon: Any
+) -> ServiceOf:
+    """Starts a service, a new one each time, with the same folder for its state; one that ends is waited for."""
+
+    def start(expected_exit: int | None = None, said: str = "", **keys: Any) -> Any:
+        swap = {"shadow": 2, "keep": 2, "watch": False, "folder": "."} | keys.pop("swap", {})
+        config = write_config(mqtt={"host": "127.0.0.1", "port": broker.port}, swap=swap, **keys)
+        if expected_exit is not None:
+            daemon = run_daemon(config)
+            assert daemon.process.wait(20) == expected_exit
+            assert said in daemon.said
+            return None
+        subscriber = make_subscriber(broker.port)
+        daemon = run_daemon(config)
+        subscriber.wait("front/frame")
+        return RealService(daemon, subscriber, config)
+
+    return start
