@@ -157,11 +157,18 @@ def _plan(
 
 def _check_labels(config: Config, models: list[Model], problems: list[Problem]) -> None:
     labels = list(dict.fromkeys(label for model in models for label in model.task.labels))
-    names = ", ".join(dict.fromkeys(model.name for model in models))
+    names = ", ".join(_words_of(models))
     for label in unknown_labels(config.labels, models):
         known = difflib.get_close_matches(label, labels, n=1) or labels
         expected = f"`{known[0]}`" if len(known) == 1 else f"one of {', '.join(known)}"
         problems.append(Problem(("labels", label), f"the label {label!r}, which {names} does not have", expected))
+
+
+def _words_of(models: list[Model]) -> list[str]:
+    """Return the models' names, with the digest's beginning where several have the same."""
+    named = {model.digest: model.name for model in models}
+    shared = {name for name in named.values() if list(named.values()).count(name) > 1}
+    return [f"{name} ({digest[:12]})" if name in shared else name for digest, name in named.items()]
 
 
 def _check_login(config: Config, problems: list[Problem]) -> None:

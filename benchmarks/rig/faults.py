@@ -4,6 +4,7 @@ A story is a generator. Up to its `yield` something breaks, and what the service
 part is whole again. The suite then waits for frames of both cameras.
 """
 
+import hashlib
 import os
 import signal
 from collections.abc import Callable, Iterator
@@ -276,6 +277,31 @@ def model_replaced(stage: Stage) -> Iterator[None]:
     stage.rig.running.reload()
     until(lambda: stage.runs(other), "info to tell the new model")
     yield
+
+
+@fault("model", "refused model left in the config, service restarted", alone=True)
+def refused_model_left(stage: Stage) -> Iterator[None]:
+    """A flipped bit: refused by a reload, and at the next start the last good model serves; put right, all is over."""
+    file = stage.models / CURRENT
+    content = file.read_bytes()
+    good = hashlib.sha256(content).hexdigest()
+    until(lambda: good in stage.remembered, "the good model to be kept")
+    file.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    _, said = stage.rig.running.reload()
+    if "config not reloaded: " not in said or "is damaged" not in said:
+        raise RigError(f"a model with a flipped bit was not refused: {said}")
+    stage.becomes("swap", {"result": "refused"})
+    stage.stop_service()
+    stage.start_service()
+    stage.becomes("swap", {"result": "fallback", "boot": stage.retained("info")["boot"]})
+    info = stage.retained("info")
+    if info["model"]["sha256"] != good or info["model_refused"] is None:
+        raise RigError(f"not the last good model serves, or nobody says so: {info}")
+    stage.says("model refused, another serves: ")
+    yield
+    file.write_bytes(content)
+    stage.rig.running.reload()
+    stage.becomes("swap", {"result": "settled", "trigger": "signal"})
 
 
 @fault("model", "broken models refused by command", alone=True)

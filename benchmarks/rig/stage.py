@@ -94,6 +94,12 @@ class Stage:
         """Whether `info` tells that a shipped network runs, by its digest."""
         return bool(self.retained("info")["model"]["sha256"] == hashlib.sha256(find(name).read_bytes()).hexdigest())
 
+    @property
+    def remembered(self) -> str:
+        """What the service has written of its good models, for its next start."""
+        index = self.rig.state / "models-soak" / "last-good.json"
+        return index.read_text() if index.is_file() else ""
+
     def open(self) -> None:
         """Start the service and wait for frames of both cameras."""
         self.rig.write_config()
@@ -164,9 +170,13 @@ class Stage:
         for name in CAMERAS:
             self.becomes(f"{name}/status", {"status": "running", "reason": None})
         self.becomes("availability", "online")
-        self.becomes("info", {"boot": self.rig.witness.ledger.boots[-1]})
+        self.becomes("info", {"boot": self.rig.witness.ledger.boots[-1], "model_refused": None})
         until(lambda: self.rig.witness.stats["outbox"]["place"] == "disk", "the outbox on disk")
-        self.says("connected", *(f"camera {name} running" for name in CAMERAS), but=("not connected", "hangs"))
+        self.says(
+            "connected",
+            *(f"camera {name} running" for name in CAMERAS),
+            but=("not connected", "hangs", "model refused"),
+        )
         self.held.append({"pid": self.rig.running.process.pid, **self.rig.running.holds})
 
     def says(self, *parts: str, but: tuple[str, ...] = ()) -> None:

@@ -14,6 +14,9 @@ from edgemeta.daemon.swap.last_good import LastGood, LastGoodError, Remembered, 
 
 log = logging.getLogger(__name__)
 
+MOST_REFUSED = 20
+"""Models that failed on live frames and are remembered, the newest."""
+
 
 class Remembering:
     """Keeps the copies of one service's models. Used by one thread at a time."""
@@ -32,7 +35,8 @@ class Remembering:
         loaded = {network.model.digest: network.file for network in networks.values() if network.file is not None}
         release(plan)
         self._wanted, self._files = None, {}
-        if plan.config.swap.fallback:
+        self._enabled = plan.config.swap.fallback
+        if self._enabled:
             digests = {camera: network.model.digest for camera, network in networks.items()}
             shared = [digests[name] for name, camera in plan.config.cameras.items() if camera.model is None]
             self._wanted = Remembered(model=shared[0] if shared else None, cameras=digests, refused=refused or {})
@@ -40,13 +44,14 @@ class Remembering:
 
     def refused(self, exchanges: Sequence[Exchange], reason: str) -> None:
         """Take note of the config's models that failed on live frames: the next start does not take them untried."""
-        known = self._wanted
-        if known is None:
-            known = self._last_good.read()
-        failed = {each.after.model.digest: reason for each in exchanges}
-        still = {digest: reason for digest, reason in failed.items() if digest not in known.digests}
-        if known.digests:
-            self._wanted = known.model_copy(update={"refused": still})
+        if not self._enabled:
+            return
+        known = self._wanted or self._last_good.read()
+        failed = known.refused | {each.after.model.digest: reason for each in exchanges}
+        newest = list(failed.items())[-MOST_REFUSED:]
+        self._wanted = known.model_copy(
+            update={"refused": {digest: why for digest, why in newest if digest not in known.digests}}
+        )
 
     @property
     def waiting(self) -> bool:

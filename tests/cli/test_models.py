@@ -76,6 +76,18 @@ def test_a_model_is_signed_with_a_key_made_here(edgemeta_json, edgemeta, one_sen
     assert "is no Ed25519 private key" in wrong.stderr
 
 
+def test_a_model_is_written_anew_under_another_name(edgemeta_json, edgemeta, one_sentence, tmp_path: Path) -> None:
+    out = tmp_path / "yard.safetensors"
+    made = edgemeta_json("model", "rename", SHIPPED, "yard", "--out", out)
+    renamed, shipped = (edgemeta_json("model", "info", model) for model in (out, SHIPPED))
+    assert renamed["name"] == made["name"] == "yard"
+    assert renamed["layers"] == shipped["layers"]
+    assert renamed["sha256"] == made["sha256"] != shipped["sha256"]
+    assert edgemeta_json("model", "info", f"{out}@sha256:{made['sha256']}") == renamed
+    one_sentence(edgemeta("model", "info", f"{out}@sha256:{shipped['sha256']}"), f"expected sha256 {shipped['sha256']}")
+    one_sentence(edgemeta("model", "rename", SHIPPED, "", "--out", out), "name")
+
+
 def test_what_is_no_model_is_not_signed(edgemeta, one_sentence, tmp_path: Path) -> None:
     text = tmp_path / "text"
     text.write_text("no model")

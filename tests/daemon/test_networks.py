@@ -11,6 +11,8 @@ import pytest
 from edgemeta.daemon.config.file import ConfigError, Mistake
 from edgemeta.daemon.networks import close_all
 from edgemeta.daemon.preflight import Plan, PlanError, prepare, replan
+from edgemeta.kernels.cpu.library import LibraryError
+from edgemeta.kernels.cpu.program import OpenError, Program
 from edgemeta.model.file import save
 from edgemeta.model.self_test import with_self_test
 from edgemeta.plugins.api import BackendError
@@ -97,6 +99,34 @@ def test_a_network_that_fails_its_self_test_is_closed(
     (session,) = sessions
     with pytest.raises(BackendError):
         session.run(good.self_test.batch[:1])
+
+
+def test_a_wrong_option_is_told_once_however_many_models_there_are(
+    write_config: Callable[..., Path], model_file: Path
+) -> None:
+    cameras = {"a": CAMERA, "b": CAMERA | {"model": "resnet8-cifar10"}}
+    (mistake,) = mistakes(write_config(cameras=cameras, backend={"name": "cpu", "options": {"isa": "mmx"}}))
+    assert mistake.key == "backend.options"
+
+
+@pytest.mark.parametrize(
+    ("error", "key"),
+    [(OpenError("this machine lacks avx2"), "backend.options"), (LibraryError("out of memory"), "cameras.b.model")],
+)
+def test_what_the_machine_lacks_is_an_option_s_fault_and_what_a_model_wants_the_model_s(
+    write_config: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, error: LibraryError, key: str
+) -> None:
+    opened: Any = Program
+
+    def program(model: Any, isa: str, threads: int) -> Any:
+        if model.name != "colour":
+            raise error
+        return opened(model, isa, threads)
+
+    monkeypatch.setattr("edgemeta.plugins.cpu.backend.Program", program)
+    cameras = {"a": CAMERA, "b": CAMERA | {"model": "resnet8-cifar10"}}
+    (mistake,) = mistakes(write_config(cameras=cameras, backend={"name": "cpu"}))
+    assert mistake.key == key
 
 
 def test_another_config_than_the_files_is_told_in_one_sentence(plan_of: Any) -> None:

@@ -2,6 +2,7 @@
 
 import socket
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -95,3 +96,9 @@ def test_a_reload_is_announced_and_its_outcome_stays_in_the_status(watched: Watc
     watched.supervisor.changed("config reloaded: nothing changed")
     assert watched.hear("READY=1").endswith("; config reloaded: nothing changed")
     assert watched.hear("WATCHDOG=1").endswith("; config reloaded: nothing changed")
+
+
+def test_a_refused_model_is_told_first_and_starves_nothing(watched: Watched) -> None:
+    watched.vitals = replace(WELL, refused="c.yaml:1: model: found nothing")
+    message = watched.hear("refused")
+    assert message.startswith("WATCHDOG=1\nSTATUS=model refused, another serves: c.yaml:1: model: found nothing; ")

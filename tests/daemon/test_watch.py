@@ -112,6 +112,14 @@ def test_a_model_that_the_config_names_before_it_is_there(
     assert watched.looks() == 1
 
 
+def test_a_model_with_a_digest_is_watched_as_one_without(write_config: Callable[..., Path], model_file: Path) -> None:
+    watched = Watched(write_config(model=f"{model_file.name}@sha256:{'0' * 64}"))
+    model_file.touch()
+    assert watched.looks() == 1
+    write_config(model=f"{model_file.name}@sha256:12")
+    assert watched.looks() == 1
+
+
 def test_a_cameras_own_model_is_watched_and_signatures_where_keys_are_trusted(
     write_config: Callable[..., Path], model_file: Path, tmp_path: Path
 ) -> None:

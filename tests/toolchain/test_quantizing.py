@@ -42,6 +42,9 @@ def test_the_same_input_gives_the_same_bytes(files: tuple[Path, Path, Path]) -> 
     first = quantize(source, out, "auto", calibration=data)
     assert quantize(source, out, "auto", calibration=data) == first
     assert first.accuracy is None
+    float_name = load(out).name
+    quantize(source, out, "auto", calibration=data, name="mine")
+    assert load(out).name == "mine" != float_name
 
 
 def test_held_out_images_fit_a_temperature_and_change_nothing_else(

@@ -15,8 +15,12 @@ export function brokerTone({ state, reason }) {
   return reason === null ? "warn" : "bad";
 }
 
-export function problems({ troubles, broker, cameras }) {
+export function problems({ troubles, info, broker, cameras }) {
   const found = troubles.map((text) => ({ short: "a thread hangs", text, tone: "bad" }));
+  const refused = info.model_refused;
+  if (refused !== null) {
+    found.push({ short: "model refused", text: `model refused, another serves: ${refused}`, tone: "warn" });
+  }
   const tone = brokerTone(broker);
   if (tone !== "good") found.push({ short: `broker ${spaced(broker.state)}`, text: broker.reason ?? "", tone });
   const ill = Object.entries(cameras).map(([name, camera]) => ({ name, ...camera, tone: toneOf(camera) }));

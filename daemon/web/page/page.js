@@ -89,7 +89,10 @@ function show(state) {
   version = state.info.version;
   document.title = `${state.info.device} · edgemeta`;
   set(byId("device"), state.info.device);
-  const running = Object.values(state.cameras).map(({ model, backend }) => `${model.name} on ${backend}`);
+  const models = Object.values(state.cameras).map(({ model }) => model);
+  const words = ({ name, sha256 }) => // several files may have one name
+    models.every((other) => other.name !== name || other.sha256 === sha256) ? name : `${name} (${sha256.slice(0, 12)})`;
+  const running = Object.values(state.cameras).map(({ model, backend }) => `${words(model)} on ${backend}`);
   set(byId("running"), [...new Set(running)].join(", "));
   showHealth(state);
   showCameras(state);

@@ -204,6 +204,9 @@ def test_which_models_may_be_chosen(tmp_path: Path) -> None:
     assert chosen("mine").model == chosen("mine.safetensors").model == str(folder / "mine.safetensors")
     assert chosen("other").model == str(folder / "other")
     assert chosen("resnet8-cifar10").model == "resnet8-cifar10"
+    mark = f"@sha256:{'0a' * 32}"
+    assert chosen(f"mine{mark}").model == f"{folder / 'mine.safetensors'}{mark}"
+    assert chosen(f"resnet8-cifar10{mark}").model == f"resnet8-cifar10{mark}"
     assert chosen("mine", camera="front").cameras["front"].model == str(folder / "mine.safetensors")
     assert chosen("mine", camera="front").model == running.model
     for name in ("secret", "deeper", "none", "resnet8-cifar10-float"):

@@ -220,6 +220,10 @@ DAYS = {
         ),
         day("swaps that went well", one("edgemeta_swaps_total", f"0+1x{ALWAYS}", f'{DEVICE}, result="swapped"'), 8),
     ],
+    "EdgemetaModelRefused": [
+        day("a start with the last good one", one("edgemeta_model_refused", f"1x{ALWAYS}"), 6, "EdgemetaModelRefused"),
+        day("put right within a minute", one("edgemeta_model_refused", steps((0, 8), (1, 4), (0, 40))), 12),
+    ],
     "EdgemetaMemoryGrows": [
         day("100 MB in five hours", UPTIME | one(MEMORY, f"1e8+1e5x{ALWAYS}"), 660, "EdgemetaMemoryGrows"),
         day("a start that takes 400 MB", UPTIME | one(MEMORY, steps((4e7, 8), (4.4e8, ALWAYS))), 660),
@@ -266,6 +270,7 @@ GOOD = {
     **one(ON_DISK, f"1x{ALWAYS}"),
     **one(LOST, f"0x{ALWAYS}", f'{DEVICE}, reason="full"'),
     **one("edgemeta_swaps_total", f"0x{ALWAYS}", f'{DEVICE}, result="refused"'),
+    **one("edgemeta_model_refused", f"0x{ALWAYS}"),
     **one("edgemeta_clock_synchronized", f"1x{ALWAYS}"),
 }
 

@@ -93,6 +93,21 @@ def test_of_reloads_that_wait_the_newest_counts_and_a_flood_is_bounded(run_servi
     assert rig.outcomes[3:] == [NOTHING_CHANGED] * WAITING
 
 
+def test_a_mistake_that_was_put_right_is_told_although_nothing_changed(run_service: RunService, rig_of: RigOf) -> None:
+    """Else the status would go on saying that the config was not reloaded."""
+    running = run_service()
+    rig = rig_of(running)
+    rig.changes.start()
+    running.change(top_k=0)
+    rig.changes.reload("file", rig.outcomes.append)
+    rig.wait(1)
+    running.change()
+    rig.changes.reload("file", rig.outcomes.append)
+    rig.wait(2)
+    assert "top_k: found 0" in rig.told.words[0]
+    assert rig.told.words[1:] == [NOTHING_CHANGED.words]
+
+
 def test_the_watch_reloads_and_says_nothing_where_nothing_changed(
     run_service: RunService, rig_of: RigOf, model_of: ModelOf
 ) -> None:

@@ -68,7 +68,7 @@ def test_a_changed_line_of_the_config_is_enough(
 ) -> None:
     daemon, subscriber = start()
     write_config(**config_of(broker, model=str(another)))
-    message = subscriber.wait("test/swap")[0].json
+    message = subscriber.wait("test/swap", 2)[1].json
     assert (message["result"], message["trigger"], message["reason"]) == ("swapped", "file", None)
     assert message["models"][0]["shadow"]["frames"] == 5
     subscriber.wait_for("front/frame", lambda frame: name_of(frame) == "another")
@@ -87,12 +87,12 @@ def test_by_command_and_back_by_a_reload(start: Start, another: Path) -> None:
     subscriber.publish("edgemeta/test/cmd/model", b'{"model": "another", "transaction": "1"}')
     answer = subscriber.wait("resp/model")[0].json
     assert (answer["ok"], answer["transaction"]) == (True, "1"), answer
-    assert subscriber.wait("test/swap")[0].json["trigger"] == "command"
+    assert subscriber.wait("test/swap", 2)[1].json["trigger"] == "command"
     subscriber.wait_for("front/frame", lambda frame: name_of(frame) == "another")
     subscriber.publish("edgemeta/test/cmd/model", b'{"model": "nothing"}')
     assert "found model 'nothing'" in subscriber.wait("resp/model", 2)[1].json["outcome"]
     daemon.process.send_signal(signal.SIGHUP)
-    assert subscriber.wait("test/swap", 2)[1].json["models"][0]["after"]["name"] == "colour"
+    assert subscriber.wait("test/swap", 3)[2].json["models"][0]["after"]["name"] == "colour"
     subscriber.publish("edgemeta/test/cmd/reload", b"")
     assert subscriber.wait("resp/reload")[0].json["outcome"] == "config reloaded: nothing changed"
     assert_no_frame_is_lost(subscriber)
@@ -130,11 +130,11 @@ def test_a_half_written_model_is_refused_and_the_whole_one_taken(start: Start, m
     daemon, subscriber = start()
     content = another.read_bytes()
     model_file.write_bytes(content[: len(content) // 2])
-    message = subscriber.wait("test/swap")[0].json
+    message = subscriber.wait("test/swap", 2)[1].json
     assert message["result"] == "refused"
     assert "is not a whole safetensors file" in message["reason"]
     model_file.write_bytes(content)
-    assert subscriber.wait("test/swap", 2)[1].json["result"] == "swapped"
+    assert subscriber.wait("test/swap", 3)[2].json["result"] == "swapped"
     subscriber.wait_for("front/frame", lambda frame: name_of(frame) == "another")
     assert_no_frame_is_lost(subscriber)
     assert daemon.stop() == 0
@@ -162,7 +162,7 @@ def test_another_backend_is_swapped_in_like_another_model(start: Start, broker: 
     daemon, subscriber = start()
     write_config(**config_of(broker, backend={"name": "cpu", "options": {"threads": 1}}, top_k=1))
     daemon.process.send_signal(signal.SIGHUP)
-    message = subscriber.wait("test/swap")[0].json
+    message = subscriber.wait("test/swap", 2)[1].json
     assert message["result"] == "swapped"
     assert message["models"][0]["before"] == message["models"][0]["after"]
     assert message["models"][0]["shadow"]["same_label"] == 1.0, "every backend gives the same integers"

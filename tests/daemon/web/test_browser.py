@@ -261,6 +261,21 @@ def test_only_a_connected_broker_is_fine(serve: Any, look: Any, state: str) -> N
     )
 
 
+def test_a_refused_model_is_a_problem_in_words(serve: Any, look: Any) -> None:
+    page = serve()
+    told = page.state_with_frames()
+    told["broker"] |= {"state": "connected", "reason": None}
+    told["cameras"]["front"] |= {"status": "running", "words": "running"}
+    told["info"]["model_refused"] = "config.yaml:1: model: found nothing"
+    assert look(page).driver.execute_async_script(STANDING, told) == [
+        {
+            "short": "model refused",
+            "text": "model refused, another serves: config.yaml:1: model: found nothing",
+            "tone": "warn",
+        }
+    ]
+
+
 def tone(browser: Browser, selector: str) -> str:
     return str(browser.run("return document.querySelector(arguments[0])?.dataset.tone", selector))
 
