@@ -1,6 +1,7 @@
 """Packets that were sent on one connection and wait for the broker's acknowledgement."""
 
 import time
+from collections.abc import Collection
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
@@ -34,6 +35,11 @@ class InFlight(Generic[T]):
         if is_oldest:
             self._oldest_since = time.monotonic()
         return sent
+
+    @property
+    def waiting(self) -> Collection[T]:
+        """What is not acknowledged yet."""
+        return self._sent.values()
 
     @property
     def overdue(self) -> float:

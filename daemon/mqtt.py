@@ -18,6 +18,7 @@ from typing import Protocol
 from edgemeta.daemon.backoff import Backoff
 from edgemeta.daemon.broker_state import SLOW_RETRY, BrokerState, LinkError, LinkStatus
 from edgemeta.daemon.config.broker import MqttConfig
+from edgemeta.daemon.follower import Follower
 from edgemeta.daemon.inbox import Handler, Inbox
 from edgemeta.daemon.messages import OFFLINE, ONLINE, BrokerFailures, BrokerStats
 from edgemeta.daemon.mqtt_connection import Connection
@@ -79,6 +80,7 @@ class MqttLink:
         self._receipts = receipts
         self._inbox = Inbox(crashed)
         self._pace = Pace(config.outbox.pace)
+        self.followers: list[Follower] = []
         self._lock = threading.Lock()
         self._retained: dict[str | Outgoing, Outgoing] = {}
         self._unsent: dict[str | Outgoing, Outgoing] = {}
@@ -275,6 +277,8 @@ class MqttLink:
             self._accepted = True
             self._tried.set()
             connection.subscribe(self._inbox.filters, self._inbox.offer)
+            for follower in self.followers:
+                follower.begun(connection)
             connection.publish(Parcel(self._online))
             with self._turn:
                 self._present = connection
@@ -285,6 +289,8 @@ class MqttLink:
             self._accepted = False
             if self.status.state is BrokerState.CONNECTED:
                 self.status = LinkStatus(BrokerState.CONNECTING)
+            for follower in self.followers:
+                follower.ended(connection)
             self._outbox.end()
             connection.close(politely=said_offline)
 
@@ -299,6 +305,8 @@ class MqttLink:
             self.pulse.promise("exchanging messages with the broker", SERVES_WITHIN)
             with self._turn:
                 timeout = self._fill(connection)
+            for follower in self.followers:
+                follower.step(connection)
             self._step(connection, min(timeout, self._config.ack_timeout / LOOKS))
         with self._turn:
             self._present = None
@@ -371,6 +379,8 @@ class MqttLink:
         if self._announced:
             with self._lock:
                 self._announced.discard(parcel)
+                if not parcel.message.payload and self._retained.get(parcel.message.topic) is parcel.message:
+                    del self._retained[parcel.message.topic]  # a cleared topic has nothing to be sent again
         if taken:
             self.published += 1
             self._receipts.taken(parcel)

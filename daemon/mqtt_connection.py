@@ -9,7 +9,7 @@ import select
 import socket
 import ssl
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
 import paho.mqtt.client as paho
@@ -59,7 +59,8 @@ class Ready(NamedTuple):
 class Connection:
     """One MQTT connection. One thread at a time calls its methods, but `wait` may go on beside the others.
 
-    A byte on `wake` ends the waiting. `acknowledged`: whether the broker has acknowledged any message yet.
+    A byte on `wake` ends the waiting. `acknowledged`: whether the broker has acknowledged any message yet. `refused`:
+    topic filters that it does not let us subscribe to.
     """
 
     def __init__(self, config: MqttConfig, client_id: str, will: Outgoing, wake: socket.socket) -> None:
@@ -71,6 +72,7 @@ class Connection:
         self._messages = InFlight[Parcel]()
         self._subscriptions = InFlight[str]()
         self.acknowledged = False
+        self.refused: set[str] = set()
         self._settled: list[tuple[int, bool]] = []
         self._answer: ReasonCode | None = None
         self._lost: str | None = None
@@ -127,23 +129,28 @@ class Connection:
 
     def subscribe(self, topic_filters: Sequence[str], receive: Callable[[Incoming], None]) -> None:
         """Ask the broker for what is published on these topics from now on; `receive` is called within `step`."""
-
-        def on_message(_client: paho.Client, _userdata: object, message: paho.MQTTMessage) -> None:
-            receive(
-                Incoming(
-                    message.topic,
-                    bytes(message.payload),
-                    message.retain,
-                    getattr(message.properties, "ResponseTopic", None),
-                    getattr(message.properties, "CorrelationData", None),
-                )
-            )
-
-        self._client.on_message = on_message
+        self._client.on_message = lambda _client, _userdata, message: receive(_incoming(message))
         for topic_filter in topic_filters:
-            _, mid = self._client.subscribe(topic_filter, qos=1)
-            if mid is not None:
-                self._subscriptions.add(mid, topic_filter)
+            self._ask(topic_filter, qos=1)
+
+    def read_retained(self, topic_filter: str, receive: Callable[[Incoming], None]) -> None:
+        """Subscribe to topics whose retained messages are wanted; those come to `receive`, and to nobody else."""
+        self._client.message_callback_add(topic_filter, lambda _client, _userdata, message: receive(_incoming(message)))
+        self._ask(topic_filter, qos=0)  # a burst is not to wait for our acknowledgements
+
+    def unsubscribe(self, topic_filter: str) -> None:
+        """End a subscription."""
+        self._client.unsubscribe(topic_filter)
+
+    @property
+    def unanswered(self) -> Collection[str]:
+        """Topic filters whose subscription the broker has not answered yet."""
+        return self._subscriptions.waiting
+
+    def _ask(self, topic_filter: str, qos: int) -> None:
+        _, mid = self._client.subscribe(topic_filter, qos)
+        if mid is not None:
+            self._subscriptions.add(mid, topic_filter)
 
     def _connect(self) -> None:
         """Reach the broker and send the first packet. Raises TlsError, OSError, UnicodeError."""
@@ -303,8 +310,19 @@ class Connection:
         self, _client: paho.Client, _userdata: object, mid: int, reasons: list[ReasonCode], _extra: Properties | None
     ) -> None:
         topic_filter = self._subscriptions.take(mid)
-        if any(reason.is_failure for reason in reasons):
+        if topic_filter is not None and any(reason.is_failure for reason in reasons):
+            self.refused.add(topic_filter)
             log.warning("the broker refuses to let us hear %s: %s", topic_filter, str(reasons[0]).lower())
+
+
+def _incoming(message: paho.MQTTMessage) -> Incoming:
+    return Incoming(
+        message.topic,
+        bytes(message.payload),
+        message.retain,
+        getattr(message.properties, "ResponseTopic", None),
+        getattr(message.properties, "CorrelationData", None),
+    )
 
 
 class _LastFault(logging.Handler):

@@ -29,6 +29,7 @@ from edgemeta.daemon.pipeline import Identity, Pipeline
 from edgemeta.daemon.preflight import Plan
 from edgemeta.daemon.publisher import Publisher
 from edgemeta.daemon.receipts import FrameReceipts
+from edgemeta.daemon.removed_cameras import RemovedCameras
 from edgemeta.daemon.reports import Reports
 from edgemeta.daemon.slot import NewestFrames
 from edgemeta.daemon.swap.exchange import Exchange, Trigger
@@ -84,6 +85,7 @@ class Service:
             *(self.identity, self._clock, self.publisher, self._link, self._outbox),
             *(self._frames, self._counters, self._latencies),
         )
+        self._link.followers.append(RemovedCameras(self._link, topics, names))
         self._discovery = Discovery(self._link, config.homeassistant, self._device_view(plan))
         self._pipelines = {
             name: Pipeline(self.identity, name, network, tuning_of(config, name), self._clock)
