@@ -1,7 +1,7 @@
 """The log: standard error, one line per event, for people or as JSON; under journald with its priorities.
 
 A call gives fields for programs by `extra`, for example `extra={"camera": "front"}`: text leaves them out, because the
-message says the same in words.
+message says the same in words. Equal lines in short time are written once and counted (log_repeats.py).
 """
 
 import json
@@ -9,6 +9,8 @@ import logging
 import os
 import sys
 from datetime import datetime, timezone
+
+from edgemeta.daemon.log_repeats import RepeatsHandler
 
 PRIORITIES = {logging.DEBUG: 7, logging.INFO: 6, logging.WARNING: 4, logging.ERROR: 3, logging.CRITICAL: 2}
 """Levels as in sd-daemon(3)."""
@@ -58,12 +60,24 @@ def set_up(level: str, style: str = "text") -> None:
     """
     journal = _is_journal(STDERR)
     formatter = JsonFormatter() if style == "json" else logging.Formatter(_text(journal))
-    handler = logging.StreamHandler(sys.stderr)
+    handler = RepeatsHandler(sys.stderr)
     handler.setFormatter(_Journal(formatter) if journal else formatter)
     root = logging.getLogger("edgemeta")
+    for before in _ours(root):
+        before.close()
     root.handlers = [handler]
     root.setLevel(level.upper())
     root.propagate = False
+
+
+def tell_repeats() -> None:
+    """Write now how often lines were repeated: before the last words, so that those are the last."""
+    for handler in _ours(logging.getLogger("edgemeta")):
+        handler.tell()
+
+
+def _ours(root: logging.Logger) -> list[RepeatsHandler]:
+    return [handler for handler in root.handlers if isinstance(handler, RepeatsHandler)]
 
 
 def _text(journal: bool) -> str:
