@@ -206,6 +206,6 @@ def _source(name: str, camera: CameraConfig, problems: list[Problem]) -> Source 
     try:
         return make_source(SourceSpec(camera.source, camera.fps, camera.loop, camera.timeout))
     except SourceError as error:
-        found = str(error).replace(camera.source, without_password(camera.source))
+        found = without_password(str(error).replace(camera.source, without_password(camera.source)))  # quoted, too
         problems.append(Problem(("cameras", name, "source"), found, "the address of a source"))
         return None

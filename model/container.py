@@ -7,6 +7,7 @@ aligned and one model has one sequence of bytes (the safetensors library writes 
 
 import json
 import math
+import re
 import struct
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
@@ -56,13 +57,18 @@ def write_container(tensors: Mapping[str, NDArray[Any]], metadata: Mapping[str, 
 
 
 def read_container(data: bytes) -> tuple[Entries, dict[str, str]]:
-    """Tensors, still as bytes, and metadata of a safetensors file. Raises ModelError if the bytes are anything else."""
+    """Tensors, still as bytes, and metadata of a safetensors file. Raises ModelError if the bytes are anything else.
+
+    Its sentence then quotes none of them: they may be another file's, and the sentence goes to whoever asked by MQTT.
+    """
     (length,) = _LENGTH.unpack(data[: _LENGTH.size].ljust(_LENGTH.size, b"\0"))
-    require(length <= MAX_HEADER_BYTES, f"is not a whole safetensors file (its header would have {length} bytes)")
+    most = f"its header would have more than {MAX_HEADER_BYTES} bytes"
+    require(length <= MAX_HEADER_BYTES, f"is not a whole safetensors file ({most})")
     try:
         entries = _deserialize(data)
     except safetensors.SafetensorError as error:
-        raise ModelError(f"is not a whole safetensors file ({shown(str(error), 120)})") from None
+        kind = re.split(r"[:`]", str(error).removeprefix("Error while deserializing: "), maxsplit=1)[0]
+        raise ModelError(f"is not a whole safetensors file ({kind.strip()})") from None
     header = parse_json(data[_LENGTH.size : _LENGTH.size + length], "the header")
     metadata = header.get("__metadata__", {}) if isinstance(header, dict) else {}
     return entries, metadata

@@ -1,6 +1,7 @@
 """From a YAML file to a Config, or to every mistake in it at once: file, line, key, what was found and expected."""
 
 import difflib
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from types import NoneType, UnionType
@@ -12,6 +13,7 @@ from pydantic_core import ErrorDetails
 
 from edgemeta.daemon.config.whole import Config
 from edgemeta.daemon.config.wording import expected, shown
+from edgemeta.daemon.sources.registry import without_password
 from edgemeta.model.errors import EdgemetaError
 
 MAX_BYTES = 1_000_000
@@ -21,6 +23,9 @@ KeyPath: TypeAlias = tuple[str | int, ...]
 
 SECRETS = frozenset({"password", "token"})
 """Keys whose values are never shown."""
+
+_NAMED = re.compile(r"\b(alias|anchor|tag) '.*'")
+"""What YAML takes a password for that begins with '*', '&' or '!' and has no quotes; its parser quotes the rest."""
 
 
 @dataclass(frozen=True)
@@ -132,7 +137,7 @@ def _parse(path: Path, text: str) -> yaml.Node:
         yaml.SafeLoader("").construct_document(root)  # finds unhashable keys, bad numbers and dates, endless nesting
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        reason = error.problem or error.context
+        reason = _NAMED.sub(r"\1", error.problem or error.context or "")
         raise _no_config(path, mark.line + 1 if mark else 1, f"no valid YAML ({reason})") from error
     except (yaml.YAMLError, ValueError) as error:
         raise _no_config(path, 1, f"no valid YAML ({str(error).splitlines()[0]})") from error
@@ -204,12 +209,12 @@ def _shown(path: KeyPath, value: object) -> str:
     """Return a value in a few words. Secrets, and whatever is long, stay out."""
     if path and path[-1] in SECRETS:
         return "a value (not shown)"
-    return shown(value)
+    return shown(without_password(value) if isinstance(value, str) else value)
 
 
 def _dotted(path: KeyPath) -> str:
     """Return a key path as text; what a terminal would not print as it is, is quoted."""
-    steps = (str(step) for step in path)
+    steps = (without_password(str(step)) for step in path)
     return ".".join(step if step.isprintable() else ascii(step) for step in steps) or "the whole file"
 
 

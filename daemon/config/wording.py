@@ -13,6 +13,7 @@ _EXPECTED = {
     "model_type": "a mapping (`key: value`)",
     "missing": "this key to be given",
     "string_type": "text",
+    "string_unicode": "Unicode text",
 }
 
 _BOUNDS = {

@@ -274,7 +274,7 @@ FILE_FAULTS: dict[str, tuple[Callable[[bytes], bytes], str]] = {
     "header only": (lambda data: data[:8], "not a whole safetensors file"),
     "huge header": (
         lambda data: struct.pack("<Q", 2**63) + data[8:],
-        "header would have 9223372036854775808 bytes",
+        r"is not a whole safetensors file \(its header would have more than 16777216 bytes\)$",
     ),
     "header longer than the file": (
         lambda data: struct.pack("<Q", len(data)) + data[8:],
@@ -311,6 +311,28 @@ FILE_FAULTS: dict[str, tuple[Callable[[bytes], bytes], str]] = {
         "not a whole safetensors file",
     ),
 }
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"password: hunter2\n",
+        join('{"a": "hunter2"}', b""),
+        join('{"hunter2": 1}', b""),
+        join('["hunter2"]', b""),
+        join('{"a": {"dtype": "hunter2", "shape": [1], "data_offsets": [0, 4]}}', b"1234"),
+        join('{"a": {"dtype": "U8", "shape": ["hunter2"], "data_offsets": [0, 4]}}', b"1234"),
+        join('{"hunter2": {"dtype": "U8", "shape": [1], "data_offsets": [4, 5]}}', b"12345"),
+    ],
+)
+def test_what_is_no_model_is_not_quoted(tmp_path: Path, content: bytes) -> None:
+    """It may be any file, and the sentence goes to whoever asked."""
+    path = tmp_path / "file"
+    path.write_bytes(content)
+    with pytest.raises(ModelError, match="is not a whole safetensors file") as error:
+        load(path)
+    assert "hunter" not in str(error.value)
+    assert str(int.from_bytes(content[:8], "little")) not in str(error.value)
 
 
 @pytest.mark.parametrize("fault", FILE_FAULTS)
