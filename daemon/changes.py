@@ -1,14 +1,14 @@
 """What is asked of a running service: to read its config again, or to take another model. A thread does it, in turn.
 
-Frames, signals and the link never wait for a change. While one is in flight the newest reload waits, and a swap that
-has not come to its exchange is given up for what is newer. The config's files are watched here, too: a reload that
-somebody asked for has read what the watch would find.
+Frames, signals and the link never wait for a change. Of equal changes that wait one is carried out, and all who asked
+for it hear what came of it; a swap that has not come to its exchange is given up for what is newer. The config's files
+are watched here, too: a reload that somebody asked for has read what the watch would find.
 """
 
 import threading
 from collections import deque
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, replace
 from typing import Protocol, TypeAlias
 
 from edgemeta.daemon.preflight import Plan, PlanError
@@ -20,7 +20,9 @@ from edgemeta.daemon.watch import Watch
 from edgemeta.model.errors import EdgemetaError
 
 WAITING = 8
-"""Changes that may wait for their turn."""
+"""Changes that may wait for their turn, and answers that may wait for each."""
+
+_RELOAD = "reload"
 
 WRITES_EVERY = 60.0
 """Seconds after which the good model is written again to a disk that could not be written."""
@@ -41,16 +43,21 @@ class Listener(Protocol):
 
 @dataclass(frozen=True)
 class _Asked:
-    """One change that was asked for."""
+    """One change that was asked for, with all who asked. Changes of the same subject, not None, are equal."""
 
-    work: Callable[[], Outcome]
-    answer: Answer
+    work: Callable[[Trigger], Outcome]
+    answers: tuple[Answer, ...]
     trigger: Trigger
-    is_reload: bool
+    subject: Hashable
 
 
 def _no_answer(_outcome: Outcome) -> None:
     """Nobody waits for it."""
+
+
+def _tell(asked: _Asked, outcome: Outcome) -> None:
+    for answer in asked.answers:
+        answer(outcome)
 
 
 class Changes:
@@ -83,26 +90,30 @@ class Changes:
 
     def reload(self, trigger: Trigger, answer: Answer = _no_answer) -> None:
         """Have the config file read again."""
-        self._ask(_Asked(lambda: self._reload(trigger), answer, trigger, is_reload=True))
+        self._ask(_Asked(self._reload, (answer,), trigger, _RELOAD))
 
-    def take_model(self, choose: Callable[[Plan], Plan], answer: Answer) -> None:
-        """Have the service go by the plan that `choose` makes of the running one. It may raise EdgemetaError."""
-        self._ask(_Asked(lambda: self._take_model(choose), answer, "command", is_reload=False))
+    def take_model(self, choose: Callable[[Plan], Plan], answer: Answer, subject: Hashable = None) -> None:
+        """Have the service go by the plan that `choose` makes of the running one. It may raise EdgemetaError.
+
+        subject: what is chosen, if it is the same for whoever asks again.
+        """
+        self._ask(_Asked(lambda _: self._take_model(choose), (answer,), "command", subject))
 
     def _ask(self, asked: _Asked) -> None:
         with self._asked:
-            superseded = [each for each in self._waiting if each.is_reload] if asked.is_reload else []
-            for each in superseded:
-                self._waiting.remove(each)
-            is_full = len(self._waiting) >= WAITING
+            equal = next((one for one in self._waiting if one.subject == asked.subject is not None), None)
+            is_full = len(self._waiting if equal is None else equal.answers) >= WAITING
+            if equal is not None and not is_full:  # it has not begun, so at its later turn it is what both asked for
+                self._waiting.remove(equal)
+                trigger = equal.trigger if asked.trigger == "file" else asked.trigger
+                asked = replace(asked, answers=(*equal.answers, *asked.answers), trigger=trigger)
             if not is_full:
                 self._service.swaps.cancel("something newer was asked for")
                 self._waiting.append(asked)
                 self._asked.notify_all()
-        for each in superseded:
-            each.answer(Outcome(False, "superseded by a newer reload"))
         if is_full:
-            asked.answer(Outcome(False, f"busy: {WAITING} changes wait already"))
+            what = "changes wait" if equal is None else "wait for the same change"
+            _tell(asked, Outcome(False, f"busy: {WAITING} {what} already"))
 
     def _run(self) -> None:
         was_ok = True
@@ -110,16 +121,16 @@ class Changes:
             was_asked_for = asked.trigger != "file"
             if was_asked_for:
                 self._listener.changing()
-            outcome = asked.work()
+            outcome = asked.work(asked.trigger)
             if was_asked_for or outcome != NOTHING_CHANGED or not was_ok:
                 self._listener.changed(outcome.words)
             was_ok = outcome.ok
-            asked.answer(outcome)
+            _tell(asked, outcome)
             self._do_again(asked, outcome)
 
     def _do_again(self, asked: _Asked, outcome: Outcome) -> None:
         """Have a reload that was given up for a command done after all, where that command has come to nothing."""
-        if asked.is_reload:
+        if asked.subject == _RELOAD:
             self._given_up = asked.trigger if outcome.given_up else None
         elif self._given_up is not None:
             trigger, self._given_up = self._given_up, None

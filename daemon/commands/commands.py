@@ -1,18 +1,21 @@
 """Hears commands, has them carried out and answers them. What a broker's user sends is checked before it is believed.
 
-A retained command is not heard: it would be obeyed again at every connection.
+A retained command is not heard: it would be obeyed again at every connection. Answers stay below the device's own
+topics: a sender who may only write to `cmd/` could otherwise have us speak wherever we may.
 """
 
 import logging
+from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeGuard, TypeVar
+from typing import TypeVar
 
 from pydantic import ValidationError
 
 from edgemeta.daemon.changes import Answer, Changes
 from edgemeta.daemon.commands.messages import Command, ModelCommand, ReloadCommand
-from edgemeta.daemon.config.whole import Config
+from edgemeta.daemon.commands.payload import Payload
+from edgemeta.daemon.config.whole import RESERVED, Config
 from edgemeta.daemon.config.wording import expected, shown
 from edgemeta.daemon.inbox import Incoming
 from edgemeta.daemon.messages import AnswerMessage
@@ -42,11 +45,14 @@ class CommandError(EdgemetaError):
 class Commands:
     """Has commands carried out by `changes`. There is one method per command, called by the inbox for its topic."""
 
-    def __init__(self, changes: Changes, publisher: Publisher, identity: Identity, base: str) -> None:
+    def __init__(
+        self, changes: Changes, publisher: Publisher, identity: Identity, base: str, cameras: Collection[str]
+    ) -> None:
         self._changes = changes
         self._publisher = publisher
         self._identity = identity
-        self._own = f"{base}/"
+        self._own = f"{base}/{identity.device}/"
+        self._taken = {*RESERVED, *cameras} - {"resp"}
 
     def reload(self, message: Incoming) -> None:
         """Have the config read again; the answer follows when that is done, at once where it cannot be."""
@@ -61,48 +67,70 @@ class Commands:
             self._changes.take_model(
                 lambda running: replan(with_model(running.config, command), running),
                 self._answer_to(message, "model", command),
+                (command.model, command.camera),
             )
+
+    def refuse(self, message: Incoming, reason: str) -> None:
+        """Answer one of the commands that came too soon after others; it is not carried out."""
+        if not message.retained:
+            verb = message.topic.rpartition("/")[2]
+            self._answer(message, verb, Payload(message.payload).transaction, _no(f"too many commands: {reason}"))
 
     def _read(self, kind: type[AnyCommand], message: Incoming, verb: str) -> AnyCommand | None:
         """Read a command; one that is none is answered, and None returned."""
         if message.retained:
             log.warning("the retained message on %s is not obeyed: commands must not be retained", message.topic)
             return None
+        payload = Payload(message.payload)
         try:
-            command = kind.model_validate_json(message.payload or b"{}")
-        except ValidationError as error:
-            reason = _first_mistake(kind, error)
-            log.warning("command %s refused: %s", verb, reason)
-            self._answer(message, verb, None, Outcome(False, reason))
+            if payload.mistake is not None:
+                raise CommandError(f"the payload: {payload.mistake}, expected an object or nothing")
+            command = _validated(kind, payload.value)
+        except CommandError as error:
+            log.warning("command %s refused: %s", verb, error)
+            self._answer(message, verb, payload.transaction, _no(str(error)))
             return None
         log.info("command %s: %s", verb, command.model_dump_json(exclude_none=True))
         return command
 
     def _answer_to(self, message: Incoming, verb: str, command: Command) -> Answer:
-        return lambda outcome: self._answer(message, verb, command.transaction, outcome)
+        question = replace(message, payload=b"")  # which may be long, and the answer may wait
+        return lambda outcome: self._answer(question, verb, command.transaction, outcome)
 
     def _answer(self, question: Incoming, verb: str, transaction: str | None, outcome: Outcome) -> None:
+        elsewhere = question.response_topic
+        is_ours = elsewhere is None or self._may_answer_on(elsewhere)
         answer = AnswerMessage(
             device=self._identity.device,
             boot=self._identity.boot,
             verb=verb,
             ok=outcome.ok,
-            outcome=outcome.words,
+            outcome=outcome.words if is_ours else f"{outcome.words} ({self._answered_here})",
             transaction=transaction,
         )
         outgoing = self._publisher.encode(ANSWER, answer, verb=verb)
-        topic = question.response_topic if self._may_answer_on(question.response_topic) else outgoing.topic
+        topic = elsewhere if elsewhere is not None and is_ours else outgoing.topic
         self._publisher.send(replace(outgoing, topic=topic, correlation=question.correlation))
 
-    def _may_answer_on(self, topic: str | None) -> TypeGuard[str]:
-        """Whether a response topic is a plain one of somebody else's: nobody makes us speak on the system's topics."""
+    @property
+    def _answered_here(self) -> str:
+        return f"answered here: a response topic must be below {self._own} and none of the service's own topics"
+
+    def _may_answer_on(self, topic: str) -> bool:
+        """Whether a response topic is a plain one below the device's, and no other message of the service is there."""
+        below = topic.removeprefix(self._own)
         return (
-            topic is not None
-            and 0 < len(topic) <= LONGEST_RESPONSE_TOPIC
+            topic.startswith(self._own)
+            and below != ""
+            and below.partition("/")[0] not in self._taken
+            and len(topic) <= LONGEST_RESPONSE_TOPIC
             and topic.isprintable()
-            and not topic.startswith(("$", self._own))
             and not set("+#") & set(topic)
         )
+
+
+def _no(reason: str) -> Outcome:
+    return Outcome(False, reason)
 
 
 def with_model(running: Config, command: ModelCommand) -> Config:
@@ -119,14 +147,24 @@ def with_model(running: Config, command: ModelCommand) -> Config:
 
 
 def _allowed(folder: Path, name: str) -> str:
-    """Return the name of a shipped model, or the path of a file in the folder."""
+    """Return the name of a shipped model, or the path of a file in the folder; a link must not lead out of it."""
     address = Address.parse(name)
     if address.place in names():
         return name
     for file in (folder / address.place, folder / f"{address.place}{SUFFIX}"):
         if file.is_file():
+            if not file.resolve().is_relative_to(folder.resolve()):
+                raise CommandError(f"found model {name!r}, a link that leads out of {folder}, expected a file in it")
             return str(replace(address, place=str(file)))
     raise CommandError(f"found model {name!r}, expected a shipped model's name or a file in {folder}")
+
+
+def _validated(kind: type[AnyCommand], value: object) -> AnyCommand:
+    """Make a command of a JSON value. Raises CommandError with the first thing that is wrong with it."""
+    try:
+        return kind.model_validate(value)
+    except ValidationError as error:
+        raise CommandError(_first_mistake(kind, error)) from None
 
 
 def _first_mistake(kind: type[Command], error: ValidationError) -> str:
@@ -138,8 +176,6 @@ def _first_mistake(kind: type[Command], error: ValidationError) -> str:
             found = "nothing"
         case "extra_forbidden":
             return f"{place[:80]}: found an unknown field, expected one of {', '.join(sorted(kind.model_fields))}"
-        case "json_invalid":
-            return "the payload: found no JSON, expected an object or nothing"
         case _:
             found = shown(detail["input"])
     return f"{place or 'the payload'}: found {found}, expected {expected(detail)}"

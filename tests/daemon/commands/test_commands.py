@@ -35,7 +35,7 @@ class Asked:
         self.asked.append("reload")
         answer(DONE)
 
-    def take_model(self, choose: Callable[..., Any], answer: Answer) -> None:
+    def take_model(self, choose: Callable[..., Any], answer: Answer, subject: object) -> None:
         self.asked.append("model")
         answer(DONE)
 
@@ -56,7 +56,7 @@ class Rig:
     def __init__(self) -> None:
         self.asked, self.sent = Asked(), Sent()
         publisher = Publisher(self.sent, Topics("b", "d"), 1)  # type: ignore[arg-type]
-        self.commands = Commands(self.asked, publisher, Identity("d", "0" * 32), "b")  # type: ignore[arg-type]
+        self.commands = Commands(self.asked, publisher, Identity("d", "0" * 32), "b", ["front"])  # type: ignore[arg-type]
 
     def send(self, verb: str, payload: bytes, **more: Any) -> list[Outgoing]:
         """Send a command; returns the answers."""
@@ -87,17 +87,37 @@ def test_an_empty_payload_is_a_plain_reload(rig: Rig) -> None:
     assert rig.asked.asked == ["reload"]
 
 
-def test_a_response_topic_is_answered_on_with_its_mark(rig: Rig) -> None:
-    (sent,) = rig.send("model", b'{"model": "m"}', response_topic="me/answers", correlation=b"\0x")
-    assert (sent.topic, sent.correlation) == ("me/answers", b"\0x")
+@pytest.mark.parametrize("topic", ["b/d/resp/me", "b/d/resp/reload", "b/d/me/answers", "b/d/x", "b/d/" + "a" * 252])
+def test_a_response_topic_is_answered_on_with_its_mark(rig: Rig, topic: str) -> None:
+    (sent,) = rig.send("model", b'{"model": "m"}', response_topic=topic, correlation=b"\0x")
+    assert (sent.topic, sent.correlation) == (topic, b"\0x")
+    assert answer_of(sent).outcome == "done"
 
 
 @pytest.mark.parametrize(
-    "topic", ["b/d/availability", "b/other/cmd/reload", "$SYS/x", "a/#", "+/a", "a\nb", "a" * 257, ""]
+    "topic",
+    [
+        *("b/d/availability", "b/d/info", "b/d/stats", "b/d/swap", "b/d/front/frame", "b/d/front", "b/d/cmd/reload"),
+        *(
+            "homeassistant/device/d/config",
+            "me/answers",
+            "b/other/cmd/reload",
+            "b/other/resp/x",
+            "b/d",
+            "b/d/",
+            "$SYS/x",
+        ),
+        *("b/d/a/#", "b/d/+/a", "a/#", "b/d/a\nb", "b/d/" + "a" * 253, "", "b/dx/resp", "b/d/../x\0"),
+    ],
 )
 def test_nobody_makes_us_speak_where_we_should_not(rig: Rig, topic: str) -> None:
-    (sent,) = rig.send("reload", b"", response_topic=topic)
-    assert sent.topic == "b/d/resp/reload"
+    (sent,) = rig.send("reload", b'{"transaction": "7"}', response_topic=topic, correlation=b"1")
+    assert (sent.topic, sent.correlation) == ("b/d/resp/reload", b"1")
+    answer = answer_of(sent)
+    assert (answer.ok, answer.transaction) == (True, "7")
+    assert answer.outcome == (
+        "done (answered here: a response topic must be below b/d/ and none of the service's own topics)"
+    )
 
 
 def test_a_retained_command_is_not_obeyed(rig: Rig, caplog: pytest.LogCaptureFixture) -> None:
@@ -137,6 +157,30 @@ def test_a_retained_command_is_not_obeyed(rig: Rig, caplog: pytest.LogCaptureFix
         ("reload", b"[" * 60_000, "the payload: found no JSON, expected an object or nothing"),
         ("reload", b"\xff", "the payload: found no JSON, expected an object or nothing"),
         ("reload", b"null", "the payload: found null, expected a mapping"),
+        ("reload", b'[{"transaction": "7"}]', "the payload: found a list, expected a mapping"),
+        (
+            "reload",
+            b'{"transaction": "a", "transaction": "b"}',
+            "the payload: found no JSON (the key 'transaction' twice)",
+        ),
+        (
+            "model",
+            b'{"model": "a", "model": "b"}',
+            "the payload: found no JSON (the key 'model' twice), expected an obj",
+        ),
+        ("model", b'{"model": {"a": 1, "a": 2}}', "the payload: found no JSON (the key 'a' twice), expected an object"),
+        ("model", b'{"model": NaN}', "the payload: found no JSON (NaN), expected an object or nothing"),
+        ("model", b'{"model": -Infinity}', "the payload: found no JSON (-Infinity), expected an object or nothing"),
+        ("model", b'{"model": [Infinity]}', "the payload: found no JSON (Infinity), expected an object or nothing"),
+        ("reload", b"NaN", "the payload: found no JSON (NaN), expected an object or nothing"),
+        ("model", b'{"model": ' + b"9" * 10_000 + b"}", "model: found inf, expected text"),
+        ("reload", b'{"transaction": "\\ud800"}', "transaction: found the text '\\ud800', expected Unicode text"),
+        (
+            "reload",
+            '{"transaction": "7"}'.encode("utf-16"),
+            "the payload: found no JSON, expected an object or nothing",
+        ),
+        ("reload", b"\xef\xbb\xbf{}", "the payload: found no JSON, expected an object or nothing"),
     ],
 )
 def test_what_is_no_command_is_refused_in_one_sentence(rig: Rig, verb: str, payload: bytes, reason: str) -> None:
@@ -145,6 +189,51 @@ def test_what_is_no_command_is_refused_in_one_sentence(rig: Rig, verb: str, payl
     assert not answer.ok
     assert answer.outcome.startswith(reason)
     assert answer.outcome.isprintable()
+    assert rig.asked.asked == []
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        b'{"transaction": "42", "model": 5}',
+        b'{"transaction": "42"}',
+        b'{"transaction": "42", "model": "m", "path": "/"}',
+        b'{"transaction": "42", "model": "../m"}',
+        b'{"transaction": "42", "model": NaN}',
+        b'{"model": "a", "model": "b", "transaction": "42"}',
+    ],
+)
+def test_the_transaction_comes_back_whatever_else_is_wrong(rig: Rig, payload: bytes) -> None:
+    (sent,) = rig.send("model", payload)
+    answer = answer_of(sent)
+    assert (answer.ok, answer.transaction) == (False, "42")
+    assert rig.asked.asked == []
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        b'{"transaction": 42}',
+        b'{"transaction": "a", "transaction": "b"}',
+        b'{"transaction": "\\udc00"}',
+        b'{"transaction": "' + b"x" * 65 + b'"}',
+        b'{"transaction": "42"',
+    ],
+)
+def test_what_is_no_transaction_does_not_come_back(rig: Rig, payload: bytes) -> None:
+    (sent,) = rig.send("reload", payload)
+    assert answer_of(sent).transaction is None
+
+
+def test_one_of_too_many_is_answered_with_its_transaction_and_not_carried_out(rig: Rig) -> None:
+    rig.commands.refuse(
+        Incoming("b/d/cmd/model", b'{"transaction": "42"}', response_topic="b/d/resp/me"), "at most 5 per second"
+    )
+    rig.commands.refuse(Incoming("b/d/cmd/model", b"", retained=True), "at most 5 per second")
+    (sent,) = rig.sent.messages
+    answer = answer_of(sent)
+    assert (sent.topic, answer.verb, answer.transaction) == ("b/d/resp/me", "model", "42")
+    assert (answer.ok, answer.outcome) == (False, "too many commands: at most 5 per second")
     assert rig.asked.asked == []
 
 
@@ -212,6 +301,17 @@ def test_which_models_may_be_chosen(tmp_path: Path) -> None:
     for name in ("secret", "deeper", "none", "resnet8-cifar10-float"):
         with pytest.raises(CommandError, match=r"expected a shipped model's name or a file in .*/models"):
             chosen(name)
+    (folder / "out.safetensors").symlink_to(tmp_path / "secret")
+    (folder / "further").symlink_to(tmp_path)
+    (folder / "within.safetensors").symlink_to("mine.safetensors")
+    assert chosen("within").model == str(folder / "within.safetensors")
+    with pytest.raises(CommandError, match=r"^found model 'out', a link that leads out of .*/models, expected a file"):
+        chosen("out")
+    with pytest.raises(CommandError, match=r"expected a shipped model's name or a file in .*/models"):
+        chosen("further")
+    (tmp_path / "by-link").symlink_to(folder)
+    running_by_link = config(swap={"folder": str(tmp_path / "by-link")})
+    assert with_model(running_by_link, ModelCommand(model="mine")).model == str(tmp_path / "by-link/mine.safetensors")
     with pytest.raises(CommandError, match="found camera 'back', expected one of front"):
         chosen("mine", camera="back")
     with pytest.raises(CommandError, match=r"the config names no `swap\.folder`"):

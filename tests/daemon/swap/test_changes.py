@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from edgemeta.daemon.changes import WAITING, Changes
+from edgemeta.daemon.preflight import Plan
 from edgemeta.daemon.reload import NOTHING_CHANGED, Outcome
 
 from ..conftest import wait_until
@@ -80,17 +81,45 @@ def test_a_newer_reload_gives_up_a_swap_that_waits_for_its_frames(
     assert rig.told.words[-1] == second.words
 
 
-def test_of_reloads_that_wait_the_newest_counts_and_a_flood_is_bounded(run_service: RunService, rig_of: RigOf) -> None:
+def test_equal_changes_that_wait_are_one_and_a_flood_is_bounded(run_service: RunService, rig_of: RigOf) -> None:
     rig = rig_of(run_service())
     for _ in range(3):
         rig.reload()
-    assert [outcome.words for outcome in rig.outcomes] == ["superseded by a newer reload"] * 2
-    for _ in range(WAITING):
-        rig.changes.take_model(lambda running: running, rig.outcomes.append)
-    assert rig.outcomes[2:] == [Outcome(False, f"busy: {WAITING} changes wait already")]
+    chosen: list[str] = []
+
+    def choose(name: str) -> Callable[[Plan], Plan]:
+        return lambda running: chosen.append(name) or running  # type: ignore[func-returns-value]
+
+    for number in range(WAITING - 1):
+        for _ in range(2):
+            rig.changes.take_model(choose(str(number)), rig.outcomes.append, (str(number), None))
+    assert rig.outcomes == []
+    rig.changes.take_model(choose("one more"), rig.outcomes.append, ("one more", None))
+    assert rig.outcomes == [Outcome(False, f"busy: {WAITING} changes wait already")]
     rig.changes.start()
-    rig.wait(2 + 1 + WAITING)
-    assert rig.outcomes[3:] == [NOTHING_CHANGED] * WAITING
+    rig.wait(1 + 3 + 2 * (WAITING - 1))
+    assert rig.outcomes[1:] == [NOTHING_CHANGED] * (3 + 2 * (WAITING - 1))
+    assert chosen == [str(number) for number in range(WAITING - 1)]
+    assert rig.told.words.count("changing") == WAITING
+
+
+def test_so_many_wait_for_one_change(run_service: RunService, rig_of: RigOf) -> None:
+    rig = rig_of(run_service())
+    for _ in range(WAITING + 1):
+        rig.reload()
+    assert rig.outcomes == [Outcome(False, f"busy: {WAITING} wait for the same change already")]
+    rig.changes.start()
+    assert rig.wait(1 + WAITING)[1:] == [NOTHING_CHANGED] * WAITING
+    assert rig.told.words == ["changing", NOTHING_CHANGED.words]
+
+
+def test_what_the_watch_finds_does_not_silence_who_asked(run_service: RunService, rig_of: RigOf) -> None:
+    rig = rig_of(run_service())
+    rig.reload()
+    rig.changes.reload("file", rig.outcomes.append)
+    rig.changes.start()
+    rig.wait(2)
+    assert rig.told.words == ["changing", NOTHING_CHANGED.words]
 
 
 def test_a_mistake_that_was_put_right_is_told_although_nothing_changed(run_service: RunService, rig_of: RigOf) -> None:
