@@ -6,6 +6,7 @@ camera adds grain. `truth` knows what is drawn without looking at the picture.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import cv2
 import numpy as np
@@ -62,8 +63,12 @@ class Show:
         self._frames_per_scene = frames_per_scene
         self._scenes = scenes
         self._take: _Take | None = None
-        grain = np.random.default_rng(seed).normal(0, GRAIN, (2 * HEIGHT, 2 * WIDTH, 1))
-        self._grain = np.repeat(np.round(grain), 3, axis=2).astype(np.int16)
+
+    @cached_property
+    def _grain(self) -> NDArray[np.int16]:
+        """Drawn with the first frame: a config that is only checked needs none."""
+        grain = np.random.default_rng(self._seed).normal(0, GRAIN, (2 * HEIGHT, 2 * WIDTH, 1))
+        return np.repeat(np.round(grain), 3, axis=2).astype(np.int16)
 
     def truth(self, number: int) -> str:
         """Name what frame `number` (from 0) shows."""
