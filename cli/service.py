@@ -14,7 +14,7 @@ from edgemeta.daemon.changes import Changes
 from edgemeta.daemon.commands.commands import Commands
 from edgemeta.daemon.config.file import ConfigError
 from edgemeta.daemon.deadline import Deadline
-from edgemeta.daemon.logs import STDERR, set_up
+from edgemeta.daemon.logs import STDERR, set_up, tell_repeats
 from edgemeta.daemon.networks import close_all
 from edgemeta.daemon.notify import Notifier
 from edgemeta.daemon.preflight import Plan, prepare, prepare_start
@@ -68,17 +68,20 @@ def run(file: Path) -> None:
         service = Service(plan, crashed)
         supervisor = Supervisor(notifier, service.vitals, crashed)
         changes = Changes(service, supervisor, crashed)
-        commands = Commands(changes, service.publisher, service.identity, plan.config.mqtt.base)
-        service.obey({RELOAD_COMMAND: commands.reload, MODEL_COMMAND: commands.model})
+        config = plan.config
+        commands = Commands(changes, service.publisher, service.identity, config.mqtt.base, config.cameras)
+        service.obey({RELOAD_COMMAND: commands.reload, MODEL_COMMAND: commands.model}, commands.refuse)
         service.start()
         supervisor.start()
         changes.start()
         while signals.wait() == RELOAD:
             changes.reload("signal")
         deadline = Deadline(ENDS_WITHIN)
+        tell_repeats()
         supervisor.stop()
         changes.stop(CHANGES_END_WITHIN)
         service.stop(deadline)
+    tell_repeats()
     if faults:
         _tell(faults[0])
     leave(code=1 if faults else 0, patience=min(READERS_END_WITHIN, deadline.left))

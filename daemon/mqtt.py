@@ -19,7 +19,7 @@ from edgemeta.daemon.backoff import Backoff
 from edgemeta.daemon.broker_state import SLOW_RETRY, BrokerState, LinkError, LinkStatus
 from edgemeta.daemon.config.broker import MqttConfig
 from edgemeta.daemon.follower import Follower
-from edgemeta.daemon.inbox import Handler, Inbox
+from edgemeta.daemon.inbox import Handler, Inbox, Limit
 from edgemeta.daemon.messages import OFFLINE, ONLINE, BrokerFailures, BrokerStats
 from edgemeta.daemon.mqtt_connection import Connection
 from edgemeta.daemon.outbox.outbox import Outbox
@@ -78,7 +78,7 @@ class MqttLink:
         self._offline = Outgoing(availability, OFFLINE.encode(), 1, retain=True)
         self._outbox = outbox
         self._receipts = receipts
-        self._inbox = Inbox(crashed)
+        self.inbox = Inbox(crashed)
         self._pace = Pace(config.outbox.pace)
         self.followers: list[Follower] = []
         self._lock = threading.Lock()
@@ -103,18 +103,18 @@ class MqttLink:
         outbox.ready = self._rouse
         self.status = LinkStatus(BrokerState.CONNECTING)
         self.pulse = Pulse("mqtt")
-        self.pulses = [self.pulse, self._inbox.pulse]
+        self.pulses = [self.pulse, self.inbox.pulse]
         self.connects = 0
         self.published = 0
         self.refused = 0
 
-    def subscribe(self, topic_filter: str, handler: Handler) -> None:
+    def subscribe(self, topic_filter: str, handler: Handler, limit: Limit | None = None) -> None:
         """Have `handler` called for what comes on these topics, at every connection. Only before the start."""
-        self._inbox.subscribe(topic_filter, handler)
+        self.inbox.subscribe(topic_filter, handler, limit)
 
     def start(self, patience: float) -> None:
         """Begin to connect and go on trying for ever; return after the first try, or when patience (s) ends."""
-        self._inbox.start()
+        self.inbox.start()
         self._thread.start()
         self._tried.wait(patience)
 
@@ -186,7 +186,7 @@ class MqttLink:
         self._closing.set()
         self._rouse()
         self._thread.join(timeout)
-        self._inbox.stop(max(0.0, self._close_by - time.monotonic()))
+        self.inbox.stop(max(0.0, self._close_by - time.monotonic()))
 
     @property
     def _is_quiet(self) -> bool:
@@ -276,7 +276,7 @@ class MqttLink:
             self._outbox.begin()
             self._accepted = True
             self._tried.set()
-            connection.subscribe(self._inbox.filters, self._inbox.offer)
+            self.inbox.begin(connection)
             for follower in self.followers:
                 follower.begun(connection)
             connection.publish(Parcel(self._online))
@@ -304,6 +304,7 @@ class MqttLink:
                 return False
             self.pulse.promise("exchanging messages with the broker", SERVES_WITHIN)
             with self._turn:
+                self.inbox.tend(connection)
                 timeout = self._fill(connection)
             for follower in self.followers:
                 follower.step(connection)

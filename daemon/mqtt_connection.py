@@ -9,6 +9,7 @@ import select
 import socket
 import ssl
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
@@ -48,6 +49,9 @@ SOCKET_ENDED = "Unspecified error"
 LARGEST_PACKET = LONGEST + 4096
 """Bytes of a packet that a broker of MQTT 5 may send us: the longest payload, its topic and properties."""
 
+UNACKNOWLEDGED = 16
+"""Messages of QoS 1 that a broker of MQTT 5 may send us before we have acknowledged them."""
+
 
 class Ready(NamedTuple):
     """What a wait found: bytes to read, room to write."""
@@ -81,7 +85,7 @@ class Connection:
         self._watched.register(wake, select.POLLIN)
         self._descriptor = -1
         self._writing = False
-        self._decrypted = False  # bytes that are read and decrypted already, of which no poll tells
+        self._is_here = False  # bytes that are read or decrypted already, of which no poll tells
         self._looked_after = 0.0
         self._faults = _LastFault()
         self._client = Client(
@@ -131,6 +135,7 @@ class Connection:
         """Ask the broker for what is published on these topics from now on; `receive` is called within `step`."""
         self._client.on_message = lambda _client, _userdata, message: receive(_incoming(message))
         for topic_filter in topic_filters:
+            self._client.unwanted.discard(topic_filter.encode())
             self._ask(topic_filter, qos=1)
 
     def read_retained(self, topic_filter: str, receive: Callable[[Incoming], None]) -> None:
@@ -152,6 +157,16 @@ class Connection:
         if mid is not None:
             self._subscriptions.add(mid, topic_filter)
 
+    def unsubscribe_flooded(self, topic: str) -> None:
+        """End the subscription of a topic that is flooded; of what is on its way little is handed on."""
+        self.unsubscribe(topic)
+        self._client.unwanted.add(topic.encode())
+
+    def passed_over(self) -> dict[str, int]:
+        """Return how many messages on unsubscribed topics were not handed on, by topic, since the last call."""
+        counts, self._client.passed_over = self._client.passed_over, Counter()
+        return {topic.decode(): count for topic, count in counts.items()}
+
     def _connect(self) -> None:
         """Reach the broker and send the first packet. Raises TlsError, OSError, UnicodeError."""
         context = context_of(self._config.tls) if self._config.tls.enabled else None
@@ -161,6 +176,7 @@ class Connection:
         if self._speaks_5:
             limits = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]
             limits.MaximumPacketSize = LARGEST_PACKET
+            limits.ReceiveMaximum = UNACKNOWLEDGED
         try:
             self._client.connect(self._config.host, self._config.port, self._config.keepalive, properties=limits)
         except (OSError, UnicodeError):
@@ -223,7 +239,7 @@ class Connection:
         if self._client.want_write() != self._writing:
             self._writing = not self._writing
             self._watched.modify(self._descriptor, select.POLLIN | (select.POLLOUT if self._writing else 0))
-        readable, writable = self._decrypted, False
+        readable, writable = self._is_here, False
         for descriptor, event in self._watched.poll(0 if readable else timeout * 1000):
             if descriptor == self._descriptor:
                 readable, writable = readable or event != select.POLLOUT, bool(event & select.POLLOUT)
@@ -275,7 +291,8 @@ class Connection:
             if time.monotonic() - self._looked_after > LOOK_AFTER_EVERY:
                 self._looked_after = time.monotonic()
                 self._client.loop_misc()
-            self._decrypted = isinstance(connection, ssl.SSLSocket) and connection.pending() > 0
+            decrypted = isinstance(connection, ssl.SSLSocket) and connection.pending() > 0
+            self._is_here = self._client.has_read or decrypted
         except Exception as error:  # noqa: BLE001 - paho's decoders raise many kinds at bytes that are no MQTT
             self._lost = f"the broker sent what is no MQTT packet ({type(error).__name__})"
 

@@ -3,14 +3,15 @@
 from edgemeta.daemon.clock import NS
 
 BURST_NS = NS // 50
-"""What was not used is saved up for this long."""
+"""What was not used is saved up for this long, unless told otherwise."""
 
 
 class Pace:
-    """Allows `rate` things per second, on average and in any 20 ms but for one more."""
+    """Allows `rate` things per second, on average and in any `burst_ns` but for one more."""
 
-    def __init__(self, rate: int) -> None:
+    def __init__(self, rate: int, burst_ns: int = BURST_NS) -> None:
         self._step_ns = NS // rate
+        self._burst_ns = burst_ns
         self._next_ns = 0
 
     def wait_ns(self, now_ns: int) -> int:
@@ -19,4 +20,4 @@ class Pace:
 
     def take(self, now_ns: int) -> None:
         """Count one thing."""
-        self._next_ns = max(self._next_ns, now_ns - BURST_NS) + self._step_ns
+        self._next_ns = max(self._next_ns, now_ns - self._burst_ns) + self._step_ns

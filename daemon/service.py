@@ -14,7 +14,7 @@ from edgemeta.daemon.counters import FrameCounters, camera_stats
 from edgemeta.daemon.deadline import Deadline
 from edgemeta.daemon.homeassistant.discovery import Discovery
 from edgemeta.daemon.homeassistant.entities import DeviceView, view_of
-from edgemeta.daemon.inbox import Handler
+from edgemeta.daemon.inbox import Handler, Incoming, Limit
 from edgemeta.daemon.latency import StageLatencies
 from edgemeta.daemon.messages import CameraState, SwapResult
 from edgemeta.daemon.metrics.readings import CameraReading, Readings
@@ -204,11 +204,12 @@ class Service:
             self.refused = reason
             self._reports.tell_info(self.plan, reason)
 
-    def obey(self, handlers: Mapping[Channel, Handler]) -> None:
-        """Have commands handled, if the config wants any heard. Only before the start."""
-        if self.plan.config.mqtt.commands:
+    def obey(self, handlers: Mapping[Channel, Handler], refuse: Callable[[Incoming, str], None]) -> None:
+        """Have commands handled, if the config wants any heard; `refuse` hears of those too many. Before the start."""
+        config = self.plan.config.mqtt
+        if config.commands:
             for channel, handler in handlers.items():
-                self._link.subscribe(self._topics.of(channel), handler)
+                self._link.subscribe(self._topics.of(channel), handler, Limit(config.command_rate, refuse))
 
     def vitals(self) -> Vitals:
         """How everything fares now."""
@@ -217,6 +218,7 @@ class Service:
             frames=sum(counters.processed for counters in self._counters.values()),
             cameras={name: camera.words for name, camera in self._cameras.items()},
             broker=broker_words(self.plan.config.mqtt, self._link.status, self._outbox.stats),
+            inbox=self._link.inbox.trouble,
             page=self._page.trouble if self._page is not None else None,
             swap=self.swaps.words,
             refused=self.refused,
@@ -238,6 +240,7 @@ class Service:
             link=self._link.stats,
             outbox=self._outbox.stats,
             wants_disk=self.plan.config.mqtt.outbox.size > 0,
+            received_dropped=self._link.inbox.dropped,
             swaps=dict(self.swaps.results),
             model_refused=self.refused is not None,
         )

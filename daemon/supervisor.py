@@ -71,7 +71,8 @@ class Supervisor:
         cameras = (f"camera {name} {words}" for name, words in vitals.cameras.items())
         refused = f"model refused, another serves: {vitals.refused}" if vitals.refused else None
         change = vitals.swap or self._changed
-        parts = (*vitals.troubles, refused, self._rate, *cameras, f"broker {vitals.broker}", vitals.page, change)
+        told = (f"broker {vitals.broker}", vitals.inbox, vitals.page, change)
+        parts = (*vitals.troubles, refused, self._rate, *cameras, *told)
         return "; ".join(part for part in parts if part)
 
     def _log(self, troubles: tuple[str, ...]) -> None:

@@ -13,6 +13,7 @@ class Vitals:
 
     frames: frames classified since the start. cameras: where each stands, in words. broker: the same of the broker.
     troubles: threads that hang, in words; while there are any, the watchdog is not fed.
+    inbox: topics that are flooded and not heard, in words; None where none is.
     page: why the live page is not served, in words; None where it is, or is not wanted.
     swap: how far a swap of models is, in words; None where none is in flight.
     refused: why a model that the config names does not serve, in words; None where all of them do.
@@ -22,6 +23,7 @@ class Vitals:
     cameras: dict[str, str]
     broker: str
     troubles: tuple[str, ...]
+    inbox: str | None = None
     page: str | None = None
     swap: str | None = None
     refused: str | None = None

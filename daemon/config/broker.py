@@ -111,6 +111,13 @@ class MqttConfig(Section):
     commands: bool = Field(
         default=True, description="Listen to commands on `<base>/<device>/cmd/`; false subscribes to none."
     )
+    command_rate: int = Field(
+        default=5,
+        ge=1,
+        le=1000,
+        description="Commands per second and verb that are carried out, at most; those beyond are refused, a flood of "
+        "them is not read.",
+    )
     outbox: OutboxConfig = Field(default=OutboxConfig(), description="Messages that wait for the broker.")
     retry: BrokerRetryConfig = Field(default=BrokerRetryConfig(), description="Waits between tries to connect.")
 

@@ -169,6 +169,14 @@ def _broker(readings: Readings) -> Iterator[Metric]:
     yield CounterMetricFamily(
         "edgemeta_broker_messages_refused", "Messages of all kinds the broker has refused.", readings.link.refused
     )
+    received = CounterMetricFamily(
+        "edgemeta_received_dropped",
+        "Messages from the broker, commands for example, that were dropped: too many, or too long.",
+        labels=["reason"],
+    )
+    for reason, number in readings.received_dropped.items():
+        received.add_metric([reason], number)
+    yield received
 
 
 def _outbox(readings: Readings) -> Iterator[Metric]:

@@ -35,7 +35,7 @@ class Readings:
     Ages and durations are of the monotonic clock, because a reader's clock may be another.
     uptime: seconds since the start. hanging: threads that do not keep their promise. stages: latencies by stage.
     wants_disk: whether messages shall wait on disk. swaps: how many ended how. model_refused: whether a model that the
-    config names does not serve.
+    config names does not serve. received_dropped: messages from the broker that were not handled, by reason.
     """
 
     device: str
@@ -50,5 +50,6 @@ class Readings:
     link: BrokerStats
     outbox: OutboxStats
     wants_disk: bool
+    received_dropped: Mapping[str, int]
     swaps: Mapping[str, int]
     model_refused: bool

@@ -104,7 +104,8 @@ def rig(tmp_path: Path) -> Iterator[Rig]:
     models = tmp_path / "models"
     models.mkdir()
     cameras = {"front": {"source": "synthetic://", "fps": 10}}
-    made = Rig(tmp_path, "hostile", {"cameras": cameras, "swap": {"folder": str(models)}}, watchdog=20.0)
+    keys = {"cameras": cameras, "swap": {"folder": str(models)}, "mqtt": {"command_rate": 1000}}
+    made = Rig(tmp_path, "hostile", keys, watchdog=20.0)
     try:
         made.write_config()
         made.start_service().ready()

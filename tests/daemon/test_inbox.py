@@ -180,9 +180,9 @@ def test_a_flood_is_bounded_and_the_link_goes_on(
         published = link.published
         link.send(Outgoing("d/numbers", b"1", 1, retain=False))
         wait_until(lambda: link.published == published + 1, "a message to go out while the handler is busy")
-        wait_until(lambda: link._inbox.dropped > 0, "the flood")
+        wait_until(lambda: link.inbox.dropped["waiting"] > 0, "the flood")
     go.set()
-    wait_until(lambda: len(heard.messages) + link._inbox.dropped == 3 * WAITING, "the rest")
+    wait_until(lambda: len(heard.messages) + link.inbox.dropped["waiting"] == 3 * WAITING, "the rest")
     assert WAITING <= len(heard.messages) <= WAITING + 1
     assert caplog.text.count("was dropped: ") == 1
 

@@ -17,6 +17,7 @@ import pytest
 import yaml
 
 from edgemeta.daemon.broker_state import BrokerState
+from edgemeta.daemon.intake import REASONS
 from edgemeta.daemon.latency import StageLatencies
 from edgemeta.daemon.messages import (
     BrokerFailures,
@@ -86,6 +87,7 @@ def readings() -> Readings:
             expired=next(numbers),
         ),
         wants_disk=True,
+        received_dropped={reason: next(numbers) for reason in REASONS},
         swaps={result.value: next(numbers) for result in ENDS},
         model_refused=True,
     )
