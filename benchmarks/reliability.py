@@ -36,6 +36,7 @@ def rows() -> Iterator[Row]:
         _camera_return(),
         _camera_failures(),
         _swaps(),
+        _command_flood(),
         _fuzz(),
         *_lifecycle(),
     )
@@ -93,6 +94,20 @@ def _swaps() -> Row:
     swaps = f"{one['swaps']} swaps, {failing} of them failing: {one['grown']['rss_kib']} KiB more"
     measured = f"{swaps}, {one['frames']['lost']} frames lost; a planted leak is seen"
     return Row("Swaps of the model leave nothing behind and lose no frame", measured, "swaps")
+
+
+def _command_flood() -> Row:
+    one = read("command-flood")
+    floods = one["floods"].values()
+    rates = [flood["messages_per_second"] for flood in floods]
+    late, frames = sum(flood["late"] for flood in floods), sum(flood["frames"] for flood in floods)
+    longest, without = max(flood["delay_longest_ms"] for flood in floods), one["without_a_flood"]["delay_longest_ms"]
+    memory = max(flood["memory_after_kib"] - flood["memory_before_kib"] for flood in floods)
+    delays = f"from capture to a subscriber at most {longest:.0f} ms, without a flood {without:.0f} ms"
+    sent = f"{min(rates)} to {max(rates)} commands per second of {len(rates)} kinds"
+    nice = f"the flooder with niceness {one['niceness_of_the_flooder']}"
+    measured = f"{late} of {frames} frames late by more than one frame ({delays}); {memory} KiB more; {sent}, {nice}"
+    return Row("A flood of commands delays no frame and leaves nothing behind", measured, "command-flood")
 
 
 def _fuzz() -> Row:

@@ -12,8 +12,11 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from rig.commander import ask
-from rig.patience import RigError, until
+from rig.flooder import KINDS, Flooder
+from rig.patience import PATIENCE, RigError, until
 from rig.stage import CAMERA_TIMEOUT, CURRENT, STREET, Stage
+
+FLOOD_SECONDS = 3.0
 
 Story: TypeAlias = Callable[[Stage], Iterator[None]]
 
@@ -232,6 +235,19 @@ def config_refused(stage: Stage) -> Iterator[None]:
         raise RigError("a wrong config changed something")
     yield
     stage.rig.running.reload()
+
+
+@fault("commands", "command flood", alone=True)
+def command_flood(stage: Stage) -> Iterator[None]:
+    """One client sends as fast as the broker takes it. The topic is not heard for a while, and the status says so."""
+    flooder = Flooder(stage.rig.broker.port, stage.rig.device, stage.random.choice(KINDS), FLOOD_SECONDS)
+    try:
+        stage.says("flood of messages on ")
+        yield
+        flooder.wait(PATIENCE)
+        until(lambda: "flood of messages" not in stage.rig.running.manager.status, "the status to tell of no flood")
+    finally:
+        flooder.close()
 
 
 @fault("disk", "disk full while the broker is away", alone=True, disk=True)

@@ -5,7 +5,7 @@ import shutil
 import signal
 import sqlite3
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from datetime import datetime, timezone
 from pathlib import Path
@@ -21,14 +21,24 @@ from rig.witness import Witness
 
 
 class Rig:
-    """All parts run after `start_service`. `keys` are the service's config, without device and broker."""
+    """All parts run after `start_service`. `keys` are the service's config, without device and broker.
 
-    def __init__(self, folder: Path, device: str, keys: Mapping[str, Any], watchdog: float | None = None) -> None:
+    broker: lines of the broker's own config.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        device: str,
+        keys: Mapping[str, Any],
+        watchdog: float | None = None,
+        broker: Sequence[str] = ("allow_anonymous true", *KEEPING),
+    ) -> None:
         self.folder = folder
         self.device = device
         self.watchdog = watchdog
         self.keys = dict(keys)
-        self.broker = Mosquitto(folder, ("allow_anonymous true", *KEEPING))
+        self.broker = Mosquitto(folder, broker)
         self.broker.start()
         self.network = BrokerNetwork(self.broker.port)
         self.witness = Witness(self.broker.port, device)

@@ -13,6 +13,9 @@ from paho.mqtt.enums import CallbackAPIVersion
 from rig.ledger import Ledger
 from rig.patience import PATIENCE, RigError
 
+SAID = ("+", "+/frame", "+/state", "+/event", "+/status", "resp/+")
+"""Topics of a device on which the service speaks; what is said to it may be a flood."""
+
 
 class FirstFrame:
     """Waits for the next live frame message of one camera."""
@@ -45,7 +48,8 @@ class Witness:
         self.watch: Callable[[str, float], None] | None = None
         self._client = paho.Client(CallbackAPIVersion.VERSION2)
         self._client.reconnect_delay_set(0.05, 0.05)
-        self._client.on_connect = lambda client, *_: client.subscribe("#", qos=0)
+        topics = [(self._base + topic, 0) for topic in SAID]
+        self._client.on_connect = lambda client, *_: client.subscribe(topics)
         self._client.on_subscribe = lambda *_: self.subscribed.set()
         self._client.on_disconnect = lambda *_: self.subscribed.clear()
         self._client.on_message = self._on_message
