@@ -57,7 +57,7 @@ def test_a_flood_costs_no_frame_and_leaves_nothing_behind(rig: Rig, kind: str) -
     assert rig.witness.ledger.historical == 0
     rig.settle()
     assert rig.lost()["frames"] == 0
-    assert "flood" not in rig.running.manager.status
+    until(lambda: "flood" not in rig.running.manager.status, "the status to tell of no flood")
     assert "Traceback" not in rig.log.read_text()
     assert rig.running.stop()[1] == 0
     assert rig.log.read_text().splitlines()[-1].endswith("stopped")
