@@ -1,11 +1,16 @@
-"""A small disk of one's own, which may be full or read-only: a tmpfs in this process' own mount namespace."""
+"""A small disk of one's own, which may be full or read-only: a tmpfs."""
 
 import subprocess
 from pathlib import Path
 
 from rig.namespaces import enter
+from rig.patience import RigError
 
 MEGABYTES = 8
+
+
+class MountError(RigError):
+    """No file system can be mounted here: that needs root and a container that allows it."""
 
 
 def in_own_namespace() -> bool:
@@ -14,16 +19,17 @@ def in_own_namespace() -> bool:
 
 
 class SmallDisk:
-    """A mounted folder of a few megabytes. Only in a mount namespace of one's own."""
+    """A mounted folder of a few megabytes, until `close`; in a mount namespace of its own it ends with the program."""
 
     def __init__(self, folder: Path) -> None:
+        """Raises MountError."""
         self._folder = folder
         self._filler = folder / "filler"
         self._mount("-t", "tmpfs", "-o", f"size={MEGABYTES}m", "edgemeta-rig", str(folder))
 
     def fill(self) -> None:
-        """Leave no byte free."""
-        with self._filler.open("wb", buffering=0) as file:
+        """Leave no byte free; what became free since the last time is taken, too."""
+        with self._filler.open("ab", buffering=0) as file:
             try:
                 while True:
                     file.write(bytes(4096))
@@ -48,4 +54,6 @@ class SmallDisk:
 
     @staticmethod
     def _mount(*words: str) -> None:
-        subprocess.run(["mount", *words], check=True)
+        done = subprocess.run(["mount", *words], capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise MountError(f"mount {' '.join(words)}: {done.stderr.strip()}")

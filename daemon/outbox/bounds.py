@@ -1,7 +1,7 @@
 """How much the outbox keeps on disk: so many bytes, so long."""
 
 import time
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Iterable
 
 from edgemeta.daemon.clock import NS, Clock
 from edgemeta.daemon.config.broker import OutboxConfig
@@ -37,14 +37,17 @@ class Bounds:
         return age_ns > self._age_ns
 
     def doomed(
-        self, rows: Iterable[Row], size: int, now: int, busy: Collection[int | None]
+        self, rows: Iterable[Row], size: int, now: int, spared: Callable[[int], bool]
     ) -> tuple[list[Row], list[Row]]:
-        """Choose from the oldest rows of an outbox of so many bytes: those too many, and those too old; none busy."""
+        """Choose from the oldest rows of an outbox of so many bytes: those too many, and those too old.
+
+        None whose number is `spared`, as it is on its way or gone.
+        """
         excess = self.excess(size)
         full: list[Row] = []
         old: list[Row] = []
         for row in rows:
-            if row.number in busy:
+            if spared(row.number):
                 continue
             if excess > 0:
                 full.append(row)

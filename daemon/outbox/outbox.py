@@ -19,6 +19,7 @@ from edgemeta.daemon.config.broker import OutboxConfig
 from edgemeta.daemon.messages import OutboxStats
 from edgemeta.daemon.outbox.bounds import MEGABYTE
 from edgemeta.daemon.outbox.parcel import Outgoing, Parcel
+from edgemeta.daemon.outbox.spans import Spans
 from edgemeta.daemon.outbox.store import Row
 
 log = logging.getLogger(__name__)
@@ -58,10 +59,11 @@ class Outbox:
         self._late: deque[Parcel] = deque()
         self._loaded: deque[Parcel] = deque()
         self._in_flight: dict[Parcel, None] = {}
-        self._settled: list[Parcel] = []
+        self._done = Spans()
         self._cursor = self._until = 0
         self._disk = OnDisk()
         self._no_disk: str | None = "it is not open yet"
+        self._readable = False
         self._replayed = self._dropped = self._expired = 0
         self.changed = threading.Event()
         """Set when a connection begins or ends."""
@@ -122,7 +124,7 @@ class Outbox:
             parcel.settled = True
             self._replayed += parcel.late
             if parcel.row is not None:
-                self._settled.append(parcel)
+                self._done.add(parcel.row)
             else:
                 self._forget_fresh(parcel)
 
@@ -149,7 +151,7 @@ class Outbox:
             return OutboxStats(
                 place="disk" if self._no_disk is None else "memory",
                 reason=self._no_disk,
-                waiting=len(self._fresh) + max(0, self._disk.count - len(self._settled)),  # a ledger may be wrong
+                waiting=len(self._fresh) + max(0, self._disk.count - len(self._done)),  # a ledger may be wrong
                 bytes=self._fresh_bytes + self._disk.bytes,
                 replayed=self._replayed,
                 dropped=self._dropped,
@@ -162,7 +164,7 @@ class Outbox:
     def good_day(self) -> bool:
         """Whether there is a connection, and nothing that waits for it or on disk."""
         with self._lock:
-            return self._connected and not (self._disk.count or self._late)
+            return self._connected and self._disk.count <= len(self._done) and not self._late
 
     @property
     def in_memory_only(self) -> int:
@@ -170,19 +172,26 @@ class Outbox:
         with self._lock:
             return len(self._fresh)
 
-    def take_due(self, everything: bool) -> tuple[list[Parcel], list[Parcel]]:
-        """Give what must be written now, and, once, what was answered and is still on disk."""
+    def due(self, everything: bool) -> list[Parcel]:
+        """Return the messages that must be written now, oldest first."""
         now = time.monotonic_ns()
         with self._lock:
             made_before = now - PATIENCE_NS if self._connected and not everything else now
-            added = [parcel for parcel in self._fresh if parcel.message.made_ns <= made_before]
-            removed, self._settled = self._settled, []
-        return added, removed
+            return [parcel for parcel in self._fresh if parcel.message.made_ns <= made_before]
 
-    def put_back(self, removed: list[Parcel]) -> None:
-        """Take back what could not be removed from disk."""
+    def removable(self, width: int) -> tuple[int, int] | None:
+        """Return first and last of some numbers, `width` at most, whose messages were answered or dropped.
+
+        None where no such message is on disk. Until `removed` is told they are on disk and not sent again.
+        """
         with self._lock:
-            self._settled = removed + self._settled
+            return self._done.first_piece(width)
+
+    def removed(self, first: int, last: int, disk: OnDisk) -> None:
+        """Note that the messages with the numbers that `removable` returned are on disk no more."""
+        with self._lock:
+            self._done.remove(first, last)
+            self._disk = disk
 
     def written(self, added: Sequence[Parcel], numbers: Sequence[int], disk: OnDisk) -> None:
         """Note that messages are on disk now."""
@@ -191,7 +200,7 @@ class Outbox:
                 parcel.row = number
                 self._forget_fresh(parcel)
                 if parcel.settled:
-                    self._settled.append(parcel)
+                    self._done.add(number)
             self._disk = disk
 
     def wanted(self) -> tuple[int, int] | None:
@@ -199,6 +208,7 @@ class Outbox:
         with self._lock:
             if not self._connected or len(self._loaded) >= FEW or self._cursor >= self._until:
                 return None
+            self._cursor = min(self._done.end_of_run(self._cursor), self._until)
             return self._cursor, self._until
 
     def load(self, span: tuple[int, int], parcels: Sequence[Parcel], reached: int, disk: OnDisk) -> None:
@@ -208,26 +218,27 @@ class Outbox:
             if span != (self._cursor, self._until):
                 return
             busy = self._busy()
-            self._loaded.extend(parcel for parcel in parcels if parcel.row not in busy)
+            self._loaded.extend(parcel for parcel in parcels if parcel.row not in busy and parcel.row not in self._done)
             self._cursor = reached
         self.ready()
 
-    def withdraw(self, choose: Callable[[set[int | None]], tuple[list[Row], list[Row]]]) -> tuple[list[Row], list[Row]]:
-        """Let `choose` pick messages on disk that must go, none that is on its way, and send none of them any more."""
+    def withdraw(self, choose: Callable[[Callable[[int], bool]], tuple[list[Row], list[Row]]]) -> bool:
+        """Let `choose` pick messages on disk that must go: too many, and too old. It hears which are not to be chosen.
+
+        Those chosen are counted as dropped, not sent any more, and removable. Returns whether there are any.
+        """
         with self._lock:
-            chosen = choose(self._busy())
-            gone = {row.number for rows in chosen for row in rows}
+            busy = self._busy()
+            full, old = choose(lambda number: number in busy or number in self._done)
+            gone = {row.number for row in (*full, *old)}
+            for number in gone:
+                self._done.add(number)
             for parcel in (*self._loaded, *self._live, *self._late):
                 parcel.settled = parcel.settled or parcel.row in gone
-        return chosen
-
-    def withdrawn(self, full: Sequence[Row], old: Sequence[Row], disk: OnDisk) -> None:
-        """Count messages that were dropped from disk: those too many, and those too old."""
-        with self._lock:
-            self._disk = disk
             for rows, expired in ((full, False), (old, True)):
                 own = Counter(row.topic for row in rows if row.own)
                 self._count_dropped(own, len(rows) - own.total(), expired)
+            return bool(gone)
 
     def expire(self) -> None:
         """Drop what is in memory only and too old."""
@@ -235,17 +246,22 @@ class Outbox:
             self._drop_fresh(time.monotonic_ns() - self._age_ns)
 
     def use_disk(self, disk: OnDisk) -> None:
-        """A file is open: what it holds is late."""
+        """A file is open: what it holds is late. Whether it takes more messages, `report_disk` says."""
         with self._lock:
-            self._disk, self._no_disk = disk, None
+            self._disk, self._readable = disk, True
             self._begin_replay()
 
-    def lose_disk(self, reason: str) -> None:
+    def lose_disk(self) -> None:
         """There is no file now: what is on disk comes when it is back."""
         with self._lock:
-            self._no_disk = reason
+            self._readable = False
             self._loaded.clear()
             self._cursor = self._until
+
+    def report_disk(self, reason: str | None) -> None:
+        """Keep why messages wait in memory only; None while they wait on disk."""
+        with self._lock:
+            self._no_disk = reason
 
     # -- with the lock held
 
@@ -258,15 +274,15 @@ class Outbox:
         return None
 
     def _busy(self) -> set[int | None]:
-        """Rows whose messages are in flight, or answered and not yet removed."""
-        return {parcel.row for parcel in (*self._in_flight, *self._settled)}
+        """Rows whose messages are in flight."""
+        return {parcel.row for parcel in self._in_flight}
 
     def _begin_replay(self) -> None:
         """Make all that waits late: the written is read again from the oldest on, then comes what is in memory."""
         self._live.clear()
         self._loaded.clear()
         self._late = deque(parcel for parcel in self._fresh if parcel not in self._in_flight)
-        self._cursor, self._until = 0, self._disk.last if self._no_disk is None else 0
+        self._cursor, self._until = 0, self._disk.last if self._readable else 0
 
     def _forget_fresh(self, parcel: Parcel) -> None:
         if parcel in self._fresh:

@@ -10,8 +10,8 @@ from edgemeta.daemon.outbox.store import DamagedError, Store, StoreError
 
 log = logging.getLogger(__name__)
 
-COMPANIONS = ("", "-wal", "-shm")
-"""What SQLite adds to the name of a database for its other files."""
+COMPANIONS = ("", "-wal", "-shm", "-spare")
+"""What is added to the name of a database for its other files, by SQLite and by us."""
 
 
 def open_store(path: Path, boot: str, first: int = 1) -> Store:
@@ -26,25 +26,64 @@ def open_store(path: Path, boot: str, first: int = 1) -> Store:
 
 
 def replaced(error: DamagedError, path: Path, boot: str, first: int) -> Store:
-    """Put a damaged file (closed by now) aside and return a new store with all messages that it still gives."""
+    """Put a damaged file (closed by now) aside and return a new store with all messages that it still gives.
+
+    Raises StoreError where the disk does not take them; then the damaged file is in its place again, for another try.
+    """
     aside = path.with_name(f"{path.name}.damaged")
     try:
-        for companion in COMPANIONS:
-            aside.with_name(aside.name + companion).unlink(missing_ok=True)
-        for companion in COMPANIONS:
-            part = path.with_name(path.name + companion)
-            if part.exists():
-                part.rename(aside.with_name(aside.name + companion))
+        _move(path, aside)
     except OSError as failure:
         raise StoreError(f"{error}; it cannot be put aside: {failure.strerror}") from failure
-    store = Store(path, boot, first)
     try:
-        saved = sum(store.take_over(readable(aside, order)) for order in ("ASC", "DESC"))
+        store = Store(path, boot, first)
+        try:
+            saved = sum(store.take_over(readable(aside, order)) for order in ("ASC", "DESC"))
+        except StoreError:
+            store.close()
+            raise
     except StoreError:
-        store.close()
+        _move(aside, path)
         raise
     log.warning("%s; %d messages were saved from it, it is kept as %s", error, saved, aside)
     return store
+
+
+def rescued(lost: Store, path: Path, boot: str) -> Store:
+    """Return a new store with all messages of one whose file was removed while it was open, and close that one.
+
+    Where another file has taken its place, that one is used once the lost one is empty, as their numbers may be the
+    same. Raises StoreError while there can be no new store; the lost one is then still open.
+    """
+    if path.exists():
+        if lost.count:
+            raise StoreError(f"outbox file {path} was replaced while in use; the old one is sent first")
+        lost.close()
+        return open_store(path, boot, lost.last + 1)
+    store = Store(path, boot, lost.last + 1)
+    try:
+        saved = store.take_over(lost.rows())
+    except StoreError:
+        store.close()
+        _remove(path)
+        raise
+    lost.close()
+    log.warning("outbox file %s was removed while in use; a new one has its %d messages", path, saved)
+    return store
+
+
+def _move(path: Path, to: Path) -> None:
+    """Rename a database with its other files, in the place of what is there."""
+    _remove(to)
+    for companion in COMPANIONS:
+        part = path.with_name(path.name + companion)
+        if part.exists():
+            part.rename(to.with_name(to.name + companion))
+
+
+def _remove(path: Path) -> None:
+    for companion in COMPANIONS:
+        path.with_name(path.name + companion).unlink(missing_ok=True)
 
 
 def readable(path: Path, order: str) -> Iterator[tuple[object, ...]]:

@@ -1,5 +1,6 @@
 """A disk that is full, away or damaged, and the thread that writes to it."""
 
+import errno
 import logging
 import os
 import sqlite3
@@ -17,25 +18,30 @@ from edgemeta.daemon.outbox.outbox import Outbox
 from .conftest import BOOT, Bench, drain, message, value
 
 
-def test_a_full_disk_makes_a_ring_in_memory_and_says_so(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_full_disk_makes_a_ring_in_memory_and_says_so(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     outbox = bench.make(memory=1)
     outbox.offer(message(0))
     outbox.tick()
-    assert outbox.store is not None
-    outbox.store._db.execute("PRAGMA max_page_count = 10")
-    with caplog.at_level(logging.WARNING):
+
+    def no_room(descriptor: int, offset: int, size: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as full, caplog.at_level(logging.WARNING):
+        full.setattr(os, "posix_fallocate", no_room)
         for number in range(1, 21):
-            outbox.offer(message(number, size=100_000))
+            outbox.offer(message(number, size=400_000))
             outbox.tick()
-    stats = outbox.stats
-    assert stats.place == "memory"
-    assert stats.reason == f"outbox file {bench.path} cannot be used: database or disk is full"
-    assert caplog.text.count("messages are kept in memory, the newest 1 MB") == 1
-    assert stats.dropped == 11
-    outbox.begin()
-    assert drain(outbox) == list(range(12, 21))
+        stats = outbox.stats
+        assert stats.place == "memory"
+        assert stats.reason == f"outbox file {bench.path} cannot grow: No space left on device"
+        assert caplog.text.count("messages are kept in memory, the newest 1 MB") == 1
+        assert stats.dropped == 18
+        outbox.begin()
+        assert drain(outbox) == [0, 19, 20]
     outbox.keeper._retry_at = 0.0  # the disk is asked again
-    assert drain(outbox) == [0]
+    outbox.tick()
     assert (outbox.stats.place, outbox.stats.reason, outbox.stats.waiting) == ("disk", None, 0)
 
 

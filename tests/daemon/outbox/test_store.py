@@ -1,5 +1,7 @@
 """The outbox file: order, numbers, ledger; what another process, a foreign or a damaged file makes of it."""
 
+import errno
+import os
 import random
 import sqlite3
 import subprocess
@@ -14,7 +16,7 @@ from hypothesis import strategies as st
 
 from edgemeta.daemon.outbox.parcel import ROW_OVERHEAD, Outgoing, Parcel
 from edgemeta.daemon.outbox.salvage import open_store, replaced
-from edgemeta.daemon.outbox.store import DamagedError, Store, StoreError
+from edgemeta.daemon.outbox.store import DamagedError, FullError, Store, StoreError
 
 BOOT = "b" * 32
 ALL = 10**9
@@ -34,7 +36,7 @@ def values(store: Store) -> list[int]:
 
 def filled(path: Path, count: int, size: int = 0) -> Path:
     store = Store(path, BOOT)
-    store.apply(parcels(1, count, size), [])
+    store.add(parcels(1, count, size))
     store.close()
     return path
 
@@ -42,8 +44,8 @@ def filled(path: Path, count: int, size: int = 0) -> Path:
 def test_messages_keep_their_order_over_a_restart(tmp_path: Path) -> None:
     path = tmp_path / "state" / "outbox.sqlite3"
     store = Store(path, BOOT)
-    assert store.apply(parcels(1, 3), []) == [1, 2, 3]
-    assert store.apply(parcels(4, 2), [], sync=True) == [4, 5]
+    assert store.add(parcels(1, 3)) == [1, 2, 3]
+    assert store.add(parcels(4, 2), sync=True) == [4, 5]
     store.close()
     store = Store(path, "c" * 32)
     assert (store.count, store.last) == (5, 5)
@@ -52,7 +54,8 @@ def test_messages_keep_their_order_over_a_restart(tmp_path: Path) -> None:
     assert [int(one.message.payload) for one in loaded] == [2, 3]
     assert reached == 3
     assert not loaded[0].own
-    store.apply(parcels(6, 1), loaded)
+    store.remove(2, 3)
+    store.add(parcels(6, 1))
     assert values(store) == [1, 4, 5, 6]
     assert [row.own for row in store.oldest(9)] == [False, False, False, True]
     store.close()
@@ -60,10 +63,10 @@ def test_messages_keep_their_order_over_a_restart(tmp_path: Path) -> None:
 
 def test_the_ledger_counts_messages_and_bytes(tmp_path: Path) -> None:
     store = Store(tmp_path / "o", BOOT)
-    store.apply(parcels(1, 10, 200), [])
+    store.add(parcels(1, 10, 200))
     each = 200 + len("edgemeta/t/front/frame") + ROW_OVERHEAD
     assert (store.count, store.bytes) == (10, 10 * each)
-    store.apply([], store.oldest(4))
+    store.remove(1, 4)
     assert (store.count, store.bytes) == (6, 6 * each)
     store.close()
     again = Store(tmp_path / "o", BOOT)
@@ -74,10 +77,10 @@ def test_the_ledger_counts_messages_and_bytes(tmp_path: Path) -> None:
 def test_what_is_not_there_any_more_is_not_counted_as_removed(tmp_path: Path) -> None:
     """As after a damaged file was replaced, while some of its messages were in flight."""
     store = Store(tmp_path / "o", BOOT)
-    store.apply(parcels(1, 5), [])
-    rows = store.oldest(2)
-    store.apply([], rows)
-    store.apply(parcels(6, 1), rows)
+    store.add(parcels(1, 5))
+    store.remove(1, 2)
+    store.remove(1, 2)
+    store.add(parcels(6, 1))
     assert store.count == len(store.oldest(ALL)) == 4
     assert store.bytes == sum(row.size for row in store.oldest(ALL))
     store.close()
@@ -85,8 +88,8 @@ def test_what_is_not_there_any_more_is_not_counted_as_removed(tmp_path: Path) ->
 
 def test_an_empty_outbox_gives_its_space_back(tmp_path: Path) -> None:
     store = Store(tmp_path / "o", BOOT)
-    store.apply(parcels(1, 5000, 800), [], sync=True)
-    store.apply([], store.oldest(ALL))
+    store.add(parcels(1, 5000, 800), sync=True)
+    store.remove(1, ALL)
     store.give_space_back()
     store.close()
     assert (tmp_path / "o").stat().st_size < 300_000
@@ -94,7 +97,7 @@ def test_an_empty_outbox_gives_its_space_back(tmp_path: Path) -> None:
 
 def test_the_file_is_little_larger_than_its_messages(tmp_path: Path) -> None:
     store = Store(tmp_path / "o", BOOT)
-    store.apply(parcels(1, 5000, 700), [])
+    store.add(parcels(1, 5000, 700))
     size = store.bytes
     store.close()
     assert (tmp_path / "o").stat().st_size < 1.3 * size
@@ -109,7 +112,7 @@ def test_a_killed_process_loses_no_commit(tmp_path: Path) -> None:
         "from edgemeta.daemon.outbox.store import Store\n"
         "store = Store(Path(sys.argv[1]), 'b' * 32)\n"
         "for value in range(50):\n"
-        "    store.apply([(Parcel(Outgoing('t', str(value).encode(), 1, False)), None)], [])\n"
+        "    store.add([(Parcel(Outgoing('t', str(value).encode(), 1, False)), None)])\n"
         "os.kill(os.getpid(), 9)\n"
     )
     path = tmp_path / "o"
@@ -153,8 +156,8 @@ def test_a_file_that_was_never_finished_is_finished(tmp_path: Path) -> None:
         database.execute("DROP TABLE t")
     assert path.stat().st_size > 0
     store = Store(path, BOOT)
-    store.apply(parcels(1, 5000, 800), [])
-    store.apply([], store.oldest(ALL))
+    store.add(parcels(1, 5000, 800))
+    store.remove(1, ALL)
     store.give_space_back()
     store.close()
     assert path.stat().st_size < 300_000
@@ -168,14 +171,43 @@ def test_a_newer_version_is_left_alone(tmp_path: Path) -> None:
         open_store(path, BOOT)
 
 
-def test_a_disk_that_is_full_changes_nothing(tmp_path: Path) -> None:
+def no_room(descriptor: int, offset: int, size: int) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_a_disk_that_is_full_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = Store(tmp_path / "o", BOOT)
-    store.apply(parcels(1, 10), [])
-    store._db.execute("PRAGMA max_page_count = 10")
-    with pytest.raises(StoreError, match="cannot be used: database or disk is full"):
-        store.apply(parcels(11, 1000, 500), store.oldest(2))
+    store.add(parcels(1, 10))
+    monkeypatch.setattr(os, "posix_fallocate", no_room)
+    with pytest.raises(FullError, match="cannot grow: No space left on device"):
+        store.add(parcels(11, 1000, 500))
     assert (store.count, store.last) == (10, 10)
     assert values(store) == list(range(1, 11))
+    store.remove(1, 5)
+    assert values(store) == list(range(6, 11))
+    store.close()
+
+
+def test_sqlite_never_makes_the_file_larger_than_what_was_reserved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the estimate of what messages need is wrong, the commit fails as on a full disk."""
+    store = Store(tmp_path / "o", BOOT)
+    store.add(parcels(1, 10))
+    monkeypatch.setattr(store, "reserve", lambda size: None)
+    with pytest.raises(FullError, match="database or disk is full"):
+        store.add(parcels(11, 10_000, 500))
+    assert values(store) == list(range(1, 11))
+    store.close()
+
+
+@settings(max_examples=30, deadline=None)
+@given(size=st.integers(0, 20_000), count=st.integers(1, 60))
+def test_what_is_reserved_is_enough(tmp_path_factory: pytest.TempPathFactory, size: int, count: int) -> None:
+    store = Store(tmp_path_factory.mktemp("reserve") / "o", BOOT)
+    store.add(parcels(1, 1, 0))
+    store.add(parcels(2, count, size))
+    assert store.count == count + 1
     store.close()
 
 
@@ -197,7 +229,7 @@ def test_tables_of_another_shape_are_put_aside(tmp_path: Path, damage: str) -> N
         database.commit()
     store = open_store(path, BOOT)
     try:
-        store.apply(parcels(4, 1), [])
+        store.add(parcels(4, 1))
         values(store)
     except DamagedError:
         store.close()
@@ -280,7 +312,7 @@ def test_a_ledger_that_says_too_little_and_rows_without_a_payload(tmp_path: Path
     store = open_store(path, BOOT)
     rows = store.oldest(3)
     assert rows[0].size == ROW_OVERHEAD
-    store.apply([], rows)
+    store.remove(1, 3)
     assert store.count == 2
     assert store.bytes == sum(row.size for row in store.oldest(ALL))
     store.close()
@@ -335,7 +367,8 @@ def use(path: Path) -> None:
         for _ in range(3):
             try:
                 loaded, _ = store.load(0, ALL, 20)
-                store.apply(parcels(1000, 3), loaded)
+                store.remove(0, max((parcel.row for parcel in loaded), default=0))
+                store.add(parcels(1000, 3))
                 store.oldest(10)
             except DamagedError as error:
                 store.close()

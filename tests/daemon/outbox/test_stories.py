@@ -1,7 +1,10 @@
 """Any order of whatever can happen to an outbox."""
 
+import errno
+import os
 from collections.abc import Callable
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 from hypothesis import settings
@@ -15,7 +18,7 @@ from .conftest import Bench, KeptOutbox, drain, message, value
 
 class Story(RuleBasedStateMachine):
     """Any order of offers, connections, losses, answers, kills and full disks: nothing accepted is lost, nothing late
-    overtakes, and nothing settled comes again but after a kill."""
+    overtakes, and nothing settled comes again but after a kill. At the end all is sent, be the disk full or not."""
 
     factory: Callable[[], Path]
 
@@ -28,11 +31,20 @@ class Story(RuleBasedStateMachine):
         self.settled: set[int] = set()
         self.owed: set[int] = set()
         self.outbox: KeptOutbox
+        self.full = False
+        self.allocate = os.posix_fallocate
+        self.patch = patch.object(os, "posix_fallocate", self.get_blocks)
+        self.patch.start()
+
+    def get_blocks(self, descriptor: int, offset: int, size: int) -> None:
+        if self.full:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        self.allocate(descriptor, offset, size)
 
     @initialize()
     def start(self) -> None:
         self.boots += 1
-        self.outbox = self.bench.make(f"{self.boots:032d}")
+        self.outbox = self.bench.make(f"{self.boots:032d}", memory=64)
         self.connected = False
         self.last_late = -1
 
@@ -60,11 +72,29 @@ class Story(RuleBasedStateMachine):
     def tick(self) -> None:
         self.outbox.tick()
 
+    @rule(full=st.booleans())
+    def fill_disk(self, full: bool) -> None:
+        self.full = full
+
+    @rule(count=st.integers(20, 40))
+    def offer_much(self, count: int) -> None:
+        """More than a file has spare room for, before long."""
+        for _ in range(count):
+            self.outbox.offer(message(self.number, size=2000))
+            self.owed.add(self.number)
+            self.number += 1
+
+    @rule()
+    def retry(self) -> None:
+        """The disk that failed is tried again."""
+        self.outbox.keeper._retry_at = 0.0
+        self.outbox.tick()
+
     @rule()
     def hurry(self) -> None:
         """As if a broker had been silent for long: everything is written."""
-        if self.outbox.store is not None:
-            self.outbox.keeper._write(self.outbox.store, everything=True)
+        if self.outbox.store is not None and self.outbox.stats.place == "disk" and not self.full:
+            self.outbox.keeper._add(self.outbox.store, everything=True)
 
     @rule(late=st.booleans())
     def send(self, late: bool) -> None:
@@ -112,12 +142,14 @@ class Story(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         if not hasattr(self, "outbox"):
+            self.patch.stop()
             return
         self.outbox.end()
         self.outbox.begin()
         assert drain(self.outbox) == sorted(self.owed)
         assert self.outbox.stats.waiting == 0
         self.bench.kill(self.outbox)
+        self.patch.stop()
 
 
 def test_any_story_ends_well(tmp_path_factory: pytest.TempPathFactory) -> None:

@@ -1,0 +1,139 @@
+"""The files of an outbox and the disk space that they hold: the database, and its write-ahead log.
+
+Both get their blocks from the file system before SQLite writes to them, so that only growing needs room on the disk.
+What is in the file can be read, and removed again, on a disk that is full. docs/decisions/0018 has the reasons.
+"""
+
+import errno
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+LOG_BYTES = 1 << 20
+"""Size of the write-ahead log: it is made so long, and cut back to it where one large message made it longer."""
+
+_LOG_HEADER = 32
+_SHARED_LOCK = (510, 0x40000002)
+"""Length and place of the bytes by which SQLite locks a database for reading."""
+
+
+class OutboxFiles:
+    """The database at `path`, made where there is none, held open until `close`; `read_only` where its disk is.
+
+    The descriptor is opened before SQLite opens the file and must be closed after SQLite has closed it: closing any
+    descriptor of a file ends all locks that the process holds on it (POSIX).
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Raises OSError, also where another process holds a file on a read-only disk."""
+        self.path = path
+        self.log = path.with_name(f"{path.name}-wal")
+        self._spare = path.with_name(f"{path.name}-spare")
+        self.read_only = False
+        try:
+            self._descriptor = self._open_for_writing(path)
+        except OSError as error:
+            if error.errno != errno.EROFS or not path.exists():
+                raise
+            self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            self.read_only = True
+        try:
+            self._prepare()
+        except OSError:
+            self.close()
+            raise
+
+    @staticmethod
+    def _open_for_writing(path: Path) -> int:
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+
+    def _prepare(self) -> None:
+        if self.read_only:  # SQLite is told not to lock, see `address`
+            fcntl.lockf(self._descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB, *_SHARED_LOCK)
+        elif self.log.exists():
+            self._spare.unlink(missing_ok=True)
+        elif self._spare.exists():  # the process ended between two steps of `log_kept`
+            self._use_spare()
+
+    @property
+    def address(self) -> str:
+        """The URI by which SQLite opens the database.
+
+        A database with a write-ahead log is read on a read-only disk by a VFS without locks, as SQLite would take a
+        lock for writing; one without a log is whole by itself (`immutable`).
+        """
+        uri = self.path.absolute().as_uri()
+        if not self.read_only:
+            return uri
+        return f"{uri}?mode=ro&{'vfs=unix-none' if self.log.exists() else 'immutable=1'}"
+
+    @property
+    def size(self) -> int:
+        """Bytes of the database that have blocks on the disk."""
+        return os.fstat(self._descriptor).st_size
+
+    @property
+    def log_size(self) -> int:
+        """Bytes of the write-ahead log; 0 where there is none."""
+        try:
+            return self.log.stat().st_size
+        except FileNotFoundError:
+            return 0
+
+    @property
+    def gone(self) -> bool:
+        """Whether the database is no longer at its path: it was removed, moved or replaced."""
+        try:
+            there = self.path.stat()
+        except FileNotFoundError:
+            return True
+        return not os.path.samestat(there, os.fstat(self._descriptor))
+
+    def reserve(self, size: int) -> None:
+        """Get blocks for a database of `size` bytes and for its log. Raises OSError where the disk has no room."""
+        held = self.size
+        if held < size:
+            try:
+                os.posix_fallocate(self._descriptor, held, size - held)
+            except OSError:
+                os.ftruncate(self._descriptor, held)  # some file systems keep what they could get
+                raise
+        if self.log_size < LOG_BYTES:
+            self.reserve_log()
+
+    def reserve_log(self) -> None:
+        """Get blocks for the log, which SQLite has made. Raises OSError."""
+        descriptor = os.open(self.log, os.O_RDWR | os.O_CLOEXEC)
+        try:
+            os.posix_fallocate(descriptor, 0, LOG_BYTES)
+        finally:
+            os.close(descriptor)
+
+    @contextmanager
+    def log_kept(self) -> Iterator[None]:
+        """Keep the log's blocks while SQLite closes the database, which removes the log: under a second name."""
+        linked = False
+        if not self.read_only and not self.gone:
+            with suppress(OSError):  # no hard links on this file system: the log is made anew at the next start
+                os.link(self.log, self._spare)
+                linked = True
+        yield
+        if linked:
+            with suppress(OSError):  # the next start finishes it
+                self._prepare()
+
+    def _use_spare(self) -> None:
+        """Make the spare the log, without what is in it: that is in the database."""
+        descriptor = os.open(self._spare, os.O_RDWR | os.O_CLOEXEC)
+        try:
+            os.pwrite(descriptor, bytes(_LOG_HEADER), 0)
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        self._spare.rename(self.log)
+
+    def close(self) -> None:
+        """Let go of the database."""
+        os.close(self._descriptor)
