@@ -13,7 +13,7 @@ MACHINE_arm64 := aarch64
 TOOLS   := PATH="$(CURDIR)/$(BIN):$$PATH"
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench wheel soak fuzz slow sanitize carry gpu outages swaps clean wheels deb deb-test docker-test
+.PHONY: help demo test check bench wheel soak fuzz slow sanitize carry gpu outages full-disk swaps clean wheels deb deb-test docker-test
 
 help:            ## list the targets
 	@sed -n 's/^\([a-z-]*\): .*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -59,6 +59,9 @@ soak: $(VENV)/.installed-demo,test     ## the fault suite: each part killed and 
 
 outages: $(VENV)/.installed-demo,test  ## 100 outages of the broker, 20 kills of the service: no message may be lost
 	$(BIN)/python benchmarks/outages.py --outages 100 --kills 20
+
+full-disk: $(VENV)/.installed-demo,test  ## a full disk for ten minutes (as root): what waits is sent, and little is logged
+	$(BIN)/python benchmarks/full_disk.py
 
 swaps: $(VENV)/.installed-demo,test    ## 200 swaps of models under frames, half of them failing: what they leave behind, what they cost the frames
 	$(BIN)/python benchmarks/swaps.py

@@ -42,7 +42,7 @@ STUCK_AFTER = 60.0
 LOOK_EVERY = 0.25
 """Seconds between two looks at the service's metrics."""
 
-MESSAGES_FIRST = 600
+MESSAGES_FIRST = 300
 """Messages on disk when it becomes full."""
 
 
@@ -160,7 +160,7 @@ class FullDisk:
     def _delivered(self) -> bool:
         witness = self.rig.witness
         nothing_waits = witness.since["stats"] > 1 and witness.stats["outbox"]["waiting"] < 3
-        return nothing_waits and not self.rig.owed - witness.ledger.messages.keys()
+        return nothing_waits and not self.rig.lost_from_outbox
 
 
 def measure(minutes: float, folder: Path) -> dict[str, Any]:

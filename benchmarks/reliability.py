@@ -32,6 +32,7 @@ def rows() -> Iterator[Row]:
     yield from (
         _outages(),
         _acknowledgements(),
+        _full_disk(),
         _soak(),
         _camera_return(),
         _camera_failures(),
@@ -58,6 +59,18 @@ def _acknowledgements() -> Row:
         f"`mqtt.ack_timeout`, or of a longer fault's end, and nothing is lost"
     )
     return Row(promise, f"{back}; {sum(one['lost'].values())} of {one['frames']} frames lost", "acknowledgements")
+
+
+def _full_disk() -> Row:
+    one = read("full-disk")
+    latest = max(one["delivered_after_the_broker_s"])
+    measured = (
+        f"{sum(one['lost'].values())} of {one['frames']} frames lost, {one['stuck']} messages stuck; all sent "
+        f"{latest:.1f} s after the broker's return at the latest; {one['log_lines_of_the_outbox']} log lines and a "
+        f"write-ahead log of {one['greatest_log_bytes'] / 1e6:.1f} MB at most in {one['minutes']:g} minutes"
+    )
+    promise = "With its disk full, the outbox sends all that it has, also after a restart, and logs 12 lines at most"
+    return Row(promise, measured, "full-disk")
 
 
 def _soak() -> Row:

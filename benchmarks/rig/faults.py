@@ -38,6 +38,9 @@ class Fault:
 
 FAULTS: list[Fault] = []
 
+ROOM_USED_UP = 60.0
+"""Seconds within which messages use up the room that the outbox file has of its own on a full disk."""
+
 
 def fault(part: str, name: str, alone: bool = False, disk: bool = False) -> Callable[[Story], Story]:
     """Put a story into the list."""
@@ -256,10 +259,46 @@ def disk_full(stage: Stage) -> Iterator[None]:
     assert stage.disk is not None
     stage.rig.network.reset()
     stage.disk.fill()
-    stage.says("not connected", "outbox in memory: ")
+    stage.says("not connected", "outbox in memory: ", seconds=ROOM_USED_UP)
     yield
     stage.disk.empty()
     stage.rig.network.mend(forget=True)
+
+
+@fault("disk", "broker returns while the disk is full", alone=True, disk=True)
+def disk_full_broker_returns(stage: Stage) -> Iterator[None]:
+    """What is on disk is sent, and all that waits in memory."""
+    assert stage.disk is not None
+    stage.rig.network.reset()
+    stage.says("not connected", "messages wait")
+    stage.disk.fill()
+    yield
+    stage.rig.network.mend(forget=True)
+    stage.rig.settle()
+    stage.disk.empty()
+
+
+@fault("disk", "service restarted while the disk is full", alone=True, disk=True)
+def disk_full_service_returns(stage: Stage) -> Iterator[None]:
+    """What its outbox file holds is sent, and the disk still full."""
+    assert stage.disk is not None
+    stage.rig.network.reset()
+    stage.says("not connected", "messages wait")
+    stage.disk.fill()
+    before = len(stage.rig.owed)
+    if stage.random.random() < 0.5:
+        stage.rig.running.kill()
+    else:
+        stage.stop_service()
+    stage.rig.lost_service()
+    if len(stage.rig.owed) == before:
+        raise RigError("no message was in the outbox file when the service ended: the fault shows nothing")
+    yield
+    stage.rig.network.mend(forget=True)
+    stage.start_service()
+    stage.rig.settle()
+    until(lambda: not stage.rig.lost_from_outbox, "the messages in the outbox file")
+    stage.disk.empty()
 
 
 @fault("disk", "disk read-only when the service starts", alone=True, disk=True)

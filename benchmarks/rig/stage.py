@@ -33,6 +33,9 @@ READY_WITHIN, BACK_WITHIN, STOPS_WITHIN = 1.5, 2.0, 2.0
 
 MODELS = ("resnet8-cifar10", "resnet8-cifar10-paper")
 CURRENT = "current.safetensors"
+DISK_TRIED_WITHIN = 90.0
+"""Seconds within which a disk that failed is used again: it is tried every minute at the latest."""
+
 CAMERA_TIMEOUT = 1.0
 WATCHDOG = 3.0
 
@@ -171,7 +174,7 @@ class Stage:
             self.becomes(f"{name}/status", {"status": "running", "reason": None})
         self.becomes("availability", "online")
         self.becomes("info", {"boot": self.rig.witness.ledger.boots[-1], "model_refused": None})
-        until(lambda: self.rig.witness.stats["outbox"]["place"] == "disk", "the outbox on disk")
+        until(lambda: self.rig.witness.stats["outbox"]["place"] == "disk", "the outbox on disk", DISK_TRIED_WITHIN)
         self.says(
             "connected",
             *(f"camera {name} running" for name in CAMERAS),
@@ -179,14 +182,14 @@ class Stage:
         )
         self.held.append({"pid": self.rig.running.process.pid, **self.rig.running.holds})
 
-    def says(self, *parts: str, but: tuple[str, ...] = ()) -> None:
+    def says(self, *parts: str, but: tuple[str, ...] = (), seconds: float = 20.0) -> None:
         """Wait until the status that the manager shows has these parts, and none of the others."""
         manager = self.rig.running.manager
 
         def so() -> bool:
             return all(part in manager.status for part in parts) and not any(part in manager.status for part in but)
 
-        until(so, f"the status to say {parts}, not {manager.status!r}", 20)
+        until(so, f"the status to say {parts}, not {manager.status!r}", seconds)
 
     def close(self) -> None:
         """End everything, also after a fault."""

@@ -125,6 +125,11 @@ class Rig:
         until(lambda: self.witness.since["availability"] > 0, "`offline`")
         return took, code
 
+    @property
+    def lost_from_outbox(self) -> int:
+        """Number of messages that were in an outbox file when the service ended and have not arrived."""
+        return len(self.owed - self.witness.ledger.messages.keys())
+
     def lost(self) -> dict[str, int]:
         """Count what is missing: by sequence numbers, by what outbox files held, and by the service's last counts."""
         ledger = self.witness.ledger
@@ -133,7 +138,7 @@ class Rig:
         return {
             "frames": sum(one.lost_frames for one in verdicts.values()),
             "states": sum(one.lost_states for one in verdicts.values()),
-            "from_the_outbox": len(self.owed - ledger.messages.keys()),
+            "from_the_outbox": self.lost_from_outbox,
             "at_the_end": sum(
                 abs(one["captured"] - one["published"] - sum(one["dropped"].values()) - one.get("withheld", 0))
                 for one in cameras
