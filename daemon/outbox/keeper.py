@@ -37,8 +37,11 @@ SYNC_AFTER_NS = NS
 LOAD = 500
 """Messages read at once."""
 
-ROOM = 250_000
+ROOM = 100_000
 """Bytes of messages that the file must have room for before a disk that was full counts as usable again."""
+
+LITTLE = 20_000
+"""Bytes of messages that one commit adds to a disk that was full, so that the room inside the file is used up."""
 
 RETRY_FIRST, RETRY_CAP = 1.0, 60.0
 """Seconds until a disk that failed is tried again: the first time, and at most. A disk that was usable for less than
@@ -223,7 +226,7 @@ class Keeper:
 
     def _add(self, store: Store, everything: bool, sync: bool = False) -> None:
         """Commit what has waited long enough."""
-        batches = list(_batches(self._outbox.due(everything)))
+        batches = list(_batches(self._outbox.due(everything), BATCH_BYTES if self._reason is None else LITTLE))
         now = time.monotonic_ns()
         sync = sync or everything or (self._unsynced and now - self._synced_ns >= SYNC_AFTER_NS)
         if sync and not batches:
@@ -311,12 +314,12 @@ class Keeper:
         self._outbox.report_disk(None)
 
 
-def _batches(parcels: Sequence[Parcel]) -> Iterator[list[Parcel]]:
-    """Divide messages, in order, into what one commit takes."""
+def _batches(parcels: Sequence[Parcel], limit: int) -> Iterator[list[Parcel]]:
+    """Divide messages, in order, into what one commit takes: so many bytes, or one message."""
     batch: list[Parcel] = []
     size = 0
     for parcel in parcels:
-        if batch and size + parcel.message.size > BATCH_BYTES:
+        if batch and size + parcel.message.size > limit:
             yield batch
             batch, size = [], 0
         batch.append(parcel)

@@ -116,6 +116,23 @@ def test_a_restart_on_a_full_disk_sends_what_is_there_and_sends_it_once(
         assert outbox.stats.waiting == 0
 
 
+def test_an_end_on_a_full_disk_keeps_what_the_file_has_room_for(disk: SmallDisk, on_disk: Bench) -> None:
+    outbox = on_disk.make()
+    offer(outbox, 0, 300)
+    outbox.tick()
+    disk.fill()
+    outbox.begin()
+    assert drain(outbox) == list(range(300))
+    outbox.end()
+    offer(outbox, 300, 5000)
+    outbox.tick()
+    assert outbox.stats.place == "memory"
+    outbox.keeper.finish()
+    kept = stored(on_disk)
+    assert len(kept) > 250
+    assert kept == list(range(300, 300 + len(kept)))
+
+
 def test_one_line_for_each_change_of_state(disk: SmallDisk, on_disk: Bench, caplog: pytest.LogCaptureFixture) -> None:
     outbox = on_disk.make()
     disk.fill()
