@@ -110,7 +110,7 @@ step, steps = Pipeline.step, []
 def hang_at_the_tenth_frame(self, *arguments):
     steps.append(0)
     return hang() if len(steps) == 10 else step(self, *arguments)
-Pipeline.step, Store.apply = hang_at_the_tenth_frame, hang
+Pipeline.step, Store.add = hang_at_the_tenth_frame, hang
 sys.argv = ["edgemeta", "run", sys.argv[1]]
 main()
 """
