@@ -43,6 +43,10 @@ LINGERS = 1.0
 RETRY_FIRST, RETRY_CAP = 1.0, 30.0
 """Seconds before the address is tried again."""
 
+ACCEPTED_WITHIN = 5
+"""Turns of the loop in which the connection that was accepted last has become a visit: where asyncio's server is closed
+or its tasks are cancelled before that, the connection's socket stays open."""
+
 
 class WebServer:
     """Serves a site at an address, from `start` to `stop`."""
@@ -83,6 +87,10 @@ class WebServer:
         host, port = server.sockets[0].getsockname()[:2]
         log.info("page at http://%s:%d/", f"[{host}]" if ":" in host else host, port)
         await self._stopping.wait()
+        for listening in server.sockets:
+            self._loop.remove_reader(listening.fileno())
+        for _ in range(ACCEPTED_WITHIN):
+            await asyncio.sleep(0)
         server.close()
         visits = asyncio.all_tasks() - {asyncio.current_task()}
         for visit in visits:

@@ -78,6 +78,7 @@ class PageState(Part):
     stages: StagePage | None = Field(description="Latencies by stage; null before the first stats message.")
     broker: BrokerPage = Field(description="The connection to the broker.")
     outbox: OutboxStats = Field(description="The messages that wait for the broker.")
+    wants_disk: bool = Field(description="Whether they shall wait on disk (`mqtt.outbox.size`).")
     swap: str | None = Field(description="How far a swap of models is, in words; null where none is in flight.")
     swaps: dict[str, int] = Field(description="Swaps of models since the start, by how they ended.")
     troubles: list[str] = Field(description="Threads that hang, in words.")
@@ -126,6 +127,7 @@ class Observer:
             stages=StagePage(period_s=stats.period_s, latency_us=stats.latency_us) if stats else None,
             broker=BrokerPage(address=self._broker, state=link.state, reason=link.reason),
             outbox=readings.outbox,
+            wants_disk=readings.wants_disk,
             swap=vitals.swap,
             swaps=dict(readings.swaps),
             troubles=list(vitals.troubles),

@@ -15,7 +15,7 @@ export function brokerTone({ state, reason }) {
   return reason === null ? "warn" : "bad";
 }
 
-export function problems({ troubles, info, broker, cameras }) {
+export function problems({ troubles, info, broker, outbox, wants_disk, cameras }) {
   const found = troubles.map((text) => ({ short: "a thread hangs", text, tone: "bad" }));
   const refused = info.model_refused;
   if (refused !== null) {
@@ -23,6 +23,7 @@ export function problems({ troubles, info, broker, cameras }) {
   }
   const tone = brokerTone(broker);
   if (tone !== "good") found.push({ short: `broker ${spaced(broker.state)}`, text: broker.reason ?? "", tone });
+  if (wants_disk && outbox.reason !== null) found.push({ short: "messages in memory only", text: outbox.reason, tone: "warn" });
   const ill = Object.entries(cameras).map(([name, camera]) => ({ name, ...camera, tone: toneOf(camera) }));
   const odd = ill.filter((camera) => camera.tone === "warn" || camera.tone === "bad");
   if (odd.length === 0) return found;

@@ -305,6 +305,21 @@ def test_the_header_is_green_only_while_cameras_and_broker_are_well(
     assert browser.text("#trouble") == ""
 
 
+@pytest.mark.parametrize(("size", "header"), [(1, "live, messages in memory only"), (0, "live")])
+def test_messages_that_are_not_on_disk_although_they_should_be(
+    serve: Any, look: Any, broker: Any, tmp_path: Path, size: int, header: str
+) -> None:
+    """A folder lies where the outbox's file should; with `size: 0` the config wants none."""
+    (tmp_path / "state" / "outbox-test.sqlite3").mkdir(parents=True)
+    outbox = {"folder": str(tmp_path / "state"), "size": size}
+    page = serve(mqtt={"host": "127.0.0.1", "port": broker.port, "outbox": outbox})
+    page.wait("/readyz", lambda answer: answer.status == 200)
+    browser = look(page)
+    wait(browser, "the header", lambda: browser.text("#connection") == header)
+    assert tone(browser, "#connection") == ("warn" if size else "good")
+    assert ("outbox-test.sqlite3" in browser.text("#trouble")) == bool(size)
+
+
 def test_where_the_service_is_away_nothing_is_said_to_be_so_now(
     write_config: Any, run_daemon: Any, look: Any, free_port: Any, broker: Any
 ) -> None:

@@ -301,6 +301,28 @@ def test_stopping_ends_every_visit_and_frees_the_port(serve: Any) -> None:
         pass
 
 
+def test_a_visitor_that_comes_while_the_page_stops_is_ended_too(serve: Any) -> None:
+    """Its connection is accepted in the same turn of the loop in which the stop is heard."""
+    page = serve()
+    page.state_with_frames()
+    server: Any = page.service._page
+    busy, go_on = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        busy.set()
+        go_on.wait(DEADLINE)
+
+    server._loop.call_soon_threadsafe(hold)
+    assert busy.wait(DEADLINE)
+    with connect(page) as connection:
+        server._loop.call_soon_threadsafe(server._stopping.set)
+        go_on.set()
+        server._thread.join(DEADLINE)
+        assert not server._thread.is_alive()
+        gc.collect()  # a socket that nobody closed would complain here
+        assert all_of(connection) == b""
+
+
 def test_a_port_in_use_is_told_and_the_page_comes_once_it_is_free(
     write_config: Any, run_daemon: Any, free_port: Any
 ) -> None:
