@@ -11,6 +11,7 @@ from functools import partial
 import numpy as np
 from first_layers import first_layers
 from networks import Case, Form, Network
+from ties import ties
 
 from edgemeta.model.layers import Conv, MaxPool, Multiplier, Padding, Pair, Shape, ShiftTable, TensorType
 from edgemeta.model.weights import FixedWeights
@@ -289,5 +290,6 @@ CASES: tuple[Case, ...] = (
     *elementwise(),
     *raw_outputs(),
     *first_layers(),
+    *ties(),
     *graphs(),
 )

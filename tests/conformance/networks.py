@@ -35,10 +35,11 @@ Form = Literal["multiplier", "multiplier-per-layer", "table", "table-per-layer"]
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """A model and the batches to run it on."""
+    """A model and the batches to run it on; images: how many random ones."""
 
     name: str
     model: Model
+    images: int = 3
 
     def batches(self) -> Iterator[tuple[str, NDArray[Any]]]:
         """Named batches [N, H, W, C]: random, all lowest, all highest, and both alternating in two ways."""
@@ -46,7 +47,7 @@ class Case:
         rng = np.random.default_rng(zlib.crc32(self.name.encode()))
         checkers = np.indices(kind.shape).sum(axis=0) % 2 == 0
         columns = np.indices(kind.shape)[1] % 2 == 0
-        yield "random", rng.integers(kind.lo, kind.hi + 1, (3, *kind.shape)).astype(kind.dtype)
+        yield "random", rng.integers(kind.lo, kind.hi + 1, (self.images, *kind.shape)).astype(kind.dtype)
         yield "lowest", np.full((1, *kind.shape), kind.lo, kind.dtype)
         yield "highest", np.full((1, *kind.shape), kind.hi, kind.dtype)
         yield "checkers", np.where(checkers, kind.lo, kind.hi)[np.newaxis].astype(kind.dtype)

@@ -1,4 +1,4 @@
-"""Wrong versions of the real kernels: one barrier left out, or one comparison with a bound that always lets pass."""
+"""Wrong versions of the real kernels: one barrier left out, one bound that always lets pass, or wrong arithmetic."""
 
 import re
 from collections.abc import Iterator
@@ -17,6 +17,76 @@ _PLAIN = r"[^(){},<>&|;=?!]"
 _OPERAND = rf"(?:\(\w+\))?(?! ){_PLAIN}+(?:\([^()]*\){_PLAIN}*)*?"
 _BOUND = re.compile(rf"(?<=[(,=&| ])({_OPERAND}) (<|>=) ({_OPERAND})(?= ?[)&|;?}},])")
 _LOOP = re.compile(r"\bfor \(|static_assert|template <|^\s*//|#")
+
+_HALF = "1LL << (channel.term - 1) : 0"
+_PRODUCT = "(long long)accumulator * channel.factor"
+_BIT = "(value >> shift) + (value >> (shift - 1) & 1)"
+_CLAMP = "clamp((sum >> ADD_SHIFT) + ADD_ZERO, ADD_LO, ADD_HI)"
+ARITHMETIC: dict[str, tuple[tuple[str, str], ...]] = {
+    # form of requantize.cuh, or ADD: (right, wrong), each right text once in the file
+    "MULTIPLIER": (
+        (_HALF, "(1LL << (channel.term - 1)) - 1 : 0"),
+        (_HALF, "(1LL << (channel.term - 1)) + 1 : 0"),
+        (_HALF, "0 : 0"),
+        (_PRODUCT, "(long long)(int)((unsigned)accumulator * (unsigned)channel.factor)"),
+        (_PRODUCT, "(long long)(float)accumulator * channel.factor"),
+        ("+ half) >> channel.term", "+ half) >> (channel.term + 1)"),
+        ("+ half) >> channel.term", "+ half) >> (channel.term > 0 ? channel.term - 1 : 0)"),
+        ("shifted + R::zero", "shifted"),
+        ("(long long)R::lo)", "(long long)R::lo + 1)"),
+        ("(long long)R::hi)", "(long long)R::hi - 1)"),
+    ),
+    "TABLE": (
+        (_BIT, "(value >> shift)"),
+        (_BIT, "(value >> shift) + (value >> (shift - 1) & value >> shift & 1)"),
+        (_BIT, "(value >> (shift - 1))"),
+        ("(accumulator, channel.term), -128, 127)", "(accumulator, channel.term), -127, 127)"),
+        ("(accumulator, channel.term), -128, 127)", "(accumulator, channel.term), -128, 126)"),
+    ),
+    "LINE": (
+        ("const float u = __fmaf_rn(", "const float u = fma_down("),
+        ("on_line(__int_as_float(sum), channel, lo, hi)", "on_line(__int_as_float(sum), channel, lo + 1, hi)"),
+        ("on_line(__int_as_float(sum), channel, lo, hi)", "on_line(__int_as_float(sum), channel, lo, hi - 1)"),
+        ("on_line(__int_as_float(sum), channel, lo, hi)", "on_line(__int_as_float(sum + 1), channel, lo, hi)"),
+    ),
+    "CONVERTED_LINE": (
+        ("on_line(__int2float_rn(sum), channel, lo, hi)", "on_line(__int2float_rn(sum), channel, lo + 1, hi)"),
+        ("on_line(__int2float_rn(sum), channel, lo, hi)", "on_line(__int2float_rn(sum), channel, lo, hi - 1)"),
+        ("on_line(__int2float_rn(sum), channel, lo, hi)", "on_line(__int2float_rn(sum + 1), channel, lo, hi)"),
+    ),
+    "FINE_LINE": (
+        ("const float sum = fma_down(", "const float sum = __fmaf_rn("),
+        ("add_down(sum, __int_as_float(MAGIC_BITS))", "sum + __int_as_float(MAGIC_BITS)"),
+        (
+            "return on_fine_line(__int2float_rn(sum), channel, lo, hi)",
+            "return on_fine_line(__int2float_rn(sum), channel, lo + 1, hi)",
+        ),
+        (
+            "return on_fine_line(__int2float_rn(sum), channel, lo, hi)",
+            "return on_fine_line(__int2float_rn(sum), channel, lo, hi - 1)",
+        ),
+        (
+            "return on_fine_line(__int2float_rn(sum), channel, lo, hi)",
+            "return on_fine_line(__int2float_rn(sum + 1), channel, lo, hi)",
+        ),
+    ),
+    "SHIFTED_LINE": (
+        ("(sum >> channel.shift) + channel.offset", "(sum - 1 >> channel.shift) + channel.offset"),
+        ("(sum >> channel.shift) + channel.offset", "(sum + 1 >> channel.shift) + channel.offset"),
+        ("(sum >> channel.shift) + channel.offset", "(sum >> channel.shift + 1) + channel.offset"),
+        ("second.x + MAGIC_BITS", "second.x + MAGIC_BITS + 1"),
+        ("second.y + MAGIC_BITS", "second.y + MAGIC_BITS - 1"),
+    ),
+    "ADD": (
+        ("& 0x7FFF, ADD_BIAS)", "& 0x7FFF, ADD_BIAS - 1)"),
+        ("& 0x7FFF, ADD_BIAS)", "& 0x7FFF, ADD_BIAS + 1)"),
+        ("<< 15)", "<< 14)"),
+        ("multiply_add_low(own, ADD_OWN >> 15,", "multiply_add_low(own, 0,"),
+        (_CLAMP, "clamp((sum >> ADD_SHIFT + 1) + ADD_ZERO, ADD_LO, ADD_HI)"),
+        (_CLAMP, "clamp((sum >> ADD_SHIFT) + ADD_ZERO, ADD_LO + 1, ADD_HI)"),
+        (_CLAMP, "clamp((sum >> ADD_SHIFT) + ADD_ZERO, ADD_LO, ADD_HI - 1)"),
+    ),
+}
 
 
 @dataclass(frozen=True)
@@ -49,6 +119,14 @@ def mutants(folder: str) -> Iterator[Mutant]:
                 yield Mutant(str(path.relative_to(SOURCES)), number, line, after)
 
 
+def arithmetic(form: str) -> Iterator[Mutant]:
+    """Every mutant of `ARITHMETIC` for a form."""
+    lines = (SOURCES / "requantize.cuh").read_text().splitlines()
+    for right, wrong in ARITHMETIC[form]:
+        ((number, line),) = [(number, line) for number, line in enumerate(lines, 1) if right in line]
+        yield Mutant("requantize.cuh", number, line, line.replace(right, wrong))
+
+
 def _changed(line: str) -> Iterator[str]:
     for match in _BARRIER.finditer(line):
         yield f"{line[: match.start()]};{line[match.end() :]}"
@@ -72,12 +150,12 @@ def _is_limit(text: str) -> bool:
 
 
 class MutatedModules:
-    """Checked modules, those that contain the mutated file made from the mutant, the others from the cache."""
+    """Modules of a mode, those that contain the mutated file made from the mutant, the others from the cache."""
 
-    def __init__(self, mutant: Mutant, folder: Path) -> None:
+    def __init__(self, mutant: Mutant, folder: Path, mode: str = "checked") -> None:
         self._file = SOURCES / mutant.file
-        self._compiler = EmulationCompiler("checked", _copy(mutant, folder))
-        self._others = cached("checked")
+        self._compiler = EmulationCompiler(mode, _copy(mutant, folder))
+        self._others = cached(mode)
 
     def get(self, source: Source, architecture: Architecture) -> bytes:
         if self._file in texts(SOURCES / source.path):

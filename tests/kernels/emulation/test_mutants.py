@@ -1,7 +1,8 @@
-"""Every barrier and every bound check of the real kernels is needed, and the checks notice when one is missing.
+"""Every barrier, bound check and rounding of the real kernels is needed: the tests notice when one is missing or wrong.
 
 A mutant (mutants.py) is noticed when a witness (witnesses.py) gives other integers, writes where it must not, or is
-refused by the checked mode. `make sanitize` tries all of them; `make test` one barrier and one bound per kernel.
+refused by the checked mode. `make sanitize` tries all of them; `make test` one barrier and one bound per kernel, and
+all wrong roundings, clamps, shifts and products of requantize.cuh, which integers alone must tell.
 """
 
 from collections.abc import Iterable
@@ -9,8 +10,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from mutants import Mutant, MutatedModules, mutants
-from witnesses import WITNESSES, Witness
+from mutants import ARITHMETIC, Mutant, MutatedModules, arithmetic, mutants
+from witnesses import ROUNDING, WITNESSES, Witness
 
 from edgemeta.kernels.cuda.cache import texts
 from edgemeta.kernels.cuda.compiler import SOURCES
@@ -35,9 +36,9 @@ SURVIVORS: dict[str, str] = {
 }
 
 
-def noticed(mutant: Mutant, witnesses: Iterable[Witness], folder: Path) -> str | None:
+def noticed(mutant: Mutant, witnesses: Iterable[Witness], folder: Path, mode: str = "checked") -> str | None:
     """What a witness said of a mutant, if any said something."""
-    modules = MutatedModules(mutant, folder)
+    modules = MutatedModules(mutant, folder, mode)
     for witness in witnesses:
         if not any(SOURCES / mutant.file in texts(SOURCES / source.path) for source in witness.plan.sources):
             continue
@@ -57,6 +58,16 @@ def test_one_barrier_and_one_bound(kernel: str, tmp_path: Path) -> None:
     assert barriers + bounds
     for i, mutant in enumerate(barriers + bounds):
         assert noticed(mutant, WITNESSES[kernel], tmp_path / str(i)), mutant
+
+
+@pytest.mark.parametrize("form", ARITHMETIC)
+def test_wrong_arithmetic_changes_integers(form: str, tmp_path: Path) -> None:
+    missed = [
+        mutant.after.strip()
+        for i, mutant in enumerate(arithmetic(form))
+        if not noticed(mutant, ROUNDING[form], tmp_path / str(i), "quick")
+    ]
+    assert missed == []
 
 
 @pytest.mark.slow

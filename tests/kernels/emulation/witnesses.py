@@ -53,13 +53,15 @@ class Witness:
         return self._name
 
 
-def integer(case: Case, architecture: str, kernels: Sequence[Kernel]) -> Witness:
-    """A network on an architecture, through the given kernels."""
+def integer(case: Case, architecture: str, kernels: Sequence[Kernel], images: int = 4) -> Witness:
+    """A network on an architecture, through the given kernels; the case's first images."""
 
     def plan() -> Plan:
         return lower(case.model, ARCHITECTURES[architecture], kernels=kernels)
 
-    return Witness(f"{case.name} on {architecture}", plan, lambda: np.concatenate([b for _, b in case.batches()])[:4])
+    return Witness(
+        f"{case.name} on {architecture}", plan, lambda: np.concatenate([b for _, b in case.batches()])[:images]
+    )
 
 
 def floats() -> Witness:
@@ -147,3 +149,17 @@ WITNESSES = {
     ),
 }
 WITNESSES[""] = (*WITNESSES["elementwise"], *WITNESSES["direct"])  # the headers beside the kernels' folders
+
+ROUNDING = {
+    form: tuple(integer(BY_NAME[name], "sm_53", DIRECT, 64) for name in names)
+    for form, names in {
+        "MULTIPLIER": ("ties-dense-far", "ties-conv-far"),
+        "TABLE": ("ties-table-any-dense",),
+        "LINE": ("ties-dense-gentle", "ties-conv-gentle"),
+        "CONVERTED_LINE": ("ties-dense-converted", "ties-conv-converted"),
+        "FINE_LINE": ("ties-dense-fine", "ties-conv-fine"),
+        "SHIFTED_LINE": ("ties-table-line-dense",),
+        "ADD": ("ties-add-three-quarters", "ties-add-both"),
+    }.items()
+}
+"""Cases with exact ties, by the form of requantize.cuh that they run; ADD: the residual addition."""
