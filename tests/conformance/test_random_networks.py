@@ -1,0 +1,55 @@
+"""Random networks of every kind of layer: the reference equals the oracle, every instruction set the reference."""
+
+from contextlib import closing
+
+import numpy as np
+import oracle
+import pytest
+from random_networks import KINDS, ON_CUDA, random_network
+
+from edgemeta.kernels.cpu.library import ISA_NAMES, best_isa
+from edgemeta.model import reference
+from edgemeta.model.prove import prove
+from edgemeta.plugins.registry import choose
+
+ISAS = ISA_NAMES[1 : ISA_NAMES.index(best_isa()) + 1]
+FEW, MANY = 5 * len(KINDS), 100 * len(KINDS)
+
+
+def assert_equal(number: int) -> None:
+    case = random_network(number)
+    prove(case.model)
+    for name, batch in case.batches():
+        tensors = reference.trace(case.model, batch)
+        for layer, tensor in oracle.trace(case.model, batch).items():
+            np.testing.assert_array_equal(tensors[layer], tensor, err_msg=f"{case.name} {name} {layer}")
+        logits = tensors[case.model.outputs[0]].reshape(len(batch), -1)
+        for isa in ISAS:
+            with closing(choose("cpu").compile(case.model, {"isa": isa, "threads": 1 + number % 2})) as session:
+                np.testing.assert_array_equal(
+                    session.run(batch), logits, err_msg=f"{case.name} {name} {isa}", strict=True
+                )
+
+
+@pytest.mark.parametrize("number", range(FEW))
+def test_a_few(number: int) -> None:
+    assert_equal(number)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("kind", range(len(KINDS)), ids=KINDS)
+def test_many(kind: int) -> None:
+    """Beginning with each kind of layer."""
+    for number in range(FEW + kind, MANY, len(KINDS)):
+        assert_equal(number)
+
+
+def test_every_kind_of_layer_is_there_and_comes_first() -> None:
+    def kinds_of(numbers: range, place: slice) -> set[str]:
+        return {type(layer).__name__ for n in numbers for layer in random_network(n).model.layers[place]}
+
+    every = {"Add", "AveragePool", "Clamp", "Concat", "Conv", "Dense", "MaxPool", "Rescale", "Upsample"}
+    assert kinds_of(range(FEW), slice(None)) == every
+    assert kinds_of(range(FEW), slice(0, 1)) == every
+    assert set(ON_CUDA) < set(KINDS)

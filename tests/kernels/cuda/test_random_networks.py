@@ -1,0 +1,67 @@
+"""Random networks of the kinds of layers that have kernels: the emulated kernels give the reference's integers.
+
+Architecture, thread order and every kernel's candidate are drawn with the network's number.
+"""
+
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from random_networks import ON_CUDA, random_network
+
+from edgemeta.kernels.cuda.architectures import ARCHITECTURES
+from edgemeta.kernels.cuda.cache import Cubins
+from edgemeta.kernels.cuda.lowering import candidate_counts, lower
+from edgemeta.kernels.cuda.plan import Plan
+from edgemeta.kernels.emulation.compiler import EmulationCompiler
+from edgemeta.kernels.emulation.executor import Emulator, Images, Order, cached
+from edgemeta.model import reference
+from edgemeta.model.graph import Model
+
+FEW, MANY = 3 * len(ON_CUDA), 75 * len(ON_CUDA)
+ORDERS: tuple[Order, ...] = ("forward", "reverse", 11)
+
+
+def plan_of(number: int, model: Model) -> Plan:
+    rng = np.random.default_rng(number)
+    architecture = list(ARCHITECTURES.values())[int(rng.integers(len(ARCHITECTURES)))]
+    choices = {name: int(rng.integers(count)) for name, count in candidate_counts(model, architecture).items()}
+    return lower(model, architecture, choices if number % 3 else {})
+
+
+def assert_equal(number: int, images: Images) -> list[str]:
+    """The folders of the kernels that ran."""
+    case = random_network(number, ON_CUDA)
+    plan = plan_of(number, case.model)
+    emulator = Emulator(plan, ORDERS[number % len(ORDERS)], "quick", images, poison=number % 256)
+    for name, batch in case.batches():
+        place = f"{case.name} {name} {plan.architecture.name} {[launch.tile for launch in plan.launches]}"
+        np.testing.assert_array_equal(emulator.run(batch), reference.run(case.model, batch), err_msg=place, strict=True)
+    return [launch.source.path.split("/")[0] for launch in plan.launches]
+
+
+@pytest.mark.parametrize("number", range(FEW))
+def test_a_few(number: int) -> None:
+    assert_equal(number, cached("quick"))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("kind", range(len(ON_CUDA)), ids=ON_CUDA)
+def test_many(kind: int, tmp_path: Path) -> None:
+    """Beginning with each kind of layer; what ran is printed (pytest -s)."""
+    images = Cubins(tmp_path, EmulationCompiler("quick"))
+    numbers = range(FEW + kind, MANY, len(ON_CUDA))
+    ran = Counter(folder for number in numbers for folder in assert_equal(number, images))
+    print(f"\n{len(numbers)} networks that begin with {ON_CUDA[kind]}: launches {dict(ran)}")
+    assert len(ran) >= 2
+
+
+def test_every_kernel_that_ships_is_reached() -> None:
+    folders = {
+        launch.source.path.split("/")[0]
+        for number in range(8 * len(ON_CUDA))
+        for launch in plan_of(number, random_network(number, ON_CUDA).model).launches
+    }
+    assert folders == {"direct", "winograd", "tensor", "pool_dense", "elementwise"}
