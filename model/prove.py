@@ -1,4 +1,7 @@
-"""Proof that a model can run: whatever passes here runs on every backend without an error and without an overflow.
+"""Proof that a model can run: what passes here has no overflow in any layer, on the reference and on every backend.
+
+The backends `reference` and `cpu` run all of it; `cuda` refuses models with layers that it has no kernel for
+(docs/backends.md).
 
 Each failure is a ModelError of one sentence. The limits keep a hostile file from taking the machine's memory or time.
 """

@@ -1,6 +1,8 @@
 """NVRTC through ctypes: the runtime compiler, a library of the CUDA toolkit and of a wheel."""
 
 import ctypes
+from collections.abc import Iterator
+from contextlib import contextmanager
 from ctypes import POINTER, byref, c_char_p, c_int, c_size_t, c_void_p, create_string_buffer
 from functools import cached_property
 from importlib.util import find_spec
@@ -80,6 +82,17 @@ class Nvrtc:
 
     def run(self, path: Path, options: list[str]) -> tuple[bytes, str]:
         """Compile a file to a cubin. Raises CompilerError with the first error of the log."""
+        with self._compiled(path, options) as (program, log):
+            return self._read(program, "CUBIN"), log
+
+    def ptx(self, path: Path, options: list[str]) -> str:
+        """The PTX that a file's cubin is assembled from. Raises CompilerError as `run`."""
+        with self._compiled(path, options) as (program, _):
+            return self._read(program, "PTX").rstrip(b"\0").decode()
+
+    @contextmanager
+    def _compiled(self, path: Path, options: list[str]) -> Iterator[tuple[c_void_p, str]]:
+        """A program that is compiled, and its log."""
         program = c_void_p()
         text, name = path.read_bytes(), str(path).encode()
         self._check(self._library.nvrtcCreateProgram(byref(program), text, name, 0, None, None))
@@ -89,7 +102,7 @@ class Nvrtc:
             log = self._read(program, "ProgramLog").rstrip(b"\0").decode("utf-8", "replace")
             if status != 0:
                 raise CompilerError(f"{path.parent.name}/{path.name}: {self.version} failed: {first_error(log)}")
-            return self._read(program, "CUBIN"), log
+            yield program, log
         finally:
             self._check(self._library.nvrtcDestroyProgram(byref(program)))
 

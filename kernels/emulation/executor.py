@@ -40,6 +40,8 @@ class Emulator:
     order: of threads. mode: a key of `compiler.MODES`. images: where modules come from; None compiles and caches
     them. poison: the byte in shared memory that nobody has written. Raises CompilerError, and EmulationError for a
     launch that the architecture could not take.
+
+    barriers: how often all blocks of a launch passed a `__syncthreads` in the last run.
     """
 
     def __init__(
@@ -49,6 +51,7 @@ class Emulator:
         self._order = order if isinstance(order, int) else {"forward": 0, "reverse": -1}[order]
         self._poison = poison
         self._modules = _modules(plan, images or cached(mode))
+        self.barriers: dict[Launch, int] = {}
         self._constants = {constant: ConstantMemory(constant) for constant in plan.constants}
         for launch in plan.launches:
             self._check_limits(launch)
@@ -74,6 +77,7 @@ class Emulator:
                 self._order,
                 self._poison,
             )
+            self.barriers[launch] = self._modules[launch.source].barriers
             for memory in memories:
                 memory.check()
         except EmulationError as error:

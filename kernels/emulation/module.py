@@ -61,11 +61,17 @@ class Module:
             file.write(image)
         self._path = name
         self._library = ctypes.CDLL(name)
+        self._library.emulation_barriers.restype = c_uint64
 
     @property
     def static_shared_bytes(self) -> int:
         """Bytes of the shared arrays with a fixed size."""
         return int(self._library.emulation_static_shared_bytes())
+
+    @property
+    def barriers(self) -> int:
+        """How often the blocks of the last launch passed a `__syncthreads`, all of them together."""
+        return int(self._library.emulation_barriers())
 
     def launch(
         self,

@@ -94,6 +94,9 @@ def encodings() -> Iterator[Case]:
         hidden = net.conv(net.start, 9, weights=make_bases, output=unsigned(1, 1, 1, bits=6, zero_point=9))
         net.dense(hidden, 6, weights=make_bases)
         yield net.finish()
+    net = Network("binary8-wide", signed(5, 6, 3, bits=5))  # weights of more than 16 bits
+    wide = partial(net.binary, bases=8, reach=32767)
+    yield net.observe(net.conv(net.start, 9, weights=wide, output=SIGNED))
 
 
 def activations() -> Iterator[Case]:

@@ -106,9 +106,9 @@ class Network:
         codes = (magnitudes + negative * 2 ** (bits - 1)).astype(np.uint8)
         return PowerOfTwoWeights(codes, bits, np.array([2.0**-6]))
 
-    def binary(self, shape: tuple[int, ...], bases: int) -> BinaryWeights:
+    def binary(self, shape: tuple[int, ...], bases: int, reach: int = 200) -> BinaryWeights:
         basis = (2 * self.rng.integers(0, 2, (bases, *shape)) - 1).astype(np.int8)
-        factors = self.rng.integers(-200, 201, (shape[0], bases)).astype(np.int16)
+        factors = self.rng.integers(-reach, reach + 1, (shape[0], bases)).astype(np.int16)
         return BinaryWeights(basis, factors, np.array([2.0**-8]))
 
     def bias(self, channels: int, spread: float) -> NDArray[np.int32]:

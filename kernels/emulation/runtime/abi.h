@@ -48,3 +48,6 @@ EMULATION_EXPORT int emulation_launch(const emulation::Kernel *kernel, emulation
 
 // Bytes of the module's static shared arrays.
 EMULATION_EXPORT uint32_t emulation_static_shared_bytes();
+
+// How often the blocks of the last launch passed a __syncthreads, all of them together.
+EMULATION_EXPORT uint64_t emulation_barriers();

@@ -206,6 +206,9 @@ EMULATION_EXPORT uint32_t emulation_static_shared_bytes() {
   return uint32_t(emulation::__stop_emulation_shared - emulation::__start_emulation_shared);
 }
 
+// The clock goes on at the start of every block and at every barrier.
+EMULATION_EXPORT uint64_t emulation_barriers() { return machine.clock - uint64_t{gridDim.x} * gridDim.y * gridDim.z; }
+
 EMULATION_EXPORT int emulation_launch(const emulation::Kernel *kernel, emulation::Request *request) {
   machine.kernel = kernel;
   machine.request = request;

@@ -1,45 +1,104 @@
-"""The conformance table on the lowered kernels, run on the CPU: equal bit for bit, or refused with the layer's name.
+"""The conformance table on the lowered kernels, run on the CPU: equal bit for bit, or refused as docs/backends.md says.
 
 In forward, reverse and shuffled order of threads. Every case runs on one architecture, drawn by its name, so that both
 inner loops (16-bit multiply-adds and dp4a) see about half of the table; the slow test runs the other half.
 """
 
+import re
 import zlib
-from contextlib import suppress
+from collections.abc import Callable, Mapping
+from pathlib import Path
 
 import numpy as np
 import pytest
 from cases import CASES, Case
+from networks import Network
 
 from edgemeta.kernels.cuda.architectures import ARCHITECTURES
 from edgemeta.kernels.cuda.lowering import lower
-from edgemeta.kernels.cuda.plan import Architecture, Plan, UnsupportedError
+from edgemeta.kernels.cuda.plan import UnsupportedError
 from edgemeta.kernels.emulation.executor import Emulator, Order
 from edgemeta.model import reference
+from edgemeta.model.graph import INPUT, Model
+from edgemeta.model.layers import (
+    Add,
+    AveragePool,
+    Clamp,
+    Concat,
+    Conv,
+    Dense,
+    Layer,
+    MaxPool,
+    Rescale,
+    Shape,
+    TensorType,
+    Upsample,
+    inputs_of,
+)
 
 NAMES = ("sm_53", "sm_87")
 SMALL = [case for case in CASES if not case.name.startswith("resnet8")]
-WITHOUT_KERNEL = ("groups", "depthwise", "average", "max-pool", "concat", "upsample", "inception")
-"""In the names of cases that may be refused; where there is a kernel, they run."""
+
+
+def is_wide(conv: Conv) -> bool:
+    """Weights of more than 16 bits."""
+    return int(np.abs(conv.weights.decode()).max()) > np.iinfo(np.int16).max
+
+
+ROWS: Mapping[str, Callable[[Layer, Shape], bool]] = {
+    "conv of one group, weights of at most 16 bits": lambda layer, _: (
+        isinstance(layer, Conv) and layer.groups == 1 and not is_wide(layer)
+    ),
+    "conv of one group, weights of more bits (binary bases)": lambda layer, _: (
+        isinstance(layer, Conv) and layer.groups == 1 and is_wide(layer)
+    ),
+    "conv of several groups, depthwise included": lambda layer, _: isinstance(layer, Conv) and layer.groups > 1,
+    "dense, weights of any encoding": lambda layer, _: isinstance(layer, Dense),
+    "add": lambda layer, _: isinstance(layer, Add),
+    "clamp": lambda layer, _: isinstance(layer, Clamp),
+    "rescale": lambda layer, _: isinstance(layer, Rescale),
+    "average pool over the whole map": lambda layer, source: (
+        isinstance(layer, AveragePool) and layer.kernel == source[:2] and not any(layer.padding)
+    ),
+    "average pool over less, or padded": lambda layer, source: (
+        isinstance(layer, AveragePool) and (layer.kernel != source[:2] or any(layer.padding))
+    ),
+    "max pool": lambda layer, _: isinstance(layer, MaxPool),
+    "concat": lambda layer, _: isinstance(layer, Concat),
+    "upsample": lambda layer, _: isinstance(layer, Upsample),
+}
+"""Rows of the table in docs/backends.md: what each takes in, by a layer and the shape of its first input."""
 
 
 def drawn(case: Case) -> int:
     return zlib.crc32(case.name.encode()) % 2
 
 
-def lowered(case: Case, architecture: Architecture) -> Plan | None:
-    """None if a layer may be refused, and is."""
-    if any(word in case.name for word in WITHOUT_KERNEL):
-        with suppress(UnsupportedError):
-            return lower(case.model, architecture)
-        return None
-    return lower(case.model, architecture)
+def row_of(layer: Layer, model: Model) -> str:
+    """The one row of the page that a layer belongs to."""
+    shapes = {INPUT: model.input.shape} | {each.name: each.output.shape for each in model.layers}
+    (row,) = [name for name, takes in ROWS.items() if takes(layer, shapes[inputs_of(layer)[0]])]
+    return row
 
 
-def assert_equal(case: Case, architecture: str) -> None:
-    plan = lowered(case, ARCHITECTURES[architecture])
-    if plan is None:
+@pytest.fixture(scope="module")
+def has_kernel(repository: Path) -> Mapping[str, bool]:
+    """The column `cuda` of the page's table, by row."""
+    page = (repository / "docs" / "backends.md").read_text("utf-8")
+    rows = {name: (both, cuda) for name, both, cuda in re.findall(r"^\| (.+?) \| (yes|no) \| (yes|no) \|$", page, re.M)}
+    assert list(rows) == list(ROWS)
+    assert all(both == "yes" for both, _ in rows.values())  # tests/conformance/test_backends.py
+    return {name: cuda == "yes" for name, (_, cuda) in rows.items()}
+
+
+def assert_equal(case: Case, architecture: str, has_kernel: Mapping[str, bool]) -> None:
+    """Equal to the reference, or refused: exactly where a layer has no kernel by the page, and by that layer's name."""
+    without = [layer.name for layer in case.model.layers if not has_kernel[row_of(layer, case.model)]]
+    if without:
+        with pytest.raises(UnsupportedError, match=f"layer '({'|'.join(without)})'"):
+            lower(case.model, ARCHITECTURES[architecture])
         return
+    plan = lower(case.model, ARCHITECTURES[architecture])
     orders: tuple[Order, ...] = ("forward", "reverse", 7)
     emulators = [Emulator(plan, order, mode="quick") for order in orders]
     for name, batch in case.batches():
@@ -48,12 +107,35 @@ def assert_equal(case: Case, architecture: str) -> None:
             np.testing.assert_array_equal(emulator.run(batch), logits, err_msg=name, strict=True)
 
 
+def test_every_row_of_the_page_has_cases() -> None:
+    assert {row_of(layer, case.model) for case in CASES for layer in case.model.layers} == set(ROWS)
+
+
+@pytest.mark.parametrize("architecture", ["sm_53", "sm_62"])
+def test_the_channels_of_a_pool_over_the_whole_map(architecture: str) -> None:
+    """As many as the page says, and not four more."""
+    fitting, beyond = (pool_of(channels) for channels in (6144, 6148))
+    assert lower(fitting, ARCHITECTURES[architecture]).launches
+    with pytest.raises(UnsupportedError, match=r"layer 'pool': no kernel fits into the 49152 bytes of shared memory"):
+        lower(beyond, ARCHITECTURES[architecture])
+
+
+def pool_of(channels: int) -> Model:
+    net = Network(f"pool-{channels}", TensorType((1, 1, 3)))
+    net.conv(INPUT, channels, (1, 1), padding=(0, 0, 0, 0))
+    output = TensorType((1, 1, channels))
+    net.append(
+        AveragePool("pool", "conv0", output, (1, 1), (1, 1), net.requantize("table-per-layer", np.ones(1), output))
+    )
+    return net.finish().model
+
+
 @pytest.mark.parametrize("case", SMALL, ids=[case.name for case in SMALL])
-def test_a_case_equals_the_reference(case: Case) -> None:
-    assert_equal(case, NAMES[drawn(case)])
+def test_a_case_equals_the_reference(case: Case, has_kernel: Mapping[str, bool]) -> None:
+    assert_equal(case, NAMES[drawn(case)], has_kernel)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
-def test_a_case_equals_the_reference_on_the_other_architecture(case: Case) -> None:
-    assert_equal(case, NAMES[1 - drawn(case)])
+def test_a_case_equals_the_reference_on_the_other_architecture(case: Case, has_kernel: Mapping[str, bool]) -> None:
+    assert_equal(case, NAMES[1 - drawn(case)], has_kernel)
