@@ -13,13 +13,16 @@ from typing import Any, Protocol
 
 from edgemeta.daemon.config.homeassistant import HomeAssistantConfig
 from edgemeta.daemon.homeassistant.entities import Component, DeviceView, announcement
-from edgemeta.daemon.inbox import Handler, Incoming
+from edgemeta.daemon.inbox import Handler, Incoming, Limit
 from edgemeta.daemon.outbox.parcel import Outgoing
 
 log = logging.getLogger(__name__)
 
 STARTED = b"online"
 """What Home Assistant says when it has started."""
+
+STARTS = 5
+"""Words about its start that Home Assistant may send per second: each of them has the device announced."""
 
 PLATFORMS = ("sensor", "binary_sensor")
 """Platforms that this and earlier versions announce."""
@@ -31,7 +34,7 @@ class Link(Protocol):
     def send(self, message: Outgoing) -> None:
         """Send a message."""
 
-    def subscribe(self, topic_filter: str, handler: Handler) -> None:
+    def subscribe(self, topic_filter: str, handler: Handler, limit: Limit | None = None) -> None:
         """Have a handler called for messages on topics that match; only before the start."""
 
 
@@ -50,7 +53,7 @@ class Discovery:
         self._gone: dict[str, Component] = {}
         if config.enabled is not None:
             link.subscribe(self._topic, self._on_earlier)
-            link.subscribe(config.status, self._on_status)
+            link.subscribe(config.status, self._on_status, Limit(STARTS, _no_answer))
 
     def update(self, enabled: bool, view: DeviceView) -> None:
         """Announce the device as it is now, or take the announcement back."""
@@ -93,6 +96,10 @@ class Discovery:
     def _withdraw(self) -> None:
         self._gone = {}
         self._link.send(Outgoing(self._topic, b"", 1, retain=True))
+
+
+def _no_answer(_message: Incoming, _reason: str) -> None:
+    """Home Assistant awaits none."""
 
 
 def _components_of(payload: bytes) -> dict[str, Component] | None:

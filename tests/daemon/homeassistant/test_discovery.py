@@ -12,9 +12,9 @@ from assistant import Assistant
 
 from edgemeta.daemon.config.homeassistant import HomeAssistantConfig
 from edgemeta.daemon.config.whole import Config
-from edgemeta.daemon.homeassistant.discovery import Discovery
+from edgemeta.daemon.homeassistant.discovery import STARTS, Discovery
 from edgemeta.daemon.homeassistant.entities import view_of
-from edgemeta.daemon.inbox import Handler, Incoming
+from edgemeta.daemon.inbox import Handler, Incoming, Limit
 from edgemeta.daemon.outbox.parcel import Outgoing
 from edgemeta.model.file import load, save
 from edgemeta.model.graph import Classification
@@ -192,12 +192,14 @@ class FakeLink:
     def __init__(self) -> None:
         self.sent: list[Outgoing] = []
         self.handlers: dict[str, Handler] = {}
+        self.rates: dict[str, int | None] = {}
 
     def send(self, message: Outgoing) -> None:
         self.sent.append(message)
 
-    def subscribe(self, topic_filter: str, handler: Handler) -> None:
+    def subscribe(self, topic_filter: str, handler: Handler, limit: Limit | None = None) -> None:
         self.handlers[topic_filter] = handler
+        self.rates[topic_filter] = None if limit is None else limit.rate
 
 
 @pytest.fixture
@@ -222,6 +224,12 @@ JUNK = [
     b"[" * 60_000,
     b'{"o": [], "cmps": {}}',
 ]
+
+
+def test_a_flood_of_starts_is_limited(discovery: tuple[FakeLink, Callable[[bool], None]]) -> None:
+    """Each has the whole device announced; what the broker has retained comes at once and is not limited."""
+    link, _ = discovery
+    assert link.rates == {TOPIC: None, "homeassistant/status": STARTS}
 
 
 @pytest.mark.parametrize("payload", JUNK)
