@@ -67,7 +67,8 @@ def _full_disk() -> Row:
     measured = (
         f"{sum(one['lost'].values())} of {one['frames']} frames lost, {one['stuck']} messages stuck; all sent "
         f"{latest:.1f} s after the broker's return at the latest; {one['log_lines_of_the_outbox']} log lines and a "
-        f"write-ahead log of {one['greatest_log_bytes'] / 1e6:.1f} MB at most in {one['minutes']:g} minutes"
+        f"write-ahead log of {one['greatest_log_bytes'] / 1e6:.1f} MB at most in {one['minutes']:g} minutes; "
+        f"{one['in_memory_when_the_service_was_stopped']} messages in memory ended with the service when it was stopped"
     )
     promise = "With its disk full, the outbox sends all that it has, also after a restart, and logs 12 lines at most"
     return Row(promise, measured, "full-disk")

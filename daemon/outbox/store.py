@@ -87,6 +87,7 @@ class Store:
         self.path = path
         self._boot = boot
         self.unreadable = 0
+        self._most_pages = 0
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -164,8 +165,11 @@ class Store:
             self._files.reserve((held if needed <= held else needed + _GROWTH_PAGES) * self._page)
         except OSError as error:
             raise _os_error(f"outbox file {self.path} cannot grow", error) from error
-        with self._told_errors():
-            self._db.execute(f"PRAGMA max_page_count = {max(used, self._files.size // self._page)}")
+        most = max(used, self._files.size // self._page)
+        if most != self._most_pages:
+            with self._told_errors():
+                self._db.execute(f"PRAGMA max_page_count = {most}")
+            self._most_pages = most
 
     def add(self, added: Sequence[tuple[Parcel, int | None]], sync: bool = False) -> list[int]:
         """Add messages, each with the UTC in ns when it was made, where that is known; return their numbers.

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from edgemeta.daemon.outbox.files import LOG_BYTES
 from edgemeta.daemon.outbox.parcel import ROW_OVERHEAD, Outgoing, Parcel
 from edgemeta.daemon.outbox.salvage import open_store, replaced
 from edgemeta.daemon.outbox.store import DamagedError, FullError, Store, StoreError
@@ -401,3 +402,26 @@ def test_twenty_thousand_damaged_files(tmp_path: Path, whole: bytes, fed: Callab
         path.write_bytes(damaged(whole, flips, generator.random() if generator.random() < 0.2 else None))
         use(path)
     fed("outbox files", 20_000)
+
+
+@pytest.mark.parametrize("log_is_left", [True, False])
+def test_an_end_cut_off_while_the_log_has_two_names(tmp_path: Path, log_is_left: bool) -> None:
+    """A power cut while SQLite closes the database: the log's second name is there, the first one perhaps not."""
+    path = tmp_path / "o"
+    log, spare = tmp_path / "o-wal", tmp_path / "o-spare"
+    store = Store(path, BOOT)
+    store.add(parcels(1, 50, 300))
+    before = log.read_bytes()
+    store.close()
+    assert log.stat().st_size == len(before) == LOG_BYTES
+    spare.write_bytes(before)  # with a header and frames that are in the database, too
+    if not log_is_left:
+        log.unlink()
+    store = Store(path, BOOT)
+    assert values(store) == list(range(1, 51))
+    assert not spare.exists()
+    store.remove(1, 49)
+    store.close()
+    store = Store(path, BOOT)
+    assert values(store) == [50]
+    store.close()
