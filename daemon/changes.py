@@ -20,7 +20,7 @@ from edgemeta.daemon.watch import Watch
 from edgemeta.model.errors import EdgemetaError
 
 WAITING = 8
-"""Changes that may wait for their turn, and answers that may wait for each."""
+"""Changes that may wait for their turn (a reload besides), and answers that may wait for each."""
 
 _RELOAD = "reload"
 
@@ -103,6 +103,8 @@ class Changes:
         with self._asked:
             equal = next((one for one in self._waiting if one.subject == asked.subject is not None), None)
             is_full = len(self._waiting if equal is None else equal.answers) >= WAITING
+            if equal is None and asked.subject == _RELOAD:
+                is_full = False  # the watch tells of a saved file but once
             if equal is not None and not is_full:  # it has not begun, so at its later turn it is what both asked for
                 self._waiting.remove(equal)
                 trigger = equal.trigger if asked.trigger == "file" else asked.trigger

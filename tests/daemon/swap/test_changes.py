@@ -122,6 +122,18 @@ def test_what_the_watch_finds_does_not_silence_who_asked(run_service: RunService
     assert rig.told.words == ["changing", NOTHING_CHANGED.words]
 
 
+def test_a_saved_config_is_read_however_many_commands_wait(run_service: RunService, rig_of: RigOf) -> None:
+    """The watch tells of a change only once: where a flood of commands came first, it would be lost."""
+    running = run_service()
+    rig = rig_of(running)
+    for _ in range(WAITING):
+        rig.changes.take_model(lambda plan: plan, rig.outcomes.append)
+    running.change(top_k=1)
+    rig.changes.reload("file", rig.outcomes.append)
+    rig.changes.start()
+    assert rig.wait(WAITING + 1)[-1].words == "config reloaded: applied top_k"
+
+
 def test_a_mistake_that_was_put_right_is_told_although_nothing_changed(run_service: RunService, rig_of: RigOf) -> None:
     """Else the status would go on saying that the config was not reloaded."""
     running = run_service()
