@@ -1,8 +1,10 @@
 """Waiting for something that must happen, and what is said where it does not."""
 
+import random
 import socket
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 PATIENCE = 60.0
 """Seconds after which something that must happen counts as not happening."""
@@ -22,7 +24,17 @@ def until(condition: Callable[[], bool], what: str, seconds: float = PATIENCE) -
 
 
 def free_port() -> int:
-    """Return a loopback port that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """Return a loopback port that nobody listens on, for a program that will, and again after it was killed.
+
+    One that the kernel gives no outgoing connection: no program in between can take it by chance, and a client that
+    knocks while nobody listens cannot be connected to itself. Raises RigError where every port is taken.
+    """
+    first_given = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    for port in random.SystemRandom().sample(range(10_000, max(first_given, 30_000)), 100):
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
+    raise RigError("no free port from 10,000 on")

@@ -81,20 +81,21 @@ class StreamSource(AbandonableReader):
     def _take_knocking(self, take: Callable[[float], Frame | None], seconds: float) -> Frame | None:
         """Wait for a frame and knock meanwhile."""
         deadline = Deadline(seconds)
-        answered_at = time.monotonic()
+        answered_at = unanswered_at = time.monotonic()
         with closing(Knocks(self._places)) as knocks:
             while deadline.left:
                 knocks.knock()
                 frame = take(min(EVERY, deadline.left))
                 if frame is not None:
                     return frame
-                away = time.monotonic() - answered_at > AWAY_AFTER
+                asked_at = time.monotonic()
                 if not knocks.answered():
+                    unanswered_at = asked_at
                     continue
-                if away:
+                if unanswered_at - answered_at > AWAY_AFTER:  # found by asking: this thread may have stood still
                     raise SourceError(f"{self._name} was out of reach, its connection is begun anew")
                 frame = take(min(AWAY_AFTER, deadline.left))
                 if frame is not None:
                     return frame
-                answered_at = time.monotonic()
+                answered_at = unanswered_at = time.monotonic()
         return None

@@ -3,6 +3,7 @@
 import json
 import logging
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -14,6 +15,8 @@ from itertools import pairwise
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
+from urllib.error import URLError
+from urllib.request import urlopen
 
 import cv2
 import numpy as np
@@ -39,7 +42,7 @@ from rig.broker import Mosquitto
 from rig.camera import NEEDS, RtspCamera
 from rig.patience import free_port as new_port
 
-DEADLINE = 20.0
+DEADLINE = 60.0
 """Seconds after which a test gives up waiting."""
 
 
@@ -75,6 +78,20 @@ def wait_until(condition: Callable[[], bool], what: str, timeout: float = DEADLI
     while not condition():
         assert time.monotonic() < deadline, f"waited {timeout:g} s for {what}"
         time.sleep(0.01)
+
+
+def wait_until_metric(page: int, name: str, value: float) -> None:
+    """Wait until a metric of a service with a page on that port is so great, summed over its labels."""
+
+    def read() -> float:
+        try:
+            with urlopen(f"http://127.0.0.1:{page}/metrics", timeout=DEADLINE) as answer:
+                text = answer.read().decode()
+        except URLError:
+            return 0.0  # the page is not there yet
+        return sum(map(float, re.findall(rf"^{name}(?:{{.*}})? (\S+)$", text, re.MULTILINE)))
+
+    wait_until(lambda: read() >= value, f"{name} {value:g}")
 
 
 @pytest.fixture
@@ -257,7 +274,7 @@ class Daemon:
     process: subprocess.Popen[str]
     log: Path
 
-    def stop(self, number: int = signal.SIGTERM, timeout: float = 5.0) -> int:
+    def stop(self, number: int = signal.SIGTERM, timeout: float = DEADLINE) -> int:
         """Send a signal and wait for the end; returns the exit code."""
         self.process.send_signal(number)
         return self.process.wait(timeout)
@@ -268,7 +285,7 @@ class Daemon:
 
 
 def wait_for_line(daemon: Daemon, text: str) -> None:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + DEADLINE
     while text not in daemon.said:
         assert time.monotonic() < deadline, f"waited for {text!r}, the log has:\n{daemon.said}"
         assert daemon.process.poll() is None, daemon.said

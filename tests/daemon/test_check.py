@@ -154,14 +154,14 @@ def test_options_a_backend_does_not_have(write_config: Any) -> None:
 @pytest.mark.parametrize("content", ["", "cameras: {}\n", "\0", "{{{"])
 def test_run_ends_with_78_and_without_a_traceback(run_daemon: Any, tmp_path: Path, content: str) -> None:
     daemon = run_daemon(write(tmp_path / "c.yaml", content))
-    assert daemon.process.wait(20) == 78
+    assert daemon.process.wait(60) == 78
     assert daemon.said.startswith(f"edgemeta: {tmp_path}/c.yaml:1: ")
     assert "Traceback" not in daemon.said
 
 
 def test_run_without_the_file(run_daemon: Any, tmp_path: Path) -> None:
     daemon = run_daemon(tmp_path / "gone.yaml")
-    assert daemon.process.wait(20) == 78
+    assert daemon.process.wait(60) == 78
     assert "gone.yaml: found nothing to read (No such file or directory), expected a config file" in daemon.said
 
 

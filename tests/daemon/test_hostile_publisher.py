@@ -46,7 +46,7 @@ class Publisher:
         self._client.on_message = self._on_message
         self._client.connect("127.0.0.1", port)
         self._client.loop_start()
-        assert subscribed.wait(20)
+        assert subscribed.wait(60)
 
     def _on_message(self, _client: paho.Client, _userdata: object, message: paho.MQTTMessage) -> None:
         content = json.loads(message.payload) if message.payload.startswith(b'{"schema_version"') else None

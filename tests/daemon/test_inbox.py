@@ -132,7 +132,7 @@ def test_what_an_answer_needs_comes_along_and_goes_back(
     client.connect("127.0.0.1", broker.port)
     client.loop_start()
     client.subscribe("me/answers", 1)
-    assert subscribed.wait(10)
+    assert subscribed.wait(60)
     link.send(Outgoing("me/answers", b"done", 1, retain=False, correlation=b"\x00\xff42"))
     wait_until(lambda: bool(answers), "the answer")
     client.disconnect()
@@ -170,7 +170,7 @@ def test_a_flood_is_bounded_and_the_link_goes_on(
     heard = Heard()
 
     def slow(message: Incoming) -> None:
-        go.wait(20)
+        go.wait(60)
         heard(message)
 
     with caplog.at_level(logging.WARNING, "edgemeta.daemon.inbox"):
@@ -218,4 +218,4 @@ def test_a_broker_that_forbids_it_is_told_in_the_log(link_to: Any, caplog: pytes
         wait_until(lambda: "the broker refuses to let us hear d/cmd/+: not authorized" in caplog.text, "the refusal")
         assert link.connected
         link.close(0.2)
-        broker.join(10)
+        broker.join(60)

@@ -17,7 +17,7 @@ def manager(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[so
     address = str(tmp_path / "notify") if request.param == "path" else f"@edgemeta-test-{os.getpid()}"
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listening:
         listening.bind(address.replace("@", "\0", 1) if address.startswith("@") else address)
-        listening.settimeout(5)
+        listening.settimeout(60)
         yield listening, address
 
 

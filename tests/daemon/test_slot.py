@@ -58,7 +58,7 @@ def test_close_ends_the_wait_and_later_frames_do_not_count() -> None:
     waiting = threading.Thread(target=lambda: results.append(frames.take()))
     waiting.start()
     frames.close()
-    waiting.join(5)
+    waiting.join(60)
     assert results == [None]
     frames.put("a", frame())
     assert frames.counts("a") == (0, 0, 0)
@@ -118,6 +118,6 @@ def test_close_ends_the_wait_of_a_patient_camera() -> None:
     waiting = threading.Thread(target=frames.put_when_free, args=("a", frame()))
     waiting.start()
     frames.close()
-    waiting.join(5)
+    waiting.join(60)
     assert not waiting.is_alive()
     assert frames.counts("a") == (1, 0, 1)

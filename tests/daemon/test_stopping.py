@@ -12,14 +12,14 @@ from typing import Any
 
 import pytest
 
-from .conftest import broker_keys
+from .conftest import broker_keys, wait_until_metric
 
-WITHIN = 3.0
-"""Seconds. `benchmarks/lifecycle.py` measures against the 2 s that are promised; here the machine may be busy."""
+WITHIN = 15.0
+"""Seconds: whatever hangs here hangs for ever. `benchmarks/lifecycle.py` measures against the 2 s that are promised."""
 
 
 def wait_for_line(log: Path, text: str) -> None:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while text not in log.read_text():
         assert time.monotonic() < deadline, f"waited for {text!r}, the log has:\n{log.read_text()}"
         time.sleep(0.01)
@@ -29,7 +29,7 @@ def ends(process: "subprocess.Popen[Any]", number: int = signal.SIGTERM) -> floa
     """Send a signal; return the seconds until the end, which must be one in order."""
     begun = time.monotonic()
     process.send_signal(number)
-    assert process.wait(20) == 0
+    assert process.wait(60) == 0
     return time.monotonic() - begun
 
 
@@ -72,16 +72,17 @@ def test_cameras_that_hang_do_not_hold_up_the_end(
 
 
 def test_a_broker_that_hangs_loses_no_message(
-    broker: Any, make_subscriber: Any, write_config: Any, run_daemon: Any
+    broker: Any, make_subscriber: Any, write_config: Any, run_daemon: Any, free_port: Any
 ) -> None:
     """A stopped broker keeps its connections and answers nothing: what it did not acknowledge waits on disk."""
-    config = write_config(mqtt=broker_keys(broker))
+    page = free_port()
+    config = write_config(mqtt=broker_keys(broker), web={"enabled": True, "port": page})
     subscriber = make_subscriber(broker.port)
     daemon = run_daemon(config)
     before = len(subscriber.wait("front/frame", 5))
     assert broker.process is not None
     broker.process.send_signal(signal.SIGSTOP)
-    time.sleep(1.0)  # some thirty frames that nobody acknowledges
+    wait_until_metric(page, "edgemeta_outbox_messages", 20)
     took = ends(daemon.process)
     broker.process.send_signal(signal.SIGCONT)
     assert took < WITHIN

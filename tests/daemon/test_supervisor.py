@@ -18,7 +18,7 @@ WELL = Vitals(frames=0, cameras={"front": "running"}, broker="localhost:1883 con
 def manager(tmp_path: Path) -> Iterator[socket.socket]:
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listening:
         listening.bind(str(tmp_path / "notify"))
-        listening.settimeout(10)
+        listening.settimeout(60)
         yield listening
 
 
@@ -59,7 +59,7 @@ def test_ready_then_fed_then_stopping(watched: Watched) -> None:
     watched.manager.settimeout(0.1)
     with pytest.raises(TimeoutError):
         watched.manager.recv(4096)
-    watched.manager.settimeout(10)
+    watched.manager.settimeout(60)
 
 
 def test_a_hang_starves_the_watchdog_until_it_is_over(watched: Watched, caplog: pytest.LogCaptureFixture) -> None:

@@ -43,5 +43,5 @@ leave(5, patience=0.05)
 
 
 def test_a_hanging_thread_is_left_behind() -> None:
-    process = subprocess.run([sys.executable, "-c", HANGING], capture_output=True, text=True, timeout=20, check=False)
+    process = subprocess.run([sys.executable, "-c", HANGING], capture_output=True, text=True, timeout=60, check=False)
     assert (process.returncode, process.stdout, process.stderr) == (5, "said\n", "")

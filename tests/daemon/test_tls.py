@@ -91,7 +91,7 @@ def make_tls_broker(make_broker: Any, authority: Authority) -> Callable[..., Any
 
 
 def wait_for_state(link: Any, state: BrokerState) -> str:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while link.status.state is not state:
         assert time.monotonic() < deadline, f"waited for {state}, it is {link.status}"
         time.sleep(0.01)
@@ -108,7 +108,7 @@ def test_messages_go_over_tls(make_tls_broker: Any, make_link: Any, authority: A
     for value in range(500):
         link.send(Outgoing("edgemeta/test/numbers", str(value).encode(), 1, retain=False, kept=True))
     while len(link.taken.payloads) < 500:
-        assert time.monotonic() - begun < 20
+        assert time.monotonic() - begun < 60
         time.sleep(0.01)
     assert link.taken.payloads == [str(value).encode() for value in range(500)]
 
@@ -180,7 +180,7 @@ def test_a_client_id_that_another_takes_again_and_again(broker: Any, make_link: 
         link = make_link(broker.port, version=version)
         wait_for_state(link, BrokerState.CONNECTED)
         thief = make_link(broker.port, version=version, topic="edgemeta/thief/availability")
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while not link.stats.failures.client_id_taken and not thief.stats.failures.client_id_taken:
             assert time.monotonic() < deadline
             time.sleep(0.01)
@@ -206,7 +206,7 @@ def test_a_client_id_that_is_taken_by_the_brokers_own_words(make_link: Any) -> N
         broker.start()
         link = make_link(listener.getsockname()[1], retry={"first": 3600, "cap": 3600})
         reason = wait_for_state(link, BrokerState.CLIENT_ID_TAKEN)
-        broker.join(10)
+        broker.join(60)
     assert reason.endswith(": another client has taken the client id 'link-under-test'")
 
 

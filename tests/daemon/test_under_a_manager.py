@@ -14,7 +14,7 @@ from rig.manager import Manager
 
 from .conftest import broker_keys
 
-DEADLINE = 20.0
+DEADLINE = 60.0
 
 
 @pytest.fixture
@@ -27,15 +27,15 @@ def manager() -> Iterator[Manager]:
 def test_a_life_from_ready_to_stopping(
     broker: Any, subscriber: Any, write_config: Any, run_daemon: Any, manager: Manager
 ) -> None:
-    daemon = run_daemon(write_config(mqtt=broker_keys(broker)), **manager.environment(watchdog=2.0))
+    daemon = run_daemon(write_config(mqtt=broker_keys(broker)), **manager.environment(watchdog=4.0))
     assert manager.wait("READY=1") == 1
     subscriber.wait("front/frame", 5)
     manager.wait("frames/s; camera front running; broker 127.0.0.1:", "connected", "WATCHDOG=1")
     while len(manager.fed_at()) < 3:
         manager.wait("WATCHDOG=1", after=len(manager.messages))
     between = [later - earlier for earlier, later in zip(manager.fed_at(), manager.fed_at()[1:], strict=False)]
-    assert max(between) < 1.9, "the watchdog wants food within 2 s"
-    assert min(between) > 0.5, "half the period is often enough"
+    assert max(between) < 3.9, "the watchdog wants food within 4 s"
+    assert min(between) > 1.0, "half the period is often enough"
     assert daemon.stop() == 0
     manager.wait("STOPPING=1")
     assert manager.messages[-1][1] == "STOPPING=1\nSTATUS=stopping"
@@ -66,7 +66,7 @@ HANGING_WORKER = """
 import sys, threading
 from edgemeta.cli.main import main
 from edgemeta.daemon import pipeline, worker
-worker.FRAME_WITHIN = 0.5
+worker.FRAME_WITHIN = 2.0
 step, steps = pipeline.Pipeline.step, []
 def hang_at_the_tenth_frame(self, *arguments):
     steps.append(0)
@@ -91,7 +91,7 @@ def test_a_worker_that_hangs_starves_the_watchdog_and_the_abort_tells_where(
         )
     try:
         manager.wait("READY=1")
-        hung = manager.wait("STATUS=worker hangs: no frame classified within 0.5 s", "camera front running")
+        hung = manager.wait("STATUS=worker hangs: no frame classified within 2 s", "camera front running")
         assert not manager.messages[hung - 1][1].startswith("WATCHDOG")
         again = manager.wait("STATUS=worker hangs", after=hung)  # it says so again and is not fed in between
         assert manager.fed_at(after=hung) == []
@@ -102,7 +102,7 @@ def test_a_worker_that_hangs_starves_the_watchdog_and_the_abort_tells_where(
         process.kill()
         process.wait()
     said = log.read_text()
-    assert "worker hangs: no frame classified within 0.5 s" in said
+    assert "worker hangs: no frame classified within 2 s" in said
     assert "the watchdog is not fed" in said
     assert "in hang_at_the_tenth_frame" in said
 

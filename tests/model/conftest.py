@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from hypothesis import settings
 
 from edgemeta.model.graph import Classification, Model, Preprocessing
 from edgemeta.model.layers import (
@@ -20,9 +19,6 @@ from edgemeta.model.layers import (
     Upsample,
 )
 from edgemeta.model.weights import BinaryWeights, FixedWeights, PowerOfTwoWeights
-
-settings.register_profile("loaded-machine", deadline=None)
-settings.load_profile("loaded-machine")
 
 
 @pytest.fixture(scope="session")

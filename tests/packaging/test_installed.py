@@ -143,7 +143,7 @@ def service(root: Root) -> Iterator[None]:
         # The first process of its own process namespace, whose parent is unshare.
         (child,) = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
         subprocess.run(["kill", f"-{signal.SIGTERM.value}", child], check=True)
-        _, log = process.communicate(timeout=30)
+        _, log = process.communicate(timeout=120)
         assert process.returncode == 0, log
         assert log.endswith("stopped\n"), log
     finally:

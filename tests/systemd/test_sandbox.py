@@ -74,7 +74,7 @@ def test_the_service_classifies_frames_shows_its_page_and_stops_in_order(sandbox
             with urllib.request.urlopen(page[1] + path, timeout=10) as answer:
                 assert answer.status == 200
         service.send_signal(signal.SIGTERM)
-        assert service.wait(10) == 0, log.read_text()
+        assert service.wait(60) == 0, log.read_text()
     finally:
         service.kill()
         service.wait()

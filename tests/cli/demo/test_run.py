@@ -141,7 +141,7 @@ def test_a_service_that_ends_by_itself_is_told_with_its_last_words(tmp_path: Pat
     config = write_config(tmp_path, "synthetic://", "127.0.0.1", 1)
     config.write_text(config.read_text() + "surprise: 1\n")
     with DemoService(config) as service:
-        service._process.wait(30)
+        service._process.wait(60)
         with pytest.raises(DemoError, match=r"exit code 78: .*surprise"):
             service.check()
 

@@ -12,7 +12,7 @@ sys.path.append(str(Path(__file__).parent))  # `from assistant import ...`
 
 from assistant import Assistant, Entity
 
-DEADLINE = 20.0
+DEADLINE = 60.0
 
 
 class Listening:

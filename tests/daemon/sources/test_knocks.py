@@ -1,6 +1,8 @@
 """Whether a server can be reached, and a stream whose packets get lost for a while."""
 
+import ctypes
 import socket
+import struct
 import threading
 import time
 from collections.abc import Iterator
@@ -13,45 +15,59 @@ import pytest
 from edgemeta.daemon.sources.api import SourceError, SourceSpec
 from edgemeta.daemon.sources.knocks import GREATEST_PENDING, Knocks, look_up, wait_for_answer
 from edgemeta.daemon.sources.registry import make_source
+from edgemeta.daemon.sources.stream import AWAY_AFTER
 
 JPEG = cv2.imencode(".jpg", np.full((48, 64, 3), (0, 0, 255), np.uint8))[1].tobytes()
 HEAD = b"HTTP/1.0 200 OK\r\nContent-Type: multipart/x-mixed-replace; boundary=frame\r\n\r\n"
-PICTURE = b"--frame\r\nContent-Type: image/jpeg\r\nContent-Length: %d\r\n\r\n" % len(JPEG) + JPEG + b"\r\n"
+FRAME = b"--frame\r\nContent-Type: image/jpeg\r\nContent-Length: %d\r\n\r\n" % len(JPEG) + JPEG + b"\r\n"
+
+DROP_ALL = struct.pack("HBBI", 0x06, 0, 0, 0)
+"""One instruction of a classic packet filter, `return 0`: keep no byte of any packet (<linux/filter.h>)."""
+
+SO_ATTACH_FILTER, SO_DETACH_FILTER = 26, 27
+"""Of <asm-generic/socket.h>; the socket module does not name them."""
 
 
 class Camera:
-    """Sends a picture every 50 ms to whoever asks. Once it is lost, the kernel drops what begins a connection.
+    """Sends a frame every 50 ms to whoever asks, until it falls silent or its packets are lost.
 
-    That is what it does for a program whose queue of connections is full, so that no packet filter is needed. Streams
-    of before stay silent for good, as TCP lets them be for long.
+    Lost are those that begin a connection: a packet filter on the listening socket, which every Linux lets every user
+    attach, drops them before TCP sees them. Streams of before stay silent for good, as TCP lets them be for long.
     """
 
     def __init__(self) -> None:
-        self._listener = socket.create_server(("127.0.0.1", 0), backlog=0)
+        self._listener = socket.create_server(("127.0.0.1", 0))
         self.port = int(self._listener.getsockname()[1])
-        self._flows = threading.Event()
-        self._flows.set()
-        self._fillers: list[socket.socket] = []
+        self._sends = threading.Event()
+        self._sends.set()
         self._losses = 0
+        self.lost = False
         self._ending = threading.Event()
-        threading.Thread(target=self._accept, daemon=True).start()
+        self._accepting = threading.Thread(target=self._accept, daemon=True)
+        self._accepting.start()
 
     def lose(self) -> None:
+        self.lost = True
         self._losses += 1
-        self._flows.clear()
-        for _ in range(3):
-            self._fillers.append(socket.socket())
-            self._fillers[-1].setblocking(False)
-            self._fillers[-1].connect_ex(("127.0.0.1", self.port))
+        code = ctypes.create_string_buffer(DROP_ALL)
+        program = struct.pack("HP", 1, ctypes.addressof(code))
+        self._listener.setsockopt(socket.SOL_SOCKET, SO_ATTACH_FILTER, program)
 
     def find(self) -> None:
-        for filler in self._fillers:
-            filler.close()
-        self._flows.set()
+        self.lost = False
+        self._listener.setsockopt(socket.SOL_SOCKET, SO_DETACH_FILTER, 0)
+
+    def pause(self) -> None:
+        self._sends.clear()
+
+    def resume(self) -> None:
+        self._sends.set()
 
     def close(self) -> None:
         self._ending.set()
-        self.find()
+        self.resume()
+        self._listener.shutdown(socket.SHUT_RDWR)  # wakes accept()
+        self._accepting.join()
         self._listener.close()
 
     def _accept(self) -> None:
@@ -61,7 +77,6 @@ class Camera:
             except OSError:
                 return
             threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
-            self._flows.wait()
 
     def _serve(self, connection: socket.socket) -> None:
         with connection:
@@ -71,8 +86,8 @@ class Camera:
                 connection.sendall(HEAD)
                 losses = self._losses
                 while losses == self._losses and not self._ending.is_set():
-                    self._flows.wait()
-                    connection.sendall(PICTURE)
+                    self._sends.wait()
+                    connection.sendall(FRAME)
                     time.sleep(0.05)
                 self._ending.wait()
             except OSError:
@@ -80,7 +95,8 @@ class Camera:
 
 
 @pytest.fixture
-def camera() -> Iterator[Camera]:
+def camera(monkeypatch: pytest.MonkeyPatch) -> Iterator[Camera]:
+    monkeypatch.delenv("http_proxy", raising=False)
     made = Camera()
     yield made
     made.close()
@@ -112,18 +128,30 @@ def test_it_answers_soon_after_packets_flow_again(camera: Camera) -> None:
     finding.join()
 
 
-def test_a_stream_that_was_out_of_reach_is_begun_anew_before_its_timeout(camera: Camera) -> None:
+def test_a_stream_that_was_out_of_reach_is_begun_anew_before_its_timeout(
+    camera: Camera, monkeypatch: pytest.MonkeyPatch
+) -> None:
     source = make_source(SourceSpec(f"http://127.0.0.1:{camera.port}/cam", timeout=60.0))
     source.open()
     for _ in range(5):
         source.read()
     camera.lose()
-    finding = threading.Timer(2.5, camera.find)
-    finding.start()
+    checks: list[float] = []
+
+    class Counted(Knocks):
+        """Lets packets flow again once the source has long found that nobody answers."""
+
+        def answered(self, timeout: float = 0.0) -> bool:
+            checks.append(time.monotonic())
+            answered = super().answered(timeout)
+            if camera.lost and checks[-1] - checks[0] > 2 * AWAY_AFTER:
+                camera.find()
+            return answered
+
+    monkeypatch.setattr("edgemeta.daemon.sources.stream.Knocks", Counted)
     with pytest.raises(SourceError, match="was out of reach, its connection is begun anew"):  # noqa: PT012
         while True:
-            source.read()  # pictures may be under way
-    finding.join()
+            source.read()  # frames may be under way
     source.close()
     source.open()
     assert source.read().pixels.shape == (48, 64, 3)
@@ -134,13 +162,12 @@ def test_a_slow_camera_that_can_be_reached_is_waited_for(camera: Camera) -> None
     source = make_source(SourceSpec(f"http://127.0.0.1:{camera.port}/cam", timeout=60.0))
     source.open()
     source.read()
-    camera._flows.clear()  # it sends nothing, and the kernel still takes a connection or two for it
-    resuming = threading.Timer(1.2, camera._flows.set)
+    camera.pause()  # it sends nothing, and still takes every connection
+    resuming = threading.Timer(AWAY_AFTER + 0.5, camera.resume)
     resuming.start()
-    begun = time.monotonic()
-    while time.monotonic() - begun < 2.0:
+    while resuming.is_alive():
         source.read()
-    resuming.join()
+    source.read()
     source.close()
 
 

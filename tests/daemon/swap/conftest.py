@@ -48,7 +48,7 @@ class PlantedSession:
             raise BackendError(f"planted: {self._model.name}")
         if kind == "hangs" and self._runs > WARM + int(number):
             self._backend.hanging.set()
-            self._backend.release.wait(20)
+            self._backend.release.wait(60)
         if kind == "slow" and self._runs > WARM:
             time.sleep(int(number) / 1000)
         return self._session.run(batch)

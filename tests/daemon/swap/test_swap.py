@@ -216,7 +216,7 @@ def test_a_newer_change_gives_up_a_swap_that_waits_for_frames(
     thread.start()
     wait_until(lambda: "shadow run" in (running.service.swaps.words or ""), "the shadow run")
     running.service.swaps.cancel("something newer was asked for")
-    thread.join(20)
+    thread.join(60)
     assert outcomes[0].words.endswith("shadow run: something newer was asked for")
     assert told(running).result is SwapResult.CANCELLED
     assert planted.open == 1
@@ -232,8 +232,8 @@ def test_a_service_that_stops_in_the_middle_of_a_swap(
     begun = time.monotonic()
     running.service.swaps.stop()
     running.service.stop(Deadline(2.0))
-    thread.join(20)
-    assert time.monotonic() - begun < 10
+    thread.join(60)
+    assert time.monotonic() - begun < 30, "10,000 frames take 50 s"
     assert planted.open == 0
 
 
@@ -260,14 +260,14 @@ def test_a_network_that_is_closed_while_it_runs_ends_its_run_first(planted: Plan
     batch = small.self_test.batch[:1]  # type: ignore[union-attr]
     thread = threading.Thread(target=lambda: network.run(batch))
     thread.start()
-    assert planted.hanging.wait(20)
+    assert planted.hanging.wait(60)
     closer = threading.Thread(target=network.close)
     closer.start()
     time.sleep(0.05)
     assert planted.open == 1
     planted.release.set()
-    thread.join(20)
-    closer.join(20)
+    thread.join(60)
+    closer.join(60)
     assert planted.open == 0
 
 

@@ -16,7 +16,7 @@ from edgemeta.daemon.deadline import Deadline
 from edgemeta.daemon.preflight import prepare
 from edgemeta.daemon.service import Service
 
-DEADLINE = 20.0
+DEADLINE = 60.0
 TOKEN = "0123456789abcdef-test"
 
 
