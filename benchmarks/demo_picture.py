@@ -13,8 +13,9 @@ from types import TracebackType
 from rich.console import Console
 
 from edgemeta.cli.demo.command import SECONDS, SOURCE
+from edgemeta.cli.demo.picture import drawn
 from edgemeta.cli.demo.run import run_demo, show_for
-from edgemeta.cli.demo.screen import WIDTH, screen
+from edgemeta.cli.demo.screen import SMALLEST, screen
 from edgemeta.cli.demo.tally import Tally
 from edgemeta.cli.demo.view import View
 
@@ -30,7 +31,9 @@ class Photographer(View):
     """Draws like the terminal's view, into a file, and keeps the last screen as SVG."""
 
     def __init__(self) -> None:
-        self._show = show_for(SOURCE)
+        show = show_for(SOURCE)
+        assert show is not None
+        self._frame_of = drawn(show)
         self.svg = ""
 
     def __exit__(
@@ -42,9 +45,10 @@ class Photographer(View):
         """Take the picture when it is over."""
         if last:
             console = Console(
-                file=io.StringIO(), record=True, width=WIDTH, color_system="truecolor", force_terminal=True
+                file=io.StringIO(), record=True, width=SMALLEST.width, color_system="truecolor", force_terminal=True
             )
-            console.print(screen(tally, self._show, "time is up"))
+            assert tally.frame is not None
+            console.print(screen(tally, self._frame_of(tally.frame.sequence), "time is up"))
             self.svg = console.export_svg(title="edgemeta demo", unique_id="demo")
 
     def interrupted(self) -> None:

@@ -10,6 +10,7 @@ from math import prod
 from edgemeta.kernels.cuda.compiler import Compiler
 from edgemeta.kernels.cuda.devices import DEVICES, Device
 from edgemeta.kernels.cuda.plan import Architecture, Buffer, Launch, Plan, Source
+from edgemeta.kernels.cuda.prediction import Work
 from edgemeta.kernels.cuda.resources import Resources
 from edgemeta.kernels.cuda.sass import Code, SassError, disassemble
 from edgemeta.kernels.cuda.sass_run import Run, run
@@ -28,7 +29,7 @@ class LaunchCost:
     resources: Resources
     run: Run
     macs: int
-    device: Device | None
+    architecture: Architecture
 
     @property
     def footprint(self) -> int:
@@ -39,12 +40,24 @@ class LaunchCost:
         """Part of the issued instructions that are `opcode`, 0 .. 1."""
         return self.run.issued.get(opcode, 0) / self.run.warp_instructions
 
+    @property
+    def work(self) -> Work:
+        """What the prediction goes by."""
+        launch = self.launch
+        return Work(
+            prod(launch.grid),
+            prod(launch.block),
+            self.resources.registers,
+            self.resources.shared_bytes + launch.shared_bytes,
+            self.run.warp_instructions,
+            self.run.longest,
+        )
+
     @cached_property
-    def predicted_us(self) -> float | None:
-        """Microseconds with the launch itself; None where no device is described."""
-        if self.device is None:
-            return None
-        return self.device.launch_us + self.device.busy_us(self.launch, self.resources, self.run, self.footprint)
+    def busy_us(self) -> float | None:
+        """Predicted microseconds without the launch itself; None where no device is described."""
+        device = DEVICES.get(self.architecture.name)
+        return None if device is None else device.busy_us(self.work, self.run, self.footprint, self.architecture)
 
 
 @dataclass(frozen=True)
@@ -52,6 +65,7 @@ class Cost:
     """A plan's launches, in order."""
 
     launches: tuple[LaunchCost, ...]
+    device: Device | None
 
     @property
     def warp_instructions(self) -> int:
@@ -59,10 +73,12 @@ class Cost:
         return sum(each.run.warp_instructions for each in self.launches)
 
     @property
-    def predicted_us(self) -> float | None:
-        """Microseconds for one image, launches one after the other."""
-        times = [each.predicted_us for each in self.launches]
-        return None if None in times else sum(time for time in times if time is not None)
+    def predicted_us(self) -> Mapping[str, float]:
+        """Microseconds for one image: busy, launched one by one, as a CUDA graph; empty without a described device."""
+        if self.device is None:
+            return {}
+        count, busy = len(self.launches), sum(each.busy_us or 0.0 for each in self.launches)
+        return {"busy": busy, "plain": self.device.plain_us(busy, count), "graph": self.device.graph_us(busy, count)}
 
     def share(self, opcode: str) -> float:
         """Part of the issued instructions that are `opcode`, 0 .. 1."""
@@ -73,7 +89,7 @@ class Cost:
         return {
             "launches": len(self.launches),
             "warp_instructions": self.warp_instructions,
-            "predicted_us": _rounded(self.predicted_us),
+            "predicted_us": {way: round(time, 1) for way, time in self.predicted_us.items()},
             "shares": {name: round(self.share(opcode), 4) for name, opcode in PRODUCTS.items()},
             "layers": [_row(each) for each in self.launches],
         }
@@ -85,7 +101,6 @@ def cost(plan: Plan, model: Model, compiler: Compiler) -> Cost:
     Raises CompilerError, and SassError when the loops in the machine code are not those that the launch declares.
     """
     macs = dict(_macs(model))
-    device = DEVICES.get(plan.architecture.name)
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:  # the tools work outside Python's lock
         built = list(pool.map(lambda launch: _built(launch.source, plan.architecture, compiler), plan.launches))
     launches = []
@@ -93,8 +108,8 @@ def cost(plan: Plan, model: Model, compiler: Compiler) -> Cost:
         counted = run(code, launch.grid, launch.block)
         _check_loops(launch, counted)
         products = sum(macs.get(name, 0) for name in launch.layers)
-        launches.append(LaunchCost(launch, resources, counted, products, device))
-    return Cost(tuple(launches))
+        launches.append(LaunchCost(launch, resources, counted, products, plan.architecture))
+    return Cost(tuple(launches), DEVICES.get(plan.architecture.name))
 
 
 def _built(source: Source, architecture: Architecture, compiler: Compiler) -> tuple[Resources, Code]:
@@ -135,9 +150,5 @@ def _row(each: LaunchCost) -> Mapping[str, object]:
         "read_bytes": counted.read_bytes,
         "written_bytes": counted.written_bytes,
         "footprint_bytes": each.footprint,
-        "predicted_us": _rounded(each.predicted_us),
+        "busy_us": None if each.busy_us is None else round(each.busy_us, 1),
     }
-
-
-def _rounded(time: float | None) -> float | None:
-    return None if time is None else round(time, 1)

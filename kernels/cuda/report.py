@@ -52,7 +52,7 @@ class Report:
         if device is None:
             yield f"no time is predicted for {self.architecture.name}: only {', '.join(DEVICES)} is described"
         else:
-            yield "predicted, not measured:"
+            yield from _times(self.own, self.paper_design)
             for sentence in device.assumptions():
                 yield from wrap(sentence, _COLUMNS, initial_indent="  ", subsequent_indent="    ")
 
@@ -98,8 +98,16 @@ def _figures(total: Cost) -> Iterator[tuple[str, list[str]]]:
                 [f"{share:.1%}" for share in (*(each.share(opcode) for each in total.launches), total.share(opcode))],
             )
     yield "moved kB", [f"{count / 1000:,.1f}" for count in (*moved, sum(moved))]
-    if total.predicted_us is not None:
-        yield "us", [f"{time:.1f}" for time in (*(each.predicted_us for each in total.launches), total.predicted_us)]
+    if total.predicted_us:
+        busy = [each.busy_us or 0.0 for each in total.launches]
+        yield "busy us", [f"{time:.1f}" for time in (*busy, total.predicted_us["busy"])]
+
+
+def _times(own: Cost, paper_design: Cost) -> Iterator[str]:
+    """Whole images, with and without launches."""
+    yield "predicted us, not measured:   ours   the paper's"
+    for way, name in (("busy", "busy, no launches"), ("plain", "launched one by one"), ("graph", "as a CUDA graph")):
+        yield f"  {name:<26} {own.predicted_us[way]:6.1f}   {paper_design.predicted_us[way]:11.1f}"
 
 
 def _column(header: str, cells: list[str]) -> list[str]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from functools import partial
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -17,10 +18,12 @@ from edgemeta.kernels.cuda.direct.tiles import (
     passes,
     patch_trips,
     tiles,
+    work,
 )
 from edgemeta.kernels.cuda.kernel import Buffers, Candidate, Tensors
 from edgemeta.kernels.cuda.layout import integer_type, tensor_defines
 from edgemeta.kernels.cuda.plan import Architecture, Argument, Buffer, Constant, Launch, Source
+from edgemeta.kernels.cuda.prediction import busy_clocks
 from edgemeta.kernels.cuda.requantize import Defines, convolution, residual, shortcut
 from edgemeta.kernels.cuda.steps import ConvStep, Step
 from edgemeta.model.layers import Conv
@@ -39,6 +42,14 @@ def candidates(step: Step, tensors: Tensors, architecture: Architecture) -> Iter
     for tile in tiles(geometry, architecture)[:_CANDIDATES]:
         launch = partial(_launch, step, tensors, geometry, tile)
         yield Candidate("direct", tile.as_dict() | {"depth": geometry.depth}, step.conv.padding, launch)
+
+
+def predicted_clocks(step: Step, tensors: Tensors, architecture: Architecture) -> float:
+    """Clocks that the best tile is predicted to take; infinite for what is no ConvStep."""
+    if not isinstance(step, ConvStep):
+        return inf
+    geometry = _geometry(step, tensors, architecture)
+    return busy_clocks(work(geometry, tiles(geometry, architecture)[0]), architecture)
 
 
 def _geometry(step: ConvStep, tensors: Tensors, architecture: Architecture) -> Geometry:

@@ -1,7 +1,7 @@
 """Tiles of the direct convolution: which are possible, and which is best by rule.
 
-The rule is an estimate of time: warp-instructions of one image, over the warps that can work at once. Loads, staging
-and the finish are counted from the kernel's loops; what only a device can tell (caches, latencies) is left to tuning.
+The rule is the predicted time (`prediction`) of instructions estimated from the kernel's loops: products, loads,
+staging and the finish. What only a device can tell (caches, latencies) is left to tuning.
 """
 
 from collections.abc import Iterator
@@ -10,9 +10,7 @@ from functools import cache, lru_cache
 from itertools import product
 
 from edgemeta.kernels.cuda.plan import Architecture
-
-_WARPS_PER_MULTIPROCESSOR = 8
-"""Warps that keep the four schedulers of a multiprocessor busy: each sum waits for no other."""
+from edgemeta.kernels.cuda.prediction import WARP, Work, busy_clocks
 
 _SHARED_LIMIT = 48 * 1024
 """What a launch may have without asking the driver for more."""
@@ -130,7 +128,7 @@ def layout(geometry: Geometry, tile: Tile) -> Layout:
 def tiles(geometry: Geometry, architecture: Architecture) -> tuple[Tile, ...]:
     """Every tile that fits, the best by rule first."""
     possible = sorted(
-        (_estimate(geometry, tile, architecture), tile.threads, index, tile)
+        (busy_clocks(work(geometry, tile), architecture), tile.threads, index, tile)
         for index, tile in enumerate(_possible(geometry, architecture))
     )
     return tuple(tile for _, _, _, tile in possible)
@@ -150,10 +148,11 @@ def _possible(geometry: Geometry, architecture: Architecture) -> Iterator[Tile]:
             continue
         for tile_x in {min(columns, most) for most in (2, 4, 8, 16)}:
             threads = tile_x * tile_y * threads_c * split
-            registers = pixels * filters + pixels + 2 * filters + _REGISTERS_BESIDE_TILE
-            if threads > 256 or _rounded_up(threads, _THREADS_OF_FOUR_WARPS) * registers > architecture.registers:
+            cut = Tile(pixels, filters, tile_x, tile_y, threads_c, split, 0)
+            registers = _rounded_up(threads, _THREADS_OF_FOUR_WARPS) * _registers(cut)
+            if threads > 256 or registers > architecture.registers:
                 continue
-            tile = _with_chunk(geometry, Tile(pixels, filters, tile_x, tile_y, threads_c, split, 0), architecture)
+            tile = _with_chunk(geometry, cut, architecture)
             if tile is not None:
                 yield tile
 
@@ -203,8 +202,8 @@ def _patch_items(geometry: Geometry, tile: Tile) -> int:
     return tile.chunk * geometry.depth // geometry.vector_bytes * sizes.patch_height * sizes.patch_width
 
 
-def _estimate(geometry: Geometry, tile: Tile, architecture: Architecture) -> float:
-    """Instructions of one warp, over the share of warps that works at once."""
+def work(geometry: Geometry, tile: Tile) -> Work:
+    """About what an image takes, from the kernel's loops."""
     sizes, rounds = layout(geometry, tile), passes(geometry, tile)
     products = tile.pixels * tile.filters * geometry.kernel[1] * (2 if geometry.depth == 2 else 1)
     spans = geometry.stride[1] * (-(-tile.pixels // 4) + (geometry.kernel[1] > geometry.stride[1]))
@@ -217,8 +216,13 @@ def _estimate(geometry: Geometry, tile: Tile, architecture: Architecture) -> flo
     ends = 8 * outputs // tile.split + (outputs if tile.split > 1 else 0) + 60
     per_warp = inner * turns + loads + weights + ends
     across, along = blocks(geometry, tile)
-    warps = across * along * -(-tile.threads // 32)
-    return per_warp * warps / min(warps, _WARPS_PER_MULTIPROCESSOR * architecture.multiprocessors)
+    warps = across * along * -(-tile.threads // WARP)
+    return Work(across * along, tile.threads, _registers(tile), 4 * sizes.words, per_warp * warps, per_warp)
+
+
+def _registers(tile: Tile) -> int:
+    """Sums, pixels, weights of two filters at a time, and the rest."""
+    return tile.pixels * tile.filters + tile.pixels + 2 * tile.filters + _REGISTERS_BESIDE_TILE
 
 
 @cache

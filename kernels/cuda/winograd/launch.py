@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgemeta.kernels.cuda import requantize
+from edgemeta.kernels.cuda.direct import launch as direct
 from edgemeta.kernels.cuda.kernel import Buffers, Candidate, Tensors
 from edgemeta.kernels.cuda.layout import tensor_defines
 from edgemeta.kernels.cuda.plan import Architecture, Argument, Constant, Launch, Source
@@ -20,31 +21,26 @@ from edgemeta.model.winograd import F2, F2_STRIDED, F4, Transform, transform_wei
 _TRANSFORMS = {(1, 1): (F4, F2), (2, 2): (F2_STRIDED,)}
 """By stride."""
 
-_DIRECT = 1.25
-
 
 def candidates(step: Step, tensors: Tensors, architecture: Architecture) -> Iterable[Candidate]:
-    """Offers that are the choice by rule: fewer instructions than a direct convolution; fewest first."""
-    return [candidate for cost, candidate in _offers(step, tensors, architecture) if _wins(cost, step, architecture)]
+    """Offers that are the choice by rule: a shorter predicted time than a direct convolution's; the shortest first."""
+    offers, limit = _offers(step, tensors, architecture), _limit(step, tensors, architecture)
+    return [candidate for clocks, candidate in offers if clocks < limit]
 
 
 def alternatives(step: Step, tensors: Tensors, architecture: Architecture) -> Iterable[Candidate]:
     """All other offers: for tuning, not by rule."""
-    return [
-        candidate for cost, candidate in _offers(step, tensors, architecture) if not _wins(cost, step, architecture)
-    ]
+    offers, limit = _offers(step, tensors, architecture), _limit(step, tensors, architecture)
+    return [candidate for clocks, candidate in offers if clocks >= limit]
 
 
-def _wins(cost: float, step: Step, architecture: Architecture) -> bool:
-    """Against a direct convolution of 16-bit multiply-adds, which takes 1.25 of their number; never against dp4a."""
-    assert isinstance(step, ConvStep)
-    convs = [each for each in (step.conv, step.shortcut) if each is not None]
-    multiply_adds = sum(int(np.prod(each.output.shape[:2])) * int(np.prod(each.weights.shape)) for each in convs)
-    return not architecture.dot4 and cost < _DIRECT * multiply_adds / 32
+def _limit(step: Step, tensors: Tensors, architecture: Architecture) -> float:
+    """Clocks below which an offer is better than a direct convolution; it never is where that one has dp4a."""
+    return 0.0 if architecture.dot4 else direct.predicted_clocks(step, tensors, architecture)
 
 
 def _offers(step: Step, tensors: Tensors, architecture: Architecture) -> list[tuple[float, Candidate]]:
-    """About how many warp-instructions, and the candidate; fewest first."""
+    """Predicted clocks and the candidate; the shortest first."""
     if not isinstance(step, ConvStep) or not _fits(step, tensors):
         return []
     conv, source = step.conv, tensors.types[step.conv.input]
@@ -55,9 +51,10 @@ def _offers(step: Step, tensors: Tensors, architecture: Architecture) -> list[tu
         down, across = _tiles(conv, transform)
         ring = _ring(conv, source, transform)
         extra = transform.tile**2 if step.shortcut else 0
-        for cost, tile in tiles(transform, extra, down * across, source.shape[2], _outputs(step), architecture):
+        channels, adds = source.shape[2], step.add is not None
+        for clocks, tile in tiles(transform, extra, down * across, channels, _outputs(step), adds, architecture):
             launch = partial(_launch, step, tensors, transform, tile)
-            offers.append((cost, Candidate("winograd", asdict(tile), ring, launch)))
+            offers.append((clocks, Candidate("winograd", asdict(tile), ring, launch)))
     return sorted(offers, key=lambda offer: offer[0])
 
 

@@ -3,15 +3,23 @@
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
+from operator import itemgetter
 
 from edgemeta.kernels.cuda.plan import Architecture
-from edgemeta.model.winograd import Transform
+from edgemeta.kernels.cuda.prediction import WARP, Work, busy_clocks
+from edgemeta.model.winograd import F2_STRIDED, Transform
 
 _SIDES = range(1, 9)
 _SHARED_BYTES = 48 << 10  # without asking the driver for more
 _SHARED_BYTES_OF_THREE = (64 << 10) // 3  # three blocks on a multiprocessor of sm_53
 _REGISTER_GROUP = 128  # threads that are given registers together
 _MAX_THREADS = 512
+
+_TRANSFORM = {4: 272, 5: 322, 6: 612}
+"""Instructions of a warp that transforms 32 patches of four channels, by the edge of the patch."""
+
+_FINISH = {4: (16, 80), 5: (145, 34), 6: (36, 236)}
+"""Those of a warp that finishes 32 tiles: once, and for each of its channels."""
 
 
 @dataclass(frozen=True)
@@ -81,37 +89,59 @@ class Tile:
         return 4 * max(2 * self.chunk_quads * pair, self.products * product)
 
     def registers(self, quads: int) -> int:
-        """What a thread takes for an input of `quads` groups of channels, as measured.
+        """What a thread takes at most for an input of `quads` groups of channels, as measured.
 
         Sums and factors in the second step, columns of sums in the third; with several chunks, the sums so far beside
         the patches of the first.
         """
         sums = self.thread_tiles * self.thread_outputs
         patches = sums + 2 * self.positions + 24 if self.chunk_quads < quads else 0
-        return max(sums + (46 if sums > 32 else 40), self.edge * self.m * self.vector + 32, patches)
+        columns = self.edge * self.m * self.vector + (40 if self.m == 2 else 32)
+        return max(sums + (46 if sums > 32 else 40), columns, patches)
 
-    def instructions(self, count: int, quads: int, outputs: int) -> float:
-        """About how many warp-instructions an image of `count` tiles takes, from counts of sm_53 machine code."""
+    def likely_registers(self, quads: int) -> int:
+        """What a thread takes as a rule: which blocks fit beside each other hangs on it."""
+        sums = self.thread_tiles * self.thread_outputs
+        patches = sums + 2 * self.positions + 24 if self.chunk_quads < quads and self.edge != F2_STRIDED.edge else 0
+        return max(sums + 40, self.edge * self.m * self.vector * 7 // 6 + 16, patches)
+
+    def work(self, count: int, channels: int, outputs: int, adds: bool) -> Work:
+        """About what an image of `count` tiles takes, from counts of sm_53 machine code; adds: a residual."""
+        quads = -(-channels // 4)
         blocks = -(-count // self.block_tiles) * -(-outputs // self.block_outputs)
-        transforms = -(-self.block_tiles * self.chunk_quads // 32) * 17 * self.positions
+        warps, chunks = -(-self.threads // WARP), quads // self.chunk_quads
+        transforms = -(-self.block_tiles * self.chunk_quads // WARP)
         turns = 2 * quads / self.unroll
         products = 2 * self.thread_tiles * self.thread_outputs + (self.thread_tiles + self.thread_outputs) / 4
         sums = turns * (self.unroll * products + 4) + self.thread_tiles * self.thread_outputs / 4 + 60
-        finished = -(-self.block_tiles * self.block_outputs // self.vector // 32)
-        pixels = self.m**2 + self.extra
-        vector = self.positions * (1 + 3 * self.vector) + 8 * pixels * self.vector
-        chunks = quads // self.chunk_quads
-        return blocks * (chunks * transforms + -(-self.threads // 32) * sums + finished * vector)
+        finishes = -(-self.block_tiles * self.block_outputs // self.vector // WARP)
+        once, by_channel = _FINISH[self.edge]
+        finish = once + self.vector * (by_channel + 16 * self.m**2 * adds)
+        transform = _TRANSFORM[self.edge]
+        return Work(
+            blocks,
+            self.threads,
+            self.likely_registers(quads),
+            self.shared_bytes,
+            blocks * (chunks * transforms * transform + warps * sums + finishes * finish),
+            chunks * -(-transforms // warps) * transform + sums + -(-finishes // warps) * finish,
+        )
 
 
 @lru_cache(maxsize=256)
 def tiles(
-    transform: Transform, extra: int, count: int, channels: int, outputs: int, architecture: Architecture
+    transform: Transform,
+    extra: int,
+    count: int,
+    channels: int,
+    outputs: int,
+    adds: bool,
+    architecture: Architecture,
 ) -> tuple[tuple[float, Tile], ...]:
-    """Estimate and cut with the fewest instructions, and those of blocks so small that three work side by side.
+    """Predicted clocks and cut, the shortest first: the cut of the shortest time, and others that tuning should try.
 
-    While one of these transforms another multiplies, and more of its threads finish, which a device may like better.
-    Empty if nothing fits. extra: as in Tile. count: tiles of an image.
+    Those are the cut of the fewest instructions, and that of them whose blocks are so small that three work side by
+    side. Empty if nothing fits. extra: as in Tile. count: tiles of an image. adds: a residual is added.
     """
     quads = -(-channels // 4)
     most = _MAX_THREADS // (transform.edge**2 + extra)
@@ -121,10 +151,13 @@ def tiles(
     for side, thread_tiles, thread_outputs, vector, chunk in product(sides, (4, 8), (4, 8), (2, 4), chunks):
         tile = Tile(transform.tile, transform.edge, extra, *side, thread_tiles, thread_outputs, chunk, vector)
         if _runs(tile, quads, architecture):
-            found.append((tile.instructions(count, quads, outputs), tile))
-    found.sort(key=lambda each: (each[0], -each[1].threads))
-    small = [each for each in found if each[1].shared_bytes <= _SHARED_BYTES_OF_THREE and each[1].vector == 2]
-    return tuple(dict.fromkeys([*found[:1], *small[:1]]))
+            work = tile.work(count, channels, outputs, adds)
+            found.append((busy_clocks(work, architecture), work.instructions, -tile.threads, tile))
+    small = [each for each in found if each[3].shared_bytes <= _SHARED_BYTES_OF_THREE and each[3].vector == 2]
+    offers = [min(found, key=itemgetter(0, 1, 2)), min(found, key=itemgetter(1, 2))] if found else []
+    if small:
+        offers.append(min(small, key=itemgetter(1, 2)))
+    return tuple((clocks, tile) for clocks, _, _, tile in sorted(dict.fromkeys(offers), key=itemgetter(0, 1, 2)))
 
 
 def _runs(tile: Tile, quads: int, architecture: Architecture) -> bool:

@@ -9,6 +9,7 @@ import pytest
 from edgemeta.kernels.cuda.architectures import ARCHITECTURES
 from edgemeta.kernels.cuda.compiler import Compiler
 from edgemeta.kernels.cuda.cost import Cost, cost
+from edgemeta.kernels.cuda.devices import DEVICES
 from edgemeta.kernels.cuda.lowering import lower
 from edgemeta.kernels.cuda.paper.launch import BASELINE
 from edgemeta.kernels.cuda.plan import Buffer, Plan
@@ -65,7 +66,10 @@ def test_json_holds_the_promised_keys_and_they_add_up(made: Report) -> None:
         rows: Any = side["layers"]
         assert side["launches"] == len(rows)
         assert side["warp_instructions"] == sum(row["warp_instructions"] for row in rows)
-        assert side["predicted_us"] == pytest.approx(sum(row["predicted_us"] for row in rows), abs=0.5)
+        predicted: Any = side["predicted_us"]
+        assert predicted["busy"] == pytest.approx(sum(row["busy_us"] for row in rows), abs=0.5)
+        assert predicted["plain"] == pytest.approx(predicted["busy"] + len(rows) * DEVICES["sm_53"].launch_us)
+        assert predicted["busy"] < predicted["graph"] < predicted["plain"]
         assert sum(row["macs"] for row in rows) == 12_501_632
         assert all(0 < row["shares"]["xmad"] < 1 and row["shares"]["idp"] == 0 for row in rows)
 
@@ -73,10 +77,15 @@ def test_json_holds_the_promised_keys_and_they_add_up(made: Report) -> None:
 def test_text_names_both_designs_and_what_is_assumed(made: Report) -> None:
     text = "\n".join(made.lines())
     assert "the paper's design" in text
-    assert "predicted, not measured" in text
+    assert "predicted us, not measured" in text
     assert "921.6 MHz" in text
+    assert text.count("Guess: ") == 2
+    for way, name in (("busy", "busy, no launches"), ("plain", "launched one by one"), ("graph", "as a CUDA graph")):
+        ours, paper = made.own.predicted_us[way], made.paper_design.predicted_us[way]
+        assert re.search(rf"\n  {name} +{ours:.1f} +{paper:.1f}\n", text)
     assert re.search(
-        rf"\n  8 launches +{made.own.warp_instructions:,} \d\d\.\d% +[\d,.]+ {made.own.predicted_us:.1f}\n", text
+        rf"\n  8 launches +{made.own.warp_instructions:,} \d\d\.\d% +[\d,.]+ +{made.own.predicted_us['busy']:.1f}\n",
+        text,
     )
     assert re.search(r"\n  conv2\+add2 +winograd +\d+ +\d+ +[\d,]+ +\d\d\.\d% +[\d,.]+ +[\d.]+\n", text)
 
@@ -87,7 +96,8 @@ def renamed(total: Cost, ending: str) -> Cost:
         tuple(
             replace(each, launch=replace(each.launch, layers=tuple(name + ending for name in each.launch.layers)))
             for each in total.launches
-        )
+        ),
+        total.device,
     )
 
 
@@ -147,8 +157,7 @@ def test_loops_that_are_not_declared_stop_the_report(model: Model, compiler: Com
 def test_no_time_is_predicted_where_no_device_is_described(model: Model, compiler: Compiler) -> None:
     orin = ARCHITECTURES["sm_87"]
     total = cost(some(lower(model, orin), "conv0", "conv8"), model, compiler)
-    assert total.predicted_us is None
-    assert total.as_json()["predicted_us"] is None
+    assert total.predicted_us == total.as_json()["predicted_us"] == {}
     assert total.share("IDP") + total.share("IMMA") > 0.05
     lines = list(Report(model.name, orin, str(compiler), total, total).lines())
     assert lines.count("  layers     kernel blocks threads warp-insn   IDP IMMA moved kB") == 2
