@@ -16,7 +16,7 @@ from edgemeta.model.zoo import names
 _architecture = click.Choice(list(ARCHITECTURES))
 
 
-@click.group()
+@click.group(short_help="Compile the CUDA kernels, and count what they cost.")
 def kernels() -> None:
     """Compile the CUDA kernels ahead of time, and count what they cost. Needs no GPU.
 

@@ -35,7 +35,7 @@ from edgemeta.toolchain.float_forward import accuracy
 _BATCH = 100
 
 
-@click.command("eval")
+@click.command("eval", short_help="Measure accuracy on labelled images.")
 @model_argument
 @data_option
 @backend_options
@@ -85,7 +85,7 @@ def evaluate(
     report(as_json, values, [line])
 
 
-@click.command()
+@click.command(short_help="Compare a backend with the reference, bit for bit.")
 @model_argument
 @data_option
 @backend_options
@@ -109,7 +109,7 @@ def verify(model_name: str, data_path: str, backend: str, threads: int | None, i
         sys.exit(1)
 
 
-@click.command()
+@click.command(short_help="Time one image from input tensor to logits.")
 @model_argument
 @backend_options
 @click.option("--runs", default=2000, show_default=True, type=click.IntRange(min=1), help="Timed runs, batch 1.")

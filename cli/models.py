@@ -21,7 +21,7 @@ from edgemeta.plugins.registry import probe_all
 _WEIGHT_NAMES = {FixedWeights: "fixed", PowerOfTwoWeights: "pow2", BinaryWeights: "binary"}
 
 
-@click.command()
+@click.command(short_help="List the backends, and say which run here.")
 @json_option
 def backends(as_json: bool) -> None:
     """List the backends and say which can run on this machine, and why not.
@@ -91,7 +91,7 @@ def info(model_name: str, as_json: bool) -> None:
     report(as_json, values, _lines(loaded, rows))
 
 
-@model.command()
+@model.command(short_help="Write a model file anew under another name.")
 @model_argument
 @click.argument("name")
 @click.option("--out", type=click.Path(path_type=Path), required=True, metavar="FILE", help="The model file to write.")
@@ -109,7 +109,7 @@ def rename(model_name: str, name: str, out: Path, as_json: bool) -> None:
     report(as_json, {"path": str(out), "name": name, "sha256": digest}, [f"{out}: {name}, {MARK[1:]}{digest}"])
 
 
-@model.command()
+@model.command(short_help="Make a key to sign models with.")
 @click.argument("file", type=click.Path(path_type=Path))
 @json_option
 def key(file: Path, as_json: bool) -> None:
@@ -126,7 +126,7 @@ def key(file: Path, as_json: bool) -> None:
     report(as_json, values, [f"{file}: private key, keep it; {public}: public key, for `trust.keys` of the devices"])
 
 
-@model.command()
+@model.command(short_help="Sign a model file, after checking it.")
 @model_argument
 @click.option("--key", "key_file", type=click.Path(path_type=Path), required=True, metavar="FILE", help="Private key.")
 @json_option

@@ -42,7 +42,7 @@ CHANGES_END_WITHIN = 0.1
 config_file = click.argument("file", type=click.Path(path_type=Path))
 
 
-@click.command()
+@click.command(short_help="Run the service that a config describes.")
 @config_file
 def run(file: Path) -> None:
     """Run the service that the config FILE describes, until SIGTERM or SIGINT; SIGHUP reads FILE again.
@@ -95,7 +95,7 @@ def _tell(fault: BaseException) -> None:
         log.critical("a fault that nobody foresaw ended the service", exc_info=fault)
 
 
-@click.command()
+@click.command(short_help="Check a config: every mistake at once, with its line.")
 @config_file
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead.")
 def check(file: Path, as_json: bool) -> None:

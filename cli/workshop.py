@@ -19,7 +19,7 @@ from edgemeta.toolchain.training import train as train_by_recipe
 _path = click.Path(path_type=Path)
 
 
-@click.command()
+@click.command(short_help="Train a float network by a recipe.")
 @click.argument("recipe")
 @click.option("--data", type=_path, required=True, metavar="PATH", help="Labelled training images.")
 @click.option(
@@ -62,7 +62,7 @@ def train(
     report(as_json, values, [line])
 
 
-@click.command()
+@click.command(short_help="Turn a float model into an integer model file.")
 @click.argument("float_model", metavar="FLOAT")
 @click.option(
     "--scheme", type=click.Choice(SCHEMES), default="auto", show_default=True, help="How integers are chosen."

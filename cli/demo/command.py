@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from edgemeta.cli.demo.picture import drawn, free_port, from_page
 from edgemeta.cli.demo.run import run_demo, show_for
 from edgemeta.cli.demo.view import choose_view
 from edgemeta.cli.options import json_option
@@ -16,7 +17,7 @@ SECONDS = 30
 SOURCE = "synthetic://"
 
 
-@click.command()
+@click.command(short_help="Watch it work, all on this machine.")
 @click.option(
     "--seconds",
     type=click.IntRange(0, 86_400),
@@ -54,7 +55,10 @@ def demo(seconds: int, source: str, page: int | None, as_json: bool) -> None:
     """
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends like Ctrl-C: in order, with a summary
     address = address_from(source, Path.cwd())
-    view = choose_view(quiet=as_json, terminal=sys.stdout.isatty(), show=show_for(address))
+    show, terminal = show_for(address), sys.stdout.isatty() and not as_json
+    if show is None and page is None and terminal:
+        page = free_port()  # where the view finds the picture of a source that cannot be drawn again
+    view = choose_view(quiet=as_json, terminal=terminal, frame_of=drawn(show) if show else from_page(page or 0))
     tally = run_demo(address, seconds, view, page)
     if as_json:
         click.echo(json.dumps({"source": without_password(source), **tally.summary()}))

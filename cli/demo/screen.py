@@ -1,6 +1,7 @@
 """The demo on a terminal of 80 columns or more, drawn with rich; imported only where there is a terminal."""
 
 import time
+from dataclasses import dataclass
 from types import TracebackType
 
 import cv2
@@ -13,30 +14,45 @@ from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
+from edgemeta.cli.demo.picture import FrameOf
 from edgemeta.cli.demo.tally import Tally
 from edgemeta.cli.demo.view import View
 from edgemeta.daemon.messages import CameraState
-from edgemeta.daemon.scenes.show import Show
+from edgemeta.daemon.sources.api import Pixels
 from edgemeta.model.preprocess import crop_rectangle, resize_area
 
-WIDTH = 80
-PICTURE = 32
-BAR = 14
-COLUMNS = 3
 PERIOD_S = 0.15
 NEWEST = 300
 """Frames that the latencies on screen stand for."""
 
 
+@dataclass(frozen=True)
+class Layout:
+    """How the screen is cut, in characters. picture: side of the frame, whose pixels are half a character high."""
+
+    width: int
+    picture: int
+    bar: int
+    columns: int
+
+    @staticmethod
+    def of(width: int, height: int) -> "Layout":
+        """For a terminal of this size: 80 columns and 24 rows or more; beyond 140 columns nothing becomes clearer."""
+        width = min(max(width, 80), 140)
+        picture = min(max(2 * (height - 8), 32), 64, width - 48) & ~1
+        return Layout(width, picture, 14 + width - 80 - (picture - 32), (width - 4) // 25)
+
+
+SMALLEST = Layout.of(80, 24)
+
+
 class ScreenView(View):
-    """A picture of the newest frame as the network gets it, what the network said, and how long each step took.
+    """A picture of the newest frame as the network gets it, what the network said, and how long each step took."""
 
-    The picture of a synthetic camera is drawn again from the sequence number; pictures do not travel over MQTT.
-    """
-
-    def __init__(self, show: Show | None, console: Console | None = None) -> None:
+    def __init__(self, frame_of: FrameOf, console: Console | None = None) -> None:
         self._console = console or Console()
-        self._show = show if self._console.color_system else None  # a picture without colours shows nothing
+        self._frame_of = frame_of if self._console.color_system else None  # a picture without colours shows nothing
+        self._frame: Pixels | None = None
         self._live = Live(console=self._console, auto_refresh=False, transient=False)
         self._next = 0.0
         self._ended = ""
@@ -56,7 +72,11 @@ class ScreenView(View):
         if last and not self._ended:
             self._ended = "time is up"
         if tally.frame is not None and (last or time.monotonic() >= self._next):
-            self._live.update(screen(tally, self._show, self._ended), refresh=True)
+            if self._frame_of is not None:
+                frame = self._frame_of(tally.frame.sequence)
+                self._frame = self._frame if frame is None else frame
+            layout = Layout.of(self._console.width, self._console.height)
+            self._live.update(screen(tally, self._frame, self._ended, layout), refresh=True)
             self._next = time.monotonic() + PERIOD_S
 
     def interrupted(self) -> None:
@@ -64,23 +84,22 @@ class ScreenView(View):
         self._ended = "stopped by you"
 
 
-def screen(tally: Tally, show: Show | None, ended: str) -> RenderableType:
-    """Lay the screen out: 80 columns, with ten labels 23 rows. The tally holds at least one frame."""
-    facts: list[RenderableType] = [_verdict(tally), Text(), _latencies(tally)]
+def screen(tally: Tally, frame: Pixels | None, ended: str, layout: Layout = SMALLEST) -> RenderableType:
+    """Lay the screen out, on the smallest terminal 80 columns and with ten labels 23 rows; the tally has a frame."""
+    facts: list[RenderableType] = [_verdict(tally, layout), Text(), _latencies(tally)]
     body = Table.grid(padding=(0, 3, 0, 0))
-    if show is not None:
-        body.add_column(width=PICTURE)
-    if show is None or tally.frame is None:
+    if frame is None:
         body.add_row(Group(*facts))
     else:
-        body.add_row(_picture(show, tally.frame.sequence), Group(*facts))
-    counts = _recognition(tally) if tally.truth is not None else _labels(tally)
+        body.add_column(width=layout.picture)
+        body.add_row(_picture(frame, layout.picture), Group(*facts))
+    counts = _recognition(tally, layout) if tally.truth is not None else _labels(tally, layout)
     return Panel(
         Group(_headline(tally), body, counts),
         title="[bold]edgemeta demo[/]",
         subtitle=f"[dim]{ended or 'Ctrl-C ends it'}[/]",
         border_style="cyan",
-        width=WIDTH,
+        width=layout.width,
     )
 
 
@@ -100,12 +119,12 @@ def _headline(tally: Tally) -> Text:
     return line
 
 
-def _verdict(tally: Tally) -> RenderableType:
+def _verdict(tally: Tally, layout: Layout) -> RenderableType:
     """Show what is shown, and the labels with their scores."""
     assert tally.frame is not None
     table = Table.grid(padding=(0, 1))
     table.add_column(width=12, no_wrap=True)
-    table.add_column(width=BAR)
+    table.add_column(width=layout.bar)
     table.add_column(width=7, justify="right")
     truth = tally.truth(tally.frame.sequence) if tally.truth else None
     for rank, label in enumerate(tally.frame.labels):
@@ -113,7 +132,7 @@ def _verdict(tally: Tally) -> RenderableType:
         colour = ("green" if right else "red") if rank == 0 else "bright_black"
         table.add_row(
             Text(label.label, style=f"bold {colour}" if rank == 0 else ""),
-            Text("━" * round(label.score * BAR), style=colour),
+            Text("━" * round(label.score * layout.bar), style=colour),
             f"{label.score:.1%}",
         )
     state = Text.assemble("state  ", (tally.frame.state or "—", "bold"))
@@ -135,39 +154,38 @@ def _latencies(tally: Tally) -> Table:
     return table
 
 
-def _recognition(tally: Tally) -> Table:
+def _recognition(tally: Tally, layout: Layout) -> Table:
     """Show how often each thing was named right."""
-    return _in_columns([(label, tally.recognized(label), f"{tally.recognized(label):.0%}") for label in tally.shown])
+    cells = [(label, tally.recognized(label), f"{tally.recognized(label):.0%}") for label in tally.shown]
+    return _in_columns(cells, layout)
 
 
-def _labels(tally: Tally) -> Table:
+def _labels(tally: Tally, layout: Layout) -> Table:
     """Show how often each label came."""
-    return _in_columns(
-        [(label, count / tally.frames, f"{count}") for label, count in tally.labels.most_common(4 * COLUMNS)]
-    )
+    newest = tally.labels.most_common(4 * SMALLEST.columns)
+    return _in_columns([(label, count / tally.frames, f"{count}") for label, count in newest], layout)
 
 
-def _in_columns(cells: list[tuple[str, float, str]]) -> Table:
-    """Lay label, share and number out in COLUMNS columns, row by row."""
+def _in_columns(cells: list[tuple[str, float, str]], layout: Layout) -> Table:
+    """Lay label, share and number out in columns, row by row."""
     table = Table.grid(padding=(0, 1, 0, 0))
-    for _ in range(COLUMNS):
+    for _ in range(layout.columns):
         table.add_column(width=10, no_wrap=True)
         table.add_column(width=7)
         table.add_column(width=5, justify="right")
-    for left in range(0, len(cells), COLUMNS):
+    for left in range(0, len(cells), layout.columns):
         row: list[RenderableType] = []
-        for label, share, number in cells[left : left + COLUMNS]:
+        for label, share, number in cells[left : left + layout.columns]:
             row += [label, Text("━" * round(share * 7), style="green" if share >= 0.8 else "yellow"), number]
         table.add_row(*row)
     return table
 
 
-def _picture(show: Show, sequence: int) -> Segments:
-    """Frame `sequence` at 32x32, two pixels to a character: above as its colour, below as its ground."""
-    frame = show.frame(sequence - 1)
-    region = crop_rectangle((frame.shape[0], frame.shape[1]), (PICTURE, PICTURE), "center")
+def _picture(frame: Pixels, side: int) -> Segments:
+    """A frame's middle square, two pixels to a character: above as its colour, below as its ground."""
+    region = crop_rectangle((frame.shape[0], frame.shape[1]), (side, side), "center")
     cropped = frame[region.top : region.top + region.height, region.left : region.left + region.width]
-    pixels = cv2.cvtColor(resize_area(cropped, PICTURE, PICTURE), cv2.COLOR_BGR2RGB)
+    pixels = cv2.cvtColor(resize_area(cropped, side, side), cv2.COLOR_BGR2RGB)
     colours = [[Color.from_rgb(*pixel) for pixel in row] for row in pixels.tolist()]
     segments: list[Segment] = []
     for upper, lower in zip(colours[0::2], colours[1::2], strict=True):

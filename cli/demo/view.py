@@ -9,8 +9,8 @@ from typing import Protocol
 import click
 
 from edgemeta.cli.demo.errors import DemoError
+from edgemeta.cli.demo.picture import FrameOf
 from edgemeta.cli.demo.tally import Tally
-from edgemeta.daemon.scenes.show import Show
 
 
 class View(AbstractContextManager["View"], Protocol):
@@ -25,7 +25,7 @@ class View(AbstractContextManager["View"], Protocol):
         ...
 
 
-def choose_view(quiet: bool, terminal: bool, show: Show | None) -> View:
+def choose_view(quiet: bool, terminal: bool, frame_of: FrameOf) -> View:
     """Return the view for where standard output goes. Raises DemoError where a terminal is there but rich is not."""
     if quiet:
         return QuietView()
@@ -35,7 +35,7 @@ def choose_view(quiet: bool, terminal: bool, show: Show | None) -> View:
         screen = importlib.import_module("edgemeta.cli.demo.screen")
     except ImportError as error:
         raise DemoError(f"edgemeta demo needs the package rich ({error}): pip install 'edgemeta[demo]'") from error
-    view: View = screen.ScreenView(show)
+    view: View = screen.ScreenView(frame_of)
     return view
 
 

@@ -22,6 +22,22 @@ def test_every_verb_has_a_row_in_the_command_table_and_an_example_in_its_help(re
     assert f"edgemeta {verb}" in result.output.split("\n", 1)[1], "the help text shows no example"
 
 
+def groups() -> list[list[str]]:
+    """The arguments of every group of verbs, the program itself first."""
+    context = click.Context(edgemeta)
+    return [[], *([verb] for verb in verbs() if isinstance(edgemeta.get_command(context, verb), click.Group))]
+
+
+@pytest.mark.parametrize("group", groups(), ids=lambda group: " ".join(["edgemeta", *group]))
+def test_every_verb_is_described_whole_in_a_list_of_80_columns(group: list[str]) -> None:
+    result = CliRunner().invoke(edgemeta, [*group, "--help"], terminal_width=80)
+    assert result.exit_code == 0
+    lines = result.output.splitlines()
+    described = lines[lines.index("Commands:") + 1 :]
+    assert described
+    assert [line for line in described if line.endswith("...") or len(line) > 80 or len(line.split()) < 3] == []
+
+
 def test_links_between_documents_lead_somewhere(repository: Path) -> None:
     documents = [*repository.glob("*.md"), *(repository / "docs").rglob("*.md")]
     assert documents

@@ -45,11 +45,12 @@ def candidates(step: Step, tensors: Tensors, architecture: Architecture) -> Iter
 
 
 def predicted_clocks(step: Step, tensors: Tensors, architecture: Architecture) -> float:
-    """Clocks that the best tile is predicted to take; infinite for what is no ConvStep."""
+    """Clocks that the best tile is predicted to take; infinite where none fits, and for what is no ConvStep."""
     if not isinstance(step, ConvStep):
         return inf
     geometry = _geometry(step, tensors, architecture)
-    return busy_clocks(work(geometry, tiles(geometry, architecture)[0]), architecture)
+    best = tiles(geometry, architecture)[:1]
+    return busy_clocks(work(geometry, best[0]), architecture) if best else inf
 
 
 def _geometry(step: ConvStep, tensors: Tensors, architecture: Architecture) -> Geometry:

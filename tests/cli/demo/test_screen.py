@@ -5,21 +5,24 @@ from collections.abc import Callable
 
 import pytest
 
+from edgemeta.cli.demo.picture import drawn, free_port, from_page
 from edgemeta.cli.demo.run import truth_of
 from edgemeta.cli.demo.tally import Arrival, Tally
 from edgemeta.daemon.scenes.show import SCENES, Show
 
 rich_console = pytest.importorskip("rich.console", reason="needs rich: pip install 'edgemeta[demo]'")
 
-from edgemeta.cli.demo.screen import ScreenView, screen  # noqa: E402
+from edgemeta.cli.demo.screen import Layout, ScreenView, screen  # noqa: E402
 
 MakeFrame = Callable[..., Arrival]
 STRIDE = 90
 
 
-def rendered(tally: Tally, show: Show | None, ended: str = "") -> list[str]:
-    console = rich_console.Console(file=io.StringIO(), width=80, height=24, color_system=None)
-    console.print(screen(tally, show, ended))
+def rendered(tally: Tally, show: Show | None, width: int = 80, height: int = 24) -> list[str]:
+    console = rich_console.Console(file=io.StringIO(), width=width, height=height, color_system=None)
+    assert tally.frame is not None
+    frame = None if show is None else drawn(show)(tally.frame.sequence)
+    console.print(screen(tally, frame, "", Layout.of(width, height)))
     text: str = console.file.getvalue()
     return text.splitlines()
 
@@ -43,6 +46,29 @@ def test_it_fits_a_terminal_of_80_by_24(show: Show, all_scenes: Tally) -> None:
     assert {len(line) for line in lines} == {80}
 
 
+@pytest.mark.parametrize(
+    ("width", "height", "panel", "side"),
+    [
+        (80, 24, 80, 32),
+        (60, 10, 80, 32),
+        (100, 40, 100, 52),
+        (120, 40, 120, 64),
+        (200, 50, 140, 64),
+        (200, 24, 140, 32),
+    ],
+)
+def test_it_uses_the_terminals_size(
+    show: Show, all_scenes: Tally, width: int, height: int, panel: int, side: int
+) -> None:
+    """Wider than 140 columns it would only be harder to read."""
+    layout = Layout.of(width, height)
+    assert (layout.width, layout.picture) == (panel, side)
+    lines = rendered(all_scenes, show, max(width, 80), height)
+    assert {len(line.rstrip()) for line in lines} == {panel}
+    assert len(lines) < max(height, 24)
+    assert "\n".join(lines).count("▀") == side * side // 2
+
+
 def test_it_shows_label_score_latencies_and_recognition(show: Show, all_scenes: Tally) -> None:
     text = "\n".join(rendered(all_scenes, show))
     for part in ("resnet8-cifar10", "abababab", "cpu", "87.5%", "inference", "80", "delivered", "2,000", "100%"):
@@ -60,7 +86,17 @@ def test_it_shows_the_last_change_of_state(show: Show, all_scenes: Tally, event_
     assert {len(line) for line in lines} == {80}
 
 
-def test_without_a_drawn_camera_there_is_no_picture(frame_arrival: MakeFrame) -> None:
+def test_a_view_without_colours_asks_for_no_frame(all_scenes: Tally) -> None:
+    console = rich_console.Console(file=io.StringIO(), width=80, height=24, force_terminal=True, color_system=None)
+    with ScreenView(pytest.fail, console) as view:  # type: ignore[arg-type]
+        view.show(all_scenes)
+
+
+def test_a_page_that_is_not_there_has_no_frame() -> None:
+    assert from_page(free_port())(1) is None
+
+
+def test_without_a_frame_there_is_no_picture(frame_arrival: MakeFrame) -> None:
     tally = Tally()
     tally.add(frame_arrival(1, "cat"))
     text = "\n".join(rendered(tally, None))
@@ -70,7 +106,7 @@ def test_without_a_drawn_camera_there_is_no_picture(frame_arrival: MakeFrame) ->
 
 def test_the_view_ends_with_the_reason(show: Show, all_scenes: Tally) -> None:
     console = rich_console.Console(file=io.StringIO(), width=80, height=24, force_terminal=True)
-    with ScreenView(show, console) as view:
+    with ScreenView(drawn(show), console) as view:
         view.show(all_scenes)
         view.interrupted()
         view.show(all_scenes, last=True)

@@ -61,7 +61,7 @@ def test_lines_without_a_truth_count_labels(frame_arrival: MakeFrame, capsys: py
 
 
 def test_the_quiet_view_writes_nothing(tally: Tally, capsys: pytest.CaptureFixture[str]) -> None:
-    with choose_view(quiet=True, terminal=True, show=None) as view:
+    with choose_view(quiet=True, terminal=True, frame_of=lambda _: None) as view:
         assert isinstance(view, QuietView)
         view.show(tally)
         view.show(tally, last=True)
@@ -69,4 +69,4 @@ def test_the_quiet_view_writes_nothing(tally: Tally, capsys: pytest.CaptureFixtu
 
 
 def test_a_pipe_gets_lines() -> None:
-    assert isinstance(choose_view(quiet=False, terminal=False, show=None), LineView)
+    assert isinstance(choose_view(quiet=False, terminal=False, frame_of=lambda _: None), LineView)

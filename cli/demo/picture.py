@@ -1,0 +1,45 @@
+"""Where the demo's picture of a frame comes from; pictures do not travel over MQTT."""
+
+import socket
+from collections.abc import Callable
+from http.client import HTTPException
+from typing import TypeAlias
+from urllib.request import urlopen
+
+import cv2
+import numpy as np
+
+from edgemeta.cli.demo.service import CAMERA
+from edgemeta.daemon.scenes.show import Show
+from edgemeta.daemon.sources.api import Pixels
+
+FrameOf: TypeAlias = Callable[[int], Pixels | None]
+"""A frame's sequence number to its pixels, or to a newer frame's; None where there is none to be had just now."""
+
+ANSWER_TIMEOUT_S = 0.5
+
+
+def drawn(show: Show) -> FrameOf:
+    """Draw the frames of a synthetic camera again; the service counts from 1, the show from 0."""
+    return lambda sequence: show.frame(sequence - 1)
+
+
+def from_page(port: int) -> FrameOf:
+    """Ask the live page of the demo's service on this port of 127.0.0.1 for its newest frame."""
+
+    def newest(_sequence: int) -> Pixels | None:
+        try:
+            with urlopen(f"http://127.0.0.1:{port}/frame/{CAMERA}.jpg", timeout=ANSWER_TIMEOUT_S) as answer:
+                encoded = answer.read()
+        except (OSError, HTTPException):
+            return None  # the page comes after the first frames and goes before the last ones
+        pixels = cv2.imdecode(np.frombuffer(encoded, np.uint8), cv2.IMREAD_COLOR)
+        return None if pixels is None else pixels.astype(np.uint8, copy=False)
+
+    return newest
+
+
+def free_port() -> int:
+    """Return a port of 127.0.0.1 that nobody listens on."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return int(server.getsockname()[1])
