@@ -19,8 +19,10 @@ from click.testing import CliRunner
 
 from edgemeta.cli.demo.broker import DemoBroker
 from edgemeta.cli.demo.errors import DemoError
+from edgemeta.cli.demo.picture import free_port, from_page
 from edgemeta.cli.demo.run import run_demo
 from edgemeta.cli.demo.service import DemoService, write_config
+from edgemeta.cli.demo.tally import Tally
 from edgemeta.cli.demo.view import QuietView
 from edgemeta.cli.main import edgemeta
 from edgemeta.daemon.scenes.show import SCENES
@@ -65,6 +67,23 @@ def test_the_live_page_is_there_while_it_runs(tmp_path: Path) -> None:
     assert process.returncode == 0
     assert page is not None
     assert page["info"]["model"]["sha256"] == json.loads(out)["model"]["sha256"]
+
+
+def test_the_view_finds_the_frame_of_an_own_source_at_the_page(tmp_path: Path) -> None:
+    image, port = tmp_path / "red.png", free_port()
+    cv2.imwrite(str(image), np.full((48, 64, 3), (0, 0, 255), np.uint8))
+    newest, found = from_page(port), []
+
+    class Looking(QuietView):
+        def show(self, tally: Tally, last: bool = False) -> None:
+            frame = newest(1)
+            if frame is not None:
+                found.append(frame)
+                raise KeyboardInterrupt
+
+    run_demo(str(image), 0, Looking(), port)
+    assert found[0].shape == (48, 64, 3)
+    assert found[0][24, 32, 2] > 200 > found[0][24, 32, 0]
 
 
 def test_a_port_that_is_taken_is_told(tmp_path: Path) -> None:
