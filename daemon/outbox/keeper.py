@@ -146,7 +146,8 @@ class Keeper:
         while not self._closing.is_set():
             self._outbox.changed.wait(SLOW_TICK if self._outbox.good_day else TICK)
             self._outbox.changed.clear()
-            self.tick()
+            with self._outbox.disk_busy():
+                self.tick()
         self.finish()
 
     def _update(self, store: Store, due: bool) -> None:

@@ -11,7 +11,8 @@ import logging
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from edgemeta.daemon.clock import NS
@@ -26,6 +27,9 @@ log = logging.getLogger(__name__)
 
 PATIENCE_NS = NS // 4
 """How long a broker may take to answer before the message goes to disk, at the keeper's next look."""
+
+DISK_ANSWERS_WITHIN = 10.0
+"""Seconds after which a disk that was asked to read or write counts as hanging. Memory cards do take seconds."""
 
 LIVE = 1000
 """Live messages that may wait; more, and they are late."""
@@ -63,6 +67,7 @@ class Outbox:
         self._cursor = self._until = 0
         self._disk = OnDisk()
         self._no_disk: str | None = "it is not open yet"
+        self._disk_busy_since: float | None = None
         self._readable = False
         self._replayed = self._dropped = self._expired = 0
         self.changed = threading.Event()
@@ -148,9 +153,10 @@ class Outbox:
     def stats(self) -> OutboxStats:
         """Tell how it stands."""
         with self._lock:
+            reason = self._no_disk or self._hanging
             return OutboxStats(
-                place="disk" if self._no_disk is None else "memory",
-                reason=self._no_disk,
+                place="disk" if reason is None else "memory",
+                reason=reason,
                 waiting=len(self._fresh) + max(0, self._disk.count - len(self._done)),  # a ledger may be wrong
                 bytes=self._fresh_bytes + self._disk.bytes,
                 replayed=self._replayed,
@@ -263,7 +269,22 @@ class Outbox:
         with self._lock:
             self._no_disk = reason
 
+    @contextmanager
+    def disk_busy(self) -> Iterator[None]:
+        """While this lasts, the disk is read or written; where it lasts too long, the disk hangs."""
+        self._disk_busy_since = time.monotonic()
+        try:
+            yield
+        finally:
+            self._disk_busy_since = None
+
     # -- with the lock held
+
+    @property
+    def _hanging(self) -> str | None:
+        since = self._disk_busy_since
+        hangs = since is not None and time.monotonic() - since > DISK_ANSWERS_WITHIN
+        return "the disk does not answer" if hangs else None
 
     def _next(self, queue: deque[Parcel]) -> Parcel | None:
         while queue:

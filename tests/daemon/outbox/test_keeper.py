@@ -4,9 +4,11 @@ import errno
 import logging
 import os
 import sqlite3
+import threading
 import time
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,7 +16,9 @@ from edgemeta.daemon.clock import Clock
 from edgemeta.daemon.config.broker import OutboxConfig
 from edgemeta.daemon.outbox.keeper import Keeper
 from edgemeta.daemon.outbox.outbox import Outbox
+from edgemeta.daemon.outbox.store import Store
 
+from ..conftest import wait_until
 from .conftest import BOOT, Bench, drain, message, value
 
 
@@ -58,6 +62,32 @@ def test_without_a_disk_it_runs_in_memory(caplog: pytest.LogCaptureFixture) -> N
         outbox.offer(message(3))
         outbox.keeper.finish()
     assert "1 messages are lost with this process: outbox folder /proc/edgemeta" in caplog.text
+
+
+def test_a_disk_that_hangs_is_reported_until_it_answers(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("edgemeta.daemon.outbox.outbox.DISK_ANSWERS_WITHIN", 0.1)
+    outbox = bench.make()
+    answers, asked, add = threading.Event(), threading.Event(), Store.add
+
+    def hang(*arguments: Any, **keys: Any) -> list[int]:
+        asked.set()
+        assert answers.wait(60)
+        return add(*arguments, **keys)
+
+    monkeypatch.setattr(Store, "add", hang)
+    outbox.keeper._thread.start()  # the file is open already
+    try:
+        outbox.offer(message(1))
+        outbox.changed.set()
+        assert asked.wait(60)
+        wait_until(lambda: outbox.stats.place == "memory", "the outbox to say that its disk hangs")
+        assert outbox.stats.reason == "the disk does not answer"
+        answers.set()
+        wait_until(lambda: outbox.stats.place == "disk", "the disk")
+        assert outbox.stats.reason is None
+    finally:
+        answers.set()
+        outbox.keeper.close(60)
 
 
 def test_size_0_is_memory_only() -> None:
