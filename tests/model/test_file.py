@@ -331,8 +331,9 @@ def test_what_is_no_model_is_not_quoted(tmp_path: Path, content: bytes) -> None:
     path.write_bytes(content)
     with pytest.raises(ModelError, match="is not a whole safetensors file") as error:
         load(path)
-    assert "hunter" not in str(error.value)
-    assert str(int.from_bytes(content[:8], "little")) not in str(error.value)
+    told = str(error.value).removeprefix(str(path))
+    assert "hunter" not in told
+    assert str(int.from_bytes(content[:8], "little")) not in told
 
 
 @pytest.mark.parametrize("fault", FILE_FAULTS)
