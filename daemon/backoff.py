@@ -2,6 +2,14 @@
 
 import random
 
+_RANDOM = random.SystemRandom()
+"""Its own source: devices that start alike differ, and programs that seed Python's shared one are not disturbed."""
+
+
+def jittered(seconds: float) -> float:
+    """Return a random half to whole of some seconds."""
+    return seconds * (0.5 + _RANDOM.random() / 2)
+
 
 class Backoff:
     """Waiting times in seconds: n-th = min(cap, first · 2^n) · u with u uniform in [0.5, 1)."""
@@ -15,8 +23,7 @@ class Backoff:
         """Return the seconds to wait after one more failure."""
         doublings = min(self._failures, 32)  # 2^32 first-steps is beyond any cap; more would overflow a float
         self._failures += 1
-        jitter = 0.5 + random.random() / 2  # noqa: S311 - spreads load, guards nothing
-        return min(self._cap, self._first * 2.0**doublings) * jitter
+        return jittered(min(self._cap, self._first * 2.0**doublings))
 
     def reset(self) -> None:
         """Start again from the first step: the last try went well."""

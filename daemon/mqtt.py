@@ -6,7 +6,6 @@ away is given up: what was not acknowledged is sent again on the next one.
 """
 
 import logging
-import random
 import socket
 import threading
 import time
@@ -15,7 +14,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Protocol
 
-from edgemeta.daemon.backoff import Backoff
+from edgemeta.daemon.backoff import Backoff, jittered
 from edgemeta.daemon.broker_state import SLOW_RETRY, BrokerState, LinkError, LinkStatus
 from edgemeta.daemon.config.broker import MqttConfig
 from edgemeta.daemon.follower import Follower
@@ -213,7 +212,7 @@ class MqttLink:
                 failure = self._judge(failure, backoff)
             else:
                 self._short_lived = 0
-            delay = self._longest_wait() if failure.state in SLOW_RETRY else backoff.next()
+            delay = jittered(self._config.retry.cap) if failure.state in SLOW_RETRY else backoff.next()
             self._tell(failure, delay)
             self._tried.set()
             self.pulse.promise("waiting for its next try", delay + SERVES_WITHIN)
@@ -233,9 +232,6 @@ class MqttLink:
             f"broker {self._place} accepted {self._short_lived} connections in a row, and each was lost soon after: "
             f"another client probably uses the client id {self._client_id!r}, too",
         )
-
-    def _longest_wait(self) -> float:
-        return self._config.retry.cap * (0.5 + random.random() / 2)  # noqa: S311 - spreads load, guards nothing
 
     def _tell(self, failure: LinkError, delay: float) -> None:
         """Log a failure once as a warning while it stays the same, and set the status."""
