@@ -152,7 +152,8 @@ def test_alive_until_a_thread_hangs(serve: Any) -> None:
     assert answer.status == 503
     assert answer.text.startswith("camera front hangs: reading a frame, ")
     assert page.ask("/readyz").status == 503
-    assert page.ask("/api/state").json["troubles"] == [answer.text.rstrip()]
+    (trouble,) = page.ask("/api/state").json["troubles"]
+    assert trouble.startswith("camera front hangs: reading a frame, ")
 
 
 def test_ready_while_cameras_run_and_the_broker_takes_messages(serve: Any, broker: Any) -> None:
