@@ -372,12 +372,7 @@ class MqttLink:
             self._acknowledged = True
 
     def _settle(self, parcel: Parcel, taken: bool) -> None:
-        self._outbox.settle(parcel)
-        if self._announced:
-            with self._lock:
-                self._announced.discard(parcel)
-                if not parcel.message.payload and self._retained.get(parcel.message.topic) is parcel.message:
-                    del self._retained[parcel.message.topic]  # a cleared topic has nothing to be sent again
+        """Count a message, then forget it: whoever waits until nothing is left finds it counted."""
         if taken:
             self.published += 1
             self._receipts.taken(parcel)
@@ -387,3 +382,9 @@ class MqttLink:
                 log.warning(
                     "the broker refuses messages to %s; further refusals are only counted", parcel.message.topic
                 )
+        self._outbox.settle(parcel)
+        if self._announced:
+            with self._lock:
+                self._announced.discard(parcel)
+                if not parcel.message.payload and self._retained.get(parcel.message.topic) is parcel.message:
+                    del self._retained[parcel.message.topic]  # a cleared topic has nothing to be sent again

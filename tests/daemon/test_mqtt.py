@@ -135,6 +135,29 @@ def test_after_a_stall_the_broker_answers_at_once_again(broker: Any, make_link: 
     assert any(soon_taken() > 10 for _ in range(5)), "each message was taken only when the next one was sent"
 
 
+def test_what_is_flushed_is_counted(broker: Any, make_link: Any) -> None:
+    """The last stats of a stop are made when all is flushed: a message between the two would look lost."""
+    link = make_link(broker.port)
+    wait_until(lambda: link.connected)
+    counting, goes_on, count = threading.Event(), threading.Event(), link.taken.taken
+
+    def slow(parcel: Any) -> None:
+        if parcel.message.kept:
+            counting.set()
+            assert goes_on.wait(60)
+        count(parcel)
+
+    link.taken.taken = slow
+    link.send(number(1))
+    assert counting.wait(60)
+    try:
+        assert not link.flush(0.2)
+    finally:
+        goes_on.set()
+    assert link.flush(60)
+    assert link.taken.payloads == [b"1"]
+
+
 def test_online_at_connect_and_offline_at_close(broker: Any, subscriber: Any, make_link: Any) -> None:
     link = make_link(broker.port)
     subscriber.wait("availability")
