@@ -377,6 +377,7 @@ def make_link(tmp_path: Path) -> Iterator[Links]:
     for link, keeper in links.links:
         link.close(1.0)
         keeper.close(10.0)
+        link._thread.join(DEADLINE)  # it ends soon after `close` has given up
         assert not link._thread.is_alive(), "the link's thread did not end"
     assert links.crashes == []
 
