@@ -175,7 +175,7 @@ class Inbox:
 
     @property
     def trouble(self) -> str | None:
-        """Which topics are flooded, in words; None where none is."""
+        """Description of the flooded topics; None where none is flooded."""
         topics = [intake.topic_filter for intake in self._intakes if intake.is_flooded]
         return f"flood of messages on {', '.join(topics)}" if topics else None
 

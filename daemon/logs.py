@@ -1,7 +1,7 @@
 """The log: standard error, one line per event, for people or as JSON; under journald with its priorities.
 
 A call gives fields for programs by `extra`, for example `extra={"camera": "front"}`: text leaves them out, because the
-message says the same in words. Equal lines in short time are written once and counted (log_repeats.py).
+message text says the same. Equal lines in short time are written once and counted (log_repeats.py).
 """
 
 import json

@@ -248,7 +248,7 @@ class InfoMessage(Message):
     cameras: list[str] = Field(description="The cameras.")
     models: dict[str, ModelIdentity] = Field(description="Each camera's network.")
     model_refused: str | None = Field(
-        description="Why a network that the config file names does not serve, in words; null where all of them do."
+        description="Reason why a model named by the config is not in use; null where all of them are."
     )
 
 
@@ -306,7 +306,7 @@ class SwapMessage(Message):
         "settled: the config's networks serve, what was told before is over; fallback: the service has started with "
         "networks that served before, because one that the config names cannot be used."
     )
-    reason: str | None = Field(description="Why not swapped, or why those that served before; in words.")
+    reason: str | None = Field(description="Reason why no swap was made, or why the previous models are in use.")
     models: list[ExchangedModel] = Field(description="Old and new networks; empty where the new one was not usable.")
     took_us: SwapTimes = Field(description="How long it took.")
 

@@ -41,7 +41,7 @@ class Plan:
     """What would run: a config without mistakes, its models ready to serve, its sources made but not opened.
 
     path: the config file. networks: by camera, cameras may share one. Whoever holds the plan closes them.
-    refused: why a model that the config file names does not serve, in words; None where those that it names do.
+    refused: reason why a model named by the config is not in use; None where all of them are.
     """
 
     path: Path

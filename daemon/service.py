@@ -97,7 +97,7 @@ class Service:
         if config.web.enabled:
             self._worker.watchers.append(seen.add)
         self.refused = plan.refused
-        """Why a model that the config names does not serve, in words; None where all of them do."""
+        """Reason why a model named by the config is not in use; None where all of them are."""
         self.remembering = Remembering(plan)
         self._crashed = crashed
         self._cameras = {name: self._camera(name, camera, plan) for name, camera in config.cameras.items()}

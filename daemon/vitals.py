@@ -13,10 +13,10 @@ class Vitals:
 
     frames: frames classified since the start. cameras: where each stands, in words. broker: the same of the broker.
     troubles: threads that hang, in words; while there are any, the watchdog is not fed.
-    inbox: topics that are flooded and not heard, in words; None where none is.
+    inbox: description of the flooded topics; None where none is flooded.
     page: why the live page is not served, in words; None where it is, or is not wanted.
     swap: how far a swap of models is, in words; None where none is in flight.
-    refused: why a model that the config names does not serve, in words; None where all of them do.
+    refused: reason why a model named by the config is not in use; None where all of them are.
     """
 
     frames: int

@@ -22,6 +22,11 @@ def shipped(repository: Path) -> dict[str, str]:
     return {file.stem: hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
 
 
+def on_one_line(text: str) -> str:
+    """Without the line breaks that wrapping put in."""
+    return " ".join(text.split())
+
+
 def result(repository: Path, name: str) -> Any:
     return json.loads((repository / "benchmarks" / "results" / f"{name}.json").read_text("utf-8"))
 
@@ -66,6 +71,7 @@ def test_a_message_in_the_documents_names_the_shipped_file(repository: Path, shi
 
 def test_speed_in_the_readme(repository: Path, readme: str) -> None:
     rows = {row["runtime"]: row for row in result(repository, "peers")["rows"]}
+    readme = on_one_line(readme)
     own, other = rows["edgemeta avx512vnni"], rows["LiteRT int8"]
     assert f"ResNet-8 takes {own['median_us']} µs on one thread" in readme
     assert f"and {own['paced_median_us']} µs with 10 ms of sleep" in readme
@@ -85,12 +91,12 @@ def test_cuda_figures(repository: Path, readme: str) -> None:
     cost = result(repository, "cuda-cost")
     own, paper = cost["predicted_us"], cost["paper_design"]["predicted_us"]
     share = cost["warp_instructions"] / cost["paper_design"]["warp_instructions"]
-    assert f"{share:.3f} of the instructions of the paper's design" in readme
-    assert f"predicts {own['busy']:.0f} µs of busy time" in readme
-    document = (repository / "docs" / "cuda-report.md").read_text("utf-8")
+    assert f"{share:.3f} of the instructions of the paper's design" in on_one_line(readme)
+    assert f"predicts {own['busy']:.0f} µs of busy time" in on_one_line(readme)
+    document = on_one_line((repository / "docs" / "cuda-report.md").read_text("utf-8"))
     assert (
         f"predicted to be {own['busy']:.0f} µs; with eight launches one by one {own['plain']:.0f} µs, "
-        f"as a graph {own['graph']:.0f} µs.\n"
+        f"as a graph {own['graph']:.0f} µs. "
         f"The paper's design: {paper['busy']:.0f}, {paper['plain']:.0f} and {paper['graph']:.0f} µs."
     ) in document
 
