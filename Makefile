@@ -46,25 +46,25 @@ bench: $(VENV)/.installed-demo,test,bench   ## compare speed with peers; writes 
 	$(BIN)/python benchmarks/preprocess.py
 
 fuzz: $(VENV)/.installed-demo,test     ## damaged configs, commands, model files, MQTT packets by the hundred thousand
-	$(BIN)/python benchmarks/fuzz.py
+	$(BIN)/python reliability/fuzz.py
 
 slow: $(VENV)/.installed-demo,test,cuda-compiler,report   ## all long tests: hours
 	$(BIN)/python -m pytest -m slow
 
 sanitize: $(VENV)/.installed-demo,test ## the C++ library and the CUDA kernels under sanitizers, and kernels with a barrier or bound left out
-	$(BIN)/python -m pytest -m slow tests/kernels/cpu/test_sanitized.py tests/kernels/emulation
+	$(BIN)/python -m pytest -m slow tests/kernels/cpu/test_sanitized.py tests/emulation
 
 soak: $(VENV)/.installed-demo,test     ## the fault suite: each part killed and restarted at random, for MINUTES=30
-	$(BIN)/python benchmarks/soak.py --minutes $(MINUTES)
+	$(BIN)/python reliability/soak.py --minutes $(MINUTES)
 
 outages: $(VENV)/.installed-demo,test  ## 100 outages of the broker, 20 kills of the service: no message may be lost
-	$(BIN)/python benchmarks/outages.py --outages 100 --kills 20
+	$(BIN)/python reliability/outages.py --outages 100 --kills 20
 
 full-disk: $(VENV)/.installed-demo,test  ## a full disk for ten minutes (as root): what waits is sent, and little is logged
-	$(BIN)/python benchmarks/full_disk.py
+	$(BIN)/python reliability/full_disk.py
 
 swaps: $(VENV)/.installed-demo,test    ## 200 swaps of models under frames, half of them failing: what they leave behind, what they cost the frames
-	$(BIN)/python benchmarks/swaps.py
+	$(BIN)/python reliability/swaps.py
 
 wheel: $(VENV)/bin/python              ## build the wheel for this machine and its kind into dist/
 	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .

@@ -11,7 +11,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from result_file import write_json, write_markdown
+from benchmarks.result_file import write_json, write_markdown
 
 NETWORKS = ("resnet8-cifar10-float", "resnet8-cifar10", "resnet8-cifar10-paper")
 

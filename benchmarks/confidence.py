@@ -16,15 +16,15 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from result_file import write_json, write_markdown
 
+from benchmarks.result_file import write_json, write_markdown
 from edgemeta.model.classification import scores
 from edgemeta.model.file import load
 from edgemeta.model.graph import Model
 from edgemeta.model.zoo import find
 from edgemeta.plugins.registry import choose
 from edgemeta.toolchain.confidence import calibration_error, fit_temperature
-from edgemeta.toolchain.data import Dataset, load_dataset
+from edgemeta.toolchain.data.dataset import Dataset, load_dataset
 
 NETWORKS = ("resnet8-cifar10", "resnet8-cifar10-paper")
 TRAINING_IMAGES = 5000

@@ -10,14 +10,13 @@ makes a difference. Writes results/cuda-cost.{json,md}.
 import argparse
 from collections.abc import Mapping
 
-from result_file import write_json, write_markdown
-
-from edgemeta.kernels.cuda.architectures import ARCHITECTURES
-from edgemeta.kernels.cuda.compiler import wheel_compiler
-from edgemeta.kernels.cuda.cost import Cost, LaunchCost, cost
-from edgemeta.kernels.cuda.devices import DEVICES
+from benchmarks.result_file import write_json, write_markdown
+from edgemeta.kernels.cuda.baselines.paper.launch import AS_PRINTED, BASELINE, BASELINE_AS_PRINTED, KERNELS
+from edgemeta.kernels.cuda.compile.compiler import wheel_compiler
 from edgemeta.kernels.cuda.lowering import lower
-from edgemeta.kernels.cuda.paper.launch import AS_PRINTED, BASELINE, BASELINE_AS_PRINTED, KERNELS
+from edgemeta.kernels.cuda.machine_code.cost import Cost, LaunchCost, cost
+from edgemeta.kernels.cuda.machine_code.devices import DEVICES
+from edgemeta.kernels.cuda.plan.architectures import ARCHITECTURES
 from edgemeta.model.file import load
 from edgemeta.model.zoo import find
 

@@ -3,7 +3,7 @@
     python benchmarks/cuda_resources.py
 
 Compiles what `lower` chooses by rule for the integer networks, the float32 network, and on sm_53 the paper's design.
-Writes results/cuda-resources.json, which tests/kernels/cuda/test_resource_table.py holds every later build to.
+Writes results/cuda-resources.json, which tests/kernels/cuda/compile/test_resource_table.py holds every later build to.
 """
 
 import argparse
@@ -11,23 +11,18 @@ import os
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
-from result_file import write_json
-
-sys.path.append(str(Path(__file__).parent / "gpu"))
-
-from float_network import float_plan_of
-
-from edgemeta.kernels.cuda.architectures import ARCHITECTURES
-from edgemeta.kernels.cuda.compiler import Compiler, wheel_compiler
+from benchmarks.gpu.float_network import float_plan_of
+from benchmarks.result_file import write_json
+from edgemeta.kernels.cuda.baselines.paper.launch import BASELINE, KERNELS
+from edgemeta.kernels.cuda.compile.compiler import Compiler, wheel_compiler
+from edgemeta.kernels.cuda.compile.resources import violations
 from edgemeta.kernels.cuda.lowering import lower
-from edgemeta.kernels.cuda.paper.launch import BASELINE, KERNELS
-from edgemeta.kernels.cuda.plan import Architecture, Launch, Plan
-from edgemeta.kernels.cuda.resources import violations
+from edgemeta.kernels.cuda.plan.architectures import ARCHITECTURES
+from edgemeta.kernels.cuda.plan.plan import Architecture, Launch, Plan
 from edgemeta.model.file import load
 from edgemeta.model.zoo import find, names
-from edgemeta.toolchain.float_file import load_float_model
+from edgemeta.toolchain.float_model.file import load_float_model
 
 COMMAND = "python benchmarks/cuda_resources.py"
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import cv2
 import numpy as np
 
-from edgemeta.daemon.scenes.recognition import recognition
+from benchmarks.scene_recognition import recognition
 from edgemeta.model.file import load
 from edgemeta.model.zoo import find
 from edgemeta.plugins.registry import choose

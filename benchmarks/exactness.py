@@ -13,8 +13,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from result_file import write_json, write_markdown
-
+from benchmarks.result_file import write_json, write_markdown
 from edgemeta.kernels.cpu.library import best_isa
 from edgemeta.model.zoo import names
 

@@ -26,17 +26,17 @@ from statistics import median
 from typing import Any
 
 import yaml
-from result_file import write_json, write_markdown
-from rig.broker import Mosquitto
 
+from benchmarks.result_file import write_json, write_markdown
 from edgemeta.cli.main import edgemeta
-from edgemeta.daemon.naming import Naming
-from edgemeta.daemon.network import Network
-from edgemeta.daemon.pipeline import Pipeline
-from edgemeta.daemon.publisher import Publisher
-from edgemeta.daemon.smoothing import Smoother
-from edgemeta.daemon.telling import Teller
-from edgemeta.daemon.worker import Worker
+from edgemeta.daemon.inference.labels import Naming
+from edgemeta.daemon.inference.loaded_model import Network
+from edgemeta.daemon.inference.pipeline import Pipeline
+from edgemeta.daemon.inference.smoothing import Smoother
+from edgemeta.daemon.inference.state_reporter import Teller
+from edgemeta.daemon.inference.worker import Worker
+from edgemeta.daemon.mqtt.publisher import Publisher
+from rig.broker import Mosquitto
 
 RATE = 30
 WARM_UP = 5

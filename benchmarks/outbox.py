@@ -18,19 +18,18 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from result_file import write_json, write_markdown
-from rig.broker import Mosquitto
-
-from edgemeta.daemon.clock import Clock
+from benchmarks.result_file import write_json, write_markdown
 from edgemeta.daemon.config.broker import MqttConfig
-from edgemeta.daemon.messages import Drops, FrameLatency, FrameMessage, LabelScore, ModelIdentity
-from edgemeta.daemon.mqtt import MqttLink
-from edgemeta.daemon.outbox.keeper import Keeper
-from edgemeta.daemon.outbox.outbox import Outbox
-from edgemeta.daemon.outbox.parcel import Outgoing, Parcel
-from edgemeta.daemon.outbox.store import Store
-from edgemeta.daemon.publisher import Publisher
-from edgemeta.daemon.topics import FRAME, Topics
+from edgemeta.daemon.messages.channels import FRAME, Topics
+from edgemeta.daemon.messages.records import Drops, FrameLatency, FrameMessage, LabelScore, ModelIdentity
+from edgemeta.daemon.mqtt.link import MqttLink
+from edgemeta.daemon.mqtt.outbox.delivery import Outgoing, Parcel
+from edgemeta.daemon.mqtt.outbox.queue import Outbox
+from edgemeta.daemon.mqtt.outbox.store import Store
+from edgemeta.daemon.mqtt.outbox.writer import Keeper
+from edgemeta.daemon.mqtt.publisher import Publisher
+from edgemeta.daemon.runtime.clock import Clock
+from rig.broker import Mosquitto
 
 BOOT = "b" * 32
 BATCHES = (1, 2, 10, 100)

@@ -25,18 +25,18 @@ from typing import Any
 import cv2
 import numpy as np
 import yaml
-from result_file import write_json
 
-from edgemeta.daemon.clock import Clock
-from edgemeta.daemon.deadline import Deadline
-from edgemeta.daemon.network import Network
-from edgemeta.daemon.pipeline import Identity, Pipeline
-from edgemeta.daemon.preflight import prepare
-from edgemeta.daemon.scenes.show import Show
-from edgemeta.daemon.service import Service
-from edgemeta.daemon.slot import CapturedFrame
-from edgemeta.daemon.sources.api import Frame
-from edgemeta.daemon.web.seen import Seen
+from benchmarks.result_file import write_json
+from edgemeta.daemon.capture.latest_frames import CapturedFrame
+from edgemeta.daemon.capture.source import Frame
+from edgemeta.daemon.capture.sources.synthetic.show import Show
+from edgemeta.daemon.inference.loaded_model import Network
+from edgemeta.daemon.inference.pipeline import Identity, Pipeline
+from edgemeta.daemon.runtime.clock import Clock
+from edgemeta.daemon.runtime.deadline import Deadline
+from edgemeta.daemon.service.plan import prepare
+from edgemeta.daemon.service.service import Service
+from edgemeta.daemon.web.recent_frames import Seen
 
 RATE = 30
 CLIP_FRAMES = 90
@@ -127,9 +127,9 @@ def measure(folder: Path, enabled: bool, pages: int, seconds: float) -> dict[str
 
 def hook_ns(network: Network, calls: int = 200_000) -> float:
     """Nanoseconds that the worker spends per frame on telling the page's memory of it; the best of five rounds."""
-    from edgemeta.daemon.config.whole import Config
-    from edgemeta.daemon.messages import Drops
-    from edgemeta.daemon.tuning import tuning_of
+    from edgemeta.daemon.config.config import Config
+    from edgemeta.daemon.inference.settings import tuning_of
+    from edgemeta.daemon.messages.records import Drops
 
     tuning = tuning_of(Config.model_validate({"cameras": {"front": {"source": "synthetic://"}}}), "front")
     pipeline = Pipeline(Identity("dev", "b" * 32), "front", network, tuning, Clock())

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import yaml
 from PIL import Image
+
 from rig.broker import Mosquitto
 from rig.browser import Browser, chromium, missing
 from rig.manager import Managed

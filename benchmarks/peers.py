@@ -18,10 +18,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from onnx_graph import to_onnx
-from peer_runtimes import Runtime, edgemeta, litert, onnx_runtime, openvino
-from result_file import write_json, write_markdown
 
+from benchmarks.onnx_graph import to_onnx
+from benchmarks.peer_runtimes import Runtime, edgemeta, litert, onnx_runtime, openvino
+from benchmarks.result_file import write_json, write_markdown
 from edgemeta.kernels.cpu.library import ISA_NAMES, best_isa
 from edgemeta.model import reference
 from edgemeta.model.file import load
@@ -29,7 +29,7 @@ from edgemeta.model.graph import Model
 from edgemeta.model.zoo import find
 from edgemeta.plugins.measure import random_image
 from edgemeta.plugins.preprocess import make_preprocessor
-from edgemeta.toolchain.data import load_dataset
+from edgemeta.toolchain.data.dataset import load_dataset
 
 WARM_UP_RUNS = 100
 LITERT = "LiteRT int8"

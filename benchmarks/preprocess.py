@@ -16,8 +16,8 @@ from typing import Any
 import cv2
 import numpy as np
 from numpy.typing import NDArray
-from result_file import write_json, write_markdown
 
+from benchmarks.result_file import write_json, write_markdown
 from edgemeta.model.file import load
 from edgemeta.model.graph import Model
 from edgemeta.model.preprocess import preprocess

@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from edgemeta.cli.options import backend_options, json_option, load_model, model_argument, open_session, report
-from edgemeta.daemon.sources.image import read_image
+from edgemeta.daemon.capture.sources.image import read_image
 from edgemeta.model.classification import top_k
 from edgemeta.plugins.preprocess import make_preprocessor
 

@@ -6,10 +6,10 @@ import click
 
 from edgemeta.cli.options import json_option, load_model, report
 from edgemeta.cli.progress import progress_bar
-from edgemeta.kernels.cuda.architectures import ARCHITECTURES
-from edgemeta.kernels.cuda.cache import Cubins
-from edgemeta.kernels.cuda.compiler import find_compiler
+from edgemeta.kernels.cuda.compile.cache import Cubins
+from edgemeta.kernels.cuda.compile.compiler import find_compiler
 from edgemeta.kernels.cuda.lowering import lower
+from edgemeta.kernels.cuda.plan.architectures import ARCHITECTURES
 from edgemeta.kernels.cuda.report import report as count
 from edgemeta.model.zoo import names
 

@@ -28,9 +28,9 @@ from edgemeta.plugins.measure import bench as measure_latency
 from edgemeta.plugins.measure import verify as count_mismatches
 from edgemeta.plugins.preprocess import make_preprocessor
 from edgemeta.toolchain.confidence import calibration_error
-from edgemeta.toolchain.data import Dataset, load_dataset
-from edgemeta.toolchain.float_file import is_float_model, load_float_model
-from edgemeta.toolchain.float_forward import accuracy
+from edgemeta.toolchain.data.dataset import Dataset, load_dataset
+from edgemeta.toolchain.float_model.file import is_float_model, load_float_model
+from edgemeta.toolchain.float_model.forward import accuracy
 
 _BATCH = 100
 

@@ -10,20 +10,20 @@ from pathlib import Path
 
 import click
 
-from edgemeta.daemon.changes import Changes
-from edgemeta.daemon.commands.commands import Commands
-from edgemeta.daemon.config.file import ConfigError
-from edgemeta.daemon.deadline import Deadline
-from edgemeta.daemon.logs import STDERR, set_up, tell_repeats
-from edgemeta.daemon.networks import close_all
-from edgemeta.daemon.notify import Notifier
-from edgemeta.daemon.preflight import Plan, prepare, prepare_start
-from edgemeta.daemon.service import Service
-from edgemeta.daemon.signals import RELOAD, Signals
-from edgemeta.daemon.sources.registry import without_password
-from edgemeta.daemon.supervisor import Supervisor
-from edgemeta.daemon.threads import leave
-from edgemeta.daemon.topics import MODEL_COMMAND, RELOAD_COMMAND
+from edgemeta.daemon.capture.sources.registry import without_password
+from edgemeta.daemon.config.loader import ConfigError
+from edgemeta.daemon.inference.model_loader import close_all
+from edgemeta.daemon.messages.channels import MODEL_COMMAND, RELOAD_COMMAND
+from edgemeta.daemon.runtime.deadline import Deadline
+from edgemeta.daemon.runtime.log_setup import STDERR, set_up, tell_repeats
+from edgemeta.daemon.runtime.sd_notify import Notifier
+from edgemeta.daemon.runtime.signals import RELOAD, Signals
+from edgemeta.daemon.runtime.threads import leave
+from edgemeta.daemon.service.change_queue import Changes
+from edgemeta.daemon.service.commands import Commands
+from edgemeta.daemon.service.plan import Plan, prepare, prepare_start
+from edgemeta.daemon.service.service import Service
+from edgemeta.daemon.service.watchdog import Supervisor
 from edgemeta.model.address import Address
 from edgemeta.model.errors import EdgemetaError
 from edgemeta.model.zoo import find

@@ -12,9 +12,9 @@ from edgemeta.cli.progress import progress_bar
 from edgemeta.model.zoo import find
 from edgemeta.toolchain.progress import Progress, ProgressCallback
 from edgemeta.toolchain.quantize.auto import Agreement
-from edgemeta.toolchain.quantizing import DEFAULT_IMAGES, SCHEMES, Scheme
-from edgemeta.toolchain.quantizing import quantize as quantize_file
-from edgemeta.toolchain.training import train as train_by_recipe
+from edgemeta.toolchain.quantize.quantize import DEFAULT_IMAGES, SCHEMES, Scheme
+from edgemeta.toolchain.quantize.quantize import quantize as quantize_file
+from edgemeta.toolchain.train.train import train as train_by_recipe
 
 _path = click.Path(path_type=Path)
 

@@ -31,7 +31,7 @@ def shared_data() -> Path:
 
 @pytest.fixture
 def fed(record_property: Callable[[str, object], None]) -> Callable[[str, int], None]:
-    """Takes how many damaged inputs of a kind a test has fed; benchmarks/fuzz.py adds them up."""
+    """Takes how many damaged inputs of a kind a test has fed; reliability/fuzz.py adds them up."""
     return lambda kind, count: record_property(f"fed: {kind}", count)
 
 

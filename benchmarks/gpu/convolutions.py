@@ -8,14 +8,14 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from effort import Effort
-from opened import opened, outputs, random_batch
 
-from edgemeta.kernels.cuda.cache import Cubins
-from edgemeta.kernels.cuda.kernel import Kernel
+from benchmarks.gpu.effort import Effort
+from benchmarks.gpu.opened import opened, outputs, random_batch
+from edgemeta.kernels.cuda.baselines.paper import launch as paper
+from edgemeta.kernels.cuda.compile.cache import Cubins
 from edgemeta.kernels.cuda.lowering import KERNELS, candidate_counts, lower
-from edgemeta.kernels.cuda.paper import launch as paper
-from edgemeta.kernels.cuda.plan import Architecture, Launch, Plan
+from edgemeta.kernels.cuda.plan.kernel import Kernel
+from edgemeta.kernels.cuda.plan.plan import Architecture, Launch, Plan
 from edgemeta.model import reference
 from edgemeta.model.graph import Model
 from edgemeta.plugins.cuda.timing import Stopwatch

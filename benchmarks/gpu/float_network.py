@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
-from edgemeta.kernels.cuda.float32.launch import FloatConv, FloatHead, float_plan
-from edgemeta.kernels.cuda.plan import Architecture, Plan
-from edgemeta.toolchain.float_graph import Add, Conv, Dense, FloatModel, GlobalAverage
+from edgemeta.kernels.cuda.baselines.float32.launch import FloatConv, FloatHead, float_plan
+from edgemeta.kernels.cuda.plan.plan import Architecture, Plan
+from edgemeta.toolchain.float_model.graph import Add, Conv, Dense, FloatModel, GlobalAverage
 from edgemeta.toolchain.quantize.blocks import Block, blocks_of, folded
 
 

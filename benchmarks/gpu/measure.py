@@ -15,21 +15,18 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-sys.path.append(str(Path(__file__).parent.parent))
-
-from convolutions import convolution_rows
-from effort import Effort
-from our_networks import float32_rows, int8_rows
-from result_file import RESULTS, write_json, write_markdown
-from tables import markdown
-
-from edgemeta.kernels.cuda.cache import Cubins
-from edgemeta.kernels.cuda.compiler import CubinMaker, find_compiler
+from benchmarks.gpu.convolutions import convolution_rows
+from benchmarks.gpu.effort import Effort
+from benchmarks.gpu.our_networks import float32_rows, int8_rows
+from benchmarks.gpu.tables import markdown
+from benchmarks.result_file import RESULTS, write_json, write_markdown
+from edgemeta.kernels.cuda.compile.cache import Cubins
+from edgemeta.kernels.cuda.compile.compiler import CubinMaker, find_compiler
 from edgemeta.model.file import load
 from edgemeta.model.zoo import find
 from edgemeta.plugins.cuda.device import Device
 from edgemeta.plugins.cuda.driver import first_line
-from edgemeta.toolchain.float_file import load_float_model
+from edgemeta.toolchain.float_model.file import load_float_model
 
 Rows = list[dict[str, Any]]
 PEERS = ("torch", "tensorrt")
@@ -73,12 +70,12 @@ def measure(device: Device, compiler: CubinMaker, arguments: argparse.Namespace)
     batches = arguments.batches
 
     def torch_rows() -> Rows:
-        from torch_peers import torch_rows
+        from benchmarks.gpu.torch_peers import torch_rows
 
         return torch_rows(float_model, batches, effort)
 
     def tensorrt_rows() -> Rows:
-        from tensorrt_peer import tensorrt_rows
+        from benchmarks.gpu.tensorrt_peer import tensorrt_rows
 
         return tensorrt_rows(float_model, batches, effort)
 

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from edgemeta.kernels.cuda.cache import Cubins
-from edgemeta.kernels.cuda.plan import Plan
+from edgemeta.kernels.cuda.compile.cache import Cubins
+from edgemeta.kernels.cuda.plan.plan import Plan
 from edgemeta.plugins.cuda.device import Device
 from edgemeta.plugins.cuda.graph import Captured
 from edgemeta.plugins.cuda.program import Program

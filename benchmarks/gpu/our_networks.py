@@ -3,17 +3,16 @@
 from collections.abc import Sequence
 from typing import Any
 
-from effort import Effort
-from float_network import float_plan_of
-from opened import opened, outputs, random_batch
-
-from edgemeta.kernels.cuda.cache import Cubins
-from edgemeta.kernels.cuda.plan import Plan
+from benchmarks.gpu.effort import Effort
+from benchmarks.gpu.float_network import float_plan_of
+from benchmarks.gpu.opened import opened, outputs, random_batch
+from edgemeta.kernels.cuda.compile.cache import Cubins
+from edgemeta.kernels.cuda.plan.plan import Plan
 from edgemeta.model.graph import Model
 from edgemeta.plugins.cuda.device import Device
 from edgemeta.plugins.cuda.timing import Stopwatch, host_us
 from edgemeta.plugins.cuda.tuning import tuned
-from edgemeta.toolchain.float_graph import FloatModel
+from edgemeta.toolchain.float_model.graph import FloatModel
 
 
 def int8_rows(

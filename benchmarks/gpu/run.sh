@@ -19,7 +19,7 @@ wheels=(benchmarks/gpu/wheels/*-py3-none-any.whl benchmarks/gpu/wheels/*-"$tag"-
 if ((${#wheels[@]})); then
   "$python" -m pip install --quiet --no-index --no-deps --no-compile --upgrade --target "$work/$tag" "${wheels[@]}" || exit
 fi
-export PYTHONPATH="$PWD/src:$PWD/$work/$tag${PYTHONPATH:+:$PYTHONPATH}"
+export PYTHONPATH="$PWD/src:$PWD:$PWD/$work/$tag${PYTHONPATH:+:$PYTHONPATH}"
 export EDGEMETA_CACHE="$PWD/$work/cache" EDGEMETA_FULL=1
 "$python" -c 'import sys
 from importlib.util import find_spec

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from effort import Effort
 from torch import Tensor
-from torch_network import torch_resnet8
 
-from edgemeta.toolchain.float_graph import FloatModel
+from benchmarks.gpu.effort import Effort
+from benchmarks.gpu.torch_network import torch_resnet8
+from edgemeta.toolchain.float_model.graph import FloatModel
 
 
 def tensorrt_rows(model: FloatModel, batches: Sequence[int], effort: Effort) -> list[dict[str, Any]]:

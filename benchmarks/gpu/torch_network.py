@@ -4,7 +4,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from edgemeta.toolchain.float_graph import BatchNorm, Conv, Dense, FloatModel
+from edgemeta.toolchain.float_model.graph import BatchNorm, Conv, Dense, FloatModel
 from edgemeta.toolchain.train.networks import ResNet8
 
 

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
-from effort import Effort
 from torch import Tensor, nn
-from torch_network import torch_resnet8
 
-from edgemeta.toolchain.float_graph import FloatModel
+from benchmarks.gpu.effort import Effort
+from benchmarks.gpu.torch_network import torch_resnet8
+from edgemeta.toolchain.float_model.graph import FloatModel
 
 Forward = Callable[[Tensor], Tensor]
 

@@ -10,8 +10,8 @@ import cv2
 import numpy as np
 
 from edgemeta.cli.demo.service import CAMERA
-from edgemeta.daemon.scenes.show import Show
-from edgemeta.daemon.sources.api import Pixels
+from edgemeta.daemon.capture.source import Pixels
+from edgemeta.daemon.capture.sources.synthetic.show import Show
 
 FrameOf: TypeAlias = Callable[[int], Pixels | None]
 """A frame's sequence number to its pixels, or to a newer frame's; None where there is none to be had just now."""

@@ -13,11 +13,11 @@ from edgemeta.cli.demo.service import DEVICE, DemoService, write_config
 from edgemeta.cli.demo.subscriber import Subscriber
 from edgemeta.cli.demo.tally import Tally, Truth
 from edgemeta.cli.demo.view import View
-from edgemeta.daemon.messages import OFFLINE, CameraState
-from edgemeta.daemon.scenes.show import Show
-from edgemeta.daemon.sources.api import SourceSpec
-from edgemeta.daemon.sources.registry import kind_of, make_source
-from edgemeta.daemon.sources.synthetic import show_of
+from edgemeta.daemon.capture.source import SourceSpec
+from edgemeta.daemon.capture.sources.registry import kind_of, make_source
+from edgemeta.daemon.capture.sources.synthetic.show import Show
+from edgemeta.daemon.capture.sources.synthetic.source import show_of
+from edgemeta.daemon.messages.records import OFFLINE, CameraState
 
 BASE = "edgemeta"
 START_TIMEOUT_S = 30.0

@@ -17,8 +17,8 @@ from rich.text import Text
 from edgemeta.cli.demo.picture import FrameOf
 from edgemeta.cli.demo.tally import Tally
 from edgemeta.cli.demo.view import View
-from edgemeta.daemon.messages import CameraState
-from edgemeta.daemon.sources.api import Pixels
+from edgemeta.daemon.capture.source import Pixels
+from edgemeta.daemon.messages.records import CameraState
 from edgemeta.model.preprocess import crop_rectangle, resize_area
 
 PERIOD_S = 0.15

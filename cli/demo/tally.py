@@ -8,7 +8,14 @@ from itertools import islice
 
 import numpy as np
 
-from edgemeta.daemon.messages import EventMessage, FrameLatency, FrameMessage, InfoMessage, StatsMessage, StatusMessage
+from edgemeta.daemon.messages.records import (
+    EventMessage,
+    FrameLatency,
+    FrameMessage,
+    InfoMessage,
+    StatsMessage,
+    StatusMessage,
+)
 
 STAGES = (*FrameLatency.model_fields, "delivered")
 """The service's stages, and `delivered`: captured, until the subscriber had the message."""

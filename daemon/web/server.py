@@ -14,11 +14,11 @@ from dataclasses import replace
 from http import HTTPStatus
 from typing import Any
 
-from edgemeta.daemon.backoff import Backoff
-from edgemeta.daemon.threads import guarded_thread
+from edgemeta.daemon.runtime.backoff import Backoff
+from edgemeta.daemon.runtime.threads import guarded_thread
 from edgemeta.daemon.web.request import MAX_HEAD, Request, RequestError, parse
 from edgemeta.daemon.web.response import Answer, Response, Stream, head_of, sentence
-from edgemeta.daemon.web.site import Site
+from edgemeta.daemon.web.routes import Site
 
 log = logging.getLogger(__name__)
 

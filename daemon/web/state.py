@@ -8,10 +8,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from edgemeta.daemon.broker_state import BrokerState, LinkStatus
-from edgemeta.daemon.clock import NS, Clock
-from edgemeta.daemon.config.whole import Config
-from edgemeta.daemon.messages import (
+from edgemeta.daemon.config.config import Config
+from edgemeta.daemon.messages.records import (
     CameraState,
     CameraStats,
     FrameMessage,
@@ -22,9 +20,11 @@ from edgemeta.daemon.messages import (
     Stages,
     StatsMessage,
 )
-from edgemeta.daemon.metrics.readings import CameraReading, Readings
-from edgemeta.daemon.vitals import Vitals
-from edgemeta.daemon.web.seen import Moment, Seen
+from edgemeta.daemon.metrics.health import Vitals
+from edgemeta.daemon.metrics.snapshot import CameraReading, Readings
+from edgemeta.daemon.mqtt.state import BrokerState, LinkStatus
+from edgemeta.daemon.runtime.clock import NS, Clock
+from edgemeta.daemon.web.recent_frames import Moment, Seen
 
 
 class Point(Part):

@@ -6,12 +6,12 @@ from pathlib import Path
 from types import MappingProxyType
 
 from edgemeta.kernels.cuda.direct import launch as direct
-from edgemeta.kernels.cuda.fuse import fuse
-from edgemeta.kernels.cuda.kernel import NO_RING, Candidate, Kernel, Tensors
-from edgemeta.kernels.cuda.plan import Architecture, Buffer, Plan, UnsupportedError
-from edgemeta.kernels.cuda.steps import LayerStep, Step
+from edgemeta.kernels.cuda.plan.kernel import NO_RING, Candidate, Kernel, Tensors
+from edgemeta.kernels.cuda.plan.plan import Architecture, Buffer, Plan, UnsupportedError
 from edgemeta.kernels.cuda.tensor import launch as tensor
 from edgemeta.kernels.cuda.winograd import launch as winograd
+from edgemeta.kernels.lowering.fusion import fuse
+from edgemeta.kernels.lowering.steps import LayerStep, Step
 from edgemeta.model.graph import INPUT, Model
 from edgemeta.model.layers import AveragePool, Conv, Padding
 

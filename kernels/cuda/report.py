@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from math import prod
 from textwrap import wrap
 
-from edgemeta.kernels.cuda.compiler import find_compiler, wheel_compiler
-from edgemeta.kernels.cuda.cost import PRODUCTS, Cost, cost
-from edgemeta.kernels.cuda.devices import DEVICES
+from edgemeta.kernels.cuda.baselines.paper.launch import KERNELS as PAPER
+from edgemeta.kernels.cuda.compile.compiler import find_compiler, wheel_compiler
+from edgemeta.kernels.cuda.compile.nvrtc import wheel_library
 from edgemeta.kernels.cuda.lowering import KERNELS, lower
-from edgemeta.kernels.cuda.nvrtc import wheel_library
-from edgemeta.kernels.cuda.paper.launch import KERNELS as PAPER
-from edgemeta.kernels.cuda.plan import Architecture
+from edgemeta.kernels.cuda.machine_code.cost import PRODUCTS, Cost, cost
+from edgemeta.kernels.cuda.machine_code.devices import DEVICES
+from edgemeta.kernels.cuda.plan.plan import Architecture
 from edgemeta.model.graph import Model
 
 _COLUMNS = 80

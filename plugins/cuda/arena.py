@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from edgemeta.kernels.cuda.plan import Buffer, Plan
+from edgemeta.kernels.cuda.plan.plan import Buffer, Plan
 from edgemeta.plugins.cuda.device import Device
 
 

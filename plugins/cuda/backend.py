@@ -9,10 +9,10 @@ import logging
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from edgemeta.kernels.cuda.cache import Cubins, default_folder, holds
-from edgemeta.kernels.cuda.compiler import CompilerError, CubinMaker, find_compiler
+from edgemeta.kernels.cuda.compile.cache import Cubins, default_folder, holds
+from edgemeta.kernels.cuda.compile.compiler import CompilerError, CubinMaker, find_compiler
 from edgemeta.kernels.cuda.lowering import lower
-from edgemeta.kernels.cuda.plan import Architecture, Plan, UnsupportedError
+from edgemeta.kernels.cuda.plan.plan import Architecture, Plan, UnsupportedError
 from edgemeta.model.graph import Model
 from edgemeta.model.prove import prove
 from edgemeta.plugins.api import BackendError, OptionError, Probe, Session

@@ -5,8 +5,8 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Any
 
-from edgemeta.kernels.cuda.architectures import ARCHITECTURES
-from edgemeta.kernels.cuda.plan import Architecture
+from edgemeta.kernels.cuda.plan.architectures import ARCHITECTURES
+from edgemeta.kernels.cuda.plan.plan import Architecture
 from edgemeta.plugins.cuda.driver import UnavailableError, faults_while, load
 
 _OLDEST = min(each.number for each in ARCHITECTURES.values())

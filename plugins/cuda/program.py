@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from edgemeta.kernels.cuda.cache import Cubins
-from edgemeta.kernels.cuda.plan import Argument, Buffer, Constant, Launch, Plan, Source
+from edgemeta.kernels.cuda.compile.cache import Cubins
+from edgemeta.kernels.cuda.plan.plan import Argument, Buffer, Constant, Launch, Plan, Source
 from edgemeta.plugins.cuda.arena import Arena
 from edgemeta.plugins.cuda.device import Device
 from edgemeta.plugins.cuda.graph import Captured, Direct

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from edgemeta.kernels.cuda.plan import Launch
+from edgemeta.kernels.cuda.plan.plan import Launch
 from edgemeta.model.graph import Model
 from edgemeta.plugins.api import BackendError, Batch, Logits, SessionLostError
 from edgemeta.plugins.cuda.device import Device

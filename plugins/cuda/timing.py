@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from edgemeta.kernels.cuda.plan import Launch
+from edgemeta.kernels.cuda.plan.plan import Launch
 from edgemeta.plugins.cuda.program import Program
 
 

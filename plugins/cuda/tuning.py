@@ -14,9 +14,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from edgemeta.kernels.cuda.cache import Cubins
+from edgemeta.kernels.cuda.compile.cache import Cubins
 from edgemeta.kernels.cuda.lowering import candidate_counts, lower
-from edgemeta.kernels.cuda.plan import Architecture, Launch, Plan
+from edgemeta.kernels.cuda.plan.plan import Architecture, Launch, Plan
 from edgemeta.model.graph import Model
 from edgemeta.plugins.cuda.device import Device
 from edgemeta.plugins.cuda.driver import first_line

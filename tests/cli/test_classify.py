@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from edgemeta.daemon.sources.image import read_image
+from edgemeta.daemon.capture.sources.image import read_image
 from edgemeta.model import reference
 from edgemeta.model.classification import top_k
 from edgemeta.model.file import load

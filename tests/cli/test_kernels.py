@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from edgemeta.kernels.cuda.architectures import ARCHITECTURES
-from edgemeta.kernels.cuda.cache import Cubins
-from edgemeta.kernels.cuda.compiler import CompilerError, wheel_compiler
+from edgemeta.kernels.cuda.compile.cache import Cubins
+from edgemeta.kernels.cuda.compile.compiler import CompilerError, wheel_compiler
 from edgemeta.kernels.cuda.lowering import lower
-from edgemeta.kernels.cuda.sass import SassError, disassemblers
+from edgemeta.kernels.cuda.machine_code.sass import SassError, disassemblers
+from edgemeta.kernels.cuda.plan.architectures import ARCHITECTURES
 from edgemeta.model.file import load
 from edgemeta.model.zoo import find
 

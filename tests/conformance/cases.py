@@ -9,12 +9,12 @@ from collections.abc import Iterator
 from functools import partial
 
 import numpy as np
-from first_layers import first_layers
-from networks import Case, Form, Network
-from ties import ties
 
 from edgemeta.model.layers import Conv, MaxPool, Multiplier, Padding, Pair, Shape, ShiftTable, TensorType
 from edgemeta.model.weights import FixedWeights
+from tests.conformance.first_layers import first_layers
+from tests.conformance.networks import Case, Form, Network
+from tests.conformance.ties import ties
 
 SIGNED = TensorType((1, 1, 1), zero_point=-5, scale=0.05)
 UNSIGNED = TensorType((1, 1, 1), signed=False, zero_point=0, scale=0.02)

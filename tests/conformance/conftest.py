@@ -1,13 +1,8 @@
-"""Makes the table importable (`from cases import CASES`) for the tests of this folder, and gives them its rows."""
-
-import sys
-from pathlib import Path
+"""Gives the tests of this folder the rows of the conformance table."""
 
 import pytest
 
-sys.path.append(str(Path(__file__).parent))
-
-from cases import CASES
+from tests.conformance.cases import CASES
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -6,10 +6,9 @@ An image lies in memory without padding, one or three channels per pixel; what f
 from collections.abc import Iterator
 from functools import partial
 
-from networks import Case, Form, Network
-
 from edgemeta.model.graph import INPUT
 from edgemeta.model.layers import MaxPool, Shape, TensorType
+from tests.conformance.networks import Case, Form, Network
 
 SIGNED = TensorType((1, 1, 1), zero_point=-5, scale=0.05)
 UNSIGNED = TensorType((1, 1, 1), signed=False, zero_point=3, scale=0.02)

@@ -6,12 +6,12 @@ from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
-from networks import Case, Form, Network
 from numpy.typing import NDArray
 
 from edgemeta.model.graph import INPUT
 from edgemeta.model.layers import MaxPool, Multiplier, Padding, Pair, Requantize, TensorType
 from edgemeta.model.weights import Weights
+from tests.conformance.networks import Case, Form, Network
 
 _T = TypeVar("_T")
 

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cases import CASES, Case
 from numpy.typing import NDArray
 
 from edgemeta.kernels.cpu.library import ISA_NAMES, best_isa
 from edgemeta.model import reference
 from edgemeta.plugins.registry import choose
+from tests.conformance.cases import CASES, Case
 
 ISAS = ISA_NAMES[1 : ISA_NAMES.index(best_isa()) + 1]
 

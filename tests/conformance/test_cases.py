@@ -1,9 +1,9 @@
 """The table itself: names are unique and every tensor of every case is of the type that it says."""
 
 import numpy as np
-from cases import CASES, Case
 
 from edgemeta.model.reference import run, trace
+from tests.conformance.cases import CASES, Case
 
 
 def test_names_are_unique() -> None:

@@ -1,10 +1,10 @@
 """Every case goes to a file and back: same bytes, same logits."""
 
 import numpy as np
-from cases import Case
 
 from edgemeta.model.file import decode, encode
 from edgemeta.model.reference import run
+from tests.conformance.cases import Case
 
 
 def test_a_stored_model_gives_the_same_logits(case: Case) -> None:

@@ -3,14 +3,14 @@
 from contextlib import closing
 
 import numpy as np
-import oracle
 import pytest
-from random_networks import KINDS, ON_CUDA, random_network
 
 from edgemeta.kernels.cpu.library import ISA_NAMES, best_isa
 from edgemeta.model import reference
 from edgemeta.model.prove import prove
 from edgemeta.plugins.registry import choose
+from tests.conformance import oracle
+from tests.conformance.random_networks import KINDS, ON_CUDA, random_network
 
 ISAS = ISA_NAMES[1 : ISA_NAMES.index(best_isa()) + 1]
 FEW, MANY = 5 * len(KINDS), 100 * len(KINDS)

@@ -1,17 +1,17 @@
 """The reference against the oracle of explicit loops, and its convolutions against PyTorch."""
 
 import numpy as np
-import oracle
 import pytest
-from cases import Case
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from networks import Form, Network
 
 from edgemeta.model.graph import INPUT
 from edgemeta.model.layers import Conv, MaxPool, TensorType
 from edgemeta.model.prove import prove
 from edgemeta.model.reference import run, trace
+from tests.conformance import oracle
+from tests.conformance.cases import Case
+from tests.conformance.networks import Form, Network
 
 
 def assert_equal_traces(case: Case) -> None:

@@ -5,17 +5,17 @@ from dataclasses import replace
 from functools import cache
 
 import numpy as np
-import oracle
 import pytest
-from networks import Case
 from numpy.typing import NDArray
-from ties import ROWS, ties
 
-from edgemeta.kernels.cuda.architectures import ARCHITECTURES
 from edgemeta.kernels.cuda.lowering import lower
-from edgemeta.kernels.cuda.requantize import Form
+from edgemeta.kernels.cuda.plan.architectures import ARCHITECTURES
+from edgemeta.kernels.cuda.plan.requantize import Form
 from edgemeta.model.graph import INPUT
 from edgemeta.model.layers import Add, AveragePool, Conv, Dense, Multiplier, Requantize, Rescale, ShiftTable, TensorType
+from tests.conformance import oracle
+from tests.conformance.networks import Case
+from tests.conformance.ties import ROWS, ties
 
 Integers = NDArray[np.int64]
 BY_NAME: dict[str, Case] = {case.name: case for case in ties()}

@@ -4,14 +4,14 @@ ResNet-8 is left out: its shapes are among the smaller cases, and the plain sums
 """
 
 import numpy as np
-import oracle
 import pytest
-from cases import CASES, SAME, Case
 
 from edgemeta.model.graph import INPUT
 from edgemeta.model.layers import Conv
 from edgemeta.model.reference import trace
 from edgemeta.model.winograd import F2, F4, Transform, convolve, most_channels
+from tests.conformance import oracle
+from tests.conformance.cases import CASES, SAME, Case
 
 
 def eligible(case: Case) -> list[Conv]:

@@ -9,12 +9,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from networks import Case, Network
 from numpy.typing import NDArray
 
 from edgemeta.model.graph import INPUT
 from edgemeta.model.layers import AveragePool, Conv, Dense, Multiplier, Rescale, ShiftTable, TensorType
 from edgemeta.model.weights import BinaryWeights, FixedWeights, Weights
+from tests.conformance.networks import Case, Network
 
 IMAGE = TensorType((16, 16, 3), zero_point=-3)
 OUTPUT = TensorType((1, 1, 1), zero_point=-1)

@@ -25,19 +25,17 @@ import pytest
 import yaml
 from paho.mqtt.enums import CallbackAPIVersion
 
-from edgemeta.daemon.clock import Clock
 from edgemeta.daemon.config.broker import MqttConfig
-from edgemeta.daemon.inbox import Handler
-from edgemeta.daemon.mqtt import MqttLink
-from edgemeta.daemon.outbox.keeper import Keeper
-from edgemeta.daemon.outbox.outbox import Outbox
-from edgemeta.daemon.outbox.parcel import Parcel
+from edgemeta.daemon.mqtt.link import MqttLink
+from edgemeta.daemon.mqtt.outbox.delivery import Parcel
+from edgemeta.daemon.mqtt.outbox.queue import Outbox
+from edgemeta.daemon.mqtt.outbox.writer import Keeper
+from edgemeta.daemon.mqtt.subscriptions import Handler
+from edgemeta.daemon.runtime.clock import Clock
 from edgemeta.model.file import save
 from edgemeta.model.graph import Classification, Model, Preprocessing
 from edgemeta.model.layers import AveragePool, Dense, Multiplier, TensorType
 from edgemeta.model.weights import FixedWeights
-
-sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))  # the rig, which benchmarks use, too
 from rig.broker import Mosquitto
 from rig.camera import NEEDS, RtspCamera
 from rig.patience import free_port as new_port

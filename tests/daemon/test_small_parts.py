@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgemeta.daemon import clock
-from edgemeta.daemon.backoff import Backoff
+from edgemeta.daemon.capture.sources.registry import without_password
 from edgemeta.daemon.config.broker import MqttConfig
-from edgemeta.daemon.latency import CAPACITY, StageLatency
-from edgemeta.daemon.pace import Pace
-from edgemeta.daemon.secret import SecretError, password_of, username_of
-from edgemeta.daemon.sources.registry import without_password
-from edgemeta.daemon.topics import FRAME, STATS, Topics
+from edgemeta.daemon.config.secrets import SecretError, password_of, username_of
+from edgemeta.daemon.messages.channels import FRAME, STATS, Topics
+from edgemeta.daemon.metrics.latency import CAPACITY, StageLatency
+from edgemeta.daemon.runtime import clock
+from edgemeta.daemon.runtime.backoff import Backoff
+from edgemeta.daemon.runtime.rate_limiter import Pace
 
 
 @given(first=st.floats(0.001, 10), factor=st.floats(1, 1000))

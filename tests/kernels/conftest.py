@@ -1,19 +1,10 @@
-"""Lets the tests of backends build networks as the conformance table does (`from networks import Network`).
-
-Parts that tests of compiled kernels need are here, too; where one is missing, the reason names what to install.
-"""
-
-import sys
-from pathlib import Path
+"""Parts that tests of compiled kernels need; where one is missing, the reason names what to install."""
 
 import pytest
 
-sys.path.append(str(Path(__file__).parent.parent / "conformance"))
-
-from cases import CASES, Case
-
-from edgemeta.kernels.cuda.compiler import Compiler, CompilerError, wheel_compiler
-from edgemeta.kernels.cuda.sass import SassError, disassemblers
+from edgemeta.kernels.cuda.compile.compiler import Compiler, CompilerError, wheel_compiler
+from edgemeta.kernels.cuda.machine_code.sass import SassError, disassemblers
+from tests.conformance.cases import CASES, Case
 
 
 @pytest.fixture(scope="session")

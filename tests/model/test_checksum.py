@@ -10,8 +10,7 @@ from edgemeta.model.checksum import BLANK
 from edgemeta.model.errors import ModelError
 from edgemeta.model.file import decode, encode
 from edgemeta.model.graph import Model
-
-from .test_file import join, split, without_checksum
+from tests.model.test_file import join, split, without_checksum
 
 
 def test_it_is_the_sha256_of_the_file_with_zeros_in_its_place(small_model: Model) -> None:

@@ -1,6 +1,6 @@
 """Print the digest of the logits of every conformance case: run where the package is installed, and compared elsewhere.
 
-usage: conformance_digests.py BACKEND FOLDER...    the folders hold the modules to import
+usage: conformance_digests.py BACKEND [FOLDER...]    the folders hold the packages to import
 """
 
 import hashlib
@@ -8,9 +8,8 @@ import sys
 from contextlib import closing
 
 sys.path += sys.argv[2:]
-from cases import CASES
-
 from edgemeta.plugins.registry import choose
+from tests.conformance.cases import CASES
 
 backend = choose(sys.argv[1])
 for case in CASES:

@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from edgemeta import __version__
-
-from .emulated import EMULATOR
-from .root import EmulatedRoot, Root, debootstrap
+from tests.packaging.emulated import EMULATOR
+from tests.packaging.root import EmulatedRoot, Root, debootstrap
 
 
 @pytest.fixture(scope="session")

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from edgemeta.daemon.preflight import prepare
+from edgemeta.daemon.service.plan import prepare
 
 FILES = ("Dockerfile", "Dockerfile.l4t")
 

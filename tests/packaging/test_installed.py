@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from edgemeta import __version__
-
-from .root import Root
+from rig.broker import Mosquitto
+from tests.packaging.root import Root
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
 
@@ -26,11 +26,8 @@ DEADLINE = 120.0
 
 
 @pytest.fixture
-def broker(repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
+def broker(tmp_path: Path) -> Iterator[int]:
     """The port of a mosquitto outside of the roots."""
-    monkeypatch.syspath_prepend(str(repository / "benchmarks"))
-    from rig.broker import Mosquitto
-
     mosquitto = Mosquitto(tmp_path)
     if not mosquitto.installed():
         pytest.skip("mosquitto is not installed (Debian packages mosquitto, mosquitto-clients)")

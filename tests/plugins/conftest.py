@@ -1,13 +1,8 @@
-"""Lets the tests of backends build networks as the conformance table does (`from networks import Network`)."""
-
-import sys
-from pathlib import Path
+"""A network for the tests of backends."""
 
 import pytest
 
-sys.path.append(str(Path(__file__).parent.parent / "conformance"))
-
-from cases import CASES, Case
+from tests.conformance.cases import CASES, Case
 
 
 @pytest.fixture(scope="session")

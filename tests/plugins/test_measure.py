@@ -3,12 +3,12 @@
 from contextlib import closing
 
 import numpy as np
-from cases import CASES, Case
 
 from edgemeta.model import reference
 from edgemeta.plugins.api import Batch, Logits
 from edgemeta.plugins.measure import bench, random_image, verify
 from edgemeta.plugins.registry import choose
+from tests.conformance.cases import CASES, Case
 
 
 class OffByOne:

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from cases import Case
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -14,6 +13,7 @@ from edgemeta.model.graph import Preprocessing
 from edgemeta.model.layers import TensorType
 from edgemeta.model.preprocess import preprocess
 from edgemeta.plugins.preprocess import make_preprocessor
+from tests.conformance.cases import Case
 
 ISAS = ISA_NAMES[1 : ISA_NAMES.index(best_isa()) + 1]
 SIDES = st.one_of(st.integers(1, 40), st.integers(1, 300), st.sampled_from([32, 64, 480, 640]))

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from edgemeta.toolchain.float_graph import (
+from edgemeta.toolchain.float_model.graph import (
     Add,
     BatchNorm,
     Concat,

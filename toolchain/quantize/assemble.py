@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from edgemeta.model.graph import Classification, Model, Preprocessing
 from edgemeta.model.layers import Layer, TensorType
 from edgemeta.toolchain.errors import QuantizeError
-from edgemeta.toolchain.float_graph import FloatModel
+from edgemeta.toolchain.float_model.graph import FloatModel
 
 
 def input_type(model: FloatModel) -> TensorType:

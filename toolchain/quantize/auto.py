@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from edgemeta.model import reference
 from edgemeta.model.graph import Model
 from edgemeta.model.layers import TensorType
-from edgemeta.toolchain.float_forward import logits
-from edgemeta.toolchain.float_graph import Float32, FloatModel, check
+from edgemeta.toolchain.float_model.forward import logits
+from edgemeta.toolchain.float_model.graph import Float32, FloatModel, check
 from edgemeta.toolchain.quantize.assemble import image_integers
 from edgemeta.toolchain.quantize.blocks import blocks_of
 from edgemeta.toolchain.quantize.calibrate import CLIP_RULES, Statistics

@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from edgemeta.toolchain.float_graph import (
+from edgemeta.toolchain.float_model.graph import (
     Add,
     BatchNorm,
     Concat,

@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgemeta.toolchain.errors import QuantizeError
-from edgemeta.toolchain.float_forward import all_tensors, network_input
-from edgemeta.toolchain.float_graph import Float32, FloatModel
+from edgemeta.toolchain.float_model.forward import all_tensors, network_input
+from edgemeta.toolchain.float_model.graph import Float32, FloatModel
 
 #: How the clip of a tensor is chosen: greatest magnitude, 99.99th percentile of it, or least mean square error.
 ClipRule = Literal["minmax", "percentile", "mse"]

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from edgemeta.model.layers import TensorType
 from edgemeta.model.weights import FixedWeights
-from edgemeta.toolchain.float_graph import (
+from edgemeta.toolchain.float_model.graph import (
     Add,
     Concat,
     Conv,

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from edgemeta.model import reference
 from edgemeta.model.graph import Model
 from edgemeta.model.layers import TensorType
-from edgemeta.toolchain.float_forward import all_tensors, network_input, run_layer
-from edgemeta.toolchain.float_graph import Conv, Dense, Float32, FloatModel
+from edgemeta.toolchain.float_model.forward import all_tensors, network_input, run_layer
+from edgemeta.toolchain.float_model.graph import Conv, Dense, Float32, FloatModel
 from edgemeta.toolchain.quantize.assemble import image_integers
 from edgemeta.toolchain.quantize.blocks import Block, folded
 from edgemeta.toolchain.quantize.choices import Choice

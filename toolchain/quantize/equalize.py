@@ -12,8 +12,8 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from edgemeta.toolchain.float_forward import all_tensors, network_input
-from edgemeta.toolchain.float_graph import (
+from edgemeta.toolchain.float_model.forward import all_tensors, network_input
+from edgemeta.toolchain.float_model.graph import (
     INPUT,
     Add,
     BatchNorm,

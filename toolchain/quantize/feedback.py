@@ -11,8 +11,8 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
-from edgemeta.toolchain.float_forward import all_tensors, network_input
-from edgemeta.toolchain.float_graph import Conv, Dense, Float32, FloatModel
+from edgemeta.toolchain.float_model.forward import all_tensors, network_input
+from edgemeta.toolchain.float_model.graph import Conv, Dense, Float32, FloatModel
 from edgemeta.toolchain.quantize.blocks import Block
 
 _ROWS = 40_000

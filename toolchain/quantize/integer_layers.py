@@ -8,7 +8,17 @@ from numpy.typing import NDArray
 from edgemeta.model import layers as q
 from edgemeta.model.graph import Model
 from edgemeta.model.layers import TensorType
-from edgemeta.toolchain.float_graph import Add, Concat, Conv, Dense, FloatModel, GlobalAverage, Pool, Relu, Upsample
+from edgemeta.toolchain.float_model.graph import (
+    Add,
+    Concat,
+    Conv,
+    Dense,
+    FloatModel,
+    GlobalAverage,
+    Pool,
+    Relu,
+    Upsample,
+)
 from edgemeta.toolchain.quantize.assemble import assemble
 from edgemeta.toolchain.quantize.blocks import Block, folded
 from edgemeta.toolchain.quantize.choices import Choice, quantize_weights

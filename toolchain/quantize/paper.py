@@ -15,7 +15,7 @@ from edgemeta.model import layers as q
 from edgemeta.model.graph import Model
 from edgemeta.model.weights import FixedWeights
 from edgemeta.toolchain.errors import QuantizeError
-from edgemeta.toolchain.float_graph import (
+from edgemeta.toolchain.float_model.graph import (
     Add,
     Concat,
     Conv,

@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from edgemeta.toolchain.float_graph import BatchNorm, Conv, FloatLayer, FloatModel
+from edgemeta.toolchain.float_model.graph import BatchNorm, Conv, FloatLayer, FloatModel
 from edgemeta.toolchain.quantize.blocks import blocks_of
 
 _FACTORS = 2.0 ** np.arange(-8, 8.01, 0.125)

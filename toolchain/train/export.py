@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from edgemeta.toolchain.float_graph import (
+from edgemeta.toolchain.float_model.graph import (
     Add,
     BatchNorm,
     Conv,

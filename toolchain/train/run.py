@@ -5,12 +5,12 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from edgemeta.toolchain.data import Alternates, Dataset
+from edgemeta.toolchain.data.dataset import Alternates, Dataset
 from edgemeta.toolchain.errors import DataError
 from edgemeta.toolchain.progress import ProgressCallback, Reporter
-from edgemeta.toolchain.recipe import Recipe
 from edgemeta.toolchain.train.augment import ImageBank
 from edgemeta.toolchain.train.networks import ResNet8
+from edgemeta.toolchain.train.recipe import Recipe
 from edgemeta.toolchain.train.student import train_student
 from edgemeta.toolchain.train.teacher import teacher_logits, train_teacher
 

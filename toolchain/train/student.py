@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
-from edgemeta.toolchain.data import Dataset
+from edgemeta.toolchain.data.dataset import Dataset
 from edgemeta.toolchain.progress import Reporter
-from edgemeta.toolchain.recipe import Recipe, StudentRecipe
 from edgemeta.toolchain.train.augment import STREAM_ORDER, STREAM_STUDENT, ImageBank, draw_view, generator
 from edgemeta.toolchain.train.batches import accuracy_percent, mixed_precision, network_input
 from edgemeta.toolchain.train.checkpoint import load_checkpoint, save_checkpoint
 from edgemeta.toolchain.train.networks import ResNet8
+from edgemeta.toolchain.train.recipe import Recipe, StudentRecipe
 
 
 def cosine(position: float, warmup: float) -> float:

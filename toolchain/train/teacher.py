@@ -8,14 +8,14 @@ from numpy.typing import NDArray
 from torch import nn
 from torch.nn import functional
 
-from edgemeta.toolchain.data import Dataset
+from edgemeta.toolchain.data.dataset import Dataset
 from edgemeta.toolchain.errors import CheckpointError
 from edgemeta.toolchain.progress import Reporter
-from edgemeta.toolchain.recipe import Recipe, TeacherRecipe
 from edgemeta.toolchain.train.augment import STREAM_ORDER, STREAM_TEACHER, STREAM_VIEWS, ImageBank, draw_view, generator
 from edgemeta.toolchain.train.batches import accuracy_percent, logits_of, mixed_precision, network_input
 from edgemeta.toolchain.train.checkpoint import load_checkpoint, save_checkpoint
 from edgemeta.toolchain.train.networks import Teacher
+from edgemeta.toolchain.train.recipe import Recipe, TeacherRecipe
 
 
 def triangle(position: float, warmup: float, start: float, end: float) -> float:

@@ -1,6 +1,6 @@
 // The two ends of a thread's work: what its sums start with, and what becomes of them.
 #pragma once
-#include "pixel.cuh"
+#include "include/pixel.cuh"
 
 template <class R>
 __device__ __forceinline__ void start_sums(int (&sums)[PIXELS][FILTERS], const int4* __restrict__ channels,

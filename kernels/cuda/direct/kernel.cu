@@ -3,7 +3,7 @@
 //
 // A block computes TILE_Y x (TILE_X * PIXELS) outputs of THREADS_C * FILTERS channels; a thread PIXELS neighbours in a row
 // times FILTERS channels, over every SPLIT-th plane of input channels. A plane is one word (DEPTH channels) per pixel.
-#include "fused.cuh"
+#include "include/fused.cuh"
 
 enum {
   GROUP = TILE_X * TILE_Y * THREADS_C,

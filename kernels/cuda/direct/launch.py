@@ -20,12 +20,12 @@ from edgemeta.kernels.cuda.direct.tiles import (
     tiles,
     work,
 )
-from edgemeta.kernels.cuda.kernel import Buffers, Candidate, Tensors
-from edgemeta.kernels.cuda.layout import integer_type, tensor_defines
-from edgemeta.kernels.cuda.plan import Architecture, Argument, Buffer, Constant, Launch, Source
-from edgemeta.kernels.cuda.prediction import busy_clocks
-from edgemeta.kernels.cuda.requantize import Defines, convolution, residual, shortcut
-from edgemeta.kernels.cuda.steps import ConvStep, Step
+from edgemeta.kernels.cuda.plan.kernel import Buffers, Candidate, Tensors
+from edgemeta.kernels.cuda.plan.layout import integer_type, tensor_defines
+from edgemeta.kernels.cuda.plan.plan import Architecture, Argument, Buffer, Constant, Launch, Source
+from edgemeta.kernels.cuda.plan.prediction import busy_clocks
+from edgemeta.kernels.cuda.plan.requantize import Defines, convolution, residual, shortcut
+from edgemeta.kernels.lowering.steps import ConvStep, Step
 from edgemeta.model.layers import Conv
 
 _CANDIDATES = 8

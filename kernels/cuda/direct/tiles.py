@@ -9,8 +9,8 @@ from dataclasses import asdict, dataclass
 from functools import cache, lru_cache
 from itertools import product
 
-from edgemeta.kernels.cuda.plan import Architecture
-from edgemeta.kernels.cuda.prediction import WARP, Work, busy_clocks
+from edgemeta.kernels.cuda.plan.plan import Architecture
+from edgemeta.kernels.cuda.plan.prediction import WARP, Work, busy_clocks
 
 _SHARED_LIMIT = 48 * 1024
 """What a launch may have without asking the driver for more."""

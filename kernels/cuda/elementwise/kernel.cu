@@ -1,6 +1,6 @@
 // Addition, clamp and rescale that no convolution took in: a thread does four channels of a pixel (README.md).
-#include "requantize.cuh"
-#include "tensor.cuh"
+#include "include/requantize.cuh"
+#include "include/tensor.cuh"
 
 TENSOR(Input, IN);
 TENSOR(Output, OUT);

@@ -3,11 +3,11 @@
 from collections.abc import Iterable
 from functools import partial
 
-from edgemeta.kernels.cuda.kernel import NO_RING, Buffers, Candidate, Tensors
-from edgemeta.kernels.cuda.layout import tensor_defines
-from edgemeta.kernels.cuda.plan import Architecture, Argument, Launch, Source
-from edgemeta.kernels.cuda.requantize import Defines, addition, finish, plain_sums
-from edgemeta.kernels.cuda.steps import LayerStep, Step
+from edgemeta.kernels.cuda.plan.kernel import NO_RING, Buffers, Candidate, Tensors
+from edgemeta.kernels.cuda.plan.layout import tensor_defines
+from edgemeta.kernels.cuda.plan.plan import Architecture, Argument, Launch, Source
+from edgemeta.kernels.cuda.plan.requantize import Defines, addition, finish, plain_sums
+from edgemeta.kernels.lowering.steps import LayerStep, Step
 from edgemeta.model.layers import Add, Clamp, Rescale, inputs_of
 
 _THREADS = 128

@@ -1,7 +1,7 @@
 // Global average pool and dense layer, together or one of them (README.md). A block does the pool for itself, then one
 // output per warp.
-#include "requantize.cuh"
-#include "tensor.cuh"
+#include "include/requantize.cuh"
+#include "include/tensor.cuh"
 
 TENSOR(Input, IN);
 #if POOL

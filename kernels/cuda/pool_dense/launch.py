@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from edgemeta.kernels.cuda.kernel import NO_RING, Buffers, Candidate, Tensors
-from edgemeta.kernels.cuda.layout import integer_type, tensor_defines
-from edgemeta.kernels.cuda.plan import Architecture, Argument, Buffer, Constant, Launch, Source
-from edgemeta.kernels.cuda.requantize import Defines, finish, plain_sums, weighted_sums
-from edgemeta.kernels.cuda.steps import PoolDenseStep, Step
+from edgemeta.kernels.cuda.plan.kernel import NO_RING, Buffers, Candidate, Tensors
+from edgemeta.kernels.cuda.plan.layout import integer_type, tensor_defines
+from edgemeta.kernels.cuda.plan.plan import Architecture, Argument, Buffer, Constant, Launch, Source
+from edgemeta.kernels.cuda.plan.requantize import Defines, finish, plain_sums, weighted_sums
+from edgemeta.kernels.lowering.steps import PoolDenseStep, Step
 from edgemeta.model.layers import AveragePool, Dense, Shape
 
 _WARP = 32

@@ -3,8 +3,8 @@
 //
 // A warp computes 16 ROWS pixels of 8 COLUMNS channels; a lane 2 ROWS pixels of FILTERS = 2 COLUMNS consecutive channels.
 // Nothing is shared: a lane's bytes of the input and of the weights lie side by side in global memory.
-#include "fused.cuh"
-#include "pixel.cuh"
+#include "include/fused.cuh"
+#include "include/pixel.cuh"
 #include "tensor/mma.cuh"
 
 TENSOR(Input, IN);

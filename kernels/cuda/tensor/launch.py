@@ -7,11 +7,11 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from edgemeta.kernels.cuda.kernel import Buffers, Candidate, Tensors
-from edgemeta.kernels.cuda.layout import tensor_defines
-from edgemeta.kernels.cuda.plan import Architecture, Argument, Constant, Launch, Source
-from edgemeta.kernels.cuda.requantize import Defines, convolution, residual, shortcut
-from edgemeta.kernels.cuda.steps import ConvStep, Step
+from edgemeta.kernels.cuda.plan.kernel import Buffers, Candidate, Tensors
+from edgemeta.kernels.cuda.plan.layout import tensor_defines
+from edgemeta.kernels.cuda.plan.plan import Architecture, Argument, Constant, Launch, Source
+from edgemeta.kernels.cuda.plan.requantize import Defines, convolution, residual, shortcut
+from edgemeta.kernels.lowering.steps import ConvStep, Step
 from edgemeta.model.layers import Conv
 
 _FIRST_ARCHITECTURE = 800

@@ -3,7 +3,7 @@
 //   a0: A[row][4 quad], a1: A[row + 8][4 quad], a2, a3: the same with 16 columns more; b0, b1: B[4 quad (+ 16)][row]
 // and has d[0..1] = D[row][2 quad + 0..1], d[2..3] = D[row + 8][2 quad + 0..1]. A is signed or unsigned, B is signed.
 #pragma once
-#include "device.cuh"
+#include "include/device.cuh"
 
 template <bool SIGNED>
 __device__ __forceinline__ void multiply_32(int (&d)[4], int a0, int a1, int a2, int a3, int b0, int b1) {

@@ -5,7 +5,7 @@
 // 1. one thread per tile and four channels reads the patch and stores B^T d B as words of two int16 channels;
 // 2. one thread per position of the transformed tile, THREAD_TILES tiles and THREAD_OUTPUTS channels sums products;
 // 3. the sums change hands through shared memory; one thread per tile and VECTOR channels finishes the outputs.
-#include "fused.cuh"
+#include "include/fused.cuh"
 #if STRIDE == 2
 #include "winograd/tile2_stride2.cuh"
 #elif TILE == 2

@@ -7,14 +7,14 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from edgemeta.kernels.cuda import requantize
 from edgemeta.kernels.cuda.direct import launch as direct
-from edgemeta.kernels.cuda.kernel import Buffers, Candidate, Tensors
-from edgemeta.kernels.cuda.layout import tensor_defines
-from edgemeta.kernels.cuda.plan import Architecture, Argument, Constant, Launch, Source
-from edgemeta.kernels.cuda.requantize import Defines, Finish
-from edgemeta.kernels.cuda.steps import ConvStep, Step
+from edgemeta.kernels.cuda.plan import requantize
+from edgemeta.kernels.cuda.plan.kernel import Buffers, Candidate, Tensors
+from edgemeta.kernels.cuda.plan.layout import tensor_defines
+from edgemeta.kernels.cuda.plan.plan import Architecture, Argument, Constant, Launch, Source
+from edgemeta.kernels.cuda.plan.requantize import Defines, Finish
 from edgemeta.kernels.cuda.winograd.tile import Tile, tiles
+from edgemeta.kernels.lowering.steps import ConvStep, Step
 from edgemeta.model.layers import Conv, Padding, TensorType
 from edgemeta.model.winograd import F2, F2_STRIDED, F4, Transform, transform_weights
 

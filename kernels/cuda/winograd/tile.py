@@ -5,8 +5,8 @@ from functools import lru_cache
 from itertools import product
 from operator import itemgetter
 
-from edgemeta.kernels.cuda.plan import Architecture
-from edgemeta.kernels.cuda.prediction import WARP, Work, busy_clocks
+from edgemeta.kernels.cuda.plan.plan import Architecture
+from edgemeta.kernels.cuda.plan.prediction import WARP, Work, busy_clocks
 from edgemeta.model.winograd import F2_STRIDED, Transform
 
 _SIDES = range(1, 9)

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta, timezone
 import pytest
 
 from edgemeta.cli.demo.tally import Arrival
-from edgemeta.daemon.messages import Drops, EventMessage, FrameLatency, FrameMessage, LabelScore, ModelIdentity
+from edgemeta.daemon.messages.records import Drops, EventMessage, FrameLatency, FrameMessage, LabelScore, ModelIdentity
 
 START = datetime(2026, 1, 1, tzinfo=timezone.utc)
 NO_DROPS = Drops(superseded=0, failed=0, outbox=0, stopped=0)

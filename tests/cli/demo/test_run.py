@@ -25,8 +25,8 @@ from edgemeta.cli.demo.service import DemoService, write_config
 from edgemeta.cli.demo.tally import Tally
 from edgemeta.cli.demo.view import QuietView
 from edgemeta.cli.main import edgemeta
-from edgemeta.daemon.scenes.show import SCENES
-from edgemeta.daemon.sources.api import SourceError
+from edgemeta.daemon.capture.source import SourceError
+from edgemeta.daemon.capture.sources.synthetic.show import SCENES
 
 pytest.importorskip("amqtt", reason="needs amqtt: pip install 'edgemeta[demo]'")
 

@@ -8,7 +8,7 @@ import pytest
 from edgemeta.cli.demo.picture import drawn, free_port, from_page
 from edgemeta.cli.demo.run import truth_of
 from edgemeta.cli.demo.tally import Arrival, Tally
-from edgemeta.daemon.scenes.show import SCENES, Show
+from edgemeta.daemon.capture.sources.synthetic.show import SCENES, Show
 
 rich_console = pytest.importorskip("rich.console", reason="needs rich: pip install 'edgemeta[demo]'")
 

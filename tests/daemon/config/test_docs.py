@@ -9,8 +9,8 @@ import pytest
 from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
-from edgemeta.daemon.config.file import ConfigFile
-from edgemeta.daemon.config.whole import Config
+from edgemeta.daemon.config.config import Config
+from edgemeta.daemon.config.loader import ConfigFile
 
 
 def keys(section: type[BaseModel], prefix: str = "") -> dict[str, Any]:

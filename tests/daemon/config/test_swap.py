@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from edgemeta.daemon.config.whole import Config, resolved
+from edgemeta.daemon.config.config import Config, resolved
 
 
 def config(**keys: Any) -> Config:

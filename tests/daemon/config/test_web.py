@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from edgemeta.daemon.config.file import ConfigError
+from edgemeta.daemon.config.config import Config, digest
+from edgemeta.daemon.config.loader import ConfigError
+from edgemeta.daemon.config.secrets import SecretError, token_of
 from edgemeta.daemon.config.web import WebConfig
-from edgemeta.daemon.config.whole import Config, digest
-from edgemeta.daemon.preflight import prepare
-from edgemeta.daemon.secret import SecretError, token_of
+from edgemeta.daemon.service.plan import prepare
 
 TOKEN = "0123456789abcdef"
 

@@ -16,10 +16,8 @@ from urllib.request import urlopen
 import pytest
 import yaml
 
-from edgemeta.daemon.broker_state import BrokerState
-from edgemeta.daemon.intake import REASONS
-from edgemeta.daemon.latency import StageLatencies
-from edgemeta.daemon.messages import (
+from edgemeta.daemon.inference.swap.coordinator import ENDS
+from edgemeta.daemon.messages.records import (
     BrokerFailures,
     BrokerStats,
     CameraState,
@@ -29,8 +27,10 @@ from edgemeta.daemon.messages import (
     OutboxStats,
     Stages,
 )
-from edgemeta.daemon.metrics.readings import CameraReading, Readings
-from edgemeta.daemon.swap.swap import ENDS
+from edgemeta.daemon.metrics.latency import StageLatencies
+from edgemeta.daemon.metrics.snapshot import CameraReading, Readings
+from edgemeta.daemon.mqtt.flood_control import REASONS
+from edgemeta.daemon.mqtt.state import BrokerState
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from urllib.request import urlopen
 import pytest
 import yaml
 
-from .conftest import ALERTS, Prometheus
+from tests.daemon.metrics.conftest import ALERTS, Prometheus
 
 HOURS_BEHIND = """
 #define _GNU_SOURCE

@@ -13,12 +13,11 @@ import yaml
 from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
-from edgemeta.daemon.broker_state import BrokerState
-from edgemeta.daemon.messages import CameraState
-from edgemeta.daemon.metrics.exposition import exposition
-from edgemeta.daemon.metrics.readings import Readings
-
-from .conftest import Prometheus
+from edgemeta.daemon.messages.records import CameraState
+from edgemeta.daemon.metrics.prometheus import exposition
+from edgemeta.daemon.metrics.snapshot import Readings
+from edgemeta.daemon.mqtt.state import BrokerState
+from tests.daemon.metrics.conftest import Prometheus
 
 VARIABLES = {"$__rate_interval": "30s", "$instance": ".*", "$camera": ".*", "$stage": "total", "${datasource}": "x"}
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 from prometheus_client import Metric
 
-from edgemeta.daemon.metrics.exposition import families
-from edgemeta.daemon.metrics.readings import Readings
+from edgemeta.daemon.metrics.prometheus import families
+from edgemeta.daemon.metrics.snapshot import Readings
 
 SUFFIXES = {"counter": "_total", "info": "_info"}
 

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from edgemeta.daemon.deadline import Deadline
-from edgemeta.daemon.preflight import prepare
-from edgemeta.daemon.service import Service
+from edgemeta.daemon.runtime.deadline import Deadline
+from edgemeta.daemon.service.plan import prepare
+from edgemeta.daemon.service.service import Service
 
 DEADLINE = 60.0
 TOKEN = "0123456789abcdef-test"

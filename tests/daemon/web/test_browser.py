@@ -1,6 +1,5 @@
 """The page in a real browser: what a person sees, with cameras and broker that come and go, and without complaints."""
 
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -10,13 +9,9 @@ import cv2
 import numpy as np
 import pytest
 
-from edgemeta.daemon.broker_state import BrokerState
-
-sys.path.append(str(Path(__file__).parents[3] / "benchmarks"))
-
+from edgemeta.daemon.mqtt.state import BrokerState
 from rig.browser import Browser, chromium, missing
-
-from .conftest import DEADLINE, TOKEN, Page
+from tests.daemon.web.conftest import DEADLINE, TOKEN, Page
 
 CONTRAST = """
 const channel = (c) => (c /= 255) <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4;

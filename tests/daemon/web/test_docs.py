@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from edgemeta.daemon.web import request, server
-from edgemeta.daemon.web.site import FILES
+from edgemeta.daemon.web.routes import FILES
 
 
 def rows(repository: Path, head: str) -> list[list[str]]:

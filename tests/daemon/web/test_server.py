@@ -15,12 +15,11 @@ from typing import Any
 
 import pytest
 
-from edgemeta.daemon.deadline import Deadline
+from edgemeta.daemon.runtime.deadline import Deadline
 from edgemeta.daemon.web import server as module
 from edgemeta.daemon.web.request import MAX_HEAD
 from edgemeta.daemon.web.server import STREAMS, VISITORS
-
-from .conftest import DEADLINE, Page, port_of
+from tests.daemon.web.conftest import DEADLINE, Page, port_of
 
 IPV6 = Path("/proc/net/if_inet6")
 """The kernel's list of this machine's addresses of version 6."""
@@ -199,7 +198,7 @@ def test_so_many_pages_and_no_more(serve: Any) -> None:
 
 def test_a_page_that_takes_no_events_is_sent_away(serve: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """It reads nothing; what waits for it is bounded by the socket's buffers, and it is given up after a while."""
-    monkeypatch.setattr("edgemeta.daemon.web.site.EVENT_EVERY", 0.0)
+    monkeypatch.setattr("edgemeta.daemon.web.routes.EVENT_EVERY", 0.0)
     monkeypatch.setattr(module, "SENT_WITHIN", 0.3)
     page = serve()
     with socket.socket() as connection:
@@ -242,7 +241,7 @@ def test_many_visitors_at_once_are_all_answered(serve: Any) -> None:
 
 def test_visits_leave_no_memory_behind(serve: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Hundreds of requests and pages; then those again, which must find all the memory they need freed."""
-    monkeypatch.setattr("edgemeta.daemon.web.site.EVENT_EVERY", 0.01)
+    monkeypatch.setattr("edgemeta.daemon.web.routes.EVENT_EVERY", 0.01)
     page = serve()
     page.state_with_frames()
     server: Any = page.service._page
@@ -283,7 +282,7 @@ def traced() -> int:
 
 def test_nobody_looks_and_no_picture_is_made(serve: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[object] = []
-    monkeypatch.setattr("edgemeta.daemon.web.pictures.encode", lambda pixels: made.append(pixels) or b"\xff\xd8")
+    monkeypatch.setattr("edgemeta.daemon.web.jpeg.encode", lambda pixels: made.append(pixels) or b"\xff\xd8")
     page = serve()
     page.wait("/healthz", lambda _: page.service.vitals().frames > 10)
     assert made == []

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from networks import Case, Network
 
 from edgemeta.kernels.cpu.library import ISA_NAMES, LibraryError, best_isa
 from edgemeta.kernels.cpu.program import Program
@@ -17,6 +16,7 @@ from edgemeta.model import reference
 from edgemeta.model.graph import INPUT
 from edgemeta.model.layers import Conv, MaxPool, Multiplier, TensorType
 from edgemeta.model.prove import prove
+from tests.conformance.networks import Case, Network
 
 ISAS = ISA_NAMES[1 : ISA_NAMES.index(best_isa()) + 1]
 FORMS = st.sampled_from(["multiplier", "multiplier-per-layer", "table", "table-per-layer"])

@@ -1,14 +1,11 @@
 """Lets tests of compiled kernels write a kernel as text, and share the helpers of this folder."""
 
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from edgemeta.kernels.cuda.plan import Source
-
-sys.path.append(str(Path(__file__).parent))  # `from one_step import ...`
+from edgemeta.kernels.cuda.plan.plan import Source
 
 Write = Callable[..., Source]
 

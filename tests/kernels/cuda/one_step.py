@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from edgemeta.kernels.cuda.architectures import ARCHITECTURES
-from edgemeta.kernels.cuda.kernel import Candidate, Tensors
-from edgemeta.kernels.cuda.plan import Architecture, Buffer, Plan
-from edgemeta.kernels.cuda.steps import ConvStep
-from edgemeta.kernels.emulation.executor import Emulator, Order
+from edgemeta.kernels.cuda.plan.architectures import ARCHITECTURES
+from edgemeta.kernels.cuda.plan.kernel import Candidate, Tensors
+from edgemeta.kernels.cuda.plan.plan import Architecture, Buffer, Plan
+from edgemeta.kernels.lowering.steps import ConvStep
 from edgemeta.model.graph import INPUT, Classification, Model, Preprocessing
 from edgemeta.model.layers import Add, Clamp, Conv, Layer, Multiplier, Padding, Requantize, ShiftTable, TensorType
 from edgemeta.model.weights import FixedWeights
+from tests.emulation.executor import Emulator, Order
 
 SM_53 = ARCHITECTURES["sm_53"]
 SIGNED, UNSIGNED = TensorType((1, 1, 1), zero_point=-3), TensorType((1, 1, 1), signed=False, zero_point=7)

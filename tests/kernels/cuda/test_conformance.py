@@ -11,13 +11,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cases import CASES, Case
-from networks import Network
 
-from edgemeta.kernels.cuda.architectures import ARCHITECTURES
 from edgemeta.kernels.cuda.lowering import lower
-from edgemeta.kernels.cuda.plan import UnsupportedError
-from edgemeta.kernels.emulation.executor import Emulator, Order
+from edgemeta.kernels.cuda.plan.architectures import ARCHITECTURES
+from edgemeta.kernels.cuda.plan.plan import UnsupportedError
 from edgemeta.model import reference
 from edgemeta.model.graph import INPUT, Model
 from edgemeta.model.layers import (
@@ -35,6 +32,9 @@ from edgemeta.model.layers import (
     Upsample,
     inputs_of,
 )
+from tests.conformance.cases import CASES, Case
+from tests.conformance.networks import Network
+from tests.emulation.executor import Emulator, Order
 
 NAMES = ("sm_53", "sm_87")
 SMALL = [case for case in CASES if not case.name.startswith("resnet8")]

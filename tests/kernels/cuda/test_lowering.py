@@ -5,23 +5,23 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from cases import CASES, Case
-from networks import Network
 
-from edgemeta.kernels.cuda.architectures import ARCHITECTURES
-from edgemeta.kernels.cuda.compiler import SOURCES
+from edgemeta.kernels.cuda.compile.compiler import SOURCES
 from edgemeta.kernels.cuda.direct.launch import candidates as direct
 from edgemeta.kernels.cuda.elementwise.launch import candidates as elementwise
-from edgemeta.kernels.cuda.kernel import Candidate, Tensors
 from edgemeta.kernels.cuda.lowering import KERNELS, candidate_counts, lower
-from edgemeta.kernels.cuda.plan import Architecture, Plan, UnsupportedError
+from edgemeta.kernels.cuda.plan.architectures import ARCHITECTURES
+from edgemeta.kernels.cuda.plan.kernel import Candidate, Tensors
+from edgemeta.kernels.cuda.plan.plan import Architecture, Plan, UnsupportedError
 from edgemeta.kernels.cuda.pool_dense.launch import candidates as pool_dense
-from edgemeta.kernels.cuda.steps import Step
-from edgemeta.kernels.emulation.executor import Emulator
+from edgemeta.kernels.lowering.steps import Step
 from edgemeta.model import reference
 from edgemeta.model.graph import INPUT
 from edgemeta.model.layers import MaxPool, TensorType
 from edgemeta.model.weights import BinaryWeights, FixedWeights
+from tests.conformance.cases import CASES, Case
+from tests.conformance.networks import Network
+from tests.emulation.executor import Emulator
 
 SM_53 = ARCHITECTURES["sm_53"]
 DIRECT = (direct, pool_dense, elementwise)

@@ -8,16 +8,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from random_networks import ON_CUDA, random_network
 
-from edgemeta.kernels.cuda.architectures import ARCHITECTURES
-from edgemeta.kernels.cuda.cache import Cubins
+from edgemeta.kernels.cuda.compile.cache import Cubins
 from edgemeta.kernels.cuda.lowering import candidate_counts, lower
-from edgemeta.kernels.cuda.plan import Plan
-from edgemeta.kernels.emulation.compiler import EmulationCompiler
-from edgemeta.kernels.emulation.executor import Emulator, Images, Order, cached
+from edgemeta.kernels.cuda.plan.architectures import ARCHITECTURES
+from edgemeta.kernels.cuda.plan.plan import Plan
 from edgemeta.model import reference
 from edgemeta.model.graph import Model
+from tests.conformance.random_networks import ON_CUDA, random_network
+from tests.emulation.compiler import EmulationCompiler
+from tests.emulation.executor import Emulator, Images, Order, cached
 
 FEW, MANY = 3 * len(ON_CUDA), 75 * len(ON_CUDA)
 ORDERS: tuple[Order, ...] = ("forward", "reverse", 11)

@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from edgemeta.kernels.cuda.architectures import ARCHITECTURES
-from edgemeta.kernels.cuda.compiler import Compiler
-from edgemeta.kernels.cuda.cost import Cost, cost
-from edgemeta.kernels.cuda.devices import DEVICES
+from edgemeta.kernels.cuda.baselines.paper.launch import BASELINE
+from edgemeta.kernels.cuda.compile.compiler import Compiler
 from edgemeta.kernels.cuda.lowering import lower
-from edgemeta.kernels.cuda.paper.launch import BASELINE
-from edgemeta.kernels.cuda.plan import Buffer, Plan
+from edgemeta.kernels.cuda.machine_code.cost import Cost, cost
+from edgemeta.kernels.cuda.machine_code.devices import DEVICES
+from edgemeta.kernels.cuda.machine_code.sass import SassError
+from edgemeta.kernels.cuda.plan.architectures import ARCHITECTURES
+from edgemeta.kernels.cuda.plan.plan import Buffer, Plan
 from edgemeta.kernels.cuda.report import Report, report
-from edgemeta.kernels.cuda.sass import SassError
 from edgemeta.model.file import load
 from edgemeta.model.graph import Model
 from edgemeta.model.zoo import find
@@ -119,13 +119,15 @@ def test_products_of_direct_convolutions_are_the_layers_multiply_accumulates(mad
 
 def _is_direct(each: Any) -> bool:
     # conv0's three channels are padded, so it multiplies more.
-    return each.launch.source.path in ("direct/kernel.cu", "paper/map.cu", "paper/tiled.cu") and each.launch.layers != (
-        "conv0",
-    )
+    return each.launch.source.path in (
+        "direct/kernel.cu",
+        "baselines/paper/map.cu",
+        "baselines/paper/tiled.cu",
+    ) and each.launch.layers != ("conv0",)
 
 
 def test_products_of_winograd_are_fewer_than_the_layers_multiply_accumulates(made: Report) -> None:
-    winograd = [each for each in made.paper_design.launches if each.launch.source.path == "paper/winograd.cu"]
+    winograd = [each for each in made.paper_design.launches if each.launch.source.path == "baselines/paper/winograd.cu"]
     assert len(winograd) == 5
     for each in winograd:
         if each.launch.layers != ("conv0",):
@@ -149,7 +151,7 @@ def test_loops_that_are_not_declared_stop_the_report(model: Model, compiler: Com
     (launch,) = plan.launches
     wrong = replace(plan, launches=(replace(launch, loops=(*launch.loops, 5)),))
     with pytest.raises(
-        SassError, match=r"the machine code of paper/\w+\.cu has loops of .* turns, the launch declares"
+        SassError, match=r"the machine code of baselines/paper/\w+\.cu has loops of .* turns, the launch declares"
     ):
         cost(wrong, model, compiler)
 

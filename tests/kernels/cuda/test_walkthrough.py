@@ -8,16 +8,16 @@ from types import ModuleType
 
 import numpy as np
 import pytest
-from cases import CASES, Case
 
-from edgemeta.kernels.cuda.architectures import ARCHITECTURES
-from edgemeta.kernels.cuda.compiler import SOURCES, Compiler
-from edgemeta.kernels.cuda.cost import cost
+from edgemeta.kernels.cuda.compile.compiler import SOURCES, Compiler
 from edgemeta.kernels.cuda.lowering import KERNELS, lower
-from edgemeta.kernels.cuda.plan import Architecture, Source
-from edgemeta.kernels.emulation.compiler import EmulationCompiler
-from edgemeta.kernels.emulation.executor import Emulator
+from edgemeta.kernels.cuda.machine_code.cost import cost
+from edgemeta.kernels.cuda.plan.architectures import ARCHITECTURES
+from edgemeta.kernels.cuda.plan.plan import Architecture, Source
 from edgemeta.model import reference
+from tests.conformance.cases import CASES, Case
+from tests.emulation.compiler import EmulationCompiler
+from tests.emulation.executor import Emulator
 
 ROWS = [case for case in CASES if case.name.startswith("max-pool-")]
 
@@ -68,7 +68,7 @@ def test_its_rows_equal_the_reference(case: Case, sources: Path, launcher: Modul
 def test_its_loops_are_those_of_the_machine_code(
     sources: Path, launcher: ModuleType, compiler: Compiler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("edgemeta.kernels.cuda.compiler.SOURCES", sources)
+    monkeypatch.setattr("edgemeta.kernels.cuda.compile.compiler.SOURCES", sources)
     for case in ROWS:
         plan = lower(case.model, ARCHITECTURES["sm_53"], kernels=(launcher.candidates, *KERNELS))
         total = cost(plan, case.model, compiler)

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cases import Case
 
 from edgemeta.kernels.cpu import library
 from edgemeta.kernels.cpu.library import ISA_NAMES, best_isa
@@ -16,6 +15,7 @@ from edgemeta.model import reference
 from edgemeta.plugins.api import BackendError
 from edgemeta.plugins.cpu.backend import BACKEND
 from edgemeta.plugins.measure import random_image
+from tests.conformance.cases import Case
 
 ISAS = ISA_NAMES[1 : ISA_NAMES.index(best_isa()) + 1]
 

@@ -1,23 +1,17 @@
 """The emulated driver, a device on it, and the backend with the emulation's compiler in place of NVIDIA's."""
 
-import sys
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
-sys.path.append(str(Path(__file__).parent))
-sys.path.append(str(Path(__file__).parents[3] / "benchmarks"))
-sys.path.append(str(Path(__file__).parents[3] / "benchmarks" / "gpu"))
-
-from cases import CASES, Case
-from emulated import Driver
-
-from edgemeta.kernels.cuda.cache import Cubins
-from edgemeta.kernels.emulation.compiler import EmulationCompiler
+from edgemeta.kernels.cuda.compile.cache import Cubins
 from edgemeta.plugins.cuda.backend import CudaBackend
 from edgemeta.plugins.cuda.device import Device
+from tests.conformance.cases import CASES, Case
+from tests.emulation.compiler import EmulationCompiler
+from tests.plugins.cuda.emulated import Driver
 
 
 @pytest.fixture(scope="session")
@@ -25,7 +19,7 @@ def loaded() -> Driver:
     """The library, once per process: PyCUDA finds it as libcuda.so.1."""
     if find_spec("pycuda") is None:
         pytest.skip("PyCUDA is not installed: benchmarks/gpu/pycuda_wheel.sh makes its wheel")
-    from edgemeta.kernels.emulation import driver
+    from tests.emulation import driver
 
     return Driver(driver.build())
 

@@ -10,7 +10,7 @@ from edgemeta.model.graph import Model
 from edgemeta.plugins.api import Backend, Batch, Session
 from edgemeta.plugins.measure import verify
 from edgemeta.plugins.preprocess import make_preprocessor
-from edgemeta.toolchain.data import load_dataset
+from edgemeta.toolchain.data.dataset import load_dataset
 
 
 def mismatches(backend: Backend, model: Model, images: Batch, batch: int, **options: object) -> int:

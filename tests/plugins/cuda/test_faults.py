@@ -9,16 +9,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cases import CASES, Case
-from emulated import Driver
 
-from edgemeta.kernels.cuda.compiler_tool import CompilerError
-from edgemeta.kernels.cuda.plan import Architecture
+from edgemeta.kernels.cuda.compile.tool import CompilerError
+from edgemeta.kernels.cuda.plan.plan import Architecture
 from edgemeta.model import reference
 from edgemeta.model.file import save
 from edgemeta.plugins.api import BackendError, Session, SessionLostError
 from edgemeta.plugins.cuda.backend import CudaBackend
 from edgemeta.plugins.measure import random_image
+from tests.conformance.cases import CASES, Case
+from tests.plugins.cuda.emulated import Driver
 
 OUT_OF_MEMORY, INVALID_IMAGE, ILLEGAL_ADDRESS, LAUNCH_FAILED, UNAVAILABLE = 2, 200, 700, 719, 46
 
@@ -168,13 +168,13 @@ def test_wrong_options_are_refused(backend: CudaBackend, small: Case, options: d
 
 LOST = """
 import gc, sys
-from edgemeta.kernels.emulation import driver
-from edgemeta.kernels.emulation.compiler import EmulationCompiler
+from tests.emulation import driver
+from tests.emulation.compiler import EmulationCompiler
 from edgemeta.model.file import load
 from edgemeta.plugins.api import SessionLostError
 from edgemeta.plugins.cuda.backend import CudaBackend
 from edgemeta.plugins.measure import random_image
-from emulated import Driver
+from tests.plugins.cuda.emulated import Driver
 
 lost, model = Driver(driver.build()), load(sys.argv[1])
 with lost.device(5, 3):

@@ -11,24 +11,24 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cases import CASES
-from float_network import float_plan_of
-from on_all_cores import reference_logits
-from opened import opened, outputs
-from proofs import first_images, grown, mismatches
 
-from edgemeta.kernels.cuda.architectures import ARCHITECTURES
-from edgemeta.kernels.cuda.cache import Cubins
-from edgemeta.kernels.cuda.compiler import find_compiler
+from benchmarks.gpu.float_network import float_plan_of
+from benchmarks.gpu.opened import opened, outputs
+from edgemeta.kernels.cuda.compile.cache import Cubins
+from edgemeta.kernels.cuda.compile.compiler import find_compiler
 from edgemeta.kernels.cuda.lowering import lower
-from edgemeta.kernels.cuda.plan import UnsupportedError
+from edgemeta.kernels.cuda.plan.architectures import ARCHITECTURES
+from edgemeta.kernels.cuda.plan.plan import UnsupportedError
 from edgemeta.model.file import load
 from edgemeta.model.zoo import find
 from edgemeta.plugins.api import BackendError
 from edgemeta.plugins.cuda.backend import BACKEND
 from edgemeta.plugins.cuda.device import Device
 from edgemeta.plugins.measure import random_image
-from edgemeta.toolchain.float_file import load_float_model
+from edgemeta.toolchain.float_model.file import load_float_model
+from tests.conformance.cases import CASES
+from tests.conformance.on_all_cores import reference_logits
+from tests.plugins.cuda.proofs import first_images, grown, mismatches
 
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(3600)]  # on a Nano, too
 
@@ -99,7 +99,7 @@ def test_compute_sanitizer_minds_nothing(tool: str) -> None:
 
 def test_the_float32_network_agrees_with_pytorch() -> None:
     torch = pytest.importorskip("torch", reason="PyTorch is not installed")
-    from torch_network import torch_resnet8
+    from benchmarks.gpu.torch_network import torch_resnet8
 
     model = load_float_model(find("resnet8-cifar10-float"))
     device = Device(0)

@@ -3,26 +3,26 @@
 import json
 from pathlib import Path
 
-import measure
 import numpy as np
 import pytest
-from effort import Effort
-from opened import opened, outputs, random_batch
-from our_networks import float32_rows
-from result_file import write_json, write_markdown
-from tables import convolution_table, markdown, network_table
 
-from edgemeta.kernels.cuda.cache import Cubins
-from edgemeta.kernels.cuda.compiler_tool import CompilerError
-from edgemeta.kernels.cuda.kernel import Kernel
+from benchmarks.gpu import measure
+from benchmarks.gpu.effort import Effort
+from benchmarks.gpu.opened import opened, outputs, random_batch
+from benchmarks.gpu.our_networks import float32_rows
+from benchmarks.gpu.tables import convolution_table, markdown, network_table
+from benchmarks.result_file import write_json, write_markdown
+from edgemeta.kernels.cuda.baselines.paper import launch as paper
+from edgemeta.kernels.cuda.compile.cache import Cubins
+from edgemeta.kernels.cuda.compile.tool import CompilerError
 from edgemeta.kernels.cuda.lowering import lower
-from edgemeta.kernels.cuda.paper import launch as paper
-from edgemeta.kernels.cuda.plan import Architecture, Source
+from edgemeta.kernels.cuda.plan.kernel import Kernel
+from edgemeta.kernels.cuda.plan.plan import Architecture, Source
 from edgemeta.model import reference
 from edgemeta.model.file import load
 from edgemeta.model.zoo import find
 from edgemeta.plugins.cuda.device import Device
-from edgemeta.toolchain.float_file import load_float_model
+from edgemeta.toolchain.float_model.file import load_float_model
 
 ONCE = Effort(0, 1)
 JUNIT = """<testsuites><testsuite>
@@ -80,12 +80,12 @@ def test_every_part_survives_the_failure_of_the_others(
     *_, record = measure.measure(device, Refuses(), measure.parse(words))
     assert record["failed"].keys() == {"table 1", "our int8", "our float32", "PyTorch"}
     assert record["absent"] == {"TensorRT": "tensorrt is not installed"}
-    assert record["failed"]["our float32"] == "CompilerError: nothing is made of float32/kernel.cu here"
+    assert record["failed"]["our float32"] == "CompilerError: nothing is made of baselines/float32/kernel.cu here"
     assert (record["tests"]["passed"], record["tests"]["failed"], record["tests"]["skipped"]) == (1, 2, 1)
     text = markdown(record)
     assert "1 passed, 2 failed, 1 skipped." in text
     assert "- test_leaks: failure: assert 3 == 0" in text
-    assert "- our float32: CompilerError: nothing is made of float32/kernel.cu here" in text
+    assert "- our float32: CompilerError: nothing is made of baselines/float32/kernel.cu here" in text
     write_json("gpu", "benchmarks/gpu/run.sh", record, tmp_path)
     write_markdown("gpu", "benchmarks/gpu/run.sh", text, tmp_path)
     assert json.loads((tmp_path / "gpu.json").read_text())["device"]["architecture"] == "sm_53"

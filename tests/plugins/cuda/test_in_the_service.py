@@ -12,14 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from edgemeta.kernels.cuda.architectures import ARCHITECTURES
-from edgemeta.kernels.cuda.cache import Cubins
-from edgemeta.kernels.cuda.compiler import CompilerError, find_compiler
+from edgemeta.kernels.cuda.compile.cache import Cubins
+from edgemeta.kernels.cuda.compile.compiler import CompilerError, find_compiler
 from edgemeta.kernels.cuda.lowering import lower
-from edgemeta.kernels.cuda.plan import Architecture, Source
-from edgemeta.kernels.emulation.compiler import EmulationCompiler
+from edgemeta.kernels.cuda.plan.architectures import ARCHITECTURES
+from edgemeta.kernels.cuda.plan.plan import Architecture, Source
 from edgemeta.model.file import load
 from edgemeta.model.zoo import find
+from tests.emulation.compiler import EmulationCompiler
 
 DEADLINE = 60.0
 EDGEMETA = str(Path(sys.executable).with_name("edgemeta"))
@@ -42,7 +42,7 @@ DEVICES = {"jetson-nano": "sm_53", "jetson-orin": "sm_87"}
 def environment(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """What a process needs to find the driver, one device and compiled kernels."""
     pytest.importorskip("pycuda", reason="PyCUDA is not installed: benchmarks/gpu/pycuda_wheel.sh makes its wheel")
-    from edgemeta.kernels.emulation import driver
+    from tests.emulation import driver
 
     folder = tmp_path_factory.mktemp("cache")
     architecture = ARCHITECTURES[DEVICES[request.param]]

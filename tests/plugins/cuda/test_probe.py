@@ -5,15 +5,15 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from cases import Case
-from emulated import Driver
 
-from edgemeta.kernels.cuda.compiler_tool import CompilerError
-from edgemeta.kernels.cuda.plan import Architecture
-from edgemeta.kernels.emulation.compiler import EmulationCompiler
+from edgemeta.kernels.cuda.compile.tool import CompilerError
+from edgemeta.kernels.cuda.plan.plan import Architecture
 from edgemeta.plugins.cuda.backend import CudaBackend
 from edgemeta.plugins.cuda.device import Device
 from edgemeta.plugins.cuda.driver import UnavailableError
+from tests.conformance.cases import Case
+from tests.emulation.compiler import EmulationCompiler
+from tests.plugins.cuda.emulated import Driver
 
 SOME = CudaBackend(lambda architecture: EmulationCompiler())
 

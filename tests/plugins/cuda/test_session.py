@@ -8,11 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cases import Case
-from emulated import Driver
-from proofs import batches_of_all_sizes, first_images, grown, mismatches
 
-from edgemeta.kernels.cuda.cache import Cubins
+from edgemeta.kernels.cuda.compile.cache import Cubins
 from edgemeta.kernels.cuda.lowering import lower
 from edgemeta.model import reference
 from edgemeta.model.file import load
@@ -24,6 +21,9 @@ from edgemeta.plugins.cuda.graph import Captured
 from edgemeta.plugins.cuda.program import Program
 from edgemeta.plugins.cuda.session import HOST, CudaSession
 from edgemeta.plugins.measure import random_image
+from tests.conformance.cases import Case
+from tests.plugins.cuda.emulated import Driver
+from tests.plugins.cuda.proofs import batches_of_all_sizes, first_images, grown, mismatches
 
 
 @pytest.mark.parametrize(("name", "launch"), [("resnet8-cifar10", "graph"), ("resnet8-cifar10-paper", "kernels")])

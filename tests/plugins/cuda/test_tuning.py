@@ -7,10 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cases import Case
-from emulated import Driver
 
-from edgemeta.kernels.cuda.cache import Cubins
+from edgemeta.kernels.cuda.compile.cache import Cubins
 from edgemeta.kernels.cuda.lowering import candidate_counts, lower
 from edgemeta.model import reference
 from edgemeta.plugins.cuda import tuning
@@ -18,6 +16,8 @@ from edgemeta.plugins.cuda.backend import CudaBackend
 from edgemeta.plugins.cuda.device import Device
 from edgemeta.plugins.cuda.tuning import tuned
 from edgemeta.plugins.measure import random_image
+from tests.conformance.cases import Case
+from tests.plugins.cuda.emulated import Driver
 
 LAUNCH_FAILED = 719
 

@@ -8,7 +8,7 @@ import pytest
 
 from edgemeta.model.file import encode
 from edgemeta.toolchain.errors import QuantizeError
-from edgemeta.toolchain.float_graph import FloatModel
+from edgemeta.toolchain.float_model.graph import FloatModel
 from edgemeta.toolchain.quantize.assemble import image_integers, input_type
 from edgemeta.toolchain.quantize.auto import quantize_auto
 

@@ -7,8 +7,8 @@ import numpy as np
 from edgemeta.model import layers as q
 from edgemeta.model import reference
 from edgemeta.model.file import decode, encode
-from edgemeta.toolchain.float_forward import logits
-from edgemeta.toolchain.float_graph import Conv, FloatModel, GlobalAverage
+from edgemeta.toolchain.float_model.forward import logits
+from edgemeta.toolchain.float_model.graph import Conv, FloatModel, GlobalAverage
 from edgemeta.toolchain.quantize.auto import Agreement, measure, quantize_auto
 
 

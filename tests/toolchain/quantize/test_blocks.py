@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from edgemeta.toolchain.float_forward import all_tensors, network_input, run_layer
-from edgemeta.toolchain.float_graph import Conv, Dense, FloatModel, Relu
+from edgemeta.toolchain.float_model.forward import all_tensors, network_input, run_layer
+from edgemeta.toolchain.float_model.graph import Conv, Dense, FloatModel, Relu
 from edgemeta.toolchain.quantize.blocks import blocks_of, folded
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from edgemeta.toolchain.float_graph import FloatModel, check
+from edgemeta.toolchain.float_model.graph import FloatModel, check
 from edgemeta.toolchain.quantize.blocks import blocks_of
 from edgemeta.toolchain.quantize.calibrate import Statistics
 from edgemeta.toolchain.quantize.choices import Choice, quantize_weights, tensor_types

@@ -6,8 +6,8 @@ import numpy as np
 
 from edgemeta.model import reference
 from edgemeta.model.file import encode
-from edgemeta.toolchain.float_forward import all_tensors, network_input
-from edgemeta.toolchain.float_graph import FloatModel, check
+from edgemeta.toolchain.float_model.forward import all_tensors, network_input
+from edgemeta.toolchain.float_model.graph import FloatModel, check
 from edgemeta.toolchain.quantize.blocks import blocks_of
 from edgemeta.toolchain.quantize.calibrate import Statistics
 from edgemeta.toolchain.quantize.choices import Choice, tensor_types

@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from edgemeta.toolchain.float_forward import all_tensors, logits, network_input
-from edgemeta.toolchain.float_graph import (
+from edgemeta.toolchain.float_model.forward import all_tensors, logits, network_input
+from edgemeta.toolchain.float_model.graph import (
     Add,
     BatchNorm,
     Conv,

@@ -8,8 +8,8 @@ import pytest
 from edgemeta.model import layers as q
 from edgemeta.model import reference
 from edgemeta.model.file import encode
-from edgemeta.toolchain.float_forward import all_tensors, logits, network_input
-from edgemeta.toolchain.float_graph import FloatModel, check
+from edgemeta.toolchain.float_model.forward import all_tensors, logits, network_input
+from edgemeta.toolchain.float_model.graph import FloatModel, check
 from edgemeta.toolchain.quantize.auto import measure
 from edgemeta.toolchain.quantize.blocks import blocks_of
 from edgemeta.toolchain.quantize.calibrate import Statistics

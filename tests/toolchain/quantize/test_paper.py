@@ -10,8 +10,8 @@ from edgemeta.model import layers as q
 from edgemeta.model import reference
 from edgemeta.model.file import encode
 from edgemeta.toolchain.errors import QuantizeError
-from edgemeta.toolchain.float_forward import logits
-from edgemeta.toolchain.float_graph import (
+from edgemeta.toolchain.float_model.forward import logits
+from edgemeta.toolchain.float_model.graph import (
     Add,
     BatchNorm,
     Conv,

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from edgemeta.model import reference
-from edgemeta.toolchain.float_forward import logits
-from edgemeta.toolchain.float_graph import BatchNorm, Conv, Dense, FloatModel, GlobalAverage, Relu
+from edgemeta.toolchain.float_model.forward import logits
+from edgemeta.toolchain.float_model.graph import BatchNorm, Conv, Dense, FloatModel, GlobalAverage, Relu
 from edgemeta.toolchain.quantize.paper import quantize_paper
 from edgemeta.toolchain.quantize.rescale import _excess, rescaled
 

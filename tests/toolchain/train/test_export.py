@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from edgemeta.toolchain.float_forward import logits
+from edgemeta.toolchain.float_model.forward import logits
 from edgemeta.toolchain.train.batches import network_input
 from edgemeta.toolchain.train.export import export_resnet8
 from edgemeta.toolchain.train.networks import ResNet8

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 import torch
 
-from edgemeta.toolchain.data import Alternates, Dataset
+from edgemeta.toolchain.data.dataset import Alternates, Dataset
 from edgemeta.toolchain.errors import DataError
 from edgemeta.toolchain.progress import Progress
-from edgemeta.toolchain.recipe import Recipe, recipe_from
 from edgemeta.toolchain.train.networks import ResNet8
+from edgemeta.toolchain.train.recipe import Recipe, recipe_from
 from edgemeta.toolchain.train.run import train_network
 
 

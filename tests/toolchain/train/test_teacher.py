@@ -8,10 +8,10 @@ import pytest
 
 from edgemeta.toolchain.errors import CheckpointError
 from edgemeta.toolchain.progress import Progress, Reporter
-from edgemeta.toolchain.recipe import recipe_from
 from edgemeta.toolchain.train.augment import STREAM_VIEWS, ImageBank, draw_view
 from edgemeta.toolchain.train.batches import logits_of
 from edgemeta.toolchain.train.networks import Teacher
+from edgemeta.toolchain.train.recipe import recipe_from
 from edgemeta.toolchain.train.teacher import teacher_logits, triangle
 
 

@@ -4,19 +4,19 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from cases import CASES, Case
-from networks import Form, Network
 
-from edgemeta.kernels.cuda.architectures import ARCHITECTURES
 from edgemeta.kernels.cuda.direct.launch import candidates as direct
 from edgemeta.kernels.cuda.elementwise.launch import candidates as elementwise
 from edgemeta.kernels.cuda.lowering import candidate_counts, lower
-from edgemeta.kernels.cuda.plan import Plan
+from edgemeta.kernels.cuda.plan.architectures import ARCHITECTURES
+from edgemeta.kernels.cuda.plan.plan import Plan
 from edgemeta.kernels.cuda.pool_dense.launch import candidates as pool_dense
-from edgemeta.kernels.emulation.executor import Emulator, Order
 from edgemeta.model import reference
 from edgemeta.model.graph import INPUT, Model
 from edgemeta.model.layers import TensorType
+from tests.conformance.cases import CASES, Case
+from tests.conformance.networks import Form, Network
+from tests.emulation.executor import Emulator, Order
 
 KERNELS = (direct, pool_dense, elementwise)
 FORMS: tuple[Form, ...] = ("multiplier", "multiplier-per-layer", "table", "table-per-layer")

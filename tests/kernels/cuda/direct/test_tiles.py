@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgemeta.kernels.cuda.architectures import ARCHITECTURES
 from edgemeta.kernels.cuda.direct.tiles import Geometry, blocks, layout, passes, tiles
+from edgemeta.kernels.cuda.plan.architectures import ARCHITECTURES
 
 sides = st.integers(1, 70)
 

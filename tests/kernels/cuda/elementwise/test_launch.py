@@ -2,17 +2,17 @@
 
 import numpy as np
 import pytest
-from networks import Form, Network
 
-from edgemeta.kernels.cuda.architectures import ARCHITECTURES
 from edgemeta.kernels.cuda.direct.launch import candidates as direct
 from edgemeta.kernels.cuda.elementwise.launch import candidates as elementwise
 from edgemeta.kernels.cuda.lowering import lower
+from edgemeta.kernels.cuda.plan.architectures import ARCHITECTURES
 from edgemeta.kernels.cuda.pool_dense.launch import candidates as pool_dense
-from edgemeta.kernels.emulation.executor import Emulator
 from edgemeta.model import reference
 from edgemeta.model.graph import INPUT
 from edgemeta.model.layers import TensorType
+from tests.conformance.networks import Form, Network
+from tests.emulation.executor import Emulator
 
 KERNELS = (direct, pool_dense, elementwise)
 FORMS: tuple[Form, ...] = ("multiplier", "table", "table-per-layer")

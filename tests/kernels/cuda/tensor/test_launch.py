@@ -5,7 +5,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from one_step import (
+
+from edgemeta.kernels.cuda.compile.compiler import Compiler
+from edgemeta.kernels.cuda.compile.resources import violations
+from edgemeta.kernels.cuda.plan.architectures import ARCHITECTURES
+from edgemeta.kernels.cuda.plan.kernel import Candidate
+from edgemeta.kernels.cuda.tensor.launch import candidates
+from edgemeta.model import reference
+from edgemeta.model.graph import INPUT, Model
+from tests.kernels.cuda.one_step import (
     SIGNED,
     UNSIGNED,
     Layout,
@@ -18,14 +26,6 @@ from one_step import (
     run,
     step_of,
 )
-
-from edgemeta.kernels.cuda.architectures import ARCHITECTURES
-from edgemeta.kernels.cuda.compiler import Compiler
-from edgemeta.kernels.cuda.kernel import Candidate
-from edgemeta.kernels.cuda.resources import violations
-from edgemeta.kernels.cuda.tensor.launch import candidates
-from edgemeta.model import reference
-from edgemeta.model.graph import INPUT, Model
 
 SM_87 = ARCHITECTURES["sm_87"]
 

@@ -6,7 +6,18 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from one_step import (
+
+from edgemeta.kernels.cuda.compile.compiler import Compiler
+from edgemeta.kernels.cuda.compile.resources import violations
+from edgemeta.kernels.cuda.plan.architectures import ARCHITECTURES
+from edgemeta.kernels.cuda.plan.kernel import Candidate, Tensors
+from edgemeta.kernels.cuda.winograd.launch import alternatives, candidates, is_exact
+from edgemeta.kernels.lowering.steps import ConvStep
+from edgemeta.model import reference
+from edgemeta.model.graph import INPUT, Model
+from edgemeta.model.layers import Conv, TensorType
+from edgemeta.model.winograd import F2, F4
+from tests.kernels.cuda.one_step import (
     SIGNED,
     SM_53,
     UNSIGNED,
@@ -20,17 +31,6 @@ from one_step import (
     run,
     step_of,
 )
-
-from edgemeta.kernels.cuda.architectures import ARCHITECTURES
-from edgemeta.kernels.cuda.compiler import Compiler
-from edgemeta.kernels.cuda.kernel import Candidate, Tensors
-from edgemeta.kernels.cuda.resources import violations
-from edgemeta.kernels.cuda.steps import ConvStep
-from edgemeta.kernels.cuda.winograd.launch import alternatives, candidates, is_exact
-from edgemeta.model import reference
-from edgemeta.model.graph import INPUT, Model
-from edgemeta.model.layers import Conv, TensorType
-from edgemeta.model.winograd import F2, F4
 
 LAYOUTS = (
     Layout("whole tiles", (8, 8, 8), 8),

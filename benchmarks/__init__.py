@@ -1,0 +1,1 @@
+"""Programs that measure speed and accuracy, beside peers. Results are in results/."""

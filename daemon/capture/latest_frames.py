@@ -1,0 +1,84 @@
+"""The newest frame of each camera: older ones are counted as superseded, never queued, so latency stays bounded."""
+
+import threading
+from dataclasses import dataclass
+
+from edgemeta.daemon.capture.source import Frame
+
+
+@dataclass(frozen=True, eq=False)
+class CapturedFrame:
+    """A frame with its camera and number; `superseded` counts the camera's frames before it that nobody took."""
+
+    camera: str
+    sequence: int
+    frame: Frame
+    superseded: int
+
+
+class _Slot:
+    """One camera's place for one frame, and its counts since the start."""
+
+    def __init__(self) -> None:
+        self.newest: CapturedFrame | None = None
+        self.captured = 0
+        self.superseded = 0
+
+
+class NewestFrames:
+    """One place per camera. Camera threads put; one worker takes, in turn, so that no camera starves another."""
+
+    def __init__(self, cameras: list[str]) -> None:
+        self._slots = {camera: _Slot() for camera in cameras}
+        self._turns = list(cameras)
+        self._changed = threading.Condition()
+        self.closed = False
+
+    def put(self, camera: str, frame: Frame) -> None:
+        """Give a captured frame its number and let it take the place of the one before it; nothing once closed."""
+        with self._changed:
+            self._store(camera, frame)
+
+    def put_when_free(self, camera: str, frame: Frame) -> None:
+        """Like `put`, but wait until the camera's place is free, so that no frame is superseded."""
+        slot = self._slots[camera]
+        with self._changed:
+            self._changed.wait_for(lambda: slot.newest is None or self.closed)
+            self._store(camera, frame)
+
+    def _store(self, camera: str, frame: Frame) -> None:
+        if self.closed:
+            return
+        slot = self._slots[camera]
+        slot.captured += 1
+        if slot.newest is not None:
+            slot.superseded += 1
+        slot.newest = CapturedFrame(camera, slot.captured, frame, slot.superseded)
+        self._changed.notify_all()
+
+    def take(self) -> CapturedFrame | None:
+        """Wait for a frame of any camera and take it; None once closed."""
+        with self._changed:
+            while not self.closed:
+                for camera in self._turns:
+                    taken = self._slots[camera].newest
+                    if taken is not None:
+                        self._slots[camera].newest = None
+                        self._turns.remove(camera)
+                        self._turns.append(camera)
+                        self._changed.notify_all()
+                        return taken
+                self._changed.wait()
+            return None
+
+    def close(self) -> None:
+        """Take no more frames and let nobody wait; `counts` still tells which frames are left here."""
+        with self._changed:
+            self.closed = True
+            self._changed.notify_all()
+
+    def counts(self, camera: str) -> tuple[int, int, int]:
+        """Return a camera's frames captured, superseded and waiting (0 or 1), all at one moment."""
+        slot = self._slots[camera]
+        with self._changed:
+            return slot.captured, slot.superseded, int(slot.newest is not None)

@@ -1,0 +1,90 @@
+"""GStreamer pipelines and CSI cameras: "gstreamer://v4l2src device=/dev/video0 ! jpegdec", "csi://0?width=1280"."""
+
+import shlex
+import time
+from urllib.parse import parse_qsl
+
+from edgemeta.daemon.capture.source import Frame, SourceError, SourceSpec
+from edgemeta.daemon.capture.sources.gst_launch import GstLaunch
+from edgemeta.daemon.capture.sources.reader_thread import GREATEST_HANGING
+from edgemeta.daemon.capture.sources.registry import is_number, parts_of
+
+SENSOR_FPS = 30.0
+CSI_KEYS = {"width": (1280, 16384), "height": (720, 16384), "flip": (0, 7)}
+"""What a CSI address may give: default and greatest value. `flip` is nvvidconv's flip-method, 2 for upside down."""
+
+
+class GstreamerSource:
+    """A pipeline run by gst-launch-1.0. The pipeline sets the pace; `fps` is asked of a CSI camera."""
+
+    live = True
+    interval_ns = 0
+
+    def __init__(self, spec: SourceSpec) -> None:
+        self._name, self._pipeline = parse(spec)
+        self._timeout = spec.timeout
+        self._launch: GstLaunch | None = None
+        self._left: list[GstLaunch] = []
+
+    def open(self) -> None:
+        """Start the pipeline. Raises SourceError while too many of the earlier ones cannot be killed."""
+        self._left = [launch for launch in self._left if launch.runs]
+        if len(self._left) >= GREATEST_HANGING:
+            raise SourceError(f"{self._name} hangs in {len(self._left)} processes that cannot be killed")
+        self._launch = GstLaunch(self._name, self._pipeline)
+
+    def read(self) -> Frame:
+        """Give the next frame. Raises SourceError at a fault, or when none came within the timeout."""
+        if self._launch is None:
+            raise SourceError(f"{self._name} is not open")
+        pixels = self._launch.read(self._timeout)
+        if pixels is None:
+            raise SourceError(f"{self._name} gave no frame for {self._timeout:g} s")
+        return Frame(pixels, time.monotonic_ns())
+
+    def close(self) -> None:
+        """End the process; one that cannot be killed is left behind."""
+        if self._launch is not None:
+            self._launch.end()
+            self._left.append(self._launch)
+            self._launch = None
+
+
+def parse(spec: SourceSpec) -> tuple[str, list[str]]:
+    """Return what errors call the source, and its pipeline as arguments. Raises SourceError."""
+    scheme, _, rest = spec.address.partition("://")
+    if scheme == "csi":
+        return _csi(spec)
+    if spec.fps is not None:
+        raise SourceError("a GStreamer pipeline has a pace of its own, expected no `fps` beside it")
+    try:
+        words = shlex.split(rest)
+    except ValueError as error:
+        raise SourceError("the GStreamer pipeline has a quotation without end, expected it closed") from error
+    if not words or "\0" in rest:
+        raise SourceError("the GStreamer pipeline is empty, expected for example gstreamer://videotestsrc")
+    return f"pipeline {words[0]}", words
+
+
+def _csi(spec: SourceSpec) -> tuple[str, list[str]]:
+    """Return the pipeline of a Jetson's CSI camera: Argus captures, the converter engine brings it to memory."""
+    parts = parts_of(spec.address)
+    if parts.path or not is_number(parts.netloc):
+        raise SourceError(f"source {spec.address!r} names no CSI camera, expected for example csi://0")
+    if spec.fps == 0:
+        raise SourceError(f"source {spec.address!r} has a pace of its own, expected `fps` above 0 or none")
+    values = {key: default for key, (default, _) in CSI_KEYS.items()}
+    for key, value in parse_qsl(parts.query, keep_blank_values=True):
+        if key not in CSI_KEYS:
+            raise SourceError(f"source {spec.address!r} has the unknown key {key!r}, expected {', '.join(CSI_KEYS)}")
+        greatest = CSI_KEYS[key][1]
+        if not (is_number(value) and int(value[:6]) <= greatest):
+            raise SourceError(f"source {spec.address!r} has the {key} {value!r}, expected 0 to {greatest}")
+        values[key] = int(value)
+    rate = round(1000 * (SENSOR_FPS if spec.fps is None else spec.fps))
+    size = f"width={values['width']},height={values['height']}"
+    pipeline = (
+        f"nvarguscamerasrc sensor-id={parts.netloc} ! video/x-raw(memory:NVMM),{size},framerate={rate}/1000 "
+        f"! nvvidconv flip-method={values['flip']} ! video/x-raw,format=BGRx"
+    )
+    return f"camera csi://{parts.netloc}", pipeline.split()

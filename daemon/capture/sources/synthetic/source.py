@@ -1,0 +1,72 @@
+"""The synthetic camera: drawn scenes whose content is known, e.g. "synthetic://?seed=1&scene=3"."""
+
+import time
+from urllib.parse import parse_qsl
+
+from edgemeta.daemon.capture.source import Frame, SourceError, SourceSpec
+from edgemeta.daemon.capture.sources.registry import parts_of
+from edgemeta.daemon.capture.sources.synthetic.show import Show
+
+FRAMES_PER_SECOND = 30.0
+
+
+class SyntheticSource:
+    """Frames of `Show`, 640x480, at the spec's rate or 30 per second; endless, so `loop` changes nothing.
+
+    The address may give `seed` (a whole number from 0, default 0) and `scene` (seconds per scene, default 3). The first
+    frame after `open` is the show's frame 0. Raises SourceError for anything else in the address.
+    """
+
+    live = False
+
+    def __init__(self, spec: SourceSpec) -> None:
+        rate = FRAMES_PER_SECOND if spec.fps is None else spec.fps
+        self._interval_ns = round(1e9 / rate) if rate else 0
+        self._show = show_of(spec.address)
+        self._number = 0
+
+    @property
+    def interval_ns(self) -> int:
+        """Nanoseconds from frame to frame, or 0 for as fast as they can be drawn."""
+        return self._interval_ns
+
+    def open(self) -> None:
+        """Start over at frame 0."""
+        self._number = 0
+
+    def read(self) -> Frame:
+        """Draw the next frame; it never ends and never fails."""
+        pixels = self._show.frame(self._number)
+        self._number += 1
+        return Frame(pixels, time.monotonic_ns())
+
+    def close(self) -> None:
+        """Do nothing: there is nothing to give back."""
+
+
+def show_of(address: str) -> Show:
+    """Make the show that an address asks for. Raises SourceError where the address says something else."""
+    parts = parts_of(address)
+    seed, seconds = "0", "3"
+    for key, value in parse_qsl(parts.query, keep_blank_values=True):
+        if key == "seed":
+            seed = value
+        elif key == "scene":
+            seconds = value
+        else:
+            raise SourceError(f"source {address!r} has the unknown key {key!r}, expected seed or scene")
+    if parts.netloc or parts.path:
+        raise SourceError(f"source {address!r} names a place, expected synthetic:// or synthetic://?seed=1&scene=3")
+    if not (seed.isascii() and seed.isdecimal() and len(seed) <= 18):
+        raise SourceError(f"source {address!r} has the seed {seed!r}, expected a whole number from 0")
+    return Show(int(seed), round(_seconds(address, seconds) * FRAMES_PER_SECOND))
+
+
+def _seconds(address: str, text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = float("nan")
+    if not 0.1 <= seconds <= 3600:
+        raise SourceError(f"source {address!r} has the scene length {text!r}, expected 0.1 to 3600 seconds")
+    return seconds

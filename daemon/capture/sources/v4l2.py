@@ -1,0 +1,44 @@
+"""A camera at a V4L2 device, such as a USB webcam: "0", "/dev/video0", "v4l2:///dev/video0?width=640&height=480"."""
+
+from urllib.parse import parse_qsl
+
+import cv2
+
+from edgemeta.daemon.capture.source import SourceError, SourceSpec
+from edgemeta.daemon.capture.sources.opencv import OpenCvCapture
+from edgemeta.daemon.capture.sources.reader_thread import AbandonableReader
+from edgemeta.daemon.capture.sources.registry import is_number, parts_of
+
+PROPERTIES = {"width": cv2.CAP_PROP_FRAME_WIDTH, "height": cv2.CAP_PROP_FRAME_HEIGHT}
+
+
+class V4l2Source(AbandonableReader):
+    """A V4L2 device. The camera sets the pace, and is asked for `fps` frames per second where the spec gives it."""
+
+    interval_ns = 0
+
+    def __init__(self, spec: SourceSpec) -> None:
+        device, properties = parse(spec.address)
+        if spec.fps == 0:
+            raise SourceError(f"source {spec.address!r} has a pace of its own, expected `fps` above 0 or none")
+        if spec.fps is not None:
+            properties[cv2.CAP_PROP_FPS] = max(1, round(spec.fps))
+        name = f"camera {device}"
+        super().__init__(name, spec.timeout, lambda: OpenCvCapture(name, device, cv2.CAP_V4L2, properties))
+
+
+def parse(address: str) -> tuple[str, dict[int, int]]:
+    """Return the device's path and the properties to ask it for. Raises SourceError."""
+    if is_number(address):
+        return f"/dev/video{address}", {}
+    parts = parts_of(address)
+    if parts.netloc or not parts.path.startswith("/dev/"):
+        raise SourceError(f"source {address!r} names no device, expected for example v4l2:///dev/video0")
+    properties = {}
+    for key, value in parse_qsl(parts.query, keep_blank_values=True):
+        if key not in PROPERTIES:
+            raise SourceError(f"source {address!r} has the unknown key {key!r}, expected {' or '.join(PROPERTIES)}")
+        if not (value.isascii() and value.isdecimal() and 1 <= int(value[:6]) <= 16384):
+            raise SourceError(f"source {address!r} has the {key} {value!r}, expected 1 to 16384 pixels")
+        properties[PROPERTIES[key]] = int(value)
+    return parts.path, properties

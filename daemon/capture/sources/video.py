@@ -1,0 +1,67 @@
+"""A video file as a camera: at the clip's own rate, at another, or as fast as it decodes; once or over and over."""
+
+import time
+from pathlib import Path
+
+import cv2
+
+from edgemeta.daemon.capture.source import Frame, SourceEnded, SourceError, SourceSpec
+from edgemeta.daemon.capture.sources.opencv import open_capture, read_capture
+from edgemeta.daemon.capture.sources.registry import path_of
+from edgemeta.daemon.runtime.clock import NS
+
+SLOWEST = 0.001
+"""Least rate that is believed of a clip's header, in frames per second."""
+
+
+class VideoSource:
+    """The frames of a clip through OpenCV's FFmpeg. Raises SourceEnded after the last, unless `loop`."""
+
+    live = False
+
+    def __init__(self, spec: SourceSpec) -> None:
+        self._path: Path = path_of(spec.address)
+        self._rate = spec.fps
+        self._loop = spec.loop
+        self._capture: cv2.VideoCapture | None = None
+        self._interval_ns = 0
+        self._given = 0
+
+    @property
+    def interval_ns(self) -> int:
+        """Nanoseconds between two frames, of the clip or of the spec."""
+        return self._interval_ns
+
+    def open(self) -> None:
+        """Open the clip at its first frame. Raises SourceError where it is not there or no video."""
+        if not self._path.is_file():
+            found = "no regular file" if self._path.exists() else "not there"
+            raise SourceError(f"{self._path} is {found}, expected a video file")
+        self._capture = open_capture(str(self._path), cv2.CAP_FFMPEG)
+        if self._capture is None:
+            raise SourceError(f"{self._path} cannot be decoded, expected a video file")
+        rate = self._capture.get(cv2.CAP_PROP_FPS) if self._rate is None else self._rate
+        self._interval_ns = round(NS / max(rate, SLOWEST)) if rate > 0 else 0
+        self._given = 0
+
+    def read(self) -> Frame:
+        """Decode the next frame."""
+        if self._capture is None:
+            raise SourceError(f"{self._path} is not open")
+        pixels = read_capture(self._capture)
+        if pixels is not None:
+            self._given += 1
+            return Frame(pixels, time.monotonic_ns())
+        if self._given == 0:
+            raise SourceError(f"{self._path} has no frame that can be decoded, expected a video file")
+        if not self._loop:
+            raise SourceEnded
+        self.close()
+        self.open()
+        return self.read()
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._capture is not None:
+            self._capture.release()
+            self._capture = None

@@ -1,1 +1,0 @@
-"""What a device can be told over MQTT: commands on `cmd/<verb>`, each answered on `resp/<verb>`."""

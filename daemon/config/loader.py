@@ -1,0 +1,232 @@
+"""From a YAML file to a Config, or to every mistake in it at once: file, line, key, what was found and expected."""
+
+import difflib
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Any, TypeAlias
+
+import yaml
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from edgemeta.daemon.capture.sources.registry import without_password
+from edgemeta.daemon.config.config import Config
+from edgemeta.daemon.config.error_text import expected, shown
+from edgemeta.model.errors import EdgemetaError
+
+MAX_BYTES = 1_000_000
+"""A config is a page or two; what is larger is some other file."""
+
+KeyPath: TypeAlias = tuple[str | int, ...]
+
+SECRETS = frozenset({"password", "token"})
+"""Keys whose values are never shown."""
+
+_NAMED = re.compile(r"\b(alias|anchor|tag) '.*'")
+"""What YAML takes a password for that begins with '*', '&' or '!' and has no quotes; its parser quotes the rest."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One mistake at one place of a config."""
+
+    path: KeyPath
+    found: str
+    expected: str
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """A problem with its place in a file: line from 1, 0 for the file as such; key dotted, empty where it has none."""
+
+    file: str
+    line: int
+    key: str
+    found: str
+    expected: str
+
+    def __str__(self) -> str:
+        place = f"{self.file}:{self.line}" if self.line else self.file
+        key = f"{self.key}: " if self.key else ""
+        return _one_line(f"{place}: {key}found {self.found}, expected {self.expected}")
+
+
+class ConfigError(EdgemetaError):
+    """A config that cannot be used, one line per mistake. The exit code is 78 (EX_CONFIG of sysexits.h)."""
+
+    exit_code = 78
+
+    def __init__(self, *mistakes: Mistake) -> None:
+        super().__init__("\n".join(str(mistake) for mistake in mistakes))
+        self.mistakes = mistakes
+
+
+class ConfigFile:
+    """A config file that was read: its text as YAML nodes, so that every key still knows its line."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._root = _parse(path, _read(path))
+        self._data: Any = yaml.SafeLoader("").construct_document(self._root)
+
+    def validate(self) -> tuple[Config | None, list[Problem]]:
+        """Check every key. Without problems the config is complete.
+
+        With problems it is what remains when the wrong keys take their defaults, so that further checks can still be
+        made on the right ones, or None where a key without a default is wrong.
+        """
+        problems = _misspelt(self._root)
+        try:
+            config = Config.model_validate(self._data)
+        except ValidationError as error:
+            told = {problem.path for problem in problems}
+            details = error.errors(include_url=False)
+            found = [_problem(detail) for detail in details if detail["type"] != "string_unicode"]  # misspelt, told
+            problems += [problem for problem in found if problem.path not in told]
+        else:
+            return config, problems
+        remains = self._data
+        for problem in problems:
+            remains = _without(remains, problem.path)
+        try:
+            return Config.model_validate(remains), problems
+        except ValidationError:
+            return None, problems
+
+    def error(self, problems: list[Problem]) -> ConfigError:
+        """Put problems into words, in the order of the file's lines."""
+        placed = sorted(((self._line(p.path), p) for p in problems), key=lambda pair: pair[0])
+        return ConfigError(*(Mistake(str(self.path), line, _dotted(p.path), p.found, p.expected) for line, p in placed))
+
+    def _line(self, path: KeyPath) -> int:
+        """Return the line, from 1, of the key that a path leads to, or of the nearest key above that is in the file."""
+        node, line = self._root, self._root.start_mark.line + 1
+        for step in path:
+            if not isinstance(node, yaml.MappingNode):
+                break
+            pairs = {key.value: (key, value) for key, value in node.value if isinstance(key, yaml.ScalarNode)}
+            if str(step) not in pairs:
+                break
+            key, node = pairs[str(step)]
+            line = key.start_mark.line + 1
+        return line
+
+
+def _read(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            content = file.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise _no_config(path, 0, f"nothing to read ({error.strerror})") from error
+    if len(content) > MAX_BYTES:
+        raise _no_config(path, 0, f"more than {MAX_BYTES} bytes")
+    try:
+        return content.decode()
+    except UnicodeDecodeError as error:
+        line = content[: error.start].count(b"\n") + 1
+        raise _no_config(path, line, "bytes that are no UTF-8 text") from error
+
+
+def _parse(path: Path, text: str) -> yaml.Node:
+    try:
+        root = yaml.compose(text, yaml.SafeLoader)
+        if root is None:
+            raise _no_config(path, 1, "an empty file")
+        yaml.SafeLoader("").construct_document(root)  # finds unhashable keys, bad numbers and dates, endless nesting
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        reason = _NAMED.sub(r"\1", error.problem or error.context or "")
+        raise _no_config(path, mark.line + 1 if mark else 1, f"no valid YAML ({reason})") from error
+    except (yaml.YAMLError, ValueError) as error:
+        raise _no_config(path, 1, f"no valid YAML ({str(error).splitlines()[0]})") from error
+    except RecursionError as error:
+        raise _no_config(path, 1, "no valid YAML (endless nesting)") from error
+    return root
+
+
+def _no_config(path: Path, line: int, found: str) -> ConfigError:
+    return ConfigError(Mistake(str(path), line, "", found, "a config file (YAML)"))
+
+
+def _misspelt(root: yaml.Node) -> list[Problem]:
+    """Find what YAML readers pass over in silence: keys given twice, and escapes that make no Unicode text."""
+    problems: list[Problem] = []
+    seen: set[int] = set()
+    todo: list[tuple[KeyPath, yaml.Node]] = [((), root)]
+    while todo:
+        path, node = todo.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        if isinstance(node, yaml.ScalarNode) and any("\ud800" <= letter <= "\udfff" for letter in node.value):
+            problems.append(Problem(path, "half a surrogate pair", "Unicode text"))
+        elif isinstance(node, yaml.SequenceNode):
+            todo += [(path, item) for item in node.value]
+        elif isinstance(node, yaml.MappingNode):
+            keys = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
+            twice = sorted({key for key in keys if keys.count(key) > 1})
+            problems += [Problem((*path, key), "the key twice", "it once") for key in twice]
+            for key, value in node.value:
+                below = (*path, key.value) if isinstance(key, yaml.ScalarNode) else path
+                todo += [(below, key), (below, value)]
+    return problems
+
+
+def _problem(detail: ErrorDetails) -> Problem:
+    path = tuple(step for step in detail["loc"] if step != "[key]")
+    if detail["type"] == "missing":
+        return Problem(path, "nothing", expected(detail))
+    if detail["type"] == "extra_forbidden":
+        return Problem(path, "an unknown key", _known_keys(path))
+    if detail["loc"][-1:] == ("[key]",):
+        return Problem(path, f"the name {_shown(path, path[-1])}", expected(detail))
+    return Problem(path, _shown(path, detail["input"]), expected(detail))
+
+
+def _known_keys(path: KeyPath) -> str:
+    """Return the keys that the mapping above an unknown one may have, or the one that was probably meant."""
+    section: Any = Config
+    for step in path[:-1]:
+        section = _field_section(section, step)
+    known = sorted(section.model_fields)
+    close = difflib.get_close_matches(str(path[-1]), known, n=1)
+    return f"`{close[0]}`" if close else f"one of {', '.join(known)}"
+
+
+def _field_section(section: Any, step: str | int) -> Any:
+    """Return the record below a step of a path: a section's field, or an entry of a mapping of sections."""
+    if not (isinstance(section, type) and issubclass(section, BaseModel)):
+        return section.__args__[1]
+    annotation: Any = section.model_fields[str(step)].annotation
+    if isinstance(annotation, UnionType):  # a section, or null
+        return next(kind for kind in annotation.__args__ if kind is not NoneType)
+    return annotation
+
+
+def _shown(path: KeyPath, value: object) -> str:
+    """Return a value in a few words. Secrets, and whatever is long, stay out."""
+    if path and path[-1] in SECRETS:
+        return "a value (not shown)"
+    return shown(without_password(value) if isinstance(value, str) else value)
+
+
+def _dotted(path: KeyPath) -> str:
+    """Return a key path as text; what a terminal would not print as it is, is quoted."""
+    steps = (without_password(str(step)) for step in path)
+    return ".".join(step if step.isprintable() else ascii(step) for step in steps) or "the whole file"
+
+
+def _one_line(text: str) -> str:
+    """Return text with escapes for what is no printable character, as a model's name may hold."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+
+
+def _without(data: Any, path: KeyPath) -> Any:
+    """Copy the data without the entry at a path; give it back as it is where there is none."""
+    if not path or not isinstance(data, dict) or path[0] not in data:
+        return data
+    if len(path) == 1:
+        return {key: value for key, value in data.items() if key != path[0]}
+    return {**data, path[0]: _without(data[path[0]], path[1:])}

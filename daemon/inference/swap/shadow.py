@@ -1,0 +1,149 @@
+"""The shadow run: what the networks at work have just answered, their successors are asked, too, in another thread.
+
+A live frame never waits for it: its message has gone out before the frame is offered here, and a frame that comes
+while a successor is busy takes the place of one that waits.
+"""
+
+import statistics
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from edgemeta.daemon.capture.latest_frames import CapturedFrame
+from edgemeta.daemon.inference.pipeline import Pipeline, Step
+from edgemeta.daemon.inference.swap.replacement import Exchange
+from edgemeta.daemon.messages.records import ShadowResult
+from edgemeta.daemon.runtime.threads import guarded_thread
+from edgemeta.model.errors import EdgemetaError
+
+ENDS_WITHIN = 1.0
+"""Seconds that the end waits for a run in hand."""
+
+FRAME_WITHIN = 10.0
+"""Seconds after which a successor that has not answered one frame counts as hung."""
+
+
+@dataclass
+class _Comparison:
+    """What one exchange's frames have come to: times in ns, of preparing and inference together."""
+
+    same: int = 0
+    live: list[int] = field(default_factory=list)
+    shadow: list[int] = field(default_factory=list)
+
+
+class Shadow:
+    """Asks each exchange's successor for a number of frames. `changed` is notified when something has come of it."""
+
+    def __init__(
+        self,
+        exchanges: Sequence[Exchange],
+        pipelines: Mapping[str, Pipeline],
+        frames: int,
+        changed: threading.Condition,
+        crashed: Callable[[BaseException], None],
+    ) -> None:
+        self._exchanges = {camera: exchange for exchange in exchanges for camera in exchange.cameras}
+        self._pipelines = pipelines
+        self._wanted = frames
+        self._changed = changed
+        self._comparisons = {exchange: _Comparison() for exchange in exchanges}
+        self._waiting: tuple[CapturedFrame, Step] | None = None
+        self._busy_since: float | None = None
+        self._ended = False
+        self._failure: str | None = None
+        self._thread = guarded_thread("shadow", self._run, crashed)
+
+    def start(self) -> None:
+        """Begin to ask."""
+        self._thread.start()
+
+    def end(self) -> None:
+        """Ask no more; a successor that hangs is left behind, its run in hand closes it."""
+        with self._changed:
+            self._ended = True
+            self._changed.notify_all()
+        self._thread.join(ENDS_WITHIN)
+
+    def seen(self, captured: CapturedFrame, step: Step) -> None:
+        """Offer a frame that was served, from the worker's thread."""
+        exchange = self._exchanges.get(captured.camera)
+        if exchange is None or len(self._comparisons[exchange].live) >= self._wanted:
+            return
+        with self._changed:
+            self._waiting = (captured, step)
+            self._changed.notify_all()
+
+    @property
+    def done(self) -> bool:
+        """Whether every exchange has had its frames."""
+        return all(len(comparison.live) >= self._wanted for comparison in self._comparisons.values())
+
+    @property
+    def trouble(self) -> str | None:
+        """Why this can come to no good end, in words."""
+        if self._failure is None and self._busy_since is not None:
+            lasting = time.monotonic() - self._busy_since
+            return f"no answer to a frame within {FRAME_WITHIN:g} s" if lasting > FRAME_WITHIN else None
+        return self._failure
+
+    @property
+    def progress(self) -> str:
+        """How far it is, for people."""
+        least = min(len(comparison.live) for comparison in self._comparisons.values())
+        return f"{least} of {self._wanted} frames"
+
+    def result(self, exchange: Exchange) -> ShadowResult:
+        """Sum up one exchange that has had its frames."""
+        comparison = self._comparisons[exchange]
+        return ShadowResult(
+            frames=len(comparison.live),
+            same_label=round(comparison.same / len(comparison.live), 4),
+            before_us=round(statistics.median(comparison.live) / 1000),
+            after_us=round(statistics.median(comparison.shadow) / 1000),
+        )
+
+    def _run(self) -> None:
+        while (offered := self._take()) is not None:
+            captured, served = offered
+            try:
+                frame = served.fields
+                step = self._pipelines[captured.camera].step(captured, frame["dropped"], frame["withheld"])
+            except EdgemetaError as error:
+                self._fail(str(error))
+                return
+            self._compare(self._comparisons[self._exchanges[captured.camera]], served, step)
+
+    def _take(self) -> tuple[CapturedFrame, Step] | None:
+        """Wait for the next frame; None at the end."""
+        with self._changed:
+            self._busy_since = None
+            self._changed.wait_for(lambda: self._waiting is not None or self._ended)
+            taken, self._waiting = self._waiting, None
+            self._busy_since = time.monotonic()
+            return None if self._ended else taken
+
+    def _compare(self, comparison: _Comparison, served: Step, step: Step) -> None:
+        same = _label(served) == _label(step)
+        with self._changed:
+            comparison.same += same
+            comparison.live.append(_work(served))
+            comparison.shadow.append(_work(step))
+            self._changed.notify_all()
+
+    def _fail(self, reason: str) -> None:
+        with self._changed:
+            self._failure = reason
+            self._changed.notify_all()
+
+
+def _label(step: Step) -> str:
+    """The name that a frame got."""
+    label: str = step.fields["labels"][0]["label"]
+    return label
+
+
+def _work(step: Step) -> int:
+    """Nanoseconds that a network took for a frame."""
+    return step.stages["preprocess"] + step.stages["inference"]

@@ -1,0 +1,105 @@
+"""The AsyncAPI 3 document of a device: generated from the channels, the message records and the config's defaults."""
+
+from typing import Any
+
+from edgemeta import __version__
+from edgemeta.daemon.config.broker import MqttConfig
+from edgemeta.daemon.messages.channels import AVAILABILITY, CHANNELS, Channel
+from edgemeta.daemon.messages.records import OFFLINE, ONLINE
+
+BINDING = "0.2.0"
+"""Version of AsyncAPI's mqtt binding."""
+
+PARAMETERS = {
+    "base": "First level(s) of every topic: `mqtt.base` of the config.",
+    "device": "The device: `device` of the config.",
+    "camera": "The camera: its name under `cameras` in the config.",
+    "verb": "The command that is answered: `reload` or `model`.",
+}
+
+
+def document() -> dict[str, Any]:
+    """Return the document: one channel, one operation and one message for each kind of topic."""
+    return {
+        "asyncapi": "3.0.0",
+        "info": {
+            "title": "edgemeta",
+            "version": __version__,
+            "description": "What a device says of its cameras: each frame classified, with scores and latencies.",
+            "license": {"name": "Apache-2.0"},
+        },
+        "defaultContentType": "application/json",
+        "servers": {"broker": _server()},
+        "channels": {channel.name: _channel(channel) for channel in CHANNELS},
+        "operations": {f"{action_on(channel)}_{channel.name}": _operation(channel) for channel in CHANNELS},
+        "components": {
+            "messages": {channel.name: _message(channel) for channel in CHANNELS},
+            "schemas": {channel.name: schema(channel) for channel in CHANNELS},
+        },
+    }
+
+
+def action_on(channel: Channel) -> str:
+    """Return what the service does on a channel."""
+    return "receive" if channel.received else "send"
+
+
+def schema(channel: Channel) -> dict[str, Any]:
+    """Return the JSON Schema of what goes over a channel."""
+    if channel.message is None:
+        return {"title": "Availability", "type": "string", "enum": [ONLINE, OFFLINE]}
+    return channel.message.model_json_schema(
+        mode="serialization", ref_template=f"#/components/schemas/{channel.name}/$defs/{{model}}"
+    )
+
+
+def _server() -> dict[str, Any]:
+    defaults = MqttConfig()
+    return {
+        "host": f"{defaults.host}:{defaults.port}",
+        "protocol": "mqtt",
+        "protocolVersion": str(defaults.version),
+        "description": "The broker the config names: `mqtt.host` and `mqtt.port`.",
+        "bindings": {
+            "mqtt": {
+                "clientId": "edgemeta-{device}",
+                "keepAlive": defaults.keepalive,
+                "lastWill": {"topic": AVAILABILITY.address, "qos": 1, "message": OFFLINE, "retain": True},
+                "bindingVersion": BINDING,
+            }
+        },
+    }
+
+
+def _channel(channel: Channel) -> dict[str, Any]:
+    return {
+        "address": channel.address,
+        "summary": channel.summary,
+        "parameters": {
+            name: {"description": text} for name, text in PARAMETERS.items() if f"{{{name}}}" in channel.address
+        },
+        "messages": {channel.name: {"$ref": f"#/components/messages/{channel.name}"}},
+    }
+
+
+def _operation(channel: Channel) -> dict[str, Any]:
+    return {
+        "action": action_on(channel),
+        "channel": {"$ref": f"#/channels/{channel.name}"},
+        "summary": channel.summary,
+        "bindings": {
+            "mqtt": {
+                "qos": MqttConfig().qos if channel.qos is None else channel.qos,
+                "retain": channel.retain,
+                "bindingVersion": BINDING,
+            }
+        },
+    }
+
+
+def _message(channel: Channel) -> dict[str, Any]:
+    return {
+        "name": channel.name,
+        "contentType": "application/json" if channel.message else "text/plain",
+        "payload": {"$ref": f"#/components/schemas/{channel.name}"},
+    }

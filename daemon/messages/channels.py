@@ -1,0 +1,123 @@
+"""The topics of a device, and what goes over each: one table, read by the service, AsyncAPI and the tests."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from pydantic import BaseModel
+
+from edgemeta.daemon.messages.commands import ModelCommand, ReloadCommand
+from edgemeta.daemon.messages.records import (
+    AnswerMessage,
+    EventMessage,
+    FrameMessage,
+    InfoMessage,
+    StateMessage,
+    StatsMessage,
+    StatusMessage,
+    SwapMessage,
+)
+
+
+@dataclass(frozen=True)
+class Channel:
+    """One kind of topic.
+
+    message: the record sent as JSON; None for plain text. qos None is the config's `mqtt.qos`.
+    kept: whether every message waits, in order, for a broker that is away.
+    received: whether others publish there and the service subscribes.
+    """
+
+    name: str
+    address: str
+    message: type[BaseModel] | None
+    retain: bool
+    qos: Literal[0, 1] | None
+    summary: str
+    kept: bool = False
+    received: bool = False
+
+
+AVAILABILITY = Channel(
+    "availability",
+    "{base}/{device}/availability",
+    None,
+    retain=True,
+    qos=1,
+    summary="`online` at every connect; `offline` before the service leaves, and as its last will.",
+)
+INFO = Channel("info", "{base}/{device}/info", InfoMessage, retain=True, qos=1, summary="What runs on the device.")
+STATS = Channel(
+    "stats", "{base}/{device}/stats", StatsMessage, retain=False, qos=None, summary="Counts and latencies, periodic."
+)
+FRAME = Channel(
+    "frame",
+    "{base}/{device}/{camera}/frame",
+    FrameMessage,
+    retain=False,
+    qos=None,
+    summary="A classified frame.",
+    kept=True,
+)
+STATE = Channel(
+    "state",
+    "{base}/{device}/{camera}/state",
+    StateMessage,
+    retain=True,
+    qos=1,
+    summary="What a camera sees, smoothed.",
+    kept=True,
+)
+EVENT = Channel(
+    "event",
+    "{base}/{device}/{camera}/event",
+    EventMessage,
+    retain=False,
+    qos=1,
+    summary="A change of state.",
+    kept=True,
+)
+STATUS = Channel(
+    "status", "{base}/{device}/{camera}/status", StatusMessage, retain=True, qos=1, summary="How the camera fares."
+)
+
+SWAP = Channel(
+    "swap", "{base}/{device}/swap", SwapMessage, retain=True, qos=1, summary="How the last swap of models ended."
+)
+ANSWER = Channel(
+    "answer", "{base}/{device}/resp/{verb}", AnswerMessage, retain=False, qos=1, summary="What came of a command."
+)
+RELOAD_COMMAND = Channel(
+    "reload_command",
+    "{base}/{device}/cmd/reload",
+    ReloadCommand,
+    retain=False,
+    qos=1,
+    summary="To the service: read the config again.",
+    received=True,
+)
+MODEL_COMMAND = Channel(
+    "model_command",
+    "{base}/{device}/cmd/model",
+    ModelCommand,
+    retain=False,
+    qos=1,
+    summary="To the service: swap to this model.",
+    received=True,
+)
+
+CHANNELS = (
+    *(AVAILABILITY, INFO, STATS, FRAME, STATE, EVENT, STATUS),
+    *(SWAP, ANSWER, RELOAD_COMMAND, MODEL_COMMAND),
+)
+
+
+@dataclass(frozen=True)
+class Topics:
+    """Turns channels into the topics of one device."""
+
+    base: str
+    device: str
+
+    def of(self, channel: Channel, camera: str = "", verb: str = "") -> str:
+        """Return the topic of a channel; `camera` for those that have one per camera, `verb` for answers."""
+        return channel.address.format(base=self.base, device=self.device, camera=camera, verb=verb)

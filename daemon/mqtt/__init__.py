@@ -1,0 +1,1 @@
+"""The link to the broker: connections, subscriptions, publishing; the outbox; Home Assistant."""

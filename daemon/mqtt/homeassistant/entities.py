@@ -1,0 +1,224 @@
+"""What Home Assistant is told of a device: its entities, where their values come from, and when they are stale.
+
+Keys and rules: https://www.home-assistant.io/integrations/mqtt/#device-discovery-payload. A key that Home Assistant
+does not know is ignored there without a word, so the tests know them all.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from edgemeta import __version__
+from edgemeta.daemon.config.camera import CameraConfig
+from edgemeta.daemon.config.config import Config
+from edgemeta.daemon.messages.channels import AVAILABILITY, INFO, STATE, STATS, STATUS, SWAP, Topics
+from edgemeta.daemon.messages.records import CameraState, SwapResult
+
+Component = dict[str, Any]
+
+STATE_NOW = (
+    "{% if not value_json.historical %}{{ value_json.state }}"
+    "{% else %}{{ this.state if this.state not in ('unknown', 'unavailable') else none }}{% endif %}"
+)
+"""A state that waited for the broker and comes late must not look like the present one: the entity keeps its own.
+
+`unknown` and `unavailable` are Home Assistant's own words, no options of the sensor. None renders as `None`, which an
+MQTT sensor shows as unknown; of any other text that is no option Home Assistant warns `Ignoring invalid option`.
+"""
+
+SILENCES = 3
+"""A value that was not renewed for so many of its periods is stale."""
+
+SHORTEST_EXPIRY = 30
+"""Seconds that every value is good for, so that a short period does not let it flicker."""
+
+
+@dataclass(frozen=True)
+class CameraView:
+    """One camera: the labels that its state may have, and the longest time in s between two tellings of it."""
+
+    labels: tuple[str, ...]
+    state_period: float
+
+
+@dataclass(frozen=True)
+class DeviceView:
+    """A device as Home Assistant shall see it; stats_period in seconds."""
+
+    topics: Topics
+    cameras: Mapping[str, CameraView]
+    stats_period: float
+
+    @property
+    def id(self) -> str:
+        """The device's identifier, and the id in its discovery topic."""
+        return f"edgemeta-{self.topics.device}"
+
+
+def view_of(config: Config, labels: Mapping[str, tuple[str, ...]]) -> DeviceView:
+    """Return the device of a config; labels are the names that each camera's state may have."""
+    cameras = {
+        name: CameraView(labels[name], max((camera.publish or config.publish).heartbeat, _longest_pause(camera)))
+        for name, camera in config.cameras.items()
+    }
+    return DeviceView(Topics(config.mqtt.base, config.device), cameras, config.stats.period)
+
+
+def announcement(view: DeviceView) -> dict[str, Any]:
+    """Return the discovery message of a device, but for components that are no more."""
+    return {
+        "dev": {"ids": [view.id], "name": view.topics.device, "mf": "edgemeta", "sw": __version__},
+        "o": {"name": "edgemeta", "sw": __version__},
+        "availability": [{"topic": view.topics.of(AVAILABILITY)}],
+        "qos": 1,
+        "cmps": _components(view),
+    }
+
+
+def _components(view: DeviceView) -> dict[str, Component]:
+    found = _device(view)
+    for name, camera in view.cameras.items():
+        found |= _camera(view, name, camera)
+    for key, component in found.items():
+        component["unique_id"] = f"{view.id}.{key}"
+    return found
+
+
+def _camera(view: DeviceView, name: str, camera: CameraView) -> dict[str, Component]:
+    """Give a camera's entities. Their keys begin with what they tell, so no two cameras can share one."""
+    topics, counts, model = view.topics, _part("cameras", name), _part("models", name)
+    running = {"availability": _while_running(topics, name), "availability_mode": "all"}
+    return {
+        f"state_{name}": {
+            "p": "sensor",
+            "name": f"{name} state",
+            "device_class": "enum",
+            "options": list(camera.labels),
+            "state_topic": topics.of(STATE, name),
+            "value_template": STATE_NOW,
+            "expire_after": _expiry(camera.state_period),
+            **running,
+        },
+        f"confidence_{name}": {
+            "p": "sensor",
+            "name": f"{name} confidence",
+            **_stats(
+                view,
+                f"{{% set score = {counts}.get('score') %}}"
+                "{{ (100 * score) | round(1) if score is not none else none }}",
+            ),
+            "unit_of_measurement": "%",
+            "state_class": "measurement",
+            **running,
+        },
+        f"problem_{name}": {
+            "p": "binary_sensor",
+            "name": f"{name} problem",
+            "device_class": "problem",
+            "entity_category": "diagnostic",
+            "state_topic": topics.of(STATUS, name),
+            "value_template": "{{ 'ON' if value_json.reason is not none else 'OFF' }}",
+            "json_attributes_topic": topics.of(STATUS, name),
+            "json_attributes_template": "{{ {'status': value_json.status, 'reason': value_json.reason} | tojson }}",
+        },
+        f"rate_{name}": {
+            "p": "sensor",
+            "name": f"{name} frame rate",
+            **_stats(view, f"{{{{ {counts}.get('fps') }}}}"),
+            **_diagnostic("fps"),
+            **running,
+        },
+        f"dropped_{name}": {
+            "p": "sensor",
+            "name": f"{name} dropped frames",
+            **_stats(view, f"{{{{ {counts}.get('dropped', {{}}).values() | sum }}}}"),
+            **_diagnostic("frames", "total_increasing"),
+        },
+        f"model_{name}": {
+            "p": "sensor",
+            "name": f"{name} model",
+            "entity_category": "diagnostic",
+            "state_topic": topics.of(INFO),
+            "value_template": f"{{{{ {model}.get('name') }}}}",
+            "json_attributes_topic": topics.of(INFO),
+            "json_attributes_template": f"{{{{ {{'sha256': {model}.get('sha256')}} | tojson }}}}",
+        },
+    }
+
+
+def _device(view: DeviceView) -> dict[str, Component]:
+    p50 = "value_json.latency_us.total.p50"
+    return {
+        "latency": {
+            "p": "sensor",
+            "name": "latency",
+            "device_class": "duration",
+            **_stats(view, f"{{{{ ({p50} / 1000) | round(2) if {p50} is not none else none }}}}"),
+            **_diagnostic("ms"),
+        },
+        "waiting": {
+            "p": "sensor",
+            "name": "waiting messages",
+            **_stats(view, "{{ value_json.outbox.waiting }}"),
+            **_diagnostic("messages"),
+        },
+        "failures": {
+            "p": "sensor",
+            "name": "broker failures",
+            **_stats(view, "{{ value_json.broker.failures.values() | sum }}"),
+            **_diagnostic("failures", "total_increasing"),
+        },
+        "swap": {
+            "p": "sensor",
+            "name": "last swap",
+            "device_class": "enum",
+            "options": [result.value for result in SwapResult],
+            "entity_category": "diagnostic",
+            "state_topic": view.topics.of(SWAP),
+            "value_template": "{{ value_json.result }}",
+            "json_attributes_topic": view.topics.of(SWAP),
+            "json_attributes_template": "{{ {'time': value_json.time, 'reason': value_json.reason} | tojson }}",
+        },
+        "version": {
+            "p": "sensor",
+            "name": "version",
+            "entity_category": "diagnostic",
+            "state_topic": view.topics.of(INFO),
+            "value_template": "{{ value_json.version }}",
+        },
+    }
+
+
+def _stats(view: DeviceView, template: str) -> Component:
+    """A value out of the stats message, stale when that no longer comes."""
+    return {
+        "state_topic": view.topics.of(STATS),
+        "value_template": template,
+        "expire_after": _expiry(view.stats_period),
+    }
+
+
+def _diagnostic(unit: str, state_class: str = "measurement") -> Component:
+    return {"unit_of_measurement": unit, "state_class": state_class, "entity_category": "diagnostic"}
+
+
+def _part(of: str, camera: str) -> str:
+    """A camera's part of a message about all cameras, in a template; empty where the camera has just gone."""
+    return f"value_json.{of}.get('{camera}', {{}})"
+
+
+def _while_running(topics: Topics, camera: str) -> list[Component]:
+    """Available while both the device and this camera are."""
+    running = f"{{{{ 'online' if value_json.status == '{CameraState.RUNNING.value}' else 'offline' }}}}"
+    return [{"topic": topics.of(AVAILABILITY)}, {"topic": topics.of(STATUS, camera), "value_template": running}]
+
+
+def _longest_pause(camera: CameraConfig) -> float:
+    """Seconds that may pass between two frames of a camera that works, as far as its config says."""
+    slowest = min(rate for rate in (camera.fps, camera.max_fps, 1.0) if rate)
+    return max(1 / slowest, camera.motion.every if camera.motion.enabled else 0.0)
+
+
+def _expiry(period: float) -> int:
+    return max(SHORTEST_EXPIRY, math.ceil(SILENCES * period))

@@ -1,0 +1,98 @@
+"""A damaged outbox file is put aside, and what can still be read of it goes into a new one."""
+
+import logging
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+from edgemeta.daemon.mqtt.outbox.store import DamagedError, Store, StoreError
+
+log = logging.getLogger(__name__)
+
+COMPANIONS = ("", "-wal", "-shm", "-spare")
+"""What is added to the name of a database for its other files, by SQLite and by us."""
+
+
+def open_store(path: Path, boot: str, first: int = 1) -> Store:
+    """Open the outbox file. A damaged one is kept as PATH.damaged, in the place of an earlier such file.
+
+    Raises StoreError where no file can be used.
+    """
+    try:
+        return Store(path, boot, first)
+    except DamagedError as error:
+        return replaced(error, path, boot, first)
+
+
+def replaced(error: DamagedError, path: Path, boot: str, first: int) -> Store:
+    """Put a damaged file (closed by now) aside and return a new store with all messages that it still gives.
+
+    Raises StoreError where the disk does not take them; then the damaged file is in its place again, for another try.
+    """
+    aside = path.with_name(f"{path.name}.damaged")
+    try:
+        _move(path, aside)
+    except OSError as failure:
+        raise StoreError(f"{error}; it cannot be put aside: {failure.strerror}") from failure
+    try:
+        store = Store(path, boot, first)
+        try:
+            saved = sum(store.take_over(readable(aside, order)) for order in ("ASC", "DESC"))
+        except StoreError:
+            store.close()
+            raise
+    except StoreError:
+        _move(aside, path)
+        raise
+    log.warning("%s; %d messages were saved from it, it is kept as %s", error, saved, aside)
+    return store
+
+
+def rescued(lost: Store, path: Path, boot: str) -> Store:
+    """Return a new store with all messages of one whose file was removed while it was open, and close that one.
+
+    Where another file has taken its place, that one is used once the lost one is empty, as their numbers may be the
+    same. Raises StoreError while there can be no new store; the lost one is then still open.
+    """
+    if path.exists():
+        if lost.count:
+            raise StoreError(f"outbox file {path} was replaced while in use; the old one is sent first")
+        lost.close()
+        return open_store(path, boot, lost.last + 1)
+    store = Store(path, boot, lost.last + 1)
+    try:
+        saved = store.take_over(lost.rows())
+    except StoreError:
+        store.close()
+        _remove(path)
+        raise
+    lost.close()
+    log.warning("outbox file %s was removed while in use; a new one has its %d messages", path, saved)
+    return store
+
+
+def _move(path: Path, to: Path) -> None:
+    """Rename a database with its other files, in the place of what is there."""
+    _remove(to)
+    for companion in COMPANIONS:
+        part = path.with_name(path.name + companion)
+        if part.exists():
+            part.rename(to.with_name(to.name + companion))
+
+
+def _remove(path: Path) -> None:
+    for companion in COMPANIONS:
+        path.with_name(path.name + companion).unlink(missing_ok=True)
+
+
+def readable(path: Path, order: str) -> Iterator[tuple[object, ...]]:
+    """Yield rows of a damaged file in one order until reading fails: from both ends, all but the damaged middle."""
+    try:
+        with closing(sqlite3.connect(path, isolation_level=None)) as database:
+            yield from database.execute(
+                "SELECT number, boot, made_ns, utc_ns, topic, qos, payload FROM messages "  # noqa: S608 - two constants
+                f"WHERE typeof(number) = 'integer' AND typeof(payload) = 'blob' ORDER BY number {order}"
+            )
+    except (sqlite3.DatabaseError, UnicodeDecodeError):
+        return  # what lies beyond cannot be read

@@ -1,0 +1,368 @@
+"""The outbox on disk: one SQLite file in WAL mode, opened by one process and used by one thread at a time.
+
+A commit is written to the write-ahead log before it returns (`synchronous=NORMAL`), so that no killed process loses it;
+with `sync` it is also on the medium (`FULL`), so that no power cut does. docs/decisions/0007 has the figures.
+
+The file has its blocks on the disk before messages are written to it, so that messages can be read and removed again on
+a disk that is full. docs/decisions/0018 says how.
+"""
+
+import errno
+import os
+import sqlite3
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+from edgemeta.daemon.mqtt.outbox.delivery import ROW_OVERHEAD, Outgoing, Parcel
+from edgemeta.daemon.mqtt.outbox.files import LOG_BYTES, OutboxFiles
+from edgemeta.model.errors import EdgemetaError
+
+APPLICATION_ID = 0x65646D74
+"""`edmt`: says in the file's header whose it is."""
+
+SCHEMA_VERSION = 1
+SPARE_PAGES = 256
+"""Free pages (1 MB) above which an empty outbox gives its disk space back."""
+
+BATCH_BYTES = 200_000
+"""Bytes of messages added by one commit, unless a single message is larger: it must fit into half of the log."""
+
+BATCH_ROWS = 100
+"""Numbers removed by one commit: each may lie on a page of its own, and these, too, must fit into half of the log."""
+
+_GROWTH_PAGES = 64
+"""Pages (256 KB) by which the file grows beyond what is needed now."""
+
+_COLUMNS = "number, boot, made_ns, utc_ns, topic, qos, payload"
+_VALUES = "VALUES (?, ?, ?, ?, ?, ?, ?)"
+_SIZES = f"length(CAST(topic AS BLOB)) + length(payload) + {ROW_OVERHEAD}"
+_MISSHAPEN = ("no such", "table ")
+"""How SQLite's words begin where tables or columns are not those of `_SCHEMA`."""
+
+_SCHEMA = """
+    CREATE TABLE messages (
+        number INTEGER PRIMARY KEY, boot TEXT NOT NULL, made_ns INTEGER NOT NULL, utc_ns INTEGER,
+        topic TEXT NOT NULL, qos INTEGER NOT NULL, payload BLOB NOT NULL);
+    CREATE TABLE ledger (count INTEGER NOT NULL, bytes INTEGER NOT NULL);
+    INSERT INTO ledger VALUES (0, 0);
+"""
+
+
+class StoreError(EdgemetaError):
+    """The outbox file cannot be used now: disk full, read-only, taken, or another program's. It is left as it is."""
+
+
+class FullError(StoreError):
+    """The disk has no room for more messages. Those in the file can be read."""
+
+
+class DamagedError(StoreError):
+    """The outbox file is no SQLite file, or not whole."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """What is known of a stored message without its payload. utc_ns is None where the clock could not be believed."""
+
+    number: int
+    own: bool
+    topic: str
+    size: int
+    made_ns: int
+    utc_ns: int | None
+
+
+class Store:
+    """Messages in the order of their numbers. `count`, `bytes` and `last` tell what is there after the last commit.
+
+    On a read-only disk the file can be read, if it is there, and nothing else (`read_only`).
+    """
+
+    def __init__(self, path: Path, boot: str, first: int = 1) -> None:
+        """Open the file, or make it. New messages are numbered from `first` or higher. Raises StoreError."""
+        self.path = path
+        self._boot = boot
+        self.unreadable = 0
+        self._most_pages = 0
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise StoreError(f"outbox folder {path.parent} cannot be made: {error.strerror}") from error
+        try:
+            self._files = OutboxFiles(path)
+        except OSError as error:
+            raise _os_error(f"outbox file {path} cannot be opened", error) from error
+        self.read_only = self._files.read_only
+        try:
+            with self._told_errors():
+                self._db = sqlite3.connect(
+                    self._files.address, uri=True, timeout=1.0, isolation_level=None, check_same_thread=False
+                )
+        except StoreError:
+            self._files.close()
+            raise
+        try:
+            with self._told_errors():
+                self._open(first)
+        except StoreError:
+            self._db.close()
+            self._files.close()
+            raise
+
+    def _open(self, first: int) -> None:
+        self._db.text_factory = bytes  # a damaged text must not raise before it is looked at
+        self._db.execute("PRAGMA locking_mode = EXCLUSIVE")
+        self._db.execute("PRAGMA synchronous = NORMAL")
+        (owner,) = self._db.execute("PRAGMA application_id").fetchone()
+        (tables,) = self._db.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        if owner == tables == 0 and not self.read_only:  # a new file, or one that a full disk kept from being made
+            self._db.execute("PRAGMA auto_vacuum = INCREMENTAL")
+            if self._db.execute("PRAGMA page_count").fetchone() != (0,):
+                self._db.execute("VACUUM")  # or a file with a first page would not take it
+            self._db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        elif owner != APPLICATION_ID:
+            raise StoreError(f"outbox file {self.path} is another program's database, expected one of edgemeta")
+        (self._page,) = self._db.execute("PRAGMA page_size").fetchone()
+        if not self.read_only:
+            self._db.execute("PRAGMA journal_mode = WAL")
+            self._db.execute(f"PRAGMA journal_size_limit = {LOG_BYTES}")
+            self._db.execute(f"PRAGMA wal_autocheckpoint = {LOG_BYTES // 2 // self._page}")
+            self._db.execute("PRAGMA secure_delete = OFF")  # else what is removed is written once more, as zeros
+        (version,) = self._db.execute("PRAGMA user_version").fetchone()
+        if version == 0 and not self.read_only:
+            self._db.executescript(f"BEGIN IMMEDIATE; {_SCHEMA} PRAGMA user_version = {SCHEMA_VERSION}; COMMIT;")
+        elif version != SCHEMA_VERSION:
+            raise StoreError(f"outbox file {self.path} has version {version}, expected {SCHEMA_VERSION}")
+        ledger = self._db.execute("SELECT count, bytes FROM ledger").fetchall()
+        (last,) = self._db.execute("SELECT max(number) FROM messages").fetchone()
+        if len(ledger) != 1 or not all(isinstance(value, int) and value >= 0 for value in ledger[0]):
+            raise DamagedError(f"outbox file {self.path} is damaged: its ledger says {ledger}")
+        self.count, self.bytes = self._ledger = ledger[0]
+        self.last = max(last or 0, first - 1)
+
+    @property
+    def gone(self) -> bool:
+        """Whether the file is no longer at its path: it was removed, moved or replaced."""
+        return self._files.gone
+
+    def reserve(self, size: int) -> None:
+        """Make sure that the file has room for messages of so many bytes. Raises FullError where it cannot grow.
+
+        Counts with twice their bytes: the worst that SQLite makes of them is one message slightly larger than half a
+        page on each page.
+        """
+        self.expect_writable()
+        with self._told_errors():
+            (used,) = self._db.execute("PRAGMA page_count").fetchone()
+            (free,) = self._db.execute("PRAGMA freelist_count").fetchone()
+        needed = used - free + 2 * size // self._page + 16
+        held = self._files.size // self._page
+        try:
+            self._files.reserve((held if needed <= held else needed + _GROWTH_PAGES) * self._page)
+        except OSError as error:
+            raise _os_error(f"outbox file {self.path} cannot grow", error) from error
+        most = max(used, self._files.size // self._page)
+        if most != self._most_pages:
+            with self._told_errors():
+                self._db.execute(f"PRAGMA max_page_count = {most}")
+            self._most_pages = most
+
+    def add(self, added: Sequence[tuple[Parcel, int | None]], sync: bool = False) -> list[int]:
+        """Add messages, each with the UTC in ns when it was made, where that is known; return their numbers.
+
+        With `sync`, this and all before it is then on the medium. Raises StoreError, and then nothing has changed.
+        """
+        grown = sum(parcel.message.size for parcel, _ in added)
+        self.reserve(grown)
+        numbers = list(range(self.last + 1, self.last + 1 + len(added)))
+        rows = (
+            (number, self._boot, parcel.message.made_ns, utc_ns, *_columns(parcel.message))
+            for number, (parcel, utc_ns) in zip(numbers, added, strict=True)
+        )
+        with self._told_errors():
+            if sync:
+                self._db.execute("PRAGMA synchronous = FULL")
+            try:
+                with self._transaction():
+                    self._db.executemany(f"INSERT INTO messages {_VALUES}", rows)
+                    self._write_ledger(self.count + len(added), self.bytes + grown)
+            finally:
+                if sync:
+                    self._db.execute("PRAGMA synchronous = NORMAL")
+        self.last += len(added)
+        self._bound_log()
+        return numbers
+
+    def remove(self, first: int, last: int) -> None:
+        """Remove messages by their numbers, those that are still there. Raises StoreError; then nothing has changed."""
+        self.expect_writable()
+        with self._told_errors(), self._transaction():
+            count, size = self._sum("WHERE number BETWEEN ? AND ?", first, last)
+            self._db.execute("DELETE FROM messages WHERE number BETWEEN ? AND ?", (first, last))
+            left = self.count - count, self.bytes - size
+            if min(left) < 0:  # the file was tampered with
+                left = self._sum()
+            self._write_ledger(*left)
+        self._bound_log()
+
+    def load(self, after: int, until: int, limit: int) -> tuple[list[Parcel], int]:
+        """Read the oldest messages with after < number <= until; return them and up to which number all are read.
+
+        Rows that hold no message, because the file was tampered with, are removed and counted as `unreadable`.
+        """
+        with self._told_errors():
+            rows = self._db.execute(
+                "SELECT number, boot, made_ns, topic, qos, payload FROM messages "
+                "WHERE number > ? AND number <= ? ORDER BY number LIMIT ?",
+                (after, until, limit),
+            ).fetchall()
+        read = [(row[0], self._parcel(*row)) for row in rows]
+        self._remove_unreadable([number for number, parcel in read if parcel is None])
+        reached = rows[-1][0] if len(rows) == limit else until
+        return [parcel for _, parcel in read if parcel is not None], reached
+
+    def oldest(self, limit: int) -> list[Row]:
+        """Tell of the oldest messages."""
+        with self._told_errors():
+            rows = self._db.execute(
+                "SELECT number, boot, topic, length(CAST(topic AS BLOB)) + length(payload), made_ns, utc_ns "
+                "FROM messages ORDER BY number LIMIT ?",
+                (limit,),
+            ).fetchall()
+        return [
+            Row(
+                number,
+                boot == self._boot.encode(),
+                topic.decode(errors="replace") if isinstance(topic, bytes) else "",
+                ROW_OVERHEAD + (size if isinstance(size, int) else 0),
+                made_ns if isinstance(made_ns, int) else 0,
+                utc_ns if isinstance(utc_ns, int) else None,
+            )
+            for number, boot, topic, size, made_ns, utc_ns in rows
+        ]
+
+    def rows(self) -> Iterator[tuple[object, ...]]:
+        """Yield all rows as `take_over` takes them."""
+        with self._told_errors():
+            yield from self._db.execute(f"SELECT {_COLUMNS} FROM messages ORDER BY number")  # noqa: S608 - a constant
+
+    def take_over(self, rows: Iterator[tuple[object, ...]]) -> int:
+        """Add whole rows of another file under their old numbers; return how many messages are new. Raises StoreError.
+
+        Where it fails some are added and the ledger is wrong: the file is to be thrown away.
+        """
+        before = self._db.total_changes
+        while batch := list(islice(rows, BATCH_ROWS)):
+            self.reserve(sum(len(value) for row in batch for value in row if isinstance(value, (bytes, str))))
+            with self._told_errors(), self._transaction():
+                self._db.executemany(f"INSERT OR IGNORE INTO messages {_VALUES}", batch)
+            self._bound_log()
+        added = self._db.total_changes - before
+        with self._told_errors(), self._transaction():
+            self._write_ledger(*self._sum())
+            self.last = max(self.last, *self._db.execute("SELECT coalesce(max(number), 0) FROM messages").fetchone())
+        return added
+
+    def give_space_back(self) -> None:
+        """Shrink the file where nothing is in it."""
+        with self._told_errors():
+            (spare,) = self._db.execute("PRAGMA freelist_count").fetchone()
+            if self.count == 0 and spare > SPARE_PAGES:
+                self._db.executescript("PRAGMA incremental_vacuum")  # `execute` would free a single page
+
+    def close(self) -> None:
+        """Close the file; what was committed is kept. An unusable disk or a damaged file is no matter here."""
+        with self._files.log_kept(), suppress(sqlite3.DatabaseError):
+            self._db.close()
+        self._files.close()
+
+    def expect_writable(self) -> None:
+        """Raise StoreError where the file was opened on a read-only disk."""
+        if self.read_only:
+            raise StoreError(f"outbox file {self.path} cannot be written: {os.strerror(errno.EROFS)}")
+
+    def _bound_log(self) -> None:
+        """Empty a log that has outgrown its size: by one large message, or as SQLite could not do so by itself."""
+        if self._files.log_size > 2 * LOG_BYTES:
+            with self._told_errors():
+                self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+
+    def _write_ledger(self, count: int, size: int) -> None:
+        self._db.execute("UPDATE ledger SET count = ?, bytes = ?", (count, size))
+        self._ledger = count, size
+
+    def _sum(self, where: str = "", *values: int) -> tuple[int, int]:
+        """Count messages and their bytes."""
+        count, size = self._db.execute(
+            f"SELECT count(*), coalesce(sum({_SIZES}), 0) FROM messages {where}",  # noqa: S608 - constants
+            values,
+        ).fetchone()
+        return count, size
+
+    def _parcel(
+        self, number: int, boot: object, made_ns: object, topic: object, qos: object, payload: object
+    ) -> Parcel | None:
+        """Return a row's message; None where its columns make none."""
+        if not isinstance(topic, bytes) or not isinstance(payload, bytes) or qos not in (0, 1):
+            return None
+        try:
+            text = topic.decode()
+        except UnicodeDecodeError:
+            return None
+        if not 0 < len(topic) < 65536 or any(letter in text for letter in "+#\0"):
+            return None
+        own = boot == self._boot.encode()
+        made = made_ns if own and isinstance(made_ns, int) else time.monotonic_ns()
+        message = Outgoing(text, payload, 1 if qos == 1 else 0, retain=False, kept=True, made_ns=made)
+        return Parcel(message, own=own, late=True, row=number)
+
+    def _remove_unreadable(self, numbers: list[int]) -> None:
+        if not numbers or self.read_only:
+            return
+        with suppress(FullError), self._told_errors(), self._transaction():  # else they are passed by again
+            self._db.executemany("DELETE FROM messages WHERE number = ?", [(number,) for number in numbers])
+            self._write_ledger(*self._sum())
+            self.unreadable += len(numbers)
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        self._db.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            self._db.execute("COMMIT")
+            self.count, self.bytes = self._ledger
+        finally:
+            if self._db.in_transaction:
+                self._db.execute("ROLLBACK")
+
+    @contextmanager
+    def _told_errors(self) -> Iterator[None]:
+        """Turn SQLite's errors into sentences: what another try may cure is StoreError, the rest DamagedError."""
+        try:
+            yield
+        except sqlite3.DatabaseError as error:
+            if isinstance(error, sqlite3.OperationalError) and not str(error).startswith(_MISSHAPEN):
+                kind = FullError if "is full" in str(error) else StoreError
+                raise kind(f"outbox file {self.path} cannot be used: {_reason(error)}") from error
+            raise DamagedError(f"outbox file {self.path} is damaged: {error}") from error
+        except UnicodeDecodeError as error:  # SQLite's words hold a name from the file
+            raise DamagedError(f"outbox file {self.path} is damaged: a name in it is no text") from error
+
+
+def _columns(message: Outgoing) -> tuple[str, int, bytes]:
+    return message.topic, message.qos, message.payload
+
+
+def _reason(error: sqlite3.OperationalError) -> str:
+    """Return SQLite's words, but for a lock: only another process can hold it."""
+    return "another process has it open" if "locked" in str(error) else str(error)
+
+
+def _os_error(what: str, error: OSError) -> StoreError:
+    """Return the exception for an error of the operating system; a disk is also full where its quota is used up."""
+    kind = FullError if error.errno in (errno.ENOSPC, errno.EDQUOT) else StoreError
+    return kind(f"{what}: {error.strerror}")

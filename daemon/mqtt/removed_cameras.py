@@ -1,0 +1,132 @@
+"""Clears the retained messages of cameras that this device's config no longer has.
+
+A retained message outlives the service that sent it, so only the broker knows of earlier cameras. After each connect
+the device's own retained topics are subscribed to; their messages come at once, and when none came for a while the
+subscription ends and the topics of removed cameras are cleared with an empty retained message. What is not recognized
+as a message of this device stays.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Collection
+from typing import Protocol
+
+from pydantic import BaseModel, Field, ValidationError
+
+from edgemeta.daemon.messages.channels import CHANNELS, Topics
+from edgemeta.daemon.mqtt.outbox.delivery import Outgoing
+from edgemeta.daemon.mqtt.subscriptions import LONGEST, Incoming
+
+log = logging.getLogger(__name__)
+
+RETAINED = tuple(channel for channel in CHANNELS if channel.retain and "{camera}" in channel.address)
+"""What is retained of each camera."""
+
+QUIET = 5.0
+"""Seconds without a retained message after which all have come: no broker says which is the last."""
+
+MOST = 4096
+"""Topics cleared after one connect; more wait for the next."""
+
+UNANSWERED = 2
+"""So many connections in a row that end before the subscription is answered, and it is not asked for again: some
+brokers disconnect a client that may not subscribe."""
+
+
+class Head(BaseModel):
+    """What every retained message about a camera has had in every version of the format."""
+
+    schema_version: int = Field(ge=1)
+    device: str
+    boot: str = Field(pattern="^[0-9a-f]{32}$")
+    camera: str
+
+
+class Reading(Protocol):
+    """A connection that can read what is retained."""
+
+    @property
+    def unanswered(self) -> Collection[str]:
+        """Filters whose subscription the broker has not answered yet."""
+
+    @property
+    def refused(self) -> Collection[str]:
+        """Filters whose subscription the broker has refused."""
+
+    def read_retained(self, topic_filter: str, receive: Callable[[Incoming], None]) -> None:
+        """Subscribe, and have `receive` called for each message."""
+
+    def unsubscribe(self, topic_filter: str) -> None:
+        """End a subscription."""
+
+
+class Sender(Protocol):
+    """The link to the broker."""
+
+    def send(self, message: Outgoing) -> None:
+        """Send a message."""
+
+
+class RemovedCameras:
+    """Follows the connections of one link; the link's thread calls. `cameras` are those that the config has."""
+
+    def __init__(self, sender: Sender, topics: Topics, cameras: Collection[str]) -> None:
+        self._sender = sender
+        self._topics = topics
+        self._cameras = frozenset(cameras)
+        self._filters = [topics.of(channel, "+") for channel in RETAINED]
+        self._found: set[str] = set()
+        self._over_at: float | None = None
+        self._unanswered = 0
+
+    def begun(self, connection: Reading) -> None:
+        """A connection was accepted: read what is retained."""
+        self._found.clear()
+        self._over_at = time.monotonic() + QUIET
+        for topic_filter in self._filters:
+            connection.read_retained(topic_filter, self.take)
+
+    def take(self, message: Incoming) -> None:
+        """Look at a message on one of the topics; what is not retained was just sent, by this service or another."""
+        if not message.retained or self._over_at is None:
+            return
+        self._over_at = time.monotonic() + QUIET
+        if self._is_of_removed(message) and len(self._found) < MOST:
+            self._found.add(message.topic)
+
+    def step(self, connection: Reading) -> None:
+        """Called at least once a second: once all have come, clear those of removed cameras."""
+        if self._over_at is None or time.monotonic() < self._over_at:
+            return
+        for topic_filter in self._filters:
+            connection.unsubscribe(topic_filter)
+        self._end(connection)
+        for topic in sorted(self._found):
+            log.info("%s: cleared, the config no longer has this camera", topic, extra={"topic": topic})
+            self._sender.send(Outgoing(topic, b"", 1, retain=True))
+
+    def ended(self, connection: Reading) -> None:
+        """The connection ended, before all had come or after."""
+        if self._over_at is not None:
+            self._end(connection)
+
+    def _end(self, connection: Reading) -> None:
+        self._over_at = None
+        if any(topic_filter in connection.unanswered for topic_filter in self._filters):
+            self._unanswered += 1
+        else:
+            self._unanswered = 0
+        self._filters = [topic_filter for topic_filter in self._filters if topic_filter not in connection.refused]
+        if self._unanswered >= UNANSWERED and self._filters:
+            log.info("the broker does not answer a subscription to %s: it is not asked for again", self._filters[0])
+            self._filters = []
+
+    def _is_of_removed(self, message: Incoming) -> bool:
+        if len(message.payload) > LONGEST:
+            return False
+        try:
+            head = Head.model_validate_json(message.payload)
+        except ValidationError:
+            return False
+        own = {self._topics.of(channel, head.camera) for channel in RETAINED}
+        return head.device == self._topics.device and message.topic in own and head.camera not in self._cameras

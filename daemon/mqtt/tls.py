@@ -1,0 +1,107 @@
+"""TLS to the broker: the context made from the config's files, and what failed handshakes mean."""
+
+import ssl
+from pathlib import Path
+from typing import Any
+
+from edgemeta.daemon.config.broker import TlsConfig
+from edgemeta.daemon.mqtt.state import BrokerState, LinkError
+from edgemeta.model.errors import EdgemetaError
+
+
+class TlsError(EdgemetaError):
+    """A certificate or key file that cannot be used; `key` is its key below `mqtt.tls`."""
+
+    def __init__(self, key: str, reason: str) -> None:
+        super().__init__(reason)
+        self.key = key
+
+
+class Context(ssl.SSLContext):
+    """A context that knows its last socket: paho leaves one open whose handshake failed."""
+
+    last: ssl.SSLSocket | None = None
+
+    def wrap_socket(self, *arguments: Any, **options: Any) -> ssl.SSLSocket:
+        """Make a TLS socket, as SSLContext does."""
+        self.last = super().wrap_socket(*arguments, **options)
+        return self.last
+
+    def close_last(self) -> None:
+        """Close the last socket."""
+        if self.last is not None:
+            self.last.close()
+            self.last = None
+
+
+def context_of(config: TlsConfig) -> Context:
+    """Return a context that checks the broker's certificate and host name. Raises TlsError."""
+    context = Context(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    if config.ca is None:
+        context.load_default_certs()
+    else:
+        _check_readable("ca", config.ca)
+        try:
+            context.load_verify_locations(config.ca)
+        except ssl.SSLError as error:
+            raise TlsError("ca", f"{config.ca} holds no certificate (PEM)") from error
+    if config.certificate is not None:
+        _load_own(context, config.certificate, config.key)
+    return context
+
+
+def _load_own(context: ssl.SSLContext, certificate: str, key: str | None) -> None:
+    _check_readable("certificate", certificate)
+    if key is not None:
+        _check_readable("key", key)
+    asked: list[bool] = []
+
+    def no_password() -> str:
+        asked.append(True)
+        return ""
+
+    try:
+        context.load_cert_chain(certificate, key, no_password)
+    except ssl.SSLError as error:
+        files = f"{certificate} and {key}" if key is not None else certificate
+        if asked:
+            raise TlsError("key" if key else "certificate", f"the key in {key or certificate} is encrypted") from error
+        if error.reason == "KEY_VALUES_MISMATCH":
+            raise TlsError("key" if key else "certificate", f"{files}: the key is another certificate's") from error
+        raise TlsError("certificate", f"{files}: no certificate and key (PEM)") from error
+
+
+def _check_readable(key: str, path: str) -> None:
+    try:
+        with Path(path).open("rb"):
+            pass
+    except OSError as error:
+        raise TlsError(key, f"{path} cannot be read: {error.strerror}") from error
+
+
+def handshake_failure(place: str, error: ssl.SSLError) -> LinkError:
+    """Return what a failed handshake means."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return LinkError(
+            BrokerState.BAD_CERTIFICATE, f"broker {place}: its certificate is not trusted: {error.verify_message}"
+        )
+    return alert(place, str(error)) or LinkError(
+        BrokerState.UNREACHABLE, f"broker {place}: no TLS connection: {_words(error.reason or str(error))}"
+    )
+
+
+def alert(place: str, text: str) -> LinkError | None:
+    """Return what an alert of the broker about our certificate means; None where `text` tells of none.
+
+    With TLS 1.3 the broker looks at it after our side of the handshake is done, so the alert comes with the first read.
+    """
+    reason = _words(text.partition("[SSL: ")[2].partition("]")[0])
+    if "alert" not in reason or not any(word in reason for word in ("certificate", "unknown ca", "access denied")):
+        return None
+    found = reason.partition("alert ")[2]
+    return LinkError(BrokerState.BAD_CERTIFICATE, f"broker {place} does not accept this device's certificate: {found}")
+
+
+def _words(reason: str) -> str:
+    return reason.replace("_", " ").lower()

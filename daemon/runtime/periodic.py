@@ -1,0 +1,49 @@
+"""Something done again and again in a thread of its own, at a period that may change."""
+
+import threading
+from collections.abc import Callable
+
+from edgemeta.daemon.runtime.threads import guarded_thread
+
+
+class Periodic:
+    """Calls `action` every `period` seconds until stopped. Any thread may set the period: the wait begins anew."""
+
+    def __init__(
+        self, name: str, period: float, action: Callable[[], None], crashed: Callable[[BaseException], None]
+    ) -> None:
+        self._period = period
+        self._action = action
+        self._changed = threading.Condition()
+        self._stopping = False
+        self._thread = guarded_thread(name, self._run, crashed)
+
+    def start(self) -> None:
+        """Begin with the first wait."""
+        self._thread.start()
+
+    def set_period(self, period: float) -> None:
+        """Wait this many seconds from now on."""
+        with self._changed:
+            if period != self._period:
+                self._period = period
+                self._changed.notify_all()
+
+    def stop(self, timeout: float) -> None:
+        """End; an action at work has `timeout` seconds to finish."""
+        with self._changed:
+            self._stopping = True
+            self._changed.notify_all()
+        self._thread.join(timeout)
+
+    def _run(self) -> None:
+        while self._wait():
+            self._action()
+
+    def _wait(self) -> bool:
+        """Wait for one whole period; return False to stop."""
+        with self._changed:
+            while not self._stopping:
+                if not self._changed.wait(self._period):  # nobody set a period or stopped it meanwhile
+                    return True
+            return False

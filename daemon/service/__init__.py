@@ -1,0 +1,1 @@
+"""The service: what is built from a config, reloads, commands, the watchdog."""

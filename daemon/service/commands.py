@@ -1,0 +1,181 @@
+"""Hears commands, has them carried out and answers them. What a broker's user sends is checked before it is believed.
+
+A retained command is not heard: it would be obeyed again at every connection. Answers stay below the device's own
+topics: a sender who may only write to `cmd/` could otherwise have us speak wherever we may.
+"""
+
+import logging
+from collections.abc import Collection
+from dataclasses import replace
+from pathlib import Path
+from typing import TypeVar
+
+from pydantic import ValidationError
+
+from edgemeta.daemon.config.config import RESERVED, Config
+from edgemeta.daemon.config.error_text import expected, shown
+from edgemeta.daemon.inference.pipeline import Identity
+from edgemeta.daemon.messages.channels import ANSWER
+from edgemeta.daemon.messages.command_payload import Payload
+from edgemeta.daemon.messages.commands import Command, ModelCommand, ReloadCommand
+from edgemeta.daemon.messages.records import AnswerMessage
+from edgemeta.daemon.mqtt.publisher import Publisher
+from edgemeta.daemon.mqtt.subscriptions import Incoming
+from edgemeta.daemon.service.change_queue import Answer, Changes
+from edgemeta.daemon.service.plan import replan
+from edgemeta.daemon.service.reload import Outcome
+from edgemeta.model.address import Address
+from edgemeta.model.errors import EdgemetaError
+from edgemeta.model.zoo import names
+
+log = logging.getLogger(__name__)
+
+SUFFIX = ".safetensors"
+
+LONGEST_RESPONSE_TOPIC = 256
+"""Characters of a response topic that is still answered on."""
+
+AnyCommand = TypeVar("AnyCommand", bound=Command)
+
+
+class CommandError(EdgemetaError):
+    """A command that cannot be carried out, with the reason in one sentence."""
+
+
+class Commands:
+    """Has commands carried out by `changes`. There is one method per command, called by the inbox for its topic."""
+
+    def __init__(
+        self, changes: Changes, publisher: Publisher, identity: Identity, base: str, cameras: Collection[str]
+    ) -> None:
+        self._changes = changes
+        self._publisher = publisher
+        self._identity = identity
+        self._own = f"{base}/{identity.device}/"
+        self._taken = {*RESERVED, *cameras} - {"resp"}
+
+    def reload(self, message: Incoming) -> None:
+        """Have the config read again; the answer follows when that is done, at once where it cannot be."""
+        command = self._read(ReloadCommand, message, "reload")
+        if command is not None:
+            self._changes.reload("command", self._answer_to(message, "reload", command))
+
+    def model(self, message: Incoming) -> None:
+        """Have another model swapped in; the answer follows when that is done, at once where it cannot be."""
+        command = self._read(ModelCommand, message, "model")
+        if command is not None:
+            self._changes.take_model(
+                lambda running: replan(with_model(running.config, command), running),
+                self._answer_to(message, "model", command),
+                (command.model, command.camera),
+            )
+
+    def refuse(self, message: Incoming, reason: str) -> None:
+        """Answer one of the commands that came too soon after others; it is not carried out."""
+        if not message.retained:
+            verb = message.topic.rpartition("/")[2]
+            self._answer(message, verb, Payload(message.payload).transaction, _no(f"too many commands: {reason}"))
+
+    def _read(self, kind: type[AnyCommand], message: Incoming, verb: str) -> AnyCommand | None:
+        """Read a command; one that is none is answered, and None returned."""
+        if message.retained:
+            log.warning("the retained message on %s is not obeyed: commands must not be retained", message.topic)
+            return None
+        payload = Payload(message.payload)
+        try:
+            if payload.mistake is not None:
+                raise CommandError(f"the payload: {payload.mistake}, expected an object or nothing")
+            command = _validated(kind, payload.value)
+        except CommandError as error:
+            log.warning("command %s refused: %s", verb, error)
+            self._answer(message, verb, payload.transaction, _no(str(error)))
+            return None
+        log.info("command %s: %s", verb, command.model_dump_json(exclude_none=True))
+        return command
+
+    def _answer_to(self, message: Incoming, verb: str, command: Command) -> Answer:
+        question = replace(message, payload=b"")  # which may be long, and the answer may wait
+        return lambda outcome: self._answer(question, verb, command.transaction, outcome)
+
+    def _answer(self, question: Incoming, verb: str, transaction: str | None, outcome: Outcome) -> None:
+        elsewhere = question.response_topic
+        is_ours = elsewhere is None or self._may_answer_on(elsewhere)
+        answer = AnswerMessage(
+            device=self._identity.device,
+            boot=self._identity.boot,
+            verb=verb,
+            ok=outcome.ok,
+            outcome=outcome.words if is_ours else f"{outcome.words} ({self._answered_here})",
+            transaction=transaction,
+        )
+        outgoing = self._publisher.encode(ANSWER, answer, verb=verb)
+        topic = elsewhere if elsewhere is not None and is_ours else outgoing.topic
+        self._publisher.send(replace(outgoing, topic=topic, correlation=question.correlation))
+
+    @property
+    def _answered_here(self) -> str:
+        return f"answered here: a response topic must be below {self._own} and none of the service's own topics"
+
+    def _may_answer_on(self, topic: str) -> bool:
+        """Whether a response topic is a plain one below the device's, and no other message of the service is there."""
+        below = topic.removeprefix(self._own)
+        return (
+            topic.startswith(self._own)
+            and below != ""
+            and below.partition("/")[0] not in self._taken
+            and len(topic) <= LONGEST_RESPONSE_TOPIC
+            and topic.isprintable()
+            and not set("+#") & set(topic)
+        )
+
+
+def _no(reason: str) -> Outcome:
+    return Outcome(False, reason)
+
+
+def with_model(running: Config, command: ModelCommand) -> Config:
+    """Return the running config with the model of a command. Raises CommandError where that may not be."""
+    if running.swap.folder is None:
+        raise CommandError("models cannot be chosen by command: the config names no `swap.folder`")
+    model = _allowed(Path(running.swap.folder), command.model)
+    if command.camera is None:
+        return running.model_copy(update={"model": model})
+    if command.camera not in running.cameras:
+        raise CommandError(f"found camera {command.camera!r}, expected one of {', '.join(running.cameras)}")
+    camera = running.cameras[command.camera].model_copy(update={"model": model})
+    return running.model_copy(update={"cameras": running.cameras | {command.camera: camera}})
+
+
+def _allowed(folder: Path, name: str) -> str:
+    """Return the name of a shipped model, or the path of a file in the folder; a link must not lead out of it."""
+    address = Address.parse(name)
+    if address.place in names():
+        return name
+    for file in (folder / address.place, folder / f"{address.place}{SUFFIX}"):
+        if file.is_file():
+            if not file.resolve().is_relative_to(folder.resolve()):
+                raise CommandError(f"found model {name!r}, a link that leads out of {folder}, expected a file in it")
+            return str(replace(address, place=str(file)))
+    raise CommandError(f"found model {name!r}, expected a shipped model's name or a file in {folder}")
+
+
+def _validated(kind: type[AnyCommand], value: object) -> AnyCommand:
+    """Make a command of a JSON value. Raises CommandError with the first thing that is wrong with it."""
+    try:
+        return kind.model_validate(value)
+    except ValidationError as error:
+        raise CommandError(_first_mistake(kind, error)) from None
+
+
+def _first_mistake(kind: type[Command], error: ValidationError) -> str:
+    """Put the first thing wrong with a command into words."""
+    detail = error.errors(include_url=False)[0]
+    place = ".".join(ascii(step)[1:-1] for step in detail["loc"] if isinstance(step, str))
+    match detail["type"]:
+        case "missing":
+            found = "nothing"
+        case "extra_forbidden":
+            return f"{place[:80]}: found an unknown field, expected one of {', '.join(sorted(kind.model_fields))}"
+        case _:
+            found = shown(detail["input"])
+    return f"{place or 'the payload'}: found {found}, expected {expected(detail)}"

@@ -1,0 +1,80 @@
+"""What a service remembers of its models for its next start, and when: each time that the config's models serve.
+
+Writing is asked of the thread of changes, never of one that frames wait for. A disk that is full or cannot be written
+is told once, and tried again; the service goes on without.
+"""
+
+import logging
+from collections.abc import Sequence
+
+from edgemeta.daemon.inference.model_file import ModelFile
+from edgemeta.daemon.inference.swap.last_good import LastGood, LastGoodError, Remembered, folder_of
+from edgemeta.daemon.inference.swap.replacement import Exchange
+from edgemeta.daemon.service.plan import Plan
+
+log = logging.getLogger(__name__)
+
+MOST_REFUSED = 20
+"""Models that failed on live frames and are remembered, the newest."""
+
+
+class Remembering:
+    """Keeps the copies of one service's models. Used by one thread at a time."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._last_good = LastGood(folder_of(plan.config))
+        self._wanted: Remembered | None = None
+        self._files: dict[str, ModelFile] = {}
+        self._failed = False
+        refused = self._last_good.read().refused if plan.refused is not None else {}
+        self.served(plan, refused)
+
+    def served(self, plan: Plan, refused: dict[str, str] | None = None) -> None:
+        """Take note of the models that serve as the config wants it, and those that stand in at a start."""
+        networks = plan.networks
+        loaded = {network.model.digest: network.file for network in networks.values() if network.file is not None}
+        release(plan)
+        self._wanted, self._files = None, {}
+        self._enabled = plan.config.swap.fallback
+        if self._enabled:
+            digests = {camera: network.model.digest for camera, network in networks.items()}
+            shared = [digests[name] for name, camera in plan.config.cameras.items() if camera.model is None]
+            self._wanted = Remembered(model=shared[0] if shared else None, cameras=digests, refused=refused or {})
+            self._files = loaded
+
+    def refused(self, exchanges: Sequence[Exchange], reason: str) -> None:
+        """Take note of the config's models that failed on live frames: the next start does not take them untried."""
+        if not self._enabled:
+            return
+        known = self._wanted or self._last_good.read()
+        failed = known.refused | {each.after.model.digest: reason for each in exchanges}
+        newest = list(failed.items())[-MOST_REFUSED:]
+        self._wanted = known.model_copy(
+            update={"refused": {digest: why for digest, why in newest if digest not in known.digests}}
+        )
+
+    @property
+    def waiting(self) -> bool:
+        """Whether something is still to be written."""
+        return self._wanted is not None
+
+    def write(self) -> None:
+        """Write what is new, if anything."""
+        if self._wanted is None:
+            return
+        try:
+            self._last_good.write(self._wanted, list(self._files.values()))
+        except LastGoodError as error:
+            if not self._failed:
+                log.warning("%s; no good model is kept for the next start, it is tried again", error)
+            self._failed = True
+            return
+        if self._failed:
+            log.info("the good model is kept for the next start again, in %s", self._last_good.folder)
+        self._wanted, self._files, self._failed = None, {}, False
+
+
+def release(plan: Plan) -> None:
+    """Let go of the files that a plan's networks were read from: they are as large as the models."""
+    for network in plan.networks.values():
+        network.file = None

@@ -1,0 +1,211 @@
+"""From a config file to everything the service needs, checked without cameras or broker: model, backend, sources."""
+
+import difflib
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import MappingProxyType
+
+from edgemeta.daemon.capture.source import Source, SourceError, SourceSpec
+from edgemeta.daemon.capture.sources.registry import make_source, without_password
+from edgemeta.daemon.config.camera import CameraConfig
+from edgemeta.daemon.config.config import Config, digest, resolved
+from edgemeta.daemon.config.loader import ConfigFile, Problem
+from edgemeta.daemon.config.secrets import SecretError, password_of, token_of, username_of
+from edgemeta.daemon.inference.labels import unknown_labels
+from edgemeta.daemon.inference.loaded_model import Network
+from edgemeta.daemon.inference.model_loader import (
+    ModelProblem,
+    addresses_of,
+    backend_of,
+    close_all,
+    model_problem,
+    networks_of,
+    verified_models,
+)
+from edgemeta.daemon.inference.swap.last_good import LastGood, NothingRememberedError, folder_of
+from edgemeta.daemon.mqtt.tls import TlsError, context_of
+from edgemeta.model.errors import EdgemetaError
+from edgemeta.model.graph import Model
+
+log = logging.getLogger(__name__)
+
+
+class PlanError(EdgemetaError):
+    """A config that did not come from the file and cannot be used, with its first mistake in one sentence."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What would run: a config without mistakes, its models ready to serve, its sources made but not opened.
+
+    path: the config file. networks: by camera, cameras may share one. Whoever holds the plan closes them.
+    refused: reason why a model named by the config is not in use; None where all of them are.
+    """
+
+    path: Path
+    config: Config
+    config_sha256: str
+    networks: dict[str, Network]
+    sources: dict[str, Source]
+    refused: str | None = None
+
+
+def prepare(path: Path, running: Plan | None = None) -> Plan:
+    """Read a config file and make ready what it names. Raises ConfigError with every mistake at once.
+
+    The networks of a running plan are taken over where model file and backend are still the same.
+    """
+    file = ConfigFile(path)
+    config, problems = file.validate()
+    plan = None if config is None else _plan(path, resolved(config, path.parent), running, problems)
+    if plan is None:
+        raise file.error(problems)
+    return plan
+
+
+def prepare_start(path: Path) -> Plan:
+    """Do as `prepare`, for a start: where only models cannot be used, those that served last stand in.
+
+    So they do where a model has failed when it was last tried on live frames. Raises ConfigError where the config has
+    other mistakes, says no to it (`swap.fallback`), or nothing was remembered for a camera that needs it.
+    """
+    file = ConfigFile(path)
+    found, problems = file.validate()
+    if found is None:
+        raise file.error(problems)
+    config = resolved(found, path.parent)
+    last_good = LastGood(folder_of(config))
+    plan = _plan(path, config, None, problems)
+    if plan is not None:
+        problems = _refused_before(plan, last_good) if config.swap.fallback else []
+        if not problems:
+            return plan
+        close_all(plan.networks.values())
+    models = [problem for problem in problems if isinstance(problem, ModelProblem)]
+    error = file.error(problems)
+    if not config.swap.fallback or len(models) < len(problems):
+        raise error
+    try:
+        stand_ins = last_good.addresses({camera for problem in models for camera in problem.cameras})
+    except NothingRememberedError as nothing:
+        log.info("%s", nothing)
+        raise error from None
+    others: list[Problem] = []
+    plan = _plan(path, config, None, others, stand_ins)
+    if plan is None:
+        log.error("the last good model cannot be used either: %s", others[0].found)
+        raise error
+    return replace(plan, refused="; ".join(str(mistake) for mistake in error.mistakes))
+
+
+def _refused_before(plan: Plan, last_good: LastGood) -> list[Problem]:
+    """Find the models that have failed on live frames and have not served since."""
+    refused = last_good.read().refused
+    addresses = addresses_of(plan.config)
+    failed = {
+        addresses[camera]: refused[network.model.digest]
+        for camera, network in plan.networks.items()
+        if network.model.digest in refused
+    }
+    expected = "a model that passes its trial (a reload tries it again)"
+    return [model_problem(plan.config, addresses, address, reason, expected) for address, reason in failed.items()]
+
+
+def replan(config: Config, running: Plan) -> Plan:
+    """Make ready what another config than the file's names. Raises PlanError."""
+    problems: list[Problem] = []
+    plan = _plan(running.path, config, running, problems)
+    if plan is None:
+        raise PlanError(f"{problems[0].found}, expected {problems[0].expected}")
+    return plan
+
+
+def _plan(
+    path: Path,
+    config: Config,
+    running: Plan | None,
+    problems: list[Problem],
+    stand_ins: Mapping[str, str] = MappingProxyType({}),
+) -> Plan | None:
+    """Make a config ready, with other models for some cameras; None where there are problems, also some found here."""
+    wrong = {problem.path[0] for problem in problems}
+    addresses = {**addresses_of(config), **stand_ins}
+    models = {} if wrong & {"model", "trust"} else verified_models(config, addresses, problems)
+    if models and not stand_ins and "labels" not in wrong:  # the labels are those of the models that were to serve
+        _check_labels(config, [file.model for file in models.values()], problems)
+    if "mqtt" not in wrong:
+        _check_login(config, problems)
+        _check_tls(config, problems)
+        _check_outbox(config, problems)
+    if "web" not in wrong:
+        _check_token(config, problems)
+    made = {name: _source(name, camera, problems) for name, camera in config.cameras.items()}
+    sources = {name: source for name, source in made.items() if source is not None}
+    backend = None if "backend" in wrong else backend_of(config, problems)
+    if backend is None:
+        return None
+    same_backend = running is not None and running.config.backend == config.backend
+    at_work = list(running.networks.values()) if running is not None and same_backend else []
+    networks = networks_of(config, addresses, models, backend, at_work, problems)
+    if problems:
+        close_all(networks.values(), but=at_work)
+        return None
+    return Plan(path, config, digest(config), networks, sources)
+
+
+def _check_labels(config: Config, models: list[Model], problems: list[Problem]) -> None:
+    labels = list(dict.fromkeys(label for model in models for label in model.task.labels))
+    names = ", ".join(_words_of(models))
+    for label in unknown_labels(config.labels, models):
+        known = difflib.get_close_matches(label, labels, n=1) or labels
+        expected = f"`{known[0]}`" if len(known) == 1 else f"one of {', '.join(known)}"
+        problems.append(Problem(("labels", label), f"the label {label!r}, which {names} does not have", expected))
+
+
+def _words_of(models: list[Model]) -> list[str]:
+    """Return the models' names, with the digest's beginning where several have the same."""
+    named = {model.digest: model.name for model in models}
+    shared = {name for name in named.values() if list(named.values()).count(name) > 1}
+    return [f"{name} ({digest[:12]})" if name in shared else name for digest, name in named.items()]
+
+
+def _check_login(config: Config, problems: list[Problem]) -> None:
+    for secret_of in (username_of, password_of):
+        try:
+            secret_of(config.mqtt)
+        except SecretError as error:
+            problems.append(Problem(("mqtt", error.key), str(error), "what the broker wants to know there"))
+
+
+def _check_token(config: Config, problems: list[Problem]) -> None:
+    try:
+        token_of(config.web)
+    except SecretError as error:
+        problems.append(Problem(("web", error.key), str(error), "at least 16 letters, digits or `-._~+/=`"))
+
+
+def _check_tls(config: Config, problems: list[Problem]) -> None:
+    if not config.mqtt.tls.enabled:
+        return
+    try:
+        context_of(config.mqtt.tls)
+    except TlsError as error:
+        problems.append(Problem(("mqtt", "tls", error.key), str(error), "a PEM file that TLS can use"))
+
+
+def _check_outbox(config: Config, problems: list[Problem]) -> None:
+    """The service makes the folder; here it is only asked whether something else is in its place."""
+    folder = config.mqtt.outbox.folder
+    if folder is not None and Path(folder).exists() and not Path(folder).is_dir():
+        problems.append(Problem(("mqtt", "outbox", "folder"), f"{folder}, which is no folder", "a folder"))
+
+
+def _source(name: str, camera: CameraConfig, problems: list[Problem]) -> Source | None:
+    try:
+        return make_source(SourceSpec(camera.source, camera.fps, camera.loop, camera.timeout))
+    except SourceError as error:
+        found = without_password(str(error).replace(camera.source, without_password(camera.source)))  # quoted, too
+        problems.append(Problem(("cameras", name, "source"), found, "the address of a source"))
+        return None

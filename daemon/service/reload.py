@@ -1,0 +1,185 @@
+"""Reading the config again while the service runs: all of it is checked first, then compared, then applied at once.
+
+What can change between two frames is applied, and a camera whose keys changed is begun anew. The other changed keys are
+named: they need a restart, and keep their running values until then. A config with a mistake changes nothing, and
+neither does one whose models fail in their swap.
+"""
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TypeAlias, TypeVar
+
+from pydantic import BaseModel
+
+from edgemeta.daemon.config.config import Config, digest
+from edgemeta.daemon.config.loader import ConfigError
+from edgemeta.daemon.inference.model_loader import close_all
+from edgemeta.daemon.inference.swap.replacement import Trigger, exchanges_between
+from edgemeta.daemon.messages.records import SwapResult
+from edgemeta.daemon.runtime.log_setup import set_up
+from edgemeta.daemon.service.last_good_recorder import release
+from edgemeta.daemon.service.plan import Plan, prepare
+from edgemeta.daemon.service.service import Service
+
+log = logging.getLogger(__name__)
+
+LIVE = (
+    "model",
+    "swap",
+    "trust",
+    "backend",
+    "top_k",
+    "labels",
+    "state",
+    "publish",
+    "homeassistant.enabled",
+    "stats",
+    "log",
+)
+"""Keys that are applied without a restart, with everything below them."""
+
+
+Trying: TypeAlias = Callable[[], None]
+"""Called when all is checked and ready, and new networks are about to be tried on live frames."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a change that was asked for, in one sentence; given_up: for something newer."""
+
+    ok: bool
+    words: str
+    given_up: bool = False
+
+
+NOTHING_CHANGED = Outcome(True, "config reloaded: nothing changed")
+
+
+def reload(path: Path, service: Service, trigger: Trigger = "signal", trying: Trying = lambda: None) -> Outcome:
+    """Read the config file again and let the service go by it; the log tells the outcome, too."""
+    try:
+        plan = prepare(path, service.plan)
+    except ConfigError as error:
+        log.error("the config was not reloaded and nothing changed:\n%s", error)
+        wrong_model = next((each for each in error.mistakes if _is_of_a_network(each.key)), None)
+        if wrong_model is not None:
+            service.tell_refused(trigger, str(wrong_model), of_config=True)
+        return Outcome(False, f"config not reloaded: {error.mistakes[0]}{_and_more(len(error.mistakes) - 1)}")
+    return go_by(plan, service, trigger, trying, of_config=True)
+
+
+def go_by(plan: Plan, service: Service, trigger: Trigger, trying: Trying, of_config: bool) -> Outcome:
+    """Let the service go by another plan, as far as that takes no restart: by all of it, or by nothing.
+
+    New networks are swapped in, which may fail. Those that are then of no use are closed. of_config: whether the plan
+    is the config file's, rather than a command's.
+    """
+    running = service.plan
+    keys = changed_keys(running.config, plan.config)
+    exchanges = exchanges_between(running.networks, plan.networks)
+    if exchanges and not any(_is_of_a_network(key) for key in keys):
+        keys.append("model")  # the same line, another file
+    applied = [key for key in keys if _is_live(key)]
+    config = live_part(running.config, plan.config)
+    live = replace(
+        running,
+        config=config,
+        config_sha256=digest(config),
+        networks={camera: plan.networks.get(camera, network) for camera, network in running.networks.items()},
+        sources={camera: plan.sources.get(camera, source) for camera, source in running.sources.items()},
+    )
+    try:
+        if exchanges:
+            trying()
+            report = service.swap(exchanges, live, trigger, of_config)
+            if report.result is not SwapResult.SWAPPED:
+                log.error("the config was not reloaded and nothing changed: %s", report.reason)
+                return Outcome(
+                    False,
+                    f"config not reloaded, nothing changed: {report.reason}",
+                    given_up=report.result is SwapResult.CANCELLED,
+                )
+        elif applied:
+            service.apply(live)
+        if of_config:
+            service.settled(trigger)
+        else:
+            release(service.plan)
+    finally:
+        close_all([*running.networks.values(), *plan.networks.values()], but=service.plan.networks.values())
+    if applied:
+        set_up(config.log.level, config.log.format)
+    return _told(applied, [key for key in keys if key not in applied])
+
+
+def live_part(running: Config, new: Config) -> Config:
+    """Return the running config with everything taken over from the new one that needs no restart."""
+    cameras = {name: new.cameras.get(name, camera) for name, camera in running.cameras.items()}
+    taken = running.model_copy(update={"cameras": cameras})
+    for key in LIVE:
+        taken = _with(taken, new, key.split("."))
+    return taken
+
+
+AnyRecord = TypeVar("AnyRecord", bound=BaseModel)
+
+
+def _with(running: AnyRecord, new: AnyRecord, steps: Sequence[str]) -> AnyRecord:
+    """Return a record with what lies at a path taken over from another one."""
+    name, below = steps[0], steps[1:]
+    value = getattr(new, name)
+    return running.model_copy(update={name: _with(getattr(running, name), value, below) if below else value})
+
+
+def _is_of_a_network(key: str) -> bool:
+    """Tell whether a key says which network a camera has, and what runs it."""
+    steps = key.split(".")
+    return steps[0] in ("model", "backend", "trust") or (steps[0] == "cameras" and steps[2:] == ["model"])
+
+
+def _is_live(key: str) -> bool:
+    """Tell whether a changed key needs no restart: those of LIVE, and keys of a camera that was there before."""
+    steps = key.split(".")
+    of_a_camera = steps[0] == "cameras" and len(steps) > 2
+    return of_a_camera or any(key == live or key.startswith(f"{live}.") for live in LIVE)
+
+
+def changed_keys(running: Config, new: Config) -> list[str]:
+    """Return the dotted keys whose values differ, in the config's order; a camera that came or went is one key."""
+    return _changed("", running, new)
+
+
+def _changed(prefix: str, old: object, new: object) -> list[str]:
+    before, after = _entries(old), _entries(new)
+    if before is None or after is None:
+        return [] if old == new else [prefix]
+    keys: list[str] = []
+    for name in [*before, *(name for name in after if name not in before)]:
+        path = f"{prefix}.{name}" if prefix else name
+        if name not in before or name not in after:
+            keys.append(path)
+        else:
+            keys += _changed(path, before[name], after[name])
+    return keys
+
+
+def _entries(value: object) -> dict[str, object] | None:
+    """Return what lies one level below a section or a mapping; None for a plain value."""
+    if isinstance(value, BaseModel):
+        return {name: getattr(value, name) for name in type(value).model_fields}
+    return {str(name): entry for name, entry in value.items()} if isinstance(value, Mapping) else None
+
+
+def _told(applied: list[str], waiting: list[str]) -> Outcome:
+    parts = [f"applied {', '.join(applied)}"] if applied else []
+    parts += [f"{', '.join(waiting)} need a restart"] if len(waiting) > 1 else []
+    parts += [f"{waiting[0]} needs a restart"] if len(waiting) == 1 else []
+    outcome = Outcome(True, f"config reloaded: {'; '.join(parts)}") if parts else NOTHING_CHANGED
+    log.log(logging.WARNING if waiting else logging.INFO, "%s", outcome.words)
+    return outcome
+
+
+def _and_more(count: int) -> str:
+    return f" (and {count} more, see the log)" if count else ""

@@ -1,0 +1,303 @@
+"""The service: built from a plan, started, and stopped in order."""
+
+import logging
+import time
+import uuid
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from edgemeta import __version__
+from edgemeta.daemon.capture.camera import Camera, CameraStatus
+from edgemeta.daemon.capture.latest_frames import NewestFrames
+from edgemeta.daemon.config.camera import CameraConfig
+from edgemeta.daemon.inference.labels import Naming
+from edgemeta.daemon.inference.model_loader import close_all
+from edgemeta.daemon.inference.pipeline import Identity, Pipeline
+from edgemeta.daemon.inference.settings import tuning_of
+from edgemeta.daemon.inference.swap.coordinator import Swaps
+from edgemeta.daemon.inference.swap.replacement import Exchange, Trigger
+from edgemeta.daemon.inference.swap.report import SwapReport
+from edgemeta.daemon.inference.worker import Worker
+from edgemeta.daemon.messages.channels import AVAILABILITY, FRAME, Channel, Topics
+from edgemeta.daemon.messages.records import CameraState, SwapResult
+from edgemeta.daemon.metrics.counters import FrameCounters, camera_stats
+from edgemeta.daemon.metrics.delivery_counters import FrameReceipts
+from edgemeta.daemon.metrics.health import Vitals, broker_words
+from edgemeta.daemon.metrics.latency import StageLatencies
+from edgemeta.daemon.metrics.snapshot import CameraReading, Readings
+from edgemeta.daemon.mqtt.homeassistant.discovery import Discovery
+from edgemeta.daemon.mqtt.homeassistant.entities import DeviceView, view_of
+from edgemeta.daemon.mqtt.link import MqttLink
+from edgemeta.daemon.mqtt.outbox.path import file_of
+from edgemeta.daemon.mqtt.outbox.queue import Outbox
+from edgemeta.daemon.mqtt.outbox.writer import Keeper
+from edgemeta.daemon.mqtt.publisher import Publisher
+from edgemeta.daemon.mqtt.removed_cameras import RemovedCameras
+from edgemeta.daemon.mqtt.subscriptions import Handler, Incoming, Limit
+from edgemeta.daemon.runtime.clock import NS, Clock
+from edgemeta.daemon.runtime.deadline import Deadline
+from edgemeta.daemon.runtime.periodic import Periodic
+from edgemeta.daemon.service.last_good_recorder import Remembering
+from edgemeta.daemon.service.plan import Plan
+from edgemeta.daemon.service.telemetry import Reports
+from edgemeta.daemon.web.recent_frames import Seen
+from edgemeta.daemon.web.state import Report
+
+if TYPE_CHECKING:
+    from edgemeta.daemon.web.server import WebServer
+
+log = logging.getLogger(__name__)
+
+FIRST_CONNECT_WITHIN = 1.0
+"""Seconds that cameras wait for the broker's first answer, so that a broker in reach misses no frame."""
+
+CAMERAS_END_WITHIN = 0.5
+"""Seconds that a reload waits for the cameras it begins anew."""
+
+OUTBOX_NEEDS = 0.7
+"""Seconds of a stop's time that are the outbox's: it writes to the medium what nobody has answered."""
+
+LINK_NEEDS = 0.3
+"""Seconds before them in which the link says `offline` and leaves."""
+
+
+class Service:
+    """Cameras, worker, reporter and link of one plan. `crashed` hears, from any thread, of faults nobody foresaw."""
+
+    def __init__(self, plan: Plan, crashed: Callable[[BaseException], None]) -> None:
+        config = plan.config
+        names = list(config.cameras)
+        self.plan = plan
+        self.identity = Identity(config.device, uuid.uuid4().hex)
+        self._clock = Clock()
+        self._frames = NewestFrames(names)
+        self._counters = {name: FrameCounters() for name in names}
+        self._latencies = StageLatencies()
+        self._topics = topics = Topics(config.mqtt.base, config.device)
+        receipts = FrameReceipts({topics.of(FRAME, name): self._counters[name] for name in names}, self._latencies)
+        self._outbox = Outbox(config.mqtt.outbox, receipts.dropped)
+        file = file_of(config.mqtt.outbox, config.device)
+        self._keeper = Keeper(self._outbox, config.mqtt.outbox, file, self.identity.boot, self._clock, crashed)
+        client_id = config.mqtt.client_id or f"edgemeta-{config.device}"
+        self._link = MqttLink(config.mqtt, client_id, topics.of(AVAILABILITY), self._outbox, receipts, crashed)
+        self.publisher = Publisher(self._link, topics, config.mqtt.qos)
+        self._reports = Reports(
+            *(self.identity, self._clock, self.publisher, self._link, self._outbox),
+            *(self._frames, self._counters, self._latencies),
+        )
+        self._link.followers.append(RemovedCameras(self._link, topics, names))
+        self._discovery = Discovery(self._link, config.homeassistant, self._device_view(plan))
+        self._pipelines = {
+            name: Pipeline(self.identity, name, network, tuning_of(config, name), self._clock)
+            for name, network in plan.networks.items()
+        }
+        seen = Seen(names, config.web.pictures)
+        self._worker = Worker(self._frames, self._pipelines, self._counters, self._latencies, self.publisher, crashed)
+        self.swaps = Swaps(self._pipelines, self._worker, crashed)
+        if config.web.enabled:
+            self._worker.watchers.append(seen.add)
+        self.refused = plan.refused
+        """Reason why a model named by the config is not in use; None where all of them are."""
+        self.remembering = Remembering(plan)
+        self._crashed = crashed
+        self._cameras = {name: self._camera(name, camera, plan) for name, camera in config.cameras.items()}
+        self._pulses = [self._worker.pulse, *self._link.pulses]
+        self._reporter = Periodic("stats", config.stats.period, self._reports.tell_stats, crashed)
+        self._page = self._make_page(seen) if config.web.enabled else None
+
+    def start(self) -> None:
+        """Let everything run."""
+        if self._page is not None:
+            self._page.start()
+        self._tell_what_runs()
+        self._reports.tell_without_swap(
+            "start", SwapResult.SETTLED if self.refused is None else SwapResult.FALLBACK, self.refused
+        )
+        self._keeper.start()
+        self._link.start(FIRST_CONNECT_WITHIN)
+        self._worker.start()
+        for camera in self._cameras.values():
+            camera.start()
+        self._reporter.start()
+        for name, network in self.plan.networks.items():
+            log.info("camera %s: %s on %s", name, network.words, network.backend)
+        if self.refused is not None:
+            log.warning("models that served before stand in: %s", self.refused)
+
+    def stop(self, deadline: Deadline) -> None:
+        """End in order: no new frames, the frame in hand finished, the last messages sent, `offline` said.
+
+        What hangs is left behind in time for the outbox to write what nobody has answered.
+        """
+        producers = deadline.but(LINK_NEEDS + OUTBOX_NEEDS)
+        if self._page is not None:
+            self._page.stop(producers.left)
+        for camera in self._cameras.values():
+            camera.stop()
+        self._frames.close()
+        self._reporter.stop(producers.left)
+        _join(self._cameras.values(), producers)
+        worker_ended = self._worker.end(producers.left)
+        self._link.flush(producers.left)
+        self._reports.tell_stats()
+        self._link.close(deadline.but(OUTBOX_NEEDS).left)
+        self._keeper.close(deadline.left)
+        if worker_ended:
+            close_all(self.plan.networks.values())
+        log.info("stopped")
+
+    def apply(self, plan: Plan) -> None:
+        """Go by another plan, which differs only where `reload` says that it may: from the next frame on.
+
+        A camera whose keys changed is ended and begun anew; its frames go on being numbered.
+        """
+        before, config = self.plan.config.cameras, plan.config
+        changed = [name for name, camera in config.cameras.items() if camera.begins_anew(before[name])]
+        _end([self._cameras[name] for name in changed])
+        for name, pipeline in self._pipelines.items():
+            pipeline.tune(tuning_of(config, name))
+            pipeline.use(plan.networks[name])
+        self._reporter.set_period(config.stats.period)
+        self.plan = plan
+        self._tell_what_runs()
+        for name in changed:
+            self._cameras[name] = self._camera(name, config.cameras[name], plan)
+            self._cameras[name].start()
+
+    def swap(self, exchanges: Sequence[Exchange], plan: Plan, trigger: Trigger, of_config: bool) -> SwapReport:
+        """Go by a plan with other networks once they have proved themselves on live frames, or go on as before.
+
+        of_config: whether the config file names them, rather than a command.
+        """
+        running = self.plan
+        shadows = {
+            camera: Pipeline(self.identity, camera, each.after, tuning_of(plan.config, camera), self._clock)
+            for each in exchanges
+            for camera in each.cameras
+        }
+        report = self.swaps.carry_out(
+            exchanges, shadows, plan.config.swap, lambda: self.apply(plan), lambda: self.apply(running)
+        )
+        self._reports.tell_swap(trigger, report)
+        if of_config and report.reason is not None and report.result is not SwapResult.CANCELLED:
+            self.remembering.refused(exchanges, report.reason)
+            self._set_refused(report.reason)
+        return report
+
+    def tell_refused(self, trigger: Trigger, reason: str, of_config: bool) -> None:
+        """Tell of a swap that was refused because the new model cannot be used; `of_config` as for `swap`."""
+        self.swaps.refused()
+        self._reports.tell_without_swap(trigger, SwapResult.REFUSED, reason)
+        if of_config:
+            self._set_refused(reason)
+
+    def settled(self, trigger: Trigger) -> None:
+        """Take note that the models which the config file names serve, and tell it where something else was told."""
+        self.remembering.served(self.plan)
+        self._set_refused(None)
+        if self._reports.last_swap not in (SwapResult.SWAPPED, SwapResult.SETTLED):
+            log.info("the models that the config names serve; what was refused before is over")
+            self._reports.tell_without_swap(trigger, SwapResult.SETTLED)
+
+    def _set_refused(self, reason: str | None) -> None:
+        if reason != self.refused:
+            self.refused = reason
+            self._reports.tell_info(self.plan, reason)
+
+    def obey(self, handlers: Mapping[Channel, Handler], refuse: Callable[[Incoming, str], None]) -> None:
+        """Have commands handled, if the config wants any heard; `refuse` hears of those too many. Before the start."""
+        config = self.plan.config.mqtt
+        if config.commands:
+            for channel, handler in handlers.items():
+                self._link.subscribe(self._topics.of(channel), handler, Limit(config.command_rate, refuse))
+
+    def vitals(self) -> Vitals:
+        """How everything fares now."""
+        pulses = [*self._pulses, *(camera.pulse for camera in self._cameras.values())]
+        return Vitals(
+            frames=sum(counters.processed for counters in self._counters.values()),
+            cameras={name: camera.words for name, camera in self._cameras.items()},
+            broker=broker_words(self.plan.config.mqtt, self._link.status, self._outbox.stats),
+            inbox=self._link.inbox.trouble,
+            page=self._page.trouble if self._page is not None else None,
+            swap=self.swaps.words,
+            refused=self.refused,
+            troubles=tuple(trouble for pulse in pulses if (trouble := pulse.trouble) is not None),
+        )
+
+    def readings(self) -> Readings:
+        """Return all counters as they stand now. Any thread may call this."""
+        return Readings(
+            device=self.identity.device,
+            version=__version__,
+            config_sha256=self.plan.config_sha256,
+            uptime=self._reports.uptime,
+            clock_synchronized=self._clock.synchronized,
+            hanging=len(self.vitals().troubles),
+            cameras={name: self._camera_reading(name, camera) for name, camera in self._cameras.items()},
+            stages=self._latencies.histograms(),
+            broker=self._link.status.state,
+            link=self._link.stats,
+            outbox=self._outbox.stats,
+            wants_disk=self.plan.config.mqtt.outbox.size > 0,
+            received_dropped=self._link.inbox.dropped,
+            swaps=dict(self.swaps.results),
+            model_refused=self.refused is not None,
+        )
+
+    def _make_page(self, seen: Seen) -> "WebServer":
+        from edgemeta.daemon.web.factory import make_page  # costs a start 60 ms, so only where it is wanted
+
+        reports = self._reports
+        report = Report(
+            self.vitals,
+            self.readings,
+            lambda: reports.info(self.plan, self.refused),
+            lambda: reports.last_stats,
+            lambda: self._link.status,
+        )
+        return make_page(self.plan.config, report, seen, self._clock, self._crashed)
+
+    def _camera_reading(self, name: str, camera: Camera) -> CameraReading:
+        last_ns = camera.last_frame_ns
+        age = None if last_ns is None else max(0, time.monotonic_ns() - last_ns) / NS
+        return CameraReading(
+            counts=camera_stats(self._counters[name], self._frames, name),
+            state=camera.status.state if camera.status else CameraState.OPENING,
+            failures=camera.failures,
+            outages=camera.outages,
+            runs=camera.runs,
+            last_frame_age=age,
+            frame_interval=camera.frame_interval,
+            model=self.plan.networks[name].identity,
+            backend=self.plan.networks[name].backend,
+        )
+
+    def _camera(self, name: str, config: CameraConfig, plan: Plan) -> Camera:
+        deliver = self._frames.put_when_free if config.fps == 0 else self._frames.put
+        return Camera(name, config, plan.sources[name], deliver, self._tell_status, self._crashed)
+
+    def _tell_status(self, camera: str, status: CameraStatus) -> None:
+        self._reports.tell_status(self.plan, camera, status)
+
+    def _tell_what_runs(self) -> None:
+        self._reports.tell_info(self.plan, self.refused)
+        self._discovery.update(self.plan.config.homeassistant.enabled is True, self._device_view(self.plan))
+
+    @staticmethod
+    def _device_view(plan: Plan) -> DeviceView:
+        labels = plan.config.labels
+        return view_of(plan.config, {name: Naming(each.model, labels).names for name, each in plan.networks.items()})
+
+
+def _end(cameras: Collection[Camera]) -> None:
+    """Stop cameras while the service runs on."""
+    for camera in cameras:
+        camera.stop()
+    _join(cameras, Deadline(CAMERAS_END_WITHIN))
+
+
+def _join(cameras: Collection[Camera], deadline: Deadline) -> None:
+    """Wait for cameras together; one that hangs is left behind."""
+    for camera in cameras:
+        camera.join(deadline.left)

@@ -1,0 +1,136 @@
+"""What a service tells of itself: what runs, counts and latencies, how cameras fare, how swaps ended."""
+
+import itertools
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from edgemeta import __version__
+from edgemeta.daemon.capture.camera import CameraStatus
+from edgemeta.daemon.capture.latest_frames import NewestFrames
+from edgemeta.daemon.capture.sources.registry import without_password
+from edgemeta.daemon.inference.labels import Naming
+from edgemeta.daemon.inference.pipeline import Identity
+from edgemeta.daemon.inference.swap.replacement import Trigger
+from edgemeta.daemon.inference.swap.report import SwapReport
+from edgemeta.daemon.messages.channels import INFO, STATS, STATUS, SWAP
+from edgemeta.daemon.messages.records import InfoMessage, StatsMessage, StatusMessage, SwapMessage, SwapResult
+from edgemeta.daemon.metrics.counters import FrameCounters, camera_stats
+from edgemeta.daemon.metrics.latency import StageLatencies
+from edgemeta.daemon.mqtt.link import MqttLink
+from edgemeta.daemon.mqtt.outbox.queue import Outbox
+from edgemeta.daemon.mqtt.publisher import Publisher
+from edgemeta.daemon.runtime.clock import NS, Clock
+from edgemeta.daemon.service.plan import Plan
+
+
+class Reports:
+    """Makes the messages about one service, and sends them. Any thread may call."""
+
+    def __init__(
+        self,
+        identity: Identity,
+        clock: Clock,
+        publisher: Publisher,
+        link: MqttLink,
+        outbox: Outbox,
+        frames: NewestFrames,
+        counters: Mapping[str, FrameCounters],
+        latencies: StageLatencies,
+    ) -> None:
+        self._who: dict[str, Any] = {"device": identity.device, "boot": identity.boot}
+        self._clock = clock
+        self._publisher = publisher
+        self._link = link
+        self._outbox = outbox
+        self._frames = frames
+        self._counters = counters
+        self._latencies = latencies
+        self._started_ns = self._period_began_ns = time.monotonic_ns()
+        self.last_stats: StatsMessage | None = None
+        self.last_swap: SwapResult | None = None
+        """What the retained swap message says; None before the first."""
+
+    @property
+    def uptime(self) -> float:
+        """Seconds since the service started, by the monotonic clock."""
+        return (time.monotonic_ns() - self._started_ns) / NS
+
+    def tell_info(self, plan: Plan, refused: str | None) -> None:
+        """Say what runs, and why a model that the config names does not."""
+        self._publisher.send(self._publisher.encode(INFO, self.info(plan, refused)))
+
+    def tell_stats(self) -> None:
+        """Send the counts; without a broker this period's are left out."""
+        self.last_stats = self._stats()
+        outgoing = self._publisher.encode(STATS, self.last_stats)
+        if self._publisher.connected:
+            self._publisher.send(outgoing)
+
+    def tell_status(self, plan: Plan, camera: str, status: CameraStatus) -> None:
+        """Say how a camera fares."""
+        message = StatusMessage(
+            **self._who,
+            camera=camera,
+            status=status.state,
+            reason=status.reason,
+            source=without_password(plan.config.cameras[camera].source),
+            since=self._clock.utc(status.since_ns),
+            failures=status.failures,
+        )
+        self._publisher.send(self._publisher.encode(STATUS, message, camera))
+
+    def tell_swap(self, trigger: Trigger, report: SwapReport) -> None:
+        """Say how a swap ended."""
+        message = SwapMessage(
+            **self._who,
+            time=self._clock.utc(time.monotonic_ns()),
+            clock_synchronized=self._clock.synchronized,
+            trigger=trigger,
+            result=report.result,
+            reason=report.reason,
+            models=report.models,
+            took_us=report.took_us,
+        )
+        self.last_swap = report.result
+        self._publisher.send(self._publisher.encode(SWAP, message))
+
+    def tell_without_swap(self, trigger: Trigger, result: SwapResult, reason: str | None = None) -> None:
+        """Say what stands for a swap where there was none: a model that cannot be used, or those that serve anyway."""
+        report = SwapReport([])
+        report.result, report.reason = result, reason
+        self.tell_swap(trigger, report)
+
+    def info(self, plan: Plan, refused: str | None) -> InfoMessage:
+        """Return what runs."""
+        first, *_ = plan.networks.values()
+        names = (Naming(network.model, plan.config.labels).names for network in plan.networks.values())
+        return InfoMessage(
+            **self._who,
+            version=__version__,
+            started=self._clock.utc(self._started_ns),
+            model=first.identity,
+            labels=list(dict.fromkeys(itertools.chain.from_iterable(names))),
+            backend=first.backend,
+            config_sha256=plan.config_sha256,
+            cameras=list(plan.config.cameras),
+            models={name: network.identity for name, network in plan.networks.items()},
+            model_refused=refused,
+        )
+
+    def _stats(self) -> StatsMessage:
+        now = time.monotonic_ns()
+        period, self._period_began_ns = now - self._period_began_ns, now
+        for counters in self._counters.values():
+            counters.measure_rate(period / NS)
+        return StatsMessage(
+            **self._who,
+            time=self._clock.utc(now),
+            clock_synchronized=self._clock.synchronized,
+            uptime_s=round((now - self._started_ns) / NS, 3),
+            period_s=round(period / NS, 3),
+            cameras={name: camera_stats(self._counters[name], self._frames, name) for name in self._counters},
+            latency_us=self._latencies.drain(),
+            broker=self._link.stats,
+            outbox=self._outbox.stats,
+        )

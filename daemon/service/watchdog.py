@@ -1,0 +1,84 @@
+"""Tells the service manager how the service fares, and feeds its watchdog while no thread hangs.
+
+A camera or a broker that is away is no reason to starve the watchdog: their threads keep promising the next try. A
+thread that hangs is one: the manager then aborts the service and starts it anew.
+"""
+
+import logging
+import time
+from collections.abc import Callable
+
+from edgemeta.daemon.metrics.health import Vitals
+from edgemeta.daemon.runtime.periodic import Periodic
+from edgemeta.daemon.runtime.sd_notify import Notifier
+
+log = logging.getLogger(__name__)
+
+STATUS_EVERY = 5.0
+"""Greatest number of seconds between two statuses."""
+
+LOOKS_WITHIN = 0.2
+"""Seconds that a look at work has to finish at the end. It only reads what others have counted."""
+
+
+class Supervisor:
+    """Looks at the vitals at half the watchdog's period, or more often."""
+
+    def __init__(
+        self, notifier: Notifier, vitals: Callable[[], Vitals], crashed: Callable[[BaseException], None]
+    ) -> None:
+        self._notifier = notifier
+        self._vitals = vitals
+        self._changed = ""
+        self._rate = "starting"
+        self._frames, self._looked = 0, time.monotonic()
+        self._hangs = False
+        period = STATUS_EVERY if notifier.watchdog is None else min(STATUS_EVERY, notifier.watchdog / 2)
+        self._periodic = Periodic("supervisor", period, self._look, crashed)
+
+    def start(self) -> None:
+        """Say that the service is ready, and begin to look."""
+        self._notifier.ready(self._status(self._vitals()))
+        self._periodic.start()
+
+    def stop(self) -> None:
+        """Say that the service stops, and nothing after it."""
+        self._periodic.stop(LOOKS_WITHIN)
+        self._notifier.stopping()
+
+    def changing(self) -> None:
+        """Tell that the config is being read again."""
+        self._notifier.reloading()
+
+    def changed(self, words: str) -> None:
+        """Tell that it was read. What is said of the outcome stays in the status until the next time."""
+        self._changed = words
+        self._notifier.ready(self._status(self._vitals()))
+
+    def _look(self) -> None:
+        vitals = self._vitals()
+        now = time.monotonic()
+        self._rate = f"{(vitals.frames - self._frames) / (now - self._looked):.1f} frames/s"
+        self._frames, self._looked = vitals.frames, now
+        if vitals.troubles:
+            self._notifier.status(self._status(vitals))
+        else:
+            self._notifier.feed(self._status(vitals))
+        self._log(vitals.troubles)
+
+    def _status(self, vitals: Vitals) -> str:
+        """One line, what is wrong first."""
+        cameras = (f"camera {name} {words}" for name, words in vitals.cameras.items())
+        refused = f"model refused, another serves: {vitals.refused}" if vitals.refused else None
+        change = vitals.swap or self._changed
+        told = (f"broker {vitals.broker}", vitals.inbox, vitals.page, change)
+        parts = (*vitals.troubles, refused, self._rate, *cameras, *told)
+        return "; ".join(part for part in parts if part)
+
+    def _log(self, troubles: tuple[str, ...]) -> None:
+        """Log when threads begin to hang, and when none does any more."""
+        if troubles and not self._hangs:
+            log.error("%s; the watchdog is not fed", "; ".join(troubles))
+        elif self._hangs and not troubles:
+            log.warning("nothing hangs any more")
+        self._hangs = bool(troubles)

@@ -1,0 +1,1 @@
+"""What our kernels are compared with: the design of the paper, and float32."""

@@ -1,0 +1,36 @@
+"""Requantization as the paper does it: a shift, a clamp and one look into the channel's table of 256 entries.
+
+A model that requantizes by multipliers has no tables; it takes the form that our own kernels take.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from edgemeta.kernels.cuda.plan import requantize
+from edgemeta.kernels.cuda.plan.kernel import Tensors
+from edgemeta.kernels.cuda.plan.plan import Constant
+from edgemeta.kernels.cuda.plan.requantize import Finish, Form, clamped, weighted_sums
+from edgemeta.model.layers import Clamp, Conv, ShiftTable
+
+
+def finish(
+    prefix: str, conv: Conv, tensors: Tensors, padded: int, scale_bits: int = 0, clamps: Sequence[Clamp] = ()
+) -> Finish:
+    """Defines and constants of a convolution with `clamps` behind it; the arguments are those of requantize.finish."""
+    sums = weighted_sums(conv, tensors.types[conv.input])
+    form = clamped(conv.requantize, clamps)
+    end = requantize.finish(prefix, conv.name, form, conv.output, sums, padded, scale_bits)
+    if not isinstance(form, ShiftTable):
+        return end
+    channels = conv.output.shape[2]
+    rows = np.zeros((padded, 8), np.int64)
+    rows[:channels, 0] = sums.start << scale_bits
+    rows[:channels, 2] = form.shift
+    table = np.zeros((max(padded, 2), 256), np.uint8)
+    table[:channels] = form.table.view(np.uint8)
+    return Finish(
+        tuple((name, int(Form.TABLE) if name == f"{prefix}_FORM" else value) for name, value in end.defines),
+        Constant(f"{conv.name}.channels", rows.astype(np.uint32).view(np.int32)),
+        Constant(f"{conv.name}.table", table),
+    )

@@ -1,0 +1,1 @@
+"""From kernel sources to machine code: nvcc, NVRTC, the cache of compiled kernels."""

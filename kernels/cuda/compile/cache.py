@@ -1,0 +1,152 @@
+"""Compiled kernels, kept: one file per variant, architecture and compiler version.
+
+A file's name holds a digest of all that decides the code: the texts of the source and of everything it includes, the
+definitions and options. Its content is the cubin followed by the cubin's SHA-256, so that a damaged file is noticed.
+Files are written under a temporary name and renamed: several processes may share a folder.
+"""
+
+import hashlib
+import logging
+import os
+import re
+import tempfile
+from pathlib import Path
+
+from edgemeta.kernels.cuda.compile.compiler import SOURCES, CubinMaker, options
+from edgemeta.kernels.cuda.compile.tool import CompilerError
+from edgemeta.kernels.cuda.plan.plan import Architecture, Source
+
+_DIGEST_BYTES = 32
+_INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
+
+log = logging.getLogger(__name__)
+
+
+def default_folder() -> Path:
+    """$EDGEMETA_CACHE, else $XDG_CACHE_HOME/edgemeta, else ~/.cache/edgemeta."""
+    if os.environ.get("EDGEMETA_CACHE"):
+        return Path(os.environ["EDGEMETA_CACHE"])
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "edgemeta"
+
+
+def holds(folder: Path, architecture: Architecture) -> bool:
+    """Whether a cache folder has any cubin for an architecture."""
+    return any((folder / architecture.name).glob("*.cubin"))
+
+
+class Cubins:
+    """The cubins of a folder, filled by a compiler when there is one."""
+
+    def __init__(self, folder: Path | None, compiler: CubinMaker | None) -> None:
+        """folder: None for the default one. compiler: None takes what was built ahead, by whatever version."""
+        self.folder = folder if folder is not None else default_folder()
+        self.compiler = compiler
+        self._keeps = True
+
+    def get(self, source: Source, architecture: Architecture) -> bytes:
+        """The cubin of a variant, compiled and stored if it is not there. Raises CompilerError.
+
+        A folder that cannot be written is logged once; cubins are given all the same.
+        """
+        if self.compiler is None:
+            return self._built_ahead(source, architecture)
+        path = self._path(source, architecture, self.compiler)
+        kept = _read(path)
+        if kept is not None:
+            return kept
+        cubin = self.compiler.compile(source, architecture)
+        if self._keeps:
+            try:
+                _write(path, cubin)
+            except OSError as error:
+                self._keeps = False
+                log.warning("%s", self._refused(error))
+        return cubin
+
+    def keep(self, source: Source, architecture: Architecture) -> None:
+        """Build a variant ahead, unless it is there. Raises CompilerError, also where the folder cannot be written."""
+        assert self.compiler is not None, "built ahead by a compiler"
+        path = self._path(source, architecture, self.compiler)
+        if _read(path) is None:
+            cubin = self.compiler.compile(source, architecture)
+            try:
+                _write(path, cubin)
+            except OSError as error:
+                raise CompilerError(self._refused(error)) from None
+
+    def _refused(self, error: OSError) -> str:
+        return f"compiled kernels cannot be kept in {self.folder}: {error.strerror}"
+
+    def _path(self, source: Source, architecture: Architecture, compiler: CubinMaker) -> Path:
+        name = f"{_stem(source, architecture)}-{compiler.version.replace(' ', '-')}.cubin"
+        return self.folder / architecture.name / name
+
+    def _built_ahead(self, source: Source, architecture: Architecture) -> bytes:
+        folder = self.folder / architecture.name
+        for path in sorted(folder.glob(f"{_stem(source, architecture)}-*.cubin"), reverse=True):
+            kept = _read(path)
+            if kept is not None:
+                return kept
+        raise CompilerError(
+            f"{folder} has no cubin of {source.path} ({source.key}) for {architecture.name} and there is no CUDA "
+            f"compiler here; `edgemeta kernels build --arch {architecture.name}` makes it where there is one"
+        )
+
+
+def _stem(source: Source, architecture: Architecture) -> str:
+    return f"{source.key}-{digest(source, architecture)[:24]}"
+
+
+def digest(source: Source, architecture: Architecture) -> str:
+    """SHA-256, in hex, of all texts and options that decide the code of a variant, the compiler aside."""
+    total = hashlib.sha256()
+    for path in texts(SOURCES / source.path):
+        total.update(path.read_bytes() + b"\0")
+    arguments = [option for option in options(source, architecture) if not option.startswith("--include-path")]
+    total.update("\0".join([source.entry, *arguments]).encode())
+    return total.hexdigest()
+
+
+def texts(path: Path) -> list[Path]:
+    """A source and everything it includes, each once, in the order of first inclusion."""
+    found: list[Path] = []
+    waiting = [path]
+    while waiting:
+        current = waiting.pop()
+        if current in found:
+            continue
+        found.append(current)
+        for name in _INCLUDE.findall(current.read_text("utf-8")):
+            beside, below = current.parent / name, SOURCES / name
+            waiting.append((beside if beside.is_file() else below).resolve())
+    return found
+
+
+def _read(path: Path) -> bytes | None:
+    """A stored cubin; None if it is missing or damaged."""
+    try:
+        data = path.read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        log.warning("compiled kernel %s cannot be read: %s", path, error)
+        return None
+    cubin, sum_ = data[:-_DIGEST_BYTES], data[-_DIGEST_BYTES:]
+    if hashlib.sha256(cubin).digest() != sum_:
+        log.warning("compiled kernel %s is damaged and is not used", path)
+        return None
+    return cubin
+
+
+def _write(path: Path, cubin: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=".new-")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(cubin + hashlib.sha256(cubin).digest())
+        Path(name).chmod(0o644)  # the service may be another user than who built ahead
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise

@@ -1,0 +1,127 @@
+"""From a variant of a kernel's source to a cubin: which compilers are on this machine, and what they are asked to do.
+
+Looked for, in this order: libnvrtc of a CUDA toolkit (from 11.2 on, where it makes cubins itself), the toolkit's nvcc
+(JetPack 4.6 has only this one: CUDA 10.2), the `nvidia-cuda-nvrtc-cu12` wheel. The toolkit comes first because its
+cubins suit the driver it was installed with; its libnvrtc comes before its nvcc because it needs no host compiler.
+"""
+
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from edgemeta.kernels.cuda.compile.nvcc import Nvcc
+from edgemeta.kernels.cuda.compile.nvrtc import Nvrtc, toolkit_libraries, wheel_library
+from edgemeta.kernels.cuda.compile.resources import Resources, parse_resources
+from edgemeta.kernels.cuda.compile.tool import CompilerError as CompilerError
+from edgemeta.kernels.cuda.compile.tool import Tool
+from edgemeta.kernels.cuda.plan.plan import Architecture, Source
+
+SOURCES = Path(__file__).resolve().parent.parent
+"""The folder that `Source.path` and the includes of a kernel are relative to."""
+
+EXTRA = "edgemeta[cuda-compiler]"
+
+log = logging.getLogger(__name__)
+
+
+class CubinMaker(Protocol):
+    """What the cache wants of a compiler."""
+
+    @property
+    def version(self) -> str:
+        """Its name and release: equal versions make equal cubins."""
+        ...
+
+    def compile(self, source: Source, architecture: Architecture) -> bytes:
+        """A cubin of one variant. Raises CompilerError."""
+        ...
+
+
+@dataclass(frozen=True)
+class Build:
+    """A cubin and what its one kernel takes of the machine."""
+
+    cubin: bytes
+    resources: Resources
+
+
+@dataclass(frozen=True)
+class Compiler:
+    """A tool of this machine, asked for one kernel variant at a time."""
+
+    tool: Tool
+
+    @property
+    def version(self) -> str:
+        """Name and release, such as "nvrtc 12.9" or "nvcc 10.2.300"."""
+        return self.tool.version
+
+    def __str__(self) -> str:
+        return f"{self.tool.version} ({self.tool.origin})"
+
+    def supports(self, architecture: Architecture) -> bool:
+        """Whether it makes code for this GPU generation."""
+        return architecture.name in self.tool.targets
+
+    def compile(self, source: Source, architecture: Architecture) -> bytes:
+        """A cubin of one variant. Raises CompilerError with the first error of the compiler's log."""
+        return self.build(source, architecture).cubin
+
+    def build(self, source: Source, architecture: Architecture) -> Build:
+        """A cubin and the registers, shared memory and spills that ptxas reports. Raises CompilerError."""
+        if not self.supports(architecture):
+            raise CompilerError(f"{self} cannot target {architecture.name}: it knows {_range(self.tool)}")
+        cubin, text = self.tool.run(SOURCES / source.path, options(source, architecture))
+        return Build(cubin, parse_resources(text, source.entry))
+
+
+def options(source: Source, architecture: Architecture) -> list[str]:
+    """Command line of nvcc and NVRTC alike: C++14, the shapes as definitions, ptxas telling what it used."""
+    return [
+        f"--gpu-architecture={architecture.name}",
+        "--std=c++14",
+        "--ptxas-options=-v",
+        f"--include-path={SOURCES}",
+        *(f"--define-macro={name}={value}" for name, value in source.defines),
+    ]
+
+
+def compilers() -> Iterator[Compiler]:
+    """Every compiler of this machine, best first; nothing is compiled."""
+    for library in toolkit_libraries():
+        yield Compiler(Nvrtc(library, str(library)))
+    nvcc = Nvcc.find()
+    if nvcc is not None:
+        yield Compiler(nvcc)
+    if wheel_library() is not None:
+        yield wheel_compiler()
+
+
+def wheel_compiler() -> Compiler:
+    """The compiler that is the same on every machine, so that figures can be compared. Raises CompilerError."""
+    library = wheel_library()
+    if library is None:
+        raise CompilerError(f"the wheel nvidia-cuda-nvrtc-cu12 is not installed: pip install '{EXTRA}'")
+    return Compiler(Nvrtc(library, "the nvidia-cuda-nvrtc-cu12 wheel"))
+
+
+def find_compiler(architecture: Architecture | None = None) -> Compiler:
+    """The first compiler that can target an architecture (or any); the log says which. Raises CompilerError."""
+    found = []
+    for compiler in compilers():
+        if architecture is None or compiler.supports(architecture):
+            log.info("CUDA kernels%s are compiled by %s", f" for {architecture.name}" if architecture else "", compiler)
+            return compiler
+        found.append(f"{compiler} knows only {_range(compiler.tool)}")
+    wanted = f" for {architecture.name}" if architecture else ""
+    nothing = "neither nvcc nor libnvrtc (11.2 or newer) is on PATH, in CUDA_HOME or in /usr/local/cuda"
+    reason = "; ".join(found) or nothing
+    raise CompilerError(f"no CUDA compiler{wanted}: {reason}; pip install '{EXTRA}' brings one")
+
+
+def _range(tool: Tool) -> str:
+    """From the oldest to the newest target; those of a letter, sm_90a, are variants."""
+    numbers = sorted(int(name[3:]) for name in tool.targets if name[3:].isdigit())
+    return f"sm_{numbers[0]} to sm_{numbers[-1]}" if numbers else "no architecture"

@@ -1,0 +1,1 @@
+"""Machine code without a GPU: read, run instruction by instruction, counted, its time predicted."""

@@ -1,0 +1,47 @@
+"""The GPU generations that kernels are built for."""
+
+from edgemeta.kernels.cuda.plan.plan import Architecture
+
+_KIB = 1024
+
+#: Limits: CUDA C++ programming guide, table of technical specifications per compute capability. Multiprocessors: of
+#: Jetson Nano, TX2, a GTX 1080, Jetson AGX Xavier, AGX Orin and an H200.
+ARCHITECTURES = {
+    each.name: each
+    for each in (
+        Architecture("sm_53", 530, dot4=False, tensor_int8=False, shared_bytes=48 * _KIB, registers=32_768),
+        Architecture("sm_62", 620, False, False, shared_bytes=48 * _KIB, registers=32_768, multiprocessors=2),
+        Architecture(
+            "sm_61",
+            610,
+            dot4=True,
+            tensor_int8=False,
+            shared_bytes=48 * _KIB,
+            multiprocessors=20,
+            resident_shared_bytes=96 * _KIB,
+        ),
+        Architecture(
+            "sm_72", 720, True, True, shared_bytes=96 * _KIB, multiprocessors=8, resident_shared_bytes=96 * _KIB
+        ),
+        Architecture(
+            "sm_87",
+            870,
+            dot4=True,
+            tensor_int8=True,
+            shared_bytes=163 * _KIB,
+            multiprocessors=16,
+            resident_shared_bytes=164 * _KIB,
+            resident_warps=48,
+            resident_blocks=16,
+        ),
+        Architecture(
+            "sm_90",
+            900,
+            dot4=True,
+            tensor_int8=True,
+            shared_bytes=227 * _KIB,
+            multiprocessors=132,
+            resident_shared_bytes=228 * _KIB,
+        ),
+    )
+}

@@ -1,0 +1,1 @@
+"""Acceptance programs: faults injected into a running service, and what became of its messages."""

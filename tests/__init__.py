@@ -1,0 +1,1 @@
+"""The tests, arranged as the source tree is."""

@@ -1,0 +1,18 @@
+"""The places: full size, wide as asked, and drawn anew by another random state."""
+
+import numpy as np
+import pytest
+
+from edgemeta.daemon.capture.sources.synthetic.painting import SIDE
+from edgemeta.daemon.capture.sources.synthetic.show import SCENES, Scene
+
+each_place = pytest.mark.parametrize("scene", SCENES, ids=[scene.place.__name__ for scene in SCENES])
+
+
+@each_place
+def test_a_place_is_as_wide_as_asked_and_not_the_same_twice(scene: Scene) -> None:
+    rng = np.random.default_rng(0)
+    one, other = scene.place(rng, 700), scene.place(rng, 700)
+    assert one.shape == (SIDE, 700, 3)
+    assert np.isfinite(one).all()
+    assert np.abs(one - other).max() > 5

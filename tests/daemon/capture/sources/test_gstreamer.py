@@ -1,0 +1,210 @@
+"""GStreamer pipelines through gst-launch-1.0, real ones; and what an address of a CSI camera stands for."""
+
+import os
+import shutil
+import signal
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from edgemeta.daemon.capture.source import Source, SourceError, SourceSpec
+from edgemeta.daemon.capture.sources.gst_launch import PROGRAM
+from edgemeta.daemon.capture.sources.gstreamer import GstreamerSource, parse
+from edgemeta.daemon.capture.sources.registry import make_source, without_password
+
+
+@pytest.fixture
+def gstreamer() -> None:
+    if shutil.which(PROGRAM) is None:
+        pytest.skip("gst-launch-1.0 is not installed (Debian packages gstreamer1.0-tools gstreamer1.0-plugins-good)")
+
+
+pytestmark = pytest.mark.usefixtures("gstreamer")
+
+
+def opened(address: str, timeout: float = 10.0) -> Source:
+    source = make_source(SourceSpec(address, timeout=timeout))
+    source.open()
+    return source
+
+
+def processes() -> set[int]:
+    """The gst-launch processes that this test has."""
+    mine = Path("/proc/self/task").iterdir()
+    children = {int(pid) for task in mine for pid in (task / "children").read_text().split()}
+    return {pid for pid in children if PROGRAM in Path(f"/proc/{pid}/cmdline").read_text()}
+
+
+@pytest.mark.parametrize(("width", "height"), [(64, 48), (50, 20), (1, 1), (641, 3), (1920, 1080)])
+def test_pictures_of_any_width_arrive_whole(width: int, height: int) -> None:
+    """Rows of widths that are no multiple of 4 are padded by GStreamer: a red picture is red everywhere, twice."""
+    pattern = "videotestsrc pattern=red num-buffers=2"
+    source = opened(f"gstreamer://{pattern} ! video/x-raw,format=BGR,width={width},height={height}")
+    for _ in range(2):
+        frame = source.read()
+        assert frame.pixels.flags.c_contiguous
+        assert frame.pixels.dtype == np.uint8
+        np.testing.assert_array_equal(frame.pixels, np.broadcast_to((0, 0, 255), (height, width, 3)))
+        assert 0 <= time.monotonic_ns() - frame.captured_ns < 10**10
+    with pytest.raises(SourceError, match="pipeline videotestsrc gives no more frames"):
+        source.read()
+    source.close()
+
+
+def test_pixels_are_those_that_gstreamer_made() -> None:
+    """Six bars, compared with the same pipeline's file."""
+    source = opened(
+        "gstreamer://videotestsrc pattern=smpte75 num-buffers=1 ! video/x-raw,format=BGR,width=70,height=30"
+    )
+    pixels = source.read().pixels
+    source.close()
+    bars = [tuple(int(value) for value in pixels[5, 5 + 10 * n]) for n in range(7)]
+    strong = [tuple(value > 100 for value in bar) for bar in bars]
+    white, yellow, cyan, green = (True, True, True), (False, True, True), (True, True, False), (False, True, False)
+    magenta, red, blue = (True, False, True), (False, False, True), (True, False, False)
+    assert strong == [white, yellow, cyan, green, magenta, red, blue]
+
+
+def test_each_frame_belongs_to_the_receiver() -> None:
+    source = opened("gstreamer://videotestsrc pattern=snow num-buffers=3 ! video/x-raw,width=64,height=48")
+    first = source.read().pixels
+    kept = first.copy()
+    assert not np.array_equal(source.read().pixels, kept)
+    assert np.array_equal(first, kept)
+    source.close()
+
+
+@pytest.mark.parametrize(
+    ("address", "reason"),
+    [
+        ("gstreamer://nosuchelement ! x", 'pipeline nosuchelement: no element "nosuchelement"'),
+        ("gstreamer://v4l2src device=/dev/video97", "pipeline v4l2src: Cannot identify device '/dev/video97'"),
+        ("gstreamer://videotestsrc ! audioconvert", "could not link videotestsrc0 to audioconvert0"),
+        ("gstreamer://videotestsrc pattern=gray10000", "pipeline videotestsrc: could not set property"),
+        ("csi://0", 'camera csi://0: no element "nvarguscamerasrc"'),
+    ],
+)
+def test_what_is_wrong_is_told_in_gstreamers_own_words(address: str, reason: str) -> None:
+    source = opened(address)
+    with pytest.raises(SourceError, match=reason):
+        source.read()
+    source.close()
+    assert not processes()
+
+
+def test_a_pipeline_that_gives_nothing_is_left_within_its_timeout_and_ended() -> None:
+    """`valve drop=true` lets no picture through, as a camera without light on its bus."""
+    source = opened("gstreamer://videotestsrc is-live=true ! valve drop=true", timeout=0.5)
+    with pytest.raises(SourceError, match=r"gave no frame for 0\.5 s"):
+        source.read()
+    assert len(processes()) == 1
+    source.close()
+    assert not processes()
+
+
+def test_a_process_that_stops_is_killed_and_the_next_one_reads_on() -> None:
+    """A stopped process hears no SIGINT: it is killed, and nothing of it is left."""
+    source = opened("gstreamer://videotestsrc is-live=true ! video/x-raw,width=64,height=48", timeout=5.0)
+    source.read()
+    (process,) = processes()
+    os.kill(process, signal.SIGSTOP)
+    with pytest.raises(SourceError, match="gave no frame for 5 s"):  # noqa: PT012 - some are still in the pipe
+        while True:
+            source.read()
+    source.close()
+    assert not processes()
+    source.open()
+    assert source.read().pixels.shape == (48, 64, 3)
+    source.close()
+
+
+def test_a_process_that_dies_is_told_at_once() -> None:
+    source = opened("gstreamer://videotestsrc is-live=true ! video/x-raw,width=64,height=48")
+    source.read()
+    (process,) = processes()
+    os.kill(process, signal.SIGKILL)
+    with pytest.raises(SourceError, match="gives no more frames"):  # noqa: PT012
+        while True:
+            source.read()
+    source.close()
+
+
+def test_a_change_of_size_is_told() -> None:
+    """Two sources one after the other, of different sizes."""
+    first = "videotestsrc num-buffers=3 ! video/x-raw,width=64,height=48"
+    second = "videotestsrc num-buffers=300 ! video/x-raw,width=32,height=24"
+    source = opened(f"gstreamer://concat name=c {first} ! c. {second} ! c. c.")
+    with pytest.raises(SourceError, match="pipeline concat changed its pictures from 64x48 to 32x24"):  # noqa: PT012
+        for _ in range(100):
+            source.read()
+    source.close()
+
+
+def test_nothing_is_left_after_many_openings() -> None:
+    source = make_source(SourceSpec("gstreamer://nosuchelement", timeout=5))
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    for _ in range(20):
+        source.open()
+        with pytest.raises(SourceError):
+            source.read()
+        source.close()
+    assert not processes()
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
+
+
+def test_a_jetson_without_gstreamer_is_told_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    with pytest.raises(SourceError, match=r"camera csi://0 needs gst-launch-1.0.*Debian package gstreamer1.0-tools"):
+        make_source(SourceSpec("csi://0")).open()
+
+
+def test_a_csi_address_stands_for_the_argus_pipeline() -> None:
+    name, pipeline = parse(SourceSpec("csi://1?width=640&height=480&flip=2", fps=21))
+    assert name == "camera csi://1"
+    assert " ".join(pipeline) == (
+        "nvarguscamerasrc sensor-id=1 ! video/x-raw(memory:NVMM),width=640,height=480,framerate=21000/1000 "
+        "! nvvidconv flip-method=2 ! video/x-raw,format=BGRx"
+    )
+
+
+@pytest.mark.parametrize(
+    ("spec", "found"),
+    [
+        (SourceSpec("csi://"), "names no CSI camera"),
+        (SourceSpec("csi://["), r"is no URL \(Invalid IPv6 URL\)"),
+        (SourceSpec("csi://front"), "names no CSI camera"),
+        (SourceSpec("csi://0/x"), "names no CSI camera"),
+        (SourceSpec("csi://0?wide=1"), "unknown key 'wide'"),
+        (SourceSpec("csi://0?flip=8"), "flip '8', expected 0 to 7"),
+        (SourceSpec("csi://0", fps=0), "has a pace of its own"),
+        (SourceSpec("gstreamer://"), "pipeline is empty"),
+        (SourceSpec("gstreamer://a 'b"), "quotation without end"),
+        (SourceSpec("gstreamer://videotestsrc", fps=5), "has a pace of its own"),
+    ],
+)
+def test_addresses_that_are_wrong(spec: SourceSpec, found: str) -> None:
+    with pytest.raises(SourceError, match=found):
+        make_source(spec)
+
+
+@given(rest=st.text(max_size=40), scheme=st.sampled_from(["csi", "gstreamer"]))
+def test_any_address_makes_a_source_or_a_source_error(rest: str, scheme: str) -> None:
+    with suppress(SourceError):
+        assert isinstance(make_source(SourceSpec(f"{scheme}://{rest}")), GstreamerSource)
+
+
+@pytest.mark.parametrize(
+    ("address", "shown"),
+    [
+        ("gstreamer://rtspsrc user-id=u user-pw=geheim ! x", "gstreamer://rtspsrc user-id=u user-pw=*** ! x"),
+        ('gstreamer://rtspsrc user-pw="ge heim" ! x', "gstreamer://rtspsrc user-pw=*** ! x"),
+        ("gstreamer://rtspsrc location=rtsp://u:geheim@cam ! x", "gstreamer://rtspsrc location=rtsp:***@cam ! x"),
+    ],
+)
+def test_a_password_in_a_pipeline_is_starred(address: str, shown: str) -> None:
+    assert without_password(address) == shown

@@ -1,0 +1,67 @@
+"""V4L2 devices: addresses, and a device that is not there. (No machine of ours has a camera.)"""
+
+from contextlib import suppress
+
+import cv2
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from edgemeta.daemon.capture.source import SourceError, SourceSpec
+from edgemeta.daemon.capture.sources.registry import kind_of, make_source
+from edgemeta.daemon.capture.sources.v4l2 import V4l2Source, parse
+
+
+def test_addresses() -> None:
+    assert parse("3") == ("/dev/video3", {})
+    size = {cv2.CAP_PROP_FRAME_WIDTH: 640, cv2.CAP_PROP_FRAME_HEIGHT: 480}
+    assert parse("v4l2:///dev/video0?width=640&height=480") == ("/dev/video0", size)
+
+
+@pytest.mark.parametrize(
+    ("address", "found"),
+    [
+        ("v4l2://dev/video0", "names no device"),
+        ("v4l2:///etc/passwd", "names no device"),
+        ("v4l2:///dev/video0?size=1", "unknown key 'size'"),
+        ("v4l2:///dev/video0?width=", "width ''"),
+        ("v4l2:///dev/video0?width=-1", "width '-1'"),
+        ("v4l2:///dev/video0?height=99999", "height '99999'"),
+    ],
+)
+def test_addresses_that_are_wrong(address: str, found: str) -> None:
+    with pytest.raises(SourceError, match=found):
+        make_source(SourceSpec(address))
+
+
+def test_a_live_camera_cannot_be_read_as_fast_as_possible() -> None:
+    with pytest.raises(SourceError, match="has a pace of its own"):
+        make_source(SourceSpec("0", fps=0))
+
+
+def test_a_camera_that_is_not_there() -> None:
+    source = make_source(SourceSpec("99", timeout=5))
+    assert isinstance(source, V4l2Source)
+    source.open()
+    with pytest.raises(SourceError, match="camera /dev/video99 cannot be opened"):
+        source.read()
+    source.close()
+
+
+@given(address=st.text(max_size=40) | st.from_regex(r"(v4l2|rtsp|http|synthetic|file|image)://\S{0,30}"))
+@example("v4l2://[")
+@example("synthetic://[")
+def test_any_address_makes_a_source_or_a_source_error(address: str) -> None:
+    with suppress(SourceError):
+        assert make_source(SourceSpec(address)).interval_ns >= 0
+
+
+@pytest.mark.parametrize("address", ["0", "/dev/video0", "v4l2:///dev/video0"])
+def test_a_device_is_named_in_three_ways(address: str) -> None:
+    assert kind_of(address) == "v4l2"
+    assert parse(address) == ("/dev/video0", {})
+
+
+def test_unknown_schemes_are_refused() -> None:
+    with pytest.raises(SourceError, match="unknown scheme 'gopher'"):
+        kind_of("gopher://cam")

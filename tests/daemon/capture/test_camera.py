@@ -1,0 +1,191 @@
+"""The camera's thread: what it delivers, what it tells, how it opens again, how it ends."""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from edgemeta.daemon.capture.camera import Camera, CameraStatus
+from edgemeta.daemon.capture.source import Frame, SourceEnded, SourceError
+from edgemeta.daemon.config.camera import CameraConfig
+from edgemeta.daemon.config.section import RetryConfig
+
+CONFIG = CameraConfig(source="scripted", frozen=0.2, black=0.1, retry=RetryConfig(first=0.01, cap=0.02))
+
+
+class Scripted:
+    """A source that does what a list says: a number is a frame, an exception is raised, at the end it waits."""
+
+    live = True
+
+    def __init__(self, *script: int | BaseException, interval_ns: int = 0) -> None:
+        self.script = list(script)
+        self.interval_ns = interval_ns
+        self.opened = self.closed = 0
+        self.done = threading.Event()
+
+    def open(self) -> None:
+        self.opened += 1
+
+    def read(self) -> Frame:
+        if not self.script:
+            self.done.wait()
+            raise SourceEnded
+        step = self.script.pop(0)
+        if isinstance(step, BaseException):
+            raise step
+        return Frame(np.full((1, 1, 3), step, np.uint8), time.monotonic_ns())
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+class Watch:
+    """What a camera delivered and told, with its crashes."""
+
+    def __init__(self) -> None:
+        self.frames: list[int] = []
+        self.told: list[CameraStatus] = []
+        self.crashes: list[BaseException] = []
+        self.changed = threading.Condition()
+
+    def note(self, target: list[Any], item: Any) -> None:
+        with self.changed:
+            target.append(item)
+            self.changed.notify_all()
+
+    def wait(self, condition: Callable[[], bool]) -> None:
+        with self.changed:
+            assert self.changed.wait_for(condition, 10)
+
+    @property
+    def states(self) -> list[str]:
+        return [status.state.value for status in self.told]
+
+
+@pytest.fixture
+def start() -> Iterator[Callable[[Scripted], tuple[Camera, Watch]]]:
+    started: list[tuple[Camera, Scripted]] = []
+
+    def make(source: Scripted) -> tuple[Camera, Watch]:
+        watch = Watch()
+        camera = Camera(
+            "front",
+            CONFIG,
+            source,
+            lambda _, frame: watch.note(watch.frames, int(frame.pixels[0, 0, 0])),
+            lambda _, status: watch.note(watch.told, status),
+            lambda error: watch.note(watch.crashes, error),
+        )
+        camera.start()
+        started.append((camera, source))
+        return camera, watch
+
+    yield make
+    for camera, source in started:
+        camera.stop()
+        source.done.set()
+        camera.join(60)
+
+
+def test_it_opens_again_after_failures_and_tells_each_fault_once(start: Any) -> None:
+    away = SourceError("away")
+    source = Scripted(1, 2, away, away, away, SourceError("other"), 3)
+    _, watch = start(source)
+    watch.wait(lambda: watch.frames == [1, 2, 3] and watch.states[-1] == "running" and len(watch.told) == 5)
+    assert watch.states == ["opening", "running", "failed", "failed", "running"]
+    assert [status.reason for status in watch.told] == [None, None, "away", "other", None]
+    assert [status.failures for status in watch.told] == [0, 0, 1, 4, 4]
+    assert source.opened == 5
+    assert source.closed == 4
+
+
+def test_at_the_end_it_ends(start: Any) -> None:
+    source = Scripted(1, SourceEnded())
+    _, watch = start(source)
+    watch.wait(lambda: watch.states[-1:] == ["ended"])
+    assert (source.opened, source.closed) == (1, 1)
+
+
+def test_it_keeps_the_interval(start: Any) -> None:
+    begun = time.monotonic()
+    _, watch = start(Scripted(*range(6), interval_ns=50_000_000))
+    watch.wait(lambda: len(watch.frames) == 6)
+    assert time.monotonic() - begun >= 0.25
+
+
+def test_stop_interrupts_a_long_interval(start: Any) -> None:
+    camera, watch = start(Scripted(1, 2, interval_ns=3600 * 10**9))
+    watch.wait(lambda: watch.frames == [1])
+    begun = time.monotonic()
+    camera.stop()
+    camera.join(60)
+    assert time.monotonic() - begun < 30.0
+    assert watch.states[-1] == "stopped"
+
+
+def test_a_hanging_source_is_left_behind_and_tells_nothing_more(start: Any) -> None:
+    source = Scripted(1)
+    camera, watch = start(source)
+    watch.wait(lambda: watch.frames == [1])
+    camera.stop()
+    camera.join(0.05)
+    assert watch.states[-1] == "stopped"
+    source.done.set()
+    camera.join(60)
+    assert watch.states[-1] == "stopped"
+
+
+def test_an_unforeseen_fault_is_heard(start: Any) -> None:
+    fault = ZeroDivisionError()
+    source = Scripted(1, fault)
+    _, watch = start(source)
+    watch.wait(lambda: watch.crashes == [fault])
+    assert source.closed == 1
+
+
+def test_a_frozen_live_camera_is_opened_again(start: Any) -> None:
+    """The same picture every 50 ms: frozen after 0.2 s."""
+    source = Scripted(*[99] * 1000, interval_ns=50_000_000)
+    camera, watch = start(source)
+    watch.wait(lambda: source.opened == 3)
+    assert watch.states[:4] == ["opening", "running", "failed", "running"]
+    assert watch.told[2].reason == "frozen: the same picture for 0.2 s"
+    camera.stop()
+
+
+def test_a_black_camera_runs_and_its_status_says_so(start: Any) -> None:
+    source = Scripted(*[0, 1] * 4, 99, interval_ns=50_000_000)
+    _, watch = start(source)
+    watch.wait(lambda: watch.frames[-1:] == [99] and watch.told[-1].reason is None and len(watch.told) == 4)
+    assert watch.states == ["opening", "running", "running", "running"]
+    assert watch.told[2].reason == "black for 0.1 s or longer"
+    assert source.opened == 1
+
+
+def test_what_is_no_camera_may_repeat_itself(start: Any) -> None:
+    source = Scripted(*[0] * 20, interval_ns=25_000_000)
+    source.live = False
+    _, watch = start(source)
+    watch.wait(lambda: len(watch.frames) == 20)
+    assert watch.states == ["opening", "running"]
+
+
+def test_a_camera_that_comes_and_goes_fills_no_log(
+    start: Any, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same fault 50 times with frames between, another fault, then a steady run: each is said once."""
+    caplog.set_level(logging.INFO)
+    away, other = SourceError("away"), SourceError("other")
+    source = Scripted(*[1, away] * 50, 2, other, *range(3, 9), interval_ns=1_000_000)
+    monkeypatch.setattr("edgemeta.daemon.capture.camera.STEADY_AFTER_NS", 3_000_000)
+    _, watch = start(source)
+    watch.wait(lambda: watch.frames[-1:] == [8] and "camera front: runs steadily again" in caplog.messages)
+    assert caplog.messages == [
+        f"camera front: {words}" for words in ("opening", "running", "away", "other", "runs steadily again")
+    ]
+    assert watch.states.count("failed") == 51, "the status says every change"

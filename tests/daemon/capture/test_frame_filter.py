@@ -1,0 +1,143 @@
+"""Rate cap, region of interest and motion gate, each against its definition."""
+
+import math
+from datetime import datetime
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from edgemeta.daemon.capture.frame_filter import GRID, FrameFilter, MotionGate, cut
+from edgemeta.daemon.capture.source import Frame, Pixels
+from edgemeta.daemon.config.camera import CameraConfig, MotionConfig, RegionConfig
+
+SECOND = 10**9
+PICTURE = np.random.default_rng(0).integers(0, 256, (48, 64, 3)).astype(np.uint8)
+
+
+def filter_with(**keys: object) -> FrameFilter:
+    return FrameFilter(CameraConfig.model_validate({"source": "x", **keys}))
+
+
+def test_without_keys_every_frame_passes_as_it_is() -> None:
+    passing = filter_with()
+    for number in range(10):
+        frame = Frame(PICTURE, number)
+        assert passing.choose(frame) is frame
+
+
+@given(camera=st.floats(1, 200), cap=st.floats(0.5, 200))
+def test_the_average_rate_is_the_caps_or_the_cameras(camera: float, cap: float) -> None:
+    passing = filter_with(max_fps=cap)
+    count = 2000
+    passed = sum(
+        passing.choose(Frame(PICTURE, 5 * SECOND + round(n * SECOND / camera))) is not None for n in range(count)
+    )
+    assert passed <= math.ceil(count * min(1.0, cap / camera)) + 1
+    assert passed >= math.floor(count * min(1.0, cap / camera)) - 1
+
+
+def test_a_pause_gives_no_burst_afterwards() -> None:
+    passing = filter_with(max_fps=10)
+    assert passing.choose(Frame(PICTURE, SECOND)) is not None
+    passed = [passing.choose(Frame(PICTURE, 60 * SECOND + n * SECOND // 100)) is not None for n in range(100)]
+    assert sum(passed) == 11
+
+
+def test_a_region_is_cut_out_and_belongs_to_the_receiver() -> None:
+    chosen = filter_with(region={"left": 0.5, "top": 0.25, "width": 0.25, "height": 0.5}).choose(Frame(PICTURE, 7))
+    assert chosen is not None
+    np.testing.assert_array_equal(chosen.pixels, PICTURE[12:36, 32:48])
+    assert chosen.pixels.flags.c_contiguous
+    assert chosen.captured_ns == 7
+
+
+shares = st.floats(0, 0.999)
+
+
+@given(
+    left=shares,
+    top=shares,
+    width=st.floats(0.001, 1),
+    height=st.floats(0.001, 1),
+    w=st.integers(1, 9),
+    h=st.integers(1, 9),
+)
+def test_a_region_is_never_empty_and_inside(
+    left: float, top: float, width: float, height: float, w: int, h: int
+) -> None:
+    region = RegionConfig(left=left, top=top, width=min(width, 1 - left), height=min(height, 1 - top))
+    picture = np.arange(w * h * 3, dtype=np.uint8).reshape(h, w, 3)
+    pixels = cut(picture, region)
+    assert pixels.size > 0
+    assert abs(pixels.shape[1] - region.width * w) <= 1
+    assert abs(pixels.shape[0] - region.height * h) <= 1
+
+
+@pytest.mark.parametrize("keys", [{"left": 0.6, "width": 0.5}, {"top": 0.01}, {"left": 1.0}, {"width": 0.0}])
+def test_a_region_outside_of_the_picture_is_refused(keys: dict[str, float]) -> None:
+    with pytest.raises(ValueError, match=r"together at most 1|less than 1|greater than 0"):
+        RegionConfig(**keys)
+
+
+def passes(gate: MotionGate, pixels: Pixels, seconds: float) -> bool:
+    return gate.opens(Frame(pixels, round(seconds * SECOND)))
+
+
+def moved(share: float, level: int) -> Pixels:
+    """The gray picture with so great a share of the grid's pixels changed by `level` in one colour."""
+    pixels = np.full((80, 160, 3), 100, np.uint8)
+    grid = pixels[::GRID, ::GRID].reshape(-1, 3)
+    grid[: round(share * len(grid)), 1] += level
+    pixels[::GRID, ::GRID] = grid.reshape(10, 20, 3)
+    return pixels
+
+
+@pytest.mark.parametrize(
+    ("share", "level", "opened"),
+    [(0.1, 31, True), (0.09, 31, False), (1.0, 30, False), (1.0, 31, True), (0.0, 0, False)],
+)
+def test_enough_pixels_must_change_enough(share: float, level: int, opened: bool) -> None:
+    gate = MotionGate(MotionConfig(level=30, share=0.1, every=100))
+    assert passes(gate, moved(0, 0), 1)
+    assert passes(gate, moved(share, level), 2) == opened
+
+
+def test_a_slow_change_adds_up() -> None:
+    gate = MotionGate(MotionConfig(level=30, share=0.1, every=1000))
+    brightness = [passes(gate, np.full((16, 16, 3), level, np.uint8), level) for level in range(1, 100)]
+    assert [level for level, passed in enumerate(brightness, 1) if passed] == [1, 32, 63, 94]
+
+
+def test_now_and_then_a_picture_passes_without_motion() -> None:
+    gate = MotionGate(MotionConfig(every=10))
+    assert [second for second in range(30) if passes(gate, PICTURE, second + 1)] == [0, 10, 20]
+
+
+def test_another_size_is_motion() -> None:
+    gate = MotionGate(MotionConfig())
+    assert passes(gate, PICTURE, 1)
+    assert not passes(gate, PICTURE, 2)
+    assert passes(gate, PICTURE[:, :32], 3)
+
+
+def test_a_region_with_a_motion_gate_in_the_service(
+    broker: Any, subscriber: Any, write_config: Any, run_daemon: Any, tmp_path: Path
+) -> None:
+    """Left red, right blue: the right half is classified; a still picture twice a second instead of 20 times."""
+    picture = np.full((48, 64, 3), (0, 0, 255), np.uint8)
+    picture[:, 32:] = (255, 0, 0)
+    cv2.imwrite(str(tmp_path / "halves.png"), picture)
+    front = {"source": str(tmp_path / "halves.png"), "loop": True, "fps": 20}
+    gate = {"region": {"left": 0.5, "width": 0.5}, "motion": {"enabled": True, "every": 0.5}}
+    run_daemon(write_config(cameras={"front": front | gate}, mqtt={"host": "127.0.0.1", "port": broker.port}))
+    frames = [message.json for message in subscriber.wait("front/frame", 4)]
+    assert {frame["labels"][0]["label"] for frame in frames} == {"blue"}
+    assert [frame["sequence"] for frame in frames] == [1, 2, 3, 4]
+    moments = [datetime.fromisoformat(frame["captured"].replace("Z", "+00:00")) for frame in frames]
+    assert min((later - earlier).total_seconds() for earlier, later in pairwise(moments)) >= 0.49

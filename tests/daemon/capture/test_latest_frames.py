@@ -1,0 +1,123 @@
+"""Newest frames: numbers, drops and turns."""
+
+import threading
+from itertools import pairwise
+
+import numpy as np
+
+from edgemeta.daemon.capture.latest_frames import CapturedFrame, NewestFrames
+from edgemeta.daemon.capture.source import Frame
+
+
+def frame(value: int = 0) -> Frame:
+    return Frame(np.full((1, 1, 3), value, np.uint8), captured_ns=value)
+
+
+def take(frames: NewestFrames) -> CapturedFrame:
+    taken = frames.take()
+    assert taken is not None
+    return taken
+
+
+def test_the_newest_wins_and_the_others_are_counted() -> None:
+    frames = NewestFrames(["a"])
+    for value in (10, 11, 12):
+        frames.put("a", frame(value))
+    taken = take(frames)
+    assert (taken.sequence, taken.superseded, taken.frame.captured_ns) == (3, 2, 12)
+    frames.put("a", frame(13))
+    taken = take(frames)
+    assert (taken.sequence, taken.superseded) == (4, 2)
+    assert frames.counts("a") == (4, 2, 0)
+
+
+def test_a_frames_drops_are_those_before_it_alone() -> None:
+    """What supersedes a frame after it was taken must not be in its own count: a subscriber adds these up."""
+    frames = NewestFrames(["a"])
+    frames.put("a", frame())
+    first = take(frames)
+    frames.put("a", frame())
+    frames.put("a", frame())
+    assert first.superseded == 0
+    assert frames.counts("a") == (3, 1, 1)
+
+
+def test_cameras_take_turns() -> None:
+    frames = NewestFrames(["a", "b", "c"])
+    order = []
+    for _ in range(6):
+        for camera in "abc":
+            frames.put(camera, frame())
+        order.append(take(frames).camera)
+    assert order == ["a", "b", "c", "a", "b", "c"]
+
+
+def test_close_ends_the_wait_and_later_frames_do_not_count() -> None:
+    frames = NewestFrames(["a"])
+    results: list[CapturedFrame | None] = []
+    waiting = threading.Thread(target=lambda: results.append(frames.take()))
+    waiting.start()
+    frames.close()
+    waiting.join(60)
+    assert results == [None]
+    frames.put("a", frame())
+    assert frames.counts("a") == (0, 0, 0)
+
+
+def test_many_threads_lose_no_frame() -> None:
+    frames = NewestFrames(["a", "b"])
+    taken: list[CapturedFrame] = []
+
+    def worker() -> None:
+        while (captured := frames.take()) is not None:
+            taken.append(captured)
+
+    reader = threading.Thread(target=worker)
+    reader.start()
+    writers = [
+        threading.Thread(target=lambda camera=camera: [frames.put(camera, frame()) for _ in range(5000)])
+        for camera in "ab"
+    ]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join()
+    frames.close()
+    reader.join()
+    for camera in "ab":
+        captured, superseded, waiting = frames.counts(camera)
+        mine = [one for one in taken if one.camera == camera]
+        assert captured == 5000 == len(mine) + superseded + waiting
+        for before, after in pairwise(mine):
+            assert after.sequence - before.sequence - 1 == after.superseded - before.superseded
+
+
+def test_a_patient_camera_loses_no_frame() -> None:
+    frames = NewestFrames(["a"])
+    taken: list[int] = []
+
+    def worker() -> None:
+        while (captured := frames.take()) is not None:
+            taken.append(captured.sequence)
+
+    reader = threading.Thread(target=worker)
+    reader.start()
+    for _ in range(2000):
+        frames.put_when_free("a", frame())
+    frames.put_when_free("a", frame())  # returns once the one before was taken
+    frames.close()
+    reader.join()
+    captured, superseded, waiting = frames.counts("a")
+    assert (captured, superseded) == (2001, 0)
+    assert taken == list(range(1, 2002 - waiting))
+
+
+def test_close_ends_the_wait_of_a_patient_camera() -> None:
+    frames = NewestFrames(["a"])
+    frames.put("a", frame())
+    waiting = threading.Thread(target=frames.put_when_free, args=("a", frame()))
+    waiting.start()
+    frames.close()
+    waiting.join(60)
+    assert not waiting.is_alive()
+    assert frames.counts("a") == (1, 0, 1)

@@ -1,0 +1,203 @@
+"""Every mistake in a config is told at once, with its file, line, key, what was found and what was expected."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from edgemeta.daemon.config.config import Config
+from edgemeta.daemon.config.loader import ConfigError, ConfigFile
+
+GOOD = "cameras:\n  front:\n    source: synthetic://\n"
+
+
+def errors_of(tmp_path: Path, text: str | bytes) -> list[str]:
+    """The lines told about a config, each without the file's path in front."""
+    path = tmp_path / "c.yaml"
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    try:
+        file = ConfigFile(path)
+        _, problems = file.validate()
+        lines = [str(mistake) for mistake in file.error(problems).mistakes]
+    except ConfigError as error:
+        lines = [str(mistake) for mistake in error.mistakes]
+    assert all(line.startswith(f"{path}:") for line in lines)
+    return [line.removeprefix(f"{path}:") for line in lines]
+
+
+def test_the_smallest_config_has_the_documented_defaults(tmp_path: Path) -> None:
+    path = tmp_path / "c.yaml"
+    path.write_text(GOOD)
+    config, problems = ConfigFile(path).validate()
+    assert problems == []
+    assert config is not None
+    assert config.model == "resnet8-cifar10"
+    assert config.mqtt.port == 1883
+    assert config.cameras["front"].timeout == 5.0
+
+
+def test_all_mistakes_at_once_in_the_order_of_lines(tmp_path: Path) -> None:
+    text = """\
+device: a/b
+modle: x
+top_k: 0
+cameras:
+  stats:
+    source: synthetic://
+  front:
+    source: true
+    fps: fast
+    lop: true
+  back: {}
+backend:
+  options:
+    threads: [1]
+mqtt:
+  port: "1883"
+  version: 4
+  base: home/#
+  password: geheim
+state:
+  agree: 2
+"""
+    camera_names = "availability, cmd, health, info, resp, stats, swap"
+    assert errors_of(tmp_path, text) == [
+        "1: device: found the text 'a/b', expected 1 to 64 letters, digits, '-' or '_'",
+        "2: modle: found an unknown key, expected `model`",
+        "3: top_k: found 0, expected at least 1",
+        f"5: cameras.stats: found the name the text 'stats', expected a camera name other than {camera_names}",
+        "8: cameras.front.source: found true, expected text",
+        "9: cameras.front.fps: found the text 'fast', expected a number",
+        "10: cameras.front.lop: found an unknown key, expected `loop`",
+        "11: cameras.back.source: found nothing, expected this key to be given",
+        "14: backend.options.threads: found a list, expected text, a number, true or false",
+        "16: mqtt.port: found the text '1883', expected a whole number",
+        "17: mqtt.version: found 4, expected 5 or '3.1.1'",
+        "18: mqtt.base: found the text 'home/#', expected topic levels joined by '/', without '+', '#' or control "
+        "characters, not starting with '$'",
+        "20: state: found a mapping, expected `agree` (2) more than half of `window` (5) and no greater than it, "
+        "or two labels could win at once",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("", "1: found an empty file, expected a config file (YAML)"),
+        ("- 1\n", "1: the whole file: found a list, expected a mapping (`key: value`)"),
+        ("just text", "1: the whole file: found the text 'just text', expected a mapping (`key: value`)"),
+        ("device: x\n", "1: cameras: found nothing, expected this key to be given"),
+        ("cameras: {}\n", "1: cameras: found a mapping, expected at least 1 entry"),
+        ("cameras: none\n", "1: cameras: found the text 'none', expected a mapping (`key: value`)"),
+        (GOOD + "mqtt:\n  port: 1\n  port: 2\n", "6: mqtt.port: found the key twice, expected it once"),
+        (
+            GOOD + "mqtt:\n\tport: 1\n",
+            "5: found no valid YAML (found character '\\t' that cannot start any token), expected a config file",
+        ),
+        (GOOD + "mqtt: [\n", "5: found no valid YAML (expected the node content, but found '<stream end>'), expected"),
+        (GOOD + "mqtt: *gone\n", "4: found no valid YAML (found undefined alias), expected a config file"),
+        (GOOD + "mqtt: !!python/object:os.system {}\n", "4: found no valid YAML (could not determine a constructor"),
+        (GOOD + "? [a]\n: 1\n", "4: found no valid YAML (found unhashable key), expected a config file"),
+        (GOOD + "mqtt: {port: 99999}\n", "4: mqtt.port: found 99999, expected at most 65535"),
+        (GOOD + 'device: "\\ud800"\n', "4: device: found half a surrogate pair, expected Unicode text"),
+        (GOOD + '"\\ud800": 1\n', "4: '\\ud800': found half a surrogate pair, expected Unicode text"),
+        (GOOD + '"a\\e[31m": 1\n', "4: 'a\\x1b[31m': found an unknown key, expected one of"),
+        (GOOD + "    fps: 1e-9\n", "4: cameras.front.fps: found the text '1e-9', expected a number"),
+        (GOOD + "    fps: 1.0e-9\n", "4: cameras.front.fps: found 1e-09, expected 0, or 0.001 to 1000"),
+        (GOOD + "    fps: -1\n", "4: cameras.front.fps: found -1, expected 0, or 0.001 to 1000"),
+        (GOOD + "    fps: .inf\n", "4: cameras.front.fps: found inf, expected 0, or 0.001 to 1000"),
+        (GOOD + "stats: {period: 0}\n", "4: stats.period: found 0, expected more than 0"),
+        (GOOD + "stats: {period: .nan}\n", "4: stats.period: found nan, expected a finite number"),
+        (GOOD + "stats: {period: true}\n", "4: stats.period: found true, expected a number"),
+        (GOOD + "mqtt: {host: ''}\n", "4: mqtt.host: found the text '', expected at least 1 character(s)"),
+        (GOOD + "mqtt: {password: x}\n", "4: mqtt: found a mapping, expected `username` beside `password`"),
+        (
+            GOOD + "mqtt: {username: u, password: x, password_env: y}\n",
+            "4: mqtt: found a mapping, expected only one of password, password_env",
+        ),
+        (
+            GOOD + "mqtt: {retry: {first: 9, cap: 1}}\n",
+            "4: mqtt.retry: found a mapping, expected `first` (9) no greater than `cap` (1)",
+        ),
+        (b"cameras:\n  \xff: 1\n", "2: found bytes that are no UTF-8 text, expected a config file (YAML)"),
+        ("[" * 5_000, "1: found no valid YAML (endless nesting), expected a config file"),
+        ("x" * 1_000_001, " found more than 1000000 bytes, expected a config file"),
+    ],
+)
+def test_one_mistake(tmp_path: Path, text: str | bytes, line: str) -> None:
+    lines = errors_of(tmp_path, text)
+    assert len(lines) == 1
+    assert lines[0].startswith(line)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(
+            "mqtt: {password: *hunter2}\n",
+            "mqtt:\n  password: !hunter2 x\n",
+            "mqtt: {password: &hunter2 [x, &hunter2 y]}\n",
+        ),
+        *("mqtt: 'mqtt://me:hunter2@broker'\n", "cameras: {'rtsp://me:hunter2@camera': 1}\n"),
+        "cameras: {front: 'rtsp://me:hunter2@camera/1'}\n",
+        "cameras: {front: {source: 'rtsp://me:hunter2@camera', fps: 'http://x?token=hunter2'}}\n",
+        "mqtt: {password: [hunter2]}\n",
+        "web: {token: {hunter2: 1}}\n",
+    ],
+)
+def test_no_mistake_tells_a_password(tmp_path: Path, text: str) -> None:
+    assert "hunter2" not in "\n".join(errors_of(tmp_path, text))
+
+
+def test_keys_given_twice_come_together_with_other_mistakes(tmp_path: Path) -> None:
+    text = GOOD + "top_k: 1\ntop_k: 2\nstats: {period: 0}\n"
+    assert errors_of(tmp_path, text) == [
+        "5: top_k: found the key twice, expected it once",
+        "6: stats.period: found 0, expected more than 0",
+    ]
+
+
+def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"gone.yaml: found nothing to read \(No such file or directory\)"):
+        ConfigFile(tmp_path / "gone.yaml")
+    with pytest.raises(ConfigError, match=r"nothing to read \(Is a directory\)"):
+        ConfigFile(tmp_path)
+
+
+def test_secrets_are_never_shown(tmp_path: Path) -> None:
+    lines = errors_of(tmp_path, GOOD + "mqtt: {password: [geheim]}\n")
+    assert lines == ["4: mqtt.password: found a value (not shown), expected text"]
+
+
+def test_what_is_right_is_kept_for_further_checks(tmp_path: Path) -> None:
+    path = tmp_path / "c.yaml"
+    path.write_text(GOOD + "model: mine\nmqtt: {port: x, host: broker}\n")
+    config, problems = ConfigFile(path).validate()
+    assert len(problems) == 1
+    assert config is not None
+    assert (config.model, config.mqtt.host, config.mqtt.port) == ("mine", "broker", 1883)
+
+
+scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8) | st.dates()
+keys = st.sampled_from([*Config.model_fields, "source", "fps", "port", "x"]) | st.integers() | st.text(max_size=4)
+trees = st.recursive(
+    scalars, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(keys, inner, max_size=4), max_leaves=12
+)
+
+
+@given(tree=trees)
+def test_any_yaml_is_told_in_lines_and_never_raises_otherwise(
+    tmp_path_factory: pytest.TempPathFactory, tree: object
+) -> None:
+    for line in errors_of(tmp_path_factory.mktemp("fuzz"), yaml.safe_dump(tree)):
+        assert ", expected " in line
+        assert line.isprintable()
+
+
+@given(text=st.text(alphabet="abc:-{}[]&*!?|>'\"%@`#, \n\t\0\x85é") | st.binary(max_size=64))
+def test_any_text_is_told_in_lines_and_never_raises_otherwise(
+    tmp_path_factory: pytest.TempPathFactory, text: str | bytes
+) -> None:
+    assert errors_of(tmp_path_factory.mktemp("fuzz"), text)

@@ -1,0 +1,63 @@
+"""Labels under other names: groups add up, order is kept, and names that no network knows are found."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from edgemeta.daemon.inference.labels import Naming, unknown_labels
+from edgemeta.model.classification import rank, scores
+from edgemeta.model.file import load
+from edgemeta.model.graph import Model
+
+
+@pytest.fixture
+def model(model_file: Path) -> Model:
+    return load(model_file)
+
+
+logits_of_three = st.lists(st.integers(-(2**31), 2**31 - 1), min_size=3, max_size=3)
+reuse = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+@reuse
+@given(logits_of_three)
+def test_renamed_labels_have_the_network_s_scores_and_its_order(model: Model, logits: list[int]) -> None:
+    naming = Naming(model, {"red": "stop", "green": "go"})
+    row = np.array(logits, np.int32)
+    assert naming.names == ("stop", "go", "blue")
+    named = naming.scores(row)
+    np.testing.assert_array_equal(named, scores(row, model.logits))
+    assert naming.rank(row, named, 3).tolist() == rank(row, 3).tolist()
+
+
+@reuse
+@given(logits_of_three)
+def test_a_group_has_the_sum_of_its_labels_and_scores_still_sum_to_one(model: Model, logits: list[int]) -> None:
+    naming = Naming(model, {"red": "light", "blue": "light"})
+    row = np.array(logits, np.int32)
+    own, named = scores(row, model.logits), naming.scores(row)
+    assert naming.names == ("light", "green")
+    np.testing.assert_allclose(named, [own[0] + own[2], own[1]], rtol=1e-12)
+    best = naming.rank(row, named, 1).tolist()
+    assert best == [0 if named[0] >= named[1] else 1]
+
+
+def test_a_group_may_take_the_name_of_another_label(model: Model) -> None:
+    assert Naming(model, {"blue": "red"}).names == ("red", "green")
+
+
+def test_the_model_s_temperature_is_used(model: Model) -> None:
+    warm = replace(model, task=replace(model.task, temperature=2.0))
+    row: Any = np.array([500, 0, -500], np.int32)
+    np.testing.assert_array_equal(Naming(warm, {}).scores(row), scores(row, model.logits, 2.0))
+
+
+def test_labels_that_no_network_has_are_found(model: Model) -> None:
+    assert unknown_labels({"red": "a", "gren": "b"}, [model]) == ["gren"]
+    other = replace(model, task=replace(model.task, labels=("gren",)))
+    assert unknown_labels({"red": "a", "gren": "b"}, [model, other]) == []

@@ -1,0 +1,43 @@
+"""One network, asked by the worker and by a shadow run, and closed."""
+
+from typing import Any
+
+import pytest
+from numpy.testing import assert_array_equal
+
+from edgemeta.daemon.inference.loaded_model import Network
+from edgemeta.model.graph import Model
+from edgemeta.model.self_test import with_self_test
+from edgemeta.plugins.api import BackendError
+from edgemeta.plugins.registry import choose
+from tests.daemon.conftest import colour_model
+
+
+@pytest.fixture
+def model() -> Model:
+    return with_self_test(colour_model())
+
+
+@pytest.fixture(params=["reference", "cpu"])
+def network(request: pytest.FixtureRequest, model: Model) -> Any:
+    made = Network(model, request.param, choose(request.param).compile(model, {}))
+    yield made
+    made.close()
+
+
+def test_an_answer_is_the_callers_own(network: Network, model: Model) -> None:
+    """A session gives the same array again and again: what the worker reads, a shadow run may not overwrite."""
+    test = model.self_test
+    assert test is not None
+    answer = network.run(test.batch[:1])
+    network.run(test.batch[1:2])
+    assert_array_equal(answer[0], test.expected[0])
+
+
+def test_a_closed_network_says_so_and_closes_twice(network: Network, model: Model) -> None:
+    assert model.self_test is not None
+    assert network.self_test() == len(model.self_test.batch)
+    network.close()
+    network.close()
+    with pytest.raises(BackendError):
+        network.run(model.self_test.batch[:1])

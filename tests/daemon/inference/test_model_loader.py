@@ -1,0 +1,135 @@
+"""Which network each camera gets, and every mistake with the key that it belongs to."""
+
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from edgemeta.daemon.config.loader import ConfigError, Mistake
+from edgemeta.daemon.inference.model_loader import close_all
+from edgemeta.daemon.service.plan import Plan, PlanError, prepare, replan
+from edgemeta.kernels.cpu.library import LibraryError
+from edgemeta.kernels.cpu.program import OpenError, Program
+from edgemeta.model.file import save
+from edgemeta.model.self_test import with_self_test
+from edgemeta.plugins.api import BackendError
+from tests.daemon.conftest import colour_model
+
+CAMERA = {"source": "synthetic://"}
+
+
+def mistakes(path: Path, running: Plan | None = None) -> list[Mistake]:
+    with pytest.raises(ConfigError) as told:
+        prepare(path, running)
+    return list(told.value.mistakes)
+
+
+@pytest.fixture
+def plan_of(write_config: Callable[..., Path]) -> Any:
+    """Prepares configs, and closes what it made."""
+    made: list[Plan] = []
+
+    def make(running: Plan | None = None, **keys: Any) -> Plan:
+        made.append(prepare(write_config(**keys), running))
+        return made[-1]
+
+    yield make
+    close_all(network for plan in made for network in plan.networks.values())
+
+
+def test_the_same_content_is_one_network_whatever_its_name(plan_of: Any, model_file: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy.safetensors"
+    shutil.copyfile(model_file, copy)
+    plan = plan_of(cameras={"a": CAMERA, "b": CAMERA | {"model": str(copy)}, "c": CAMERA | {"model": str(model_file)}})
+    assert plan.networks["a"] is plan.networks["b"] is plan.networks["c"]
+
+
+def test_running_networks_are_taken_over_unless_the_backend_is_another(plan_of: Any) -> None:
+    running = plan_of(cameras={"a": CAMERA})
+    assert plan_of(running, cameras={"a": CAMERA | {"fps": 1}}).networks == running.networks
+    other = plan_of(running, cameras={"a": CAMERA}, backend={"name": "cpu"})
+    assert other.networks["a"] is not running.networks["a"]
+    assert other.networks["a"].backend == "cpu"
+
+
+def test_each_model_that_cannot_be_used_is_told_once_with_the_first_key_that_names_it(
+    write_config: Callable[..., Path], tmp_path: Path
+) -> None:
+    (tmp_path / "text").write_text("no model")
+    cameras = {"a": CAMERA | {"model": "away"}, "b": CAMERA | {"model": "text"}, "c": CAMERA | {"model": "away"}}
+    found = mistakes(write_config(cameras=cameras, top_k=0))
+    assert sorted(mistake.key for mistake in found) == ["cameras.a.model", "cameras.b.model", "top_k"]
+
+
+def test_a_model_that_no_camera_has_is_not_looked_at(plan_of: Any, model_file: Path) -> None:
+    plan = plan_of(model="away", cameras={"a": CAMERA | {"model": str(model_file)}})
+    assert plan.networks["a"].model.name == "colour"
+
+
+def test_a_trusted_key_that_is_none(write_config: Callable[..., Path], tmp_path: Path) -> None:
+    (tmp_path / "maker.pub").write_text("no key")
+    (mistake,) = mistakes(write_config(trust={"keys": ["maker.pub"]}))
+    assert (mistake.key, mistake.found) == ("trust.keys", f"{tmp_path / 'maker.pub'}: is no Ed25519 public key (PEM)")
+
+
+def test_a_network_that_fails_its_self_test_is_closed(
+    write_config: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from edgemeta.plugins.reference.backend import BACKEND
+
+    good = with_self_test(colour_model())
+    assert good.self_test is not None
+    expected = good.self_test.expected.copy()
+    expected[3, 1] += 1
+    save(replace(good, self_test=replace(good.self_test, expected=expected)), tmp_path / "wrong.safetensors")
+    sessions = []
+    compiled = type(BACKEND).compile
+    monkeypatch.setattr(
+        type(BACKEND), "compile", lambda self, *rest: sessions.append(compiled(self, *rest)) or sessions[-1]
+    )
+    (mistake,) = mistakes(write_config(model="wrong.safetensors"))
+    assert (mistake.key, mistake.line) == ("model", 8)
+    assert mistake.found.startswith(f"{tmp_path / 'wrong.safetensors'}: backend reference gives other logits")
+    assert "for self-test input 4 of colour (" in mistake.found
+    assert mistake.expected == "a model that this backend runs as its file says"
+    (session,) = sessions
+    with pytest.raises(BackendError):
+        session.run(good.self_test.batch[:1])
+
+
+def test_a_wrong_option_is_told_once_however_many_models_there_are(
+    write_config: Callable[..., Path], model_file: Path
+) -> None:
+    cameras = {"a": CAMERA, "b": CAMERA | {"model": "resnet8-cifar10"}}
+    (mistake,) = mistakes(write_config(cameras=cameras, backend={"name": "cpu", "options": {"isa": "mmx"}}))
+    assert mistake.key == "backend.options"
+
+
+@pytest.mark.parametrize(
+    ("error", "key"),
+    [(OpenError("this machine lacks avx2"), "backend.options"), (LibraryError("out of memory"), "cameras.b.model")],
+)
+def test_what_the_machine_lacks_is_an_option_s_fault_and_what_a_model_wants_the_model_s(
+    write_config: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, error: LibraryError, key: str
+) -> None:
+    opened: Any = Program
+
+    def program(model: Any, isa: str, threads: int) -> Any:
+        if model.name != "colour":
+            raise error
+        return opened(model, isa, threads)
+
+    monkeypatch.setattr("edgemeta.plugins.cpu.backend.Program", program)
+    cameras = {"a": CAMERA, "b": CAMERA | {"model": "resnet8-cifar10"}}
+    (mistake,) = mistakes(write_config(cameras=cameras, backend={"name": "cpu"}))
+    assert mistake.key == key
+
+
+def test_another_config_than_the_files_is_told_in_one_sentence(plan_of: Any) -> None:
+    running = plan_of(cameras={"a": CAMERA})
+    with pytest.raises(PlanError, match=r"away: no such model file.*, expected a shipped model's name or a model file"):
+        replan(running.config.model_copy(update={"model": "away"}), running)
+    assert replan(running.config.model_copy(update={"top_k": 1}), running).networks == running.networks

@@ -1,0 +1,147 @@
+"""docs/schema is what the code generates, AsyncAPI hangs together, docs/mqtt.md names every topic and field."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from pydantic import BaseModel
+
+from edgemeta.daemon.messages.asyncapi import action_on, document
+from edgemeta.daemon.messages.channels import CHANNELS, Channel
+from edgemeta.daemon.messages.json_schema import files, write
+from edgemeta.daemon.messages.records import Message, as_historical
+
+
+def test_the_files_in_the_repository_are_what_the_code_generates(repository: Path, tmp_path: Path) -> None:
+    write(tmp_path)
+    folder = repository / "docs" / "schema"
+    assert {path.name for path in folder.iterdir()} == set(files())
+    for name in files():
+        stored = (folder / name).read_text()
+        assert stored == (tmp_path / name).read_text(), (
+            f"docs/schema/{name} is old; run: python -m edgemeta.daemon.messages.json_schema docs/schema"
+        )
+
+
+@pytest.mark.parametrize("name", [name for name in files() if name.endswith(".schema.json")])
+def test_every_schema_is_a_schema_and_closed(name: str) -> None:
+    schema = json.loads(files()[name])
+    jsonschema.Draft202012Validator.check_schema(schema)
+    for record in [schema, *schema.get("$defs", {}).values()]:
+        if record["type"] == "object":
+            assert record["additionalProperties"] is False
+            assert all("description" in field or "$ref" in field for field in record["properties"].values())
+
+
+@pytest.mark.parametrize("name", [name for name in files() if name.endswith(".schema.json")])
+def test_a_schema_requires_every_field_that_the_service_sends(name: str) -> None:
+    """The service sends all fields of a record, defaults included; only a command's may be left out by its sender."""
+    schema = json.loads(files()[name])
+    for record in [schema, *schema.get("$defs", {}).values()]:
+        if record["type"] == "object":
+            left_out = record["properties"].keys() - set(record.get("required", []))
+            assert left_out == {"reload_command": {"transaction"}, "model_command": {"transaction", "camera"}}.get(
+                name.removesuffix(".schema.json"), set()
+            )
+
+
+@pytest.mark.parametrize("channel", CHANNELS, ids=lambda channel: channel.name)
+def test_the_asyncapi_document_has_the_same_schemas(channel: Channel) -> None:
+    inside = document()["components"]["schemas"][channel.name]
+    if channel.message is not None:
+        text = json.dumps(inside).replace(f"#/components/schemas/{channel.name}/$defs/", "#/$defs/")
+        assert json.loads(files()[f"{channel.name}.schema.json"]) == {
+            "$schema": "https://json-schema.org/draft/2020-12/schema",
+            **json.loads(text),
+        }
+
+
+@pytest.mark.parametrize("page", ["docs/mqtt.md", "README.md"])
+def test_the_frame_message_in_the_documentation_is_one(repository: Path, page: str) -> None:
+    """It validates, and because every field is required nothing is missing."""
+    blocks = re.findall(r"^```json\n(.*?)^```$", (repository / page).read_text("utf-8"), re.MULTILINE | re.DOTALL)
+    assert len(blocks) == 1
+    schema = json.loads(files()["frame.schema.json"])
+    jsonschema.validate(json.loads(blocks[0]), schema, format_checker=jsonschema.FormatChecker())
+    assert list(json.loads(blocks[0])) == list(schema["properties"]), "and the order is that of real messages"
+
+
+def test_the_documentation_says_which_fields_of_a_command_may_be_left_out(repository: Path) -> None:
+    text = (repository / "docs" / "mqtt.md").read_text("utf-8")
+    for channel in CHANNELS:
+        if channel.received and channel.message is not None:
+            section = text.partition(f"\n## {channel.message.__name__}\n")[2].partition("\n## ")[0]
+            optional = {name for name, field in channel.message.model_fields.items() if not field.is_required()}
+            assert set(re.findall(r"^\| `(\w+)` \| .+, optional \| .+ \|$", section, re.MULTILINE)) == optional
+
+
+def references(node: Any) -> list[str]:
+    if isinstance(node, dict):
+        own = [node["$ref"]] if isinstance(node.get("$ref"), str) else []
+        return own + [found for value in node.values() for found in references(value)]
+    return [found for value in node for found in references(value)] if isinstance(node, list) else []
+
+
+def test_every_reference_of_the_asyncapi_document_leads_somewhere() -> None:
+    whole = document()
+    found = references(whole)
+    assert len(found) > 20
+    for reference in found:
+        node = whole
+        for step in reference.removeprefix("#/").split("/"):
+            node = node[step]
+
+
+def test_the_asyncapi_document_says_how_each_topic_is_sent() -> None:
+    whole = document()
+    assert whole["asyncapi"] == "3.0.0"
+    for channel in CHANNELS:
+        assert whole["channels"][channel.name]["address"] == channel.address
+        placeholders = set(re.findall(r"{(\w+)}", channel.address))
+        assert set(whole["channels"][channel.name]["parameters"]) == placeholders
+        binding = whole["operations"][f"{action_on(channel)}_{channel.name}"]["bindings"]["mqtt"]
+        assert binding["retain"] == channel.retain
+        assert binding["bindingVersion"] == "0.2.0"
+    will = whole["servers"]["broker"]["bindings"]["mqtt"]["lastWill"]
+    assert will == {"topic": "{base}/{device}/availability", "qos": 1, "message": "offline", "retain": True}
+
+
+def parts(record: type[BaseModel]) -> set[type[BaseModel]]:
+    """The record and every record within it."""
+    found = {record}
+    for field in record.model_fields.values():
+        for kind in (field.annotation, *getattr(field.annotation, "__args__", ())):
+            if isinstance(kind, type) and issubclass(kind, BaseModel):
+                found |= parts(kind)
+    return found
+
+
+@pytest.mark.parametrize("channel", CHANNELS, ids=lambda channel: channel.name)
+def test_every_topic_has_a_row_and_every_record_a_table_in_the_documentation(
+    repository: Path, channel: Channel
+) -> None:
+    text = (repository / "docs" / "mqtt.md").read_text()
+    topic = channel.address.replace("{", "<").replace("}", ">")
+    kept = "yes" if channel.kept else "no"
+    qos = "`mqtt.qos`" if channel.qos is None else str(channel.qos)
+    assert f"| `{topic}` | {'yes' if channel.retain else 'no'} | {qos} | {kept} | {channel.summary} |" in text
+    if channel.message is None:
+        return
+    common_to_all: set[type[BaseModel]] = {Message} if issubclass(channel.message, Message) else set()
+    for record in common_to_all | parts(channel.message):
+        section = text.partition(f"\n## {record.__name__}\n")[2].partition("\n## ")[0]
+        rows = re.findall(r"^\| `(\w+)` \| .+ \| (.+) \|$", section, re.MULTILINE)
+        common = set(Message.model_fields) if issubclass(record, Message) and record is not Message else set()
+        fields = [(name, field.description) for name, field in record.model_fields.items() if name not in common]
+        assert rows == fields
+
+
+@pytest.mark.parametrize("channel", [each for each in CHANNELS if each.kept], ids=lambda channel: channel.name)
+def test_a_message_that_may_come_late_can_be_marked_so(channel: Channel) -> None:
+    assert channel.message is not None
+    late = channel.message.model_construct(historical=False).model_dump_json(warnings=False).encode()
+    assert json.loads(as_historical(late)) == json.loads(late) | {"historical": True}
+    assert list(channel.message.model_fields)[-1] == "historical"

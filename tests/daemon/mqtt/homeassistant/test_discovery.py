@@ -1,0 +1,291 @@
+"""Home Assistant at a real broker finds the device, sees what it sees, and forgets what is no more."""
+
+import json
+import signal
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from edgemeta.daemon.config.config import Config
+from edgemeta.daemon.config.homeassistant import HomeAssistantConfig
+from edgemeta.daemon.mqtt.homeassistant.discovery import STARTS, Discovery
+from edgemeta.daemon.mqtt.homeassistant.entities import view_of
+from edgemeta.daemon.mqtt.outbox.delivery import Outgoing
+from edgemeta.daemon.mqtt.subscriptions import Handler, Incoming, Limit
+from edgemeta.model.file import load, save
+from edgemeta.model.graph import Classification
+from tests.daemon.mqtt.homeassistant.assistant import Assistant
+
+TOPIC = "homeassistant/device/edgemeta-test/config"
+
+
+def keys_of(broker: Any, colours: Path, *cameras: str, enabled: bool = True, **keys: Any) -> dict[str, Any]:
+    return {
+        "mqtt": {"host": "127.0.0.1", "port": broker.port, "retry": {"first": 0.1, "cap": 0.5}},
+        "cameras": {name: {"source": str(colours / "0.png"), "fps": 20, "loop": True} for name in cameras},
+        "homeassistant": {"enabled": enabled},
+        "labels": {"red": "warm", "green": "cold", "blue": "cold"},
+        **keys,
+    }
+
+
+def test_every_entity_has_a_value_out_of_real_messages(
+    broker: Any, listen: Any, write_config: Any, colours: Path, run_daemon: Any
+) -> None:
+    """Cameras with names that are awkward in templates, too. When the device leaves, none is available."""
+    home = listen(broker.port)
+    daemon = run_daemon(write_config(**keys_of(broker, colours, "front", "side-2_x")))
+    values = {}
+    for camera in ("front", "side-2_x"):
+        assert home.entity(f"state_{camera}").ignored == []
+        for kind in ("state", "confidence", "problem", "rate", "dropped"):
+            values[kind, camera] = home.entity(f"{kind}_{camera}").value
+        assert values["state", camera] == "warm"
+        assert home.assistant.of(f"state_{camera}").config["options"] == ["warm", "cold"]
+        assert float(values["confidence", camera]) == 100.0
+        assert values["problem", camera] == "OFF"
+        assert home.entity(f"model_{camera}").value == "colour"
+        assert len(home.entity(f"model_{camera}").attributes["sha256"]) == 64
+    assert home.entity("version").value
+    assert home.entity("failures").value == "0"
+    assert float(home.wait(lambda assistant: assistant.of("latency").value, "a latency")) > 0
+    assert home.entity("waiting").value is not None
+    assert float(home.wait(lambda assistant: float(assistant.of("rate_front").value or 0) > 0, "a rate"))
+    daemon.stop()
+    home.wait(lambda assistant: not any(each.is_available for each in assistant.entities.values()), "the end")
+
+
+def test_a_state_that_comes_late_is_not_taken_for_the_present_one(
+    broker: Any, listen: Any, write_config: Any, colours: Path, run_daemon: Any
+) -> None:
+    """The camera sees another colour with every frame, also while the broker is away; those states come afterwards."""
+    keys = keys_of(broker, colours, labels={}, state={"agree": 1, "window": 1})
+    keys["cameras"]["front"] = {"source": str(colours), "fps": 30, "loop": True}
+    keys["mqtt"]["retry"] = {"first": 1.0, "cap": 1.0}  # so that Home Assistant is back at the broker before the device
+    home = listen(broker.port)
+    run_daemon(write_config(**keys))
+    home.entity("state_front")
+    broker.stop()
+    broker.start()
+    home.subscriber.wait_for("front/state", lambda message: message.json["historical"])
+    late = 0
+    assistant = Assistant()
+    for message in list(home.subscriber.received):
+        before = {key: entity.value for key, entity in assistant.entities.items()}
+        assistant.hear(message.topic, message.payload)
+        if message.topic.endswith("front/state") and message.json["historical"]:
+            late += 1
+            assert assistant.of("state_front").value == before[TOPIC, "state_front"]
+            assert assistant.of("state_front").ignored == []
+    assert late > 0
+
+
+def test_a_camera_s_entities_are_available_while_it_runs(
+    broker: Any, listen: Any, write_config: Any, colours: Path, run_daemon: Any
+) -> None:
+    home = listen(broker.port)
+    keys = keys_of(broker, colours, "good")
+    keys["cameras"]["bad"] = {"source": str(colours / "none.avi")}
+    run_daemon(write_config(**keys))
+    problem = home.wait(lambda assistant: assistant.entities and assistant.of("problem_bad").value == "ON", "a problem")
+    assert problem
+    home.entity("state_good")
+    assert "is not there" in home.assistant.of("problem_bad").attributes["reason"]
+    assert not home.assistant.of("state_bad").is_available
+    assert home.assistant.of("problem_bad").is_available
+
+
+def test_what_is_no_more_is_removed_across_a_restart(
+    broker: Any, listen: Any, write_config: Any, colours: Path, run_daemon: Any
+) -> None:
+    """A camera goes; later discovery is switched off. Home Assistant starts between, from retained messages alone."""
+    home = listen(broker.port)
+    first = run_daemon(write_config(**keys_of(broker, colours, "front", "gone")))
+    home.entity("state_gone")
+    first.stop()
+    second = run_daemon(write_config(**keys_of(broker, colours, "front")))
+    home.wait(lambda assistant: (TOPIC, "state_gone") not in assistant.entities, "the camera's end")
+    assert sorted(key for _, key in home.assistant.removed) == [
+        "confidence_gone",
+        "dropped_gone",
+        "model_gone",
+        "problem_gone",
+        "rate_gone",
+        "state_gone",
+    ]
+    assert (TOPIC, "state_front") in home.assistant.entities
+    second.stop()
+    later = listen(broker.port)
+    later.wait(lambda assistant: (TOPIC, "state_front") in assistant.entities, "what is retained")
+    assert (TOPIC, "state_gone") not in later.assistant.entities
+    run_daemon(write_config(**keys_of(broker, colours, "front", enabled=False)))
+    home.wait(lambda assistant: not assistant.entities, "the device's end")
+    later.wait(lambda assistant: not assistant.entities, "the device's end")
+
+
+def test_a_reload_switches_discovery_on_and_off_and_changes_what_a_state_may_be(
+    broker: Any, listen: Any, write_config: Any, colours: Path, run_daemon: Any
+) -> None:
+    home = listen(broker.port)
+    daemon = run_daemon(write_config(**keys_of(broker, colours, "front", enabled=False)))
+    home.subscriber.wait("front/state")
+    assert home.catch_up().entities == {}
+    write_config(**keys_of(broker, colours, "front"))
+    daemon.process.send_signal(signal.SIGHUP)
+    assert home.entity("state_front").value == "warm"
+    write_config(**keys_of(broker, colours, "front", labels={"red": "hot"}))
+    daemon.process.send_signal(signal.SIGHUP)
+    renamed = home.wait(
+        lambda assistant: (entity := assistant.of("state_front")).value == "hot" and entity, "the state's new name"
+    )
+    assert renamed.config["options"] == ["hot", "green", "blue"]
+    assert set(renamed.ignored) <= {"warm"}  # until enough frames said the new name
+    write_config(**keys_of(broker, colours, "front", enabled=False))
+    daemon.process.send_signal(signal.SIGHUP)
+    home.wait(lambda assistant: not assistant.entities, "the device's end")
+
+
+def test_another_network_brings_other_options(
+    broker: Any, listen: Any, write_config: Any, colours: Path, run_daemon: Any, model_file: Path
+) -> None:
+    """Labels of the config that the new network does not have are a mistake; without them it takes over."""
+    home = listen(broker.port)
+    keys = keys_of(broker, colours, "front", swap={"shadow": 2, "keep": 2})
+    daemon = run_daemon(write_config(**keys))
+    assert home.entity("state_front").value == "warm"
+    model = load(model_file)
+    save(replace(model, task=Classification(("rouge", "vert", "bleu"))), model_file)
+    daemon.process.send_signal(signal.SIGHUP)
+    home.wait(lambda assistant: "found the label 'red', which colour does not have" in daemon.said, "the refusal")
+    assert home.assistant.of("swap").value == "settled"
+    write_config(**keys | {"labels": {}})
+    daemon.process.send_signal(signal.SIGHUP)
+    state = home.wait(
+        lambda assistant: (entity := assistant.of("state_front")).value == "rouge" and entity, "the other network"
+    )
+    assert state.config["options"] == ["rouge", "vert", "bleu"]
+    assert home.entity("swap").value == "swapped"
+
+
+def test_home_assistant_s_start_and_a_broker_that_came_back_empty_are_answered(
+    broker: Any, listen: Any, make_subscriber: Any, write_config: Any, colours: Path, run_daemon: Any
+) -> None:
+    home = listen(broker.port)
+    run_daemon(write_config(**keys_of(broker, colours, "front")))
+    home.entity("state_front")
+    before = len(home.subscriber.on(TOPIC))
+    home.subscriber._client.publish("homeassistant/status", "offline")
+    home.subscriber._client.publish("homeassistant/status", "online")
+    home.subscriber.wait(TOPIC, before + 1)
+    broker.stop()
+    broker.start()
+    again = listen(broker.port)
+    again.entity("state_front")
+
+
+class FakeLink:
+    """Keeps what is sent, and the handlers."""
+
+    def __init__(self) -> None:
+        self.sent: list[Outgoing] = []
+        self.handlers: dict[str, Handler] = {}
+        self.rates: dict[str, int | None] = {}
+
+    def send(self, message: Outgoing) -> None:
+        self.sent.append(message)
+
+    def subscribe(self, topic_filter: str, handler: Handler, limit: Limit | None = None) -> None:
+        self.handlers[topic_filter] = handler
+        self.rates[topic_filter] = None if limit is None else limit.rate
+
+
+@pytest.fixture
+def discovery() -> tuple[FakeLink, Callable[[bool], None]]:
+    """A link, and what switches its discovery on or off."""
+    config = Config.model_validate({"device": "test", "cameras": {"front": {"source": "synthetic://"}}})
+    link, view = FakeLink(), view_of(config, {"front": ("a",)})
+    made = Discovery(link, HomeAssistantConfig(enabled=False), view)
+    return link, lambda enabled: made.update(enabled, view)
+
+
+JUNK = [
+    b"",
+    b"\xff",
+    b"{",
+    b"[]",
+    b"1",
+    b'{"cmps": 1}',
+    b'{"cmps": {"a": {"p": "sensor", "name": "x"}}}',
+    b'{"o": {"name": "zigbee2mqtt"}, "cmps": {"a": {"p": "sensor", "name": "x"}}}',
+    b'{"o": {"name": "edgemeta"}, "cmps": {"a": {"p": ["sensor"], "x": 1}, "b": 1, "c": {"p": "light", "x": 1}}}',
+    b"[" * 60_000,
+    b'{"o": [], "cmps": {}}',
+]
+
+
+def test_a_flood_of_starts_is_limited(discovery: tuple[FakeLink, Callable[[bool], None]]) -> None:
+    """Each has the whole device announced; what the broker has retained comes at once and is not limited."""
+    link, _ = discovery
+    assert link.rates == {TOPIC: None, "homeassistant/status": STARTS}
+
+
+@pytest.mark.parametrize("payload", JUNK)
+def test_what_others_write_to_our_topic_changes_nothing(
+    discovery: tuple[FakeLink, Callable[[bool], None]], payload: bytes
+) -> None:
+    link, switch = discovery
+    switch(True)
+    link.handlers[TOPIC](Incoming(TOPIC, payload, retained=True))
+    link.handlers["homeassistant/status"](Incoming("homeassistant/status", payload))
+    assert len(link.sent) == 1
+
+
+def test_with_discovery_off_only_our_own_announcement_is_taken_back(
+    discovery: tuple[FakeLink, Callable[[bool], None]],
+) -> None:
+    link, switch = discovery
+    switch(False)
+    link.handlers["homeassistant/status"](Incoming("homeassistant/status", b"online"))
+    others = b'{"o": {"name": "other"}, "cmps": {}}'
+    link.handlers[TOPIC](Incoming(TOPIC, others, retained=True))
+    assert link.sent == []
+    link.handlers[TOPIC](Incoming(TOPIC, b'{"o": {"name": "edgemeta"}, "cmps": {}}', retained=True))
+    assert [(message.topic, message.payload, message.retain) for message in link.sent] == [(TOPIC, b"", True)]
+
+
+def test_a_device_that_has_nothing_to_do_with_home_assistant_does_not_listen_to_it() -> None:
+    config = Config.model_validate({"device": "test", "cameras": {"front": {"source": "synthetic://"}}})
+    link, view = FakeLink(), view_of(config, {"front": ("a",)})
+    Discovery(link, config.homeassistant, view).update(False, view)
+    assert (link.handlers, link.sent) == ({}, [])
+
+
+def test_cameras_that_went_one_after_the_other_stay_named_as_gone() -> None:
+    """Whoever hears only the newest announcement hears of both; one that comes back is no longer gone."""
+    every = {
+        "front": {"source": "synthetic://"},
+        "side": {"source": "synthetic://"},
+        "back": {"source": "synthetic://"},
+    }
+    config = Config.model_validate({"device": "test", "cameras": every})
+    link, labels = FakeLink(), dict.fromkeys(every, ("a",))
+    made = Discovery(link, config.homeassistant, view_of(config, labels))
+    for names in (["front", "side", "back"], ["front", "side"], ["front"], ["front", "back"]):
+        cameras = {name: config.cameras[name] for name in names}
+        made.update(True, view_of(config.model_copy(update={"cameras": cameras}), labels))
+    third, fourth = (json.loads(message.payload)["cmps"] for message in link.sent[2:])
+    assert third["state_back"] == third["state_side"] == {"p": "sensor"}
+    assert fourth["state_side"] == {"p": "sensor"}
+    assert fourth["state_back"]["options"] == ["a"]
+
+
+def test_our_own_announcement_read_back_is_not_answered(discovery: tuple[FakeLink, Callable[[bool], None]]) -> None:
+    link, switch = discovery
+    switch(True)
+    for retained in (False, True):
+        link.handlers[TOPIC](Incoming(TOPIC, link.sent[0].payload, retained))
+    assert len(link.sent) == 1
+    assert json.loads(link.sent[0].payload)["dev"]["ids"] == ["edgemeta-test"]

@@ -1,0 +1,95 @@
+"""An outbox whose disk work goes tick by tick, and what tests of it have in common."""
+
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from edgemeta.daemon.config.broker import OutboxConfig
+from edgemeta.daemon.mqtt.outbox.delivery import Outgoing, Parcel
+from edgemeta.daemon.mqtt.outbox.queue import Outbox
+from edgemeta.daemon.mqtt.outbox.store import Store
+from edgemeta.daemon.mqtt.outbox.writer import Keeper
+from edgemeta.daemon.runtime.clock import Clock
+
+BOOT = "b" * 32
+
+
+def message(value: int, topic: str = "t/front/frame", size: int = 0) -> Outgoing:
+    return Outgoing(topic, str(value).encode().rjust(size), 1, retain=False, kept=True)
+
+
+def value(parcel: Parcel) -> int:
+    return int(parcel.message.payload)
+
+
+class KeptOutbox(Outbox):
+    """An outbox with its keeper, whose thread does not run: a test says `tick`."""
+
+    keeper: Keeper
+
+    @property
+    def store(self) -> Store | None:
+        return self.keeper._store
+
+    def tick(self) -> None:
+        self.keeper.tick()
+
+
+class Bench:
+    """Makes outboxes on one file, so that a test knows what is on disk."""
+
+    def __init__(self, path: Path | None) -> None:
+        self.path = path
+        self.dropped: Counter[str] = Counter()
+        self.open: list[KeptOutbox] = []
+
+    def make(self, boot: str = BOOT, **keys: Any) -> KeptOutbox:
+        def dropped(topic: str, number: int) -> None:
+            self.dropped[topic] += number
+
+        config = OutboxConfig(**keys)
+        outbox = KeptOutbox(config, dropped)
+        outbox.keeper = Keeper(outbox, config, self.path, boot, Clock(), lambda error: None)
+        outbox.keeper.open()
+        self.open.append(outbox)
+        return outbox
+
+    def kill(self, outbox: KeptOutbox) -> None:
+        """Let go of the file as a killed process would: nothing more is written."""
+        self.open.remove(outbox)
+        if outbox.store is not None:
+            outbox.store.close()
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Bench]:
+    bench = Bench(tmp_path / "outbox.sqlite3")
+    yield bench
+    for outbox in list(bench.open):
+        bench.kill(outbox)
+
+
+def drain(outbox: KeptOutbox) -> list[int]:
+    """Send and settle everything there is, as a link would."""
+    seen = []
+    deadline = time.monotonic() + 60
+    while True:
+        outbox.tick()
+        parcel = outbox.next_live() or outbox.next_late()
+        if parcel is not None:
+            seen.append(value(parcel))
+            outbox.settle(parcel)
+        elif not outbox.has_late_read and outbox.wanted() is None:
+            return seen
+        assert time.monotonic() < deadline
+
+
+def wait_until_stored(outbox: KeptOutbox, parcel: Parcel) -> None:
+    deadline = time.monotonic() + 60
+    while parcel.row is None:
+        outbox.tick()
+        assert time.monotonic() < deadline

@@ -1,0 +1,433 @@
+"""An outbox on a real small disk that is full, read-only, or full from the first start on; and a file that vanishes."""
+
+import errno
+import logging
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from edgemeta.daemon.mqtt.outbox.files import LOG_BYTES, OutboxFiles
+from edgemeta.daemon.mqtt.outbox.queue import OnDisk
+from edgemeta.daemon.mqtt.outbox.store import Store
+from rig.disk import MountError, SmallDisk
+from tests.daemon.mqtt.outbox.conftest import Bench, KeptOutbox, drain, message, value
+
+SIZE = 700
+"""Bytes of a message of these tests: about those of a frame message."""
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[SmallDisk]:
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    try:
+        disk = SmallDisk(folder)
+    except MountError as error:
+        pytest.skip(str(error))
+    yield disk
+    disk.close()
+
+
+@pytest.fixture
+def on_disk(disk: SmallDisk, tmp_path: Path) -> Iterator[Bench]:
+    bench = Bench(tmp_path / "disk" / "outbox.sqlite3")
+    yield bench
+    for outbox in list(bench.open):
+        bench.kill(outbox)
+
+
+def offer(outbox: KeptOutbox, first: int, count: int) -> None:
+    for number in range(first, first + count):
+        outbox.offer(message(number, size=SIZE))
+
+
+def retry(outbox: KeptOutbox) -> None:
+    """Let the disk be tried at once, as it is after a while."""
+    outbox.keeper._retry_at = 0.0
+    outbox.tick()
+
+
+def stored(bench: Bench) -> list[int]:
+    """What is in the file now, seen by another connection once it is closed."""
+    assert bench.path is not None
+    with closing(sqlite3.connect(bench.path)) as database:
+        return [int(payload) for (payload,) in database.execute("SELECT payload FROM messages ORDER BY number")]
+
+
+def test_what_is_on_disk_is_sent_and_removed_while_the_disk_is_full(disk: SmallDisk, on_disk: Bench) -> None:
+    outbox = on_disk.make()
+    offer(outbox, 0, 1000)
+    outbox.tick()
+    disk.fill()
+    offer(outbox, 1000, 3000)  # more than the file has room for
+    outbox.tick()
+    assert outbox.stats.place == "memory"
+    assert outbox.stats.waiting == 4000
+    outbox.begin()
+    assert drain(outbox) == list(range(4000))
+    outbox.tick()
+    assert outbox.store is not None
+    assert outbox.store.count == 0
+    on_disk.kill(outbox)
+    assert stored(on_disk) == []
+
+
+def test_deletions_make_room_for_more_inside_the_file(disk: SmallDisk, on_disk: Bench) -> None:
+    outbox = on_disk.make()
+    offer(outbox, 0, 3000)
+    outbox.tick()
+    disk.fill()
+    outbox.begin()
+    assert drain(outbox) == list(range(3000))
+    outbox.end()
+    offer(outbox, 3000, 1000)
+    outbox.tick()
+    assert outbox.stats.place == "disk"
+    on_disk.kill(outbox)
+    assert stored(on_disk) == list(range(3000, 4000))
+
+
+@pytest.mark.parametrize("killed", [True, False])
+def test_a_restart_on_a_full_disk_sends_what_is_there_and_sends_it_once(
+    disk: SmallDisk, on_disk: Bench, killed: bool
+) -> None:
+    outbox = on_disk.make()
+    offer(outbox, 0, 1000)
+    outbox.tick()
+    for boot in "cd":
+        if killed:
+            on_disk.kill(outbox)
+        else:
+            outbox.keeper.finish()
+        disk.fill()
+        outbox = on_disk.make(boot * 32)
+        if boot == "c":  # later there is room inside the file
+            assert outbox.stats.place == "memory"
+            assert outbox.stats.reason == f"outbox file {on_disk.path} cannot grow: No space left on device"
+        outbox.begin()
+        assert drain(outbox) == (list(range(1000)) if boot == "c" else [])
+        outbox.end()
+        outbox.tick()
+        assert outbox.stats.waiting == 0
+
+
+def test_an_end_on_a_full_disk_keeps_what_the_file_has_room_for(disk: SmallDisk, on_disk: Bench) -> None:
+    outbox = on_disk.make()
+    offer(outbox, 0, 300)
+    outbox.tick()
+    disk.fill()
+    outbox.begin()
+    assert drain(outbox) == list(range(300))
+    outbox.end()
+    offer(outbox, 300, 5000)
+    outbox.tick()
+    assert outbox.stats.place == "memory"
+    outbox.keeper.finish()
+    kept = stored(on_disk)
+    assert len(kept) > 250
+    assert kept == list(range(300, 300 + len(kept)))
+
+
+def test_one_line_for_each_change_of_state(disk: SmallDisk, on_disk: Bench, caplog: pytest.LogCaptureFixture) -> None:
+    outbox = on_disk.make()
+    disk.fill()
+    places = []
+    with caplog.at_level(logging.INFO):
+        for number in range(100):
+            offer(outbox, number * 50, 50)
+            retry(outbox)
+            outbox.begin() if number % 2 else outbox.end()
+            places.append(outbox.stats.place)
+        assert places[-1] == "memory"
+        assert places == sorted(places)  # never back on disk
+        assert [record.message for record in caplog.records] == [
+            f"outbox file {on_disk.path} cannot grow: No space left on device; "
+            "messages are kept in memory, the newest 8 MB"
+        ]
+        disk.empty()
+        retry(outbox)
+        assert (outbox.stats.place, outbox.stats.reason) == ("disk", None)
+        assert caplog.messages[1:] == [f"outbox: on disk again, {on_disk.path}"]
+
+
+def test_it_is_tried_about_once_a_minute(disk: SmallDisk, on_disk: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    outbox = on_disk.make()
+    disk.fill()
+    offer(outbox, 0, 5000)
+    tries = []
+    reserve = Store.reserve
+    monkeypatch.setattr(Store, "reserve", lambda store, size: tries.append(size) or reserve(store, size))
+    now = 0.0
+    monkeypatch.setattr("edgemeta.daemon.mqtt.outbox.writer.time.monotonic", lambda: now)
+    for _ in range(20 * 600):
+        now += 0.05
+        outbox.tick()
+    assert outbox.stats.place == "memory"
+    assert 10 <= len(tries) <= 40
+
+
+def test_a_disk_full_at_the_first_start(disk: SmallDisk, on_disk: Bench) -> None:
+    disk.fill()
+    outbox = on_disk.make()
+    offer(outbox, 0, 10)
+    retry(outbox)
+    assert outbox.stats.place == "memory"
+    assert "is full" in (outbox.stats.reason or "") or "No space left" in (outbox.stats.reason or "")
+    disk.empty()
+    retry(outbox)
+    assert outbox.stats.place == "disk"
+    outbox.keeper.finish()
+    assert stored(on_disk) == list(range(10))
+
+
+def test_what_was_in_memory_goes_to_disk_and_memory_keeps_its_bound(disk: SmallDisk, on_disk: Bench) -> None:
+    outbox = on_disk.make(memory=1)
+    offer(outbox, 0, 100)
+    outbox.tick()
+    disk.fill()
+    for first in range(100, 5100, 50):
+        offer(outbox, first, 50)
+        outbox.tick()
+        assert outbox._fresh_bytes <= 1_000_000
+    dropped = outbox.stats.dropped
+    waiting = outbox.in_memory_only
+    assert outbox.stats.place == "memory"
+    assert dropped > 0
+    disk.empty()
+    retry(outbox)
+    assert outbox.in_memory_only == 0
+    assert outbox.stats.dropped == dropped
+    outbox.keeper.finish()
+    kept = stored(on_disk)
+    assert len(kept) == 5100 - dropped
+    assert kept == sorted(kept)
+    assert kept[-waiting:] == list(range(5100 - waiting, 5100))
+
+
+def test_the_log_keeps_its_size(disk: SmallDisk, on_disk: Bench) -> None:
+    """4.1 MB of log were seen for 0.72 MB of messages."""
+    outbox = on_disk.make()
+    assert on_disk.path is not None
+    log = on_disk.path.with_name(f"{on_disk.path.name}-wal")
+    for first in range(0, 3000, 10):
+        offer(outbox, first, 10)
+        outbox.tick()
+        assert log.stat().st_size <= LOG_BYTES
+    disk.fill()
+    outbox.begin()
+    assert drain(outbox) == list(range(3000))
+    assert log.stat().st_size == LOG_BYTES
+
+
+def test_a_large_message_does_not_leave_a_large_log(disk: SmallDisk, on_disk: Bench) -> None:
+    outbox = on_disk.make()
+    assert on_disk.path is not None
+    outbox.offer(message(0, size=2_500_000))
+    outbox.tick()
+    offer(outbox, 1, 5)
+    outbox.tick()
+    assert on_disk.path.with_name(f"{on_disk.path.name}-wal").stat().st_size <= 2 * LOG_BYTES
+    outbox.keeper.finish()
+    assert stored(on_disk) == list(range(6))
+
+
+def test_where_removing_cannot_be_written_nothing_is_sent_twice_and_all_is_removed_later(
+    disk: SmallDisk, on_disk: Bench
+) -> None:
+    outbox = on_disk.make()
+    offer(outbox, 0, 1000)
+    outbox.tick()
+    outbox.keeper.finish()
+    assert on_disk.path is not None
+    on_disk.path.with_name(f"{on_disk.path.name}-wal").unlink()  # the log's blocks: now somebody else's
+    disk.fill()
+    outbox = on_disk.make("c" * 32)
+    outbox.begin()
+    assert drain(outbox) == list(range(1000))
+    assert outbox.store is not None
+    assert outbox.store.count == 1000
+    assert outbox.stats.waiting == 0
+    outbox.end()
+    outbox.begin()
+    assert drain(outbox) == []
+    disk.empty()
+    retry(outbox)
+    assert outbox.stats.place == "disk"
+    outbox.keeper.finish()
+    assert stored(on_disk) == []
+
+
+def test_a_read_only_disk_is_read_and_everything_is_sent_once(disk: SmallDisk, on_disk: Bench) -> None:
+    outbox = on_disk.make()
+    offer(outbox, 0, 1000)
+    outbox.tick()
+    on_disk.kill(outbox)
+    disk.protect()
+    outbox = on_disk.make("c" * 32)
+    reason = f"outbox file {on_disk.path} cannot be written: Read-only file system"
+    assert (outbox.stats.place, outbox.stats.reason) == ("memory", reason)
+    offer(outbox, 1000, 5)
+    outbox.begin()
+    assert drain(outbox) == list(range(1005))
+    outbox.end()
+    retry(outbox)
+    outbox.begin()
+    assert drain(outbox) == []
+    offer(outbox, 1005, 5)
+    outbox.end()
+    disk.release()
+    retry(outbox)
+    assert outbox.stats.place == "disk"
+    outbox.keeper.finish()
+    assert stored(on_disk) == list(range(1005, 1010))
+
+
+def test_messages_in_the_log_of_a_killed_process_are_read_from_a_read_only_disk(
+    disk: SmallDisk, on_disk: Bench, tmp_path: Path
+) -> None:
+    outbox = on_disk.make()
+    offer(outbox, 0, 20)
+    outbox.tick()
+    assert on_disk.path is not None
+    copy = Bench(on_disk.path.with_name("copy.sqlite3"))
+    assert copy.path is not None
+    for end in ("", "-wal"):  # as the files lie while the process runs
+        on_disk.path.with_name(f"{copy.path.name}{end}").write_bytes(Path(f"{on_disk.path}{end}").read_bytes())
+    on_disk.kill(outbox)
+    disk.protect()
+    outbox = copy.make("c" * 32)
+    outbox.begin()
+    assert drain(outbox) == list(range(20))
+    copy.kill(outbox)
+
+
+def test_a_file_that_another_process_has_open_is_not_read_on_a_read_only_disk(
+    disk: SmallDisk, on_disk: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A disk may be read-only here and not there, as in a container."""
+    outbox = on_disk.make()
+    offer(outbox, 0, 20)
+    outbox.tick()
+    assert on_disk.path is not None
+    path = on_disk.path
+    child = os.fork()
+    if child == 0:  # locks belong to a process
+        try:
+            monkeypatch.setattr(OutboxFiles, "_open_for_writing", staticmethod(_read_only_file_system))
+            OutboxFiles(path)
+        except OSError as error:
+            os._exit(0 if error.errno in (errno.EAGAIN, errno.EACCES) else 1)
+        os._exit(2)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def _read_only_file_system(path: Path) -> int:
+    raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+
+def test_a_used_up_quota_is_a_full_disk(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    outbox = bench.make()
+    offer(outbox, 0, 10)
+    outbox.tick()
+
+    def no_quota(descriptor: int, offset: int, size: int) -> None:
+        raise OSError(errno.EDQUOT, os.strerror(errno.EDQUOT))
+
+    monkeypatch.setattr(os, "posix_fallocate", no_quota)
+    offer(outbox, 10, 3000)
+    outbox.tick()
+    assert outbox.stats.reason == f"outbox file {bench.path} cannot grow: Disk quota exceeded"
+    outbox.begin()
+    assert drain(outbox) == list(range(3010))
+
+
+def test_a_file_removed_while_in_use_is_made_anew_with_its_messages(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    outbox = bench.make()
+    offer(outbox, 0, 100)
+    outbox.tick()
+    assert bench.path is not None
+    bench.path.unlink()
+    outbox.keeper._looked_ns = 0
+    with caplog.at_level(logging.WARNING):
+        outbox.tick()
+    assert caplog.messages == [f"outbox file {bench.path} was removed while in use; a new one has its 100 messages"]
+    offer(outbox, 100, 10)
+    outbox.tick()
+    outbox.begin()
+    outbox.tick()
+    parcels = [outbox.next_late() for _ in range(2)]
+    assert [value(parcel) for parcel in parcels if parcel] == [0, 1]
+    bench.kill(outbox)
+    assert stored(bench) == list(range(110))
+
+
+def test_a_file_replaced_while_in_use_is_used_once_the_old_one_is_empty(bench: Bench) -> None:
+    outbox = bench.make()
+    offer(outbox, 0, 100)
+    outbox.tick()
+    assert bench.path is not None
+    bench.path.rename(bench.path.with_name("moved"))
+    other = Store(bench.path, "d" * 32)
+    other.close()
+    outbox.keeper._looked_ns = 0
+    outbox.tick()
+    assert outbox.stats.reason == f"outbox file {bench.path} was replaced while in use; the old one is sent first"
+    outbox.begin()
+    assert drain(outbox) == list(range(100))
+    outbox.end()
+    retry(outbox)  # takes the other file
+    offer(outbox, 100, 1)
+    retry(outbox)
+    assert outbox.stats.place == "disk"
+    outbox.keeper.finish()
+    assert stored(bench) == [100]
+
+
+def test_a_damaged_file_waits_for_a_disk_with_room(disk: SmallDisk, on_disk: Bench) -> None:
+    outbox = on_disk.make()
+    offer(outbox, 0, 2000)
+    outbox.tick()
+    outbox.keeper.finish()
+    assert on_disk.path is not None
+    with on_disk.path.open("r+b") as file:
+        file.seek(on_disk.path.stat().st_size // 2 // 4096 * 4096)
+        file.write(b"\xff" * 4096)
+    disk.fill()
+    outbox = on_disk.make("c" * 32)
+    outbox.begin()
+    outbox.tick()
+    disk.empty()
+    retry(outbox)
+    retry(outbox)
+    seen = drain(outbox)
+    assert len(seen) > 1980
+    assert outbox.stats.place == "disk"
+
+
+def test_messages_wait_in_order_over_a_disk_that_fills_and_empties(disk: SmallDisk, on_disk: Bench) -> None:
+    outbox = on_disk.make()
+    for turn in range(4):
+        if turn % 2:
+            disk.fill()
+        offer(outbox, turn * 1500, 1500)
+        outbox.tick()
+        if turn % 2:
+            disk.empty()
+            retry(outbox)
+    outbox.begin()
+    assert drain(outbox) == list(range(6000))
+
+
+def test_numbers_on_disk_do_not_count_twice() -> None:
+    """What was answered and cannot be removed does not wait."""
+    outbox = Bench(None).make(size=0)
+    outbox.use_disk(OnDisk(3, 300, 3))
+    for number in (1, 3):
+        outbox._done.add(number)
+    assert outbox.stats.waiting == 1

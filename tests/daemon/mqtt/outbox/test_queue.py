@@ -1,0 +1,114 @@
+"""The outbox as the link sees it: live and late messages, answers that come or not, a restart."""
+
+from edgemeta.daemon.mqtt.outbox.queue import LIVE
+from tests.daemon.mqtt.outbox.conftest import Bench, drain, message, value, wait_until_stored
+
+
+def test_while_the_broker_answers_nothing_touches_the_disk(bench: Bench) -> None:
+    outbox = bench.make()
+    outbox.begin()
+    assert bench.path is not None
+    before = [(path.stat().st_mtime_ns, path.stat().st_size) for path in sorted(bench.path.parent.iterdir())]
+    for number in range(100):
+        outbox.offer(message(number))
+        parcel = outbox.next_live()
+        assert parcel is not None
+        assert (value(parcel), parcel.late) == (number, False)
+        outbox.tick()
+        outbox.settle(parcel)
+    outbox.tick()
+    assert [(path.stat().st_mtime_ns, path.stat().st_size) for path in sorted(bench.path.parent.iterdir())] == before
+    assert outbox.stats.waiting == 0
+
+
+def test_what_waited_is_late_and_comes_in_order(bench: Bench) -> None:
+    outbox = bench.make()
+    for number in range(5):
+        outbox.offer(message(number))
+        outbox.tick()
+    outbox.offer(message(5))  # in memory only
+    assert outbox.stats.waiting == 6
+    outbox.begin()
+    outbox.offer(message(6))
+    live = outbox.next_live()
+    assert live is not None
+    assert (value(live), live.late) == (6, False)
+    assert outbox.next_live() is None
+    outbox.tick()
+    late = [outbox.next_late() for _ in range(7)]
+    assert [value(parcel) for parcel in late if parcel] == [0, 1, 2, 3, 4, 5]
+    assert all(parcel.late for parcel in late if parcel)
+    assert late[6] is None
+
+
+def test_what_was_not_answered_comes_again(bench: Bench) -> None:
+    outbox = bench.make()
+    for number in range(3):
+        outbox.offer(message(number))
+    outbox.tick()
+    outbox.begin()
+    outbox.tick()
+    outbox.offer(message(3))
+    sent = [outbox.next_late(), outbox.next_late(), outbox.next_live()]
+    assert sent[0] is not None
+    outbox.settle(sent[0])
+    outbox.end()
+    outbox.begin()
+    assert drain(outbox) == [1, 2, 3]
+    assert outbox.stats.waiting == 0
+    assert outbox.stats.replayed == 4
+
+
+def test_a_broker_slow_to_answer_sends_messages_to_disk_but_not_twice(bench: Bench) -> None:
+    outbox = bench.make()
+    outbox.begin()
+    outbox.offer(message(1))
+    parcel = outbox.next_live()
+    assert parcel is not None
+    wait_until_stored(outbox, parcel)
+    outbox.offer(message(2))
+    outbox.settle(parcel)
+    outbox.tick()
+    assert outbox.store is not None
+    assert outbox.store.count == 0
+    assert drain(outbox) == [2]
+
+
+def test_a_killed_process_loses_only_what_was_neither_written_nor_answered(bench: Bench) -> None:
+    outbox = bench.make()
+    for number in range(4):
+        outbox.offer(message(number))
+    outbox.tick()
+    outbox.offer(message(4))
+    bench.kill(outbox)
+    outbox = bench.make("c" * 32)
+    assert outbox.stats.waiting == 4
+    outbox.offer(message(10))
+    outbox.begin()
+    assert drain(outbox) == [0, 1, 2, 3, 10]
+
+
+def test_an_end_in_order_writes_everything(bench: Bench) -> None:
+    outbox = bench.make()
+    outbox.begin()
+    for number in range(4):
+        outbox.offer(message(number))
+    assert outbox.next_live() is not None
+    outbox.keeper.finish()
+    outbox = bench.make("c" * 32)
+    outbox.begin()
+    assert drain(outbox) == [0, 1, 2, 3]
+
+
+def test_more_live_messages_than_a_slow_broker_takes_become_late(bench: Bench) -> None:
+    outbox = bench.make()
+    outbox.begin()
+    outbox.offer(message(0))
+    first = outbox.next_live()
+    for number in range(1, LIVE + 3):
+        outbox.offer(message(number))
+    outbox.offer(message(LIVE + 3))
+    assert first is not None
+    outbox.settle(first)
+    assert drain(outbox) == [LIVE + 2, LIVE + 3, *range(1, LIVE + 2)]
+    assert outbox.stats.waiting == 0

@@ -1,0 +1,80 @@
+"""What does not fit, or is too old, is dropped, the oldest first, and counted."""
+
+import time
+
+import pytest
+
+from edgemeta.daemon.runtime.clock import NS
+from tests.daemon.mqtt.outbox.conftest import Bench, drain, message, wait_until_stored
+
+
+def test_the_oldest_are_dropped_first_and_counted(bench: Bench) -> None:
+    outbox = bench.make(size=1)
+    for number in range(30):
+        outbox.offer(message(number, "t/front/frame" if number % 2 else "t/back/frame", size=100_000))
+        outbox.tick()
+    stats = outbox.stats
+    assert stats.bytes <= 1_000_000
+    assert stats.waiting == 9
+    assert stats.dropped == 21
+    assert bench.dropped == {"t/front/frame": 10, "t/back/frame": 11}
+    outbox.begin()
+    assert drain(outbox) == list(range(21, 30))
+
+
+def test_messages_dropped_while_they_wait_in_the_replay_are_not_sent(bench: Bench) -> None:
+    outbox = bench.make(size=1)
+    for number in range(9):
+        outbox.offer(message(number, size=100_000))
+    outbox.tick()
+    outbox.begin()
+    outbox.tick()
+    first = outbox.next_late()
+    assert first is not None
+    for number in range(9, 18):
+        outbox.offer(message(number, size=100_000))
+    sent = [outbox.next_live() for _ in range(9)]
+    wait_until_stored(outbox, sent[-1])  # type: ignore[arg-type]
+    assert outbox.stats.dropped == 8
+    assert drain(outbox) == []
+    for parcel in (first, *sent):
+        assert parcel is not None
+        outbox.settle(parcel)
+    outbox.tick()
+    assert outbox.stats.waiting == 0
+
+
+def test_messages_too_old_are_dropped_and_counted(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    outbox = bench.make(age=100.0)
+    for number in range(3):
+        outbox.offer(message(number))
+    outbox.tick()
+    outbox.keeper._aged_ns = 0
+    real = time.monotonic_ns
+    monkeypatch.setattr(time, "monotonic_ns", lambda: real() + 99 * NS)
+    outbox.keeper._aged_ns = 0
+    outbox.tick()
+    assert outbox.stats.expired == 0
+    monkeypatch.setattr(time, "monotonic_ns", lambda: real() + 101 * NS)
+    outbox.keeper._aged_ns = 0
+    outbox.tick()
+    assert (outbox.stats.expired, outbox.stats.waiting) == (3, 0)
+    assert bench.dropped == {"t/front/frame": 3}
+
+
+@pytest.mark.parametrize(("then", "now", "kept"), [(True, True, False), (True, False, True), (False, True, True)])
+def test_age_over_a_restart_needs_a_clock_that_was_right_then_and_now(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, then: bool, now: bool, kept: bool
+) -> None:
+    monkeypatch.setattr("edgemeta.daemon.runtime.clock.kernel_says_synchronized", lambda: then)
+    outbox = bench.make(age=100.0)
+    outbox.offer(message(1))
+    outbox.tick()
+    bench.kill(outbox)
+    monkeypatch.setattr("edgemeta.daemon.runtime.clock.kernel_says_synchronized", lambda: now)
+    real = time.time_ns
+    monkeypatch.setattr(time, "time_ns", lambda: real() + 101 * NS)
+    outbox = bench.make("c" * 32, age=100.0)
+    outbox.tick()
+    assert outbox.stats.waiting == int(kept)
+    assert outbox.stats.expired == int(not kept)

@@ -1,0 +1,427 @@
+"""The outbox file: order, numbers, ledger; what another process, a foreign or a damaged file makes of it."""
+
+import errno
+import os
+import random
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from edgemeta.daemon.mqtt.outbox.delivery import ROW_OVERHEAD, Outgoing, Parcel
+from edgemeta.daemon.mqtt.outbox.files import LOG_BYTES
+from edgemeta.daemon.mqtt.outbox.recovery import open_store, replaced
+from edgemeta.daemon.mqtt.outbox.store import DamagedError, FullError, Store, StoreError
+
+BOOT = "b" * 32
+ALL = 10**9
+
+
+def parcels(first: int, count: int, size: int = 0) -> list[tuple[Parcel, int | None]]:
+    return [
+        (Parcel(Outgoing("edgemeta/t/front/frame", f"{value}".encode().rjust(size), 1, retain=False, kept=True)), None)
+        for value in range(first, first + count)
+    ]
+
+
+def values(store: Store) -> list[int]:
+    loaded, _ = store.load(0, ALL, ALL)
+    return [int(parcel.message.payload) for parcel in loaded]
+
+
+def filled(path: Path, count: int, size: int = 0) -> Path:
+    store = Store(path, BOOT)
+    store.add(parcels(1, count, size))
+    store.close()
+    return path
+
+
+def test_messages_keep_their_order_over_a_restart(tmp_path: Path) -> None:
+    path = tmp_path / "state" / "outbox.sqlite3"
+    store = Store(path, BOOT)
+    assert store.add(parcels(1, 3)) == [1, 2, 3]
+    assert store.add(parcels(4, 2), sync=True) == [4, 5]
+    store.close()
+    store = Store(path, "c" * 32)
+    assert (store.count, store.last) == (5, 5)
+    assert values(store) == [1, 2, 3, 4, 5]
+    loaded, reached = store.load(1, 4, 2)
+    assert [int(one.message.payload) for one in loaded] == [2, 3]
+    assert reached == 3
+    assert not loaded[0].own
+    store.remove(2, 3)
+    store.add(parcels(6, 1))
+    assert values(store) == [1, 4, 5, 6]
+    assert [row.own for row in store.oldest(9)] == [False, False, False, True]
+    store.close()
+
+
+def test_the_ledger_counts_messages_and_bytes(tmp_path: Path) -> None:
+    store = Store(tmp_path / "o", BOOT)
+    store.add(parcels(1, 10, 200))
+    each = 200 + len("edgemeta/t/front/frame") + ROW_OVERHEAD
+    assert (store.count, store.bytes) == (10, 10 * each)
+    store.remove(1, 4)
+    assert (store.count, store.bytes) == (6, 6 * each)
+    store.close()
+    again = Store(tmp_path / "o", BOOT)
+    assert (again.count, again.bytes) == (6, 6 * each)
+    again.close()
+
+
+def test_what_is_not_there_any_more_is_not_counted_as_removed(tmp_path: Path) -> None:
+    """As after a damaged file was replaced, while some of its messages were in flight."""
+    store = Store(tmp_path / "o", BOOT)
+    store.add(parcels(1, 5))
+    store.remove(1, 2)
+    store.remove(1, 2)
+    store.add(parcels(6, 1))
+    assert store.count == len(store.oldest(ALL)) == 4
+    assert store.bytes == sum(row.size for row in store.oldest(ALL))
+    store.close()
+
+
+def test_an_empty_outbox_gives_its_space_back(tmp_path: Path) -> None:
+    store = Store(tmp_path / "o", BOOT)
+    store.add(parcels(1, 5000, 800), sync=True)
+    store.remove(1, ALL)
+    store.give_space_back()
+    store.close()
+    assert (tmp_path / "o").stat().st_size < 300_000
+
+
+def test_the_file_is_little_larger_than_its_messages(tmp_path: Path) -> None:
+    store = Store(tmp_path / "o", BOOT)
+    store.add(parcels(1, 5000, 700))
+    size = store.bytes
+    store.close()
+    assert (tmp_path / "o").stat().st_size < 1.3 * size
+
+
+def test_a_killed_process_loses_no_commit(tmp_path: Path) -> None:
+    """SIGKILL right after a commit: all of it is there, none of what was not committed."""
+    code = (
+        "import os, sys\n"
+        "from pathlib import Path\n"
+        "from edgemeta.daemon.mqtt.outbox.delivery import Outgoing, Parcel\n"
+        "from edgemeta.daemon.mqtt.outbox.store import Store\n"
+        "store = Store(Path(sys.argv[1]), 'b' * 32)\n"
+        "for value in range(50):\n"
+        "    store.add([(Parcel(Outgoing('t', str(value).encode(), 1, False)), None)])\n"
+        "os.kill(os.getpid(), 9)\n"
+    )
+    path = tmp_path / "o"
+    assert subprocess.run([sys.executable, "-c", code, str(path)], check=False).returncode == -9
+    assert (tmp_path / "o-wal").stat().st_size > 0
+    store = Store(path, BOOT)
+    assert values(store) == list(range(50))
+    assert store.count == 50
+    store.close()
+
+
+def test_a_file_that_another_process_uses_is_left_alone(tmp_path: Path) -> None:
+    first = Store(tmp_path / "o", BOOT)
+    with pytest.raises(StoreError, match="cannot be used: another process has it open"):
+        Store(tmp_path / "o", BOOT)
+    first.close()
+
+
+def test_a_folder_that_cannot_be_made() -> None:
+    with pytest.raises(StoreError, match="outbox folder /proc/edgemeta cannot be made: No such file or directory"):
+        Store(Path("/proc/edgemeta/outbox.sqlite3"), BOOT)
+
+
+def test_another_programs_database_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "o"
+    with closing(sqlite3.connect(path)) as database:
+        database.execute("CREATE TABLE recipes (name TEXT)")
+        database.execute("INSERT INTO recipes VALUES ('soup')")
+        database.commit()
+    before = path.read_bytes()
+    with pytest.raises(StoreError, match="is another program's database, expected one of edgemeta"):
+        open_store(path, BOOT)
+    assert path.read_bytes() == before
+
+
+def test_a_file_that_was_never_finished_is_finished(tmp_path: Path) -> None:
+    """A full disk, or a power cut, while the file was made: it has a first page and nothing else."""
+    path = tmp_path / "o"
+    with closing(sqlite3.connect(path)) as database:
+        database.execute("CREATE TABLE t (a)")
+        database.execute("DROP TABLE t")
+    assert path.stat().st_size > 0
+    store = Store(path, BOOT)
+    store.add(parcels(1, 5000, 800))
+    store.remove(1, ALL)
+    store.give_space_back()
+    store.close()
+    assert path.stat().st_size < 300_000
+
+
+def test_a_newer_version_is_left_alone(tmp_path: Path) -> None:
+    path = filled(tmp_path / "o", 3)
+    with closing(sqlite3.connect(path)) as database:
+        database.execute("PRAGMA user_version = 2")
+    with pytest.raises(StoreError, match="has version 2, expected 1"):
+        open_store(path, BOOT)
+
+
+def no_room(descriptor: int, offset: int, size: int) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_a_disk_that_is_full_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = Store(tmp_path / "o", BOOT)
+    store.add(parcels(1, 10))
+    monkeypatch.setattr(os, "posix_fallocate", no_room)
+    with pytest.raises(FullError, match="cannot grow: No space left on device"):
+        store.add(parcels(11, 1000, 500))
+    assert (store.count, store.last) == (10, 10)
+    assert values(store) == list(range(1, 11))
+    store.remove(1, 5)
+    assert values(store) == list(range(6, 11))
+    store.close()
+
+
+def test_sqlite_never_makes_the_file_larger_than_what_was_reserved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the estimate of what messages need is wrong, the commit fails as on a full disk."""
+    store = Store(tmp_path / "o", BOOT)
+    store.add(parcels(1, 10))
+    monkeypatch.setattr(store, "reserve", lambda size: None)
+    with pytest.raises(FullError, match="database or disk is full"):
+        store.add(parcels(11, 10_000, 500))
+    assert values(store) == list(range(1, 11))
+    store.close()
+
+
+@settings(max_examples=30, deadline=None)
+@given(size=st.integers(0, 20_000), count=st.integers(1, 60))
+def test_what_is_reserved_is_enough(tmp_path_factory: pytest.TempPathFactory, size: int, count: int) -> None:
+    store = Store(tmp_path_factory.mktemp("reserve") / "o", BOOT)
+    store.add(parcels(1, 1, 0))
+    store.add(parcels(2, count, size))
+    assert store.count == count + 1
+    store.close()
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "DROP TABLE ledger",
+        "DROP TABLE messages",
+        "DELETE FROM ledger",
+        "UPDATE ledger SET count = 'many'",
+        "ALTER TABLE messages RENAME COLUMN topic TO subject",
+        "ALTER TABLE messages ADD COLUMN extra",
+    ],
+)
+def test_tables_of_another_shape_are_put_aside(tmp_path: Path, damage: str) -> None:
+    path = filled(tmp_path / "o", 3)
+    with closing(sqlite3.connect(path)) as database:
+        database.execute(damage)
+        database.commit()
+    store = open_store(path, BOOT)
+    try:
+        store.add(parcels(4, 1))
+        values(store)
+    except DamagedError:
+        store.close()
+    else:
+        store.close()
+        assert (tmp_path / "o.damaged").exists()
+
+
+def test_rows_that_hold_no_message_are_passed_by_and_counted(tmp_path: Path) -> None:
+    path = filled(tmp_path / "o", 8)
+    with closing(sqlite3.connect(path)) as database:
+        for number, change in enumerate(
+            (
+                "topic = CAST(x'ff' AS TEXT)",
+                "topic = 'a/+/b'",
+                "topic = ''",
+                "payload = 5",
+                "qos = 7",
+                "qos = 'x'",
+                "topic = x'6100'",
+            ),
+            start=1,
+        ):
+            database.execute(f"UPDATE messages SET {change} WHERE number = {number}")
+        database.commit()
+    store = Store(path, BOOT)
+    assert values(store) == [8]
+    assert (store.unreadable, store.count) == (7, 1)
+    store.close()
+
+
+def test_what_is_readable_of_a_damaged_file_is_saved(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = filled(tmp_path / "o", 1000, 700)
+    content = bytearray(path.read_bytes())
+    middle = len(content) // 2 // 4096 * 4096
+    content[middle : middle + 4096] = random.Random(1).randbytes(4096)
+    path.write_bytes(content)
+    store = Store(path, BOOT)
+    with pytest.raises(DamagedError, match="is damaged: database disk image is malformed"):
+        values(store)
+    store.close()
+
+    with caplog.at_level("WARNING"):
+        store = replaced(DamagedError("outbox file o is damaged"), path, BOOT, 1)
+    saved = values(store)
+    assert 980 < len(saved) < 1000
+    assert saved == sorted(saved)
+    assert (saved[0], saved[-1]) == (1, 1000)
+    assert store.count == len(saved)
+    assert f"{len(saved)} messages were saved from it, it is kept as {path}.damaged" in caplog.text
+    store.close()
+
+
+@pytest.mark.parametrize("content", [b"x" * 5000, b"not a database", b"SQLite format 3\0" + bytes(5000)])
+def test_a_file_that_is_no_database_is_put_aside(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "o"
+    path.write_bytes(content)
+    try:
+        store = open_store(path, BOOT)
+    except StoreError as error:
+        assert "another program's" in str(error)  # noqa: PT017 - an SQLite header without an owner
+        assert path.read_bytes() == content
+        return
+    assert values(store) == []
+    store.close()
+    assert (tmp_path / "o.damaged").read_bytes() == content
+
+
+def test_a_ledger_that_says_too_little_and_rows_without_a_payload(tmp_path: Path) -> None:
+    """Damage that SQLite does not notice: counts never fall below nothing."""
+    path = filled(tmp_path / "o", 5)
+    with closing(sqlite3.connect(path)) as database:
+        database.execute("UPDATE ledger SET count = 1, bytes = 1")
+        database.execute("PRAGMA writable_schema = ON")
+        database.execute("UPDATE sqlite_master SET sql = replace(sql, 'payload BLOB NOT NULL', 'payload BLOB')")
+        database.commit()
+    with closing(sqlite3.connect(path)) as database:
+        database.execute("UPDATE messages SET payload = NULL WHERE number = 1")
+        database.commit()
+    store = open_store(path, BOOT)
+    rows = store.oldest(3)
+    assert rows[0].size == ROW_OVERHEAD
+    store.remove(1, 3)
+    assert store.count == 2
+    assert store.bytes == sum(row.size for row in store.oldest(ALL))
+    store.close()
+
+
+def test_a_name_in_a_damaged_file_that_is_no_text(tmp_path: Path) -> None:
+    """Python then raises UnicodeDecodeError for SQLite's own words."""
+    path = filled(tmp_path / "o", 3)
+    path.write_bytes(path.read_bytes().replace(b"CREATE TABLE mess", b"CREATE \x81ABLE mess"))
+    store = open_store(path, BOOT)
+    assert store.count == 0
+    store.close()
+    assert (tmp_path / "o.damaged").exists()
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    flips=st.lists(st.tuples(st.floats(0, 0.9999), st.binary(min_size=1, max_size=64)), min_size=1, max_size=5),
+    cut=st.none() | st.floats(0, 1),
+)
+def test_any_damage_gives_a_store_or_one_sentence(
+    tmp_path_factory: pytest.TempPathFactory,
+    whole: bytes,
+    flips: list[tuple[float, bytes]],
+    cut: float | None,
+) -> None:
+    """Bytes overwritten anywhere, the end cut off: never another exception, and the store can be used afterwards."""
+    path = tmp_path_factory.mktemp("damage") / "o"
+    path.write_bytes(damaged(whole, flips, cut))
+    use(path)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """A file of sixty messages."""
+    return filled(tmp_path_factory.mktemp("whole") / "o", 60, 300).read_bytes()
+
+
+def damaged(whole: bytes, flips: list[tuple[float, bytes]], cut: float | None) -> bytes:
+    content = bytearray(whole)
+    for place, piece in flips:
+        start = int(place * len(content))
+        content[start : start + len(piece)] = piece
+    return bytes(content[: int(cut * len(content))] if cut is not None else content)
+
+
+def use(path: Path) -> None:
+    """Use a file as the keeper does: damage leads to a new one, another fault to one sentence."""
+    store = None
+    try:
+        store = open_store(path, BOOT)
+        for _ in range(3):
+            try:
+                loaded, _ = store.load(0, ALL, 20)
+                store.remove(0, max((parcel.row for parcel in loaded), default=0))
+                store.add(parcels(1000, 3))
+                store.oldest(10)
+            except DamagedError as error:
+                store.close()
+                store = replaced(error, path, BOOT, store.last + 1)
+            else:
+                return
+        raise AssertionError("a replaced store is still damaged")
+    except DamagedError:
+        raise
+    except StoreError as error:
+        assert str(path) in str(error)  # noqa: PT017 - an error is one of two good ends
+    finally:
+        if store is not None:
+            store.close()
+
+
+@pytest.mark.slow
+@pytest.mark.fuzz
+@pytest.mark.timeout(3600)
+def test_twenty_thousand_damaged_files(tmp_path: Path, whole: bytes, fed: Callable[[str, int], None]) -> None:
+    generator = random.Random(20)
+    for _ in range(20_000):
+        path = tmp_path / "p"
+        for leftover in tmp_path.glob("p*"):
+            leftover.unlink()
+        flips = [
+            (generator.random() * 0.9999, generator.randbytes(generator.randint(1, 64)))
+            for _ in range(generator.randint(1, 5))
+        ]
+        path.write_bytes(damaged(whole, flips, generator.random() if generator.random() < 0.2 else None))
+        use(path)
+    fed("outbox files", 20_000)
+
+
+@pytest.mark.parametrize("log_is_left", [True, False])
+def test_an_end_cut_off_while_the_log_has_two_names(tmp_path: Path, log_is_left: bool) -> None:
+    """A power cut while SQLite closes the database: the log's second name is there, the first one perhaps not."""
+    path = tmp_path / "o"
+    log, spare = tmp_path / "o-wal", tmp_path / "o-spare"
+    store = Store(path, BOOT)
+    store.add(parcels(1, 50, 300))
+    before = log.read_bytes()
+    store.close()
+    assert log.stat().st_size == len(before) == LOG_BYTES
+    spare.write_bytes(before)  # with a header and frames that are in the database, too
+    if not log_is_left:
+        log.unlink()
+    store = Store(path, BOOT)
+    assert values(store) == list(range(1, 51))
+    assert not spare.exists()
+    store.remove(1, 49)
+    store.close()
+    store = Store(path, BOOT)
+    assert values(store) == [50]
+    store.close()

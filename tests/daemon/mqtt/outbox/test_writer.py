@@ -1,0 +1,163 @@
+"""A disk that is full, away or damaged, and the thread that writes to it."""
+
+import errno
+import logging
+import os
+import sqlite3
+import threading
+import time
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from edgemeta.daemon.config.broker import OutboxConfig
+from edgemeta.daemon.mqtt.outbox.queue import Outbox
+from edgemeta.daemon.mqtt.outbox.store import Store
+from edgemeta.daemon.mqtt.outbox.writer import Keeper
+from edgemeta.daemon.runtime.clock import Clock
+from tests.daemon.conftest import wait_until
+from tests.daemon.mqtt.outbox.conftest import BOOT, Bench, drain, message, value
+
+
+def test_a_full_disk_makes_a_ring_in_memory_and_says_so(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    outbox = bench.make(memory=1)
+    outbox.offer(message(0))
+    outbox.tick()
+
+    def no_room(descriptor: int, offset: int, size: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as full, caplog.at_level(logging.WARNING):
+        full.setattr(os, "posix_fallocate", no_room)
+        for number in range(1, 21):
+            outbox.offer(message(number, size=400_000))
+            outbox.tick()
+        stats = outbox.stats
+        assert stats.place == "memory"
+        assert stats.reason == f"outbox file {bench.path} cannot grow: No space left on device"
+        assert caplog.text.count("messages are kept in memory, the newest 1 MB") == 1
+        assert stats.dropped == 18
+        outbox.begin()
+        assert drain(outbox) == [0, 19, 20]
+    outbox.keeper._retry_at = 0.0  # the disk is asked again
+    outbox.tick()
+    assert (outbox.stats.place, outbox.stats.reason, outbox.stats.waiting) == ("disk", None, 0)
+
+
+def test_without_a_disk_it_runs_in_memory(caplog: pytest.LogCaptureFixture) -> None:
+    bench = Bench(Path("/proc/edgemeta/outbox.sqlite3"))
+    with caplog.at_level(logging.WARNING):
+        outbox = bench.make()
+        outbox.offer(message(1))
+        outbox.tick()
+        assert outbox.stats.reason == "outbox folder /proc/edgemeta cannot be made: No such file or directory"
+        outbox.begin()
+        outbox.offer(message(2))
+        assert drain(outbox) == [2, 1]
+        outbox.offer(message(3))
+        outbox.keeper.finish()
+    assert "1 messages are lost with this process: outbox folder /proc/edgemeta" in caplog.text
+
+
+def test_a_disk_that_hangs_is_reported_until_it_answers(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("edgemeta.daemon.mqtt.outbox.queue.DISK_ANSWERS_WITHIN", 0.1)
+    outbox = bench.make()
+    answers, asked, add = threading.Event(), threading.Event(), Store.add
+
+    def hang(*arguments: Any, **keys: Any) -> list[int]:
+        asked.set()
+        assert answers.wait(60)
+        return add(*arguments, **keys)
+
+    monkeypatch.setattr(Store, "add", hang)
+    outbox.keeper._thread.start()  # the file is open already
+    try:
+        outbox.offer(message(1))
+        outbox.changed.set()
+        assert asked.wait(60)
+        wait_until(lambda: outbox.stats.place == "memory", "the outbox to say that its disk hangs")
+        assert outbox.stats.reason == "the disk does not answer"
+        answers.set()
+        wait_until(lambda: outbox.stats.place == "disk", "the disk")
+        assert outbox.stats.reason is None
+    finally:
+        answers.set()
+        outbox.keeper.close(60)
+
+
+def test_size_0_is_memory_only() -> None:
+    outbox = Bench(None).make(size=0)
+    outbox.offer(message(1))
+    outbox.tick()
+    assert outbox.stats.place == "memory"
+    assert outbox.stats.reason == "it is kept in memory only, as the config says"
+    outbox.begin()
+    assert drain(outbox) == [1]
+
+
+def test_a_file_damaged_under_way_is_replaced_and_read(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
+    outbox = bench.make()
+    for number in range(2000):
+        outbox.offer(message(number, size=700))
+    outbox.tick()
+    assert outbox.store is not None
+    outbox.store._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    assert bench.path is not None
+    with bench.path.open("r+b") as file:
+        size = os.fstat(file.fileno()).st_size
+        file.seek(size // 2 // 4096 * 4096)
+        file.write(b"\xff" * 4096)
+    bench.kill(outbox)
+    outbox = bench.make("c" * 32)
+    outbox.begin()
+    with caplog.at_level(logging.WARNING):
+        seen = drain(outbox)
+    assert len(set(seen)) > 1980
+    assert (seen[0], seen[-1]) == (0, 1999)
+    assert "is damaged: database disk image is malformed" in caplog.text
+    assert outbox.stats.place == "disk"
+
+
+def test_a_ledger_that_says_too_little_does_no_harm(bench: Bench) -> None:
+    outbox = bench.make()
+    for number in range(5):
+        outbox.offer(message(number))
+    outbox.tick()
+    bench.kill(outbox)
+    assert bench.path is not None
+    with closing(sqlite3.connect(bench.path)) as database:
+        database.execute("UPDATE ledger SET count = 1, bytes = 1")
+        database.commit()
+    outbox = bench.make("c" * 32)
+    outbox.begin()
+    outbox.tick()
+    for number in range(5):
+        parcel = outbox.next_late()
+        assert parcel is not None
+        assert value(parcel) == number
+        outbox.settle(parcel)
+        assert outbox.stats.waiting == 0
+    outbox.tick()
+    assert (outbox.stats.waiting, outbox.stats.bytes) == (0, 0)
+
+
+def test_a_thread_writes_without_being_asked(tmp_path: Path) -> None:
+    crashes: list[BaseException] = []
+    path = tmp_path / "o"
+    outbox = Outbox(OutboxConfig(), lambda topic, number: None)
+    keeper = Keeper(outbox, OutboxConfig(), path, BOOT, Clock(), crashes.append)
+    keeper.start()
+    outbox.offer(message(1))
+    deadline = time.monotonic() + 60
+    while outbox.in_memory_only:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    outbox.offer(message(2))
+    keeper.close(10)
+    assert crashes == []
+    with closing(sqlite3.connect(path)) as database:
+        assert database.execute("SELECT payload FROM messages ORDER BY number").fetchall() == [(b"1",), (b"2",)]

@@ -1,0 +1,161 @@
+"""The link where acknowledgements do not come: a real mosquitto, and a proxy that swallows its packets."""
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from edgemeta.daemon.mqtt.outbox.delivery import Outgoing
+from edgemeta.daemon.mqtt.state import BrokerState
+from rig.broker_network import SUBACK, BrokerNetwork
+from tests.daemon.conftest import wait_until
+
+DEADLINE = 0.6
+"""Seconds of `mqtt.ack_timeout` here."""
+
+
+@pytest.fixture
+def network(broker: Any) -> Iterator[BrokerNetwork]:
+    network = BrokerNetwork(broker.port)
+    yield network
+    network.close()
+
+
+@pytest.fixture
+def late_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("edgemeta.daemon.mqtt.link.LATE_AFTER", 0.1)
+
+
+def number(value: int) -> Outgoing:
+    return Outgoing("edgemeta/test/numbers", b"%d" % value, 1, retain=False, kept=True)
+
+
+def numbers(messages: list[Any]) -> list[int]:
+    return [int(message.payload) for message in messages]
+
+
+def waiting(link: Any) -> int:
+    count: int = link._outbox.stats.waiting
+    return count
+
+
+def connect(make_link: Any, network: BrokerNetwork, **keys: Any) -> Any:
+    link = make_link(network.port, ack_timeout=DEADLINE, **keys)
+    wait_until(lambda: link.status.state is BrokerState.CONNECTED, "the link")
+    return link
+
+
+@pytest.mark.parametrize("swallowed", [3, 25, 120])
+@pytest.mark.parametrize("version", [5, "3.1.1"])
+def test_messages_whose_acknowledgements_are_swallowed_are_sent_again(
+    network: BrokerNetwork, subscriber: Any, make_link: Any, swallowed: int, version: Any, caplog: Any
+) -> None:
+    """With 25 gone, no late message found room; with 100, none at all; with 3, three waited for ever."""
+    link = connect(make_link, network, version=version)
+    network.swallow(swallowed)
+    with caplog.at_level("INFO", "edgemeta.daemon.mqtt.link"):
+        for value in range(150):
+            link.send(number(value))
+        wait_until(lambda: waiting(link) == 0, "acknowledgements of all messages")
+        wait_until(lambda: link.status.state is BrokerState.CONNECTED, "the link")
+    assert network.swallowed == swallowed
+    assert sorted(set(numbers(subscriber.on("numbers")))) == list(range(150))
+    assert sorted(int(payload) for payload in link.taken.payloads) == list(range(150))
+    assert link.connects >= 2
+    assert link.stats.failures.unacknowledged == link.connects - 1
+    assert f"has not acknowledged a message for {DEADLINE:g} s" in caplog.text
+    assert "connected to broker" in caplog.text
+
+
+def test_a_resent_message_never_overtakes_a_live_one(network: BrokerNetwork, subscriber: Any, make_link: Any) -> None:
+    """First deliveries come in the order in which the messages were made, whatever comes again."""
+    link = connect(make_link, network)
+    network.swallow(5)
+    for value in range(200):
+        link.send(number(value))
+        time.sleep(0.01)
+    wait_until(lambda: waiting(link) == 0, "acknowledgements of all messages")
+    firsts = list(dict.fromkeys(numbers(subscriber.on("numbers"))))
+    connected_again = firsts.index(max(firsts))
+    live = [int(parcel.message.payload) for parcel in link.taken.parcels if not parcel.late and parcel.message.kept]
+    assert live == sorted(live)
+    assert connected_again == len(firsts) - 1, "the newest message waited for older ones"
+
+
+def test_while_nothing_is_acknowledged_the_state_says_so_until_the_first_acknowledgement(
+    network: BrokerNetwork, make_link: Any, late_soon: None, caplog: Any
+) -> None:
+    link = connect(make_link, network)
+    states = Recorder(lambda: link.status.state)
+    with caplog.at_level("INFO", "edgemeta.daemon.mqtt.link"):
+        network.swallow()
+        link.send(number(1))
+        wait_until(lambda: link.status.state is BrokerState.UNACKNOWLEDGED, "the state")
+        reason = link.status.reason
+        assert reason is not None
+        assert "acknowledge" in reason
+        states.watch(lambda: link.connects >= 4)
+        network.pass_all()
+        wait_until(lambda: link.status.state is BrokerState.CONNECTED, "the link")
+    assert set(states.seen) == {BrokerState.UNACKNOWLEDGED}, "a broker that acknowledges nothing counted as connected"
+    warnings = [record for record in caplog.records if record.levelname == "WARNING"]
+    assert len(warnings) == 1, "said again while it stayed the same"
+    assert caplog.text.count("connected to broker") == 1
+    wait_until(lambda: waiting(link) == 0, "acknowledgements of all messages")
+
+
+def test_a_broker_frozen_for_a_moment_is_late_and_then_connected_again(
+    broker: Any, network: BrokerNetwork, make_link: Any, late_soon: None
+) -> None:
+    link = connect(make_link, network, version="3.1.1")
+    link._config = link._config.model_copy(update={"ack_timeout": 60.0})
+    broker.freeze()
+    link.send(number(1))
+    wait_until(lambda: link.status.state is BrokerState.UNACKNOWLEDGED, "the state")
+    broker.thaw()
+    wait_until(lambda: link.status.state is BrokerState.CONNECTED, "the link")
+    assert link.connects == 1
+
+
+def test_acknowledgements_that_come_slowly_but_in_turn_are_waited_for(
+    network: BrokerNetwork, make_link: Any, late_soon: None
+) -> None:
+    """A window of messages may take longer than the deadline over a slow line: only its oldest message counts."""
+    link = connect(make_link, network)
+    network.delay(DEADLINE / 6)
+    for value in range(20):
+        link.send(number(value))
+    wait_until(lambda: waiting(link) == 0, "acknowledgements of all messages")
+    assert link.connects == 1
+
+
+def test_a_subscription_that_is_not_acknowledged_is_asked_for_again(
+    network: BrokerNetwork, make_subscriber: Any, broker: Any, make_link: Any, tmp_path: Any
+) -> None:
+    heard: list[bytes] = []
+    network.swallow(1, SUBACK)
+    link = make_link(
+        network.port, ack_timeout=DEADLINE, subscriptions={"edgemeta/test/cmd/#": lambda m: heard.append(m.payload)}
+    )
+    wait_until(lambda: link.connects >= 2, "the second connection")
+    wait_until(lambda: link.status.state is BrokerState.CONNECTED, "the link")
+    make_subscriber(broker.port).publish("edgemeta/test/cmd/reload", b"{}")
+    wait_until(lambda: heard == [b"{}"], "the command")
+
+
+class Recorder:
+    """Keeps what a value became."""
+
+    def __init__(self, look: Callable[[], Any]) -> None:
+        self._look = look
+        self.seen: list[Any] = []
+
+    def watch(self, end: Callable[[], bool]) -> None:
+        def looked() -> bool:
+            value = self._look()
+            if not self.seen or self.seen[-1] != value:
+                self.seen.append(value)
+            return end()
+
+        wait_until(looked, "the end of what is watched")

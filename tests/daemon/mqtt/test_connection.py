@@ -1,0 +1,128 @@
+"""One connection against a broker that sends anything at all: it works, or ends with one sentence."""
+
+import random
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from edgemeta.daemon.config.broker import MqttConfig
+from edgemeta.daemon.mqtt.connection import Connection
+from edgemeta.daemon.mqtt.outbox.delivery import Outgoing, Parcel
+from edgemeta.daemon.mqtt.state import LinkError
+
+ACCEPTED = bytes([0x20, 3, 0, 0, 0])
+PACKETS = [
+    ACCEPTED,
+    bytes([0x20, 6, 0, 0, 3, 0x21, 0, 20]),  # accepted, ReceiveMaximum 20
+    bytes([0x20, 3, 0, 0x87, 0]),  # not authorized
+    bytes([0x20, 2, 0, 5]),  # not authorized, MQTT 3.1.1
+    bytes([0x40, 2, 0, 1]),  # PUBACK
+    bytes([0x40, 4, 0, 1, 0x87, 0]),
+    bytes([0xD0, 0]),  # PINGRESP
+    bytes([0xE0, 2, 0x8E, 0]),  # DISCONNECT
+    bytes([0x30, 5, 0, 1, 0x61, 0, 0x62]),  # PUBLISH, though nothing was subscribed
+    bytes([0x90, 3, 0, 1, 0]),
+    bytes([0xF0, 2, 0, 0]),  # AUTH
+    bytes([0x62, 2, 0, 1]),
+]
+
+
+class Speaker:
+    """Accepts one connection after the other and says to each what it is told."""
+
+    def __init__(self) -> None:
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port = int(self._listener.getsockname()[1])
+        self.words = b""
+        self._thread = threading.Thread(target=self._serve)
+        self._thread.start()
+
+    def _serve(self) -> None:
+        while True:
+            try:
+                connection, _ = self._listener.accept()
+            except OSError:
+                return
+            with connection:
+                try:
+                    connection.recv(4096)
+                    connection.sendall(self.words)
+                    connection.shutdown(socket.SHUT_WR)
+                    while connection.recv(4096):
+                        pass
+                except OSError:
+                    pass
+
+    def close(self) -> None:
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        self._thread.join(60)
+
+
+@pytest.fixture(scope="module")
+def speaker() -> Iterator[Speaker]:
+    speaker = Speaker()
+    yield speaker
+    speaker.close()
+
+
+def listen_to(speaker: Speaker, words: bytes, version: int) -> str:
+    """Connect to a broker that says this and closes; return why the connection ended."""
+    speaker.words = words
+    config = MqttConfig.model_validate(
+        {"host": "127.0.0.1", "port": speaker.port, "version": 5 if version == 5 else "3.1.1"}
+    )
+    wake, waker = socket.socketpair()
+    connection = Connection(config, "fuzzed", Outgoing("t", b"offline", 1, retain=True), wake)
+    deadline = time.monotonic() + 60
+    try:
+        connection.open()
+        if connection.has_room:
+            connection.publish(Parcel(Outgoing("t", b"1", 1, retain=False)))
+        while True:
+            connection.step(connection.wait(1.0))
+            assert time.monotonic() < deadline
+    except LinkError as error:
+        return str(error)
+    finally:
+        connection.close(politely=False)
+        wake.close()
+        waker.close()
+
+
+def test_a_lawful_end(speaker: Speaker) -> None:
+    for accepted, version in ((ACCEPTED, 5), (bytes([0x20, 2, 0, 0]), 3)):
+        assert "lost: the broker closed it without a reason" in listen_to(speaker, accepted, version)
+    assert "refused the connection: not authorized" in listen_to(speaker, bytes([0x20, 3, 0, 0x87, 0]), 5)
+    assert "closed the connection before it answered" in listen_to(speaker, b"", 5)
+    assert "closed the connection before it answered" in listen_to(speaker, b"HTTP/1.1 400 Bad Request\r\n\r\n", 5)
+
+
+sentences = st.lists(st.sampled_from(PACKETS) | st.binary(max_size=40), max_size=5).map(b"".join)
+
+
+@settings(max_examples=150, deadline=None)
+@given(words=sentences, accepted=st.booleans(), version=st.sampled_from([5, 3]))
+def test_whatever_a_broker_says_ends_with_one_sentence(
+    speaker: Speaker, words: bytes, accepted: bool, version: int
+) -> None:
+    assert str(speaker.port) in listen_to(speaker, (ACCEPTED if accepted else b"") + words, version)
+
+
+@pytest.mark.slow
+@pytest.mark.fuzz
+@pytest.mark.timeout(3600)
+def test_fifty_thousand_things_a_broker_may_say(speaker: Speaker, fed: Callable[[str, int], None]) -> None:
+    generator = random.Random(50)
+    for _ in range(50_000):
+        words = bytearray(b"".join(generator.choices(PACKETS, k=generator.randint(1, 5))))
+        for _ in range(generator.randint(0, 4)):
+            words[generator.randrange(len(words))] = generator.randrange(256)
+        accepted = ACCEPTED if generator.random() < 0.7 else b""
+        assert str(speaker.port) in listen_to(speaker, accepted + bytes(words), generator.choice([3, 5]))
+    fed("MQTT packets of a broker", 50_000)

@@ -1,0 +1,393 @@
+"""The link, against a real mosquitto."""
+
+import signal
+import socket
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import paho.mqtt.client as paho
+import pytest
+from paho.mqtt.enums import CallbackAPIVersion
+
+from edgemeta.daemon.mqtt.connection import Connection
+from edgemeta.daemon.mqtt.outbox.delivery import Outgoing
+from edgemeta.daemon.mqtt.state import BrokerState
+
+
+def wait_until(condition: Callable[[], bool], timeout: float = 60.0) -> None:
+    deadline = time.monotonic() + timeout
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def number(value: int, qos: int = 1) -> Outgoing:
+    return Outgoing("edgemeta/test/numbers", str(value).encode(), qos, retain=False, kept=True)
+
+
+def waiting(link: Any) -> int:
+    count: int = link._outbox.stats.waiting
+    return count
+
+
+@pytest.mark.parametrize("version", [5, "3.1.1"])
+@pytest.mark.parametrize("qos", [0, 1])
+def test_messages_arrive_in_order_and_are_reported_taken(
+    broker: Any, subscriber: Any, make_link: Any, version: Any, qos: int
+) -> None:
+    link = make_link(broker.port, version=version)
+    wait_until(lambda: link.connected)
+    for value in range(200):
+        link.send(number(value, qos))
+    received = subscriber.wait("numbers", 200)
+    assert [int(message.payload) for message in received] == list(range(200))
+    assert link.flush(60.0)
+    assert link.taken.payloads == [message.payload for message in received]
+    assert waiting(link) == 0
+    assert link.published == 201  # `online`, too
+
+
+def test_threads_that_send_at_once_while_the_broker_stalls_lose_and_mix_nothing(
+    broker: Any, subscriber: Any, make_link: Any
+) -> None:
+    """Each sends from its own thread where it can; a broker that reads nothing leaves packets half written."""
+    link = make_link(broker.port)
+    wait_until(lambda: link.connected)
+    filling = b"." * 70_000  # 7 MB together: more than the sockets hold, less than the outbox does
+
+    def send(sender: int) -> None:
+        for value in range(25):
+            link.send(Outgoing(f"edgemeta/test/{sender}/numbers", b"%d" % value + filling, 1, retain=False, kept=True))
+
+    broker.process.send_signal(signal.SIGSTOP)
+    threads = [threading.Thread(target=send, args=(sender,)) for sender in range(4)]
+    for thread in threads:
+        thread.start()
+    time.sleep(0.2)
+    broker.process.send_signal(signal.SIGCONT)
+    for thread in threads:
+        thread.join()
+    subscriber.wait("numbers", 100)
+    for sender in range(4):
+        received = subscriber.on(f"/{sender}/numbers")
+        assert [int(message.payload.removesuffix(filling)) for message in received] == list(range(25))
+    assert link.flush(60.0)
+    assert (waiting(link), link.connects) == (0, 1)
+
+
+def test_one_thread_at_a_time_moves_packets(broker: Any, make_link: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    moving = threading.Lock()
+    overlaps: list[str] = []
+
+    def alone(name: str) -> None:
+        original = getattr(Connection, name)
+
+        def call(*arguments: Any) -> Any:
+            if not moving.acquire(blocking=False):
+                overlaps.append(name)
+                return original(*arguments)
+            try:
+                time.sleep(0.001)  # long enough for another thread to come
+                return original(*arguments)
+            finally:
+                moving.release()
+
+        monkeypatch.setattr(Connection, name, call)
+
+    alone("publish")
+    alone("step")
+    link = make_link(broker.port)
+    wait_until(lambda: link.connected)
+    threads = [threading.Thread(target=lambda: [link.send(number(value)) for value in range(50)]) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert link.flush(60.0)
+    assert (len(link.taken.payloads), overlaps) == (200, [])
+
+
+def test_after_a_stall_the_broker_answers_at_once_again(broker: Any, make_link: Any) -> None:
+    """Two answers at once, and TCP would hold each later one back until our next message acknowledged the last."""
+    link = make_link(broker.port)
+    wait_until(lambda: link.connected)
+
+    sent: list[None] = []
+
+    def send() -> None:
+        sent.append(link.send(number(0)))
+        time.sleep(0.025)  # less than TCP waits for data that could carry its acknowledgement
+
+    def soon_taken() -> int:
+        """How many of 37 messages after a stall are taken before the next one is sent."""
+        broker.process.send_signal(signal.SIGSTOP)
+        for _ in range(3):
+            send()
+        broker.process.send_signal(signal.SIGCONT)
+        soon = 0
+        for _ in range(37):
+            send()
+            soon += len(link.taken.payloads) == len(sent)
+        return soon
+
+    assert any(soon_taken() > 10 for _ in range(5)), "each message was taken only when the next one was sent"
+
+
+def test_what_is_flushed_is_counted(broker: Any, make_link: Any) -> None:
+    """The last stats of a stop are made when all is flushed: a message between the two would look lost."""
+    link = make_link(broker.port)
+    wait_until(lambda: link.connected)
+    counting, goes_on, count = threading.Event(), threading.Event(), link.taken.taken
+
+    def slow(parcel: Any) -> None:
+        if parcel.message.kept:
+            counting.set()
+            assert goes_on.wait(60)
+        count(parcel)
+
+    link.taken.taken = slow
+    link.send(number(1))
+    assert counting.wait(60)
+    try:
+        assert not link.flush(0.2)
+    finally:
+        goes_on.set()
+    assert link.flush(60)
+    assert link.taken.payloads == [b"1"]
+
+
+def test_online_at_connect_and_offline_at_close(broker: Any, subscriber: Any, make_link: Any) -> None:
+    link = make_link(broker.port)
+    subscriber.wait("availability")
+    link.close(2.0)
+    assert [message.payload for message in subscriber.wait("availability", 2)] == [b"online", b"offline"]
+    assert not link.connected
+
+
+def test_the_broker_says_offline_when_the_link_is_cut(broker: Any, subscriber: Any, make_link: Any) -> None:
+    """A second client with the same id makes mosquitto drop the first and send its will."""
+    link = make_link(broker.port, retry={"first": 3600, "cap": 3600})
+    subscriber.wait("availability")
+    make_link(broker.port, topic="edgemeta/thief/availability")
+    subscriber.wait_for("test/availability", lambda message: message.payload == b"offline")
+    wait_until(lambda: not link.connected)
+
+
+def test_it_connects_to_a_broker_that_comes_later(make_broker: Any, make_subscriber: Any, make_link: Any) -> None:
+    broker = make_broker()
+    link = make_link(broker.port)
+    link.send(Outgoing("edgemeta/test/info", b"kept", 1, retain=True))
+    assert not link.connected
+    broker.start()
+    wait_until(lambda: link.connected)
+    received = make_subscriber(broker.port).wait("info")
+    assert received[0].payload == b"kept"
+
+
+def test_retained_messages_come_again_after_a_broker_restarts_empty(
+    broker: Any, make_subscriber: Any, make_link: Any
+) -> None:
+    link = make_link(broker.port)
+    wait_until(lambda: link.connected)
+    link.send(Outgoing("edgemeta/test/info", b"old", 1, retain=True))
+    link.send(Outgoing("edgemeta/test/info", b"new", 1, retain=True))
+    assert link.flush(60.0)
+    broker.stop()
+    wait_until(lambda: not link.connected)
+    broker.start()
+    wait_until(lambda: link.connected)
+    assert link.connects == 2
+    subscriber = make_subscriber(broker.port)
+    assert subscriber.wait("info")[0].payload == b"new"
+    assert subscriber.wait("availability")[0].payload == b"online"
+
+
+def test_messages_of_an_outage_come_late_in_order_and_paced(broker: Any, make_link: Any) -> None:
+    link = make_link(broker.port, outbox={"pace": 25})
+    wait_until(lambda: link.connected)
+    broker.stop()
+    for value in range(100):
+        link.send(number(value))
+    wait_until(lambda: not link.connected)
+    broker.start()
+    wait_until(lambda: link.connected)
+    begun = time.monotonic()
+    link.send(number(10_000))
+    wait_until(lambda: b"10000" in link.taken.payloads)
+    wait_until(lambda: waiting(link) == 0)
+    assert time.monotonic() - begun > 1.0  # 100 at 25 per second, but for what went out before the outage was noticed
+    late = [int(parcel.message.payload) for parcel in link.taken.parcels if parcel.late]
+    assert late == list(range(late[0], 100))
+    assert link.taken.payloads.index(b"10000") < len(link.taken.payloads) - 25, "a live message waited for late ones"
+
+
+@pytest.mark.parametrize(("keys", "expected"), [({}, 86400), ({"expiry": 60}, 60), ({"expiry": None}, None)])
+def test_frame_messages_expire_at_the_broker_and_retained_ones_do_not(
+    broker: Any, make_link: Any, keys: dict[str, Any], expected: int | None
+) -> None:
+    seen: dict[str, int | None] = {}
+    client = paho.Client(CallbackAPIVersion.VERSION2, protocol=paho.MQTTv5)
+    client.on_connect = lambda client, *_: client.subscribe("#", qos=1)
+    client.on_message = lambda client, data, message: seen.update(
+        {message.topic.rpartition("/")[2]: getattr(message.properties, "MessageExpiryInterval", None)}
+    )
+    client.connect("127.0.0.1", broker.port)
+    client.loop_start()
+    try:
+        link = make_link(broker.port, **keys)
+        link.send(Outgoing("edgemeta/test/info", b"kept", 1, retain=True))
+        while "numbers" not in seen:
+            link.send(number(1))
+            time.sleep(0.02)
+        wait_until(lambda: {"info", "availability"} <= set(seen))
+    finally:
+        client.disconnect()
+        client.loop_stop()
+    assert seen["info"] is None
+    assert seen["availability"] is None
+    left = seen["numbers"]  # mosquitto sends what is left of the time, in whole seconds
+    assert left is None if expected is None else left is not None and expected - 30 <= left <= expected
+
+
+def test_a_message_that_is_not_kept_is_forgotten_with_the_connection(make_broker: Any, make_link: Any) -> None:
+    broker = make_broker()
+    link = make_link(broker.port)
+    link.send(Outgoing("edgemeta/test/numbers", b"1", 1, retain=False))
+    broker.start()
+    wait_until(lambda: link.connected)
+    link.send(Outgoing("edgemeta/test/numbers", b"2", 1, retain=False))
+    assert link.flush(60.0)
+    assert link.taken.payloads == [b"2"]
+
+
+def test_answers_on_one_topic_do_not_take_each_others_place(broker: Any, subscriber: Any, make_link: Any) -> None:
+    link = make_link(broker.port)
+    wait_until(lambda: link.connected)
+    for number in range(200):
+        link.send(Outgoing("edgemeta/test/resp/model", str(number).encode(), 1, retain=False))
+    answers = subscriber.wait("resp/model", 200)
+    assert [int(message.payload) for message in answers] == list(range(200))
+
+
+def test_a_late_state_does_not_become_the_topics_retained_message(
+    make_broker: Any, make_subscriber: Any, make_link: Any
+) -> None:
+    """The present state is sent at the connect; what waited is told beside it, marked and not retained."""
+    broker = make_broker()
+    link = make_link(broker.port, version="3.1.1")
+    for state in (b"old", b"new"):
+        payload = b'{"state":"' + state + b'","historical":false}'
+        link.send(Outgoing("edgemeta/test/state", payload, 1, retain=True, kept=True))
+    broker.start()
+    wait_until(lambda: len(link.taken.parcels) == 4)  # online, state, and both as they were
+    assert [parcel.late for parcel in link.taken.parcels] == [False, False, True, True]
+    first = make_subscriber(broker.port).wait("state")[0]
+    assert first.json == {"state": "new", "historical": False}
+
+
+def test_a_refused_login_never_counts_as_connected(make_broker: Any, make_link: Any, caplog: Any) -> None:
+    broker = make_broker("allow_anonymous false")
+    broker.start()
+    link = make_link(broker.port)
+    with caplog.at_level("DEBUG", "edgemeta.daemon.mqtt.link"):
+        wait_until(lambda: len(caplog.records) >= 3)
+    assert all("refused the connection: not authorized" in record.getMessage() for record in caplog.records)
+    assert not link.connected
+    assert link.connects == 0
+    assert link.status.state is BrokerState.REFUSED_LOGIN
+    assert link.stats.failures.refused_login >= 2
+    assert "not authorized" in (link.stats.last_failure or "")
+
+
+@pytest.mark.parametrize("version", [5, "3.1.1"])
+def test_a_login_with_the_right_password_is_accepted(
+    make_broker: Any, make_link: Any, tmp_path: Any, version: Any
+) -> None:
+    broker = make_broker("allow_anonymous false", f"password_file {tmp_path / 'passwords'}")
+    (tmp_path / "passwords").write_text(MOSQUITTO_PASSWORDS)
+    (tmp_path / "passwords").chmod(0o600)
+    broker.start()
+    (tmp_path / "secret").write_text("open sesame\n")
+    wrong = make_link(broker.port, version=version, username="ali", password="open barley")
+    right = make_link(broker.port, version=version, username="ali", password_file=str(tmp_path / "secret"))
+    wait_until(lambda: right.connected)
+    assert not wrong.connected
+    assert wrong.connects == 0
+
+
+# `mosquitto_passwd -b -c FILE ali "open sesame"`
+MOSQUITTO_PASSWORDS = (
+    "ali:$7$101$bYKwlVBOaHHOCKjh$"
+    "CDLtC0N9LfOZfD6G4wy9XFSdAV2DiALqEYWeN4r+L+Z9tD8viiDwwjvVklPCTNBeYyMfCx2VNuCpejdkFe3OKQ==\n"
+)
+
+
+def test_messages_the_broker_refuses_are_counted_and_not_taken(
+    make_broker: Any, make_link: Any, tmp_path: Any, caplog: Any
+) -> None:
+    broker = make_broker("allow_anonymous true", f"acl_file {tmp_path / 'acl'}")
+    (tmp_path / "acl").write_text("topic write edgemeta/test/availability\n")
+    (tmp_path / "acl").chmod(0o600)
+    broker.start()
+    with caplog.at_level("WARNING", "edgemeta.daemon.mqtt.link"):
+        link = make_link(broker.port)
+        wait_until(lambda: link.connected)
+        for value in range(3):
+            link.send(number(value))
+        wait_until(lambda: link.refused == 3)
+    assert link.taken.payloads == []
+    assert waiting(link) == 0
+    assert link.published == 1  # `online`
+    assert caplog.text.count("the broker refuses messages to edgemeta/test/numbers") == 1
+
+
+def test_a_broker_that_says_nothing_is_given_up(make_link: Any, monkeypatch: Any, caplog: Any) -> None:
+    monkeypatch.setattr("edgemeta.daemon.mqtt.connection.ANSWER_TIMEOUT", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as silent, caplog.at_level("WARNING", "edgemeta.daemon.mqtt.link"):
+        make_link(silent.getsockname()[1])
+        wait_until(lambda: bool(caplog.records))
+    assert "gave no answer within 0.2 s" in caplog.text
+
+
+@pytest.mark.parametrize("host", ["no such host", "a..b", "x" * 70, "\u20ac"])
+def test_host_names_that_lead_nowhere(host: str, make_link: Any, caplog: Any) -> None:
+    with caplog.at_level("WARNING", "edgemeta.daemon.mqtt.link"):
+        link = make_link(1883, host=host)
+        wait_until(lambda: bool(caplog.records))
+    assert f"broker {host}:1883 cannot be reached: " in caplog.text
+    assert link.status.state is BrokerState.UNREACHABLE
+
+
+def test_a_broker_that_stops_answering_is_left_without_a_goodbye(make_link: Any) -> None:
+    """It accepts and then is silent: a DISCONNECT would cancel the will while `offline` was never taken."""
+    received = bytearray()
+
+    def serve(listener: socket.socket) -> None:
+        connection, _ = listener.accept()
+        with connection:
+            received.extend(connection.recv(4096))
+            connection.sendall(bytes([0x20, 3, 0, 0, 0]))  # CONNACK of MQTT 5: accepted, no properties
+            while content := connection.recv(4096):
+                received.extend(content)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        broker = threading.Thread(target=serve, args=(listener,))
+        broker.start()
+        link = make_link(listener.getsockname()[1])
+        wait_until(lambda: link.connected)
+        begun = time.monotonic()
+        link.close(0.5)
+        assert time.monotonic() - begun < 20.0
+        broker.join(60)
+    assert b"online" in received
+    assert not received.endswith(b"\xe0\x00"), "a DISCONNECT was sent"
+
+
+def test_close_does_not_wait_for_a_broker_that_is_away(make_link: Any) -> None:
+    link = make_link(1)
+    begun = time.monotonic()
+    link.close(60.0)
+    assert time.monotonic() - begun < 30.0
+    assert "mqtt" not in [thread.name for thread in threading.enumerate()]

@@ -1,0 +1,257 @@
+"""A camera that is no longer in the config leaves nothing at the broker; what others left there stays."""
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from edgemeta.daemon.messages.channels import Topics
+from edgemeta.daemon.mqtt.outbox.delivery import Outgoing
+from edgemeta.daemon.mqtt.removed_cameras import MOST, RemovedCameras
+from edgemeta.daemon.mqtt.subscriptions import Incoming
+from edgemeta.daemon.runtime.deadline import Deadline
+from edgemeta.daemon.service.plan import prepare
+from edgemeta.daemon.service.service import Service
+from tests.daemon.conftest import Received, broker_keys, wait_until
+
+BASE = "site/hall/edgemeta"
+BOOT = "0123456789abcdef" * 2
+
+
+@pytest.fixture
+def serve(write_config: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Service]]:
+    """Starts services in this process that wait half a second for what is retained."""
+    monkeypatch.setattr("edgemeta.daemon.mqtt.removed_cameras.QUIET", 0.5)
+    services: list[Service] = []
+    crashes: list[BaseException] = []
+
+    def start(**keys: Any) -> Service:
+        services.append(Service(prepare(write_config(**keys)), crashes.append))
+        services[-1].start()
+        return services[-1]
+
+    yield start
+    for service in services:
+        service.stop(Deadline(5.0))
+    assert crashes == []
+
+
+def keys_of(broker: Any, *cameras: str, **mqtt: Any) -> dict[str, Any]:
+    return {
+        "cameras": {name: {"source": "synthetic://", "fps": 20} for name in cameras},
+        "mqtt": broker_keys(broker, base=BASE, **mqtt),
+    }
+
+
+def retained(make_subscriber: Any, broker: Any) -> dict[str, bytes]:
+    """Everything that the broker has retained; a message of our own says when all has come."""
+    subscriber = make_subscriber(broker.port)
+    subscriber.publish("mark", b"1")
+    subscriber.wait("mark")
+    return {message.topic: message.payload for message in subscriber.received if message.retained}
+
+
+def status(device: str, camera: str, **other: Any) -> bytes:
+    """As much of a retained message as says whose it is, and more."""
+    fields = {"schema_version": 1, "device": device, "boot": BOOT, "camera": camera, "of_another_version": True}
+    return json.dumps(fields | other).encode()
+
+
+@pytest.mark.parametrize("version", [5, "3.1.1"])
+def test_a_camera_removed_by_a_restart_leaves_nothing(
+    broker: Any, subscriber: Any, make_subscriber: Any, write_config: Any, run_daemon: Any, version: Any
+) -> None:
+    keys = keys_of(broker, "front", "back-door", version=version)
+    first = run_daemon(write_config(**keys))
+    subscriber.wait("back-door/state")
+    first.stop()
+    topics = {f"{BASE}/test/back-door/{each}" for each in ("state", "status")}
+    assert topics <= retained(make_subscriber, broker).keys()
+    second = run_daemon(write_config(**keys_of(broker, "front", version=version)))
+    for each in ("state", "status"):
+        subscriber.wait_for(f"back-door/{each}", lambda message: message.payload == b"")
+    left = retained(make_subscriber, broker)
+    assert not topics & left.keys()
+    assert {f"{BASE}/test/front/{each}" for each in ("state", "status")} <= left.keys()
+    assert "back-door/state: cleared, the config no longer has this camera" in second.said
+
+
+FOREIGN = {
+    f"{BASE}/test/gone/notes": status("test", "gone"),
+    f"{BASE}/test/sub/gone/status": status("test", "gone"),
+    f"{BASE}/other/gone/status": status("other", "gone"),
+    f"{BASE}/test/theirs/status": status("other", "theirs"),
+    f"{BASE}/test/words/status": b"on",
+    f"{BASE}/test/number/state": b"17",
+    f"{BASE}/test/list/state": b"[1]",
+    f"{BASE}/test/deep/state": b"[" * 60_000,
+    f"{BASE}/test/long/state": status("test", "long", more="x" * 70_000),
+    f"{BASE}/test/bytes/state": b"\xff\xfe",
+    f"{BASE}/test/renamed/state": status("test", "gone"),
+    f"{BASE}/test/noboot/state": status("test", "noboot", boot="1"),
+    f"{BASE}/test/wild/state": status("test", "+"),
+    "edgemeta/test/gone/status": status("test", "gone"),
+}
+"""Retained by others, or not recognized as ours."""
+
+
+def test_only_messages_of_this_device_about_cameras_it_has_no_more_are_cleared(
+    broker: Any, subscriber: Any, make_subscriber: Any, serve: Any
+) -> None:
+    ours = {f"{BASE}/test/{name}/status": status("test", name) for name in ("gone", "Gone_2", "x" * 64)}
+    for topic, payload in (FOREIGN | ours).items():
+        subscriber.publish(topic, payload, retain=True)
+    serve(**keys_of(broker, "front"))
+    for topic in ours:
+        subscriber.wait_for(topic, lambda message: message.payload == b"")
+    left = retained(make_subscriber, broker)
+    assert FOREIGN.items() <= left.items()
+    assert not ours.keys() & left.keys()
+
+
+def test_a_burst_of_a_thousand_retained_messages(make_broker: Any, make_subscriber: Any, serve: Any) -> None:
+    """Many more than the inbox holds."""
+    broker = make_broker("allow_anonymous true", "max_queued_messages 0")
+    broker.start()
+    topics = [f"{BASE}/test/cam{number}/{each}" for number in range(600) for each in ("state", "status")]
+    planter = make_subscriber(broker.port, "nothing")
+    for topic in topics[:-1]:
+        planter._client.publish(topic, status("test", topic.split("/")[-2]), 1, retain=True)
+    planter.publish(topics[-1], status("test", "cam599"), retain=True)
+    wait_until(lambda: len(retained(make_subscriber, broker)) >= len(topics), "all to be retained")
+    serve(**keys_of(broker, "front"))
+    wait_until(lambda: not retained(make_subscriber, broker).keys() & set(topics), "all to be cleared", 60)
+
+
+def test_a_clearing_is_sent_once_and_not_at_every_connect(broker: Any, make_subscriber: Any, serve: Any) -> None:
+    topic = f"{BASE}/test/gone/status"
+    planter = make_subscriber(broker.port, "nothing")
+    planter.publish(topic, status("test", "gone"), retain=True)
+    service = serve(**keys_of(broker, "front"))
+    wait_until(lambda: topic not in retained(make_subscriber, broker), "the clearing")
+    broker.stop()
+    broker.start()
+    again = make_subscriber(broker.port)
+    again.wait("front/frame", 20)
+    assert service._link.connects == 2
+    assert again.on("gone/status") == []
+
+
+def test_home_assistant_forgets_the_camera_before_its_topics_are_emptied(
+    broker: Any, subscriber: Any, write_config: Any, run_daemon: Any
+) -> None:
+    """A template would complain of the empty message."""
+    announced = {"homeassistant": {"enabled": True}}
+    first = run_daemon(write_config(**keys_of(broker, "front", "gone"), **announced))
+    subscriber.wait("gone/state")
+    first.stop()
+    seen = len(subscriber.received)
+    run_daemon(write_config(**keys_of(broker, "front"), **announced))
+    for each in ("state", "status"):
+        subscriber.wait_for(f"gone/{each}", lambda message: message.payload == b"")
+    later = list(subscriber.received)[seen:]
+
+    def removed(message: Received) -> bool:
+        gone = message.json["cmps"].get("state_gone") if message.topic.startswith("homeassistant/") else None
+        return gone == {"p": "sensor"}
+
+    assert [removed(message) for message in later].index(True) < [message.payload for message in later].index(b"")
+
+
+def test_where_an_access_list_lets_us_read_nothing_the_service_runs_on(
+    make_broker: Any, make_subscriber: Any, tmp_path: Path, serve: Any
+) -> None:
+    (tmp_path / "acl").write_text(f"user watcher\ntopic readwrite #\npattern write {BASE}/test/#\n")
+    (tmp_path / "acl").chmod(0o600)
+    broker = make_broker("allow_anonymous true", f"acl_file {tmp_path / 'acl'}")
+    broker.start()
+    watcher = make_subscriber(broker.port, username="watcher", password="")
+    watcher.publish(f"{BASE}/test/gone/status", status("test", "gone"), retain=True)
+    service = serve(**keys_of(broker, "front"))
+    wait_until(lambda: service._link.connected and service._link.followers[0]._over_at is None, "the reading's end")
+    watcher.wait("front/frame", 5)
+    assert [message.payload for message in watcher.on("gone/status")] != [b""]
+
+
+class Connection:
+    """Answers subscriptions as it is told, and keeps them."""
+
+    def __init__(self, answered: bool = True, refused: bool = False) -> None:
+        self.filters: list[str] = []
+        self.ended: list[str] = []
+        self._answered, self._refuses = answered, refused
+        self.receive: Callable[[Incoming], None] | None = None
+
+    @property
+    def unanswered(self) -> list[str]:
+        return [] if self._answered else self.filters
+
+    @property
+    def refused(self) -> list[str]:
+        return self.filters if self._refuses else []
+
+    def read_retained(self, topic_filter: str, receive: Callable[[Incoming], None]) -> None:
+        self.filters.append(topic_filter)
+        self.receive = receive
+
+    def unsubscribe(self, topic_filter: str) -> None:
+        self.ended.append(topic_filter)
+
+
+class Sender:
+    def __init__(self) -> None:
+        self.sent: list[Outgoing] = []
+
+    def send(self, message: Outgoing) -> None:
+        self.sent.append(message)
+
+
+@pytest.fixture
+def removed(monkeypatch: pytest.MonkeyPatch) -> tuple[Sender, RemovedCameras]:
+    monkeypatch.setattr("edgemeta.daemon.mqtt.removed_cameras.QUIET", 0.0)
+    sender = Sender()
+    return sender, RemovedCameras(sender, Topics("a/b", "dev"), ["front"])
+
+
+def test_a_refused_subscription_is_not_asked_for_again(removed: tuple[Sender, RemovedCameras]) -> None:
+    _, cameras = removed
+    refusing, later = Connection(refused=True), Connection()
+    cameras.begun(refusing)
+    assert sorted(refusing.filters) == ["a/b/dev/+/state", "a/b/dev/+/status"]
+    cameras.step(refusing)
+    cameras.ended(refusing)
+    cameras.begun(later)
+    assert later.filters == []
+
+
+def test_a_broker_that_disconnects_whoever_subscribes_is_not_asked_a_third_time(
+    removed: tuple[Sender, RemovedCameras],
+) -> None:
+    _, cameras = removed
+    asked = []
+    for _ in range(4):
+        connection = Connection(answered=False)
+        cameras.begun(connection)
+        cameras.ended(connection)
+        asked.append(bool(connection.filters))
+    assert asked == [True, True, False, False]
+
+
+def test_a_broken_connection_s_findings_are_left_and_at_most_so_many_are_cleared(
+    removed: tuple[Sender, RemovedCameras],
+) -> None:
+    sender, cameras = removed
+    for ends_early in (True, False):
+        connection = Connection()
+        cameras.begun(connection)
+        for number in range(MOST + 5):
+            topic = f"a/b/dev/cam{number}/status"
+            cameras.take(Incoming(topic, status("dev", f"cam{number}"), retained=not number % 2 or not ends_early))
+        if not ends_early:
+            cameras.step(connection)
+        cameras.ended(connection)
+        assert len(sender.sent) == (0 if ends_early else MOST)
+    assert connection.ended == connection.filters
+    assert all((message.payload, message.retain) == (b"", True) for message in sender.sent)

@@ -1,0 +1,299 @@
+"""TLS and refusals against a real mosquitto, with certificates made here: what works, and how each failure is told."""
+
+import shutil
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from edgemeta.daemon.config.broker import TlsConfig
+from edgemeta.daemon.config.loader import ConfigError
+from edgemeta.daemon.mqtt.outbox.delivery import Outgoing
+from edgemeta.daemon.mqtt.state import BrokerState
+from edgemeta.daemon.mqtt.tls import TlsError, context_of
+from edgemeta.daemon.service.plan import prepare
+
+
+@dataclass(frozen=True)
+class Authority:
+    """A certificate authority in a folder of its own."""
+
+    folder: Path
+    name: str
+
+    @property
+    def ca(self) -> Path:
+        return self.folder / f"{self.name}.pem"
+
+    def issue(self, name: str, *subject: str, days: int = 2) -> dict[str, str]:
+        """Make a certificate with these alternative names; return its files as `mqtt.tls` wants them."""
+        key, request, certificate = (self.folder / f"{self.name}-{name}.{kind}" for kind in ("key", "csr", "crt"))
+        openssl("req", "-newkey", *CURVE, "-nodes", "-keyout", key, "-out", request, "-subj", f"/CN={name}")
+        extensions = self.folder / "extensions"
+        extensions.write_text(f"subjectAltName={','.join(subject)}\n" if subject else "basicConstraints=CA:FALSE\n")
+        signer = ("-CA", self.ca, "-CAkey", self.folder / f"{self.name}.key", "-CAcreateserial")
+        openssl(*("x509", "-req", "-in", request, *signer, "-out", certificate, "-days", days, "-extfile", extensions))
+        return {"certificate": str(certificate), "key": str(key)}
+
+
+CURVE = ("ec", "-pkeyopt", "ec_paramgen_curve:prime256v1")
+
+
+def openssl(*arguments: object) -> None:
+    subprocess.run(["openssl", *map(str, arguments)], check=True, capture_output=True)
+
+
+@pytest.fixture(scope="session")
+def make_authority(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Authority]:
+    if shutil.which("openssl") is None:
+        pytest.skip("openssl is not installed (Debian package openssl)")
+    folder = tmp_path_factory.mktemp("certificates")
+
+    def make(name: str) -> Authority:
+        authority = Authority(folder, name)
+        openssl(
+            *("req", "-x509", "-newkey", *CURVE, "-nodes", "-keyout", folder / f"{name}.key", "-out", authority.ca),
+            *("-days", 2, "-subj", f"/CN={name}"),
+        )
+        return authority
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def authority(make_authority: Callable[[str], Authority]) -> Authority:
+    return make_authority("ours")
+
+
+@pytest.fixture(scope="session")
+def stranger(make_authority: Callable[[str], Authority]) -> Authority:
+    return make_authority("theirs")
+
+
+@pytest.fixture
+def make_tls_broker(make_broker: Any, authority: Authority) -> Callable[..., Any]:
+    def make(*lines: str, names: tuple[str, ...] = ("IP:127.0.0.1",), days: int = 2) -> Any:
+        own = authority.issue("broker", *names, days=days)
+        broker = make_broker(
+            "allow_anonymous true",
+            *(f"cafile {authority.ca}", f"certfile {own['certificate']}", f"keyfile {own['key']}", *lines),
+        )
+        broker.start()
+        return broker
+
+    return make
+
+
+def wait_for_state(link: Any, state: BrokerState) -> str:
+    deadline = time.monotonic() + 60
+    while link.status.state is not state:
+        assert time.monotonic() < deadline, f"waited for {state}, it is {link.status}"
+        time.sleep(0.01)
+    return link.status.reason or ""
+
+
+@pytest.mark.parametrize("version", [5, "3.1.1"])
+def test_messages_go_over_tls(make_tls_broker: Any, make_link: Any, authority: Authority, version: Any) -> None:
+    """More than one TLS record at once: what was decrypted already must not wait for the next byte."""
+    broker = make_tls_broker()
+    link = make_link(broker.port, version=version, tls={"enabled": True, "ca": str(authority.ca)})
+    wait_for_state(link, BrokerState.CONNECTED)
+    begun = time.monotonic()
+    for value in range(500):
+        link.send(Outgoing("edgemeta/test/numbers", str(value).encode(), 1, retain=False, kept=True))
+    while len(link.taken.payloads) < 500:
+        assert time.monotonic() - begun < 60
+        time.sleep(0.01)
+    assert link.taken.payloads == [str(value).encode() for value in range(500)]
+
+
+def test_a_client_certificate_is_shown_and_accepted(make_tls_broker: Any, make_link: Any, authority: Authority) -> None:
+    broker = make_tls_broker("require_certificate true")
+    own = authority.issue("device")
+    link = make_link(broker.port, tls={"enabled": True, "ca": str(authority.ca)} | own)
+    wait_for_state(link, BrokerState.CONNECTED)
+
+
+@pytest.mark.parametrize("given", ["none", "a stranger's"])
+def test_a_client_certificate_that_the_broker_does_not_accept(
+    make_tls_broker: Any, make_link: Any, authority: Authority, stranger: Authority, given: str
+) -> None:
+    broker = make_tls_broker("require_certificate true")
+    own = stranger.issue("device") if given != "none" else {}
+    link = make_link(broker.port, tls={"enabled": True, "ca": str(authority.ca)} | own)
+    reason = wait_for_state(link, BrokerState.BAD_CERTIFICATE)
+    assert f"broker 127.0.0.1:{broker.port} does not accept this device's certificate: " in reason
+    assert ("certificate required" if given == "none" else "unknown ca") in reason
+    assert link.connects == 0
+
+
+def test_a_broker_whose_certificate_is_a_strangers(
+    make_tls_broker: Any, make_link: Any, stranger: Authority, caplog: Any
+) -> None:
+    broker = make_tls_broker()
+    with caplog.at_level("WARNING"):
+        link = make_link(broker.port, tls={"enabled": True, "ca": str(stranger.ca)})
+        reason = wait_for_state(link, BrokerState.BAD_CERTIFICATE)
+    assert reason.startswith(f"broker 127.0.0.1:{broker.port}: its certificate is not trusted: ")
+    assert "self-signed certificate in certificate chain" in reason
+    assert reason in caplog.text
+    assert link.connects == 0
+
+
+def test_a_broker_whose_certificate_has_another_name(
+    make_tls_broker: Any, make_link: Any, authority: Authority
+) -> None:
+    broker = make_tls_broker(names=("DNS:broker.example.org",))
+    link = make_link(broker.port, tls={"enabled": True, "ca": str(authority.ca)})
+    reason = wait_for_state(link, BrokerState.BAD_CERTIFICATE)
+    assert "IP address mismatch, certificate is not valid for '127.0.0.1'" in reason
+
+
+def test_a_broker_whose_certificate_is_not_valid_now(
+    make_tls_broker: Any, make_link: Any, authority: Authority
+) -> None:
+    broker = make_tls_broker(days=-1)
+    link = make_link(broker.port, tls={"enabled": True, "ca": str(authority.ca)})
+    assert "certificate has expired" in wait_for_state(link, BrokerState.BAD_CERTIFICATE)
+
+
+def test_tls_where_none_is_spoken(broker: Any, make_link: Any, authority: Authority) -> None:
+    link = make_link(broker.port, tls={"enabled": True, "ca": str(authority.ca)})
+    assert "cannot be reached" in (reason := wait_for_state(link, BrokerState.UNREACHABLE)) or "no TLS" in reason
+
+
+def test_no_tls_where_it_is_spoken(make_tls_broker: Any, make_link: Any) -> None:
+    link = make_link(make_tls_broker().port)
+    assert "closed the connection before it answered" in wait_for_state(link, BrokerState.UNREACHABLE)
+
+
+@pytest.mark.parametrize("version", [5, "3.1.1"])
+def test_a_client_id_that_another_takes_again_and_again(broker: Any, make_link: Any, version: Any, caplog: Any) -> None:
+    """This mosquitto (2.0.11) closes the connection without a word, with MQTT 5, too."""
+    with caplog.at_level("WARNING"):
+        link = make_link(broker.port, version=version)
+        wait_for_state(link, BrokerState.CONNECTED)
+        thief = make_link(broker.port, version=version, topic="edgemeta/thief/availability")
+        deadline = time.monotonic() + 60
+        while not link.stats.failures.client_id_taken and not thief.stats.failures.client_id_taken:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+    assert "unspecified" not in caplog.text.lower()
+    assert "lost: the broker closed it without a reason, as brokers do when another client connects" in caplog.text
+    assert "accepted 3 connections in a row, and each was lost soon after" in caplog.text
+    assert "another client probably uses the client id 'link-under-test', too" in caplog.text
+
+
+def test_a_client_id_that_is_taken_by_the_brokers_own_words(make_link: Any) -> None:
+    accepted, taken_over = bytes([0x20, 3, 0, 0, 0]), bytes([0xE0, 2, 0x8E, 0])
+
+    def serve(listener: socket.socket) -> None:
+        connection, _ = listener.accept()
+        with connection:
+            connection.recv(4096)
+            connection.sendall(accepted + taken_over)
+            while connection.recv(4096):
+                pass
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        broker = threading.Thread(target=serve, args=(listener,))
+        broker.start()
+        link = make_link(listener.getsockname()[1], retry={"first": 3600, "cap": 3600})
+        reason = wait_for_state(link, BrokerState.CLIENT_ID_TAKEN)
+        broker.join(60)
+    assert reason.endswith(": another client has taken the client id 'link-under-test'")
+
+
+def test_after_a_refusal_the_next_try_is_slow(make_broker: Any, make_link: Any) -> None:
+    broker = make_broker("allow_anonymous false")
+    broker.start()
+    link = make_link(broker.port, retry={"first": 0.01, "cap": 3600})
+    wait_for_state(link, BrokerState.REFUSED_LOGIN)
+    begun = time.monotonic()
+    while time.monotonic() - begun < 0.3:
+        assert link.stats.failures.refused_login == 1
+        time.sleep(0.02)
+
+
+def test_a_password_file_that_goes_is_told_and_read_again(make_broker: Any, make_link: Any, tmp_path: Path) -> None:
+    broker = make_broker()
+    broker.start()
+    secret = tmp_path / "secret"
+    link = make_link(broker.port, username="u", password_file=str(secret))
+    reason = wait_for_state(link, BrokerState.REFUSED_LOGIN)
+    assert reason == f"password file {secret} cannot be read: No such file or directory"
+    secret.write_text("open sesame\n")
+    wait_for_state(link, BrokerState.CONNECTED)
+
+
+# -- files
+
+
+def test_files_that_cannot_be_used_are_told(authority: Authority, stranger: Authority, tmp_path: Path) -> None:
+    own, other = authority.issue("one"), authority.issue("two")
+    empty = tmp_path / "empty.pem"
+    empty.touch()
+    locked = tmp_path / "locked.key"
+    openssl("ec", "-in", own["key"], "-aes128", "-passout", "pass:geheim", "-out", locked)
+    cases: list[tuple[dict[str, str], str, str]] = [
+        ({"ca": "/nowhere/ca.pem"}, "ca", "/nowhere/ca.pem cannot be read: No such file or directory"),
+        ({"ca": str(empty)}, "ca", f"{empty} holds no certificate (PEM)"),
+        ({"ca": str(tmp_path)}, "ca", f"{tmp_path} cannot be read: Is a directory"),
+        ({"certificate": "/nowhere/own.pem"}, "certificate", "/nowhere/own.pem cannot be read: No such file"),
+        (own | {"key": "/nowhere/own.key"}, "key", "/nowhere/own.key cannot be read: No such file or directory"),
+        (own | {"key": other["key"]}, "key", "the key is another certificate's"),
+        (own | {"key": str(locked)}, "key", f"the key in {locked} is encrypted"),
+        (own | {"key": str(empty)}, "certificate", "no certificate and key (PEM)"),
+        ({"certificate": own["certificate"]}, "certificate", "no certificate and key (PEM)"),
+    ]
+    for keys, key, words in cases:
+        with pytest.raises(TlsError) as caught:
+            context_of(TlsConfig.model_validate({"enabled": True} | keys))
+        assert (caught.value.key, words in str(caught.value)) == (key, True), str(caught.value)
+    context_of(TlsConfig.model_validate({"enabled": True, "ca": str(stranger.ca)} | own))
+    both = tmp_path / "both.pem"
+    both.write_text(Path(own["certificate"]).read_text() + Path(own["key"]).read_text())
+    context_of(TlsConfig(enabled=True, certificate=str(both)))
+    context_of(TlsConfig(enabled=True))
+
+
+def test_a_config_names_the_line_of_a_wrong_file(write_config: Any) -> None:
+    path = write_config(mqtt={"tls": {"enabled": True, "ca": "ca.pem"}})
+    with pytest.raises(ConfigError) as caught:
+        prepare(path)
+    assert f"mqtt.tls.ca: found {path.parent / 'ca.pem'} cannot be read: No such file or directory" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("mqtt", "words"),
+    [
+        ({"tls": {"ca": "ca.pem"}}, "expected `enabled: true` beside `ca`"),
+        ({"tls": {"enabled": True, "key": "k"}}, "expected `certificate` beside `key`"),
+        ({"tls": {"insecure": True}}, "mqtt.tls.insecure: found an unknown key"),
+        ({"username": "a", "username_env": "A"}, "expected only one of username, username_env"),
+        ({"password": "a"}, "expected `username` beside `password`"),
+        ({"username_env": "EDGEMETA_ABSENT"}, "environment variable EDGEMETA_ABSENT is not set"),
+        ({"queue": 5}, "mqtt.queue: found an unknown key"),
+        ({"expiry": 0}, "mqtt.expiry: found 0, expected at least 1"),
+        ({"outbox": {"size": -1}}, "mqtt.outbox.size: found -1, expected at least 0"),
+        ({"outbox": {"size": "256"}}, "mqtt.outbox.size: found the text '256', expected a whole number"),
+        ({"outbox": {"age": 0.0}}, "mqtt.outbox.age: found 0.0, expected more than 0"),
+        ({"outbox": {"age": float("inf")}}, "mqtt.outbox.age: found inf, expected"),
+        ({"outbox": {"pace": 20_000}}, "mqtt.outbox.pace: found 20000, expected at most 10000"),
+        ({"outbox": {"folder": "config.yaml"}}, "config.yaml, which is no folder, expected a folder"),
+        ({"outbox": {"paces": 2}}, "mqtt.outbox.paces: found an unknown key, expected `pace`"),
+        ({"outbox": 5}, "mqtt.outbox: found 5, expected a mapping"),
+    ],
+)
+def test_wrong_keys_get_one_sentence(write_config: Any, mqtt: dict[str, Any], words: str) -> None:
+    path = write_config(mqtt=mqtt)
+    with pytest.raises(ConfigError) as caught:
+        prepare(path)
+    assert words in str(caught.value)
+    assert len(str(caught.value).splitlines()) == 1

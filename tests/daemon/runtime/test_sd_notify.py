@@ -1,0 +1,96 @@
+"""What goes over the service manager's socket, byte for byte, by path and by abstract name."""
+
+import os
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from edgemeta.daemon.runtime.sd_notify import Notifier
+
+
+@pytest.fixture(params=["path", "abstract"])
+def manager(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[socket.socket, str]]:
+    """A bound datagram socket, and its address as NOTIFY_SOCKET names it."""
+    address = str(tmp_path / "notify") if request.param == "path" else f"@edgemeta-test-{os.getpid()}"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listening:
+        listening.bind(address.replace("@", "\0", 1) if address.startswith("@") else address)
+        listening.settimeout(60)
+        yield listening, address
+
+
+def test_every_message_as_the_manager_expects_it(manager: tuple[socket.socket, str]) -> None:
+    listening, address = manager
+    notifier = Notifier(address, watchdog=30.0)
+    notifier.ready("two\nlines  and\ta tab")
+    assert listening.recv(4096) == b"READY=1\nSTATUS=two lines and a tab"
+    notifier.feed("29.9 frames/s")
+    assert listening.recv(4096) == b"WATCHDOG=1\nSTATUS=29.9 frames/s"
+    notifier.status("hangs")
+    assert listening.recv(4096) == b"STATUS=hangs"
+    before = time.monotonic_ns() // 1000
+    notifier.reloading()
+    first, second = listening.recv(4096).decode().split("\n")
+    assert first == "RELOADING=1"
+    assert before <= int(second.removeprefix("MONOTONIC_USEC=")) <= time.monotonic_ns() // 1000
+    notifier.stopping()
+    assert listening.recv(4096) == b"STOPPING=1\nSTATUS=stopping"
+
+
+def test_nothing_is_said_after_stopping(manager: tuple[socket.socket, str]) -> None:
+    """A reload in another thread may end while the service stops: READY=1 would call it back."""
+    listening, address = manager
+    notifier = Notifier(address)
+    notifier.stopping()
+    notifier.ready("config reloaded")
+    Notifier(address).status("the end")
+    assert listening.recv(4096) == b"STOPPING=1\nSTATUS=stopping"
+    assert listening.recv(4096) == b"STATUS=the end"
+
+
+def test_without_a_watchdog_only_the_status_is_told(manager: tuple[socket.socket, str]) -> None:
+    listening, address = manager
+    Notifier(address).feed("well")
+    assert listening.recv(4096) == b"STATUS=well"
+
+
+@pytest.mark.parametrize(
+    ("given", "watchdog"),
+    [
+        ({"WATCHDOG_USEC": "30000000"}, 30.0),
+        ({"WATCHDOG_USEC": "500000", "WATCHDOG_PID": str(os.getpid())}, 0.5),
+        ({"WATCHDOG_USEC": "500000", "WATCHDOG_PID": "1"}, None),
+        ({"WATCHDOG_USEC": "0"}, None),
+        ({"WATCHDOG_USEC": "soon"}, None),
+        ({"WATCHDOG_USEC": "²"}, None),
+        ({}, None),
+    ],
+)
+def test_the_environment_says_it_and_children_do_not_inherit_it(given: dict[str, str], watchdog: float | None) -> None:
+    environment = {"NOTIFY_SOCKET": "@x", "HOME": "/", **given}
+    assert Notifier.from_environment(environment).watchdog == watchdog
+    assert environment == {"HOME": "/"}
+    assert Notifier.from_environment(dict(given)).watchdog is None  # nobody there to be fed
+
+
+def test_without_a_manager_nothing_is_sent() -> None:
+    notifier = Notifier.from_environment({})
+    notifier.ready("x")
+    notifier.reloading()
+    notifier.stopping()
+
+
+def test_a_manager_that_does_not_listen_is_told_to_the_log_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    notifier = Notifier(str(tmp_path / "gone"))
+    notifier.ready("x")
+    notifier.feed("x")
+    assert caplog.messages == ["the service manager cannot be told READY=1: No such file or directory"]
+
+
+def test_an_address_too_long_is_told_to_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    Notifier("/" + "x" * 200).ready("x")
+    assert caplog.messages == ["the service manager cannot be told READY=1: AF_UNIX path too long"]

@@ -1,0 +1,47 @@
+"""Faults of threads are heard; a process with a hanging thread still leaves with its exit code."""
+
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from edgemeta.daemon.runtime.threads import guarded_thread, leave
+
+
+def test_a_fault_is_handed_on() -> None:
+    fault = KeyError("x")
+    heard: list[BaseException] = []
+
+    def fail() -> None:
+        raise fault
+
+    thread = guarded_thread("failing", fail, heard.append)
+    thread.start()
+    thread.join()
+    assert heard == [fault]
+
+
+def test_leaving_waits_for_threads_that_end() -> None:
+    going = threading.Event()
+    thread = guarded_thread("ending", lambda: going.wait() and None, lambda error: None)
+    thread.start()
+    threading.Timer(0.05, going.set).start()
+    with pytest.raises(SystemExit) as left:
+        leave(3, patience=10)
+    assert left.value.code == 3
+    assert not thread.is_alive()
+
+
+HANGING = """
+import threading
+from edgemeta.daemon.runtime.threads import guarded_thread, leave
+guarded_thread("hanging", threading.Event().wait, print).start()
+print("said")
+leave(5, patience=0.05)
+"""
+
+
+def test_a_hanging_thread_is_left_behind() -> None:
+    process = subprocess.run([sys.executable, "-c", HANGING], capture_output=True, text=True, timeout=60, check=False)
+    assert (process.returncode, process.stdout, process.stderr) == (5, "said\n", "")

@@ -1,0 +1,164 @@
+"""Changes asked for while others are in flight: one at a time, the newest reload counts, floods are bounded."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from edgemeta.daemon.service.change_queue import WAITING, Changes
+from edgemeta.daemon.service.plan import Plan
+from edgemeta.daemon.service.reload import NOTHING_CHANGED, Outcome
+from tests.daemon.conftest import wait_until
+from tests.daemon.service.conftest import Running
+
+
+class Told:
+    """Hears what the service manager would be told."""
+
+    def __init__(self) -> None:
+        self.words: list[str] = []
+
+    def changing(self) -> None:
+        self.words.append("changing")
+
+    def changed(self, words: str) -> None:
+        self.words.append(words)
+
+
+class Rig:
+    def __init__(self, running: Running) -> None:
+        self.running = running
+        self.told = Told()
+        self.outcomes: list[Outcome] = []
+        self.faults: list[BaseException] = []
+        self.changes = Changes(running.service, self.told, self.faults.append)
+
+    def reload(self) -> None:
+        self.changes.reload("signal", self.outcomes.append)
+
+    def wait(self, count: int) -> list[Outcome]:
+        wait_until(lambda: len(self.outcomes) == count, f"{count} outcomes")
+        return self.outcomes
+
+
+@pytest.fixture
+def rig_of() -> Iterator[Callable[[Running], Rig]]:
+    made: list[Rig] = []
+
+    def make(running: Running) -> Rig:
+        made.append(Rig(running))
+        return made[-1]
+
+    yield make
+    for rig in made:
+        rig.changes.stop(10.0)
+        assert rig.faults == []
+
+
+RunService = Callable[..., Running]
+ModelOf = Callable[..., str]
+RigOf = Callable[[Running], Rig]
+
+
+def test_a_newer_reload_gives_up_a_swap_that_waits_for_its_frames(
+    run_service: RunService, model_of: ModelOf, rig_of: RigOf
+) -> None:
+    running = run_service()
+    rig = rig_of(running)
+    rig.changes.start()
+    running.change(model=model_of("first"), swap={"shadow": 10_000, "keep": 1, "watch": False})
+    rig.reload()
+    wait_until(lambda: "shadow run" in (running.service.swaps.words or ""), "the shadow run")
+    running.change(model=model_of("second"))
+    rig.reload()
+    first, second = rig.wait(2)
+    assert first.words.endswith("shadow run: something newer was asked for")
+    assert second == Outcome(True, "config reloaded: applied model")
+    wait_until(lambda: running.serving == {"front": "second"}, "the second model")
+    assert running.service.swaps.results == {"swapped": 1, "rolled_back": 0, "refused": 0, "cancelled": 1}
+    assert rig.told.words[:2] == ["changing", "a swap of models begins"]
+    assert rig.told.words[-1] == second.words
+
+
+def test_equal_changes_that_wait_are_one_and_a_flood_is_bounded(run_service: RunService, rig_of: RigOf) -> None:
+    rig = rig_of(run_service())
+    for _ in range(3):
+        rig.reload()
+    chosen: list[str] = []
+
+    def choose(name: str) -> Callable[[Plan], Plan]:
+        return lambda running: chosen.append(name) or running  # type: ignore[func-returns-value]
+
+    for number in range(WAITING - 1):
+        for _ in range(2):
+            rig.changes.take_model(choose(str(number)), rig.outcomes.append, (str(number), None))
+    assert rig.outcomes == []
+    rig.changes.take_model(choose("one more"), rig.outcomes.append, ("one more", None))
+    assert rig.outcomes == [Outcome(False, f"busy: {WAITING} changes wait already")]
+    rig.changes.start()
+    rig.wait(1 + 3 + 2 * (WAITING - 1))
+    assert rig.outcomes[1:] == [NOTHING_CHANGED] * (3 + 2 * (WAITING - 1))
+    assert chosen == [str(number) for number in range(WAITING - 1)]
+    assert rig.told.words.count("changing") == WAITING
+
+
+def test_so_many_wait_for_one_change(run_service: RunService, rig_of: RigOf) -> None:
+    rig = rig_of(run_service())
+    for _ in range(WAITING + 1):
+        rig.reload()
+    assert rig.outcomes == [Outcome(False, f"busy: {WAITING} wait for the same change already")]
+    rig.changes.start()
+    assert rig.wait(1 + WAITING)[1:] == [NOTHING_CHANGED] * WAITING
+    assert rig.told.words == ["changing", NOTHING_CHANGED.words]
+
+
+def test_what_the_watch_finds_does_not_silence_who_asked(run_service: RunService, rig_of: RigOf) -> None:
+    rig = rig_of(run_service())
+    rig.reload()
+    rig.changes.reload("file", rig.outcomes.append)
+    rig.changes.start()
+    rig.wait(2)
+    assert rig.told.words == ["changing", NOTHING_CHANGED.words]
+
+
+def test_a_saved_config_is_read_however_many_commands_wait(run_service: RunService, rig_of: RigOf) -> None:
+    """The watch tells of a change only once: where a flood of commands came first, it would be lost."""
+    running = run_service()
+    rig = rig_of(running)
+    for _ in range(WAITING):
+        rig.changes.take_model(lambda plan: plan, rig.outcomes.append)
+    running.change(top_k=1)
+    rig.changes.reload("file", rig.outcomes.append)
+    rig.changes.start()
+    assert rig.wait(WAITING + 1)[-1].words == "config reloaded: applied top_k"
+
+
+def test_a_mistake_that_was_put_right_is_told_although_nothing_changed(run_service: RunService, rig_of: RigOf) -> None:
+    """Else the status would go on saying that the config was not reloaded."""
+    running = run_service()
+    rig = rig_of(running)
+    rig.changes.start()
+    running.change(top_k=0)
+    rig.changes.reload("file", rig.outcomes.append)
+    rig.wait(1)
+    running.change()
+    rig.changes.reload("file", rig.outcomes.append)
+    rig.wait(2)
+    assert "top_k: found 0" in rig.told.words[0]
+    assert rig.told.words[1:] == [NOTHING_CHANGED.words]
+
+
+def test_the_watch_reloads_and_says_nothing_where_nothing_changed(
+    run_service: RunService, rig_of: RigOf, model_of: ModelOf
+) -> None:
+    running = run_service(swap={"shadow": 2, "keep": 2, "watch": True})
+    rig = rig_of(running)
+    rig.changes.start()
+    path: Path = running.change()
+    path.write_text(path.read_text() + "# a comment\n")
+    rig.changes.reload("file", rig.outcomes.append)
+    assert rig.wait(1) == [NOTHING_CHANGED]
+    assert rig.told.words == []
+    model_of("old", labels=("blue", "green", "red"))
+    wait_until(lambda: "config reloaded: applied model" in rig.told.words, "the watch to see the new file")
+    assert "changing" not in rig.told.words

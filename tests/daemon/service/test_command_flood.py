@@ -1,0 +1,97 @@
+"""A flood of commands, against a real broker with its default limits: frames go on, and nothing of it is kept."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from rig.broker import Mosquitto
+from rig.commander import ask
+from rig.flooder import KINDS, Flooder, block
+from rig.patience import until
+from rig.whole import Rig
+
+SECONDS = 3.0
+GROWTH_KIB = 10_000
+
+
+@pytest.fixture
+def rig(tmp_path: Path) -> Iterator[Rig]:
+    if not Mosquitto.installed():
+        pytest.skip("mosquitto is not installed (Debian package mosquitto)")
+    keys = {"cameras": {"front": {"source": "synthetic://", "fps": 10}}, "log": {"level": "info"}}
+    made = Rig(tmp_path, "flooded", keys, broker=("allow_anonymous true",))
+    try:
+        made.keys["mqtt"] = {"port": made.broker.port, "keepalive": 30}
+        made.write_config()
+        made.start_service().ready()
+        yield made
+    finally:
+        made.close()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_flood_costs_no_frame_and_leaves_nothing_behind(rig: Rig, kind: str) -> None:
+    rig.witness.next_frame("front").within(0)
+    for _ in range(3):
+        assert ask(rig.broker.port, rig.device, "reload")["ok"]
+    held = rig.running.holds["rss_kib"]
+    lines = len(rig.log.read_text().splitlines())
+    flooder = Flooder(rig.broker.port, rig.device, kind, SECONDS)
+    try:
+        rig.running.manager.wait("flood of messages on edgemeta/flooded/cmd/reload")
+        sent = flooder.wait(SECONDS + 60)
+    finally:
+        flooder.close()
+    rig.witness.next_frame("front").within(0)
+    told = rig.log.read_text().splitlines()[lines:]
+    assert sent > 1000
+    assert sum("flood of messages on edgemeta/flooded/cmd/reload: " in line for line in told) == 1
+    assert len(told) < 40, "\n".join(told[:60])
+    until(lambda: rig.running.holds["rss_kib"] < held + GROWTH_KIB, "memory to be given back", 30)
+    until(lambda: "no flood of messages on edgemeta/flooded/cmd/reload any more" in rig.log.read_text(), "its end")
+    assert ask(rig.broker.port, rig.device, "reload", transaction="after")["transaction"] == "after"
+    assert rig.witness.stats["broker"]["connects"] == 1
+    assert rig.witness.ledger.historical == 0
+    rig.settle()
+    assert rig.lost()["frames"] == 0
+    until(lambda: "flood" not in rig.running.manager.status, "the status to tell of no flood")
+    assert "Traceback" not in rig.log.read_text()
+    assert rig.running.stop()[1] == 0
+    assert rig.log.read_text().splitlines()[-1].endswith("stopped")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_flooders_packets_are_whole(kind: str) -> None:
+    packets, count = block(kind, "d")
+    at = found = 0
+    while at < len(packets):
+        length = shift = 0
+        at += 1
+        while True:
+            length |= (packets[at] & 0x7F) << shift
+            shift, at = shift + 7, at + 1
+            if packets[at - 1] < 0x80:
+                break
+        at, found = at + length, found + 1
+    assert (at, found) == (len(packets), count)
+
+
+def test_the_benchmark_says_what_it_measured(repository: Path) -> None:
+    """Not how late frames are: that hangs on the machine."""
+    if not Mosquitto.installed():
+        pytest.skip("mosquitto is not installed (Debian package mosquitto)")
+    command = [sys.executable, str(repository / "reliability" / "command_flood.py")]
+    options = ["--seconds", "2", "--kind", KINDS[0]]
+    ended = subprocess.run([*command, *options], capture_output=True, text=True, timeout=200, check=False)
+    assert ended.stdout, ended.stderr
+    outcome = json.loads(ended.stdout)
+    flood = outcome["floods"][KINDS[0]]
+    assert outcome["lost"] == dict.fromkeys(outcome["lost"], 0)
+    assert outcome["exit_code"] == 0
+    assert flood["messages_per_second"] > 1000
+    assert flood["frames"] > 0
+    assert (ended.returncode != 0) == bool(ended.stderr)

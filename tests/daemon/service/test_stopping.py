@@ -1,0 +1,137 @@
+"""SIGTERM and SIGINT: the end comes in time, whatever hangs, and nothing that waited for the broker is lost."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.daemon.conftest import broker_keys, wait_until_metric
+
+WITHIN = 15.0
+"""Seconds: what hangs here hangs for ever. `reliability/lifecycle.py` measures against the 2 s that are promised."""
+
+
+def wait_for_line(log: Path, text: str) -> None:
+    deadline = time.monotonic() + 60
+    while text not in log.read_text():
+        assert time.monotonic() < deadline, f"waited for {text!r}, the log has:\n{log.read_text()}"
+        time.sleep(0.01)
+
+
+def ends(process: "subprocess.Popen[Any]", number: int = signal.SIGTERM) -> float:
+    """Send a signal; return the seconds until the end, which must be one in order."""
+    begun = time.monotonic()
+    process.send_signal(number)
+    assert process.wait(60) == 0
+    return time.monotonic() - begun
+
+
+@pytest.fixture
+def hanging_camera(tmp_path: Path) -> dict[str, Any]:
+    """Reading a pipe that nobody writes blocks the camera's thread for ever, as a file on a dead network disk does."""
+    folder = tmp_path / "pictures"
+    folder.mkdir()
+    os.mkfifo(folder / "1.png")
+    return {"source": str(folder), "timeout": 1}
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("there_is_a_broker", [True, False])
+def test_a_signal_ends_it(
+    make_broker: Any, write_config: Any, run_daemon: Any, number: int, there_is_a_broker: bool
+) -> None:
+    broker = make_broker()
+    if there_is_a_broker:
+        broker.start()
+    daemon = run_daemon(write_config(mqtt=broker_keys(broker)))
+    wait_for_line(daemon.log, "connected to broker" if there_is_a_broker else "next try in")
+    assert ends(daemon.process, number) < WITHIN
+    assert "Traceback" not in daemon.said
+    assert daemon.said.rstrip().endswith("stopped")
+
+
+def test_cameras_that_hang_do_not_hold_up_the_end(
+    broker: Any, subscriber: Any, write_config: Any, run_daemon: Any, hanging_camera: dict[str, Any]
+) -> None:
+    """One in its own thread, one in a reader at a server that accepts and says nothing."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"http://127.0.0.1:{silent.getsockname()[1]}/cam"
+        cameras = {"file": hanging_camera, "silent": {"source": address, "timeout": 60}}
+        daemon = run_daemon(write_config(cameras=cameras, mqtt=broker_keys(broker)))
+        subscriber.wait_for("availability", lambda message: message.payload == b"online")
+        subscriber.wait("silent/status")
+        assert ends(daemon.process) < WITHIN
+        subscriber.wait_for("availability", lambda message: message.payload == b"offline")
+
+
+def test_a_broker_that_hangs_loses_no_message(
+    broker: Any, make_subscriber: Any, write_config: Any, run_daemon: Any, free_port: Any
+) -> None:
+    """A stopped broker keeps its connections and answers nothing: what it did not acknowledge waits on disk."""
+    page = free_port()
+    config = write_config(mqtt=broker_keys(broker), web={"enabled": True, "port": page})
+    subscriber = make_subscriber(broker.port)
+    daemon = run_daemon(config)
+    before = len(subscriber.wait("front/frame", 5))
+    assert broker.process is not None
+    broker.process.send_signal(signal.SIGSTOP)
+    wait_until_metric(page, "edgemeta_outbox_messages", 20)
+    took = ends(daemon.process)
+    broker.process.send_signal(signal.SIGCONT)
+    assert took < WITHIN
+    assert "may be lost" not in daemon.said
+    subscriber.wait_for("availability", lambda message: message.payload == b"offline")
+    run_daemon(config)
+    boot = subscriber.on("front/frame")[0].json["boot"]
+    subscriber.wait_for("test/stats", lambda message: message.json["outbox"]["waiting"] < 3)
+    first = {m.json["sequence"]: m.json for m in subscriber.on("front/frame") if m.json["boot"] == boot}
+    assert len(first) > before + 10
+    assert any(frame["historical"] for frame in first.values())
+    for one, other in pairwise(first[number] for number in sorted(first)):
+        dropped = sum(other["dropped"].values()) - sum(one["dropped"].values())
+        assert other["sequence"] - one["sequence"] - 1 == dropped
+
+
+EVERYTHING_HANGS = """
+import sys, threading
+from edgemeta.cli.main import main
+from edgemeta.daemon.mqtt.outbox.store import Store
+from edgemeta.daemon.inference.pipeline import Pipeline
+def hang(*_, **__):
+    print("hangs", flush=True)
+    threading.Event().wait()
+step, steps = Pipeline.step, []
+def hang_at_the_tenth_frame(self, *arguments):
+    steps.append(0)
+    return hang() if len(steps) == 10 else step(self, *arguments)
+Pipeline.step, Store.add = hang_at_the_tenth_frame, hang
+sys.argv = ["edgemeta", "run", sys.argv[1]]
+main()
+"""
+
+
+def test_where_everything_hangs_it_ends_in_time_and_says_what_may_be_lost(
+    broker: Any, subscriber: Any, write_config: Any, tmp_path: Path, hanging_camera: dict[str, Any]
+) -> None:
+    """Camera, worker, broker and disk at once."""
+    cameras = {"front": {"source": "synthetic://", "fps": 5}, "file": hanging_camera}
+    config = write_config(cameras=cameras, mqtt=broker_keys(broker))
+    log = tmp_path / "log"
+    with log.open("w") as output:
+        process = subprocess.Popen([sys.executable, "-c", EVERYTHING_HANGS, str(config)], stdout=output, stderr=output)
+    try:
+        subscriber.wait("front/frame", 3)
+        broker.process.send_signal(signal.SIGSTOP)
+        wait_for_line(log, "hangs\nhangs\n")
+        assert ends(process) < WITHIN
+    finally:
+        process.kill()
+        process.wait()
+    assert "outbox: the disk does not answer, " in log.read_text()

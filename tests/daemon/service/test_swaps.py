@@ -1,0 +1,278 @@
+"""Swaps of models under frames: what serves afterwards, what is told, and that nothing is lost or left behind."""
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from edgemeta.daemon.messages.records import SwapMessage, SwapResult
+from edgemeta.daemon.runtime.deadline import Deadline
+from edgemeta.daemon.service.reload import Outcome, reload
+from edgemeta.model.graph import Model
+from tests.daemon.conftest import wait_until
+from tests.daemon.service.conftest import PlantedBackend, Running
+
+RunService = Callable[..., Running]
+ModelOf = Callable[..., str]
+
+
+def told(running: Running) -> SwapMessage:
+    """The swap message that waits for the broker."""
+    message = running.service._link._retained["edgemeta/test/swap"]
+    return SwapMessage.model_validate_json(message.payload)
+
+
+def change(running: Running, **keys: Any) -> Outcome:
+    return reload(running.change(**keys), running.service)
+
+
+def test_a_model_is_swapped_and_no_frame_is_lost(
+    run_service: RunService, model_of: ModelOf, planted: PlantedBackend
+) -> None:
+    running = run_service()
+    outcome = change(running, model=model_of("new"))
+    assert outcome == Outcome(True, "config reloaded: applied model")
+    assert running.serving == {"front": "new"}
+    assert planted.open == 1
+    running.assert_nothing_lost()
+    message = told(running)
+    assert message.result is SwapResult.SWAPPED
+    assert message.trigger == "signal"
+    assert message.reason is None
+    (exchanged,) = message.models
+    assert (exchanged.before.name, exchanged.after.name, exchanged.cameras) == ("old", "new", ["front"])
+    assert exchanged.shadow is not None
+    assert (exchanged.shadow.frames, exchanged.shadow.same_label) == (5, 1.0)
+    assert exchanged.served >= 5
+    assert all(value is not None and value > 0 for value in message.took_us.model_dump().values())
+    assert running.service.swaps.results == {"swapped": 1, "rolled_back": 0, "refused": 0, "cancelled": 0}
+
+
+def test_without_a_shadow_run_it_is_exchanged_at_once(run_service: RunService, model_of: ModelOf) -> None:
+    running = run_service(swap={"shadow": 0, "keep": 1, "watch": False})
+    assert change(running, model=model_of("new")).ok
+    assert told(running).models[0].shadow is None
+
+
+def test_the_same_line_but_another_file(run_service: RunService, model_of: ModelOf) -> None:
+    running = run_service()
+    before = running.service.plan.networks["front"].identity
+    model_of("old", labels=("blue", "green", "red"))
+    assert change(running).words == "config reloaded: applied model"
+    assert running.service.plan.networks["front"].identity.sha256 != before.sha256
+
+
+REFUSED: dict[str, tuple[Callable[[ModelOf], str], dict[str, Any], str]] = {
+    "cannot be compiled": (lambda model_of: model_of("uncompilable"), {}, "planted: cannot be compiled"),
+    "fails its self-test": (
+        lambda model_of: model_of("new", self_test=False),
+        {},
+        "gives other logits for self-test input",
+    ),
+    "fails while it warms up": (lambda model_of: model_of("fails--9"), {}, "planted: fails--9"),
+    "fails in the shadow run": (lambda model_of: model_of("fails-3"), {}, "shadow run: planted: fails-3"),
+    "names other labels": (
+        lambda model_of: model_of("new", labels=("blue", "red", "green")),
+        {"agree": 0.9},
+        "shadow run: 0% of 5 frames got the same label",
+    ),
+    "is too slow": (lambda model_of: model_of("slow-50"), {"slowdown": 3.0}, "expected at most 3 times as long"),
+    "is not there": (lambda model_of: "/nowhere/new", {}, "/nowhere/new: no such model file"),
+}
+
+
+@pytest.mark.parametrize(("make", "keys", "reason"), REFUSED.values(), ids=REFUSED)
+def test_what_is_refused_changes_nothing(
+    run_service: RunService,
+    model_of: ModelOf,
+    planted: PlantedBackend,
+    make: Callable[[ModelOf], str],
+    keys: dict[str, Any],
+    reason: str,
+) -> None:
+    running = run_service()
+    before = running.service.plan
+    outcome = change(running, model=make(model_of), top_k=1, swap=running.keys["swap"] | keys)
+    assert not outcome.ok
+    assert reason in outcome.words
+    assert running.service.plan is before
+    assert planted.open == 1
+    message = told(running)
+    assert message.result is SwapResult.REFUSED
+    assert message.reason is not None
+    assert reason in message.reason
+    running.wait_for_frames(3)
+    assert running.serving == {"front": "old"}
+    running.assert_nothing_lost()
+
+
+def test_a_successor_that_fails_after_the_exchange_loses_no_frame(
+    run_service: RunService, model_of: ModelOf, planted: PlantedBackend
+) -> None:
+    running = run_service()
+    before = running.service.plan
+    outcome = change(running, model=model_of("fails-7"), top_k=1)
+    assert outcome == Outcome(False, "config not reloaded, nothing changed: trial: planted: fails-7")
+    message = told(running)
+    assert message.result is SwapResult.ROLLED_BACK
+    assert message.models[0].served == 2, "the third frame of the trial is the eighth of all"
+    assert running.service.plan is before
+    running.wait_for_frames(3)
+    assert running.serving == {"front": "old"}
+    assert running.service._pipelines["front"]._tuning.top == before.config.top_k
+    assert planted.open == 1
+    running.assert_nothing_lost()
+
+
+def test_a_successor_that_hangs_in_the_shadow_run_is_left_behind(
+    run_service: RunService, model_of: ModelOf, planted: PlantedBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("edgemeta.daemon.inference.swap.shadow.FRAME_WITHIN", 0.3)
+    monkeypatch.setattr("edgemeta.daemon.inference.swap.shadow.ENDS_WITHIN", 0.1)
+    monkeypatch.setattr("edgemeta.daemon.inference.loaded_model.CLOSES_WITHIN", 0.1)
+    running = run_service()
+    outcome = change(running, model=model_of("hangs-1"))
+    assert outcome.words.endswith("shadow run: no answer to a frame within 0.3 s")
+    assert planted.open == 2
+    running.wait_for_frames(5)
+    assert running.serving == {"front": "old"}
+    planted.release.set()
+    wait_until(lambda: planted.open == 1, "the run in hand to close its session")
+
+
+def test_a_successor_that_hangs_after_the_exchange_is_left_behind_with_its_thread(
+    run_service: RunService, model_of: ModelOf, planted: PlantedBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("edgemeta.daemon.inference.swap.trial.FRAME_WITHIN", 0.3)
+    monkeypatch.setattr("edgemeta.daemon.inference.loaded_model.CLOSES_WITHIN", 0.1)
+    running = run_service()
+    outcome = change(running, model=model_of("hangs-7"))
+    assert planted.hanging.is_set()
+    assert outcome.words.endswith("trial: no answer to a frame within 0.3 s")
+    assert told(running).result is SwapResult.ROLLED_BACK
+    running.wait_for_frames(3)
+    assert running.serving == {"front": "old"}
+    assert [thread.name for thread in threading.enumerate()].count("worker") == 2
+    counters = running.service._counters["front"]
+    planted.release.set()
+    wait_until(lambda: planted.open == 1, "the run in hand to close its session")
+    wait_until(lambda: [thread.name for thread in threading.enumerate()].count("worker") == 1, "the thread left behind")
+    assert counters.failed == 0
+    sequences = counters.newest.frame.sequence if counters.newest else 0
+    running.wait_for_frames(1)
+    captured, superseded, waiting = running.service._frames.counts("front")
+    assert captured >= sequences
+    assert captured - superseded - waiting - counters.processed <= 1, "every frame that was taken was answered once"
+
+
+def test_a_camera_that_is_away(run_service: RunService, model_of: ModelOf, tmp_path: Any) -> None:
+    cameras = {
+        "front": {"source": "synthetic://", "fps": 200},
+        "back": {"source": str(tmp_path / "away.avi"), "model": model_of("own")},
+    }
+    running = run_service(cameras=cameras, swap={"shadow": 5, "keep": 5, "timeout": 0.5, "watch": False})
+    changed = cameras | {"back": cameras["back"] | {"model": model_of("new")}}
+    outcome = change(running, cameras=changed)
+    assert outcome.words.endswith("shadow run: only 0 of 5 frames came within 0.5 s")
+    assert told(running).result is SwapResult.REFUSED
+    outcome = change(running, cameras=changed, swap={"shadow": 0, "keep": 1, "timeout": 0.5, "watch": False})
+    assert outcome.words.endswith("trial: only 0 of 1 frames came within 0.5 s")
+    assert told(running).result is SwapResult.ROLLED_BACK
+    running.wait_for_frames(3)
+    running.assert_nothing_lost()
+
+
+def test_each_camera_may_have_its_own_model(
+    run_service: RunService, model_of: ModelOf, planted: PlantedBackend
+) -> None:
+    sources = {name: {"source": "synthetic://", "fps": 100} for name in ("a", "b", "c")}
+    own = model_of("own", labels=("x", "y", "z"))
+    running = run_service(cameras=sources | {"c": sources["c"] | {"model": own}})
+    wait_until(lambda: running.serving == {"a": "old", "b": "old", "c": "own"}, "a frame of each")
+    assert planted.open == 2, "cameras share a network"
+    info = running.service._reports.info(running.service.plan, None)
+    assert {name: identity.name for name, identity in info.models.items()} == {"a": "old", "b": "old", "c": "own"}
+    assert info.labels == ["red", "green", "blue", "x", "y", "z"]
+    outcome = change(running, model=model_of("new"), cameras=sources | {"c": sources["c"] | {"model": own}})
+    assert outcome.ok
+    assert told(running).models[0].cameras == ["a", "b"]
+    assert running.serving["c"] == "own"
+    outcome = change(running, model=model_of("new"), cameras=sources)
+    assert outcome.words == "config reloaded: applied cameras.c.model"
+    wait_until(lambda: running.serving == dict.fromkeys(sources, "new"), "the common network")
+    assert planted.open == 1
+    running.assert_nothing_lost()
+
+
+def test_a_newer_change_gives_up_a_swap_that_waits_for_frames(
+    run_service: RunService, model_of: ModelOf, planted: PlantedBackend
+) -> None:
+    running = run_service(swap={"shadow": 10_000, "keep": 1, "watch": False})
+    outcomes: list[Outcome] = []
+    thread = threading.Thread(target=lambda: outcomes.append(change(running, model=model_of("new"))))
+    thread.start()
+    wait_until(lambda: "shadow run" in (running.service.swaps.words or ""), "the shadow run")
+    running.service.swaps.cancel("something newer was asked for")
+    thread.join(60)
+    assert outcomes[0].words.endswith("shadow run: something newer was asked for")
+    assert told(running).result is SwapResult.CANCELLED
+    assert planted.open == 1
+
+
+def test_a_service_that_stops_in_the_middle_of_a_swap(
+    run_service: RunService, model_of: ModelOf, planted: PlantedBackend
+) -> None:
+    running = run_service(swap={"shadow": 10_000, "keep": 1, "watch": False})
+    thread = threading.Thread(target=lambda: change(running, model=model_of("new")))
+    thread.start()
+    wait_until(lambda: "shadow run" in (running.service.swaps.words or ""), "the shadow run")
+    begun = time.monotonic()
+    running.service.swaps.stop()
+    running.service.stop(Deadline(2.0))
+    thread.join(60)
+    assert time.monotonic() - begun < 30, "10,000 frames take 50 s"
+    assert planted.open == 0
+
+
+def test_frames_are_not_held_up_by_a_slow_successor(run_service: RunService, model_of: ModelOf) -> None:
+    """Each of its answers takes as long as forty frames; meanwhile those go on, and the newest is the next it gets."""
+    running = run_service()
+    before = running.frames()
+    begun = time.monotonic()
+    assert change(running, model=model_of("slow-200"), swap=running.keys["swap"] | {"shadow": 3}).ok
+    rate = (running.frames() - before) / (time.monotonic() - begun)
+    message = told(running)
+    assert message.models[0].shadow is not None
+    assert message.models[0].shadow.after_us > 200_000
+    assert message.took_us.shadow is not None
+    assert message.took_us.shadow > 600_000
+    assert rate > 10
+    running.assert_nothing_lost()
+
+
+def test_a_network_that_is_closed_while_it_runs_ends_its_run_first(planted: PlantedBackend, small: Model) -> None:
+    from edgemeta.daemon.inference.loaded_model import make_ready
+
+    network = make_ready(small, planted, {}, 0)
+    batch = small.self_test.batch[:1]  # type: ignore[union-attr]
+    thread = threading.Thread(target=lambda: network.run(batch))
+    thread.start()
+    assert planted.hanging.wait(60)
+    closer = threading.Thread(target=network.close)
+    closer.start()
+    time.sleep(0.05)
+    assert planted.open == 1
+    planted.release.set()
+    thread.join(60)
+    closer.join(60)
+    assert planted.open == 0
+
+
+@pytest.fixture
+def small(model_of: ModelOf) -> Model:
+    """The model `hangs-0`."""
+    from edgemeta.model.file import load
+
+    return load(model_of("hangs-0"))

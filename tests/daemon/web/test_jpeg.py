@@ -1,0 +1,97 @@
+"""Pictures: right, small, made only when asked for and not too often."""
+
+from typing import Any
+
+import cv2
+import numpy as np
+import pytest
+
+from edgemeta.daemon.capture.latest_frames import CapturedFrame
+from edgemeta.daemon.capture.source import Frame
+from edgemeta.daemon.web import jpeg as module
+from edgemeta.daemon.web.jpeg import LONGEST_SIDE, Pictures, encode
+from edgemeta.daemon.web.recent_frames import Seen
+from tests.daemon.web.conftest import Labels
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The brightness of every picture that was encoded."""
+    values: list[int] = []
+
+    def counting(pixels: Any) -> bytes:
+        values.append(int(pixels[0, 0, 0]))
+        return encode(pixels)
+
+    monkeypatch.setattr(module, "encode", counting)
+    return values
+
+
+def add(seen: Seen, camera: str, value: int) -> None:
+    step: Any = Labels("cat", 0.5, None)
+    seen.add(CapturedFrame(camera, 1, Frame(np.full((48, 64, 3), value, np.uint8), value), 0), step)
+
+
+def brightness(jpeg: bytes | None) -> int:
+    assert jpeg is not None
+    return int(cv2.imdecode(np.frombuffer(jpeg, np.uint8), cv2.IMREAD_COLOR)[24, 32, 0])
+
+
+@pytest.mark.parametrize(
+    ("shape", "expected"),
+    [
+        ((480, 640), (480, 640)),
+        ((1080, 1920), (540, LONGEST_SIDE)),
+        ((3000, 40), (LONGEST_SIDE, 13)),
+        ((2, 9000), (1, LONGEST_SIDE)),
+        ((1, 1), (1, 1)),
+    ],
+)
+def test_a_picture_is_a_jpeg_that_fits_a_screen(shape: tuple[int, int], expected: tuple[int, int]) -> None:
+    blue = np.zeros((*shape, 3), np.uint8)
+    blue[..., 0] = 200
+    jpeg = encode(blue)
+    assert jpeg.startswith(b"\xff\xd8")
+    picture = cv2.imdecode(np.frombuffer(jpeg, np.uint8), cv2.IMREAD_COLOR)
+    assert picture.shape[:2] == expected
+    np.testing.assert_allclose(picture[0, 0], (200, 0, 0), atol=6)
+
+
+def test_nothing_is_made_before_somebody_asks_nor_twice_of_one_frame(made: list[int]) -> None:
+    seen, clock = Seen(["a"], pictures=True), Clock()
+    pictures = Pictures(seen, 10, clock)
+    for value in range(50):
+        add(seen, "a", value)
+    assert made == []
+    for _ in range(20):
+        assert brightness(pictures.jpeg("a")) == 49
+        clock.now += 1
+    assert made == [49]
+
+
+def test_the_rate_is_for_all_cameras_together_and_each_has_its_share(made: list[int]) -> None:
+    seen, clock = Seen(["a", "b"], pictures=True), Clock()
+    pictures = Pictures(seen, 4, clock)
+    for step in range(1000):  # ten seconds of a greedy viewer
+        for camera in ("a", "b"):
+            add(seen, camera, step % 200)
+        for _ in range(3):
+            assert pictures.jpeg("a") is not None
+        assert pictures.jpeg("b") is not None
+        clock.now += 0.01
+    assert len(made) == pytest.approx(40, abs=2)
+
+
+def test_no_picture_before_the_first_frame_nor_where_none_are_shown() -> None:
+    assert Pictures(Seen(["a"], pictures=True), 10).jpeg("a") is None
+    seen = Seen(["a"], pictures=False)
+    add(seen, "a", 1)
+    assert Pictures(seen, 10).jpeg("a") is None

@@ -1,0 +1,176 @@
+"""Wrong versions of the real kernels: one barrier left out, one bound that always lets pass, or wrong arithmetic."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from edgemeta.kernels.cuda.compile.cache import texts
+from edgemeta.kernels.cuda.compile.compiler import SOURCES
+from edgemeta.kernels.cuda.plan.plan import Architecture, Source
+from tests.emulation.compiler import EmulationCompiler
+from tests.emulation.executor import cached
+
+_BARRIER = re.compile(r"__sync(?:threads|warp)\(\);")
+# `index < BOUND` lets pass, `index >= BOUND` keeps out: an operand has none of these, but it may have calls and casts.
+_PLAIN = r"[^(){},<>&|;=?!]"
+_OPERAND = rf"(?:\(\w+\))?(?! ){_PLAIN}+(?:\([^()]*\){_PLAIN}*)*?"
+_BOUND = re.compile(rf"(?<=[(,=&| ])({_OPERAND}) (<|>=) ({_OPERAND})(?= ?[)&|;?}},])")
+_LOOP = re.compile(r"\bfor \(|static_assert|template <|^\s*//|#")
+
+_HALF = "1LL << (channel.term - 1) : 0"
+_PRODUCT = "(long long)accumulator * channel.factor"
+_BIT = "(value >> shift) + (value >> (shift - 1) & 1)"
+_CLAMP = "clamp((sum >> ADD_SHIFT) + ADD_ZERO, ADD_LO, ADD_HI)"
+ARITHMETIC: dict[str, tuple[tuple[str, str], ...]] = {
+    # form of requantize.cuh, or ADD: (right, wrong), each right text once in the file
+    "MULTIPLIER": (
+        (_HALF, "(1LL << (channel.term - 1)) - 1 : 0"),
+        (_HALF, "(1LL << (channel.term - 1)) + 1 : 0"),
+        (_HALF, "0 : 0"),
+        (_PRODUCT, "(long long)(int)((unsigned)accumulator * (unsigned)channel.factor)"),
+        (_PRODUCT, "(long long)(float)accumulator * channel.factor"),
+        ("+ half) >> channel.term", "+ half) >> (channel.term + 1)"),
+        ("+ half) >> channel.term", "+ half) >> (channel.term > 0 ? channel.term - 1 : 0)"),
+        ("shifted + R::zero", "shifted"),
+        ("(long long)R::lo)", "(long long)R::lo + 1)"),
+        ("(long long)R::hi)", "(long long)R::hi - 1)"),
+    ),
+    "TABLE": (
+        (_BIT, "(value >> shift)"),
+        (_BIT, "(value >> shift) + (value >> (shift - 1) & value >> shift & 1)"),
+        (_BIT, "(value >> (shift - 1))"),
+        ("(accumulator, channel.term), -128, 127)", "(accumulator, channel.term), -127, 127)"),
+        ("(accumulator, channel.term), -128, 127)", "(accumulator, channel.term), -128, 126)"),
+    ),
+    "LINE": (
+        ("const float u = __fmaf_rn(", "const float u = fma_down("),
+        ("on_line(__int_as_float(sum), channel, lo, hi)", "on_line(__int_as_float(sum), channel, lo + 1, hi)"),
+        ("on_line(__int_as_float(sum), channel, lo, hi)", "on_line(__int_as_float(sum), channel, lo, hi - 1)"),
+        ("on_line(__int_as_float(sum), channel, lo, hi)", "on_line(__int_as_float(sum + 1), channel, lo, hi)"),
+    ),
+    "CONVERTED_LINE": (
+        ("on_line(__int2float_rn(sum), channel, lo, hi)", "on_line(__int2float_rn(sum), channel, lo + 1, hi)"),
+        ("on_line(__int2float_rn(sum), channel, lo, hi)", "on_line(__int2float_rn(sum), channel, lo, hi - 1)"),
+        ("on_line(__int2float_rn(sum), channel, lo, hi)", "on_line(__int2float_rn(sum + 1), channel, lo, hi)"),
+    ),
+    "FINE_LINE": (
+        ("const float sum = fma_down(", "const float sum = __fmaf_rn("),
+        ("add_down(sum, __int_as_float(MAGIC_BITS))", "sum + __int_as_float(MAGIC_BITS)"),
+        (
+            "return on_fine_line(__int2float_rn(sum), channel, lo, hi)",
+            "return on_fine_line(__int2float_rn(sum), channel, lo + 1, hi)",
+        ),
+        (
+            "return on_fine_line(__int2float_rn(sum), channel, lo, hi)",
+            "return on_fine_line(__int2float_rn(sum), channel, lo, hi - 1)",
+        ),
+        (
+            "return on_fine_line(__int2float_rn(sum), channel, lo, hi)",
+            "return on_fine_line(__int2float_rn(sum + 1), channel, lo, hi)",
+        ),
+    ),
+    "SHIFTED_LINE": (
+        ("(sum >> channel.shift) + channel.offset", "(sum - 1 >> channel.shift) + channel.offset"),
+        ("(sum >> channel.shift) + channel.offset", "(sum + 1 >> channel.shift) + channel.offset"),
+        ("(sum >> channel.shift) + channel.offset", "(sum >> channel.shift + 1) + channel.offset"),
+        ("second.x + MAGIC_BITS", "second.x + MAGIC_BITS + 1"),
+        ("second.y + MAGIC_BITS", "second.y + MAGIC_BITS - 1"),
+    ),
+    "ADD": (
+        ("& 0x7FFF, ADD_BIAS)", "& 0x7FFF, ADD_BIAS - 1)"),
+        ("& 0x7FFF, ADD_BIAS)", "& 0x7FFF, ADD_BIAS + 1)"),
+        ("<< 15)", "<< 14)"),
+        ("multiply_add_low(own, ADD_OWN >> 15,", "multiply_add_low(own, 0,"),
+        (_CLAMP, "clamp((sum >> ADD_SHIFT + 1) + ADD_ZERO, ADD_LO, ADD_HI)"),
+        (_CLAMP, "clamp((sum >> ADD_SHIFT) + ADD_ZERO, ADD_LO + 1, ADD_HI)"),
+        (_CLAMP, "clamp((sum >> ADD_SHIFT) + ADD_ZERO, ADD_LO, ADD_HI - 1)"),
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """file: relative to kernels/cuda. line: its number, counted from 1. before, after: that line."""
+
+    file: str
+    line: int
+    before: str
+    after: str
+
+    @property
+    def place(self) -> str:
+        """File, text, and which of equal lines of the file it is: stays when other lines come or go."""
+        lines = [line.strip() for line in (SOURCES / self.file).read_text().splitlines()[: self.line]]
+        count = lines.count(self.before.strip())
+        return f"{self.file}: {self.before.strip()} -> {self.after.strip()} ({count})"
+
+    @property
+    def is_barrier(self) -> bool:
+        return "__sync" in self.before and self.before.count("__sync") > self.after.count("__sync")
+
+
+def mutants(folder: str) -> Iterator[Mutant]:
+    """Every mutant of the kernel in a folder; "" stands for the headers that kernels share."""
+    paths = sorted(p for p in (SOURCES / folder).iterdir() if p.suffix in (".cu", ".cuh"))
+    for path in paths:
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            for after in _changed(line):
+                yield Mutant(str(path.relative_to(SOURCES)), number, line, after)
+
+
+def arithmetic(form: str) -> Iterator[Mutant]:
+    """Every mutant of `ARITHMETIC` for a form."""
+    lines = (SOURCES / "requantize.cuh").read_text().splitlines()
+    for right, wrong in ARITHMETIC[form]:
+        ((number, line),) = [(number, line) for number, line in enumerate(lines, 1) if right in line]
+        yield Mutant("requantize.cuh", number, line, line.replace(right, wrong))
+
+
+def _changed(line: str) -> Iterator[str]:
+    for match in _BARRIER.finditer(line):
+        yield f"{line[: match.start()]};{line[match.end() :]}"
+    if _LOOP.search(line):
+        return
+    for match in _BOUND.finditer(line):
+        is_zero = match[3].strip() == "0" and "::" not in match[1]  # a lower bound: `index >= 0` lets pass
+        if _is_index(match[1]) and (is_zero or _is_limit(match[3])):
+            verdict = "true" if (match[2] == "<") != is_zero else "false"
+            rest = line[match.end() :]
+            yield f"{line[: match.start()]}{verdict}{' ' if rest.startswith(('&', '|', '?')) else ''}{rest}"
+
+
+def _is_index(text: str) -> bool:
+    """Whether an operand is known at run time only: it has a variable, which is written small."""
+    return re.search(r"\b[a-z_]\w*\b(?!::)", re.sub(r"\(int\)|\(unsigned\)|\b\w+::\w+", "", text)) is not None
+
+
+def _is_limit(text: str) -> bool:
+    return re.search(r"\b[A-Z][A-Z0-9_]+\b|\b[A-Z]::(?!lo\b)", text) is not None
+
+
+class MutatedModules:
+    """Modules of a mode, those that contain the mutated file made from the mutant, the others from the cache."""
+
+    def __init__(self, mutant: Mutant, folder: Path, mode: str = "checked") -> None:
+        self._file = SOURCES / mutant.file
+        self._compiler = EmulationCompiler(mode, _copy(mutant, folder))
+        self._others = cached(mode)
+
+    def get(self, source: Source, architecture: Architecture) -> bytes:
+        if self._file in texts(SOURCES / source.path):
+            return self._compiler.compile(source, architecture)
+        return self._others.get(source, architecture)
+
+
+def _copy(mutant: Mutant, folder: Path) -> Path:
+    """All sources, with one line changed."""
+    for path in SOURCES.rglob("*.cu*"):
+        copy = folder / path.relative_to(SOURCES)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        lines = path.read_text().splitlines()
+        if copy == folder / mutant.file:
+            assert lines[mutant.line - 1] == mutant.before
+            lines[mutant.line - 1] = mutant.after
+        copy.write_text("\n".join(lines) + "\n")
+    return folder

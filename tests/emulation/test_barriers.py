@@ -1,0 +1,35 @@
+"""The machine code of the kernels passes as many barriers as the emulation counts.
+
+So a barrier that the emulation alone has, or alone lacks, is noticed without a GPU. The control flow of the machine
+code is run for every thread (sass_run.py); the first witness of each kernel has no guarded barrier, so it is exact.
+"""
+
+import numpy as np
+import pytest
+
+from edgemeta.kernels.cuda.compile.compiler import Compiler
+from edgemeta.kernels.cuda.machine_code.interpreter import WARP, run
+from edgemeta.kernels.cuda.machine_code.sass import disassemble
+from tests.emulation.executor import Emulator
+from tests.emulation.witnesses import WITNESSES
+
+CHOSEN = {"direct": (1, 3), "winograd": (1, 2), "pool_dense": (0,), "tensor": (0,), "elementwise": (1,)}
+"""Which witnesses of a kernel are taken: between them they pass every barrier of the kernels that ship."""
+WITHOUT_BARRIERS = ("tensor", "elementwise")
+
+
+@pytest.mark.usefixtures("disassembler")
+@pytest.mark.parametrize(("kernel", "number"), [(kernel, n) for kernel, numbers in CHOSEN.items() for n in numbers])
+def test_barriers_of_the_machine_code(kernel: str, number: int, compiler: Compiler) -> None:
+    witness = WITNESSES[kernel][number]
+    emulator = Emulator(witness.plan, mode="quick")
+    emulator.run(witness.batch[:1])
+    counted = {each: n for each, n in emulator.barriers.items() if each.source.path.startswith(f"{kernel}/")}
+    for launch, barriers in counted.items():
+        code = disassemble(compiler.compile(launch.source, witness.plan.architecture), launch.source.entry)
+        warps = -(-int(np.prod(launch.block)) // WARP)
+        issued = run(code, launch.grid, launch.block).issued.get("BAR", 0)
+        guarded = sum(each.base == "BAR" and each.guard is not None for each in code.instructions)
+        skipped = guarded * warps * int(np.prod(launch.grid))  # `if (pass > 0)`: issued, though not taken, once a block
+        assert barriers * warps <= issued <= barriers * warps + skipped, launch.source
+    assert (sum(counted.values()) == 0) == (kernel in WITHOUT_BARRIERS)

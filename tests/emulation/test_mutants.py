@@ -1,0 +1,86 @@
+"""Every barrier, bound check and rounding of the real kernels is needed: the tests notice when one is missing or wrong.
+
+A mutant (mutants.py) is noticed when a witness (witnesses.py) gives other integers, writes where it must not, or is
+refused by the checked mode. `make sanitize` tries all of them; `make test` one barrier and one bound per kernel, and
+all wrong roundings, clamps, shifts and products of requantize.cuh, which integers alone must tell.
+"""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from edgemeta.kernels.cuda.compile.cache import texts
+from edgemeta.kernels.cuda.compile.compiler import SOURCES
+from tests.emulation.executor import Emulator
+from tests.emulation.module import EmulationError
+from tests.emulation.mutants import ARITHMETIC, Mutant, MutatedModules, arithmetic, mutants
+from tests.emulation.witnesses import ROUNDING, WITNESSES, Witness
+
+SHIPPED = ("direct", "winograd", "tensor", "pool_dense", "elementwise")  # the others are baselines
+
+# Mutant.place: why the mutant behaves as the kernel does.
+SURVIVORS: dict[str, str] = {
+    "direct/kernel.cu: if (plane * DEPTH >= IN_C) continue;  // padding up to a multiple of 4 channels -> "
+    "if (false) continue;  // padding up to a multiple of 4 channels (1)": "saves work: the weights there are 0",
+    "direct/kernel.cu: if (DEPTH == 2 && plane * 2 + 1 >= IN_C) -> if (DEPTH == 2 && false) (1)": "as above",
+    "winograd/finish.cuh: return {in_block, channel, row * TILE, across * TILE, first, tile < TILES && "
+    "first < T::channels}; -> return {in_block, channel, row * TILE, across * TILE, first, true && "
+    "first < T::channels}; (1)": "saves work: the rows of such a tile are below the map, where none is written",
+    "baselines/paper/tiled.cu: __syncwarp(); -> ; (1)": "the first sum of a lane is its own; add_products waits then",
+    "device.cuh: return rounded > sum || (rounded == sum && error < 0) ? "
+    "__builtin_nextafterf(rounded, -__builtin_inff()) : rounded; -> return rounded > sum || "
+    "(rounded == sum && false) ? __builtin_nextafterf(rounded, -__builtin_inff()) : rounded; (1)": "no bound, but the "
+    "emulation's own rounding of sums that end on a float exactly",
+}
+
+
+def noticed(mutant: Mutant, witnesses: Iterable[Witness], folder: Path, mode: str = "checked") -> str | None:
+    """What a witness said of a mutant, if any said something."""
+    modules = MutatedModules(mutant, folder, mode)
+    for witness in witnesses:
+        if not any(SOURCES / mutant.file in texts(SOURCES / source.path) for source in witness.plan.sources):
+            continue
+        try:
+            if not np.array_equal(Emulator(witness.plan, images=modules).run(witness.batch), witness.logits):
+                return f"{witness}: other integers"
+        except EmulationError as error:
+            return f"{witness}: {error}"
+    return None
+
+
+@pytest.mark.parametrize("kernel", SHIPPED)
+def test_one_barrier_and_one_bound(kernel: str, tmp_path: Path) -> None:
+    found = [mutant for mutant in mutants(kernel) if mutant.place not in SURVIVORS]
+    barriers = [mutant for mutant in found if mutant.is_barrier][:1]
+    bounds = [mutant for mutant in found if not mutant.is_barrier][:1]
+    assert barriers + bounds
+    for i, mutant in enumerate(barriers + bounds):
+        assert noticed(mutant, WITNESSES[kernel], tmp_path / str(i)), mutant
+
+
+@pytest.mark.parametrize("form", ARITHMETIC)
+def test_wrong_arithmetic_changes_integers(form: str, tmp_path: Path) -> None:
+    missed = [
+        mutant.after.strip()
+        for i, mutant in enumerate(arithmetic(form))
+        if not noticed(mutant, ROUNDING[form], tmp_path / str(i), "quick")
+    ]
+    assert missed == []
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("kernel", WITNESSES)
+def test_every_mutant_is_noticed(kernel: str, tmp_path: Path) -> None:
+    found = list(mutants(kernel))
+    survivors = {m.place for i, m in enumerate(found) if not noticed(m, WITNESSES[kernel], tmp_path / str(i))}
+    files = {mutant.file for mutant in found}
+    assert survivors == {place for place in SURVIVORS if place.split(":")[0] in files}
+
+
+def test_every_barrier_has_a_mutant() -> None:
+    for kernel in WITNESSES:
+        barriers = sum(path.read_text().count("__syncthreads();") for path in (SOURCES / kernel).glob("*.cu*"))
+        assert sum(mutant.is_barrier for mutant in mutants(kernel)) >= barriers

@@ -1,0 +1,56 @@
+"""The shipped networks on real images: the integers of the reference, whatever the generation and the thread order."""
+
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from edgemeta.kernels.cuda.lowering import lower
+from edgemeta.kernels.cuda.plan.architectures import ARCHITECTURES
+from edgemeta.model.file import load
+from edgemeta.model.graph import Model
+from edgemeta.model.zoo import find
+from edgemeta.plugins.preprocess import make_preprocessor
+from edgemeta.toolchain.data.dataset import load_dataset
+from tests.conformance.on_all_cores import reference_logits
+from tests.emulation.executor import Emulator, Order
+
+IMAGES, FEW = 200, 8
+
+
+@cache
+def shipped(name: str) -> Model:
+    return load(find(name))
+
+
+@cache
+def expected(name: str, data: Path) -> tuple[NDArray[np.int8], NDArray[np.int32]]:
+    model = shipped(name)
+    images = load_dataset(data / "cifar10" / "test.npz").x[:IMAGES]
+    prepare = make_preprocessor(model, images.shape[1:])
+    batch = np.concatenate([prepare(np.ascontiguousarray(image[..., ::-1])).copy() for image in images])
+    return batch, reference_logits(model, batch)
+
+
+@pytest.mark.parametrize("architecture", ["sm_53", "sm_87"])
+@pytest.mark.parametrize("name", ["resnet8-cifar10", "resnet8-cifar10-paper"])
+def test_two_hundred_images(name: str, architecture: str, shared_data: Path) -> None:
+    batch, logits = expected(name, shared_data)
+    plan = lower(shipped(name), ARCHITECTURES[architecture])
+    np.testing.assert_array_equal(Emulator(plan).run(batch), logits, strict=True)
+    orders: tuple[Order, ...] = ("reverse", 1)
+    for order in orders:
+        np.testing.assert_array_equal(Emulator(plan, order, poison=0x3B).run(batch[:FEW]), logits[:FEW], strict=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("name", ["resnet8-cifar10", "resnet8-cifar10-paper"])
+def test_every_architecture(name: str, architecture: str, shared_data: Path) -> None:
+    batch, logits = expected(name, shared_data)
+    plan = lower(shipped(name), ARCHITECTURES[architecture])
+    orders: tuple[Order, ...] = ("forward", "reverse", 1)
+    for order in orders:
+        np.testing.assert_array_equal(Emulator(plan, order).run(batch), logits, strict=True)

@@ -1,0 +1,165 @@
+"""Small networks that between them need every barrier and every bound check of the kernels.
+
+They are forced onto a kernel where the choice by rule is another one: odd sizes, channels that fill no word, sums split
+among threads, several passes over the input channels, shortcuts, tensors without padding.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from edgemeta.kernels.cuda.baselines.float32.launch import FloatConv, FloatHead, float_plan
+from edgemeta.kernels.cuda.baselines.paper import launch as paper
+from edgemeta.kernels.cuda.direct import launch as direct
+from edgemeta.kernels.cuda.elementwise import launch as elementwise
+from edgemeta.kernels.cuda.lowering import lower
+from edgemeta.kernels.cuda.plan.architectures import ARCHITECTURES
+from edgemeta.kernels.cuda.plan.kernel import Kernel
+from edgemeta.kernels.cuda.plan.plan import Plan
+from edgemeta.kernels.cuda.pool_dense import launch as pool_dense
+from edgemeta.kernels.cuda.tensor import launch as tensor
+from edgemeta.kernels.cuda.winograd import launch as winograd
+from tests.conformance.cases import CASES, NONE, SIGNED, residual_block, signed
+from tests.conformance.networks import Case, Network
+from tests.emulation.executor import Emulator
+
+BY_NAME = {case.name: case for case in CASES}
+DIRECT = (direct.candidates, pool_dense.candidates, elementwise.candidates)
+WINOGRAD = (winograd.candidates, winograd.alternatives, *DIRECT)
+TENSOR = (tensor.candidates, *DIRECT)
+
+
+class Witness:
+    """A plan, images for it, and what the kernels as they are make of them (other tests: that is the reference's)."""
+
+    def __init__(self, name: str, make_plan: Callable[[], Plan], make_batch: Callable[[], np.ndarray]) -> None:
+        self._name, self._make_plan, self._make_batch = name, make_plan, make_batch
+
+    @cached_property
+    def plan(self) -> Plan:
+        return self._make_plan()
+
+    @cached_property
+    def batch(self) -> np.ndarray:
+        return self._make_batch()
+
+    @cached_property
+    def logits(self) -> np.ndarray:
+        return Emulator(self.plan, mode="quick").run(self.batch)
+
+    def __str__(self) -> str:
+        return self._name
+
+
+def integer(case: Case, architecture: str, kernels: Sequence[Kernel], images: int = 4) -> Witness:
+    """A network on an architecture, through the given kernels; the case's first images."""
+
+    def plan() -> Plan:
+        return lower(case.model, ARCHITECTURES[architecture], kernels=kernels)
+
+    return Witness(
+        f"{case.name} on {architecture}", plan, lambda: np.concatenate([b for _, b in case.batches()])[:images]
+    )
+
+
+def floats() -> Witness:
+    """A strided convolution with a shortcut, one with a residual, and the head; odd in every way."""
+    rng = np.random.default_rng(0)
+
+    def conv(name: str, source: str, size: int, inputs: int, outputs: int, stride: int, **rest: Any) -> FloatConv:
+        weight = rng.normal(0, 0.5, (outputs, size, size, inputs)).astype(np.float32)
+        pad = size // 2
+        return FloatConv(name, source, weight, weight[:, 0, 0, 0].copy(), (stride, stride), (pad,) * 4, **rest)
+
+    def plan() -> Plan:
+        shortcut = conv("s", "input", 1, 21, 68, 2, relu=False)
+        first = conv("a", "input", 3, 21, 68, 2, relu=True, shortcut=shortcut)
+        second = conv("b", "a", 3, 68, 68, 1, relu=True, residual="s")
+        head = FloatHead("fc", "b", rng.normal(0, 1, (7, 68)).astype(np.float32), np.ones(7, np.float32))
+        return float_plan((9, 13, 21), [first, second], head, ARCHITECTURES["sm_53"])
+
+    return Witness("floats", plan, lambda: rng.normal(0, 1, (2, 9, 13, 21)).astype(np.float32))
+
+
+def block(name: str, height: int, width: int, inputs: int, outputs: int) -> Case:
+    """A strided convolution with a shortcut beside it, and a residual addition."""
+    net = Network(name, signed(height, width, inputs))
+    shortcut = net.conv(net.start, outputs, (1, 1), (2, 2), NONE, output=SIGNED)
+    hidden = net.conv(net.start, outputs, stride=(2, 2), output=SIGNED)
+    branch = net.conv(hidden, outputs, output=SIGNED)
+    return net.observe(net.add(branch, shortcut, multipliers=(1, 1), shift=1))
+
+
+def one(name: str, height: int, width: int, inputs: int, outputs: int) -> Case:
+    """One 3x3 convolution."""
+    net = Network(name, signed(height, width, inputs))
+    return net.observe(net.conv(net.start, outputs, output=SIGNED))
+
+
+def only_rescale() -> Case:
+    net = Network("only-rescale", signed(1, 1, 3))
+    net.rescale(net.start, SIGNED, "multiplier")
+    return net.finish()
+
+
+def only_pool() -> Case:
+    net = Network("only-pool", signed(5, 3, 9))
+    net.average(net.start, (5, 3))
+    return net.finish()
+
+
+WITNESSES = {
+    "direct": (
+        integer(BY_NAME["conv-3x3-odd-signed"], "sm_87", DIRECT),
+        integer(residual_block("table"), "sm_53", DIRECT),
+        integer(BY_NAME["raw-conv"], "sm_87", DIRECT),
+        integer(block("many-inputs", 5, 4, 150, 20), "sm_53", DIRECT),
+        integer(block("odd-outputs", 7, 5, 9, 9), "sm_53", DIRECT),
+        integer(BY_NAME["conv-3x3-image-unsigned"], "sm_53", DIRECT),
+    ),
+    "winograd": (
+        integer(one("odd-map", 5, 7, 17, 19), "sm_53", WINOGRAD),
+        integer(block("shortcut", 10, 10, 12, 36), "sm_53", WINOGRAD),
+        integer(one("wide", 5, 5, 200, 12), "sm_53", WINOGRAD),
+    ),
+    "tensor": (
+        integer(block("tensor", 7, 5, 16, 16), "sm_87", TENSOR),
+        integer(residual_block("table"), "sm_87", TENSOR),
+    ),
+    "pool_dense": (
+        integer(BY_NAME["average-pool-whole-signed"], "sm_53", DIRECT),
+        integer(only_pool(), "sm_53", DIRECT),
+        integer(BY_NAME["dense-table"], "sm_53", DIRECT),
+    ),
+    "float32": (floats(),),
+    "paper": (
+        integer(one("paper", 5, 7, 17, 19), "sm_53", paper.KERNELS),
+        integer(one("paper-tiled", 5, 7, 17, 19), "sm_53", paper.BASELINE),
+        integer(one("paper-printed", 5, 7, 17, 40), "sm_53", paper.AS_PRINTED),
+        integer(block("paper-block", 9, 7, 9, 13), "sm_53", paper.KERNELS),
+        integer(BY_NAME["conv-3x3-image-unsigned"], "sm_53", paper.KERNELS),
+        integer(BY_NAME["conv-3x3-image-unsigned"], "sm_53", paper.BASELINE),
+        integer(BY_NAME["conv-7x7-stride2-unsigned"], "sm_53", paper.KERNELS),
+    ),
+    "elementwise": (
+        integer(BY_NAME["rescale-table"], "sm_53", DIRECT),
+        integer(only_rescale(), "sm_53", DIRECT),
+    ),
+}
+WITNESSES[""] = (*WITNESSES["elementwise"], *WITNESSES["direct"])  # the headers beside the kernels' folders
+
+ROUNDING = {
+    form: tuple(integer(BY_NAME[name], "sm_53", DIRECT, 64) for name in names)
+    for form, names in {
+        "MULTIPLIER": ("ties-dense-far", "ties-conv-far"),
+        "TABLE": ("ties-table-any-dense",),
+        "LINE": ("ties-dense-gentle", "ties-conv-gentle"),
+        "CONVERTED_LINE": ("ties-dense-converted", "ties-conv-converted"),
+        "FINE_LINE": ("ties-dense-fine", "ties-conv-fine"),
+        "SHIFTED_LINE": ("ties-table-line-dense",),
+        "ADD": ("ties-add-three-quarters", "ties-add-both"),
+    }.items()
+}
+"""Cases with exact ties, by the form of requantize.cuh that they run; ADD: the residual addition."""

@@ -1,0 +1,79 @@
+"""Every compiler of this machine makes cubins; what one cannot do is one sentence."""
+
+import re
+from dataclasses import replace
+
+import pytest
+
+from edgemeta.kernels.cuda.compile import compiler as module
+from edgemeta.kernels.cuda.compile.compiler import Compiler, CompilerError, compilers, find_compiler
+from edgemeta.kernels.cuda.plan.architectures import ARCHITECTURES
+
+KERNEL = """
+extern "C" __global__ void kernel(int* out) {
+  __shared__ int tile[SIZE];
+  tile[threadIdx.x] = out[threadIdx.x];
+  __syncthreads();
+  out[threadIdx.x] = tile[SIZE - 1 - threadIdx.x] * blockIdx.z;
+}
+"""
+NANO = ARCHITECTURES["sm_53"]
+
+
+def is_elf_with(cubin: bytes, entry: str) -> bool:
+    return cubin.startswith(b"\x7fELF") and f".text.{entry}".encode() in cubin
+
+
+@pytest.mark.parametrize("name", ARCHITECTURES)
+def test_the_wheel_compiles_for_every_architecture(compiler: Compiler, write, name: str) -> None:
+    build = compiler.build(write(KERNEL, SIZE=256), ARCHITECTURES[name])
+    assert is_elf_with(build.cubin, "kernel")
+    assert build.resources.shared_bytes == 1024
+    assert 2 <= build.resources.registers <= 32
+    assert build.resources.spill_load_bytes == build.resources.spill_store_bytes == build.resources.stack_bytes == 0
+
+
+def test_every_compiler_of_this_machine_compiles_what_it_says_it_can(compiler: Compiler, write) -> None:
+    found = list(compilers())
+    assert found
+    source = write(KERNEL, SIZE=64)
+    for each in found:
+        names = [name for name, architecture in ARCHITECTURES.items() if each.supports(architecture)]
+        assert names, each
+        build = each.build(source, ARCHITECTURES[names[-1]])
+        assert is_elf_with(build.cubin, "kernel")
+        assert build.resources.shared_bytes >= 256
+        assert re.fullmatch(r"(nvcc|nvrtc) \d+\.\d+(\.\d+)?", each.version)
+
+
+def test_an_error_in_a_kernel_is_one_sentence_that_names_file_and_line(compiler: Compiler, write) -> None:
+    with pytest.raises(CompilerError, match=r"kernel\.cu: nvrtc .*kernel\.cu\(2\): error: .*missing_name") as failure:
+        compiler.compile(write('extern "C" __global__ void kernel(int* out) {\n  *out = missing_name;\n}\n'), NANO)
+    assert "\n" not in str(failure.value)
+
+
+def test_an_error_of_the_assembler_is_told_too(compiler: Compiler, write) -> None:
+    with pytest.raises(CompilerError, match=r"ptxas .*error"):
+        compiler.compile(write('extern "C" __global__ void kernel(int* out) { asm("no_such.s32;"); *out = 1; }'), NANO)
+
+
+def test_an_architecture_that_a_compiler_does_not_know_is_refused_before_it_is_tried(compiler: Compiler, write) -> None:
+    kepler = replace(NANO, name="sm_30", number=300)
+    assert not compiler.supports(kepler)
+    with pytest.raises(CompilerError, match=r"cannot target sm_30: it knows sm_50 to sm_\d+"):
+        compiler.compile(write(KERNEL, SIZE=1), kepler)
+    with pytest.raises(CompilerError, match=r"no CUDA compiler for sm_30: .*knows only .*edgemeta\[cuda-compiler\]"):
+        find_compiler(kepler)
+
+
+def test_the_log_says_which_compiler_was_chosen(compiler: Compiler, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level("INFO", logger="edgemeta.kernels.cuda.compile.compiler"):
+        chosen = find_compiler(NANO)
+    assert chosen.supports(NANO)
+    assert f"CUDA kernels for sm_53 are compiled by {chosen}" in caplog.text
+
+
+def test_without_any_compiler_the_sentence_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "compilers", lambda: iter(()))
+    with pytest.raises(CompilerError, match=r"no CUDA compiler: neither nvcc nor libnvrtc .*edgemeta\[cuda-compiler\]"):
+        find_compiler()

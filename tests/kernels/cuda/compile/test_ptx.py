@@ -1,0 +1,130 @@
+"""What only a GPU executes: the instruction that is asked for, on every architecture, against the PTX manual's text.
+
+The emulation runs C++ in place of inline PTX and of NVIDIA's intrinsics. These tests do not run PTX: they say that the
+front end of the compiler writes exactly the expected instruction with the expected operands. What ptxas makes of it is
+machine code, which a GPU alone proves (docs/emulation.md).
+"""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from edgemeta.kernels.cuda.compile.compiler import SOURCES
+from edgemeta.kernels.cuda.plan.architectures import ARCHITECTURES
+from tests.kernels.cuda.compile.ptx import body_of
+
+MATRIX = "{a, b, c, d}, {%s}, {%s}, {a, b, c, d}"
+SUMS = "int d[4] = {in[0], in[1], in[2], in[3]};"
+STORES = "out[0] = d[0], out[1] = d[1], out[2] = d[2], out[3] = d[3];"
+HALVES = "{ .reg .s16 al, ah, bl, bh; mov.b32 {al, ah}, a; mov.b32 {bl, bh}, b; "
+FLOATS = "__int_as_float(in[0]), __int_as_float(in[1])"
+
+# header, statements -> PTX. Of multiply-adds on halves, low means bits 0 to 15: `mov.b32 {low, high}` unpacks so.
+ANYWHERE = {
+    ("include/device.cuh", "out[0] = permute(in[0], 0x9180);"): [
+        "mov.u32 t0, 37248",
+        "prmt.b32 t1, a, 0, t0",
+        "store t1",
+    ],
+    ("include/device.cuh", "out[0] = multiply_add_low(in[0], in[1], in[2]);"): [
+        HALVES + "mad.wide.s16 t0, al, bl, c; }",
+        "store t0",
+    ],
+    ("include/device.cuh", "out[0] = multiply_add_high(in[0], in[1], in[2]);"): [
+        HALVES + "mad.wide.s16 t0, ah, bh, c; }",
+        "store t0",
+    ],
+    ("include/device.cuh", f"out[0] = __float_as_int(fma_down({FLOATS}, __int_as_float(in[2])));"): [
+        "fma.rm.f32 t0, a, b, c",  # .rm: towards minus infinity
+        "store t0",
+    ],
+    ("include/device.cuh", f"out[0] = __float_as_int(add_down({FLOATS}));"): [
+        "mov.f32 t0, 0f3F800000",
+        "fma.rm.f32 t1, a, t0, b",
+        "store t1",
+    ],
+    ("include/device.cuh", f"out[0] = __float_as_int(__fmaf_rn({FLOATS}, __int_as_float(in[2])));"): [
+        "fma.rn.f32 t0, a, b, c",
+        "store t0",
+    ],
+    ("include/device.cuh", "out[0] = __float_as_int(__int2float_rn(in[0]));"): ["cvt.rn.f32.s32 t0, a", "store t0"],
+    ("include/device.cuh", "out[0] = __byte_perm(in[0], in[1], 0x5410);"): [
+        "mov.u32 t0, 21520",
+        "prmt.b32 t1, a, b, t0",
+        "store t1",
+    ],
+    ("include/device.cuh", "out[0] = __shfl_xor_sync(0xffffffffu, in[0], 4);"): [
+        "mov.u32 t0, 31",
+        "mov.u32 t1, 4",
+        "mov.u32 t2, -1",
+        "shfl.sync.bfly.b32 t3|t4, a, t1, t0, t2",
+        "store t3",
+    ],
+    ("include/device.cuh", "__syncthreads();"): ["bar.sync 0"],
+    ("include/device.cuh", "__syncwarp();"): ["bar.warp.sync -1"],
+}
+WITH_DP4A = {
+    ("include/device.cuh", "out[0] = dot4<true>(in[0], in[1], in[2]);"): ["dp4a.s32.s32 t0, a, b, c", "store t0"],
+    ("include/device.cuh", "out[0] = dot4<false>(in[0], in[1], in[2]);"): ["dp4a.u32.s32 t0, a, b, c", "store t0"],
+}
+WITH_MMA = {
+    ("tensor/mma.cuh", f"{SUMS} multiply_{size}<{flag}>(d, {arguments}); {STORES}"): [
+        f"mma.sync.aligned.m16n8k{size}.row.col.s32.{sign}.s8.s32 {MATRIX % fragments}",
+        "store a, b, c, d",
+    ]
+    for flag, sign in (("true", "s8"), ("false", "u8"))
+    for size, arguments, fragments in (
+        (32, "in[4], in[5], in[6], in[7], in[8], in[9]", ("e, f, g, h", "i, j")),
+        (16, "in[4], in[5], in[6]", ("e, f", "g")),
+    )
+}
+
+
+@pytest.mark.usefixtures("compiler")
+@pytest.mark.parametrize("name", ARCHITECTURES)
+def test_the_instruction_that_is_asked_for(name: str, tmp_path: Path) -> None:
+    architecture = ARCHITECTURES[name]
+    expected = ANYWHERE | (WITH_DP4A if architecture.dot4 else {})
+    if architecture.number >= 800:
+        expected |= WITH_MMA
+    found = {key: body_of(*key, architecture, tmp_path) for key in expected}
+    assert found == expected
+
+
+def test_no_other_source_has_inline_ptx() -> None:
+    counts = {
+        str(path.relative_to(SOURCES)): path.read_text().count("asm")
+        for path in SOURCES.rglob("*.cu*")
+        if re.search(r"\basm\b", path.read_text())
+    }
+    assert counts == {"include/device.cuh": 5, "tensor/mma.cuh": 4}
+
+
+def hidden(text: str) -> list[str]:
+    """Functions and macros of a source that have a part for the emulation alone, or for a GPU alone."""
+    found, name = [], ""
+    for line in text.splitlines():
+        if function := re.match(r"(?:template .*)?__device__ __forceinline__ \S+ (\w+)\(", line):
+            name = function[1]
+        if re.match(r"#\s*(?:if|elif)\w*\b.*EDGEMETA_EMULATION", line):
+            found.append(name)
+        if found and found[-1] == "" and (macro := re.match(r"#define (\w+)\(", line)):
+            found[-1] = macro[1]
+    return found
+
+
+def test_the_page_names_all_that_the_emulation_does_not_run(repository: Path) -> None:
+    page = (repository / "docs" / "emulation.md").read_text("utf-8")
+    rows = re.findall(r"^\| `(\w+)[^|]* \| \[(\S+)\]\(", page, re.MULTILINE)
+    sources = {str(path.relative_to(SOURCES)): path.read_text() for path in SOURCES.rglob("*.cu*")}
+    assert rows == [(name, path) for path, text in sorted(sources.items()) for name in hidden(text)]
+
+
+def test_the_page_names_every_intrinsic_of_the_kernels(repository: Path) -> None:
+    """Those that have one text for both, but of which the emulation runs its own version."""
+    page = (repository / "docs" / "emulation.md").read_text("utf-8")
+    (listed,) = re.findall(r"^Intrinsics, .*?: (.*?)\.$", page, re.MULTILINE | re.DOTALL)
+    code = "\n".join(re.sub(r"//.*", "", path.read_text()) for path in SOURCES.rglob("*.cu*"))
+    used = set(re.findall(r"\b(__(?!launch_bounds__|builtin)\w+)\(", code))
+    assert set(re.findall(r"`(\w+)`", listed)) == used

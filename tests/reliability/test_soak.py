@@ -1,0 +1,29 @@
+"""The fault suite of reliability/soak.py in its short form, against real parts."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rig.camera import NEEDS, RtspCamera
+
+SLACK = 5
+"""How much later than promised a machine may be that runs tests beside it; the suite itself is measured with 1."""
+
+
+@pytest.mark.usefixtures("make_broker")  # skips where mosquitto is missing
+def test_faults_of_every_part_lose_nothing(repository: Path) -> None:
+    if not RtspCamera.installed():
+        pytest.skip(f"no RTSP server (Debian packages {NEEDS})")
+    command = [sys.executable, str(repository / "reliability" / "soak.py")]
+    options = ["--minutes", "0.3", "--seed", "1", "--slack", str(SLACK)]
+    ended = subprocess.run([*command, *options], capture_output=True, text=True, timeout=280, check=False)
+    assert ended.returncode == 0, ended.stderr[-6000:]
+    outcome = json.loads(ended.stdout)
+    assert outcome["faults_played"] >= 3
+    assert outcome["frames"] > 300
+    assert set(outcome["lost"].values()) == {0}
+    assert outcome["late"] == []
+    assert outcome["quiet_points"] >= 3

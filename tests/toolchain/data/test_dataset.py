@@ -1,0 +1,176 @@
+"""Data sets: every format is read right, and every fault is told in one sentence."""
+
+import pickle
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from edgemeta.toolchain.data.dataset import CIFAR10_LABELS, Dataset, load_alternates, load_dataset
+from edgemeta.toolchain.errors import DataError
+
+
+def binary_records(x: Any, y: Any) -> bytes:
+    planes = x.transpose(0, 3, 1, 2).reshape(len(x), -1)
+    return np.concatenate([y[:, None], planes], axis=1).astype(np.uint8).tobytes()
+
+
+def one_sentence(error: pytest.ExceptionInfo[DataError], path: Path) -> str:
+    text = str(error.value)
+    assert text.startswith(f"{path}: ")
+    assert "\n" not in text
+    return text
+
+
+def test_npz_with_pixels(write_npz: Any, pixels: Any, classes: Any) -> None:
+    data = load_dataset(write_npz(x=pixels, y=classes.astype(np.int64)))
+    assert (data.x == pixels).all()
+    assert (data.y == classes).all()
+    assert data.y.dtype == np.uint8
+    assert data.labels == CIFAR10_LABELS
+
+
+def test_npz_may_name_its_classes(write_npz: Any, pixels: Any) -> None:
+    data = load_dataset(write_npz(x=pixels, y=np.zeros(20, np.uint8), labels=np.array(["nothing", "person"])))
+    assert data.labels == ("nothing", "person")
+
+
+def test_binary_file(tmp_path: Path, pixels: Any, classes: Any) -> None:
+    path = tmp_path / "test_batch.bin"
+    path.write_bytes(binary_records(pixels, classes))
+    data = load_dataset(path)
+    assert (data.x == pixels).all()
+    assert (data.y == classes).all()
+
+
+@pytest.mark.parametrize("pickled", [False, True])
+def test_folder_of_official_files(tmp_path: Path, pixels: Any, classes: Any, pickled: bool) -> None:
+    for i, name in enumerate([*(f"data_batch_{k}" for k in range(1, 6)), "test_batch"]):
+        part = np.roll(pixels, i, axis=0)
+        if pickled:
+            batch = {b"data": part.transpose(0, 3, 1, 2).reshape(20, -1).copy(), b"labels": classes.tolist()}
+            (tmp_path / name).write_bytes(pickle.dumps(batch, protocol=2))
+        else:
+            (tmp_path / f"{name}.bin").write_bytes(binary_records(part, classes))
+    train, test = load_dataset(tmp_path, "train"), load_dataset(tmp_path, "test")
+    assert len(train) == 100
+    assert (train.x[:20] == pixels).all()
+    assert (test.x == np.roll(pixels, 5, axis=0)).all()
+
+
+def test_folder_without_the_files(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"neither test_batch\.bin nor test_batch, expected") as error:
+        load_dataset(tmp_path)
+    one_sentence(error, tmp_path)
+
+
+def test_missing_file(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="can't be read: No such file"):
+        load_dataset(tmp_path / "none.npz")
+
+
+def test_text_file(tmp_path: Path) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_text("hello")
+    with pytest.raises(DataError, match="begins with b'hell', expected") as error:
+        load_dataset(path)
+    one_sentence(error, path)
+
+
+def test_single_array_is_no_archive(tmp_path: Path) -> None:
+    path = tmp_path / "a.npy"
+    np.save(path, np.zeros(3))
+    with pytest.raises(DataError, match="begins with"):
+        load_dataset(path)
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        ({"x": None}, "the archive holds y, expected x and y, or jpeg, offsets and y"),
+        ({"x": np.zeros((20, 32, 32, 3), np.float32)}, r"x is float32 \(20, 32, 32, 3\), expected uint8"),
+        ({"x": np.zeros((20, 3, 32, 32), np.uint8)}, "expected uint8"),
+        ({"x": np.zeros((0, 32, 32, 3), np.uint8)}, "expected uint8"),
+        ({"y": np.zeros(19, np.uint8)}, "holds 20 images and 19 labels"),
+        ({"y": np.zeros(20)}, "y is float64"),
+        ({"y": np.zeros((20, 1), np.uint8)}, "expected integers"),
+        ({"y": np.full(20, 10)}, r"labels run from 10 to 10, expected 0\.\.9"),
+        ({"y": np.full(20, -1)}, "labels run from -1 to -1"),
+        ({"labels": np.zeros(3)}, "labels is float64"),
+        ({"y": np.array([{}] * 20)}, "not a whole .npz archive"),
+    ],
+)
+def test_wrong_members(write_npz: Any, pixels: Any, classes: Any, change: dict[str, Any], text: str) -> None:
+    members = {"x": pixels, "y": classes, **change}
+    path = write_npz(**{k: v for k, v in members.items() if v is not None})
+    with pytest.raises(DataError, match=text) as error:
+        load_dataset(path)
+    one_sentence(error, path)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_damaged_archives_give_one_sentence(write_npz: Any, pixels: Any, classes: Any, data: st.DataObject) -> None:
+    path = write_npz(x=pixels[:2], y=classes[:2])
+    raw = bytearray(path.read_bytes())
+    if data.draw(st.booleans()):
+        raw = raw[: data.draw(st.integers(0, len(raw) - 1))]
+    else:
+        # the header and the directory at the end decide; flips in the pixels are caught by the checksum
+        where = data.draw(st.one_of(st.integers(0, 200), st.integers(len(raw) - 300, len(raw) - 1)))
+        raw[where] ^= 1 << data.draw(st.integers(0, 7))
+    path.write_bytes(raw)
+    with suppress(DataError):  # and no other error
+        assert load_dataset(path).x.dtype == np.uint8
+
+
+def test_balanced_takes_the_first_of_each_class(pixels: Any, classes: Any) -> None:
+    data = Dataset(pixels, classes).balanced(10)
+    assert (data.y == np.arange(10)).all()
+    assert (data.x == pixels[:10]).all()
+
+
+def test_digest_names_the_pixels(pixels: Any, classes: Any) -> None:
+    first = Dataset(pixels, classes).sha256()
+    other = pixels.copy()
+    other[0, 0, 0, 0] ^= 1
+    assert len(first) == 64
+    assert first != Dataset(other, classes).sha256()
+
+
+def test_alternates(write_npz: Any, pixels: Any, classes: Any) -> None:
+    index = np.array([3, 1], np.uint16)
+    path = write_npz(x=pixels[index] ^ 1, y=classes[index], index=index)
+    other = load_alternates(path, Dataset(pixels, classes))
+    assert other.index.tolist() == [3, 1]
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        ({"index": None}, "expected x, y, index"),
+        ({"index": np.array([1, 1])}, "expected different numbers"),
+        ({"index": np.array([1, 20])}, "expected different numbers in 0..19"),
+        ({"index": np.array([1.0, 2.0])}, "expected one integer per image"),
+        ({"index": np.array([1, 2, 3])}, "expected one integer per image"),
+        ({"index": np.array([3, 2])}, "1 labels differ"),
+        ({"x": np.zeros((2, 8, 8, 3), np.uint8)}, "images are"),
+    ],
+)
+def test_wrong_alternates(write_npz: Any, pixels: Any, classes: Any, change: dict[str, Any], text: str) -> None:
+    members = {"x": pixels[:2], "y": np.array([3, 1]), "index": np.array([3, 1]), **change}
+    path = write_npz(**{k: v for k, v in members.items() if v is not None})
+    with pytest.raises(DataError, match=text) as error:
+        load_alternates(path, Dataset(pixels, classes))
+    one_sentence(error, path)
+
+
+def test_real_container_decodes_to_the_documented_pixels(shared_data: Path) -> None:
+    pytest.importorskip("PIL", reason="Pillow is not installed: pip install edgemeta[train]")
+    data = load_dataset(shared_data / "cifar10" / "test.npz")
+    assert data.sha256() == "b7018a062865e9348a704e72416eb53c816b43cc8ac42ab43276a2b967508ab6"
+    assert np.bincount(data.y).tolist() == [1000] * 10

@@ -1,0 +1,113 @@
+"""The float model file: round trip, and every fault in one sentence."""
+
+import json
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from safetensors.numpy import save_file
+
+from edgemeta.toolchain.errors import FloatModelError
+from edgemeta.toolchain.float_model.file import is_float_model, load_float_model, save_float_model
+from edgemeta.toolchain.float_model.forward import logits
+from edgemeta.toolchain.float_model.graph import FloatModel
+
+
+@pytest.fixture
+def path(tmp_path: Path, every_layer: FloatModel) -> Path:
+    """A saved model."""
+    path = tmp_path / "net.safetensors"
+    save_float_model(every_layer, path)
+    return path
+
+
+def test_round_trip(path: Path, every_layer: FloatModel, pixels: Any) -> None:
+    loaded = load_float_model(path)
+    assert is_float_model(path)
+    assert (logits(loaded, pixels) == logits(every_layer, pixels)).all()
+    assert [type(x) for x in loaded.layers] == [type(x) for x in every_layer.layers]
+    assert loaded.labels == every_layer.labels
+    again = path.with_name("again.safetensors")
+    save_float_model(loaded, again)
+    assert again.read_bytes() == path.read_bytes()
+
+
+def rewritten(path: Path, change: Any) -> Path:
+    """The file with its header changed by a function."""
+    raw = path.read_bytes()
+    size = int.from_bytes(raw[:8], "little")
+    container = json.loads(raw[8 : 8 + size])
+    header = json.loads(container["__metadata__"]["edgemeta"])
+    given_back = change(header)
+    header = given_back if isinstance(given_back, list) else header
+    container["__metadata__"]["edgemeta"] = json.dumps(header)
+    text = json.dumps(container).encode()
+    path.write_bytes(len(text).to_bytes(8, "little") + text + raw[8 + size :])
+    return path
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        (lambda h: h.update(format="other"), "format is 'other', expected 'edgemeta-float'"),
+        (lambda h: h.update(version=2), "version is 2, expected 1"),
+        (lambda h: h.update(layers={}), r"layers is \{\}, expected a list"),
+        (lambda h: h["layers"][0].update(op="rm"), "layer 0 is .*expected a name and one op"),
+        (lambda h: h["layers"][0].update(extra=1), "unknown entry 'extra'"),
+        (lambda h: h["layers"][0].update(stride=[1]), "stride is .1., expected 2 whole numbers"),
+        (lambda h: h["layers"][0].update(stride=[1, 1 << 40]), "expected 2 whole numbers below"),
+        (lambda h: h["layers"][0].update(name="x"), "tensor 'x.weight' is missing"),
+        (lambda h: h["layers"][2].pop("input"), "input is missing"),
+        (lambda h: h["layers"][2].update(ceiling="6"), "ceiling is '6', expected a finite number"),
+        (lambda h: h["layers"][4].update(inputs="r0"), "expected names of tensors"),
+        (lambda h: h["layers"][6].update(kind="sum"), "kind is 'sum', expected max or average"),
+        (lambda h: h["layers"].pop() and None, "belongs to no layer"),
+        (lambda h: h.update(labels=[1]), "labels is not a list"),
+        (lambda h: h.update(name=3), "name is 3, expected a str"),
+        (lambda h: h.update(mean=None), "mean is None, expected a finite number"),
+        (lambda h: h.update(scale=10**400), "scale is 1"),
+        (lambda h: h.update(output="c0"), "output 'c0' is"),
+        (lambda h: [1], "the header is a list, expected an object"),
+    ],
+)
+def test_wrong_headers(path: Path, change: Any, text: str) -> None:
+    with pytest.raises(FloatModelError, match=text) as error:
+        load_float_model(rewritten(path, change))
+    assert str(error.value).startswith(f"{path}: ")
+    assert "\n" not in str(error.value)
+
+
+def test_other_files(tmp_path: Path) -> None:
+    text = tmp_path / "notes.txt"
+    text.write_text("hello")
+    with pytest.raises(FloatModelError, match="not a whole safetensors file"):
+        load_float_model(text)
+    with pytest.raises(FloatModelError, match="can't be read: No such file"):
+        load_float_model(tmp_path / "none")
+    plain = tmp_path / "plain.safetensors"
+    save_file({"a": np.zeros(2, np.float32)}, plain)
+    with pytest.raises(FloatModelError, match="has no edgemeta header"):
+        load_float_model(plain)
+    save_file({"a": np.zeros(2, np.float32)}, plain, metadata={"edgemeta": "{"})
+    with pytest.raises(FloatModelError, match="the header is not JSON"):
+        load_float_model(plain)
+    assert not any(is_float_model(p) for p in (text, plain, tmp_path / "none"))
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_damaged_files_give_that_error_only(path: Path, data: st.DataObject) -> None:
+    raw = bytearray(path.read_bytes())
+    damaged = path.with_name("damaged")
+    if data.draw(st.booleans()):
+        raw = raw[: data.draw(st.integers(0, len(raw) - 1))]
+    else:
+        for _ in range(data.draw(st.integers(1, 3))):
+            raw[data.draw(st.integers(0, 6000))] = data.draw(st.integers(0, 255))
+    damaged.write_bytes(raw)
+    with suppress(FloatModelError):  # and no other error
+        load_float_model(damaged)

@@ -1,0 +1,82 @@
+"""The float graph proves itself: shapes, finite numbers, names."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from edgemeta.toolchain.errors import FloatModelError
+from edgemeta.toolchain.float_model.graph import Conv, FloatModel, Relu, check, inputs_of
+
+
+def changed(model: FloatModel, layer: str, fields: dict[str, Any]) -> FloatModel:
+    layers = tuple(replace(x, **fields) if x.name == layer else x for x in model.layers)
+    return replace(model, layers=layers)
+
+
+def test_shapes_of_every_layer(every_layer: FloatModel) -> None:
+    shapes = check(every_layer, "net")
+    assert shapes["r0"] == (16, 16, 8)
+    assert shapes["m2"] == (8, 8, 8)
+    assert shapes["j3"] == (16, 16, 16)
+    assert shapes["p3"] == (8, 8, 16)
+    assert shapes["out"] == (1, 1, 10)
+
+
+def test_inputs(every_layer: FloatModel) -> None:
+    by_name = {x.name: inputs_of(x) for x in every_layer.layers}
+    assert by_name["a1"] == ("r0", "c1")
+    assert by_name["j3"] == ("r1", "u2")
+    assert by_name["c0"] == ("input",)
+
+
+@pytest.mark.parametrize(
+    ("layer", "fields", "text"),
+    [
+        ("c0", {"input": "later"}, "reads 'later', expected the input or an earlier layer"),
+        ("n0", {"name": "c0"}, "two tensors are named 'c0'"),
+        ("c0", {"weight": np.zeros((8, 3, 3, 4), np.float32)}, "does not fit 3 input channels"),
+        ("c0", {"weight": np.zeros((8, 3, 3), np.float32)}, "expected four positive sizes"),
+        ("c0", {"weight": np.full((8, 3, 3, 3), np.nan, np.float32)}, "weight holds NaN"),
+        ("c0", {"weight": np.zeros((8, 3, 3, 3))}, "weight is float64, expected float32"),
+        ("c0", {"weight": np.zeros((8, 64, 64, 3), np.float32)}, "larger than the padded input"),
+        ("c0", {"stride": (0, 1)}, "must be positive"),
+        ("c0", {"padding": (-1, 0, 0, 0)}, "must not be negative"),
+        ("c1", {"groups": 3}, "in 3 groups"),
+        ("c1", {"bias": np.zeros(7, np.float32)}, r"bias has shape \(7,\), expected \(8,\)"),
+        ("n0", {"variance": np.full(8, -1, np.float32)}, "variance \\+ eps must be positive"),
+        ("n0", {"eps": float("nan")}, "variance \\+ eps must be positive"),
+        ("n0", {"gamma": np.ones(9, np.float32)}, "gamma has shape"),
+        ("r0", {"ceiling": -1.0}, "ceiling must be positive"),
+        ("a1", {"inputs": ("r0", "input")}, "expected two alike"),
+        ("j3", {"inputs": ("r1", "m2")}, "joins tensors of shapes"),
+        ("p3", {"padding": (3, 0, 0, 0)}, "padding covers a kernel"),
+        ("u2", {"factor": (0, 2)}, "must be positive"),
+        ("out", {"weight": np.zeros((10, 13), np.float32)}, r"expected \(outputs, 12\)"),
+        ("out", {"weight": np.zeros((9, 12), np.float32), "bias": None}, "one logit per label"),
+    ],
+)
+def test_what_does_not_fit(every_layer: FloatModel, layer: str, fields: dict[str, Any], text: str) -> None:
+    with pytest.raises(FloatModelError, match=text) as error:
+        check(changed(every_layer, layer, fields), "net.safetensors")
+    assert str(error.value).startswith("net.safetensors: ")
+
+
+@pytest.mark.parametrize(
+    ("fields", "text"),
+    [
+        ({"output": "nowhere"}, "output 'nowhere' is no tensor"),
+        ({"input_shape": (0, 32, 3)}, "three positive numbers"),
+        ({"scale": 0.0}, "a positive scale"),
+        ({"mean": float("inf")}, "finite numbers"),
+    ],
+)
+def test_wrong_frame(every_layer: FloatModel, fields: dict[str, Any], text: str) -> None:
+    with pytest.raises(FloatModelError, match=text):
+        check(replace(every_layer, **fields), "net")
+
+
+def test_smallest_network() -> None:
+    layers = (Conv("c", "input", np.ones((2, 1, 1, 1), np.float32)), Relu("r", "c"))
+    assert check(FloatModel("m", (1, 1, 1), layers, "r", ("a", "b")), "net")["r"] == (1, 1, 2)

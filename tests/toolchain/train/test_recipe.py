@@ -1,0 +1,67 @@
+"""Recipes: the shipped one is read, and every wrong entry is named."""
+
+from pathlib import Path
+
+import pytest
+
+from edgemeta.toolchain.errors import RecipeError
+from edgemeta.toolchain.train.recipe import Recipe, load_recipe, recipe_from
+
+
+def test_the_shipped_recipe_names_every_entry(repository: Path) -> None:
+    recipe = load_recipe(repository / "toolchain" / "recipes" / "resnet8-cifar10.yaml")
+    assert recipe.name == "resnet8-cifar10"
+    assert recipe.teacher.widths == (64, 256, 256)
+    assert recipe.student.weight_decay == 2e-4
+
+
+def test_defaults() -> None:
+    assert recipe_from({}, "r") == Recipe()
+
+
+def test_digest_follows_the_parts_named() -> None:
+    one, two = recipe_from({"student": {"epochs": 3}}, "r"), recipe_from({"student": {"epochs": 4}}, "r")
+    assert one.digest("teacher") == two.digest("teacher")
+    assert one.digest("student") != two.digest("student")
+    assert recipe_from({"seed": 2}, "r").digest("teacher") != one.digest("teacher")
+    assert one.digest() != two.digest()
+
+
+@pytest.mark.parametrize(
+    ("text", "wrong"),
+    [
+        ("", "the recipe is empty, expected a mapping"),
+        ("- 1", "the recipe is a list"),
+        ("a: [", "not a YAML recipe"),
+        ("epochs: 3", "unknown entry epochs, expected one of name, seed"),
+        ("teacher: 3", "teacher is a int, expected a mapping"),
+        ("teacher: {lrate: 3}", "unknown entry teacher.lrate"),
+        ("student: {epochs: -1}", "student.epochs is -1, expected an integer that is not negative"),
+        ("student: {epochs: true}", "student.epochs is True"),
+        ("student: {epochs: 1.5}", "student.epochs is 1.5"),
+        ("student: {batch: 0}", "student.batch is 0, expected at least 1"),
+        ("teacher: {count: 0}", "teacher.count is 0, expected at least 1"),
+        ("student: {lr: .nan}", "student.lr is nan, expected a finite number"),
+        ("student: {lr: fast}", "student.lr is 'fast'"),
+        ("student: {temperature: 0}", "student.temperature is 0, expected more than 0"),
+        ("student: {hard_weight: 2}", "student.hard_weight is 2, expected at most 1"),
+        ("teacher: {widths: []}", "teacher.widths is .., expected a list of positive integers"),
+        ("teacher: {widths: [0]}", "expected a list of positive integers"),
+        ("name: 3", "name is 3, expected a text"),
+    ],
+)
+def test_wrong_entries(tmp_path: Path, text: str, wrong: str) -> None:
+    path = tmp_path / "r.yaml"
+    path.write_text(text)
+    with pytest.raises(RecipeError, match=wrong) as error:
+        load_recipe(path)
+    assert str(error.value).startswith(f"{path}: ")
+    assert "\n" not in str(error.value)
+
+
+def test_missing_and_binary_file(tmp_path: Path) -> None:
+    with pytest.raises(RecipeError, match="can't read the recipe"):
+        load_recipe(tmp_path / "none.yaml")
+    (tmp_path / "b.yaml").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(RecipeError, match="can't read the recipe"):
+        load_recipe(tmp_path / "b.yaml")

@@ -1,0 +1,22 @@
+"""Recipes are found by shipped name or by path."""
+
+from pathlib import Path
+
+import pytest
+
+from edgemeta.toolchain.errors import RecipeError
+from edgemeta.toolchain.train.recipe import load_recipe
+from edgemeta.toolchain.train.recipe_files import find_recipe, shipped_recipes
+
+
+def test_every_shipped_recipe_loads() -> None:
+    assert "resnet8-cifar10" in shipped_recipes()
+    for name in shipped_recipes():
+        assert load_recipe(find_recipe(name)).name == name
+
+
+def test_a_path_and_nothing(tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").write_text("name: mine")
+    assert find_recipe(str(tmp_path / "mine.yaml")) == tmp_path / "mine.yaml"
+    with pytest.raises(RecipeError, match=r"no such recipe, expected a file or a shipped name .*resnet8-cifar10"):
+        find_recipe("mine")

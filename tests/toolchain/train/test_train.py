@@ -1,0 +1,73 @@
+"""Verb train: files in, a float model file out."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from edgemeta.toolchain.errors import CheckpointError, DataError, MissingExtraError, RecipeError
+from edgemeta.toolchain.float_model.file import load_float_model
+from edgemeta.toolchain.train.train import train
+
+RECIPE = """
+name: tiny
+teacher: {epochs: 1, batch: 10, widths: [4, 4], bias_lr: 1, lr: 0.01}
+student: {epochs: 1, batch: 10, warmup_epochs: 0}
+"""
+
+
+@pytest.fixture
+def files(tmp_path: Path, pixels: Any, classes: Any) -> dict[str, Any]:
+    """Arguments of `train`."""
+    (tmp_path / "tiny.yaml").write_text(RECIPE)
+    np.savez(tmp_path / "data.npz", x=pixels, y=classes)
+    return {
+        "recipe": str(tmp_path / "tiny.yaml"),
+        "data": tmp_path / "data.npz",
+        "test": tmp_path / "data.npz",
+        "folder": tmp_path / "run",
+        "out": tmp_path / "tiny.safetensors",
+    }
+
+
+def test_train_and_export(files: dict[str, Any]) -> None:
+    torch = pytest.importorskip("torch", reason="torch is not installed: pip install edgemeta[train]")
+    threads = torch.get_num_threads()
+    result = train(**files, threads=1)
+    torch.set_num_threads(threads)
+    model = load_float_model(files["out"])
+    assert model.name == "tiny"
+    assert (result.images, result.epochs) == (20, 1)
+    assert model.provenance["test_accuracy"] == result.accuracy
+    assert model.provenance["train_pixels_sha256"] == model.provenance["test_pixels_sha256"]
+    first = files["out"].read_bytes()
+    assert train(**files, threads=1) == result  # the run is finished, nothing is trained again
+    assert files["out"].read_bytes() == first
+    with pytest.raises(CheckpointError, match="holds a run already"):
+        train(**files, resume=False)
+
+
+def test_without_torch(files: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(MissingExtraError, match=r"PyTorch, which is not installed: pip install edgemeta\[train\]"):
+        train(**files)
+
+
+def test_wrong_arguments_are_found_before_training(files: dict[str, Any], tmp_path: Path) -> None:
+    with pytest.raises(RecipeError, match="no such recipe"):
+        train(**{**files, "recipe": "nothing"})
+    pytest.importorskip("torch", reason="torch is not installed: pip install edgemeta[train]")
+    with pytest.raises(DataError, match=r"none\.npz: can't be read"):
+        train(**{**files, "data": tmp_path / "none.npz"})
+
+
+def test_the_toolchain_imports_without_torch() -> None:
+    import subprocess
+
+    code = (
+        "import sys; sys.modules['torch'] = None\n"
+        "import edgemeta.toolchain.train.train, edgemeta.toolchain.quantize.quantize, edgemeta.toolchain.data.dataset"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

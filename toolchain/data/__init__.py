@@ -1,0 +1,1 @@
+"""Image data sets: their formats and files."""

@@ -1,0 +1,1 @@
+"""Trained networks before they are quantized: graph, file, forward pass."""

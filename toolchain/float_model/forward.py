@@ -1,0 +1,138 @@
+"""The float graph run with NumPy in float32: for calibration, for `eval` of a float model and as an oracle."""
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+from numpy.typing import NDArray
+
+from edgemeta.toolchain.float_model.graph import (
+    INPUT,
+    Add,
+    BatchNorm,
+    Concat,
+    Conv,
+    Dense,
+    Float32,
+    FloatLayer,
+    FloatModel,
+    GlobalAverage,
+    Padding,
+    Pool,
+    Relu,
+    inputs_of,
+)
+
+
+def network_input(model: FloatModel, pixels: NDArray[np.uint8]) -> Float32:
+    """Give (pixel - mean) / scale, float32 [N, H, W, 3], of pixels uint8 [N, H, W, 3]."""
+    x = (pixels.astype(np.float32) - np.float32(model.mean)) / np.float32(model.scale)
+    return x.astype(np.float32, copy=False)
+
+
+def all_tensors(model: FloatModel, x: Float32) -> dict[str, Float32]:
+    """Run the network on x [N, H, W, C] and give every tensor by name, the input included."""
+    tensors = {INPUT: x}
+    for layer in model.layers:
+        tensors[layer.name] = run_layer(layer, [tensors[n] for n in inputs_of(layer)])
+    return tensors
+
+
+def logits(model: FloatModel, pixels: NDArray[np.uint8], batch: int = 250) -> Float32:
+    """Logits float32 [N, labels] of pixels uint8 [N, H, W, 3], `batch` images at a time."""
+    return np.concatenate(list(logits_in_batches(model, pixels, batch)))
+
+
+def logits_in_batches(model: FloatModel, pixels: NDArray[np.uint8], batch: int = 250) -> Iterator[Float32]:
+    """Yield the logits [<= batch, labels] of one batch after the other; tensors are freed when no longer needed."""
+    last_use = {name: i for i, layer in enumerate(model.layers) for name in inputs_of(layer)}
+    for start in range(0, len(pixels), batch):
+        tensors = {INPUT: network_input(model, pixels[start : start + batch])}
+        for i, layer in enumerate(model.layers):
+            tensors[layer.name] = run_layer(layer, [tensors[n] for n in inputs_of(layer)])
+            for name in set(inputs_of(layer)):
+                if last_use[name] == i and name != model.output:
+                    del tensors[name]
+        out = tensors[model.output]
+        yield out.reshape(len(out), -1)
+
+
+def accuracy(
+    model: FloatModel,
+    pixels: NDArray[np.uint8],
+    y: NDArray[np.uint8],
+    progress: Callable[[int, int], None] | None = None,
+) -> float:
+    """Share of images 0..1 whose greatest logit is the label's (the lowest index at a tie).
+
+    progress is called with (images done, images in all) after every batch.
+    """
+    right = done = 0
+    for out in logits_in_batches(model, pixels):
+        right += int((out.argmax(1) == y[done : done + len(out)]).sum())
+        done += len(out)
+        if progress is not None:
+            progress(done, len(y))
+    return right / len(y)
+
+
+def run_layer(layer: FloatLayer, inputs: list[Float32]) -> Float32:
+    """One layer on its inputs, each float32 [N, H, W, C]."""
+    x = inputs[0]
+    if isinstance(layer, Conv):
+        return _conv(layer, x)
+    if isinstance(layer, BatchNorm):
+        factor = layer.gamma / np.sqrt(layer.variance + np.float32(layer.eps))
+        normed: Float32 = (x - layer.mean) * factor + layer.beta
+        return normed
+    if isinstance(layer, Relu):
+        return np.clip(x, np.float32(0), None if layer.ceiling is None else np.float32(layer.ceiling))
+    if isinstance(layer, Add):
+        return inputs[0] + inputs[1]
+    if isinstance(layer, Pool):
+        return _pool(layer, x)
+    if isinstance(layer, GlobalAverage):
+        mean: Float32 = x.mean((1, 2), keepdims=True, dtype=np.float32)
+        return mean
+    if isinstance(layer, Dense):
+        out: Float32 = x.reshape(len(x), -1) @ layer.weight.T
+        if layer.bias is not None:
+            out = out + layer.bias
+        return out.reshape(len(x), 1, 1, -1)
+    if isinstance(layer, Concat):
+        return np.concatenate(inputs, axis=3)
+    larger: Float32 = x.repeat(layer.factor[0], 1).repeat(layer.factor[1], 2)
+    return larger
+
+
+def _padded(x: Float32, padding: Padding, value: float) -> Float32:
+    if not any(padding):
+        return x
+    top, left, bottom, right = padding
+    return np.pad(x, ((0, 0), (top, bottom), (left, right), (0, 0)), constant_values=value)
+
+
+def _conv(layer: Conv, x: Float32) -> Float32:
+    out_channels, kh, kw, per_group = layer.weight.shape
+    windows = sliding_window_view(_padded(x, layer.padding, 0.0), (kh, kw), axis=(1, 2))
+    windows = windows[:, :: layer.stride[0], :: layer.stride[1]]  # [N, H', W', C, KH, KW]
+    n, rows, columns = windows.shape[:3]
+    share = out_channels // layer.groups
+    out = np.empty((n, rows, columns, out_channels), np.float32)
+    for g in range(layer.groups):
+        part = windows[:, :, :, g * per_group : (g + 1) * per_group].transpose(0, 1, 2, 4, 5, 3)
+        weight = layer.weight[g * share : (g + 1) * share].reshape(share, -1)
+        out[..., g * share : (g + 1) * share] = (part.reshape(-1, kh * kw * per_group) @ weight.T).reshape(
+            n, rows, columns, share
+        )
+    if layer.bias is not None:
+        out += layer.bias
+    return out
+
+
+def _pool(layer: Pool, x: Float32) -> Float32:
+    value = -np.inf if layer.kind == "max" else 0.0
+    windows = sliding_window_view(_padded(x, layer.padding, value), layer.kernel, axis=(1, 2))
+    windows = windows[:, :: layer.stride[0], :: layer.stride[1]]
+    pooled: Float32 = windows.max((4, 5)) if layer.kind == "max" else windows.mean((4, 5), dtype=np.float32)
+    return pooled

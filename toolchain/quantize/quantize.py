@@ -1,0 +1,135 @@
+"""Verb `quantize`: from a float model file to an integer model file."""
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from numpy.typing import NDArray
+
+from edgemeta.model import reference
+from edgemeta.model.classification import scores
+from edgemeta.model.file import save as save_model
+from edgemeta.model.graph import Classification, Model
+from edgemeta.model.self_test import with_self_test
+from edgemeta.toolchain.confidence import calibration_error, fit_temperature
+from edgemeta.toolchain.data.dataset import Dataset, load_dataset
+from edgemeta.toolchain.errors import QuantizeError
+from edgemeta.toolchain.float_model.file import load_float_model
+from edgemeta.toolchain.float_model.forward import accuracy
+from edgemeta.toolchain.float_model.graph import FloatModel
+from edgemeta.toolchain.quantize.auto import Agreement, quantize_auto
+from edgemeta.toolchain.quantize.paper import quantize_paper
+
+Scheme = Literal["paper", "auto"]
+SCHEMES: tuple[Scheme, ...] = ("paper", "auto")
+DEFAULT_IMAGES = 1000
+
+
+@dataclass(frozen=True)
+class QuantizeResult:
+    """What `quantize` made.
+
+    path: the integer model file; sha256: its digest. choice: what scheme auto took (None for paper).
+    float_accuracy, accuracy: share 0..1 of the test images named right before and after (None without test images);
+    images: how many those are. temperature: of the scores (1 without held-out images); calibration_error,
+    plain_calibration_error: of the integer network's scores on the test images, with it and without.
+    """
+
+    path: Path
+    sha256: str
+    choice: str | None
+    float_accuracy: float | None
+    accuracy: float | None
+    images: int
+    temperature: float
+    calibration_error: float | None
+    plain_calibration_error: float | None
+
+
+def quantize(
+    float_path: Path,
+    out: Path,
+    scheme: Scheme,
+    *,
+    calibration: Path | None = None,
+    images: int = DEFAULT_IMAGES,
+    held_out: Path | None = None,
+    test: Path | None = None,
+    name: str | None = None,
+    progress: Callable[[Agreement], None] | None = None,
+) -> QuantizeResult:
+    """Quantize a float model file and write the integer model, with its self-test, to `out`.
+
+    scheme "auto" needs `calibration`, a data set of which about `images` images are used, as many of each class:
+    training images, never those that accuracy is measured on. held_out: images that training has not seen, from which
+    the temperature of the scores is fitted. test: measure both networks on this data set and keep the figures in the
+    model's provenance. name: the integer model's; without it the float model's. progress is called with every choice
+    that auto has tried. Raises ToolchainError.
+    """
+    model = load_float_model(float_path)
+    float_digest = hashlib.sha256(float_path.read_bytes()).hexdigest()
+    if scheme == "paper":
+        integer = quantize_paper(model)
+    elif calibration is None:
+        raise QuantizeError("scheme auto needs calibration images, found none: name a data set")
+    else:
+        sample = _fitting(load_dataset(calibration, "train"), model, calibration).balanced(images)
+        integer = quantize_auto(model, sample.x, progress)
+    provenance = {**integer.provenance, "float_sha256": float_digest, "float": dict(model.provenance)}
+    if held_out is not None:
+        unseen = _fitting(load_dataset(held_out, "train"), model, held_out)
+        temperature = fit_temperature(integer_logits(integer, unseen), integer.logits, unseen.y)
+        integer = replace(integer, task=Classification(integer.task.labels, temperature))
+        provenance |= {"held_out_images": len(unseen), "held_out_pixels_sha256": unseen.sha256()}
+    float_accuracy = exact = error = plain_error = None
+    count = 0
+    if test is not None:
+        data = _fitting(load_dataset(test, "test"), model, test)
+        count, float_accuracy = len(data), accuracy(model, data.x, data.y)
+        logits = integer_logits(integer, data)
+        exact = float((logits.argmax(1) == data.y).mean())
+        error, plain_error = (
+            calibration_error(scores(logits, integer.logits, temperature), data.y)
+            for temperature in (integer.task.temperature, 1.0)
+        )
+        provenance |= {
+            "test_images": count,
+            "test_pixels_sha256": data.sha256(),
+            "test_accuracy": exact,
+            "test_calibration_error": round(error, 6),
+            "float_test_accuracy": float_accuracy,
+        }
+    named = replace(integer, name=name or integer.name, provenance=provenance)
+    digest = save_model(with_self_test(named), out)
+    choice = provenance.get("choice")
+    return QuantizeResult(
+        path=out,
+        sha256=digest,
+        choice=choice if isinstance(choice, str) else None,
+        float_accuracy=float_accuracy,
+        accuracy=exact,
+        images=count,
+        temperature=integer.task.temperature,
+        calibration_error=error,
+        plain_calibration_error=plain_error,
+    )
+
+
+def integer_logits(model: Model, data: Dataset) -> NDArray[Any]:
+    """Logits [N, labels] of the reference interpreter, as the integers they are."""
+    table = model.preprocessing.table.reshape(-1)
+    return reference.run(model, table[data.x])
+
+
+def _fitting(data: Dataset, model: FloatModel, path: Path) -> Dataset:
+    if data.x.shape[1:] != model.input_shape:
+        raise QuantizeError(
+            f"{path}: images are {data.x.shape[1:]}, expected {model.input_shape} as the float model takes"
+        )
+    if len(data.labels) != len(model.labels):
+        raise QuantizeError(
+            f"{path}: images have {len(data.labels)} classes, expected the {len(model.labels)} of the float model"
+        )
+    return data

@@ -1,0 +1,100 @@
+"""Verb `train`: from data files and a recipe to a float model file. PyTorch is imported only when it is called."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from edgemeta.toolchain.data.dataset import Alternates, Dataset, load_alternates, load_dataset
+from edgemeta.toolchain.errors import CheckpointError, MissingExtraError
+from edgemeta.toolchain.float_model.file import save_float_model
+from edgemeta.toolchain.float_model.forward import accuracy
+from edgemeta.toolchain.progress import ProgressCallback
+from edgemeta.toolchain.train.recipe import Recipe, load_recipe
+from edgemeta.toolchain.train.recipe_files import find_recipe
+
+if TYPE_CHECKING:
+    from edgemeta.toolchain.train.networks import ResNet8
+
+
+@dataclass(frozen=True)
+class TrainResult:
+    """What `train` made.
+
+    path: the float model file. accuracy: share 0..1 of the test images named right by the exported float32 model;
+    images: how many those are. epochs: epochs of the student in the exported weights.
+    """
+
+    path: Path
+    accuracy: float
+    images: int
+    epochs: int
+
+
+def train(
+    recipe: str,
+    data: Path,
+    test: Path,
+    folder: Path,
+    out: Path,
+    *,
+    alternates: Path | None = None,
+    resume: bool = True,
+    threads: int | None = None,
+    progress: ProgressCallback | None = None,
+) -> TrainResult:
+    """Train by a recipe (a shipped name or a file) and write the float model to `out`.
+
+    data, test: data sets (`load_dataset`). alternates: other pixels of some training images (`load_alternates`).
+    folder: run folder for checkpoints, cached logits and log.jsonl. resume: continue what the folder holds; without it
+    a folder that holds a run is refused. Raises the ToolchainError that fits, MissingExtraError without PyTorch.
+    """
+    chosen = load_recipe(find_recipe(recipe))
+    if not resume and any(folder.glob("*.pt")):
+        raise CheckpointError(f"{folder}: holds a run already, expected an empty folder (or resume it)")
+    _require_torch()
+    from edgemeta.toolchain.train.run import train_network
+
+    images, measured = load_dataset(data, "train"), load_dataset(test, "test")
+    other = None if alternates is None else load_alternates(alternates, images)
+    network = train_network(chosen, images, measured, folder, alternates=other, threads=threads, progress=progress)
+    return _export(chosen, network, chosen.student.epochs, images, measured, out, other)
+
+
+def _export(
+    recipe: Recipe,
+    network: "ResNet8",
+    epochs: int,
+    images: Dataset,
+    measured: Dataset,
+    out: Path,
+    alternates: Alternates | None,
+) -> TrainResult:
+    import torch
+
+    from edgemeta.toolchain.train.export import export_resnet8
+
+    provenance: dict[str, object] = {
+        "recipe": recipe.name,
+        "recipe_sha256": recipe.digest(),
+        "epochs": epochs,
+        "torch": torch.__version__,
+        "train_images": len(images),
+        "train_pixels_sha256": images.sha256(),
+        "alternate_images": 0 if alternates is None else len(alternates.index),
+        "test_images": len(measured),
+        "test_pixels_sha256": measured.sha256(),
+    }
+    model = export_resnet8(network, recipe.name, images.labels, provenance)
+    right = accuracy(model, measured.x, measured.y)
+    model = replace(model, provenance={**provenance, "test_accuracy": right})
+    save_float_model(model, out)
+    return TrainResult(out, right, len(measured), epochs)
+
+
+def _require_torch() -> None:
+    try:
+        import torch  # noqa: F401
+    except ImportError as error:
+        raise MissingExtraError(
+            "training needs PyTorch, which is not installed: pip install edgemeta[train]"
+        ) from error
