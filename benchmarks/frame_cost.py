@@ -29,11 +29,11 @@ import yaml
 
 from benchmarks.result_file import write_json, write_markdown
 from edgemeta.cli.main import edgemeta
-from edgemeta.daemon.inference.labels import Naming
-from edgemeta.daemon.inference.loaded_model import Network
+from edgemeta.daemon.inference.labels import LabelMap
+from edgemeta.daemon.inference.loaded_model import LoadedModel
 from edgemeta.daemon.inference.pipeline import Pipeline
 from edgemeta.daemon.inference.smoothing import Smoother
-from edgemeta.daemon.inference.state_reporter import Teller
+from edgemeta.daemon.inference.state_reporter import StateReporter
 from edgemeta.daemon.inference.worker import Worker
 from edgemeta.daemon.mqtt.publisher import Publisher
 from rig.broker import Mosquitto
@@ -47,8 +47,8 @@ LIMIT_US = 250
 
 STAGES: dict[str, tuple[tuple[type, str], ...]] = {
     "preprocess": ((Pipeline, "_preprocess"),),
-    "inference": ((Network, "run"),),
-    "postprocess": ((Naming, "scores"), (Naming, "rank"), (Smoother, "add"), (Teller, "tell")),
+    "inference": ((LoadedModel, "run"),),
+    "postprocess": ((LabelMap, "scores"), (LabelMap, "rank"), (Smoother, "add"), (StateReporter, "tell")),
     "encode": ((Pipeline, "step"), (Publisher, "encode")),
     "hand over": ((Publisher, "send"),),
     "counts": ((Worker, "_handle"),),

@@ -23,10 +23,10 @@ from edgemeta.daemon.config.broker import MqttConfig
 from edgemeta.daemon.messages.channels import FRAME, Topics
 from edgemeta.daemon.messages.records import Drops, FrameLatency, FrameMessage, LabelScore, ModelIdentity
 from edgemeta.daemon.mqtt.link import MqttLink
-from edgemeta.daemon.mqtt.outbox.delivery import Outgoing, Parcel
+from edgemeta.daemon.mqtt.outbox.delivery import Delivery, OutgoingMessage
 from edgemeta.daemon.mqtt.outbox.queue import Outbox
 from edgemeta.daemon.mqtt.outbox.store import Store
-from edgemeta.daemon.mqtt.outbox.writer import Keeper
+from edgemeta.daemon.mqtt.outbox.writer import OutboxWriter
 from edgemeta.daemon.mqtt.publisher import Publisher
 from edgemeta.daemon.runtime.clock import Clock
 from rig.broker import Mosquitto
@@ -54,9 +54,11 @@ def frame(sequence: int) -> FrameMessage:
     )
 
 
-def outgoing() -> Outgoing:
+def outgoing() -> OutgoingMessage:
     """Return a frame message ready to send."""
-    return Outgoing("edgemeta/bench/front/frame", frame(1).model_dump_json().encode(), 1, retain=False, kept=True)
+    return OutgoingMessage(
+        "edgemeta/bench/front/frame", frame(1).model_dump_json().encode(), 1, retain=False, kept=True
+    )
 
 
 def commits(folder: Path, batch: int, sync: bool, repeats: int) -> dict[str, Any]:
@@ -64,7 +66,7 @@ def commits(folder: Path, batch: int, sync: bool, repeats: int) -> dict[str, Any
     store = Store(folder / f"{batch}-{sync}.sqlite3", BOOT)
     walls, cpu, first = [], 0, 0
     for _ in range(repeats):
-        added = [(Parcel(outgoing()), time.time_ns()) for _ in range(batch)]
+        added = [(Delivery(outgoing()), time.time_ns()) for _ in range(batch)]
         begun, spent = time.perf_counter_ns(), time.thread_time_ns()
         numbers = store.add(added, sync)
         if first:
@@ -89,17 +91,17 @@ class Count:
     def __init__(self) -> None:
         self.trips: list[int] = []
 
-    def taken(self, parcel: Parcel) -> None:
+    def taken(self, delivery: Delivery) -> None:
         """Note one message."""
-        if parcel.message.kept:
-            self.trips.append(time.monotonic_ns() - parcel.message.made_ns)
+        if delivery.message.kept:
+            self.trips.append(time.monotonic_ns() - delivery.message.made_ns)
 
 
 def way(folder: Path, port: int, seconds: float) -> dict[str, Any]:
     """Measure the CPU time of messages on a good day, and their time until the broker has taken them."""
     config = MqttConfig(host="127.0.0.1", port=port)
     outbox = Outbox(config.outbox, no_drop)
-    keeper = Keeper(outbox, config.outbox, folder / "way.sqlite3", BOOT, Clock(), fail)
+    keeper = OutboxWriter(outbox, config.outbox, folder / "way.sqlite3", BOOT, Clock(), fail)
     count = Count()
     link = MqttLink(config, "bench", "edgemeta/bench/availability", outbox, count, fail)
     publisher = Publisher(link, Topics("edgemeta", "bench"), 1)

@@ -30,13 +30,13 @@ from benchmarks.result_file import write_json
 from edgemeta.daemon.capture.latest_frames import CapturedFrame
 from edgemeta.daemon.capture.source import Frame
 from edgemeta.daemon.capture.sources.synthetic.show import Show
-from edgemeta.daemon.inference.loaded_model import Network
+from edgemeta.daemon.inference.loaded_model import LoadedModel
 from edgemeta.daemon.inference.pipeline import Identity, Pipeline
 from edgemeta.daemon.runtime.clock import Clock
 from edgemeta.daemon.runtime.deadline import Deadline
 from edgemeta.daemon.service.plan import prepare
 from edgemeta.daemon.service.service import Service
-from edgemeta.daemon.web.recent_frames import Seen
+from edgemeta.daemon.web.recent_frames import RecentFrames
 
 RATE = 30
 CLIP_FRAMES = 90
@@ -115,7 +115,7 @@ def measure(folder: Path, enabled: bool, pages: int, seconds: float) -> dict[str
         assert viewer.stdout is not None
         assert viewer.stdout.readline() == "open\n"
     time.sleep(WARM_UP)
-    found = spent(seconds, lambda: service.vitals().frames)
+    found = spent(seconds, lambda: service.health().frames)
     for viewer in viewers:
         viewer.kill()
         viewer.wait()
@@ -125,18 +125,18 @@ def measure(folder: Path, enabled: bool, pages: int, seconds: float) -> dict[str
     return found
 
 
-def hook_ns(network: Network, calls: int = 200_000) -> float:
+def hook_ns(network: LoadedModel, calls: int = 200_000) -> float:
     """Nanoseconds that the worker spends per frame on telling the page's memory of it; the best of five rounds."""
     from edgemeta.daemon.config.config import Config
-    from edgemeta.daemon.inference.settings import tuning_of
+    from edgemeta.daemon.inference.settings import settings_of
     from edgemeta.daemon.messages.records import Drops
 
-    tuning = tuning_of(Config.model_validate({"cameras": {"front": {"source": "synthetic://"}}}), "front")
+    tuning = settings_of(Config.model_validate({"cameras": {"front": {"source": "synthetic://"}}}), "front")
     pipeline = Pipeline(Identity("dev", "b" * 32), "front", network, tuning, Clock())
     pixels = np.zeros((480, 640, 3), np.uint8)
     drops = Drops(superseded=0, failed=0, outbox=0, stopped=0)
     step = pipeline.step(CapturedFrame("front", 1, Frame(pixels, time.monotonic_ns()), 0), drops, 0)
-    seen, best = Seen(["front"], pictures=True), float("inf")
+    seen, best = RecentFrames(["front"], pictures=True), float("inf")
     stamps = itertools.count(0, 1_000_000_000 // RATE)
     for _ in range(5):
         frames = [CapturedFrame("front", 1, Frame(pixels, next(stamps)), 0) for _ in range(calls // 5)]

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import click
 
-from edgemeta.daemon.capture.sources.registry import without_password
 from edgemeta.daemon.config.loader import ConfigError
+from edgemeta.daemon.config.source_address import without_password
 from edgemeta.daemon.inference.model_loader import close_all
 from edgemeta.daemon.messages.channels import MODEL_COMMAND, RELOAD_COMMAND
 from edgemeta.daemon.runtime.deadline import Deadline
@@ -19,11 +19,11 @@ from edgemeta.daemon.runtime.log_setup import STDERR, set_up, tell_repeats
 from edgemeta.daemon.runtime.sd_notify import Notifier
 from edgemeta.daemon.runtime.signals import RELOAD, Signals
 from edgemeta.daemon.runtime.threads import leave
-from edgemeta.daemon.service.change_queue import Changes
+from edgemeta.daemon.service.change_queue import ChangeQueue
 from edgemeta.daemon.service.commands import Commands
 from edgemeta.daemon.service.plan import Plan, prepare, prepare_start
 from edgemeta.daemon.service.service import Service
-from edgemeta.daemon.service.watchdog import Supervisor
+from edgemeta.daemon.service.watchdog import Watchdog
 from edgemeta.model.address import Address
 from edgemeta.model.errors import EdgemetaError
 from edgemeta.model.zoo import find
@@ -61,13 +61,13 @@ def run(file: Path) -> None:
         set_up(plan.config.log.level, plan.config.log.format)
         faults: list[BaseException] = []
 
-        def crashed(error: BaseException) -> None:
+        def on_fatal(error: BaseException) -> None:
             faults.append(error)
             signals.raise_()
 
-        service = Service(plan, crashed)
-        supervisor = Supervisor(notifier, service.vitals, crashed)
-        changes = Changes(service, supervisor, crashed)
+        service = Service(plan, on_fatal)
+        supervisor = Watchdog(notifier, service.health, on_fatal)
+        changes = ChangeQueue(service, supervisor, on_fatal)
         config = plan.config
         commands = Commands(changes, service.publisher, service.identity, config.mqtt.base, config.cameras)
         service.obey({RELOAD_COMMAND: commands.reload, MODEL_COMMAND: commands.model}, commands.refuse)
@@ -163,7 +163,7 @@ def _sentence(plan: Plan) -> str:
     served: dict[str, list[str]] = {}
     for name, network in plan.networks.items():
         camera = f"{name} ({without_password(config.cameras[name].source)})"
-        served.setdefault(f"{network.words} on {network.backend}", []).append(camera)
+        served.setdefault(f"{network.description} on {network.backend}", []).append(camera)
     networks = " and ".join(f"{network} for {', '.join(cameras)}" for network, cameras in served.items())
     return (
         f"would run {networks}, "

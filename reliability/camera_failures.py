@@ -106,7 +106,7 @@ def child(address: str, failures: int, leak: int) -> None:
     config = CameraConfig(source=address, timeout=0.1, retry=RetryConfig(first=0.001, cap=0.001))
     source = Counting(make_source(SourceSpec(address, timeout=config.timeout)), failures, leak)
 
-    def crashed(error: BaseException) -> None:
+    def on_fatal(error: BaseException) -> None:
         print(f"crashed: {error!r}", file=sys.stderr, flush=True)
         os._exit(1)
 
@@ -116,10 +116,10 @@ def child(address: str, failures: int, leak: int) -> None:
     def tell(_name: str, _status: CameraStatus) -> None:
         """Hear the status."""
 
-    camera = Camera("failing", config, source, deliver, tell, crashed)
+    camera = Camera("failing", config, source, deliver, tell, on_fatal)
     camera.start()
     source.done.wait()
-    print(json.dumps({"before": source.before, "after": source.after, "words": camera.words}), flush=True)
+    print(json.dumps({"before": source.before, "after": source.after, "words": camera.description}), flush=True)
     os._exit(0)
 
 
@@ -189,7 +189,7 @@ def main() -> None:
             grown = rows[kind]["grown"]
             leaking = measure(address, arguments.failures, LEAK)["grown"]["rss_kib"]
             rows[kind]["grown_with_planted_leak_kib"] = leaking
-            print(f"{kind}: {grown}, with the planted leak {leaking} KiB; {rows[kind]['words']}", flush=True)
+            print(f"{kind}: {grown}, with the planted leak {leaking} KiB; {rows[kind]['description']}", flush=True)
             if (
                 grown["rss_kib"] > GREATEST_GROWTH_KIB
                 or max(grown["files"], grown["threads"], grown["processes"]) > GREATEST_HANGING

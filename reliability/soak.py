@@ -63,9 +63,9 @@ class Suite:
             self.stage.quiet()
             while (gone := time.monotonic() - begun) < seconds:
                 chosen = self._choose() if faulty else []
-                words = " + ".join(fault.name for fault in chosen) or "no fault"
-                progress.update(task, completed=gone, description=f"{sum(self.played.values())}: {words}")
-                self._round(chosen, words)
+                description = " + ".join(fault.name for fault in chosen) or "no fault"
+                progress.update(task, completed=gone, description=f"{sum(self.played.values())}: {description}")
+                self._round(chosen, description)
         return time.monotonic() - begun
 
     def _choose(self) -> list[Fault]:
@@ -81,7 +81,7 @@ class Suite:
         self._deck.remove(second)
         return [first, second]
 
-    def _round(self, chosen: list[Fault], words: str) -> None:
+    def _round(self, chosen: list[Fault], description: str) -> None:
         """Let everything break, and everything be whole again; then nothing may be wrong."""
         stage = self.stage
         stage.alone = len(chosen) < 2
@@ -97,7 +97,7 @@ class Suite:
             self._back(chosen)
             stage.quiet()
         except RigError as error:
-            raise RigError(f"{words}: {error}") from error
+            raise RigError(f"{description}: {error}") from error
         stage.pause(0.0, 1.0 if chosen else QUIET_EVERY)
 
     def _back(self, chosen: list[Fault]) -> None:

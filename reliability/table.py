@@ -88,8 +88,10 @@ def _soak() -> Row:
 
 def _camera_return() -> Row:
     ways = {name: one for name, one in read("camera-return").items() if isinstance(one, dict) and "greatest_s" in one}
-    words = (f"{name}: median {one['median_s']:.2f} s, longest {one['greatest_s']:.2f} s" for name, one in ways.items())
-    return Row("A camera's first frame is published within 2 s of its return", "; ".join(words), "camera-return")
+    description = (
+        f"{name}: median {one['median_s']:.2f} s, longest {one['greatest_s']:.2f} s" for name, one in ways.items()
+    )
+    return Row("A camera's first frame is published within 2 s of its return", "; ".join(description), "camera-return")
 
 
 def _camera_failures() -> Row:

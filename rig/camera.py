@@ -39,8 +39,8 @@ class RtspCamera:
 
     def start(self, width: int = 320, height: int = 240) -> None:
         """Start, and wait until it takes connections. Raises RigError."""
-        words = [self.host, self.port, width, height, self._rate]
-        command = [*self._prefix, "/usr/bin/python3", str(SERVER), *map(str, words)]
+        description = [self.host, self.port, width, height, self._rate]
+        command = [*self._prefix, "/usr/bin/python3", str(SERVER), *map(str, description)]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         assert self.process.stdout is not None
         if self.process.stdout.readline() != "ready\n":

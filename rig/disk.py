@@ -53,7 +53,7 @@ class SmallDisk:
         subprocess.run(["umount", "--lazy", str(self._folder)], check=True)
 
     @staticmethod
-    def _mount(*words: str) -> None:
-        done = subprocess.run(["mount", *words], capture_output=True, text=True, check=False)
+    def _mount(*description: str) -> None:
+        done = subprocess.run(["mount", *description], capture_output=True, text=True, check=False)
         if done.returncode:
-            raise MountError(f"mount {' '.join(words)}: {done.stderr.strip()}")
+            raise MountError(f"mount {' '.join(description)}: {done.stderr.strip()}")

@@ -60,5 +60,5 @@ class Ether:
         return Path(f"/proc/{self._far.pid}/ns/net").readlink() != Path("/proc/self/ns/net").readlink()
 
     @staticmethod
-    def _run(*words: str) -> None:
-        subprocess.run(words, check=True)
+    def _run(*description: str) -> None:
+        subprocess.run(description, check=True)

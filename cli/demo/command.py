@@ -11,7 +11,7 @@ from edgemeta.cli.demo.picture import drawn, free_port, from_page
 from edgemeta.cli.demo.run import run_demo, show_for
 from edgemeta.cli.demo.view import choose_view
 from edgemeta.cli.options import json_option
-from edgemeta.daemon.capture.sources.registry import address_from, without_password
+from edgemeta.daemon.config.source_address import address_from, without_password
 
 SECONDS = 30
 SOURCE = "synthetic://"

@@ -69,8 +69,10 @@ class DemoService:
         """Raise DemoError with the service's own last words where it has ended by itself."""
         code = self._process.poll()
         if code is not None:
-            words = self._log.read_text(errors="replace").strip().splitlines()
-            raise DemoError(f"the service ended with exit code {code}: {words[-1] if words else 'it said nothing'}")
+            description = self._log.read_text(errors="replace").strip().splitlines()
+            raise DemoError(
+                f"the service ended with exit code {code}: {description[-1] if description else 'it said nothing'}"
+            )
 
     def stop(self) -> None:
         """Ask it to stop (SIGTERM) and wait; a second call does nothing."""

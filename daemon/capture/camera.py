@@ -6,14 +6,14 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from edgemeta.daemon.capture.frame_check import PictureCheck
+from edgemeta.daemon.capture.frame_check import FrameCheck
 from edgemeta.daemon.capture.frame_filter import FrameFilter
 from edgemeta.daemon.capture.source import Frame, Source, SourceEnded, SourceError
 from edgemeta.daemon.config.camera import CameraConfig
 from edgemeta.daemon.messages.records import CameraState
 from edgemeta.daemon.runtime.backoff import Backoff
 from edgemeta.daemon.runtime.clock import NS
-from edgemeta.daemon.runtime.heartbeat import Pulse
+from edgemeta.daemon.runtime.heartbeat import Heartbeat
 from edgemeta.daemon.runtime.threads import guarded_thread
 
 log = logging.getLogger(__name__)
@@ -45,7 +45,7 @@ class Camera:
         source: Source,
         deliver: Callable[[str, Frame], None],
         tell: Callable[[str, CameraStatus], None],
-        crashed: Callable[[BaseException], None],
+        on_fatal: Callable[[BaseException], None],
     ) -> None:
         self.name = name
         self._source = source
@@ -56,7 +56,7 @@ class Camera:
         self._fault: str | None = None
         self._telling = threading.Lock()
         self._stopping = threading.Event()
-        self.pulse = Pulse(f"camera {name}")
+        self.heartbeat = Heartbeat(f"camera {name}")
         self.status: CameraStatus | None = None
         """The last one told; None before the start."""
         self.failures = 0
@@ -67,7 +67,7 @@ class Camera:
         """How often frames began to come."""
         self.last_frame_ns: int | None = None
         """When the last frame came, in nanoseconds of the monotonic clock; None before the first."""
-        self._thread = guarded_thread(f"camera {name}", self._run, crashed)
+        self._thread = guarded_thread(f"camera {name}", self._run, on_fatal)
 
     def start(self) -> None:
         """Begin to open the source and read."""
@@ -84,7 +84,7 @@ class Camera:
         self._enter(CameraState.STOPPED)
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         """Where it stands, in words."""
         status = self.status
         if status is None:
@@ -99,12 +99,12 @@ class Camera:
     def _run(self) -> None:
         while not self._stopping.is_set():
             try:
-                self.pulse.promise("opening its source", self._config.timeout + GRACE)
+                self.heartbeat.expect_within("opening its source", self._config.timeout + GRACE)
                 self._source.open()
                 self._read()
             except SourceEnded:
                 self._enter(CameraState.ENDED)
-                self.pulse.rest()
+                self.heartbeat.clear()
                 return
             except SourceError as error:
                 self.failures += 1
@@ -112,13 +112,13 @@ class Camera:
             finally:
                 self._source.close()
             delay = self._backoff.next()
-            self.pulse.promise("waiting for its next try", delay + GRACE)
+            self.heartbeat.expect_within("waiting for its next try", delay + GRACE)
             self._stopping.wait(delay)
-        self.pulse.rest()
+        self.heartbeat.clear()
 
     def _read(self) -> None:
         """Deliver frame after frame at the source's interval; a frame that comes late moves the later ones with it."""
-        check = PictureCheck(self._config.frozen, self._config.black)
+        check = FrameCheck(self._config.frozen, self._config.black)
         filter_ = FrameFilter(self._config)
         first_ns = 0
         due_ns = time.monotonic_ns()
@@ -127,7 +127,7 @@ class Camera:
             if self._stopping.is_set():
                 return
             oddity = check.look(frame) if self._source.live else None
-            self.pulse.rest()  # until the frame is handed over: where that waits, it waits for the worker
+            self.heartbeat.clear()  # until the frame is handed over: where that waits, it waits for the worker
             chosen = filter_.choose(frame)
             if chosen is not None:
                 self._deliver(self.name, chosen)
@@ -143,7 +143,7 @@ class Camera:
     def _until(self, due_ns: int) -> float:
         """Return the seconds to wait for the next frame's turn, and promise that frame within the source's timeout."""
         wait = max(0, due_ns - time.monotonic_ns()) / NS
-        self.pulse.promise("reading a frame", wait + self._config.timeout + GRACE)
+        self.heartbeat.expect_within("reading a frame", wait + self._config.timeout + GRACE)
         return wait
 
     def _settle(self) -> None:

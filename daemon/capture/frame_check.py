@@ -17,7 +17,7 @@ BLACK = 16
 """Greatest value of a channel that counts as black: video's own black level in limited range."""
 
 
-class PictureCheck:
+class FrameCheck:
     """Looks at each picture from one opening of a source to the next.
 
     frozen, black: seconds of it that are let pass; None lets it always.

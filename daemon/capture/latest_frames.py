@@ -25,7 +25,7 @@ class _Slot:
         self.superseded = 0
 
 
-class NewestFrames:
+class LatestFrames:
     """One place per camera. Camera threads put; one worker takes, in turn, so that no camera starves another."""
 
     def __init__(self, cameras: list[str]) -> None:

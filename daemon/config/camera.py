@@ -92,7 +92,7 @@ class CameraConfig(Section):
         default=None, description="All of `publish` for this camera; null takes the service's."
     )
 
-    def begins_anew(self, running: "CameraConfig") -> bool:
+    def requires_restart(self, running: "CameraConfig") -> bool:
         """Whether going by this instead of `running` takes a new start of the camera; some keys do not."""
         same = {key: getattr(running, key) for key in ("model", "state", "publish")}
         return self.model_copy(update=same) != running

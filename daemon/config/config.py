@@ -14,11 +14,11 @@ from typing import Annotated, Literal, TypeVar
 
 from pydantic import AfterValidator, Field
 
-from edgemeta.daemon.capture.sources.registry import address_from, without_password
 from edgemeta.daemon.config.broker import MqttConfig
 from edgemeta.daemon.config.camera import CameraConfig
 from edgemeta.daemon.config.homeassistant import HomeAssistantConfig
 from edgemeta.daemon.config.section import Name, Seconds, Section, name_of_level
+from edgemeta.daemon.config.source_address import address_from, without_password
 from edgemeta.daemon.config.state import PublishConfig, StateConfig
 from edgemeta.daemon.config.swap import SwapConfig, TrustConfig
 from edgemeta.daemon.config.web import WebConfig

@@ -11,9 +11,9 @@ import yaml
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from edgemeta.daemon.capture.sources.registry import without_password
 from edgemeta.daemon.config.config import Config
 from edgemeta.daemon.config.error_text import expected, shown
+from edgemeta.daemon.config.source_address import without_password
 from edgemeta.model.errors import EdgemetaError
 
 MAX_BYTES = 1_000_000

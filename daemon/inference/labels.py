@@ -10,7 +10,7 @@ from edgemeta.model.classification import rank, scores
 from edgemeta.model.graph import Model
 
 
-class Naming:
+class LabelMap:
     """A network's labels under the names of a config; labels of one name count as one label.
 
     names: each name once, in the order of the network's labels.

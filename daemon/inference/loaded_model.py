@@ -20,7 +20,7 @@ CLOSES_WITHIN = 1.0
 
 
 @dataclass(frozen=True)
-class Making:
+class LoadTimes:
     """Nanoseconds that each step took until a network was ready to serve."""
 
     verify: int = 0
@@ -29,13 +29,13 @@ class Making:
     self_test: int = 0
 
 
-class Network:
+class LoadedModel:
     """A model, the backend that runs it by name, and its session. Whoever holds it closes it."""
 
-    def __init__(self, model: Model, backend: str, session: Session, making: Making = Making()) -> None:
+    def __init__(self, model: Model, backend: str, session: Session, load_times: LoadTimes = LoadTimes()) -> None:
         self.model = model
         self.backend = backend
-        self.making = making
+        self.load_times = load_times
         self.file: ModelFile | None = None
         """What the model was read from, kept until it was remembered (`swap/last_good.py`): it holds the whole file."""
         self._session = session
@@ -48,7 +48,7 @@ class Network:
         return ModelIdentity(name=self.model.name, sha256=self.model.digest)
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         """Name and the digest's beginning, for people."""
         return f"{self.model.name} ({self.model.digest[:12]})"
 
@@ -83,7 +83,7 @@ class Network:
         for number, (image, expected) in enumerate(zip(test.batch, test.expected, strict=True), 1):
             if not np.array_equal(self.run(image[np.newaxis])[0], expected):
                 raise BackendError(
-                    f"backend {self.backend} gives other logits for self-test input {number} of {self.words} "
+                    f"backend {self.backend} gives other logits for self-test input {number} of {self.description} "
                     "than its file says"
                 )
         return len(test.batch)
@@ -98,12 +98,12 @@ class Network:
                 self._running.release()
 
 
-def make_ready(model: Model, backend: Backend, options: Mapping[str, object], verify_ns: int) -> Network:
+def load_model(model: Model, backend: Backend, options: Mapping[str, object], verify_ns: int) -> LoadedModel:
     """Compile a verified model, warm it up and test it; on failure nothing is left of it. Raises BackendError."""
     begun = time.monotonic_ns()
     session = backend.compile(model, options)
     compiled = time.monotonic_ns()
-    network = Network(model, backend.name, session)
+    network = LoadedModel(model, backend.name, session)
     try:
         network.warm_up()
         warm = time.monotonic_ns()
@@ -111,5 +111,5 @@ def make_ready(model: Model, backend: Backend, options: Mapping[str, object], ve
     except BackendError:
         network.close()
         raise
-    network.making = Making(verify_ns, compiled - begun, warm - compiled, time.monotonic_ns() - warm)
+    network.load_times = LoadTimes(verify_ns, compiled - begun, warm - compiled, time.monotonic_ns() - warm)
     return network

@@ -24,7 +24,7 @@ class ModelFile:
     verify_ns: int
 
 
-def verified(address: str, trusted: Sequence[Path]) -> ModelFile:
+def read_verified(address: str, trusted: Sequence[Path]) -> ModelFile:
     """Read a model by name or path: its digest and its signature checked where they are wanted, its structure proved.
 
     Raises ModelError, DigestError among them, and SignatureError.

@@ -7,8 +7,8 @@ from typing import TypeAlias
 
 from edgemeta.daemon.config.config import Config
 from edgemeta.daemon.config.loader import Problem
-from edgemeta.daemon.inference.loaded_model import Network, make_ready
-from edgemeta.daemon.inference.model_file import ModelFile, verified
+from edgemeta.daemon.inference.loaded_model import LoadedModel, load_model
+from edgemeta.daemon.inference.model_file import ModelFile, read_verified
 from edgemeta.model.address import DigestError
 from edgemeta.model.errors import ModelError
 from edgemeta.model.signature import SignatureError, check_key
@@ -42,7 +42,7 @@ def verified_models(config: Config, addresses: Addresses, problems: list[Problem
         if trusted is None:
             break
         try:
-            models[address] = verified(address, trusted)
+            models[address] = read_verified(address, trusted)
         except DigestError as error:
             problems.append(model_problem(config, addresses, address, error.found, error.expected))
         except ModelError as error:
@@ -69,20 +69,20 @@ def backend_of(config: Config, problems: list[Problem]) -> Backend | None:
         return None
 
 
-def networks_of(
+def models_of(
     config: Config,
     addresses: Addresses,
     models: Verified,
     backend: Backend,
-    running: Iterable[Network],
+    running: Iterable[LoadedModel],
     problems: list[Problem],
-) -> dict[str, Network]:
+) -> dict[str, LoadedModel]:
     """Give each camera its network; one of the running ones, where that has the same model. Adds to the problems."""
     networks = {network.model.digest: network for network in running}
     for address, file in models.items():
         if file.model.digest not in networks:
             try:
-                made = make_ready(file.model, backend, config.backend.options, file.verify_ns)
+                made = load_model(file.model, backend, config.backend.options, file.verify_ns)
             except OptionError as error:
                 problems.append(Problem(("backend", "options"), str(error), "options that this backend has"))
                 break
@@ -96,7 +96,7 @@ def networks_of(
     return {camera: networks[digest] for camera, digest in digests.items() if digest in networks}
 
 
-def close_all(networks: Iterable[Network], but: Iterable[Network] = ()) -> None:
+def close_all(networks: Iterable[LoadedModel], but: Iterable[LoadedModel] = ()) -> None:
     """Give the memory of networks back, each once, but for some."""
     kept = {id(network) for network in but}
     for network in {id(network): network for network in networks}.values():

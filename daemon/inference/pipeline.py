@@ -7,11 +7,11 @@ from functools import cached_property
 from typing import Any
 
 from edgemeta.daemon.capture.latest_frames import CapturedFrame
-from edgemeta.daemon.inference.labels import Naming
-from edgemeta.daemon.inference.loaded_model import Network
-from edgemeta.daemon.inference.settings import Tuning
+from edgemeta.daemon.inference.labels import LabelMap
+from edgemeta.daemon.inference.loaded_model import LoadedModel
+from edgemeta.daemon.inference.settings import CameraSettings
 from edgemeta.daemon.inference.smoothing import Smoother
-from edgemeta.daemon.inference.state_reporter import Teller, Told
+from edgemeta.daemon.inference.state_reporter import StateReporter, Updates
 from edgemeta.daemon.messages.records import SCHEMA_VERSION, FrameMessage
 from edgemeta.daemon.runtime.clock import Clock
 from edgemeta.plugins.api import BackendError, Batch
@@ -30,11 +30,11 @@ class Identity:
 
 
 @dataclass(frozen=True)
-class Step:
+class FrameResult:
     """What one frame came to: the fields of its message, what is told beside it, and the time of each stage in ns."""
 
     fields: dict[str, Any]
-    told: Told
+    told: Updates
     stages: dict[str, int]
 
     @cached_property
@@ -50,8 +50,8 @@ class Pipeline:
         self,
         identity: Identity,
         camera: str,
-        network: Network,
-        tuning: Tuning,
+        network: LoadedModel,
+        tuning: CameraSettings,
         clock: Clock,
         now: Now = time.monotonic_ns,
     ) -> None:
@@ -59,25 +59,25 @@ class Pipeline:
         self._camera = camera
         self._network = self._wanted_network = network
         self._tuning = self._wanted_tuning = tuning
-        self._naming = Naming(network.model, tuning.labels)
+        self._naming = LabelMap(network.model, tuning.labels)
         self._identity_of_network = network.identity.model_dump()
         self._smoother = Smoother(tuning.rule)
-        self._teller = Teller()
+        self._teller = StateReporter()
         self._clock = clock
         self._now = now
         self._shape: tuple[int, ...] = ()
         self._prepare: Callable[..., Batch]
 
-    def tune(self, tuning: Tuning) -> None:
+    def tune(self, tuning: CameraSettings) -> None:
         """Go by another tuning from the next frame on. Any thread may call this, beside the one that steps."""
         self._wanted_tuning = tuning
 
-    def use(self, network: Network) -> None:
+    def use(self, network: LoadedModel) -> None:
         """Ask another network from the next frame on. Any thread may call this, beside the one that steps."""
         self._wanted_network = network
 
     @property
-    def network(self) -> Network:
+    def network(self) -> LoadedModel:
         """The network that the last frame was given to."""
         return self._network
 
@@ -86,7 +86,7 @@ class Pipeline:
         """Whether the next frame will be given to another network than the last."""
         return self._wanted_network is not self._network
 
-    def step(self, captured: CapturedFrame, dropped: dict[str, int], withheld: int) -> Step:
+    def step(self, captured: CapturedFrame, dropped: dict[str, int], withheld: int) -> FrameResult:
         """Classify one frame; dropped (by reason) and withheld count the frames before it.
 
         Raises FrameError for unusable pixels, BackendError where the backend failed.
@@ -98,7 +98,7 @@ class Pipeline:
         logits = network.run(batch)[0]
         inferred = self._now()
         if self._network is not network:
-            raise BackendError(f"{network.words} answered when its frame had been given to another network")
+            raise BackendError(f"{network.description} answered when its frame had been given to another network")
         shares = self._naming.scores(logits)
         names = self._naming.names
         labels = [
@@ -135,7 +135,7 @@ class Pipeline:
             "withheld": withheld,
             "historical": False,
         }
-        return Step(fields, self._teller.tell(fields, change, score, came, self._tuning), stages)
+        return FrameResult(fields, self._teller.tell(fields, change, score, came, self._tuning), stages)
 
     def _go_by_what_is_wanted(self) -> None:
         """Take over another network or tuning; the state and the frames looked back on stay."""
@@ -145,7 +145,7 @@ class Pipeline:
         if network is not self._network:
             self._shape = ()
         self._network, self._tuning = network, tuning
-        self._naming = Naming(network.model, tuning.labels)
+        self._naming = LabelMap(network.model, tuning.labels)
         self._identity_of_network = network.identity.model_dump()
         self._smoother.follow(tuning.rule)
 

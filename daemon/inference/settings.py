@@ -9,7 +9,7 @@ from edgemeta.daemon.runtime.clock import NS
 
 
 @dataclass(frozen=True)
-class Tuning:
+class CameraSettings:
     """How one camera's frames become messages.
 
     top: labels named in a frame message. rule: when the state changes. labels: other names for the network's labels.
@@ -24,11 +24,11 @@ class Tuning:
     heartbeat_ns: int = 60 * NS
 
 
-def tuning_of(config: Config, camera: str) -> Tuning:
+def settings_of(config: Config, camera: str) -> CameraSettings:
     """Return what a config says of a camera: its own `state` and `publish` where it has them, else the service's."""
     own = config.cameras[camera]
     state, publish = own.state or config.state, own.publish or config.publish
-    return Tuning(
+    return CameraSettings(
         top=config.top_k,
         rule=Rule(state.agree, state.window, state.enter, state.leave, int(state.hold * NS)),
         labels=config.labels,

@@ -3,14 +3,14 @@
 from dataclasses import dataclass
 from typing import Any
 
-from edgemeta.daemon.inference.settings import Tuning
+from edgemeta.daemon.inference.settings import CameraSettings
 from edgemeta.daemon.inference.smoothing import Change
 from edgemeta.daemon.messages.records import EventMessage, StateMessage
 from edgemeta.daemon.runtime.clock import NS
 
 
 @dataclass(frozen=True)
-class Told:
+class Updates:
     """state: where it is to be told. event: where it changed. withheld: the frame itself is not to be published."""
 
     state: StateMessage | None
@@ -18,7 +18,7 @@ class Told:
     withheld: bool
 
 
-class Teller:
+class StateReporter:
     """Tells one camera's state: when it changes or becomes known, and again when nothing was told for a heartbeat."""
 
     def __init__(self) -> None:
@@ -26,17 +26,22 @@ class Teller:
         self._told_ns: int | None = None
 
     def tell(
-        self, frame: dict[str, Any], change: Change | None, score: float | None, captured_ns: int, tuning: Tuning
-    ) -> Told:
+        self,
+        frame: dict[str, Any],
+        change: Change | None,
+        score: float | None,
+        captured_ns: int,
+        tuning: CameraSettings,
+    ) -> Updates:
         """Give what is to be told with a frame (its message's fields); score is of its state, captured_ns monotonic."""
         if change is not None:
             self._state = _state(frame, change)
         due = self._told_ns is None or captured_ns - self._told_ns >= tuning.heartbeat_ns
         if change is None and not due:
-            return Told(None, None, withheld=tuning.only_changes)
+            return Updates(None, None, withheld=tuning.only_changes)
         self._told_ns = captured_ns
         state = None if self._state is None else self._state.model_copy(update={"score": score})
-        return Told(state, None if change is None else _event(frame, change, score), withheld=False)
+        return Updates(state, None if change is None else _event(frame, change, score), withheld=False)
 
 
 def _state(frame: dict[str, Any], change: Change) -> StateMessage:

@@ -5,13 +5,13 @@ import threading
 import time
 from collections.abc import Callable
 
-from edgemeta.daemon.capture.latest_frames import CapturedFrame, NewestFrames
-from edgemeta.daemon.inference.pipeline import Pipeline, Step
+from edgemeta.daemon.capture.latest_frames import CapturedFrame, LatestFrames
+from edgemeta.daemon.inference.pipeline import FrameResult, Pipeline
 from edgemeta.daemon.messages.channels import EVENT, FRAME, STATE
 from edgemeta.daemon.metrics.counters import FrameCounters
 from edgemeta.daemon.metrics.latency import StageLatencies
 from edgemeta.daemon.mqtt.publisher import Publisher
-from edgemeta.daemon.runtime.heartbeat import Pulse
+from edgemeta.daemon.runtime.heartbeat import Heartbeat
 from edgemeta.daemon.runtime.threads import guarded_thread
 from edgemeta.model.errors import FrameError
 from edgemeta.plugins.api import BackendError, SessionLostError
@@ -22,7 +22,7 @@ FRAME_WITHIN = 10.0
 """Seconds after which a worker that has not classified the frame in hand counts as hung."""
 
 
-Watcher = Callable[[CapturedFrame, Step], None]
+Watcher = Callable[[CapturedFrame, FrameResult], None]
 """Hears of every frame once it was classified and its message offered; it must be quick."""
 
 Spare = Callable[[str, BackendError], None]
@@ -38,19 +38,19 @@ class Worker:
 
     def __init__(
         self,
-        frames: NewestFrames,
+        frames: LatestFrames,
         pipelines: dict[str, Pipeline],
         counters: dict[str, FrameCounters],
         latencies: StageLatencies,
         publisher: Publisher,
-        crashed: Callable[[BaseException], None],
+        on_fatal: Callable[[BaseException], None],
     ) -> None:
         self._frames = frames
         self._pipelines = pipelines
         self._counters = counters
         self._latencies = latencies
         self._publisher = publisher
-        self._crashed = crashed
+        self._on_fatal = on_fatal
         self._failing: dict[str, str] = {}
         self._handing = threading.Lock()
         self._thread: threading.Thread | None = None
@@ -58,7 +58,7 @@ class Worker:
         self._taken_at = 0.0
         self.watchers: list[Watcher] = []
         self.spare: Spare | None = None
-        self.pulse = Pulse("worker")
+        self.heartbeat = Heartbeat("worker")
 
     def start(self) -> None:
         """Begin to handle frames. A SessionLostError ends the service: every later frame would fail, too."""
@@ -75,14 +75,14 @@ class Worker:
         in_hand = self._in_hand
         return in_hand.camera if in_hand is not None and time.monotonic() - self._taken_at > seconds else None
 
-    def leave_behind(self) -> None:
+    def abandon_thread(self) -> None:
         """Have another thread go on, first with the frame in hand, where there is one."""
         with self._handing:
             if self._in_hand is not None:
                 self._begin(self._in_hand)
 
     def _begin(self, first: CapturedFrame | None) -> None:
-        self._thread = guarded_thread("worker", lambda: self._run(first), self._crashed)
+        self._thread = guarded_thread("worker", lambda: self._run(first), self._on_fatal)
         self._thread.start()
 
     def _run(self, captured: CapturedFrame | None) -> None:
@@ -110,7 +110,7 @@ class Worker:
     def _handle(self, captured: CapturedFrame) -> None:
         """Send one frame through. While the backend fails the pulse stays owed: only a frame classified pays it."""
         camera = captured.camera
-        self.pulse.owe(f"no frame classified within {FRAME_WITHIN:g} s", FRAME_WITHIN)
+        self.heartbeat.expect_if_idle(f"no frame classified within {FRAME_WITHIN:g} s", FRAME_WITHIN)
         counters = self._counters[camera]
         try:
             step = self._step(captured)
@@ -122,19 +122,19 @@ class Worker:
                 raise
             self._log_failure(camera, str(error))
             if isinstance(error, FrameError):
-                self.pulse.rest()
+                self.heartbeat.clear()
             return
         if not self._put_down():
             return
         counters.processed += 1
-        counters.newest = step
+        counters.state, counters.score = step.fields["state"], step.fields["labels"][0]["score"]
         self._failing.pop(camera, None)
         self._publish(step, captured)
         for watcher in self.watchers:
             watcher(captured, step)
-        self.pulse.rest()
+        self.heartbeat.clear()
 
-    def _step(self, captured: CapturedFrame) -> Step:
+    def _step(self, captured: CapturedFrame) -> FrameResult:
         """Classify a frame; where the backend failed and another network has taken over, that one is asked."""
         pipeline, counters = self._pipelines[captured.camera], self._counters[captured.camera]
         before = counters.drops(captured.superseded), counters.withheld
@@ -147,7 +147,7 @@ class Worker:
                 raise
             return pipeline.step(captured, *before)
 
-    def _publish(self, step: Step, captured: CapturedFrame) -> None:
+    def _publish(self, step: FrameResult, captured: CapturedFrame) -> None:
         """Offer the messages. A frame that is withheld is counted only after its own message was made."""
         self._latencies.add(step.stages)
         if step.told.withheld:

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 from edgemeta.daemon.messages.asyncapi import document
 from edgemeta.daemon.messages.channels import CHANNELS
-from edgemeta.daemon.web.state import PageState
+from edgemeta.daemon.messages.page import PageState
 
 
 def files() -> dict[str, str]:

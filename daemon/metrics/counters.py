@@ -1,13 +1,13 @@
-"""What became of a camera's frames since the start. Each number has one writing thread, so none needs a lock."""
+"""Per-camera frame counters since start-up. Each number has one writing thread, so none needs a lock."""
 
-from edgemeta.daemon.capture.latest_frames import NewestFrames
-from edgemeta.daemon.inference.pipeline import Step
+from edgemeta.daemon.capture.latest_frames import LatestFrames
 from edgemeta.daemon.messages.records import CameraStats, Drops
 
 
 class FrameCounters:
-    """Counts of one camera beyond the slot, and `newest`, what its newest frame came to; the worker writes them.
+    """Counters of one camera beyond those of `LatestFrames`, and state and score of its newest frame.
 
+    The worker writes them, but for these:
     `published` is written by the MQTT thread, `outbox` by one thread at a time, under the outbox's lock, `fps` by
     whoever measures it.
     """
@@ -18,7 +18,8 @@ class FrameCounters:
         self.withheld = 0
         self.outbox = 0
         self.published = 0
-        self.newest: Step | None = None
+        self.state: str | None = None
+        self.score: float | None = None
         self.fps = 0.0
         self._measured = 0
 
@@ -33,14 +34,13 @@ class FrameCounters:
         return {"superseded": superseded, "failed": self.failed, "outbox": self.outbox, "stopped": stopped}
 
 
-def camera_stats(counters: FrameCounters, frames: NewestFrames, camera: str) -> CameraStats:
+def camera_stats(counters: FrameCounters, frames: LatestFrames, camera: str) -> CameraStats:
     """Sum up one camera.
 
     captured = published + withheld + all drops + messages in the outbox + at most one frame waiting and one in work;
     after the end the last two are none.
     """
     captured, superseded, waiting = frames.counts(camera)
-    newest = counters.newest
     return CameraStats(
         captured=captured,
         processed=counters.processed,
@@ -48,6 +48,6 @@ def camera_stats(counters: FrameCounters, frames: NewestFrames, camera: str) -> 
         dropped=Drops(**counters.drops(superseded, stopped=waiting if frames.closed else 0)),
         withheld=counters.withheld,
         fps=counters.fps,
-        state=newest.fields["state"] if newest else None,
-        score=newest.fields["labels"][0]["score"] if newest else None,
+        state=counters.state,
+        score=counters.score,
     )

@@ -3,12 +3,13 @@
 from dataclasses import dataclass
 
 from edgemeta.daemon.config.broker import MqttConfig
+from edgemeta.daemon.messages.broker_state import BrokerState
 from edgemeta.daemon.messages.records import OutboxStats
-from edgemeta.daemon.mqtt.state import BrokerState, LinkStatus
+from edgemeta.daemon.mqtt.state import LinkStatus
 
 
 @dataclass(frozen=True)
-class Vitals:
+class Health:
     """What the service manager is told of.
 
     frames: frames classified since the start. cameras: where each stands, in words. broker: the same of the broker.
@@ -22,14 +23,14 @@ class Vitals:
     frames: int
     cameras: dict[str, str]
     broker: str
-    troubles: tuple[str, ...]
+    hanging_threads: tuple[str, ...]
     inbox: str | None = None
     page: str | None = None
     swap: str | None = None
     refused: str | None = None
 
 
-def broker_words(config: MqttConfig, link: LinkStatus, outbox: OutboxStats) -> str:
+def broker_description(config: MqttConfig, link: LinkStatus, outbox: OutboxStats) -> str:
     """Return how broker and outbox stand, the reason where something is wrong."""
     place = f"{config.host}:{config.port}"
     reason = (link.reason or "connecting").removeprefix(f"broker {place} ")

@@ -17,10 +17,10 @@ from prometheus_client.core import (
 )
 from prometheus_client.registry import Collector
 
+from edgemeta.daemon.messages.broker_state import BrokerState
 from edgemeta.daemon.messages.records import CameraState
 from edgemeta.daemon.metrics.histogram import BOUNDS_NS
-from edgemeta.daemon.metrics.snapshot import Readings
-from edgemeta.daemon.mqtt.state import BrokerState
+from edgemeta.daemon.metrics.snapshot import MetricsSnapshot
 from edgemeta.daemon.runtime.clock import NS
 
 TASKS = Path("/proc/self/task")
@@ -29,12 +29,12 @@ TASKS = Path("/proc/self/task")
 _process = ProcessCollector(registry=None)
 
 
-def exposition(readings: Readings) -> tuple[bytes, str]:
+def exposition(readings: MetricsSnapshot) -> tuple[bytes, str]:
     """Return all metrics as text, and its content type."""
     return generate_latest(_Families(families(readings))), CONTENT_TYPE_LATEST
 
 
-def families(readings: Readings) -> list[Metric]:
+def families(readings: MetricsSnapshot) -> list[Metric]:
     """Return all metrics with their samples, the service's own first, then the process's."""
     return [
         *_service(readings),
@@ -59,7 +59,7 @@ class _Families(Collector):
         return self._made
 
 
-def _service(readings: Readings) -> Iterator[Metric]:
+def _service(readings: MetricsSnapshot) -> Iterator[Metric]:
     yield InfoMetricFamily("edgemeta_build", "The edgemeta that runs.", {"version": readings.version})
     yield InfoMetricFamily(
         "edgemeta_config", "The config in effect.", {"device": readings.device, "sha256": readings.config_sha256}
@@ -77,7 +77,7 @@ def _service(readings: Readings) -> Iterator[Metric]:
     )
 
 
-def _frames(readings: Readings) -> Iterator[Metric]:
+def _frames(readings: MetricsSnapshot) -> Iterator[Metric]:
     captured = CounterMetricFamily("edgemeta_frames_captured", "Frames captured.", labels=["camera"])
     processed = CounterMetricFamily("edgemeta_frames_processed", "Frames classified.", labels=["camera"])
     published = CounterMetricFamily(
@@ -99,7 +99,7 @@ def _frames(readings: Readings) -> Iterator[Metric]:
     yield from (captured, processed, published, withheld, dropped)
 
 
-def _stages(readings: Readings) -> Iterator[Metric]:
+def _stages(readings: MetricsSnapshot) -> Iterator[Metric]:
     durations = HistogramMetricFamily(
         "edgemeta_stage_duration_seconds",
         "How long each stage of a frame's way took, all cameras together.",
@@ -111,7 +111,7 @@ def _stages(readings: Readings) -> Iterator[Metric]:
     yield durations
 
 
-def _cameras(readings: Readings) -> Iterator[Metric]:
+def _cameras(readings: MetricsSnapshot) -> Iterator[Metric]:
     state = GaugeMetricFamily(
         "edgemeta_camera_state", "1 for the state in which the camera is.", labels=["camera", "state"]
     )
@@ -148,7 +148,7 @@ def _cameras(readings: Readings) -> Iterator[Metric]:
     yield from (state, failures, outages, runs, age, interval, model)
 
 
-def _broker(readings: Readings) -> Iterator[Metric]:
+def _broker(readings: MetricsSnapshot) -> Iterator[Metric]:
     state = GaugeMetricFamily(
         "edgemeta_broker_state", "1 for the state in which the connection to the broker is.", labels=["state"]
     )
@@ -179,7 +179,7 @@ def _broker(readings: Readings) -> Iterator[Metric]:
     yield received
 
 
-def _outbox(readings: Readings) -> Iterator[Metric]:
+def _outbox(readings: MetricsSnapshot) -> Iterator[Metric]:
     outbox = readings.outbox
     yield GaugeMetricFamily("edgemeta_outbox_messages", "Messages waiting for the broker.", outbox.waiting)
     yield GaugeMetricFamily("edgemeta_outbox_size_bytes", "Their size.", outbox.bytes)
@@ -199,7 +199,7 @@ def _outbox(readings: Readings) -> Iterator[Metric]:
     yield dropped
 
 
-def _swaps(readings: Readings) -> Iterator[Metric]:
+def _swaps(readings: MetricsSnapshot) -> Iterator[Metric]:
     swaps = CounterMetricFamily("edgemeta_swaps", "Swaps of a network, by how they ended.", labels=["result"])
     for result, number in readings.swaps.items():
         swaps.add_metric([result], number)

@@ -3,13 +3,13 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from edgemeta.daemon.messages.broker_state import BrokerState
 from edgemeta.daemon.messages.records import BrokerStats, CameraState, CameraStats, ModelIdentity, OutboxStats
 from edgemeta.daemon.metrics.histogram import HistogramReading
-from edgemeta.daemon.mqtt.state import BrokerState
 
 
 @dataclass(frozen=True)
-class CameraReading:
+class CameraSnapshot:
     """One camera.
 
     failures, outages, runs: how often its source failed (each try counts), how often frames stopped, and how often they
@@ -29,7 +29,7 @@ class CameraReading:
 
 
 @dataclass(frozen=True)
-class Readings:
+class MetricsSnapshot:
     """The service at one moment; counters and histograms since its start.
 
     Ages and durations are of the monotonic clock, because a reader's clock may be another.
@@ -44,7 +44,7 @@ class Readings:
     uptime: float
     clock_synchronized: bool
     hanging: int
-    cameras: Mapping[str, CameraReading]
+    cameras: Mapping[str, CameraSnapshot]
     stages: Mapping[str, HistogramReading]
     broker: BrokerState
     link: BrokerStats

@@ -21,11 +21,12 @@ from paho.mqtt.reasoncodes import ReasonCode
 
 from edgemeta.daemon.config.broker import MqttConfig
 from edgemeta.daemon.config.secrets import password_of, username_of
-from edgemeta.daemon.messages.records import as_historical
+from edgemeta.daemon.messages.broker_state import BrokerState
+from edgemeta.daemon.messages.encoding import as_historical
 from edgemeta.daemon.mqtt.in_flight import InFlight
-from edgemeta.daemon.mqtt.outbox.delivery import Outgoing, Parcel
+from edgemeta.daemon.mqtt.outbox.delivery import Delivery, OutgoingMessage
 from edgemeta.daemon.mqtt.paho_client import Client, PackedProperties
-from edgemeta.daemon.mqtt.state import CLOSED, BrokerState, LinkError, loss, refusal
+from edgemeta.daemon.mqtt.state import CLOSED, LinkError, loss, refusal
 from edgemeta.daemon.mqtt.subscriptions import LONGEST, Incoming
 from edgemeta.daemon.mqtt.tls import TlsError, alert, context_of, handshake_failure
 
@@ -67,13 +68,13 @@ class Connection:
     topic filters that it does not let us subscribe to.
     """
 
-    def __init__(self, config: MqttConfig, client_id: str, will: Outgoing, wake: socket.socket) -> None:
+    def __init__(self, config: MqttConfig, client_id: str, will: OutgoingMessage, wake: socket.socket) -> None:
         self._config = config
         self._wake = wake
         self._client_id = client_id
         self._place = f"{config.host}:{config.port}"
         self._speaks_5 = config.version == 5
-        self._messages = InFlight[Parcel]()
+        self._messages = InFlight[Delivery]()
         self._subscriptions = InFlight[str]()
         self.acknowledged = False
         self.refused: set[str] = set()
@@ -208,18 +209,18 @@ class Connection:
         """Seconds that the broker owes its next acknowledgement, of a message or a subscription."""
         return max(self._messages.overdue, self._subscriptions.overdue)
 
-    def publish(self, parcel: Parcel) -> None:
+    def publish(self, delivery: Delivery) -> None:
         """Send a message; `step` tells when the broker has answered it.
 
         A late one is marked, and never becomes its topic's retained message: it tells of the past.
         """
-        message = parcel.message
-        retain = message.retain and not parcel.late
-        payload = as_historical(message.payload) if parcel.late else message.payload
+        message = delivery.message
+        retain = message.retain and not delivery.late
+        payload = as_historical(message.payload) if delivery.late else message.payload
         information = self._client.publish(message.topic, payload, message.qos, retain, self._properties(message))
-        self._messages.add(information.mid, parcel)
+        self._messages.add(information.mid, delivery)
 
-    def _properties(self, message: Outgoing) -> Properties | None:
+    def _properties(self, message: OutgoingMessage) -> Properties | None:
         """Return what goes beside a message in MQTT 5: when it expires, and the mark of its question."""
         if not self._speaks_5:
             return None
@@ -247,16 +248,18 @@ class Connection:
                 self._wake.recv(4096)
         return Ready(readable, writable)
 
-    def step(self, ready: Ready) -> list[tuple[Parcel, bool]]:
+    def step(self, ready: Ready) -> list[tuple[Delivery, bool]]:
         """Move packets, and let paho look after the keepalive.
 
         Returns the messages the broker has answered, True where it took them (at QoS 0: when they were written). Raises
         LinkError where the connection broke.
         """
         self._move(ready)
-        answered = [(parcel, taken) for mid, taken in self._settled if (parcel := self._messages.take(mid)) is not None]
+        answered = [
+            (delivery, taken) for mid, taken in self._settled if (delivery := self._messages.take(mid)) is not None
+        ]
         self._settled.clear()
-        self.acknowledged = self.acknowledged or any(parcel.message.qos for parcel, _ in answered)
+        self.acknowledged = self.acknowledged or any(delivery.message.qos for delivery, _ in answered)
         if self._lost is not None and not answered:
             raise alert(self._place, self._faults.text) or loss(self._place, self._client_id, self._lost)
         return answered

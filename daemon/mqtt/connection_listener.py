@@ -5,7 +5,7 @@ from typing import Protocol
 from edgemeta.daemon.mqtt.connection import Connection
 
 
-class Follower(Protocol):
+class ConnectionListener(Protocol):
     """Called in the link's thread, so it must be quick."""
 
     def begun(self, connection: Connection) -> None:

@@ -10,7 +10,7 @@ from collections import Counter
 from enum import Enum
 
 from edgemeta.daemon.runtime.clock import NS
-from edgemeta.daemon.runtime.rate_limiter import Pace
+from edgemeta.daemon.runtime.rate_limiter import RateLimiter
 
 log = logging.getLogger(__name__)
 
@@ -38,7 +38,7 @@ class Verdict(Enum):
     DROP = 3
 
 
-class Intake:
+class FloodControl:
     """Judges the messages on one topic filter. The link's thread calls it; any thread may read.
 
     rate: messages per second that are handled, and as many at once; None for all that are no flood.
@@ -50,8 +50,8 @@ class Intake:
         self.subscribed = False
         self.reason = ""
         self._rate = rate
-        self._pace = None if rate is None else Pace(rate, NS)
-        self._refusals = Pace(REFUSALS)
+        self._pace = None if rate is None else RateLimiter(rate, NS)
+        self._refusals = RateLimiter(REFUSALS)
         self._most = FLOOD_WITHOUT_RATE if rate is None else max(FLOOD, 10 * rate)
         self._second, self._in_second = 0, 0
         self._paused_until_ns = 0
@@ -95,13 +95,15 @@ class Intake:
         self._paused_until_ns = now_ns + PAUSE * NS
         self._calm_at_ns = now_ns + 2 * PAUSE * NS
         if self._rate is not None:
-            self._pace = Pace(self._rate, 0)  # what comes first after a pause is the flood again: no burst of that
+            self._pace = RateLimiter(
+                self._rate, 0
+            )  # what comes first after a pause is the flood again: no burst of that
 
     def is_wanted(self, now_ns: int) -> bool:
         """Whether the topic is to be subscribed now; notes, too, where a flood has ended."""
         if self.is_flooded and now_ns >= self._calm_at_ns:
             self._calm_at_ns = 0
-            self._pace = None if self._rate is None else Pace(self._rate, NS)
+            self._pace = None if self._rate is None else RateLimiter(self._rate, NS)
             dropped = self.dropped.total() - self._dropped_before
             log.warning("no flood of messages on %s any more; %d were dropped", self.topic_filter, dropped)
         return now_ns >= self._paused_until_ns

@@ -16,16 +16,17 @@ from typing import Protocol
 
 from edgemeta.daemon.config.broker import MqttConfig
 from edgemeta.daemon.config.secrets import SecretError
+from edgemeta.daemon.messages.broker_state import BrokerState
 from edgemeta.daemon.messages.records import OFFLINE, ONLINE, BrokerFailures, BrokerStats
 from edgemeta.daemon.mqtt.connection import Connection
-from edgemeta.daemon.mqtt.connection_listener import Follower
-from edgemeta.daemon.mqtt.outbox.delivery import Outgoing, Parcel
+from edgemeta.daemon.mqtt.connection_listener import ConnectionListener
+from edgemeta.daemon.mqtt.outbox.delivery import Delivery, OutgoingMessage
 from edgemeta.daemon.mqtt.outbox.queue import Outbox
-from edgemeta.daemon.mqtt.state import SLOW_RETRY, BrokerState, LinkError, LinkStatus
-from edgemeta.daemon.mqtt.subscriptions import Handler, Inbox, Limit
+from edgemeta.daemon.mqtt.state import SLOW_RETRY, LinkError, LinkStatus
+from edgemeta.daemon.mqtt.subscriptions import Handler, Limit, SubscriptionQueue
 from edgemeta.daemon.runtime.backoff import Backoff, jittered
-from edgemeta.daemon.runtime.heartbeat import Pulse
-from edgemeta.daemon.runtime.rate_limiter import Pace
+from edgemeta.daemon.runtime.heartbeat import Heartbeat
+from edgemeta.daemon.runtime.rate_limiter import RateLimiter
 from edgemeta.daemon.runtime.threads import guarded_thread
 
 log = logging.getLogger(__name__)
@@ -54,7 +55,7 @@ brokers that restart and networks that fail refuse some. MQTT 3.1.1 cannot say i
 class Receipts(Protocol):
     """Who hears, from the link's thread, of each message that the broker has taken."""
 
-    def taken(self, parcel: Parcel) -> None:
+    def taken(self, delivery: Delivery) -> None:
         """Count one message."""
 
 
@@ -68,22 +69,22 @@ class MqttLink:
         availability: str,
         outbox: Outbox,
         receipts: Receipts,
-        crashed: Callable[[BaseException], None],
+        on_fatal: Callable[[BaseException], None],
     ) -> None:
         self._config = config
         self._client_id = client_id
         self._place = f"{config.host}:{config.port}"
-        self._online = Outgoing(availability, ONLINE.encode(), 1, retain=True)
-        self._offline = Outgoing(availability, OFFLINE.encode(), 1, retain=True)
+        self._online = OutgoingMessage(availability, ONLINE.encode(), 1, retain=True)
+        self._offline = OutgoingMessage(availability, OFFLINE.encode(), 1, retain=True)
         self._outbox = outbox
         self._receipts = receipts
-        self.inbox = Inbox(crashed)
-        self._pace = Pace(config.outbox.pace)
-        self.followers: list[Follower] = []
+        self.inbox = SubscriptionQueue(on_fatal)
+        self._pace = RateLimiter(config.outbox.pace)
+        self.followers: list[ConnectionListener] = []
         self._lock = threading.Lock()
-        self._retained: dict[str | Outgoing, Outgoing] = {}
-        self._unsent: dict[str | Outgoing, Outgoing] = {}
-        self._announced: set[Parcel] = set()
+        self._retained: dict[str | OutgoingMessage, OutgoingMessage] = {}
+        self._unsent: dict[str | OutgoingMessage, OutgoingMessage] = {}
+        self._announced: set[Delivery] = set()
         self._turn = threading.Lock()
         self._accepted = False
         self._present: Connection | None = None
@@ -98,11 +99,11 @@ class MqttLink:
         self._wake, self._waker = socket.socketpair()
         self._wake.setblocking(False)
         self._waker.setblocking(False)
-        self._thread = guarded_thread("mqtt", self._run, crashed)
+        self._thread = guarded_thread("mqtt", self._run, on_fatal)
         outbox.ready = self._rouse
         self.status = LinkStatus(BrokerState.CONNECTING)
-        self.pulse = Pulse("mqtt")
-        self.pulses = [self.pulse, self.inbox.pulse]
+        self.heartbeat = Heartbeat("mqtt")
+        self.heartbeats = [self.heartbeat, self.inbox.heartbeat]
         self.connects = 0
         self.published = 0
         self.refused = 0
@@ -123,7 +124,7 @@ class MqttLink:
         return self._accepted
 
     @property
-    def trouble(self) -> str | None:
+    def problem(self) -> str | None:
         """What is wrong, in words; None while connected, and before the first try."""
         return self.status.reason
 
@@ -139,7 +140,7 @@ class MqttLink:
             last_failure=self._last_failure,
         )
 
-    def send(self, message: Outgoing) -> None:
+    def send(self, message: OutgoingMessage) -> None:
         """Send a message now, or as soon as there is a broker.
 
         What is kept waits in the outbox, in order. Of retained messages, the newest of each topic takes the older one's
@@ -204,7 +205,7 @@ class MqttLink:
         backoff = Backoff(self._config.retry.first, self._config.retry.cap)
         while not self._closing.is_set():
             connects = self.connects
-            self.pulse.promise("connecting to the broker", CONNECTS_WITHIN)
+            self.heartbeat.expect_within("connecting to the broker", CONNECTS_WITHIN)
             failure = self._attempt()
             if failure is None:
                 return
@@ -215,7 +216,7 @@ class MqttLink:
             delay = jittered(self._config.retry.cap) if failure.state in SLOW_RETRY else backoff.next()
             self._tell(failure, delay)
             self._tried.set()
-            self.pulse.promise("waiting for its next try", delay + SERVES_WITHIN)
+            self.heartbeat.expect_within("waiting for its next try", delay + SERVES_WITHIN)
             self._closing.wait(delay)
 
     def _judge(self, failure: LinkError, backoff: Backoff) -> LinkError:
@@ -275,7 +276,7 @@ class MqttLink:
             self.inbox.begin(connection)
             for follower in self.followers:
                 follower.begun(connection)
-            connection.publish(Parcel(self._online))
+            connection.publish(Delivery(self._online))
             with self._turn:
                 self._present = connection
             said_offline = self._serve(connection)
@@ -298,7 +299,7 @@ class MqttLink:
         while not (self._closing.is_set() and self._is_quiet):
             if time.monotonic() > self._close_by:
                 return False
-            self.pulse.promise("exchanging messages with the broker", SERVES_WITHIN)
+            self.heartbeat.expect_within("exchanging messages with the broker", SERVES_WITHIN)
             with self._turn:
                 self.inbox.tend(connection)
                 timeout = self._fill(connection)
@@ -307,7 +308,7 @@ class MqttLink:
             self._step(connection, min(timeout, self._config.ack_timeout / LOOKS))
         with self._turn:
             self._present = None
-        connection.publish(Parcel(self._offline))
+        connection.publish(Delivery(self._offline))
         while connection.in_flight and time.monotonic() < self._close_by:
             self._step(connection, timeout=1.0)
         return connection.in_flight == 0
@@ -322,35 +323,35 @@ class MqttLink:
             now = time.monotonic_ns()
             if self._pace.wait_ns(now):
                 return 0.02
-            parcel = self._outbox.next_late()
-            if parcel is None:
+            delivery = self._outbox.next_late()
+            if delivery is None:
                 break
             self._pace.take(now)
-            connection.publish(parcel)
+            connection.publish(delivery)
         return 1.0
 
     def _fill_live(self, connection: Connection) -> None:
         while (self._unsent or self._outbox.has_live) and connection.has_room:
-            parcel = self._next_unsent() or self._outbox.next_live()
-            if parcel is not None:
-                connection.publish(parcel)
+            delivery = self._next_unsent() or self._outbox.next_live()
+            if delivery is not None:
+                connection.publish(delivery)
 
-    def _next_unsent(self) -> Parcel | None:
+    def _next_unsent(self) -> Delivery | None:
         with self._lock:
             key = next(iter(self._unsent), None)
             if key is None:
                 return None
-            parcel = Parcel(self._unsent.pop(key))
-            self._announced.add(parcel)
-            return parcel
+            delivery = Delivery(self._unsent.pop(key))
+            self._announced.add(delivery)
+            return delivery
 
     def _step(self, connection: Connection, timeout: float) -> None:
         left = max(0.0, self._close_by - time.monotonic())
         ready = connection.wait(min(timeout, left))
         with self._turn:
             answered = connection.step(ready)
-        for parcel, taken in answered:
-            self._settle(parcel, taken)
+        for delivery, taken in answered:
+            self._settle(delivery, taken)
         self._look_after_acknowledgements(connection)
 
     def _look_after_acknowledgements(self, connection: Connection) -> None:
@@ -371,20 +372,20 @@ class MqttLink:
                 log.info("connected to broker %s", self._place, extra={"broker": self._place, "state": "connected"})
             self._acknowledged = True
 
-    def _settle(self, parcel: Parcel, taken: bool) -> None:
+    def _settle(self, delivery: Delivery, taken: bool) -> None:
         """Count a message, then forget it: whoever waits until nothing is left finds it counted."""
         if taken:
             self.published += 1
-            self._receipts.taken(parcel)
+            self._receipts.taken(delivery)
         else:
             self.refused += 1
             if self.refused == 1:
                 log.warning(
-                    "the broker refuses messages to %s; further refusals are only counted", parcel.message.topic
+                    "the broker refuses messages to %s; further refusals are only counted", delivery.message.topic
                 )
-        self._outbox.settle(parcel)
+        self._outbox.settle(delivery)
         if self._announced:
             with self._lock:
-                self._announced.discard(parcel)
-                if not parcel.message.payload and self._retained.get(parcel.message.topic) is parcel.message:
-                    del self._retained[parcel.message.topic]  # a cleared topic has nothing to be sent again
+                self._announced.discard(delivery)
+                if not delivery.message.payload and self._retained.get(delivery.message.topic) is delivery.message:
+                    del self._retained[delivery.message.topic]  # a cleared topic has nothing to be sent again

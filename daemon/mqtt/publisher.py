@@ -6,9 +6,10 @@ from typing import Any
 from pydantic_core import to_json
 
 from edgemeta.daemon.messages.channels import Channel, Topics
-from edgemeta.daemon.messages.records import Message, numbered
+from edgemeta.daemon.messages.encoding import numbered
+from edgemeta.daemon.messages.records import Message
 from edgemeta.daemon.mqtt.link import MqttLink
-from edgemeta.daemon.mqtt.outbox.delivery import Outgoing
+from edgemeta.daemon.mqtt.outbox.delivery import OutgoingMessage
 
 
 class Publisher:
@@ -32,7 +33,7 @@ class Publisher:
         camera: str = "",
         captured_ns: int = 0,
         verb: str = "",
-    ) -> Outgoing:
+    ) -> OutgoingMessage:
         """Number a message, a record or its fields in the record's order, and make it ready to send.
 
         captured_ns: when its frame was captured, if it has one. verb: the command, if it is an answer.
@@ -40,8 +41,8 @@ class Publisher:
         payload = numbered(to_json(message), next(self._ids))
         qos = self._qos if channel.qos is None else channel.qos
         topic = self._topics.of(channel, camera, verb)
-        return Outgoing(topic, payload, qos, channel.retain, channel.kept, captured_ns)
+        return OutgoingMessage(topic, payload, qos, channel.retain, channel.kept, captured_ns)
 
-    def send(self, outgoing: Outgoing) -> None:
+    def send(self, outgoing: OutgoingMessage) -> None:
         """Hand it to the link."""
         self._link.send(outgoing)

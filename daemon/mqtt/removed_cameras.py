@@ -14,7 +14,7 @@ from typing import Protocol
 from pydantic import BaseModel, Field, ValidationError
 
 from edgemeta.daemon.messages.channels import CHANNELS, Topics
-from edgemeta.daemon.mqtt.outbox.delivery import Outgoing
+from edgemeta.daemon.mqtt.outbox.delivery import OutgoingMessage
 from edgemeta.daemon.mqtt.subscriptions import LONGEST, Incoming
 
 log = logging.getLogger(__name__)
@@ -63,7 +63,7 @@ class Reading(Protocol):
 class Sender(Protocol):
     """The link to the broker."""
 
-    def send(self, message: Outgoing) -> None:
+    def send(self, message: OutgoingMessage) -> None:
         """Send a message."""
 
 
@@ -103,7 +103,7 @@ class RemovedCameras:
         self._end(connection)
         for topic in sorted(self._found):
             log.info("%s: cleared, the config no longer has this camera", topic, extra={"topic": topic})
-            self._sender.send(Outgoing(topic, b"", 1, retain=True))
+            self._sender.send(OutgoingMessage(topic, b"", 1, retain=True))
 
     def ended(self, connection: Reading) -> None:
         """The connection ended, before all had come or after."""

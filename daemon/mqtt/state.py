@@ -2,26 +2,11 @@
 
 import time
 from dataclasses import dataclass, field
-from enum import Enum
 
 from paho.mqtt.reasoncodes import ReasonCode
 
+from edgemeta.daemon.messages.broker_state import BrokerState
 from edgemeta.model.errors import EdgemetaError
-
-
-class BrokerState(str, Enum):
-    """Connected, or why not. Connected is who is accepted and whose messages are acknowledged."""
-
-    CONNECTING = "connecting"
-    CONNECTED = "connected"
-    UNACKNOWLEDGED = "unacknowledged"
-    UNREACHABLE = "unreachable"
-    REFUSED_LOGIN = "refused_login"
-    BAD_CERTIFICATE = "bad_certificate"
-    CLIENT_ID_TAKEN = "client_id_taken"
-    REFUSED = "refused"
-    LOST = "lost"
-
 
 SLOW_RETRY = frozenset(
     {BrokerState.REFUSED_LOGIN, BrokerState.BAD_CERTIFICATE, BrokerState.CLIENT_ID_TAKEN, BrokerState.REFUSED}

@@ -15,8 +15,8 @@ from typing import NamedTuple, Protocol, TypeAlias
 
 from paho.mqtt.client import topic_matches_sub
 
-from edgemeta.daemon.mqtt.flood_control import REASONS, Intake, Verdict
-from edgemeta.daemon.runtime.heartbeat import Pulse
+from edgemeta.daemon.mqtt.flood_control import REASONS, FloodControl, Verdict
+from edgemeta.daemon.runtime.heartbeat import Heartbeat
 from edgemeta.daemon.runtime.threads import guarded_thread
 
 log = logging.getLogger(__name__)
@@ -75,26 +75,26 @@ class Subscriptions(Protocol):
 
 
 class _Subscription(NamedTuple):
-    intake: Intake
+    intake: FloodControl
     handler: Handler
     limit: Limit | None
 
 
-class Inbox:
+class SubscriptionQueue:
     """Hands incoming messages to the handlers of their topics, in the order in which they came."""
 
-    def __init__(self, crashed: Callable[[BaseException], None]) -> None:
+    def __init__(self, on_fatal: Callable[[BaseException], None]) -> None:
         self._subscriptions: list[_Subscription] = []
         self._waiting: deque[tuple[str, Callable[[], None]]] = deque()
         self._changed = threading.Condition()
         self._stopping = False
         self._flooded = False
-        self._thread = guarded_thread("inbox", self._run, crashed)
-        self.pulse = Pulse("inbox")
+        self._thread = guarded_thread("inbox", self._run, on_fatal)
+        self.heartbeat = Heartbeat("inbox")
 
     def subscribe(self, topic_filter: str, handler: Handler, limit: Limit | None = None) -> None:
         """Have `handler` called for messages on topics that match the filter. Only before the start."""
-        intake = Intake(topic_filter, None if limit is None else limit.rate)
+        intake = FloodControl(topic_filter, None if limit is None else limit.rate)
         self._subscriptions.append(_Subscription(intake, handler, limit))
 
     def start(self) -> None:
@@ -135,7 +135,7 @@ class Inbox:
                 connection.unsubscribe_flooded(intake.topic_filter)
 
     @property
-    def _intakes(self) -> list[Intake]:
+    def _intakes(self) -> list[FloodControl]:
         return [subscription.intake for subscription in self._subscriptions]
 
     def offer(self, message: Incoming) -> None:
@@ -153,7 +153,7 @@ class Inbox:
             elif verdict is Verdict.REFUSE and limit is not None:
                 self._put(intake, message, partial(limit.refuse, message, intake.reason))
 
-    def _put(self, intake: Intake, message: Incoming, work: Callable[[], None]) -> None:
+    def _put(self, intake: FloodControl, message: Incoming, work: Callable[[], None]) -> None:
         with self._changed:
             if len(self._waiting) < WAITING:
                 self._waiting.append((message.topic, work))
@@ -161,7 +161,7 @@ class Inbox:
                 return
         self._drop(intake, "waiting", message)
 
-    def _drop(self, intake: Intake, reason: str, message: Incoming) -> None:
+    def _drop(self, intake: FloodControl, reason: str, message: Incoming) -> None:
         intake.dropped[reason] += 1
         if intake.dropped[reason] == 1:
             why = "too long" if reason == "too_long" else f"{WAITING} wait"
@@ -174,7 +174,7 @@ class Inbox:
         return {reason: counts[reason] for reason in REASONS}
 
     @property
-    def trouble(self) -> str | None:
+    def problem(self) -> str | None:
         """Description of the flooded topics; None where none is flooded."""
         topics = [intake.topic_filter for intake in self._intakes if intake.is_flooded]
         return f"flood of messages on {', '.join(topics)}" if topics else None
@@ -182,9 +182,9 @@ class Inbox:
     def _run(self) -> None:
         while (taken := self._take()) is not None:
             topic, work = taken
-            self.pulse.promise(f"handling a message on {topic}", HANDLED_WITHIN)
+            self.heartbeat.expect_within(f"handling a message on {topic}", HANDLED_WITHIN)
             work()
-            self.pulse.rest()
+            self.heartbeat.clear()
 
     def _take(self) -> tuple[str, Callable[[], None]] | None:
         """Wait for the next message; None to stop."""

@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from edgemeta.daemon.config.broker import TlsConfig
-from edgemeta.daemon.mqtt.state import BrokerState, LinkError
+from edgemeta.daemon.messages.broker_state import BrokerState
+from edgemeta.daemon.mqtt.state import LinkError
 from edgemeta.model.errors import EdgemetaError
 
 

@@ -1,15 +1,16 @@
-"""By when a thread will be heard of again: how a hang is told from an outage that is being handled.
+"""Heartbeat deadlines: tell a hung thread from one that is retrying.
 
-A thread that begins something says how long it may take, and says so again when it is done. A camera that is away is
-no hang: its thread promises its next try. A thread that keeps no promise hangs, in a driver or in a lock.
+A thread that starts an operation sets a deadline, and sets a new one, or none, when the operation ends. A camera that
+is away does not count as hung: its thread sets the deadline of its next try. A thread that misses its deadline hangs,
+in a driver or on a lock.
 """
 
 import threading
 import time
 
 
-class Pulse:
-    """The promise of one thread. That thread writes it, any thread may ask. `name` is how people call the thread."""
+class Heartbeat:
+    """The deadline of one thread. That thread sets it, any thread may read it. `name` is for users."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -17,25 +18,25 @@ class Pulse:
         self._what = ""
         self._lock = threading.Lock()
 
-    def promise(self, what: str, seconds: float) -> None:
-        """Be heard of again within `seconds`, however the promise before stood; `what` says what is being done."""
+    def expect_within(self, what: str, seconds: float) -> None:
+        """Expect the next heartbeat within `seconds`, whatever was expected before; `what` describes the operation."""
         with self._lock:
             self._by, self._what = time.monotonic() + seconds, what
 
-    def owe(self, what: str, seconds: float) -> None:
-        """Like `promise`, but a promise not yet kept stands as it is."""
+    def expect_if_idle(self, what: str, seconds: float) -> None:
+        """Like `expect_within`, but a deadline that is already set stays."""
         with self._lock:
             if self._by == float("inf"):
                 self._by, self._what = time.monotonic() + seconds, what
 
-    def rest(self) -> None:
-        """Promise nothing: all is done, or it is another thread's turn."""
+    def clear(self) -> None:
+        """Expect nothing: all is done, or another thread has to act."""
         with self._lock:
             self._by = float("inf")
 
     @property
-    def trouble(self) -> str | None:
-        """What the thread hangs in, in words; None while it keeps its promise."""
+    def overdue(self) -> str | None:
+        """Description of the operation that the thread hangs in; None while its deadline has not passed."""
         with self._lock:
             late = time.monotonic() - self._by
             return f"{self.name} hangs: {self._what}, {late:.0f} s late" if late > 0 else None

@@ -10,13 +10,13 @@ class Periodic:
     """Calls `action` every `period` seconds until stopped. Any thread may set the period: the wait begins anew."""
 
     def __init__(
-        self, name: str, period: float, action: Callable[[], None], crashed: Callable[[BaseException], None]
+        self, name: str, period: float, action: Callable[[], None], on_fatal: Callable[[BaseException], None]
     ) -> None:
         self._period = period
         self._action = action
         self._changed = threading.Condition()
         self._stopping = False
-        self._thread = guarded_thread(name, self._run, crashed)
+        self._thread = guarded_thread(name, self._run, on_fatal)
 
     def start(self) -> None:
         """Begin with the first wait."""

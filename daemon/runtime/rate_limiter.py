@@ -6,7 +6,7 @@ BURST_NS = NS // 50
 """What was not used is saved up for this long, unless told otherwise."""
 
 
-class Pace:
+class RateLimiter:
     """Allows `rate` things per second, on average and in any `burst_ns` but for one more."""
 
     def __init__(self, rate: int, burst_ns: int = BURST_NS) -> None:

@@ -14,7 +14,9 @@ from collections.abc import Callable
 _threads: "weakref.WeakSet[threading.Thread]" = weakref.WeakSet()
 
 
-def guarded_thread(name: str, target: Callable[[], None], crashed: Callable[[BaseException], None]) -> threading.Thread:
+def guarded_thread(
+    name: str, target: Callable[[], None], on_fatal: Callable[[BaseException], None]
+) -> threading.Thread:
     """Make a thread (not started) that hands an exception which leaves `target` to `crashed`.
 
     It never keeps the process alive: what hangs in a driver must not hold up the end.
@@ -24,7 +26,7 @@ def guarded_thread(name: str, target: Callable[[], None], crashed: Callable[[Bas
         try:
             target()
         except BaseException as error:  # noqa: BLE001 - handed on, not swallowed
-            crashed(error)
+            on_fatal(error)
 
     thread = threading.Thread(target=run, name=name, daemon=True)
     _threads.add(thread)

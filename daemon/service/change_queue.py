@@ -13,9 +13,9 @@ from typing import Protocol, TypeAlias
 
 from edgemeta.daemon.inference.swap.replacement import Trigger
 from edgemeta.daemon.runtime.threads import guarded_thread
-from edgemeta.daemon.service.file_watcher import Watch
+from edgemeta.daemon.service.file_watcher import FileWatcher
 from edgemeta.daemon.service.plan import Plan, PlanError
-from edgemeta.daemon.service.reload import NOTHING_CHANGED, Outcome, go_by, reload
+from edgemeta.daemon.service.reload import NOTHING_CHANGED, ChangeResult, apply_plan, reload
 from edgemeta.daemon.service.service import Service
 from edgemeta.model.errors import EdgemetaError
 
@@ -27,7 +27,7 @@ _RELOAD = "reload"
 WRITES_EVERY = 60.0
 """Seconds after which the good model is written again to a disk that could not be written."""
 
-Answer: TypeAlias = Callable[[Outcome], None]
+Answer: TypeAlias = Callable[[ChangeResult], None]
 """Hears what came of a change, in the thread of changes."""
 
 
@@ -37,7 +37,7 @@ class Listener(Protocol):
     def changing(self) -> None:
         """A change has begun."""
 
-    def changed(self, words: str) -> None:
+    def changed(self, description: str) -> None:
         """It has ended, or is checked and goes on by itself; in words."""
 
 
@@ -45,25 +45,25 @@ class Listener(Protocol):
 class _Asked:
     """One change that was asked for, with all who asked. Changes of the same subject, not None, are equal."""
 
-    work: Callable[[Trigger], Outcome]
+    work: Callable[[Trigger], ChangeResult]
     answers: tuple[Answer, ...]
     trigger: Trigger
     subject: Hashable
 
 
-def _no_answer(_outcome: Outcome) -> None:
+def _no_answer(_outcome: ChangeResult) -> None:
     """Nobody waits for it."""
 
 
-def _tell(asked: _Asked, outcome: Outcome) -> None:
+def _tell(asked: _Asked, outcome: ChangeResult) -> None:
     for answer in asked.answers:
         answer(outcome)
 
 
-class Changes:
+class ChangeQueue:
     """Carries out changes of one service, one at a time. Any thread may ask."""
 
-    def __init__(self, service: Service, listener: Listener, crashed: Callable[[BaseException], None]) -> None:
+    def __init__(self, service: Service, listener: Listener, on_fatal: Callable[[BaseException], None]) -> None:
         self._service = service
         self._listener = listener
         self._waiting: deque[_Asked] = deque()
@@ -71,8 +71,8 @@ class Changes:
         self._stopping = False
         self._given_up: Trigger | None = None
         """What had asked for a reload that was given up for a command."""
-        self._watch = Watch(service.plan.path, lambda: self.reload("file"), crashed)
-        self._thread = guarded_thread("changes", self._run, crashed)
+        self._watch = FileWatcher(service.plan.path, lambda: self.reload("file"), on_fatal)
+        self._thread = guarded_thread("changes", self._run, on_fatal)
 
     def start(self) -> None:
         """Begin to carry out what is asked, and to watch."""
@@ -92,7 +92,7 @@ class Changes:
         """Have the config file read again."""
         self._ask(_Asked(self._reload, (answer,), trigger, _RELOAD))
 
-    def take_model(self, choose: Callable[[Plan], Plan], answer: Answer, subject: Hashable = None) -> None:
+    def swap_model(self, choose: Callable[[Plan], Plan], answer: Answer, subject: Hashable = None) -> None:
         """Have the service go by the plan that `choose` makes of the running one. It may raise EdgemetaError.
 
         subject: what is chosen, if it is the same for whoever asks again.
@@ -115,7 +115,7 @@ class Changes:
                 self._asked.notify_all()
         if is_full:
             what = "changes wait" if equal is None else "wait for the same change"
-            _tell(asked, Outcome(False, f"busy: {WAITING} {what} already"))
+            _tell(asked, ChangeResult(False, f"busy: {WAITING} {what} already"))
 
     def _run(self) -> None:
         was_ok = True
@@ -125,12 +125,12 @@ class Changes:
                 self._listener.changing()
             outcome = asked.work(asked.trigger)
             if was_asked_for or outcome != NOTHING_CHANGED or not was_ok:
-                self._listener.changed(outcome.words)
+                self._listener.changed(outcome.message)
             was_ok = outcome.ok
             _tell(asked, outcome)
             self._do_again(asked, outcome)
 
-    def _do_again(self, asked: _Asked, outcome: Outcome) -> None:
+    def _do_again(self, asked: _Asked, outcome: ChangeResult) -> None:
         """Have a reload that was given up for a command done after all, where that command has come to nothing."""
         if asked.subject == _RELOAD:
             self._given_up = asked.trigger if outcome.given_up else None
@@ -154,19 +154,19 @@ class Changes:
             self._service.swaps.resume()  # what is newer than this comes after it
             return self._waiting.popleft()
 
-    def _reload(self, trigger: Trigger) -> Outcome:
+    def _reload(self, trigger: Trigger) -> ChangeResult:
         self._watch.take_note()
         return reload(self._service.plan.path, self._service, trigger, self._trying)
 
-    def _take_model(self, choose: Callable[[Plan], Plan]) -> Outcome:
+    def _take_model(self, choose: Callable[[Plan], Plan]) -> ChangeResult:
         try:
             plan = choose(self._service.plan)
         except PlanError as error:
-            self._service.tell_refused("command", str(error), of_config=False)
-            return Outcome(False, str(error))
+            self._service.report_refused("command", str(error), of_config=False)
+            return ChangeResult(False, str(error))
         except EdgemetaError as error:
-            return Outcome(False, str(error))
-        return go_by(plan, self._service, "command", self._trying, of_config=False)
+            return ChangeResult(False, str(error))
+        return apply_plan(plan, self._service, "command", self._trying, of_config=False)
 
     def _trying(self) -> None:
         """The manager need not wait any more: a swap takes as long as its frames take to come."""

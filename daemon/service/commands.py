@@ -21,9 +21,9 @@ from edgemeta.daemon.messages.commands import Command, ModelCommand, ReloadComma
 from edgemeta.daemon.messages.records import AnswerMessage
 from edgemeta.daemon.mqtt.publisher import Publisher
 from edgemeta.daemon.mqtt.subscriptions import Incoming
-from edgemeta.daemon.service.change_queue import Answer, Changes
+from edgemeta.daemon.service.change_queue import Answer, ChangeQueue
 from edgemeta.daemon.service.plan import replan
-from edgemeta.daemon.service.reload import Outcome
+from edgemeta.daemon.service.reload import ChangeResult
 from edgemeta.model.address import Address
 from edgemeta.model.errors import EdgemetaError
 from edgemeta.model.zoo import names
@@ -46,7 +46,7 @@ class Commands:
     """Has commands carried out by `changes`. There is one method per command, called by the inbox for its topic."""
 
     def __init__(
-        self, changes: Changes, publisher: Publisher, identity: Identity, base: str, cameras: Collection[str]
+        self, changes: ChangeQueue, publisher: Publisher, identity: Identity, base: str, cameras: Collection[str]
     ) -> None:
         self._changes = changes
         self._publisher = publisher
@@ -64,7 +64,7 @@ class Commands:
         """Have another model swapped in; the answer follows when that is done, at once where it cannot be."""
         command = self._read(ModelCommand, message, "model")
         if command is not None:
-            self._changes.take_model(
+            self._changes.swap_model(
                 lambda running: replan(with_model(running.config, command), running),
                 self._answer_to(message, "model", command),
                 (command.model, command.camera),
@@ -97,7 +97,7 @@ class Commands:
         question = replace(message, payload=b"")  # which may be long, and the answer may wait
         return lambda outcome: self._answer(question, verb, command.transaction, outcome)
 
-    def _answer(self, question: Incoming, verb: str, transaction: str | None, outcome: Outcome) -> None:
+    def _answer(self, question: Incoming, verb: str, transaction: str | None, outcome: ChangeResult) -> None:
         elsewhere = question.response_topic
         is_ours = elsewhere is None or self._may_answer_on(elsewhere)
         answer = AnswerMessage(
@@ -105,7 +105,7 @@ class Commands:
             boot=self._identity.boot,
             verb=verb,
             ok=outcome.ok,
-            outcome=outcome.words if is_ours else f"{outcome.words} ({self._answered_here})",
+            outcome=outcome.message if is_ours else f"{outcome.message} ({self._answered_here})",
             transaction=transaction,
         )
         outgoing = self._publisher.encode(ANSWER, answer, verb=verb)
@@ -129,8 +129,8 @@ class Commands:
         )
 
 
-def _no(reason: str) -> Outcome:
-    return Outcome(False, reason)
+def _no(reason: str) -> ChangeResult:
+    return ChangeResult(False, reason)
 
 
 def with_model(running: Config, command: ModelCommand) -> Config:

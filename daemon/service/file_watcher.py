@@ -25,15 +25,15 @@ Marks: TypeAlias = dict[Path, tuple[int, int, int, int] | None]
 """What lies at each path: device, inode, size and time of change in ns; None for nothing."""
 
 
-class Watch:
+class FileWatcher:
     """Calls `changed` after the config file, or a file it names, has become another one. Looks in its own thread."""
 
-    def __init__(self, config: Path, changed: Callable[[], None], crashed: Callable[[BaseException], None]) -> None:
+    def __init__(self, config: Path, changed: Callable[[], None], on_fatal: Callable[[BaseException], None]) -> None:
         self._config = config
         self._changed = changed
         self._files = _Named(config)
         self._known = self._seen = self._look_at_files()
-        self._periodic = Periodic("watch", LOOKS_EVERY, self.look, crashed)
+        self._periodic = Periodic("watch", LOOKS_EVERY, self.look, on_fatal)
 
     def start(self) -> None:
         """Begin to look."""

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from edgemeta.daemon.inference.model_file import ModelFile
 from edgemeta.daemon.inference.swap.last_good import LastGood, LastGoodError, Remembered, folder_of
-from edgemeta.daemon.inference.swap.replacement import Exchange
+from edgemeta.daemon.inference.swap.replacement import Replacement
 from edgemeta.daemon.service.plan import Plan
 
 log = logging.getLogger(__name__)
@@ -18,7 +18,7 @@ MOST_REFUSED = 20
 """Models that failed on live frames and are remembered, the newest."""
 
 
-class Remembering:
+class LastGoodRecorder:
     """Keeps the copies of one service's models. Used by one thread at a time."""
 
     def __init__(self, plan: Plan) -> None:
@@ -42,12 +42,12 @@ class Remembering:
             self._wanted = Remembered(model=shared[0] if shared else None, cameras=digests, refused=refused or {})
             self._files = loaded
 
-    def refused(self, exchanges: Sequence[Exchange], reason: str) -> None:
+    def refused(self, replacements: Sequence[Replacement], reason: str) -> None:
         """Take note of the config's models that failed on live frames: the next start does not take them untried."""
         if not self._enabled:
             return
         known = self._wanted or self._last_good.read()
-        failed = known.refused | {each.after.model.digest: reason for each in exchanges}
+        failed = known.refused | {each.after.model.digest: reason for each in replacements}
         newest = list(failed.items())[-MOST_REFUSED:]
         self._wanted = known.model_copy(
             update={"refused": {digest: why for digest, why in newest if digest not in known.digests}}

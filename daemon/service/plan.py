@@ -8,20 +8,21 @@ from pathlib import Path
 from types import MappingProxyType
 
 from edgemeta.daemon.capture.source import Source, SourceError, SourceSpec
-from edgemeta.daemon.capture.sources.registry import make_source, without_password
+from edgemeta.daemon.capture.sources.registry import make_source
 from edgemeta.daemon.config.camera import CameraConfig
 from edgemeta.daemon.config.config import Config, digest, resolved
 from edgemeta.daemon.config.loader import ConfigFile, Problem
 from edgemeta.daemon.config.secrets import SecretError, password_of, token_of, username_of
+from edgemeta.daemon.config.source_address import without_password
 from edgemeta.daemon.inference.labels import unknown_labels
-from edgemeta.daemon.inference.loaded_model import Network
+from edgemeta.daemon.inference.loaded_model import LoadedModel
 from edgemeta.daemon.inference.model_loader import (
     ModelProblem,
     addresses_of,
     backend_of,
     close_all,
     model_problem,
-    networks_of,
+    models_of,
     verified_models,
 )
 from edgemeta.daemon.inference.swap.last_good import LastGood, NothingRememberedError, folder_of
@@ -47,7 +48,7 @@ class Plan:
     path: Path
     config: Config
     config_sha256: str
-    networks: dict[str, Network]
+    networks: dict[str, LoadedModel]
     sources: dict[str, Source]
     refused: str | None = None
 
@@ -148,7 +149,7 @@ def _plan(
         return None
     same_backend = running is not None and running.config.backend == config.backend
     at_work = list(running.networks.values()) if running is not None and same_backend else []
-    networks = networks_of(config, addresses, models, backend, at_work, problems)
+    networks = models_of(config, addresses, models, backend, at_work, problems)
     if problems:
         close_all(networks.values(), but=at_work)
         return None
@@ -157,14 +158,14 @@ def _plan(
 
 def _check_labels(config: Config, models: list[Model], problems: list[Problem]) -> None:
     labels = list(dict.fromkeys(label for model in models for label in model.task.labels))
-    names = ", ".join(_words_of(models))
+    names = ", ".join(_description_of(models))
     for label in unknown_labels(config.labels, models):
         known = difflib.get_close_matches(label, labels, n=1) or labels
         expected = f"`{known[0]}`" if len(known) == 1 else f"one of {', '.join(known)}"
         problems.append(Problem(("labels", label), f"the label {label!r}, which {names} does not have", expected))
 
 
-def _words_of(models: list[Model]) -> list[str]:
+def _description_of(models: list[Model]) -> list[str]:
     """Return the models' names, with the digest's beginning where several have the same."""
     named = {model.digest: model.name for model in models}
     shared = {name for name in named.values() if list(named.values()).count(name) > 1}

@@ -16,7 +16,7 @@ from pydantic import BaseModel
 from edgemeta.daemon.config.config import Config, digest
 from edgemeta.daemon.config.loader import ConfigError
 from edgemeta.daemon.inference.model_loader import close_all
-from edgemeta.daemon.inference.swap.replacement import Trigger, exchanges_between
+from edgemeta.daemon.inference.swap.replacement import Trigger, replacements_between
 from edgemeta.daemon.messages.records import SwapResult
 from edgemeta.daemon.runtime.log_setup import set_up
 from edgemeta.daemon.service.last_good_recorder import release
@@ -46,18 +46,18 @@ Trying: TypeAlias = Callable[[], None]
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ChangeResult:
     """What came of a change that was asked for, in one sentence; given_up: for something newer."""
 
     ok: bool
-    words: str
+    message: str
     given_up: bool = False
 
 
-NOTHING_CHANGED = Outcome(True, "config reloaded: nothing changed")
+NOTHING_CHANGED = ChangeResult(True, "config reloaded: nothing changed")
 
 
-def reload(path: Path, service: Service, trigger: Trigger = "signal", trying: Trying = lambda: None) -> Outcome:
+def reload(path: Path, service: Service, trigger: Trigger = "signal", trying: Trying = lambda: None) -> ChangeResult:
     """Read the config file again and let the service go by it; the log tells the outcome, too."""
     try:
         plan = prepare(path, service.plan)
@@ -65,12 +65,12 @@ def reload(path: Path, service: Service, trigger: Trigger = "signal", trying: Tr
         log.error("the config was not reloaded and nothing changed:\n%s", error)
         wrong_model = next((each for each in error.mistakes if _is_of_a_network(each.key)), None)
         if wrong_model is not None:
-            service.tell_refused(trigger, str(wrong_model), of_config=True)
-        return Outcome(False, f"config not reloaded: {error.mistakes[0]}{_and_more(len(error.mistakes) - 1)}")
-    return go_by(plan, service, trigger, trying, of_config=True)
+            service.report_refused(trigger, str(wrong_model), of_config=True)
+        return ChangeResult(False, f"config not reloaded: {error.mistakes[0]}{_and_more(len(error.mistakes) - 1)}")
+    return apply_plan(plan, service, trigger, trying, of_config=True)
 
 
-def go_by(plan: Plan, service: Service, trigger: Trigger, trying: Trying, of_config: bool) -> Outcome:
+def apply_plan(plan: Plan, service: Service, trigger: Trigger, trying: Trying, of_config: bool) -> ChangeResult:
     """Let the service go by another plan, as far as that takes no restart: by all of it, or by nothing.
 
     New networks are swapped in, which may fail. Those that are then of no use are closed. of_config: whether the plan
@@ -78,8 +78,8 @@ def go_by(plan: Plan, service: Service, trigger: Trigger, trying: Trying, of_con
     """
     running = service.plan
     keys = changed_keys(running.config, plan.config)
-    exchanges = exchanges_between(running.networks, plan.networks)
-    if exchanges and not any(_is_of_a_network(key) for key in keys):
+    replacements = replacements_between(running.networks, plan.networks)
+    if replacements and not any(_is_of_a_network(key) for key in keys):
         keys.append("model")  # the same line, another file
     applied = [key for key in keys if _is_live(key)]
     config = live_part(running.config, plan.config)
@@ -91,12 +91,12 @@ def go_by(plan: Plan, service: Service, trigger: Trigger, trying: Trying, of_con
         sources={camera: plan.sources.get(camera, source) for camera, source in running.sources.items()},
     )
     try:
-        if exchanges:
+        if replacements:
             trying()
-            report = service.swap(exchanges, live, trigger, of_config)
+            report = service.swap(replacements, live, trigger, of_config)
             if report.result is not SwapResult.SWAPPED:
                 log.error("the config was not reloaded and nothing changed: %s", report.reason)
-                return Outcome(
+                return ChangeResult(
                     False,
                     f"config not reloaded, nothing changed: {report.reason}",
                     given_up=report.result is SwapResult.CANCELLED,
@@ -172,12 +172,12 @@ def _entries(value: object) -> dict[str, object] | None:
     return {str(name): entry for name, entry in value.items()} if isinstance(value, Mapping) else None
 
 
-def _told(applied: list[str], waiting: list[str]) -> Outcome:
+def _told(applied: list[str], waiting: list[str]) -> ChangeResult:
     parts = [f"applied {', '.join(applied)}"] if applied else []
     parts += [f"{', '.join(waiting)} need a restart"] if len(waiting) > 1 else []
     parts += [f"{waiting[0]} needs a restart"] if len(waiting) == 1 else []
-    outcome = Outcome(True, f"config reloaded: {'; '.join(parts)}") if parts else NOTHING_CHANGED
-    log.log(logging.WARNING if waiting else logging.INFO, "%s", outcome.words)
+    outcome = ChangeResult(True, f"config reloaded: {'; '.join(parts)}") if parts else NOTHING_CHANGED
+    log.log(logging.WARNING if waiting else logging.INFO, "%s", outcome.message)
     return outcome
 
 

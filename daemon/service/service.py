@@ -8,39 +8,39 @@ from typing import TYPE_CHECKING
 
 from edgemeta import __version__
 from edgemeta.daemon.capture.camera import Camera, CameraStatus
-from edgemeta.daemon.capture.latest_frames import NewestFrames
+from edgemeta.daemon.capture.latest_frames import LatestFrames
 from edgemeta.daemon.config.camera import CameraConfig
-from edgemeta.daemon.inference.labels import Naming
+from edgemeta.daemon.inference.labels import LabelMap
 from edgemeta.daemon.inference.model_loader import close_all
 from edgemeta.daemon.inference.pipeline import Identity, Pipeline
-from edgemeta.daemon.inference.settings import tuning_of
-from edgemeta.daemon.inference.swap.coordinator import Swaps
-from edgemeta.daemon.inference.swap.replacement import Exchange, Trigger
+from edgemeta.daemon.inference.settings import settings_of
+from edgemeta.daemon.inference.swap.coordinator import SwapCoordinator
+from edgemeta.daemon.inference.swap.replacement import Replacement, Trigger
 from edgemeta.daemon.inference.swap.report import SwapReport
 from edgemeta.daemon.inference.worker import Worker
 from edgemeta.daemon.messages.channels import AVAILABILITY, FRAME, Channel, Topics
 from edgemeta.daemon.messages.records import CameraState, SwapResult
 from edgemeta.daemon.metrics.counters import FrameCounters, camera_stats
-from edgemeta.daemon.metrics.delivery_counters import FrameReceipts
-from edgemeta.daemon.metrics.health import Vitals, broker_words
+from edgemeta.daemon.metrics.delivery_counters import DeliveryCounters
+from edgemeta.daemon.metrics.health import Health, broker_description
 from edgemeta.daemon.metrics.latency import StageLatencies
-from edgemeta.daemon.metrics.snapshot import CameraReading, Readings
+from edgemeta.daemon.metrics.snapshot import CameraSnapshot, MetricsSnapshot
 from edgemeta.daemon.mqtt.homeassistant.discovery import Discovery
 from edgemeta.daemon.mqtt.homeassistant.entities import DeviceView, view_of
 from edgemeta.daemon.mqtt.link import MqttLink
 from edgemeta.daemon.mqtt.outbox.path import file_of
 from edgemeta.daemon.mqtt.outbox.queue import Outbox
-from edgemeta.daemon.mqtt.outbox.writer import Keeper
+from edgemeta.daemon.mqtt.outbox.writer import OutboxWriter
 from edgemeta.daemon.mqtt.publisher import Publisher
 from edgemeta.daemon.mqtt.removed_cameras import RemovedCameras
 from edgemeta.daemon.mqtt.subscriptions import Handler, Incoming, Limit
 from edgemeta.daemon.runtime.clock import NS, Clock
 from edgemeta.daemon.runtime.deadline import Deadline
 from edgemeta.daemon.runtime.periodic import Periodic
-from edgemeta.daemon.service.last_good_recorder import Remembering
+from edgemeta.daemon.service.last_good_recorder import LastGoodRecorder
 from edgemeta.daemon.service.plan import Plan
-from edgemeta.daemon.service.telemetry import Reports
-from edgemeta.daemon.web.recent_frames import Seen
+from edgemeta.daemon.service.telemetry import Telemetry
+from edgemeta.daemon.web.recent_frames import RecentFrames
 from edgemeta.daemon.web.state import Report
 
 if TYPE_CHECKING:
@@ -64,45 +64,45 @@ LINK_NEEDS = 0.3
 class Service:
     """Cameras, worker, reporter and link of one plan. `crashed` hears, from any thread, of faults nobody foresaw."""
 
-    def __init__(self, plan: Plan, crashed: Callable[[BaseException], None]) -> None:
+    def __init__(self, plan: Plan, on_fatal: Callable[[BaseException], None]) -> None:
         config = plan.config
         names = list(config.cameras)
         self.plan = plan
         self.identity = Identity(config.device, uuid.uuid4().hex)
         self._clock = Clock()
-        self._frames = NewestFrames(names)
+        self._frames = LatestFrames(names)
         self._counters = {name: FrameCounters() for name in names}
         self._latencies = StageLatencies()
         self._topics = topics = Topics(config.mqtt.base, config.device)
-        receipts = FrameReceipts({topics.of(FRAME, name): self._counters[name] for name in names}, self._latencies)
+        receipts = DeliveryCounters({topics.of(FRAME, name): self._counters[name] for name in names}, self._latencies)
         self._outbox = Outbox(config.mqtt.outbox, receipts.dropped)
         file = file_of(config.mqtt.outbox, config.device)
-        self._keeper = Keeper(self._outbox, config.mqtt.outbox, file, self.identity.boot, self._clock, crashed)
+        self._keeper = OutboxWriter(self._outbox, config.mqtt.outbox, file, self.identity.boot, self._clock, on_fatal)
         client_id = config.mqtt.client_id or f"edgemeta-{config.device}"
-        self._link = MqttLink(config.mqtt, client_id, topics.of(AVAILABILITY), self._outbox, receipts, crashed)
+        self._link = MqttLink(config.mqtt, client_id, topics.of(AVAILABILITY), self._outbox, receipts, on_fatal)
         self.publisher = Publisher(self._link, topics, config.mqtt.qos)
-        self._reports = Reports(
+        self._reports = Telemetry(
             *(self.identity, self._clock, self.publisher, self._link, self._outbox),
             *(self._frames, self._counters, self._latencies),
         )
         self._link.followers.append(RemovedCameras(self._link, topics, names))
         self._discovery = Discovery(self._link, config.homeassistant, self._device_view(plan))
         self._pipelines = {
-            name: Pipeline(self.identity, name, network, tuning_of(config, name), self._clock)
+            name: Pipeline(self.identity, name, network, settings_of(config, name), self._clock)
             for name, network in plan.networks.items()
         }
-        seen = Seen(names, config.web.pictures)
-        self._worker = Worker(self._frames, self._pipelines, self._counters, self._latencies, self.publisher, crashed)
-        self.swaps = Swaps(self._pipelines, self._worker, crashed)
+        seen = RecentFrames(names, config.web.pictures)
+        self._worker = Worker(self._frames, self._pipelines, self._counters, self._latencies, self.publisher, on_fatal)
+        self.swaps = SwapCoordinator(self._pipelines, self._worker, on_fatal)
         if config.web.enabled:
             self._worker.watchers.append(seen.add)
         self.refused = plan.refused
         """Reason why a model named by the config is not in use; None where all of them are."""
-        self.remembering = Remembering(plan)
-        self._crashed = crashed
+        self.remembering = LastGoodRecorder(plan)
+        self._on_fatal = on_fatal
         self._cameras = {name: self._camera(name, camera, plan) for name, camera in config.cameras.items()}
-        self._pulses = [self._worker.pulse, *self._link.pulses]
-        self._reporter = Periodic("stats", config.stats.period, self._reports.tell_stats, crashed)
+        self._heartbeats = [self._worker.heartbeat, *self._link.heartbeats]
+        self._reporter = Periodic("stats", config.stats.period, self._reports.publish_stats, on_fatal)
         self._page = self._make_page(seen) if config.web.enabled else None
 
     def start(self) -> None:
@@ -110,7 +110,7 @@ class Service:
         if self._page is not None:
             self._page.start()
         self._tell_what_runs()
-        self._reports.tell_without_swap(
+        self._reports.publish_without_swap(
             "start", SwapResult.SETTLED if self.refused is None else SwapResult.FALLBACK, self.refused
         )
         self._keeper.start()
@@ -120,7 +120,7 @@ class Service:
             camera.start()
         self._reporter.start()
         for name, network in self.plan.networks.items():
-            log.info("camera %s: %s on %s", name, network.words, network.backend)
+            log.info("camera %s: %s on %s", name, network.description, network.backend)
         if self.refused is not None:
             log.warning("models that served before stand in: %s", self.refused)
 
@@ -139,7 +139,7 @@ class Service:
         _join(self._cameras.values(), producers)
         worker_ended = self._worker.end(producers.left)
         self._link.flush(producers.left)
-        self._reports.tell_stats()
+        self._reports.publish_stats()
         self._link.close(deadline.but(OUTBOX_NEEDS).left)
         self._keeper.close(deadline.left)
         if worker_ended:
@@ -152,10 +152,10 @@ class Service:
         A camera whose keys changed is ended and begun anew; its frames go on being numbered.
         """
         before, config = self.plan.config.cameras, plan.config
-        changed = [name for name, camera in config.cameras.items() if camera.begins_anew(before[name])]
+        changed = [name for name, camera in config.cameras.items() if camera.requires_restart(before[name])]
         _end([self._cameras[name] for name in changed])
         for name, pipeline in self._pipelines.items():
-            pipeline.tune(tuning_of(config, name))
+            pipeline.tune(settings_of(config, name))
             pipeline.use(plan.networks[name])
         self._reporter.set_period(config.stats.period)
         self.plan = plan
@@ -164,30 +164,30 @@ class Service:
             self._cameras[name] = self._camera(name, config.cameras[name], plan)
             self._cameras[name].start()
 
-    def swap(self, exchanges: Sequence[Exchange], plan: Plan, trigger: Trigger, of_config: bool) -> SwapReport:
+    def swap(self, replacements: Sequence[Replacement], plan: Plan, trigger: Trigger, of_config: bool) -> SwapReport:
         """Go by a plan with other networks once they have proved themselves on live frames, or go on as before.
 
         of_config: whether the config file names them, rather than a command.
         """
         running = self.plan
         shadows = {
-            camera: Pipeline(self.identity, camera, each.after, tuning_of(plan.config, camera), self._clock)
-            for each in exchanges
+            camera: Pipeline(self.identity, camera, each.after, settings_of(plan.config, camera), self._clock)
+            for each in replacements
             for camera in each.cameras
         }
-        report = self.swaps.carry_out(
-            exchanges, shadows, plan.config.swap, lambda: self.apply(plan), lambda: self.apply(running)
+        report = self.swaps.run(
+            replacements, shadows, plan.config.swap, lambda: self.apply(plan), lambda: self.apply(running)
         )
-        self._reports.tell_swap(trigger, report)
+        self._reports.publish_swap(trigger, report)
         if of_config and report.reason is not None and report.result is not SwapResult.CANCELLED:
-            self.remembering.refused(exchanges, report.reason)
+            self.remembering.refused(replacements, report.reason)
             self._set_refused(report.reason)
         return report
 
-    def tell_refused(self, trigger: Trigger, reason: str, of_config: bool) -> None:
+    def report_refused(self, trigger: Trigger, reason: str, of_config: bool) -> None:
         """Tell of a swap that was refused because the new model cannot be used; `of_config` as for `swap`."""
         self.swaps.refused()
-        self._reports.tell_without_swap(trigger, SwapResult.REFUSED, reason)
+        self._reports.publish_without_swap(trigger, SwapResult.REFUSED, reason)
         if of_config:
             self._set_refused(reason)
 
@@ -197,12 +197,12 @@ class Service:
         self._set_refused(None)
         if self._reports.last_swap not in (SwapResult.SWAPPED, SwapResult.SETTLED):
             log.info("the models that the config names serve; what was refused before is over")
-            self._reports.tell_without_swap(trigger, SwapResult.SETTLED)
+            self._reports.publish_without_swap(trigger, SwapResult.SETTLED)
 
     def _set_refused(self, reason: str | None) -> None:
         if reason != self.refused:
             self.refused = reason
-            self._reports.tell_info(self.plan, reason)
+            self._reports.publish_info(self.plan, reason)
 
     def obey(self, handlers: Mapping[Channel, Handler], refuse: Callable[[Incoming, str], None]) -> None:
         """Have commands handled, if the config wants any heard; `refuse` hears of those too many. Before the start."""
@@ -211,29 +211,29 @@ class Service:
             for channel, handler in handlers.items():
                 self._link.subscribe(self._topics.of(channel), handler, Limit(config.command_rate, refuse))
 
-    def vitals(self) -> Vitals:
+    def health(self) -> Health:
         """How everything fares now."""
-        pulses = [*self._pulses, *(camera.pulse for camera in self._cameras.values())]
-        return Vitals(
+        heartbeats = [*self._heartbeats, *(camera.heartbeat for camera in self._cameras.values())]
+        return Health(
             frames=sum(counters.processed for counters in self._counters.values()),
-            cameras={name: camera.words for name, camera in self._cameras.items()},
-            broker=broker_words(self.plan.config.mqtt, self._link.status, self._outbox.stats),
-            inbox=self._link.inbox.trouble,
-            page=self._page.trouble if self._page is not None else None,
-            swap=self.swaps.words,
+            cameras={name: camera.description for name, camera in self._cameras.items()},
+            broker=broker_description(self.plan.config.mqtt, self._link.status, self._outbox.stats),
+            inbox=self._link.inbox.problem,
+            page=self._page.problem if self._page is not None else None,
+            swap=self.swaps.description,
             refused=self.refused,
-            troubles=tuple(trouble for pulse in pulses if (trouble := pulse.trouble) is not None),
+            hanging_threads=tuple(problem for heartbeat in heartbeats if (problem := heartbeat.overdue) is not None),
         )
 
-    def readings(self) -> Readings:
+    def readings(self) -> MetricsSnapshot:
         """Return all counters as they stand now. Any thread may call this."""
-        return Readings(
+        return MetricsSnapshot(
             device=self.identity.device,
             version=__version__,
             config_sha256=self.plan.config_sha256,
             uptime=self._reports.uptime,
             clock_synchronized=self._clock.synchronized,
-            hanging=len(self.vitals().troubles),
+            hanging=len(self.health().hanging_threads),
             cameras={name: self._camera_reading(name, camera) for name, camera in self._cameras.items()},
             stages=self._latencies.histograms(),
             broker=self._link.status.state,
@@ -245,23 +245,23 @@ class Service:
             model_refused=self.refused is not None,
         )
 
-    def _make_page(self, seen: Seen) -> "WebServer":
+    def _make_page(self, seen: RecentFrames) -> "WebServer":
         from edgemeta.daemon.web.factory import make_page  # costs a start 60 ms, so only where it is wanted
 
         reports = self._reports
         report = Report(
-            self.vitals,
+            self.health,
             self.readings,
             lambda: reports.info(self.plan, self.refused),
             lambda: reports.last_stats,
             lambda: self._link.status,
         )
-        return make_page(self.plan.config, report, seen, self._clock, self._crashed)
+        return make_page(self.plan.config, report, seen, self._clock, self._on_fatal)
 
-    def _camera_reading(self, name: str, camera: Camera) -> CameraReading:
+    def _camera_reading(self, name: str, camera: Camera) -> CameraSnapshot:
         last_ns = camera.last_frame_ns
         age = None if last_ns is None else max(0, time.monotonic_ns() - last_ns) / NS
-        return CameraReading(
+        return CameraSnapshot(
             counts=camera_stats(self._counters[name], self._frames, name),
             state=camera.status.state if camera.status else CameraState.OPENING,
             failures=camera.failures,
@@ -275,19 +275,19 @@ class Service:
 
     def _camera(self, name: str, config: CameraConfig, plan: Plan) -> Camera:
         deliver = self._frames.put_when_free if config.fps == 0 else self._frames.put
-        return Camera(name, config, plan.sources[name], deliver, self._tell_status, self._crashed)
+        return Camera(name, config, plan.sources[name], deliver, self._tell_status, self._on_fatal)
 
     def _tell_status(self, camera: str, status: CameraStatus) -> None:
-        self._reports.tell_status(self.plan, camera, status)
+        self._reports.publish_status(self.plan, camera, status)
 
     def _tell_what_runs(self) -> None:
-        self._reports.tell_info(self.plan, self.refused)
+        self._reports.publish_info(self.plan, self.refused)
         self._discovery.update(self.plan.config.homeassistant.enabled is True, self._device_view(self.plan))
 
     @staticmethod
     def _device_view(plan: Plan) -> DeviceView:
         labels = plan.config.labels
-        return view_of(plan.config, {name: Naming(each.model, labels).names for name, each in plan.networks.items()})
+        return view_of(plan.config, {name: LabelMap(each.model, labels).names for name, each in plan.networks.items()})
 
 
 def _end(cameras: Collection[Camera]) -> None:

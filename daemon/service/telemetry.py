@@ -7,9 +7,9 @@ from typing import Any
 
 from edgemeta import __version__
 from edgemeta.daemon.capture.camera import CameraStatus
-from edgemeta.daemon.capture.latest_frames import NewestFrames
-from edgemeta.daemon.capture.sources.registry import without_password
-from edgemeta.daemon.inference.labels import Naming
+from edgemeta.daemon.capture.latest_frames import LatestFrames
+from edgemeta.daemon.config.source_address import without_password
+from edgemeta.daemon.inference.labels import LabelMap
 from edgemeta.daemon.inference.pipeline import Identity
 from edgemeta.daemon.inference.swap.replacement import Trigger
 from edgemeta.daemon.inference.swap.report import SwapReport
@@ -24,7 +24,7 @@ from edgemeta.daemon.runtime.clock import NS, Clock
 from edgemeta.daemon.service.plan import Plan
 
 
-class Reports:
+class Telemetry:
     """Makes the messages about one service, and sends them. Any thread may call."""
 
     def __init__(
@@ -34,7 +34,7 @@ class Reports:
         publisher: Publisher,
         link: MqttLink,
         outbox: Outbox,
-        frames: NewestFrames,
+        frames: LatestFrames,
         counters: Mapping[str, FrameCounters],
         latencies: StageLatencies,
     ) -> None:
@@ -56,18 +56,18 @@ class Reports:
         """Seconds since the service started, by the monotonic clock."""
         return (time.monotonic_ns() - self._started_ns) / NS
 
-    def tell_info(self, plan: Plan, refused: str | None) -> None:
+    def publish_info(self, plan: Plan, refused: str | None) -> None:
         """Say what runs, and why a model that the config names does not."""
         self._publisher.send(self._publisher.encode(INFO, self.info(plan, refused)))
 
-    def tell_stats(self) -> None:
+    def publish_stats(self) -> None:
         """Send the counts; without a broker this period's are left out."""
         self.last_stats = self._stats()
         outgoing = self._publisher.encode(STATS, self.last_stats)
         if self._publisher.connected:
             self._publisher.send(outgoing)
 
-    def tell_status(self, plan: Plan, camera: str, status: CameraStatus) -> None:
+    def publish_status(self, plan: Plan, camera: str, status: CameraStatus) -> None:
         """Say how a camera fares."""
         message = StatusMessage(
             **self._who,
@@ -80,7 +80,7 @@ class Reports:
         )
         self._publisher.send(self._publisher.encode(STATUS, message, camera))
 
-    def tell_swap(self, trigger: Trigger, report: SwapReport) -> None:
+    def publish_swap(self, trigger: Trigger, report: SwapReport) -> None:
         """Say how a swap ended."""
         message = SwapMessage(
             **self._who,
@@ -95,16 +95,16 @@ class Reports:
         self.last_swap = report.result
         self._publisher.send(self._publisher.encode(SWAP, message))
 
-    def tell_without_swap(self, trigger: Trigger, result: SwapResult, reason: str | None = None) -> None:
+    def publish_without_swap(self, trigger: Trigger, result: SwapResult, reason: str | None = None) -> None:
         """Say what stands for a swap where there was none: a model that cannot be used, or those that serve anyway."""
         report = SwapReport([])
         report.result, report.reason = result, reason
-        self.tell_swap(trigger, report)
+        self.publish_swap(trigger, report)
 
     def info(self, plan: Plan, refused: str | None) -> InfoMessage:
         """Return what runs."""
         first, *_ = plan.networks.values()
-        names = (Naming(network.model, plan.config.labels).names for network in plan.networks.values())
+        names = (LabelMap(network.model, plan.config.labels).names for network in plan.networks.values())
         return InfoMessage(
             **self._who,
             version=__version__,

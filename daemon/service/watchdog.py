@@ -8,7 +8,7 @@ import logging
 import time
 from collections.abc import Callable
 
-from edgemeta.daemon.metrics.health import Vitals
+from edgemeta.daemon.metrics.health import Health
 from edgemeta.daemon.runtime.periodic import Periodic
 from edgemeta.daemon.runtime.sd_notify import Notifier
 
@@ -21,20 +21,20 @@ LOOKS_WITHIN = 0.2
 """Seconds that a look at work has to finish at the end. It only reads what others have counted."""
 
 
-class Supervisor:
+class Watchdog:
     """Looks at the vitals at half the watchdog's period, or more often."""
 
     def __init__(
-        self, notifier: Notifier, vitals: Callable[[], Vitals], crashed: Callable[[BaseException], None]
+        self, notifier: Notifier, health: Callable[[], Health], on_fatal: Callable[[BaseException], None]
     ) -> None:
         self._notifier = notifier
-        self._vitals = vitals
+        self._vitals = health
         self._changed = ""
         self._rate = "starting"
         self._frames, self._looked = 0, time.monotonic()
         self._hangs = False
         period = STATUS_EVERY if notifier.watchdog is None else min(STATUS_EVERY, notifier.watchdog / 2)
-        self._periodic = Periodic("supervisor", period, self._look, crashed)
+        self._periodic = Periodic("supervisor", period, self._look, on_fatal)
 
     def start(self) -> None:
         """Say that the service is ready, and begin to look."""
@@ -50,35 +50,35 @@ class Supervisor:
         """Tell that the config is being read again."""
         self._notifier.reloading()
 
-    def changed(self, words: str) -> None:
+    def changed(self, description: str) -> None:
         """Tell that it was read. What is said of the outcome stays in the status until the next time."""
-        self._changed = words
+        self._changed = description
         self._notifier.ready(self._status(self._vitals()))
 
     def _look(self) -> None:
-        vitals = self._vitals()
+        health = self._vitals()
         now = time.monotonic()
-        self._rate = f"{(vitals.frames - self._frames) / (now - self._looked):.1f} frames/s"
-        self._frames, self._looked = vitals.frames, now
-        if vitals.troubles:
-            self._notifier.status(self._status(vitals))
+        self._rate = f"{(health.frames - self._frames) / (now - self._looked):.1f} frames/s"
+        self._frames, self._looked = health.frames, now
+        if health.hanging_threads:
+            self._notifier.status(self._status(health))
         else:
-            self._notifier.feed(self._status(vitals))
-        self._log(vitals.troubles)
+            self._notifier.feed(self._status(health))
+        self._log(health.hanging_threads)
 
-    def _status(self, vitals: Vitals) -> str:
+    def _status(self, health: Health) -> str:
         """One line, what is wrong first."""
-        cameras = (f"camera {name} {words}" for name, words in vitals.cameras.items())
-        refused = f"model refused, another serves: {vitals.refused}" if vitals.refused else None
-        change = vitals.swap or self._changed
-        told = (f"broker {vitals.broker}", vitals.inbox, vitals.page, change)
-        parts = (*vitals.troubles, refused, self._rate, *cameras, *told)
+        cameras = (f"camera {name} {description}" for name, description in health.cameras.items())
+        refused = f"model refused, another serves: {health.refused}" if health.refused else None
+        change = health.swap or self._changed
+        told = (f"broker {health.broker}", health.inbox, health.page, change)
+        parts = (*health.hanging_threads, refused, self._rate, *cameras, *told)
         return "; ".join(part for part in parts if part)
 
-    def _log(self, troubles: tuple[str, ...]) -> None:
+    def _log(self, hanging_threads: tuple[str, ...]) -> None:
         """Log when threads begin to hang, and when none does any more."""
-        if troubles and not self._hangs:
-            log.error("%s; the watchdog is not fed", "; ".join(troubles))
-        elif self._hangs and not troubles:
+        if hanging_threads and not self._hangs:
+            log.error("%s; the watchdog is not fed", "; ".join(hanging_threads))
+        elif self._hangs and not hanging_threads:
             log.warning("nothing hangs any more")
-        self._hangs = bool(troubles)
+        self._hangs = bool(hanging_threads)

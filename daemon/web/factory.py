@@ -6,18 +6,18 @@ from edgemeta.daemon.config.config import Config
 from edgemeta.daemon.config.secrets import token_of
 from edgemeta.daemon.runtime.clock import Clock
 from edgemeta.daemon.web.access import Access
-from edgemeta.daemon.web.jpeg import Pictures
-from edgemeta.daemon.web.recent_frames import Seen
-from edgemeta.daemon.web.routes import Site
+from edgemeta.daemon.web.jpeg import JpegEncoder
+from edgemeta.daemon.web.recent_frames import RecentFrames
+from edgemeta.daemon.web.routes import Routes
 from edgemeta.daemon.web.server import WebServer
 from edgemeta.daemon.web.state import Observer, Report
 
 
 def make_page(
-    config: Config, report: Report, seen: Seen, clock: Clock, crashed: Callable[[BaseException], None]
+    config: Config, report: Report, seen: RecentFrames, clock: Clock, on_fatal: Callable[[BaseException], None]
 ) -> WebServer:
     """Make a service's page, not started. Raises SecretError where the token is no longer where the config says."""
     web = config.web
     access = Access(token_of(web), config.device)
-    site = Site(access, report, Observer(report, seen, config, clock), Pictures(seen, web.picture_rate))
-    return WebServer(web.host, web.port, site, crashed)
+    site = Routes(access, report, Observer(report, seen, config, clock), JpegEncoder(seen, web.picture_rate))
+    return WebServer(web.host, web.port, site, on_fatal)

@@ -8,7 +8,7 @@ import cv2
 import numpy as np
 
 from edgemeta.daemon.capture.source import Pixels
-from edgemeta.daemon.web.recent_frames import Seen, Sight
+from edgemeta.daemon.web.recent_frames import RecentFrames, ShownFrame
 
 LONGEST_SIDE = 960
 """Pixels; larger frames are made smaller."""
@@ -18,12 +18,12 @@ QUALITY = 80
 
 @dataclass(frozen=True, eq=False)
 class _Made:
-    sight: Sight
+    sight: ShownFrame
     at: float
     jpeg: bytes
 
 
-class Pictures:
+class JpegEncoder:
     """Pictures for all viewers.
 
     Each camera has its share of the rate; in between, the picture made last is given again.
@@ -31,7 +31,7 @@ class Pictures:
     `rate` is pictures per second, all cameras together. One thread at a time may ask.
     """
 
-    def __init__(self, seen: Seen, rate: int, now: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, seen: RecentFrames, rate: int, now: Callable[[], float] = time.monotonic) -> None:
         self._seen = seen
         self._lasts = max(1, len(seen.cameras)) / rate
         self._now = now

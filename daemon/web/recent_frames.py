@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from edgemeta.daemon.capture.latest_frames import CapturedFrame
 from edgemeta.daemon.capture.source import Pixels
-from edgemeta.daemon.inference.pipeline import Step
+from edgemeta.daemon.inference.pipeline import FrameResult
 from edgemeta.daemon.messages.records import FrameMessage
 from edgemeta.daemon.runtime.clock import NS
 
@@ -25,7 +25,7 @@ RATE_OVER_NS = 10 * NS
 
 
 @dataclass(frozen=True, eq=False)
-class Sight:
+class ShownFrame:
     """A frame that was classified. pixels: None where pictures are not shown. captured_ns: monotonic."""
 
     message: FrameMessage
@@ -34,7 +34,7 @@ class Sight:
 
 
 @dataclass(frozen=True)
-class Moment:
+class ScorePoint:
     """The most probable label at one moment (monotonic ns), its score, and the smoothed label then.
 
     Moments of all cameras are numbered from 1 as they come.
@@ -51,12 +51,12 @@ class _Memory:
     """What is kept of one camera."""
 
     def __init__(self) -> None:
-        self.newest: Sight | None = None
-        self.points: deque[Moment] = deque(maxlen=POINTS)
+        self.newest: ShownFrame | None = None
+        self.points: deque[ScorePoint] = deque(maxlen=POINTS)
         self.moments: deque[int] = deque(maxlen=MOMENTS)
 
 
-class Seen:
+class RecentFrames:
     """The memories of all cameras. The worker adds, any thread may ask."""
 
     def __init__(self, cameras: list[str], pictures: bool) -> None:
@@ -70,21 +70,21 @@ class Seen:
         """The cameras, in the config's order."""
         return list(self._memories)
 
-    def add(self, captured: CapturedFrame, step: Step) -> None:
+    def add(self, captured: CapturedFrame, step: FrameResult) -> None:
         """Take a frame that was classified just now."""
         memory, came = self._memories[captured.camera], captured.frame.captured_ns
         best = step.frame.labels[0]
         with self._lock:
-            memory.newest = Sight(step.frame, came, captured.frame.pixels if self._pictures else None)
+            memory.newest = ShownFrame(step.frame, came, captured.frame.pixels if self._pictures else None)
             memory.moments.append(came)
             if not memory.points or came - memory.points[-1].captured_ns >= POINT_EVERY_NS:
-                memory.points.append(Moment(next(self._numbers), came, best.label, best.score, step.frame.state))
+                memory.points.append(ScorePoint(next(self._numbers), came, best.label, best.score, step.frame.state))
 
-    def newest(self, camera: str) -> Sight | None:
+    def newest(self, camera: str) -> ShownFrame | None:
         """Return the newest frame, None before the first."""
         return self._memories[camera].newest
 
-    def points(self, camera: str, after: int) -> list[Moment]:
+    def points(self, camera: str, after: int) -> list[ScorePoint]:
         """Return the points with greater numbers than `after`, oldest first."""
         with self._lock:
             kept = list(self._memories[camera].points)

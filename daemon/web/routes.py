@@ -9,11 +9,11 @@ from collections.abc import Callable
 from http import HTTPStatus
 from importlib import resources
 
+from edgemeta.daemon.messages.broker_state import BrokerState
 from edgemeta.daemon.messages.records import CameraState
 from edgemeta.daemon.metrics.prometheus import exposition
-from edgemeta.daemon.mqtt.state import BrokerState
 from edgemeta.daemon.web.access import WRONG_TAKES, Access
-from edgemeta.daemon.web.jpeg import Pictures
+from edgemeta.daemon.web.jpeg import JpegEncoder
 from edgemeta.daemon.web.request import Request
 from edgemeta.daemon.web.response import JSON, Answer, Response, Stream, sentence
 from edgemeta.daemon.web.state import Observer, Report
@@ -23,7 +23,7 @@ EVENT_EVERY = 0.25
 
 FILES = {
     "page.css": "text/css; charset=utf-8",
-    **dict.fromkeys(("page.js", "camera.js", "chart.js", "health.js", "words.js"), "text/javascript; charset=utf-8"),
+    **dict.fromkeys(("page.js", "camera.js", "chart.js", "health.js", "format.js"), "text/javascript; charset=utf-8"),
     "icon.svg": "image/svg+xml",
 }
 """The page's own files, and what they are."""
@@ -31,10 +31,10 @@ FILES = {
 HTML = "text/html; charset=utf-8"
 
 
-class Site:
+class Routes:
     """Answers requests from the service's report."""
 
-    def __init__(self, access: Access, report: Report, observer: Observer, pictures: Pictures) -> None:
+    def __init__(self, access: Access, report: Report, observer: Observer, pictures: JpegEncoder) -> None:
         self._access = access
         self._report = report
         self._observer = observer
@@ -99,20 +99,20 @@ class Site:
 
     def _health(self) -> Response:
         """Alive while no thread hangs: what feeds systemd's watchdog."""
-        troubles = self._report.vitals().troubles
-        status = HTTPStatus.SERVICE_UNAVAILABLE if troubles else HTTPStatus.OK
-        return sentence(status, "\n".join(troubles) or "alive")
+        hanging_threads = self._report.health().hanging_threads
+        status = HTTPStatus.SERVICE_UNAVAILABLE if hanging_threads else HTTPStatus.OK
+        return sentence(status, "\n".join(hanging_threads) or "alive")
 
     def _readiness(self) -> Response:
         """Ready while every camera gives frames, or has given all of them, and the broker takes messages."""
-        vitals, readings = self._report.vitals(), self._report.readings()
-        cameras = [f"camera {name} {words}" for name, words in vitals.cameras.items()]
+        health, readings = self._report.health(), self._report.readings()
+        cameras = [f"camera {name} {description}" for name, description in health.cameras.items()]
         working = {CameraState.RUNNING, CameraState.ENDED}
         ready = (
-            not vitals.troubles
+            not health.hanging_threads
             and readings.broker is BrokerState.CONNECTED
             and all(camera.state in working for camera in readings.cameras.values())
         )
-        lines = ["ready" if ready else "not ready", *vitals.troubles, *cameras, f"broker {vitals.broker}"]
-        lines += [f"model refused, another serves: {vitals.refused}"] if vitals.refused else []
+        lines = ["ready" if ready else "not ready", *health.hanging_threads, *cameras, f"broker {health.broker}"]
+        lines += [f"model refused, another serves: {health.refused}"] if health.refused else []
         return sentence(HTTPStatus.OK if ready else HTTPStatus.SERVICE_UNAVAILABLE, "\n".join(lines))

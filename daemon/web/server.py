@@ -18,7 +18,7 @@ from edgemeta.daemon.runtime.backoff import Backoff
 from edgemeta.daemon.runtime.threads import guarded_thread
 from edgemeta.daemon.web.request import MAX_HEAD, Request, RequestError, parse
 from edgemeta.daemon.web.response import Answer, Response, Stream, head_of, sentence
-from edgemeta.daemon.web.routes import Site
+from edgemeta.daemon.web.routes import Routes
 
 log = logging.getLogger(__name__)
 
@@ -51,13 +51,13 @@ or its tasks are cancelled before that, the connection's socket stays open."""
 class WebServer:
     """Serves a site at an address, from `start` to `stop`."""
 
-    def __init__(self, host: str, port: int, site: Site, crashed: Callable[[BaseException], None]) -> None:
+    def __init__(self, host: str, port: int, site: Routes, on_fatal: Callable[[BaseException], None]) -> None:
         self._host, self._port = host, port
         self._site = site
-        self._thread = guarded_thread("page", self._run, crashed)
+        self._thread = guarded_thread("page", self._run, on_fatal)
         self._visits: dict[asyncio.Task[None], bool] = {}  # whether the request was heard; the oldest first
         self._streams = 0
-        self.trouble: str | None = None
+        self.problem: str | None = None
         """Why nothing is served, in words; None while the page is there."""
 
     def start(self) -> None:
@@ -111,14 +111,14 @@ class WebServer:
                 with suppress(asyncio.TimeoutError):
                     await asyncio.wait_for(self._stopping.wait(), backoff.next())
             else:
-                self.trouble = None
+                self.problem = None
                 return server
         return None
 
-    def _say(self, trouble: str) -> None:
-        if trouble != self.trouble:
-            log.error("%s; it is tried again", trouble)
-        self.trouble = trouble
+    def _say(self, problem: str) -> None:
+        if problem != self.problem:
+            log.error("%s; it is tried again", problem)
+        self.problem = problem
 
     async def _visit(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Answer one request; whatever the visitor does, nothing is left of it."""

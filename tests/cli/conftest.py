@@ -27,8 +27,8 @@ def edgemeta(tmp_path_factory: pytest.TempPathFactory) -> Command:
     folder = tmp_path_factory.mktemp("elsewhere")
 
     def run(*arguments: object) -> "subprocess.CompletedProcess[str]":
-        words = [str(command), *map(str, arguments)]
-        return subprocess.run(words, capture_output=True, text=True, cwd=folder, timeout=120)
+        description = [str(command), *map(str, arguments)]
+        return subprocess.run(description, capture_output=True, text=True, cwd=folder, timeout=120)
 
     return run
 

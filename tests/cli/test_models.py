@@ -50,9 +50,9 @@ def no_models(tmp_path: Path) -> dict[str, Path]:
 def test_what_is_no_model_gets_one_sentence(
     edgemeta, one_sentence, no_models: dict[str, Path], tmp_path: Path, name: str, verb: str
 ) -> None:
-    words = {"info": ("model", "info"), "classify": ("classify",), "bench": ("bench",)}[verb]
+    description = {"info": ("model", "info"), "classify": ("classify",), "bench": ("bench",)}[verb]
     rest = (tmp_path / "any.png",) if verb == "classify" else ()
-    one_sentence(edgemeta(*words, no_models[name], *rest), str(no_models[name]))
+    one_sentence(edgemeta(*description, no_models[name], *rest), str(no_models[name]))
 
 
 def test_a_float_model_is_not_run_as_an_integer_one(edgemeta, one_sentence) -> None:

@@ -27,9 +27,9 @@ from paho.mqtt.enums import CallbackAPIVersion
 
 from edgemeta.daemon.config.broker import MqttConfig
 from edgemeta.daemon.mqtt.link import MqttLink
-from edgemeta.daemon.mqtt.outbox.delivery import Parcel
+from edgemeta.daemon.mqtt.outbox.delivery import Delivery
 from edgemeta.daemon.mqtt.outbox.queue import Outbox
-from edgemeta.daemon.mqtt.outbox.writer import Keeper
+from edgemeta.daemon.mqtt.outbox.writer import OutboxWriter
 from edgemeta.daemon.mqtt.subscriptions import Handler
 from edgemeta.daemon.runtime.clock import Clock
 from edgemeta.model.file import save
@@ -325,14 +325,14 @@ class Taken:
     """Keeps what the broker has taken."""
 
     def __init__(self) -> None:
-        self.parcels: list[Parcel] = []
+        self.deliveries: list[Delivery] = []
 
-    def taken(self, parcel: Parcel) -> None:
-        self.parcels.append(parcel)
+    def taken(self, delivery: Delivery) -> None:
+        self.deliveries.append(delivery)
 
     @property
     def payloads(self) -> list[bytes]:
-        return [parcel.message.payload for parcel in self.parcels if parcel.message.topic.endswith("numbers")]
+        return [delivery.message.payload for delivery in self.deliveries if delivery.message.topic.endswith("numbers")]
 
 
 @dataclass
@@ -340,7 +340,7 @@ class Links:
     """Makes links, each with an outbox of its own."""
 
     folder: Path
-    links: list[tuple[MqttLink, Keeper]] = field(default_factory=list)
+    links: list[tuple[MqttLink, OutboxWriter]] = field(default_factory=list)
     crashes: list[BaseException] = field(default_factory=list)
 
     def __call__(
@@ -356,7 +356,7 @@ class Links:
         )
         path = self.folder / f"outbox{len(self.links)}"
         outbox = Outbox(config.outbox, lambda topic, number: None)
-        keeper = Keeper(outbox, config.outbox, path, "b" * 32, Clock(), self.crashes.append)
+        keeper = OutboxWriter(outbox, config.outbox, path, "b" * 32, Clock(), self.crashes.append)
         taken = Taken()
         link = MqttLink(config, client_id, topic, outbox, taken, self.crashes.append)
         link.taken = taken  # type: ignore[attr-defined]

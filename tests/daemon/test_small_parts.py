@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgemeta.daemon.capture.sources.registry import without_password
 from edgemeta.daemon.config.broker import MqttConfig
 from edgemeta.daemon.config.secrets import SecretError, password_of, username_of
+from edgemeta.daemon.config.source_address import without_password
 from edgemeta.daemon.messages.channels import FRAME, STATS, Topics
 from edgemeta.daemon.metrics.latency import CAPACITY, StageLatency
 from edgemeta.daemon.runtime import clock
 from edgemeta.daemon.runtime.backoff import Backoff
-from edgemeta.daemon.runtime.rate_limiter import Pace
+from edgemeta.daemon.runtime.rate_limiter import RateLimiter
 
 
 @given(first=st.floats(0.001, 10), factor=st.floats(1, 1000))
@@ -61,7 +61,7 @@ def test_a_long_period_keeps_the_newest_measurements_and_the_true_maximum() -> N
 @given(rate=st.integers(1, 10_000), idle=st.integers(0, 10**10), count=st.integers(1, 500))
 def test_the_pace_is_kept_whatever_was_saved_up(rate: int, idle: int, count: int) -> None:
     """Over any time t no more than rate · (t + 20 ms) + 1 are let through; and no fewer than rate · t when asked."""
-    pace = Pace(rate)
+    pace = RateLimiter(rate)
     pace.take(10**10)
     begun = now = 10**10 + idle
     for _ in range(count):

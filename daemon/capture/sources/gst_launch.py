@@ -18,7 +18,7 @@ from typing import TypeAlias
 import numpy as np
 
 from edgemeta.daemon.capture.source import Pixels, SourceError
-from edgemeta.daemon.capture.sources.registry import without_password
+from edgemeta.daemon.config.source_address import without_password
 
 PROGRAM = "gst-launch-1.0"
 SINK = "edgemeta"

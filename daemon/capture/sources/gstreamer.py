@@ -7,7 +7,8 @@ from urllib.parse import parse_qsl
 from edgemeta.daemon.capture.source import Frame, SourceError, SourceSpec
 from edgemeta.daemon.capture.sources.gst_launch import GstLaunch
 from edgemeta.daemon.capture.sources.reader_thread import GREATEST_HANGING
-from edgemeta.daemon.capture.sources.registry import is_number, parts_of
+from edgemeta.daemon.capture.sources.registry import parts_of
+from edgemeta.daemon.config.source_address import is_number
 
 SENSOR_FPS = 30.0
 CSI_KEYS = {"width": (1280, 16384), "height": (720, 16384), "flip": (0, 7)}
@@ -58,12 +59,12 @@ def parse(spec: SourceSpec) -> tuple[str, list[str]]:
     if spec.fps is not None:
         raise SourceError("a GStreamer pipeline has a pace of its own, expected no `fps` beside it")
     try:
-        words = shlex.split(rest)
+        description = shlex.split(rest)
     except ValueError as error:
         raise SourceError("the GStreamer pipeline has a quotation without end, expected it closed") from error
-    if not words or "\0" in rest:
+    if not description or "\0" in rest:
         raise SourceError("the GStreamer pipeline is empty, expected for example gstreamer://videotestsrc")
-    return f"pipeline {words[0]}", words
+    return f"pipeline {description[0]}", description
 
 
 def _csi(spec: SourceSpec) -> tuple[str, list[str]]:

@@ -7,7 +7,7 @@ import cv2
 import numpy as np
 
 from edgemeta.daemon.capture.source import Frame, Pixels, SourceEnded, SourceError, SourceSpec
-from edgemeta.daemon.capture.sources.registry import IMAGE_SUFFIXES, path_of
+from edgemeta.daemon.config.source_address import IMAGE_SUFFIXES, path_of
 from edgemeta.daemon.runtime.clock import NS
 
 FRAMES_PER_SECOND = 1.0

@@ -79,7 +79,7 @@ class _Reader:
                 continue
 
 
-class AbandonableReader:
+class ReaderThread:
     """Reads a capture with a deadline. `name` is how errors call the source."""
 
     live = True

@@ -14,9 +14,10 @@ import cv2
 
 from edgemeta.daemon.capture.source import Frame, SourceError, SourceSpec
 from edgemeta.daemon.capture.sources.opencv import OpenCvCapture
-from edgemeta.daemon.capture.sources.reader_thread import AbandonableReader
-from edgemeta.daemon.capture.sources.registry import parts_of, without_password
-from edgemeta.daemon.capture.sources.tcp_probe import EVERY, Knocks, Place, look_up, wait_for_answer
+from edgemeta.daemon.capture.sources.reader_thread import ReaderThread
+from edgemeta.daemon.capture.sources.registry import parts_of
+from edgemeta.daemon.capture.sources.tcp_probe import EVERY, Place, TcpProbe, look_up, wait_for_answer
+from edgemeta.daemon.config.source_address import without_password
 from edgemeta.daemon.runtime.deadline import Deadline
 
 PORTS = {"rtsp": 554, "rtsps": 322, "http": 80, "https": 443}
@@ -29,7 +30,7 @@ AWAY_AFTER = 1.0
 camera is slow, or its program hangs: then it is asked so often."""
 
 
-class StreamSource(AbandonableReader):
+class StreamSource(ReaderThread):
     """A live stream. The server sets the pace: reading slower would only let frames grow old at the server."""
 
     interval_ns = 0
@@ -82,7 +83,7 @@ class StreamSource(AbandonableReader):
         """Wait for a frame and knock meanwhile."""
         deadline = Deadline(seconds)
         answered_at = unanswered_at = time.monotonic()
-        with closing(Knocks(self._places)) as knocks:
+        with closing(TcpProbe(self._places)) as knocks:
             while deadline.left:
                 knocks.knock()
                 frame = take(min(EVERY, deadline.left))

@@ -36,7 +36,7 @@ def look_up(host: str, port: int) -> list[Place]:
     return [(int(family), address) for family, _, _, _, address in found]
 
 
-class Knocks:
+class TcpProbe:
     """Connections to one server that are begun and never used."""
 
     def __init__(self, places: Sequence[Place]) -> None:
@@ -81,7 +81,7 @@ class Knocks:
 
 def wait_for_answer(places: Sequence[Place], seconds: float) -> bool:
     """Knock until there is an answer; return whether one came in time."""
-    knocks, deadline = Knocks(places), time.monotonic() + seconds
+    knocks, deadline = TcpProbe(places), time.monotonic() + seconds
     try:
         while time.monotonic() < deadline:
             next_at = time.monotonic() + EVERY

@@ -6,13 +6,14 @@ import cv2
 
 from edgemeta.daemon.capture.source import SourceError, SourceSpec
 from edgemeta.daemon.capture.sources.opencv import OpenCvCapture
-from edgemeta.daemon.capture.sources.reader_thread import AbandonableReader
-from edgemeta.daemon.capture.sources.registry import is_number, parts_of
+from edgemeta.daemon.capture.sources.reader_thread import ReaderThread
+from edgemeta.daemon.capture.sources.registry import parts_of
+from edgemeta.daemon.config.source_address import is_number
 
 PROPERTIES = {"width": cv2.CAP_PROP_FRAME_WIDTH, "height": cv2.CAP_PROP_FRAME_HEIGHT}
 
 
-class V4l2Source(AbandonableReader):
+class V4l2Source(ReaderThread):
     """A V4L2 device. The camera sets the pace, and is asked for `fps` frames per second where the spec gives it."""
 
     interval_ns = 0

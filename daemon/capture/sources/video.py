@@ -7,7 +7,7 @@ import cv2
 
 from edgemeta.daemon.capture.source import Frame, SourceEnded, SourceError, SourceSpec
 from edgemeta.daemon.capture.sources.opencv import open_capture, read_capture
-from edgemeta.daemon.capture.sources.registry import path_of
+from edgemeta.daemon.config.source_address import path_of
 from edgemeta.daemon.runtime.clock import NS
 
 SLOWEST = 0.001

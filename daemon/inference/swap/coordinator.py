@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 from edgemeta.daemon.capture.latest_frames import CapturedFrame
 from edgemeta.daemon.config.swap import SwapConfig
-from edgemeta.daemon.inference.pipeline import Pipeline, Step
-from edgemeta.daemon.inference.swap.replacement import Exchange, SwapError
+from edgemeta.daemon.inference.pipeline import FrameResult, Pipeline
+from edgemeta.daemon.inference.swap.replacement import Replacement, SwapError
 from edgemeta.daemon.inference.swap.report import SwapReport
 from edgemeta.daemon.inference.swap.shadow import Shadow
 from edgemeta.daemon.inference.swap.trial import Trial
@@ -25,20 +25,20 @@ ENDS = (SwapResult.SWAPPED, SwapResult.ROLLED_BACK, SwapResult.REFUSED, SwapResu
 """How a swap can end."""
 
 
-class Swaps:
+class SwapCoordinator:
     """Swaps a service's networks, one swap at a time, and counts how swaps end.
 
     The worker tells it of every frame; any thread may call `cancel` and `stop`.
     """
 
     def __init__(
-        self, pipelines: Mapping[str, Pipeline], worker: Worker, crashed: Callable[[BaseException], None]
+        self, pipelines: Mapping[str, Pipeline], worker: Worker, on_fatal: Callable[[BaseException], None]
     ) -> None:
         worker.watchers.append(self._seen)
         worker.spare = self._failed
         self._worker = worker
         self._pipelines = pipelines
-        self._crashed = crashed
+        self._on_fatal = on_fatal
         self._changed = threading.Condition()
         self._shadow: Shadow | None = None
         self._trial: Trial | None = None
@@ -47,14 +47,14 @@ class Swaps:
         self.results = {result.value: 0 for result in ENDS}
 
     @property
-    def words(self) -> str | None:
+    def description(self) -> str | None:
         """What is going on, for people; None where nothing is."""
         shadow, trial = self._shadow, self._trial
         if trial is not None:
             return f"swap of models: trial, {trial.progress}"
         return f"swap of models: shadow run, {shadow.progress}" if shadow is not None else None
 
-    def _seen(self, captured: CapturedFrame, step: Step) -> None:
+    def _seen(self, captured: CapturedFrame, step: FrameResult) -> None:
         """Hear of a frame that was served."""
         shadow, trial = self._shadow, self._trial
         if shadow is not None:
@@ -85,9 +85,9 @@ class Swaps:
             self._stopped, self._given_up = True, "the service stopped"
             self._changed.notify_all()
 
-    def carry_out(
+    def run(
         self,
-        exchanges: Sequence[Exchange],
+        replacements: Sequence[Replacement],
         shadows: Mapping[str, Pipeline],
         config: SwapConfig,
         exchange: Callable[[], None],
@@ -97,18 +97,18 @@ class Swaps:
 
         shadows: by camera, a pipeline over its successor, for the shadow run only.
         """
-        report = SwapReport(exchanges, {pipeline.network for pipeline in self._pipelines.values()})
-        log.info("swap of models: %s", "; ".join(each.words for each in exchanges))
+        report = SwapReport(replacements, {pipeline.network for pipeline in self._pipelines.values()})
+        log.info("swap of models: %s", "; ".join(each.description for each in replacements))
         try:
             if config.shadow:
-                self._run_shadow(exchanges, shadows, config, report)
-            self._run_trial(exchanges, config, exchange, report)
+                self._run_shadow(replacements, shadows, config, report)
+            self._run_trial(replacements, config, exchange, report)
         except SwapError as error:
             report.result, report.reason = error.result, str(error)
             if error.result is SwapResult.ROLLED_BACK:
                 go_back()
         else:
-            log.info("%s", report.words)
+            log.info("%s", report.description)
         self.results[report.result.value] += 1
         return report
 
@@ -117,10 +117,14 @@ class Swaps:
         self.results[SwapResult.REFUSED.value] += 1
 
     def _run_shadow(
-        self, exchanges: Sequence[Exchange], shadows: Mapping[str, Pipeline], config: SwapConfig, report: SwapReport
+        self,
+        replacements: Sequence[Replacement],
+        shadows: Mapping[str, Pipeline],
+        config: SwapConfig,
+        report: SwapReport,
     ) -> None:
         begun = time.monotonic_ns()
-        shadow = Shadow(exchanges, shadows, config.shadow, self._changed, self._crashed)
+        shadow = Shadow(replacements, shadows, config.shadow, self._changed, self._on_fatal)
         self._shadow = shadow
         shadow.start()
         try:
@@ -130,14 +134,14 @@ class Swaps:
             shadow.end()
         report.shadow_ns = time.monotonic_ns() - begun
         report.shadow = shadow
-        for each in exchanges:
+        for each in replacements:
             _judge(shadow, each, config)
 
     def _run_trial(
-        self, exchanges: Sequence[Exchange], config: SwapConfig, exchange: Callable[[], None], report: SwapReport
+        self, replacements: Sequence[Replacement], config: SwapConfig, exchange: Callable[[], None], report: SwapReport
     ) -> None:
         begun = time.monotonic_ns()
-        trial = Trial(exchanges, self._pipelines, self._worker, config.keep, self._changed)
+        trial = Trial(replacements, self._pipelines, self._worker, config.keep, self._changed)
         report.trial = self._trial = trial
         exchange()
         try:
@@ -155,8 +159,8 @@ class Swaps:
         deadline = time.monotonic() + timeout
         with self._changed:
             while True:
-                if phase.trouble is not None:
-                    raise SwapError(failure, f"{what}: {phase.trouble}")
+                if phase.failure is not None:
+                    raise SwapError(failure, f"{what}: {phase.failure}")
                 if phase.done:
                     return
                 if self._stopped or (self._given_up is not None and failure is SwapResult.REFUSED):
@@ -167,18 +171,20 @@ class Swaps:
                 self._changed.wait(min(left, LOOKS_EVERY))
 
 
-def _judge(shadow: Shadow, exchange: Exchange, config: SwapConfig) -> None:
+def _judge(shadow: Shadow, replacement: Replacement, config: SwapConfig) -> None:
     """Raise SwapError where a shadow run came to less than the config demands."""
-    result = shadow.result(exchange)
+    result = shadow.result(replacement)
     if result.same_label < config.agree:
         raise SwapError(
             SwapResult.REFUSED,
-            f"shadow run: {result.same_label:.0%} of {result.frames} frames got the same label ({exchange.words}), "
+            f"shadow run: {result.same_label:.0%} of {result.frames} frames got the same label "
+            f"({replacement.description}), "
             f"expected at least {config.agree:.0%}",
         )
     if config.slowdown is not None and result.after_us > config.slowdown * result.before_us:
         raise SwapError(
             SwapResult.REFUSED,
-            f"shadow run: {result.after_us} us for a frame instead of {result.before_us} us ({exchange.words}), "
+            f"shadow run: {result.after_us} us for a frame instead of {result.before_us} us "
+            f"({replacement.description}), "
             f"expected at most {config.slowdown:g} times as long",
         )

@@ -15,8 +15,8 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from edgemeta.daemon.config.config import Config
+from edgemeta.daemon.config.state_folder import state_folder
 from edgemeta.daemon.inference.model_file import ModelFile
-from edgemeta.daemon.mqtt.outbox.path import state_folder
 from edgemeta.model.address import Address
 from edgemeta.model.errors import EdgemetaError
 from edgemeta.model.signature import signature_of

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from edgemeta.daemon.inference.loaded_model import Network
+from edgemeta.daemon.inference.loaded_model import LoadedModel
 from edgemeta.daemon.messages.records import SwapResult
 from edgemeta.model.errors import EdgemetaError
 
@@ -21,27 +21,27 @@ class SwapError(EdgemetaError):
 
 
 @dataclass(frozen=True, eq=False)
-class Exchange:
+class Replacement:
     """One network for another, on the cameras that had the one and get the other."""
 
-    before: Network
-    after: Network
+    before: LoadedModel
+    after: LoadedModel
     cameras: tuple[str, ...]
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         """For people."""
-        return f"{self.before.words} -> {self.after.words} on {', '.join(self.cameras)}"
+        return f"{self.before.description} -> {self.after.description} on {', '.join(self.cameras)}"
 
 
-def exchanges_between(running: Mapping[str, Network], wanted: Mapping[str, Network]) -> list[Exchange]:
+def replacements_between(running: Mapping[str, LoadedModel], wanted: Mapping[str, LoadedModel]) -> list[Replacement]:
     """Find the exchanges that lead from one choice of networks by camera to another; only cameras that run count."""
-    found: dict[tuple[int, int], Exchange] = {}
+    found: dict[tuple[int, int], Replacement] = {}
     for camera, before in running.items():
         after = wanted.get(camera, before)
         if after is before:
             continue
         key = (id(before), id(after))
         others = found[key].cameras if key in found else ()
-        found[key] = Exchange(before, after, (*others, camera))
+        found[key] = Replacement(before, after, (*others, camera))
     return list(found.values())

@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from edgemeta.daemon.capture.latest_frames import CapturedFrame
-from edgemeta.daemon.inference.pipeline import Pipeline, Step
-from edgemeta.daemon.inference.swap.replacement import Exchange
+from edgemeta.daemon.inference.pipeline import FrameResult, Pipeline
+from edgemeta.daemon.inference.swap.replacement import Replacement
 from edgemeta.daemon.messages.records import ShadowResult
 from edgemeta.daemon.runtime.threads import guarded_thread
 from edgemeta.model.errors import EdgemetaError
@@ -38,22 +38,22 @@ class Shadow:
 
     def __init__(
         self,
-        exchanges: Sequence[Exchange],
+        replacements: Sequence[Replacement],
         pipelines: Mapping[str, Pipeline],
         frames: int,
         changed: threading.Condition,
-        crashed: Callable[[BaseException], None],
+        on_fatal: Callable[[BaseException], None],
     ) -> None:
-        self._exchanges = {camera: exchange for exchange in exchanges for camera in exchange.cameras}
+        self._replacements = {camera: replacement for replacement in replacements for camera in replacement.cameras}
         self._pipelines = pipelines
         self._wanted = frames
         self._changed = changed
-        self._comparisons = {exchange: _Comparison() for exchange in exchanges}
-        self._waiting: tuple[CapturedFrame, Step] | None = None
+        self._comparisons = {replacement: _Comparison() for replacement in replacements}
+        self._waiting: tuple[CapturedFrame, FrameResult] | None = None
         self._busy_since: float | None = None
         self._ended = False
         self._failure: str | None = None
-        self._thread = guarded_thread("shadow", self._run, crashed)
+        self._thread = guarded_thread("shadow", self._run, on_fatal)
 
     def start(self) -> None:
         """Begin to ask."""
@@ -66,10 +66,10 @@ class Shadow:
             self._changed.notify_all()
         self._thread.join(ENDS_WITHIN)
 
-    def seen(self, captured: CapturedFrame, step: Step) -> None:
+    def seen(self, captured: CapturedFrame, step: FrameResult) -> None:
         """Offer a frame that was served, from the worker's thread."""
-        exchange = self._exchanges.get(captured.camera)
-        if exchange is None or len(self._comparisons[exchange].live) >= self._wanted:
+        replacement = self._replacements.get(captured.camera)
+        if replacement is None or len(self._comparisons[replacement].live) >= self._wanted:
             return
         with self._changed:
             self._waiting = (captured, step)
@@ -81,7 +81,7 @@ class Shadow:
         return all(len(comparison.live) >= self._wanted for comparison in self._comparisons.values())
 
     @property
-    def trouble(self) -> str | None:
+    def failure(self) -> str | None:
         """Why this can come to no good end, in words."""
         if self._failure is None and self._busy_since is not None:
             lasting = time.monotonic() - self._busy_since
@@ -94,9 +94,9 @@ class Shadow:
         least = min(len(comparison.live) for comparison in self._comparisons.values())
         return f"{least} of {self._wanted} frames"
 
-    def result(self, exchange: Exchange) -> ShadowResult:
+    def result(self, replacement: Replacement) -> ShadowResult:
         """Sum up one exchange that has had its frames."""
-        comparison = self._comparisons[exchange]
+        comparison = self._comparisons[replacement]
         return ShadowResult(
             frames=len(comparison.live),
             same_label=round(comparison.same / len(comparison.live), 4),
@@ -113,9 +113,9 @@ class Shadow:
             except EdgemetaError as error:
                 self._fail(str(error))
                 return
-            self._compare(self._comparisons[self._exchanges[captured.camera]], served, step)
+            self._compare(self._comparisons[self._replacements[captured.camera]], served, step)
 
-    def _take(self) -> tuple[CapturedFrame, Step] | None:
+    def _take(self) -> tuple[CapturedFrame, FrameResult] | None:
         """Wait for the next frame; None at the end."""
         with self._changed:
             self._busy_since = None
@@ -124,7 +124,7 @@ class Shadow:
             self._busy_since = time.monotonic()
             return None if self._ended else taken
 
-    def _compare(self, comparison: _Comparison, served: Step, step: Step) -> None:
+    def _compare(self, comparison: _Comparison, served: FrameResult, step: FrameResult) -> None:
         same = _label(served) == _label(step)
         with self._changed:
             comparison.same += same
@@ -138,12 +138,12 @@ class Shadow:
             self._changed.notify_all()
 
 
-def _label(step: Step) -> str:
+def _label(step: FrameResult) -> str:
     """The name that a frame got."""
     label: str = step.fields["labels"][0]["label"]
     return label
 
 
-def _work(step: Step) -> int:
+def _work(step: FrameResult) -> int:
     """Nanoseconds that a network took for a frame."""
     return step.stages["preprocess"] + step.stages["inference"]

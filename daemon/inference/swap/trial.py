@@ -8,8 +8,8 @@ import threading
 from collections.abc import Mapping, Sequence
 
 from edgemeta.daemon.capture.latest_frames import CapturedFrame
-from edgemeta.daemon.inference.pipeline import Pipeline, Step
-from edgemeta.daemon.inference.swap.replacement import Exchange
+from edgemeta.daemon.inference.pipeline import FrameResult, Pipeline
+from edgemeta.daemon.inference.swap.replacement import Replacement
 from edgemeta.daemon.inference.worker import Worker
 from edgemeta.plugins.api import BackendError
 
@@ -22,34 +22,34 @@ class Trial:
 
     def __init__(
         self,
-        exchanges: Sequence[Exchange],
+        replacements: Sequence[Replacement],
         pipelines: Mapping[str, Pipeline],
         worker: Worker,
         frames: int,
         changed: threading.Condition,
     ) -> None:
-        self._exchanges = {camera: exchange for exchange in exchanges for camera in exchange.cameras}
+        self._replacements = {camera: replacement for replacement in replacements for camera in replacement.cameras}
         self._pipelines = pipelines
         self._worker = worker
         self._wanted = frames
         self._changed = changed
-        self._served = dict.fromkeys(exchanges, 0)
+        self._served = dict.fromkeys(replacements, 0)
         self._failure: str | None = None
 
-    def seen(self, captured: CapturedFrame, _step: Step) -> None:
+    def seen(self, captured: CapturedFrame, _step: FrameResult) -> None:
         """Count a frame that was served, from the worker's thread."""
-        exchange = self._exchanges.get(captured.camera)
-        if exchange is None or self._pipelines[captured.camera].network is not exchange.after:
+        replacement = self._replacements.get(captured.camera)
+        if replacement is None or self._pipelines[captured.camera].network is not replacement.after:
             return
-        self._served[exchange] += 1
+        self._served[replacement] += 1
         if self.done:
             with self._changed:
                 self._changed.notify_all()
 
     def failed(self, camera: str, error: BackendError) -> None:
         """Hear, in the worker's thread, that the backend failed on a frame; where a successor did, go back."""
-        exchange = self._exchanges.get(camera)
-        if exchange is None or self._pipelines[camera].network is not exchange.after:
+        replacement = self._replacements.get(camera)
+        if replacement is None or self._pipelines[camera].network is not replacement.after:
             return
         self.go_back()
         with self._changed:
@@ -58,10 +58,10 @@ class Trial:
 
     def go_back(self) -> None:
         """Have every camera ask its old network again, from the next frame on, or from the one that hangs."""
-        for camera, exchange in self._exchanges.items():
-            self._pipelines[camera].use(exchange.before)
+        for camera, replacement in self._replacements.items():
+            self._pipelines[camera].use(replacement.before)
         if self._hangs:
-            self._worker.leave_behind()
+            self._worker.abandon_thread()
 
     @property
     def done(self) -> bool:
@@ -69,7 +69,7 @@ class Trial:
         return all(served >= self._wanted for served in self._served.values())
 
     @property
-    def trouble(self) -> str | None:
+    def failure(self) -> str | None:
         """Why this can come to no good end, in words."""
         return f"no answer to a frame within {FRAME_WITHIN:g} s" if self._hangs else self._failure
 
@@ -77,15 +77,15 @@ class Trial:
     def _hangs(self) -> bool:
         """Whether a successor has had a frame for too long."""
         camera = self._worker.hangs_on(FRAME_WITHIN)
-        if camera is None or camera not in self._exchanges:
+        if camera is None or camera not in self._replacements:
             return False
-        return self._pipelines[camera].network is self._exchanges[camera].after
+        return self._pipelines[camera].network is self._replacements[camera].after
 
     @property
     def progress(self) -> str:
         """How far it is, for people."""
         return f"{min(self._served.values())} of {self._wanted} frames"
 
-    def served(self, exchange: Exchange) -> int:
+    def served(self, replacement: Replacement) -> int:
         """Frames that a successor has served so far."""
-        return self._served[exchange]
+        return self._served[replacement]

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from edgemeta.daemon.config.homeassistant import HomeAssistantConfig
 from edgemeta.daemon.mqtt.homeassistant.entities import Component, DeviceView, announcement
-from edgemeta.daemon.mqtt.outbox.delivery import Outgoing
+from edgemeta.daemon.mqtt.outbox.delivery import OutgoingMessage
 from edgemeta.daemon.mqtt.subscriptions import Handler, Incoming, Limit
 
 log = logging.getLogger(__name__)
@@ -31,7 +31,7 @@ PLATFORMS = ("sensor", "binary_sensor")
 class Link(Protocol):
     """What sends and receives."""
 
-    def send(self, message: Outgoing) -> None:
+    def send(self, message: OutgoingMessage) -> None:
         """Send a message."""
 
     def subscribe(self, topic_filter: str, handler: Handler, limit: Limit | None = None) -> None:
@@ -91,11 +91,13 @@ class Discovery:
         gone = {key: {"p": component["p"]} for key, component in earlier.items()}
         self._gone = {key: component for key, component in {**self._gone, **gone}.items() if key not in wanted}
         content["cmps"] = {**wanted, **self._gone}
-        self._link.send(Outgoing(self._topic, json.dumps(content, separators=(",", ":")).encode(), 1, retain=True))
+        self._link.send(
+            OutgoingMessage(self._topic, json.dumps(content, separators=(",", ":")).encode(), 1, retain=True)
+        )
 
     def _withdraw(self) -> None:
         self._gone = {}
-        self._link.send(Outgoing(self._topic, b"", 1, retain=True))
+        self._link.send(OutgoingMessage(self._topic, b"", 1, retain=True))
 
 
 def _no_answer(_message: Incoming, _reason: str) -> None:

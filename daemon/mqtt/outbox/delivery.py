@@ -8,7 +8,7 @@ ROW_OVERHEAD = 100
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Outgoing:
+class OutgoingMessage:
     """One message to publish.
 
     kept: whether it waits in the outbox for a broker that is away. A retained message is also sent at every connect.
@@ -32,7 +32,7 @@ class Outgoing:
 
 
 @dataclass(eq=False, slots=True)
-class Parcel:
+class Delivery:
     """A message on its way.
 
     own: made since this start of the service, so that its monotonic times mean something.
@@ -41,7 +41,7 @@ class Parcel:
     settled: the broker has answered it, or it was dropped: whoever finds it in a queue passes it by.
     """
 
-    message: Outgoing
+    message: OutgoingMessage
     own: bool = True
     late: bool = False
     row: int | None = None

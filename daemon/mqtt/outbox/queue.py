@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from edgemeta.daemon.config.broker import OutboxConfig
 from edgemeta.daemon.messages.records import OutboxStats
-from edgemeta.daemon.mqtt.outbox.delivery import Outgoing, Parcel
+from edgemeta.daemon.mqtt.outbox.delivery import Delivery, OutgoingMessage
 from edgemeta.daemon.mqtt.outbox.retention import MEGABYTE
 from edgemeta.daemon.mqtt.outbox.spans import Spans
 from edgemeta.daemon.mqtt.outbox.store import Row
@@ -57,12 +57,12 @@ class Outbox:
         self._tell_dropped = tell_dropped
         self._lock = threading.Lock()
         self._connected = False
-        self._fresh: dict[Parcel, None] = {}
+        self._fresh: dict[Delivery, None] = {}
         self._fresh_bytes = 0
-        self._live: deque[Parcel] = deque()
-        self._late: deque[Parcel] = deque()
-        self._loaded: deque[Parcel] = deque()
-        self._in_flight: dict[Parcel, None] = {}
+        self._live: deque[Delivery] = deque()
+        self._late: deque[Delivery] = deque()
+        self._loaded: deque[Delivery] = deque()
+        self._in_flight: dict[Delivery, None] = {}
         self._done = Spans()
         self._cursor = self._until = 0
         self._disk = OnDisk()
@@ -77,14 +77,14 @@ class Outbox:
 
     # -- for the worker and the link
 
-    def offer(self, message: Outgoing) -> None:
+    def offer(self, message: OutgoingMessage) -> None:
         """Take a message. Where memory is full because the disk does not take any, the oldest in memory is dropped."""
-        parcel = Parcel(message)
+        delivery = Delivery(message)
         with self._lock:
-            self._fresh[parcel] = None
+            self._fresh[delivery] = None
             self._fresh_bytes += message.size
             if self._connected:
-                self._live.append(parcel)
+                self._live.append(delivery)
                 if len(self._live) > LIVE:
                     self._begin_replay()
             if self._fresh_bytes > self._memory:
@@ -105,33 +105,33 @@ class Outbox:
             self._begin_replay()
         self.changed.set()
 
-    def next_live(self) -> Parcel | None:
+    def next_live(self) -> Delivery | None:
         """Give the oldest live message, in flight from now on; None where none waits."""
         with self._lock:
             return self._next(self._live)
 
-    def next_late(self) -> Parcel | None:
+    def next_late(self) -> Delivery | None:
         """Give the oldest late message, in flight from now on; None where none waits or none is read yet."""
         with self._lock:
-            parcel = self._next(self._loaded)
-            if parcel is None and self._cursor >= self._until:
-                parcel = self._next(self._late)
-            if parcel is not None:
-                parcel.late = True
-            return parcel
+            delivery = self._next(self._loaded)
+            if delivery is None and self._cursor >= self._until:
+                delivery = self._next(self._late)
+            if delivery is not None:
+                delivery.late = True
+            return delivery
 
-    def settle(self, parcel: Parcel) -> None:
+    def settle(self, delivery: Delivery) -> None:
         """Forget a message in flight: the broker has taken or refused it."""
         with self._lock:
-            if parcel not in self._in_flight:
+            if delivery not in self._in_flight:
                 return
-            del self._in_flight[parcel]
-            parcel.settled = True
-            self._replayed += parcel.late
-            if parcel.row is not None:
-                self._done.add(parcel.row)
+            del self._in_flight[delivery]
+            delivery.settled = True
+            self._replayed += delivery.late
+            if delivery.row is not None:
+                self._done.add(delivery.row)
             else:
-                self._forget_fresh(parcel)
+                self._forget_fresh(delivery)
 
     @property
     def live(self) -> int:
@@ -178,12 +178,12 @@ class Outbox:
         with self._lock:
             return len(self._fresh)
 
-    def due(self, everything: bool) -> list[Parcel]:
+    def due(self, everything: bool) -> list[Delivery]:
         """Return the messages that must be written now, oldest first."""
         now = time.monotonic_ns()
         with self._lock:
             made_before = now - PATIENCE_NS if self._connected and not everything else now
-            return [parcel for parcel in self._fresh if parcel.message.made_ns <= made_before]
+            return [delivery for delivery in self._fresh if delivery.message.made_ns <= made_before]
 
     def removable(self, width: int) -> tuple[int, int] | None:
         """Return first and last of some numbers, `width` at most, whose messages were answered or dropped.
@@ -199,13 +199,13 @@ class Outbox:
             self._done.remove(first, last)
             self._disk = disk
 
-    def written(self, added: Sequence[Parcel], numbers: Sequence[int], disk: OnDisk) -> None:
+    def written(self, added: Sequence[Delivery], numbers: Sequence[int], disk: OnDisk) -> None:
         """Note that messages are on disk now."""
         with self._lock:
-            for parcel, number in zip(added, numbers, strict=True):
-                parcel.row = number
-                self._forget_fresh(parcel)
-                if parcel.settled:
+            for delivery, number in zip(added, numbers, strict=True):
+                delivery.row = number
+                self._forget_fresh(delivery)
+                if delivery.settled:
                     self._done.add(number)
             self._disk = disk
 
@@ -217,14 +217,16 @@ class Outbox:
             self._cursor = min(self._done.end_of_run(self._cursor), self._until)
             return self._cursor, self._until
 
-    def load(self, span: tuple[int, int], parcels: Sequence[Parcel], reached: int, disk: OnDisk) -> None:
+    def load(self, span: tuple[int, int], deliveries: Sequence[Delivery], reached: int, disk: OnDisk) -> None:
         """Take messages read from disk for `span`, unless another replay began meanwhile."""
         with self._lock:
             self._disk = disk
             if span != (self._cursor, self._until):
                 return
             busy = self._busy()
-            self._loaded.extend(parcel for parcel in parcels if parcel.row not in busy and parcel.row not in self._done)
+            self._loaded.extend(
+                delivery for delivery in deliveries if delivery.row not in busy and delivery.row not in self._done
+            )
             self._cursor = reached
         self.ready()
 
@@ -239,8 +241,8 @@ class Outbox:
             gone = {row.number for row in (*full, *old)}
             for number in gone:
                 self._done.add(number)
-            for parcel in (*self._loaded, *self._live, *self._late):
-                parcel.settled = parcel.settled or parcel.row in gone
+            for delivery in (*self._loaded, *self._live, *self._late):
+                delivery.settled = delivery.settled or delivery.row in gone
             for rows, expired in ((full, False), (old, True)):
                 own = Counter(row.topic for row in rows if row.own)
                 self._count_dropped(own, len(rows) - own.total(), expired)
@@ -286,45 +288,45 @@ class Outbox:
         hangs = since is not None and time.monotonic() - since > DISK_ANSWERS_WITHIN
         return "the disk does not answer" if hangs else None
 
-    def _next(self, queue: deque[Parcel]) -> Parcel | None:
+    def _next(self, queue: deque[Delivery]) -> Delivery | None:
         while queue:
-            parcel = queue.popleft()
-            if not parcel.settled:
-                self._in_flight[parcel] = None
-                return parcel
+            delivery = queue.popleft()
+            if not delivery.settled:
+                self._in_flight[delivery] = None
+                return delivery
         return None
 
     def _busy(self) -> set[int | None]:
         """Rows whose messages are in flight."""
-        return {parcel.row for parcel in self._in_flight}
+        return {delivery.row for delivery in self._in_flight}
 
     def _begin_replay(self) -> None:
         """Make all that waits late: the written is read again from the oldest on, then comes what is in memory."""
         self._live.clear()
         self._loaded.clear()
-        self._late = deque(parcel for parcel in self._fresh if parcel not in self._in_flight)
+        self._late = deque(delivery for delivery in self._fresh if delivery not in self._in_flight)
         self._cursor, self._until = 0, self._disk.last if self._readable else 0
 
-    def _forget_fresh(self, parcel: Parcel) -> None:
-        if parcel in self._fresh:
-            del self._fresh[parcel]
-            self._fresh_bytes -= parcel.message.size
+    def _forget_fresh(self, delivery: Delivery) -> None:
+        if delivery in self._fresh:
+            del self._fresh[delivery]
+            self._fresh_bytes -= delivery.message.size
 
     def _drop_fresh(self, before_ns: int | None = None) -> None:
         """Drop the oldest of what is in memory only: until it is within its bound, or all made before a moment."""
         excess = self._fresh_bytes - self._memory
         doomed = []
-        for parcel in self._fresh:
-            if parcel in self._in_flight:
+        for delivery in self._fresh:
+            if delivery in self._in_flight:
                 continue
-            if excess <= 0 if before_ns is None else parcel.message.made_ns >= before_ns:
+            if excess <= 0 if before_ns is None else delivery.message.made_ns >= before_ns:
                 break
-            doomed.append(parcel)
-            excess -= parcel.message.size
-        for parcel in doomed:
-            parcel.settled = True
-            self._forget_fresh(parcel)
-            self._count_dropped(Counter({parcel.message.topic: 1}), expired=before_ns is not None)
+            doomed.append(delivery)
+            excess -= delivery.message.size
+        for delivery in doomed:
+            delivery.settled = True
+            self._forget_fresh(delivery)
+            self._count_dropped(Counter({delivery.message.topic: 1}), expired=before_ns is not None)
 
     def _count_dropped(self, own: Counter[str], others: int = 0, expired: bool = False) -> None:
         count = own.total() + others

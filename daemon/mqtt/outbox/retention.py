@@ -10,7 +10,7 @@ from edgemeta.daemon.runtime.clock import NS, Clock
 MEGABYTE = 1_000_000
 
 
-class Bounds:
+class Retention:
     """Says which messages must go."""
 
     def __init__(self, config: OutboxConfig, clock: Clock) -> None:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-from edgemeta.daemon.mqtt.outbox.delivery import ROW_OVERHEAD, Outgoing, Parcel
+from edgemeta.daemon.mqtt.outbox.delivery import ROW_OVERHEAD, Delivery, OutgoingMessage
 from edgemeta.daemon.mqtt.outbox.files import LOG_BYTES, OutboxFiles
 from edgemeta.model.errors import EdgemetaError
 
@@ -171,17 +171,17 @@ class Store:
                 self._db.execute(f"PRAGMA max_page_count = {most}")
             self._most_pages = most
 
-    def add(self, added: Sequence[tuple[Parcel, int | None]], sync: bool = False) -> list[int]:
+    def add(self, added: Sequence[tuple[Delivery, int | None]], sync: bool = False) -> list[int]:
         """Add messages, each with the UTC in ns when it was made, where that is known; return their numbers.
 
         With `sync`, this and all before it is then on the medium. Raises StoreError, and then nothing has changed.
         """
-        grown = sum(parcel.message.size for parcel, _ in added)
+        grown = sum(delivery.message.size for delivery, _ in added)
         self.reserve(grown)
         numbers = list(range(self.last + 1, self.last + 1 + len(added)))
         rows = (
-            (number, self._boot, parcel.message.made_ns, utc_ns, *_columns(parcel.message))
-            for number, (parcel, utc_ns) in zip(numbers, added, strict=True)
+            (number, self._boot, delivery.message.made_ns, utc_ns, *_columns(delivery.message))
+            for number, (delivery, utc_ns) in zip(numbers, added, strict=True)
         )
         with self._told_errors():
             if sync:
@@ -209,7 +209,7 @@ class Store:
             self._write_ledger(*left)
         self._bound_log()
 
-    def load(self, after: int, until: int, limit: int) -> tuple[list[Parcel], int]:
+    def load(self, after: int, until: int, limit: int) -> tuple[list[Delivery], int]:
         """Read the oldest messages with after < number <= until; return them and up to which number all are read.
 
         Rows that hold no message, because the file was tampered with, are removed and counted as `unreadable`.
@@ -220,10 +220,10 @@ class Store:
                 "WHERE number > ? AND number <= ? ORDER BY number LIMIT ?",
                 (after, until, limit),
             ).fetchall()
-        read = [(row[0], self._parcel(*row)) for row in rows]
-        self._remove_unreadable([number for number, parcel in read if parcel is None])
+        read = [(row[0], self._delivery(*row)) for row in rows]
+        self._remove_unreadable([number for number, delivery in read if delivery is None])
         reached = rows[-1][0] if len(rows) == limit else until
-        return [parcel for _, parcel in read if parcel is not None], reached
+        return [delivery for _, delivery in read if delivery is not None], reached
 
     def oldest(self, limit: int) -> list[Row]:
         """Tell of the oldest messages."""
@@ -303,9 +303,9 @@ class Store:
         ).fetchone()
         return count, size
 
-    def _parcel(
+    def _delivery(
         self, number: int, boot: object, made_ns: object, topic: object, qos: object, payload: object
-    ) -> Parcel | None:
+    ) -> Delivery | None:
         """Return a row's message; None where its columns make none."""
         if not isinstance(topic, bytes) or not isinstance(payload, bytes) or qos not in (0, 1):
             return None
@@ -317,8 +317,8 @@ class Store:
             return None
         own = boot == self._boot.encode()
         made = made_ns if own and isinstance(made_ns, int) else time.monotonic_ns()
-        message = Outgoing(text, payload, 1 if qos == 1 else 0, retain=False, kept=True, made_ns=made)
-        return Parcel(message, own=own, late=True, row=number)
+        message = OutgoingMessage(text, payload, 1 if qos == 1 else 0, retain=False, kept=True, made_ns=made)
+        return Delivery(message, own=own, late=True, row=number)
 
     def _remove_unreadable(self, numbers: list[int]) -> None:
         if not numbers or self.read_only:
@@ -353,7 +353,7 @@ class Store:
             raise DamagedError(f"outbox file {self.path} is damaged: a name in it is no text") from error
 
 
-def _columns(message: Outgoing) -> tuple[str, int, bytes]:
+def _columns(message: OutgoingMessage) -> tuple[str, int, bytes]:
     return message.topic, message.qos, message.payload
 
 

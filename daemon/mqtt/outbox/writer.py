@@ -14,10 +14,10 @@ from functools import partial
 from pathlib import Path
 
 from edgemeta.daemon.config.broker import OutboxConfig
-from edgemeta.daemon.mqtt.outbox.delivery import Parcel
+from edgemeta.daemon.mqtt.outbox.delivery import Delivery
 from edgemeta.daemon.mqtt.outbox.queue import OnDisk, Outbox
 from edgemeta.daemon.mqtt.outbox.recovery import open_store, replaced, rescued
-from edgemeta.daemon.mqtt.outbox.retention import Bounds
+from edgemeta.daemon.mqtt.outbox.retention import Retention
 from edgemeta.daemon.mqtt.outbox.store import BATCH_BYTES, BATCH_ROWS, DamagedError, FullError, Store, StoreError
 from edgemeta.daemon.runtime.backoff import Backoff
 from edgemeta.daemon.runtime.clock import NS, Clock
@@ -51,7 +51,7 @@ REMOVE_NS = NS // 5
 """How long one look may spend on removing: there may be hundreds of thousands of messages to remove."""
 
 
-class Keeper:
+class OutboxWriter:
     """Keeps the messages of one outbox in one file; path None is memory only. `crashed` hears of unforeseen faults."""
 
     def __init__(
@@ -61,13 +61,13 @@ class Keeper:
         path: Path | None,
         boot: str,
         clock: Clock,
-        crashed: Callable[[BaseException], None],
+        on_fatal: Callable[[BaseException], None],
     ) -> None:
         self._outbox = outbox
         self._path = path
         self._boot = boot
         self._clock = clock
-        self._bounds = Bounds(config, clock)
+        self._bounds = Retention(config, clock)
         self._memory = config.memory
         self._store: Store | None = None
         self._reason: str | None = "it is kept in memory only, as the config says" if path is None else "not open yet"
@@ -83,7 +83,7 @@ class Keeper:
         self._looked_ns = 0
         self._gone = False
         self._closing = threading.Event()
-        self._thread = guarded_thread("outbox", self._run, crashed)
+        self._thread = guarded_thread("outbox", self._run, on_fatal)
 
     def start(self) -> None:
         """Open the file and begin."""
@@ -241,19 +241,19 @@ class Keeper:
         if sync:
             self._synced_ns, self._unsynced = now, False
 
-    def _stamps(self, parcels: list[Parcel]) -> list[int | None]:
+    def _stamps(self, deliveries: list[Delivery]) -> list[int | None]:
         """UTC in ns when each was made; None while the clock cannot be believed."""
         if not self._clock.synchronized:
-            return [None] * len(parcels)
+            return [None] * len(deliveries)
         monotonic_to_utc = time.time_ns() - time.monotonic_ns()
-        return [parcel.message.made_ns + monotonic_to_utc for parcel in parcels]
+        return [delivery.message.made_ns + monotonic_to_utc for delivery in deliveries]
 
     def _read(self, store: Store) -> None:
         """Read more late messages where the link has few left."""
         span = self._outbox.wanted()
         if span is not None:
-            parcels, reached = store.load(*span, LOAD)
-            self._outbox.load(span, parcels, reached, _figures(store))
+            deliveries, reached = store.load(*span, LOAD)
+            self._outbox.load(span, deliveries, reached, _figures(store))
 
     def _keep_bounds(self, store: Store) -> None:
         """Drop the oldest messages on disk while they are too many bytes, or too old (looked at every second)."""
@@ -315,16 +315,16 @@ class Keeper:
         self._outbox.report_disk(None)
 
 
-def _batches(parcels: Sequence[Parcel], limit: int) -> Iterator[list[Parcel]]:
+def _batches(deliveries: Sequence[Delivery], limit: int) -> Iterator[list[Delivery]]:
     """Divide messages, in order, into what one commit takes: so many bytes, or one message."""
-    batch: list[Parcel] = []
+    batch: list[Delivery] = []
     size = 0
-    for parcel in parcels:
-        if batch and size + parcel.message.size > limit:
+    for delivery in deliveries:
+        if batch and size + delivery.message.size > limit:
             yield batch
             batch, size = [], 0
-        batch.append(parcel)
-        size += parcel.message.size
+        batch.append(delivery)
+        size += delivery.message.size
     if batch:
         yield batch
 

@@ -2,7 +2,7 @@
 
 import { colour, draw, UNSURE } from "./chart.js";
 import { toneOf } from "./health.js";
-import { count, duration, percent, reasons } from "./words.js";
+import { count, duration, percent, reasons } from "./format.js";
 
 const KEPT_MS = 125_000;
 const OLD_S = 3; // a picture older than this is no longer what the camera sees
@@ -41,11 +41,11 @@ export class CameraCard {
     const pill = this.find(".status");
     pill.dataset.tone = toneOf(camera);
     set(pill, camera.status);
-    pill.title = camera.words;
+    pill.title = camera.description;
   }
 
   showPicture(camera, pictures, old) {
-    const wrong = camera.words.slice(camera.status.length + 2);
+    const wrong = camera.description.slice(camera.status.length + 2);
     let instead = wrong;
     if (!instead && !pictures) instead = "Pictures are switched off here.";
     else if (!instead && camera.frame === null) instead = camera.status === "running" ? "The first frame is being classified." : `The camera is ${camera.status}.`;

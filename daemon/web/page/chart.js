@@ -1,6 +1,6 @@
 // How sure the network was over the last two minutes: a line of the best label's score above a ribbon of states.
 
-export const UNSURE = "not sure"; // the state null in words
+export const UNSURE = "not sure"; // shown for the state null
 
 const SPAN_MS = 120_000;
 const GAP_MS = 3_000; // longer silence than this is a gap in the line

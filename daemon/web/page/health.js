@@ -1,11 +1,11 @@
-// What is wrong with the service: `short` for the header, `text` the reason in words where no card shows it.
+// What is wrong with the service: `short` for the header, `text` the reason where no card shows it.
 // Only what is known to be well is well: a state this page has never heard of is a problem, too.
 
 const spaced = (name) => name.replaceAll("_", " ");
 
 // The tone of a camera's state: good, warn, bad, or idle where nothing is expected of it any more.
-export function toneOf({ status, words }) {
-  if (status === "running") return words === status ? "good" : "warn";
+export function toneOf({ status, description }) {
+  if (status === "running") return description === status ? "good" : "warn";
   return { ended: "idle", opening: "warn", stopped: "warn" }[status] ?? "bad";
 }
 
@@ -15,8 +15,8 @@ export function brokerTone({ state, reason }) {
   return reason === null ? "warn" : "bad";
 }
 
-export function problems({ troubles, info, broker, outbox, wants_disk, cameras }) {
-  const found = troubles.map((text) => ({ short: "a thread hangs", text, tone: "bad" }));
+export function problems({ hanging_threads, info, broker, outbox, wants_disk, cameras }) {
+  const found = hanging_threads.map((text) => ({ short: "a thread hangs", text, tone: "bad" }));
   const refused = info.model_refused;
   if (refused !== null) {
     found.push({ short: "model refused", text: `model refused, another serves: ${refused}`, tone: "warn" });
@@ -27,8 +27,8 @@ export function problems({ troubles, info, broker, outbox, wants_disk, cameras }
   const ill = Object.entries(cameras).map(([name, camera]) => ({ name, ...camera, tone: toneOf(camera) }));
   const odd = ill.filter((camera) => camera.tone === "warn" || camera.tone === "bad");
   if (odd.length === 0) return found;
-  const [{ name, status, words }] = odd;
-  const one = `camera ${name} ${status === "running" ? words.slice(status.length + 2) : status}`;
+  const [{ name, status, description }] = odd;
+  const one = `camera ${name} ${status === "running" ? description.slice(status.length + 2) : status}`;
   const short = odd.length === 1 ? one : `${odd.length} cameras with problems`;
   return [...found, { short, text: "", tone: odd.some((camera) => camera.tone === "bad") ? "bad" : "warn" }];
 }

@@ -2,7 +2,7 @@
 
 import { CameraCard, set } from "./camera.js";
 import { brokerTone, problems } from "./health.js";
-import { bytes, count, duration, microseconds, reasons } from "./words.js";
+import { bytes, count, duration, microseconds, reasons } from "./format.js";
 
 const SILENCE_MS = 4000; // events come four times per second
 const AGAIN_MS = 2000;
@@ -78,9 +78,9 @@ function notice(sentences) {
   set(trouble, sentences.join("; "));
 }
 
-function tell(words, tone) {
+function tell(description, tone) {
   const pill = byId("connection");
-  set(pill, words);
+  set(pill, description);
   pill.dataset.tone = tone;
 }
 
@@ -90,9 +90,9 @@ function show(state) {
   document.title = `${state.info.device} · edgemeta`;
   set(byId("device"), state.info.device);
   const models = Object.values(state.cameras).map(({ model }) => model);
-  const words = ({ name, sha256 }) => // several files may have one name
+  const description = ({ name, sha256 }) => // several files may have one name
     models.every((other) => other.name !== name || other.sha256 === sha256) ? name : `${name} (${sha256.slice(0, 12)})`;
-  const running = Object.values(state.cameras).map(({ model, backend }) => `${words(model)} on ${backend}`);
+  const running = Object.values(state.cameras).map(({ model, backend }) => `${description(model)} on ${backend}`);
   set(byId("running"), [...new Set(running)].join(", "));
   showHealth(state);
   showCameras(state);
@@ -213,16 +213,16 @@ function list(dl, rows) {
 const told = new Map();
 let toldAt = 0;
 function announce(state) {
-  const stands = [...Object.entries(state.cameras).map(([name, { words }]) => [`camera ${name}`, words]), ["broker", state.broker.state]];
+  const stands = [...Object.entries(state.cameras).map(([name, { description }]) => [`camera ${name}`, description]), ["broker", state.broker.state]];
   if (first || Date.now() - toldAt < ANNOUNCE_MS) {
-    if (first) stands.forEach(([what, words]) => told.set(what, words));
+    if (first) stands.forEach(([what, description]) => told.set(what, description));
     return;
   }
-  const news = stands.filter(([what, words]) => told.get(what) !== words);
+  const news = stands.filter(([what, description]) => told.get(what) !== description);
   if (news.length === 0) return;
-  stands.forEach(([what, words]) => told.set(what, words));
+  stands.forEach(([what, description]) => told.set(what, description));
   toldAt = Date.now();
-  set(byId("announcer"), news.map(([what, words]) => `${what}: ${words}`).join("; "));
+  set(byId("announcer"), news.map(([what, description]) => `${what}: ${description}`).join("; "));
 }
 
 // A page that nobody looks at asks nothing of the device.

@@ -186,6 +186,6 @@ def test_a_camera_that_comes_and_goes_fills_no_log(
     _, watch = start(source)
     watch.wait(lambda: watch.frames[-1:] == [8] and "camera front: runs steadily again" in caplog.messages)
     assert caplog.messages == [
-        f"camera front: {words}" for words in ("opening", "running", "away", "other", "runs steadily again")
+        f"camera front: {description}" for description in ("opening", "running", "away", "other", "runs steadily again")
     ]
     assert watch.states.count("failed") == 51, "the status says every change"

@@ -3,24 +3,24 @@
 import numpy as np
 import pytest
 
-from edgemeta.daemon.capture.frame_check import BLACK, GRID, PictureCheck
+from edgemeta.daemon.capture.frame_check import BLACK, GRID, FrameCheck
 from edgemeta.daemon.capture.source import Frame, Pixels, SourceError
 
 SECOND = 10**9
 NOISE = np.random.default_rng(0).integers(40, 200, (100, 48, 64, 3)).astype(np.uint8)
 
 
-def look(check: PictureCheck, pixels: Pixels, seconds: float) -> str | None:
+def look(check: FrameCheck, pixels: Pixels, seconds: float) -> str | None:
     return check.look(Frame(pixels, round(seconds * SECOND)))
 
 
 def test_a_camera_with_noise_is_believed() -> None:
-    check = PictureCheck(frozen=0.5, black=0.5)
+    check = FrameCheck(frozen=0.5, black=0.5)
     assert [look(check, picture, number) for number, picture in enumerate(NOISE)] == [None] * len(NOISE)
 
 
 def test_the_same_picture_for_too_long_is_frozen_however_often_it_comes() -> None:
-    check = PictureCheck(frozen=30, black=10)
+    check = FrameCheck(frozen=30, black=10)
     for tenth in range(301):
         assert look(check, NOISE[0].copy(), tenth / 10) is None
     with pytest.raises(SourceError, match=r"frozen: the same picture for 30 s"):
@@ -29,7 +29,7 @@ def test_the_same_picture_for_too_long_is_frozen_however_often_it_comes() -> Non
 
 def test_one_other_pixel_is_movement_wherever_it_is() -> None:
     """Also beside the grid that is looked at first."""
-    check = PictureCheck(frozen=1, black=None)
+    check = FrameCheck(frozen=1, black=None)
     picture = NOISE[0]
     for second in range(100):
         picture = picture.copy()
@@ -38,28 +38,28 @@ def test_one_other_pixel_is_movement_wherever_it_is() -> None:
 
 
 def test_freezing_may_be_allowed() -> None:
-    check = PictureCheck(frozen=None, black=None)
+    check = FrameCheck(frozen=None, black=None)
     assert {look(check, NOISE[0], second) for second in range(1000)} == {None}
 
 
 def test_black_pictures_are_told_and_no_fault() -> None:
-    check = PictureCheck(frozen=None, black=10)
+    check = FrameCheck(frozen=None, black=10)
     dark = np.full((48, 64, 3), BLACK, np.uint8)
     lit = dark.copy()
     lit[GRID, GRID, 1] = BLACK + 1
     told = [look(check, lit if second in (0, 20) else dark, second) for second in range(40)]
-    words = "black for 10 s or longer"
-    assert told == [None] * 11 + [words] * 9 + [None] * 11 + [words] * 9
+    description = "black for 10 s or longer"
+    assert told == [None] * 11 + [description] * 9 + [None] * 11 + [description] * 9
 
 
 def test_darkness_with_noise_may_be_black_without_being_frozen() -> None:
-    check = PictureCheck(frozen=1, black=1)
+    check = FrameCheck(frozen=1, black=1)
     for second, picture in enumerate(NOISE % BLACK):
         assert (look(check, picture, second) is None) == (second <= 1)
 
 
 def test_another_size_is_told() -> None:
-    check = PictureCheck(frozen=None, black=None)
+    check = FrameCheck(frozen=None, black=None)
     look(check, NOISE[0], 0)
     with pytest.raises(SourceError, match="the pictures changed from 64x48 to 32x48"):
         look(check, NOISE[1][:, :32], 1)
@@ -68,4 +68,4 @@ def test_another_size_is_told() -> None:
 @pytest.mark.parametrize("shape", [(0, 64, 3), (48, 0, 3), (0, 0, 3)])
 def test_an_empty_picture_is_told(shape: tuple[int, int, int]) -> None:
     with pytest.raises(SourceError, match="the picture is empty"):
-        look(PictureCheck(frozen=1, black=1), np.zeros(shape, np.uint8), 0)
+        look(FrameCheck(frozen=1, black=1), np.zeros(shape, np.uint8), 0)

@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from edgemeta.daemon.capture.latest_frames import CapturedFrame, NewestFrames
+from edgemeta.daemon.capture.latest_frames import CapturedFrame, LatestFrames
 from edgemeta.daemon.capture.source import Frame
 
 
@@ -13,14 +13,14 @@ def frame(value: int = 0) -> Frame:
     return Frame(np.full((1, 1, 3), value, np.uint8), captured_ns=value)
 
 
-def take(frames: NewestFrames) -> CapturedFrame:
+def take(frames: LatestFrames) -> CapturedFrame:
     taken = frames.take()
     assert taken is not None
     return taken
 
 
 def test_the_newest_wins_and_the_others_are_counted() -> None:
-    frames = NewestFrames(["a"])
+    frames = LatestFrames(["a"])
     for value in (10, 11, 12):
         frames.put("a", frame(value))
     taken = take(frames)
@@ -33,7 +33,7 @@ def test_the_newest_wins_and_the_others_are_counted() -> None:
 
 def test_a_frames_drops_are_those_before_it_alone() -> None:
     """What supersedes a frame after it was taken must not be in its own count: a subscriber adds these up."""
-    frames = NewestFrames(["a"])
+    frames = LatestFrames(["a"])
     frames.put("a", frame())
     first = take(frames)
     frames.put("a", frame())
@@ -43,7 +43,7 @@ def test_a_frames_drops_are_those_before_it_alone() -> None:
 
 
 def test_cameras_take_turns() -> None:
-    frames = NewestFrames(["a", "b", "c"])
+    frames = LatestFrames(["a", "b", "c"])
     order = []
     for _ in range(6):
         for camera in "abc":
@@ -53,7 +53,7 @@ def test_cameras_take_turns() -> None:
 
 
 def test_close_ends_the_wait_and_later_frames_do_not_count() -> None:
-    frames = NewestFrames(["a"])
+    frames = LatestFrames(["a"])
     results: list[CapturedFrame | None] = []
     waiting = threading.Thread(target=lambda: results.append(frames.take()))
     waiting.start()
@@ -65,7 +65,7 @@ def test_close_ends_the_wait_and_later_frames_do_not_count() -> None:
 
 
 def test_many_threads_lose_no_frame() -> None:
-    frames = NewestFrames(["a", "b"])
+    frames = LatestFrames(["a", "b"])
     taken: list[CapturedFrame] = []
 
     def worker() -> None:
@@ -93,7 +93,7 @@ def test_many_threads_lose_no_frame() -> None:
 
 
 def test_a_patient_camera_loses_no_frame() -> None:
-    frames = NewestFrames(["a"])
+    frames = LatestFrames(["a"])
     taken: list[int] = []
 
     def worker() -> None:
@@ -113,7 +113,7 @@ def test_a_patient_camera_loses_no_frame() -> None:
 
 
 def test_close_ends_the_wait_of_a_patient_camera() -> None:
-    frames = NewestFrames(["a"])
+    frames = LatestFrames(["a"])
     frames.put("a", frame())
     waiting = threading.Thread(target=frames.put_when_free, args=("a", frame()))
     waiting.start()

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from edgemeta.daemon.inference.labels import Naming, unknown_labels
+from edgemeta.daemon.inference.labels import LabelMap, unknown_labels
 from edgemeta.model.classification import rank, scores
 from edgemeta.model.file import load
 from edgemeta.model.graph import Model
@@ -27,7 +27,7 @@ reuse = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @reuse
 @given(logits_of_three)
 def test_renamed_labels_have_the_network_s_scores_and_its_order(model: Model, logits: list[int]) -> None:
-    naming = Naming(model, {"red": "stop", "green": "go"})
+    naming = LabelMap(model, {"red": "stop", "green": "go"})
     row = np.array(logits, np.int32)
     assert naming.names == ("stop", "go", "blue")
     named = naming.scores(row)
@@ -38,7 +38,7 @@ def test_renamed_labels_have_the_network_s_scores_and_its_order(model: Model, lo
 @reuse
 @given(logits_of_three)
 def test_a_group_has_the_sum_of_its_labels_and_scores_still_sum_to_one(model: Model, logits: list[int]) -> None:
-    naming = Naming(model, {"red": "light", "blue": "light"})
+    naming = LabelMap(model, {"red": "light", "blue": "light"})
     row = np.array(logits, np.int32)
     own, named = scores(row, model.logits), naming.scores(row)
     assert naming.names == ("light", "green")
@@ -48,13 +48,13 @@ def test_a_group_has_the_sum_of_its_labels_and_scores_still_sum_to_one(model: Mo
 
 
 def test_a_group_may_take_the_name_of_another_label(model: Model) -> None:
-    assert Naming(model, {"blue": "red"}).names == ("red", "green")
+    assert LabelMap(model, {"blue": "red"}).names == ("red", "green")
 
 
 def test_the_model_s_temperature_is_used(model: Model) -> None:
     warm = replace(model, task=replace(model.task, temperature=2.0))
     row: Any = np.array([500, 0, -500], np.int32)
-    np.testing.assert_array_equal(Naming(warm, {}).scores(row), scores(row, model.logits, 2.0))
+    np.testing.assert_array_equal(LabelMap(warm, {}).scores(row), scores(row, model.logits, 2.0))
 
 
 def test_labels_that_no_network_has_are_found(model: Model) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from numpy.testing import assert_array_equal
 
-from edgemeta.daemon.inference.loaded_model import Network
+from edgemeta.daemon.inference.loaded_model import LoadedModel
 from edgemeta.model.graph import Model
 from edgemeta.model.self_test import with_self_test
 from edgemeta.plugins.api import BackendError
@@ -20,12 +20,12 @@ def model() -> Model:
 
 @pytest.fixture(params=["reference", "cpu"])
 def network(request: pytest.FixtureRequest, model: Model) -> Any:
-    made = Network(model, request.param, choose(request.param).compile(model, {}))
+    made = LoadedModel(model, request.param, choose(request.param).compile(model, {}))
     yield made
     made.close()
 
 
-def test_an_answer_is_the_callers_own(network: Network, model: Model) -> None:
+def test_an_answer_is_the_callers_own(network: LoadedModel, model: Model) -> None:
     """A session gives the same array again and again: what the worker reads, a shadow run may not overwrite."""
     test = model.self_test
     assert test is not None
@@ -34,7 +34,7 @@ def test_an_answer_is_the_callers_own(network: Network, model: Model) -> None:
     assert_array_equal(answer[0], test.expected[0])
 
 
-def test_a_closed_network_says_so_and_closes_twice(network: Network, model: Model) -> None:
+def test_a_closed_network_says_so_and_closes_twice(network: LoadedModel, model: Model) -> None:
     assert model.self_test is not None
     assert network.self_test() == len(model.self_test.batch)
     network.close()

@@ -10,9 +10,9 @@ from pydantic_core import to_json
 
 from edgemeta.daemon.capture.latest_frames import CapturedFrame
 from edgemeta.daemon.capture.source import Frame
-from edgemeta.daemon.inference.loaded_model import Network
-from edgemeta.daemon.inference.pipeline import Identity, Pipeline, Step
-from edgemeta.daemon.inference.settings import Tuning
+from edgemeta.daemon.inference.loaded_model import LoadedModel
+from edgemeta.daemon.inference.pipeline import FrameResult, Identity, Pipeline
+from edgemeta.daemon.inference.settings import CameraSettings
 from edgemeta.daemon.inference.smoothing import Rule
 from edgemeta.daemon.messages.records import Drops, FrameMessage
 from edgemeta.daemon.runtime.clock import Clock
@@ -36,17 +36,17 @@ def ticking() -> Callable[[], int]:
 @pytest.fixture
 def pipeline(ticking: Callable[[], int], model_file: Path) -> Pipeline:
     model = load(model_file)
-    network = Network(model, "reference", BACKEND.compile(model, {}))
-    return Pipeline(Identity("dev", "0" * 32), "front", network, Tuning(2, Rule(2, 3)), Clock(), ticking)
+    network = LoadedModel(model, "reference", BACKEND.compile(model, {}))
+    return Pipeline(Identity("dev", "0" * 32), "front", network, CameraSettings(2, Rule(2, 3)), Clock(), ticking)
 
 
 def captured(colour: str, sequence: int = 1, shape: tuple[int, int] = (48, 64), at: int = 990_000_000) -> CapturedFrame:
     return CapturedFrame("front", sequence, Frame(np.full((*shape, 3), BGR[colour], np.uint8), at), 0)
 
 
-def steps_of(pipeline: Pipeline, colours: list[str]) -> list[Step]:
+def steps_of(pipeline: Pipeline, colours: list[str]) -> list[FrameResult]:
     """Send frames of these colours through, captured 10 ms apart; each is told what was withheld before it."""
-    steps: list[Step] = []
+    steps: list[FrameResult] = []
     for number, colour in enumerate(colours, 1):
         withheld = sum(step.told.withheld for step in steps)
         steps.append(pipeline.step(captured(colour, number, at=number * 10**7), NO_DROPS, withheld))
@@ -99,7 +99,7 @@ def test_state_and_event_come_with_each_change_only(pipeline: Pipeline) -> None:
 
 
 def test_a_state_is_told_again_after_the_heartbeat_with_the_score_of_now(pipeline: Pipeline) -> None:
-    pipeline.tune(Tuning(2, Rule(2, 3), heartbeat_ns=3 * 10**7))
+    pipeline.tune(CameraSettings(2, Rule(2, 3), heartbeat_ns=3 * 10**7))
     steps = steps_of(pipeline, ["red", "red", "red", "red", "green"])
     assert [step.told.state is not None for step in steps] == [False, True, False, False, True]
     again = steps[4].told.state
@@ -112,7 +112,7 @@ def test_a_state_is_told_again_after_the_heartbeat_with_the_score_of_now(pipelin
 
 def test_only_changes_are_published_and_every_frame_withheld_is_counted(pipeline: Pipeline) -> None:
     """The first frame, changes, and one every 40 ms without any: the numbers still prove that none is missing."""
-    pipeline.tune(Tuning(2, Rule(2, 3), only_changes=True, heartbeat_ns=4 * 10**7))
+    pipeline.tune(CameraSettings(2, Rule(2, 3), only_changes=True, heartbeat_ns=4 * 10**7))
     colours = ["red"] * 8 + ["green"] * 4
     published = [step.frame for step in steps_of(pipeline, colours) if not step.told.withheld]
     assert [frame.sequence for frame in published] == [1, 2, 6, 10]
@@ -122,7 +122,7 @@ def test_only_changes_are_published_and_every_frame_withheld_is_counted(pipeline
 
 def test_where_nothing_is_sure_the_state_is_null_and_told(pipeline: Pipeline) -> None:
     """Grey is a third each. That nothing is sure at first is told as a state, but it is no event; later it is one."""
-    pipeline.tune(Tuning(2, Rule(2, 3, enter=0.5, leave=0.4)))
+    pipeline.tune(CameraSettings(2, Rule(2, 3, enter=0.5, leave=0.4)))
     steps = steps_of(pipeline, ["grey", "grey", "red", "red", "grey", "grey"])
     states = [step.told.state for step in steps if step.told.state is not None]
     assert [(state.state, state.sequence) for state in states] == [(None, 2), ("red", 4), (None, 6)]
@@ -136,7 +136,7 @@ def test_where_nothing_is_sure_the_state_is_null_and_told(pipeline: Pipeline) ->
 
 def test_labels_are_renamed_and_grouped_with_their_scores_added(pipeline: Pipeline) -> None:
     plain = pipeline.step(captured("red"), NO_DROPS, 0).frame.labels
-    pipeline.tune(Tuning(3, Rule(1, 1), labels={"red": "warm", "green": "cold", "blue": "cold"}))
+    pipeline.tune(CameraSettings(3, Rule(1, 1), labels={"red": "warm", "green": "cold", "blue": "cold"}))
     step = pipeline.step(captured("green", 2), NO_DROPS, 0)
     assert [label.label for label in step.frame.labels] == ["cold", "warm"]
     assert step.frame.labels[0].score == pytest.approx(1 - plain[1].score, abs=2e-6)
@@ -149,7 +149,7 @@ def test_another_network_answers_from_the_next_frame_on_and_the_state_stays(
     steps_of(pipeline, ["red", "red"])
     model = load(model_file)
     other = replace(model, name="other", task=Classification(("rouge", "vert", "bleu")))
-    pipeline.use(Network(other, "reference", BACKEND.compile(other, {})))
+    pipeline.use(LoadedModel(other, "reference", BACKEND.compile(other, {})))
     first, second = (pipeline.step(captured("red", number), NO_DROPS, 0) for number in (3, 4))
     assert (first.frame.model.name, first.frame.labels[0].label, first.frame.state) == ("other", "rouge", "red")
     assert second.told.event is not None
@@ -176,9 +176,9 @@ def test_a_failing_backend_is_told(pipeline: Pipeline) -> None:
 def test_other_numbers_count_from_the_next_frame_on_and_what_was_seen_stays(pipeline: Pipeline) -> None:
     """With 1 of 1 instead of 2 of 3 every frame's label is the state at once; one label is named instead of two."""
     assert pipeline.step(captured("red", 1), NO_DROPS, 0).frame.state is None
-    pipeline.tune(Tuning(2, Rule(2, 2)))
+    pipeline.tune(CameraSettings(2, Rule(2, 2)))
     assert pipeline.step(captured("red", 2), NO_DROPS, 0).frame.state == "red"
-    pipeline.tune(Tuning(1, Rule(1, 1)))
+    pipeline.tune(CameraSettings(1, Rule(1, 1)))
     step = pipeline.step(captured("blue", 3), NO_DROPS, 0)
     assert [label.label for label in step.frame.labels] == ["blue"]
     assert step.told.state is not None

@@ -11,8 +11,9 @@ from pydantic import BaseModel
 
 from edgemeta.daemon.messages.asyncapi import action_on, document
 from edgemeta.daemon.messages.channels import CHANNELS, Channel
+from edgemeta.daemon.messages.encoding import as_historical
 from edgemeta.daemon.messages.json_schema import files, write
-from edgemeta.daemon.messages.records import Message, as_historical
+from edgemeta.daemon.messages.records import Message
 
 
 def test_the_files_in_the_repository_are_what_the_code_generates(repository: Path, tmp_path: Path) -> None:

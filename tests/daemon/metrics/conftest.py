@@ -17,6 +17,7 @@ import pytest
 import yaml
 
 from edgemeta.daemon.inference.swap.coordinator import ENDS
+from edgemeta.daemon.messages.broker_state import BrokerState
 from edgemeta.daemon.messages.records import (
     BrokerFailures,
     BrokerStats,
@@ -28,21 +29,20 @@ from edgemeta.daemon.messages.records import (
     Stages,
 )
 from edgemeta.daemon.metrics.latency import StageLatencies
-from edgemeta.daemon.metrics.snapshot import CameraReading, Readings
+from edgemeta.daemon.metrics.snapshot import CameraSnapshot, MetricsSnapshot
 from edgemeta.daemon.mqtt.flood_control import REASONS
-from edgemeta.daemon.mqtt.state import BrokerState
 
 
 @pytest.fixture
-def readings() -> Readings:
+def readings() -> MetricsSnapshot:
     numbers = itertools.count(1)
     latencies = StageLatencies()
     for stage in Stages.model_fields:
         for _ in range(next(numbers)):
             latencies.add({stage: 123_456})
 
-    def camera(state: CameraState, last_frame_age: float | None) -> CameraReading:
-        return CameraReading(
+    def camera(state: CameraState, last_frame_age: float | None) -> CameraSnapshot:
+        return CameraSnapshot(
             counts=CameraStats(
                 captured=next(numbers),
                 processed=next(numbers),
@@ -60,7 +60,7 @@ def readings() -> Readings:
             backend="cpu",
         )
 
-    return Readings(
+    return MetricsSnapshot(
         device="gate",
         version="1.2.3",
         config_sha256="cd" * 32,

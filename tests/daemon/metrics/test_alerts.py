@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from edgemeta.daemon.mqtt.state import BrokerState
+from edgemeta.daemon.messages.broker_state import BrokerState
 
 DEVICE = 'instance="a", job="edgemeta"'
 CAMERA = f'{DEVICE}, camera="front"'

@@ -13,10 +13,10 @@ import yaml
 from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
+from edgemeta.daemon.messages.broker_state import BrokerState
 from edgemeta.daemon.messages.records import CameraState
 from edgemeta.daemon.metrics.prometheus import exposition
-from edgemeta.daemon.metrics.snapshot import Readings
-from edgemeta.daemon.mqtt.state import BrokerState
+from edgemeta.daemon.metrics.snapshot import MetricsSnapshot
 from tests.daemon.metrics.conftest import Prometheus
 
 VARIABLES = {"$__rate_interval": "30s", "$instance": ".*", "$camera": ".*", "$stage": "total", "${datasource}": "x"}
@@ -51,7 +51,7 @@ def rules(alerts: Path) -> dict[str, str]:
     return {rule["alert"]: rule["expr"] for rule in group["rules"]}
 
 
-def samples(readings: Readings) -> dict[str, Metric]:
+def samples(readings: MetricsSnapshot) -> dict[str, Metric]:
     """What is exposed, by the names of its samples."""
     text, _ = exposition(readings)
     families = text_string_to_metric_families(text.decode())
@@ -59,7 +59,7 @@ def samples(readings: Readings) -> dict[str, Metric]:
 
 
 def test_every_metric_label_and_value_that_is_asked_for_is_exposed(
-    readings: Readings, dashboard: dict[str, Any], alerts: Path
+    readings: MetricsSnapshot, dashboard: dict[str, Any], alerts: Path
 ) -> None:
     exposed = samples(readings)
     wrong = []

@@ -5,7 +5,7 @@ from pathlib import Path
 from prometheus_client import Metric
 
 from edgemeta.daemon.metrics.prometheus import families
-from edgemeta.daemon.metrics.snapshot import Readings
+from edgemeta.daemon.metrics.snapshot import MetricsSnapshot
 
 SUFFIXES = {"counter": "_total", "info": "_info"}
 
@@ -17,7 +17,7 @@ def row(family: Metric) -> str:
     return f"| `{family.name}{SUFFIXES.get(family.type, '')}` | {kind} | {listed} | {family.documentation} |"
 
 
-def test_every_metric_has_its_row(repository: Path, readings: Readings) -> None:
+def test_every_metric_has_its_row(repository: Path, readings: MetricsSnapshot) -> None:
     text = (repository / "docs" / "metrics.md").read_text("utf-8")
     _, _, table = text.partition("| metric | type | labels | what it says |\n|---|---|---|---|\n")
     expected = [row(family) for family in families(readings)]

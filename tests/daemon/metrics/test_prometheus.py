@@ -12,11 +12,11 @@ from prometheus_client.parser import text_string_to_metric_families
 from edgemeta.daemon.messages.records import BrokerFailures, Drops, Stages
 from edgemeta.daemon.metrics.histogram import BOUNDS_NS
 from edgemeta.daemon.metrics.prometheus import exposition
-from edgemeta.daemon.metrics.snapshot import Readings
+from edgemeta.daemon.metrics.snapshot import MetricsSnapshot
 
 
 @pytest.fixture
-def parsed(readings: Readings) -> dict[str, Metric]:
+def parsed(readings: MetricsSnapshot) -> dict[str, Metric]:
     text, _ = exposition(readings)
     return {family.name: family for family in text_string_to_metric_families(text.decode())}
 
@@ -30,7 +30,9 @@ def values(family: Metric, label: str | None = None, **labels: str) -> object:
     return {sample.labels[label]: sample.value for sample in matching}
 
 
-def test_every_number_of_the_readings_arrives_under_its_name(readings: Readings, parsed: dict[str, Metric]) -> None:
+def test_every_number_of_the_readings_arrives_under_its_name(
+    readings: MetricsSnapshot, parsed: dict[str, Metric]
+) -> None:
     assert values(parsed["edgemeta_build_info"], version="1.2.3") == 1
     assert values(parsed["edgemeta_config_info"], device="gate", sha256="cd" * 32) == 1
     assert values(parsed["edgemeta_uptime_seconds"]) == 86_400.5
@@ -77,13 +79,13 @@ def test_a_camera_without_a_frame_has_no_age_of_its_last(parsed: dict[str, Metri
     assert values(parsed["edgemeta_camera_last_frame_age_seconds"], "camera") == {"front": 12.25}
 
 
-def test_an_outbox_that_is_meant_to_be_in_memory_is_not_told_as_a_fault(readings: Readings) -> None:
+def test_an_outbox_that_is_meant_to_be_in_memory_is_not_told_as_a_fault(readings: MetricsSnapshot) -> None:
     text, _ = exposition(replace(readings, wants_disk=False))
     families = {family.name: family for family in text_string_to_metric_families(text.decode())}
     assert families["edgemeta_outbox_on_disk"].samples == []
 
 
-def test_histograms_are_in_seconds_and_complete(readings: Readings, parsed: dict[str, Metric]) -> None:
+def test_histograms_are_in_seconds_and_complete(readings: MetricsSnapshot, parsed: dict[str, Metric]) -> None:
     family = parsed["edgemeta_stage_duration_seconds"]
     assert family.type == "histogram"
     for stage, reading in readings.stages.items():
@@ -119,7 +121,7 @@ def test_names_and_help_go_by_the_conventions(parsed: dict[str, Metric]) -> None
         assert family.type in ("counter", "gauge", "histogram")
 
 
-def test_promtool_finds_nothing_to_complain_of(readings: Readings) -> None:
+def test_promtool_finds_nothing_to_complain_of(readings: MetricsSnapshot) -> None:
     promtool = shutil.which("promtool")
     if promtool is None:
         pytest.skip("promtool is not installed (Debian package prometheus)")

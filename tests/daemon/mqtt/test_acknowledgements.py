@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from edgemeta.daemon.mqtt.outbox.delivery import Outgoing
-from edgemeta.daemon.mqtt.state import BrokerState
+from edgemeta.daemon.messages.broker_state import BrokerState
+from edgemeta.daemon.mqtt.outbox.delivery import OutgoingMessage
 from rig.broker_network import SUBACK, BrokerNetwork
 from tests.daemon.conftest import wait_until
 
@@ -27,8 +27,8 @@ def late_soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("edgemeta.daemon.mqtt.link.LATE_AFTER", 0.1)
 
 
-def number(value: int) -> Outgoing:
-    return Outgoing("edgemeta/test/numbers", b"%d" % value, 1, retain=False, kept=True)
+def number(value: int) -> OutgoingMessage:
+    return OutgoingMessage("edgemeta/test/numbers", b"%d" % value, 1, retain=False, kept=True)
 
 
 def numbers(messages: list[Any]) -> list[int]:
@@ -78,7 +78,11 @@ def test_a_resent_message_never_overtakes_a_live_one(network: BrokerNetwork, sub
     wait_until(lambda: waiting(link) == 0, "acknowledgements of all messages")
     firsts = list(dict.fromkeys(numbers(subscriber.on("numbers"))))
     connected_again = firsts.index(max(firsts))
-    live = [int(parcel.message.payload) for parcel in link.taken.parcels if not parcel.late and parcel.message.kept]
+    live = [
+        int(delivery.message.payload)
+        for delivery in link.taken.deliveries
+        if not delivery.late and delivery.message.kept
+    ]
     assert live == sorted(live)
     assert connected_again == len(firsts) - 1, "the newest message waited for older ones"
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from edgemeta.daemon.config.broker import MqttConfig
 from edgemeta.daemon.mqtt.connection import Connection
-from edgemeta.daemon.mqtt.outbox.delivery import Outgoing, Parcel
+from edgemeta.daemon.mqtt.outbox.delivery import Delivery, OutgoingMessage
 from edgemeta.daemon.mqtt.state import LinkError
 
 ACCEPTED = bytes([0x20, 3, 0, 0, 0])
@@ -38,7 +38,7 @@ class Speaker:
     def __init__(self) -> None:
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port = int(self._listener.getsockname()[1])
-        self.words = b""
+        self.description = b""
         self._thread = threading.Thread(target=self._serve)
         self._thread.start()
 
@@ -51,7 +51,7 @@ class Speaker:
             with connection:
                 try:
                     connection.recv(4096)
-                    connection.sendall(self.words)
+                    connection.sendall(self.description)
                     connection.shutdown(socket.SHUT_WR)
                     while connection.recv(4096):
                         pass
@@ -71,19 +71,19 @@ def speaker() -> Iterator[Speaker]:
     speaker.close()
 
 
-def listen_to(speaker: Speaker, words: bytes, version: int) -> str:
+def listen_to(speaker: Speaker, description: bytes, version: int) -> str:
     """Connect to a broker that says this and closes; return why the connection ended."""
-    speaker.words = words
+    speaker.description = description
     config = MqttConfig.model_validate(
         {"host": "127.0.0.1", "port": speaker.port, "version": 5 if version == 5 else "3.1.1"}
     )
     wake, waker = socket.socketpair()
-    connection = Connection(config, "fuzzed", Outgoing("t", b"offline", 1, retain=True), wake)
+    connection = Connection(config, "fuzzed", OutgoingMessage("t", b"offline", 1, retain=True), wake)
     deadline = time.monotonic() + 60
     try:
         connection.open()
         if connection.has_room:
-            connection.publish(Parcel(Outgoing("t", b"1", 1, retain=False)))
+            connection.publish(Delivery(OutgoingMessage("t", b"1", 1, retain=False)))
         while True:
             connection.step(connection.wait(1.0))
             assert time.monotonic() < deadline
@@ -107,11 +107,11 @@ sentences = st.lists(st.sampled_from(PACKETS) | st.binary(max_size=40), max_size
 
 
 @settings(max_examples=150, deadline=None)
-@given(words=sentences, accepted=st.booleans(), version=st.sampled_from([5, 3]))
+@given(description=sentences, accepted=st.booleans(), version=st.sampled_from([5, 3]))
 def test_whatever_a_broker_says_ends_with_one_sentence(
-    speaker: Speaker, words: bytes, accepted: bool, version: int
+    speaker: Speaker, description: bytes, accepted: bool, version: int
 ) -> None:
-    assert str(speaker.port) in listen_to(speaker, (ACCEPTED if accepted else b"") + words, version)
+    assert str(speaker.port) in listen_to(speaker, (ACCEPTED if accepted else b"") + description, version)
 
 
 @pytest.mark.slow
@@ -120,9 +120,9 @@ def test_whatever_a_broker_says_ends_with_one_sentence(
 def test_fifty_thousand_things_a_broker_may_say(speaker: Speaker, fed: Callable[[str, int], None]) -> None:
     generator = random.Random(50)
     for _ in range(50_000):
-        words = bytearray(b"".join(generator.choices(PACKETS, k=generator.randint(1, 5))))
+        description = bytearray(b"".join(generator.choices(PACKETS, k=generator.randint(1, 5))))
         for _ in range(generator.randint(0, 4)):
-            words[generator.randrange(len(words))] = generator.randrange(256)
+            description[generator.randrange(len(description))] = generator.randrange(256)
         accepted = ACCEPTED if generator.random() < 0.7 else b""
-        assert str(speaker.port) in listen_to(speaker, accepted + bytes(words), generator.choice([3, 5]))
+        assert str(speaker.port) in listen_to(speaker, accepted + bytes(description), generator.choice([3, 5]))
     fed("MQTT packets of a broker", 50_000)

@@ -4,18 +4,18 @@ import logging
 
 import pytest
 
-from edgemeta.daemon.mqtt.flood_control import FLOOD, FLOOD_WITHOUT_RATE, PAUSE, Intake, Verdict
+from edgemeta.daemon.mqtt.flood_control import FLOOD, FLOOD_WITHOUT_RATE, PAUSE, FloodControl, Verdict
 from edgemeta.daemon.runtime.clock import NS
 
 BEGIN = 1000 * NS
 
 
-def judged(intake: Intake, count: int, begin_ns: int = BEGIN, step_ns: int = 0) -> list[Verdict]:
+def judged(intake: FloodControl, count: int, begin_ns: int = BEGIN, step_ns: int = 0) -> list[Verdict]:
     return [intake.judge(begin_ns + number * step_ns) for number in range(count)]
 
 
 def test_a_seconds_worth_may_come_at_once_and_then_the_rate_counts() -> None:
-    intake = Intake("t", 5)
+    intake = FloodControl("t", 5)
     verdicts = judged(intake, 30)
     handled = verdicts.count(Verdict.HANDLE)
     assert 5 <= handled <= 6
@@ -26,7 +26,7 @@ def test_a_seconds_worth_may_come_at_once_and_then_the_rate_counts() -> None:
 
 
 def test_a_minute_of_too_many_is_answered_once_a_second() -> None:
-    intake = Intake("t", 5)
+    intake = FloodControl("t", 5)
     verdicts = judged(intake, 60 * 40, step_ns=NS // 40)
     assert not intake.is_flooded
     assert 59 * 5 <= verdicts.count(Verdict.HANDLE) <= 61 * 5
@@ -34,7 +34,7 @@ def test_a_minute_of_too_many_is_answered_once_a_second() -> None:
 
 
 def test_a_flood_is_not_heard_for_a_while_and_said_once(caplog: pytest.LogCaptureFixture) -> None:
-    intake = Intake("t", 5)
+    intake = FloodControl("t", 5)
     assert intake.is_wanted(BEGIN)
     with caplog.at_level(logging.WARNING):
         verdicts = judged(intake, 10 * FLOOD)
@@ -61,7 +61,7 @@ def test_a_flood_is_not_heard_for_a_while_and_said_once(caplog: pytest.LogCaptur
 
 
 def test_a_greater_rate_makes_a_greater_flood() -> None:
-    intake = Intake("t", 1000)
+    intake = FloodControl("t", 1000)
     judged(intake, 10_000)
     assert not intake.is_flooded
     judged(intake, 1)
@@ -69,7 +69,7 @@ def test_a_greater_rate_makes_a_greater_flood() -> None:
 
 
 def test_without_a_rate_all_is_handled_that_is_no_flood() -> None:
-    intake = Intake("t")
+    intake = FloodControl("t")
     assert judged(intake, FLOOD_WITHOUT_RATE) == [Verdict.HANDLE] * FLOOD_WITHOUT_RATE
     assert judged(intake, 2) == [Verdict.REFUSE, Verdict.DROP]
     assert not intake.is_wanted(BEGIN)

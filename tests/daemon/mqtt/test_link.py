@@ -11,9 +11,9 @@ import paho.mqtt.client as paho
 import pytest
 from paho.mqtt.enums import CallbackAPIVersion
 
+from edgemeta.daemon.messages.broker_state import BrokerState
 from edgemeta.daemon.mqtt.connection import Connection
-from edgemeta.daemon.mqtt.outbox.delivery import Outgoing
-from edgemeta.daemon.mqtt.state import BrokerState
+from edgemeta.daemon.mqtt.outbox.delivery import OutgoingMessage
 
 
 def wait_until(condition: Callable[[], bool], timeout: float = 60.0) -> None:
@@ -23,8 +23,8 @@ def wait_until(condition: Callable[[], bool], timeout: float = 60.0) -> None:
         time.sleep(0.01)
 
 
-def number(value: int, qos: int = 1) -> Outgoing:
-    return Outgoing("edgemeta/test/numbers", str(value).encode(), qos, retain=False, kept=True)
+def number(value: int, qos: int = 1) -> OutgoingMessage:
+    return OutgoingMessage("edgemeta/test/numbers", str(value).encode(), qos, retain=False, kept=True)
 
 
 def waiting(link: Any) -> int:
@@ -59,7 +59,9 @@ def test_threads_that_send_at_once_while_the_broker_stalls_lose_and_mix_nothing(
 
     def send(sender: int) -> None:
         for value in range(25):
-            link.send(Outgoing(f"edgemeta/test/{sender}/numbers", b"%d" % value + filling, 1, retain=False, kept=True))
+            link.send(
+                OutgoingMessage(f"edgemeta/test/{sender}/numbers", b"%d" % value + filling, 1, retain=False, kept=True)
+            )
 
     broker.process.send_signal(signal.SIGSTOP)
     threads = [threading.Thread(target=send, args=(sender,)) for sender in range(4)]
@@ -141,11 +143,11 @@ def test_what_is_flushed_is_counted(broker: Any, make_link: Any) -> None:
     wait_until(lambda: link.connected)
     counting, goes_on, count = threading.Event(), threading.Event(), link.taken.taken
 
-    def slow(parcel: Any) -> None:
-        if parcel.message.kept:
+    def slow(delivery: Any) -> None:
+        if delivery.message.kept:
             counting.set()
             assert goes_on.wait(60)
-        count(parcel)
+        count(delivery)
 
     link.taken.taken = slow
     link.send(number(1))
@@ -178,7 +180,7 @@ def test_the_broker_says_offline_when_the_link_is_cut(broker: Any, subscriber: A
 def test_it_connects_to_a_broker_that_comes_later(make_broker: Any, make_subscriber: Any, make_link: Any) -> None:
     broker = make_broker()
     link = make_link(broker.port)
-    link.send(Outgoing("edgemeta/test/info", b"kept", 1, retain=True))
+    link.send(OutgoingMessage("edgemeta/test/info", b"kept", 1, retain=True))
     assert not link.connected
     broker.start()
     wait_until(lambda: link.connected)
@@ -191,8 +193,8 @@ def test_retained_messages_come_again_after_a_broker_restarts_empty(
 ) -> None:
     link = make_link(broker.port)
     wait_until(lambda: link.connected)
-    link.send(Outgoing("edgemeta/test/info", b"old", 1, retain=True))
-    link.send(Outgoing("edgemeta/test/info", b"new", 1, retain=True))
+    link.send(OutgoingMessage("edgemeta/test/info", b"old", 1, retain=True))
+    link.send(OutgoingMessage("edgemeta/test/info", b"new", 1, retain=True))
     assert link.flush(60.0)
     broker.stop()
     wait_until(lambda: not link.connected)
@@ -218,7 +220,7 @@ def test_messages_of_an_outage_come_late_in_order_and_paced(broker: Any, make_li
     wait_until(lambda: b"10000" in link.taken.payloads)
     wait_until(lambda: waiting(link) == 0)
     assert time.monotonic() - begun > 1.0  # 100 at 25 per second, but for what went out before the outage was noticed
-    late = [int(parcel.message.payload) for parcel in link.taken.parcels if parcel.late]
+    late = [int(delivery.message.payload) for delivery in link.taken.deliveries if delivery.late]
     assert late == list(range(late[0], 100))
     assert link.taken.payloads.index(b"10000") < len(link.taken.payloads) - 25, "a live message waited for late ones"
 
@@ -237,7 +239,7 @@ def test_frame_messages_expire_at_the_broker_and_retained_ones_do_not(
     client.loop_start()
     try:
         link = make_link(broker.port, **keys)
-        link.send(Outgoing("edgemeta/test/info", b"kept", 1, retain=True))
+        link.send(OutgoingMessage("edgemeta/test/info", b"kept", 1, retain=True))
         while "numbers" not in seen:
             link.send(number(1))
             time.sleep(0.02)
@@ -254,10 +256,10 @@ def test_frame_messages_expire_at_the_broker_and_retained_ones_do_not(
 def test_a_message_that_is_not_kept_is_forgotten_with_the_connection(make_broker: Any, make_link: Any) -> None:
     broker = make_broker()
     link = make_link(broker.port)
-    link.send(Outgoing("edgemeta/test/numbers", b"1", 1, retain=False))
+    link.send(OutgoingMessage("edgemeta/test/numbers", b"1", 1, retain=False))
     broker.start()
     wait_until(lambda: link.connected)
-    link.send(Outgoing("edgemeta/test/numbers", b"2", 1, retain=False))
+    link.send(OutgoingMessage("edgemeta/test/numbers", b"2", 1, retain=False))
     assert link.flush(60.0)
     assert link.taken.payloads == [b"2"]
 
@@ -266,7 +268,7 @@ def test_answers_on_one_topic_do_not_take_each_others_place(broker: Any, subscri
     link = make_link(broker.port)
     wait_until(lambda: link.connected)
     for number in range(200):
-        link.send(Outgoing("edgemeta/test/resp/model", str(number).encode(), 1, retain=False))
+        link.send(OutgoingMessage("edgemeta/test/resp/model", str(number).encode(), 1, retain=False))
     answers = subscriber.wait("resp/model", 200)
     assert [int(message.payload) for message in answers] == list(range(200))
 
@@ -279,10 +281,10 @@ def test_a_late_state_does_not_become_the_topics_retained_message(
     link = make_link(broker.port, version="3.1.1")
     for state in (b"old", b"new"):
         payload = b'{"state":"' + state + b'","historical":false}'
-        link.send(Outgoing("edgemeta/test/state", payload, 1, retain=True, kept=True))
+        link.send(OutgoingMessage("edgemeta/test/state", payload, 1, retain=True, kept=True))
     broker.start()
-    wait_until(lambda: len(link.taken.parcels) == 4)  # online, state, and both as they were
-    assert [parcel.late for parcel in link.taken.parcels] == [False, False, True, True]
+    wait_until(lambda: len(link.taken.deliveries) == 4)  # online, state, and both as they were
+    assert [delivery.late for delivery in link.taken.deliveries] == [False, False, True, True]
     first = make_subscriber(broker.port).wait("state")[0]
     assert first.json == {"state": "new", "historical": False}
 

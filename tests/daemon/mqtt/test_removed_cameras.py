@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from edgemeta.daemon.messages.channels import Topics
-from edgemeta.daemon.mqtt.outbox.delivery import Outgoing
+from edgemeta.daemon.mqtt.outbox.delivery import OutgoingMessage
 from edgemeta.daemon.mqtt.removed_cameras import MOST, RemovedCameras
 from edgemeta.daemon.mqtt.subscriptions import Incoming
 from edgemeta.daemon.runtime.deadline import Deadline
@@ -202,9 +202,9 @@ class Connection:
 
 class Sender:
     def __init__(self) -> None:
-        self.sent: list[Outgoing] = []
+        self.sent: list[OutgoingMessage] = []
 
-    def send(self, message: Outgoing) -> None:
+    def send(self, message: OutgoingMessage) -> None:
         self.sent.append(message)
 
 

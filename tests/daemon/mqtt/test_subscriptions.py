@@ -13,9 +13,9 @@ from paho.mqtt.properties import Properties
 
 from edgemeta.daemon.config.broker import MqttConfig
 from edgemeta.daemon.mqtt.link import MqttLink
-from edgemeta.daemon.mqtt.outbox.delivery import Outgoing, Parcel
+from edgemeta.daemon.mqtt.outbox.delivery import Delivery, OutgoingMessage
 from edgemeta.daemon.mqtt.outbox.queue import Outbox
-from edgemeta.daemon.mqtt.subscriptions import LONGEST, WAITING, Inbox, Incoming
+from edgemeta.daemon.mqtt.subscriptions import LONGEST, WAITING, Incoming, SubscriptionQueue
 from rig.broker import Mosquitto
 from tests.daemon.conftest import wait_until
 
@@ -35,7 +35,7 @@ class Heard:
 
 
 class Discarded:
-    def taken(self, parcel: Parcel) -> None:
+    def taken(self, delivery: Delivery) -> None:
         pass
 
 
@@ -132,7 +132,7 @@ def test_what_an_answer_needs_comes_along_and_goes_back(
     client.loop_start()
     client.subscribe("me/answers", 1)
     assert subscribed.wait(60)
-    link.send(Outgoing("me/answers", b"done", 1, retain=False, correlation=b"\x00\xff42"))
+    link.send(OutgoingMessage("me/answers", b"done", 1, retain=False, correlation=b"\x00\xff42"))
     wait_until(lambda: bool(answers), "the answer")
     client.disconnect()
     client.loop_stop()
@@ -177,7 +177,7 @@ def test_a_flood_is_bounded_and_the_link_goes_on(
         for number in range(3 * WAITING):
             publish("d/cmd/x", str(number).encode())
         published = link.published
-        link.send(Outgoing("d/numbers", b"1", 1, retain=False))
+        link.send(OutgoingMessage("d/numbers", b"1", 1, retain=False))
         wait_until(lambda: link.published == published + 1, "a message to go out while the handler is busy")
         wait_until(lambda: link.inbox.dropped["waiting"] > 0, "the flood")
     go.set()
@@ -187,7 +187,7 @@ def test_a_flood_is_bounded_and_the_link_goes_on(
 
 
 def test_a_handler_that_fails_ends_the_service(faults: list[BaseException]) -> None:
-    inbox = Inbox(faults.append)
+    inbox = SubscriptionQueue(faults.append)
     inbox.subscribe("#", lambda message: 1 // 0)
     inbox.start()
     inbox.offer(Incoming("t", b""))

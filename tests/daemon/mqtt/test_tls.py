@@ -14,8 +14,8 @@ import pytest
 
 from edgemeta.daemon.config.broker import TlsConfig
 from edgemeta.daemon.config.loader import ConfigError
-from edgemeta.daemon.mqtt.outbox.delivery import Outgoing
-from edgemeta.daemon.mqtt.state import BrokerState
+from edgemeta.daemon.messages.broker_state import BrokerState
+from edgemeta.daemon.mqtt.outbox.delivery import OutgoingMessage
 from edgemeta.daemon.mqtt.tls import TlsError, context_of
 from edgemeta.daemon.service.plan import prepare
 
@@ -106,7 +106,7 @@ def test_messages_go_over_tls(make_tls_broker: Any, make_link: Any, authority: A
     wait_for_state(link, BrokerState.CONNECTED)
     begun = time.monotonic()
     for value in range(500):
-        link.send(Outgoing("edgemeta/test/numbers", str(value).encode(), 1, retain=False, kept=True))
+        link.send(OutgoingMessage("edgemeta/test/numbers", str(value).encode(), 1, retain=False, kept=True))
     while len(link.taken.payloads) < 500:
         assert time.monotonic() - begun < 60
         time.sleep(0.01)
@@ -252,10 +252,10 @@ def test_files_that_cannot_be_used_are_told(authority: Authority, stranger: Auth
         (own | {"key": str(empty)}, "certificate", "no certificate and key (PEM)"),
         ({"certificate": own["certificate"]}, "certificate", "no certificate and key (PEM)"),
     ]
-    for keys, key, words in cases:
+    for keys, key, description in cases:
         with pytest.raises(TlsError) as caught:
             context_of(TlsConfig.model_validate({"enabled": True} | keys))
-        assert (caught.value.key, words in str(caught.value)) == (key, True), str(caught.value)
+        assert (caught.value.key, description in str(caught.value)) == (key, True), str(caught.value)
     context_of(TlsConfig.model_validate({"enabled": True, "ca": str(stranger.ca)} | own))
     both = tmp_path / "both.pem"
     both.write_text(Path(own["certificate"]).read_text() + Path(own["key"]).read_text())
@@ -291,9 +291,9 @@ def test_a_config_names_the_line_of_a_wrong_file(write_config: Any) -> None:
         ({"outbox": 5}, "mqtt.outbox: found 5, expected a mapping"),
     ],
 )
-def test_wrong_keys_get_one_sentence(write_config: Any, mqtt: dict[str, Any], words: str) -> None:
+def test_wrong_keys_get_one_sentence(write_config: Any, mqtt: dict[str, Any], description: str) -> None:
     path = write_config(mqtt=mqtt)
     with pytest.raises(ConfigError) as caught:
         prepare(path)
-    assert words in str(caught.value)
+    assert description in str(caught.value)
     assert len(str(caught.value).splitlines()) == 1

@@ -28,8 +28,8 @@ class Counted:
 def start() -> Iterator[Callable[..., Periodic]]:
     started: list[Periodic] = []
 
-    def make(period: float, action: Callable[[], None], crashed: Callable[[BaseException], None] = print) -> Periodic:
-        started.append(Periodic("test", period, action, crashed))
+    def make(period: float, action: Callable[[], None], on_fatal: Callable[[BaseException], None] = print) -> Periodic:
+        started.append(Periodic("test", period, action, on_fatal))
         started[-1].start()
         return started[-1]
 
@@ -68,10 +68,10 @@ def test_a_fault_of_the_action_is_heard(start: Callable[..., Periodic]) -> None:
     heard: list[BaseException] = []
     came = threading.Event()
 
-    def crashed(error: BaseException) -> None:
+    def on_fatal(error: BaseException) -> None:
         heard.append(error)
         came.set()
 
-    start(0.01, lambda: [][0], crashed)
+    start(0.01, lambda: [][0], on_fatal)
     assert came.wait(60)
     assert isinstance(heard[0], IndexError)

@@ -5,38 +5,38 @@ from pathlib import Path
 
 import pytest
 
-from edgemeta.daemon.service.change_queue import WAITING, Changes
+from edgemeta.daemon.service.change_queue import WAITING, ChangeQueue
 from edgemeta.daemon.service.plan import Plan
-from edgemeta.daemon.service.reload import NOTHING_CHANGED, Outcome
+from edgemeta.daemon.service.reload import NOTHING_CHANGED, ChangeResult
 from tests.daemon.conftest import wait_until
 from tests.daemon.service.conftest import Running
 
 
-class Told:
+class Updates:
     """Hears what the service manager would be told."""
 
     def __init__(self) -> None:
-        self.words: list[str] = []
+        self.description: list[str] = []
 
     def changing(self) -> None:
-        self.words.append("changing")
+        self.description.append("changing")
 
-    def changed(self, words: str) -> None:
-        self.words.append(words)
+    def changed(self, description: str) -> None:
+        self.description.append(description)
 
 
 class Rig:
     def __init__(self, running: Running) -> None:
         self.running = running
-        self.told = Told()
-        self.outcomes: list[Outcome] = []
+        self.told = Updates()
+        self.outcomes: list[ChangeResult] = []
         self.faults: list[BaseException] = []
-        self.changes = Changes(running.service, self.told, self.faults.append)
+        self.changes = ChangeQueue(running.service, self.told, self.faults.append)
 
     def reload(self) -> None:
         self.changes.reload("signal", self.outcomes.append)
 
-    def wait(self, count: int) -> list[Outcome]:
+    def wait(self, count: int) -> list[ChangeResult]:
         wait_until(lambda: len(self.outcomes) == count, f"{count} outcomes")
         return self.outcomes
 
@@ -68,16 +68,16 @@ def test_a_newer_reload_gives_up_a_swap_that_waits_for_its_frames(
     rig.changes.start()
     running.change(model=model_of("first"), swap={"shadow": 10_000, "keep": 1, "watch": False})
     rig.reload()
-    wait_until(lambda: "shadow run" in (running.service.swaps.words or ""), "the shadow run")
+    wait_until(lambda: "shadow run" in (running.service.swaps.description or ""), "the shadow run")
     running.change(model=model_of("second"))
     rig.reload()
     first, second = rig.wait(2)
-    assert first.words.endswith("shadow run: something newer was asked for")
-    assert second == Outcome(True, "config reloaded: applied model")
+    assert first.description.endswith("shadow run: something newer was asked for")
+    assert second == ChangeResult(True, "config reloaded: applied model")
     wait_until(lambda: running.serving == {"front": "second"}, "the second model")
     assert running.service.swaps.results == {"swapped": 1, "rolled_back": 0, "refused": 0, "cancelled": 1}
-    assert rig.told.words[:2] == ["changing", "a swap of models begins"]
-    assert rig.told.words[-1] == second.words
+    assert rig.told.description[:2] == ["changing", "a swap of models begins"]
+    assert rig.told.description[-1] == second.description
 
 
 def test_equal_changes_that_wait_are_one_and_a_flood_is_bounded(run_service: RunService, rig_of: RigOf) -> None:
@@ -91,25 +91,25 @@ def test_equal_changes_that_wait_are_one_and_a_flood_is_bounded(run_service: Run
 
     for number in range(WAITING - 1):
         for _ in range(2):
-            rig.changes.take_model(choose(str(number)), rig.outcomes.append, (str(number), None))
+            rig.changes.swap_model(choose(str(number)), rig.outcomes.append, (str(number), None))
     assert rig.outcomes == []
-    rig.changes.take_model(choose("one more"), rig.outcomes.append, ("one more", None))
-    assert rig.outcomes == [Outcome(False, f"busy: {WAITING} changes wait already")]
+    rig.changes.swap_model(choose("one more"), rig.outcomes.append, ("one more", None))
+    assert rig.outcomes == [ChangeResult(False, f"busy: {WAITING} changes wait already")]
     rig.changes.start()
     rig.wait(1 + 3 + 2 * (WAITING - 1))
     assert rig.outcomes[1:] == [NOTHING_CHANGED] * (3 + 2 * (WAITING - 1))
     assert chosen == [str(number) for number in range(WAITING - 1)]
-    assert rig.told.words.count("changing") == WAITING
+    assert rig.told.description.count("changing") == WAITING
 
 
 def test_so_many_wait_for_one_change(run_service: RunService, rig_of: RigOf) -> None:
     rig = rig_of(run_service())
     for _ in range(WAITING + 1):
         rig.reload()
-    assert rig.outcomes == [Outcome(False, f"busy: {WAITING} wait for the same change already")]
+    assert rig.outcomes == [ChangeResult(False, f"busy: {WAITING} wait for the same change already")]
     rig.changes.start()
     assert rig.wait(1 + WAITING)[1:] == [NOTHING_CHANGED] * WAITING
-    assert rig.told.words == ["changing", NOTHING_CHANGED.words]
+    assert rig.told.description == ["changing", NOTHING_CHANGED.description]
 
 
 def test_what_the_watch_finds_does_not_silence_who_asked(run_service: RunService, rig_of: RigOf) -> None:
@@ -118,7 +118,7 @@ def test_what_the_watch_finds_does_not_silence_who_asked(run_service: RunService
     rig.changes.reload("file", rig.outcomes.append)
     rig.changes.start()
     rig.wait(2)
-    assert rig.told.words == ["changing", NOTHING_CHANGED.words]
+    assert rig.told.description == ["changing", NOTHING_CHANGED.description]
 
 
 def test_a_saved_config_is_read_however_many_commands_wait(run_service: RunService, rig_of: RigOf) -> None:
@@ -126,11 +126,11 @@ def test_a_saved_config_is_read_however_many_commands_wait(run_service: RunServi
     running = run_service()
     rig = rig_of(running)
     for _ in range(WAITING):
-        rig.changes.take_model(lambda plan: plan, rig.outcomes.append)
+        rig.changes.swap_model(lambda plan: plan, rig.outcomes.append)
     running.change(top_k=1)
     rig.changes.reload("file", rig.outcomes.append)
     rig.changes.start()
-    assert rig.wait(WAITING + 1)[-1].words == "config reloaded: applied top_k"
+    assert rig.wait(WAITING + 1)[-1].description == "config reloaded: applied top_k"
 
 
 def test_a_mistake_that_was_put_right_is_told_although_nothing_changed(run_service: RunService, rig_of: RigOf) -> None:
@@ -144,8 +144,8 @@ def test_a_mistake_that_was_put_right_is_told_although_nothing_changed(run_servi
     running.change()
     rig.changes.reload("file", rig.outcomes.append)
     rig.wait(2)
-    assert "top_k: found 0" in rig.told.words[0]
-    assert rig.told.words[1:] == [NOTHING_CHANGED.words]
+    assert "top_k: found 0" in rig.told.description[0]
+    assert rig.told.description[1:] == [NOTHING_CHANGED.description]
 
 
 def test_the_watch_reloads_and_says_nothing_where_nothing_changed(
@@ -158,7 +158,7 @@ def test_the_watch_reloads_and_says_nothing_where_nothing_changed(
     path.write_text(path.read_text() + "# a comment\n")
     rig.changes.reload("file", rig.outcomes.append)
     assert rig.wait(1) == [NOTHING_CHANGED]
-    assert rig.told.words == []
+    assert rig.told.description == []
     model_of("old", labels=("blue", "green", "red"))
-    wait_until(lambda: "config reloaded: applied model" in rig.told.words, "the watch to see the new file")
-    assert "changing" not in rig.told.words
+    wait_until(lambda: "config reloaded: applied model" in rig.told.description, "the watch to see the new file")
+    assert "changing" not in rig.told.description

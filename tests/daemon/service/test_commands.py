@@ -15,14 +15,14 @@ from edgemeta.daemon.inference.pipeline import Identity
 from edgemeta.daemon.messages.channels import Topics
 from edgemeta.daemon.messages.commands import ModelCommand
 from edgemeta.daemon.messages.records import AnswerMessage
-from edgemeta.daemon.mqtt.outbox.delivery import Outgoing
+from edgemeta.daemon.mqtt.outbox.delivery import OutgoingMessage
 from edgemeta.daemon.mqtt.publisher import Publisher
 from edgemeta.daemon.mqtt.subscriptions import Incoming
 from edgemeta.daemon.service.change_queue import Answer
 from edgemeta.daemon.service.commands import CommandError, Commands, with_model
-from edgemeta.daemon.service.reload import Outcome
+from edgemeta.daemon.service.reload import ChangeResult
 
-DONE = Outcome(True, "done")
+DONE = ChangeResult(True, "done")
 
 
 class Asked:
@@ -35,7 +35,7 @@ class Asked:
         self.asked.append("reload")
         answer(DONE)
 
-    def take_model(self, choose: Callable[..., Any], answer: Answer, subject: object) -> None:
+    def swap_model(self, choose: Callable[..., Any], answer: Answer, subject: object) -> None:
         self.asked.append("model")
         answer(DONE)
 
@@ -46,9 +46,9 @@ class Sent:
     connected = True
 
     def __init__(self) -> None:
-        self.messages: list[Outgoing] = []
+        self.messages: list[OutgoingMessage] = []
 
-    def send(self, message: Outgoing) -> None:
+    def send(self, message: OutgoingMessage) -> None:
         self.messages.append(message)
 
 
@@ -58,7 +58,7 @@ class Rig:
         publisher = Publisher(self.sent, Topics("b", "d"), 1)  # type: ignore[arg-type]
         self.commands = Commands(self.asked, publisher, Identity("d", "0" * 32), "b", ["front"])  # type: ignore[arg-type]
 
-    def send(self, verb: str, payload: bytes, **more: Any) -> list[Outgoing]:
+    def send(self, verb: str, payload: bytes, **more: Any) -> list[OutgoingMessage]:
         """Send a command; returns the answers."""
         before = len(self.sent.messages)
         getattr(self.commands, verb)(Incoming(f"b/d/cmd/{verb}", payload, **more))
@@ -70,7 +70,7 @@ def rig() -> Rig:
     return Rig()
 
 
-def answer_of(message: Outgoing) -> AnswerMessage:
+def answer_of(message: OutgoingMessage) -> AnswerMessage:
     return AnswerMessage.model_validate_json(message.payload)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from edgemeta.daemon.service.file_watcher import Watch
+from edgemeta.daemon.service.file_watcher import FileWatcher
 
 
 class Watched:
@@ -15,7 +15,7 @@ class Watched:
 
     def __init__(self, config: Path) -> None:
         self.calls = 0
-        self.watch = Watch(config, self._changed, lambda fault: None)
+        self.watch = FileWatcher(config, self._changed, lambda fault: None)
 
     def _changed(self) -> None:
         self.calls += 1

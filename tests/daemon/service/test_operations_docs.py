@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from edgemeta.daemon.messages.broker_state import BrokerState
 from edgemeta.daemon.messages.records import CameraState, Drops, SwapResult
-from edgemeta.daemon.mqtt.state import BrokerState
 
 WORDS = [*(state.value for state in CameraState), *(state.value for state in BrokerState), *Drops.model_fields]
 

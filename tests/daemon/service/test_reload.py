@@ -83,8 +83,8 @@ def test_keys_of_a_camera_are_taken_over_but_no_camera_comes_or_goes() -> None:
 )
 def test_what_is_told_of_a_camera_changes_without_a_new_start(keys: dict[str, Any], anew: bool) -> None:
     running, new = config().cameras["front"], config(cameras={"front": FRONT | keys}).cameras["front"]
-    assert new.begins_anew(running) is anew
-    assert running.begins_anew(new) is anew
+    assert new.requires_restart(running) is anew
+    assert running.requires_restart(new) is anew
 
 
 def test_one_key_of_a_section_may_be_taken_over_alone() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from edgemeta.daemon.messages.records import SwapMessage, SwapResult
 from edgemeta.daemon.runtime.deadline import Deadline
-from edgemeta.daemon.service.reload import Outcome, reload
+from edgemeta.daemon.service.reload import ChangeResult, reload
 from edgemeta.model.graph import Model
 from tests.daemon.conftest import wait_until
 from tests.daemon.service.conftest import PlantedBackend, Running
@@ -24,7 +24,7 @@ def told(running: Running) -> SwapMessage:
     return SwapMessage.model_validate_json(message.payload)
 
 
-def change(running: Running, **keys: Any) -> Outcome:
+def change(running: Running, **keys: Any) -> ChangeResult:
     return reload(running.change(**keys), running.service)
 
 
@@ -33,7 +33,7 @@ def test_a_model_is_swapped_and_no_frame_is_lost(
 ) -> None:
     running = run_service()
     outcome = change(running, model=model_of("new"))
-    assert outcome == Outcome(True, "config reloaded: applied model")
+    assert outcome == ChangeResult(True, "config reloaded: applied model")
     assert running.serving == {"front": "new"}
     assert planted.open == 1
     running.assert_nothing_lost()
@@ -60,7 +60,7 @@ def test_the_same_line_but_another_file(run_service: RunService, model_of: Model
     running = run_service()
     before = running.service.plan.networks["front"].identity
     model_of("old", labels=("blue", "green", "red"))
-    assert change(running).words == "config reloaded: applied model"
+    assert change(running).description == "config reloaded: applied model"
     assert running.service.plan.networks["front"].identity.sha256 != before.sha256
 
 
@@ -96,7 +96,7 @@ def test_what_is_refused_changes_nothing(
     before = running.service.plan
     outcome = change(running, model=make(model_of), top_k=1, swap=running.keys["swap"] | keys)
     assert not outcome.ok
-    assert reason in outcome.words
+    assert reason in outcome.message
     assert running.service.plan is before
     assert planted.open == 1
     message = told(running)
@@ -114,7 +114,7 @@ def test_a_successor_that_fails_after_the_exchange_loses_no_frame(
     running = run_service()
     before = running.service.plan
     outcome = change(running, model=model_of("fails-7"), top_k=1)
-    assert outcome == Outcome(False, "config not reloaded, nothing changed: trial: planted: fails-7")
+    assert outcome == ChangeResult(False, "config not reloaded, nothing changed: trial: planted: fails-7")
     message = told(running)
     assert message.result is SwapResult.ROLLED_BACK
     assert message.models[0].served == 2, "the third frame of the trial is the eighth of all"
@@ -134,7 +134,7 @@ def test_a_successor_that_hangs_in_the_shadow_run_is_left_behind(
     monkeypatch.setattr("edgemeta.daemon.inference.loaded_model.CLOSES_WITHIN", 0.1)
     running = run_service()
     outcome = change(running, model=model_of("hangs-1"))
-    assert outcome.words.endswith("shadow run: no answer to a frame within 0.3 s")
+    assert outcome.message.endswith("shadow run: no answer to a frame within 0.3 s")
     assert planted.open == 2
     running.wait_for_frames(5)
     assert running.serving == {"front": "old"}
@@ -150,7 +150,7 @@ def test_a_successor_that_hangs_after_the_exchange_is_left_behind_with_its_threa
     running = run_service()
     outcome = change(running, model=model_of("hangs-7"))
     assert planted.hanging.is_set()
-    assert outcome.words.endswith("trial: no answer to a frame within 0.3 s")
+    assert outcome.message.endswith("trial: no answer to a frame within 0.3 s")
     assert told(running).result is SwapResult.ROLLED_BACK
     running.wait_for_frames(3)
     assert running.serving == {"front": "old"}
@@ -175,10 +175,10 @@ def test_a_camera_that_is_away(run_service: RunService, model_of: ModelOf, tmp_p
     running = run_service(cameras=cameras, swap={"shadow": 5, "keep": 5, "timeout": 0.5, "watch": False})
     changed = cameras | {"back": cameras["back"] | {"model": model_of("new")}}
     outcome = change(running, cameras=changed)
-    assert outcome.words.endswith("shadow run: only 0 of 5 frames came within 0.5 s")
+    assert outcome.message.endswith("shadow run: only 0 of 5 frames came within 0.5 s")
     assert told(running).result is SwapResult.REFUSED
     outcome = change(running, cameras=changed, swap={"shadow": 0, "keep": 1, "timeout": 0.5, "watch": False})
-    assert outcome.words.endswith("trial: only 0 of 1 frames came within 0.5 s")
+    assert outcome.message.endswith("trial: only 0 of 1 frames came within 0.5 s")
     assert told(running).result is SwapResult.ROLLED_BACK
     running.wait_for_frames(3)
     running.assert_nothing_lost()
@@ -200,7 +200,7 @@ def test_each_camera_may_have_its_own_model(
     assert told(running).models[0].cameras == ["a", "b"]
     assert running.serving["c"] == "own"
     outcome = change(running, model=model_of("new"), cameras=sources)
-    assert outcome.words == "config reloaded: applied cameras.c.model"
+    assert outcome.message == "config reloaded: applied cameras.c.model"
     wait_until(lambda: running.serving == dict.fromkeys(sources, "new"), "the common network")
     assert planted.open == 1
     running.assert_nothing_lost()
@@ -210,13 +210,13 @@ def test_a_newer_change_gives_up_a_swap_that_waits_for_frames(
     run_service: RunService, model_of: ModelOf, planted: PlantedBackend
 ) -> None:
     running = run_service(swap={"shadow": 10_000, "keep": 1, "watch": False})
-    outcomes: list[Outcome] = []
+    outcomes: list[ChangeResult] = []
     thread = threading.Thread(target=lambda: outcomes.append(change(running, model=model_of("new"))))
     thread.start()
-    wait_until(lambda: "shadow run" in (running.service.swaps.words or ""), "the shadow run")
+    wait_until(lambda: "shadow run" in (running.service.swaps.description or ""), "the shadow run")
     running.service.swaps.cancel("something newer was asked for")
     thread.join(60)
-    assert outcomes[0].words.endswith("shadow run: something newer was asked for")
+    assert outcomes[0].description.endswith("shadow run: something newer was asked for")
     assert told(running).result is SwapResult.CANCELLED
     assert planted.open == 1
 
@@ -227,7 +227,7 @@ def test_a_service_that_stops_in_the_middle_of_a_swap(
     running = run_service(swap={"shadow": 10_000, "keep": 1, "watch": False})
     thread = threading.Thread(target=lambda: change(running, model=model_of("new")))
     thread.start()
-    wait_until(lambda: "shadow run" in (running.service.swaps.words or ""), "the shadow run")
+    wait_until(lambda: "shadow run" in (running.service.swaps.description or ""), "the shadow run")
     begun = time.monotonic()
     running.service.swaps.stop()
     running.service.stop(Deadline(2.0))
@@ -253,9 +253,9 @@ def test_frames_are_not_held_up_by_a_slow_successor(run_service: RunService, mod
 
 
 def test_a_network_that_is_closed_while_it_runs_ends_its_run_first(planted: PlantedBackend, small: Model) -> None:
-    from edgemeta.daemon.inference.loaded_model import make_ready
+    from edgemeta.daemon.inference.loaded_model import load_model
 
-    network = make_ready(small, planted, {}, 0)
+    network = load_model(small, planted, {}, 0)
     batch = small.self_test.batch[:1]  # type: ignore[union-attr]
     thread = threading.Thread(target=lambda: network.run(batch))
     thread.start()

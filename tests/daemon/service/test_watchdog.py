@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from edgemeta.daemon.metrics.health import Vitals
+from edgemeta.daemon.metrics.health import Health
 from edgemeta.daemon.runtime.sd_notify import Notifier
-from edgemeta.daemon.service.watchdog import Supervisor
+from edgemeta.daemon.service.watchdog import Watchdog
 
-WELL = Vitals(frames=0, cameras={"front": "running"}, broker="localhost:1883 connected", troubles=())
+WELL = Health(frames=0, cameras={"front": "running"}, broker="localhost:1883 connected", hanging_threads=())
 
 
 @pytest.fixture
@@ -26,11 +26,11 @@ class Watched:
     """A supervisor of vitals that the test sets, looked at every 10 ms."""
 
     def __init__(self, manager: socket.socket) -> None:
-        self.vitals = WELL
+        self.health = WELL
         self.faults: list[BaseException] = []
         self.manager = manager
         notifier = Notifier(manager.getsockname(), watchdog=0.02)
-        self.supervisor = Supervisor(notifier, lambda: self.vitals, self.faults.append)
+        self.supervisor = Watchdog(notifier, lambda: self.health, self.faults.append)
 
     def hear(self, *parts: str) -> str:
         """Return the first message from now on that has all these parts."""
@@ -65,11 +65,11 @@ def test_ready_then_fed_then_stopping(watched: Watched) -> None:
 def test_a_hang_starves_the_watchdog_until_it_is_over(watched: Watched, caplog: pytest.LogCaptureFixture) -> None:
     watched.hear("WATCHDOG=1")
     hang = "worker hangs: no frame classified within 10 s, 3 s late"
-    watched.vitals = Vitals(7, {"front": "running"}, "b connected", (hang,))
+    watched.health = Health(7, {"front": "running"}, "b connected", (hang,))
     first = watched.hear(hang)
     for message in [first, *(watched.manager.recv(4096).decode() for _ in range(5))]:
         assert message.startswith(f"STATUS={hang}; "), message
-    watched.vitals = WELL
+    watched.health = WELL
     watched.hear("WATCHDOG=1")
     watched.hear("WATCHDOG=1")
     assert caplog.messages == [f"{hang}; the watchdog is not fed", "nothing hangs any more"]
@@ -77,13 +77,13 @@ def test_a_hang_starves_the_watchdog_until_it_is_over(watched: Watched, caplog: 
 
 def test_an_outage_is_no_hang(watched: Watched) -> None:
     reason = "failed: stream rtsp://cam gave no frame for 5 s"
-    watched.vitals = Vitals(0, {"front": reason}, "localhost:1883 not connected", ())
+    watched.health = Health(0, {"front": reason}, "localhost:1883 not connected", ())
     message = watched.hear(reason)
     assert message == f"WATCHDOG=1\nSTATUS=0.0 frames/s; camera front {reason}; broker localhost:1883 not connected"
 
 
 def test_the_rate_is_that_of_the_last_look(watched: Watched) -> None:
-    watched.vitals = Vitals(10**6, {}, "b", ())
+    watched.health = Health(10**6, {}, "b", ())
     assert float(watched.hear("WATCHDOG=1\nSTATUS=").split("=")[2].split()[0]) >= 0
     rates = {watched.hear("frames/s").split("STATUS=")[1].split()[0] for _ in range(6)}
     assert "0.0" in rates
@@ -99,6 +99,6 @@ def test_a_reload_is_announced_and_its_outcome_stays_in_the_status(watched: Watc
 
 
 def test_a_refused_model_is_told_first_and_starves_nothing(watched: Watched) -> None:
-    watched.vitals = replace(WELL, refused="c.yaml:1: model: found nothing")
+    watched.health = replace(WELL, refused="c.yaml:1: model: found nothing")
     message = watched.hear("refused")
     assert message.startswith("WATCHDOG=1\nSTATUS=model refused, another serves: c.yaml:1: model: found nothing; ")

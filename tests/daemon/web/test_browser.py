@@ -9,7 +9,7 @@ import cv2
 import numpy as np
 import pytest
 
-from edgemeta.daemon.mqtt.state import BrokerState
+from edgemeta.daemon.messages.broker_state import BrokerState
 from rig.browser import Browser, chromium, missing
 from tests.daemon.web.conftest import DEADLINE, TOKEN, Page
 

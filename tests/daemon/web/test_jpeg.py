@@ -9,8 +9,8 @@ import pytest
 from edgemeta.daemon.capture.latest_frames import CapturedFrame
 from edgemeta.daemon.capture.source import Frame
 from edgemeta.daemon.web import jpeg as module
-from edgemeta.daemon.web.jpeg import LONGEST_SIDE, Pictures, encode
-from edgemeta.daemon.web.recent_frames import Seen
+from edgemeta.daemon.web.jpeg import LONGEST_SIDE, JpegEncoder, encode
+from edgemeta.daemon.web.recent_frames import RecentFrames
 from tests.daemon.web.conftest import Labels
 
 
@@ -35,7 +35,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return values
 
 
-def add(seen: Seen, camera: str, value: int) -> None:
+def add(seen: RecentFrames, camera: str, value: int) -> None:
     step: Any = Labels("cat", 0.5, None)
     seen.add(CapturedFrame(camera, 1, Frame(np.full((48, 64, 3), value, np.uint8), value), 0), step)
 
@@ -66,8 +66,8 @@ def test_a_picture_is_a_jpeg_that_fits_a_screen(shape: tuple[int, int], expected
 
 
 def test_nothing_is_made_before_somebody_asks_nor_twice_of_one_frame(made: list[int]) -> None:
-    seen, clock = Seen(["a"], pictures=True), Clock()
-    pictures = Pictures(seen, 10, clock)
+    seen, clock = RecentFrames(["a"], pictures=True), Clock()
+    pictures = JpegEncoder(seen, 10, clock)
     for value in range(50):
         add(seen, "a", value)
     assert made == []
@@ -78,8 +78,8 @@ def test_nothing_is_made_before_somebody_asks_nor_twice_of_one_frame(made: list[
 
 
 def test_the_rate_is_for_all_cameras_together_and_each_has_its_share(made: list[int]) -> None:
-    seen, clock = Seen(["a", "b"], pictures=True), Clock()
-    pictures = Pictures(seen, 4, clock)
+    seen, clock = RecentFrames(["a", "b"], pictures=True), Clock()
+    pictures = JpegEncoder(seen, 4, clock)
     for step in range(1000):  # ten seconds of a greedy viewer
         for camera in ("a", "b"):
             add(seen, camera, step % 200)
@@ -91,7 +91,7 @@ def test_the_rate_is_for_all_cameras_together_and_each_has_its_share(made: list[
 
 
 def test_no_picture_before_the_first_frame_nor_where_none_are_shown() -> None:
-    assert Pictures(Seen(["a"], pictures=True), 10).jpeg("a") is None
-    seen = Seen(["a"], pictures=False)
+    assert JpegEncoder(RecentFrames(["a"], pictures=True), 10).jpeg("a") is None
+    seen = RecentFrames(["a"], pictures=False)
     add(seen, "a", 1)
-    assert Pictures(seen, 10).jpeg("a") is None
+    assert JpegEncoder(seen, 10).jpeg("a") is None

@@ -32,14 +32,14 @@ def test_the_state_is_as_documented_and_tells_what_the_camera_sees(serve: Any, c
     assert state.headers["content-type"] == "application/json"
     jsonschema.validate(state.json, json.loads(files()["page.schema.json"]))
     camera = state.json["cameras"]["front"]
-    assert (camera["status"], camera["words"]) == ("running", "running")
+    assert (camera["status"], camera["description"]) == ("running", "running")
     assert camera["frame"]["labels"][0]["label"] == "blue"
     assert 0 <= camera["age_s"] < 20
     assert state.json["info"]["model"]["name"] == "colour"
     assert state.json["broker"]["state"] in ("connecting", "unreachable")
     assert state.json["outbox"]["waiting"] > 0
     assert state.json["stages"]["latency_us"]["inference"]["p50"] > 0
-    assert state.json["troubles"] == []
+    assert state.json["hanging_threads"] == []
 
 
 def test_a_picture_is_what_the_camera_saw(serve: Any, colours: Path) -> None:
@@ -60,7 +60,7 @@ def test_a_camera_without_frames_and_one_that_is_not_there(serve: Any, tmp_path:
     answer = page.ask("/frame/other.jpg")
     assert (answer.status, answer.text) == (404, "there is no camera other\n")
     failed = page.wait("/api/state", lambda answer: answer.json["cameras"]["gone"]["status"] == "failed").json
-    assert "is not there" in failed["cameras"]["gone"]["words"]
+    assert "is not there" in failed["cameras"]["gone"]["description"]
     assert failed["cameras"]["gone"]["frame"] is None
 
 
@@ -143,16 +143,16 @@ def test_metrics_are_prometheus_text(serve: Any) -> None:
 def test_alive_until_a_thread_hangs(serve: Any) -> None:
     page = serve()
     assert (page.ask("/healthz").status, page.ask("/healthz").text) == (200, "alive\n")
-    pulse = page.service._cameras["front"].pulse
-    pulse.promise = lambda *_: None  # no more news of this thread
-    pulse.rest = lambda: None
-    pulse._by, pulse._what = 0.0, "reading a frame"
+    heartbeat = page.service._cameras["front"].heartbeat
+    heartbeat.expect_within = lambda *_: None  # no more news of this thread
+    heartbeat.rest = lambda: None
+    heartbeat._by, heartbeat._what = 0.0, "reading a frame"
     answer = page.ask("/healthz")
     assert answer.status == 503
     assert answer.text.startswith("camera front hangs: reading a frame, ")
     assert page.ask("/readyz").status == 503
-    (trouble,) = page.ask("/api/state").json["troubles"]
-    assert trouble.startswith("camera front hangs: reading a frame, ")
+    (problem,) = page.ask("/api/state").json["hanging_threads"]
+    assert problem.startswith("camera front hangs: reading a frame, ")
 
 
 def test_ready_while_cameras_run_and_the_broker_takes_messages(serve: Any, broker: Any) -> None:

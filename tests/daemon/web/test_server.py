@@ -284,7 +284,7 @@ def test_nobody_looks_and_no_picture_is_made(serve: Any, monkeypatch: pytest.Mon
     made: list[object] = []
     monkeypatch.setattr("edgemeta.daemon.web.jpeg.encode", lambda pixels: made.append(pixels) or b"\xff\xd8")
     page = serve()
-    page.wait("/healthz", lambda _: page.service.vitals().frames > 10)
+    page.wait("/healthz", lambda _: page.service.health().frames > 10)
     assert made == []
     assert page.ask("/frame/front.jpg").status == 200
     assert len(made) == 1
@@ -368,10 +368,10 @@ def test_an_address_of_another_machine_is_told(
     with caplog.at_level(logging.ERROR, "edgemeta"):
         other.start()
         deadline = time.monotonic() + DEADLINE
-        while other.trouble is None:
+        while other.problem is None:
             assert time.monotonic() < deadline
             time.sleep(0.01)
-    assert other.trouble == "page not served: 192.0.2.1 port 8480: cannot assign requested address"
+    assert other.problem == "page not served: 192.0.2.1 port 8480: cannot assign requested address"
     began = time.monotonic()
     other.stop(60.0)
     assert time.monotonic() - began < 30.0

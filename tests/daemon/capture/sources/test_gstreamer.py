@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from edgemeta.daemon.capture.source import Source, SourceError, SourceSpec
 from edgemeta.daemon.capture.sources.gst_launch import PROGRAM
 from edgemeta.daemon.capture.sources.gstreamer import GstreamerSource, parse
-from edgemeta.daemon.capture.sources.registry import make_source, without_password
+from edgemeta.daemon.capture.sources.registry import make_source
+from edgemeta.daemon.config.source_address import without_password
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from edgemeta.daemon.capture.source import Pixels, SourceError
-from edgemeta.daemon.capture.sources.reader_thread import GREATEST_HANGING, AbandonableReader
+from edgemeta.daemon.capture.sources.reader_thread import GREATEST_HANGING, ReaderThread
 
 PIXELS = np.zeros((2, 2, 3), np.uint8)
 
@@ -39,7 +39,7 @@ def let_go() -> Iterator[threading.Event]:
 
 def test_a_hanging_read_is_left_behind_in_time_and_gives_back_when_it_returns(let_go: threading.Event) -> None:
     capture = Hanging(1, let_go)
-    reader = AbandonableReader("camera x", 1.0, lambda: capture)
+    reader = ReaderThread("camera x", 1.0, lambda: capture)
     reader.open()
     reader.read()
     with pytest.raises(SourceError, match=r"camera x gave no frame for 1 s"):
@@ -57,7 +57,7 @@ def test_a_hanging_open_is_left_behind(let_go: threading.Event) -> None:
         let_go.wait()
         return capture
 
-    reader = AbandonableReader("camera x", 0.1, opener)
+    reader = ReaderThread("camera x", 0.1, opener)
     reader.open()
     with pytest.raises(SourceError, match="gave no frame"):
         reader.read()
@@ -73,7 +73,7 @@ def test_few_readers_may_hang_at_once(let_go: threading.Event) -> None:
         captures.append(Hanging(0, let_go))
         return captures[-1]
 
-    reader = AbandonableReader("camera x", 0.02, opener)
+    reader = ReaderThread("camera x", 0.02, opener)
     for _ in range(GREATEST_HANGING):
         reader.open()
         with pytest.raises(SourceError, match="gave no frame"):
@@ -89,7 +89,7 @@ def test_few_readers_may_hang_at_once(let_go: threading.Event) -> None:
 
 
 def test_every_picture_is_handed_over_in_order(let_go: threading.Event) -> None:
-    reader = AbandonableReader("camera x", 60.0, lambda: Hanging(100, let_go))
+    reader = ReaderThread("camera x", 60.0, lambda: Hanging(100, let_go))
     reader.open()
     times = [reader.read().captured_ns for _ in range(100)]
     assert times == sorted(times)
@@ -100,7 +100,7 @@ def test_a_fault_is_told_as_it_is() -> None:
     def opener() -> Hanging:
         raise SourceError("camera x cannot be opened")
 
-    reader = AbandonableReader("camera x", 60.0, opener)
+    reader = ReaderThread("camera x", 60.0, opener)
     reader.open()
     with pytest.raises(SourceError, match="camera x cannot be opened"):
         reader.read()
@@ -112,7 +112,7 @@ def test_a_fault_nobody_foresaw_reaches_the_camera_thread() -> None:
     def opener() -> Hanging:
         raise ZeroDivisionError
 
-    reader = AbandonableReader("camera x", 60.0, opener)
+    reader = ReaderThread("camera x", 60.0, opener)
     reader.open()
     with pytest.raises(ZeroDivisionError):
         reader.read()

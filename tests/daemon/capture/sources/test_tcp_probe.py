@@ -15,7 +15,7 @@ import pytest
 from edgemeta.daemon.capture.source import SourceError, SourceSpec
 from edgemeta.daemon.capture.sources.registry import make_source
 from edgemeta.daemon.capture.sources.stream import AWAY_AFTER
-from edgemeta.daemon.capture.sources.tcp_probe import GREATEST_PENDING, Knocks, look_up, wait_for_answer
+from edgemeta.daemon.capture.sources.tcp_probe import GREATEST_PENDING, TcpProbe, look_up, wait_for_answer
 
 JPEG = cv2.imencode(".jpg", np.full((48, 64, 3), (0, 0, 255), np.uint8))[1].tobytes()
 HEAD = b"HTTP/1.0 200 OK\r\nContent-Type: multipart/x-mixed-replace; boundary=frame\r\n\r\n"
@@ -118,7 +118,7 @@ def test_no_way_is_no_answer_and_a_name_that_leads_nowhere_is_told() -> None:
 def test_it_answers_soon_after_packets_flow_again(camera: Camera) -> None:
     assert wait_for_answer(look_up("127.0.0.1", camera.port), 10.0)
     camera.lose()
-    with closing(Knocks(look_up("127.0.0.1", camera.port))) as knocks:
+    with closing(TcpProbe(look_up("127.0.0.1", camera.port))) as knocks:
         for _ in range(2 * GREATEST_PENDING):
             knocks.knock()
             assert not knocks.answered()
@@ -138,7 +138,7 @@ def test_a_stream_that_was_out_of_reach_is_begun_anew_before_its_timeout(
     camera.lose()
     checks: list[float] = []
 
-    class Counted(Knocks):
+    class Counted(TcpProbe):
         """Lets packets flow again once the source has long found that nobody answers."""
 
         def answered(self, timeout: float = 0.0) -> bool:

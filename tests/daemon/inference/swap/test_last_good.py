@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from edgemeta.daemon.inference.model_file import ModelFile, verified
+from edgemeta.daemon.inference.model_file import ModelFile, read_verified
 from edgemeta.daemon.inference.swap.last_good import INDEX, LastGood, LastGoodError, NothingRememberedError, Remembered
 from edgemeta.model.errors import ModelError
 from edgemeta.model.file import save
@@ -22,7 +22,7 @@ def files(tmp_path: Path) -> list[ModelFile]:
     for name in ("one", "two"):
         path = tmp_path / f"{name}.safetensors"
         save(replace(colour_model(), name=name), path)
-        made.append(verified(str(path), []))
+        made.append(read_verified(str(path), []))
     return made
 
 
@@ -41,8 +41,8 @@ def test_a_copy_outlives_its_file(last_good: LastGood, files: list[ModelFile]) -
     last_good.write(Remembered(model=digest, cameras={"a": digest, "b": two.model.digest}), files)
     one.path.write_text("overwritten")
     addresses = last_good.addresses({"a", "b"})
-    assert verified(addresses["a"], []).content == one.content
-    assert verified(addresses["b"], []).model.name == "two"
+    assert read_verified(addresses["a"], []).content == one.content
+    assert read_verified(addresses["b"], []).model.name == "two"
     assert last_good.addresses({"new"}) == {"new": addresses["a"]}, "a camera of the service's model"
 
 
@@ -68,7 +68,7 @@ def test_a_damaged_copy_is_refused(last_good: LastGood, files: list[ModelFile]) 
     content[-1] ^= 1
     copy.write_bytes(content)
     with pytest.raises(ModelError, match=f"expected sha256 {files[0].model.digest}"):
-        verified(last_good.addresses({"a"})["a"], [])
+        read_verified(last_good.addresses({"a"})["a"], [])
 
 
 def test_the_signature_is_kept_with_it(last_good: LastGood, files: list[ModelFile], tmp_path: Path) -> None:
@@ -76,10 +76,10 @@ def test_the_signature_is_kept_with_it(last_good: LastGood, files: list[ModelFil
     public = make_key(key)
     path = files[0].path
     signature_of(path).write_bytes(sign(path.read_bytes(), key))
-    file = verified(str(path), [public])
+    file = read_verified(str(path), [public])
     last_good.write(Remembered(cameras={"a": file.model.digest}), files[:1])  # kept without one at first
     last_good.write(Remembered(cameras={"a": file.model.digest}), [file])
-    assert verified(last_good.addresses({"a"})["a"], [public]).signature == file.signature
+    assert read_verified(last_good.addresses({"a"})["a"], [public]).signature == file.signature
 
 
 @pytest.mark.parametrize("content", ["", "{", '{"version": 2}', '{"cameras": {"a": "../../etc/passwd"}}', "\0"])

@@ -13,7 +13,7 @@ from edgemeta.daemon.config.config import Config
 from edgemeta.daemon.config.homeassistant import HomeAssistantConfig
 from edgemeta.daemon.mqtt.homeassistant.discovery import STARTS, Discovery
 from edgemeta.daemon.mqtt.homeassistant.entities import view_of
-from edgemeta.daemon.mqtt.outbox.delivery import Outgoing
+from edgemeta.daemon.mqtt.outbox.delivery import OutgoingMessage
 from edgemeta.daemon.mqtt.subscriptions import Handler, Incoming, Limit
 from edgemeta.model.file import load, save
 from edgemeta.model.graph import Classification
@@ -190,11 +190,11 @@ class FakeLink:
     """Keeps what is sent, and the handlers."""
 
     def __init__(self) -> None:
-        self.sent: list[Outgoing] = []
+        self.sent: list[OutgoingMessage] = []
         self.handlers: dict[str, Handler] = {}
         self.rates: dict[str, int | None] = {}
 
-    def send(self, message: Outgoing) -> None:
+    def send(self, message: OutgoingMessage) -> None:
         self.sent.append(message)
 
     def subscribe(self, topic_filter: str, handler: Handler, limit: Limit | None = None) -> None:

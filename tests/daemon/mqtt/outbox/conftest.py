@@ -9,27 +9,27 @@ from typing import Any
 import pytest
 
 from edgemeta.daemon.config.broker import OutboxConfig
-from edgemeta.daemon.mqtt.outbox.delivery import Outgoing, Parcel
+from edgemeta.daemon.mqtt.outbox.delivery import Delivery, OutgoingMessage
 from edgemeta.daemon.mqtt.outbox.queue import Outbox
 from edgemeta.daemon.mqtt.outbox.store import Store
-from edgemeta.daemon.mqtt.outbox.writer import Keeper
+from edgemeta.daemon.mqtt.outbox.writer import OutboxWriter
 from edgemeta.daemon.runtime.clock import Clock
 
 BOOT = "b" * 32
 
 
-def message(value: int, topic: str = "t/front/frame", size: int = 0) -> Outgoing:
-    return Outgoing(topic, str(value).encode().rjust(size), 1, retain=False, kept=True)
+def message(value: int, topic: str = "t/front/frame", size: int = 0) -> OutgoingMessage:
+    return OutgoingMessage(topic, str(value).encode().rjust(size), 1, retain=False, kept=True)
 
 
-def value(parcel: Parcel) -> int:
-    return int(parcel.message.payload)
+def value(delivery: Delivery) -> int:
+    return int(delivery.message.payload)
 
 
 class KeptOutbox(Outbox):
     """An outbox with its keeper, whose thread does not run: a test says `tick`."""
 
-    keeper: Keeper
+    keeper: OutboxWriter
 
     @property
     def store(self) -> Store | None:
@@ -53,7 +53,7 @@ class Bench:
 
         config = OutboxConfig(**keys)
         outbox = KeptOutbox(config, dropped)
-        outbox.keeper = Keeper(outbox, config, self.path, boot, Clock(), lambda error: None)
+        outbox.keeper = OutboxWriter(outbox, config, self.path, boot, Clock(), lambda error: None)
         outbox.keeper.open()
         self.open.append(outbox)
         return outbox
@@ -79,17 +79,17 @@ def drain(outbox: KeptOutbox) -> list[int]:
     deadline = time.monotonic() + 60
     while True:
         outbox.tick()
-        parcel = outbox.next_live() or outbox.next_late()
-        if parcel is not None:
-            seen.append(value(parcel))
-            outbox.settle(parcel)
+        delivery = outbox.next_live() or outbox.next_late()
+        if delivery is not None:
+            seen.append(value(delivery))
+            outbox.settle(delivery)
         elif not outbox.has_late_read and outbox.wanted() is None:
             return seen
         assert time.monotonic() < deadline
 
 
-def wait_until_stored(outbox: KeptOutbox, parcel: Parcel) -> None:
+def wait_until_stored(outbox: KeptOutbox, delivery: Delivery) -> None:
     deadline = time.monotonic() + 60
-    while parcel.row is None:
+    while delivery.row is None:
         outbox.tick()
         assert time.monotonic() < deadline

@@ -361,8 +361,8 @@ def test_a_file_removed_while_in_use_is_made_anew_with_its_messages(
     outbox.tick()
     outbox.begin()
     outbox.tick()
-    parcels = [outbox.next_late() for _ in range(2)]
-    assert [value(parcel) for parcel in parcels if parcel] == [0, 1]
+    deliveries = [outbox.next_late() for _ in range(2)]
+    assert [value(delivery) for delivery in deliveries if delivery] == [0, 1]
     bench.kill(outbox)
     assert stored(bench) == list(range(110))
 

@@ -11,11 +11,11 @@ def test_while_the_broker_answers_nothing_touches_the_disk(bench: Bench) -> None
     before = [(path.stat().st_mtime_ns, path.stat().st_size) for path in sorted(bench.path.parent.iterdir())]
     for number in range(100):
         outbox.offer(message(number))
-        parcel = outbox.next_live()
-        assert parcel is not None
-        assert (value(parcel), parcel.late) == (number, False)
+        delivery = outbox.next_live()
+        assert delivery is not None
+        assert (value(delivery), delivery.late) == (number, False)
         outbox.tick()
-        outbox.settle(parcel)
+        outbox.settle(delivery)
     outbox.tick()
     assert [(path.stat().st_mtime_ns, path.stat().st_size) for path in sorted(bench.path.parent.iterdir())] == before
     assert outbox.stats.waiting == 0
@@ -36,8 +36,8 @@ def test_what_waited_is_late_and_comes_in_order(bench: Bench) -> None:
     assert outbox.next_live() is None
     outbox.tick()
     late = [outbox.next_late() for _ in range(7)]
-    assert [value(parcel) for parcel in late if parcel] == [0, 1, 2, 3, 4, 5]
-    assert all(parcel.late for parcel in late if parcel)
+    assert [value(delivery) for delivery in late if delivery] == [0, 1, 2, 3, 4, 5]
+    assert all(delivery.late for delivery in late if delivery)
     assert late[6] is None
 
 
@@ -63,11 +63,11 @@ def test_a_broker_slow_to_answer_sends_messages_to_disk_but_not_twice(bench: Ben
     outbox = bench.make()
     outbox.begin()
     outbox.offer(message(1))
-    parcel = outbox.next_live()
-    assert parcel is not None
-    wait_until_stored(outbox, parcel)
+    delivery = outbox.next_live()
+    assert delivery is not None
+    wait_until_stored(outbox, delivery)
     outbox.offer(message(2))
-    outbox.settle(parcel)
+    outbox.settle(delivery)
     outbox.tick()
     assert outbox.store is not None
     assert outbox.store.count == 0

@@ -37,9 +37,9 @@ def test_messages_dropped_while_they_wait_in_the_replay_are_not_sent(bench: Benc
     wait_until_stored(outbox, sent[-1])  # type: ignore[arg-type]
     assert outbox.stats.dropped == 8
     assert drain(outbox) == []
-    for parcel in (first, *sent):
-        assert parcel is not None
-        outbox.settle(parcel)
+    for delivery in (first, *sent):
+        assert delivery is not None
+        outbox.settle(delivery)
     outbox.tick()
     assert outbox.stats.waiting == 0
 

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgemeta.daemon.mqtt.outbox.delivery import ROW_OVERHEAD, Outgoing, Parcel
+from edgemeta.daemon.mqtt.outbox.delivery import ROW_OVERHEAD, Delivery, OutgoingMessage
 from edgemeta.daemon.mqtt.outbox.files import LOG_BYTES
 from edgemeta.daemon.mqtt.outbox.recovery import open_store, replaced
 from edgemeta.daemon.mqtt.outbox.store import DamagedError, FullError, Store, StoreError
@@ -23,21 +23,26 @@ BOOT = "b" * 32
 ALL = 10**9
 
 
-def parcels(first: int, count: int, size: int = 0) -> list[tuple[Parcel, int | None]]:
+def deliveries(first: int, count: int, size: int = 0) -> list[tuple[Delivery, int | None]]:
     return [
-        (Parcel(Outgoing("edgemeta/t/front/frame", f"{value}".encode().rjust(size), 1, retain=False, kept=True)), None)
+        (
+            Delivery(
+                OutgoingMessage("edgemeta/t/front/frame", f"{value}".encode().rjust(size), 1, retain=False, kept=True)
+            ),
+            None,
+        )
         for value in range(first, first + count)
     ]
 
 
 def values(store: Store) -> list[int]:
     loaded, _ = store.load(0, ALL, ALL)
-    return [int(parcel.message.payload) for parcel in loaded]
+    return [int(delivery.message.payload) for delivery in loaded]
 
 
 def filled(path: Path, count: int, size: int = 0) -> Path:
     store = Store(path, BOOT)
-    store.add(parcels(1, count, size))
+    store.add(deliveries(1, count, size))
     store.close()
     return path
 
@@ -45,8 +50,8 @@ def filled(path: Path, count: int, size: int = 0) -> Path:
 def test_messages_keep_their_order_over_a_restart(tmp_path: Path) -> None:
     path = tmp_path / "state" / "outbox.sqlite3"
     store = Store(path, BOOT)
-    assert store.add(parcels(1, 3)) == [1, 2, 3]
-    assert store.add(parcels(4, 2), sync=True) == [4, 5]
+    assert store.add(deliveries(1, 3)) == [1, 2, 3]
+    assert store.add(deliveries(4, 2), sync=True) == [4, 5]
     store.close()
     store = Store(path, "c" * 32)
     assert (store.count, store.last) == (5, 5)
@@ -56,7 +61,7 @@ def test_messages_keep_their_order_over_a_restart(tmp_path: Path) -> None:
     assert reached == 3
     assert not loaded[0].own
     store.remove(2, 3)
-    store.add(parcels(6, 1))
+    store.add(deliveries(6, 1))
     assert values(store) == [1, 4, 5, 6]
     assert [row.own for row in store.oldest(9)] == [False, False, False, True]
     store.close()
@@ -64,7 +69,7 @@ def test_messages_keep_their_order_over_a_restart(tmp_path: Path) -> None:
 
 def test_the_ledger_counts_messages_and_bytes(tmp_path: Path) -> None:
     store = Store(tmp_path / "o", BOOT)
-    store.add(parcels(1, 10, 200))
+    store.add(deliveries(1, 10, 200))
     each = 200 + len("edgemeta/t/front/frame") + ROW_OVERHEAD
     assert (store.count, store.bytes) == (10, 10 * each)
     store.remove(1, 4)
@@ -78,10 +83,10 @@ def test_the_ledger_counts_messages_and_bytes(tmp_path: Path) -> None:
 def test_what_is_not_there_any_more_is_not_counted_as_removed(tmp_path: Path) -> None:
     """As after a damaged file was replaced, while some of its messages were in flight."""
     store = Store(tmp_path / "o", BOOT)
-    store.add(parcels(1, 5))
+    store.add(deliveries(1, 5))
     store.remove(1, 2)
     store.remove(1, 2)
-    store.add(parcels(6, 1))
+    store.add(deliveries(6, 1))
     assert store.count == len(store.oldest(ALL)) == 4
     assert store.bytes == sum(row.size for row in store.oldest(ALL))
     store.close()
@@ -89,7 +94,7 @@ def test_what_is_not_there_any_more_is_not_counted_as_removed(tmp_path: Path) ->
 
 def test_an_empty_outbox_gives_its_space_back(tmp_path: Path) -> None:
     store = Store(tmp_path / "o", BOOT)
-    store.add(parcels(1, 5000, 800), sync=True)
+    store.add(deliveries(1, 5000, 800), sync=True)
     store.remove(1, ALL)
     store.give_space_back()
     store.close()
@@ -98,7 +103,7 @@ def test_an_empty_outbox_gives_its_space_back(tmp_path: Path) -> None:
 
 def test_the_file_is_little_larger_than_its_messages(tmp_path: Path) -> None:
     store = Store(tmp_path / "o", BOOT)
-    store.add(parcels(1, 5000, 700))
+    store.add(deliveries(1, 5000, 700))
     size = store.bytes
     store.close()
     assert (tmp_path / "o").stat().st_size < 1.3 * size
@@ -157,7 +162,7 @@ def test_a_file_that_was_never_finished_is_finished(tmp_path: Path) -> None:
         database.execute("DROP TABLE t")
     assert path.stat().st_size > 0
     store = Store(path, BOOT)
-    store.add(parcels(1, 5000, 800))
+    store.add(deliveries(1, 5000, 800))
     store.remove(1, ALL)
     store.give_space_back()
     store.close()
@@ -178,10 +183,10 @@ def no_room(descriptor: int, offset: int, size: int) -> None:
 
 def test_a_disk_that_is_full_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = Store(tmp_path / "o", BOOT)
-    store.add(parcels(1, 10))
+    store.add(deliveries(1, 10))
     monkeypatch.setattr(os, "posix_fallocate", no_room)
     with pytest.raises(FullError, match="cannot grow: No space left on device"):
-        store.add(parcels(11, 1000, 500))
+        store.add(deliveries(11, 1000, 500))
     assert (store.count, store.last) == (10, 10)
     assert values(store) == list(range(1, 11))
     store.remove(1, 5)
@@ -194,10 +199,10 @@ def test_sqlite_never_makes_the_file_larger_than_what_was_reserved(
 ) -> None:
     """Where the estimate of what messages need is wrong, the commit fails as on a full disk."""
     store = Store(tmp_path / "o", BOOT)
-    store.add(parcels(1, 10))
+    store.add(deliveries(1, 10))
     monkeypatch.setattr(store, "reserve", lambda size: None)
     with pytest.raises(FullError, match="database or disk is full"):
-        store.add(parcels(11, 10_000, 500))
+        store.add(deliveries(11, 10_000, 500))
     assert values(store) == list(range(1, 11))
     store.close()
 
@@ -206,8 +211,8 @@ def test_sqlite_never_makes_the_file_larger_than_what_was_reserved(
 @given(size=st.integers(0, 20_000), count=st.integers(1, 60))
 def test_what_is_reserved_is_enough(tmp_path_factory: pytest.TempPathFactory, size: int, count: int) -> None:
     store = Store(tmp_path_factory.mktemp("reserve") / "o", BOOT)
-    store.add(parcels(1, 1, 0))
-    store.add(parcels(2, count, size))
+    store.add(deliveries(1, 1, 0))
+    store.add(deliveries(2, count, size))
     assert store.count == count + 1
     store.close()
 
@@ -230,7 +235,7 @@ def test_tables_of_another_shape_are_put_aside(tmp_path: Path, damage: str) -> N
         database.commit()
     store = open_store(path, BOOT)
     try:
-        store.add(parcels(4, 1))
+        store.add(deliveries(4, 1))
         values(store)
     except DamagedError:
         store.close()
@@ -368,8 +373,8 @@ def use(path: Path) -> None:
         for _ in range(3):
             try:
                 loaded, _ = store.load(0, ALL, 20)
-                store.remove(0, max((parcel.row for parcel in loaded), default=0))
-                store.add(parcels(1000, 3))
+                store.remove(0, max((delivery.row for delivery in loaded), default=0))
+                store.add(deliveries(1000, 3))
                 store.oldest(10)
             except DamagedError as error:
                 store.close()
@@ -410,7 +415,7 @@ def test_an_end_cut_off_while_the_log_has_two_names(tmp_path: Path, log_is_left:
     path = tmp_path / "o"
     log, spare = tmp_path / "o-wal", tmp_path / "o-spare"
     store = Store(path, BOOT)
-    store.add(parcels(1, 50, 300))
+    store.add(deliveries(1, 50, 300))
     before = log.read_bytes()
     store.close()
     assert log.stat().st_size == len(before) == LOG_BYTES

@@ -11,7 +11,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
-from edgemeta.daemon.mqtt.outbox.delivery import Parcel
+from edgemeta.daemon.mqtt.outbox.delivery import Delivery
 from tests.daemon.mqtt.outbox.conftest import Bench, KeptOutbox, drain, message, value
 
 
@@ -26,7 +26,7 @@ class Story(RuleBasedStateMachine):
         self.bench = Bench(type(self).factory() / "o")
         self.number = 0
         self.boots = 0
-        self.in_flight: list[Parcel] = []
+        self.in_flight: list[Delivery] = []
         self.settled: set[int] = set()
         self.owed: set[int] = set()
         self.outbox: KeptOutbox
@@ -99,22 +99,22 @@ class Story(RuleBasedStateMachine):
     def send(self, late: bool) -> None:
         if not self.connected:
             return
-        parcel = self.outbox.next_late() if late else self.outbox.next_live()
-        if parcel is None:
+        delivery = self.outbox.next_late() if late else self.outbox.next_live()
+        if delivery is None:
             return
-        assert value(parcel) not in {value(one) for one in self.in_flight}
-        assert value(parcel) in self.owed
+        assert value(delivery) not in {value(one) for one in self.in_flight}
+        assert value(delivery) in self.owed
         if late:
-            assert value(parcel) > self.last_late
-            self.last_late = value(parcel)
-        self.in_flight.append(parcel)
+            assert value(delivery) > self.last_late
+            self.last_late = value(delivery)
+        self.in_flight.append(delivery)
 
     @rule(index=st.integers(0, 100))
     def answer(self, index: int) -> None:
         if self.in_flight:
-            parcel = self.in_flight.pop(index % len(self.in_flight))
-            self.outbox.settle(parcel)
-            self.owed.discard(value(parcel))
+            delivery = self.in_flight.pop(index % len(self.in_flight))
+            self.outbox.settle(delivery)
+            self.owed.discard(value(delivery))
 
     @rule()
     def kill(self) -> None:
@@ -132,7 +132,7 @@ class Story(RuleBasedStateMachine):
     def all_there_is(self) -> list[int]:
         assert self.outbox.store is not None
         loaded, _ = self.outbox.store.load(0, 10**9, 10**9)
-        return [value(parcel) for parcel in loaded]
+        return [value(delivery) for delivery in loaded]
 
     @invariant()
     def the_count_is_right(self) -> None:

@@ -15,7 +15,7 @@ import pytest
 from edgemeta.daemon.config.broker import OutboxConfig
 from edgemeta.daemon.mqtt.outbox.queue import Outbox
 from edgemeta.daemon.mqtt.outbox.store import Store
-from edgemeta.daemon.mqtt.outbox.writer import Keeper
+from edgemeta.daemon.mqtt.outbox.writer import OutboxWriter
 from edgemeta.daemon.runtime.clock import Clock
 from tests.daemon.conftest import wait_until
 from tests.daemon.mqtt.outbox.conftest import BOOT, Bench, drain, message, value
@@ -136,10 +136,10 @@ def test_a_ledger_that_says_too_little_does_no_harm(bench: Bench) -> None:
     outbox.begin()
     outbox.tick()
     for number in range(5):
-        parcel = outbox.next_late()
-        assert parcel is not None
-        assert value(parcel) == number
-        outbox.settle(parcel)
+        delivery = outbox.next_late()
+        assert delivery is not None
+        assert value(delivery) == number
+        outbox.settle(delivery)
         assert outbox.stats.waiting == 0
     outbox.tick()
     assert (outbox.stats.waiting, outbox.stats.bytes) == (0, 0)
@@ -149,7 +149,7 @@ def test_a_thread_writes_without_being_asked(tmp_path: Path) -> None:
     crashes: list[BaseException] = []
     path = tmp_path / "o"
     outbox = Outbox(OutboxConfig(), lambda topic, number: None)
-    keeper = Keeper(outbox, OutboxConfig(), path, BOOT, Clock(), crashes.append)
+    keeper = OutboxWriter(outbox, OutboxConfig(), path, BOOT, Clock(), crashes.append)
     keeper.start()
     outbox.offer(message(1))
     deadline = time.monotonic() + 60

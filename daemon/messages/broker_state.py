@@ -1,0 +1,17 @@
+"""States of the connection to the broker."""
+
+from enum import Enum
+
+
+class BrokerState(str, Enum):
+    """Connected, or why not. Connected is who is accepted and whose messages are acknowledged."""
+
+    CONNECTING = "connecting"
+    CONNECTED = "connected"
+    UNACKNOWLEDGED = "unacknowledged"
+    UNREACHABLE = "unreachable"
+    REFUSED_LOGIN = "refused_login"
+    BAD_CERTIFICATE = "bad_certificate"
+    CLIENT_ID_TAKEN = "client_id_taken"
+    REFUSED = "refused"
+    LOST = "lost"
