@@ -67,5 +67,9 @@ class Backend(Protocol):
         ...
 
     def compile(self, model: Model, options: Mapping[str, object]) -> Session:
-        """Make a session. Unknown or ill-typed options raise OptionError, models it cannot run BackendError."""
+        """Make a session for a proved model: one from `model.file`, or one that `model.prove.prove` accepted.
+
+        The proof is not repeated here: kernels rely on it and check no index and no overflow. Raises OptionError for
+        an unknown option or a wrong value, BackendError for a model that this backend cannot run.
+        """
         ...

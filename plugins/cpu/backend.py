@@ -11,7 +11,6 @@ import numpy as np
 from edgemeta.kernels.cpu.library import ISA_NAMES, LibraryError, best_isa
 from edgemeta.kernels.cpu.program import OpenError, Program
 from edgemeta.model.graph import Model
-from edgemeta.model.prove import prove
 from edgemeta.plugins.api import BackendError, Batch, Logits, OptionError, Probe, Session
 from edgemeta.plugins.options import choice, reject_unknown, whole_number
 from edgemeta.plugins.session import check_batch
@@ -85,11 +84,10 @@ class CpuBackend:
         return Probe(True, f"C++ kernels, {isa}", _SCORES[isa])
 
     def compile(self, model: Model, options: Mapping[str, object]) -> Session:
-        """As `Backend.compile`. Raises ModelError, too, if the model cannot be proved."""
+        """As `Backend.compile`."""
         reject_unknown(_NAME, options, ("threads", "isa"))
         threads = whole_number(_NAME, options, "threads", 1, 1, 256)
         isa = choice(_NAME, options, "isa", "auto", ISA_NAMES)
-        prove(model)
         try:
             return CpuSession(model, Program(model, isa, threads))
         except OpenError as error:

@@ -14,7 +14,6 @@ from edgemeta.kernels.cuda.compile.compiler import CompilerError, CubinMaker, fi
 from edgemeta.kernels.cuda.lowering import lower
 from edgemeta.kernels.cuda.plan.plan import Architecture, Plan, UnsupportedError
 from edgemeta.model.graph import Model
-from edgemeta.model.prove import prove
 from edgemeta.plugins.api import BackendError, OptionError, Probe, Session
 from edgemeta.plugins.cuda.device import Device, architecture_of, find_device
 from edgemeta.plugins.cuda.driver import NAME, UnavailableError, faults_while, first_line, load
@@ -60,13 +59,12 @@ class CudaBackend:
         return Probe(True, f"{name} ({architecture.name}), {made_by}", _SCORE)
 
     def compile(self, model: Model, options: Mapping[str, object]) -> Session:
-        """As `Backend.compile`. Raises ModelError, too, if the model cannot be proved."""
+        """As `Backend.compile`."""
         reject_unknown(NAME, options, ("device", "cache", "tiles", "launch"))
         number = whole_number(NAME, options, "device", 0, 0, 63)
         folder = _folder(options)
         tiles = choice(NAME, options, "tiles", "measured", ("measured", "rule"))
         sequence = _SEQUENCES[choice(NAME, options, "launch", "graph", _SEQUENCES)]
-        prove(model)
         try:
             device = Device(number)
             try:
