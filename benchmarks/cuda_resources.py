@@ -18,8 +18,8 @@ from edgemeta.kernels.cuda.baselines.paper.launch import BASELINE, KERNELS
 from edgemeta.kernels.cuda.compile.compiler import Compiler, wheel_compiler
 from edgemeta.kernels.cuda.compile.resources import violations
 from edgemeta.kernels.cuda.lowering import lower
-from edgemeta.kernels.cuda.plan.architectures import ARCHITECTURES
-from edgemeta.kernels.cuda.plan.plan import Architecture, Launch, Plan
+from edgemeta.kernels.cuda.plan.architectures import ARCHITECTURES, Architecture
+from edgemeta.kernels.cuda.plan.launch_plan import Launch, LaunchPlan
 from edgemeta.model.file import load
 from edgemeta.model.zoo import find, names
 from edgemeta.toolchain.float_model.file import load_float_model
@@ -63,7 +63,7 @@ def row(launch: Launch, architecture: Architecture, compiler: Compiler) -> tuple
     return values, list(violations(launch, resources, architecture))
 
 
-def plans() -> Iterator[tuple[str, Plan]]:
+def plans() -> Iterator[tuple[str, LaunchPlan]]:
     """Every plan that the table covers."""
     models = {name: load(find(name)) for name in names()}
     floating = load_float_model(find("resnet8-cifar10-float"))

@@ -10,7 +10,7 @@ from edgemeta.kernels.cuda.compile.cache import Cubins
 from edgemeta.kernels.cuda.compile.compiler import find_compiler
 from edgemeta.kernels.cuda.lowering import lower
 from edgemeta.kernels.cuda.plan.architectures import ARCHITECTURES
-from edgemeta.kernels.cuda.report import report as count
+from edgemeta.kernels.cuda.report import cost_report as count
 from edgemeta.model.zoo import names
 
 _architecture = click.Choice(list(ARCHITECTURES))

@@ -12,13 +12,13 @@ import os
 from pathlib import Path
 
 from edgemeta.model import checksum
+from edgemeta.model.atomic_write import write_atomically
 from edgemeta.model.container import parse_json, read_container, read_tensors, write_container
 from edgemeta.model.document import from_document, to_document
 from edgemeta.model.errors import ModelError
 from edgemeta.model.graph import Model
 from edgemeta.model.prove import prove
 from edgemeta.model.require import require, shown
-from edgemeta.model.whole_file import write_whole
 
 FORMAT, VERSION = "edgemeta", 1
 MAX_FILE_BYTES = 1 << 28
@@ -60,7 +60,7 @@ def save(model: Model, path: str | os.PathLike[str]) -> str:
     target = Path(path)
     data = encode(model)
     try:
-        write_whole(target, data)
+        write_atomically(target, data)
     except OSError as error:
         raise ModelError(f"{target}: cannot be written ({error.strerror})") from None
     return hashlib.sha256(data).hexdigest()

@@ -49,7 +49,7 @@ MAX_MULTIPLICATIONS = 1 << 37
 MAX_PROVENANCE_DEPTH = 16
 MAX_SELF_TEST = 64
 """Inputs with known answers."""
-COLDEST, HOTTEST = 0.01, 100.0
+MIN_TEMPERATURE, MAX_TEMPERATURE = 0.01, 100.0
 """Temperatures: beyond these every score is nearly 1, or all are nearly equal."""
 
 Types = Mapping[str, TensorType]
@@ -189,7 +189,7 @@ def _prove_task(model: Model, types: Types) -> None:
         _prove_text(label, "a label")
     twice = next((label for label, count in Counter(labels).items() if count > 1), None)
     require(twice is None, f"label {twice!r} is there twice")
-    require_between(model.task.temperature, COLDEST, HOTTEST, "the temperature")
+    require_between(model.task.temperature, MIN_TEMPERATURE, MAX_TEMPERATURE, "the temperature")
     expected, shape = (1, 1, len(labels)), types[output].shape
     require(
         shape == expected, f"output {output!r} has shape {list(shape)}, expected {list(expected)}, one logit per label"

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from edgemeta.model.classification import scores
 from edgemeta.model.layers import TensorType
-from edgemeta.model.prove import COLDEST, HOTTEST
+from edgemeta.model.prove import MAX_TEMPERATURE, MIN_TEMPERATURE
 from edgemeta.toolchain.errors import QuantizeError
 
 BINS = 15
@@ -50,7 +50,7 @@ def fit_temperature(logits: NDArray[Any], kind: TensorType, classes: NDArray[np.
     def slope(b: float) -> float:
         return float((own - (scores(logits, kind, 1 / b) * z).sum(1)).mean())
 
-    low, high = 1 / HOTTEST, 1 / COLDEST
+    low, high = 1 / MAX_TEMPERATURE, 1 / MIN_TEMPERATURE
     if slope(low) <= 0 or slope(high) >= 0:
         share = float((logits.argmax(1) == classes).mean())
         raise QuantizeError(

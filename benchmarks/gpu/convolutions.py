@@ -14,8 +14,9 @@ from benchmarks.gpu.opened import opened, outputs, random_batch
 from edgemeta.kernels.cuda.baselines.paper import launch as paper
 from edgemeta.kernels.cuda.compile.cache import Cubins
 from edgemeta.kernels.cuda.lowering import KERNELS, candidate_counts, lower
+from edgemeta.kernels.cuda.plan.architectures import Architecture
 from edgemeta.kernels.cuda.plan.kernel import Kernel
-from edgemeta.kernels.cuda.plan.plan import Architecture, Launch, Plan
+from edgemeta.kernels.cuda.plan.launch_plan import Launch, LaunchPlan
 from edgemeta.model import reference
 from edgemeta.model.graph import Model
 from edgemeta.plugins.cuda.timing import Stopwatch
@@ -47,14 +48,14 @@ def convolution_rows(
     return sorted(best.values(), key=lambda row: (row["layer"], row["device_us"]))
 
 
-def _plans(model: Model, architecture: Architecture, kernels: Sequence[Kernel]) -> Iterator[Plan]:
+def _plans(model: Model, architecture: Architecture, kernels: Sequence[Kernel]) -> Iterator[LaunchPlan]:
     """Plans that together hold every candidate of the three layers."""
     counts = candidate_counts(model, architecture, kernels)
     for k in range(max(counts[layer] for layer in LAYERS)):
         yield lower(model, architecture, {layer: k for layer in LAYERS if k < counts[layer]}, kernels)
 
 
-def _times(model: Model, plan: Plan, number: int, cubins: Cubins, effort: Effort) -> list[tuple[Launch, float]]:
+def _times(model: Model, plan: LaunchPlan, number: int, cubins: Cubins, effort: Effort) -> list[tuple[Launch, float]]:
     with opened(plan, number, cubins) as program:
         image = random_batch(plan, 1)
         logits = outputs(program, 1)

@@ -3,12 +3,13 @@
 from dataclasses import replace
 
 from edgemeta.kernels.cuda.baselines.float32.launch import FloatConv, FloatHead, float_plan
-from edgemeta.kernels.cuda.plan.plan import Architecture, Plan
+from edgemeta.kernels.cuda.plan.architectures import Architecture
+from edgemeta.kernels.cuda.plan.launch_plan import LaunchPlan
 from edgemeta.toolchain.float_model.graph import Add, Conv, Dense, FloatModel, GlobalAverage
 from edgemeta.toolchain.quantize.blocks import Block, blocks_of, folded
 
 
-def float_plan_of(model: FloatModel, architecture: Architecture) -> Plan:
+def float_plan_of(model: FloatModel, architecture: Architecture) -> LaunchPlan:
     """Make the plan of a network of convolutions, additions, then mean and dense; input [N, H, W, C] float32.
 
     Raises ValueError for any other layer.

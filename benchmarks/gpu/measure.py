@@ -24,7 +24,7 @@ from edgemeta.kernels.cuda.compile.cache import Cubins
 from edgemeta.kernels.cuda.compile.compiler import CubinMaker, find_compiler
 from edgemeta.model.file import load
 from edgemeta.model.zoo import find
-from edgemeta.plugins.cuda.device import Device
+from edgemeta.plugins.cuda.device import DeviceContext
 from edgemeta.plugins.cuda.driver import first_line
 from edgemeta.toolchain.float_model.file import load_float_model
 
@@ -37,7 +37,7 @@ def main() -> None:
     arguments = parse(sys.argv[1:])
     arguments.results.mkdir(parents=True, exist_ok=True)
     command = shlex.join(["benchmarks/gpu/run.sh", *sys.argv[1:]])
-    device = Device(arguments.device)
+    device = DeviceContext(arguments.device)
     try:
         for record in measure(device, find_compiler(device.architecture), arguments):
             write_json("gpu", command, record, arguments.results)
@@ -62,7 +62,7 @@ def parse(words: list[str]) -> argparse.Namespace:
     return parser.parse_args(words)
 
 
-def measure(device: Device, compiler: CubinMaker, arguments: argparse.Namespace) -> Iterator[dict[str, Any]]:
+def measure(device: DeviceContext, compiler: CubinMaker, arguments: argparse.Namespace) -> Iterator[dict[str, Any]]:
     """Give all that is measured so far, after each part. `failed`: what did not run and why; `absent`: such peers."""
     model, float_model = load(find(arguments.model)), load_float_model(find(arguments.float_model))
     cubins = Cubins(None, compiler)

@@ -8,34 +8,34 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgemeta.kernels.cuda.compile.cache import Cubins
-from edgemeta.kernels.cuda.plan.plan import Plan
-from edgemeta.plugins.cuda.device import Device
-from edgemeta.plugins.cuda.graph import Captured
-from edgemeta.plugins.cuda.program import Program
+from edgemeta.kernels.cuda.plan.launch_plan import LaunchPlan
+from edgemeta.plugins.cuda.device import DeviceContext
+from edgemeta.plugins.cuda.graph import CapturedGraph
+from edgemeta.plugins.cuda.loaded_plan import LoadedPlan
 
 
 @contextmanager
-def opened(plan: Plan, number: int, cubins: Cubins) -> Iterator[Program]:
-    """Give a plan as a program on device `number`, in a context of its own that is current meanwhile."""
-    device = Device(number)
+def opened(plan: LaunchPlan, number: int, cubins: Cubins) -> Iterator[LoadedPlan]:
+    """Give a plan as a loaded on device `number`, in a context of its own that is current meanwhile."""
+    device = DeviceContext(number)
     try:
         with device:
-            program = Program(device, plan, cubins, Captured)
+            loaded = LoadedPlan(device, plan, cubins, CapturedGraph)
             try:
-                yield program
+                yield loaded
             finally:
-                program.close()
+                loaded.close()
     finally:
         device.close()
 
 
-def outputs(program: Program, images: int) -> NDArray[Any]:
+def outputs(loaded: LoadedPlan, images: int) -> NDArray[Any]:
     """An array for a batch's outputs."""
-    output = program.plan.output
+    output = loaded.plan.output
     return np.empty((images, *output.shape), output.kind.dtype)
 
 
-def random_batch(plan: Plan, images: int) -> NDArray[Any]:
+def random_batch(plan: LaunchPlan, images: int) -> NDArray[Any]:
     """Images of the plan's input type, the same on every call: any integers, or normal numbers for float32."""
     rng = np.random.default_rng(0)
     shape, dtype = (images, *plan.input.shape), np.dtype(plan.input.kind.dtype)

@@ -7,16 +7,16 @@ from benchmarks.gpu.effort import Effort
 from benchmarks.gpu.float_network import float_plan_of
 from benchmarks.gpu.opened import opened, outputs, random_batch
 from edgemeta.kernels.cuda.compile.cache import Cubins
-from edgemeta.kernels.cuda.plan.plan import Plan
+from edgemeta.kernels.cuda.plan.launch_plan import LaunchPlan
 from edgemeta.model.graph import Model
-from edgemeta.plugins.cuda.device import Device
+from edgemeta.plugins.cuda.device import DeviceContext
 from edgemeta.plugins.cuda.timing import Stopwatch, host_us
 from edgemeta.plugins.cuda.tuning import tuned
 from edgemeta.toolchain.float_model.graph import FloatModel
 
 
 def int8_rows(
-    model: Model, device: Device, cubins: Cubins, batches: Sequence[int], effort: Effort
+    model: Model, device: DeviceContext, cubins: Cubins, batches: Sequence[int], effort: Effort
 ) -> list[dict[str, Any]]:
     """One row per batch size of the integer network."""
     plan = tuned(model, device, cubins, cubins.folder)
@@ -24,7 +24,7 @@ def int8_rows(
 
 
 def float32_rows(
-    model: FloatModel, device: Device, cubins: Cubins, batches: Sequence[int], effort: Effort
+    model: FloatModel, device: DeviceContext, cubins: Cubins, batches: Sequence[int], effort: Effort
 ) -> list[dict[str, Any]]:
     """One row per batch size of the network that is not quantized."""
     plan = float_plan_of(model, device.architecture)
@@ -32,7 +32,7 @@ def float32_rows(
 
 
 def _rows(
-    runtime: str, kind: str, plan: Plan, number: int, cubins: Cubins, batches: Sequence[int], effort: Effort
+    runtime: str, kind: str, plan: LaunchPlan, number: int, cubins: Cubins, batches: Sequence[int], effort: Effort
 ) -> list[dict[str, Any]]:
     rows = []
     with opened(plan, number, cubins) as program:

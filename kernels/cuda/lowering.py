@@ -6,8 +6,9 @@ from pathlib import Path
 from types import MappingProxyType
 
 from edgemeta.kernels.cuda.direct import launch as direct
+from edgemeta.kernels.cuda.plan.architectures import Architecture
 from edgemeta.kernels.cuda.plan.kernel import NO_RING, Candidate, Kernel, Tensors
-from edgemeta.kernels.cuda.plan.plan import Architecture, Buffer, Plan, UnsupportedError
+from edgemeta.kernels.cuda.plan.launch_plan import Buffer, LaunchPlan, UnsupportedError
 from edgemeta.kernels.cuda.tensor import launch as tensor
 from edgemeta.kernels.cuda.winograd import launch as winograd
 from edgemeta.kernels.lowering.fusion import fuse
@@ -40,8 +41,8 @@ def lower(
     architecture: Architecture,
     choices: Mapping[str, int] = _BY_RULE,
     kernels: Sequence[Kernel] = KERNELS,
-) -> Plan:
-    """Plan of a proved model for one architecture.
+) -> LaunchPlan:
+    """LaunchPlan of a proved model for one architecture.
 
     choices: the candidate taken for a step, by the name of its first layer, as an index below `candidate_counts`; 0,
     the choice by rule, for steps that are not named. Raises UnsupportedError naming the layer that no kernel runs.
@@ -51,7 +52,7 @@ def lower(
     chosen = [offer[choices.get(step.layers[0].name, 0)] for step, offer in zip(steps, offers, strict=True)]
     buffers = _buffers(steps, chosen, tensors)
     launches = tuple(candidate.launch(buffers) for candidate in chosen)
-    return Plan(architecture, launches, buffers[INPUT], buffers[model.outputs[0]])
+    return LaunchPlan(architecture, launches, buffers[INPUT], buffers[model.outputs[0]])
 
 
 def candidate_counts(

@@ -11,14 +11,14 @@ from edgemeta.kernels.cuda.compile.nvrtc import wheel_library
 from edgemeta.kernels.cuda.lowering import KERNELS, lower
 from edgemeta.kernels.cuda.machine_code.cost import PRODUCTS, Cost, cost
 from edgemeta.kernels.cuda.machine_code.devices import DEVICES
-from edgemeta.kernels.cuda.plan.plan import Architecture
+from edgemeta.kernels.cuda.plan.architectures import Architecture
 from edgemeta.model.graph import Model
 
 _COLUMNS = 80
 
 
 @dataclass(frozen=True)
-class Report:
+class CostReport:
     """Both designs on one architecture, compiled by `compiler`."""
 
     model: str
@@ -44,7 +44,7 @@ class Report:
         title = f"{self.model} on {self.architecture.name}, one image; compiled by {self.compiler}"
         yield from wrap(title, _COLUMNS, break_on_hyphens=False)
         yield from _table("our kernels", self.own)
-        yield from _table("the paper's design (kernels/cuda/paper)", self.paper_design)
+        yield from _table("the paper's design (kernels/cuda/baselines/paper)", self.paper_design)
         yield ""
         ratio = self.own.warp_instructions / self.paper_design.warp_instructions
         yield f"ours / the paper's: {ratio:.3f} of the warp-instructions"
@@ -57,7 +57,7 @@ class Report:
                 yield from wrap(sentence, _COLUMNS, initial_indent="  ", subsequent_indent="    ")
 
 
-def report(model: Model, architecture: Architecture) -> Report:
+def cost_report(model: Model, architecture: Architecture) -> CostReport:
     """Count both designs. Raises UnsupportedError, CompilerError and SassError.
 
     The wheel's compiler is preferred to the machine's own, so that figures are the same everywhere. What the paper does
@@ -66,7 +66,7 @@ def report(model: Model, architecture: Architecture) -> Report:
     compiler = wheel_compiler() if wheel_library() is not None else find_compiler(architecture)
     own = cost(lower(model, architecture), model, compiler)
     theirs = cost(lower(model, architecture, kernels=(*PAPER, *KERNELS)), model, compiler)
-    return Report(model.name, architecture, str(compiler), own, theirs)
+    return CostReport(model.name, architecture, str(compiler), own, theirs)
 
 
 def _table(title: str, total: Cost) -> Iterator[str]:

@@ -40,7 +40,7 @@ _EXACT = 1 << 24
 
 
 @dataclass(frozen=True)
-class Steps:
+class StepFunction:
     """A step function that never falls, on x = least .. greatest: value k from T[k] on, `first` below all of them.
 
     thresholds: T[first + 1], T[first + 2], ... in order. multiple: lines are given multiple * x in place of x.
@@ -86,7 +86,7 @@ class FineLine:
     offset: np.float32
 
 
-def find_line(steps: Steps, slope: float, base: int) -> Line | None:
+def find_line(steps: StepFunction, slope: float, base: int) -> Line | None:
     """The line near `slope` that equals the steps; None if none of a few neighbouring floats does.
 
     base: MAGIC if X comes from adding integers to MAGIC_BITS, 0 if it comes from converting x + offset.
@@ -143,7 +143,7 @@ def _first_in_window(a: int, modulus: int, low: int, high: int) -> int | None:
     return None if turns is None else -(-(low + modulus * turns) // a)
 
 
-def find_fine_line(steps: Steps, multiplier: int, shift: int) -> FineLine | None:
+def find_fine_line(steps: StepFunction, multiplier: int, shift: int) -> FineLine | None:
     """The fine line of slope multiplier / 2**shift, at least 0, that equals the steps; None if it does not."""
     above, below = steps.above(), steps.below()
     if not above or not below:

@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from edgemeta.kernels.cuda.plan.plan import Buffer, Plan
-from edgemeta.plugins.cuda.device import Device
+from edgemeta.kernels.cuda.plan.launch_plan import Buffer, LaunchPlan
+from edgemeta.plugins.cuda.device import DeviceContext
 
 
 class Arena:
@@ -17,7 +17,7 @@ class Arena:
     input, output: page-locked arrays [images, *shape] of the plan's input and output.
     """
 
-    def __init__(self, device: Device, plan: Plan, images: int) -> None:
+    def __init__(self, device: DeviceContext, plan: LaunchPlan, images: int) -> None:
         self.images = images
         self._allocations: dict[Buffer, Any] = {}
         self._page_locked: list[NDArray[Any]] = []

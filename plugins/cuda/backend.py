@@ -12,13 +12,14 @@ from pathlib import Path
 from edgemeta.kernels.cuda.compile.cache import Cubins, default_folder, holds
 from edgemeta.kernels.cuda.compile.compiler import CompilerError, CubinMaker, find_compiler
 from edgemeta.kernels.cuda.lowering import lower
-from edgemeta.kernels.cuda.plan.plan import Architecture, Plan, UnsupportedError
+from edgemeta.kernels.cuda.plan.architectures import Architecture
+from edgemeta.kernels.cuda.plan.launch_plan import LaunchPlan, UnsupportedError
 from edgemeta.model.graph import Model
 from edgemeta.plugins.api import BackendError, OptionError, Probe, Session
-from edgemeta.plugins.cuda.device import Device, architecture_of, find_device
-from edgemeta.plugins.cuda.driver import NAME, UnavailableError, faults_while, first_line, load
-from edgemeta.plugins.cuda.graph import Captured, Direct
-from edgemeta.plugins.cuda.program import Program
+from edgemeta.plugins.cuda.device import DeviceContext, architecture_of, find_device
+from edgemeta.plugins.cuda.driver import NAME, UnavailableError, driver_errors, first_line, load
+from edgemeta.plugins.cuda.graph import CapturedGraph, DirectLaunches
+from edgemeta.plugins.cuda.loaded_plan import LoadedPlan
 from edgemeta.plugins.cuda.session import CudaSession
 from edgemeta.plugins.cuda.tuning import tuned
 from edgemeta.plugins.options import choice, reject_unknown, whole_number
@@ -26,7 +27,7 @@ from edgemeta.plugins.options import choice, reject_unknown, whole_number
 _log = logging.getLogger(__name__)
 
 _SCORE = 100
-_SEQUENCES: Mapping[str, type[Captured | Direct]] = {"graph": Captured, "kernels": Direct}
+_SEQUENCES: Mapping[str, type[CapturedGraph | DirectLaunches]] = {"graph": CapturedGraph, "kernels": DirectLaunches}
 
 
 class CudaBackend:
@@ -66,7 +67,7 @@ class CudaBackend:
         tiles = choice(NAME, options, "tiles", "measured", ("measured", "rule"))
         sequence = _SEQUENCES[choice(NAME, options, "launch", "graph", _SEQUENCES)]
         try:
-            device = Device(number)
+            device = DeviceContext(number)
             try:
                 cubins = Cubins(folder, self._compiler_or_none(device.architecture))
                 plan = _plan(model, device, cubins, measured=tiles == "measured")
@@ -86,7 +87,7 @@ class CudaBackend:
             return None
 
 
-def _plan(model: Model, device: Device, cubins: Cubins, *, measured: bool) -> Plan:
+def _plan(model: Model, device: DeviceContext, cubins: Cubins, *, measured: bool) -> LaunchPlan:
     if measured and cubins.compiler is not None:
         return tuned(model, device, cubins, cubins.folder)
     if measured:
@@ -94,9 +95,11 @@ def _plan(model: Model, device: Device, cubins: Cubins, *, measured: bool) -> Pl
     return lower(model, device.architecture)
 
 
-def _loaded(plan: Plan, device: Device, cubins: Cubins, sequence: type[Captured | Direct]) -> Program:
-    with faults_while(device.cuda, f"loading {len(plan.sources)} kernels"), device:
-        return Program(device, plan, cubins, sequence)
+def _loaded(
+    plan: LaunchPlan, device: DeviceContext, cubins: Cubins, sequence: type[CapturedGraph | DirectLaunches]
+) -> LoadedPlan:
+    with driver_errors(device.cuda, f"loading {len(plan.sources)} kernels"), device:
+        return LoadedPlan(device, plan, cubins, sequence)
 
 
 def _folder(options: Mapping[str, object]) -> Path:

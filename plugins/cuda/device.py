@@ -5,14 +5,13 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Any
 
-from edgemeta.kernels.cuda.plan.architectures import ARCHITECTURES
-from edgemeta.kernels.cuda.plan.plan import Architecture
-from edgemeta.plugins.cuda.driver import UnavailableError, faults_while, load
+from edgemeta.kernels.cuda.plan.architectures import ARCHITECTURES, Architecture
+from edgemeta.plugins.cuda.driver import UnavailableError, driver_errors, load
 
 _OLDEST = min(each.number for each in ARCHITECTURES.values())
 
 
-class Device:
+class DeviceContext:
     """A context on device `number`, current only inside `with device:`, in whatever thread that is.
 
     So a session may be made in one thread, run in another and be closed in a third. `stream` orders all its work.
@@ -28,7 +27,7 @@ class Device:
         self.architecture = architecture_of(device)
         version = self.cuda.get_driver_version()
         self.driver = f"CUDA {version // 1000}.{version % 1000 // 10}"
-        with faults_while(self.cuda, f"opening device {number}"):
+        with driver_errors(self.cuda, f"opening device {number}"):
             self._context = device.make_context(self.cuda.ctx_flags.SCHED_AUTO)
             try:
                 self._stream = self.cuda.Stream()
@@ -42,7 +41,7 @@ class Device:
         """The stream that orders this device's work."""
         return self._stream
 
-    def __enter__(self) -> "Device":
+    def __enter__(self) -> "DeviceContext":
         self._context.push()
         return self
 

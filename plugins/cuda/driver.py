@@ -40,15 +40,15 @@ def load() -> Any:
 
 
 @contextmanager
-def faults_while(cuda: Any, doing: str) -> Iterator[None]:
+def driver_errors(cuda: Any, doing: str) -> Iterator[None]:
     """Turn the driver's errors into BackendError: "backend cuda: out of memory on the device while `doing`: ..."."""
     try:
         yield
     except cuda.Error as error:
-        raise fault(cuda, error, doing) from error
+        raise driver_error(cuda, error, doing) from error
 
 
-def fault(cuda: Any, error: Exception, doing: str) -> BackendError:
+def driver_error(cuda: Any, error: Exception, doing: str) -> BackendError:
     """Say an error of the driver in one sentence."""
     return BackendError(f"backend {NAME}: {_kind(cuda, error)} while {doing}: {first_line(error)}")
 

@@ -14,7 +14,7 @@ from typing import Any
 _THREAD_LOCAL = 1  # CU_STREAM_CAPTURE_MODE_THREAD_LOCAL: other threads may go on with their own streams
 
 
-class Direct:
+class DirectLaunches:
     """What `enqueue` puts on a stream, done anew on every launch."""
 
     def __init__(self, cuda: Any, stream: Any, enqueue: Callable[[], None]) -> None:
@@ -24,7 +24,7 @@ class Direct:
         """Nothing is held."""
 
 
-class Captured:
+class CapturedGraph:
     """What `enqueue` put on a stream, as a CUDA graph. Made, launched and closed with its context current.
 
     It is done once before it is captured: a driver may load a kernel only when it is launched first, and then not while

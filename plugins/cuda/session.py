@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from edgemeta.kernels.cuda.plan.plan import Launch
+from edgemeta.kernels.cuda.plan.launch_plan import Launch
 from edgemeta.model.graph import Model
 from edgemeta.plugins.api import BackendError, Batch, Logits, SessionLostError
-from edgemeta.plugins.cuda.device import Device
-from edgemeta.plugins.cuda.driver import NAME, fault, faults_while
-from edgemeta.plugins.cuda.program import Program
+from edgemeta.plugins.cuda.device import DeviceContext
+from edgemeta.plugins.cuda.driver import NAME, driver_error, driver_errors
+from edgemeta.plugins.cuda.loaded_plan import LoadedPlan
 from edgemeta.plugins.cuda.timing import Stopwatch, host_us
 from edgemeta.plugins.session import check_batch
 
@@ -26,10 +26,10 @@ class CudaSession:
     says what it was.
     """
 
-    def __init__(self, model: Model, device: Device, program: Program) -> None:
+    def __init__(self, model: Model, device: DeviceContext, loaded: LoadedPlan) -> None:
         self._model = model
         self._device = device
-        self._program = program
+        self._loaded = loaded
         self._closed: str | None = None
         self._refusal: type[BackendError] = BackendError
         self._logits: dict[int, NDArray[Any]] = {}
@@ -39,12 +39,12 @@ class CudaSession:
     @property
     def architecture(self) -> str:
         """The generation that its kernels are built for, such as "sm_53"."""
-        return self._program.plan.architecture.name
+        return self._loaded.plan.architecture.name
 
     @property
     def launches(self) -> tuple[Launch, ...]:
         """The kernel launches of one run."""
-        return self._program.plan.launches
+        return self._loaded.plan.launches
 
     def run(self, batch: Batch) -> Logits:
         """As `Session.run`. Raises SessionLostError when the device fails, and then frees all the session holds."""
@@ -53,7 +53,7 @@ class CudaSession:
         logits = self._logits_for(len(batch))
         try:
             with self._device:
-                self._program.run(batch, logits)
+                self._loaded.run(batch, logits)
         except self._errors as error:
             raise self._failed(error, f"running a batch of {len(batch)}") from error
         return logits.reshape(len(batch), -1)
@@ -74,21 +74,21 @@ class CudaSession:
         """As `Session.close`."""
         if self._closed is None:
             self._closed = f"backend {NAME}: the session is closed"
-            with faults_while(self._device.cuda, "giving its memory back"):
+            with driver_errors(self._device.cuda, "giving its memory back"):
                 self._release()
 
     def _profile(self, image: Batch) -> dict[str, float]:
-        self._program.run(image, self._logits_for(1))  # the first run of a batch size makes what later ones use
+        self._loaded.run(image, self._logits_for(1))  # the first run of a batch size makes what later ones use
         if self._stopwatch is None:
-            self._stopwatch = Stopwatch(self._program)
+            self._stopwatch = Stopwatch(self._loaded)
         steps = {"+".join(launch.layers): self._stopwatch.launch_us(launch) for launch in self.launches}
-        host = host_us(self._program, image, self._logits_for(1)) - self._stopwatch.network_us()
+        host = host_us(self._loaded, image, self._logits_for(1)) - self._stopwatch.network_us()
         return {**steps, HOST: max(0.0, host)}
 
     def _logits_for(self, images: int) -> NDArray[Any]:
         logits = self._logits.get(images)
         if logits is None:
-            output = self._program.plan.output
+            output = self._loaded.plan.output
             logits = self._logits[images] = np.empty((images, *output.shape), output.kind.dtype)
         return logits
 
@@ -98,7 +98,7 @@ class CudaSession:
 
     def _failed(self, error: Exception, doing: str) -> SessionLostError:
         """Free everything. A fault may have spoiled the context, so that nothing is tried again in it."""
-        told = fault(self._device.cuda, error, doing)
+        told = driver_error(self._device.cuda, error, doing)
         self._closed, self._refusal = f"{told}; the session is closed", SessionLostError
         with suppress(self._errors):  # what fails now fails for the reason that is told
             self._release()
@@ -117,4 +117,4 @@ class CudaSession:
         if self._stopwatch is not None:
             self._stopwatch.close()
             self._stopwatch = None
-        self._program.close()
+        self._loaded.close()

@@ -6,31 +6,31 @@ from typing import Any
 
 import numpy as np
 
-from edgemeta.kernels.cuda.plan.plan import Launch
-from edgemeta.plugins.cuda.program import Program
+from edgemeta.kernels.cuda.plan.launch_plan import Launch
+from edgemeta.plugins.cuda.loaded_plan import LoadedPlan
 
 
 class Stopwatch:
-    """Times pieces of work of a program on the device; made, used and closed inside `with device:`.
+    """Times pieces of work of a loaded on the device; made, used and closed inside `with device:`.
 
-    images: of the batch; the program has run such a batch before, so that its memory is there. repeats: how often a
+    images: of the batch; the loaded has run such a batch before, so that its memory is there. repeats: how often a
     piece runs in a row, whose mean is the result.
     """
 
-    def __init__(self, program: Program, images: int = 1, repeats: int = 20) -> None:
-        self._program = program
+    def __init__(self, loaded: LoadedPlan, images: int = 1, repeats: int = 20) -> None:
+        self._loaded = loaded
         self._images = images
         self._repeats = repeats
-        self._begin: Any = program.device.cuda.Event()
-        self._end: Any = program.device.cuda.Event()
+        self._begin: Any = loaded.device.cuda.Event()
+        self._end: Any = loaded.device.cuda.Event()
 
     def launch_us(self, launch: Launch) -> float:
         """Microseconds of one launch."""
-        return self._mean_us(launch, lambda: self._program.enqueue_launch(launch, self._images))
+        return self._mean_us(launch, lambda: self._loaded.enqueue_launch(launch, self._images))
 
     def network_us(self) -> float:
         """Microseconds of all launches, input and output on the device."""
-        return self._mean_us(None, lambda: self._program.enqueue_launches(self._images))
+        return self._mean_us(None, lambda: self._loaded.enqueue_launches(self._images))
 
     def close(self) -> None:
         """Give the events back."""
@@ -38,7 +38,7 @@ class Stopwatch:
 
     def _mean_us(self, piece: Launch | None, enqueue: Callable[[], None]) -> float:
         key = (Stopwatch, piece, self._images, self._repeats)
-        sequence = self._program.sequence(key, lambda: self._repeat(enqueue))
+        sequence = self._loaded.sequence(key, lambda: self._repeat(enqueue))
         return self._elapsed_us(sequence) / self._repeats
 
     def _repeat(self, enqueue: Callable[[], None]) -> None:
@@ -46,7 +46,7 @@ class Stopwatch:
             enqueue()
 
     def _elapsed_us(self, sequence: Any) -> float:
-        stream = self._program.device.stream
+        stream = self._loaded.device.stream
         self._begin.record(stream)
         sequence.launch()
         self._end.record(stream)
@@ -54,8 +54,8 @@ class Stopwatch:
         return float(self._begin.time_till(self._end)) * 1000
 
 
-def host_us(program: Program, image: np.ndarray[Any, Any], logits: np.ndarray[Any, Any]) -> float:
+def host_us(loaded: LoadedPlan, image: np.ndarray[Any, Any], logits: np.ndarray[Any, Any]) -> float:
     """Microseconds from an image's integers in host memory to its logits there, by the host's clock."""
     begin = time.perf_counter_ns()
-    program.run(image, logits)
+    loaded.run(image, logits)
     return (time.perf_counter_ns() - begin) / 1000

@@ -16,12 +16,13 @@ import numpy as np
 
 from edgemeta.kernels.cuda.compile.cache import Cubins
 from edgemeta.kernels.cuda.lowering import candidate_counts, lower
-from edgemeta.kernels.cuda.plan.plan import Architecture, Launch, Plan
+from edgemeta.kernels.cuda.plan.architectures import Architecture
+from edgemeta.kernels.cuda.plan.launch_plan import Launch, LaunchPlan
 from edgemeta.model.graph import Model
-from edgemeta.plugins.cuda.device import Device
+from edgemeta.plugins.cuda.device import DeviceContext
 from edgemeta.plugins.cuda.driver import first_line
-from edgemeta.plugins.cuda.graph import Captured
-from edgemeta.plugins.cuda.program import Program
+from edgemeta.plugins.cuda.graph import CapturedGraph
+from edgemeta.plugins.cuda.loaded_plan import LoadedPlan
 from edgemeta.plugins.cuda.timing import Stopwatch
 
 Choices: TypeAlias = Mapping[str, int]
@@ -33,7 +34,7 @@ TIMED_RUNS = 7
 _log = logging.getLogger(__name__)
 
 
-def tuned(model: Model, device: Device, cubins: Cubins, folder: Path) -> Plan:
+def tuned(model: Model, device: DeviceContext, cubins: Cubins, folder: Path) -> LaunchPlan:
     """Give the plan of the fastest candidates on a device, from `folder` or by measuring, which is then remembered.
 
     It measures in contexts of its own. Raises BackendError where the device gives none, and what `cubins` raises.
@@ -57,7 +58,7 @@ def _counts(model: Model, architecture: Architecture) -> Mapping[str, int]:
     return {layer: count for layer, count in candidate_counts(model, architecture).items() if count > 1}
 
 
-def _measured(model: Model, counts: Mapping[str, int], device: Device, cubins: Cubins) -> dict[str, int]:
+def _measured(model: Model, counts: Mapping[str, int], device: DeviceContext, cubins: Cubins) -> dict[str, int]:
     """Run whole plans, the k-th with every layer's k-th candidate, and give each layer's fastest that ran."""
     best: dict[str, tuple[float, int]] = {}
     for k in range(max(counts.values(), default=0)):
@@ -68,17 +69,17 @@ def _measured(model: Model, counts: Mapping[str, int], device: Device, cubins: C
     return {layer: k for layer, (_, k) in best.items()}
 
 
-def _times(plan: Plan, number: int, cubins: Cubins) -> dict[str, float]:
+def _times(plan: LaunchPlan, number: int, cubins: Cubins) -> dict[str, float]:
     """Microseconds of every launch by its first layer; none if the device refuses the plan.
 
     It takes a context of its own: what a fault leaves behind ends with it.
     """
-    device = Device(number)
+    device = DeviceContext(number)
     try:
         with device:
-            program = Program(device, plan, cubins, Captured)
-            times = _launch_times(program)
-            program.close()
+            loaded = LoadedPlan(device, plan, cubins, CapturedGraph)
+            times = _launch_times(loaded)
+            loaded.close()
             return times
     except device.cuda.Error as error:
         _log.warning("candidates left out, since %s cannot run them: %s", device.name, first_line(error))
@@ -87,11 +88,11 @@ def _times(plan: Plan, number: int, cubins: Cubins) -> dict[str, float]:
         device.close()
 
 
-def _launch_times(program: Program) -> dict[str, float]:
-    plan = program.plan
+def _launch_times(loaded: LoadedPlan) -> dict[str, float]:
+    plan = loaded.plan
     image: Any = np.zeros((1, *plan.input.shape), plan.input.kind.dtype)
-    program.run(image, np.empty((1, *plan.output.shape), plan.output.kind.dtype))
-    stopwatch = Stopwatch(program)
+    loaded.run(image, np.empty((1, *plan.output.shape), plan.output.kind.dtype))
+    stopwatch = Stopwatch(loaded)
     try:
         return {launch.layers[0]: _least(stopwatch, launch) for launch in plan.launches}
     finally:
@@ -104,7 +105,7 @@ def _least(stopwatch: Stopwatch, launch: Launch) -> float:
     return min(stopwatch.launch_us(launch) for _ in range(TIMED_RUNS))
 
 
-def _remembered(file: Path, model: Model, architecture: Architecture) -> Plan | None:
+def _remembered(file: Path, model: Model, architecture: Architecture) -> LaunchPlan | None:
     """Give the plan of a stored choice, or None where there is none or the kernels have changed since."""
     try:
         stored = json.loads(file.read_text("utf-8"))
@@ -119,7 +120,7 @@ def _remembered(file: Path, model: Model, architecture: Architecture) -> Plan | 
     return plan if _variants(plan, choices) == variants else None
 
 
-def _remember(file: Path, plan: Plan, choices: Choices) -> None:
+def _remember(file: Path, plan: LaunchPlan, choices: Choices) -> None:
     variants = _variants(plan, choices)
     text = json.dumps({layer: {"candidate": k, "variant": variants[layer]} for layer, k in choices.items()}, indent=2)
     temporary = file.with_suffix(".part")
@@ -131,7 +132,7 @@ def _remember(file: Path, plan: Plan, choices: Choices) -> None:
         _log.warning("what was measured is forgotten at the end, since %s cannot be written: %s", file, error.strerror)
 
 
-def _variants(plan: Plan, choices: Choices) -> dict[str, str]:
+def _variants(plan: LaunchPlan, choices: Choices) -> dict[str, str]:
     """Digest of the variant that each chosen launch runs."""
     return {launch.layers[0]: launch.source.key for launch in plan.launches if launch.layers[0] in choices}
 

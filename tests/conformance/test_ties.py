@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from edgemeta.kernels.cuda.lowering import lower
 from edgemeta.kernels.cuda.plan.architectures import ARCHITECTURES
-from edgemeta.kernels.cuda.plan.requantize import Form
+from edgemeta.kernels.cuda.plan.epilogue import Form
 from edgemeta.model.graph import INPUT
 from edgemeta.model.layers import Add, AveragePool, Conv, Dense, Multiplier, Requantize, Rescale, ShiftTable, TensorType
 from tests.conformance import oracle

@@ -13,7 +13,8 @@ from pathlib import Path
 
 from edgemeta.kernels.cuda.compile.cache import default_folder
 from edgemeta.kernels.cuda.compile.compiler import SOURCES
-from edgemeta.kernels.cuda.plan.plan import Architecture, Source
+from edgemeta.kernels.cuda.plan.architectures import Architecture
+from edgemeta.kernels.cuda.plan.launch_plan import Source
 from tests.emulation.gcc import digest, gcc_version, link, run_gcc
 
 RUNTIME = Path(__file__).resolve().parent / "runtime"

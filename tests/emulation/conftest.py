@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from edgemeta.kernels.cuda.plan.architectures import ARCHITECTURES
-from edgemeta.kernels.cuda.plan.plan import Source
+from edgemeta.kernels.cuda.plan.launch_plan import Source
 from tests.emulation.compiler import EmulationCompiler
 from tests.emulation.memory import Memory
 from tests.emulation.module import Module

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgemeta.kernels.cuda.compile.cache import Cubins, default_folder
-from edgemeta.kernels.cuda.plan.plan import Architecture, Buffer, Constant, Launch, Plan, Source
+from edgemeta.kernels.cuda.plan.architectures import Architecture
+from edgemeta.kernels.cuda.plan.launch_plan import Buffer, Constant, Launch, LaunchPlan, Source
 from tests.emulation.compiler import EmulationCompiler
 from tests.emulation.memory import BufferMemory, ConstantMemory
 from tests.emulation.module import EmulationError, Module, load
@@ -45,7 +46,12 @@ class Emulator:
     """
 
     def __init__(
-        self, plan: Plan, order: Order = "forward", mode: str = "fast", images: Images | None = None, poison: int = 0xA5
+        self,
+        plan: LaunchPlan,
+        order: Order = "forward",
+        mode: str = "fast",
+        images: Images | None = None,
+        poison: int = 0xA5,
     ) -> None:
         self._plan = plan
         self._order = order if isinstance(order, int) else {"forward": 0, "reverse": -1}[order]
@@ -96,7 +102,7 @@ class Emulator:
             )
 
 
-def _modules(plan: Plan, images: Images) -> dict[Source, Module]:
+def _modules(plan: LaunchPlan, images: Images) -> dict[Source, Module]:
     """Every variant of a plan, compiled on all cores that this process may use."""
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         made = pool.map(lambda source: images.get(source, plan.architecture), plan.sources)

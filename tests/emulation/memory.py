@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from edgemeta.kernels.cuda.plan.plan import Buffer, Constant, FloatType
+from edgemeta.kernels.cuda.plan.launch_plan import Buffer, Constant, FloatType
 from tests.emulation.module import EmulationError, Object
 
 _ALIGNMENT = 256  # of every pointer that cudaMalloc gives

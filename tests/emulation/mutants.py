@@ -7,7 +7,8 @@ from pathlib import Path
 
 from edgemeta.kernels.cuda.compile.cache import texts
 from edgemeta.kernels.cuda.compile.compiler import SOURCES
-from edgemeta.kernels.cuda.plan.plan import Architecture, Source
+from edgemeta.kernels.cuda.plan.architectures import Architecture
+from edgemeta.kernels.cuda.plan.launch_plan import Source
 from tests.emulation.compiler import EmulationCompiler
 from tests.emulation.executor import cached
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from edgemeta.kernels.cuda.plan.architectures import ARCHITECTURES
-from edgemeta.kernels.cuda.plan.plan import Source
+from edgemeta.kernels.cuda.plan.launch_plan import Source
 from tests.emulation.compiler import EmulationCompiler
 from tests.emulation.driver import build
 

@@ -7,8 +7,8 @@ from typing import TypeAlias
 import numpy as np
 import pytest
 
-from edgemeta.kernels.cuda.plan.architectures import ARCHITECTURES
-from edgemeta.kernels.cuda.plan.plan import Architecture, Buffer, Constant, Launch, Plan, Source
+from edgemeta.kernels.cuda.plan.architectures import ARCHITECTURES, Architecture
+from edgemeta.kernels.cuda.plan.launch_plan import Buffer, Constant, Launch, LaunchPlan, Source
 from edgemeta.model.layers import TensorType
 from tests.emulation.compiler import EmulationCompiler
 from tests.emulation.executor import Emulator
@@ -54,7 +54,7 @@ def run(tmp_path: Path) -> Run:
             )
             for entry in ("first", "second")
         )
-        plan = Plan(ARCHITECTURES["sm_53"], launches, INPUT, OUTPUT)
+        plan = LaunchPlan(ARCHITECTURES["sm_53"], launches, INPUT, OUTPUT)
         batch = np.arange(images * 24, dtype=np.int8).reshape(images, 2, 3, 4)
         return Emulator(plan, mode=mode, images=Fresh(tmp_path, mode)).run(batch)
 

@@ -17,7 +17,7 @@ from edgemeta.kernels.cuda.elementwise import launch as elementwise
 from edgemeta.kernels.cuda.lowering import lower
 from edgemeta.kernels.cuda.plan.architectures import ARCHITECTURES
 from edgemeta.kernels.cuda.plan.kernel import Kernel
-from edgemeta.kernels.cuda.plan.plan import Plan
+from edgemeta.kernels.cuda.plan.launch_plan import LaunchPlan
 from edgemeta.kernels.cuda.pool_dense import launch as pool_dense
 from edgemeta.kernels.cuda.tensor import launch as tensor
 from edgemeta.kernels.cuda.winograd import launch as winograd
@@ -34,11 +34,11 @@ TENSOR = (tensor.candidates, *DIRECT)
 class Witness:
     """A plan, images for it, and what the kernels as they are make of them (other tests: that is the reference's)."""
 
-    def __init__(self, name: str, make_plan: Callable[[], Plan], make_batch: Callable[[], np.ndarray]) -> None:
+    def __init__(self, name: str, make_plan: Callable[[], LaunchPlan], make_batch: Callable[[], np.ndarray]) -> None:
         self._name, self._make_plan, self._make_batch = name, make_plan, make_batch
 
     @cached_property
-    def plan(self) -> Plan:
+    def plan(self) -> LaunchPlan:
         return self._make_plan()
 
     @cached_property
@@ -56,7 +56,7 @@ class Witness:
 def integer(case: Case, architecture: str, kernels: Sequence[Kernel], images: int = 4) -> Witness:
     """A network on an architecture, through the given kernels; the case's first images."""
 
-    def plan() -> Plan:
+    def plan() -> LaunchPlan:
         return lower(case.model, ARCHITECTURES[architecture], kernels=kernels)
 
     return Witness(
@@ -73,7 +73,7 @@ def floats() -> Witness:
         pad = size // 2
         return FloatConv(name, source, weight, weight[:, 0, 0, 0].copy(), (stride, stride), (pad,) * 4, **rest)
 
-    def plan() -> Plan:
+    def plan() -> LaunchPlan:
         shortcut = conv("s", "input", 1, 21, 68, 2, relu=False)
         first = conv("a", "input", 3, 21, 68, 2, relu=True, shortcut=shortcut)
         second = conv("b", "a", 3, 68, 68, 1, relu=True, residual="s")

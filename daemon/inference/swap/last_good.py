@@ -18,9 +18,9 @@ from edgemeta.daemon.config.config import Config
 from edgemeta.daemon.config.state_folder import state_folder
 from edgemeta.daemon.inference.model_file import ModelFile
 from edgemeta.model.address import Address
+from edgemeta.model.atomic_write import write_atomically
 from edgemeta.model.errors import EdgemetaError
 from edgemeta.model.signature import signature_of
-from edgemeta.model.whole_file import write_whole
 
 log = logging.getLogger(__name__)
 
@@ -133,4 +133,4 @@ class LastGood:
 
 def _write_unless_same(path: Path, content: bytes) -> None:
     if not path.is_file() or path.read_bytes() != content:
-        write_whole(path, content)
+        write_atomically(path, content)

@@ -14,7 +14,8 @@ from pathlib import Path
 
 from edgemeta.kernels.cuda.compile.compiler import SOURCES, CubinMaker, options
 from edgemeta.kernels.cuda.compile.tool import CompilerError
-from edgemeta.kernels.cuda.plan.plan import Architecture, Source
+from edgemeta.kernels.cuda.plan.architectures import Architecture
+from edgemeta.kernels.cuda.plan.launch_plan import Source
 
 _DIGEST_BYTES = 32
 _INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)

@@ -16,7 +16,8 @@ from edgemeta.kernels.cuda.compile.nvrtc import Nvrtc, toolkit_libraries, wheel_
 from edgemeta.kernels.cuda.compile.resources import Resources, parse_resources
 from edgemeta.kernels.cuda.compile.tool import CompilerError as CompilerError
 from edgemeta.kernels.cuda.compile.tool import Tool
-from edgemeta.kernels.cuda.plan.plan import Architecture, Source
+from edgemeta.kernels.cuda.plan.architectures import Architecture
+from edgemeta.kernels.cuda.plan.launch_plan import Source
 
 SOURCES = Path(__file__).resolve().parent.parent
 """The folder that `Source.path` and the includes of a kernel are relative to."""

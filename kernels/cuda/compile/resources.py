@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from edgemeta.kernels.cuda.compile.tool import CompilerError
-from edgemeta.kernels.cuda.plan.plan import Architecture, Launch
+from edgemeta.kernels.cuda.plan.architectures import Architecture
+from edgemeta.kernels.cuda.plan.launch_plan import Launch
 
 _WARP = 32
 _REGISTER_UNIT = 256

@@ -20,11 +20,12 @@ from edgemeta.kernels.cuda.direct.tiles import (
     tiles,
     work,
 )
+from edgemeta.kernels.cuda.plan.architectures import Architecture
+from edgemeta.kernels.cuda.plan.epilogue import conv_epilogue, residual_defines, shortcut_epilogue
 from edgemeta.kernels.cuda.plan.kernel import Buffers, Candidate, Tensors
+from edgemeta.kernels.cuda.plan.launch_plan import Argument, Buffer, Constant, Defines, Launch, Source
 from edgemeta.kernels.cuda.plan.layout import integer_type, tensor_defines
-from edgemeta.kernels.cuda.plan.plan import Architecture, Argument, Buffer, Constant, Launch, Source
 from edgemeta.kernels.cuda.plan.prediction import busy_clocks
-from edgemeta.kernels.cuda.plan.requantize import Defines, convolution, residual, shortcut
 from edgemeta.kernels.lowering.steps import ConvStep, Step
 from edgemeta.model.layers import Conv
 
@@ -83,13 +84,13 @@ def _launch(step: ConvStep, tensors: Tensors, geometry: Geometry, tile: Tile, bu
     across, along = blocks(geometry, tile)
     padded = along * tile.block_filters
     source, output = buffers[conv.input], buffers[step.output.name]
-    main = convolution("MAIN", step, tensors, padded)
+    main = conv_epilogue("MAIN", step, tensors, padded)
     defines = (
         *_tile_defines(step, geometry, tile, sizes),
         *_input_defines(step, geometry, tile, source),
         *tensor_defines("OUT", output, tile.filters // 4),
         *main.defines,
-        *residual(step, tensors),
+        *residual_defines(step, tensors),
     )
     weights = Constant(f"{conv.name}.weights", _packed(conv, geometry, tile))
     arguments: tuple[Argument, ...] = (source, weights, main.channels, main.table, output)
@@ -97,7 +98,7 @@ def _launch(step: ConvStep, tensors: Tensors, geometry: Geometry, tile: Tile, bu
         defines += tensor_defines("RESIDUAL", buffers[step.residual], tile.filters // 4)
         arguments += (buffers[step.residual],)
     if step.shortcut is not None:
-        beside = shortcut("BESIDE", step.shortcut, tensors, padded)
+        beside = shortcut_epilogue("BESIDE", step.shortcut, tensors, padded)
         target = buffers[step.shortcut.name]
         defines += (*tensor_defines("BESIDE_OUT", target, tile.filters // 4), *beside.defines)
         packed = Constant(f"{step.shortcut.name}.weights", _packed(step.shortcut, geometry, tile))

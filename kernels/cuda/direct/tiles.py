@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from functools import cache, lru_cache
 from itertools import product
 
-from edgemeta.kernels.cuda.plan.plan import Architecture
+from edgemeta.kernels.cuda.plan.architectures import Architecture
 from edgemeta.kernels.cuda.plan.prediction import WARP, Work, busy_clocks
 
 _SHARED_LIMIT = 48 * 1024

@@ -3,10 +3,12 @@
 from collections.abc import Iterable
 from functools import partial
 
+from edgemeta.kernels.cuda.plan.architectures import Architecture
+from edgemeta.kernels.cuda.plan.epilogue import addition_defines, make_epilogue
 from edgemeta.kernels.cuda.plan.kernel import NO_RING, Buffers, Candidate, Tensors
+from edgemeta.kernels.cuda.plan.launch_plan import Argument, Defines, Launch, Source
 from edgemeta.kernels.cuda.plan.layout import tensor_defines
-from edgemeta.kernels.cuda.plan.plan import Architecture, Argument, Launch, Source
-from edgemeta.kernels.cuda.plan.requantize import Defines, addition, finish, plain_sums
+from edgemeta.kernels.lowering.requantization import sum_accumulators
 from edgemeta.kernels.lowering.steps import LayerStep, Step
 from edgemeta.model.layers import Add, Clamp, Rescale, inputs_of
 
@@ -29,13 +31,13 @@ def _launch(layer: Add | Clamp | Rescale, tensors: Tensors, buffers: Buffers) ->
     defines += (*tensor_defines("IN", source), *tensor_defines("OUT", output))
     match layer:
         case Add():
-            defines += (*addition(layer, 0, tensors), *tensor_defines("OTHER", buffers[layer.inputs[1]]))
+            defines += (*addition_defines(layer, 0, tensors), *tensor_defines("OTHER", buffers[layer.inputs[1]]))
             arguments += (buffers[layer.inputs[1]],)
         case Clamp():
             defines += (("CLAMP_LO", layer.lo), ("CLAMP_HI", layer.hi))
         case Rescale():
-            sums = plain_sums(tensors.types[layer.input], 1)
-            requantized = finish("RESCALE", layer.name, layer.requantize, layer.output, sums, 4 * fours)
+            sums = sum_accumulators(tensors.types[layer.input], 1)
+            requantized = make_epilogue("RESCALE", layer.name, layer.requantize, layer.output, sums, 4 * fours)
             defines += requantized.defines
             arguments += (requantized.channels, requantized.table)
     return Launch(

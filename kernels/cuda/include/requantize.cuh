@@ -1,4 +1,4 @@
-// Accumulators to outputs: the forms of requantize.py, and the residual addition.
+// Accumulators to outputs: the forms of epilogue.py, and the residual addition.
 //
 // A kernel describes a requantization with REQUANTIZATION(Name, PREFIX), which reads the defines PREFIX_*:
 //   FORM, LO, HI, ZERO (the output's zero point), SCALE_BITS (accumulators are the sums times 2**SCALE_BITS).

@@ -9,10 +9,11 @@ from math import prod
 
 from edgemeta.kernels.cuda.compile.compiler import Compiler
 from edgemeta.kernels.cuda.compile.resources import Resources
-from edgemeta.kernels.cuda.machine_code.devices import DEVICES, Device
-from edgemeta.kernels.cuda.machine_code.interpreter import Run, run
+from edgemeta.kernels.cuda.machine_code.devices import DEVICES, DeviceDescription
+from edgemeta.kernels.cuda.machine_code.interpreter import ExecutionCounts, run
 from edgemeta.kernels.cuda.machine_code.sass import Code, SassError, disassemble
-from edgemeta.kernels.cuda.plan.plan import Architecture, Buffer, Launch, Plan, Source
+from edgemeta.kernels.cuda.plan.architectures import Architecture
+from edgemeta.kernels.cuda.plan.launch_plan import Buffer, Launch, LaunchPlan, Source
 from edgemeta.kernels.cuda.plan.prediction import Work
 from edgemeta.model.graph import Model
 from edgemeta.model.layers import Conv, Dense
@@ -27,7 +28,7 @@ class LaunchCost:
 
     launch: Launch
     resources: Resources
-    run: Run
+    run: ExecutionCounts
     macs: int
     architecture: Architecture
 
@@ -65,7 +66,7 @@ class Cost:
     """A plan's launches, in order."""
 
     launches: tuple[LaunchCost, ...]
-    device: Device | None
+    device: DeviceDescription | None
 
     @property
     def warp_instructions(self) -> int:
@@ -95,7 +96,7 @@ class Cost:
         }
 
 
-def cost(plan: Plan, model: Model, compiler: Compiler) -> Cost:
+def cost(plan: LaunchPlan, model: Model, compiler: Compiler) -> Cost:
     """Compile, disassemble and run the control flow of every launch.
 
     Raises CompilerError, and SassError when the loops in the machine code are not those that the launch declares.
@@ -117,7 +118,7 @@ def _built(source: Source, architecture: Architecture, compiler: Compiler) -> tu
     return build.resources, disassemble(build.cubin, source.entry)
 
 
-def _check_loops(launch: Launch, counted: Run) -> None:
+def _check_loops(launch: Launch, counted: ExecutionCounts) -> None:
     """Loops that run once are no loops; the order is the compiler's affair."""
     declared = sorted(trips for trips in launch.loops if trips > 1)
     if declared != sorted(counted.loops):

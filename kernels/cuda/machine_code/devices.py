@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from edgemeta.kernels.cuda.machine_code.interpreter import Run
-from edgemeta.kernels.cuda.plan.plan import Architecture
+from edgemeta.kernels.cuda.machine_code.interpreter import ExecutionCounts
+from edgemeta.kernels.cuda.plan.architectures import Architecture
 from edgemeta.kernels.cuda.plan.prediction import EFFICIENCY, LONE_CLOCKS, SCHEDULERS, Work, busy_clocks
 
 # Lanes per clock of compute capability 5.3: CUDA C++ programming guide, table of arithmetic instructions' throughput.
@@ -13,7 +13,7 @@ _MEMORY = frozenset({"LDS", "STS", "LDG", "STG", "LD", "ST", "LDC", "SHFL", "ATO
 
 
 @dataclass(frozen=True)
-class Device:
+class DeviceDescription:
     """What a prediction in microseconds needs beyond the architecture.
 
     clock_mhz: of the GPU. bytes_per_us: of memory. launch_us: for every launch that the host asks for. node_us: from
@@ -26,7 +26,7 @@ class Device:
     launch_us: float
     node_us: float
 
-    def busy_us(self, work: Work, run: Run, footprint: int, architecture: Architecture) -> float:
+    def busy_us(self, work: Work, run: ExecutionCounts, footprint: int, architecture: Architecture) -> float:
         """Microseconds of a launch without the launch itself: the longest of what it has to wait for."""
         clocks = max(busy_clocks(work, architecture), unit_clocks(run) / architecture.multiprocessors)
         return max(clocks / self.clock_mhz, footprint / self.bytes_per_us)
@@ -55,7 +55,7 @@ class Device:
         )
 
 
-def unit_clocks(run: Run) -> float:
+def unit_clocks(run: ExecutionCounts) -> float:
     """Clocks of the busiest unit."""
     half = sum(count for opcode, count in run.issued.items() if opcode in _HALF_RATE)
     quarter = sum(count for opcode, count in run.issued.items() if opcode in _QUARTER_RATE)
@@ -64,7 +64,7 @@ def unit_clocks(run: Run) -> float:
 
 
 DEVICES = {
-    "sm_53": Device(
+    "sm_53": DeviceDescription(
         name="Jetson Nano",
         clock_mhz=921.6,  # Jetson Nano module data sheet: Maxwell GPU, 128 cores, at most 921 MHz
         bytes_per_us=25_600.0,  # the same: 64-bit LPDDR4, 25.6 GB/s

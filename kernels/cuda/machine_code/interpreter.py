@@ -1,6 +1,6 @@
 """How often each machine instruction of a kernel is issued: its control flow is run for every thread of one image.
 
-Only what decides branches is computed (a slice of the code, `sass_semantics`); memory holds unknown values. So every
+Only what decides branches is computed (a slice of the code, `semantics`); memory holds unknown values. So every
 branch must follow from thread indexes, block indexes and constants; one that hangs on loaded data is refused.
 
 The rule of counting: an instruction issued for a warp counts once, however many of its lanes take part; both sides of a
@@ -18,7 +18,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from edgemeta.kernels.cuda.machine_code.operands import MASK, Flags, Operands, Truth, Value
+from edgemeta.kernels.cuda.machine_code.operands import MASK, Flags, Operands, Predicate, Value
 from edgemeta.kernels.cuda.machine_code.sass import Code, Instruction, SassError
 from edgemeta.kernels.cuda.machine_code.semantics import VALUES, predicates
 
@@ -37,7 +37,7 @@ _CARRIES = {"IADD3", "UIADD3", "LEA", "ULEA", "IMAD", "UIMAD"}
 
 
 @dataclass(frozen=True)
-class Run:
+class ExecutionCounts:
     """What one launch issues for one image.
 
     issued: warp-instructions by opcode without modifiers. lanes: the same, counted by the lanes that take part.
@@ -60,7 +60,7 @@ class Run:
         return sum(self.issued.values())
 
 
-def run(code: Code, grid: tuple[int, int], block: tuple[int, int, int]) -> Run:
+def run(code: Code, grid: tuple[int, int], block: tuple[int, int, int]) -> ExecutionCounts:
     """Run the control flow of a launch. Raises SassError when a branch depends on data or leaves the kernel."""
     return _Machine(code, grid, block).run()
 
@@ -93,7 +93,7 @@ class _Machine:
         self.bank |= {f"c[0x2][{offset:#x}]": word for offset, word in code.constants.items()}
         # sm_8x starts with a test of UR2, which it then sets to 1: taken as 0 at the start.
         self.values: dict[str, Value] = {"UR2": Value(self.zero.words.copy(), self.every.copy())}
-        self.truths: dict[str, Truth] = {}
+        self.predicates: dict[str, Predicate] = {}
         self.barriers: dict[str, NDArray[np.int64]] = {}
         self.pc = np.where(lane < threads, 0, _DONE)
         self.issues = np.zeros(len(code.instructions), dtype=np.int64)
@@ -103,7 +103,7 @@ class _Machine:
         self.backs: dict[int, NDArray[np.int64]] = {}
         self.read_bytes = self.written_bytes = 0
 
-    def run(self) -> Run:
+    def run(self) -> ExecutionCounts:
         ends = _block_ends(self.code)
         for _ in range(_STEP_LIMIT):
             first = int(self.pc.min())
@@ -136,10 +136,10 @@ class _Machine:
         for condition in _conditions(last):
             if condition.startswith("CC."):
                 raise SassError(f"the {last.opcode} at {last.address:#x} asks for flags, which are not worked out")
-            truth = self._truth(condition.removeprefix("!"))
-            if not truth.known[active].all():
+            predicate = self._predicate(condition.removeprefix("!"))
+            if not predicate.known[active].all():
                 raise SassError(_unknown(last))
-            taken &= truth.flags ^ condition.startswith("!")
+            taken &= predicate.flags ^ condition.startswith("!")
         if {"CONV", "DIV"} & set(last.modifiers):
             parted = _by_warp((self.pc != _DONE) & ~active)
             taken &= np.repeat(parted if "DIV" in last.modifiers else ~parted, WARP)
@@ -167,7 +167,7 @@ class _Machine:
             self._evaluate(each, active)
 
     def _memory(self, each: Instruction, active: Flags) -> None:
-        guard = self._truth(each.guard or "PT")
+        guard = self._predicate(each.guard or "PT")
         sure = guard.flags ^ each.negated | ~guard.known
         size = int((active & sure).sum()) * next((_WIDTHS[m] for m in each.modifiers if m in _WIDTHS), 4)
         if each.base in ("LDG", "LD"):
@@ -176,9 +176,9 @@ class _Machine:
             self.written_bytes += size
 
     def _evaluate(self, each: Instruction, active: Flags) -> None:
-        guard = self._truth(each.guard or "PT")
+        guard = self._predicate(each.guard or "PT")
         where = active & (guard.flags ^ each.negated | ~guard.known)
-        operands = Operands(each, self._value, self._truth, lambda: self._value("CC"))
+        operands = Operands(each, self._value, self._predicate, lambda: self._value("CC"))
         targets = results(each)
         if each.base in ("S2R", "S2UR"):
             words = self.special.get(each.operands[1])
@@ -186,15 +186,15 @@ class _Machine:
             return
         pair = predicates(operands)
         if pair is not None:
-            for name, truth in zip(each.operands[:2], pair, strict=True):
-                self._decide(name, truth, where, guard)
+            for name, predicate in zip(each.operands[:2], pair, strict=True):
+                self._decide(name, predicate, where, guard)
             return
         value = VALUES[each.base](operands) if each.base in VALUES else operands.unknown()
         single = len([name for name in targets if "P" not in name and name != "CC"]) <= 1
         for name in targets:
             if name.lstrip("U").startswith("P"):
-                truth = Truth(value.words & MASK != 0, value.known & (each.base in ("LOP", "LOP3", "ULOP3")))
-                self._decide(name, Truth(truth.flags ^ ("Z" in each.modifiers), truth.known), where, guard)
+                predicate = Predicate(value.words & MASK != 0, value.known & (each.base in ("LOP", "LOP3", "ULOP3")))
+                self._decide(name, Predicate(predicate.flags ^ ("Z" in each.modifiers), predicate.known), where, guard)
             elif name == "CC":
                 known = value.known & ("-" not in "".join(each.operands))  # a borrow is not worked out
                 self._set(name, Value(value.words >> 32 & 1, known), where, guard)
@@ -205,19 +205,19 @@ class _Machine:
                 known = value.known & (single or value.high is not None)
                 self._set(name, Value(value.words & MASK, known), where, guard)
 
-    def _set(self, name: str, value: Value, where: Flags, guard: Truth) -> None:
+    def _set(self, name: str, value: Value, where: Flags, guard: Predicate) -> None:
         if name not in self.values:
             self.values[name] = Value(self.zero.words.copy(), np.zeros_like(self.every))
         np.copyto(self.values[name].words, value.words, where=where)
         np.copyto(self.values[name].known, value.known & guard.known, where=where)
 
-    def _decide(self, name: str, truth: Truth, where: Flags, guard: Truth) -> None:
+    def _decide(self, name: str, predicate: Predicate, where: Flags, guard: Predicate) -> None:
         if name in ("PT", "UPT"):
             return
-        if name not in self.truths:
-            self.truths[name] = Truth(np.zeros_like(self.every), np.zeros_like(self.every))
-        np.copyto(self.truths[name].flags, truth.flags, where=where)
-        np.copyto(self.truths[name].known, truth.known & guard.known, where=where)
+        if name not in self.predicates:
+            self.predicates[name] = Predicate(np.zeros_like(self.every), np.zeros_like(self.every))
+        np.copyto(self.predicates[name].flags, predicate.flags, where=where)
+        np.copyto(self.predicates[name].known, predicate.known & guard.known, where=where)
 
     def _value(self, name: str) -> Value:
         if name in ("RZ", "URZ"):
@@ -228,25 +228,25 @@ class _Machine:
             return Value(np.full(self.lanes, self.bank[name]), self.every)
         return self.values.get(name, Value(self.zero.words, np.zeros_like(self.every)))
 
-    def _truth(self, name: str) -> Truth:
+    def _predicate(self, name: str) -> Predicate:
         if name in ("PT", "UPT"):
-            return Truth(self.every, self.every)
-        return self.truths.get(name, Truth(np.zeros_like(self.every), np.zeros_like(self.every)))
+            return Predicate(self.every, self.every)
+        return self.predicates.get(name, Predicate(np.zeros_like(self.every), np.zeros_like(self.every)))
 
     def _guard(self, each: Instruction, active: Flags) -> Flags:
-        guard = self._truth(each.guard or "PT")
+        guard = self._predicate(each.guard or "PT")
         if not guard.known[active].all():
             raise SassError(_unknown(each))
         return guard.flags ^ each.negated
 
-    def _result(self) -> Run:
+    def _result(self) -> ExecutionCounts:
         issued: Counter[str] = Counter()
         lanes: Counter[str] = Counter()
         for each, count, lane_count in zip(self.code.instructions, self.issues, self.lane_issues, strict=True):
             issued[each.base] += int(count)
             lanes[each.base] += int(lane_count)
         loops = [_trips(self.heads[head], back) for head, back in sorted(self.backs.items())]
-        return Run(
+        return ExecutionCounts(
             issued=+issued,
             lanes=+lanes,
             longest=int(self.lengths.max()),
@@ -260,7 +260,7 @@ class _Machine:
 def _unknown(each: Instruction) -> str:
     return (
         f"the {each.opcode} at {each.address:#x} depends on loaded data, or on an instruction without a meaning in "
-        "sass_semantics.py: what it costs cannot be told"
+        "semantics.py; its cost is unknown"
     )
 
 

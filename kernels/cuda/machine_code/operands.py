@@ -34,7 +34,7 @@ class Value:
 
 
 @dataclass(frozen=True)
-class Truth:
+class Predicate:
     """A predicate of every lane."""
 
     flags: Flags
@@ -49,7 +49,7 @@ class Operands:
     """The operands of one instruction, read as values: negation, inversion, absolute value and halves applied."""
 
     def __init__(
-        self, instruction: Instruction, read: Read, predicate: Callable[[str], Truth], carry: Callable[[], Value]
+        self, instruction: Instruction, read: Read, predicate: Callable[[str], Predicate], carry: Callable[[], Value]
     ) -> None:
         self.instruction = instruction
         self._read = read
@@ -87,11 +87,11 @@ class Operands:
         found = re.fullmatch(r"(U?R)(\d+)", name)
         return self._read(f"{found[1]}{int(found[2]) + 1}") if found else self.unknown()
 
-    def truth(self, index: int) -> Truth:
+    def predicate(self, index: int) -> Predicate:
         """A predicate operand by position, "!" applied."""
         name = self.instruction.operands[index]
-        truth = self._predicate(name.removeprefix("!"))
-        return Truth(~truth.flags, truth.known) if name.startswith("!") else truth
+        predicate = self._predicate(name.removeprefix("!"))
+        return Predicate(~predicate.flags, predicate.known) if name.startswith("!") else predicate
 
     def immediate(self, index: int) -> int:
         """A constant operand by position."""
@@ -119,7 +119,7 @@ def extend(words: Words, bits: int) -> Words:
     return np.where(words >= 1 << (bits - 1), words - (1 << bits), words)
 
 
-def all_known(*values: Value | Truth) -> Flags:
+def all_known(*values: Value | Predicate) -> Flags:
     """Lanes in which every value is known."""
     known = values[0].known
     for value in values[1:]:

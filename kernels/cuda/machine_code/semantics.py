@@ -13,7 +13,16 @@ from collections.abc import Callable
 
 import numpy as np
 
-from edgemeta.kernels.cuda.machine_code.operands import MASK, Flags, Operands, Truth, Value, Words, all_known, extend
+from edgemeta.kernels.cuda.machine_code.operands import (
+    MASK,
+    Flags,
+    Operands,
+    Predicate,
+    Value,
+    Words,
+    all_known,
+    extend,
+)
 
 _NUMBER = r"[-+]?\d+(\.\d+)?(e[-+]\d+)?"
 
@@ -226,12 +235,12 @@ def _convert(o: Operands) -> Value:
 
 
 def _select(o: Operands) -> Value:
-    a, b, p = o.value(1), o.value(2), o.truth(3)
+    a, b, p = o.value(1), o.value(2), o.predicate(3)
     return Value(np.where(p.flags, a.words, b.words), all_known(a, b, p))
 
 
 def _minimum(o: Operands) -> Value:
-    a, b, p = o.value(1), o.value(2), o.truth(3)
+    a, b, p = o.value(1), o.value(2), o.predicate(3)
     x, y = (a.words, b.words) if "U32" in o.instruction.modifiers else (a.signed(), b.signed())
     return Value(np.where(p.flags, np.minimum(x, y), np.maximum(x, y)) & MASK, all_known(a, b, p))
 
@@ -255,7 +264,7 @@ def _compare(o: Operands) -> Value:
     modifiers = o.instruction.modifiers
     if len(o.instruction.operands) != 4 or {"BF", "X"} & set(modifiers):
         return o.unknown()
-    a, b, p = o.value(1), o.value(2), o.truth(3)
+    a, b, p = o.value(1), o.value(2), o.predicate(3)
     x, y = (a.words, b.words) if "U32" in modifiers else (a.signed(), b.signed())
     holds = _JOIN[modifiers[-1]](_COMPARE[modifiers[0]](x, y), p.flags)
     return Value(np.where(holds, MASK, 0), all_known(a, b, p))
@@ -283,22 +292,22 @@ _JOIN: dict[str, Callable[[Flags, Flags], Flags]] = {
 }
 
 
-def predicates(o: Operands) -> tuple[Truth, ...] | None:
+def predicates(o: Operands) -> tuple[Predicate, ...] | None:
     """The two predicates that a setting instruction writes (operands 0 and 1), or None if it is not known here."""
     base, modifiers = o.instruction.base, o.instruction.modifiers
     if base in ("ISETP", "UISETP") and len(o.instruction.operands) == 5 and not {"X", "EX"} & set(modifiers):
         compare = next(m for m in modifiers if m in _COMPARE)
-        a, b, p = o.value(2), o.value(3), o.truth(4)
+        a, b, p = o.value(2), o.value(3), o.predicate(4)
         x, y = (a.words, b.words) if "U32" in modifiers else (a.signed(), b.signed())
         return _joined(_COMPARE[compare](x, y), p.flags, modifiers[-1], all_known(a, b, p))
     if base == "PSETP":
-        first, second, third = (o.truth(n) for n in (2, 3, 4))
+        first, second, third = (o.predicate(n) for n in (2, 3, 4))
         joined = _JOIN[modifiers[0]](first.flags, second.flags)
         return _joined(joined, third.flags, modifiers[1], all_known(first, second, third))
     if base in ("PLOP3", "UPLOP3"):
-        truths = [o.truth(n) for n in (2, 3, 4)]
-        flags = [each.flags for each in truths]
-        return tuple(Truth(_table(flags, o.immediate(n)), all_known(*truths)) for n in (5, 6))
+        inputs = [o.predicate(n) for n in (2, 3, 4)]
+        flags = [each.flags for each in inputs]
+        return tuple(Predicate(_table(flags, o.immediate(n)), all_known(*inputs)) for n in (5, 6))
     return None
 
 
@@ -308,5 +317,5 @@ def _table(inputs: list[Flags], table: int) -> Flags:
     return np.asarray(table >> index & 1, dtype=np.bool_)
 
 
-def _joined(first: Flags, second: Flags, join: str, known: Flags) -> tuple[Truth, Truth]:
-    return Truth(_JOIN[join](first, second), known), Truth(_JOIN[join](~first, second), known)
+def _joined(first: Flags, second: Flags, join: str, known: Flags) -> tuple[Predicate, Predicate]:
+    return Predicate(_JOIN[join](first, second), known), Predicate(_JOIN[join](~first, second), known)

@@ -1,8 +1,32 @@
 """The GPU generations that kernels are built for."""
 
-from edgemeta.kernels.cuda.plan.plan import Architecture
+from dataclasses import dataclass
 
 _KIB = 1024
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """A GPU generation as the kernels see it.
+
+    name: "sm_53". number: 530, what `__CUDA_ARCH__` is. dot4: four int8 products in one instruction (dp4a).
+    tensor_int8: int8 matrix instructions. shared_bytes: shared memory that one block may have. registers: 32-bit
+    registers that one block may have. multiprocessors: of the device that the generation is tuned for by rule.
+    resident_*: what all blocks that a multiprocessor works on at once may have together.
+    """
+
+    name: str
+    number: int
+    dot4: bool
+    tensor_int8: bool
+    shared_bytes: int
+    registers: int = 65_536
+    multiprocessors: int = 1
+    resident_shared_bytes: int = 64 << 10
+    resident_registers: int = 65_536
+    resident_warps: int = 64
+    resident_blocks: int = 32
+
 
 #: Limits: CUDA C++ programming guide, table of technical specifications per compute capability. Multiprocessors: of
 #: Jetson Nano, TX2, a GTX 1080, Jetson AGX Xavier, AGX Orin and an H200.

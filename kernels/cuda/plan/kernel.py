@@ -4,7 +4,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
-from edgemeta.kernels.cuda.plan.plan import Architecture, Buffer, Launch
+from edgemeta.kernels.cuda.plan.architectures import Architecture
+from edgemeta.kernels.cuda.plan.launch_plan import Buffer, Launch
 from edgemeta.kernels.lowering.steps import Step
 from edgemeta.model.layers import Padding, TensorType
 

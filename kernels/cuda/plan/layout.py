@@ -1,7 +1,6 @@
 """How a buffer lies in memory, as the defines that kernels read."""
 
-from edgemeta.kernels.cuda.plan.plan import Buffer
-from edgemeta.kernels.cuda.plan.requantize import Defines
+from edgemeta.kernels.cuda.plan.launch_plan import Buffer, Defines
 from edgemeta.model.layers import TensorType
 
 

@@ -8,7 +8,7 @@ and blocks that do not fit at once wait for a round of those that do.
 
 from dataclasses import dataclass
 
-from edgemeta.kernels.cuda.plan.plan import Architecture
+from edgemeta.kernels.cuda.plan.architectures import Architecture
 
 SCHEDULERS = 4
 """Warp-instructions that a multiprocessor can issue per clock: CUDA C++ programming guide, multiprocessors of compute

@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from edgemeta.kernels.cuda.plan.architectures import Architecture
+from edgemeta.kernels.cuda.plan.epilogue import make_epilogue
 from edgemeta.kernels.cuda.plan.kernel import NO_RING, Buffers, Candidate, Tensors
+from edgemeta.kernels.cuda.plan.launch_plan import Argument, Buffer, Constant, Defines, Launch, Source
 from edgemeta.kernels.cuda.plan.layout import integer_type, tensor_defines
-from edgemeta.kernels.cuda.plan.plan import Architecture, Argument, Buffer, Constant, Launch, Source
-from edgemeta.kernels.cuda.plan.requantize import Defines, finish, plain_sums, weighted_sums
+from edgemeta.kernels.lowering.requantization import product_accumulators, sum_accumulators
 from edgemeta.kernels.lowering.steps import PoolDenseStep, Step
 from edgemeta.model.layers import AveragePool, Dense, Shape
 
@@ -81,9 +83,9 @@ def _output_defines(output: Buffer) -> Defines:
 
 def _pool(pool: AveragePool, tensors: Tensors) -> tuple[tuple[Argument, ...], Defines]:
     """Constants and defines of the pool."""
-    sums = plain_sums(tensors.types[pool.input], pool.kernel[0] * pool.kernel[1])
+    sums = sum_accumulators(tensors.types[pool.input], pool.kernel[0] * pool.kernel[1])
     padded = 4 * _fours(pool.output.shape[2])
-    finished = finish("POOL", pool.name, pool.requantize, pool.output, sums, padded)
+    finished = make_epilogue("POOL", pool.name, pool.requantize, pool.output, sums, padded)
     return (finished.channels, finished.table), finished.defines
 
 
@@ -98,8 +100,8 @@ def _dense(dense: Dense, tensors: Tensors, shape: Shape) -> tuple[tuple[Argument
     weights = _packed_weights(dense, shape)
     line_fours = weights.shape[2] // 4
     values = {"DENSE_FOURS": weights.shape[1] * line_fours, "LINE_FOURS": line_fours, "WEIGHT_BYTES": weights.itemsize}
-    sums = weighted_sums(dense, tensors.types[dense.input])
-    finished = finish("DENSE", dense.name, dense.requantize, dense.output, sums, dense.output.shape[2])
+    sums = product_accumulators(dense, tensors.types[dense.input])
+    finished = make_epilogue("DENSE", dense.name, dense.requantize, dense.output, sums, dense.output.shape[2])
     constants = (Constant(f"{dense.name}.weights", weights), finished.channels, finished.table)
     return constants, (*values.items(), *finished.defines)
 

@@ -105,7 +105,7 @@ __device__ __forceinline__ void finish(const Sums& sums, const int4* __restrict_
   }
 }
 
-// channels, tables: requantize.py's. weights: launch.py's.
+// channels, tables: epilogue.py's. weights: launch.py's.
 extern "C" __global__ void __launch_bounds__(32 * WARPS)
     tensor(const unsigned char* __restrict__ input, const int* __restrict__ weights, const int4* __restrict__ channels,
            const unsigned char* __restrict__ table, unsigned char* __restrict__ output RESIDUAL_PARAMETER

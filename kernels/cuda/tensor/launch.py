@@ -7,10 +7,11 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
+from edgemeta.kernels.cuda.plan.architectures import Architecture
+from edgemeta.kernels.cuda.plan.epilogue import conv_epilogue, residual_defines, shortcut_epilogue
 from edgemeta.kernels.cuda.plan.kernel import Buffers, Candidate, Tensors
+from edgemeta.kernels.cuda.plan.launch_plan import Argument, Constant, Defines, Launch, Source
 from edgemeta.kernels.cuda.plan.layout import tensor_defines
-from edgemeta.kernels.cuda.plan.plan import Architecture, Argument, Constant, Launch, Source
-from edgemeta.kernels.cuda.plan.requantize import Defines, convolution, residual, shortcut
 from edgemeta.kernels.lowering.steps import ConvStep, Step
 from edgemeta.model.layers import Conv
 
@@ -87,13 +88,13 @@ def _launch(step: ConvStep, tensors: Tensors, tile: Tile, buffers: Buffers) -> L
     padded = grid[1] * tile.filters
     source, output = buffers[conv.input], buffers[step.output.name]
     words = tile.lane_filters // 4
-    main = convolution("MAIN", step, tensors, padded)
+    main = conv_epilogue("MAIN", step, tensors, padded)
     defines: Defines = (
         *_shape_defines(step, tensors, tile),
         *tensor_defines("IN", source),
         *tensor_defines("OUT", output, words),
         *main.defines,
-        *residual(step, tensors),
+        *residual_defines(step, tensors),
     )
     arguments: tuple[Argument, ...] = (
         source,
@@ -106,7 +107,7 @@ def _launch(step: ConvStep, tensors: Tensors, tile: Tile, buffers: Buffers) -> L
         defines += tensor_defines("RESIDUAL", buffers[step.residual], words)
         arguments += (buffers[step.residual],)
     if step.shortcut is not None:
-        beside = shortcut("BESIDE", step.shortcut, tensors, padded)
+        beside = shortcut_epilogue("BESIDE", step.shortcut, tensors, padded)
         target = buffers[step.shortcut.name]
         defines += (*beside.defines, *tensor_defines("BESIDE_OUT", target, words))
         packed = Constant(f"{step.shortcut.name}.weights", pack_weights(step.shortcut, tile, padded))

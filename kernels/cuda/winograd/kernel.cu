@@ -77,7 +77,7 @@ __device__ __forceinline__ void clear(int (&sums)[THREAD_TILES][THREAD_OUTPUTS])
     for (int o = 0; o < THREAD_OUTPUTS; ++o) sums[t][o] = 0;
 }
 
-// constants: [output channels] what is added to every Y. channels, table: requantize.py's. residual: the tensor to add.
+// constants: [output channels] what is added to every Y. channels, table: epilogue.py's. residual: the tensor to add.
 extern "C" __global__ void __launch_bounds__(THREADS)
     winograd(const unsigned char* __restrict__ input, const int* __restrict__ weights,
              const int* __restrict__ constants, const int4* __restrict__ channels,

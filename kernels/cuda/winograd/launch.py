@@ -8,12 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgemeta.kernels.cuda.direct import launch as direct
-from edgemeta.kernels.cuda.plan import requantize
+from edgemeta.kernels.cuda.plan.architectures import Architecture
+from edgemeta.kernels.cuda.plan.epilogue import Epilogue, line_epilogue_of_multiples, make_epilogue, residual_defines
 from edgemeta.kernels.cuda.plan.kernel import Buffers, Candidate, Tensors
+from edgemeta.kernels.cuda.plan.launch_plan import Argument, Constant, Defines, Launch, Source
 from edgemeta.kernels.cuda.plan.layout import tensor_defines
-from edgemeta.kernels.cuda.plan.plan import Architecture, Argument, Constant, Launch, Source
-from edgemeta.kernels.cuda.plan.requantize import Defines, Finish
 from edgemeta.kernels.cuda.winograd.tile import Tile, tiles
+from edgemeta.kernels.lowering.requantization import fold_clamps, product_accumulators
 from edgemeta.kernels.lowering.steps import ConvStep, Step
 from edgemeta.model.layers import Conv, Padding, TensorType
 from edgemeta.model.winograd import F2, F2_STRIDED, F4, Transform, transform_weights
@@ -90,7 +91,7 @@ def _outputs(step: ConvStep) -> int:
 def is_exact(conv: Conv, source: TensorType, transform: Transform) -> bool:
     """Transformed weights are int16, and every sum without the bias is in the range that the transform gives back."""
     transformed = transform_weights(conv.weights.decode().astype(np.int32), transform)
-    sums = requantize.weighted_sums(conv, source)
+    sums = product_accumulators(conv, source)
     bias = _bias(conv)
     limit = 1 << (31 - transform.shift)
     return bool(
@@ -129,7 +130,7 @@ def _launch(step: ConvStep, tensors: Tensors, transform: Transform, tile: Tile, 
     down, across = _tiles(conv, transform)
     blocks = -(-_outputs(step) // tile.block_outputs)
     padded = blocks * tile.block_outputs
-    main, divisor = _finish(step, source, padded, transform)
+    main, divisor = _epilogue(step, source, padded, transform)
     written, read = buffers[step.output.name], buffers[conv.input]
     defines: Defines = (
         *_shape_defines(step, tensors, transform, tile),
@@ -137,7 +138,7 @@ def _launch(step: ConvStep, tensors: Tensors, transform: Transform, tile: Tile, 
         *tensor_defines("IN", read),
         *tensor_defines("OUT", written),
         *main.defines,
-        *requantize.residual(step, tensors),
+        *residual_defines(step, tensors),
     )
     arguments: tuple[Argument, ...] = (
         read,
@@ -151,7 +152,7 @@ def _launch(step: ConvStep, tensors: Tensors, transform: Transform, tile: Tile, 
         defines += tensor_defines("RESIDUAL", buffers[step.residual])
         arguments += (buffers[step.residual],)
     if step.shortcut is not None:
-        beside = _finish_beside(step.shortcut, source, padded)
+        beside = _shortcut_epilogue(step.shortcut, source, padded)
         defines += (*tensor_defines("BESIDE_OUT", buffers[step.shortcut.name]), *beside.defines)
         arguments += (beside.channels, beside.table, buffers[step.shortcut.name])
     return Launch(
@@ -194,25 +195,25 @@ def _shape_defines(step: ConvStep, tensors: Tensors, transform: Transform, tile:
     return tuple(values.items())
 
 
-def _finish(step: ConvStep, source: TensorType, padded: int, transform: Transform) -> tuple[Finish, int]:
+def _epilogue(step: ConvStep, source: TensorType, padded: int, transform: Transform) -> tuple[Epilogue, int]:
     """Requantization of odd * y + 2**(31-s), or of y + 2**(31-s) behind a division; and the odd factor to divide by."""
-    conv, sums, shifted = step.conv, requantize.weighted_sums(step.conv, source), 1 << (31 - transform.shift)
-    form = requantize.clamped(conv.requantize, () if step.add else step.after)
+    conv, sums, shifted = step.conv, product_accumulators(step.conv, source), 1 << (31 - transform.shift)
+    form = fold_clamps(conv.requantize, () if step.add else step.after)
     bias = _bias(conv)
     if transform.odd * max((sums.greatest - bias).max() + 1, (bias - sums.least).max()) <= shifted:
         multiples = replace(sums, start=transform.odd * bias - shifted)
-        line = requantize.line_of_multiples("MAIN", conv.name, form, conv.output, multiples, padded, transform.odd)
+        line = line_epilogue_of_multiples("MAIN", conv.name, form, conv.output, multiples, padded, transform.odd)
         if line is not None:
             return line, 1
     exact = replace(sums, start=bias - shifted)
-    return requantize.finish("MAIN", conv.name, form, conv.output, exact, padded), transform.odd
+    return make_epilogue("MAIN", conv.name, form, conv.output, exact, padded), transform.odd
 
 
-def _finish_beside(shortcut: Conv, source: TensorType, padded: int) -> Finish:
+def _shortcut_epilogue(shortcut: Conv, source: TensorType, padded: int) -> Epilogue:
     """Requantization of the sums of products."""
-    sums = requantize.weighted_sums(shortcut, source)
+    sums = product_accumulators(shortcut, source)
     start = _bias(shortcut) - _zero_point(source) * _weight_sums(shortcut)
-    return requantize.finish(
+    return make_epilogue(
         "BESIDE", shortcut.name, shortcut.requantize, shortcut.output, replace(sums, start=start), padded
     )
 

@@ -5,7 +5,7 @@ from functools import lru_cache
 from itertools import product
 from operator import itemgetter
 
-from edgemeta.kernels.cuda.plan.plan import Architecture
+from edgemeta.kernels.cuda.plan.architectures import Architecture
 from edgemeta.kernels.cuda.plan.prediction import WARP, Work, busy_clocks
 from edgemeta.model.winograd import F2_STRIDED, Transform
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from edgemeta.kernels.cuda.plan.plan import Source
+from edgemeta.kernels.cuda.plan.launch_plan import Source
 
 Write = Callable[..., Source]
 

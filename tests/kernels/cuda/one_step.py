@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from edgemeta.kernels.cuda.plan.architectures import ARCHITECTURES
+from edgemeta.kernels.cuda.plan.architectures import ARCHITECTURES, Architecture
 from edgemeta.kernels.cuda.plan.kernel import Candidate, Tensors
-from edgemeta.kernels.cuda.plan.plan import Architecture, Buffer, Plan
+from edgemeta.kernels.cuda.plan.launch_plan import Buffer, LaunchPlan
 from edgemeta.kernels.lowering.steps import ConvStep
 from edgemeta.model.graph import INPUT, Classification, Model, Preprocessing
 from edgemeta.model.layers import Add, Clamp, Conv, Layer, Multiplier, Padding, Requantize, ShiftTable, TensorType
@@ -95,14 +95,14 @@ def step_of(model: Model) -> tuple[ConvStep, Tensors]:
     return ConvStep(conv, add, INPUT if add else None, after, shortcut), Tensors(types, frozenset())
 
 
-def plan_of(model: Model, candidate: Candidate, architecture: Architecture = SM_53, output: str = "") -> Plan:
+def plan_of(model: Model, candidate: Candidate, architecture: Architecture = SM_53, output: str = "") -> LaunchPlan:
     """One launch, whose output is the main one unless named. The rings are wider than asked, as other readers want."""
     top, left, bottom, right = candidate.ring
     buffers = {INPUT: Buffer(INPUT, model.input, (top + 1, left + 2, bottom, right + 1))}
     for layer in model.layers:
         buffers[layer.name] = Buffer(layer.name, layer.output, (2, 1, 1, 3))
     launch = candidate.launch(buffers)
-    return Plan(architecture, (launch,), buffers[INPUT], buffers[output or model.outputs[0]])
+    return LaunchPlan(architecture, (launch,), buffers[INPUT], buffers[output or model.outputs[0]])
 
 
 def batches(kind: TensorType, images: int = 2) -> Iterable[NDArray[Any]]:
@@ -125,7 +125,7 @@ def ringed(buffer: Buffer, images: NDArray[Any]) -> NDArray[Any]:
     return memory
 
 
-def run(plan: Plan, images: NDArray[Any], order: Order = "forward", mode: str = "fast") -> NDArray[Any]:
+def run(plan: LaunchPlan, images: NDArray[Any], order: Order = "forward", mode: str = "fast") -> NDArray[Any]:
     """The output tensor [N, H, W, C]."""
     found = Emulator(plan, order, mode).run(ringed(plan.input, images)).reshape(len(images), *plan.output.shape)
     height, width, channels = plan.output.kind.shape

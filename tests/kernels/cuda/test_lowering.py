@@ -10,9 +10,9 @@ from edgemeta.kernels.cuda.compile.compiler import SOURCES
 from edgemeta.kernels.cuda.direct.launch import candidates as direct
 from edgemeta.kernels.cuda.elementwise.launch import candidates as elementwise
 from edgemeta.kernels.cuda.lowering import KERNELS, candidate_counts, lower
-from edgemeta.kernels.cuda.plan.architectures import ARCHITECTURES
+from edgemeta.kernels.cuda.plan.architectures import ARCHITECTURES, Architecture
 from edgemeta.kernels.cuda.plan.kernel import Candidate, Tensors
-from edgemeta.kernels.cuda.plan.plan import Architecture, Plan, UnsupportedError
+from edgemeta.kernels.cuda.plan.launch_plan import LaunchPlan, UnsupportedError
 from edgemeta.kernels.cuda.pool_dense.launch import candidates as pool_dense
 from edgemeta.kernels.lowering.steps import Step
 from edgemeta.model import reference
@@ -28,7 +28,7 @@ DIRECT = (direct, pool_dense, elementwise)
 NONE = (0, 0, 0, 0)
 
 
-def rings(plan: Plan) -> dict[str, tuple[int, int, int, int]]:
+def rings(plan: LaunchPlan) -> dict[str, tuple[int, int, int, int]]:
     return {buffer.name: buffer.ring for buffer in plan.buffers}
 
 

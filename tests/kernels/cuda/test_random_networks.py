@@ -12,7 +12,7 @@ import pytest
 from edgemeta.kernels.cuda.compile.cache import Cubins
 from edgemeta.kernels.cuda.lowering import candidate_counts, lower
 from edgemeta.kernels.cuda.plan.architectures import ARCHITECTURES
-from edgemeta.kernels.cuda.plan.plan import Plan
+from edgemeta.kernels.cuda.plan.launch_plan import LaunchPlan
 from edgemeta.model import reference
 from edgemeta.model.graph import Model
 from tests.conformance.random_networks import ON_CUDA, random_network
@@ -23,7 +23,7 @@ FEW, MANY = 3 * len(ON_CUDA), 75 * len(ON_CUDA)
 ORDERS: tuple[Order, ...] = ("forward", "reverse", 11)
 
 
-def plan_of(number: int, model: Model) -> Plan:
+def plan_of(number: int, model: Model) -> LaunchPlan:
     rng = np.random.default_rng(number)
     architecture = list(ARCHITECTURES.values())[int(rng.integers(len(ARCHITECTURES)))]
     choices = {name: int(rng.integers(count)) for name, count in candidate_counts(model, architecture).items()}

@@ -13,8 +13,8 @@ from edgemeta.kernels.cuda.machine_code.cost import Cost, cost
 from edgemeta.kernels.cuda.machine_code.devices import DEVICES
 from edgemeta.kernels.cuda.machine_code.sass import SassError
 from edgemeta.kernels.cuda.plan.architectures import ARCHITECTURES
-from edgemeta.kernels.cuda.plan.plan import Buffer, Plan
-from edgemeta.kernels.cuda.report import Report, report
+from edgemeta.kernels.cuda.plan.launch_plan import Buffer, LaunchPlan
+from edgemeta.kernels.cuda.report import CostReport, cost_report
 from edgemeta.model.file import load
 from edgemeta.model.graph import Model
 from edgemeta.model.zoo import find
@@ -30,14 +30,14 @@ def model() -> Model:
 
 
 @pytest.fixture(scope="module")
-def made(model: Model) -> Report:
-    return report(model, NANO)
+def made(model: Model) -> CostReport:
+    return cost_report(model, NANO)
 
 
-def some(plan: Plan, *layers: str) -> Plan:
+def some(plan: LaunchPlan, *layers: str) -> LaunchPlan:
     """The launches that begin with these layers."""
     launches = tuple(launch for launch in plan.launches if launch.layers[0] in layers)
-    return Plan(plan.architecture, launches, plan.input, plan.output)
+    return LaunchPlan(plan.architecture, launches, plan.input, plan.output)
 
 
 @pytest.fixture(scope="module")
@@ -46,18 +46,18 @@ def tiled(model: Model, compiler: Compiler) -> Cost:
     return cost(some(lower(model, NANO, kernels=BASELINE), "conv1", "conv5", "conv8"), model, compiler)
 
 
-def test_our_design_issues_at_most_a_third_of_the_paper_s(made: Report) -> None:
+def test_our_design_issues_at_most_a_third_of_the_paper_s(made: CostReport) -> None:
     assert made.own.warp_instructions * 3 <= made.paper_design.warp_instructions
 
 
-def test_every_convolution_is_in_one_launch_with_all_that_belongs_to_it(made: Report, model: Model) -> None:
+def test_every_convolution_is_in_one_launch_with_all_that_belongs_to_it(made: CostReport, model: Model) -> None:
     convolutions = [layer.name for layer in model.layers if type(layer).__name__ == "Conv"]
     done = [name for each in made.own.launches for name in each.launch.layers]
     assert sorted(done) == sorted(layer.name for layer in model.layers)
     assert len(made.own.launches) <= len(convolutions)
 
 
-def test_json_holds_the_promised_keys_and_they_add_up(made: Report) -> None:
+def test_json_holds_the_promised_keys_and_they_add_up(made: CostReport) -> None:
     values = made.as_json()
     assert values["arch"] == "sm_53"
     paper = values["paper_design"]
@@ -74,7 +74,7 @@ def test_json_holds_the_promised_keys_and_they_add_up(made: Report) -> None:
         assert all(0 < row["shares"]["xmad"] < 1 and row["shares"]["idp"] == 0 for row in rows)
 
 
-def test_text_names_both_designs_and_what_is_assumed(made: Report) -> None:
+def test_text_names_both_designs_and_what_is_assumed(made: CostReport) -> None:
     text = "\n".join(made.lines())
     assert "the paper's design" in text
     assert "predicted us, not measured" in text
@@ -102,14 +102,14 @@ def renamed(total: Cost, ending: str) -> Cost:
 
 
 @pytest.mark.parametrize("ending", ["", "_of_a_block", "/of/a/name/as/converters/like/to/make/them"])
-def test_text_fits_80_columns_whatever_the_layers_names(made: Report, ending: str) -> None:
+def test_text_fits_80_columns_whatever_the_layers_names(made: CostReport, ending: str) -> None:
     lines = list(replace(made, own=renamed(made.own, ending)).lines())
     names = ["+".join(name + ending for name in each.launch.layers) for each in made.own.launches]
     assert max(len(line) for line in lines if line.strip() not in names) <= 80
     assert all(any(name in line for line in lines) for name in names)
 
 
-def test_products_of_direct_convolutions_are_the_layers_multiply_accumulates(made: Report, tiled: Cost) -> None:
+def test_products_of_direct_convolutions_are_the_layers_multiply_accumulates(made: CostReport, tiled: Cost) -> None:
     direct = [each for total in (made.own, made.paper_design, tiled) for each in total.launches if _is_direct(each)]
     assert len(direct) >= 5
     for each in direct:
@@ -126,7 +126,7 @@ def _is_direct(each: Any) -> bool:
     ) and each.launch.layers != ("conv0",)
 
 
-def test_products_of_winograd_are_fewer_than_the_layers_multiply_accumulates(made: Report) -> None:
+def test_products_of_winograd_are_fewer_than_the_layers_multiply_accumulates(made: CostReport) -> None:
     winograd = [each for each in made.paper_design.launches if each.launch.source.path == "baselines/paper/winograd.cu"]
     assert len(winograd) == 5
     for each in winograd:
@@ -134,7 +134,7 @@ def test_products_of_winograd_are_fewer_than_the_layers_multiply_accumulates(mad
             assert each.macs * 4 / 9 <= each.run.lanes["XMAD"] < each.macs
 
 
-def test_bytes_written_are_the_output_tensors(made: Report, model: Model) -> None:
+def test_bytes_written_are_the_output_tensors(made: CostReport, model: Model) -> None:
     sizes = {layer.name: layer.output.shape for layer in model.layers}
     for each in (*made.own.launches[:-1], *made.paper_design.launches[:-1]):
         shapes = [sizes[name] for name in each.launch.layers if name in _written(each)]
@@ -161,6 +161,6 @@ def test_no_time_is_predicted_where_no_device_is_described(model: Model, compile
     total = cost(some(lower(model, orin), "conv0", "conv8"), model, compiler)
     assert total.predicted_us == total.as_json()["predicted_us"] == {}
     assert total.share("IDP") + total.share("IMMA") > 0.05
-    lines = list(Report(model.name, orin, str(compiler), total, total).lines())
+    lines = list(CostReport(model.name, orin, str(compiler), total, total).lines())
     assert lines.count("  layers     kernel blocks threads warp-insn   IDP IMMA moved kB") == 2
     assert lines[-1] == "no time is predicted for sm_87: only sm_53 is described"

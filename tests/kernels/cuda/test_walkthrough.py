@@ -12,8 +12,8 @@ import pytest
 from edgemeta.kernels.cuda.compile.compiler import SOURCES, Compiler
 from edgemeta.kernels.cuda.lowering import KERNELS, lower
 from edgemeta.kernels.cuda.machine_code.cost import cost
-from edgemeta.kernels.cuda.plan.architectures import ARCHITECTURES
-from edgemeta.kernels.cuda.plan.plan import Architecture, Source
+from edgemeta.kernels.cuda.plan.architectures import ARCHITECTURES, Architecture
+from edgemeta.kernels.cuda.plan.launch_plan import Source
 from edgemeta.model import reference
 from tests.conformance.cases import CASES, Case
 from tests.emulation.compiler import EmulationCompiler

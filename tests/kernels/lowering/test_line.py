@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgemeta.kernels.cuda.plan.requantize import multiplier_steps
 from edgemeta.kernels.lowering.line import MAGIC, MAGIC_BITS, FineLine, Line, find_fine_line, find_line
+from edgemeta.kernels.lowering.requantization import multiplier_step_function
 from edgemeta.model.fixedpoint import rounding_shift
 
 multipliers = st.one_of(
@@ -71,7 +71,7 @@ def test_lines_are_the_integers(
     lo, hi = clamp
     zero = data.draw(st.integers(lo, hi))
     least, greatest = max(middle - spread, -(2**31)), min(middle + spread, 2**31 - 1)
-    steps = multiplier_steps(multiplier, shift, zero, clamp, (least, greatest))
+    steps = multiplier_step_function(multiplier, shift, zero, clamp, (least, greatest))
     xs = probes(data, least, greatest, list(steps.thresholds))
     expected = [requantized(x, multiplier, shift, zero, lo, hi) for x in xs]
     fine = find_fine_line(steps, multiplier, shift)
@@ -94,7 +94,7 @@ def test_usual_multipliers_have_lines() -> None:
     count, single, fine = 300, 0, 0
     for _ in range(count):
         multiplier, shift = int(rng.integers(2**30, 2**31)), int(rng.integers(36, 43))
-        steps = multiplier_steps(multiplier, shift, 0, (0, 255), (-3_000_000, 3_000_000))
+        steps = multiplier_step_function(multiplier, shift, 0, (0, 255), (-3_000_000, 3_000_000))
         has_line = find_line(steps, multiplier / 2.0**shift, MAGIC) is not None
         single += has_line
         fine += has_line or find_fine_line(steps, multiplier, shift) is not None
@@ -106,7 +106,7 @@ def test_usual_multipliers_have_lines() -> None:
     ("least", "greatest", "y"), [(-50, 40, 7), (10**6, 10**6 + 9, 20), (-(10**6), -(10**6) + 9, -10)]
 )
 def test_what_is_constant_in_range_is_a_line(least: int, greatest: int, y: int) -> None:
-    steps = multiplier_steps(2**30, 40, 7, (-10, 20), (least, greatest))
+    steps = multiplier_step_function(2**30, 40, 7, (-10, 20), (least, greatest))
     line, fine = find_line(steps, 2.0**-10, MAGIC), find_fine_line(steps, 2**30, 40)
     assert line is not None
     assert fine is not None
@@ -115,7 +115,7 @@ def test_what_is_constant_in_range_is_a_line(least: int, greatest: int, y: int) 
 
 
 def test_ties_round_up() -> None:
-    steps = multiplier_steps(1, 1, 0, (-128, 127), (-1000, 1000))
+    steps = multiplier_step_function(1, 1, 0, (-128, 127), (-1000, 1000))
     line = find_line(steps, 0.5, MAGIC)
     assert line is not None
     assert [on_line(line, x, MAGIC, -128, 127) for x in (-3, -2, -1, 0, 1, 2, 3)] == [-1, -1, 0, 0, 1, 1, 2]

@@ -8,7 +8,7 @@ import pytest
 
 from edgemeta.kernels.cuda.compile.cache import Cubins
 from edgemeta.plugins.cuda.backend import CudaBackend
-from edgemeta.plugins.cuda.device import Device
+from edgemeta.plugins.cuda.device import DeviceContext
 from tests.conformance.cases import CASES, Case
 from tests.emulation.compiler import EmulationCompiler
 from tests.plugins.cuda.emulated import Driver
@@ -53,8 +53,8 @@ def cubins(cache: Path) -> Cubins:
 
 
 @pytest.fixture
-def device(driver: Driver) -> Iterator[Device]:
-    opened = Device(0)
+def device(driver: Driver) -> Iterator[DeviceContext]:
+    opened = DeviceContext(0)
     yield opened
     opened.close()
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from edgemeta.kernels.cuda.compile.tool import CompilerError
-from edgemeta.kernels.cuda.plan.plan import Architecture
+from edgemeta.kernels.cuda.plan.architectures import Architecture
 from edgemeta.model import reference
 from edgemeta.model.file import save
 from edgemeta.plugins.api import BackendError, Session, SessionLostError

@@ -18,12 +18,12 @@ from edgemeta.kernels.cuda.compile.cache import Cubins
 from edgemeta.kernels.cuda.compile.compiler import find_compiler
 from edgemeta.kernels.cuda.lowering import lower
 from edgemeta.kernels.cuda.plan.architectures import ARCHITECTURES
-from edgemeta.kernels.cuda.plan.plan import UnsupportedError
+from edgemeta.kernels.cuda.plan.launch_plan import UnsupportedError
 from edgemeta.model.file import load
 from edgemeta.model.zoo import find
 from edgemeta.plugins.api import BackendError
 from edgemeta.plugins.cuda.backend import BACKEND
-from edgemeta.plugins.cuda.device import Device
+from edgemeta.plugins.cuda.device import DeviceContext
 from edgemeta.plugins.measure import random_image
 from edgemeta.toolchain.float_model.file import load_float_model
 from tests.conformance.cases import CASES
@@ -46,7 +46,7 @@ def gpu() -> None:
 @pytest.fixture
 def held() -> Iterator[Callable[[], int]]:
     """Bytes in use on the device, whoever uses them."""
-    device = Device(0)
+    device = DeviceContext(0)
 
     def read() -> int:
         with device:
@@ -102,7 +102,7 @@ def test_the_float32_network_agrees_with_pytorch() -> None:
     from benchmarks.gpu.torch_network import torch_resnet8
 
     model = load_float_model(find("resnet8-cifar10-float"))
-    device = Device(0)
+    device = DeviceContext(0)
     plan = float_plan_of(model, device.architecture)
     cubins = Cubins(None, find_compiler(device.architecture))
     device.close()

@@ -16,12 +16,13 @@ from edgemeta.kernels.cuda.baselines.paper import launch as paper
 from edgemeta.kernels.cuda.compile.cache import Cubins
 from edgemeta.kernels.cuda.compile.tool import CompilerError
 from edgemeta.kernels.cuda.lowering import lower
+from edgemeta.kernels.cuda.plan.architectures import Architecture
 from edgemeta.kernels.cuda.plan.kernel import Kernel
-from edgemeta.kernels.cuda.plan.plan import Architecture, Source
+from edgemeta.kernels.cuda.plan.launch_plan import Source
 from edgemeta.model import reference
 from edgemeta.model.file import load
 from edgemeta.model.zoo import find
-from edgemeta.plugins.cuda.device import Device
+from edgemeta.plugins.cuda.device import DeviceContext
 from edgemeta.toolchain.float_model.file import load_float_model
 
 ONCE = Effort(0, 1)
@@ -33,7 +34,7 @@ JUNIT = """<testsuites><testsuite>
 </testsuite></testsuites>"""
 
 
-def test_the_float_rows_are_measured(device: Device, cubins: Cubins) -> None:
+def test_the_float_rows_are_measured(device: DeviceContext, cubins: Cubins) -> None:
     rows = float32_rows(load_float_model(find("resnet8-cifar10-float")), device, cubins, (1, 2), ONCE)
     assert [(row["runtime"], row["type"], row["batch"]) for row in rows] == [
         ("edgemeta", "float32", 1),
@@ -50,7 +51,7 @@ def test_the_float_rows_are_measured(device: Device, cubins: Cubins) -> None:
     "kernels", [paper.KERNELS, paper.BASELINE, paper.AS_PRINTED], ids=["winograd", "tiled", "printed"]
 )
 def test_the_paper_s_designs_are_exact_on_the_device(
-    device: Device, cubins: Cubins, kernels: tuple[Kernel, ...]
+    device: DeviceContext, cubins: Cubins, kernels: tuple[Kernel, ...]
 ) -> None:
     model = load(find("resnet8-cifar10"))
     plan = lower(model, device.architecture, kernels=kernels)
@@ -70,7 +71,7 @@ class Refuses:
 
 
 def test_every_part_survives_the_failure_of_the_others(
-    device: Device, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    device: DeviceContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("EDGEMETA_CACHE", str(tmp_path / "cache"))
     (tmp_path / "tests.xml").write_text(JUNIT)

@@ -15,8 +15,8 @@ import pytest
 from edgemeta.kernels.cuda.compile.cache import Cubins
 from edgemeta.kernels.cuda.compile.compiler import CompilerError, find_compiler
 from edgemeta.kernels.cuda.lowering import lower
-from edgemeta.kernels.cuda.plan.architectures import ARCHITECTURES
-from edgemeta.kernels.cuda.plan.plan import Architecture, Source
+from edgemeta.kernels.cuda.plan.architectures import ARCHITECTURES, Architecture
+from edgemeta.kernels.cuda.plan.launch_plan import Source
 from edgemeta.model.file import load
 from edgemeta.model.zoo import find
 from tests.emulation.compiler import EmulationCompiler

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from edgemeta.kernels.cuda.compile.tool import CompilerError
-from edgemeta.kernels.cuda.plan.plan import Architecture
+from edgemeta.kernels.cuda.plan.architectures import Architecture
 from edgemeta.plugins.cuda.backend import CudaBackend
-from edgemeta.plugins.cuda.device import Device
+from edgemeta.plugins.cuda.device import DeviceContext
 from edgemeta.plugins.cuda.driver import UnavailableError
 from tests.conformance.cases import Case
 from tests.emulation.compiler import EmulationCompiler
@@ -49,7 +49,7 @@ def test_an_older_generation_is_refused(loaded: Driver) -> None:
         assert not probe.available
         assert probe.reason.endswith("has compute capability 5.0, the kernels need 5.3")
         with pytest.raises(UnavailableError, match=r"has compute capability 5\.0"):
-            Device(0)
+            DeviceContext(0)
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_a_generation_between_two_runs_what_the_older_one_runs(
     loaded: Driver, capability: tuple[int, int], name: str, dot4: bool, tensor: bool
 ) -> None:
     with loaded.device(*capability):
-        device = Device(0)
+        device = DeviceContext(0)
         architecture = device.architecture
         device.close()
     assert architecture.name == name
@@ -75,4 +75,4 @@ def test_a_driver_without_a_device(loaded: Driver) -> None:
     assert probe.reason.startswith("the NVIDIA driver finds no device")
     assert "\n" not in probe.reason
     with pytest.raises(UnavailableError, match="the NVIDIA driver finds no device"):
-        Device(0)
+        DeviceContext(0)

@@ -16,9 +16,9 @@ from edgemeta.model.file import load
 from edgemeta.model.zoo import find
 from edgemeta.plugins.api import BackendError
 from edgemeta.plugins.cuda.backend import CudaBackend
-from edgemeta.plugins.cuda.device import Device
-from edgemeta.plugins.cuda.graph import Captured
-from edgemeta.plugins.cuda.program import Program
+from edgemeta.plugins.cuda.device import DeviceContext
+from edgemeta.plugins.cuda.graph import CapturedGraph
+from edgemeta.plugins.cuda.loaded_plan import LoadedPlan
 from edgemeta.plugins.cuda.session import HOST, CudaSession
 from edgemeta.plugins.measure import random_image
 from tests.conformance.cases import Case
@@ -44,15 +44,15 @@ def test_batches_of_any_size_and_order(backend: CudaBackend, residual: Case) -> 
             np.testing.assert_array_equal(session.run(batch), expected[first : first + len(batch)], strict=True)
 
 
-def test_a_large_batch_runs_in_parts(device: Device, cubins: Cubins, small: Case) -> None:
+def test_a_large_batch_runs_in_parts(device: DeviceContext, cubins: Cubins, small: Case) -> None:
     images = random_images(small, 7)
     plan = lower(small.model, device.architecture)
     with device:
-        program = Program(device, plan, cubins, Captured)
-        program.most_images = 3
+        loaded = LoadedPlan(device, plan, cubins, CapturedGraph)
+        loaded.most_images = 3
         output = np.empty((7, *plan.output.shape), plan.output.kind.dtype)
-        program.run(images, output)
-        program.close()
+        loaded.run(images, output)
+        loaded.close()
     np.testing.assert_array_equal(output.reshape(7, -1), reference.run(small.model, images), strict=True)
 
 
@@ -148,14 +148,14 @@ def test_a_closed_session_runs_no_more(backend: CudaBackend, driver: Driver, sma
     assert driver.live() == {}
 
 
-def test_200_sessions_leak_nothing(driver: Driver, device: Device, cubins: Cubins, small: Case) -> None:
+def test_200_sessions_leak_nothing(driver: Driver, device: DeviceContext, cubins: Cubins, small: Case) -> None:
     """The plan is lowered once, since that is what takes long."""
     plan = lower(small.model, device.architecture)
 
     def opened() -> CudaSession:
-        own = Device(0)
+        own = DeviceContext(0)
         with own:
-            return CudaSession(small.model, own, Program(own, plan, cubins, Captured))
+            return CudaSession(small.model, own, LoadedPlan(own, plan, cubins, CapturedGraph))
 
     before = driver.live()
     assert grown(opened, random_image(small.model), 200, driver.held_bytes) == 0

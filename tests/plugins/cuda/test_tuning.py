@@ -13,7 +13,7 @@ from edgemeta.kernels.cuda.lowering import candidate_counts, lower
 from edgemeta.model import reference
 from edgemeta.plugins.cuda import tuning
 from edgemeta.plugins.cuda.backend import CudaBackend
-from edgemeta.plugins.cuda.device import Device
+from edgemeta.plugins.cuda.device import DeviceContext
 from edgemeta.plugins.cuda.tuning import tuned
 from edgemeta.plugins.measure import random_image
 from tests.conformance.cases import Case
@@ -34,7 +34,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "choices"
 
 
-def with_a_choice(case: Case, device: Device) -> dict[str, int]:
+def with_a_choice(case: Case, device: DeviceContext) -> dict[str, int]:
     counts = candidate_counts(case.model, device.architecture)
     return {layer: count for layer, count in counts.items() if count > 1}
 
@@ -45,7 +45,7 @@ def stored(folder: Path) -> Path:
 
 
 def test_every_candidate_is_measured_once_and_the_choice_remembered(
-    device: Device, driver: Driver, cubins: Cubins, small: Case, folder: Path, caplog: pytest.LogCaptureFixture
+    device: DeviceContext, driver: Driver, cubins: Cubins, small: Case, folder: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.INFO, tuning.__name__):
         plan = tuned(small.model, device, cubins, folder)
@@ -66,7 +66,7 @@ def test_every_candidate_is_measured_once_and_the_choice_remembered(
 
 @pytest.mark.parametrize("damage", ["", "{", "[]", "{}", '{"conv0": 3}', '{"conv0": {"candidate": 99, "variant": ""}}'])
 def test_a_damaged_memory_is_measured_anew(
-    device: Device, driver: Driver, cubins: Cubins, small: Case, folder: Path, damage: str
+    device: DeviceContext, driver: Driver, cubins: Cubins, small: Case, folder: Path, damage: str
 ) -> None:
     tuned(small.model, device, cubins, folder)
     whole = stored(folder).read_text()
@@ -78,7 +78,7 @@ def test_a_damaged_memory_is_measured_anew(
 
 
 def test_choices_among_other_kernels_are_measured_anew(
-    device: Device, driver: Driver, cubins: Cubins, small: Case, folder: Path
+    device: DeviceContext, driver: Driver, cubins: Cubins, small: Case, folder: Path
 ) -> None:
     tuned(small.model, device, cubins, folder)
     content = json.loads(stored(folder).read_text())
@@ -90,7 +90,7 @@ def test_choices_among_other_kernels_are_measured_anew(
 
 
 def test_candidates_that_the_device_refuses_are_left_out(
-    device: Device, driver: Driver, cubins: Cubins, small: Case, folder: Path, caplog: pytest.LogCaptureFixture
+    device: DeviceContext, driver: Driver, cubins: Cubins, small: Case, folder: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     driver.fail("cuLaunchKernel", LAUNCH_FAILED)
     with caplog.at_level(logging.WARNING, tuning.__name__):
@@ -103,7 +103,7 @@ def test_candidates_that_the_device_refuses_are_left_out(
 
 
 def test_where_nothing_could_be_measured_the_rule_decides_and_nothing_is_remembered(
-    device: Device, driver: Driver, cubins: Cubins, small: Case, folder: Path
+    device: DeviceContext, driver: Driver, cubins: Cubins, small: Case, folder: Path
 ) -> None:
     driver.fail("cuLaunchKernel", LAUNCH_FAILED, times=1000)
     plan = tuned(small.model, device, cubins, folder)
@@ -114,7 +114,7 @@ def test_where_nothing_could_be_measured_the_rule_decides_and_nothing_is_remembe
 
 
 def test_a_folder_that_cannot_be_written_is_told_and_does_not_stop(
-    device: Device, cubins: Cubins, small: Case, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    device: DeviceContext, cubins: Cubins, small: Case, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "file").write_text("not a folder")
     with caplog.at_level(logging.WARNING, tuning.__name__):

@@ -9,14 +9,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from edgemeta.kernels.cuda.plan.plan import (
-    Architecture,
+from edgemeta.kernels.cuda.plan.architectures import Architecture
+from edgemeta.kernels.cuda.plan.launch_plan import (
     Argument,
     Buffer,
     Constant,
     FloatType,
     Launch,
-    Plan,
+    LaunchPlan,
     Source,
     UnsupportedError,
 )
@@ -61,7 +61,7 @@ class FloatHead:
 
 def float_plan(
     input_shape: Shape, convolutions: Sequence[FloatConv], head: FloatHead, architecture: Architecture
-) -> Plan:
+) -> LaunchPlan:
     """Make the plan of convolutions in the order given, then the head; the first reads the tensor "input".
 
     Raises UnsupportedError for a shortcut that does not fit its convolution.
@@ -71,7 +71,7 @@ def float_plan(
     launches = [_convolution(step, tensors, architecture) for step in convolutions]
     logits = Buffer(head.name, FloatType((1, 1, len(head.bias))), packed=True)
     launches.append(_head(head, tensors[head.input], logits))
-    return Plan(architecture, tuple(launches), image, logits)
+    return LaunchPlan(architecture, tuple(launches), image, logits)
 
 
 def _convolution(step: FloatConv, tensors: dict[str, Buffer], architecture: Architecture) -> Launch:

@@ -11,7 +11,7 @@ from typing import TypeAlias, TypeGuard
 
 import numpy as np
 
-from edgemeta.kernels.cuda.baselines.paper.finish import finish
+from edgemeta.kernels.cuda.baselines.paper.epilogue import paper_epilogue
 from edgemeta.kernels.cuda.baselines.paper.weights import (
     WARP,
     Packed,
@@ -23,11 +23,13 @@ from edgemeta.kernels.cuda.baselines.paper.weights import (
     transformed,
 )
 from edgemeta.kernels.cuda.elementwise import launch as elementwise
+from edgemeta.kernels.cuda.plan.architectures import Architecture
+from edgemeta.kernels.cuda.plan.epilogue import Epilogue, residual_defines
 from edgemeta.kernels.cuda.plan.kernel import NO_RING, Buffers, Candidate, Kernel, Tensors
+from edgemeta.kernels.cuda.plan.launch_plan import Argument, Buffer, Constant, Defines, Launch, Source
 from edgemeta.kernels.cuda.plan.layout import integer_type, tensor_defines
-from edgemeta.kernels.cuda.plan.plan import Architecture, Argument, Buffer, Constant, Launch, Source
-from edgemeta.kernels.cuda.plan.requantize import Defines, Finish, residual, weighted_sums
 from edgemeta.kernels.cuda.pool_dense import launch as pool_dense
+from edgemeta.kernels.lowering.requantization import product_accumulators
 from edgemeta.kernels.lowering.steps import ConvStep, Step
 from edgemeta.model.fixedpoint import INT32_MAX
 from edgemeta.model.layers import Conv, Padding
@@ -49,7 +51,7 @@ def winograd_candidates(
     if not _is_tiled(step):
         return
     conv = step.conv
-    weights, sums = conv.weights.decode(), weighted_sums(conv, tensors.types[conv.input])
+    weights, sums = conv.weights.decode(), product_accumulators(conv, tensors.types[conv.input])
     greatest = max(int(np.abs(each).max()) for each in (sums.least, sums.greatest, sums.start))
     padded = padded_sizes(weights.shape[3], weights.shape[0], most_lanes)
     shared = 16 * (padded.channels * 3 + padded.filters * 4)
@@ -137,7 +139,7 @@ def _tile_launch(
     loops: tuple[int, ...],
 ) -> Launch:
     conv = step.conv
-    end = finish("MAIN", conv, tensors, padded.filters, scale_bits, () if step.add else step.after)
+    end = paper_epilogue("MAIN", conv, tensors, padded.filters, scale_bits, () if step.add else step.after)
     height, width, _ = conv.output.shape
     defines = {
         "THREADS": threads,
@@ -171,7 +173,7 @@ def _map(step: ConvStep, tensors: Tensors, buffers: Buffers) -> Launch:
     threads = min(pixels, _MOST_THREADS)
     every = [by_map(each.weights.decode(), channels) for each in (conv, shortcut) if each is not None]
     weights = narrow(np.concatenate([each.ravel() for each in every]))
-    end = finish("MAIN", conv, tensors, outputs, 0, () if step.add else step.after)
+    end = paper_epilogue("MAIN", conv, tensors, outputs, 0, () if step.add else step.after)
     defines = {
         "THREADS": threads,
         "CHANNELS": channels,
@@ -186,7 +188,7 @@ def _map(step: ConvStep, tensors: Tensors, buffers: Buffers) -> Launch:
     arguments: list[Argument] = [source, own, end.channels, end.table, *_residual(step, buffers)]
     extra: Defines = ()
     if shortcut is not None:
-        beside, target = finish("BESIDE", shortcut, tensors, shortcut.output.shape[2]), buffers[shortcut.name]
+        beside, target = paper_epilogue("BESIDE", shortcut, tensors, shortcut.output.shape[2]), buffers[shortcut.name]
         extra = (*beside.defines, *tensor_defines("BESIDE_OUT", target), ("BESIDE_FIRST", _first(shortcut, source)))
         extra += (("BESIDE_TABLE_ROW", _table_row(beside)),)
         constant = Constant(f"{shortcut.name}.map", weights[every[0].size :].reshape(every[1].shape))
@@ -209,7 +211,9 @@ def _residual(step: ConvStep, buffers: Buffers) -> list[Argument]:
     return [] if step.residual is None else [buffers[step.residual]]
 
 
-def _defines(step: ConvStep, tensors: Tensors, buffers: Mapping[str, Buffer], weights: Packed, end: Finish) -> Defines:
+def _defines(
+    step: ConvStep, tensors: Tensors, buffers: Mapping[str, Buffer], weights: Packed, end: Epilogue
+) -> Defines:
     """What all three kernels are told of tensors, weights and outputs."""
     conv, source = step.conv, buffers[step.conv.input]
     height, width, outputs = conv.output.shape
@@ -228,7 +232,7 @@ def _defines(step: ConvStep, tensors: Tensors, buffers: Mapping[str, Buffer], we
         "PAD_TOP": conv.padding[0],
         "PAD_LEFT": conv.padding[1],
     }
-    defines: Defines = (*own.items(), *end.defines, *residual(step, tensors), *tensor_defines("IN", source))
+    defines: Defines = (*own.items(), *end.defines, *residual_defines(step, tensors), *tensor_defines("IN", source))
     defines += tensor_defines("OUT", buffers[step.output.name])
     return defines if step.residual is None else defines + tensor_defines("RESIDUAL", buffers[step.residual])
 
@@ -241,6 +245,6 @@ def _first(conv: Conv, source: Buffer) -> int:
     return values["IN_START"] - conv.padding[0] * values["IN_ROW"] - conv.padding[1] * values["IN_PIXEL"]
 
 
-def _table_row(end: Finish) -> int:
+def _table_row(end: Epilogue) -> int:
     """Bytes from one channel's table to the next, 0 where there is none."""
     return 256 if len(end.table.data) > 1 else 0

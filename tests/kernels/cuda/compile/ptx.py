@@ -5,7 +5,8 @@ from pathlib import Path
 
 from edgemeta.kernels.cuda.compile.compiler import SOURCES, options
 from edgemeta.kernels.cuda.compile.nvrtc import Nvrtc, wheel_library
-from edgemeta.kernels.cuda.plan.plan import Architecture, Source
+from edgemeta.kernels.cuda.plan.architectures import Architecture
+from edgemeta.kernels.cuda.plan.launch_plan import Source
 
 _ACCESS = re.compile(r"(ld|st)\.global\.\w+ (.*)")
 _OFFSET = re.compile(r"\[%rd\d+(?:\+(\d+))?\]")

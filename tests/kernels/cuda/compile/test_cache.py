@@ -10,8 +10,8 @@ import pytest
 
 from edgemeta.kernels.cuda.compile.cache import Cubins, default_folder, digest, holds, texts
 from edgemeta.kernels.cuda.compile.compiler import Compiler, CompilerError
-from edgemeta.kernels.cuda.plan.architectures import ARCHITECTURES
-from edgemeta.kernels.cuda.plan.plan import Architecture, Source
+from edgemeta.kernels.cuda.plan.architectures import ARCHITECTURES, Architecture
+from edgemeta.kernels.cuda.plan.launch_plan import Source
 
 NANO, ORIN = ARCHITECTURES["sm_53"], ARCHITECTURES["sm_87"]
 KERNEL = '#include "shared.cuh"\nextern "C" __global__ void kernel(int* out) { *out = VALUE + SIZE; }\n'
@@ -129,7 +129,7 @@ def test_several_processes_may_fill_one_folder(compiler: Compiler, source: Sourc
     program = (
         "import sys; from pathlib import Path; from edgemeta.kernels.cuda.compile.cache import Cubins\n"
         "from edgemeta.kernels.cuda.compile.compiler import wheel_compiler\n"
-        "from edgemeta.kernels.cuda.plan.plan import Source\n"
+        "from edgemeta.kernels.cuda.plan.launch_plan import Source\n"
         "from edgemeta.kernels.cuda.plan.architectures import ARCHITECTURES\n"
         "cubins = Cubins(Path(sys.argv[1]), wheel_compiler())\n"
         "source = Source(sys.argv[2], 'kernel', (('SIZE', 2),))\n"

@@ -7,7 +7,7 @@ import pytest
 from edgemeta.kernels.cuda.compile.compiler import Compiler, CompilerError
 from edgemeta.kernels.cuda.compile.resources import Resources, parse_resources, violations
 from edgemeta.kernels.cuda.plan.architectures import ARCHITECTURES
-from edgemeta.kernels.cuda.plan.plan import Launch, Source
+from edgemeta.kernels.cuda.plan.launch_plan import Launch, Source
 
 NANO, HOPPER = ARCHITECTURES["sm_53"], ARCHITECTURES["sm_90"]
 FITS = Resources(registers=32, shared_bytes=1024, stack_bytes=0, spill_store_bytes=0, spill_load_bytes=0)

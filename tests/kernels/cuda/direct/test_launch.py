@@ -9,7 +9,7 @@ from edgemeta.kernels.cuda.direct.launch import candidates as direct
 from edgemeta.kernels.cuda.elementwise.launch import candidates as elementwise
 from edgemeta.kernels.cuda.lowering import candidate_counts, lower
 from edgemeta.kernels.cuda.plan.architectures import ARCHITECTURES
-from edgemeta.kernels.cuda.plan.plan import Plan
+from edgemeta.kernels.cuda.plan.launch_plan import LaunchPlan
 from edgemeta.kernels.cuda.pool_dense.launch import candidates as pool_dense
 from edgemeta.model import reference
 from edgemeta.model.graph import INPUT, Model
@@ -23,7 +23,7 @@ FORMS: tuple[Form, ...] = ("multiplier", "multiplier-per-layer", "table", "table
 NAMES = ("sm_53", "sm_87")
 
 
-def assert_equal(case: Case, plan: Plan, mode: str = "checked", order: Order = "forward") -> None:
+def assert_equal(case: Case, plan: LaunchPlan, mode: str = "checked", order: Order = "forward") -> None:
     emulator = Emulator(plan, order, mode)
     for name, batch in case.batches():
         np.testing.assert_array_equal(emulator.run(batch[:1]), reference.run(case.model, batch[:1]), err_msg=name)

@@ -8,7 +8,7 @@ import pytest
 
 from edgemeta.kernels.cuda.compile.compiler import Compiler
 from edgemeta.kernels.cuda.machine_code import sass
-from edgemeta.kernels.cuda.machine_code.interpreter import Run, run
+from edgemeta.kernels.cuda.machine_code.interpreter import ExecutionCounts, run
 from edgemeta.kernels.cuda.machine_code.sass import Code, SassError, disassemble, disassemblers
 from edgemeta.kernels.cuda.plan.architectures import ARCHITECTURES
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.usefixtures("disassembler")
 
 NANO = "sm_53"
 EVERY = ("sm_53", "sm_72", "sm_87", "sm_90")  # sm_61 and sm_62 have the instructions of sm_53
-Count = Callable[..., Run]
+Count = Callable[..., ExecutionCounts]
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def code(compiler: Compiler, write) -> Callable[[str, str], Code]:
 
 @pytest.fixture
 def count(code: Callable[[str, str], Code]) -> Count:
-    def make(body: str, name: str = NANO, grid: tuple[int, int] = (1, 1), threads: int = 64) -> Run:
+    def make(body: str, name: str = NANO, grid: tuple[int, int] = (1, 1), threads: int = 64) -> ExecutionCounts:
         return run(code(body, name), grid, (threads, 1, 1))
 
     return make

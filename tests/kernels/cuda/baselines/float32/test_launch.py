@@ -13,7 +13,7 @@ from edgemeta.kernels.cuda.baselines.float32.launch import FloatConv, FloatHead,
 from edgemeta.kernels.cuda.compile.compiler import CompilerError, wheel_compiler
 from edgemeta.kernels.cuda.compile.resources import violations
 from edgemeta.kernels.cuda.plan.architectures import ARCHITECTURES
-from edgemeta.kernels.cuda.plan.plan import UnsupportedError
+from edgemeta.kernels.cuda.plan.launch_plan import UnsupportedError
 from edgemeta.model.zoo import find
 from edgemeta.toolchain.float_model.file import load_float_model
 from tests.emulation.executor import Emulator

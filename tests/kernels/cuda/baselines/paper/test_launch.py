@@ -7,7 +7,7 @@ from edgemeta.kernels.cuda.baselines.paper.launch import AS_PRINTED, BASELINE, B
 from edgemeta.kernels.cuda.lowering import lower
 from edgemeta.kernels.cuda.plan.architectures import ARCHITECTURES
 from edgemeta.kernels.cuda.plan.kernel import Kernel
-from edgemeta.kernels.cuda.plan.plan import UnsupportedError
+from edgemeta.kernels.cuda.plan.launch_plan import UnsupportedError
 from edgemeta.model import reference
 from edgemeta.model.file import load
 from edgemeta.model.graph import Model

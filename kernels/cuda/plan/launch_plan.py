@@ -20,35 +20,13 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from edgemeta.kernels.cuda.plan.architectures import Architecture
 from edgemeta.model.errors import EdgemetaError
 from edgemeta.model.layers import Padding, Shape, TensorType
 
 
 class UnsupportedError(EdgemetaError):
     """A model that no kernel here runs; the sentence names the layer and why."""
-
-
-@dataclass(frozen=True)
-class Architecture:
-    """A GPU generation as the kernels see it.
-
-    name: "sm_53". number: 530, what `__CUDA_ARCH__` is. dot4: four int8 products in one instruction (dp4a).
-    tensor_int8: int8 matrix instructions. shared_bytes: shared memory that one block may have. registers: 32-bit
-    registers that one block may have. multiprocessors: of the device that the generation is tuned for by rule.
-    resident_*: what all blocks that a multiprocessor works on at once may have together.
-    """
-
-    name: str
-    number: int
-    dot4: bool
-    tensor_int8: bool
-    shared_bytes: int
-    registers: int = 65_536
-    multiprocessors: int = 1
-    resident_shared_bytes: int = 64 << 10
-    resident_registers: int = 65_536
-    resident_warps: int = 64
-    resident_blocks: int = 32
 
 
 @dataclass(frozen=True)
@@ -112,6 +90,10 @@ class Constant:
         assert self.data.flags.c_contiguous, f"{self.name}: a device is given memory as it lies"
 
 
+Defines: TypeAlias = tuple[tuple[str, int], ...]
+"""Preprocessor names and their integers."""
+
+
 @dataclass(frozen=True)
 class Source:
     """One compiled variant of a kernel.
@@ -122,7 +104,7 @@ class Source:
 
     path: str
     entry: str
-    defines: tuple[tuple[str, int], ...]
+    defines: Defines
 
     @property
     def key(self) -> str:
@@ -157,7 +139,7 @@ class Launch:
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
+class LaunchPlan:
     """A whole network for one architecture. Launches run in order; each sees all that the earlier ones wrote.
 
     input, output: the packed buffers that the host writes and reads.

@@ -1,6 +1,4 @@
-"""Which form a requantization gets, and that tables which are lines are found and no others."""
-
-from dataclasses import replace
+"""Which form a requantization gets, and the defines of an addition."""
 
 import numpy as np
 import pytest
@@ -8,51 +6,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from edgemeta.kernels.cuda.plan.epilogue import Epilogue, Form, addition_defines, make_epilogue
 from edgemeta.kernels.cuda.plan.kernel import Tensors
-from edgemeta.kernels.cuda.plan.requantize import Finish, Form, Sums, addition, clamped, finish, table_line
-from edgemeta.kernels.lowering.line import MAGIC, value_at
+from edgemeta.kernels.lowering.requantization import Accumulators
 from edgemeta.model.fixedpoint import rounding_shift
-from edgemeta.model.layers import Add, Clamp, Multiplier, ShiftTable, TensorType
+from edgemeta.model.layers import Add, Multiplier, ShiftTable, TensorType
 
 INDEX = np.arange(-128, 128)
-
-
-def entries(table: NDArray[np.int64]) -> list[int] | None:
-    """The table as its line gives it."""
-    line = table_line(table)
-    if line is None:
-        return None
-    return [min(max(value_at(line, t, MAGIC), min(table[[0, -1]])), max(table[[0, -1]])) for t in INDEX.tolist()]
-
-
-@given(st.integers(-3000, 3000), st.integers(-(10**6), 10**6), st.integers(0, 12), st.integers(-128, 127))
-def test_every_clamped_integer_line_is_found(m: int, b: int, shift: int, lo: int) -> None:
-    """clamp(round(t * m + b, s)): the tables that batch norm and ReLU make."""
-    table = np.clip(rounding_shift(INDEX * m + b, shift), lo, 127)
-    if np.abs(np.diff(table)).max() <= 2:  # steeper ones have no proof of existence, only of equality
-        assert entries(table) == table.tolist()
-
-
-@given(st.integers(1, 40), st.integers(0, 255), st.integers(0, 10**9))
-def test_one_wrong_entry_is_noticed(m: int, place: int, seed: int) -> None:
-    table = np.clip(rounding_shift(INDEX * m, 5), -128, 127)
-    table[place] += 1 if np.random.default_rng(seed).integers(2) else -1
-    found = entries(table)
-    assert found is None or found == table.tolist()
-
-
-@given(st.lists(st.integers(-128, 127), min_size=256, max_size=256))
-def test_a_table_that_is_found_is_equal(values: list[int]) -> None:
-    table = np.sort(np.array(values))
-    found = entries(table)
-    assert found is None or found == table.tolist()
 
 
 def forms(requantize: Multiplier | ShiftTable, reach: int, scale_bits: int = 0) -> Form:
     channels = max(len(requantize.shift), 1)
     bounds = np.array([reach])
-    made = finish(
-        "X", "layer", requantize, TensorType((1, 1, channels)), Sums(bounds * 0, -bounds, bounds), 8, scale_bits
+    made = make_epilogue(
+        "X", "layer", requantize, TensorType((1, 1, channels)), Accumulators(bounds * 0, -bounds, bounds), 8, scale_bits
     )
     return Form(dict(made.defines)["X_FORM"])
 
@@ -95,29 +62,12 @@ def test_a_dead_channel_does_not_cost_the_others_their_lines(dead: int) -> None:
 
 
 def test_constants_fill_the_channels_that_do_not_exist() -> None:
-    made: Finish = finish(
-        "X", "layer", multiplier(1, 0), TensorType((1, 1, 3)), Sums(*(np.array([v]) for v in (5, -90, 90))), 8
+    made: Epilogue = make_epilogue(
+        "X", "layer", multiplier(1, 0), TensorType((1, 1, 3)), Accumulators(*(np.array([v]) for v in (5, -90, 90))), 8
     )
     assert made.channels.data.shape == (8, 8)
     assert made.channels.data.dtype == np.int32
     assert not made.channels.data[3:].any()
-
-
-@given(st.integers(-128, 127), st.integers(-128, 127), st.integers(0, 10**9))
-def test_clamps_are_folded(lo: int, hi: int, seed: int) -> None:
-    lo, hi = min(lo, hi), max(lo, hi)
-    kind = TensorType((1, 1, 1))
-    clamp = Clamp("clamp", "x", kind, lo, hi)
-    rng = np.random.default_rng(seed)
-    values = rng.integers(-128, 128, 256)
-    folded = clamped(table(values), [clamp])
-    assert isinstance(folded, ShiftTable)
-    assert folded.table.dtype == np.int8
-    np.testing.assert_array_equal(folded.table[0], np.clip(values, lo, hi))
-    ends = np.sort(rng.integers(-128, 128, 2)).tolist()
-    narrowed = clamped(replace(multiplier(1, 0), lo=ends[0], hi=ends[1]), [clamp])
-    assert isinstance(narrowed, Multiplier)
-    np.testing.assert_array_equal(np.clip(np.clip(INDEX, *ends), lo, hi), np.clip(INDEX, narrowed.lo, narrowed.hi))
 
 
 kinds = st.tuples(st.booleans(), st.floats(0, 1)).map(
@@ -132,7 +82,7 @@ def test_additions(
     """The device's formula modulo 2**32 against that of model/layers.py, on the ends and on random integers."""
     add = Add("add", ("a", "b"), y, (ma, mb), shift, y.lo, y.hi)
     own = 0 if own_is_first else 1
-    defines = dict(addition(add, own, Tensors({"a": a, "b": b, "add": y}, frozenset())))
+    defines = dict(addition_defines(add, own, Tensors({"a": a, "b": b, "add": y}, frozenset())))
     rng = np.random.default_rng(ma ^ mb)
     values = [np.append(rng.integers(kind.lo, kind.hi + 1, 30), [kind.lo, kind.hi]) for kind in (a, b)]
     first, second = (grid.ravel() for grid in np.meshgrid(*values))

@@ -5,7 +5,7 @@ import tempfile
 from pathlib import Path
 
 
-def write_whole(target: Path, data: bytes) -> None:
+def write_atomically(target: Path, data: bytes) -> None:
     """Put a file in its place once all of it is on the medium; readable by all. Raises OSError, and leaves nothing."""
     temporary = None
     try:

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgemeta.kernels.cuda.compile.cache import Cubins
-from edgemeta.kernels.cuda.plan.plan import Argument, Buffer, Constant, Launch, Plan, Source
+from edgemeta.kernels.cuda.plan.launch_plan import Argument, Buffer, Constant, Launch, LaunchPlan, Source
 from edgemeta.plugins.cuda.arena import Arena
-from edgemeta.plugins.cuda.device import Device
-from edgemeta.plugins.cuda.graph import Captured, Direct
+from edgemeta.plugins.cuda.device import DeviceContext
+from edgemeta.plugins.cuda.graph import CapturedGraph, DirectLaunches
 
 _MOST_IMAGES = 1024
 _ARENA_BYTES = 256 << 20
@@ -24,18 +24,20 @@ class _Call:
     """All that a run of one batch size needs: where images go in, what is replayed, where logits come out."""
 
     input: NDArray[Any]
-    sequence: Captured | Direct
+    sequence: CapturedGraph | DirectLaunches
     output: NDArray[Any]
 
 
-class Program:
+class LoadedPlan:
     """A plan on a device. Every method is called inside `with device:`; the driver's errors pass through.
 
-    cubins gives machine code. sequence is `Captured` (a CUDA graph per batch size) or `Direct` (prepared
+    cubins gives machine code. sequence is `CapturedGraph` (a CUDA graph per batch size) or `DirectLaunches` (prepared
     launches, one by one). A batch larger than `most_images` runs in parts of that many, so that memory stays bounded.
     """
 
-    def __init__(self, device: Device, plan: Plan, cubins: Cubins, sequence: type[Captured | Direct]) -> None:
+    def __init__(
+        self, device: DeviceContext, plan: LaunchPlan, cubins: Cubins, sequence: type[CapturedGraph | DirectLaunches]
+    ) -> None:
         self.device = device
         self.plan = plan
         image_bytes = sum(buffer.image_bytes for buffer in plan.buffers)
@@ -43,7 +45,7 @@ class Program:
         self._make_sequence = sequence
         self._arena: Arena | None = None
         self._calls: dict[int, _Call] = {}
-        self._sequences: dict[Hashable, Captured | Direct] = {}
+        self._sequences: dict[Hashable, CapturedGraph | DirectLaunches] = {}
         self._constants: dict[Constant, Any] = {}
         self._modules: list[Any] = []
         self._functions: dict[Source, Any] = {}
@@ -86,14 +88,14 @@ class Program:
         for launch in self.plan.launches:
             self.enqueue_launch(launch, images)
 
-    def sequence(self, key: Hashable, enqueue: Callable[[], None]) -> Captured | Direct:
+    def sequence(self, key: Hashable, enqueue: Callable[[], None]) -> CapturedGraph | DirectLaunches:
         """What `enqueue` puts on the stream, captured when `key` is asked for first and after memory has moved."""
         if key not in self._sequences:
             self._sequences[key] = self._make_sequence(self.device.cuda, self.device.stream, enqueue)
         return self._sequences[key]
 
     def close(self) -> None:
-        """Free everything that this program made; a second call does nothing."""
+        """Free everything that this loaded made; a second call does nothing."""
         self._release_arena()
         for allocation in self._constants.values():
             allocation.free()

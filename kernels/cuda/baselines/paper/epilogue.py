@@ -7,20 +7,21 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from edgemeta.kernels.cuda.plan import requantize
+from edgemeta.kernels.cuda.plan import epilogue
+from edgemeta.kernels.cuda.plan.epilogue import Epilogue, Form
 from edgemeta.kernels.cuda.plan.kernel import Tensors
-from edgemeta.kernels.cuda.plan.plan import Constant
-from edgemeta.kernels.cuda.plan.requantize import Finish, Form, clamped, weighted_sums
+from edgemeta.kernels.cuda.plan.launch_plan import Constant
+from edgemeta.kernels.lowering.requantization import fold_clamps, product_accumulators
 from edgemeta.model.layers import Clamp, Conv, ShiftTable
 
 
-def finish(
+def paper_epilogue(
     prefix: str, conv: Conv, tensors: Tensors, padded: int, scale_bits: int = 0, clamps: Sequence[Clamp] = ()
-) -> Finish:
-    """Defines and constants of a convolution with `clamps` behind it; the arguments are those of requantize.finish."""
-    sums = weighted_sums(conv, tensors.types[conv.input])
-    form = clamped(conv.requantize, clamps)
-    end = requantize.finish(prefix, conv.name, form, conv.output, sums, padded, scale_bits)
+) -> Epilogue:
+    """Defines and constants of a convolution with `clamps` behind it; the arguments are those of `make_epilogue`."""
+    sums = product_accumulators(conv, tensors.types[conv.input])
+    form = fold_clamps(conv.requantize, clamps)
+    end = epilogue.make_epilogue(prefix, conv.name, form, conv.output, sums, padded, scale_bits)
     if not isinstance(form, ShiftTable):
         return end
     channels = conv.output.shape[2]
@@ -29,7 +30,7 @@ def finish(
     rows[:channels, 2] = form.shift
     table = np.zeros((max(padded, 2), 256), np.uint8)
     table[:channels] = form.table.view(np.uint8)
-    return Finish(
+    return Epilogue(
         tuple((name, int(Form.TABLE) if name == f"{prefix}_FORM" else value) for name, value in end.defines),
         Constant(f"{conv.name}.channels", rows.astype(np.uint32).view(np.int32)),
         Constant(f"{conv.name}.table", table),
