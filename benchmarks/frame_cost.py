@@ -48,8 +48,8 @@ LIMIT_US = 250
 STAGES: dict[str, tuple[tuple[type, str], ...]] = {
     "preprocess": ((Pipeline, "_preprocess"),),
     "inference": ((LoadedModel, "run"),),
-    "postprocess": ((LabelMap, "scores"), (LabelMap, "rank"), (Smoother, "add"), (StateReporter, "tell")),
-    "encode": ((Pipeline, "step"), (Publisher, "encode")),
+    "postprocess": ((LabelMap, "scores"), (LabelMap, "rank"), (Smoother, "add"), (StateReporter, "update")),
+    "encode": ((Pipeline, "classify"), (Publisher, "encode")),
     "hand over": ((Publisher, "send"),),
     "counts": ((Worker, "_handle"),),
 }

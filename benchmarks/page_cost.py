@@ -85,8 +85,8 @@ class Port(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Look for the port in a line of the log."""
-        if told := re.search(r"page at http://127\.0\.0\.1:([0-9]+)/", record.getMessage()):
-            self.number = int(told[1])
+        if updates := re.search(r"page at http://127\.0\.0\.1:([0-9]+)/", record.getMessage()):
+            self.number = int(updates[1])
             self.known.set()
 
 
@@ -131,11 +131,11 @@ def hook_ns(network: LoadedModel, calls: int = 200_000) -> float:
     from edgemeta.daemon.inference.settings import settings_of
     from edgemeta.daemon.messages.records import Drops
 
-    tuning = settings_of(Config.model_validate({"cameras": {"front": {"source": "synthetic://"}}}), "front")
-    pipeline = Pipeline(Identity("dev", "b" * 32), "front", network, tuning, Clock())
+    settings = settings_of(Config.model_validate({"cameras": {"front": {"source": "synthetic://"}}}), "front")
+    pipeline = Pipeline(Identity("dev", "b" * 32), "front", network, settings, Clock())
     pixels = np.zeros((480, 640, 3), np.uint8)
     drops = Drops(superseded=0, failed=0, outbox=0, stopped=0)
-    step = pipeline.step(CapturedFrame("front", 1, Frame(pixels, time.monotonic_ns()), 0), drops, 0)
+    step = pipeline.classify(CapturedFrame("front", 1, Frame(pixels, time.monotonic_ns()), 0), drops, 0)
     seen, best = RecentFrames(["front"], pictures=True), float("inf")
     stamps = itertools.count(0, 1_000_000_000 // RATE)
     for _ in range(5):
@@ -172,8 +172,8 @@ def main() -> None:
         for pages in PAGES:
             found[f"{pages} pages"] = measure(folder, True, pages, arguments.seconds)
         plan = prepare(folder / "config.yaml")
-        hook = hook_ns(plan.networks["front"])
-        plan.networks["front"].close()
+        hook = hook_ns(plan.loaded_models["front"])
+        plan.loaded_models["front"].close()
     print(f"the worker's hook: {hook:.0f} ns per frame")
     for what, by_thread in found.items():
         page, worker = by_thread.get("page", 0.0), by_thread["worker"]

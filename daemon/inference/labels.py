@@ -1,4 +1,4 @@
-"""What labels are called in messages: the network's own names, or those that the config gives them."""
+"""Label names in messages: the model's own, or the aliases that the config gives them."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,13 +11,13 @@ from edgemeta.model.graph import Model
 
 
 class LabelMap:
-    """A network's labels under the names of a config; labels of one name count as one label.
+    """Maps a model's labels to the names in messages; labels with the same name count as one label.
 
-    names: each name once, in the order of the network's labels.
+    aliases: names by label of the model. names: each name once, in the order of the model's labels.
     """
 
-    def __init__(self, model: Model, given: Mapping[str, str]) -> None:
-        named = [given.get(label, label) for label in model.task.labels]
+    def __init__(self, model: Model, aliases: Mapping[str, str]) -> None:
+        named = [aliases.get(label, label) for label in model.task.labels]
         self.names = tuple(dict.fromkeys(named))
         self._kind, self._temperature = model.logits, model.task.temperature
         self._groups = None
@@ -25,7 +25,7 @@ class LabelMap:
             self._groups = np.array([self.names.index(name) for name in named])
 
     def scores(self, logits: NDArray[Any]) -> NDArray[np.float64]:
-        """Score of every name for one image's logits [labels]: of a group, the sum of its labels' scores."""
+        """Score of each name for the logits [labels] of one image; of a group, the sum of its labels' scores."""
         own = scores(logits, self._kind, self._temperature)
         if self._groups is None:
             return own
@@ -33,9 +33,9 @@ class LabelMap:
         return summed
 
     def rank(self, logits: NDArray[Any], named: NDArray[np.float64], k: int) -> NDArray[np.int64]:
-        """Places in `names` of the k best, best first, the earlier one at a tie; `named` are the logits' `scores`.
+        """Indices into `names` of the k best, best first, the lower index at a tie; `named` are the `scores` of the logits.
 
-        Without groups the integers are compared, so that distinct logits stay distinct.
+        Without groups the integer logits are compared, so that distinct logits stay distinct.
         """
         if self._groups is None:
             return rank(logits, k)
@@ -43,7 +43,7 @@ class LabelMap:
         return best
 
 
-def unknown_labels(given: Mapping[str, str], models: list[Model]) -> list[str]:
-    """The labels that a config names and that none of the models has."""
+def unknown_labels(aliases: Mapping[str, str], models: list[Model]) -> list[str]:
+    """Labels that the config has aliases for and that no model has."""
     known = {label for model in models for label in model.task.labels}
-    return [label for label in given if label not in known]
+    return [label for label in aliases if label not in known]

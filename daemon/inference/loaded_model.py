@@ -1,4 +1,4 @@
-"""A model made ready to serve: verified, compiled, warmed up and tested, with its name for the messages."""
+"""A loaded model: verified, compiled by a backend, warmed up and tested."""
 
 import threading
 import time
@@ -16,12 +16,12 @@ from edgemeta.plugins.api import Backend, BackendError, Batch, Logits, Session
 WARM_UP_RUNS = 10
 
 CLOSES_WITHIN = 1.0
-"""Seconds that closing waits for a run in hand; one that takes longer closes the session itself when it returns."""
+"""Seconds that closing waits for a run in progress; a longer run closes the session itself when it returns."""
 
 
 @dataclass(frozen=True)
 class LoadTimes:
-    """Nanoseconds that each step took until a network was ready to serve."""
+    """Nanoseconds that each step of loading took."""
 
     verify: int = 0
     compile: int = 0
@@ -30,14 +30,14 @@ class LoadTimes:
 
 
 class LoadedModel:
-    """A model, the backend that runs it by name, and its session. Whoever holds it closes it."""
+    """A model, the name of the backend that runs it, and its session. The owner closes it."""
 
     def __init__(self, model: Model, backend: str, session: Session, load_times: LoadTimes = LoadTimes()) -> None:
         self.model = model
         self.backend = backend
         self.load_times = load_times
         self.file: ModelFile | None = None
-        """What the model was read from, kept until it was remembered (`swap/last_good.py`): it holds the whole file."""
+        """The file that the model was read from, kept until its copy is written (`swap/last_good.py`): it holds all bytes."""
         self._session = session
         self._running = threading.Lock()
         self._closing = False
@@ -49,13 +49,13 @@ class LoadedModel:
 
     @property
     def description(self) -> str:
-        """Name and the digest's beginning, for people."""
+        """Name and the first digits of the digest, for log lines."""
         return f"{self.model.name} ({self.model.digest[:12]})"
 
     def run(self, batch: Batch) -> Logits:
-        """Do as `Session.run`, with logits that are the caller's own: worker and shadow run may ask the same network.
+        """Like `Session.run`, but returns a copy of the logits: worker and shadow run may share a model.
 
-        While it lasts, `close` waits. Raises BackendError, also once closed.
+        `close` waits for it. Raises BackendError, also after `close`.
         """
         with self._running:
             try:
@@ -65,7 +65,7 @@ class LoadedModel:
                     self._session.close()
 
     def warm_up(self) -> None:
-        """Let the backend touch all its memory, so that the first frame need not wait. Raises BackendError."""
+        """Run a few empty images, so that the first frame is not slower. Raises BackendError."""
         kind = self.model.input
         shape = (1, *kind.shape)
         batch = np.zeros(shape, np.int8) if kind.signed else np.zeros(shape, np.uint8)
@@ -73,9 +73,9 @@ class LoadedModel:
             self.run(batch)
 
     def self_test(self) -> int:
-        """Run the inputs that the model's file has answers for, and count them. Raises BackendError where one differs.
+        """Run the self-test inputs of the model file; returns their number. Raises BackendError where the logits differ.
 
-        One at a time, as frames come: a batch would keep its own memory.
+        One image at a time, as with frames: a larger batch would allocate its own memory.
         """
         test = self.model.self_test
         if test is None:
@@ -83,13 +83,13 @@ class LoadedModel:
         for number, (image, expected) in enumerate(zip(test.batch, test.expected, strict=True), 1):
             if not np.array_equal(self.run(image[np.newaxis])[0], expected):
                 raise BackendError(
-                    f"backend {self.backend} gives other logits for self-test input {number} of {self.description} "
+                    f"backend {self.backend} gives different logits for self-test input {number} of {self.description} "
                     "than its file says"
                 )
         return len(test.batch)
 
     def close(self) -> None:
-        """Give the session's memory back, after the run in hand."""
+        """Release the session, after the run in progress."""
         self._closing = True
         if self._running.acquire(timeout=CLOSES_WITHIN):
             try:
@@ -99,17 +99,17 @@ class LoadedModel:
 
 
 def load_model(model: Model, backend: Backend, options: Mapping[str, object], verify_ns: int) -> LoadedModel:
-    """Compile a verified model, warm it up and test it; on failure nothing is left of it. Raises BackendError."""
+    """Compile a verified model, warm it up and run its self-test. Raises BackendError, and then releases everything."""
     begun = time.monotonic_ns()
     session = backend.compile(model, options)
     compiled = time.monotonic_ns()
-    network = LoadedModel(model, backend.name, session)
+    loaded = LoadedModel(model, backend.name, session)
     try:
-        network.warm_up()
+        loaded.warm_up()
         warm = time.monotonic_ns()
-        network.self_test()
+        loaded.self_test()
     except BackendError:
-        network.close()
+        loaded.close()
         raise
-    network.load_times = LoadTimes(verify_ns, compiled - begun, warm - compiled, time.monotonic_ns() - warm)
-    return network
+    loaded.load_times = LoadTimes(verify_ns, compiled - begun, warm - compiled, time.monotonic_ns() - warm)
+    return loaded

@@ -1,4 +1,4 @@
-"""A model file that was read and found right: its bytes, its signature where one was asked for, and its model."""
+"""A verified model file: its bytes, its signature where one is required, and the model parsed from the bytes."""
 
 import time
 from collections.abc import Sequence
@@ -12,9 +12,9 @@ from edgemeta.model.graph import Model
 
 @dataclass(frozen=True, eq=False)
 class ModelFile:
-    """One file as it was when it was read: the bytes that were checked are those that the model was made of.
+    """One file as it was read once: the bytes that were verified are those that were parsed.
 
-    signature: None where no key is trusted, so that none was asked for. verify_ns: nanoseconds that the checks took.
+    signature: None where the config trusts no key and so requires none. verify_ns: nanoseconds that the checks took.
     """
 
     path: Path
@@ -25,7 +25,7 @@ class ModelFile:
 
 
 def read_verified(address: str, trusted: Sequence[Path]) -> ModelFile:
-    """Read a model by name or path: its digest and its signature checked where they are wanted, its structure proved.
+    """Read a model by name or path; check its digest and signature where required, and prove its structure.
 
     Raises ModelError, DigestError among them, and SignatureError.
     """

@@ -1,4 +1,4 @@
-"""Which network each camera gets: distinct files verified, distinct models made ready once, running ones taken over."""
+"""Loads the models of a config: each file is verified once, each model compiled once, running models are reused."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -16,26 +16,26 @@ from edgemeta.plugins.api import Backend, BackendError, OptionError
 from edgemeta.plugins.registry import choose
 
 Addresses: TypeAlias = Mapping[str, str]
-"""By camera: its model's name or path, with the digest that it must have, if any."""
+"""By camera: name or path of its model, with the required digest, if any."""
 
 Verified: TypeAlias = dict[str, ModelFile]
-"""The files of models by name or path."""
+"""Model files by name or path."""
 
 
 @dataclass(frozen=True)
 class ModelProblem(Problem):
-    """A model that cannot be used, at the key that names it; `cameras` are those that were to have it."""
+    """A model that cannot be used, at the key that names it. cameras: those that the config assigns it to."""
 
     cameras: tuple[str, ...] = ()
 
 
 def addresses_of(config: Config) -> dict[str, str]:
-    """Which model the config gives to each camera."""
+    """Return the model that the config assigns to each camera."""
     return {camera: config.model_of(camera) for camera in config.cameras}
 
 
 def verified_models(config: Config, addresses: Addresses, problems: list[Problem]) -> Verified:
-    """Verify each model that a camera is to have, once; add to the problems what cannot be used."""
+    """Verify each distinct model once; adds a problem for each that cannot be used."""
     trusted = _trusted_keys(config, problems)
     models: Verified = {}
     for address in dict.fromkeys(addresses.values()):
@@ -54,14 +54,14 @@ def verified_models(config: Config, addresses: Addresses, problems: list[Problem
 
 
 def model_problem(config: Config, addresses: Addresses, address: str, found: str, expected: str) -> ModelProblem:
-    """Make a problem of a model, at the first key of the config that names it."""
+    """Return the problem of a model, at the first key of the config that names it."""
     cameras = tuple(camera for camera, wanted in addresses.items() if wanted == address)
     shared = config.cameras[cameras[0]].model is None
     return ModelProblem(("model",) if shared else ("cameras", cameras[0], "model"), found, expected, cameras)
 
 
 def backend_of(config: Config, problems: list[Problem]) -> Backend | None:
-    """Choose the backend; add to the problems why it cannot run."""
+    """Choose the backend; adds a problem where it cannot run, and returns None."""
     try:
         return choose(config.backend.name)
     except BackendError as error:
@@ -77,35 +77,35 @@ def models_of(
     running: Iterable[LoadedModel],
     problems: list[Problem],
 ) -> dict[str, LoadedModel]:
-    """Give each camera its network; one of the running ones, where that has the same model. Adds to the problems."""
-    networks = {network.model.digest: network for network in running}
+    """Return the loaded model of each camera, reusing running ones with the same digest. Adds to the problems."""
+    loaded_models = {loaded.model.digest: loaded for loaded in running}
     for address, file in models.items():
-        if file.model.digest not in networks:
+        if file.model.digest not in loaded_models:
             try:
                 made = load_model(file.model, backend, config.backend.options, file.verify_ns)
             except OptionError as error:
                 problems.append(Problem(("backend", "options"), str(error), "options that this backend has"))
                 break
             except BackendError as error:
-                expected = "a model that this backend runs as its file says"
+                expected = "a model whose self-test passes on this backend"
                 problems.append(model_problem(config, addresses, address, f"{file.path}: {error}", expected))
                 continue
-            networks[file.model.digest] = made
-        networks[file.model.digest].file = file
+            loaded_models[file.model.digest] = made
+        loaded_models[file.model.digest].file = file
     digests = {camera: models[name].model.digest for camera, name in addresses.items() if name in models}
-    return {camera: networks[digest] for camera, digest in digests.items() if digest in networks}
+    return {camera: loaded_models[digest] for camera, digest in digests.items() if digest in loaded_models}
 
 
-def close_all(networks: Iterable[LoadedModel], but: Iterable[LoadedModel] = ()) -> None:
-    """Give the memory of networks back, each once, but for some."""
-    kept = {id(network) for network in but}
-    for network in {id(network): network for network in networks}.values():
-        if id(network) not in kept:
-            network.close()
+def close_all(loaded_models: Iterable[LoadedModel], but: Iterable[LoadedModel] = ()) -> None:
+    """Close models, each once, except those in `but`."""
+    kept = {id(loaded) for loaded in but}
+    for loaded in {id(loaded): loaded for loaded in loaded_models}.values():
+        if id(loaded) not in kept:
+            loaded.close()
 
 
 def _trusted_keys(config: Config, problems: list[Problem]) -> list[Path] | None:
-    """The files of trusted keys, looked at; None where one cannot be used."""
+    """Return the files of trusted keys after checking them; None, and a problem, where one cannot be used."""
     paths = [Path(key) for key in config.trust.keys]
     for path in paths:
         try:

@@ -1,4 +1,4 @@
-"""The pure step in the middle: a captured frame in, its messages out. No camera, no broker, no files."""
+"""From a captured frame to its messages: a pure function of its input. No camera, no broker, no files."""
 
 import time
 from collections.abc import Callable
@@ -23,7 +23,7 @@ Now = Callable[[], int]
 
 @dataclass(frozen=True)
 class Identity:
-    """Who speaks, in every message."""
+    """The sender in every message: the device, and a random id of this start."""
 
     device: str
     boot: str
@@ -31,79 +31,79 @@ class Identity:
 
 @dataclass(frozen=True)
 class FrameResult:
-    """What one frame came to: the fields of its message, what is told beside it, and the time of each stage in ns."""
+    """The result of one frame: the fields of its message, its state and event updates, the time of each stage in ns."""
 
     fields: dict[str, Any]
-    told: Updates
+    updates: Updates
     stages: dict[str, int]
 
     @cached_property
     def frame(self) -> FrameMessage:
-        """The message as a record. It is made, and checked, only where it is wanted: it costs more than the JSON."""
+        """The message as a validated record, made on demand: this costs more than the JSON."""
         return FrameMessage.model_validate(self.fields)
 
 
 class Pipeline:
-    """One camera's way from pixels to messages, over a network that other cameras' pipelines may share."""
+    """One camera's way from pixels to messages. Pipelines of several cameras may share a loaded model."""
 
     def __init__(
         self,
         identity: Identity,
         camera: str,
-        network: LoadedModel,
-        tuning: CameraSettings,
+        loaded: LoadedModel,
+        settings: CameraSettings,
         clock: Clock,
         now: Now = time.monotonic_ns,
     ) -> None:
         self._identity = identity
         self._camera = camera
-        self._network = self._wanted_network = network
-        self._tuning = self._wanted_tuning = tuning
-        self._naming = LabelMap(network.model, tuning.labels)
-        self._identity_of_network = network.identity.model_dump()
-        self._smoother = Smoother(tuning.rule)
-        self._teller = StateReporter()
+        self._loaded = self._wanted_loaded = loaded
+        self._settings = self._wanted_settings = settings
+        self._labels = LabelMap(loaded.model, settings.labels)
+        self._model_identity = loaded.identity.model_dump()
+        self._smoother = Smoother(settings.rule)
+        self._reporter = StateReporter()
         self._clock = clock
         self._now = now
         self._shape: tuple[int, ...] = ()
         self._prepare: Callable[..., Batch]
 
-    def tune(self, tuning: CameraSettings) -> None:
-        """Go by another tuning from the next frame on. Any thread may call this, beside the one that steps."""
-        self._wanted_tuning = tuning
+    def set_settings(self, settings: CameraSettings) -> None:
+        """Use other settings from the next frame on. Any thread may call this while another classifies."""
+        self._wanted_settings = settings
 
-    def use(self, network: LoadedModel) -> None:
-        """Ask another network from the next frame on. Any thread may call this, beside the one that steps."""
-        self._wanted_network = network
-
-    @property
-    def network(self) -> LoadedModel:
-        """The network that the last frame was given to."""
-        return self._network
+    def set_model(self, loaded: LoadedModel) -> None:
+        """Use another model from the next frame on. Any thread may call this while another classifies."""
+        self._wanted_loaded = loaded
 
     @property
-    def renewed(self) -> bool:
-        """Whether the next frame will be given to another network than the last."""
-        return self._wanted_network is not self._network
+    def loaded(self) -> LoadedModel:
+        """The model that classified the last frame."""
+        return self._loaded
 
-    def step(self, captured: CapturedFrame, dropped: dict[str, int], withheld: int) -> FrameResult:
+    @property
+    def model_changed(self) -> bool:
+        """Whether the next frame will be classified by another model than the last."""
+        return self._wanted_loaded is not self._loaded
+
+    def classify(self, captured: CapturedFrame, dropped: dict[str, int], withheld: int) -> FrameResult:
         """Classify one frame; dropped (by reason) and withheld count the frames before it.
 
         Raises FrameError for unusable pixels, BackendError where the backend failed.
         """
         taken = self._now()
-        self._go_by_what_is_wanted()
-        network, batch = self._network, self._preprocess(captured)
+        self._apply_wanted()
+        loaded, batch = self._loaded, self._preprocess(captured)
         prepared = self._now()
-        logits = network.run(batch)[0]
+        logits = loaded.run(batch)[0]
         inferred = self._now()
-        if self._network is not network:
-            raise BackendError(f"{network.description} answered when its frame had been given to another network")
-        shares = self._naming.scores(logits)
-        names = self._naming.names
+        if self._loaded is not loaded:
+            raise BackendError(f"{loaded.description} answered after its frame was given to another model")
+        shares = self._labels.scores(logits)
+        names = self._labels.names
         labels = [
             {"label": names[place], "score": round(float(shares[place]), 6)}
-            for place in self._naming.rank(logits, shares, self._tuning.top)
+            for place in self._labels.rank(logits, shares, self._settings.top)
         ]
         came = captured.frame.captured_ns
         change = self._smoother.add(labels[0]["label"], labels[0]["score"], came)
@@ -126,8 +126,8 @@ class Pipeline:
             "sequence": captured.sequence,
             "captured": self._clock.utc(came),
             "clock_synchronized": self._clock.synchronized,
-            "model": self._identity_of_network,
-            "backend": self._network.backend,
+            "model": self._model_identity,
+            "backend": self._loaded.backend,
             "labels": labels,
             "state": state,
             "latency_us": {**{stage: ns // 1000 for stage, ns in stages.items()}, "total": (finished - came) // 1000},
@@ -135,24 +135,24 @@ class Pipeline:
             "withheld": withheld,
             "historical": False,
         }
-        return FrameResult(fields, self._teller.tell(fields, change, score, came, self._tuning), stages)
+        return FrameResult(fields, self._reporter.update(fields, change, score, came, self._settings), stages)
 
-    def _go_by_what_is_wanted(self) -> None:
-        """Take over another network or tuning; the state and the frames looked back on stay."""
-        network, tuning = self._wanted_network, self._wanted_tuning
-        if network is self._network and tuning is self._tuning:
+    def _apply_wanted(self) -> None:
+        """Apply a new model or new settings; the state and the recent frames it is based on stay."""
+        loaded, settings = self._wanted_loaded, self._wanted_settings
+        if loaded is self._loaded and settings is self._settings:
             return
-        if network is not self._network:
+        if loaded is not self._loaded:
             self._shape = ()
-        self._network, self._tuning = network, tuning
-        self._naming = LabelMap(network.model, tuning.labels)
-        self._identity_of_network = network.identity.model_dump()
-        self._smoother.follow(tuning.rule)
+        self._loaded, self._settings = loaded, settings
+        self._labels = LabelMap(loaded.model, settings.labels)
+        self._model_identity = loaded.identity.model_dump()
+        self._smoother.follow(settings.rule)
 
     def _preprocess(self, captured: CapturedFrame) -> Batch:
-        """Prepare the pixels; a new frame size makes a new preparation, and the old one is let go."""
+        """Prepare the pixels; a new frame size makes a new preprocessor and releases the old one."""
         pixels = captured.frame.pixels
         if pixels.shape != self._shape:
-            self._prepare = make_preprocessor(self._network.model, pixels.shape)
+            self._prepare = make_preprocessor(self._loaded.model, pixels.shape)
             self._shape = pixels.shape
         return self._prepare(pixels)

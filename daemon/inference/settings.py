@@ -1,4 +1,4 @@
-"""What may change between two frames of a camera: names, when the state changes, what is published."""
+"""Per-camera settings that may change between two frames: label names, state rule, what is published."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,11 +10,11 @@ from edgemeta.daemon.runtime.clock import NS
 
 @dataclass(frozen=True)
 class CameraSettings:
-    """How one camera's frames become messages.
+    """How the frames of one camera become messages.
 
-    top: labels named in a frame message. rule: when the state changes. labels: other names for the network's labels.
-    only_changes: publish a frame only where it brings a change of state, or after heartbeat_ns; after these
-    nanoseconds the state is told again in any case.
+    top: labels named in a frame message. rule: when the state changes. labels: aliases by label of the model.
+    only_changes: publish a frame only where the state changes, or after heartbeat_ns. heartbeat_ns: nanoseconds after
+    which the state is published again in any case.
     """
 
     top: int
@@ -25,7 +25,7 @@ class CameraSettings:
 
 
 def settings_of(config: Config, camera: str) -> CameraSettings:
-    """Return what a config says of a camera: its own `state` and `publish` where it has them, else the service's."""
+    """Return the settings of a camera: its own `state` and `publish` sections where it has them, else the service's."""
     own = config.cameras[camera]
     state, publish = own.state or config.state, own.publish or config.publish
     return CameraSettings(

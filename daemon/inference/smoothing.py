@@ -1,4 +1,4 @@
-"""The state of a camera: what enough of its last frames agree on, a label or that nothing is sure; else it stays."""
+"""The state of a camera: the label that enough of its last frames agree on, or None where no label is certain."""
 
 from collections import Counter, deque
 from dataclasses import dataclass
@@ -8,9 +8,9 @@ from dataclasses import dataclass
 class Rule:
     """When the state changes.
 
-    A frame says its best label where that scores at least `enter`, or `leave` if the label is the state already; else
-    it says None: nothing is sure. `agree` of the last `window` frames must say the same, agree > window / 2. A state
-    stays at least `hold_ns` nanoseconds.
+    A frame votes for its best label where that scores at least `enter`, or `leave` if the label is already the state;
+    otherwise it votes for None: no label is certain. `agree` of the last `window` frames must agree, agree > window / 2.
+    A state lasts at least `hold_ns` nanoseconds.
     """
 
     agree: int
@@ -22,17 +22,17 @@ class Rule:
 
 @dataclass(frozen=True)
 class Change:
-    """A state that changed or became known: the one before it, and how long that lasted; None where none was known."""
+    """A change of state: the previous state and how long it lasted; None where no state was known."""
 
     previous: str | None
     lasted_ns: int | None
 
 
 class Smoother:
-    """The state by a rule.
+    """Applies a rule to the frames of one camera.
 
-    label: the state; None while nothing is sure, and before `known`. known: whether the frames so far settled it: at
-    the first agreement, or when a window is full without one. since_ns: when the frame that brought it was captured.
+    label: the state; None while no label is certain, and before `known`. known: whether the frames so far determine it:
+    after the first agreement, or when a window is full without one. since_ns: capture time of the frame that caused it.
     """
 
     def __init__(self, rule: Rule) -> None:
@@ -43,16 +43,16 @@ class Smoother:
         self.known = False
         self.since_ns = 0
 
-    def follow(self, rule: Rule) -> None:
-        """Go by another rule from the next frame on; the state and the frames looked back on stay."""
+    def set_rule(self, rule: Rule) -> None:
+        """Use another rule from the next frame on; the state and the recent frames stay."""
         self._rule = rule
         while len(self._recent) > rule.window:
             self._forget()
 
     def add(self, label: str, score: float, captured_ns: int) -> Change | None:
-        """Take a frame's best label and its score; return what changed, if the state changed or became known.
+        """Add the best label of a frame and its score; return the change, if the state changed or became known.
 
-        captured_ns is monotonic and never falls.
+        captured_ns: monotonic, never decreasing.
         """
         rule = self._rule
         vote = label if score >= (rule.leave if label == self.label else rule.enter) else None

@@ -1,4 +1,4 @@
-"""What a frame gives to tell beside itself: the state, an event, and whether the frame is published at all."""
+"""Decides which messages a frame triggers: its own, a state update, an event."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +11,7 @@ from edgemeta.daemon.runtime.clock import NS
 
 @dataclass(frozen=True)
 class Updates:
-    """state: where it is to be told. event: where it changed. withheld: the frame itself is not to be published."""
+    """The messages beside a frame's own: state and event, None where not due; withheld: the frame is not published."""
 
     state: StateMessage | None
     event: EventMessage | None
@@ -19,27 +19,30 @@ class Updates:
 
 
 class StateReporter:
-    """Tells one camera's state: when it changes or becomes known, and again when nothing was told for a heartbeat."""
+    """Reports one camera's state when it changes or becomes known, and repeats it after `publish.heartbeat`."""
 
     def __init__(self) -> None:
         self._state: StateMessage | None = None
-        self._told_ns: int | None = None
+        self._reported_ns: int | None = None
 
-    def tell(
+    def update(
         self,
         frame: dict[str, Any],
         change: Change | None,
         score: float | None,
         captured_ns: int,
-        tuning: CameraSettings,
+        settings: CameraSettings,
     ) -> Updates:
-        """Give what is to be told with a frame (its message's fields); score is of its state, captured_ns monotonic."""
+        """Return the updates that a frame triggers.
+
+        frame: the fields of its message. score: of its state, None where unknown. captured_ns: monotonic.
+        """
         if change is not None:
             self._state = _state(frame, change)
-        due = self._told_ns is None or captured_ns - self._told_ns >= tuning.heartbeat_ns
+        due = self._reported_ns is None or captured_ns - self._reported_ns >= settings.heartbeat_ns
         if change is None and not due:
-            return Updates(None, None, withheld=tuning.only_changes)
-        self._told_ns = captured_ns
+            return Updates(None, None, withheld=settings.only_changes)
+        self._reported_ns = captured_ns
         state = None if self._state is None else self._state.model_copy(update={"score": score})
         return Updates(state, None if change is None else _event(frame, change, score), withheld=False)
 
@@ -58,7 +61,7 @@ def _state(frame: dict[str, Any], change: Change) -> StateMessage:
 
 
 def _event(frame: dict[str, Any], change: Change, score: float | None) -> EventMessage | None:
-    """Give the event of a change; none where the first frames only settled that nothing is sure."""
+    """Return the event of a change; None where the first frames only showed that no label is certain."""
     if frame["state"] == change.previous:
         return None
     return EventMessage(

@@ -1,4 +1,4 @@
-"""The worker: takes the newest frames in turn, sends each through its pipeline and offers the message."""
+"""The worker thread: takes the newest frame of each camera in turn, classifies it and queues its messages."""
 
 import logging
 import threading
@@ -19,21 +19,21 @@ from edgemeta.plugins.api import BackendError, SessionLostError
 log = logging.getLogger(__name__)
 
 FRAME_WITHIN = 10.0
-"""Seconds after which a worker that has not classified the frame in hand counts as hung."""
+"""Seconds after which a worker that has not classified its current frame counts as hung."""
 
 
-Watcher = Callable[[CapturedFrame, FrameResult], None]
-"""Hears of every frame once it was classified and its message offered; it must be quick."""
+FrameListener = Callable[[CapturedFrame, FrameResult], None]
+"""Called after each frame is classified and its message queued; must not block."""
 
-Spare = Callable[[str, BackendError], None]
-"""Hears that the backend failed on a camera's frame, and may give its pipeline another network for that very frame."""
+BackendErrorHandler = Callable[[str, BackendError], None]
+"""Called when the backend failed on a camera's frame; may set another model in its pipeline for this same frame."""
 
 
 class Worker:
-    """Runs in one thread until the frames are closed; the frame in hand is finished.
+    """Runs in one thread until the frames are closed; the current frame is finished.
 
-    A thread that hangs in a network can be left behind: another one takes its frame, and what the first comes to in the
-    end counts for nothing.
+    A thread that hangs in a model can be abandoned: a new thread takes over its frame, and the abandoned thread's result
+    is discarded.
     """
 
     def __init__(
@@ -54,68 +54,68 @@ class Worker:
         self._failing: dict[str, str] = {}
         self._handing = threading.Lock()
         self._thread: threading.Thread | None = None
-        self._in_hand: CapturedFrame | None = None
+        self._current: CapturedFrame | None = None
         self._taken_at = 0.0
-        self.watchers: list[Watcher] = []
-        self.spare: Spare | None = None
+        self.frame_listeners: list[FrameListener] = []
+        self.on_backend_error: BackendErrorHandler | None = None
         self.heartbeat = Heartbeat("worker")
 
     def start(self) -> None:
-        """Begin to handle frames. A SessionLostError ends the service: every later frame would fail, too."""
+        """Start the thread. A SessionLostError ends the service: every later frame would fail, too."""
         self._begin(None)
 
     def end(self, timeout: float) -> bool:
-        """Wait for the end, once the frames are closed; False where the thread hangs and is left behind."""
+        """Wait for the thread to end after the frames were closed; False where it hangs and is abandoned."""
         if self._thread is not None:
             self._thread.join(timeout)
         return self._thread is None or not self._thread.is_alive()
 
     def hangs_on(self, seconds: float) -> str | None:
-        """The camera whose frame has been in hand for longer than this; None where there is none."""
-        in_hand = self._in_hand
-        return in_hand.camera if in_hand is not None and time.monotonic() - self._taken_at > seconds else None
+        """The camera whose frame the worker has been processing for longer than this; None otherwise."""
+        current = self._current
+        return current.camera if current is not None and time.monotonic() - self._taken_at > seconds else None
 
     def abandon_thread(self) -> None:
-        """Have another thread go on, first with the frame in hand, where there is one."""
+        """Continue in a new thread, first with the current frame, if there is one."""
         with self._handing:
-            if self._in_hand is not None:
-                self._begin(self._in_hand)
+            if self._current is not None:
+                self._begin(self._current)
 
     def _begin(self, first: CapturedFrame | None) -> None:
         self._thread = guarded_thread("worker", lambda: self._run(first), self._on_fatal)
         self._thread.start()
 
     def _run(self, captured: CapturedFrame | None) -> None:
-        """Handle frame after frame, for as long as this thread is not left behind."""
+        """Handle frame after frame until the frames are closed or this thread is abandoned."""
         captured = captured or self._frames.take()
         while captured is not None:
-            self._taken_at, self._in_hand = time.monotonic(), captured
+            self._taken_at, self._current = time.monotonic(), captured
             self._handle(captured)
-            if self._is_left_behind:
+            if self._is_abandoned:
                 return
             captured = self._frames.take()
 
     @property
-    def _is_left_behind(self) -> bool:
+    def _is_abandoned(self) -> bool:
         return threading.current_thread() is not self._thread
 
-    def _put_down(self) -> bool:
-        """Have the frame in hand count as answered; False where another thread has taken it."""
+    def _release_frame(self) -> bool:
+        """Mark the current frame as done; False where another thread has taken it over."""
         with self._handing:
-            if self._is_left_behind:
+            if self._is_abandoned:
                 return False
-            self._in_hand = None
+            self._current = None
             return True
 
     def _handle(self, captured: CapturedFrame) -> None:
-        """Send one frame through. While the backend fails the pulse stays owed: only a frame classified pays it."""
+        """Process one frame. While the backend fails the heartbeat deadline stays: only a classified frame clears it."""
         camera = captured.camera
         self.heartbeat.expect_if_idle(f"no frame classified within {FRAME_WITHIN:g} s", FRAME_WITHIN)
         counters = self._counters[camera]
         try:
             step = self._step(captured)
         except (FrameError, BackendError) as error:
-            if not self._put_down():
+            if not self._release_frame():
                 return
             counters.failed += 1
             if isinstance(error, SessionLostError):
@@ -124,45 +124,45 @@ class Worker:
             if isinstance(error, FrameError):
                 self.heartbeat.clear()
             return
-        if not self._put_down():
+        if not self._release_frame():
             return
         counters.processed += 1
         counters.state, counters.score = step.fields["state"], step.fields["labels"][0]["score"]
         self._failing.pop(camera, None)
         self._publish(step, captured)
-        for watcher in self.watchers:
-            watcher(captured, step)
+        for listener in self.frame_listeners:
+            listener(captured, step)
         self.heartbeat.clear()
 
     def _step(self, captured: CapturedFrame) -> FrameResult:
-        """Classify a frame; where the backend failed and another network has taken over, that one is asked."""
+        """Classify a frame; where the backend failed and another model was set meanwhile, with that one."""
         pipeline, counters = self._pipelines[captured.camera], self._counters[captured.camera]
         before = counters.drops(captured.superseded), counters.withheld
         try:
-            return pipeline.step(captured, *before)
+            return pipeline.classify(captured, *before)
         except BackendError as error:
-            if self.spare is not None:
-                self.spare(captured.camera, error)
-            if self._is_left_behind or not pipeline.renewed:
+            if self.on_backend_error is not None:
+                self.on_backend_error(captured.camera, error)
+            if self._is_abandoned or not pipeline.model_changed:
                 raise
-            return pipeline.step(captured, *before)
+            return pipeline.classify(captured, *before)
 
     def _publish(self, step: FrameResult, captured: CapturedFrame) -> None:
-        """Offer the messages. A frame that is withheld is counted only after its own message was made."""
+        """Queue the messages. A withheld frame is counted after its own message was made."""
         self._latencies.add(step.stages)
-        if step.told.withheld:
+        if step.updates.withheld:
             self._counters[captured.camera].withheld += 1
         else:
             begun = time.monotonic_ns()
             outgoing = self._publisher.encode(FRAME, step.fields, captured.camera, captured.frame.captured_ns)
             self._latencies.add({"encode": outgoing.made_ns - begun})
             self._publisher.send(outgoing)
-        for channel, message in ((STATE, step.told.state), (EVENT, step.told.event)):
+        for channel, message in ((STATE, step.updates.state), (EVENT, step.updates.event)):
             if message is not None:
                 self._publisher.send(self._publisher.encode(channel, message, captured.camera))
 
     def _log_failure(self, camera: str, reason: str) -> None:
-        """Log a fault once until a frame goes well; the count goes on."""
+        """Log an error once until a frame succeeds; the counter goes on."""
         if self._failing.get(camera) != reason:
             self._failing[camera] = reason
             log.error("camera %s: frame not classified: %s", camera, reason, extra={"camera": camera})

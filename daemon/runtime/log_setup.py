@@ -70,7 +70,7 @@ def set_up(level: str, style: str = "text") -> None:
     root.propagate = False
 
 
-def tell_repeats() -> None:
+def log_pending_repeats() -> None:
     """Write now how often lines were repeated: before the last words, so that those are the last."""
     for handler in _ours(logging.getLogger("edgemeta")):
         handler.tell()

@@ -34,7 +34,7 @@ Answer: TypeAlias = Callable[[ChangeResult], None]
 class Listener(Protocol):
     """Who is told of changes: the supervisor, which tells the service manager. A file that rests as it is, is none."""
 
-    def changing(self) -> None:
+    def change_started(self) -> None:
         """A change has begun."""
 
     def changed(self, description: str) -> None:
@@ -42,7 +42,7 @@ class Listener(Protocol):
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _Request:
     """One change that was asked for, with all who asked. Changes of the same subject, not None, are equal."""
 
     work: Callable[[Trigger], ChangeResult]
@@ -55,8 +55,8 @@ def _no_answer(_outcome: ChangeResult) -> None:
     """Nobody waits for it."""
 
 
-def _tell(asked: _Asked, outcome: ChangeResult) -> None:
-    for answer in asked.answers:
+def _answer_all(request: _Request, outcome: ChangeResult) -> None:
+    for answer in request.answers:
         answer(outcome)
 
 
@@ -66,8 +66,8 @@ class ChangeQueue:
     def __init__(self, service: Service, listener: Listener, on_fatal: Callable[[BaseException], None]) -> None:
         self._service = service
         self._listener = listener
-        self._waiting: deque[_Asked] = deque()
-        self._asked = threading.Condition()
+        self._waiting: deque[_Request] = deque()
+        self._changed = threading.Condition()
         self._stopping = False
         self._given_up: Trigger | None = None
         """What had asked for a reload that was given up for a command."""
@@ -82,83 +82,83 @@ class ChangeQueue:
     def stop(self, timeout: float) -> None:
         """Give up what is in flight and begin nothing more; what hangs is left behind after `timeout` seconds."""
         self._watch.stop(timeout)
-        with self._asked:
+        with self._changed:
             self._stopping = True
-            self._asked.notify_all()
+            self._changed.notify_all()
         self._service.swaps.stop()
         self._thread.join(timeout)
 
     def reload(self, trigger: Trigger, answer: Answer = _no_answer) -> None:
         """Have the config file read again."""
-        self._ask(_Asked(self._reload, (answer,), trigger, _RELOAD))
+        self._enqueue(_Request(self._reload, (answer,), trigger, _RELOAD))
 
     def swap_model(self, choose: Callable[[Plan], Plan], answer: Answer, subject: Hashable = None) -> None:
         """Have the service go by the plan that `choose` makes of the running one. It may raise EdgemetaError.
 
         subject: what is chosen, if it is the same for whoever asks again.
         """
-        self._ask(_Asked(lambda _: self._take_model(choose), (answer,), "command", subject))
+        self._enqueue(_Request(lambda _: self._swap_model(choose), (answer,), "command", subject))
 
-    def _ask(self, asked: _Asked) -> None:
-        with self._asked:
-            equal = next((one for one in self._waiting if one.subject == asked.subject is not None), None)
+    def _enqueue(self, request: _Request) -> None:
+        with self._changed:
+            equal = next((one for one in self._waiting if one.subject == request.subject is not None), None)
             is_full = len(self._waiting if equal is None else equal.answers) >= WAITING
-            if equal is None and asked.subject == _RELOAD:
+            if equal is None and request.subject == _RELOAD:
                 is_full = False  # the watch tells of a saved file but once
             if equal is not None and not is_full:  # it has not begun, so at its later turn it is what both asked for
                 self._waiting.remove(equal)
-                trigger = equal.trigger if asked.trigger == "file" else asked.trigger
-                asked = replace(asked, answers=(*equal.answers, *asked.answers), trigger=trigger)
+                trigger = equal.trigger if request.trigger == "file" else request.trigger
+                request = replace(request, answers=(*equal.answers, *request.answers), trigger=trigger)
             if not is_full:
                 self._service.swaps.cancel("something newer was asked for")
-                self._waiting.append(asked)
-                self._asked.notify_all()
+                self._waiting.append(request)
+                self._changed.notify_all()
         if is_full:
             what = "changes wait" if equal is None else "wait for the same change"
-            _tell(asked, ChangeResult(False, f"busy: {WAITING} {what} already"))
+            _answer_all(request, ChangeResult(False, f"busy: {WAITING} {what} already"))
 
     def _run(self) -> None:
         was_ok = True
-        while (asked := self._take()) is not None:
-            was_asked_for = asked.trigger != "file"
+        while (request := self._take()) is not None:
+            was_asked_for = request.trigger != "file"
             if was_asked_for:
-                self._listener.changing()
-            outcome = asked.work(asked.trigger)
+                self._listener.change_started()
+            outcome = request.work(request.trigger)
             if was_asked_for or outcome != NOTHING_CHANGED or not was_ok:
                 self._listener.changed(outcome.message)
             was_ok = outcome.ok
-            _tell(asked, outcome)
-            self._do_again(asked, outcome)
+            _answer_all(request, outcome)
+            self._do_again(request, outcome)
 
-    def _do_again(self, asked: _Asked, outcome: ChangeResult) -> None:
+    def _do_again(self, request: _Request, outcome: ChangeResult) -> None:
         """Have a reload that was given up for a command done after all, where that command has come to nothing."""
-        if asked.subject == _RELOAD:
-            self._given_up = asked.trigger if outcome.given_up else None
+        if request.subject == _RELOAD:
+            self._given_up = request.trigger if outcome.given_up else None
         elif self._given_up is not None:
             trigger, self._given_up = self._given_up, None
             if not outcome.ok:
                 self.reload(trigger)
 
-    def _take(self) -> _Asked | None:
+    def _take(self) -> _Request | None:
         """Wait for the next change; None to stop. What is to be remembered is written meanwhile."""
-        remembering = self._service.remembering
+        last_good = self._service.last_good
         while True:
-            remembering.write()
-            with self._asked:
-                patience = WRITES_EVERY if remembering.waiting else None
-                if self._asked.wait_for(lambda: self._waiting or self._stopping, patience):
+            last_good.write()
+            with self._changed:
+                patience = WRITES_EVERY if last_good.waiting else None
+                if self._changed.wait_for(lambda: self._waiting or self._stopping, patience):
                     break
-        with self._asked:
+        with self._changed:
             if self._stopping:
                 return None
             self._service.swaps.resume()  # what is newer than this comes after it
             return self._waiting.popleft()
 
     def _reload(self, trigger: Trigger) -> ChangeResult:
-        self._watch.take_note()
-        return reload(self._service.plan.path, self._service, trigger, self._trying)
+        self._watch.mark_current()
+        return reload(self._service.plan.path, self._service, trigger, self._before_swap)
 
-    def _take_model(self, choose: Callable[[Plan], Plan]) -> ChangeResult:
+    def _swap_model(self, choose: Callable[[Plan], Plan]) -> ChangeResult:
         try:
             plan = choose(self._service.plan)
         except PlanError as error:
@@ -166,8 +166,8 @@ class ChangeQueue:
             return ChangeResult(False, str(error))
         except EdgemetaError as error:
             return ChangeResult(False, str(error))
-        return apply_plan(plan, self._service, "command", self._trying, of_config=False)
+        return apply_plan(plan, self._service, "command", self._before_swap, of_config=False)
 
-    def _trying(self) -> None:
+    def _before_swap(self) -> None:
         """The manager need not wait any more: a swap takes as long as its frames take to come."""
         self._listener.changed("a swap of models begins")

@@ -43,7 +43,7 @@ class FileWatcher:
         """Look no more."""
         self._periodic.stop(timeout)
 
-    def take_note(self) -> None:
+    def mark_current(self) -> None:
         """Take the files as they are now for known, because somebody reads them anyway."""
         self._known = self._look_at_files()
 

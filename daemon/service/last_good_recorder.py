@@ -31,13 +31,13 @@ class LastGoodRecorder:
 
     def served(self, plan: Plan, refused: dict[str, str] | None = None) -> None:
         """Take note of the models that serve as the config wants it, and those that stand in at a start."""
-        networks = plan.networks
-        loaded = {network.model.digest: network.file for network in networks.values() if network.file is not None}
+        loaded_models = plan.loaded_models
+        loaded = {loaded.model.digest: loaded.file for loaded in loaded_models.values() if loaded.file is not None}
         release(plan)
         self._wanted, self._files = None, {}
         self._enabled = plan.config.swap.fallback
         if self._enabled:
-            digests = {camera: network.model.digest for camera, network in networks.items()}
+            digests = {camera: loaded.model.digest for camera, loaded in loaded_models.items()}
             shared = [digests[name] for name, camera in plan.config.cameras.items() if camera.model is None]
             self._wanted = Remembered(model=shared[0] if shared else None, cameras=digests, refused=refused or {})
             self._files = loaded
@@ -76,5 +76,5 @@ class LastGoodRecorder:
 
 def release(plan: Plan) -> None:
     """Let go of the files that a plan's networks were read from: they are as large as the models."""
-    for network in plan.networks.values():
-        network.file = None
+    for loaded in plan.loaded_models.values():
+        loaded.file = None

@@ -48,7 +48,7 @@ class Plan:
     path: Path
     config: Config
     config_sha256: str
-    networks: dict[str, LoadedModel]
+    loaded_models: dict[str, LoadedModel]
     sources: dict[str, Source]
     refused: str | None = None
 
@@ -83,7 +83,7 @@ def prepare_start(path: Path) -> Plan:
         problems = _refused_before(plan, last_good) if config.swap.fallback else []
         if not problems:
             return plan
-        close_all(plan.networks.values())
+        close_all(plan.loaded_models.values())
     models = [problem for problem in problems if isinstance(problem, ModelProblem)]
     error = file.error(problems)
     if not config.swap.fallback or len(models) < len(problems):
@@ -106,9 +106,9 @@ def _refused_before(plan: Plan, last_good: LastGood) -> list[Problem]:
     refused = last_good.read().refused
     addresses = addresses_of(plan.config)
     failed = {
-        addresses[camera]: refused[network.model.digest]
-        for camera, network in plan.networks.items()
-        if network.model.digest in refused
+        addresses[camera]: refused[loaded.model.digest]
+        for camera, loaded in plan.loaded_models.items()
+        if loaded.model.digest in refused
     }
     expected = "a model that passes its trial (a reload tries it again)"
     return [model_problem(plan.config, addresses, address, reason, expected) for address, reason in failed.items()]
@@ -148,12 +148,12 @@ def _plan(
     if backend is None:
         return None
     same_backend = running is not None and running.config.backend == config.backend
-    at_work = list(running.networks.values()) if running is not None and same_backend else []
-    networks = models_of(config, addresses, models, backend, at_work, problems)
+    at_work = list(running.loaded_models.values()) if running is not None and same_backend else []
+    loaded_models = models_of(config, addresses, models, backend, at_work, problems)
     if problems:
-        close_all(networks.values(), but=at_work)
+        close_all(loaded_models.values(), but=at_work)
         return None
-    return Plan(path, config, digest(config), networks, sources)
+    return Plan(path, config, digest(config), loaded_models, sources)
 
 
 def _check_labels(config: Config, models: list[Model], problems: list[Problem]) -> None:

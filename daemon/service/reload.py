@@ -41,7 +41,7 @@ LIVE = (
 """Keys that are applied without a restart, with everything below them."""
 
 
-Trying: TypeAlias = Callable[[], None]
+BeforeSwap: TypeAlias = Callable[[], None]
 """Called when all is checked and ready, and new networks are about to be tried on live frames."""
 
 
@@ -57,7 +57,9 @@ class ChangeResult:
 NOTHING_CHANGED = ChangeResult(True, "config reloaded: nothing changed")
 
 
-def reload(path: Path, service: Service, trigger: Trigger = "signal", trying: Trying = lambda: None) -> ChangeResult:
+def reload(
+    path: Path, service: Service, trigger: Trigger = "signal", before_swap: BeforeSwap = lambda: None
+) -> ChangeResult:
     """Read the config file again and let the service go by it; the log tells the outcome, too."""
     try:
         plan = prepare(path, service.plan)
@@ -67,10 +69,12 @@ def reload(path: Path, service: Service, trigger: Trigger = "signal", trying: Tr
         if wrong_model is not None:
             service.report_refused(trigger, str(wrong_model), of_config=True)
         return ChangeResult(False, f"config not reloaded: {error.mistakes[0]}{_and_more(len(error.mistakes) - 1)}")
-    return apply_plan(plan, service, trigger, trying, of_config=True)
+    return apply_plan(plan, service, trigger, before_swap, of_config=True)
 
 
-def apply_plan(plan: Plan, service: Service, trigger: Trigger, trying: Trying, of_config: bool) -> ChangeResult:
+def apply_plan(
+    plan: Plan, service: Service, trigger: Trigger, before_swap: BeforeSwap, of_config: bool
+) -> ChangeResult:
     """Let the service go by another plan, as far as that takes no restart: by all of it, or by nothing.
 
     New networks are swapped in, which may fail. Those that are then of no use are closed. of_config: whether the plan
@@ -78,7 +82,7 @@ def apply_plan(plan: Plan, service: Service, trigger: Trigger, trying: Trying, o
     """
     running = service.plan
     keys = changed_keys(running.config, plan.config)
-    replacements = replacements_between(running.networks, plan.networks)
+    replacements = replacements_between(running.loaded_models, plan.loaded_models)
     if replacements and not any(_is_of_a_network(key) for key in keys):
         keys.append("model")  # the same line, another file
     applied = [key for key in keys if _is_live(key)]
@@ -87,12 +91,14 @@ def apply_plan(plan: Plan, service: Service, trigger: Trigger, trying: Trying, o
         running,
         config=config,
         config_sha256=digest(config),
-        networks={camera: plan.networks.get(camera, network) for camera, network in running.networks.items()},
+        loaded_models={
+            camera: plan.loaded_models.get(camera, loaded) for camera, loaded in running.loaded_models.items()
+        },
         sources={camera: plan.sources.get(camera, source) for camera, source in running.sources.items()},
     )
     try:
         if replacements:
-            trying()
+            before_swap()
             report = service.swap(replacements, live, trigger, of_config)
             if report.result is not SwapResult.SWAPPED:
                 log.error("the config was not reloaded and nothing changed: %s", report.reason)
@@ -108,7 +114,9 @@ def apply_plan(plan: Plan, service: Service, trigger: Trigger, trying: Trying, o
         else:
             release(service.plan)
     finally:
-        close_all([*running.networks.values(), *plan.networks.values()], but=service.plan.networks.values())
+        close_all(
+            [*running.loaded_models.values(), *plan.loaded_models.values()], but=service.plan.loaded_models.values()
+        )
     if applied:
         set_up(config.log.level, config.log.format)
     return _told(applied, [key for key in keys if key not in applied])

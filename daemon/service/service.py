@@ -88,17 +88,17 @@ class Service:
         self._link.followers.append(RemovedCameras(self._link, topics, names))
         self._discovery = Discovery(self._link, config.homeassistant, self._device_view(plan))
         self._pipelines = {
-            name: Pipeline(self.identity, name, network, settings_of(config, name), self._clock)
-            for name, network in plan.networks.items()
+            name: Pipeline(self.identity, name, loaded, settings_of(config, name), self._clock)
+            for name, loaded in plan.loaded_models.items()
         }
         seen = RecentFrames(names, config.web.pictures)
         self._worker = Worker(self._frames, self._pipelines, self._counters, self._latencies, self.publisher, on_fatal)
         self.swaps = SwapCoordinator(self._pipelines, self._worker, on_fatal)
         if config.web.enabled:
-            self._worker.watchers.append(seen.add)
+            self._worker.frame_listeners.append(seen.add)
         self.refused = plan.refused
         """Reason why a model named by the config is not in use; None where all of them are."""
-        self.remembering = LastGoodRecorder(plan)
+        self.last_good = LastGoodRecorder(plan)
         self._on_fatal = on_fatal
         self._cameras = {name: self._camera(name, camera, plan) for name, camera in config.cameras.items()}
         self._heartbeats = [self._worker.heartbeat, *self._link.heartbeats]
@@ -119,8 +119,8 @@ class Service:
         for camera in self._cameras.values():
             camera.start()
         self._reporter.start()
-        for name, network in self.plan.networks.items():
-            log.info("camera %s: %s on %s", name, network.description, network.backend)
+        for name, loaded in self.plan.loaded_models.items():
+            log.info("camera %s: %s on %s", name, loaded.description, loaded.backend)
         if self.refused is not None:
             log.warning("models that served before stand in: %s", self.refused)
 
@@ -143,7 +143,7 @@ class Service:
         self._link.close(deadline.but(OUTBOX_NEEDS).left)
         self._keeper.close(deadline.left)
         if worker_ended:
-            close_all(self.plan.networks.values())
+            close_all(self.plan.loaded_models.values())
         log.info("stopped")
 
     def apply(self, plan: Plan) -> None:
@@ -155,8 +155,8 @@ class Service:
         changed = [name for name, camera in config.cameras.items() if camera.requires_restart(before[name])]
         _end([self._cameras[name] for name in changed])
         for name, pipeline in self._pipelines.items():
-            pipeline.tune(settings_of(config, name))
-            pipeline.use(plan.networks[name])
+            pipeline.set_settings(settings_of(config, name))
+            pipeline.set_model(plan.loaded_models[name])
         self._reporter.set_period(config.stats.period)
         self.plan = plan
         self._tell_what_runs()
@@ -180,7 +180,7 @@ class Service:
         )
         self._reports.publish_swap(trigger, report)
         if of_config and report.reason is not None and report.result is not SwapResult.CANCELLED:
-            self.remembering.refused(replacements, report.reason)
+            self.last_good.refused(replacements, report.reason)
             self._set_refused(report.reason)
         return report
 
@@ -193,7 +193,7 @@ class Service:
 
     def settled(self, trigger: Trigger) -> None:
         """Take note that the models which the config file names serve, and tell it where something else was told."""
-        self.remembering.served(self.plan)
+        self.last_good.served(self.plan)
         self._set_refused(None)
         if self._reports.last_swap not in (SwapResult.SWAPPED, SwapResult.SETTLED):
             log.info("the models that the config names serve; what was refused before is over")
@@ -204,7 +204,7 @@ class Service:
             self.refused = reason
             self._reports.publish_info(self.plan, reason)
 
-    def obey(self, handlers: Mapping[Channel, Handler], refuse: Callable[[Incoming, str], None]) -> None:
+    def register_commands(self, handlers: Mapping[Channel, Handler], refuse: Callable[[Incoming, str], None]) -> None:
         """Have commands handled, if the config wants any heard; `refuse` hears of those too many. Before the start."""
         config = self.plan.config.mqtt
         if config.commands:
@@ -269,8 +269,8 @@ class Service:
             runs=camera.runs,
             last_frame_age=age,
             frame_interval=camera.frame_interval,
-            model=self.plan.networks[name].identity,
-            backend=self.plan.networks[name].backend,
+            model=self.plan.loaded_models[name].identity,
+            backend=self.plan.loaded_models[name].backend,
         )
 
     def _camera(self, name: str, config: CameraConfig, plan: Plan) -> Camera:
@@ -287,7 +287,9 @@ class Service:
     @staticmethod
     def _device_view(plan: Plan) -> DeviceView:
         labels = plan.config.labels
-        return view_of(plan.config, {name: LabelMap(each.model, labels).names for name, each in plan.networks.items()})
+        return view_of(
+            plan.config, {name: LabelMap(each.model, labels).names for name, each in plan.loaded_models.items()}
+        )
 
 
 def _end(cameras: Collection[Camera]) -> None:

@@ -103,8 +103,8 @@ class Telemetry:
 
     def info(self, plan: Plan, refused: str | None) -> InfoMessage:
         """Return what runs."""
-        first, *_ = plan.networks.values()
-        names = (LabelMap(network.model, plan.config.labels).names for network in plan.networks.values())
+        first, *_ = plan.loaded_models.values()
+        names = (LabelMap(loaded.model, plan.config.labels).names for loaded in plan.loaded_models.values())
         return InfoMessage(
             **self._who,
             version=__version__,
@@ -114,7 +114,7 @@ class Telemetry:
             backend=first.backend,
             config_sha256=plan.config_sha256,
             cameras=list(plan.config.cameras),
-            models={name: network.identity for name, network in plan.networks.items()},
+            models={name: loaded.identity for name, loaded in plan.loaded_models.items()},
             model_refused=refused,
         )
 

@@ -28,7 +28,7 @@ class Watchdog:
         self, notifier: Notifier, health: Callable[[], Health], on_fatal: Callable[[BaseException], None]
     ) -> None:
         self._notifier = notifier
-        self._vitals = health
+        self._health = health
         self._changed = ""
         self._rate = "starting"
         self._frames, self._looked = 0, time.monotonic()
@@ -38,7 +38,7 @@ class Watchdog:
 
     def start(self) -> None:
         """Say that the service is ready, and begin to look."""
-        self._notifier.ready(self._status(self._vitals()))
+        self._notifier.ready(self._status(self._health()))
         self._periodic.start()
 
     def stop(self) -> None:
@@ -46,17 +46,17 @@ class Watchdog:
         self._periodic.stop(LOOKS_WITHIN)
         self._notifier.stopping()
 
-    def changing(self) -> None:
+    def change_started(self) -> None:
         """Tell that the config is being read again."""
         self._notifier.reloading()
 
     def changed(self, description: str) -> None:
         """Tell that it was read. What is said of the outcome stays in the status until the next time."""
         self._changed = description
-        self._notifier.ready(self._status(self._vitals()))
+        self._notifier.ready(self._status(self._health()))
 
     def _look(self) -> None:
-        health = self._vitals()
+        health = self._health()
         now = time.monotonic()
         self._rate = f"{(health.frames - self._frames) / (now - self._looked):.1f} frames/s"
         self._frames, self._looked = health.frames, now
@@ -71,8 +71,8 @@ class Watchdog:
         cameras = (f"camera {name} {description}" for name, description in health.cameras.items())
         refused = f"model refused, another serves: {health.refused}" if health.refused else None
         change = health.swap or self._changed
-        told = (f"broker {health.broker}", health.inbox, health.page, change)
-        parts = (*health.hanging_threads, refused, self._rate, *cameras, *told)
+        updates = (f"broker {health.broker}", health.inbox, health.page, change)
+        parts = (*health.hanging_threads, refused, self._rate, *cameras, *updates)
         return "; ".join(part for part in parts if part)
 
     def _log(self, hanging_threads: tuple[str, ...]) -> None:

@@ -1,1 +1,1 @@
-"""How a model takes the place of another while frames flow: a shadow run, the exchange, a trial, or all as before."""
+"""Replacing a model while frames flow: shadow run, replacement, trial; on failure the previous model stays in use."""

@@ -1,8 +1,8 @@
-"""Copies of the models that served last, on disk: what a start takes where the config names a model that cannot serve.
+"""Copies of the models that were last in use, on disk: the fallback of a start whose config names an unusable model.
 
-The files that the config names may have been overwritten since, so whole copies are kept, each under its digest, with
-its signature where keys are trusted. `last-good.json` says which camera had which. Each device has a
-folder beside the outbox file, with nothing in it but what is in use.
+The files that the config names may have been overwritten since, so whole copies are kept, each named by its digest,
+with its signature where the config trusts keys. `last-good.json` assigns them to cameras. Each device has its own
+folder beside the outbox file, which holds nothing that is not in use.
 """
 
 import contextlib
@@ -28,23 +28,23 @@ INDEX = "last-good.json"
 SUFFIX = ".safetensors"
 MOST_INDEX_BYTES = 1_000_000
 OURS = re.compile(r"\.?([0-9a-f]{64})\.safetensors(\.sig)?(\..*)?")
-"""Names of copies, of their signatures, and of what a killed service left of them half written."""
+"""Names of copies, of their signatures, and of partly written ones that a killed service left."""
 
 Digest = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 
 
-class NothingRememberedError(EdgemetaError):
-    """No model is remembered for a camera."""
+class NoLastGoodError(EdgemetaError):
+    """No copy exists for a camera."""
 
 
 class LastGoodError(EdgemetaError):
     """The copies cannot be written, with the reason in one sentence."""
 
 
-class Remembered(BaseModel):
-    """Digests of the models that served last, by camera; model: that of cameras without one of their own.
+class LastGoodIndex(BaseModel):
+    """Digests of the last good models by camera. model: that of cameras without one of their own.
 
-    refused: digests of models that failed when they were tried on live frames, and how.
+    refused: reasons by digest of models that failed on live frames.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -56,7 +56,7 @@ class Remembered(BaseModel):
 
     @property
     def digests(self) -> set[str]:
-        """The models of which there is a copy."""
+        """Digests of all models that have a copy."""
         return {*self.cameras.values(), *([self.model] if self.model else [])}
 
 
@@ -71,32 +71,32 @@ class LastGood:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
-    def read(self) -> Remembered:
-        """Return what is remembered; nothing where there is no index, or none that can be read."""
+    def read(self) -> LastGoodIndex:
+        """Return the index; an empty one where there is none that can be read."""
         index = self.folder / INDEX
         try:
             with index.open("rb") as file:
-                return Remembered.model_validate_json(file.read(MOST_INDEX_BYTES))
+                return LastGoodIndex.model_validate_json(file.read(MOST_INDEX_BYTES))
         except FileNotFoundError:
-            return Remembered()
+            return LastGoodIndex()
         except (OSError, ValidationError) as error:
-            reason = error.strerror if isinstance(error, OSError) else "it is damaged"
+            reason = error.strerror if isinstance(error, OSError) else "the file is damaged"
             log.warning("%s: the last good model is not known: %s", index, reason)
-            return Remembered()
+            return LastGoodIndex()
 
     def addresses(self, cameras: Collection[str]) -> dict[str, str]:
-        """Return the copy for each camera, with the digest that it must have. Raises NothingRememberedError."""
+        """Return the address of the copy for each camera, with its digest. Raises NoLastGoodError."""
         remembered = self.read()
         found = {camera: remembered.cameras.get(camera, remembered.model) for camera in cameras}
         for camera, digest in found.items():
             if digest is None:
-                raise NothingRememberedError(f"no model that served before is remembered for camera {camera}")
+                raise NoLastGoodError(f"there is no last good model for camera {camera}")
         return {camera: str(Address(str(self._copy(str(digest))), digest)) for camera, digest in found.items()}
 
-    def write(self, remembered: Remembered, files: Collection[ModelFile]) -> None:
-        """Remember models, of which `files` may not have been copied yet. Raises LastGoodError.
+    def write(self, index: LastGoodIndex, files: Collection[ModelFile]) -> None:
+        """Write the index, and copies of `files` where missing. Raises LastGoodError.
 
-        The copies come first and the index after them, so that it never names what is not there.
+        The copies are written before the index, so that it never names a missing copy.
         """
         digests = remembered.digests
         try:
@@ -104,7 +104,7 @@ class LastGood:
             for file in files:
                 self._keep(file)
             for digest in digests:
-                self._copy(digest).stat()  # somebody else may have removed it
+                self._copy(digest).stat()  # it may have been removed meanwhile
             _write_unless_same(self.folder / INDEX, remembered.model_dump_json(indent=1).encode())
         except OSError as error:
             digests |= self.read().digests
@@ -120,7 +120,7 @@ class LastGood:
         _write_unless_same(copy, file.content)
 
     def _tidy(self, digests: Collection[str]) -> None:
-        """Remove the copies that nobody needs any more; one that cannot be removed is no matter."""
+        """Remove copies that are no longer needed; ones that cannot be removed are ignored."""
         with contextlib.suppress(OSError):
             for path in self.folder.iterdir():
                 ours = OURS.fullmatch(path.name)

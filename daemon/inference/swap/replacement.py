@@ -1,4 +1,4 @@
-"""What is exchanged: one network for another, on some cameras. And how a swap fails."""
+"""One model replaced by another on some cameras, and the error of a failed swap."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,11 +9,11 @@ from edgemeta.daemon.messages.records import SwapResult
 from edgemeta.model.errors import EdgemetaError
 
 Trigger: TypeAlias = Literal["start", "file", "signal", "command"]
-"""What asked for a change."""
+"""What triggered a change."""
 
 
 class SwapError(EdgemetaError):
-    """A swap that did not come to its end; `result` says how far it came."""
+    """A swap that failed; `result` is the result to report."""
 
     def __init__(self, result: SwapResult, reason: str) -> None:
         super().__init__(reason)
@@ -22,7 +22,7 @@ class SwapError(EdgemetaError):
 
 @dataclass(frozen=True, eq=False)
 class Replacement:
-    """One network for another, on the cameras that had the one and get the other."""
+    """The running model of some cameras and the one that replaces it."""
 
     before: LoadedModel
     after: LoadedModel
@@ -30,12 +30,12 @@ class Replacement:
 
     @property
     def description(self) -> str:
-        """For people."""
+        """Both models and the cameras, for log lines."""
         return f"{self.before.description} -> {self.after.description} on {', '.join(self.cameras)}"
 
 
 def replacements_between(running: Mapping[str, LoadedModel], wanted: Mapping[str, LoadedModel]) -> list[Replacement]:
-    """Find the exchanges that lead from one choice of networks by camera to another; only cameras that run count."""
+    """Return the replacements between two assignments of models by camera; only running cameras count."""
     found: dict[tuple[int, int], Replacement] = {}
     for camera, before in running.items():
         after = wanted.get(camera, before)

@@ -1,4 +1,4 @@
-"""What came of a swap, as the swap message tells it."""
+"""Result of a model swap, for the swap message."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import fields
@@ -13,11 +13,11 @@ LOAD_TIMES = tuple(field.name for field in fields(LoadTimes))
 
 
 class SwapReport:
-    """What came of a swap, and how long it took."""
+    """Result of a swap, and how long each step took."""
 
-    def __init__(self, replacements: Sequence[Replacement], at_work: Collection[LoadedModel] = ()) -> None:
+    def __init__(self, replacements: Sequence[Replacement], running: Collection[LoadedModel] = ()) -> None:
         self.replacements = replacements
-        self._fresh = {each.after for each in replacements} - set(at_work)
+        self._fresh = {each.after for each in replacements} - set(running)
         self.result = SwapResult.SWAPPED
         self.reason: str | None = None
         self.shadow: Shadow | None = None
@@ -27,7 +27,7 @@ class SwapReport:
 
     @property
     def description(self) -> str:
-        """For people, with what the shadow run has shown."""
+        """One line for the log, with the result of the shadow run."""
         return self.reason or f"model swapped: {'; '.join(map(self._description_of, self.replacements))}"
 
     def _description_of(self, replacement: Replacement) -> str:
@@ -35,14 +35,14 @@ class SwapReport:
             return replacement.description
         found = self.shadow.result(replacement)
         return (
-            f"{replacement.description} ({found.frames} frames beside each other: "
+            f"{replacement.description} ({found.frames} frames in the shadow run: "
             f"{found.same_label:.0%} got the same label, "
-            f"{found.after_us} us a frame instead of {found.before_us} us)"
+            f"{found.after_us} us per frame instead of {found.before_us} us)"
         )
 
     @property
     def models(self) -> list[ExchangedModel]:
-        """The networks, for the message."""
+        """The replaced models, for the message."""
         return [
             ExchangedModel(
                 cameras=list(each.cameras),
@@ -57,8 +57,8 @@ class SwapReport:
 
     @property
     def took_us(self) -> SwapTimes:
-        """The times, for the message; those of making ready are sums over the new networks."""
-        makings = [network.load_times for network in self._fresh]
+        """The times, for the message; the times of loading are sums over the new models."""
+        makings = [loaded.load_times for loaded in self._fresh]
         made = (
             {step: sum(getattr(load_times, step) for load_times in makings) // 1000 for step in LOAD_TIMES}
             if makings

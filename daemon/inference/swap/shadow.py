@@ -1,7 +1,7 @@
-"""The shadow run: what the networks at work have just answered, their successors are asked, too, in another thread.
+"""The shadow run: frames that the running models have just classified are also classified by the new models.
 
-A live frame never waits for it: its message has gone out before the frame is offered here, and a frame that comes
-while a successor is busy takes the place of one that waits.
+It runs in its own thread, and a live frame never waits for it: its message is queued before the frame is offered here.
+A frame that arrives while the new model is busy replaces the one that waits.
 """
 
 import statistics
@@ -18,15 +18,15 @@ from edgemeta.daemon.runtime.threads import guarded_thread
 from edgemeta.model.errors import EdgemetaError
 
 ENDS_WITHIN = 1.0
-"""Seconds that the end waits for a run in hand."""
+"""Seconds that `end` waits for a run in progress."""
 
 FRAME_WITHIN = 10.0
-"""Seconds after which a successor that has not answered one frame counts as hung."""
+"""Seconds after which a new model that has not classified one frame counts as hung."""
 
 
 @dataclass
 class _Comparison:
-    """What one exchange's frames have come to: times in ns, of preparing and inference together."""
+    """Results of one replacement: equal labels; times of preprocessing and inference together, in ns."""
 
     same: int = 0
     live: list[int] = field(default_factory=list)
@@ -34,7 +34,7 @@ class _Comparison:
 
 
 class Shadow:
-    """Asks each exchange's successor for a number of frames. `changed` is notified when something has come of it."""
+    """Runs each new model on a number of frames. `changed` is notified on progress and on failure."""
 
     def __init__(
         self,
@@ -56,18 +56,18 @@ class Shadow:
         self._thread = guarded_thread("shadow", self._run, on_fatal)
 
     def start(self) -> None:
-        """Begin to ask."""
+        """Start the thread."""
         self._thread.start()
 
     def end(self) -> None:
-        """Ask no more; a successor that hangs is left behind, its run in hand closes it."""
+        """Stop. A new model that hangs is abandoned; its run in progress closes it."""
         with self._changed:
             self._ended = True
             self._changed.notify_all()
         self._thread.join(ENDS_WITHIN)
 
-    def seen(self, captured: CapturedFrame, step: FrameResult) -> None:
-        """Offer a frame that was served, from the worker's thread."""
+    def on_frame(self, captured: CapturedFrame, step: FrameResult) -> None:
+        """Offer a classified frame, from the worker's thread."""
         replacement = self._replacements.get(captured.camera)
         if replacement is None or len(self._comparisons[replacement].live) >= self._wanted:
             return
@@ -77,12 +77,12 @@ class Shadow:
 
     @property
     def done(self) -> bool:
-        """Whether every exchange has had its frames."""
+        """Whether every replacement has had its frames."""
         return all(len(comparison.live) >= self._wanted for comparison in self._comparisons.values())
 
     @property
     def failure(self) -> str | None:
-        """Why this can come to no good end, in words."""
+        """Reason why the shadow run must fail, or None."""
         if self._failure is None and self._busy_since is not None:
             lasting = time.monotonic() - self._busy_since
             return f"no answer to a frame within {FRAME_WITHIN:g} s" if lasting > FRAME_WITHIN else None
@@ -90,12 +90,12 @@ class Shadow:
 
     @property
     def progress(self) -> str:
-        """How far it is, for people."""
+        """Progress, for log lines."""
         least = min(len(comparison.live) for comparison in self._comparisons.values())
         return f"{least} of {self._wanted} frames"
 
     def result(self, replacement: Replacement) -> ShadowResult:
-        """Sum up one exchange that has had its frames."""
+        """Return the result of one replacement that has had its frames."""
         comparison = self._comparisons[replacement]
         return ShadowResult(
             frames=len(comparison.live),
@@ -109,7 +109,7 @@ class Shadow:
             captured, served = offered
             try:
                 frame = served.fields
-                step = self._pipelines[captured.camera].step(captured, frame["dropped"], frame["withheld"])
+                step = self._pipelines[captured.camera].classify(captured, frame["dropped"], frame["withheld"])
             except EdgemetaError as error:
                 self._fail(str(error))
                 return
@@ -139,11 +139,11 @@ class Shadow:
 
 
 def _label(step: FrameResult) -> str:
-    """The name that a frame got."""
+    """The best label of a frame."""
     label: str = step.fields["labels"][0]["label"]
     return label
 
 
 def _work(step: FrameResult) -> int:
-    """Nanoseconds that a network took for a frame."""
+    """Nanoseconds that a model took for a frame."""
     return step.stages["preprocess"] + step.stages["inference"]

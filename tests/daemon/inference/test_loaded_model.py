@@ -19,25 +19,25 @@ def model() -> Model:
 
 
 @pytest.fixture(params=["reference", "cpu"])
-def network(request: pytest.FixtureRequest, model: Model) -> Any:
+def loaded(request: pytest.FixtureRequest, model: Model) -> Any:
     made = LoadedModel(model, request.param, choose(request.param).compile(model, {}))
     yield made
     made.close()
 
 
-def test_an_answer_is_the_callers_own(network: LoadedModel, model: Model) -> None:
+def test_an_answer_is_the_callers_own(loaded: LoadedModel, model: Model) -> None:
     """A session gives the same array again and again: what the worker reads, a shadow run may not overwrite."""
     test = model.self_test
     assert test is not None
-    answer = network.run(test.batch[:1])
-    network.run(test.batch[1:2])
+    answer = loaded.run(test.batch[:1])
+    loaded.run(test.batch[1:2])
     assert_array_equal(answer[0], test.expected[0])
 
 
-def test_a_closed_network_says_so_and_closes_twice(network: LoadedModel, model: Model) -> None:
+def test_a_closed_network_says_so_and_closes_twice(loaded: LoadedModel, model: Model) -> None:
     assert model.self_test is not None
-    assert network.self_test() == len(model.self_test.batch)
-    network.close()
-    network.close()
+    assert loaded.self_test() == len(model.self_test.batch)
+    loaded.close()
+    loaded.close()
     with pytest.raises(BackendError):
-        network.run(model.self_test.batch[:1])
+        loaded.run(model.self_test.batch[:1])

@@ -22,9 +22,9 @@ CAMERA = {"source": "synthetic://"}
 
 
 def mistakes(path: Path, running: Plan | None = None) -> list[Mistake]:
-    with pytest.raises(ConfigError) as told:
+    with pytest.raises(ConfigError) as raised:
         prepare(path, running)
-    return list(told.value.mistakes)
+    return list(raised.value.mistakes)
 
 
 @pytest.fixture
@@ -37,22 +37,22 @@ def plan_of(write_config: Callable[..., Path]) -> Any:
         return made[-1]
 
     yield make
-    close_all(network for plan in made for network in plan.networks.values())
+    close_all(loaded for plan in made for loaded in plan.loaded_models.values())
 
 
 def test_the_same_content_is_one_network_whatever_its_name(plan_of: Any, model_file: Path, tmp_path: Path) -> None:
     copy = tmp_path / "copy.safetensors"
     shutil.copyfile(model_file, copy)
     plan = plan_of(cameras={"a": CAMERA, "b": CAMERA | {"model": str(copy)}, "c": CAMERA | {"model": str(model_file)}})
-    assert plan.networks["a"] is plan.networks["b"] is plan.networks["c"]
+    assert plan.loaded_models["a"] is plan.loaded_models["b"] is plan.loaded_models["c"]
 
 
 def test_running_networks_are_taken_over_unless_the_backend_is_another(plan_of: Any) -> None:
     running = plan_of(cameras={"a": CAMERA})
-    assert plan_of(running, cameras={"a": CAMERA | {"fps": 1}}).networks == running.networks
+    assert plan_of(running, cameras={"a": CAMERA | {"fps": 1}}).loaded_models == running.loaded_models
     other = plan_of(running, cameras={"a": CAMERA}, backend={"name": "cpu"})
-    assert other.networks["a"] is not running.networks["a"]
-    assert other.networks["a"].backend == "cpu"
+    assert other.loaded_models["a"] is not running.loaded_models["a"]
+    assert other.loaded_models["a"].backend == "cpu"
 
 
 def test_each_model_that_cannot_be_used_is_told_once_with_the_first_key_that_names_it(
@@ -66,7 +66,7 @@ def test_each_model_that_cannot_be_used_is_told_once_with_the_first_key_that_nam
 
 def test_a_model_that_no_camera_has_is_not_looked_at(plan_of: Any, model_file: Path) -> None:
     plan = plan_of(model="away", cameras={"a": CAMERA | {"model": str(model_file)}})
-    assert plan.networks["a"].model.name == "colour"
+    assert plan.loaded_models["a"].model.name == "colour"
 
 
 def test_a_trusted_key_that_is_none(write_config: Callable[..., Path], tmp_path: Path) -> None:
@@ -132,4 +132,4 @@ def test_another_config_than_the_files_is_told_in_one_sentence(plan_of: Any) -> 
     running = plan_of(cameras={"a": CAMERA})
     with pytest.raises(PlanError, match=r"away: no such model file.*, expected a shipped model's name or a model file"):
         replan(running.config.model_copy(update={"model": "away"}), running)
-    assert replan(running.config.model_copy(update={"top_k": 1}), running).networks == running.networks
+    assert replan(running.config.model_copy(update={"top_k": 1}), running).loaded_models == running.loaded_models

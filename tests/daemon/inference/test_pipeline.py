@@ -36,8 +36,8 @@ def ticking() -> Callable[[], int]:
 @pytest.fixture
 def pipeline(ticking: Callable[[], int], model_file: Path) -> Pipeline:
     model = load(model_file)
-    network = LoadedModel(model, "reference", BACKEND.compile(model, {}))
-    return Pipeline(Identity("dev", "0" * 32), "front", network, CameraSettings(2, Rule(2, 3)), Clock(), ticking)
+    loaded = LoadedModel(model, "reference", BACKEND.compile(model, {}))
+    return Pipeline(Identity("dev", "0" * 32), "front", loaded, CameraSettings(2, Rule(2, 3)), Clock(), ticking)
 
 
 def captured(colour: str, sequence: int = 1, shape: tuple[int, int] = (48, 64), at: int = 990_000_000) -> CapturedFrame:
@@ -48,14 +48,14 @@ def steps_of(pipeline: Pipeline, colours: list[str]) -> list[FrameResult]:
     """Send frames of these colours through, captured 10 ms apart; each is told what was withheld before it."""
     steps: list[FrameResult] = []
     for number, colour in enumerate(colours, 1):
-        withheld = sum(step.told.withheld for step in steps)
-        steps.append(pipeline.step(captured(colour, number, at=number * 10**7), NO_DROPS, withheld))
+        withheld = sum(step.updates.withheld for step in steps)
+        steps.append(pipeline.classify(captured(colour, number, at=number * 10**7), NO_DROPS, withheld))
     return steps
 
 
 def test_a_frame_becomes_its_message(pipeline: Pipeline) -> None:
     dropped = {"superseded": 3, "failed": 0, "outbox": 2, "stopped": 0}
-    message = pipeline.step(captured("green", 6), dropped, 4).frame
+    message = pipeline.classify(captured("green", 6), dropped, 4).frame
     assert [label.label for label in message.labels] == ["green", "red"]
     z = np.array([255, 0, 0]) * 16 / 255
     expected = np.exp(z) / np.exp(z).sum()
@@ -72,7 +72,7 @@ def test_the_fields_of_a_frame_are_its_record_to_the_byte(pipeline: Pipeline) ->
 
 
 def test_stages_are_measured_one_after_the_other(pipeline: Pipeline) -> None:
-    step = pipeline.step(captured("red"), NO_DROPS, 0)
+    step = pipeline.classify(captured("red"), NO_DROPS, 0)
     assert step.stages == {"wait": 10**7, "preprocess": 10**6, "inference": 10**6, "postprocess": 10**6}
     assert step.frame.latency_us.model_dump() == {
         "wait": 10_000,
@@ -86,35 +86,35 @@ def test_stages_are_measured_one_after_the_other(pipeline: Pipeline) -> None:
 def test_state_and_event_come_with_each_change_only(pipeline: Pipeline) -> None:
     steps = steps_of(pipeline, ["red", "red", "blue", "red", "blue", "blue"])
     assert [step.frame.state for step in steps] == [None, "red", "red", "red", "blue", "blue"]
-    states = [step.told.state for step in steps if step.told.state is not None]
+    states = [step.updates.state for step in steps if step.updates.state is not None]
     assert [(state.state, state.previous, state.sequence) for state in states] == [("red", None, 2), ("blue", "red", 5)]
-    events = [step.told.event for step in steps if step.told.event is not None]
+    events = [step.updates.event for step in steps if step.updates.event is not None]
     assert [(event.state, event.previous, event.lasted_s, event.sequence) for event in events] == [
         ("red", None, None, 2),
         ("blue", "red", 0.03, 5),
     ]
     assert states[1].score == events[1].score == steps[4].frame.labels[0].score
     assert states[1].since == events[1].captured == steps[4].frame.captured
-    assert not any(step.told.withheld for step in steps)
+    assert not any(step.updates.withheld for step in steps)
 
 
 def test_a_state_is_told_again_after_the_heartbeat_with_the_score_of_now(pipeline: Pipeline) -> None:
-    pipeline.tune(CameraSettings(2, Rule(2, 3), heartbeat_ns=3 * 10**7))
+    pipeline.set_settings(CameraSettings(2, Rule(2, 3), heartbeat_ns=3 * 10**7))
     steps = steps_of(pipeline, ["red", "red", "red", "red", "green"])
-    assert [step.told.state is not None for step in steps] == [False, True, False, False, True]
-    again = steps[4].told.state
+    assert [step.updates.state is not None for step in steps] == [False, True, False, False, True]
+    again = steps[4].updates.state
     assert again is not None
     assert (again.state, again.sequence, again.since) == ("red", 2, steps[1].frame.captured)
     assert steps[4].frame.labels[1].label == "red"
     assert again.score == steps[4].frame.labels[1].score
-    assert steps[4].told.event is None
+    assert steps[4].updates.event is None
 
 
 def test_only_changes_are_published_and_every_frame_withheld_is_counted(pipeline: Pipeline) -> None:
     """The first frame, changes, and one every 40 ms without any: the numbers still prove that none is missing."""
-    pipeline.tune(CameraSettings(2, Rule(2, 3), only_changes=True, heartbeat_ns=4 * 10**7))
+    pipeline.set_settings(CameraSettings(2, Rule(2, 3), only_changes=True, heartbeat_ns=4 * 10**7))
     colours = ["red"] * 8 + ["green"] * 4
-    published = [step.frame for step in steps_of(pipeline, colours) if not step.told.withheld]
+    published = [step.frame for step in steps_of(pipeline, colours) if not step.updates.withheld]
     assert [frame.sequence for frame in published] == [1, 2, 6, 10]
     for before, frame in enumerate(published):
         assert frame.sequence - 1 - before == frame.withheld
@@ -122,12 +122,12 @@ def test_only_changes_are_published_and_every_frame_withheld_is_counted(pipeline
 
 def test_where_nothing_is_sure_the_state_is_null_and_told(pipeline: Pipeline) -> None:
     """Grey is a third each. That nothing is sure at first is told as a state, but it is no event; later it is one."""
-    pipeline.tune(CameraSettings(2, Rule(2, 3, enter=0.5, leave=0.4)))
+    pipeline.set_settings(CameraSettings(2, Rule(2, 3, enter=0.5, leave=0.4)))
     steps = steps_of(pipeline, ["grey", "grey", "red", "red", "grey", "grey"])
-    states = [step.told.state for step in steps if step.told.state is not None]
+    states = [step.updates.state for step in steps if step.updates.state is not None]
     assert [(state.state, state.sequence) for state in states] == [(None, 2), ("red", 4), (None, 6)]
     assert (states[0].score, states[2].score) == (None, None)
-    events = [step.told.event for step in steps if step.told.event is not None]
+    events = [step.updates.event for step in steps if step.updates.event is not None]
     assert [(event.state, event.previous, event.lasted_s) for event in events] == [
         ("red", None, 0.02),
         (None, "red", 0.02),
@@ -135,9 +135,9 @@ def test_where_nothing_is_sure_the_state_is_null_and_told(pipeline: Pipeline) ->
 
 
 def test_labels_are_renamed_and_grouped_with_their_scores_added(pipeline: Pipeline) -> None:
-    plain = pipeline.step(captured("red"), NO_DROPS, 0).frame.labels
-    pipeline.tune(CameraSettings(3, Rule(1, 1), labels={"red": "warm", "green": "cold", "blue": "cold"}))
-    step = pipeline.step(captured("green", 2), NO_DROPS, 0)
+    plain = pipeline.classify(captured("red"), NO_DROPS, 0).frame.labels
+    pipeline.set_settings(CameraSettings(3, Rule(1, 1), labels={"red": "warm", "green": "cold", "blue": "cold"}))
+    step = pipeline.classify(captured("green", 2), NO_DROPS, 0)
     assert [label.label for label in step.frame.labels] == ["cold", "warm"]
     assert step.frame.labels[0].score == pytest.approx(1 - plain[1].score, abs=2e-6)
     assert step.frame.state == "cold"
@@ -149,37 +149,37 @@ def test_another_network_answers_from_the_next_frame_on_and_the_state_stays(
     steps_of(pipeline, ["red", "red"])
     model = load(model_file)
     other = replace(model, name="other", task=Classification(("rouge", "vert", "bleu")))
-    pipeline.use(LoadedModel(other, "reference", BACKEND.compile(other, {})))
-    first, second = (pipeline.step(captured("red", number), NO_DROPS, 0) for number in (3, 4))
+    pipeline.set_model(LoadedModel(other, "reference", BACKEND.compile(other, {})))
+    first, second = (pipeline.classify(captured("red", number), NO_DROPS, 0) for number in (3, 4))
     assert (first.frame.model.name, first.frame.labels[0].label, first.frame.state) == ("other", "rouge", "red")
-    assert second.told.event is not None
-    assert (second.told.event.previous, second.frame.state) == ("red", "rouge")
+    assert second.updates.event is not None
+    assert (second.updates.event.previous, second.frame.state) == ("red", "rouge")
 
 
 def test_frames_may_change_their_size(pipeline: Pipeline) -> None:
     for shape in ((48, 64), (1, 1), (360, 480), (48, 64)):
-        assert pipeline.step(captured("blue", shape=shape), NO_DROPS, 0).frame.labels[0].label == "blue"
+        assert pipeline.classify(captured("blue", shape=shape), NO_DROPS, 0).frame.labels[0].label == "blue"
 
 
 def test_pixels_that_are_no_picture_are_refused(pipeline: Pipeline) -> None:
     frame = CapturedFrame("front", 1, Frame(np.zeros((4, 4, 2), np.uint8), 0), 0)
     with pytest.raises(FrameError):
-        pipeline.step(frame, NO_DROPS, 0)
+        pipeline.classify(frame, NO_DROPS, 0)
 
 
 def test_a_failing_backend_is_told(pipeline: Pipeline) -> None:
-    pipeline._network.close()
+    pipeline._loaded.close()
     with pytest.raises(BackendError, match="closed"):
-        pipeline.step(captured("red"), NO_DROPS, 0)
+        pipeline.classify(captured("red"), NO_DROPS, 0)
 
 
 def test_other_numbers_count_from_the_next_frame_on_and_what_was_seen_stays(pipeline: Pipeline) -> None:
     """With 1 of 1 instead of 2 of 3 every frame's label is the state at once; one label is named instead of two."""
-    assert pipeline.step(captured("red", 1), NO_DROPS, 0).frame.state is None
-    pipeline.tune(CameraSettings(2, Rule(2, 2)))
-    assert pipeline.step(captured("red", 2), NO_DROPS, 0).frame.state == "red"
-    pipeline.tune(CameraSettings(1, Rule(1, 1)))
-    step = pipeline.step(captured("blue", 3), NO_DROPS, 0)
+    assert pipeline.classify(captured("red", 1), NO_DROPS, 0).frame.state is None
+    pipeline.set_settings(CameraSettings(2, Rule(2, 2)))
+    assert pipeline.classify(captured("red", 2), NO_DROPS, 0).frame.state == "red"
+    pipeline.set_settings(CameraSettings(1, Rule(1, 1)))
+    step = pipeline.classify(captured("blue", 3), NO_DROPS, 0)
     assert [label.label for label in step.frame.labels] == ["blue"]
-    assert step.told.state is not None
-    assert (step.told.state.previous, step.told.state.state) == ("red", "blue")
+    assert step.updates.state is not None
+    assert (step.updates.state.previous, step.updates.state.state) == ("red", "blue")

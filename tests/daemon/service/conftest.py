@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from edgemeta.daemon.capture.latest_frames import CapturedFrame
+from edgemeta.daemon.inference.pipeline import FrameResult
 from edgemeta.daemon.runtime.deadline import Deadline
 from edgemeta.daemon.service.plan import prepare
 from edgemeta.daemon.service.service import Service
@@ -105,12 +107,17 @@ def model_of(tmp_path: Path) -> Callable[..., str]:
 
 
 class Running:
-    """A service at work, and the config that it goes by."""
+    """A running service, its config and the newest result of each camera."""
 
     def __init__(self, service: Service, write: Callable[..., Path], keys: dict[str, Any]) -> None:
         self.service = service
         self._write = write
         self.keys = keys
+        self.newest: dict[str, FrameResult] = {}
+        service._worker.frame_listeners.append(self._note)
+
+    def _note(self, captured: CapturedFrame, result: FrameResult) -> None:
+        self.newest[captured.camera] = result
 
     def change(self, **keys: Any) -> Path:
         """Write the config with other keys."""
@@ -119,7 +126,7 @@ class Running:
     @property
     def serving(self) -> dict[str, str]:
         """Each camera's model as its newest frame names it."""
-        return {name: each.newest.frame.model.name for name, each in self.service._counters.items() if each.newest}
+        return {name: newest.frame.model.name for name, newest in self.newest.items()}
 
     def frames(self) -> int:
         return sum(each.processed for each in self.service._counters.values())
@@ -150,8 +157,8 @@ def run_service(
             "log": {"level": "warning"},
         } | keys
         service = Service(prepare(write_config(**keys)), faults.append)
-        service.start()
         started.append(Running(service, write_config, keys))
+        service.start()
         started[-1].wait_for_frames(1)
         return started[-1]
 

@@ -12,26 +12,26 @@ from tests.daemon.conftest import wait_until
 from tests.daemon.service.conftest import Running
 
 
-class Updates:
+class Reported:
     """Hears what the service manager would be told."""
 
     def __init__(self) -> None:
-        self.description: list[str] = []
+        self.messages: list[str] = []
 
-    def changing(self) -> None:
-        self.description.append("changing")
+    def change_started(self) -> None:
+        self.messages.append("changing")
 
-    def changed(self, description: str) -> None:
-        self.description.append(description)
+    def change_finished(self, message: str) -> None:
+        self.messages.append(message)
 
 
 class Rig:
     def __init__(self, running: Running) -> None:
         self.running = running
-        self.told = Updates()
+        self.reported = Reported()
         self.outcomes: list[ChangeResult] = []
         self.faults: list[BaseException] = []
-        self.changes = ChangeQueue(running.service, self.told, self.faults.append)
+        self.changes = ChangeQueue(running.service, self.reported, self.faults.append)
 
     def reload(self) -> None:
         self.changes.reload("signal", self.outcomes.append)
@@ -72,12 +72,12 @@ def test_a_newer_reload_gives_up_a_swap_that_waits_for_its_frames(
     running.change(model=model_of("second"))
     rig.reload()
     first, second = rig.wait(2)
-    assert first.description.endswith("shadow run: something newer was asked for")
+    assert first.message.endswith("shadow run: something newer was asked for")
     assert second == ChangeResult(True, "config reloaded: applied model")
     wait_until(lambda: running.serving == {"front": "second"}, "the second model")
     assert running.service.swaps.results == {"swapped": 1, "rolled_back": 0, "refused": 0, "cancelled": 1}
-    assert rig.told.description[:2] == ["changing", "a swap of models begins"]
-    assert rig.told.description[-1] == second.description
+    assert rig.reported.messages[:2] == ["changing", "a swap of models begins"]
+    assert rig.reported.messages[-1] == second.message
 
 
 def test_equal_changes_that_wait_are_one_and_a_flood_is_bounded(run_service: RunService, rig_of: RigOf) -> None:
@@ -99,7 +99,7 @@ def test_equal_changes_that_wait_are_one_and_a_flood_is_bounded(run_service: Run
     rig.wait(1 + 3 + 2 * (WAITING - 1))
     assert rig.outcomes[1:] == [NOTHING_CHANGED] * (3 + 2 * (WAITING - 1))
     assert chosen == [str(number) for number in range(WAITING - 1)]
-    assert rig.told.description.count("changing") == WAITING
+    assert rig.reported.messages.count("changing") == WAITING
 
 
 def test_so_many_wait_for_one_change(run_service: RunService, rig_of: RigOf) -> None:
@@ -109,7 +109,7 @@ def test_so_many_wait_for_one_change(run_service: RunService, rig_of: RigOf) -> 
     assert rig.outcomes == [ChangeResult(False, f"busy: {WAITING} wait for the same change already")]
     rig.changes.start()
     assert rig.wait(1 + WAITING)[1:] == [NOTHING_CHANGED] * WAITING
-    assert rig.told.description == ["changing", NOTHING_CHANGED.description]
+    assert rig.reported.messages == ["changing", NOTHING_CHANGED.message]
 
 
 def test_what_the_watch_finds_does_not_silence_who_asked(run_service: RunService, rig_of: RigOf) -> None:
@@ -118,7 +118,7 @@ def test_what_the_watch_finds_does_not_silence_who_asked(run_service: RunService
     rig.changes.reload("file", rig.outcomes.append)
     rig.changes.start()
     rig.wait(2)
-    assert rig.told.description == ["changing", NOTHING_CHANGED.description]
+    assert rig.reported.messages == ["changing", NOTHING_CHANGED.message]
 
 
 def test_a_saved_config_is_read_however_many_commands_wait(run_service: RunService, rig_of: RigOf) -> None:
@@ -130,7 +130,7 @@ def test_a_saved_config_is_read_however_many_commands_wait(run_service: RunServi
     running.change(top_k=1)
     rig.changes.reload("file", rig.outcomes.append)
     rig.changes.start()
-    assert rig.wait(WAITING + 1)[-1].description == "config reloaded: applied top_k"
+    assert rig.wait(WAITING + 1)[-1].message == "config reloaded: applied top_k"
 
 
 def test_a_mistake_that_was_put_right_is_told_although_nothing_changed(run_service: RunService, rig_of: RigOf) -> None:
@@ -144,8 +144,8 @@ def test_a_mistake_that_was_put_right_is_told_although_nothing_changed(run_servi
     running.change()
     rig.changes.reload("file", rig.outcomes.append)
     rig.wait(2)
-    assert "top_k: found 0" in rig.told.description[0]
-    assert rig.told.description[1:] == [NOTHING_CHANGED.description]
+    assert "top_k: found 0" in rig.reported.messages[0]
+    assert rig.reported.messages[1:] == [NOTHING_CHANGED.message]
 
 
 def test_the_watch_reloads_and_says_nothing_where_nothing_changed(
@@ -158,7 +158,7 @@ def test_the_watch_reloads_and_says_nothing_where_nothing_changed(
     path.write_text(path.read_text() + "# a comment\n")
     rig.changes.reload("file", rig.outcomes.append)
     assert rig.wait(1) == [NOTHING_CHANGED]
-    assert rig.told.description == []
+    assert rig.reported.messages == []
     model_of("old", labels=("blue", "green", "red"))
-    wait_until(lambda: "config reloaded: applied model" in rig.told.description, "the watch to see the new file")
-    assert "changing" not in rig.told.description
+    wait_until(lambda: "config reloaded: applied model" in rig.reported.messages, "the watch to see the new file")
+    assert "changing" not in rig.reported.messages

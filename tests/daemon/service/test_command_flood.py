@@ -47,10 +47,10 @@ def test_a_flood_costs_no_frame_and_leaves_nothing_behind(rig: Rig, kind: str) -
     finally:
         flooder.close()
     rig.witness.next_frame("front").within(0)
-    told = rig.log.read_text().splitlines()[lines:]
+    updates = rig.log.read_text().splitlines()[lines:]
     assert sent > 1000
-    assert sum("flood of messages on edgemeta/flooded/cmd/reload: " in line for line in told) == 1
-    assert len(told) < 40, "\n".join(told[:60])
+    assert sum("flood of messages on edgemeta/flooded/cmd/reload: " in line for line in updates) == 1
+    assert len(updates) < 40, "\n".join(updates[:60])
     until(lambda: rig.running.holds["rss_kib"] < held + GROWTH_KIB, "memory to be given back", 30)
     until(lambda: "no flood of messages on edgemeta/flooded/cmd/reload any more" in rig.log.read_text(), "its end")
     assert ask(rig.broker.port, rig.device, "reload", transaction="after")["transaction"] == "after"

@@ -157,7 +157,7 @@ def test_it_can_be_turned_off_and_on(write_config: Callable[..., Path]) -> None:
 def test_what_was_read_meanwhile_is_no_news(watched: Watched, config: Path) -> None:
     config.write_text(config.read_text() + "# more\n")
     assert watched.looks(1) == 0
-    watched.watch.take_note()
+    watched.watch.mark_current()
     assert watched.looks(3) == 0
     config.write_text(config.read_text() + "# and more\n")
     assert watched.looks() == 1

@@ -51,8 +51,8 @@ def test_a_model_s_line_is_told_as_it_takes_that_very_file_only(write_config: An
         f"model: {model_file}@sha256:{digest}  # colour, {model_file}",
         f"cameras.b.model: resnet8-cifar10@sha256:{shipped_digest}  # resnet8-cifar10, {shipped}",
     ]
-    told = yaml.safe_load(lines[0])
-    assert CliRunner().invoke(check, [str(write_config(**told))]).exit_code == 0
+    updates = yaml.safe_load(lines[0])
+    assert CliRunner().invoke(check, [str(write_config(**updates))]).exit_code == 0
 
 
 def test_another_file_than_the_digest_says_is_told_at_its_line(write_config: Any, model_file: Path) -> None:
@@ -82,9 +82,9 @@ def test_json(write_config: Any, model_file: Path) -> None:
     }
     result = CliRunner().invoke(check, ["--json", str(write_config(top_k=0))])
     assert result.exit_code == 78
-    told = json.loads(result.output)
-    assert told["valid"] is False
-    assert told["mistakes"] == [
+    updates = json.loads(result.output)
+    assert updates["valid"] is False
+    assert updates["mistakes"] == [
         {"file": str(write_config(top_k=0)), "line": 14, "key": "top_k", "found": "0", "expected": "at least 1"}
     ]
 
@@ -92,7 +92,7 @@ def test_json(write_config: Any, model_file: Path) -> None:
 def test_paths_are_meant_from_the_configs_folder(tmp_path: Path, model_file: Path, colours: Path) -> None:
     text = f"model: {model_file.name}\nbackend: {{name: reference}}\ncameras: {{a: {{source: colours}}}}\n"
     plan = prepare(write(tmp_path / "c.yaml", text))
-    assert plan.networks["a"].model.name == "colour"
+    assert plan.loaded_models["a"].model.name == "colour"
     plan.sources["a"].open()
     assert plan.sources["a"].read().pixels.shape == (48, 64, 3)
 

@@ -95,7 +95,7 @@ def test_a_damaged_config_is_told_and_changes_nothing(
         else:
             assert outcome.startswith("config reloaded: "), outcome
             assert (running.plan is not before) == ("applied" in outcome)
-            assert running.plan.networks == before.networks
+            assert running.plan.loaded_models == before.loaded_models
     fed("configs, reloaded by a running service", count)
     path.write_bytes(good)
     assert reload(path, running).description.startswith("config reloaded: ")

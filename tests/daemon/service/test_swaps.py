@@ -18,7 +18,7 @@ RunService = Callable[..., Running]
 ModelOf = Callable[..., str]
 
 
-def told(running: Running) -> SwapMessage:
+def reported(running: Running) -> SwapMessage:
     """The swap message that waits for the broker."""
     message = running.service._link._retained["edgemeta/test/swap"]
     return SwapMessage.model_validate_json(message.payload)
@@ -37,7 +37,7 @@ def test_a_model_is_swapped_and_no_frame_is_lost(
     assert running.serving == {"front": "new"}
     assert planted.open == 1
     running.assert_nothing_lost()
-    message = told(running)
+    message = reported(running)
     assert message.result is SwapResult.SWAPPED
     assert message.trigger == "signal"
     assert message.reason is None
@@ -53,15 +53,15 @@ def test_a_model_is_swapped_and_no_frame_is_lost(
 def test_without_a_shadow_run_it_is_exchanged_at_once(run_service: RunService, model_of: ModelOf) -> None:
     running = run_service(swap={"shadow": 0, "keep": 1, "watch": False})
     assert change(running, model=model_of("new")).ok
-    assert told(running).models[0].shadow is None
+    assert reported(running).models[0].shadow is None
 
 
 def test_the_same_line_but_another_file(run_service: RunService, model_of: ModelOf) -> None:
     running = run_service()
-    before = running.service.plan.networks["front"].identity
+    before = running.service.plan.loaded_models["front"].identity
     model_of("old", labels=("blue", "green", "red"))
-    assert change(running).description == "config reloaded: applied model"
-    assert running.service.plan.networks["front"].identity.sha256 != before.sha256
+    assert change(running).message == "config reloaded: applied model"
+    assert running.service.plan.loaded_models["front"].identity.sha256 != before.sha256
 
 
 REFUSED: dict[str, tuple[Callable[[ModelOf], str], dict[str, Any], str]] = {
@@ -99,7 +99,7 @@ def test_what_is_refused_changes_nothing(
     assert reason in outcome.message
     assert running.service.plan is before
     assert planted.open == 1
-    message = told(running)
+    message = reported(running)
     assert message.result is SwapResult.REFUSED
     assert message.reason is not None
     assert reason in message.reason
@@ -115,13 +115,13 @@ def test_a_successor_that_fails_after_the_exchange_loses_no_frame(
     before = running.service.plan
     outcome = change(running, model=model_of("fails-7"), top_k=1)
     assert outcome == ChangeResult(False, "config not reloaded, nothing changed: trial: planted: fails-7")
-    message = told(running)
+    message = reported(running)
     assert message.result is SwapResult.ROLLED_BACK
     assert message.models[0].served == 2, "the third frame of the trial is the eighth of all"
     assert running.service.plan is before
     running.wait_for_frames(3)
     assert running.serving == {"front": "old"}
-    assert running.service._pipelines["front"]._tuning.top == before.config.top_k
+    assert running.service._pipelines["front"]._settings.top == before.config.top_k
     assert planted.open == 1
     running.assert_nothing_lost()
 
@@ -151,7 +151,7 @@ def test_a_successor_that_hangs_after_the_exchange_is_left_behind_with_its_threa
     outcome = change(running, model=model_of("hangs-7"))
     assert planted.hanging.is_set()
     assert outcome.message.endswith("trial: no answer to a frame within 0.3 s")
-    assert told(running).result is SwapResult.ROLLED_BACK
+    assert reported(running).result is SwapResult.ROLLED_BACK
     running.wait_for_frames(3)
     assert running.serving == {"front": "old"}
     assert [thread.name for thread in threading.enumerate()].count("worker") == 2
@@ -160,7 +160,7 @@ def test_a_successor_that_hangs_after_the_exchange_is_left_behind_with_its_threa
     wait_until(lambda: planted.open == 1, "the run in hand to close its session")
     wait_until(lambda: [thread.name for thread in threading.enumerate()].count("worker") == 1, "the thread left behind")
     assert counters.failed == 0
-    sequences = counters.newest.frame.sequence if counters.newest else 0
+    sequences = running.newest["front"].frame.sequence
     running.wait_for_frames(1)
     captured, superseded, waiting = running.service._frames.counts("front")
     assert captured >= sequences
@@ -176,10 +176,10 @@ def test_a_camera_that_is_away(run_service: RunService, model_of: ModelOf, tmp_p
     changed = cameras | {"back": cameras["back"] | {"model": model_of("new")}}
     outcome = change(running, cameras=changed)
     assert outcome.message.endswith("shadow run: only 0 of 5 frames came within 0.5 s")
-    assert told(running).result is SwapResult.REFUSED
+    assert reported(running).result is SwapResult.REFUSED
     outcome = change(running, cameras=changed, swap={"shadow": 0, "keep": 1, "timeout": 0.5, "watch": False})
     assert outcome.message.endswith("trial: only 0 of 1 frames came within 0.5 s")
-    assert told(running).result is SwapResult.ROLLED_BACK
+    assert reported(running).result is SwapResult.ROLLED_BACK
     running.wait_for_frames(3)
     running.assert_nothing_lost()
 
@@ -197,7 +197,7 @@ def test_each_camera_may_have_its_own_model(
     assert info.labels == ["red", "green", "blue", "x", "y", "z"]
     outcome = change(running, model=model_of("new"), cameras=sources | {"c": sources["c"] | {"model": own}})
     assert outcome.ok
-    assert told(running).models[0].cameras == ["a", "b"]
+    assert reported(running).models[0].cameras == ["a", "b"]
     assert running.serving["c"] == "own"
     outcome = change(running, model=model_of("new"), cameras=sources)
     assert outcome.message == "config reloaded: applied cameras.c.model"
@@ -216,8 +216,8 @@ def test_a_newer_change_gives_up_a_swap_that_waits_for_frames(
     wait_until(lambda: "shadow run" in (running.service.swaps.description or ""), "the shadow run")
     running.service.swaps.cancel("something newer was asked for")
     thread.join(60)
-    assert outcomes[0].description.endswith("shadow run: something newer was asked for")
-    assert told(running).result is SwapResult.CANCELLED
+    assert outcomes[0].message.endswith("shadow run: something newer was asked for")
+    assert reported(running).result is SwapResult.CANCELLED
     assert planted.open == 1
 
 
@@ -243,7 +243,7 @@ def test_frames_are_not_held_up_by_a_slow_successor(run_service: RunService, mod
     begun = time.monotonic()
     assert change(running, model=model_of("slow-200"), swap=running.keys["swap"] | {"shadow": 3}).ok
     rate = (running.frames() - before) / (time.monotonic() - begun)
-    message = told(running)
+    message = reported(running)
     assert message.models[0].shadow is not None
     assert message.models[0].shadow.after_us > 200_000
     assert message.took_us.shadow is not None
@@ -255,12 +255,12 @@ def test_frames_are_not_held_up_by_a_slow_successor(run_service: RunService, mod
 def test_a_network_that_is_closed_while_it_runs_ends_its_run_first(planted: PlantedBackend, small: Model) -> None:
     from edgemeta.daemon.inference.loaded_model import load_model
 
-    network = load_model(small, planted, {}, 0)
+    loaded = load_model(small, planted, {}, 0)
     batch = small.self_test.batch[:1]  # type: ignore[union-attr]
-    thread = threading.Thread(target=lambda: network.run(batch))
+    thread = threading.Thread(target=lambda: loaded.run(batch))
     thread.start()
     assert planted.hanging.wait(60)
-    closer = threading.Thread(target=network.close)
+    closer = threading.Thread(target=loaded.close)
     closer.start()
     time.sleep(0.05)
     assert planted.open == 1

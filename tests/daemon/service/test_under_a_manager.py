@@ -201,8 +201,8 @@ def test_a_camera_whose_keys_change_is_begun_anew_and_the_others_run_on(
     broker: Any, subscriber: Any, write_config: Any, run_daemon: Any, manager: Manager, colours: Path
 ) -> None:
     def cameras(colour: int, fps: int) -> dict[str, Any]:
-        changing = {"source": str(colours / f"{colour}.png"), "loop": True, "fps": fps}
-        return {"changing": changing, "steady": {"source": "synthetic://"}}
+        change_started = {"source": str(colours / f"{colour}.png"), "loop": True, "fps": fps}
+        return {"changing": change_started, "steady": {"source": "synthetic://"}}
 
     daemon = run_daemon(write_config(mqtt=broker_keys(broker), cameras=cameras(0, 20)), **manager.environment())
     manager.wait("READY=1")

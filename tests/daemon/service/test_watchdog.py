@@ -91,7 +91,7 @@ def test_the_rate_is_that_of_the_last_look(watched: Watched) -> None:
 
 def test_a_reload_is_announced_and_its_outcome_stays_in_the_status(watched: Watched) -> None:
     watched.hear("WATCHDOG=1")
-    watched.supervisor.changing()
+    watched.supervisor.change_started()
     assert watched.hear("RELOADING=1").startswith("RELOADING=1\nMONOTONIC_USEC=")
     watched.supervisor.changed("config reloaded: nothing changed")
     assert watched.hear("READY=1").endswith("; config reloaded: nothing changed")

@@ -1,0 +1,101 @@
+"""The whole application: a service with its watchdog, changes, commands and signals, from a config file to its end."""
+
+import logging
+import os
+from pathlib import Path
+
+from edgemeta.daemon.messages.channels import MODEL_COMMAND, RELOAD_COMMAND
+from edgemeta.daemon.runtime.deadline import Deadline
+from edgemeta.daemon.runtime.log_setup import log_pending_repeats, set_up
+from edgemeta.daemon.runtime.sd_notify import Notifier
+from edgemeta.daemon.runtime.signals import RELOAD, Signals
+from edgemeta.daemon.runtime.threads import leave
+from edgemeta.daemon.service.change_queue import ChangeQueue
+from edgemeta.daemon.service.commands import Commands
+from edgemeta.daemon.service.plan import Plan, prepare_start
+from edgemeta.daemon.service.service import Service
+from edgemeta.daemon.service.watchdog import Watchdog
+from edgemeta.model.errors import EdgemetaError
+
+log = logging.getLogger(__name__)
+
+STOPS_WITHIN = 1.5
+"""Seconds from a signal until hung threads are abandoned; with Python's own exit this keeps the promised 2 s."""
+
+READERS_END_WITHIN = 0.5
+"""Seconds of these for readers that cameras have abandoned: a call into a driver or decoder may still return."""
+
+CHANGES_END_WITHIN = 0.1
+"""Seconds of these for a change in progress: one that hangs in a compiler or driver is abandoned."""
+
+
+def run_service(file: Path) -> None:
+    """Run the service that a config file describes until SIGTERM or SIGINT, then exit the process.
+
+    Exit code 0 after a signal, 1 after an error. Raises ConfigError where the config cannot be used.
+    """
+    with Signals() as signals:
+        set_up("info")
+        plan = prepare_start(file)
+        set_up(plan.config.log.level, plan.config.log.format)
+        app = App(plan, signals, Notifier.from_environment(os.environ))
+        app.start()
+        app.wait()
+        deadline = app.stop()
+    leave(code=1 if app.failed else 0, patience=min(READERS_END_WITHIN, deadline.left))
+
+
+class App:
+    """Builds the parts, starts them, waits for signals and stops them. Main thread only."""
+
+    def __init__(self, plan: Plan, signals: Signals, notifier: Notifier) -> None:
+        self._signals = signals
+        self._errors: list[BaseException] = []
+        self._service = service = Service(plan, self._on_fatal)
+        self._watchdog = Watchdog(notifier, service.health, self._on_fatal)
+        self._changes = changes = ChangeQueue(service, self._watchdog, self._on_fatal)
+        config = plan.config
+        commands = Commands(changes, service.publisher, service.identity, config.mqtt.base, config.cameras)
+        handlers = {RELOAD_COMMAND: commands.reload, MODEL_COMMAND: commands.model}
+        service.register_commands(handlers, commands.refuse)
+
+    @property
+    def failed(self) -> bool:
+        """Whether an error, not a signal, ended the service."""
+        return bool(self._errors)
+
+    def start(self) -> None:
+        """Start the service, then what watches and changes it."""
+        self._service.start()
+        self._watchdog.start()
+        self._changes.start()
+
+    def wait(self) -> None:
+        """Wait for a signal to stop, or for a fatal error; SIGHUP reloads the config meanwhile."""
+        while self._signals.wait() == RELOAD:
+            self._changes.reload("signal")
+
+    def stop(self) -> Deadline:
+        """Stop everything in order and log the error, if one ended the service. Returns the deadline of the stop."""
+        deadline = Deadline(STOPS_WITHIN)
+        log_pending_repeats()
+        self._watchdog.stop()
+        self._changes.stop(CHANGES_END_WITHIN)
+        self._service.stop(deadline)
+        log_pending_repeats()
+        if self._errors:
+            _log_fatal(self._errors[0])
+        return deadline
+
+    def _on_fatal(self, error: BaseException) -> None:
+        """End the service because of an error in one of its threads."""
+        self._errors.append(error)
+        self._signals.raise_()
+
+
+def _log_fatal(error: BaseException) -> None:
+    """Log why the service stopped: an expected error in its one sentence, another one with its traceback."""
+    if isinstance(error, EdgemetaError):
+        log.critical("%s", error)
+    else:
+        log.critical("unexpected error, service stopped", exc_info=error)
