@@ -5,6 +5,13 @@ BIN    := $(VENV)/bin
 SECONDS ?= 20
 MINUTES ?= 30
 
+# As many tests at a time as there are cores; one that ends early takes tests from another.
+WORKERS ?= logical
+PYTEST  := $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal
+
+# The suite starts hundreds of Python processes: without compiled modules each would compile all that it imports.
+unexport PYTHONDONTWRITEBYTECODE
+
 # The Debian package: the Pythons of Ubuntu 22.04 to 26.04 and Debian 12 and 13.
 PYTHONS ?= 3.10 3.11 3.12 3.13 3.14
 ARCH    ?= $(shell dpkg --print-architecture)
@@ -13,7 +20,7 @@ MACHINE_arm64 := aarch64
 TOOLS   := PATH="$(CURDIR)/$(BIN):$$PATH"
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench wheel soak fuzz slow sanitize carry gpu outages full-disk swaps clean wheels deb deb-test docker-test
+.PHONY: help demo test long coverage check bench wheel soak fuzz slow sanitize carry gpu outages full-disk swaps clean wheels deb deb-test docker-test
 
 help:            ## list the targets
 	@sed -n 's/^\([a-z-]*\): .*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -33,8 +40,14 @@ demo: $(VENV)/.installed-demo          ## watch frames being classified and arri
 	$(BIN)/edgemeta demo $(if $(URL),--source $(URL)) --seconds $(SECONDS)
 
 # The CUDA kernels are compiled and counted without a GPU: by wheels, 400 MB of them.
-test: $(VENV)/.installed-demo,test,cuda-compiler,report   ## run the tests
-	$(BIN)/python -m pytest
+test: $(VENV)/.installed-demo,test,cuda-compiler,report   ## run the tests; one of them: .venv/bin/python -m pytest PATH::NAME
+	$(PYTEST)
+
+long: $(VENV)/.installed-demo,test,cuda-compiler,report   ## run the tests that are too long for `make test`
+	$(PYTEST) -m 'gate and not slow'
+
+coverage: $(VENV)/.installed-demo,test,cuda-compiler,report   ## run both with coverage measured, in subprocesses, too
+	$(PYTEST) -m 'not slow and not gpu' --cov --cov-report term:skip-covered
 
 check: $(VENV)/.installed-demo,test,check   ## lint and type-check
 	$(BIN)/ruff check .

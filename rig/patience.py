@@ -1,5 +1,6 @@
 """Waiting for something that must happen, and what is said where it does not."""
 
+import os
 import random
 import socket
 import time
@@ -27,10 +28,14 @@ def free_port() -> int:
     """Return a loopback port that nobody listens on, for a program that will, and again after it was killed.
 
     One that the kernel gives no outgoing connection: no program in between can take it by chance, and a client that
-    knocks while nobody listens cannot be connected to itself. Raises RigError where every port is taken.
+    probes while nobody listens cannot be connected to itself. Each pytest-xdist worker has ports of its own, so that
+    no test gets a port on which another one expects silence. Raises RigError where every port is taken.
     """
     first_given = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
-    for port in random.SystemRandom().sample(range(10_000, max(first_given, 30_000)), 100):
+    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    own = range(10_000 + worker, max(first_given, 30_000), workers)
+    for port in random.SystemRandom().sample(own, min(100, len(own))):
         with socket.socket() as probe:
             try:
                 probe.bind(("127.0.0.1", port))

@@ -1,11 +1,17 @@
 """Fixtures that tests of several folders share."""
 
 import os
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
+
+from tests.missing_parts import (  # noqa: F401
+    pytest_make_collect_report,
+    pytest_runtest_makereport,
+    pytest_terminal_summary,
+)
 
 # The same examples in every run, however slow the machine is.
 settings.register_profile("edgemeta", derandomize=True, deadline=None)
@@ -35,13 +41,8 @@ def fed(record_property: Callable[[str, object], None]) -> Callable[[str, int], 
     return lambda kind, count: record_property(f"fed: {kind}", count)
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(
-    item: pytest.Item, call: pytest.CallInfo[None]
-) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """On the gate (EDGEMETA_FULL=1) every part is installed, so a test that skips for a missing one has failed."""
-    report = yield
-    if report.skipped and os.environ.get("EDGEMETA_FULL") == "1" and not hasattr(report, "wasxfail"):
-        report.outcome = "failed"
-        report.longrepr = f"skipped where nothing may be skipped: {report.longrepr}"
-    return report
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Each mark `gate` says why the test is too long for `make test`."""
+    for mark in item.iter_markers("gate"):
+        if not (mark.args and isinstance(mark.args[0], str)):
+            raise pytest.UsageError(f"{item.nodeid}: the mark `gate` needs a reason")

@@ -94,7 +94,7 @@ def test_random_pools_sums_and_rescales(data: st.DataObject, seed: int, form: Fo
 
 
 def test_convolutions_equal_pytorch(case: Case) -> None:
-    torch = pytest.importorskip("torch", reason="PyTorch is missing: pip install torch (extra `train`)")
+    torch = pytest.importorskip("torch", reason="PyTorch is missing (extra `train`)")
     ((_, batch), *_) = case.batches()
     tensors = trace(case.model, batch)
     types = {INPUT: case.model.input} | {layer.name: layer.output for layer in case.model.layers}

@@ -42,7 +42,7 @@ def under_address_sanitizer(repository: Path, architecture: str, *names: str) ->
     """How many cases ran clean."""
     compiler = shutil.which("g++")
     if compiler is None:
-        pytest.skip("no compiler: install g++")
+        pytest.skip("no compiler (Debian package g++)")
     libraries = [
         subprocess.run(
             [compiler, f"-print-file-name={name}"], check=True, capture_output=True, text=True

@@ -48,7 +48,7 @@ session.close()
 def counter(tmp_path_factory: pytest.TempPathFactory) -> Path:
     compiler = shutil.which("cc") or shutil.which("gcc")
     if compiler is None:
-        pytest.skip("no C compiler: install gcc")
+        pytest.skip("no C compiler (Debian package gcc)")
     built = tmp_path_factory.mktemp("counter") / "malloc_counter.so"
     source = Path(__file__).with_name("malloc_counter.c")
     subprocess.run([compiler, "-shared", "-fPIC", "-O1", "-o", str(built), str(source)], check=True)

@@ -49,7 +49,7 @@ MACHINES = {
 def test_an_older_processor_runs_what_it_has(processor: str) -> None:
     emulator = shutil.which("qemu-x86_64")
     if emulator is None:
-        pytest.skip("no emulator: install qemu-user")
+        pytest.skip("no emulator (Debian package qemu-user)")
     done = subprocess.run(
         [emulator, "-cpu", processor, sys.executable, "-c", PROGRAM],
         env={**os.environ, "OPENBLAS_CORETYPE": "Nehalem"},  # NumPy's own choice goes by the family's number alone

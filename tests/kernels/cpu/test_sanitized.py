@@ -47,7 +47,7 @@ print("clean")
 def test_no_stray_access_and_no_undefined_behaviour(repository: Path, tmp_path: Path) -> None:
     compiler = shutil.which("g++")
     if compiler is None or shutil.which("cmake") is None:
-        pytest.skip("no build tools: install g++ and cmake")
+        pytest.skip("no build tools (Debian packages g++, cmake)")
     configure = ["cmake", "-S", str(repository), "-B", str(tmp_path), "-DCMAKE_BUILD_TYPE=Release"]
     subprocess.run([*configure, "-DEDGEMETA_SANITIZE=ON"], check=True, capture_output=True)
     subprocess.run(["cmake", "--build", str(tmp_path), "--parallel", "2"], check=True, capture_output=True)

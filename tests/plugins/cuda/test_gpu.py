@@ -98,7 +98,7 @@ def test_compute_sanitizer_minds_nothing(tool: str) -> None:
 
 
 def test_the_float32_network_agrees_with_pytorch() -> None:
-    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed (extra `train`)")
     from benchmarks.gpu.torch_network import torch_resnet8
 
     model = load_float_model(find("resnet8-cifar10-float"))

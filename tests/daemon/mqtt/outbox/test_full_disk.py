@@ -27,7 +27,7 @@ def disk(tmp_path: Path) -> Iterator[SmallDisk]:
     try:
         disk = SmallDisk(folder)
     except MountError as error:
-        pytest.skip(str(error))
+        pytest.skip(f"no file system can be mounted (root in a container that allows it): {error}")
     yield disk
     disk.close()
 
