@@ -4,7 +4,6 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 from edgemeta.daemon.capture.latest_frames import CapturedFrame
 from edgemeta.daemon.inference.labels import LabelMap
@@ -12,7 +11,8 @@ from edgemeta.daemon.inference.loaded_model import LoadedModel
 from edgemeta.daemon.inference.settings import CameraSettings
 from edgemeta.daemon.inference.smoothing import Smoother
 from edgemeta.daemon.inference.state_reporter import StateReporter, Updates
-from edgemeta.daemon.messages.records import SCHEMA_VERSION, FrameMessage
+from edgemeta.daemon.messages.frame_fields import DropFields, FrameFields, LabelFields, ModelFields
+from edgemeta.daemon.messages.records import SCHEMA_VERSION, FrameMessage, ModelIdentity
 from edgemeta.daemon.runtime.clock import Clock
 from edgemeta.plugins.api import BackendError, Batch
 from edgemeta.plugins.preprocess import make_preprocessor
@@ -33,7 +33,7 @@ class Identity:
 class FrameResult:
     """The result of one frame: the fields of its message, its state and event updates, the time of each stage in ns."""
 
-    fields: dict[str, Any]
+    fields: FrameFields
     updates: Updates
     stages: dict[str, int]
 
@@ -60,7 +60,7 @@ class Pipeline:
         self._loaded = self._wanted_loaded = loaded
         self._settings = self._wanted_settings = settings
         self._labels = LabelMap(loaded.model, settings.labels)
-        self._model_identity = loaded.identity.model_dump()
+        self._model_identity = _fields_of(loaded.identity)
         self._smoother = Smoother(settings.rule)
         self._reporter = StateReporter()
         self._clock = clock
@@ -86,7 +86,7 @@ class Pipeline:
         """Whether the next frame will be classified by another model than the last."""
         return self._wanted_loaded is not self._loaded
 
-    def classify(self, captured: CapturedFrame, dropped: dict[str, int], withheld: int) -> FrameResult:
+    def classify(self, captured: CapturedFrame, dropped: DropFields, withheld: int) -> FrameResult:
         """Classify one frame; dropped (by reason) and withheld count the frames before it.
 
         Raises FrameError for unusable pixels, BackendError where the backend failed.
@@ -101,7 +101,7 @@ class Pipeline:
             raise BackendError(f"{loaded.description} answered after its frame was given to another model")
         shares = self._labels.scores(logits)
         names = self._labels.names
-        labels = [
+        labels: list[LabelFields] = [
             {"label": names[place], "score": round(float(shares[place]), 6)}
             for place in self._labels.rank(logits, shares, self._settings.top)
         ]
@@ -117,7 +117,7 @@ class Pipeline:
             "inference": inferred - prepared,
             "postprocess": finished - inferred,
         }
-        fields = {
+        fields: FrameFields = {
             "schema_version": SCHEMA_VERSION,
             "device": self._identity.device,
             "boot": self._identity.boot,
@@ -130,7 +130,13 @@ class Pipeline:
             "backend": self._loaded.backend,
             "labels": labels,
             "state": state,
-            "latency_us": {**{stage: ns // 1000 for stage, ns in stages.items()}, "total": (finished - came) // 1000},
+            "latency_us": {
+                "wait": (taken - came) // 1000,
+                "preprocess": (prepared - taken) // 1000,
+                "inference": (inferred - prepared) // 1000,
+                "postprocess": (finished - inferred) // 1000,
+                "total": (finished - came) // 1000,
+            },
             "dropped": dropped,
             "withheld": withheld,
             "historical": False,
@@ -146,7 +152,7 @@ class Pipeline:
             self._shape = ()
         self._loaded, self._settings = loaded, settings
         self._labels = LabelMap(loaded.model, settings.labels)
-        self._model_identity = loaded.identity.model_dump()
+        self._model_identity = _fields_of(loaded.identity)
         self._smoother.follow(settings.rule)
 
     def _preprocess(self, captured: CapturedFrame) -> Batch:
@@ -156,3 +162,7 @@ class Pipeline:
             self._prepare = make_preprocessor(self._loaded.model, pixels.shape)
             self._shape = pixels.shape
         return self._prepare(pixels)
+
+
+def _fields_of(model: ModelIdentity) -> ModelFields:
+    return {"name": model.name, "sha256": model.sha256}

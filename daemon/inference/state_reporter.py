@@ -1,10 +1,10 @@
 """Decides which messages a frame triggers: its own, a state update, an event."""
 
 from dataclasses import dataclass
-from typing import Any
 
 from edgemeta.daemon.inference.settings import CameraSettings
 from edgemeta.daemon.inference.smoothing import Change
+from edgemeta.daemon.messages.frame_fields import FrameFields
 from edgemeta.daemon.messages.records import EventMessage, StateMessage
 from edgemeta.daemon.runtime.clock import NS
 
@@ -27,7 +27,7 @@ class StateReporter:
 
     def update(
         self,
-        frame: dict[str, Any],
+        frame: FrameFields,
         change: Change | None,
         score: float | None,
         captured_ns: int,
@@ -47,7 +47,7 @@ class StateReporter:
         return Updates(state, None if change is None else _event(frame, change, score), withheld=False)
 
 
-def _state(frame: dict[str, Any], change: Change) -> StateMessage:
+def _state(frame: FrameFields, change: Change) -> StateMessage:
     return StateMessage(
         device=frame["device"],
         boot=frame["boot"],
@@ -60,7 +60,7 @@ def _state(frame: dict[str, Any], change: Change) -> StateMessage:
     )
 
 
-def _event(frame: dict[str, Any], change: Change, score: float | None) -> EventMessage | None:
+def _event(frame: FrameFields, change: Change, score: float | None) -> EventMessage | None:
     """Return the event of a change; None where the first frames only showed that no label is certain."""
     if frame["state"] == change.previous:
         return None

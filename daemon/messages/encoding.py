@@ -1,19 +1,25 @@
-"""Messages as bytes: their number, and the mark of a message that is sent late."""
+"""Messages as JSON in UTF-8, and the mark of a message that is sent late."""
 
-_UNNUMBERED = b'"id":0,'
+from pydantic_core import from_json, to_json
 
-
-def numbered(payload: bytes, number: int) -> bytes:
-    """Return an encoded message with its number: in the bytes, because a copy of the record costs more than encoding.
-
-    What comes before `id`, device and boot, cannot hold a quotation mark.
-    """
-    return payload.replace(_UNNUMBERED, b'"id":%d,' % number, 1)
+from edgemeta.daemon.messages.frame_fields import FrameFields
+from edgemeta.daemon.messages.records import Message
 
 
-_LIVE, _HISTORICAL = b',"historical":false}', b',"historical":true}'
+def encode(message: Message | FrameFields, number: int) -> bytes:
+    """Return a message as JSON, with `number` as its `id`. A record is left as it is; in a dict the `id` is set."""
+    if isinstance(message, Message):
+        return to_json(message.model_copy(update={"id": number}))
+    message["id"] = number
+    return to_json(message)
 
 
 def as_historical(payload: bytes) -> bytes:
-    """Return an encoded frame, state or event message marked `historical`, its last member; others as they are."""
-    return payload.removesuffix(_LIVE) + _HISTORICAL if payload.endswith(_LIVE) else payload
+    """Return an encoded message with `historical` set to true; a payload without such a member is returned as it is."""
+    try:
+        message = from_json(payload)
+    except ValueError:
+        return payload
+    if not isinstance(message, dict) or "historical" not in message:
+        return payload
+    return to_json(message | {"historical": True})

@@ -1,6 +1,7 @@
 """Per-camera frame counters since start-up. Each number has one writing thread, so none needs a lock."""
 
 from edgemeta.daemon.capture.latest_frames import LatestFrames
+from edgemeta.daemon.messages.frame_fields import DropFields
 from edgemeta.daemon.messages.records import CameraStats, Drops
 
 
@@ -29,7 +30,7 @@ class FrameCounters:
         self.fps = round((processed - self._measured) / period_s, 2) if period_s > 0 else 0.0
         self._measured = processed
 
-    def drops(self, superseded: int, stopped: int = 0) -> dict[str, int]:
+    def drops(self, superseded: int, stopped: int = 0) -> DropFields:
         """Return all drops by reason, with those that the slot counts."""
         return {"superseded": superseded, "failed": self.failed, "outbox": self.outbox, "stopped": stopped}
 

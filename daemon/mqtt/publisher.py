@@ -1,12 +1,10 @@
-"""From message records to the link: number, topic, JSON, QoS and retention, as the channel table says."""
+"""Encodes messages and hands them to the link: number, topic, JSON, QoS and retention, as the channel table says."""
 
 import itertools
-from typing import Any
-
-from pydantic_core import to_json
 
 from edgemeta.daemon.messages.channels import Channel, Topics
-from edgemeta.daemon.messages.encoding import numbered
+from edgemeta.daemon.messages.encoding import encode
+from edgemeta.daemon.messages.frame_fields import FrameFields
 from edgemeta.daemon.messages.records import Message
 from edgemeta.daemon.mqtt.link import MqttLink
 from edgemeta.daemon.mqtt.outbox.delivery import OutgoingMessage
@@ -20,29 +18,37 @@ class Publisher:
         self._topics = topics
         self._qos = qos
         self._ids = itertools.count(1)
+        self._known_topics: dict[tuple[str, str, str], str] = {}
 
     @property
     def connected(self) -> bool:
-        """Whether the broker has accepted the link."""
+        """Whether the link has a connection that the broker accepted."""
         return self._link.connected
 
     def encode(
         self,
         channel: Channel,
-        message: Message | dict[str, Any],
+        message: Message | FrameFields,
         camera: str = "",
         captured_ns: int = 0,
         verb: str = "",
     ) -> OutgoingMessage:
-        """Number a message, a record or its fields in the record's order, and make it ready to send.
+        """Number and encode a message, and address it.
 
-        captured_ns: when its frame was captured, if it has one. verb: the command, if it is an answer.
+        captured_ns: when its frame was captured, 0 for a message without one. verb: the command that is answered.
         """
-        payload = numbered(to_json(message), next(self._ids))
+        payload = encode(message, next(self._ids))
         qos = self._qos if channel.qos is None else channel.qos
-        topic = self._topics.of(channel, camera, verb)
+        topic = self._topic(channel, camera, verb)
         return OutgoingMessage(topic, payload, qos, channel.retain, channel.kept, captured_ns)
 
     def send(self, outgoing: OutgoingMessage) -> None:
-        """Hand it to the link."""
+        """Hand a message to the link."""
         self._link.send(outgoing)
+
+    def _topic(self, channel: Channel, camera: str, verb: str) -> str:
+        key = channel.name, camera, verb
+        topic = self._known_topics.get(key)
+        if topic is None:
+            topic = self._known_topics[key] = self._topics.of(channel, camera, verb)
+        return topic

@@ -11,7 +11,6 @@ from pydantic import BaseModel
 
 from edgemeta.daemon.messages.asyncapi import action_on, document
 from edgemeta.daemon.messages.channels import CHANNELS, Channel
-from edgemeta.daemon.messages.encoding import as_historical
 from edgemeta.daemon.messages.json_schema import files, write
 from edgemeta.daemon.messages.records import Message
 
@@ -138,11 +137,3 @@ def test_every_topic_has_a_row_and_every_record_a_table_in_the_documentation(
         common = set(Message.model_fields) if issubclass(record, Message) and record is not Message else set()
         fields = [(name, field.description) for name, field in record.model_fields.items() if name not in common]
         assert rows == fields
-
-
-@pytest.mark.parametrize("channel", [each for each in CHANNELS if each.kept], ids=lambda channel: channel.name)
-def test_a_message_that_may_come_late_can_be_marked_so(channel: Channel) -> None:
-    assert channel.message is not None
-    late = channel.message.model_construct(historical=False).model_dump_json(warnings=False).encode()
-    assert json.loads(as_historical(late)) == json.loads(late) | {"historical": True}
-    assert list(channel.message.model_fields)[-1] == "historical"

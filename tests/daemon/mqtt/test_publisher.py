@@ -1,14 +1,13 @@
 """What is published is the record's JSON with its own number."""
 
 from datetime import datetime, timezone
-from typing import Any, cast
+from typing import cast
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from edgemeta.daemon.messages.channels import STATE, Topics
-from edgemeta.daemon.messages.records import Message, StateMessage
+from edgemeta.daemon.messages.records import StateMessage
 from edgemeta.daemon.mqtt.link import MqttLink
 from edgemeta.daemon.mqtt.publisher import Publisher
 
@@ -40,9 +39,3 @@ def test_a_message_is_its_record_with_the_next_number(label: str, before: int) -
     assert outgoing.payload == state(label, before + 1).model_dump_json().encode()
     assert (outgoing.topic, outgoing.qos, outgoing.retain) == ("edgemeta/gate/front/state", 1, True)
     assert (outgoing.kept, outgoing.captured_ns) == (True, 12)
-
-
-@pytest.mark.parametrize("kind", Message.__subclasses__())
-def test_no_field_of_free_text_comes_before_the_number(kind: type[Any]) -> None:
-    """Otherwise such a text could be taken for it."""
-    assert list(kind.model_fields)[:4] == ["schema_version", "device", "boot", "id"]
