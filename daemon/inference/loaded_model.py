@@ -37,7 +37,7 @@ class LoadedModel:
         self.backend = backend
         self.load_times = load_times
         self.file: ModelFile | None = None
-        """The file that the model was read from, kept until its copy is written (`swap/last_good.py`): it holds all bytes."""
+        """The file with all its bytes, kept until its copy is written (`swap/last_good.py`)."""
         self._session = session
         self._running = threading.Lock()
         self._closing = False
@@ -73,7 +73,7 @@ class LoadedModel:
             self.run(batch)
 
     def self_test(self) -> int:
-        """Run the self-test inputs of the model file; returns their number. Raises BackendError where the logits differ.
+        """Run the self-test of the model file; returns the number of inputs. Raises BackendError where logits differ.
 
         One image at a time, as with frames: a larger batch would allocate its own memory.
         """

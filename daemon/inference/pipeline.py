@@ -153,7 +153,7 @@ class Pipeline:
         self._loaded, self._settings = loaded, settings
         self._labels = LabelMap(loaded.model, settings.labels)
         self._model_identity = _fields_of(loaded.identity)
-        self._smoother.follow(settings.rule)
+        self._smoother.set_rule(settings.rule)
 
     def _preprocess(self, captured: CapturedFrame) -> Batch:
         """Prepare the pixels; a new frame size makes a new preprocessor and releases the old one."""

@@ -9,8 +9,8 @@ class Rule:
     """When the state changes.
 
     A frame votes for its best label where that scores at least `enter`, or `leave` if the label is already the state;
-    otherwise it votes for None: no label is certain. `agree` of the last `window` frames must agree, agree > window / 2.
-    A state lasts at least `hold_ns` nanoseconds.
+    otherwise it votes for None: no label is certain. `agree` of the last `window` frames must vote alike, and
+    agree > window / 2. A state lasts at least `hold_ns` nanoseconds.
     """
 
     agree: int
@@ -22,7 +22,7 @@ class Rule:
 
 @dataclass(frozen=True)
 class Change:
-    """A change of state: the previous state and how long it lasted; None where no state was known."""
+    """A change of state: the previous state and how long it lasted, None where none was known."""
 
     previous: str | None
     lasted_ns: int | None

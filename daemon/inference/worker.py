@@ -26,7 +26,7 @@ FrameListener = Callable[[CapturedFrame, FrameResult], None]
 """Called after each frame is classified and its message queued; must not block."""
 
 BackendErrorHandler = Callable[[str, BackendError], None]
-"""Called when the backend failed on a camera's frame; may set another model in its pipeline for this same frame."""
+"""Called when the backend failed on a camera's frame; may set another model for that frame."""
 
 
 class Worker:
@@ -108,7 +108,7 @@ class Worker:
             return True
 
     def _handle(self, captured: CapturedFrame) -> None:
-        """Process one frame. While the backend fails the heartbeat deadline stays: only a classified frame clears it."""
+        """Process one frame. While the backend fails the heartbeat deadline stays; a classified frame clears it."""
         camera = captured.camera
         self.heartbeat.expect_if_idle(f"no frame classified within {FRAME_WITHIN:g} s", FRAME_WITHIN)
         counters = self._counters[camera]

@@ -1,8 +1,8 @@
-"""What is asked of a running service: to read its config again, or to take another model. A thread does it, in turn.
+"""Changes to a running service, config reloads and model swaps, carried out one at a time by a thread.
 
-Frames, signals and the link never wait for a change. Of equal changes that wait one is carried out, and all who asked
-for it hear what came of it; a swap that has not come to its exchange is given up for what is newer. The config's files
-are watched here, too: a reload that somebody asked for has read what the watch would find.
+Frames, signals and the link never wait for a change. Equal requests that wait are carried out once, and all requesters
+get the result; a newer request cancels a swap that has not replaced its models yet. The config's files are watched
+here, too: a requested reload has read what the watcher would report.
 """
 
 import threading
@@ -20,30 +20,30 @@ from edgemeta.daemon.service.service import Service
 from edgemeta.model.errors import EdgemetaError
 
 WAITING = 8
-"""Changes that may wait for their turn (a reload besides), and answers that may wait for each."""
+"""Most changes that may wait (and one reload besides), and most answers that may wait for each."""
 
 _RELOAD = "reload"
 
 WRITES_EVERY = 60.0
-"""Seconds after which the good model is written again to a disk that could not be written."""
+"""Seconds until the last good model is written again to a disk that could not be written."""
 
 Answer: TypeAlias = Callable[[ChangeResult], None]
-"""Hears what came of a change, in the thread of changes."""
+"""Called with the result of a change, in the thread of changes."""
 
 
-class Listener(Protocol):
-    """Who is told of changes: the supervisor, which tells the service manager. A file that rests as it is, is none."""
+class ChangeListener(Protocol):
+    """Called about changes: the watchdog, which reports them to the service manager."""
 
     def change_started(self) -> None:
-        """A change has begun."""
+        """A change has started."""
 
-    def changed(self, description: str) -> None:
-        """It has ended, or is checked and goes on by itself; in words."""
+    def change_finished(self, message: str) -> None:
+        """It has ended, or is checked and continues in the background. message: its result."""
 
 
 @dataclass(frozen=True)
 class _Request:
-    """One change that was asked for, with all who asked. Changes of the same subject, not None, are equal."""
+    """One requested change with all its answers. Changes with the same subject, unless None, are equal."""
 
     work: Callable[[Trigger], ChangeResult]
     answers: tuple[Answer, ...]
@@ -52,7 +52,7 @@ class _Request:
 
 
 def _no_answer(_outcome: ChangeResult) -> None:
-    """Nobody waits for it."""
+    """No answer is wanted."""
 
 
 def _answer_all(request: _Request, outcome: ChangeResult) -> None:
@@ -61,26 +61,26 @@ def _answer_all(request: _Request, outcome: ChangeResult) -> None:
 
 
 class ChangeQueue:
-    """Carries out changes of one service, one at a time. Any thread may ask."""
+    """Carries out the changes of one service, one at a time. Any thread may request them."""
 
-    def __init__(self, service: Service, listener: Listener, on_fatal: Callable[[BaseException], None]) -> None:
+    def __init__(self, service: Service, listener: ChangeListener, on_fatal: Callable[[BaseException], None]) -> None:
         self._service = service
         self._listener = listener
         self._waiting: deque[_Request] = deque()
         self._changed = threading.Condition()
         self._stopping = False
-        self._given_up: Trigger | None = None
-        """What had asked for a reload that was given up for a command."""
+        self._cancelled_reload: Trigger | None = None
+        """Trigger of a reload that was cancelled for a command."""
         self._watch = FileWatcher(service.plan.path, lambda: self.reload("file"), on_fatal)
         self._thread = guarded_thread("changes", self._run, on_fatal)
 
     def start(self) -> None:
-        """Begin to carry out what is asked, and to watch."""
+        """Start the thread and the file watcher."""
         self._thread.start()
         self._watch.start()
 
     def stop(self, timeout: float) -> None:
-        """Give up what is in flight and begin nothing more; what hangs is left behind after `timeout` seconds."""
+        """Cancel the change in progress and start no other; a hung one is abandoned after `timeout` seconds."""
         self._watch.stop(timeout)
         with self._changed:
             self._stopping = True
@@ -89,13 +89,13 @@ class ChangeQueue:
         self._thread.join(timeout)
 
     def reload(self, trigger: Trigger, answer: Answer = _no_answer) -> None:
-        """Have the config file read again."""
+        """Request that the config file is read again."""
         self._enqueue(_Request(self._reload, (answer,), trigger, _RELOAD))
 
     def swap_model(self, choose: Callable[[Plan], Plan], answer: Answer, subject: Hashable = None) -> None:
-        """Have the service go by the plan that `choose` makes of the running one. It may raise EdgemetaError.
+        """Request that the plan which `choose` derives from the running one is applied. It may raise EdgemetaError.
 
-        subject: what is chosen, if it is the same for whoever asks again.
+        subject: equal for requests of the same choice.
         """
         self._enqueue(_Request(lambda _: self._swap_model(choose), (answer,), "command", subject))
 
@@ -104,13 +104,13 @@ class ChangeQueue:
             equal = next((one for one in self._waiting if one.subject == request.subject is not None), None)
             is_full = len(self._waiting if equal is None else equal.answers) >= WAITING
             if equal is None and request.subject == _RELOAD:
-                is_full = False  # the watch tells of a saved file but once
-            if equal is not None and not is_full:  # it has not begun, so at its later turn it is what both asked for
+                is_full = False  # the watcher reports a saved file only once
+            if equal is not None and not is_full:  # not started yet, so one run serves both requests
                 self._waiting.remove(equal)
                 trigger = equal.trigger if request.trigger == "file" else request.trigger
                 request = replace(request, answers=(*equal.answers, *request.answers), trigger=trigger)
             if not is_full:
-                self._service.swaps.cancel("something newer was asked for")
+                self._service.swaps.cancel("a newer change was requested")
                 self._waiting.append(request)
                 self._changed.notify_all()
         if is_full:
@@ -120,38 +120,38 @@ class ChangeQueue:
     def _run(self) -> None:
         was_ok = True
         while (request := self._take()) is not None:
-            was_asked_for = request.trigger != "file"
-            if was_asked_for:
+            was_requested = request.trigger != "file"
+            if was_requested:
                 self._listener.change_started()
             outcome = request.work(request.trigger)
-            if was_asked_for or outcome != NOTHING_CHANGED or not was_ok:
-                self._listener.changed(outcome.message)
+            if was_requested or outcome != NOTHING_CHANGED or not was_ok:
+                self._listener.change_finished(outcome.message)
             was_ok = outcome.ok
             _answer_all(request, outcome)
-            self._do_again(request, outcome)
+            self._restore_reload(request, outcome)
 
-    def _do_again(self, request: _Request, outcome: ChangeResult) -> None:
-        """Have a reload that was given up for a command done after all, where that command has come to nothing."""
+    def _restore_reload(self, request: _Request, outcome: ChangeResult) -> None:
+        """Request a reload again that was cancelled for a command, if that command has failed."""
         if request.subject == _RELOAD:
-            self._given_up = request.trigger if outcome.given_up else None
-        elif self._given_up is not None:
-            trigger, self._given_up = self._given_up, None
+            self._cancelled_reload = request.trigger if outcome.cancelled else None
+        elif self._cancelled_reload is not None:
+            trigger, self._cancelled_reload = self._cancelled_reload, None
             if not outcome.ok:
                 self.reload(trigger)
 
     def _take(self) -> _Request | None:
-        """Wait for the next change; None to stop. What is to be remembered is written meanwhile."""
+        """Wait for the next change; None to stop. Meanwhile the last good models are written to disk."""
         last_good = self._service.last_good
         while True:
             last_good.write()
             with self._changed:
-                patience = WRITES_EVERY if last_good.waiting else None
-                if self._changed.wait_for(lambda: self._waiting or self._stopping, patience):
+                timeout = WRITES_EVERY if last_good.waiting else None
+                if self._changed.wait_for(lambda: self._waiting or self._stopping, timeout):
                     break
         with self._changed:
             if self._stopping:
                 return None
-            self._service.swaps.resume()  # what is newer than this comes after it
+            self._service.swaps.resume()  # requests newer than this one cancel it again
             return self._waiting.popleft()
 
     def _reload(self, trigger: Trigger) -> ChangeResult:
@@ -169,5 +169,5 @@ class ChangeQueue:
         return apply_plan(plan, self._service, "command", self._before_swap, of_config=False)
 
     def _before_swap(self) -> None:
-        """The manager need not wait any more: a swap takes as long as its frames take to come."""
-        self._listener.changed("a swap of models begins")
+        """Let the service manager continue: a swap takes as long as its frames take to arrive."""
+        self._listener.change_finished("model swap started")

@@ -1,7 +1,7 @@
-"""Hears commands, has them carried out and answers them. What a broker's user sends is checked before it is believed.
+"""Receives commands, has them carried out and answers them. Every payload is validated first.
 
-A retained command is not heard: it would be obeyed again at every connection. Answers stay below the device's own
-topics: a sender who may only write to `cmd/` could otherwise have us speak wherever we may.
+A retained command is ignored: it would be carried out again at every connection. Answers are sent only below the
+device's own topics: a sender who may only write to `cmd/` could otherwise make the service publish anywhere.
 """
 
 import logging
@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 SUFFIX = ".safetensors"
 
 LONGEST_RESPONSE_TOPIC = 256
-"""Characters of a response topic that is still answered on."""
+"""Most characters of a response topic."""
 
 AnyCommand = TypeVar("AnyCommand", bound=Command)
 
@@ -43,7 +43,7 @@ class CommandError(EdgemetaError):
 
 
 class Commands:
-    """Has commands carried out by `changes`. There is one method per command, called by the inbox for its topic."""
+    """Has commands carried out by the change queue. One method per command, called for messages on its topic."""
 
     def __init__(
         self, changes: ChangeQueue, publisher: Publisher, identity: Identity, base: str, cameras: Collection[str]
@@ -55,13 +55,13 @@ class Commands:
         self._taken = {*RESERVED, *cameras} - {"resp"}
 
     def reload(self, message: Incoming) -> None:
-        """Have the config read again; the answer follows when that is done, at once where it cannot be."""
+        """Reload the config; answers when it is done, at once where the command is invalid."""
         command = self._read(ReloadCommand, message, "reload")
         if command is not None:
             self._changes.reload("command", self._answer_to(message, "reload", command))
 
     def model(self, message: Incoming) -> None:
-        """Have another model swapped in; the answer follows when that is done, at once where it cannot be."""
+        """Swap in another model; answers when it is done, at once where the command is invalid."""
         command = self._read(ModelCommand, message, "model")
         if command is not None:
             self._changes.swap_model(
@@ -71,15 +71,15 @@ class Commands:
             )
 
     def refuse(self, message: Incoming, reason: str) -> None:
-        """Answer one of the commands that came too soon after others; it is not carried out."""
+        """Answer a command that exceeds the rate limit; it is not carried out."""
         if not message.retained:
             verb = message.topic.rpartition("/")[2]
             self._answer(message, verb, Payload(message.payload).transaction, _no(f"too many commands: {reason}"))
 
     def _read(self, kind: type[AnyCommand], message: Incoming, verb: str) -> AnyCommand | None:
-        """Read a command; one that is none is answered, and None returned."""
+        """Parse a command; an invalid one is answered, and None returned."""
         if message.retained:
-            log.warning("the retained message on %s is not obeyed: commands must not be retained", message.topic)
+            log.warning("the retained message on %s is ignored: commands must not be retained", message.topic)
             return None
         payload = Payload(message.payload)
         try:
@@ -94,7 +94,7 @@ class Commands:
         return command
 
     def _answer_to(self, message: Incoming, verb: str, command: Command) -> Answer:
-        question = replace(message, payload=b"")  # which may be long, and the answer may wait
+        question = replace(message, payload=b"")  # the payload may be long, and the answer may take long
         return lambda outcome: self._answer(question, verb, command.transaction, outcome)
 
     def _answer(self, question: Incoming, verb: str, transaction: str | None, outcome: ChangeResult) -> None:
@@ -117,7 +117,7 @@ class Commands:
         return f"answered here: a response topic must be below {self._own} and none of the service's own topics"
 
     def _may_answer_on(self, topic: str) -> bool:
-        """Whether a response topic is a plain one below the device's, and no other message of the service is there."""
+        """Whether a response topic is a plain topic below the device's that the service does not use itself."""
         below = topic.removeprefix(self._own)
         return (
             topic.startswith(self._own)
@@ -134,7 +134,7 @@ def _no(reason: str) -> ChangeResult:
 
 
 def with_model(running: Config, command: ModelCommand) -> Config:
-    """Return the running config with the model of a command. Raises CommandError where that may not be."""
+    """Return the running config with the model of a command. Raises CommandError where it is not allowed."""
     if running.swap.folder is None:
         raise CommandError("models cannot be chosen by command: the config names no `swap.folder`")
     model = _allowed(Path(running.swap.folder), command.model)
@@ -160,7 +160,7 @@ def _allowed(folder: Path, name: str) -> str:
 
 
 def _validated(kind: type[AnyCommand], value: object) -> AnyCommand:
-    """Make a command of a JSON value. Raises CommandError with the first thing that is wrong with it."""
+    """Validate a JSON value as a command. Raises CommandError with its first mistake."""
     try:
         return kind.model_validate(value)
     except ValidationError as error:
@@ -168,7 +168,7 @@ def _validated(kind: type[AnyCommand], value: object) -> AnyCommand:
 
 
 def _first_mistake(kind: type[Command], error: ValidationError) -> str:
-    """Put the first thing wrong with a command into words."""
+    """Return a sentence about the first mistake of a command."""
     detail = error.errors(include_url=False)[0]
     place = ".".join(ascii(step)[1:-1] for step in detail["loc"] if isinstance(step, str))
     match detail["type"]:

@@ -1,9 +1,8 @@
-"""Watches the config file and the model files it names, and says when they have changed and are whole again.
+"""Watches the config file and the model files it names, and reports when they have changed and are complete.
 
-Files are looked at once a second through whatever links lead to them, so an editor that writes a new file and renames
-it, a link that is turned to another target, and a file that is written in place are all the same: something else lies
-at the path. It counts once it has not changed from one look to the next; what is half written by then fails its checks,
-and is looked at again when it goes on changing.
+Files are checked once a second through all links, so an editor that renames a new file over the old one, a link that
+gets another target, and a file written in place are detected alike. A change is reported once the file is the same at
+two checks in a row. A file that is still incomplete then fails validation, and is reported again when it changes.
 """
 
 from collections.abc import Callable
@@ -18,45 +17,45 @@ from edgemeta.model.errors import ModelError
 from edgemeta.model.signature import signature_of
 from edgemeta.model.zoo import find
 
-LOOKS_EVERY = 1.0
-"""Seconds between two looks."""
+CHECKS_EVERY = 1.0
+"""Seconds between two checks."""
 
 Marks: TypeAlias = dict[Path, tuple[int, int, int, int] | None]
-"""What lies at each path: device, inode, size and time of change in ns; None for nothing."""
+"""For each path: device, inode, size and modification time in ns; None where there is no file."""
 
 
 class FileWatcher:
-    """Calls `changed` after the config file, or a file it names, has become another one. Looks in its own thread."""
+    """Calls `changed` after the config file, or a file it names, has changed. Checks in its own thread."""
 
     def __init__(self, config: Path, changed: Callable[[], None], on_fatal: Callable[[BaseException], None]) -> None:
         self._config = config
         self._changed = changed
         self._files = _Named(config)
-        self._known = self._seen = self._look_at_files()
-        self._periodic = Periodic("watch", LOOKS_EVERY, self.look, on_fatal)
+        self._known = self._seen = self._marks_of_files()
+        self._periodic = Periodic("watch", CHECKS_EVERY, self.check, on_fatal)
 
     def start(self) -> None:
-        """Begin to look."""
+        """Start to check."""
         self._periodic.start()
 
     def stop(self, timeout: float) -> None:
-        """Look no more."""
+        """Stop."""
         self._periodic.stop(timeout)
 
     def mark_current(self) -> None:
-        """Take the files as they are now for known, because somebody reads them anyway."""
-        self._known = self._look_at_files()
+        """Take the present files as known, because they are being read anyway."""
+        self._known = self._marks_of_files()
 
-    def look(self) -> None:
-        """Look once; say so where what was new at the last look is still the same, and there."""
-        before, self._seen = self._seen, self._look_at_files()
-        is_whole = self._seen == before and self._seen[self._config] is not None
-        if is_whole and self._seen != self._known:
+    def check(self) -> None:
+        """Check once; call `changed` where a change seen at the last check is still the same, and the file exists."""
+        before, self._seen = self._seen, self._marks_of_files()
+        is_complete = self._seen == before and self._seen[self._config] is not None
+        if is_complete and self._seen != self._known:
             self._known = self._seen
             if self._files.wanted:
                 self._changed()
 
-    def _look_at_files(self) -> Marks:
+    def _marks_of_files(self) -> Marks:
         mark = _mark(self._config)
         return {self._config: mark} | {file: _mark(file) for file in self._files.of(mark)}
 
@@ -89,11 +88,11 @@ class _Named:
     def _file_of(self, model: str) -> Path:
         try:
             place = Address.parse(model).place
-        except ModelError:  # no digest: the config is told so, and wants to be changed
+        except ModelError:  # an invalid digest: the next reload reports it
             place = model
         try:
             return find(place)
-        except ModelError:  # not there yet, perhaps
+        except ModelError:  # it may not exist yet
             return self._config.parent / place
 
 

@@ -1,36 +1,36 @@
-"""What a service remembers of its models for its next start, and when: each time that the config's models serve.
+"""Records the last good models for the next start: each time that all models of the config are in use.
 
-Writing is asked of the thread of changes, never of one that frames wait for. A disk that is full or cannot be written
-is told once, and tried again; the service goes on without.
+The thread of changes writes them, never a thread that frames wait for. A disk that is full or cannot be written is
+logged once and tried again; the service continues without copies.
 """
 
 import logging
 from collections.abc import Sequence
 
 from edgemeta.daemon.inference.model_file import ModelFile
-from edgemeta.daemon.inference.swap.last_good import LastGood, LastGoodError, Remembered, folder_of
+from edgemeta.daemon.inference.swap.last_good import LastGood, LastGoodError, LastGoodIndex, folder_of
 from edgemeta.daemon.inference.swap.replacement import Replacement
 from edgemeta.daemon.service.plan import Plan
 
 log = logging.getLogger(__name__)
 
 MOST_REFUSED = 20
-"""Models that failed on live frames and are remembered, the newest."""
+"""Most models that failed on live frames and are recorded, the newest."""
 
 
 class LastGoodRecorder:
-    """Keeps the copies of one service's models. Used by one thread at a time."""
+    """Writes the copies of one service's models. Used by one thread at a time."""
 
     def __init__(self, plan: Plan) -> None:
         self._last_good = LastGood(folder_of(plan.config))
-        self._wanted: Remembered | None = None
+        self._wanted: LastGoodIndex | None = None
         self._files: dict[str, ModelFile] = {}
         self._failed = False
         refused = self._last_good.read().refused if plan.refused is not None else {}
-        self.served(plan, refused)
+        self.record(plan, refused)
 
-    def served(self, plan: Plan, refused: dict[str, str] | None = None) -> None:
-        """Take note of the models that serve as the config wants it, and those that stand in at a start."""
+    def record(self, plan: Plan, refused: dict[str, str] | None = None) -> None:
+        """Record the models of a plan that is in use: those of the config, or their fallbacks at a start."""
         loaded_models = plan.loaded_models
         loaded = {loaded.model.digest: loaded.file for loaded in loaded_models.values() if loaded.file is not None}
         release(plan)
@@ -39,11 +39,11 @@ class LastGoodRecorder:
         if self._enabled:
             digests = {camera: loaded.model.digest for camera, loaded in loaded_models.items()}
             shared = [digests[name] for name, camera in plan.config.cameras.items() if camera.model is None]
-            self._wanted = Remembered(model=shared[0] if shared else None, cameras=digests, refused=refused or {})
+            self._wanted = LastGoodIndex(model=shared[0] if shared else None, cameras=digests, refused=refused or {})
             self._files = loaded
 
-    def refused(self, replacements: Sequence[Replacement], reason: str) -> None:
-        """Take note of the config's models that failed on live frames: the next start does not take them untried."""
+    def record_failed(self, replacements: Sequence[Replacement], reason: str) -> None:
+        """Record models of the config that failed on live frames: the next start uses the fallback instead."""
         if not self._enabled:
             return
         known = self._wanted or self._last_good.read()
@@ -55,26 +55,26 @@ class LastGoodRecorder:
 
     @property
     def waiting(self) -> bool:
-        """Whether something is still to be written."""
+        """Whether anything still has to be written."""
         return self._wanted is not None
 
     def write(self) -> None:
-        """Write what is new, if anything."""
+        """Write the copies and the index, where they have changed."""
         if self._wanted is None:
             return
         try:
             self._last_good.write(self._wanted, list(self._files.values()))
         except LastGoodError as error:
             if not self._failed:
-                log.warning("%s; no good model is kept for the next start, it is tried again", error)
+                log.warning("%s; no last good model is kept for the next start; trying again", error)
             self._failed = True
             return
         if self._failed:
-            log.info("the good model is kept for the next start again, in %s", self._last_good.folder)
+            log.info("the last good model is kept for the next start again, in %s", self._last_good.folder)
         self._wanted, self._files, self._failed = None, {}, False
 
 
 def release(plan: Plan) -> None:
-    """Let go of the files that a plan's networks were read from: they are as large as the models."""
+    """Release the files that a plan's models were read from: they are as large as the models."""
     for loaded in plan.loaded_models.values():
         loaded.file = None

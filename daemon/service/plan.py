@@ -1,4 +1,4 @@
-"""From a config file to everything the service needs, checked without cameras or broker: model, backend, sources."""
+"""From a config file to all that the service needs, checked without cameras or broker: models, backend, sources."""
 
 import difflib
 import logging
@@ -25,7 +25,7 @@ from edgemeta.daemon.inference.model_loader import (
     models_of,
     verified_models,
 )
-from edgemeta.daemon.inference.swap.last_good import LastGood, NothingRememberedError, folder_of
+from edgemeta.daemon.inference.swap.last_good import LastGood, NoLastGoodError, folder_of
 from edgemeta.daemon.mqtt.tls import TlsError, context_of
 from edgemeta.model.errors import EdgemetaError
 from edgemeta.model.graph import Model
@@ -34,14 +34,14 @@ log = logging.getLogger(__name__)
 
 
 class PlanError(EdgemetaError):
-    """A config that did not come from the file and cannot be used, with its first mistake in one sentence."""
+    """A config from a command that cannot be used, with its first mistake in one sentence."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What would run: a config without mistakes, its models ready to serve, its sources made but not opened.
+    """What is to run: a valid config, its models loaded, its sources created but not opened.
 
-    path: the config file. networks: by camera, cameras may share one. Whoever holds the plan closes them.
+    path: the config file. loaded_models: by camera, cameras may share one. The owner of the plan closes them.
     refused: reason why a model named by the config is not in use; None where all of them are.
     """
 
@@ -54,9 +54,9 @@ class Plan:
 
 
 def prepare(path: Path, running: Plan | None = None) -> Plan:
-    """Read a config file and make ready what it names. Raises ConfigError with every mistake at once.
+    """Read a config file and load what it names. Raises ConfigError with all mistakes at once.
 
-    The networks of a running plan are taken over where model file and backend are still the same.
+    The models of a running plan are reused where model file and backend are the same.
     """
     file = ConfigFile(path)
     config, problems = file.validate()
@@ -67,10 +67,10 @@ def prepare(path: Path, running: Plan | None = None) -> Plan:
 
 
 def prepare_start(path: Path) -> Plan:
-    """Do as `prepare`, for a start: where only models cannot be used, those that served last stand in.
+    """Like `prepare`, for a start: models that cannot be used are replaced by the last good ones.
 
-    So they do where a model has failed when it was last tried on live frames. Raises ConfigError where the config has
-    other mistakes, says no to it (`swap.fallback`), or nothing was remembered for a camera that needs it.
+    So are models that failed on live frames when they were last tried. Raises ConfigError where the config has other
+    mistakes, disables the fallback (`swap.fallback`), or a camera has no last good model.
     """
     file = ConfigFile(path)
     found, problems = file.validate()
@@ -89,12 +89,12 @@ def prepare_start(path: Path) -> Plan:
     if not config.swap.fallback or len(models) < len(problems):
         raise error
     try:
-        stand_ins = last_good.addresses({camera for problem in models for camera in problem.cameras})
-    except NothingRememberedError as nothing:
+        fallbacks = last_good.addresses({camera for problem in models for camera in problem.cameras})
+    except NoLastGoodError as nothing:
         log.info("%s", nothing)
         raise error from None
     others: list[Problem] = []
-    plan = _plan(path, config, None, others, stand_ins)
+    plan = _plan(path, config, None, others, fallbacks)
     if plan is None:
         log.error("the last good model cannot be used either: %s", others[0].found)
         raise error
@@ -102,7 +102,7 @@ def prepare_start(path: Path) -> Plan:
 
 
 def _refused_before(plan: Plan, last_good: LastGood) -> list[Problem]:
-    """Find the models that have failed on live frames and have not served since."""
+    """Return a problem for each model that failed on live frames and has not been in use since."""
     refused = last_good.read().refused
     addresses = addresses_of(plan.config)
     failed = {
@@ -115,7 +115,7 @@ def _refused_before(plan: Plan, last_good: LastGood) -> list[Problem]:
 
 
 def replan(config: Config, running: Plan) -> Plan:
-    """Make ready what another config than the file's names. Raises PlanError."""
+    """Load what a config other than the file's names. Raises PlanError."""
     problems: list[Problem] = []
     plan = _plan(running.path, config, running, problems)
     if plan is None:
@@ -128,13 +128,13 @@ def _plan(
     config: Config,
     running: Plan | None,
     problems: list[Problem],
-    stand_ins: Mapping[str, str] = MappingProxyType({}),
+    fallbacks: Mapping[str, str] = MappingProxyType({}),
 ) -> Plan | None:
-    """Make a config ready, with other models for some cameras; None where there are problems, also some found here."""
+    """Load what a config names, with fallback models for some cameras; None, and problems, where it cannot be used."""
     wrong = {problem.path[0] for problem in problems}
-    addresses = {**addresses_of(config), **stand_ins}
+    addresses = {**addresses_of(config), **fallbacks}
     models = {} if wrong & {"model", "trust"} else verified_models(config, addresses, problems)
-    if models and not stand_ins and "labels" not in wrong:  # the labels are those of the models that were to serve
+    if models and not fallbacks and "labels" not in wrong:  # the labels are those of the config's own models
         _check_labels(config, [file.model for file in models.values()], problems)
     if "mqtt" not in wrong:
         _check_login(config, problems)
@@ -148,25 +148,25 @@ def _plan(
     if backend is None:
         return None
     same_backend = running is not None and running.config.backend == config.backend
-    at_work = list(running.loaded_models.values()) if running is not None and same_backend else []
-    loaded_models = models_of(config, addresses, models, backend, at_work, problems)
+    reusable = list(running.loaded_models.values()) if running is not None and same_backend else []
+    loaded_models = models_of(config, addresses, models, backend, reusable, problems)
     if problems:
-        close_all(loaded_models.values(), but=at_work)
+        close_all(loaded_models.values(), but=reusable)
         return None
     return Plan(path, config, digest(config), loaded_models, sources)
 
 
 def _check_labels(config: Config, models: list[Model], problems: list[Problem]) -> None:
     labels = list(dict.fromkeys(label for model in models for label in model.task.labels))
-    names = ", ".join(_description_of(models))
+    names = ", ".join(_names_of(models))
     for label in unknown_labels(config.labels, models):
         known = difflib.get_close_matches(label, labels, n=1) or labels
         expected = f"`{known[0]}`" if len(known) == 1 else f"one of {', '.join(known)}"
         problems.append(Problem(("labels", label), f"the label {label!r}, which {names} does not have", expected))
 
 
-def _description_of(models: list[Model]) -> list[str]:
-    """Return the models' names, with the digest's beginning where several have the same."""
+def _names_of(models: list[Model]) -> list[str]:
+    """Return the models' names, with the first digits of the digest where several have the same."""
     named = {model.digest: model.name for model in models}
     shared = {name for name in named.values() if list(named.values()).count(name) > 1}
     return [f"{name} ({digest[:12]})" if name in shared else name for digest, name in named.items()]
@@ -197,7 +197,7 @@ def _check_tls(config: Config, problems: list[Problem]) -> None:
 
 
 def _check_outbox(config: Config, problems: list[Problem]) -> None:
-    """The service makes the folder; here it is only asked whether something else is in its place."""
+    """Check that no file is in the place of the folder, which the service creates."""
     folder = config.mqtt.outbox.folder
     if folder is not None and Path(folder).exists() and not Path(folder).is_dir():
         problems.append(Problem(("mqtt", "outbox", "folder"), f"{folder}, which is no folder", "a folder"))
@@ -207,6 +207,8 @@ def _source(name: str, camera: CameraConfig, problems: list[Problem]) -> Source 
     try:
         return make_source(SourceSpec(camera.source, camera.fps, camera.loop, camera.timeout))
     except SourceError as error:
-        found = without_password(str(error).replace(camera.source, without_password(camera.source)))  # quoted, too
+        found = without_password(
+            str(error).replace(camera.source, without_password(camera.source))
+        )  # also where it is quoted
         problems.append(Problem(("cameras", name, "source"), found, "the address of a source"))
         return None

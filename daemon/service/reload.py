@@ -1,8 +1,8 @@
-"""Reading the config again while the service runs: all of it is checked first, then compared, then applied at once.
+"""Reloads the config while the service runs: it is validated as a whole, compared with the running one, then applied.
 
-What can change between two frames is applied, and a camera whose keys changed is begun anew. The other changed keys are
-named: they need a restart, and keep their running values until then. A config with a mistake changes nothing, and
-neither does one whose models fail in their swap.
+Keys that can change between two frames are applied, and a camera whose keys changed is restarted. Other changed keys
+are reported: they need a restart of the service and keep their running values until then. A config with a mistake
+changes nothing, and neither does one whose models fail in their swap.
 """
 
 import logging
@@ -42,16 +42,16 @@ LIVE = (
 
 
 BeforeSwap: TypeAlias = Callable[[], None]
-"""Called when all is checked and ready, and new networks are about to be tried on live frames."""
+"""Called when all is validated and loaded, before new models are tried on live frames."""
 
 
 @dataclass(frozen=True)
 class ChangeResult:
-    """What came of a change that was asked for, in one sentence; given_up: for something newer."""
+    """Result of a requested change in one sentence. cancelled: because a newer change was requested."""
 
     ok: bool
     message: str
-    given_up: bool = False
+    cancelled: bool = False
 
 
 NOTHING_CHANGED = ChangeResult(True, "config reloaded: nothing changed")
@@ -60,12 +60,12 @@ NOTHING_CHANGED = ChangeResult(True, "config reloaded: nothing changed")
 def reload(
     path: Path, service: Service, trigger: Trigger = "signal", before_swap: BeforeSwap = lambda: None
 ) -> ChangeResult:
-    """Read the config file again and let the service go by it; the log tells the outcome, too."""
+    """Read the config file again and apply it; the result is logged, too."""
     try:
         plan = prepare(path, service.plan)
     except ConfigError as error:
-        log.error("the config was not reloaded and nothing changed:\n%s", error)
-        wrong_model = next((each for each in error.mistakes if _is_of_a_network(each.key)), None)
+        log.error("the config was not reloaded; nothing changed:\n%s", error)
+        wrong_model = next((each for each in error.mistakes if _is_about_models(each.key)), None)
         if wrong_model is not None:
             service.report_refused(trigger, str(wrong_model), of_config=True)
         return ChangeResult(False, f"config not reloaded: {error.mistakes[0]}{_and_more(len(error.mistakes) - 1)}")
@@ -75,15 +75,15 @@ def reload(
 def apply_plan(
     plan: Plan, service: Service, trigger: Trigger, before_swap: BeforeSwap, of_config: bool
 ) -> ChangeResult:
-    """Let the service go by another plan, as far as that takes no restart: by all of it, or by nothing.
+    """Apply a plan as far as that needs no restart: all of it, or nothing.
 
-    New networks are swapped in, which may fail. Those that are then of no use are closed. of_config: whether the plan
-    is the config file's, rather than a command's.
+    New models are swapped in, which may fail. Models that are then unused are closed. of_config: whether the plan is
+    the config file's, rather than a command's.
     """
     running = service.plan
     keys = changed_keys(running.config, plan.config)
     replacements = replacements_between(running.loaded_models, plan.loaded_models)
-    if replacements and not any(_is_of_a_network(key) for key in keys):
+    if replacements and not any(_is_about_models(key) for key in keys):
         keys.append("model")  # the same line, another file
     applied = [key for key in keys if _is_live(key)]
     config = live_part(running.config, plan.config)
@@ -101,16 +101,16 @@ def apply_plan(
             before_swap()
             report = service.swap(replacements, live, trigger, of_config)
             if report.result is not SwapResult.SWAPPED:
-                log.error("the config was not reloaded and nothing changed: %s", report.reason)
+                log.error("the config was not reloaded; nothing changed: %s", report.reason)
                 return ChangeResult(
                     False,
                     f"config not reloaded, nothing changed: {report.reason}",
-                    given_up=report.result is SwapResult.CANCELLED,
+                    cancelled=report.result is SwapResult.CANCELLED,
                 )
         elif applied:
             service.apply(live)
         if of_config:
-            service.settled(trigger)
+            service.report_settled(trigger)
         else:
             release(service.plan)
     finally:
@@ -119,7 +119,7 @@ def apply_plan(
         )
     if applied:
         set_up(config.log.level, config.log.format)
-    return _told(applied, [key for key in keys if key not in applied])
+    return _summary(applied, [key for key in keys if key not in applied])
 
 
 def live_part(running: Config, new: Config) -> Config:
@@ -141,8 +141,8 @@ def _with(running: AnyRecord, new: AnyRecord, steps: Sequence[str]) -> AnyRecord
     return running.model_copy(update={name: _with(getattr(running, name), value, below) if below else value})
 
 
-def _is_of_a_network(key: str) -> bool:
-    """Tell whether a key says which network a camera has, and what runs it."""
+def _is_about_models(key: str) -> bool:
+    """Return whether a key decides which model a camera has, and what runs it."""
     steps = key.split(".")
     return steps[0] in ("model", "backend", "trust") or (steps[0] == "cameras" and steps[2:] == ["model"])
 
@@ -180,7 +180,7 @@ def _entries(value: object) -> dict[str, object] | None:
     return {str(name): entry for name, entry in value.items()} if isinstance(value, Mapping) else None
 
 
-def _told(applied: list[str], waiting: list[str]) -> ChangeResult:
+def _summary(applied: list[str], waiting: list[str]) -> ChangeResult:
     parts = [f"applied {', '.join(applied)}"] if applied else []
     parts += [f"{', '.join(waiting)} need a restart"] if len(waiting) > 1 else []
     parts += [f"{waiting[0]} needs a restart"] if len(waiting) == 1 else []

@@ -49,20 +49,23 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 FIRST_CONNECT_WITHIN = 1.0
-"""Seconds that cameras wait for the broker's first answer, so that a broker in reach misses no frame."""
+"""Seconds that cameras wait for the first connection, so that an available broker misses no frame."""
 
 CAMERAS_END_WITHIN = 0.5
-"""Seconds that a reload waits for the cameras it begins anew."""
+"""Seconds that a reload waits for the cameras that it restarts."""
 
 OUTBOX_NEEDS = 0.7
-"""Seconds of a stop's time that are the outbox's: it writes to the medium what nobody has answered."""
+"""Seconds of a stop reserved for the outbox: it writes what is not acknowledged to disk."""
 
 LINK_NEEDS = 0.3
-"""Seconds before them in which the link says `offline` and leaves."""
+"""Seconds before these in which the link publishes `offline` and disconnects."""
 
 
 class Service:
-    """Cameras, worker, reporter and link of one plan. `crashed` hears, from any thread, of faults nobody foresaw."""
+    """Cameras, worker, telemetry and link of one plan.
+
+    on_fatal: called, from any thread, with an unexpected exception.
+    """
 
     def __init__(self, plan: Plan, on_fatal: Callable[[BaseException], None]) -> None:
         config = plan.config
@@ -77,11 +80,13 @@ class Service:
         receipts = DeliveryCounters({topics.of(FRAME, name): self._counters[name] for name in names}, self._latencies)
         self._outbox = Outbox(config.mqtt.outbox, receipts.dropped)
         file = file_of(config.mqtt.outbox, config.device)
-        self._keeper = OutboxWriter(self._outbox, config.mqtt.outbox, file, self.identity.boot, self._clock, on_fatal)
+        self._outbox_writer = OutboxWriter(
+            self._outbox, config.mqtt.outbox, file, self.identity.boot, self._clock, on_fatal
+        )
         client_id = config.mqtt.client_id or f"edgemeta-{config.device}"
         self._link = MqttLink(config.mqtt, client_id, topics.of(AVAILABILITY), self._outbox, receipts, on_fatal)
         self.publisher = Publisher(self._link, topics, config.mqtt.qos)
-        self._reports = Telemetry(
+        self._telemetry = Telemetry(
             *(self.identity, self._clock, self.publisher, self._link, self._outbox),
             *(self._frames, self._counters, self._latencies),
         )
@@ -102,32 +107,32 @@ class Service:
         self._on_fatal = on_fatal
         self._cameras = {name: self._camera(name, camera, plan) for name, camera in config.cameras.items()}
         self._heartbeats = [self._worker.heartbeat, *self._link.heartbeats]
-        self._reporter = Periodic("stats", config.stats.period, self._reports.publish_stats, on_fatal)
+        self._stats_timer = Periodic("stats", config.stats.period, self._telemetry.publish_stats, on_fatal)
         self._page = self._make_page(seen) if config.web.enabled else None
 
     def start(self) -> None:
-        """Let everything run."""
+        """Start all parts."""
         if self._page is not None:
             self._page.start()
-        self._tell_what_runs()
-        self._reports.publish_without_swap(
+        self._publish_info()
+        self._telemetry.publish_without_swap(
             "start", SwapResult.SETTLED if self.refused is None else SwapResult.FALLBACK, self.refused
         )
-        self._keeper.start()
+        self._outbox_writer.start()
         self._link.start(FIRST_CONNECT_WITHIN)
         self._worker.start()
         for camera in self._cameras.values():
             camera.start()
-        self._reporter.start()
+        self._stats_timer.start()
         for name, loaded in self.plan.loaded_models.items():
             log.info("camera %s: %s on %s", name, loaded.description, loaded.backend)
         if self.refused is not None:
-            log.warning("models that served before stand in: %s", self.refused)
+            log.warning("the last good models are in use instead: %s", self.refused)
 
     def stop(self, deadline: Deadline) -> None:
-        """End in order: no new frames, the frame in hand finished, the last messages sent, `offline` said.
+        """Stop in order: no new frames, finish the current frame, send the last messages, publish `offline`.
 
-        What hangs is left behind in time for the outbox to write what nobody has answered.
+        Hung parts are abandoned in time for the outbox to write what is not acknowledged.
         """
         producers = deadline.but(LINK_NEEDS + OUTBOX_NEEDS)
         if self._page is not None:
@@ -135,21 +140,21 @@ class Service:
         for camera in self._cameras.values():
             camera.stop()
         self._frames.close()
-        self._reporter.stop(producers.left)
+        self._stats_timer.stop(producers.left)
         _join(self._cameras.values(), producers)
         worker_ended = self._worker.end(producers.left)
         self._link.flush(producers.left)
-        self._reports.publish_stats()
+        self._telemetry.publish_stats()
         self._link.close(deadline.but(OUTBOX_NEEDS).left)
-        self._keeper.close(deadline.left)
+        self._outbox_writer.close(deadline.left)
         if worker_ended:
             close_all(self.plan.loaded_models.values())
         log.info("stopped")
 
     def apply(self, plan: Plan) -> None:
-        """Go by another plan, which differs only where `reload` says that it may: from the next frame on.
+        """Apply a plan that differs only in reloadable keys, from the next frame on.
 
-        A camera whose keys changed is ended and begun anew; its frames go on being numbered.
+        A camera whose keys changed is restarted; its frame numbers continue.
         """
         before, config = self.plan.config.cameras, plan.config
         changed = [name for name, camera in config.cameras.items() if camera.requires_restart(before[name])]
@@ -157,15 +162,15 @@ class Service:
         for name, pipeline in self._pipelines.items():
             pipeline.set_settings(settings_of(config, name))
             pipeline.set_model(plan.loaded_models[name])
-        self._reporter.set_period(config.stats.period)
+        self._stats_timer.set_period(config.stats.period)
         self.plan = plan
-        self._tell_what_runs()
+        self._publish_info()
         for name in changed:
             self._cameras[name] = self._camera(name, config.cameras[name], plan)
             self._cameras[name].start()
 
     def swap(self, replacements: Sequence[Replacement], plan: Plan, trigger: Trigger, of_config: bool) -> SwapReport:
-        """Go by a plan with other networks once they have proved themselves on live frames, or go on as before.
+        """Apply a plan with other models if they pass on live frames; otherwise keep the present ones.
 
         of_config: whether the config file names them, rather than a command.
         """
@@ -178,41 +183,41 @@ class Service:
         report = self.swaps.run(
             replacements, shadows, plan.config.swap, lambda: self.apply(plan), lambda: self.apply(running)
         )
-        self._reports.publish_swap(trigger, report)
+        self._telemetry.publish_swap(trigger, report)
         if of_config and report.reason is not None and report.result is not SwapResult.CANCELLED:
-            self.last_good.refused(replacements, report.reason)
+            self.last_good.record_failed(replacements, report.reason)
             self._set_refused(report.reason)
         return report
 
     def report_refused(self, trigger: Trigger, reason: str, of_config: bool) -> None:
-        """Tell of a swap that was refused because the new model cannot be used; `of_config` as for `swap`."""
+        """Report a swap that was refused because the new model cannot be used; `of_config` as for `swap`."""
         self.swaps.refused()
-        self._reports.publish_without_swap(trigger, SwapResult.REFUSED, reason)
+        self._telemetry.publish_without_swap(trigger, SwapResult.REFUSED, reason)
         if of_config:
             self._set_refused(reason)
 
-    def settled(self, trigger: Trigger) -> None:
-        """Take note that the models which the config file names serve, and tell it where something else was told."""
-        self.last_good.served(self.plan)
+    def report_settled(self, trigger: Trigger) -> None:
+        """Record that the config's models are in use, and publish it where the last message said something else."""
+        self.last_good.record(self.plan)
         self._set_refused(None)
-        if self._reports.last_swap not in (SwapResult.SWAPPED, SwapResult.SETTLED):
-            log.info("the models that the config names serve; what was refused before is over")
-            self._reports.publish_without_swap(trigger, SwapResult.SETTLED)
+        if self._telemetry.last_swap not in (SwapResult.SWAPPED, SwapResult.SETTLED):
+            log.info("the models of the config are in use again")
+            self._telemetry.publish_without_swap(trigger, SwapResult.SETTLED)
 
     def _set_refused(self, reason: str | None) -> None:
         if reason != self.refused:
             self.refused = reason
-            self._reports.publish_info(self.plan, reason)
+            self._telemetry.publish_info(self.plan, reason)
 
     def register_commands(self, handlers: Mapping[Channel, Handler], refuse: Callable[[Incoming, str], None]) -> None:
-        """Have commands handled, if the config wants any heard; `refuse` hears of those too many. Before the start."""
+        """Subscribe to commands if the config enables them; call before `start`. refuse: called above the rate limit."""
         config = self.plan.config.mqtt
         if config.commands:
             for channel, handler in handlers.items():
                 self._link.subscribe(self._topics.of(channel), handler, Limit(config.command_rate, refuse))
 
     def health(self) -> Health:
-        """How everything fares now."""
+        """A health snapshot of the service."""
         heartbeats = [*self._heartbeats, *(camera.heartbeat for camera in self._cameras.values())]
         return Health(
             frames=sum(counters.processed for counters in self._counters.values()),
@@ -226,12 +231,12 @@ class Service:
         )
 
     def readings(self) -> MetricsSnapshot:
-        """Return all counters as they stand now. Any thread may call this."""
+        """Return a snapshot of all counters. Any thread may call this."""
         return MetricsSnapshot(
             device=self.identity.device,
             version=__version__,
             config_sha256=self.plan.config_sha256,
-            uptime=self._reports.uptime,
+            uptime=self._telemetry.uptime,
             clock_synchronized=self._clock.synchronized,
             hanging=len(self.health().hanging_threads),
             cameras={name: self._camera_reading(name, camera) for name, camera in self._cameras.items()},
@@ -246,14 +251,14 @@ class Service:
         )
 
     def _make_page(self, seen: RecentFrames) -> "WebServer":
-        from edgemeta.daemon.web.factory import make_page  # costs a start 60 ms, so only where it is wanted
+        from edgemeta.daemon.web.factory import make_page  # the import takes 60 ms, so only where the page is enabled
 
-        reports = self._reports
+        telemetry = self._telemetry
         report = Report(
             self.health,
             self.readings,
-            lambda: reports.info(self.plan, self.refused),
-            lambda: reports.last_stats,
+            lambda: telemetry.info(self.plan, self.refused),
+            lambda: telemetry.last_stats,
             lambda: self._link.status,
         )
         return make_page(self.plan.config, report, seen, self._clock, self._on_fatal)
@@ -275,13 +280,13 @@ class Service:
 
     def _camera(self, name: str, config: CameraConfig, plan: Plan) -> Camera:
         deliver = self._frames.put_when_free if config.fps == 0 else self._frames.put
-        return Camera(name, config, plan.sources[name], deliver, self._tell_status, self._on_fatal)
+        return Camera(name, config, plan.sources[name], deliver, self._publish_status, self._on_fatal)
 
-    def _tell_status(self, camera: str, status: CameraStatus) -> None:
-        self._reports.publish_status(self.plan, camera, status)
+    def _publish_status(self, camera: str, status: CameraStatus) -> None:
+        self._telemetry.publish_status(self.plan, camera, status)
 
-    def _tell_what_runs(self) -> None:
-        self._reports.publish_info(self.plan, self.refused)
+    def _publish_info(self) -> None:
+        self._telemetry.publish_info(self.plan, self.refused)
         self._discovery.update(self.plan.config.homeassistant.enabled is True, self._device_view(self.plan))
 
     @staticmethod
@@ -293,13 +298,13 @@ class Service:
 
 
 def _end(cameras: Collection[Camera]) -> None:
-    """Stop cameras while the service runs on."""
+    """Stop cameras while the service continues."""
     for camera in cameras:
         camera.stop()
     _join(cameras, Deadline(CAMERAS_END_WITHIN))
 
 
 def _join(cameras: Collection[Camera], deadline: Deadline) -> None:
-    """Wait for cameras together; one that hangs is left behind."""
+    """Wait for all cameras together; one that hangs is abandoned."""
     for camera in cameras:
         camera.join(deadline.left)

@@ -1,4 +1,4 @@
-"""What a service tells of itself: what runs, counts and latencies, how cameras fare, how swaps ended."""
+"""Messages about the service itself: info, stats, camera status, results of swaps."""
 
 import itertools
 import time
@@ -25,7 +25,7 @@ from edgemeta.daemon.service.plan import Plan
 
 
 class Telemetry:
-    """Makes the messages about one service, and sends them. Any thread may call."""
+    """Makes and publishes the messages about one service. Any thread may call."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class Telemetry:
         self._started_ns = self._period_began_ns = time.monotonic_ns()
         self.last_stats: StatsMessage | None = None
         self.last_swap: SwapResult | None = None
-        """What the retained swap message says; None before the first."""
+        """The result in the retained swap message; None before the first."""
 
     @property
     def uptime(self) -> float:
@@ -57,18 +57,18 @@ class Telemetry:
         return (time.monotonic_ns() - self._started_ns) / NS
 
     def publish_info(self, plan: Plan, refused: str | None) -> None:
-        """Say what runs, and why a model that the config names does not."""
+        """Publish what runs, and why a model that the config names is not in use."""
         self._publisher.send(self._publisher.encode(INFO, self.info(plan, refused)))
 
     def publish_stats(self) -> None:
-        """Send the counts; without a broker this period's are left out."""
+        """Publish the counters and latencies; without a connection those of this period are not sent."""
         self.last_stats = self._stats()
         outgoing = self._publisher.encode(STATS, self.last_stats)
         if self._publisher.connected:
             self._publisher.send(outgoing)
 
     def publish_status(self, plan: Plan, camera: str, status: CameraStatus) -> None:
-        """Say how a camera fares."""
+        """Publish the status of a camera."""
         message = StatusMessage(
             **self._who,
             camera=camera,
@@ -81,7 +81,7 @@ class Telemetry:
         self._publisher.send(self._publisher.encode(STATUS, message, camera))
 
     def publish_swap(self, trigger: Trigger, report: SwapReport) -> None:
-        """Say how a swap ended."""
+        """Publish the result of a swap."""
         message = SwapMessage(
             **self._who,
             time=self._clock.utc(time.monotonic_ns()),
@@ -96,13 +96,13 @@ class Telemetry:
         self._publisher.send(self._publisher.encode(SWAP, message))
 
     def publish_without_swap(self, trigger: Trigger, result: SwapResult, reason: str | None = None) -> None:
-        """Say what stands for a swap where there was none: a model that cannot be used, or those that serve anyway."""
+        """Publish a result without a swap: a model that cannot be used, or that the config's models are in use."""
         report = SwapReport([])
         report.result, report.reason = result, reason
         self.publish_swap(trigger, report)
 
     def info(self, plan: Plan, refused: str | None) -> InfoMessage:
-        """Return what runs."""
+        """Return the message that says what runs."""
         first, *_ = plan.loaded_models.values()
         names = (LabelMap(loaded.model, plan.config.labels).names for loaded in plan.loaded_models.values())
         return InfoMessage(

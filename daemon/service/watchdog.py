@@ -1,7 +1,7 @@
-"""Tells the service manager how the service fares, and feeds its watchdog while no thread hangs.
+"""Reports the service's status to the service manager, and feeds its watchdog while no thread hangs.
 
-A camera or a broker that is away is no reason to starve the watchdog: their threads keep promising the next try. A
-thread that hangs is one: the manager then aborts the service and starts it anew.
+A camera or a broker that is away does not starve the watchdog: their threads set the deadline of the next try. A hung
+thread does: the manager then aborts the service and restarts it.
 """
 
 import logging
@@ -17,49 +17,49 @@ log = logging.getLogger(__name__)
 STATUS_EVERY = 5.0
 """Greatest number of seconds between two statuses."""
 
-LOOKS_WITHIN = 0.2
-"""Seconds that a look at work has to finish at the end. It only reads what others have counted."""
+CHECKS_WITHIN = 0.2
+"""Seconds that a check in progress has to finish at the stop. It only reads counters."""
 
 
 class Watchdog:
-    """Looks at the vitals at half the watchdog's period, or more often."""
+    """Checks the health at half the watchdog's period, or more often."""
 
     def __init__(
         self, notifier: Notifier, health: Callable[[], Health], on_fatal: Callable[[BaseException], None]
     ) -> None:
         self._notifier = notifier
         self._health = health
-        self._changed = ""
+        self._last_change = ""
         self._rate = "starting"
-        self._frames, self._looked = 0, time.monotonic()
+        self._frames, self._checked = 0, time.monotonic()
         self._hangs = False
         period = STATUS_EVERY if notifier.watchdog is None else min(STATUS_EVERY, notifier.watchdog / 2)
-        self._periodic = Periodic("supervisor", period, self._look, on_fatal)
+        self._periodic = Periodic("watchdog", period, self._check, on_fatal)
 
     def start(self) -> None:
-        """Say that the service is ready, and begin to look."""
+        """Report that the service is ready, and start to check."""
         self._notifier.ready(self._status(self._health()))
         self._periodic.start()
 
     def stop(self) -> None:
-        """Say that the service stops, and nothing after it."""
-        self._periodic.stop(LOOKS_WITHIN)
+        """Report that the service stops, and nothing after it."""
+        self._periodic.stop(CHECKS_WITHIN)
         self._notifier.stopping()
 
     def change_started(self) -> None:
-        """Tell that the config is being read again."""
+        """Report that the config is being reloaded."""
         self._notifier.reloading()
 
-    def changed(self, description: str) -> None:
-        """Tell that it was read. What is said of the outcome stays in the status until the next time."""
-        self._changed = description
+    def change_finished(self, message: str) -> None:
+        """Report that the change has ended. Its result stays in the status until the next one."""
+        self._last_change = message
         self._notifier.ready(self._status(self._health()))
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         health = self._health()
         now = time.monotonic()
-        self._rate = f"{(health.frames - self._frames) / (now - self._looked):.1f} frames/s"
-        self._frames, self._looked = health.frames, now
+        self._rate = f"{(health.frames - self._frames) / (now - self._checked):.1f} frames/s"
+        self._frames, self._checked = health.frames, now
         if health.hanging_threads:
             self._notifier.status(self._status(health))
         else:
@@ -67,18 +67,18 @@ class Watchdog:
         self._log(health.hanging_threads)
 
     def _status(self, health: Health) -> str:
-        """One line, what is wrong first."""
+        """Return one line, problems first."""
         cameras = (f"camera {name} {description}" for name, description in health.cameras.items())
-        refused = f"model refused, another serves: {health.refused}" if health.refused else None
-        change = health.swap or self._changed
-        updates = (f"broker {health.broker}", health.inbox, health.page, change)
-        parts = (*health.hanging_threads, refused, self._rate, *cameras, *updates)
+        refused = f"model refused, another one is in use: {health.refused}" if health.refused else None
+        change = health.swap or self._last_change
+        others = (f"broker {health.broker}", health.inbox, health.page, change)
+        parts = (*health.hanging_threads, refused, self._rate, *cameras, *others)
         return "; ".join(part for part in parts if part)
 
     def _log(self, hanging_threads: tuple[str, ...]) -> None:
-        """Log when threads begin to hang, and when none does any more."""
+        """Log when threads hang, and when none does any more."""
         if hanging_threads and not self._hangs:
             log.error("%s; the watchdog is not fed", "; ".join(hanging_threads))
         elif self._hangs and not hanging_threads:
-            log.warning("nothing hangs any more")
+            log.warning("no thread hangs any more")
         self._hangs = bool(hanging_threads)

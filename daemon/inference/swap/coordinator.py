@@ -93,7 +93,7 @@ class SwapCoordinator:
         apply: Callable[[], None],
         revert: Callable[[], None],
     ) -> SwapReport:
-        """Run the new models beside the old ones, `apply` the replacement, watch the trial, and `revert` where one fails.
+        """Run the new models beside the old ones, `apply` the replacement, watch the trial, `revert` if one fails.
 
         shadows: by camera, a pipeline with its new model, for the shadow run only.
         """

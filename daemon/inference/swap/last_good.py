@@ -86,8 +86,8 @@ class LastGood:
 
     def addresses(self, cameras: Collection[str]) -> dict[str, str]:
         """Return the address of the copy for each camera, with its digest. Raises NoLastGoodError."""
-        remembered = self.read()
-        found = {camera: remembered.cameras.get(camera, remembered.model) for camera in cameras}
+        index = self.read()
+        found = {camera: index.cameras.get(camera, index.model) for camera in cameras}
         for camera, digest in found.items():
             if digest is None:
                 raise NoLastGoodError(f"there is no last good model for camera {camera}")
@@ -98,14 +98,14 @@ class LastGood:
 
         The copies are written before the index, so that it never names a missing copy.
         """
-        digests = remembered.digests
+        digests = index.digests
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             for file in files:
                 self._keep(file)
             for digest in digests:
                 self._copy(digest).stat()  # it may have been removed meanwhile
-            _write_unless_same(self.folder / INDEX, remembered.model_dump_json(indent=1).encode())
+            _write_unless_same(self.folder / INDEX, index.model_dump_json(indent=1).encode())
         except OSError as error:
             digests |= self.read().digests
             raise LastGoodError(f"{error.filename or self.folder}: {error.strerror}") from error

@@ -92,7 +92,7 @@ def test_a_network_that_fails_its_self_test_is_closed(
     )
     (mistake,) = mistakes(write_config(model="wrong.safetensors"))
     assert (mistake.key, mistake.line) == ("model", 8)
-    assert mistake.found.startswith(f"{tmp_path / 'wrong.safetensors'}: backend reference gives other logits")
+    assert mistake.found.startswith(f"{tmp_path / 'wrong.safetensors'}: backend reference gives different logits")
     assert "for self-test input 4 of colour (" in mistake.found
     assert mistake.expected == "a model that this backend runs as its file says"
     (session,) = sessions

@@ -57,7 +57,7 @@ def test_another_rule_keeps_the_state_and_the_newest_frames() -> None:
     smoother = Smoother(Rule(3, 5))
     for at, label in enumerate("aaabb", 1):
         smoother.add(label, 1.0, at)
-    smoother.follow(Rule(2, 2))
+    smoother.set_rule(Rule(2, 2))
     assert smoother.label == "a"
     assert smoother.add("b", 1.0, 6) == Change("a", 3)
 

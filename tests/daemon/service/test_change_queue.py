@@ -72,11 +72,11 @@ def test_a_newer_reload_gives_up_a_swap_that_waits_for_its_frames(
     running.change(model=model_of("second"))
     rig.reload()
     first, second = rig.wait(2)
-    assert first.message.endswith("shadow run: something newer was asked for")
+    assert first.message.endswith("shadow run: a newer change was requested")
     assert second == ChangeResult(True, "config reloaded: applied model")
     wait_until(lambda: running.serving == {"front": "second"}, "the second model")
     assert running.service.swaps.results == {"swapped": 1, "rolled_back": 0, "refused": 0, "cancelled": 1}
-    assert rig.reported.messages[:2] == ["changing", "a swap of models begins"]
+    assert rig.reported.messages[:2] == ["changing", "model swap started"]
     assert rig.reported.messages[-1] == second.message
 
 

@@ -47,7 +47,7 @@ def test_the_last_good_model_serves_and_all_say_so(service_of: ServiceOf, model_
     info = service.info()
     assert info["model"]["sha256"] == good
     assert info["model_refused"] == message["reason"]
-    wait_for_line(service.daemon, "models that served before stand in: ")
+    wait_for_line(service.daemon, "the last good models are in use instead: ")
     with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
         assert "\nedgemeta_model_refused 1.0" in answer.read().decode()
     with urlopen(f"http://127.0.0.1:{port}/readyz", timeout=10) as answer:

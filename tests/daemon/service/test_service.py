@@ -221,7 +221,7 @@ def test_a_fault_nobody_foresaw_ends_the_service_loudly(
     def broken(*_: object) -> None:
         raise ZeroDivisionError("planted")
 
-    monkeypatch.setattr("edgemeta.daemon.inference.pipeline.Pipeline.step", broken)
+    monkeypatch.setattr("edgemeta.daemon.inference.pipeline.Pipeline.classify", broken)
     result = CliRunner().invoke(run, [str(write_config(mqtt=broker_keys(broker)))])
     assert (result.exit_code, "planted" in result.output) == (1, True), result.output
     subscriber.wait_for("availability", lambda message: message.payload == b"offline")

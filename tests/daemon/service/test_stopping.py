@@ -107,11 +107,11 @@ from edgemeta.daemon.inference.pipeline import Pipeline
 def hang(*_, **__):
     print("hangs", flush=True)
     threading.Event().wait()
-step, steps = Pipeline.step, []
+step, steps = Pipeline.classify, []
 def hang_at_the_tenth_frame(self, *arguments):
     steps.append(0)
     return hang() if len(steps) == 10 else step(self, *arguments)
-Pipeline.step, Store.add = hang_at_the_tenth_frame, hang
+Pipeline.classify, Store.add = hang_at_the_tenth_frame, hang
 sys.argv = ["edgemeta", "run", sys.argv[1]]
 main()
 """

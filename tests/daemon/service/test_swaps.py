@@ -69,7 +69,7 @@ REFUSED: dict[str, tuple[Callable[[ModelOf], str], dict[str, Any], str]] = {
     "fails its self-test": (
         lambda model_of: model_of("new", self_test=False),
         {},
-        "gives other logits for self-test input",
+        "gives different logits for self-test input",
     ),
     "fails while it warms up": (lambda model_of: model_of("fails--9"), {}, "planted: fails--9"),
     "fails in the shadow run": (lambda model_of: model_of("fails-3"), {}, "shadow run: planted: fails-3"),
@@ -175,10 +175,10 @@ def test_a_camera_that_is_away(run_service: RunService, model_of: ModelOf, tmp_p
     running = run_service(cameras=cameras, swap={"shadow": 5, "keep": 5, "timeout": 0.5, "watch": False})
     changed = cameras | {"back": cameras["back"] | {"model": model_of("new")}}
     outcome = change(running, cameras=changed)
-    assert outcome.message.endswith("shadow run: only 0 of 5 frames came within 0.5 s")
+    assert outcome.message.endswith("shadow run: only 0 of 5 frames within 0.5 s")
     assert reported(running).result is SwapResult.REFUSED
     outcome = change(running, cameras=changed, swap={"shadow": 0, "keep": 1, "timeout": 0.5, "watch": False})
-    assert outcome.message.endswith("trial: only 0 of 1 frames came within 0.5 s")
+    assert outcome.message.endswith("trial: only 0 of 1 frames within 0.5 s")
     assert reported(running).result is SwapResult.ROLLED_BACK
     running.wait_for_frames(3)
     running.assert_nothing_lost()
@@ -214,9 +214,9 @@ def test_a_newer_change_gives_up_a_swap_that_waits_for_frames(
     thread = threading.Thread(target=lambda: outcomes.append(change(running, model=model_of("new"))))
     thread.start()
     wait_until(lambda: "shadow run" in (running.service.swaps.description or ""), "the shadow run")
-    running.service.swaps.cancel("something newer was asked for")
+    running.service.swaps.cancel("a newer change was requested")
     thread.join(60)
-    assert outcomes[0].message.endswith("shadow run: something newer was asked for")
+    assert outcomes[0].message.endswith("shadow run: a newer change was requested")
     assert reported(running).result is SwapResult.CANCELLED
     assert planted.open == 1
 

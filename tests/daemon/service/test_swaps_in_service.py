@@ -78,7 +78,7 @@ def test_a_changed_line_of_the_config_is_enough(
     assert names == sorted(names, reverse=True), "colour, then another, never back"
     assert "swap of models: colour (" in daemon.said
     assert "model swapped: colour (" in daemon.said
-    assert "5 frames beside each other: 100% got the same label" in daemon.said
+    assert "5 frames in the shadow run: 100% got the same label" in daemon.said
 
 
 def test_by_command_and_back_by_a_reload(start: Start, another: Path) -> None:

@@ -67,13 +67,13 @@ import sys, threading
 from edgemeta.cli.main import main
 from edgemeta.daemon.inference import pipeline, worker
 worker.FRAME_WITHIN = 2.0
-step, steps = pipeline.Pipeline.step, []
+classify, frames = pipeline.Pipeline.classify, []
 def hang_at_the_tenth_frame(self, *arguments):
-    steps.append(0)
-    if len(steps) == 10:
+    frames.append(0)
+    if len(frames) == 10:
         threading.Event().wait()
-    return step(self, *arguments)
-pipeline.Pipeline.step = hang_at_the_tenth_frame
+    return classify(self, *arguments)
+pipeline.Pipeline.classify = hang_at_the_tenth_frame
 sys.argv = ["edgemeta", "run", sys.argv[1]]
 main()
 """
@@ -176,7 +176,7 @@ def test_an_invalid_config_changes_nothing_and_the_status_says_why(
     assert {len(m.json["labels"]) for m in subscriber.wait("front/frame", newest + 3)} == {2}
     assert subscriber.on("stats") == []
     assert len(subscriber.on("info")) == 1
-    assert "the config was not reloaded and nothing changed" in daemon.said
+    assert "the config was not reloaded; nothing changed" in daemon.said
     write_config(**keys, top_k=1)
     assert reload(daemon, manager).endswith("; config reloaded: applied top_k")
     assert daemon.stop() == 0

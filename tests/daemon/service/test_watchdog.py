@@ -23,14 +23,14 @@ def manager(tmp_path: Path) -> Iterator[socket.socket]:
 
 
 class Watched:
-    """A supervisor of vitals that the test sets, looked at every 10 ms."""
+    """A watchdog with a health that the test sets, checked every 10 ms."""
 
     def __init__(self, manager: socket.socket) -> None:
         self.health = WELL
         self.faults: list[BaseException] = []
         self.manager = manager
         notifier = Notifier(manager.getsockname(), watchdog=0.02)
-        self.supervisor = Watchdog(notifier, lambda: self.health, self.faults.append)
+        self.watchdog = Watchdog(notifier, lambda: self.health, self.faults.append)
 
     def hear(self, *parts: str) -> str:
         """Return the first message from now on that has all these parts."""
@@ -43,9 +43,9 @@ class Watched:
 @pytest.fixture
 def watched(manager: socket.socket) -> Iterator[Watched]:
     made = Watched(manager)
-    made.supervisor.start()
+    made.watchdog.start()
     yield made
-    made.supervisor.stop()
+    made.watchdog.stop()
     assert made.faults == []
 
 
@@ -54,7 +54,7 @@ def test_ready_then_fed_then_stopping(watched: Watched) -> None:
     assert watched.manager.recv(4096).decode() == f"READY=1\nSTATUS={started}"
     fed = watched.manager.recv(4096).decode()
     assert fed == "WATCHDOG=1\nSTATUS=0.0 frames/s; camera front running; broker localhost:1883 connected"
-    watched.supervisor.stop()
+    watched.watchdog.stop()
     assert watched.hear("STOPPING=1") == "STOPPING=1\nSTATUS=stopping"
     watched.manager.settimeout(0.1)
     with pytest.raises(TimeoutError):
@@ -72,7 +72,7 @@ def test_a_hang_starves_the_watchdog_until_it_is_over(watched: Watched, caplog: 
     watched.health = WELL
     watched.hear("WATCHDOG=1")
     watched.hear("WATCHDOG=1")
-    assert caplog.messages == [f"{hang}; the watchdog is not fed", "nothing hangs any more"]
+    assert caplog.messages == [f"{hang}; the watchdog is not fed", "no thread hangs any more"]
 
 
 def test_an_outage_is_no_hang(watched: Watched) -> None:
@@ -91,9 +91,9 @@ def test_the_rate_is_that_of_the_last_look(watched: Watched) -> None:
 
 def test_a_reload_is_announced_and_its_outcome_stays_in_the_status(watched: Watched) -> None:
     watched.hear("WATCHDOG=1")
-    watched.supervisor.change_started()
+    watched.watchdog.change_started()
     assert watched.hear("RELOADING=1").startswith("RELOADING=1\nMONOTONIC_USEC=")
-    watched.supervisor.changed("config reloaded: nothing changed")
+    watched.watchdog.change_finished("config reloaded: nothing changed")
     assert watched.hear("READY=1").endswith("; config reloaded: nothing changed")
     assert watched.hear("WATCHDOG=1").endswith("; config reloaded: nothing changed")
 
