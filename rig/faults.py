@@ -352,7 +352,7 @@ def refused_model_left(stage: Stage) -> Iterator[None]:
     info = stage.retained("info")
     if info["model"]["sha256"] != good or info["model_refused"] is None:
         raise RigError(f"not the last good model serves, or nobody says so: {info}")
-    stage.says("model refused, another serves: ")
+    stage.says("model refused, another one is in use: ")
     yield
     file.write_bytes(content)
     stage.rig.running.reload()

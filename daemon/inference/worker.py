@@ -32,8 +32,7 @@ BackendErrorHandler = Callable[[str, BackendError], None]
 class Worker:
     """Runs in one thread until the frames are closed; the current frame is finished.
 
-    A thread that hangs in a model can be abandoned: a new thread takes over its frame, and the abandoned thread's result
-    is discarded.
+    A thread that hangs in a model can be abandoned: a new thread takes over its frame, and its own result is discarded.
     """
 
     def __init__(

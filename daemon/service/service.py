@@ -210,7 +210,7 @@ class Service:
             self._telemetry.publish_info(self.plan, reason)
 
     def register_commands(self, handlers: Mapping[Channel, Handler], refuse: Callable[[Incoming, str], None]) -> None:
-        """Subscribe to commands if the config enables them; call before `start`. refuse: called above the rate limit."""
+        """Subscribe to commands if the config enables them; call before `start`. refuse: above the rate limit."""
         config = self.plan.config.mqtt
         if config.commands:
             for channel, handler in handlers.items():

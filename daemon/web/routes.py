@@ -114,5 +114,5 @@ class Routes:
             and all(camera.state in working for camera in readings.cameras.values())
         )
         lines = ["ready" if ready else "not ready", *health.hanging_threads, *cameras, f"broker {health.broker}"]
-        lines += [f"model refused, another serves: {health.refused}"] if health.refused else []
+        lines += [f"model refused, another one is in use: {health.refused}"] if health.refused else []
         return sentence(HTTPStatus.OK if ready else HTTPStatus.SERVICE_UNAVAILABLE, "\n".join(lines))

@@ -19,7 +19,7 @@ export function problems({ hanging_threads, info, broker, outbox, wants_disk, ca
   const found = hanging_threads.map((text) => ({ short: "a thread hangs", text, tone: "bad" }));
   const refused = info.model_refused;
   if (refused !== null) {
-    found.push({ short: "model refused", text: `model refused, another serves: ${refused}`, tone: "warn" });
+    found.push({ short: "model refused", text: `model refused, another one is in use: ${refused}`, tone: "warn" });
   }
   const tone = brokerTone(broker);
   if (tone !== "good") found.push({ short: `broker ${spaced(broker.state)}`, text: broker.reason ?? "", tone });

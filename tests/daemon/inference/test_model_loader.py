@@ -94,7 +94,7 @@ def test_a_network_that_fails_its_self_test_is_closed(
     assert (mistake.key, mistake.line) == ("model", 8)
     assert mistake.found.startswith(f"{tmp_path / 'wrong.safetensors'}: backend reference gives different logits")
     assert "for self-test input 4 of colour (" in mistake.found
-    assert mistake.expected == "a model that this backend runs as its file says"
+    assert mistake.expected == "a model whose self-test passes on this backend"
     (session,) = sessions
     with pytest.raises(BackendError):
         session.run(good.self_test.batch[:1])

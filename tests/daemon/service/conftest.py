@@ -218,7 +218,7 @@ class RealService:
 
     def _has_written(self) -> bool:
         digests = [model["sha256"] for model in self.info()["models"].values()]
-        return "no good model is kept" in self.daemon.said or all(digest in self.remembered for digest in digests)
+        return "no last good model is kept" in self.daemon.said or all(digest in self.remembered for digest in digests)
 
     @property
     def remembered(self) -> str:

@@ -51,7 +51,7 @@ def test_the_last_good_model_serves_and_all_say_so(service_of: ServiceOf, model_
     with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
         assert "\nedgemeta_model_refused 1.0" in answer.read().decode()
     with urlopen(f"http://127.0.0.1:{port}/readyz", timeout=10) as answer:
-        assert f"model refused, another serves: {message['reason']}" in answer.read().decode()
+        assert f"model refused, another one is in use: {message['reason']}" in answer.read().decode()
     service.check(exit_code=78, said="is damaged")
 
 
@@ -158,13 +158,13 @@ def test_a_state_folder_that_cannot_be_written_is_told_once_and_stops_nothing(
     (tmp_path / "state").mkdir()
     (tmp_path / "state" / "models-test").write_text("in the way")
     service = service_of()
-    wait_for_line(service.daemon, "no good model is kept for the next start")
+    wait_for_line(service.daemon, "no last good model is kept for the next start")
     for name in ("one", "two"):
         write_model(model_file, name)
         service.reload()
         service.wait_for_info(lambda info, name=name: info["model"]["name"] == name)
     service.stop()
-    assert service.daemon.said.count("no good model is kept for the next start") == 1
+    assert service.daemon.said.count("no last good model is kept for the next start") == 1
 
 
 def test_a_saved_file_that_was_refused_and_put_right_is_settled(service_of: ServiceOf, model_file: Path) -> None:

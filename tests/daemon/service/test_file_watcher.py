@@ -24,7 +24,7 @@ class Watched:
         """Calls that so many looks bring."""
         before = self.calls
         for _ in range(times):
-            self.watch.look()
+            self.watch.check()
         return self.calls - before
 
 

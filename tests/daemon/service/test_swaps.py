@@ -192,7 +192,7 @@ def test_each_camera_may_have_its_own_model(
     running = run_service(cameras=sources | {"c": sources["c"] | {"model": own}})
     wait_until(lambda: running.serving == {"a": "old", "b": "old", "c": "own"}, "a frame of each")
     assert planted.open == 2, "cameras share a network"
-    info = running.service._reports.info(running.service.plan, None)
+    info = running.service._telemetry.info(running.service.plan, None)
     assert {name: identity.name for name, identity in info.models.items()} == {"a": "old", "b": "old", "c": "own"}
     assert info.labels == ["red", "green", "blue", "x", "y", "z"]
     outcome = change(running, model=model_of("new"), cameras=sources | {"c": sources["c"] | {"model": own}})

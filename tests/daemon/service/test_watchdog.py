@@ -101,4 +101,6 @@ def test_a_reload_is_announced_and_its_outcome_stays_in_the_status(watched: Watc
 def test_a_refused_model_is_told_first_and_starves_nothing(watched: Watched) -> None:
     watched.health = replace(WELL, refused="c.yaml:1: model: found nothing")
     message = watched.hear("refused")
-    assert message.startswith("WATCHDOG=1\nSTATUS=model refused, another serves: c.yaml:1: model: found nothing; ")
+    assert message.startswith(
+        "WATCHDOG=1\nSTATUS=model refused, another one is in use: c.yaml:1: model: found nothing; "
+    )

@@ -265,7 +265,7 @@ def test_a_refused_model_is_a_problem_in_words(serve: Any, look: Any) -> None:
     assert look(page).driver.execute_async_script(STANDING, told) == [
         {
             "short": "model refused",
-            "text": "model refused, another serves: config.yaml:1: model: found nothing",
+            "text": "model refused, another one is in use: config.yaml:1: model: found nothing",
             "tone": "warn",
         }
     ]
