@@ -1,5 +1,5 @@
 """The quantized network: layers, fixed point, reference interpreter and file format. NumPy only.
 
-Everything a backend must reproduce bit for bit is defined here and nowhere else; `docs/integer-semantics.md`
-states the same formulas for readers.
+Everything that a backend must reproduce bit for bit is defined here and nowhere else; `docs/integer-semantics.md`
+explains the same formulas.
 """

@@ -1,8 +1,8 @@
-"""How a config, a command or a command line names a model: a shipped name or a path, with the file's digest if wanted.
+"""Addresses of models in configs, commands and on the command line: a shipped name or a path, optionally with a digest.
 
-`NAME@sha256:HEX` and `PATH@sha256:HEX` take that very file and no other. What ships with the package has its digest in
-`zoo/SHA256SUMS`, so that a damaged installation is noticed without it. A digest is always that of the bytes that are
-then used.
+`NAME@sha256:HEX` and `PATH@sha256:HEX` accept only a file with that digest. The digests of shipped files are listed in
+`zoo/SHA256SUMS`, so a damaged installation is detected without a digest in the address. A digest is always checked on
+the same bytes that are then parsed.
 """
 
 import hashlib
@@ -18,7 +18,7 @@ MARK = "@sha256:"
 
 
 class DigestError(ModelError):
-    """A model file that is another one than expected: what was found and what was expected, each in words."""
+    """A model file with another digest than expected; `found` and `expected` are parts of the error text."""
 
     def __init__(self, found: str, expected: str) -> None:
         super().__init__(f"{found}, expected {expected}")
@@ -28,14 +28,17 @@ class DigestError(ModelError):
 
 @dataclass(frozen=True)
 class Address:
-    """A shipped model's name or a model file's path, and the SHA-256 in hex that the file must have, if any."""
+    """A shipped model's name or a model file's path, and the required SHA-256 in hex, or None.
+
+    place: the name or path.
+    """
 
     place: str
     sha256: str | None = None
 
     @staticmethod
     def parse(text: str) -> "Address":
-        """Take a name apart. Raises DigestError where a digest is begun and is none."""
+        """Parse an address. Raises DigestError if the part after `@sha256:` is not a SHA-256."""
         place, mark, digest = text.rpartition(MARK)
         if not mark:
             return Address(text)
@@ -47,15 +50,13 @@ class Address:
         return self.place if self.sha256 is None else f"{self.place}{MARK}{self.sha256}"
 
     def read(self) -> tuple[Path, bytes]:
-        """Give the file and its bytes. Raises ModelError; DigestError where they are not those expected."""
+        """Return the file and its bytes. Raises ModelError; DigestError if the digest does not match."""
         file = find(self.place)
         data = read(file)
         found = hashlib.sha256(data).hexdigest()
         shipped = shipped_digest(file)
         if shipped is not None and found != shipped:
-            raise DigestError(
-                f"{file}: damaged, its sha256 is {found}", f"{shipped}, with which it shipped (install edgemeta again)"
-            )
+            raise DigestError(f"{file}: damaged, its sha256 is {found}", f"{shipped}, as shipped (reinstall edgemeta)")
         if self.sha256 is not None and found != self.sha256:
             raise DigestError(f"{file}: sha256 {found}", f"sha256 {self.sha256}")
         return file, data

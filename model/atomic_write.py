@@ -1,4 +1,4 @@
-"""Writing a file whole or not at all: a reader finds the old content or the new one, also after a power cut."""
+"""Atomic file writes: a reader finds either the old or the new content, even after a power failure."""
 
 import os
 import tempfile
@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def write_atomically(target: Path, data: bytes) -> None:
-    """Put a file in its place once all of it is on the medium; readable by all. Raises OSError, and leaves nothing."""
+    """Write and sync a temporary file, then rename it to `target`; readable by all. Leaves nothing on OSError."""
     temporary = None
     try:
         with tempfile.NamedTemporaryFile(dir=target.parent, prefix=f".{target.name}.", delete=False) as file:

@@ -1,8 +1,8 @@
-"""The checksum inside a model file: it notices a bad disk or a bad copy.
+"""The checksum inside a model file: detects a failing disk or an incomplete copy.
 
-It is no security: who changes a file can make it anew.
-It stands in the metadata under "checksum": the SHA-256, in hex, of the file's bytes with zeros in its own place. Files
-from before there was one have none, and load without it.
+It does not protect against manipulation: anyone who changes a file can recompute it. The metadata holds it under
+"checksum": the SHA-256, in hex, of the file's bytes with the checksum itself replaced by zeros. Files of older versions
+have no checksum and load without it.
 """
 
 import hashlib
@@ -13,16 +13,16 @@ from edgemeta.model.require import require, shown
 
 KEY = "checksum"
 BLANK = "0" * 64
-"""What stands in the checksum's place while it is taken."""
+"""Placeholder for the checksum while it is computed."""
 
 
-def sealed(data: bytes) -> bytes:
-    """Return a file's bytes with the checksum in the place that was left blank."""
+def with_checksum(data: bytes) -> bytes:
+    """Return a file's bytes with the placeholder replaced by the checksum."""
     return data.replace(BLANK.encode(), _of(data, BLANK).encode(), 1)
 
 
 def check(data: bytes, checksum: str) -> None:
-    """Raise ModelError unless a file's bytes have the checksum that stands in them."""
+    """Raise ModelError unless a file's bytes match the checksum that they contain."""
     require(
         re.fullmatch("[0-9a-f]{64}", checksum) is not None,
         f"has the checksum {shown(checksum)}, expected a SHA-256 in hex",
@@ -33,7 +33,7 @@ def check(data: bytes, checksum: str) -> None:
 
 
 def _of(data: bytes, checksum: str) -> str:
-    """SHA-256 of the bytes with zeros where the checksum first stands."""
+    """SHA-256 of the bytes with the first occurrence of the checksum replaced by zeros."""
     begin = data.find(checksum.encode())
     end = begin + len(BLANK)
     view = memoryview(data)

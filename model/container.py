@@ -1,8 +1,8 @@
 """The bytes of a model file: a safetensors container of named tensors and text metadata.
 
 Layout: uint64 little endian length of the header; the header, JSON, padded with spaces to a multiple of 8; the tensors'
-bytes, little endian, without gaps. Tensors stand in order of falling element size, then name, so that each one is
-aligned and one model has one sequence of bytes (the safetensors library writes its metadata in random order).
+bytes, little endian, without gaps. Tensors are ordered by decreasing element size, then by name, so that each one is
+aligned and one model has one byte sequence (the safetensors library writes its metadata in random order).
 """
 
 import json
@@ -20,7 +20,7 @@ from edgemeta.model.errors import ModelError
 from edgemeta.model.require import require, shown
 
 Entries: TypeAlias = list[tuple[str, Mapping[str, Any]]]
-"""Each tensor's name, and its "dtype", "shape" and "data" as the safetensors library gives them."""
+"""The name of each tensor, and its "dtype", "shape" and "data" as the safetensors library returns them."""
 
 _DTYPES: Mapping[str, np.dtype[Any]] = {
     "U8": np.dtype("u1"),
@@ -33,7 +33,7 @@ _LENGTH = struct.Struct("<Q")
 _deserialize: Callable[[bytes], Entries] = safetensors.deserialize
 MAX_HEADER_BYTES = 1 << 24
 _LONGEST_NUMBER = 40
-"""Characters of a JSON number; a longer one is no int64 and no double that was written by `repr`."""
+"""Characters of a JSON number; no int64 and no double written by `repr` is longer."""
 
 
 def write_container(tensors: Mapping[str, NDArray[Any]], metadata: Mapping[str, str]) -> bytes:
@@ -57,25 +57,25 @@ def write_container(tensors: Mapping[str, NDArray[Any]], metadata: Mapping[str, 
 
 
 def read_container(data: bytes) -> tuple[Entries, dict[str, str]]:
-    """Tensors, still as bytes, and metadata of a safetensors file. Raises ModelError if the bytes are anything else.
+    """Tensors, still as bytes, and metadata of a safetensors file. Raises ModelError for any other content.
 
-    Its sentence then quotes none of them: they may be another file's, and the sentence goes to whoever asked by MQTT.
+    The error text then quotes none of the content: it may be of an unrelated file, and the text is sent by MQTT.
     """
     (length,) = _LENGTH.unpack(data[: _LENGTH.size].ljust(_LENGTH.size, b"\0"))
     most = f"its header would have more than {MAX_HEADER_BYTES} bytes"
-    require(length <= MAX_HEADER_BYTES, f"is not a whole safetensors file ({most})")
+    require(length <= MAX_HEADER_BYTES, f"is not a complete safetensors file ({most})")
     try:
         entries = _deserialize(data)
     except safetensors.SafetensorError as error:
         kind = re.split(r"[:`]", str(error).removeprefix("Error while deserializing: "), maxsplit=1)[0]
-        raise ModelError(f"is not a whole safetensors file ({kind.strip()})") from None
+        raise ModelError(f"is not a complete safetensors file ({kind.strip()})") from None
     header = parse_json(data[_LENGTH.size : _LENGTH.size + length], "the header")
     metadata = header.get("__metadata__", {}) if isinstance(header, dict) else {}
     return entries, metadata
 
 
 def read_tensors(entries: Entries) -> dict[str, NDArray[Any]]:
-    """Make read-only arrays of the tensors. Raises ModelError for a dtype that no model has, and for no elements."""
+    """Make read-only arrays of the tensors. Raises ModelError for a dtype that no model uses and for empty tensors."""
     return {name: _tensor(name, entry) for name, entry in entries}
 
 
@@ -90,14 +90,17 @@ def _tensor(name: str, entry: Mapping[str, Any]) -> NDArray[Any]:
 
 
 def parse_json(text: bytes, what: str) -> Any:
-    """Parse UTF-8 JSON without what Python lets pass: NaN, infinities, a key that is there twice, endless numbers.
+    """Parse UTF-8 JSON strictly: no NaN, infinity, duplicate key or overlong number, which Python would accept.
 
-    Raises ModelError, with `what` as the subject of its sentence.
+    what: the subject of the error text. Raises ModelError.
     """
 
     def number(digits: str) -> float:
         if len(digits) > _LONGEST_NUMBER or not math.isfinite(float(digits)):
-            raise ModelError(f"{what} holds the number {digits[:_LONGEST_NUMBER]}, expected a finite, short one")
+            raise ModelError(
+                f"{what} holds the number {digits[:_LONGEST_NUMBER]}, expected a finite number of at most "
+                f"{_LONGEST_NUMBER} characters"
+            )
         return float(digits)
 
     def integer(digits: str) -> int:
@@ -111,7 +114,7 @@ def parse_json(text: bytes, what: str) -> Any:
         keys: dict[str, Any] = {}
         for key, value in pairs:
             if key in keys:
-                raise ModelError(f"{what} has the key {shown(key)} twice")
+                raise ModelError(f"{what} has the key {shown(key)} more than once")
             keys[key] = value
         return keys
 

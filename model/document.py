@@ -1,9 +1,9 @@
-"""A model as a JSON object and named tensors, and back.
+"""Converts a model to a JSON object and named tensors, and back.
 
-The dataclasses of `graph` and `layers` are the format: a record becomes an object with one key per field, and "kind"
-where several records are possible; an array becomes the name of its tensor, "<layer>.<field>". Weights stand as
-`stored_weights` packs them. Reading is strict: an unknown, missing or ill-typed key, or a tensor that nobody names, is
-an error. Whether the values make sense is for `prove`.
+The dataclasses of `graph` and `layers` define the format: a record becomes an object with one key per field, and "kind"
+where several records are possible; an array becomes the name of its tensor, "<layer>.<field>". Weights are packed by
+`stored_weights`. Reading is strict: an unknown, missing or ill-typed key, or a tensor that is not referenced, is an
+error. Whether the values are valid is checked by `prove`.
 """
 
 import dataclasses
@@ -52,36 +52,36 @@ KINDS: Mapping[str, type[Any]] = {
     "shift_table": ShiftTable,
     "upsample": Upsample,
 }
-"""What "kind" calls each record."""
+"""Records by their value of "kind"."""
 
 OPTIONAL: Mapping[type, Mapping[str, Any]] = {Classification: {"temperature": 1.0}, Model: {"self_test": None}}
-"""Fields that a file may leave out, with the value that they then have; one that has it is not written."""
+"""Optional fields with their defaults; a field that has its default is not written."""
 
 MAX_WEIGHTS = 1 << 27
-"""Unpacked weights that one file may hold."""
+"""Greatest number of unpacked weights in one file."""
 
 _NAMES = {record: kind for kind, record in KINDS.items()}
 _HINTS: Mapping[type, Mapping[str, Any]] = {
     record: {name: hint for name, hint in get_type_hints(record).items() if name != "digest"}
     for record in (*KINDS.values(), Model, Preprocessing, SelfTest, TensorType)
 }
-"""Type hints of the fields that a file holds; the digest is not among them, as no file can hold its own."""
+"""Type hints of the fields in a file; without the digest, since no file can contain its own."""
 _SCALARS: Mapping[type, str] = {bool: "true or false", int: "an integer", float: "a number", str: "text"}
 
 _ARRAY = (np.ndarray, get_origin(NDArray[Any]))
-"""What an array's hint comes from: NumPy's class, or from NumPy 2.5 on its alias NDArray."""
+"""Origin of an array's type hint: NumPy's class, or since NumPy 2.5 its alias NDArray."""
 
 Tensors = dict[str, NDArray[Any]]
 
 
 def to_document(model: Model) -> tuple[dict[str, Any], Tensors]:
-    """Give the JSON object and the tensors of a model that has been proved."""
+    """Return the JSON object and the tensors of a proved model."""
     tensors: Tensors = {}
     return _write_record(model, INPUT, tensors), tensors
 
 
 def from_document(document: object, tensors: Tensors) -> Model:
-    """Invert `to_document`. Raises ModelError whose sentence begins with the place in the document."""
+    """Inverse of `to_document`. Raises ModelError; the text begins with the path in the document."""
     reader = _Reader(tensors)
     model: Model = reader.read_record(Model, document, "model", INPUT)
     reader.refuse_unread()
@@ -92,8 +92,8 @@ def _write_record(record: Any, owner: str, tensors: Tensors) -> dict[str, Any]:
     if isinstance(record, get_args(Layer)):
         owner = record.name
     optional = OPTIONAL.get(type(record), {})
-    told = [name for name in _HINTS[type(record)] if name not in optional or getattr(record, name) != optional[name]]
-    fields = {name: _write(getattr(record, name), owner, name, tensors) for name in told}
+    written = [name for name in _HINTS[type(record)] if name not in optional or getattr(record, name) != optional[name]]
+    fields = {name: _write(getattr(record, name), owner, name, tensors) for name in written}
     return fields | ({"kind": _NAMES[type(record)]} if type(record) in _NAMES else {})
 
 
@@ -111,7 +111,7 @@ def _write(value: Any, owner: str, field: str, tensors: Tensors) -> Any:
 
 
 class _Reader:
-    """Reads JSON values by type hint; `path` is the place that errors name, `owner` the layer that owns the tensors."""
+    """Reads JSON values by type hint. path: the position that errors name; owner: the layer that owns the tensors."""
 
     def __init__(self, tensors: Tensors) -> None:
         self._tensors = tensors
@@ -152,7 +152,7 @@ class _Reader:
         )
 
     def _record_type(self, options: tuple[Any, ...], value: object, path: str) -> type[Any]:
-        """The record that "kind" names, or the only one possible."""
+        """The record that "kind" selects, or the only possible one."""
         kinds = [_NAMES[option] for option in options if option in _NAMES]
         if not kinds:
             record: type[Any] = options[0]
@@ -215,7 +215,7 @@ def _one_of(options: Any, value: object, path: str) -> Any:
 def _read_object(
     value: object, keys: set[str] | None, path: str, optional: Collection[str] = frozenset()
 ) -> dict[str, Any]:
-    """Give the object that has exactly these keys, but for optional ones; any object where None is given."""
+    """Return an object that has exactly these keys, except for optional ones; keys None accepts any object."""
     if not isinstance(value, dict):
         _refuse(path, value, "an object")
     if keys is None:

@@ -1,17 +1,17 @@
-"""The one root of every error that a user can cause: its text is one sentence, fit to be printed as it is."""
+"""Base class of all errors that a user can cause; their text is one sentence and is printed without a traceback."""
 
 
 class EdgemetaError(Exception):
-    """A fault in the user's input or surroundings, told in one sentence that names what was found and expected.
+    """An error in the user's input or environment; the text states what was found and what was expected.
 
-    `exit_code` is the exit status of a command that it ends; subclasses may set another.
+    exit_code: exit status of a command that fails with it; subclasses may set another.
     """
 
     exit_code = 1
 
 
 class ModelError(EdgemetaError):
-    """A model, or the file that holds one, that is malformed, unsafe or newer than this program."""
+    """A model or model file that is malformed, unsafe or newer than this program."""
 
 
 class FrameError(EdgemetaError):

@@ -1,8 +1,8 @@
-"""The model file: one safetensors file, data only, whose SHA-256 is the model's identity.
+"""The model file: one safetensors file, data only, identified by its SHA-256.
 
 Metadata: "format" is "edgemeta", "version" the schema version, "model" the JSON object of `document`, "checksum" that
-of the whole file (`checksum`). What a file says is proved before it is used (`prove`), so every model that `load` gives
-can run. One model makes one sequence of bytes.
+of the whole file (`checksum`). The content is proved (`prove`) before it is used, so every model that `load` returns
+can run and no one needs to prove it again. One model has one byte sequence.
 """
 
 import dataclasses
@@ -25,38 +25,38 @@ MAX_FILE_BYTES = 1 << 28
 
 
 def encode(model: Model) -> bytes:
-    """Bytes of the file; the digest is not among them. Raises ModelError if the model cannot be proved."""
+    """Bytes of the file, without the digest. Raises ModelError if the model cannot be proved."""
     prove(model)
     document, tensors = to_document(model)
     text = json.dumps(document, ensure_ascii=False, allow_nan=False, separators=(",", ":"), sort_keys=True)
     metadata = {checksum.KEY: checksum.BLANK, "format": FORMAT, "version": str(VERSION), "model": text}
-    return checksum.sealed(write_container(tensors, metadata))
+    return checksum.with_checksum(write_container(tensors, metadata))
 
 
 def decode(data: bytes) -> Model:
-    """Model of a file's bytes, proved, its digest set. Raises ModelError, the sentence's subject being the file."""
+    """The proved model in a file's bytes, with its digest. Raises ModelError; the subject of the text is the file."""
     _require_size(len(data))
     entries, metadata = read_container(data)
     if metadata.get("format") != FORMAT:
-        raise ModelError("is a safetensors file without an edgemeta model in it")
+        raise ModelError("is a safetensors file that contains no edgemeta model")
     version = metadata.get("version", "")
     if version != str(VERSION):
         is_newer = version.isascii() and version.isdigit() and int(version[:9]) > VERSION
         raise ModelError(
-            f"has version {shown(version)} of the format and needs a newer edgemeta (this one reads version {VERSION})"
+            f"has format version {shown(version)} and needs a newer edgemeta (this one reads version {VERSION})"
             if is_newer
-            else f"has version {shown(version)} of the format, expected {VERSION}"
+            else f"has format version {shown(version)}, expected {VERSION}"
         )
     document = parse_json(metadata.get("model", "").encode(), "the model's description")
     model = from_document(document, read_tensors(entries))
     prove(model)
-    if checksum.KEY in metadata:  # last, so that what is plainly wrong is told in its own words
+    if checksum.KEY in metadata:  # last, so that a more specific error is reported first
         checksum.check(data, metadata[checksum.KEY])
     return dataclasses.replace(model, digest=hashlib.sha256(data).hexdigest())
 
 
 def save(model: Model, path: str | os.PathLike[str]) -> str:
-    """Write the file whole or not at all; give its digest. Raises ModelError for a model or a path that cannot be."""
+    """Write the file atomically and return its digest. Raises ModelError for an invalid model or an unwritable path."""
     target = Path(path)
     data = encode(model)
     try:
@@ -67,13 +67,13 @@ def save(model: Model, path: str | os.PathLike[str]) -> str:
 
 
 def load(path: str | os.PathLike[str]) -> Model:
-    """Read and prove a model. Raises ModelError, a sentence that begins with the path, for anything that is not one."""
+    """Read and prove a model. Raises ModelError, whose text begins with the path, if the file is not a valid model."""
     source = Path(path)
     return parse(read(source), source)
 
 
 def read(source: Path) -> bytes:
-    """Bytes of a model file, not looked at. Raises ModelError, a sentence that begins with the path."""
+    """Bytes of a model file, unchecked. Raises ModelError, whose text begins with the path."""
     try:
         return _read(source)
     except OSError as error:
@@ -83,7 +83,7 @@ def read(source: Path) -> bytes:
 
 
 def parse(data: bytes, source: Path) -> Model:
-    """Do as `decode` with the bytes of a file. Raises ModelError, a sentence that begins with its path."""
+    """As `decode`, for the bytes of the file `source`. Raises ModelError, whose text begins with the path."""
     try:
         return decode(data)
     except ModelError as error:
@@ -91,9 +91,9 @@ def parse(data: bytes, source: Path) -> Model:
 
 
 def _read(source: Path) -> bytes:
-    """Bytes of a file; one that is too large is not read, even if it grows meanwhile."""
+    """Bytes of a file; a file that is too large is not read, even if it grows meanwhile."""
     if "\0" in str(source):
-        raise ModelError("a path cannot hold a zero character")
+        raise ModelError("a path cannot contain a NUL character")
     if source.exists() and not source.is_file():
         raise ModelError(f"is {'a folder' if source.is_dir() else 'a device or pipe'}, expected a model file")
     with source.open("rb") as file:
@@ -102,5 +102,5 @@ def _read(source: Path) -> bytes:
 
 
 def _require_size(size: int) -> None:
-    limit = f"{MAX_FILE_BYTES >> 20} MiB, the most that a model file may have"
+    limit = f"{MAX_FILE_BYTES >> 20} MiB, the limit of a model file"
     require(size <= MAX_FILE_BYTES, f"is larger than {limit}")

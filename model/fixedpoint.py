@@ -1,7 +1,7 @@
 """Fixed-point arithmetic on integers: the definition that every backend equals bit for bit.
 
-Qn is signed fixed point with n fraction bits: the integer q stands for q / 2**n (SYSTEMS.md's vocabulary; Terakura et
-al., eqs. 8 to 10). Shifts are arithmetic; rounding is half up, that is floor(x + 1/2), everywhere.
+Qn is signed fixed point with n fraction bits: the integer q represents q / 2**n (Terakura et al., eqs. 8 to 10). Shifts
+are arithmetic; rounding is half up, that is floor(x + 1/2), everywhere.
 """
 
 from typing import Any
@@ -32,6 +32,6 @@ def rounding_shift(value: ArrayLike, shift: ArrayLike) -> NDArray[np.int64]:
 
 
 def saturate(value: NDArray[Any], lo: int, hi: int, dtype: type[np.generic]) -> NDArray[Any]:
-    """Give clamp(value, lo, hi) stored as `dtype`, which must hold both bounds."""
+    """Return clamp(value, lo, hi) as `dtype`, which must hold both bounds."""
     clamped: NDArray[Any] = np.clip(value, lo, hi).astype(dtype)
     return clamped

@@ -1,4 +1,4 @@
-"""A whole network: layers in the order they run, what it is for, and how it was made."""
+"""A complete network: layers in execution order, preprocessing, task and provenance."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,14 +10,14 @@ from numpy.typing import NDArray
 from edgemeta.model.layers import Layer, TensorType
 
 INPUT = "input"
-"""Name of the tensor that holds the preprocessed image; a layer's output tensor carries the layer's name."""
+"""Name of the tensor that holds the preprocessed image; a layer's output tensor has the layer's name."""
 
 
 @dataclass(frozen=True, eq=False)
 class Preprocessing:
     """How a camera frame becomes the input tensor; the exact integers are defined in `preprocess.py`.
 
-    crop: "center" takes the largest centred region of the input's aspect ratio, "full" squeezes the whole frame.
+    crop: "center" takes the largest centred region of the input's aspect ratio, "full" scales the whole frame.
     colour: channel order of the input tensor. table: [C, 256] or [1, 256] of the input's dtype, from pixel to integer.
     """
 
@@ -28,10 +28,10 @@ class Preprocessing:
 
 @dataclass(frozen=True)
 class Classification:
-    """The output is one logit per label; the label is the greatest logit's, the lowest index at a tie.
+    """The output is one logit per label; the predicted label is that of the greatest logit, at a tie the lowest index.
 
-    temperature: what the dequantized logits are divided by before their softmax, so that a score is the share of images
-    named right at that score. It changes no order.
+    temperature: divisor of the dequantized logits before the softmax (temperature scaling), so that a score equals the
+    share of correctly classified images at that score. It does not change the order of labels.
     """
 
     labels: tuple[str, ...]
@@ -40,7 +40,7 @@ class Classification:
 
 @dataclass(frozen=True, eq=False)
 class SelfTest:
-    """Inputs and the logits that they must give, by which a backend is tested before it serves.
+    """Inputs and expected logits, which test a backend before its results are used.
 
     batch: [N, H, W, C] of the input's dtype. expected: [N, labels] of the output's dtype.
     """
@@ -53,10 +53,9 @@ class SelfTest:
 class Model:
     """A quantized network.
 
-    Layers run in the order given and read only "input" and tensors of earlier layers. `provenance` says how it was
-    made (data, scheme, measured accuracy; JSON values). `self_test` has inputs with known answers, where there are any.
-    `digest` is the SHA-256, in hex, of the file it was read from: the model's identity, empty for a model that was
-    never stored.
+    Layers run in the given order and read only "input" and tensors of earlier layers. provenance: how it was made
+    (data, scheme, measured accuracy; JSON values). self_test: inputs with expected logits, or None. digest: SHA-256, in
+    hex, of the file that it was read from, which identifies the model; empty for a model that was never stored.
     """
 
     name: str

@@ -1,13 +1,13 @@
-"""Records of the quantized graph: what a network is, with every integer spelled out.
+"""Records of the quantized graph; they define the exact integer result of every layer.
 
-A tensor is one image in H, W, C order; batches put N in front. An integer q of a tensor stands for the real number
-`scale * (q - zero_point)`; only integers take part in inference, scales are for people and for reading logits.
+A tensor is one image in H, W, C order; batches put N in front. An integer q of a tensor represents the real number
+`scale * (q - zero_point)`. Inference uses integers only; scales serve people and the interpretation of logits.
 
 Notation in the formulas: x an input integer, zx its zero point, zy the output's zero point, `>>` an arithmetic shift,
 round(v, s) = (v + 2**(s-1)) >> s for s > 0 and v for s = 0 (half up; `fixedpoint.rounding_shift`).
 
 Padding is smaller than the kernel on every side. A global pool is a pool whose kernel is the whole map. ReLU is a clamp
-from below at the zero point; ReLU6 clamps from above, too, at the integer of 6.0.
+from below at the zero point; ReLU6 also clamps from above at the integer of 6.0.
 """
 
 from dataclasses import dataclass
@@ -75,7 +75,7 @@ class ShiftTable:
     """Requantize by shift and table (Terakura et al.): y = table[c][t], t = clamp(round(acc, shift[c]), -128, 127).
 
     shift uint8 [C] or [1], 0 .. 31; table [C, 256] or [1, 256] of the output's dtype, entry t at column t + 128. The
-    table does batch norm and activation, and its entries are output integers (the zero point is already in them).
+    table implements batch norm and activation; its entries are output integers (they include the zero point).
     """
 
     shift: NDArray[np.uint8]
@@ -90,7 +90,7 @@ class Conv:
     """acc[o] = bias[o] + sum over taps and channels of w * (x - zx); a tap in the padding adds 0.
 
     weights [O, KH, KW, I / groups]; bias int32 [O] or None; output H = (H + top + bottom - KH) // stride + 1, W alike.
-    `requantize` None leaves the int32 accumulator (model output only; the weights then have one scale).
+    `requantize` None outputs the int32 accumulator (model output only; the weights then have one scale).
     """
 
     name: str
@@ -137,7 +137,7 @@ class Add:
 
 @dataclass(frozen=True)
 class Clamp:
-    """y = clamp(x, lo, hi); the output has the input's type. ReLU and ReLU6 where no other layer does them."""
+    """y = clamp(x, lo, hi); the output has the input's type. ReLU and ReLU6 where no other layer includes them."""
 
     name: str
     input: str
@@ -148,7 +148,7 @@ class Clamp:
 
 @dataclass(frozen=True, eq=False)
 class Rescale:
-    """Requantize a tensor elementwise: acc = x - zx. Changes bits, zero point or scale, or applies a table."""
+    """Elementwise requantization: acc = x - zx. Changes bits, zero point or scale, or applies a table."""
 
     name: str
     input: str
@@ -158,7 +158,7 @@ class Rescale:
 
 @dataclass(frozen=True)
 class MaxPool:
-    """y = the greatest x under the kernel; padding never wins. The output has the input's quantization."""
+    """y = the greatest x under the kernel; padding is ignored. The output has the input's quantization."""
 
     name: str
     input: str
@@ -183,7 +183,7 @@ class AveragePool:
 
 @dataclass(frozen=True)
 class Concat:
-    """The inputs' channels one after the other; all tensors share one quantization (a Rescale before it if not)."""
+    """Concatenates the channels of the inputs; all tensors have the same quantization (a Rescale ensures it)."""
 
     name: str
     inputs: tuple[str, ...]

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 
 def packed_size(count: int, bits: int) -> int:
-    """Bytes that `count` values of `bits` bits take."""
+    """Number of bytes for `count` values of `bits` bits."""
     return -(-count * bits // 8)
 
 
@@ -24,7 +24,7 @@ def pack(values: NDArray[Any], bits: int) -> NDArray[np.uint8]:
 
 
 def unpack(packed: NDArray[np.uint8], count: int, bits: int) -> NDArray[np.uint8]:
-    """Invert `pack`: uint8 [count], 0 .. 2**bits - 1. Raises ValueError on wrong bits or size, or a set unused bit."""
+    """Inverse of `pack`: uint8 [count], 0 .. 2**bits - 1. Raises ValueError on wrong bits, size or unused bits."""
     if not 1 <= bits <= 8:
         raise ValueError(f"values have {bits} bits, expected 1 .. 8")
     if packed.shape != (packed_size(count, bits),):

@@ -1,7 +1,7 @@
 """From a camera frame to the input tensor, in exact integers: crop, area resize, colour, table.
 
-Every backend that prepares frames itself must equal `preprocess` bit for bit; it may take the geometry from
-`crop_rectangle` and `coverage`.
+Every other implementation must equal `preprocess` bit for bit; it may take the geometry from `crop_rectangle` and
+`coverage`.
 """
 
 from dataclasses import dataclass
@@ -59,11 +59,11 @@ def crop_rectangle(frame: tuple[int, int], target: tuple[int, int], crop: Litera
 
 
 def coverage(source: int, target: int) -> tuple[Span, ...]:
-    """How `target` output pixels of equal length cover `source` pixels along one axis, in whole units.
+    """How `target` output pixels of equal length cover `source` pixels along one axis, in integer units.
 
     With g = gcd(source, target) a source pixel is target / g units long and an output pixel source / g, so that both
     axes have equal length and every border is an integer. A weight is the length of an overlap; the weights of an
-    output pixel sum to source / g. Enlarging is the same formula.
+    output pixel sum to source / g. Enlarging uses the same formula.
     """
     divisor = gcd(source, target)
     source_length, target_length = target // divisor, source // divisor
@@ -95,9 +95,9 @@ def resize_area(pixels: NDArray[np.uint8], height: int, width: int) -> NDArray[n
 def preprocess(frame: NDArray[Any], target: TensorType, preprocessing: Preprocessing) -> NDArray[Any]:
     """Make the input tensor [H, W, C] of type `target`, C-contiguous, from one frame.
 
-    frame: uint8 [H, W, 3] in B, G, R order (OpenCV's) or gray uint8 [H, W]. Crop, resize, reorder colour and look up
-    the table, in this order; gray of a colour frame is (1868 B + 9617 G + 4899 R + 2**13) >> 14 after the resize, and
-    a gray frame serves as all three colours. Raises FrameError for an empty frame, another dtype or another shape.
+    frame: uint8 [H, W, 3] in B, G, R order (OpenCV's) or gray uint8 [H, W]. Steps: crop, resize, colour conversion,
+    table lookup. Gray of a colour frame is (1868 B + 9617 G + 4899 R + 2**13) >> 14 after the resize; a gray frame is
+    used for all three colours. Raises FrameError for an empty frame, another dtype or another shape.
     """
     pixels = _three_axes(frame)
     height, width, _ = target.shape

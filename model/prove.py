@@ -1,9 +1,9 @@
-"""Proof that a model can run: what passes here has no overflow in any layer, on the reference and on every backend.
+"""Proof that a model can run: a model that passes has no overflow in any layer, on the reference and on every backend.
 
-The backends `reference` and `cpu` run all of it; `cuda` refuses models with layers that it has no kernel for
+The backends `reference` and `cpu` run every proved model; `cuda` refuses models with layers that it has no kernel for
 (docs/backends.md).
 
-Each failure is a ModelError of one sentence. The limits keep a hostile file from taking the machine's memory or time.
+Each failure is a ModelError of one sentence. The limits prevent a hostile file from exhausting memory or time.
 """
 
 import json
@@ -43,20 +43,20 @@ MAX_LAYERS = 4096
 MAX_TEXT = 200
 """Characters of a name or label."""
 MAX_ELEMENTS = 1 << 27
-"""Elements of all tensors of one image together, padding included."""
+"""Total elements of all tensors of one image, padding included."""
 MAX_MULTIPLICATIONS = 1 << 37
-"""Multiplications of convolutions and additions of pools for one image; a dense layer has no more than weights."""
+"""Multiplications of convolutions and additions of pools for one image; a dense layer has as many as weights."""
 MAX_PROVENANCE_DEPTH = 16
 MAX_SELF_TEST = 64
-"""Inputs with known answers."""
+"""Greatest number of self-test inputs."""
 MIN_TEMPERATURE, MAX_TEMPERATURE = 0.01, 100.0
-"""Temperatures: beyond these every score is nearly 1, or all are nearly equal."""
+"""Beyond these temperatures one score is nearly 1, or all scores are nearly equal."""
 
 Types = Mapping[str, TensorType]
 
 
 def prove(model: Model) -> None:
-    """Raise ModelError unless everything that the records' docstrings demand holds."""
+    """Raise ModelError unless the model meets every requirement stated in the docstrings of the records."""
     _prove_text(model.name, "the model's name")
     _prove_input(model.input, model.preprocessing)
     require_between(len(model.layers), 1, MAX_LAYERS, "the number of layers")
@@ -65,7 +65,7 @@ def prove(model: Model) -> None:
     for i, layer in enumerate(model.layers):
         _prove_text(layer.name, f"the name of layer {i}")
         try:
-            require(layer.name not in types, "the name is already taken")
+            require(layer.name not in types, "the name is already in use")
             _prove_layer(layer, types, is_output=layer.name in model.outputs)
         except ModelError as error:
             raise ModelError(f"layer {layer.name!r}: {error}") from None
@@ -130,8 +130,8 @@ def _prove_inputs(layer: Layer, types: Types) -> list[TensorType]:
     names = inputs_of(layer)
     require(len(names) > 0, "there is no input")
     for name in names:
-        require(name in types, f"input {shown(name)} is no earlier layer")
-        require(types[name].bits <= 8, f"input {name!r} is raw accumulators, which only leave the network")
+        require(name in types, f"input {shown(name)} is not an earlier layer")
+        require(types[name].bits <= 8, f"input {name!r} has raw accumulators, which only the network's output may have")
     return [types[name] for name in names]
 
 
@@ -143,8 +143,8 @@ def _prove_products(layer: Conv | Dense, source: TensorType, *, is_output: bool)
         prove_requantize(layer.requantize, layer.output)
         return
     require(layer.output.bits == 32, f"output has {layer.output.bits} bits, expected 32 without requantization")
-    require(is_output, "accumulators without requantization are not the network's output")
-    require(layer.weights.scale.shape == (1,), "raw accumulators need one scale of the weights, found one per channel")
+    require(is_output, "output is not requantized, which only the network's output may be")
+    require(layer.weights.scale.shape == (1,), "raw accumulators need one weight scale, found one per channel")
 
 
 def _prove_add(layer: Add) -> None:
@@ -182,13 +182,13 @@ def _prove_limits(model: Model, types: Types) -> None:
 
 def _prove_task(model: Model, types: Types) -> None:
     (output,) = model.outputs
-    require(output in types and output != INPUT, f"output {shown(output)} is no layer")
+    require(output in types and output != INPUT, f"output {shown(output)} is not a layer")
     labels = model.task.labels
     require(len(labels) > 0, "there are no labels")
     for label in labels:
         _prove_text(label, "a label")
     twice = next((label for label, count in Counter(labels).items() if count > 1), None)
-    require(twice is None, f"label {twice!r} is there twice")
+    require(twice is None, f"label {twice!r} occurs more than once")
     require_between(model.task.temperature, MIN_TEMPERATURE, MAX_TEMPERATURE, "the temperature")
     expected, shape = (1, 1, len(labels)), types[output].shape
     require(
@@ -197,7 +197,7 @@ def _prove_task(model: Model, types: Types) -> None:
 
 
 def _prove_self_test(model: Model) -> None:
-    """Shapes, dtypes and ranges; whether the answers are right is what the test is for."""
+    """Check shapes, dtypes and ranges; whether the logits are right is decided when the test runs."""
     if model.self_test is None:
         return
     batch, expected = model.self_test.batch, model.self_test.expected
@@ -210,7 +210,7 @@ def _prove_self_test(model: Model) -> None:
 
 
 def _prove_provenance(provenance: Mapping[str, object]) -> None:
-    """JSON values, nested at most MAX_PROVENANCE_DEPTH deep."""
+    """Check that these are JSON values, nested at most MAX_PROVENANCE_DEPTH deep."""
     level: list[object] = [dict(provenance)]
     for _ in range(MAX_PROVENANCE_DEPTH):
         level = [child for value in level for child in _children(value)]
@@ -218,7 +218,7 @@ def _prove_provenance(provenance: Mapping[str, object]) -> None:
     try:
         json.dumps(dict(provenance), ensure_ascii=False, allow_nan=False).encode()
     except (TypeError, ValueError) as error:
-        raise ModelError(f"provenance does not fit JSON ({error})") from None
+        raise ModelError(f"provenance cannot be written as JSON ({error})") from None
 
 
 def _children(value: object) -> Iterable[object]:

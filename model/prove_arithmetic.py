@@ -10,16 +10,16 @@ from edgemeta.model.weights import BinaryWeights, FixedWeights, PowerOfTwoWeight
 
 
 def prove_type(kind: TensorType) -> None:
-    """Bits, sign, zero point and scale are possible together."""
+    """Bits, sign, zero point and scale are consistent."""
     require(kind.bits in (1, 2, 3, 4, 5, 6, 7, 8, 32), f"bits is {kind.bits}, expected 1 .. 8 or 32")
     if kind.bits == 32:
-        require(kind.signed and kind.zero_point == 0, "32 bits are signed with zero point 0")
+        require(kind.signed and kind.zero_point == 0, "32-bit tensors must be signed with zero point 0")
     require_between(kind.zero_point, kind.lo, kind.hi, "zero_point")
     require(np.isfinite(kind.scale) and kind.scale > 0, f"scale is {kind.scale}, expected a finite number above 0")
 
 
 def prove_weights(weights: Weights) -> None:
-    """Dtypes, shapes and values are those that `weights` documents, and the scales are finite and above 0."""
+    """Dtypes, shapes and values are as documented in `weights`, and the scales are finite and above 0."""
     require(0 not in weights.shape, f"weights have shape {list(weights.shape)}, expected at least one element")
     channels = weights.shape[0]
     match weights:
@@ -53,7 +53,7 @@ def prove_bias(bias: NDArray[np.int32] | None, channels: int) -> None:
 
 
 def prove_requantize(requantize: Requantize, output: TensorType) -> None:
-    """Dtypes, shapes and ranges are those that `layers` documents, and every result lies in the output type."""
+    """Dtypes, shapes and ranges are as documented in `layers`, and every result lies in the output type."""
     channels = output.shape[2]
     require(output.bits <= 8, f"output has {output.bits} bits, expected 1 .. 8 after requantization")
     per_channel = ((1,), (channels,))
@@ -93,11 +93,11 @@ def prove_accumulators(weights: Weights, bias: NDArray[np.int32] | None, source:
     for channel in np.flatnonzero((least < INT32_MIN) | (greatest > INT32_MAX))[:1]:
         require(
             False,
-            f"the accumulator of channel {channel} may reach {least[channel]} .. {greatest[channel]}, beyond 32 bits",
+            f"the accumulator of channel {channel} may reach {least[channel]} .. {greatest[channel]}, beyond int32",
         )
 
 
 def prove_pool_accumulators(area: int, source: TensorType) -> None:
     """Sum of `area` terms x - zx stays in int32."""
     reach = area * max(source.zero_point - source.lo, source.hi - source.zero_point)
-    require(reach <= INT32_MAX, f"the sum of {area} elements may reach {reach}, beyond 32 bits")
+    require(reach <= INT32_MAX, f"the sum of {area} elements may reach {reach}, beyond int32")

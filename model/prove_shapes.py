@@ -1,4 +1,4 @@
-"""Inference of output shapes, layer by layer, with the demands that a layer makes on its inputs' shapes."""
+"""Shape inference for each layer, with the requirements on its input shapes."""
 
 import math
 
@@ -24,7 +24,7 @@ MAX_SIDE = 1 << 16
 
 
 def infer_shape(layer: Layer, inputs: tuple[Shape, ...]) -> Shape:
-    """Shape (H, W, C) of the layer's output. Raises ModelError where the layer cannot run on such inputs."""
+    """Shape (H, W, C) of the layer's output. Raises ModelError if the layer cannot run on these inputs."""
     first = inputs[0]
     match layer:
         case Conv():

@@ -1,7 +1,7 @@
 """The reference interpreter: every layer in NumPy, every integer exact. Backends equal it bit for bit.
 
-Tensors are [N, H, W, C]. Sums of products run as float64 matrix products, which is exact: `prove` has shown that every
-accumulator, and with it every partial sum without the bias, is an integer far below 2**53 in magnitude.
+Tensors are [N, H, W, C]. Sums of products are computed as float64 matrix products, which is exact: `prove` has shown
+that every accumulator, and every partial sum without the bias, is an integer far below 2**53 in magnitude.
 """
 
 from collections.abc import Iterator
@@ -35,7 +35,7 @@ from edgemeta.model.layers import (
 Tensor = NDArray[Any]
 
 _BLOCK_ELEMENTS = 1 << 18
-"""Elements of float64 that one matrix product reads at most: about what a core's cache holds."""
+"""Greatest number of float64 elements that one matrix product reads: about the cache of one core."""
 
 
 def run(model: Model, batch: Tensor) -> Tensor:
@@ -48,13 +48,13 @@ def run(model: Model, batch: Tensor) -> Tensor:
 
 
 def trace(model: Model, batch: Tensor) -> dict[str, Tensor]:
-    """Every tensor of the network by name, "input" included, [N, H, W, C] each. Raises as `run`."""
+    """All tensors of the network by name, including "input", each [N, H, W, C]. Raises as `run`."""
     chunks = list(_traces(model, batch))
     return {name: np.concatenate([chunk[name] for chunk in chunks]) for name in chunks[0]}
 
 
 def _traces(model: Model, batch: Tensor) -> Iterator[dict[str, Tensor]]:
-    """All tensors of a few images at a time, so that memory does not grow with the batch."""
+    """All tensors, for a few images at a time, so that memory does not grow with the batch."""
     expected = model.input
     if batch.dtype != expected.dtype or batch.shape[1:] != expected.shape or len(batch) == 0:
         raise ValueError(
@@ -108,13 +108,13 @@ def _centred(x: Tensor, zero_point: int) -> NDArray[np.int64]:
 
 
 def _bias(layer: Conv | Dense) -> NDArray[np.int64]:
-    """Bias of every output channel in int64, zeros where there is none."""
+    """Bias of every output channel in int64, zeros without a bias."""
     channels = layer.weights.shape[0]
     return np.zeros(channels, np.int64) if layer.bias is None else layer.bias.astype(np.int64)
 
 
 def _exact_product(columns: Tensor, weights: Tensor) -> NDArray[np.int64]:
-    """Integer matrix product [..., M, K] @ [..., K, O] in int64, through float64 (see the module's text)."""
+    """Integer matrix product [..., M, K] @ [..., K, O] in int64, computed in float64 (see the module's docstring)."""
     product = columns.astype(np.float64, copy=False) @ weights.astype(np.float64)
     return product.astype(np.int64)
 
@@ -152,7 +152,7 @@ def _add(layer: Add, operands: list[NDArray[np.int64]]) -> Tensor:
 
 
 def _requantized(accumulators: NDArray[np.int64], requantize: Requantize | None, output: TensorType) -> Tensor:
-    """Accumulators [N, H, W, C] to the output type, channel by channel; without `requantize` they stay int32."""
+    """Accumulators [N, H, W, C] to the output type, per channel; without `requantize` they stay int32."""
     if requantize is None:
         return accumulators.astype(np.int32)
     if isinstance(requantize, ShiftTable):

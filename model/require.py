@@ -1,4 +1,4 @@
-"""The small demands that proofs are made of, each a ModelError of one sentence; how a sentence shows what it found."""
+"""Checks that proofs consist of, each raising ModelError with one sentence, and how error texts show values."""
 
 from typing import Any
 
@@ -9,24 +9,24 @@ from edgemeta.model.errors import ModelError
 
 
 def shown(value: object, most: int = 60) -> str:
-    """Value as a sentence shows it: its repr, on one line, cut to `most` characters."""
+    """A value for an error text: its repr, on one line, truncated to `most` characters."""
     text = repr(value)
     return text if len(text) <= most else f"{text[: most - 3]}..."
 
 
 def require(holds: bool, sentence: str) -> None:
-    """Raise ModelError with the sentence unless the condition holds."""
+    """Raise ModelError with the given text unless the condition holds."""
     if not holds:
         raise ModelError(sentence)
 
 
 def require_between(value: float, lo: float, hi: float, what: str) -> None:
-    """Demand lo <= value <= hi."""
+    """Require lo <= value <= hi."""
     require(lo <= value <= hi, f"{what} is {value}, expected {lo} .. {hi}")
 
 
 def require_array(array: NDArray[Any], dtype: type[np.generic], shapes: tuple[tuple[int, ...], ...], what: str) -> None:
-    """Demand a dtype and one of some shapes."""
+    """Require a dtype and one of the given shapes."""
     expected = " or ".join(str(list(shape)) for shape in dict.fromkeys(shapes))
     require(
         array.dtype == dtype and array.shape in shapes,
@@ -35,7 +35,7 @@ def require_array(array: NDArray[Any], dtype: type[np.generic], shapes: tuple[tu
 
 
 def require_values(array: NDArray[Any], lo: int, hi: int, what: str) -> None:
-    """Demand that every entry lies in lo .. hi."""
+    """Require every entry to lie in lo .. hi."""
     least, greatest = int(array.min()), int(array.max())
     require(
         lo <= least and greatest <= hi,

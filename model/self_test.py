@@ -1,7 +1,7 @@
-"""Inputs with known answers for a model's file: a backend that gives other integers than the reference must not serve.
+"""Self-test data for a model file: a backend that does not reproduce the reference's logits must not be used.
 
-The inputs are made of squares of noise, so that both fine texture and wide areas reach every layer, and of the
-darkest and the lightest picture. They follow from the input's type alone.
+The inputs are noise in squares of several sizes, so that both fine texture and large areas reach every layer, and the
+darkest and the brightest image. They depend on the input type only.
 """
 
 import dataclasses
@@ -15,17 +15,17 @@ from edgemeta.model.graph import Model, SelfTest
 from edgemeta.model.layers import TensorType
 
 SQUARES = (1, 2, 4, 8)
-"""Sides, in elements, of the noise's squares: one input each."""
+"""Side lengths, in elements, of the noise squares: one input each."""
 
 
 def with_self_test(model: Model) -> Model:
-    """Return the proved model with inputs of its own, answered by the reference interpreter."""
+    """Return the model with self-test inputs and the logits that the reference interpreter computes for them."""
     batch = noise(model.input)
     return dataclasses.replace(model, self_test=SelfTest(batch, reference.run(model, batch)))
 
 
 def noise(kind: TensorType) -> NDArray[np.int8] | NDArray[np.uint8]:
-    """Inputs [N, H, W, C] of a type: its least value, its greatest, and noise over its whole range in squares."""
+    """Inputs [N, H, W, C] of a type: all least, all greatest values, and squares of noise over the full range."""
     height, width, channels = kind.shape
     levels = kind.hi - kind.lo + 1
     images = [np.full(kind.shape, value) for value in (kind.lo, kind.hi)]

@@ -21,18 +21,18 @@ MOST_KEY_BYTES = 65_536
 
 
 class SignatureError(EdgemetaError):
-    """A key that cannot be used, or a model file without a signature that a trusted key made."""
+    """A key that cannot be used, or a model file without a valid signature by a trusted key."""
 
 
 def signature_of(model_file: Path) -> Path:
-    """Where the signature of a model file is kept."""
+    """Path of a model file's signature."""
     return model_file.with_name(model_file.name + SUFFIX)
 
 
 def make_key(path: Path) -> Path:
-    """Write a new private key, readable by its owner only, and beside it the public one, `<path>.pub`; give that.
+    """Write a new private key, readable by its owner only, and its public key `<path>.pub`; return the latter's path.
 
-    Neither file may be there before. Raises SignatureError.
+    Neither file may exist before. Raises SignatureError.
     """
     _require_library()
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -46,14 +46,14 @@ def make_key(path: Path) -> Path:
 
 
 def sign(data: bytes, key_file: Path) -> bytes:
-    """Give the signature of a model file's bytes by a private key. Raises SignatureError."""
+    """Return the signature of a model file's bytes by a private key. Raises SignatureError."""
     return _private_key(key_file).sign(data)
 
 
 def verify(data: bytes, model_file: Path, trusted: list[Path]) -> bytes:
-    """Give the signature that a trusted key's owner made of these bytes of a model file.
+    """Check a model file's signature against the trusted public keys and return it.
 
-    Raises SignatureError where none did.
+    Raises SignatureError if no trusted key made it for these bytes.
     """
     keys = [_public_key(path) for path in trusted]
     place = signature_of(model_file)
@@ -68,11 +68,11 @@ def verify(data: bytes, model_file: Path, trusted: list[Path]) -> bytes:
         except InvalidSignature:
             continue
         return signature
-    raise SignatureError(f"{place}: not made for this file by a trusted key ({', '.join(map(str, trusted))})")
+    raise SignatureError(f"{place}: not a signature of this file by a trusted key ({', '.join(map(str, trusted))})")
 
 
 def check_key(path: Path) -> None:
-    """Raise SignatureError unless the file holds a public key."""
+    """Raise SignatureError unless the file contains a public key."""
     _public_key(path)
 
 
@@ -96,7 +96,7 @@ def _private_key(path: Path) -> "Ed25519PrivateKey":
     except (ValueError, TypeError, UnsupportedAlgorithm):
         key = None
     if not isinstance(key, Ed25519PrivateKey):
-        raise SignatureError(f"{path}: is no Ed25519 private key (PEM, PKCS #8, without a passphrase)")
+        raise SignatureError(f"{path}: not an Ed25519 private key (PEM, PKCS #8, without a passphrase)")
     return key
 
 
@@ -111,12 +111,12 @@ def _public_key(path: Path) -> "Ed25519PublicKey":
     except (ValueError, UnsupportedAlgorithm):
         key = None
     if not isinstance(key, Ed25519PublicKey):
-        raise SignatureError(f"{path}: is no Ed25519 public key (PEM)")
+        raise SignatureError(f"{path}: not an Ed25519 public key (PEM)")
     return key
 
 
 def _read(path: Path, most: int, expected: str) -> bytes:
-    """Bytes of a file, one more than `most` at most."""
+    """Bytes of a file, at most `most` + 1."""
     try:
         with path.open("rb") as file:
             return file.read(most + 1)

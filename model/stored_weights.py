@@ -1,4 +1,4 @@
-"""Weights as the model file holds them: packed to their own width."""
+"""Weights as stored in the model file: packed to their bit width."""
 
 import math
 from dataclasses import dataclass
@@ -22,11 +22,11 @@ class StoredFixed:
 
     @property
     def count(self) -> int:
-        """Elements when unpacked."""
+        """Number of unpacked elements."""
         return math.prod(self.shape)
 
     def restore(self) -> FixedWeights:
-        """Unpack. Raises ValueError where bits, shape and bytes do not agree."""
+        """Unpack. Raises ValueError if bits, shape and number of bytes do not agree."""
         codes = unpack(self.weights, self.count, self.bits)
         return FixedWeights(sign_extend(codes, self.bits).reshape(self.shape), self.bits, self.scale)
 
@@ -42,11 +42,11 @@ class StoredPowerOfTwo:
 
     @property
     def count(self) -> int:
-        """Elements when unpacked."""
+        """Number of unpacked elements."""
         return math.prod(self.shape)
 
     def restore(self) -> PowerOfTwoWeights:
-        """Unpack. Raises ValueError where bits, shape and bytes do not agree."""
+        """Unpack. Raises ValueError if bits, shape and number of bytes do not agree."""
         codes = unpack(self.weights, self.count, self.bits)
         return PowerOfTwoWeights(codes.reshape(self.shape), self.bits, self.scale)
 
@@ -63,11 +63,11 @@ class StoredBinary:
 
     @property
     def count(self) -> int:
-        """Elements when unpacked."""
+        """Number of unpacked elements."""
         return self.bases * math.prod(self.shape)
 
     def restore(self) -> BinaryWeights:
-        """Unpack. Raises ValueError where bases, shape and bytes do not agree."""
+        """Unpack. Raises ValueError if bases, shape and number of bytes do not agree."""
         signs = unpack(self.weights, self.count, 1).astype(np.int8) * 2 - 1
         return BinaryWeights(signs.reshape(self.bases, *self.shape), self.factors, self.scale)
 
@@ -76,7 +76,7 @@ StoredWeights: TypeAlias = StoredFixed | StoredPowerOfTwo | StoredBinary
 
 
 def store(weights: Weights) -> StoredWeights:
-    """Pack weights that have been proved."""
+    """Pack proved weights."""
     match weights:
         case FixedWeights():
             return StoredFixed(weights.bits, weights.shape, pack(weights.values, weights.bits), weights.scale)

@@ -1,6 +1,6 @@
-"""Three ways to write an integer weight tensor. Each decodes to the integers that inference is defined on.
+"""Three encodings of an integer weight tensor. Each decodes to the integers that inference is defined on.
 
-The first axis of every tensor is the output channel. A decoded integer w stands for the real weight `scale[o] * w`;
+The first axis of every tensor is the output channel. A decoded integer w represents the real weight `scale[o] * w`;
 Qn weights have scale 2**-n, for the whole layer ([1]) or per channel ([O]).
 """
 
@@ -25,7 +25,7 @@ class FixedWeights:
         return self.values.shape
 
     def decode(self) -> NDArray[np.int32]:
-        """Give the values as int32 [O, ...]."""
+        """The values as int32 [O, ...]."""
         return self.values.astype(np.int32)
 
 
@@ -47,7 +47,7 @@ class PowerOfTwoWeights:
         return self.codes.shape
 
     def decode(self) -> NDArray[np.int32]:
-        """Give the integers, int32 [O, ...], at most 128 in magnitude."""
+        """The integers, int32 [O, ...], at most 128 in magnitude."""
         magnitude_code = (self.codes & (2 ** (self.bits - 1) - 1)).astype(np.int32)
         magnitude = np.where(magnitude_code > 0, 1 << np.maximum(magnitude_code - 1, 0), 0)
         return np.where(self.codes >> (self.bits - 1), -magnitude, magnitude).astype(np.int32)
@@ -70,7 +70,7 @@ class BinaryWeights:
         return self.basis.shape[1:]
 
     def decode(self) -> NDArray[np.int32]:
-        """Give the integers, int32 [O, ...], at most B * 2**15 in magnitude."""
+        """The integers, int32 [O, ...], at most B * 2**15 in magnitude."""
         decoded: NDArray[np.int32] = np.einsum(
             "bo...,ob->o...", self.basis.astype(np.int32), self.factors.astype(np.int32)
         )

@@ -1,15 +1,15 @@
 """Integer Winograd convolution, 3x3 with stride 1 or 2, equal to direct convolution bit for bit.
 
 A tile of m x m outputs is Y = A^T [ sum over channels of (G g G^T) . (B^T d B) ] A, d the input patch, (m+2) x (m+2) at
-stride 1, and g the kernel (Lavin and Gray, arXiv:1509.09308). The fractions of G are cleared by scaling its rows, so
-that every step is an exact integer and Y a known multiple of the convolution y:
+stride 1, and g the kernel (Lavin and Gray, arXiv:1509.09308). Scaling the rows of G removes its fractions, so that
+every step is an exact integer and Y a known multiple of the convolution y:
 
-- F(2x2): G is held times 2, Y = 4 y (Terakura et al.).
-- F(4x4): G's rows are held times 24, the infinity row times 6, and the infinity column of A^T times 4 to match:
+- F(2x2): G is multiplied by 2, Y = 4 y (Terakura et al.).
+- F(4x4): the rows of G are multiplied by 24, the infinity row by 6, and the infinity column of A^T by 4 to match:
   Y = 576 y.
-- F(2x2) at stride 2: the even entries of a line of 5 meet two of the three taps, an F(2, 2) of three products at 0, 1
-  and infinity; the odd ones meet the middle tap directly. That is 5 products per line for 2 outputs, 25 per tile where
-  direct convolution has 36. All entries are integers: Y = y.
+- F(2x2) at stride 2: the even entries of a line of 5 are multiplied by two of the three taps, an F(2, 2) of three
+  products at 0, 1 and infinity; the odd ones by the middle tap directly. That is 5 products per line for 2 outputs, 25
+  per tile where direct convolution has 36. All entries are integers: Y = y.
 
 The int32 arithmetic may wrap. With the multiple written as 2**s * odd, Y >> s is odd * y modulo 2**(32-s); times the
 inverse of odd modulo 2**(32-s), sign-extended from 32-s bits, it is y, exact for -2**(31-s) <= y < 2**(31-s). F(2x2)
@@ -129,12 +129,12 @@ def convolve(x: NDArray[np.int32], weights: NDArray[np.int32], transform: Transf
 
 
 def _padding(side: int, transform: Transform) -> tuple[int, int]:
-    """Zeros before and behind a side: 1, and as many as whole patches need."""
+    """Zeros before and after a side: 1, and as many as complete patches need."""
     step = transform.tile * transform.stride
     return 1, (-(-side // step) - 1) * step + transform.edge - side - 1
 
 
 def _divide(tiles: NDArray[np.int32], transform: Transform) -> NDArray[np.int32]:
-    """Outputs y of transformed tiles Y, by the module's formula."""
+    """Outputs y of transformed tiles Y, by the formula in the module's docstring."""
     inverse = np.int32(pow(transform.odd, -1, 1 << (32 - transform.shift)))
     return ((tiles >> transform.shift) * inverse) << transform.shift >> transform.shift

@@ -73,7 +73,7 @@ def test_a_model_is_signed_with_a_key_made_here(edgemeta_json, edgemeta, one_sen
     assert "maker.pem: cannot be written (File exists)" in again.stderr
     wrong = edgemeta("model", "sign", model, "--key", model)
     one_sentence(wrong)
-    assert "is no Ed25519 private key" in wrong.stderr
+    assert "not an Ed25519 private key" in wrong.stderr
 
 
 def test_a_model_is_written_anew_under_another_name(edgemeta_json, edgemeta, one_sentence, tmp_path: Path) -> None:
@@ -94,5 +94,5 @@ def test_what_is_no_model_is_not_signed(edgemeta, one_sentence, tmp_path: Path) 
     edgemeta("model", "key", str(tmp_path / "k"))
     refused = edgemeta("model", "sign", text, "--key", tmp_path / "k")
     one_sentence(refused)
-    assert "is not a whole safetensors file" in refused.stderr
+    assert "is not a complete safetensors file" in refused.stderr
     assert not (tmp_path / "text.sig").exists()

@@ -205,10 +205,10 @@ DOCUMENT_FAULTS: dict[str, tuple[Callable[[Document], Any], str]] = {
     "temperature 0": (put("task", "temperature", value=0), "the temperature is 0.0, expected 0.01 .. 100.0"),
     "NaN": (text_with("0.5", "NaN"), "holds NaN, expected finite numbers only"),
     "infinity": (text_with("0.5", "-Infinity"), "holds -Infinity"),
-    "1e999": (text_with("0.5", "1e999"), "holds the number 1e999, expected a finite, short one"),
+    "1e999": (text_with("0.5", "1e999"), "holds the number 1e999, expected a finite number"),
     "endless integer": (text_with("0.5", "9" * 5000), "holds the number 9{40}, expected"),
     "long integer": (text_with("0.5", "1" * 41), "holds the number 1{40}, expected"),
-    "key twice": (text_with('"name"', '"name": "other", "name"'), "has the key 'name' twice"),
+    "key twice": (text_with('"name"', '"name": "other", "name"'), "has the key 'name' more than once"),
     "deep nesting": (lambda document: "[" * 100_000, "nested too deeply"),
     "deep provenance": (put("provenance", value=json.loads('{"a":' * 20 + "1" + "}" * 20)), "nested more than 16 deep"),
     "tensor of another layer": (
@@ -225,7 +225,7 @@ DOCUMENT_FAULTS: dict[str, tuple[Callable[[Document], Any], str]] = {
     "weights of 9 bits": (put("layers", 0, "weights", "bits", value=9), "9 bits, expected 1 .. 8"),
     "bases 0": (put("layers", 9, "weights", "bases", value=0), "take 0 bytes, found 6"),
     "bases negative": (put("layers", 9, "weights", "bases", value=-1), "bytes, found 6"),
-    "cycle": (put("layers", 0, "input", value="join"), "layer 'conv': input 'join' is no earlier layer"),
+    "cycle": (put("layers", 0, "input", value="join"), "layer 'conv': input 'join' is not an earlier layer"),
     "huge shape": (put("input", "shape", value=[2**62, 2**62, 3]), "a side of the input's shape is"),
     "surrogate": (put("layers", 5, "name", value="\ud800"), "the name of layer 5 is .* printable"),
 }
@@ -267,33 +267,33 @@ def with_tensor(data: bytes, name: str, change: Callable[[Document], Any]) -> by
 
 
 FILE_FAULTS: dict[str, tuple[Callable[[bytes], bytes], str]] = {
-    "empty": (lambda data: b"", "not a whole safetensors file"),
-    "text": (lambda data: b"hello, I am a text file of some length", "not a whole safetensors file"),
-    "one byte short": (lambda data: data[:-1], "not a whole safetensors file"),
-    "one byte more": (lambda data: data + b"\0", "not a whole safetensors file"),
-    "header only": (lambda data: data[:8], "not a whole safetensors file"),
+    "empty": (lambda data: b"", "not a complete safetensors file"),
+    "text": (lambda data: b"hello, I am a text file of some length", "not a complete safetensors file"),
+    "one byte short": (lambda data: data[:-1], "not a complete safetensors file"),
+    "one byte more": (lambda data: data + b"\0", "not a complete safetensors file"),
+    "header only": (lambda data: data[:8], "not a complete safetensors file"),
     "huge header": (
         lambda data: struct.pack("<Q", 2**63) + data[8:],
-        r"is not a whole safetensors file \(its header would have more than 16777216 bytes\)$",
+        r"is not a complete safetensors file \(its header would have more than 16777216 bytes\)$",
     ),
     "header longer than the file": (
         lambda data: struct.pack("<Q", len(data)) + data[8:],
-        "not a whole safetensors file",
+        "not a complete safetensors file",
     ),
-    "header twice the key": (lambda data: join('{"a":1,"a":2}', b""), "safetensors|twice"),
+    "header twice the key": (lambda data: join('{"a":1,"a":2}', b""), "safetensors|more than once"),
     "metadata twice": (
         lambda data: join('{"__metadata__":{"format":"x","format":"edgemeta"}}', b""),
-        "the header has the key 'format' twice",
+        "the header has the key 'format' more than once",
     ),
-    "no metadata": (without_metadata, "a safetensors file without an edgemeta model"),
+    "no metadata": (without_metadata, "a safetensors file that contains no edgemeta model"),
     "float weights of another program": (
         lambda data: safetensors_of({"w": np.ones(3, np.float32)}),
-        "without an edgemeta",
+        "contains no edgemeta",
     ),
-    "newer": (lambda data: with_version(data, "2"), "version '2' of the format and needs a newer edgemeta"),
+    "newer": (lambda data: with_version(data, "2"), "format version '2' and needs a newer edgemeta"),
     "much newer": (lambda data: with_version(data, "9" * 99), "needs a newer edgemeta"),
-    "version 0": (lambda data: with_version(data, "0"), "version '0' of the format, expected 1"),
-    "version of words": (lambda data: with_version(data, "one"), "version 'one' of the format, expected 1"),
+    "version 0": (lambda data: with_version(data, "0"), "format version '0', expected 1"),
+    "version of words": (lambda data: with_version(data, "one"), "format version 'one', expected 1"),
     "another dtype": (
         lambda data: with_tensor(data, "conv.bias", lambda entry: entry.update(dtype="U32")),
         "tensor 'conv.bias' is U32, expected one of U8, I8, I16, I32, F64",
@@ -304,11 +304,11 @@ FILE_FAULTS: dict[str, tuple[Callable[[bytes], bytes], str]] = {
     ),
     "offsets that overlap": (
         lambda data: with_tensor(data, "conv.bias", lambda entry: entry.update(data_offsets=[0, 16])),
-        "not a whole safetensors file",
+        "not a complete safetensors file",
     ),
     "counts beyond memory": (
         lambda data: with_tensor(data, "conv.bias", lambda entry: entry.update(shape=[2**40, 2**40])),
-        "not a whole safetensors file",
+        "not a complete safetensors file",
     ),
 }
 
@@ -329,7 +329,7 @@ def test_what_is_no_model_is_not_quoted(tmp_path: Path, content: bytes) -> None:
     """It may be any file, and the sentence goes to whoever asked."""
     path = tmp_path / "file"
     path.write_bytes(content)
-    with pytest.raises(ModelError, match="is not a whole safetensors file") as error:
+    with pytest.raises(ModelError, match="is not a complete safetensors file") as error:
         load(path)
     told = str(error.value).removeprefix(str(path))
     assert "hunter" not in told
@@ -347,7 +347,7 @@ def test_paths_that_hold_no_file(tmp_path: Path) -> None:
         (tmp_path, "is a folder, expected a model file"),
         (tmp_path / "nothing", r"nothing: cannot be read \(No such file or directory\)"),
         (Path("/dev/null"), "is a device or pipe, expected a model file"),
-        (tmp_path / "a\0b", "cannot hold a zero character"),
+        (tmp_path / "a\0b", "cannot contain a NUL character"),
         (tmp_path / ("x" * 300), "cannot be read"),
     ):
         with pytest.raises(ModelError, match=sentence):

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgemeta.model.checksum import BLANK, sealed
+from edgemeta.model.checksum import BLANK, with_checksum
 from edgemeta.model.classification import top_k
 from edgemeta.model.errors import ModelError
 from edgemeta.model.file import decode, encode, load
@@ -68,7 +68,7 @@ def flip_bits_and_seal(data: bytes, rng: random.Random) -> bytes:
     """Flipped bits under a checksum that was made anew, as by somebody who means it."""
     begin = data.index(b'"checksum":"') + len(b'"checksum":"')
     blank = data[:begin] + BLANK.encode() + data[begin + len(BLANK) :]
-    return sealed(flip_bits(blank, rng))
+    return with_checksum(flip_bits(blank, rng))
 
 
 def cut(data: bytes, rng: random.Random) -> bytes:

@@ -80,14 +80,14 @@ FAULTS: dict[str, tuple[Callable[[Model], Model], str]] = {
         "preprocessing table is uint8",
     ),
     "no layers": (lambda m: replace(m, layers=()), "number of layers is 0"),
-    "name twice": (lambda m: changed(m, "point", name="conv"), "layer 'conv': the name is already taken"),
-    "layer named input": (lambda m: changed(m, "conv", name="input"), "already taken"),
+    "name twice": (lambda m: changed(m, "point", name="conv"), "layer 'conv': the name is already in use"),
+    "layer named input": (lambda m: changed(m, "conv", name="input"), "already in use"),
     "unknown input": (
         lambda m: changed(m, "point", input="nothing"),
-        "layer 'point': input 'nothing' is no earlier layer",
+        "layer 'point': input 'nothing' is not an earlier layer",
     ),
-    "cycle": (lambda m: changed(m, "conv", input="point"), "layer 'conv': input 'point' is no earlier layer"),
-    "reads itself": (lambda m: changed(m, "point", input="point"), "input 'point' is no earlier layer"),
+    "cycle": (lambda m: changed(m, "conv", input="point"), "layer 'conv': input 'point' is not an earlier layer"),
+    "reads itself": (lambda m: changed(m, "point", input="point"), "input 'point' is not an earlier layer"),
     "wrong shape": (lambda m: with_output(m, "conv", shape=(4, 5, 4)), r"shape \[4, 5, 4\], expected \[4, 4, 4\]"),
     "scale NaN": (lambda m: with_output(m, "conv", scale=float("nan")), "scale is nan"),
     "scale infinite": (lambda m: with_output(m, "conv", scale=float("inf")), "scale is inf"),
@@ -154,7 +154,7 @@ FAULTS: dict[str, tuple[Callable[[Model], Model], str]] = {
     ),
     "accumulator above int32": (
         lambda m: changed(m, "logits", bias=np.array([0, 2**31 - 1, 0], np.int32)),
-        "accumulator of channel 1 may reach .* beyond 32 bits",
+        "accumulator of channel 1 may reach .* beyond int32",
     ),
     "accumulator below int32": (
         lambda m: changed(m, "conv", bias=np.array([0, 0, 0, -(2**31)], np.int32)),
@@ -185,13 +185,13 @@ FAULTS: dict[str, tuple[Callable[[Model], Model], str]] = {
     "lo above hi": (lambda m: with_requantize(m, "point", lo=10, hi=9), "lo is 10, above hi, 9"),
     "raw in the middle": (
         lambda m: changed(with_output(m, "point", bits=32), "point", requantize=None),
-        "layer 'point': accumulators without requantization are not the network's output",
+        "layer 'point': output is not requantized",
     ),
     "raw of 8 bits": (lambda m: with_output(m, "logits", bits=8), "8 bits, expected 32 without requantization"),
-    "raw with two scales": (lambda m: with_weights(m, "logits", scale=np.ones(3)), "need one scale"),
+    "raw with two scales": (lambda m: with_weights(m, "logits", scale=np.ones(3)), "need one weight scale"),
     "raw is read": (
         lambda m: replace(m, layers=(*m.layers, replace(layer(m, "clamp"), name="after", input="logits"))),
-        "input 'logits' is raw accumulators",
+        "input 'logits' has raw accumulators",
     ),
     "raw with a zero point": (lambda m: with_output(m, "logits", zero_point=1), "zero point 0"),
     "add of different shapes": (lambda m: changed(m, "add", inputs=("conv", "input")), "inputs have shapes"),
@@ -205,12 +205,12 @@ FAULTS: dict[str, tuple[Callable[[Model], Model], str]] = {
     "concat of nothing": (lambda m: changed(m, "join", inputs=()), "there is no input"),
     "factor 0": (lambda m: changed(m, "double", factor=(0, 2)), "factor is 0"),
     "two outputs": (lambda m: replace(m, outputs=("logits", "pool")), "2 outputs, expected 1"),
-    "unknown output": (lambda m: replace(m, outputs=("nothing",)), "not the network's output|is no layer"),
+    "unknown output": (lambda m: replace(m, outputs=("nothing",)), "not requantized|is not a layer"),
     "two labels for three logits": (
         lambda m: replace(m, task=Classification(("a", "b"))),
         r"output 'logits' has shape \[1, 1, 3\], expected \[1, 1, 2\]",
     ),
-    "label twice": (lambda m: replace(m, task=Classification(("a", "b", "a"))), "label 'a' is there twice"),
+    "label twice": (lambda m: replace(m, task=Classification(("a", "b", "a"))), "label 'a' occurs more than once"),
     "no labels": (lambda m: replace(m, task=Classification(())), "there are no labels"),
     "temperature NaN": (
         lambda m: replace(m, task=replace(m.task, temperature=math.nan)),
@@ -220,9 +220,9 @@ FAULTS: dict[str, tuple[Callable[[Model], Model], str]] = {
         lambda m: replace(m, task=replace(m.task, temperature=100.5)),
         r"the temperature is 100.5, expected 0.01 .. 100.0",
     ),
-    "NaN in the provenance": (lambda m: replace(m, provenance={"x": float("nan")}), "does not fit JSON"),
-    "object in the provenance": (lambda m: replace(m, provenance={"x": np.ones(1)}), "does not fit JSON"),
-    "surrogate in the provenance": (lambda m: replace(m, provenance={"x": "\ud800"}), "does not fit JSON"),
+    "NaN in the provenance": (lambda m: replace(m, provenance={"x": float("nan")}), "cannot be written as JSON"),
+    "object in the provenance": (lambda m: replace(m, provenance={"x": np.ones(1)}), "cannot be written as JSON"),
+    "surrogate in the provenance": (lambda m: replace(m, provenance={"x": "\ud800"}), "cannot be written as JSON"),
     "deep provenance": (lambda m: replace(m, provenance=nested(MAX_PROVENANCE_DEPTH + 1)), "nested more than"),
 }
 
@@ -259,7 +259,7 @@ def test_accumulator_bounds_are_sharp() -> None:
             extremes = run(model, np.array([-128, 127], np.int8).reshape(2, 1, 1, 1)).ravel().tolist()
             assert extremes == [bias - 128 * 127, bias + 127 * 127]
         else:
-            with pytest.raises(ModelError, match="beyond 32 bits"):
+            with pytest.raises(ModelError, match="beyond int32"):
                 prove(model)
 
 
@@ -282,7 +282,7 @@ def test_the_worst_input_reaches_the_bound(data: st.DataObject, bits: int, signe
             model = replace(tower(dense, shape=kind.shape), input=kind)
             model = replace(model, preprocessing=Preprocessing("full", "gray", np.full((1, 256), kind.lo, kind.dtype)))
             if beyond:
-                with pytest.raises(ModelError, match="beyond 32 bits"):
+                with pytest.raises(ModelError, match="beyond int32"):
                     prove(model)
             else:
                 prove(model)

@@ -72,7 +72,7 @@ def test_a_model_that_no_camera_has_is_not_looked_at(plan_of: Any, model_file: P
 def test_a_trusted_key_that_is_none(write_config: Callable[..., Path], tmp_path: Path) -> None:
     (tmp_path / "maker.pub").write_text("no key")
     (mistake,) = mistakes(write_config(trust={"keys": ["maker.pub"]}))
-    assert (mistake.key, mistake.found) == ("trust.keys", f"{tmp_path / 'maker.pub'}: is no Ed25519 public key (PEM)")
+    assert (mistake.key, mistake.found) == ("trust.keys", f"{tmp_path / 'maker.pub'}: not an Ed25519 public key (PEM)")
 
 
 def test_a_network_that_fails_its_self_test_is_closed(

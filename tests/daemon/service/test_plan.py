@@ -140,7 +140,7 @@ def test_truncated_models_are_mistakes_of_the_config(write_config: Any, model_fi
 
 def test_a_model_that_is_not_there(write_config: Any) -> None:
     lines = lines_of(write_config(model="resnet999"))
-    assert "model: found resnet999: no such model file, nor a shipped model" in lines[0]
+    assert "model: found resnet999: no such model file or shipped model" in lines[0]
 
 
 def test_options_a_backend_does_not_have(write_config: Any) -> None:

@@ -119,7 +119,7 @@ def test_only_signed_models_run_where_keys_are_trusted(
     assert message["result"] == "refused"
     assert "another.safetensors.sig: cannot be read" in message["reason"]
     shutil.copy(signature_of(model_file), signature_of(another))
-    assert "not made for this file by a trusted key" in swap()["reason"]
+    assert "not a signature of this file by a trusted key" in swap()["reason"]
     signature_of(another).write_bytes(sign(another.read_bytes(), private))
     assert swap()["result"] == "swapped"
     assert daemon.stop() == 0
@@ -131,7 +131,7 @@ def test_a_half_written_model_is_refused_and_the_whole_one_taken(start: Start, m
     model_file.write_bytes(content[: len(content) // 2])
     message = subscriber.wait("test/swap", 2)[1].json
     assert message["result"] == "refused"
-    assert "is not a whole safetensors file" in message["reason"]
+    assert "is not a complete safetensors file" in message["reason"]
     model_file.write_bytes(content)
     assert subscriber.wait("test/swap", 3)[2].json["result"] == "swapped"
     subscriber.wait_for("front/frame", lambda frame: name_of(frame) == "another")
