@@ -1,1 +1,1 @@
-"""Device code beside the launcher that loads it."""
+"""Kernels: device code and the launchers that load it."""

@@ -1,1 +1,1 @@
-"""Backends: one folder per way to run a model. `api` is the contract, `registry` finds them by name."""
+"""Backends: one folder per way to run a model. `api` defines the contract, `registry` finds backends by name."""

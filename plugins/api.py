@@ -1,4 +1,4 @@
-"""The contract between the service and a backend."""
+"""The interface between the service and a backend."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,22 +18,22 @@ Logits: TypeAlias = NDArray[np.int8] | NDArray[np.uint8] | NDArray[np.int32]
 
 
 class BackendError(EdgemetaError):
-    """A backend that is unknown, cannot run here, refuses an option or failed, with the reason in one sentence."""
+    """A backend is unknown, not available, or failed; the text states the reason in one sentence."""
 
 
 class OptionError(BackendError):
-    """An option that the backend does not have, or a value that the option cannot have."""
+    """An unknown backend option, or an invalid value of one."""
 
 
 class SessionLostError(BackendError):
-    """A session that failed and will never run again, as after a fault of the GPU: only a new one can help."""
+    """A session failed permanently, as after a GPU error: only a new session can run."""
 
 
 @dataclass(frozen=True)
 class Probe:
-    """Whether a backend can run on this machine: `reason` says in words why not, or with what it would run.
+    """Whether a backend can run on this machine.
 
-    `score` ranks the available ones for `auto`, greater is faster; 0 where it is not available.
+    reason: why not, or what it would run on. score: rank for `auto`, greater is faster; 0 if not available.
     """
 
     available: bool
@@ -42,28 +42,28 @@ class Probe:
 
 
 class Session(Protocol):
-    """One model made ready to run. Used by one thread at a time."""
+    """One compiled model. Used by one thread at a time."""
 
     def run(self, batch: Batch) -> Logits:
-        """Logits of a batch, N >= 1. The array is the session's own and holds until the next call.
+        """Logits of a batch, N >= 1. The session owns the array; it is valid until the next call.
 
-        Batch 1 is the hot path: after the first call of a batch size nothing is allocated. Raises BackendError where
-        this batch failed and the next one may not, SessionLostError where none will run any more.
+        Batch 1 is the hot path: after the first call of a batch size nothing is allocated. Raises BackendError if this
+        batch failed but the next may succeed, SessionLostError if the session cannot run any more.
         """
         ...
 
     def close(self) -> None:
-        """Give all memory back; a second call does nothing. Running a closed session raises BackendError."""
+        """Free all memory; a second call does nothing. Running a closed session raises BackendError."""
         ...
 
 
 class Backend(Protocol):
-    """One way to run models. `name` is what the config and the command line call it."""
+    """One way to run models. name: its name in configs and on the command line."""
 
     name: str
 
     def probe(self) -> Probe:
-        """Look at the machine; quick, without side effects, never raises."""
+        """Check the machine; quick, without side effects, never raises."""
         ...
 
     def compile(self, model: Model, options: Mapping[str, object]) -> Session:

@@ -1,4 +1,4 @@
-"""Measures a session: whether its integers are the reference's, and how long one image takes."""
+"""Verifies a session against the reference and measures its latency."""
 
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -12,14 +12,14 @@ from edgemeta.model.graph import Model
 from edgemeta.plugins.api import Batch, Session
 
 Progress: TypeAlias = Callable[[int, int], None]
-"""Told how much is done, of how much."""
+"""Called with the amount done and the total."""
 
 WARM_UP_RUNS = 50
 
 
 @dataclass(frozen=True)
 class Timing:
-    """Microseconds from input tensor to logits, batch 1; `stages` the median of every step where a backend tells."""
+    """Microseconds from input tensor to logits, batch 1. stages: median of every step, if the backend reports them."""
 
     median_us: float
     p99_us: float
@@ -29,17 +29,17 @@ class Timing:
 
 @runtime_checkable
 class Profiled(Protocol):
-    """A session that can tell its steps apart."""
+    """A session that can measure its steps."""
 
     def profile(self, image: Batch) -> Mapping[str, float]:
-        """Run a batch of one and give the microseconds of every step, in the order they run."""
+        """Run a batch of one and return the microseconds of every step, in execution order."""
         ...
 
 
 def verify(session: Session, model: Model, batches: Iterable[Batch], total: int, progress: Progress) -> tuple[int, int]:
-    """Compare every logit with the reference's; gives the images run and those with any difference.
+    """Compare every logit with the reference's; returns the number of images and of those with any difference.
 
-    `total` images are expected; `progress` is called after each batch.
+    total: number of images expected. progress: called after each batch.
     """
     images = mismatches = 0
     for batch in batches:
@@ -57,9 +57,9 @@ def verify(session: Session, model: Model, batches: Iterable[Batch], total: int,
 
 
 def bench(session: Session, model: Model, runs: int, paced_ms: float, progress: Progress) -> Timing:
-    """Time `runs` runs of one random image, after a warm-up; `paced_ms` > 0 sleeps that long before each, as a camera.
+    """Time `runs` runs of one random image, after a warm-up; `paced_ms` > 0 waits that long before each, like a camera.
 
-    A sleeping processor loses its caches and clock rate to others, so that paced times are the ones a service sees.
+    During the waits a processor loses cache content and clock rate, so paced times are those that a service has.
     """
     image = random_image(model)
     for _ in range(WARM_UP_RUNS):

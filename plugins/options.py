@@ -7,7 +7,7 @@ from edgemeta.plugins.api import OptionError
 
 
 def reject_unknown(backend: str, options: Mapping[str, object], known: Collection[str]) -> None:
-    """Raise OptionError if an option is not one of `known`."""
+    """Raise OptionError for an option that is not in `known`."""
     for key in options:
         if key not in known:
             close = get_close_matches(key, known, 1)
@@ -17,7 +17,7 @@ def reject_unknown(backend: str, options: Mapping[str, object], known: Collectio
 
 
 def whole_number(backend: str, options: Mapping[str, object], key: str, default: int, lo: int, hi: int) -> int:
-    """Give an option that is a whole number in lo .. hi. Raises OptionError otherwise."""
+    """A whole-number option in lo .. hi. Raises OptionError otherwise."""
     value = options.get(key, default)
     if isinstance(value, bool) or not isinstance(value, int) or not lo <= value <= hi:
         raise OptionError(f"backend {backend}: option {key} is {value!r}, expected a whole number from {lo} to {hi}")
@@ -25,7 +25,7 @@ def whole_number(backend: str, options: Mapping[str, object], key: str, default:
 
 
 def choice(backend: str, options: Mapping[str, object], key: str, default: str, choices: Collection[str]) -> str:
-    """Give an option that is one of some words. Raises OptionError otherwise."""
+    """A text option that is one of `choices`. Raises OptionError otherwise."""
     value = options.get(key, default)
     if not isinstance(value, str) or value not in choices:
         raise OptionError(f"backend {backend}: option {key} is {value!r}, expected one of {', '.join(choices)}")

@@ -1,6 +1,6 @@
-"""Finds backends by name: our own from a table, others from the entry-point group `edgemeta.backends`.
+"""Finds backends by name: built-in ones from a table, others from the entry-point group `edgemeta.backends`.
 
-A backend's module is imported only when the backend is asked for.
+The module of a backend is imported only when the backend is requested.
 """
 
 import logging
@@ -13,7 +13,7 @@ from importlib.metadata import EntryPoint, entry_points
 from edgemeta.plugins.api import Backend, BackendError, Probe
 
 GROUP = "edgemeta.backends"
-"""Entry-point group: each entry `name = "module:attribute"` gives one Backend."""
+"""Entry-point group: each entry `name = "module:attribute"` refers to one Backend."""
 
 AUTO = "auto"
 
@@ -27,7 +27,7 @@ _log = logging.getLogger(__name__)
 
 
 def names() -> tuple[str, ...]:
-    """Names of all backends, ours first; a third party's entry of one of our names is left out."""
+    """Names of all backends, built-in ones first; an entry point with a built-in name is ignored."""
     return (*_BUILT_IN, *sorted(set(_third_parties()) - set(_BUILT_IN)))
 
 
@@ -48,7 +48,7 @@ def load(name: str) -> Backend:
 
 
 def probe_all() -> dict[str, Probe]:
-    """Ask every backend whether it can run here. One that cannot be imported is not available, with the reason."""
+    """Probe every backend. One that cannot be imported is not available, with the reason."""
     probes = {}
     for name in names():
         try:
@@ -59,9 +59,9 @@ def probe_all() -> dict[str, Probe]:
 
 
 def choose(name: str) -> Backend:
-    """Give the backend of that name or, for "auto", the available one with the greatest score; the log says why.
+    """Load the backend of that name or, for "auto", the available one with the greatest score; logs the choice.
 
-    Raises BackendError with the reason if it cannot run here; nothing else is taken in its place.
+    Raises BackendError with the reason if it is not available; there is no fallback to another backend.
     """
     if name != AUTO:
         backend = load(name)
@@ -75,7 +75,7 @@ def choose(name: str) -> Backend:
         reasons = "; ".join(f"{name}: {probe.reason}" for name, probe in probes.items())
         raise BackendError(f"no backend is available: {reasons}")
     best = max(available, key=lambda candidate: probes[candidate].score)
-    _log.info("backend %s, the fastest available here: %s", best, probes[best].reason)
+    _log.info("backend %s selected as the fastest available: %s", best, probes[best].reason)
     for name, probe in probes.items():
         if not probe.available:
             _log.info("backend %s is not available: %s", name, probe.reason)
@@ -88,16 +88,16 @@ def _third_parties() -> dict[str, EntryPoint]:
 
 @lru_cache(maxsize=1)
 def _entries(_path: tuple[str, ...]) -> dict[str, EntryPoint]:
-    """Read the entry points of all packages on the path, once: it takes 15 ms, and a reload asks five times."""
+    """Entry points of all packages on the path, read once: it takes 15 ms, and a reload needs them five times."""
     return {entry.name: entry for entry in entry_points(group=GROUP)}
 
 
 def _checked(name: str, candidate: object) -> Backend:
-    """Raise BackendError unless an entry point gave something with the contract's parts."""
+    """Raise BackendError unless the object of an entry point has the attributes of a Backend."""
     missing = [part for part in ("name", "probe", "compile") if not hasattr(candidate, part)]
     if missing:
-        raise BackendError(f"backend {name}: its entry point gave an object without {', '.join(missing)}")
-    backend: Backend = candidate  # type: ignore[assignment]  # what the protocol asks for was just looked up
+        raise BackendError(f"backend {name}: the object of its entry point has no {', '.join(missing)}")
+    backend: Backend = candidate  # type: ignore[assignment]  # the attributes of the protocol were just checked
     return backend
 
 

@@ -1,4 +1,4 @@
-"""What every session checks before it runs."""
+"""Checks that every session makes before a run."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Loads the C++ library and states its C interface for ctypes, as `src/edgemeta_cpu.h` has it."""
+"""Loads the C++ library and declares its C interface (`src/edgemeta_cpu.h`) for ctypes."""
 
 import ctypes
 import os
@@ -8,14 +8,14 @@ from importlib.resources import as_file, files
 from pathlib import Path
 
 ISA_NAMES = ("auto", "portable", "avx2", "avx512vnni")
-"""Instruction sets by the library's number, slowest first."""
+"""Instruction sets by their number in the library, slowest first."""
 
 _ABI_VERSION = 1
 _ERROR_BYTES = 256
 
 
 class LibraryError(Exception):
-    """The library is missing or not this package's, or a call failed; one sentence."""
+    """The library is missing or of another version, or a call failed; one sentence."""
 
 
 class TensorStruct(Structure):
@@ -32,7 +32,7 @@ class TensorStruct(Structure):
 
 
 class RequantizeStruct(Structure):
-    """`em_requantize`; the arrays must outlive the call it is given to."""
+    """`em_requantize`; the arrays must stay alive during the call."""
 
     _fields_ = (
         ("kind", c_int32),
@@ -60,7 +60,7 @@ class WindowStruct(Structure):
 
 
 class AxisStruct(Structure):
-    """`em_axis`; the arrays must outlive the call it is given to."""
+    """`em_axis`; the arrays must stay alive during the call."""
 
     _fields_ = (
         ("size", c_int32),
@@ -72,7 +72,7 @@ class AxisStruct(Structure):
 
 
 class ResizeStruct(Structure):
-    """`em_resize`; the table must outlive the call it is given to."""
+    """`em_resize`; the table must stay alive during the call."""
 
     _fields_ = (
         ("rows", AxisStruct),
@@ -126,14 +126,14 @@ _SIGNATURES: dict[str, tuple[object, tuple[object, ...]]] = {
 
 @cache
 def library() -> ctypes.CDLL:
-    """Load the library, once. Raises LibraryError where it is missing, unloadable or of another version.
+    """Load the library, once. Raises LibraryError if it is missing, cannot be loaded or has another version.
 
-    The environment variable EDGEMETA_CPU_LIBRARY names another build of it, as the sanitized one of the tests.
+    The environment variable EDGEMETA_CPU_LIBRARY selects another build, such as the tests' build with sanitizers.
     """
     other = os.environ.get("EDGEMETA_CPU_LIBRARY")
     resource = Path(other) if other else files("edgemeta.kernels.cpu") / "libedgemeta_cpu.so"
     if not resource.is_file():
-        raise LibraryError(f"the C++ library {other or 'libedgemeta_cpu.so'} is not there: install the package again")
+        raise LibraryError(f"the C++ library {other or 'libedgemeta_cpu.so'} is missing: reinstall the package")
     try:
         with as_file(resource) as path:
             loaded = ctypes.CDLL(str(path))
@@ -142,7 +142,7 @@ def library() -> ctypes.CDLL:
     version = loaded.em_abi_version()
     if version != _ABI_VERSION:
         raise LibraryError(
-            f"{resource.name} has interface {version}, this package needs {_ABI_VERSION}: install the package again"
+            f"{resource.name} has interface version {version}, expected {_ABI_VERSION}: reinstall the package"
         )
     for name, (result, arguments) in _SIGNATURES.items():
         function = getattr(loaded, name)
@@ -151,15 +151,15 @@ def library() -> ctypes.CDLL:
 
 
 def best_isa() -> str:
-    """Name of the fastest instruction set that this machine has. Raises LibraryError as `library`."""
+    """Name of the fastest supported instruction set of this machine. Raises LibraryError as `library`."""
     return ISA_NAMES[library().em_best_isa()]
 
 
 def error_buffer() -> ctypes.Array[ctypes.c_char]:
-    """Room for the sentence that a failing call writes."""
+    """Buffer for the error text of a failing call."""
     return ctypes.create_string_buffer(_ERROR_BYTES)
 
 
-def sentence(error: ctypes.Array[ctypes.c_char]) -> str:
-    """Give the sentence that a failed call wrote."""
+def error_text(error: ctypes.Array[ctypes.c_char]) -> str:
+    """The error text that a failed call wrote."""
     return error.value.decode("utf-8", "replace")

@@ -1,4 +1,4 @@
-"""Frame to input tensor in the C++ library: crop, exact area resize, colour and table in one call."""
+"""Preprocessing in the C++ library: crop, exact area resize, colour conversion and table lookup in one call."""
 
 from ctypes import byref, c_void_p
 from typing import Any
@@ -12,8 +12,8 @@ from edgemeta.kernels.cpu.library import (
     LibraryError,
     ResizeStruct,
     error_buffer,
+    error_text,
     library,
-    sentence,
 )
 from edgemeta.model.graph import Preprocessing
 from edgemeta.model.layers import TensorType
@@ -21,10 +21,10 @@ from edgemeta.model.preprocess import Span, coverage, crop_rectangle
 
 
 class Resizer:
-    """Prepares frames of one shape, [H, W, 3] in B, G, R order or gray [H, W], equal to `model.preprocess.preprocess`.
+    """Preprocesses frames of one shape, [H, W, 3] in B, G, R order or gray [H, W], as `model.preprocess.preprocess`.
 
-    Holds memory of the library until it is collected. Used by one thread at a time. Raises LibraryError where the
-    library is missing, the machine lacks the instruction set, or memory runs out.
+    Holds memory of the library until it is garbage-collected. Used by one thread at a time. Raises LibraryError if the
+    library is missing, the machine does not support the instruction set, or memory runs out.
     """
 
     def __init__(
@@ -51,10 +51,10 @@ class Resizer:
         error = error_buffer()
         self._handle = self._library.em_resizer_open(ISA_NAMES.index(isa), byref(struct), error)
         if self._handle is None:
-            raise LibraryError(sentence(error))
+            raise LibraryError(error_text(error))
 
     def run(self, frame: NDArray[np.uint8], tensor: NDArray[Any]) -> None:
-        """Prepare a frame into a C-contiguous tensor; the frame's rows may be strided, the pixels of a row may not."""
+        """Preprocess a frame into a C-contiguous tensor; rows may be strided, the pixels of a row contiguous."""
         self._library.em_resizer_run(self._handle, frame.ctypes.data, frame.strides[0], tensor.ctypes.data)
 
     def __del__(self) -> None:
@@ -63,7 +63,7 @@ class Resizer:
 
 
 def _axis(spans: tuple[Span, ...]) -> tuple[AxisStruct, list[NDArray[np.int32]]]:
-    """Give the struct and the arrays it points into; keep those alive during the call."""
+    """The struct and the arrays that it points to, which must stay alive during the call."""
     starts = np.array([span.start for span in spans], np.int32)
     counts = np.array([len(span.weights) for span in spans], np.int32)
     weights = np.concatenate([span.weights for span in spans]).astype(np.int32)

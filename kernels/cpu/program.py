@@ -1,4 +1,4 @@
-"""A model in the C++ library: described layer by layer, sealed, then run with one call per batch."""
+"""A model in the C++ library: layers are added one by one, then it is sealed and runs with one call per batch."""
 
 from ctypes import byref, c_void_p
 from typing import Any
@@ -13,8 +13,8 @@ from edgemeta.kernels.cpu.library import (
     TensorStruct,
     WindowStruct,
     error_buffer,
+    error_text,
     library,
-    sentence,
 )
 from edgemeta.model.graph import INPUT, Model
 from edgemeta.model.layers import (
@@ -41,14 +41,14 @@ _NO_PADDING: Padding = (0, 0, 0, 0)
 
 
 class OpenError(LibraryError):
-    """No session with this instruction set and this number of threads: the machine lacks one of them."""
+    """The machine does not support the instruction set or cannot start the threads."""
 
 
 class Program:
     """A proved model, planned and packed for one instruction set and a number of threads.
 
-    Holds memory and threads of the library until `close`. Used by one thread at a time. Raises LibraryError where the
-    library is missing or memory runs out, OpenError where the machine lacks the instruction set or the threads.
+    Holds memory and threads of the library until `close`. Used by one thread at a time. Raises LibraryError if the
+    library is missing or memory runs out, OpenError if the machine lacks the instruction set or the threads.
     """
 
     def __init__(self, model: Model, isa: str, threads: int) -> None:
@@ -57,7 +57,7 @@ class Program:
         self._error = error_buffer()
         self._handle: int | None = self._library.em_open(ISA_NAMES.index(isa), threads, self._error)
         if self._handle is None:
-            raise OpenError(sentence(self._error))
+            raise OpenError(error_text(self._error))
         try:
             self._describe(model)
         except LibraryError:
@@ -75,7 +75,7 @@ class Program:
         self._run(self._handle, images, batch, logits)
 
     def profile(self, image: int, logits: int) -> dict[str, float]:
-        """Run one image and give the microseconds of every step, by the names of the layers that it does."""
+        """Run one image and return the microseconds of every step, by the names of its layers."""
         steps = self._library.em_steps(self._handle)
         nanoseconds = np.zeros(steps, np.int64)
         self._library.em_profile(self._handle, image, logits, nanoseconds.ctypes.data)
@@ -83,7 +83,7 @@ class Program:
         return {name: time / 1000 for name, time in zip(names, nanoseconds.tolist(), strict=True)}
 
     def close(self) -> None:
-        """Give memory and threads back; a second call does nothing."""
+        """Free memory and threads; a second call does nothing."""
         if self._handle is not None:
             self._library.em_close(self._handle)
             self._handle = None
@@ -155,13 +155,13 @@ class Program:
         self._add("conv", layer, source, output, byref(window), *sizes, *addresses, byref(struct))
 
     def _add(self, kind: str, layer: Layer, *arguments: object) -> None:
-        """Call `em_add_<kind>`, which copies the arrays that it is given."""
+        """Call `em_add_<kind>`, which copies its array arguments."""
         function = getattr(self._library, f"em_add_{kind}")
         self._check(function(self._handle, layer.name.encode(), *arguments, self._error))
 
     def _check(self, result: int) -> int:
         if result < 0:
-            raise LibraryError(sentence(self._error))
+            raise LibraryError(error_text(self._error))
         return result
 
 
@@ -170,7 +170,7 @@ def _window(kernel: Pair | tuple[int, ...], stride: Pair, padding: Padding) -> W
 
 
 def _requantize(requantize: Requantize | None, output: TensorType) -> tuple[RequantizeStruct, list[NDArray[Any]]]:
-    """Give the struct and the arrays it points into, one entry per channel; keep those alive during the call."""
+    """The struct and the arrays that it points to, one entry per channel; they must stay alive during the call."""
     if requantize is None:
         return RequantizeStruct(_RAW, None, None, 0, 0, None), []
     channels = output.shape[2]

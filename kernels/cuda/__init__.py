@@ -1,1 +1,1 @@
-"""CUDA kernels, one folder each, and the lowering of a model to a plan of launches. Needs neither GPU nor PyCUDA."""
+"""CUDA kernels, one folder each, and the lowering of a model to a launch plan. Needs neither a GPU nor PyCUDA."""

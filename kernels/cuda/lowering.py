@@ -1,4 +1,4 @@
-"""A model to a plan: steps, the kernel for each, buffers with the rings that their readers need, and the launches."""
+"""Lowers a model to a launch plan: steps, a kernel for each, buffers with the required padding, and the launches."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
@@ -20,7 +20,7 @@ _CONVOLUTIONS: tuple[Kernel, ...] = (tensor.candidates, winograd.candidates, dir
 
 
 def _in_folders() -> Iterator[Kernel]:
-    """`candidates` of every kernel folder's launch.py; the baselines have none of this name."""
+    """`candidates` of the launch.py in every kernel folder; the baselines are not included."""
     for path in sorted(Path(__file__).parent.glob("*/launch.py")):
         module = import_module(f"{__package__}.{path.parent.name}.launch")
         if hasattr(module, "candidates"):
@@ -28,9 +28,10 @@ def _in_folders() -> Iterator[Kernel]:
 
 
 KERNELS: tuple[Kernel, ...] = tuple(dict.fromkeys([*_CONVOLUTIONS, *_in_folders()]))
-"""Asked in this order; the first candidate that any of them offers is the choice by rule.
+"""Queried in this order; the first candidate offered is the choice by rule.
 
-Several kernels know convolutions, so their order is given; any other layer has one kernel, which its folder alone adds.
+Several kernels support convolutions, so their order is fixed here; every other layer has one kernel, which is found by
+its folder.
 """
 
 _BY_RULE: Mapping[str, int] = MappingProxyType({})
@@ -42,10 +43,10 @@ def lower(
     choices: Mapping[str, int] = _BY_RULE,
     kernels: Sequence[Kernel] = KERNELS,
 ) -> LaunchPlan:
-    """LaunchPlan of a proved model for one architecture.
+    """Launch plan of a proved model for one architecture.
 
-    choices: the candidate taken for a step, by the name of its first layer, as an index below `candidate_counts`; 0,
-    the choice by rule, for steps that are not named. Raises UnsupportedError naming the layer that no kernel runs.
+    choices: index of the candidate for a step, by the name of its first layer, below `candidate_counts`; steps that are
+    not listed use 0, the choice by rule. Raises UnsupportedError, which names the layer that no kernel supports.
     """
     steps, tensors = fuse(model), _tensors(model)
     offers = [_offers(step, tensors, architecture, kernels) for step in steps]
@@ -58,7 +59,7 @@ def lower(
 def candidate_counts(
     model: Model, architecture: Architecture, kernels: Sequence[Kernel] = KERNELS
 ) -> Mapping[str, int]:
-    """How many candidates each step has, by the name of its first layer. Raises UnsupportedError as `lower`."""
+    """Number of candidates of each step, by the name of its first layer. Raises UnsupportedError as `lower`."""
     tensors = _tensors(model)
     return {step.layers[0].name: len(_offers(step, tensors, architecture, kernels)) for step in fuse(model)}
 
@@ -76,7 +77,7 @@ def _offers(step: Step, tensors: Tensors, architecture: Architecture, kernels: S
 
 
 def _refusal(step: Step, architecture: Architecture) -> str:
-    """Why no kernel runs a step, as the end of a sentence."""
+    """Reason why no kernel supports a step, for an error text."""
     match step:
         case LayerStep(Conv(groups=groups) as conv):
             least, greatest = (int(each) for each in (conv.weights.decode().min(), conv.weights.decode().max()))
@@ -93,7 +94,7 @@ def _refusal(step: Step, architecture: Architecture) -> str:
 
 
 def _buffers(steps: Sequence[Step], chosen: Sequence[Candidate], tensors: Tensors) -> dict[str, Buffer]:
-    """A buffer for the input and for every tensor that is written, as wide as its most demanding reader needs."""
+    """A buffer for the input and for every written tensor, with the widest padding that a reader requires."""
     rings: dict[str, Padding] = {}
     for step, candidate in zip(steps, chosen, strict=True):
         name = step.reads[0]

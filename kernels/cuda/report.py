@@ -1,4 +1,4 @@
-"""The cost of our kernels for a model, beside the cost of the paper's design for the same model, by the same count."""
+"""Cost report: our kernels and the paper's design for the same model, counted in the same way."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ _COLUMNS = 80
 
 @dataclass(frozen=True)
 class CostReport:
-    """Both designs on one architecture, compiled by `compiler`."""
+    """The cost of both designs on one architecture, compiled by `compiler`."""
 
     model: str
     architecture: Architecture
@@ -50,7 +50,7 @@ class CostReport:
         yield f"ours / the paper's: {ratio:.3f} of the warp-instructions"
         device = DEVICES.get(self.architecture.name)
         if device is None:
-            yield f"no time is predicted for {self.architecture.name}: only {', '.join(DEVICES)} is described"
+            yield f"no predicted time for {self.architecture.name}: only {', '.join(DEVICES)} has a device description"
         else:
             yield from _times(self.own, self.paper_design)
             for sentence in device.assumptions():
@@ -60,8 +60,8 @@ class CostReport:
 def cost_report(model: Model, architecture: Architecture) -> CostReport:
     """Count both designs. Raises UnsupportedError, CompilerError and SassError.
 
-    The wheel's compiler is preferred to the machine's own, so that figures are the same everywhere. What the paper does
-    not describe runs on our kernels on both sides.
+    The wheel's compiler is preferred to the machine's own, so that figures are the same everywhere. Layers that the
+    paper does not describe use our kernels in both designs.
     """
     compiler = wheel_compiler() if wheel_library() is not None else find_compiler(architecture)
     own = cost(lower(model, architecture), model, compiler)
@@ -70,7 +70,7 @@ def cost_report(model: Model, architecture: Architecture) -> CostReport:
 
 
 def _table(title: str, total: Cost) -> Iterator[str]:
-    """A row per launch and their sum; a name too long for its column has a line of its own."""
+    """A row per launch and a total; a name that is too long for its column is on a separate line."""
     names = ["+".join(each.launch.layers) for each in total.launches]
     columns = [_column(header, cells) for header, cells in _figures(total)]
     rows = [" ".join(cells) for cells in zip(*columns, strict=True)]
@@ -83,7 +83,7 @@ def _table(title: str, total: Cost) -> Iterator[str]:
 
 
 def _figures(total: Cost) -> Iterator[tuple[str, list[str]]]:
-    """A header, a cell per launch and one for the sum; products and times that no launch has are left out."""
+    """A header, a cell per launch and one for the total; products and times that no launch has are omitted."""
     launches = [each.launch for each in total.launches]
     runs = [each.run for each in total.launches]
     moved = [each.read_bytes + each.written_bytes for each in runs]
@@ -104,13 +104,13 @@ def _figures(total: Cost) -> Iterator[tuple[str, list[str]]]:
 
 
 def _times(own: Cost, paper_design: Cost) -> Iterator[str]:
-    """Whole images, with and without launches."""
+    """Predicted times of one image, with and without launch overhead."""
     yield "predicted us, not measured:   ours   the paper's"
     for way, name in (("busy", "busy, no launches"), ("plain", "launched one by one"), ("graph", "as a CUDA graph")):
         yield f"  {name:<26} {own.predicted_us[way]:6.1f}   {paper_design.predicted_us[way]:11.1f}"
 
 
 def _column(header: str, cells: list[str]) -> list[str]:
-    """Cells of one width, words to the left and figures to the right."""
+    """Cells of equal width, text left-aligned and figures right-aligned."""
     width = max(map(len, (header, *cells)))
     return [f"{cell:<{width}}" if header == "kernel" else f"{cell:>{width}}" for cell in (header, *cells)]

@@ -1,1 +1,1 @@
-"""From a model to steps, for every backend that compiles: fusion, and requantization proved to be a line."""
+"""From a model to steps, for every backend that compiles: fusion, and requantization as proved float lines."""

@@ -1,8 +1,8 @@
-"""A model's layers to steps, in an order in which every step reads tensors that are already written.
+"""Fuses a model's layers to steps, in an order in which every step reads tensors that are already written.
 
-A layer joins the one before it only where the tensor between them has no other reader and does not leave the network:
-then nobody misses it, and no cycle can arise. A shortcut joins a convolution of the same input where an order of the
-steps still exists. Everything else is written.
+A layer is fused into the previous one only if the tensor between them has no other reader and is not an output of the
+network: then the tensor is not needed and no cycle can arise. A shortcut is fused with a convolution of the same input
+if the steps can still be ordered. All other tensors are written to memory.
 """
 
 import math
@@ -21,12 +21,12 @@ _L = TypeVar("_L", bound=Layer)
 
 
 def fuse(model: Model) -> tuple[Step, ...]:
-    """Steps of a proved model, whether or not a kernel runs them."""
+    """Steps of a proved model, whether or not there is a kernel for them."""
     return _with_shortcuts(_Chains(model).steps())
 
 
 class _Chains:
-    """Convolutions with the additions and clamps behind them, pools with the dense layers behind them."""
+    """Convolutions with the additions and clamps after them, pools with the dense layers after them."""
 
     def __init__(self, model: Model) -> None:
         self._layers = model.layers
@@ -38,7 +38,7 @@ class _Chains:
         self._taken: set[str] = set()
 
     def steps(self) -> list[Step]:
-        """One step for every layer that no earlier step took in."""
+        """One step for every layer that is not part of an earlier step."""
         steps: list[Step] = []
         for layer in self._layers:
             if layer.name not in self._taken:
@@ -71,7 +71,7 @@ class _Chains:
         return ConvStep(conv, add, residual, tuple(clamps))
 
     def _takes(self, conv: Conv, add: Add) -> bool:
-        """Of two convolutions that an addition reads, the one of the larger kernel takes it, at a tie the later one."""
+        """Whether the addition is fused into this one of two convolutions: the larger kernel, at a tie the later."""
         rivals = [
             layer
             for name in add.inputs
@@ -91,13 +91,13 @@ class _Chains:
 
 
 def _is_plain(conv: Conv) -> bool:
-    """One group and weights of at most 16 bits: what a ConvStep may hold."""
+    """One group and weights of at most 16 bits: the condition for a ConvStep."""
     weights, int16 = conv.weights.decode(), np.iinfo(np.int16)
     return conv.groups == 1 and int(weights.min()) >= int16.min and int(weights.max()) <= int16.max
 
 
 def _with_shortcuts(steps: Sequence[Step]) -> tuple[Step, ...]:
-    """Put every shortcut beside a convolution of the same input, as long as the steps still have an order."""
+    """Fuse every shortcut with a convolution of the same input, if the steps can still be ordered."""
     ordered = _ordered(steps)
     assert ordered is not None, "chains have no cycles"
     for shortcut in [step for step in ordered if isinstance(step, ConvStep) and _is_shortcut(step)]:
@@ -118,7 +118,7 @@ def _is_shortcut(step: ConvStep) -> bool:
 
 
 def _fits_beside(shortcut: Conv, step: ConvStep) -> bool:
-    """Same input, stride and output size. A 3x3 of stride 1 stays alone: Winograd gains more than a launch costs."""
+    """Same input, stride and output size. A 3x3 of stride 1 stays alone: Winograd saves more than a launch costs."""
     conv = step.conv
     return (
         conv is not shortcut
@@ -132,7 +132,7 @@ def _fits_beside(shortcut: Conv, step: ConvStep) -> bool:
 
 
 def _ordered(steps: Sequence[Step]) -> list[Step] | None:
-    """The steps so that each reads what earlier ones wrote, otherwise in the given order; None if they form a cycle."""
+    """The steps in an order where each reads only written tensors, otherwise as given; None if they form a cycle."""
     written = {INPUT}
     waiting, ordered = list(steps), []
     while waiting:

@@ -1,25 +1,25 @@
-"""Requantization as one float32 multiply-add that is proved equal to the integers.
+"""Requantization as one float32 multiply-add that is proved equal to the integer definition.
 
 A requantization is a step function y(x) with at most 255 steps; T[k] is the least x with y >= k. The kernels compute
 
     u = fma(X, slope, addend),  X = base + x + offset,
 
 where the integers offset and addend and the float slope = p / 2**q are chosen here. X and the product are exact, and u
-lies at MAGIC + y with MAGIC = 1.5 * 2**23, where float32 holds integers only, so the one rounding of the multiply-add
-is the rounding of the requantization, and the low bits of u are y. Both y and u never fall as x grows, so they are
-equal for every x if u < MAGIC + k at T[k] - 1 and u >= MAGIC + k at T[k], for each k; that is checked in exact
-integers. Beyond the first and last step u may leave the range where it holds integers: the clamp of its bits as an
-int32, which keeps the order of floats, gives lo or hi all the same.
+lies at MAGIC + y with MAGIC = 1.5 * 2**23, where float32 represents integers only. So the single rounding of the
+multiply-add is the rounding of the requantization, and the low bits of u are y. Neither y nor u decreases as x grows,
+so they are equal for every x if u < MAGIC + k at T[k] - 1 and u >= MAGIC + k at T[k], for each k; this is checked in
+exact integers. Beyond the first and last step u may leave the range of integers: clamping its bits as an int32, which
+preserves the order of floats, still gives lo or hi.
 
-A line needs a fractional part of its own, B = p * (base + offset) + addend * 2**q in a window of a few 2**q / 255:
-the offset, which costs nothing as it joins the bias, is the least one that puts B there.
+A line needs a specific fractional part, B = p * (base + offset) + addend * 2**q in a window of a few 2**q / 255. The
+offset, which costs nothing because it is added to the bias, is the least one that puts B there.
 
-About one multiplier in a hundred has steps so close to each other's rounding that no slope of 24 bits passes between
-them. A fine line holds the slope in two floats,
+About one multiplier in a hundred has steps so close together that no slope of 24 bits passes between them. A fine line
+holds the slope in two floats,
 
     v = fma(x, rest, offset), y = floor(fma(x, slope, v) rounded down),
 
-whose floor is that of the exact x * slope + v; it is proved in the same way.
+whose floor equals that of the exact x * slope + v; it is proved in the same way.
 """
 
 from collections.abc import Sequence
@@ -41,9 +41,9 @@ _EXACT = 1 << 24
 
 @dataclass(frozen=True)
 class StepFunction:
-    """A step function that never falls, on x = least .. greatest: value k from T[k] on, `first` below all of them.
+    """A non-decreasing step function on x = least .. greatest: its value is k from T[k] on, and `first` below all T.
 
-    thresholds: T[first + 1], T[first + 2], ... in order. multiple: lines are given multiple * x in place of x.
+    thresholds: T[first + 1], T[first + 2], ... in order. multiple: the input of a line is multiple * x instead of x.
     """
 
     least: int
@@ -59,7 +59,7 @@ class StepFunction:
 
     @property
     def constant(self) -> int:
-        """The one value in range, where `above` or `below` has no step."""
+        """The only value in range, if `above` or `below` has no step."""
         return max((k for k, _ in self.above()), default=self.first)
 
     def below(self) -> list[tuple[int, int]]:
@@ -87,7 +87,7 @@ class FineLine:
 
 
 def find_line(steps: StepFunction, slope: float, base: int) -> Line | None:
-    """The line near `slope` that equals the steps; None if none of a few neighbouring floats does.
+    """The line near `slope` that equals the step function; None if no line with a few neighbouring floats does.
 
     base: MAGIC if X comes from adding integers to MAGIC_BITS, 0 if it comes from converting x + offset.
     """
@@ -104,12 +104,12 @@ def find_line(steps: StepFunction, slope: float, base: int) -> Line | None:
 
 
 def _fit(above: list[tuple[int, int]], below: list[tuple[int, int]], slope: np.float32, base: int) -> Line | None:
-    """Choose offset and addend for the slope p / 2**q. All integers are exact (Python's)."""
+    """Choose offset and addend for the slope p / 2**q, in exact integers."""
     p, denominator = float(slope).as_integer_ratio() if np.isfinite(slope) else (0, 1)
     q = denominator.bit_length() - 1
     if p <= 0 or not 1 <= q <= _MAX_FRACTION_BITS:
         return None
-    # u >= k at x: p x + B >= (k - 1/2) 2**q; u < k alike. B strictly between, so that no tie is left to rounding.
+    # u >= k at x: p x + B >= (k - 1/2) 2**q; u < k likewise. B strictly between, so that rounding never meets a tie.
     least = max((2 * k - 1 << q - 1) - p * x for k, x in above)
     greatest = min((2 * k - 1 << q - 1) - p * x for k, x in below)
     xs = [x for _, x in (*above, *below)]
@@ -144,13 +144,13 @@ def _first_in_window(a: int, modulus: int, low: int, high: int) -> int | None:
 
 
 def find_fine_line(steps: StepFunction, multiplier: int, shift: int) -> FineLine | None:
-    """The fine line of slope multiplier / 2**shift, at least 0, that equals the steps; None if it does not."""
+    """The fine line of slope multiplier / 2**shift >= 0, if it equals the step function, else None."""
     above, below = steps.above(), steps.below()
     if not above or not below:
         return FineLine(np.float32(0), np.float32(0), np.float32(steps.constant))
     if max(abs(x) for _, x in (*above, *below)) > _EXACT:
         return None
-    slope = _float32_below(multiplier, shift)  # below, as a negative rest might make the line fall
+    slope = _float32_below(multiplier, shift)  # below: with a negative rest the line might decrease
     rest = np.float32(multiplier / 2.0**shift - float(slope))
     least = max((k << shift) - multiplier * x for k, x in above)
     greatest = min((k << shift) - multiplier * x for k, x in below)
@@ -169,7 +169,7 @@ def _float32_below(multiplier: int, shift: int) -> np.float32:
 
 
 def _fine_values(line: FineLine, xs: Sequence[int]) -> list[int]:
-    """What the kernel computes at integers x of at most 2**24, exactly: everything is held in units of 2**-bits."""
+    """The exact results of the kernel at integers |x| <= 2**24, computed in units of 2**-bits."""
     ratios = [float(part).as_integer_ratio() for part in (line.slope, line.rest, line.offset)]
     bits = max(denominator.bit_length() - 1 for _, denominator in ratios)
     slope, rest, offset = (numerator * ((1 << bits) // denominator) for numerator, denominator in ratios)
@@ -177,7 +177,7 @@ def _fine_values(line: FineLine, xs: Sequence[int]) -> list[int]:
 
 
 def _rounded_to_24_bits(value: int) -> int:
-    """As float32 rounds: half to even."""
+    """Rounded as float32: half to even."""
     surplus = abs(value).bit_length() - 24
     if surplus <= 0:
         return value
@@ -190,7 +190,7 @@ def _equals(line: Line, above: list[tuple[int, int]], below: list[tuple[int, int
 
 
 def value_at(line: Line, x: int, base: int) -> int:
-    """The y that the kernel computes, in exact integers; for x where base + x + offset is exact in float32."""
+    """The y that the kernel computes, in exact integers, for x where base + x + offset is exact in float32."""
     p, denominator = float(line.slope).as_integer_ratio()
     total = p * (base + x + line.offset) + int(line.addend) * denominator
     whole, rest = divmod(total, denominator)

@@ -17,9 +17,10 @@ from edgemeta.model.layers import Add, Clamp, Conv, Dense, Multiplier, Requantiz
 
 @dataclass(frozen=True, eq=False)
 class Accumulators:
-    """Accumulators of a layer: start int64 [C] is the bias less zero point times weights, so that a kernel sums w * x.
+    """Start values and bounds of a layer's accumulators.
 
-    least, greatest: int64 [C], bounds of the whole accumulator whatever the input (model/prove_arithmetic.py).
+    start: int64 [C], the bias minus zero point times weights, so that a kernel sums w * x. least, greatest: int64 [C],
+    bounds of the complete accumulator for any input (model/prove_arithmetic.py).
     """
 
     start: NDArray[np.int64]
@@ -28,7 +29,7 @@ class Accumulators:
 
 
 def product_accumulators(layer: Conv | Dense, source: TensorType) -> Accumulators:
-    """Bounds and starts of a layer's accumulators on input of type `source`."""
+    """Accumulators of a convolution or dense layer with input of type `source`."""
     weights = layer.weights.decode().reshape(layer.weights.shape[0], -1).astype(np.int64)
     bias = np.zeros(len(weights), np.int64) if layer.bias is None else layer.bias.astype(np.int64)
     positive, negative = np.maximum(weights, 0).sum(axis=1), np.minimum(weights, 0).sum(axis=1)
@@ -41,7 +42,7 @@ def product_accumulators(layer: Conv | Dense, source: TensorType) -> Accumulator
 
 
 def sum_accumulators(source: TensorType, elements: int) -> Accumulators:
-    """The sum of `elements` inputs less their zero point, as one channel."""
+    """Accumulators of a sum of `elements` inputs minus their zero point, as one channel."""
     below, above = source.lo - source.zero_point, source.hi - source.zero_point
     bounds = (-elements * source.zero_point, elements * below, elements * above)
     start, least, greatest = (np.array([value], np.int64) for value in bounds)
@@ -123,9 +124,10 @@ def multiplier_step_function(
 
 
 def table_line(table: NDArray[np.int64]) -> Line | None:
-    """The line that equals a table [256] on -128 .. 127, entry by entry, up or down; None if the table is none.
+    """The rising or falling line that equals all entries of a table [256] on -128 .. 127, or None.
 
-    Beyond these ends it is clamped to the table's ends by the kernel, as the table's index is by definition.
+    Outside this range the kernel clamps the result to the table's end values, as the table's index is clamped by
+    definition.
     """
     falls = table[0] > table[-1]
     rising = -table if falls else table
@@ -150,7 +152,7 @@ def _equals_table(line: Line, table: NDArray[np.int64]) -> bool:
 
 
 def _middle_slope(steps: StepFunction) -> float:
-    """A slope that some line through all steps has: each pair of a lower and an upper bound limits it."""
+    """A slope between the bounds that each pair of a lower and an upper point sets for a line through all steps."""
     above, below = np.array(steps.above(), np.float64), np.array(steps.below(), np.float64)
     if not len(above) or not len(below):
         return 1.0

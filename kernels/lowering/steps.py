@@ -1,8 +1,8 @@
-"""Fusion: which layers one launch does together.
+"""Steps: the groups of layers that one launch computes together.
 
-A `ConvStep` is conv + requantize + residual addition + clamp, and beside it the shortcut: another conv of the same
-input, stride and output size whose own result a later addition takes (figure 7 of Terakura et al.). Every step knows
-the names of the tensors that it reads and writes.
+A `ConvStep` is conv + requantize + residual addition + clamp, optionally with the shortcut: another conv of the same
+input, stride and output size whose result a later addition reads (figure 7 of Terakura et al.). Every step lists the
+names of the tensors that it reads and writes.
 """
 
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from edgemeta.model.layers import Add, AveragePool, Clamp, Conv, Dense, Layer, i
 class ConvStep:
     """acc -> requantize -> optional residual `add` with the tensor `residual` -> optional clamps `after`.
 
-    shortcut: a 1x1 conv of the same input and stride without padding, computed beside it; its tensor is written, too.
+    shortcut: a 1x1 conv of the same input and stride without padding, computed as well; its tensor is also written.
     """
 
     conv: Conv
@@ -31,7 +31,7 @@ class ConvStep:
 
     @property
     def layers(self) -> tuple[Layer, ...]:
-        """Everything that the step does; the first one names it."""
+        """All layers of the step; the first one names it."""
         return tuple(each for each in (self.conv, self.add, *self.after, self.shortcut) if each is not None)
 
     @property
@@ -47,14 +47,14 @@ class ConvStep:
 
 @dataclass(frozen=True, eq=False)
 class PoolDenseStep:
-    """Global average pool -> requantize -> dense; either may be missing, not both."""
+    """Global average pool -> requantize -> dense; one of the two may be missing."""
 
     pool: AveragePool | None
     dense: Dense | None
 
     @property
     def layers(self) -> tuple[AveragePool | Dense, ...]:
-        """Everything that the step does; the first one names it."""
+        """All layers of the step; the first one names it."""
         return tuple(each for each in (self.pool, self.dense) if each is not None)
 
     @property
@@ -75,7 +75,7 @@ class PoolDenseStep:
 
 @dataclass(frozen=True, eq=False)
 class LayerStep:
-    """A layer by itself: every kind that has no step of its own, or that no conv took in."""
+    """A single layer that is not fused with others."""
 
     layer: Layer
 

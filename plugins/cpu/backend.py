@@ -1,7 +1,7 @@
 """Runs models in the C++ library of `kernels.cpu`.
 
-Options: `threads` (1 .. 256, default 1): a batch is shared out by images, a single image by rows; `isa` (auto,
-avx512vnni, avx2, portable; default auto): the instruction set, refused where the machine lacks it.
+Options: `threads` (1 .. 256, default 1): a batch is divided by images, a single image by rows; `isa` (auto, avx512vnni,
+avx2, portable; default auto): the instruction set, refused if the machine does not support it.
 """
 
 from collections.abc import Mapping
@@ -20,20 +20,20 @@ _SCORES = {"portable": 10, "avx2": 20, "avx512vnni": 30}
 
 
 class CpuSession:
-    """A model packed for this machine. The logits of the batch size seen last are one array, given again and again."""
+    """A model packed for this machine. It returns the same logits array as long as the batch size stays the same."""
 
     def __init__(self, model: Model, program: Program) -> None:
         self._model = model
         self._program = program
         self._logits = _empty_logits(model, 0)
-        # A preprocessor gives the same array for every frame: it is checked, and its address looked up, only once.
-        # Keeping the array keeps its memory in place.
+        # A preprocessor returns the same array for every frame, so it is checked and its address read only once.
+        # Holding a reference keeps its memory valid.
         self._batch: Batch | None = None
         self._addresses = (0, 0)
 
     @property
     def isa(self) -> str:
-        """Name of the instruction set that it runs on."""
+        """Name of the instruction set in use."""
         return self._program.isa
 
     def run(self, batch: Batch) -> Logits:
@@ -44,7 +44,7 @@ class CpuSession:
         return self._logits
 
     def profile(self, image: Batch) -> dict[str, float]:
-        """Run a batch of one and give the microseconds of every step after fusion, in the order they run."""
+        """Run a batch of one and return the microseconds of every step after fusion, in execution order."""
         self._prepare(image)
         if len(image) != 1:
             raise BackendError(f"backend {_NAME}: a profile takes one image, the batch has {len(image)}")
@@ -71,12 +71,12 @@ def _empty_logits(model: Model, images: int) -> Logits:
 
 
 class CpuBackend:
-    """As `Backend`; the options are in the module's text."""
+    """As `Backend`; the module's docstring lists the options."""
 
     name = _NAME
 
     def probe(self) -> Probe:
-        """Available where the library was built; the reason names the instruction set."""
+        """Available if the library can be loaded; the reason names the instruction set."""
         try:
             isa = best_isa()
         except LibraryError as error:

@@ -1,4 +1,4 @@
-"""Device memory for a number of images, and the page-locked host memory that they come from and go to."""
+"""Device memory for a number of images, and page-locked host memory for their transfer."""
 
 from typing import Any
 
@@ -10,9 +10,9 @@ from edgemeta.plugins.cuda.device import DeviceContext
 
 
 class Arena:
-    """Every buffer of a plan for up to `images` images, filled with its padding byte once.
+    """All buffers of a plan for up to `images` images, filled once with their padding byte.
 
-    Made and closed inside `with device:`. The driver's error passes through, with nothing left allocated.
+    Created and closed inside `with device:`. Raises the driver's error, with nothing left allocated.
 
     input, output: page-locked arrays [images, *shape] of the plan's input and output.
     """
@@ -36,7 +36,7 @@ class Arena:
             raise
 
     def address(self, buffer: Buffer) -> int:
-        """Where image 0 of a buffer lies on the device."""
+        """Device address of image 0 of a buffer."""
         return int(self._allocations[buffer])
 
     def close(self) -> None:

@@ -1,8 +1,8 @@
 """Runs models on NVIDIA GPUs, from the Jetson Nano (sm_53) on, through PyCUDA.
 
-Options: `device` (0 .. 63, default 0); `cache`: folder of compiled kernels and measured choices; `tiles` (measured,
-rule; default measured): whether each kernel's tile is chosen by measuring on the device, once, or by rule; `launch`
-(graph, kernels; default graph): whether a run is replayed as one CUDA graph or launched kernel by kernel.
+Options: `device` (0 .. 63, default 0); `cache`: folder of compiled kernels and tuning results; `tiles` (measured, rule;
+default measured): choose the tile of each kernel by one measurement on the device, or by rule; `launch` (graph,
+kernels; default graph): replay a run as one CUDA graph, or launch kernel by kernel.
 """
 
 import logging
@@ -31,9 +31,9 @@ _SEQUENCES: Mapping[str, type[CapturedGraph | DirectLaunches]] = {"graph": Captu
 
 
 class CudaBackend:
-    """As `Backend`; the options are in the module's text.
+    """As `Backend`; the module's docstring lists the options.
 
-    compiler_for gives what makes machine code of kernels for an architecture, or raises CompilerError.
+    compiler_for: returns the kernel compiler for an architecture, or raises CompilerError.
     """
 
     name = NAME
@@ -42,7 +42,7 @@ class CudaBackend:
         self._compiler_for = compiler_for
 
     def probe(self) -> Probe:
-        """Available with PyCUDA, a driver, a device that the kernels know, and a compiler or kernels built ahead."""
+        """Available with PyCUDA, a driver, a supported device, and a compiler or kernels compiled ahead of time."""
         try:
             cuda = load()
             device = find_device(cuda, 0)
@@ -55,8 +55,8 @@ class CudaBackend:
             made_by = str(self._compiler_for(architecture))
         except CompilerError as error:
             if not holds(default_folder(), architecture):
-                return Probe(False, f"{name} ({architecture.name}) is there, but {error}")
-            made_by = "kernels built ahead"
+                return Probe(False, f"{name} ({architecture.name}) was found, but {error}")
+            made_by = "kernels compiled ahead of time"
         return Probe(True, f"{name} ({architecture.name}), {made_by}", _SCORE)
 
     def compile(self, model: Model, options: Mapping[str, object]) -> Session:
@@ -71,7 +71,7 @@ class CudaBackend:
             try:
                 cubins = Cubins(folder, self._compiler_or_none(device.architecture))
                 plan = _plan(model, device, cubins, measured=tiles == "measured")
-                return CudaSession(model, device, _loaded(plan, device, cubins, sequence))
+                return CudaSession(model, device, _load(plan, device, cubins, sequence))
             except BaseException:
                 device.close()
                 raise
@@ -91,11 +91,11 @@ def _plan(model: Model, device: DeviceContext, cubins: Cubins, *, measured: bool
     if measured and cubins.compiler is not None:
         return tuned(model, device, cubins, cubins.folder)
     if measured:
-        _log.info("tiles are chosen by rule: without a CUDA compiler there are only the kernels that were built ahead")
+        _log.info("tiles are chosen by rule: no CUDA compiler, only kernels compiled ahead of time are available")
     return lower(model, device.architecture)
 
 
-def _loaded(
+def _load(
     plan: LaunchPlan, device: DeviceContext, cubins: Cubins, sequence: type[CapturedGraph | DirectLaunches]
 ) -> LoadedPlan:
     with driver_errors(device.cuda, f"loading {len(plan.sources)} kernels"), device:
@@ -107,7 +107,7 @@ def _folder(options: Mapping[str, object]) -> Path:
     if value is None:
         return default_folder()
     if not isinstance(value, str) or not value:
-        raise OptionError(f"backend {NAME}: option cache is {value!r}, expected a folder's path")
+        raise OptionError(f"backend {NAME}: option cache is {value!r}, expected the path of a folder")
     return Path(value).expanduser()
 
 

@@ -1,4 +1,4 @@
-"""One device with a context and a stream of our own."""
+"""One device, opened with a context and a stream."""
 
 from contextlib import suppress
 from dataclasses import replace
@@ -12,11 +12,11 @@ _OLDEST = min(each.number for each in ARCHITECTURES.values())
 
 
 class DeviceContext:
-    """A context on device `number`, current only inside `with device:`, in whatever thread that is.
+    """A CUDA context on device `number`, current only inside `with device:`, in any thread.
 
-    So a session may be made in one thread, run in another and be closed in a third. `stream` orders all its work.
-    Raises UnavailableError where there is no such device or the kernels do not know its generation, and BackendError
-    where the driver refuses a context. `close` gives the context back, and with it all that was made in it.
+    So a session can be created, run and closed in different threads. `stream` orders all its work. Raises
+    UnavailableError if there is no such device or the kernels do not support its generation, and BackendError if the
+    driver refuses a context. `close` destroys the context and everything that was created in it.
     """
 
     def __init__(self, number: int) -> None:
@@ -38,7 +38,7 @@ class DeviceContext:
 
     @property
     def stream(self) -> Any:
-        """The stream that orders this device's work."""
+        """The stream that orders the work in this context."""
         return self._stream
 
     def __enter__(self) -> "DeviceContext":
@@ -51,7 +51,7 @@ class DeviceContext:
         self.cuda.Context.pop()
 
     def works(self) -> bool:
-        """Whether the context still takes orders; one whose kernel failed refuses all but its own end."""
+        """Whether the context is usable; after a failed kernel it refuses every call except its destruction."""
         try:
             with self:
                 self.cuda.Context.synchronize()
@@ -60,28 +60,28 @@ class DeviceContext:
         return True
 
     def close(self) -> None:
-        """Give the context back, and with it the stream and all else that is left in it."""
-        with suppress(self.cuda.Error):  # a driver that has lost the device has lost the context with it
+        """Destroy the context, with the stream and everything else in it."""
+        with suppress(self.cuda.Error):  # a driver that has lost the device has also lost the context
             self._context.push()
-        with suppress(self.cuda.Error):  # even so: PyCUDA ends the process if it frees in a context it believes alive
+        with suppress(self.cuda.Error):  # needed even then: PyCUDA aborts if it frees in a context it believes alive
             self._context.detach()
         self._stream = None
 
 
 def find_device(cuda: Any, number: int) -> Any:
-    """Give PyCUDA's device of that number. Raises UnavailableError if there are fewer."""
+    """PyCUDA's device with that number. Raises UnavailableError if there are fewer."""
     count = cuda.Device.count()
     if number >= count:
         last = count - 1
-        raise UnavailableError(f"device {number} is not there, the last one is {last}")
+        raise UnavailableError(f"device {number} does not exist, the last one is {last}")
     return cuda.Device(number)
 
 
 def architecture_of(device: Any) -> Architecture:
-    """Give the generation that kernels are built for: one of the table, or the table's nearest older one renamed.
+    """Architecture that kernels are compiled for: one of the table, or the nearest older one under the device's name.
 
-    A newer or unlisted generation runs the instructions of the nearest older one, so that only its name (what the
-    compiler aims at) and its shared memory differ. Raises UnavailableError for one older than all.
+    A newer or unlisted generation runs the instructions of the nearest older one, so only its name (the compiler's
+    target) and its shared memory differ. Raises UnavailableError for a device older than all in the table.
     """
     major, minor = device.compute_capability()
     number = 100 * major + 10 * minor

@@ -1,6 +1,6 @@
-"""The NVIDIA driver, reached through PyCUDA when it is first asked for, and its faults in words.
+"""Access to the NVIDIA driver through PyCUDA, loaded on first use, and the texts of its errors.
 
-`pycuda.driver` is passed on as a module of type Any: PyCUDA has no type hints, and nothing here may import it before a
+`pycuda.driver` is passed on as a module of type Any: PyCUDA has no type hints, and it must not be imported before a
 user has chosen this backend.
 """
 
@@ -16,18 +16,18 @@ NAME = "cuda"
 
 
 class UnavailableError(BackendError):
-    """Why this machine cannot run CUDA kernels, in words, without the backend's name before it."""
+    """CUDA kernels cannot run on this machine; the text is the reason, without the backend's name."""
 
 
 def load() -> Any:
-    """Give the module `pycuda.driver`, initialized. Raises UnavailableError without PyCUDA, driver or device."""
+    """Import and initialize `pycuda.driver`. Raises UnavailableError without PyCUDA, driver or device."""
     if find_spec("pycuda") is None:
         raise UnavailableError("PyCUDA is not installed (pip install 'edgemeta[cuda]'; docs/jetson.md)")
     try:
         import pycuda.driver as cuda
     except ImportError as error:
         if "libcuda.so" in str(error):
-            raise UnavailableError("there is no NVIDIA driver: libcuda.so.1 cannot be loaded") from error
+            raise UnavailableError("no NVIDIA driver: libcuda.so.1 cannot be loaded") from error
         raise UnavailableError(f"PyCUDA cannot be loaded: {error}") from error
     try:
         cuda.init()
@@ -41,7 +41,7 @@ def load() -> Any:
 
 @contextmanager
 def driver_errors(cuda: Any, doing: str) -> Iterator[None]:
-    """Turn the driver's errors into BackendError: "backend cuda: out of memory on the device while `doing`: ..."."""
+    """Convert driver errors to BackendError: "backend cuda: out of memory on the device while `doing`: ..."."""
     try:
         yield
     except cuda.Error as error:
@@ -49,14 +49,14 @@ def driver_errors(cuda: Any, doing: str) -> Iterator[None]:
 
 
 def driver_error(cuda: Any, error: Exception, doing: str) -> BackendError:
-    """Say an error of the driver in one sentence."""
+    """BackendError for an error of the driver."""
     return BackendError(f"backend {NAME}: {_kind(cuda, error)} while {doing}: {first_line(error)}")
 
 
 def first_line(error: Exception) -> str:
-    """The driver's own words, such as "cuMemAlloc failed: out of memory".
+    """The driver's error text, such as "cuMemAlloc failed: out of memory".
 
-    PyCUDA puts a log behind them, which is empty or not even text when there is none.
+    PyCUDA appends a log, which is empty or not text if there is none.
     """
     return "".join(takewhile(str.isprintable, str(error))).rstrip(" -")
 

@@ -1,8 +1,8 @@
-"""A sequence of copies and launches that is run again and again: captured once as a CUDA graph, or call by call.
+"""Repeated sequences of copies and launches: captured once as a CUDA graph, or issued call by call.
 
-A captured sequence takes the host one call to replay. PyCUDA has no graphs, so the driver's functions are called
-through ctypes on the handle of PyCUDA's stream. They are in every driver since CUDA 10.1 (`cuGraphInstantiateWithFlags`
-since 11.4; before, `cuGraphInstantiate`).
+A captured sequence is replayed by one host call. PyCUDA does not support graphs, so the driver's functions are called
+through ctypes on the handle of PyCUDA's stream. Every driver since CUDA 10.1 has them (`cuGraphInstantiateWithFlags`
+since 11.4; before that `cuGraphInstantiate`).
 """
 
 import ctypes
@@ -11,23 +11,23 @@ from ctypes import byref, c_char_p, c_int, c_ulonglong, c_void_p
 from functools import cache
 from typing import Any
 
-_THREAD_LOCAL = 1  # CU_STREAM_CAPTURE_MODE_THREAD_LOCAL: other threads may go on with their own streams
+_THREAD_LOCAL = 1  # CU_STREAM_CAPTURE_MODE_THREAD_LOCAL: other threads may continue to use their own streams
 
 
 class DirectLaunches:
-    """What `enqueue` puts on a stream, done anew on every launch."""
+    """Calls `enqueue` on every launch."""
 
     def __init__(self, cuda: Any, stream: Any, enqueue: Callable[[], None]) -> None:
         self.launch = enqueue
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Does nothing: there are no resources."""
 
 
 class CapturedGraph:
-    """What `enqueue` put on a stream, as a CUDA graph. Made, launched and closed with its context current.
+    """The work that `enqueue` puts on a stream, as a CUDA graph. Created, launched and closed with its context current.
 
-    It is done once before it is captured: a driver may load a kernel only when it is launched first, and then not while
+    `enqueue` runs once before the capture: a driver may load a kernel at its first launch, which is not possible while
     a stream is captured.
     """
 
@@ -42,7 +42,7 @@ class CapturedGraph:
         try:
             enqueue()
         except BaseException:
-            # The capture is broken off; what broke it is told, not that it is broken.
+            # End the capture and report the original error, not that of the capture.
             _driver().cuStreamEndCapture(self._stream, byref(graph))
             raise
         self._call("cuStreamEndCapture", self._stream, byref(graph))
@@ -52,11 +52,11 @@ class CapturedGraph:
             self._call("cuGraphDestroy", graph)
 
     def launch(self) -> None:
-        """Put the whole sequence on the stream; raises the driver's error of this call or of earlier work."""
+        """Put the sequence on the stream; raises the driver's error of this call or of earlier work."""
         self._call("cuGraphLaunch", self._handle, self._stream)
 
     def close(self) -> None:
-        """Give the graph back; a second call does nothing."""
+        """Destroy the graph; a second call does nothing."""
         if self._handle:
             handle, self._handle = self._handle, c_void_p()
             self._call("cuGraphExecDestroy", handle)
@@ -80,10 +80,10 @@ def _driver() -> ctypes.CDLL:
 
 
 def _error(cuda: Any, function: str, result: int) -> Exception:
-    """The exception that PyCUDA itself would raise for this result, with the same words."""
+    """The exception that PyCUDA would raise for this result, with the same text."""
     text = c_char_p()
     _driver().cuGetErrorString(c_int(result), byref(text))
     kinds = {2: cuda.MemoryError, 701: cuda.LaunchError, 702: cuda.LaunchError, 719: cuda.LaunchError}
-    words = text.value.decode() if text.value else f"error {result}"
-    error: Exception = kinds.get(result, cuda.LogicError)(f"{function} failed: {words}")
+    reason = text.value.decode() if text.value else f"error {result}"
+    error: Exception = kinds.get(result, cuda.LogicError)(f"{function} failed: {reason}")
     return error

@@ -1,4 +1,4 @@
-"""A plan loaded onto a device: its modules, its constants, and one prepared call per batch size."""
+"""A launch plan loaded onto a device: modules, constants, and one prepared call per batch size."""
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
@@ -16,12 +16,12 @@ from edgemeta.plugins.cuda.graph import CapturedGraph, DirectLaunches
 
 _MOST_IMAGES = 1024
 _ARENA_BYTES = 256 << 20
-_STATIC_SHARED_BYTES = 48 << 10  # more than this a kernel has to be allowed
+_STATIC_SHARED_BYTES = 48 << 10  # a kernel that uses more must be configured for it
 
 
 @dataclass(frozen=True)
 class _Call:
-    """All that a run of one batch size needs: where images go in, what is replayed, where logits come out."""
+    """A prepared run of one batch size: the input array, the sequence to replay, the output array."""
 
     input: NDArray[Any]
     sequence: CapturedGraph | DirectLaunches
@@ -29,10 +29,10 @@ class _Call:
 
 
 class LoadedPlan:
-    """A plan on a device. Every method is called inside `with device:`; the driver's errors pass through.
+    """A launch plan on a device. Every method is called inside `with device:` and raises the driver's errors.
 
-    cubins gives machine code. sequence is `CapturedGraph` (a CUDA graph per batch size) or `DirectLaunches` (prepared
-    launches, one by one). A batch larger than `most_images` runs in parts of that many, so that memory stays bounded.
+    cubins: supplies machine code. sequence: `CapturedGraph` (one CUDA graph per batch size) or `DirectLaunches`
+    (prepared launches, one by one). A batch larger than `most_images` runs in parts, so that memory stays bounded.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class LoadedPlan:
             raise
 
     def run(self, batch: NDArray[Any], output: NDArray[Any]) -> None:
-        """Run images [N, *input shape] into output [N, *output shape]; returns when the output is there."""
+        """Run images [N, *input shape] and write output [N, *output shape]; returns when the output is complete."""
         images = len(batch)
         if images > self.most_images:
             for start in range(0, images, self.most_images):
@@ -84,18 +84,18 @@ class LoadedPlan:
         function.prepared_async_call(grid, launch.block, stream, *pointers, shared_size=launch.shared_bytes)
 
     def enqueue_launches(self, images: int) -> None:
-        """Put the whole network on the stream, input and output staying on the device."""
+        """Put all launches on the stream; input and output stay on the device."""
         for launch in self.plan.launches:
             self.enqueue_launch(launch, images)
 
     def sequence(self, key: Hashable, enqueue: Callable[[], None]) -> CapturedGraph | DirectLaunches:
-        """What `enqueue` puts on the stream, captured when `key` is asked for first and after memory has moved."""
+        """The sequence of `enqueue`, captured at the first use of `key` and again after memory has moved."""
         if key not in self._sequences:
             self._sequences[key] = self._make_sequence(self.device.cuda, self.device.stream, enqueue)
         return self._sequences[key]
 
     def close(self) -> None:
-        """Free everything that this loaded made; a second call does nothing."""
+        """Free all device resources of the plan; a second call does nothing."""
         self._release_arena()
         for allocation in self._constants.values():
             allocation.free()
@@ -111,7 +111,7 @@ class LoadedPlan:
         return call
 
     def _arena_for(self, images: int) -> Arena:
-        """Memory for at least that many images; where it has to grow, all that was captured is given up."""
+        """Memory for at least that many images; when it grows, all captured sequences are discarded."""
         if self._arena is None or self._arena.images < images:
             self._release_arena()
             self._arena = Arena(self.device, self.plan, images)

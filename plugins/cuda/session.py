@@ -1,4 +1,4 @@
-"""A model on a GPU, behind the session contract."""
+"""A model on a GPU as a backend session."""
 
 from contextlib import suppress
 from typing import Any
@@ -16,14 +16,14 @@ from edgemeta.plugins.cuda.timing import Stopwatch, host_us
 from edgemeta.plugins.session import check_batch
 
 HOST = "host and copies"
-"""The last step of a profile: what a call takes beyond the launches themselves."""
+"""Name of the last step of a profile: the time of a call without its launches."""
 
 
 class CudaSession:
-    """Owns a context, its stream and a program; the logits of a batch size are one array, given again and again.
+    """Owns a context and a loaded plan; returns the same logits array for every run of a batch size.
 
-    It may be used from any thread, one at a time. A fault of the device frees everything at once, and each later call
-    says what it was.
+    It may be used from any thread, one at a time. A device error frees everything at once, and each later call raises
+    an error with the same reason.
     """
 
     def __init__(self, model: Model, device: DeviceContext, loaded: LoadedPlan) -> None:
@@ -38,7 +38,7 @@ class CudaSession:
 
     @property
     def architecture(self) -> str:
-        """The generation that its kernels are built for, such as "sm_53"."""
+        """The architecture that its kernels are compiled for, such as "sm_53"."""
         return self._loaded.plan.architecture.name
 
     @property
@@ -47,7 +47,7 @@ class CudaSession:
         return self._loaded.plan.launches
 
     def run(self, batch: Batch) -> Logits:
-        """As `Session.run`. Raises SessionLostError when the device fails, and then frees all the session holds."""
+        """As `Session.run`. On a device error it frees all memory of the session and raises SessionLostError."""
         self._check_open()
         check_batch(NAME, self._model, batch)
         logits = self._logits_for(len(batch))
@@ -59,7 +59,7 @@ class CudaSession:
         return logits.reshape(len(batch), -1)
 
     def profile(self, image: Batch) -> dict[str, float]:
-        """Run a batch of one; microseconds of every launch by the device's clock, then what the host adds to them."""
+        """Run a batch of one; microseconds of every launch by the device's clock, then the time added by the host."""
         self._check_open()
         check_batch(NAME, self._model, image)
         if len(image) != 1:
@@ -74,11 +74,11 @@ class CudaSession:
         """As `Session.close`."""
         if self._closed is None:
             self._closed = f"backend {NAME}: the session is closed"
-            with driver_errors(self._device.cuda, "giving its memory back"):
+            with driver_errors(self._device.cuda, "freeing its memory"):
                 self._release()
 
     def _profile(self, image: Batch) -> dict[str, float]:
-        self._loaded.run(image, self._logits_for(1))  # the first run of a batch size makes what later ones use
+        self._loaded.run(image, self._logits_for(1))  # the first run of a batch size prepares the later ones
         if self._stopwatch is None:
             self._stopwatch = Stopwatch(self._loaded)
         steps = {"+".join(launch.layers): self._stopwatch.launch_us(launch) for launch in self.launches}
@@ -97,23 +97,23 @@ class CudaSession:
             raise self._refusal(self._closed)
 
     def _failed(self, error: Exception, doing: str) -> SessionLostError:
-        """Free everything. A fault may have spoiled the context, so that nothing is tried again in it."""
-        told = driver_error(self._device.cuda, error, doing)
-        self._closed, self._refusal = f"{told}; the session is closed", SessionLostError
-        with suppress(self._errors):  # what fails now fails for the reason that is told
+        """Free everything. The error may have made the context unusable, so nothing is retried in it."""
+        reason = driver_error(self._device.cuda, error, doing)
+        self._closed, self._refusal = f"{reason}; the session is closed", SessionLostError
+        with suppress(self._errors):  # errors that follow have the same reason
             self._release()
-        return SessionLostError(str(told))
+        return SessionLostError(str(reason))
 
     def _release(self) -> None:
         self._logits.clear()
         try:
             if self._device.works():
                 with self._device:
-                    self._give_back()
+                    self._free()
         finally:
             self._device.close()
 
-    def _give_back(self) -> None:
+    def _free(self) -> None:
         if self._stopwatch is not None:
             self._stopwatch.close()
             self._stopwatch = None

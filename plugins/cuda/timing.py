@@ -1,4 +1,4 @@
-"""How long a program's parts take, by the device's own clock: back to back, so that the host's calls do not count."""
+"""Times the launches of a loaded plan by the device's clock: back to back, so that host calls do not count."""
 
 import time
 from collections.abc import Callable
@@ -11,10 +11,10 @@ from edgemeta.plugins.cuda.loaded_plan import LoadedPlan
 
 
 class Stopwatch:
-    """Times pieces of work of a loaded on the device; made, used and closed inside `with device:`.
+    """Times launches of a loaded plan on the device; created, used and closed inside `with device:`.
 
-    images: of the batch; the loaded has run such a batch before, so that its memory is there. repeats: how often a
-    piece runs in a row, whose mean is the result.
+    images: batch size; the plan must have run such a batch before, so that its memory exists. repeats: number of runs
+    in a row, of which the result is the mean.
     """
 
     def __init__(self, loaded: LoadedPlan, images: int = 1, repeats: int = 20) -> None:
@@ -33,7 +33,7 @@ class Stopwatch:
         return self._mean_us(None, lambda: self._loaded.enqueue_launches(self._images))
 
     def close(self) -> None:
-        """Give the events back."""
+        """Release the events."""
         self._begin = self._end = None
 
     def _mean_us(self, piece: Launch | None, enqueue: Callable[[], None]) -> float:
@@ -55,7 +55,7 @@ class Stopwatch:
 
 
 def host_us(loaded: LoadedPlan, image: np.ndarray[Any, Any], logits: np.ndarray[Any, Any]) -> float:
-    """Microseconds from an image's integers in host memory to its logits there, by the host's clock."""
+    """Microseconds from the image in host memory to its logits in host memory, by the host's clock."""
     begin = time.perf_counter_ns()
     loaded.run(image, logits)
     return (time.perf_counter_ns() - begin) / 1000

@@ -1,8 +1,8 @@
-"""Which of a kernel's candidate tiles a device runs fastest: measured once per device and model, then remembered.
+"""Tuning: measures which candidate tile of each kernel is fastest, once per device and model, and stores the result.
 
-A choice changes speed, never a bit. It is stored as JSON beside the compiled kernels: for every layer that begins a
-launch the number of its candidate, with that candidate's variant, so that a choice among other kernels than today's is
-seen and measured anew.
+The choice affects speed only, never the results. It is stored as JSON beside the compiled kernels: for the first layer
+of each launch the number of its candidate and the key of the candidate's variant, so that a result for other kernels
+than the current ones is detected and measured again.
 """
 
 import json
@@ -26,7 +26,7 @@ from edgemeta.plugins.cuda.loaded_plan import LoadedPlan
 from edgemeta.plugins.cuda.timing import Stopwatch
 
 Choices: TypeAlias = Mapping[str, int]
-"""For the first layer of a launch, which of its candidates is taken; 0, by rule, where nothing is said."""
+"""Number of the chosen candidate by the first layer of the launch; layers not listed use 0, the choice by rule."""
 
 WARM_UP_RUNS = 3
 TIMED_RUNS = 7
@@ -35,31 +35,31 @@ _log = logging.getLogger(__name__)
 
 
 def tuned(model: Model, device: DeviceContext, cubins: Cubins, folder: Path) -> LaunchPlan:
-    """Give the plan of the fastest candidates on a device, from `folder` or by measuring, which is then remembered.
+    """The plan of the fastest candidates on a device, read from `folder` or measured and then stored there.
 
-    It measures in contexts of its own. Raises BackendError where the device gives none, and what `cubins` raises.
+    Measures in contexts of its own. Raises BackendError if the device refuses one, and the errors of `cubins`.
     """
     architecture = device.architecture
     file = folder / "tiles" / f"{_as_file_name(device.name)}-{architecture.name}-{model.digest[:16]}.json"
-    remembered = _remembered(file, model, architecture)
-    if remembered is not None:
-        return remembered
-    _log.info("measuring which kernels are fastest on %s, once", device.name)
+    stored = _stored_plan(file, model, architecture)
+    if stored is not None:
+        return stored
+    _log.info("tuning: measuring the fastest kernels on %s, once per model", device.name)
     counts = _counts(model, architecture)
     fastest = _measured(model, counts, device, cubins)
     plan = lower(model, architecture, fastest)
     if fastest.keys() == counts.keys():
-        _remember(file, plan, fastest)
+        _store(file, plan, fastest)
     return plan
 
 
 def _counts(model: Model, architecture: Architecture) -> Mapping[str, int]:
-    """How many candidates there are, for the layers where there is a choice."""
+    """Number of candidates of each layer that has more than one."""
     return {layer: count for layer, count in candidate_counts(model, architecture).items() if count > 1}
 
 
 def _measured(model: Model, counts: Mapping[str, int], device: DeviceContext, cubins: Cubins) -> dict[str, int]:
-    """Run whole plans, the k-th with every layer's k-th candidate, and give each layer's fastest that ran."""
+    """Run complete plans, the k-th with every layer's k-th candidate; returns the fastest working one of each layer."""
     best: dict[str, tuple[float, int]] = {}
     for k in range(max(counts.values(), default=0)):
         asked = {layer: k for layer, count in counts.items() if k < count}
@@ -70,9 +70,9 @@ def _measured(model: Model, counts: Mapping[str, int], device: DeviceContext, cu
 
 
 def _times(plan: LaunchPlan, number: int, cubins: Cubins) -> dict[str, float]:
-    """Microseconds of every launch by its first layer; none if the device refuses the plan.
+    """Microseconds of every launch by its first layer; empty if the device refuses the plan.
 
-    It takes a context of its own: what a fault leaves behind ends with it.
+    It runs in a context of its own, so that an error affects nothing else.
     """
     device = DeviceContext(number)
     try:
@@ -82,7 +82,7 @@ def _times(plan: LaunchPlan, number: int, cubins: Cubins) -> dict[str, float]:
             loaded.close()
             return times
     except device.cuda.Error as error:
-        _log.warning("candidates left out, since %s cannot run them: %s", device.name, first_line(error))
+        _log.warning("tuning: candidates skipped, %s cannot run them: %s", device.name, first_line(error))
         return {}
     finally:
         device.close()
@@ -105,8 +105,8 @@ def _least(stopwatch: Stopwatch, launch: Launch) -> float:
     return min(stopwatch.launch_us(launch) for _ in range(TIMED_RUNS))
 
 
-def _remembered(file: Path, model: Model, architecture: Architecture) -> LaunchPlan | None:
-    """Give the plan of a stored choice, or None where there is none or the kernels have changed since."""
+def _stored_plan(file: Path, model: Model, architecture: Architecture) -> LaunchPlan | None:
+    """The plan of a stored choice; None if there is none or the kernels have changed since."""
     try:
         stored = json.loads(file.read_text("utf-8"))
         choices = {str(layer): int(entry["candidate"]) for layer, entry in stored.items()}
@@ -120,7 +120,7 @@ def _remembered(file: Path, model: Model, architecture: Architecture) -> LaunchP
     return plan if _variants(plan, choices) == variants else None
 
 
-def _remember(file: Path, plan: LaunchPlan, choices: Choices) -> None:
+def _store(file: Path, plan: LaunchPlan, choices: Choices) -> None:
     variants = _variants(plan, choices)
     text = json.dumps({layer: {"candidate": k, "variant": variants[layer]} for layer, k in choices.items()}, indent=2)
     temporary = file.with_suffix(".part")
@@ -129,11 +129,11 @@ def _remember(file: Path, plan: LaunchPlan, choices: Choices) -> None:
         temporary.write_text(text + "\n", "utf-8")
         temporary.replace(file)
     except OSError as error:
-        _log.warning("what was measured is forgotten at the end, since %s cannot be written: %s", file, error.strerror)
+        _log.warning("tuning: the result is not stored, %s cannot be written: %s", file, error.strerror)
 
 
 def _variants(plan: LaunchPlan, choices: Choices) -> dict[str, str]:
-    """Digest of the variant that each chosen launch runs."""
+    """Key of the variant of each chosen launch."""
     return {launch.layers[0]: launch.source.key for launch in plan.launches if launch.layers[0] in choices}
 
 

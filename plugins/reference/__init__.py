@@ -1,1 +1,1 @@
-"""The NumPy reference as a backend: slow, exact, everywhere."""
+"""The NumPy reference as a backend: slow, exact, available everywhere."""

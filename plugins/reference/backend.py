@@ -1,4 +1,4 @@
-"""Runs `model.reference` behind the backend contract."""
+"""The reference interpreter (`model.reference`) as a backend."""
 
 from collections.abc import Mapping
 
@@ -12,7 +12,7 @@ _NAME = "reference"
 
 
 class ReferenceSession:
-    """A model that the interpreter runs layer by layer. It allocates on every call: it is there to be right."""
+    """A model that the interpreter runs layer by layer. It allocates on every call; speed is not its purpose."""
 
     def __init__(self, model: Model) -> None:
         self._model: Model | None = model
@@ -36,8 +36,8 @@ class ReferenceBackend:
     name = _NAME
 
     def probe(self) -> Probe:
-        """It runs wherever NumPy does."""
-        return Probe(True, "NumPy, the definition that all others equal", 1)
+        """Always available, since NumPy is required anyway."""
+        return Probe(True, "NumPy, the reference for all other backends", 1)
 
     def compile(self, model: Model, options: Mapping[str, object]) -> Session:
         """As `Backend.compile`."""

@@ -73,7 +73,7 @@ def test_a_folder_that_cannot_be_written_ends_the_build(edgemeta: Callable[..., 
     blocked.write_text("")
     result = edgemeta("kernels", "build", "--arch", "sm_53", "--folder", blocked / "cubins")
     assert result.returncode == 1
-    assert result.stderr == f"edgemeta: compiled kernels cannot be kept in {blocked}/cubins: Not a directory\n"
+    assert result.stderr == f"edgemeta: compiled kernels cannot be stored in {blocked}/cubins: Not a directory\n"
 
 
 def test_an_architecture_named_twice_is_built_once(edgemeta_json: Callable[..., Any], tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ _PLAIN = r"[^(){},<>&|;=?!]"
 _OPERAND = rf"(?:\(\w+\))?(?! ){_PLAIN}+(?:\([^()]*\){_PLAIN}*)*?"
 _BOUND = re.compile(rf"(?<=[(,=&| ])({_OPERAND}) (<|>=) ({_OPERAND})(?= ?[)&|;?}},])")
 _LOOP = re.compile(r"\bfor \(|static_assert|template <|^\s*//|#")
+_REQUANTIZE = "include/requantize.cuh"
 
 _HALF = "1LL << (channel.term - 1) : 0"
 _PRODUCT = "(long long)accumulator * channel.factor"
@@ -112,7 +113,7 @@ class Mutant:
 
 
 def mutants(folder: str) -> Iterator[Mutant]:
-    """Every mutant of the kernel in a folder; "" stands for the headers that kernels share."""
+    """Every mutant of the sources in a folder of kernels/cuda."""
     paths = sorted(p for p in (SOURCES / folder).iterdir() if p.suffix in (".cu", ".cuh"))
     for path in paths:
         for number, line in enumerate(path.read_text().splitlines(), 1):
@@ -122,10 +123,10 @@ def mutants(folder: str) -> Iterator[Mutant]:
 
 def arithmetic(form: str) -> Iterator[Mutant]:
     """Every mutant of `ARITHMETIC` for a form."""
-    lines = (SOURCES / "requantize.cuh").read_text().splitlines()
+    lines = (SOURCES / _REQUANTIZE).read_text().splitlines()
     for right, wrong in ARITHMETIC[form]:
         ((number, line),) = [(number, line) for number, line in enumerate(lines, 1) if right in line]
-        yield Mutant("requantize.cuh", number, line, line.replace(right, wrong))
+        yield Mutant(_REQUANTIZE, number, line, line.replace(right, wrong))
 
 
 def _changed(line: str) -> Iterator[str]:

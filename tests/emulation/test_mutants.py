@@ -29,7 +29,7 @@ SURVIVORS: dict[str, str] = {
     "first < T::channels}; -> return {in_block, channel, row * TILE, across * TILE, first, true && "
     "first < T::channels}; (1)": "saves work: the rows of such a tile are below the map, where none is written",
     "baselines/paper/tiled.cu: __syncwarp(); -> ; (1)": "the first sum of a lane is its own; add_products waits then",
-    "device.cuh: return rounded > sum || (rounded == sum && error < 0) ? "
+    "include/device.cuh: return rounded > sum || (rounded == sum && error < 0) ? "
     "__builtin_nextafterf(rounded, -__builtin_inff()) : rounded; -> return rounded > sum || "
     "(rounded == sum && false) ? __builtin_nextafterf(rounded, -__builtin_inff()) : rounded; (1)": "no bound, but the "
     "emulation's own rounding of sums that end on a float exactly",

@@ -133,8 +133,8 @@ WITNESSES = {
         integer(only_pool(), "sm_53", DIRECT),
         integer(BY_NAME["dense-table"], "sm_53", DIRECT),
     ),
-    "float32": (floats(),),
-    "paper": (
+    "baselines/float32": (floats(),),
+    "baselines/paper": (
         integer(one("paper", 5, 7, 17, 19), "sm_53", paper.KERNELS),
         integer(one("paper-tiled", 5, 7, 17, 19), "sm_53", paper.BASELINE),
         integer(one("paper-printed", 5, 7, 17, 40), "sm_53", paper.AS_PRINTED),
@@ -148,7 +148,7 @@ WITNESSES = {
         integer(only_rescale(), "sm_53", DIRECT),
     ),
 }
-WITNESSES[""] = (*WITNESSES["elementwise"], *WITNESSES["direct"])  # the headers beside the kernels' folders
+WITNESSES["include"] = (*WITNESSES["elementwise"], *WITNESSES["direct"])  # the headers that kernels share
 
 ROUNDING = {
     form: tuple(integer(BY_NAME[name], "sm_53", DIRECT, 64) for name in names)

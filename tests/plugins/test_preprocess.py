@@ -102,6 +102,6 @@ def test_without_the_library_the_reference_serves_and_the_log_says_so(
         frame = np.random.default_rng(3).integers(0, 256, (50, 40, 3)).astype(np.uint8)
         expected = preprocess(frame, resnet8.model.input, resnet8.model.preprocessing)
         np.testing.assert_array_equal(prepare(frame)[0], expected, strict=True)
-        assert "slow reference: the C++ library /nowhere/libedgemeta_cpu.so is not there" in caplog.text
+        assert "slow NumPy reference: the C++ library /nowhere/libedgemeta_cpu.so is missing" in caplog.text
     finally:
         library.library.cache_clear()

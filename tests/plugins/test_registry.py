@@ -96,7 +96,7 @@ def test_a_named_backend_that_cannot_run_is_refused_with_its_reason() -> None:
         registry.choose("slow")
     with pytest.raises(BackendError, match="backend lost: no_such_module:BACKEND cannot be imported"):
         registry.choose("lost")
-    with pytest.raises(BackendError, match="backend incomplete: its entry point gave an object without name, probe"):
+    with pytest.raises(BackendError, match="backend incomplete: the object of its entry point has no name, probe"):
         registry.choose("incomplete")
 
 

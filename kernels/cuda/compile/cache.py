@@ -1,8 +1,8 @@
-"""Compiled kernels, kept: one file per variant, architecture and compiler version.
+"""Cache of compiled kernels: one file per variant, architecture and compiler version.
 
-A file's name holds a digest of all that decides the code: the texts of the source and of everything it includes, the
-definitions and options. Its content is the cubin followed by the cubin's SHA-256, so that a damaged file is noticed.
-Files are written under a temporary name and renamed: several processes may share a folder.
+The file name contains a digest of everything that determines the code: the text of the source and its includes, the
+definitions and the options. The content is the cubin followed by its SHA-256, so that a damaged file is detected. Files
+are written under a temporary name and renamed, so several processes may share a folder.
 """
 
 import hashlib
@@ -32,23 +32,23 @@ def default_folder() -> Path:
 
 
 def holds(folder: Path, architecture: Architecture) -> bool:
-    """Whether a cache folder has any cubin for an architecture."""
+    """Whether a cache folder contains any cubin for an architecture."""
     return any((folder / architecture.name).glob("*.cubin"))
 
 
 class Cubins:
-    """The cubins of a folder, filled by a compiler when there is one."""
+    """The cubins in a folder; a compiler, if there is one, adds missing ones."""
 
     def __init__(self, folder: Path | None, compiler: CubinMaker | None) -> None:
-        """folder: None for the default one. compiler: None takes what was built ahead, by whatever version."""
+        """folder: None for the default. compiler: None to use only existing cubins, of any compiler version."""
         self.folder = folder if folder is not None else default_folder()
         self.compiler = compiler
         self._keeps = True
 
     def get(self, source: Source, architecture: Architecture) -> bytes:
-        """The cubin of a variant, compiled and stored if it is not there. Raises CompilerError.
+        """The cubin of a variant, compiled and stored if it is missing. Raises CompilerError.
 
-        A folder that cannot be written is logged once; cubins are given all the same.
+        A folder that cannot be written is logged once and does not prevent the use of the cubin.
         """
         if self.compiler is None:
             return self._built_ahead(source, architecture)
@@ -66,8 +66,8 @@ class Cubins:
         return cubin
 
     def keep(self, source: Source, architecture: Architecture) -> None:
-        """Build a variant ahead, unless it is there. Raises CompilerError, also where the folder cannot be written."""
-        assert self.compiler is not None, "built ahead by a compiler"
+        """Compile and store a variant if it is missing. Raises CompilerError, also if the folder cannot be written."""
+        assert self.compiler is not None, "there is no compiler"
         path = self._path(source, architecture, self.compiler)
         if _read(path) is None:
             cubin = self.compiler.compile(source, architecture)
@@ -77,7 +77,7 @@ class Cubins:
                 raise CompilerError(self._refused(error)) from None
 
     def _refused(self, error: OSError) -> str:
-        return f"compiled kernels cannot be kept in {self.folder}: {error.strerror}"
+        return f"compiled kernels cannot be stored in {self.folder}: {error.strerror}"
 
     def _path(self, source: Source, architecture: Architecture, compiler: CubinMaker) -> Path:
         name = f"{_stem(source, architecture)}-{compiler.version.replace(' ', '-')}.cubin"
@@ -90,8 +90,8 @@ class Cubins:
             if kept is not None:
                 return kept
         raise CompilerError(
-            f"{folder} has no cubin of {source.path} ({source.key}) for {architecture.name} and there is no CUDA "
-            f"compiler here; `edgemeta kernels build --arch {architecture.name}` makes it where there is one"
+            f"{folder} has no cubin of {source.path} ({source.key}) for {architecture.name} and this machine has no "
+            f"CUDA compiler; run `edgemeta kernels build --arch {architecture.name}` on a machine that has one"
         )
 
 
@@ -100,7 +100,7 @@ def _stem(source: Source, architecture: Architecture) -> str:
 
 
 def digest(source: Source, architecture: Architecture) -> str:
-    """SHA-256, in hex, of all texts and options that decide the code of a variant, the compiler aside."""
+    """SHA-256, in hex, of all texts and options that determine the code of a variant, except the compiler."""
     total = hashlib.sha256()
     for path in texts(SOURCES / source.path):
         total.update(path.read_bytes() + b"\0")
@@ -110,7 +110,7 @@ def digest(source: Source, architecture: Architecture) -> str:
 
 
 def texts(path: Path) -> list[Path]:
-    """A source and everything it includes, each once, in the order of first inclusion."""
+    """A source file and all files that it includes, each once, in the order of first inclusion."""
     found: list[Path] = []
     waiting = [path]
     while waiting:
@@ -135,7 +135,7 @@ def _read(path: Path) -> bytes | None:
         return None
     cubin, sum_ = data[:-_DIGEST_BYTES], data[-_DIGEST_BYTES:]
     if hashlib.sha256(cubin).digest() != sum_:
-        log.warning("compiled kernel %s is damaged and is not used", path)
+        log.warning("compiled kernel %s is damaged and is ignored", path)
         return None
     return cubin
 
@@ -146,7 +146,7 @@ def _write(path: Path, cubin: bytes) -> None:
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(cubin + hashlib.sha256(cubin).digest())
-        Path(name).chmod(0o644)  # the service may be another user than who built ahead
+        Path(name).chmod(0o644)  # the service may run as another user than the one who compiled
         Path(name).replace(path)
     except BaseException:
         Path(name).unlink(missing_ok=True)

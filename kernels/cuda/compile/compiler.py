@@ -1,8 +1,8 @@
-"""From a variant of a kernel's source to a cubin: which compilers are on this machine, and what they are asked to do.
+"""Compiles variants of kernel sources to cubins; finds the compilers of this machine.
 
-Looked for, in this order: libnvrtc of a CUDA toolkit (from 11.2 on, where it makes cubins itself), the toolkit's nvcc
-(JetPack 4.6 has only this one: CUDA 10.2), the `nvidia-cuda-nvrtc-cu12` wheel. The toolkit comes first because its
-cubins suit the driver it was installed with; its libnvrtc comes before its nvcc because it needs no host compiler.
+Search order: libnvrtc of a CUDA toolkit (11.2 or newer, which can produce cubins), the toolkit's nvcc (the only one in
+JetPack 4.6, CUDA 10.2), the `nvidia-cuda-nvrtc-cu12` wheel. The toolkit is first because its cubins fit the driver that
+it was installed with; its libnvrtc precedes its nvcc because it needs no host compiler.
 """
 
 import logging
@@ -20,7 +20,7 @@ from edgemeta.kernels.cuda.plan.architectures import Architecture
 from edgemeta.kernels.cuda.plan.launch_plan import Source
 
 SOURCES = Path(__file__).resolve().parent.parent
-"""The folder that `Source.path` and the includes of a kernel are relative to."""
+"""The base folder of `Source.path` and of the includes of kernels."""
 
 EXTRA = "edgemeta[cuda-compiler]"
 
@@ -28,11 +28,11 @@ log = logging.getLogger(__name__)
 
 
 class CubinMaker(Protocol):
-    """What the cache wants of a compiler."""
+    """The interface of a compiler that the cache uses."""
 
     @property
     def version(self) -> str:
-        """Its name and release: equal versions make equal cubins."""
+        """Its name and release: equal versions produce equal cubins."""
         ...
 
     def compile(self, source: Source, architecture: Architecture) -> bytes:
@@ -42,7 +42,7 @@ class CubinMaker(Protocol):
 
 @dataclass(frozen=True)
 class Build:
-    """A cubin and what its one kernel takes of the machine."""
+    """A cubin and the resources that its kernel uses."""
 
     cubin: bytes
     resources: Resources
@@ -50,7 +50,7 @@ class Build:
 
 @dataclass(frozen=True)
 class Compiler:
-    """A tool of this machine, asked for one kernel variant at a time."""
+    """A compiler of this machine, used for one kernel variant at a time."""
 
     tool: Tool
 
@@ -63,7 +63,7 @@ class Compiler:
         return f"{self.tool.version} ({self.tool.origin})"
 
     def supports(self, architecture: Architecture) -> bool:
-        """Whether it makes code for this GPU generation."""
+        """Whether it can target this GPU generation."""
         return architecture.name in self.tool.targets
 
     def compile(self, source: Source, architecture: Architecture) -> bytes:
@@ -73,13 +73,13 @@ class Compiler:
     def build(self, source: Source, architecture: Architecture) -> Build:
         """A cubin and the registers, shared memory and spills that ptxas reports. Raises CompilerError."""
         if not self.supports(architecture):
-            raise CompilerError(f"{self} cannot target {architecture.name}: it knows {_range(self.tool)}")
+            raise CompilerError(f"{self} cannot target {architecture.name}: it supports {_range(self.tool)}")
         cubin, text = self.tool.run(SOURCES / source.path, options(source, architecture))
         return Build(cubin, parse_resources(text, source.entry))
 
 
 def options(source: Source, architecture: Architecture) -> list[str]:
-    """Command line of nvcc and NVRTC alike: C++14, the shapes as definitions, ptxas telling what it used."""
+    """Options for both nvcc and NVRTC: C++14, the shapes as definitions, and a resource report by ptxas."""
     return [
         f"--gpu-architecture={architecture.name}",
         "--std=c++14",
@@ -90,7 +90,7 @@ def options(source: Source, architecture: Architecture) -> list[str]:
 
 
 def compilers() -> Iterator[Compiler]:
-    """Every compiler of this machine, best first; nothing is compiled."""
+    """All compilers of this machine, best first; compiles nothing."""
     for library in toolkit_libraries():
         yield Compiler(Nvrtc(library, str(library)))
     nvcc = Nvcc.find()
@@ -101,7 +101,7 @@ def compilers() -> Iterator[Compiler]:
 
 
 def wheel_compiler() -> Compiler:
-    """The compiler that is the same on every machine, so that figures can be compared. Raises CompilerError."""
+    """The wheel's compiler, which is the same on every machine, so figures are comparable. Raises CompilerError."""
     library = wheel_library()
     if library is None:
         raise CompilerError(f"the wheel nvidia-cuda-nvrtc-cu12 is not installed: pip install '{EXTRA}'")
@@ -109,20 +109,20 @@ def wheel_compiler() -> Compiler:
 
 
 def find_compiler(architecture: Architecture | None = None) -> Compiler:
-    """The first compiler that can target an architecture (or any); the log says which. Raises CompilerError."""
+    """The first compiler that can target an architecture (None: any); logs the choice. Raises CompilerError."""
     found = []
     for compiler in compilers():
         if architecture is None or compiler.supports(architecture):
             log.info("CUDA kernels%s are compiled by %s", f" for {architecture.name}" if architecture else "", compiler)
             return compiler
-        found.append(f"{compiler} knows only {_range(compiler.tool)}")
+        found.append(f"{compiler} supports only {_range(compiler.tool)}")
     wanted = f" for {architecture.name}" if architecture else ""
     nothing = "neither nvcc nor libnvrtc (11.2 or newer) is on PATH, in CUDA_HOME or in /usr/local/cuda"
     reason = "; ".join(found) or nothing
-    raise CompilerError(f"no CUDA compiler{wanted}: {reason}; pip install '{EXTRA}' brings one")
+    raise CompilerError(f"no CUDA compiler{wanted}: {reason}; pip install '{EXTRA}' installs one")
 
 
 def _range(tool: Tool) -> str:
-    """From the oldest to the newest target; those of a letter, sm_90a, are variants."""
+    """Oldest and newest target; targets with a letter such as sm_90a are ignored."""
     numbers = sorted(int(name[3:]) for name in tool.targets if name[3:].isdigit())
     return f"sm_{numbers[0]} to sm_{numbers[-1]}" if numbers else "no architecture"

@@ -16,14 +16,14 @@ _DEADLINE = 300.0
 
 
 def toolkit_folders() -> list[Path]:
-    """Where CUDA toolkits are looked for: $CUDA_HOME, $CUDA_PATH, /usr/local/cuda."""
+    """Folders that may contain a CUDA toolkit: $CUDA_HOME, $CUDA_PATH, /usr/local/cuda."""
     named = [os.environ[key] for key in ("CUDA_HOME", "CUDA_PATH") if os.environ.get(key)]
     return [Path(folder) for folder in dict.fromkeys([*named, "/usr/local/cuda"])]
 
 
 @dataclass(frozen=True)
 class Nvcc:
-    """One nvcc; its release and targets are asked of it, once."""
+    """One nvcc; its release and targets are queried once."""
 
     path: Path
 
@@ -39,7 +39,7 @@ class Nvcc:
 
     @property
     def origin(self) -> str:
-        """Where it is."""
+        """Path of nvcc."""
         return str(self.path)
 
     @cached_property
@@ -48,12 +48,12 @@ class Nvcc:
         text = self._call(["--version"]).stdout
         release = re.search(r"\bV(\d+(?:\.\d+)+)", text)
         if release is None:
-            raise CompilerError(f"{self.path} --version names no release")
+            raise CompilerError(f"{self.path} --version prints no release")
         return f"nvcc {release[1]}"
 
     @cached_property
     def targets(self) -> frozenset[str]:
-        """Architectures that its help text lists (CUDA 10.2 has no --list-gpu-code yet)."""
+        """Architectures listed in its help text (CUDA 10.2 does not have --list-gpu-code)."""
         return frozenset(re.findall(r"\bsm_\d+[a-z]?\b", self._call(["--help"]).stdout))
 
     def run(self, path: Path, options: list[str]) -> tuple[bytes, str]:

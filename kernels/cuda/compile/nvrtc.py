@@ -1,4 +1,4 @@
-"""NVRTC through ctypes: the runtime compiler, a library of the CUDA toolkit and of a wheel."""
+"""NVRTC, NVIDIA's runtime compiler, through ctypes: a library of the CUDA toolkit and of a wheel."""
 
 import ctypes
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ _FIRST_WITH_CUBINS = (11, 2)
 
 
 def toolkit_libraries() -> list[Path]:
-    """The libnvrtc of the toolkits in their usual places, if they are new enough to make cubins."""
+    """The libnvrtc of toolkits in the usual folders, if new enough to produce cubins."""
     found = []
     for toolkit in toolkit_folders():
         for folder in (toolkit / "lib64", *sorted(toolkit.glob("targets/*/lib"))):
@@ -40,12 +40,12 @@ def wheel_library() -> Path | None:
 def _makes_cubins(path: Path) -> bool:
     try:
         return Nvrtc(path, str(path)).release >= _FIRST_WITH_CUBINS
-    except OSError:  # of another machine's kind, or broken: not a compiler for us
+    except OSError:  # of another processor architecture, or broken
         return False
 
 
 class Nvrtc:
-    """One libnvrtc. It is loaded when it is first asked something."""
+    """One libnvrtc, loaded on first use."""
 
     def __init__(self, path: Path, origin: str) -> None:
         self.path = path
@@ -61,7 +61,7 @@ class Nvrtc:
 
     @cached_property
     def release(self) -> tuple[int, int]:
-        """Major and minor number of its CUDA release."""
+        """Major and minor version of its CUDA release."""
         major, minor = c_int(), c_int()
         self._check(self._library.nvrtcVersion(byref(major), byref(minor)))
         return major.value, minor.value
@@ -73,7 +73,7 @@ class Nvrtc:
 
     @cached_property
     def targets(self) -> frozenset[str]:
-        """Architectures that it makes code for."""
+        """Architectures that it can target."""
         count = c_int()
         self._check(self._library.nvrtcGetNumSupportedArchs(byref(count)))
         numbers = (c_int * count.value)()
@@ -86,13 +86,13 @@ class Nvrtc:
             return self._read(program, "CUBIN"), log
 
     def ptx(self, path: Path, options: list[str]) -> str:
-        """The PTX that a file's cubin is assembled from. Raises CompilerError as `run`."""
+        """The PTX from which a file's cubin is assembled. Raises CompilerError as `run`."""
         with self._compiled(path, options) as (program, _):
             return self._read(program, "PTX").rstrip(b"\0").decode()
 
     @contextmanager
     def _compiled(self, path: Path, options: list[str]) -> Iterator[tuple[c_void_p, str]]:
-        """A program that is compiled, and its log."""
+        """A compiled NVRTC program and its log."""
         program = c_void_p()
         text, name = path.read_bytes(), str(path).encode()
         self._check(self._library.nvrtcCreateProgram(byref(program), text, name, 0, None, None))

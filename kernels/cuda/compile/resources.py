@@ -1,4 +1,4 @@
-"""What a compiled kernel takes of the machine: registers, shared memory, spills; and whether a block of it fits."""
+"""Resources of a compiled kernel: registers, shared memory, spills; checks whether a block fits the architecture."""
 
 import re
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from edgemeta.kernels.cuda.plan.launch_plan import Launch
 
 _WARP = 32
 _REGISTER_UNIT = 256
-"""Registers are given to warps in units of 256 (CUDA occupancy calculator, every generation from Maxwell on)."""
+"""Registers are allocated to warps in units of 256 (CUDA occupancy calculator, every generation since Maxwell)."""
 
 
 @dataclass(frozen=True)
@@ -25,9 +25,9 @@ class Resources:
 
 
 def parse_resources(log: str, entry: str) -> Resources:
-    """Read ptxas' report (`--ptxas-options=-v`) on one kernel. Raises CompilerError when the log has none.
+    """Parse the report of ptxas (`--ptxas-options=-v`) on one kernel. Raises CompilerError if the log has none.
 
-    Wording of CUDA 10.2 to 13: a line naming the entry, then its stack frame and spills, then "Used N registers, …".
+    Format of CUDA 10.2 to 13: a line with the entry, then its stack frame and spills, then "Used N registers, …".
     """
     _, _, rest = log.partition(f"Compiling entry function '{entry}'")
     report = rest.partition("Compiling entry function")[0]
@@ -41,15 +41,15 @@ def parse_resources(log: str, entry: str) -> Resources:
 
 
 def violations(launch: Launch, resources: Resources, architecture: Architecture) -> Iterator[str]:
-    """What keeps a launch from running well: spills, or a block that does not fit the architecture; one phrase each."""
+    """Problems of a launch, one phrase each: spills, a stack frame, or a block that does not fit the architecture."""
     if resources.spill_store_bytes or resources.spill_load_bytes:
-        yield f"spills {resources.spill_store_bytes} bytes out and {resources.spill_load_bytes} in per thread"
+        yield f"spills: {resources.spill_store_bytes} bytes stored and {resources.spill_load_bytes} loaded per thread"
     if resources.stack_bytes:
         yield f"has a stack frame of {resources.stack_bytes} bytes"
     shared = resources.shared_bytes + launch.shared_bytes
     if shared > architecture.shared_bytes:
-        yield f"wants {shared} bytes of shared memory, {architecture.name} has {architecture.shared_bytes}"
+        yield f"needs {shared} bytes of shared memory, {architecture.name} has {architecture.shared_bytes}"
     threads = launch.block[0] * launch.block[1] * launch.block[2]
     registers = -(-threads // _WARP) * -(-resources.registers * _WARP // _REGISTER_UNIT) * _REGISTER_UNIT
     if registers > architecture.registers:
-        yield f"wants {registers} registers for {threads} threads, {architecture.name} has {architecture.registers}"
+        yield f"needs {registers} registers for {threads} threads, {architecture.name} has {architecture.registers}"

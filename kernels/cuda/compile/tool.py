@@ -1,4 +1,4 @@
-"""What nvcc and NVRTC have in common for us: an input file, options, a cubin and a log."""
+"""The common interface of nvcc and NVRTC: an input file and options in, a cubin and a log out."""
 
 from pathlib import Path
 from typing import Protocol
@@ -7,11 +7,11 @@ from edgemeta.model.errors import EdgemetaError
 
 
 class CompilerError(EdgemetaError):
-    """No compiler, or one that cannot do what was asked, or a kernel that does not compile; one sentence."""
+    """There is no suitable compiler, or a kernel does not compile; one sentence."""
 
 
 class Tool(Protocol):
-    """A compiler as installed."""
+    """An installed compiler."""
 
     @property
     def version(self) -> str:
@@ -20,12 +20,12 @@ class Tool(Protocol):
 
     @property
     def origin(self) -> str:
-        """Where it was found, in words."""
+        """Where it was found, for logs and errors."""
         ...
 
     @property
     def targets(self) -> frozenset[str]:
-        """Architectures that it makes code for, such as "sm_53"."""
+        """Architectures that it can target, such as "sm_53"."""
         ...
 
     def run(self, path: Path, options: list[str]) -> tuple[bytes, str]:
@@ -34,6 +34,6 @@ class Tool(Protocol):
 
 
 def first_error(log: str) -> str:
-    """The line of a compiler's log that says what is wrong."""
+    """The first error line of a compiler's log."""
     lines = [line.strip() for line in log.splitlines() if line.strip()]
     return next((line for line in lines if "error" in line or "fatal" in line), lines[-1] if lines else "no log")

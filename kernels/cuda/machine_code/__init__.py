@@ -1,1 +1,1 @@
-"""Machine code without a GPU: read, run instruction by instruction, counted, its time predicted."""
+"""Analysis of machine code without a GPU: disassembly, execution of control flow, counts, predicted time."""

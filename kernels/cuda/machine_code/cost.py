@@ -1,4 +1,4 @@
-"""What a plan costs, launch by launch: issued instructions, bytes, and a predicted time where a device is described."""
+"""Cost of a launch plan: issued instructions and bytes per launch, and a predicted time for described devices."""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -19,12 +19,12 @@ from edgemeta.model.graph import Model
 from edgemeta.model.layers import Conv, Dense
 
 PRODUCTS = {"xmad": "XMAD", "idp": "IDP", "hfma2": "HFMA2", "imma": "IMMA"}
-"""Names in reports to opcodes: 16-bit multiply-add, dp4a, two half-precision multiply-adds, tensor-core int8."""
+"""Opcodes by their names in reports: 16-bit multiply-add, dp4a, two half-precision multiply-adds, tensor-core int8."""
 
 
 @dataclass(frozen=True)
 class LaunchCost:
-    """One launch for one image. macs: multiply-accumulates of its layers as the model has them."""
+    """Cost of one launch for one image. macs: multiply-accumulates of its layers by the model's definition."""
 
     launch: Launch
     resources: Resources
@@ -34,16 +34,16 @@ class LaunchCost:
 
     @property
     def footprint(self) -> int:
-        """Bytes of everything that it reads and writes, each once: activations of one image, weights and tables."""
+        """Bytes of all data that it reads and writes, each counted once: activations of one image, weights, tables."""
         return sum(a.image_bytes if isinstance(a, Buffer) else a.data.nbytes for a in self.launch.arguments)
 
     def share(self, opcode: str) -> float:
-        """Part of the issued instructions that are `opcode`, 0 .. 1."""
+        """Share of `opcode` in the issued instructions, 0 .. 1."""
         return self.run.issued.get(opcode, 0) / self.run.warp_instructions
 
     @property
     def work(self) -> Work:
-        """What the prediction goes by."""
+        """Input of the prediction."""
         launch = self.launch
         return Work(
             prod(launch.grid),
@@ -56,7 +56,7 @@ class LaunchCost:
 
     @cached_property
     def busy_us(self) -> float | None:
-        """Predicted microseconds without the launch itself; None where no device is described."""
+        """Predicted microseconds without launch overhead; None without a device description."""
         device = DEVICES.get(self.architecture.name)
         return None if device is None else device.busy_us(self.work, self.run, self.footprint, self.architecture)
 
@@ -70,19 +70,19 @@ class Cost:
 
     @property
     def warp_instructions(self) -> int:
-        """All that is issued for one image."""
+        """Issued warp-instructions for one image."""
         return sum(each.run.warp_instructions for each in self.launches)
 
     @property
     def predicted_us(self) -> Mapping[str, float]:
-        """Microseconds for one image: busy, launched one by one, as a CUDA graph; empty without a described device."""
+        """Microseconds for one image: busy, launched one by one, as a CUDA graph; empty without a description."""
         if self.device is None:
             return {}
         count, busy = len(self.launches), sum(each.busy_us or 0.0 for each in self.launches)
         return {"busy": busy, "plain": self.device.plain_us(busy, count), "graph": self.device.graph_us(busy, count)}
 
     def share(self, opcode: str) -> float:
-        """Part of the issued instructions that are `opcode`, 0 .. 1."""
+        """Share of `opcode` in the issued instructions, 0 .. 1."""
         return sum(each.run.issued.get(opcode, 0) for each in self.launches) / self.warp_instructions
 
     def as_json(self) -> dict[str, object]:
@@ -97,12 +97,12 @@ class Cost:
 
 
 def cost(plan: LaunchPlan, model: Model, compiler: Compiler) -> Cost:
-    """Compile, disassemble and run the control flow of every launch.
+    """Compile and disassemble every launch and execute its control flow.
 
-    Raises CompilerError, and SassError when the loops in the machine code are not those that the launch declares.
+    Raises CompilerError, and SassError if the loops of the machine code are not those that the launch declares.
     """
     macs = dict(_macs(model))
-    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:  # the tools work outside Python's lock
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:  # the tools run outside the GIL
         built = list(pool.map(lambda launch: _built(launch.source, plan.architecture, compiler), plan.launches))
     launches = []
     for launch, (resources, code) in zip(plan.launches, built, strict=True):
@@ -119,12 +119,12 @@ def _built(source: Source, architecture: Architecture, compiler: Compiler) -> tu
 
 
 def _check_loops(launch: Launch, counted: ExecutionCounts) -> None:
-    """Loops that run once are no loops; the order is the compiler's affair."""
+    """Compare declared and found loops, ignoring loops of one iteration and the order."""
     declared = sorted(trips for trips in launch.loops if trips > 1)
     if declared != sorted(counted.loops):
         raise SassError(
-            f"{'+'.join(launch.layers)}: the machine code of {launch.source.path} has loops of {counted.loops} turns, "
-            f"the launch declares {launch.loops}"
+            f"{'+'.join(launch.layers)}: the loops in the machine code of {launch.source.path} have the trip counts "
+            f"{counted.loops}, the launch declares {launch.loops}"
         )
 
 

@@ -1,4 +1,4 @@
-"""Devices whose time can be predicted from counted instructions: what is assumed, and where it comes from."""
+"""Descriptions of devices for predicting times from counted instructions: assumptions and their sources."""
 
 from dataclasses import dataclass
 
@@ -14,9 +14,9 @@ _MEMORY = frozenset({"LDS", "STS", "LDG", "STG", "LD", "ST", "LDC", "SHFL", "ATO
 
 @dataclass(frozen=True)
 class DeviceDescription:
-    """What a prediction in microseconds needs beyond the architecture.
+    """Properties of a device that a prediction in microseconds needs in addition to the architecture.
 
-    clock_mhz: of the GPU. bytes_per_us: of memory. launch_us: for every launch that the host asks for. node_us: from
+    clock_mhz: of the GPU. bytes_per_us: memory bandwidth. launch_us: overhead of each launch by the host. node_us: from
     one kernel of a CUDA graph to the next; the graph itself is one launch.
     """
 
@@ -27,20 +27,20 @@ class DeviceDescription:
     node_us: float
 
     def busy_us(self, work: Work, run: ExecutionCounts, footprint: int, architecture: Architecture) -> float:
-        """Microseconds of a launch without the launch itself: the longest of what it has to wait for."""
+        """Microseconds of a launch without launch overhead: the maximum over all limits."""
         clocks = max(busy_clocks(work, architecture), unit_clocks(run) / architecture.multiprocessors)
         return max(clocks / self.clock_mhz, footprint / self.bytes_per_us)
 
     def plain_us(self, busy: float, launches: int) -> float:
-        """Microseconds of an image whose kernels the host launches one by one."""
+        """Microseconds of an image if the host launches the kernels one by one."""
         return busy + launches * self.launch_us
 
     def graph_us(self, busy: float, launches: int) -> float:
-        """Microseconds of an image whose kernels are one CUDA graph, as the backend runs them."""
+        """Microseconds of an image if the kernels are one CUDA graph, as in the backend."""
         return busy + self.launch_us + (launches - 1) * self.node_us
 
     def assumptions(self) -> tuple[str, ...]:
-        """What a prediction rests on, in sentences, each with its source or marked as a guess."""
+        """Assumptions of the prediction, as sentences, each with its source or marked as a guess."""
         return (
             f"{self.name}: one multiprocessor at {self.clock_mhz} MHz, memory of {self.bytes_per_us / 1000} GB/s "
             "(data sheet of the module).",
@@ -49,14 +49,14 @@ class DeviceDescription:
             "compute capability 5.3).",
             f"Guess: a busy kernel issues {EFFICIENCY:.0%} of them, a lone warp one instruction every {LONE_CLOCKS} "
             "clocks.",
-            "Blocks that do not fit at once wait for a round. Left out: caches that miss, bank conflicts.",
+            "Blocks that are not resident at once run in a later round. Not modelled: cache misses, bank conflicts.",
             f"Guess: {self.launch_us} us for every launch by the host, {self.node_us} us from kernel to kernel of a "
-            "CUDA graph. Busy time has neither in it.",
+            "CUDA graph. Busy time includes neither.",
         )
 
 
 def unit_clocks(run: ExecutionCounts) -> float:
-    """Clocks of the busiest unit."""
+    """Clocks of the unit with the most work."""
     half = sum(count for opcode, count in run.issued.items() if opcode in _HALF_RATE)
     quarter = sum(count for opcode, count in run.issued.items() if opcode in _QUARTER_RATE)
     memory = sum(count for opcode, count in run.issued.items() if opcode in _MEMORY)
@@ -68,8 +68,8 @@ DEVICES = {
         name="Jetson Nano",
         clock_mhz=921.6,  # Jetson Nano module data sheet: Maxwell GPU, 128 cores, at most 921 MHz
         bytes_per_us=25_600.0,  # the same: 64-bit LPDDR4, 25.6 GB/s
-        launch_us=15.0,  # guess: nobody measured it there; 5 to 20 us are told of such boards
-        node_us=2.5,  # guess: 1.3 us are told of an H100's graphs, scaled by the clocks (1.3 * 1755 / 921.6)
+        launch_us=15.0,  # guess: not measured; 5 to 20 us are reported for such boards
+        node_us=2.5,  # guess: 1.3 us are reported for graphs on an H100, scaled by the clocks (1.3 * 1755 / 921.6)
     )
 }
-"""By architecture."""
+"""Device descriptions by architecture."""

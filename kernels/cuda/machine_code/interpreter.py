@@ -1,12 +1,12 @@
-"""How often each machine instruction of a kernel is issued: its control flow is run for every thread of one image.
+"""Counts how often each machine instruction of a kernel is issued, by executing its control flow for every thread.
 
-Only what decides branches is computed (a slice of the code, `semantics`); memory holds unknown values. So every
-branch must follow from thread indexes, block indexes and constants; one that hangs on loaded data is refused.
+Only instructions that determine branches are computed (a slice of the code, `semantics`); memory holds unknown values.
+So every branch must depend on thread indexes, block indexes and constants only; a branch on loaded data is refused.
 
-The rule of counting: an instruction issued for a warp counts once, however many of its lanes take part; both sides of a
-branch count for a warp whose lanes part there, and only the side taken for one whose lanes agree; a guarded instruction
-counts even when its guard is false in every lane, because it takes its issue slot. Lanes that part wait for each other
-at the next place that both reach: the lanes at the lowest address run first, so structured code reconverges.
+Counting rules: an instruction issued for a warp counts once, however many of its lanes are active; both sides of a
+branch count for a warp whose lanes diverge, otherwise only the side taken; a guarded instruction counts even if its
+guard is false in every lane, because it uses an issue slot. Diverged lanes reconverge at the next address that both
+reach: the lanes at the lowest address run first, so structured code reconverges.
 """
 
 import re
@@ -38,12 +38,11 @@ _CARRIES = {"IADD3", "UIADD3", "LEA", "ULEA", "IMAD", "UIMAD"}
 
 @dataclass(frozen=True)
 class ExecutionCounts:
-    """What one launch issues for one image.
+    """Instructions that one launch issues for one image.
 
-    issued: warp-instructions by opcode without modifiers. lanes: the same, counted by the lanes that take part.
-    longest: warp-instructions of the longest warp. warps: of all blocks. read_bytes, written_bytes: what lanes ask of
-    global memory, caches not considered. loops: trip counts above 1, by address of the loop's head, largest over the
-    warps.
+    issued: warp-instructions by opcode without modifiers. lanes: the same, counted per active lane. longest:
+    warp-instructions of the longest warp. warps: of all blocks. read_bytes, written_bytes: accesses of lanes to global
+    memory, ignoring caches. loops: trip counts above 1, by address of the loop's head, maximum over the warps.
     """
 
     issued: Mapping[str, int]
@@ -56,12 +55,12 @@ class ExecutionCounts:
 
     @property
     def warp_instructions(self) -> int:
-        """All that is issued."""
+        """Total of issued warp-instructions."""
         return sum(self.issued.values())
 
 
 def run(code: Code, grid: tuple[int, int], block: tuple[int, int, int]) -> ExecutionCounts:
-    """Run the control flow of a launch. Raises SassError when a branch depends on data or leaves the kernel."""
+    """Execute the control flow of a launch. Raises SassError if a branch depends on data or leaves the kernel."""
     return _Machine(code, grid, block).run()
 
 
@@ -91,7 +90,7 @@ class _Machine:
         base = bases[0] if old else bases[1]
         self.bank = {f"c[0x0][{base + 4 * n:#x}]": size for n, size in enumerate(dimensions)}
         self.bank |= {f"c[0x2][{offset:#x}]": word for offset, word in code.constants.items()}
-        # sm_8x starts with a test of UR2, which it then sets to 1: taken as 0 at the start.
+        # sm_8x code starts with a test of UR2, which it then sets to 1: assumed to be 0 initially.
         self.values: dict[str, Value] = {"UR2": Value(self.zero.words.copy(), self.every.copy())}
         self.predicates: dict[str, Predicate] = {}
         self.barriers: dict[str, NDArray[np.int64]] = {}
@@ -110,7 +109,7 @@ class _Machine:
             if first == _DONE:
                 return self._result()
             self._block(first, ends[first])
-        raise SassError("the kernel does not end")
+        raise SassError("the kernel does not terminate")
 
     def _block(self, first: int, end: int) -> None:
         active = self.pc == first
@@ -131,11 +130,11 @@ class _Machine:
             self._jump(end - 1, last, taken)
 
     def _taken(self, last: Instruction, active: Flags) -> Flags:
-        """Lanes that jump. BRA.CONV and BRA.DIV ask whether all lanes of the warp that still run are here."""
+        """Lanes that jump. BRA.CONV and BRA.DIV test whether all running lanes of the warp are at this instruction."""
         taken = active & self._guard(last, active)
         for condition in _conditions(last):
             if condition.startswith("CC."):
-                raise SassError(f"the {last.opcode} at {last.address:#x} asks for flags, which are not worked out")
+                raise SassError(f"the {last.opcode} at {last.address:#x} tests flags, which are not modelled")
             predicate = self._predicate(condition.removeprefix("!"))
             if not predicate.known[active].all():
                 raise SassError(_unknown(last))
@@ -153,7 +152,7 @@ class _Machine:
             self.pc[taken] = self.barriers[last.operands[0]][taken]
             return
         if last.target is None:
-            raise SassError(f"the {last.opcode} at {last.address:#x} does not lead to one place: it is not counted")
+            raise SassError(f"the {last.opcode} at {last.address:#x} has no single target and cannot be counted")
         self.pc[taken] = last.target
         if last.target <= index:
             self.backs.setdefault(last.target, np.zeros_like(self.lengths))[_by_warp(taken)] += 1
@@ -196,7 +195,7 @@ class _Machine:
                 predicate = Predicate(value.words & MASK != 0, value.known & (each.base in ("LOP", "LOP3", "ULOP3")))
                 self._decide(name, Predicate(predicate.flags ^ ("Z" in each.modifiers), predicate.known), where, guard)
             elif name == "CC":
-                known = value.known & ("-" not in "".join(each.operands))  # a borrow is not worked out
+                known = value.known & ("-" not in "".join(each.operands))  # a borrow is not modelled
                 self._set(name, Value(value.words >> 32 & 1, known), where, guard)
             else:
                 if value.high is not None and name != targets[0]:
@@ -259,18 +258,18 @@ class _Machine:
 
 def _unknown(each: Instruction) -> str:
     return (
-        f"the {each.opcode} at {each.address:#x} depends on loaded data, or on an instruction without a meaning in "
-        "semantics.py; its cost is unknown"
+        f"the {each.opcode} at {each.address:#x} depends on loaded data, or on an instruction that semantics.py does "
+        "not model: it cannot be counted"
     )
 
 
 def _conditions(jump: Instruction) -> list[str]:
-    """What a jump asks for besides its guard: predicates, or flags of the carry register."""
+    """Conditions of a jump in addition to its guard: predicates, or flags of the carry register."""
     return [each for each in jump.operands if re.fullmatch(r"!?U?P[T0-9]|CC\.(?!T$)\w+", each)]
 
 
 def _trips(runs: NDArray[np.int64], backs: NDArray[np.int64]) -> int:
-    """Runs of a loop's body per entry, the largest over the warps."""
+    """Iterations of a loop per entry, maximum over the warps."""
     entries = runs - backs
     return int(np.max(-(-runs[entries > 0] // entries[entries > 0])))
 
@@ -281,10 +280,10 @@ def _by_warp(lanes: Flags) -> Flags:
 
 @dataclass(frozen=True)
 class _Slice:
-    """What has to be looked at.
+    """The instructions to evaluate.
 
-    needed: instructions whose results decide a branch. work: by index, the index if it is needed or watched, else None.
-    heads: indexes that some branch further down goes to.
+    needed: instructions whose results determine a branch. work: by index, the index if needed or watched, else None.
+    heads: indexes that are the target of a later branch.
     """
 
     needed: frozenset[Instruction]
@@ -335,7 +334,7 @@ def results(each: Instruction) -> list[str]:
 
 
 def _next(name: str, count: int) -> str:
-    """The register `count` places behind another."""
+    """The register `count` numbers after another."""
     kind = name.rstrip("0123456789")
     return f"{kind}{int(name.removeprefix(kind)) + count}"
 
@@ -354,7 +353,7 @@ def _result_words(each: Instruction) -> int:
 
 
 def _block_ends(code: Code) -> dict[int, int]:
-    """End of the straight piece of code that starts at an index, for every index where one can start."""
+    """End of the basic block that starts at an index, for every start index."""
     starts = {0}
     for index, each in enumerate(code.instructions):
         if each.base in _JUMPS:

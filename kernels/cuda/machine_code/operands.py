@@ -1,6 +1,6 @@
-"""Operands of machine instructions as arrays over all lanes, with what is known of them.
+"""Operands of machine instructions as arrays over all lanes.
 
-A register is a pair of arrays: values (int64, holding 0 .. 2**32-1) and where they are known.
+A register is a pair of arrays: values (int64, holding 0 .. 2**32-1) and whether they are known.
 """
 
 import re
@@ -22,7 +22,7 @@ _OPERAND = re.compile(r"([-+]?)(~?)(\|?)(U?R[0-9Z]+|c\[\w+\]\[\w+\]|-?0x[0-9a-f]
 
 @dataclass(frozen=True)
 class Value:
-    """A 32-bit register of every lane: words 0 .. 2**32-1, where they are known, and the high word of a wide result."""
+    """A 32-bit register of every lane: words 0 .. 2**32-1, whether known, and the high word of a wide result."""
 
     words: Words
     known: Flags
@@ -42,11 +42,11 @@ class Predicate:
 
 
 Read: TypeAlias = Callable[[str], Value]
-"""Gives a register or constant, without sign or half selection."""
+"""Returns a register or constant, without sign or half selection."""
 
 
 class Operands:
-    """The operands of one instruction, read as values: negation, inversion, absolute value and halves applied."""
+    """The operands of one instruction as values, with negation, inversion, absolute value and halves applied."""
 
     def __init__(
         self, instruction: Instruction, read: Read, predicate: Callable[[str], Predicate], carry: Callable[[], Value]
@@ -75,7 +75,7 @@ class Operands:
         return Value(words & MASK, value.known)
 
     def whole(self, index: int) -> Value:
-        """A register or constant by position, whatever half of it is chosen."""
+        """A register or constant by position, ignoring the selection of a half."""
         name = self.instruction.operands[index]
         return self.value(index) if name.startswith("0x") else self._read(name.partition(".H")[0])
 
@@ -98,13 +98,13 @@ class Operands:
         return int(self.instruction.operands[index], 16)
 
     def unknown(self) -> Value:
-        """No lane knows."""
+        """A value that is unknown in every lane."""
         zero = self._read("RZ")
         return Value(zero.words, np.zeros_like(zero.known))
 
 
 def _part(value: Value, suffix: str) -> Words | None:
-    """The part of a register that a suffix chooses, zero-extended; None for one that is not known here."""
+    """The part of a register that a suffix selects, zero-extended; None for an unsupported suffix."""
     parts = {"": (0, 32), ".H0": (0, 16), ".H1": (16, 16), ".B0": (0, 8), ".B1": (8, 8), ".B2": (16, 8), ".B3": (24, 8)}
     suffix = suffix.replace(".CC", "")
     if suffix not in parts:

@@ -1,7 +1,7 @@
-"""Machine code of a cubin as instructions: disassembly by nvdisasm, parsed.
+"""Disassembles the machine code of a cubin (SASS) with nvdisasm and parses the listing.
 
-nvdisasm of CUDA 12 reads every generation from sm_50 on; that of CUDA 13 refuses sm_53. The triton wheel carries one of
-12.8.
+nvdisasm of CUDA 12 supports every generation since sm_50; that of CUDA 13 refuses sm_53. The triton wheel contains
+version 12.8.
 """
 
 import re
@@ -26,16 +26,16 @@ _DEADLINE = 120.0
 
 
 class SassError(EdgemetaError):
-    """Machine code that cannot be read, or whose cost cannot be told; one sentence."""
+    """Machine code that cannot be disassembled or counted; one sentence."""
 
 
 @dataclass(frozen=True)
 class Instruction:
     """One machine instruction.
 
-    guard: the predicate register that lets it run, None for always; negated: it runs where the predicate is false.
+    guard: the predicate register that enables it, None for always; negated: enabled if the predicate is false.
     opcode: with its modifiers, "ISETP.GE.AND". operands: as printed, without spaces and reuse flags, destination first.
-    target: index of the instruction that a branch goes to; None if it names no place, or several.
+    target: index of the target instruction of a branch; None if there is none, or several.
     """
 
     address: int
@@ -58,14 +58,14 @@ class Instruction:
 
 @dataclass(frozen=True)
 class Code:
-    """A kernel's instructions in order of address, and the constants that its code reads from bank 2, by offset."""
+    """A kernel's instructions in address order, and the constants in bank 2 that its code reads, by offset."""
 
     instructions: tuple[Instruction, ...]
     constants: Mapping[int, int]
 
 
 def disassemble(cubin: bytes, entry: str) -> Code:
-    """The code of one kernel of a cubin. Raises SassError when there is no disassembler or it refuses the cubin."""
+    """The code of one kernel of a cubin. Raises SassError without a disassembler or if all refuse the cubin."""
     with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
         file.write(cubin)
         file.flush()
@@ -77,12 +77,12 @@ def disassemble(cubin: bytes, entry: str) -> Code:
             if done.returncode == 0:
                 return Code(parse(done.stdout, entry), constants(cubin, entry))
             reasons.append(f"{tool}: {' '.join((done.stderr or done.stdout).split())}")
-    raise SassError(f"no disassembler reads this cubin: {'; '.join(reasons)}")
+    raise SassError(f"no disassembler can read this cubin: {'; '.join(reasons)}")
 
 
 @cache
 def disassemblers() -> tuple[Path, ...]:
-    """Every nvdisasm of this machine, the wheel's first. Raises SassError when there is none."""
+    """Every nvdisasm of this machine, the wheel's first. Raises SassError if there is none."""
     spec = find_spec("triton")
     wheel = [Path(folder) / "backends/nvidia/bin" for folder in (spec and spec.submodule_search_locations) or ()]
     folders = [*wheel, *(folder / "bin" for folder in toolkit_folders())]
@@ -90,14 +90,14 @@ def disassemblers() -> tuple[Path, ...]:
     found = tuple(dict.fromkeys(Path(name) for name in named if name))
     if not found:
         raise SassError(
-            "no disassembler: nvdisasm is not on PATH, in CUDA_HOME or /usr/local/cuda, nor the wheel "
-            "triton==3.6.0 installed; pip install 'edgemeta[report]' brings one"
+            "no disassembler: nvdisasm is not on PATH, in CUDA_HOME or /usr/local/cuda, and the wheel triton==3.6.0 "
+            "is not installed; pip install 'edgemeta[report]' installs one"
         )
     return found
 
 
 def parse(text: str, entry: str) -> tuple[Instruction, ...]:
-    """Read nvdisasm's listing of one kernel; padding after the last jump to itself is left out. Raises SassError."""
+    """Parse nvdisasm's listing of one kernel, without the padding at its end. Raises SassError."""
     _, _, section = text.partition(f"\n.text.{entry}:\n")
     if not section:
         raise SassError(f"the disassembly has no kernel {entry}")
@@ -121,7 +121,7 @@ def parse(text: str, entry: str) -> tuple[Instruction, ...]:
 
 
 def _operands(text: str) -> tuple[tuple[str, ...], str | None]:
-    """The operands and the label that the instruction names."""
+    """The operands and the target label of an instruction."""
     sync = _SYNC_TARGETS.search(text)
     plain = re.sub(r"\(\*.*\*\)", "", text).replace("}", "").split(";")[0]
     direct = _TARGET.search(plain)

@@ -1,9 +1,9 @@
-"""What integer machine instructions do, for those that decide where a kernel's control flow goes.
+"""Semantics of the integer machine instructions that determine a kernel's control flow.
 
-Thread indexes, block indexes and constants are known; what is loaded from memory is not. A register is therefore a pair
-of arrays over all lanes: values (int64, holding 0 .. 2**32-1) and where they are known. Instructions without a meaning
-here give unknown values, never wrong ones. Maxwell and Pascal (sm_5x, sm_6x) have opcodes of their own (XMAD, LOP, BFE,
-ISCADD), as have Volta and later (IMAD, LOP3, SHF, uniform registers); what both share is written once.
+Thread indexes, block indexes and constants are known; data loaded from memory is not. A register is therefore a pair of
+arrays over all lanes: values (int64, holding 0 .. 2**32-1) and whether they are known. Instructions that are not
+modelled here give unknown values, never wrong ones. Maxwell and Pascal (sm_5x, sm_6x) have opcodes of their own (XMAD,
+LOP, BFE, ISCADD), as have Volta and later (IMAD, LOP3, SHF, uniform registers); common ones are implemented once.
 
 Sources: CUDA binary utilities (opcode tables), the disassembly of known expressions, and tests that compare with C.
 """
@@ -28,7 +28,7 @@ _NUMBER = r"[-+]?\d+(\.\d+)?(e[-+]\d+)?"
 
 
 def _sum(o: Operands, first: int, count: int) -> Value:
-    """Sum of two or three operands and the carry in; words are left unreduced, so that bit 32 is the carry out."""
+    """Sum of two or three operands and the carry in; not reduced to 32 bits, so that bit 32 is the carry out."""
     values = [o.value(first + n) for n in range(count)]
     words = np.asarray(sum((value.words for value in values), np.int64(0)))
     known = all_known(*values)
@@ -86,8 +86,8 @@ def _xmad(o: Operands) -> Value:
 def _high_product(o: Operands) -> Value:
     """XMAD.S16.S16.CSFU, one of five instructions for the high word of a signed product a b, plus c.
 
-    The others give x = a.high * b.low + (a.low * b.low >> 16), y = a.low * b.high and at last (x + y >> 16) + z, where
-    words count as unsigned. This one's z is what makes that right.
+    The others compute x = a.high * b.low + (a.low * b.low >> 16), y = a.low * b.high and finally (x + y >> 16) + z, on
+    unsigned words. z, the result of this instruction, makes that sum correct.
     """
     a, b, c = o.whole(1), o.whole(2), o.value(3)
     low = a.words & 0xFFFF, b.words & 0xFFFF
@@ -108,7 +108,7 @@ def _multiply_add(o: Operands) -> Value:
 
 
 def _wide_product(o: Operands) -> Value:
-    """IMAD.HI and .WIDE: a b plus the register pair c, 64 bits; HI gives the high word, WIDE both (`Value.high`)."""
+    """IMAD.HI and .WIDE: a b plus the register pair c, 64 bits; HI returns the high word, WIDE both (`Value.high`)."""
     a, b, c, top = o.value(1), o.value(2), o.value(3), o.above(3)
     known = all_known(a, b, c, top)
     x, y = (v.words if "U32" in o.instruction.modifiers else v.signed() for v in (a, b))
@@ -129,7 +129,7 @@ def _shift(o: Operands) -> Value:
 
 
 def _funnel(o: Operands) -> Value:
-    """SHF: the 64-bit value high:low shifted, one half kept. Operands: low, count, high."""
+    """SHF: one half of the shifted 64-bit value high:low. Operands: low, count, high."""
     modifiers = o.instruction.modifiers
     low, count, high = o.value(1), o.value(2), o.value(3)
     if modifiers[:1] == ("L",):
@@ -250,7 +250,7 @@ def _move(o: Operands) -> Value:
 
 
 def _half_constant(o: Operands) -> Value:
-    """HFMA2 d, -RZ, RZ, high, low: how a constant is moved in by the unit for half precision."""
+    """HFMA2 d, -RZ, RZ, high, low: loads a constant with the half-precision unit."""
     operands = o.instruction.operands
     if operands[1:3] != ("-RZ", "RZ") or not all(re.fullmatch(_NUMBER, each) for each in operands[3:]):
         return o.unknown()
@@ -280,7 +280,7 @@ VALUES: dict[str, Callable[[Operands], Value]] = {
     "BFE": _field, "BFI": _insert, "PRMT": _permute, "I2I": _convert, "HFMA2": _half_constant,
     "SEL": _select, "USEL": _select, "IMNMX": _minimum, "UIMNMX": _minimum, "VIMNMX": _minimum,
 }  # fmt: skip
-"""Opcode to the value of its destination register; bit 32 and above are its carry out."""
+"""Functions that compute the destination register, by opcode; bit 32 and above of the result are the carry out."""
 
 _COMPARE: dict[str, Callable[[Words, Words], Flags]] = {
     "LT": np.less, "LE": np.less_equal, "GT": np.greater, "GE": np.greater_equal, "EQ": np.equal, "NE": np.not_equal,
@@ -293,7 +293,7 @@ _JOIN: dict[str, Callable[[Flags, Flags], Flags]] = {
 
 
 def predicates(o: Operands) -> tuple[Predicate, ...] | None:
-    """The two predicates that a setting instruction writes (operands 0 and 1), or None if it is not known here."""
+    """The two predicates that an instruction sets (operands 0 and 1), or None if it is not modelled."""
     base, modifiers = o.instruction.base, o.instruction.modifiers
     if base in ("ISETP", "UISETP") and len(o.instruction.operands) == 5 and not {"X", "EX"} & set(modifiers):
         compare = next(m for m in modifiers if m in _COMPARE)

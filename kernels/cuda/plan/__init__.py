@@ -1,1 +1,1 @@
-"""What a device has to do for a model, as plain data, and what kernels offer to it."""
+"""Launch plans as plain data, and the interface between the lowering and the kernels."""

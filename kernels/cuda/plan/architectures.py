@@ -1,4 +1,4 @@
-"""The GPU generations that kernels are built for."""
+"""The GPU generations that kernels are compiled for."""
 
 from dataclasses import dataclass
 
@@ -7,12 +7,12 @@ _KIB = 1024
 
 @dataclass(frozen=True)
 class Architecture:
-    """A GPU generation as the kernels see it.
+    """Properties of a GPU generation that kernels depend on.
 
-    name: "sm_53". number: 530, what `__CUDA_ARCH__` is. dot4: four int8 products in one instruction (dp4a).
-    tensor_int8: int8 matrix instructions. shared_bytes: shared memory that one block may have. registers: 32-bit
-    registers that one block may have. multiprocessors: of the device that the generation is tuned for by rule.
-    resident_*: what all blocks that a multiprocessor works on at once may have together.
+    name: "sm_53". number: 530, the value of `__CUDA_ARCH__`. dot4: four int8 products in one instruction (dp4a).
+    tensor_int8: int8 matrix instructions. shared_bytes, registers: most shared memory and 32-bit registers of a block.
+    multiprocessors: of the device that the choice by rule assumes. resident_*: limits of a multiprocessor for all its
+    resident blocks together.
     """
 
     name: str

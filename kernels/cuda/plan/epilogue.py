@@ -1,17 +1,17 @@
-"""Requantization and residual addition of a step as the kernels want them: defines and constants.
+"""Epilogues: requantization and residual addition of a step as preprocessor definitions and constants for kernels.
 
-Forms, the cheapest exact one for the whole layer (`requantize.cuh` holds the device code of each):
+Forms, of which the cheapest exact one is chosen for the whole layer (`requantize.cuh` has the device code of each):
 
-- RAW: the int32 accumulator leaves the network.
-- LINE: one float multiply-add, proved (line.py), X = MAGIC + acc + offset made by the bias alone.
-- CONVERTED_LINE: the same with X = float(acc + offset), where the accumulator comes scaled or the slope is steep.
-- FINE_LINE: a line whose slope is held in two floats, X = float(acc).
-- SHIFTED_LINE: shift, then a line in place of a table: clamp(round(t p + B, q)), checked on its 256 entries.
+- RAW: the int32 accumulator is the network's output.
+- LINE: one float multiply-add, proved (line.py); the bias alone makes X = MAGIC + acc + offset.
+- CONVERTED_LINE: the same with X = float(acc + offset), for scaled accumulators or a steep slope.
+- FINE_LINE: a line with its slope in two floats, X = float(acc).
+- SHIFTED_LINE: shift, then a line instead of a table: clamp(round(t p + B, q)), checked on all 256 entries.
 - MULTIPLIER: the 64-bit product of model/layers.py.
 - TABLE: shift, clamp, one byte of the channel's table.
 
-Per channel there are eight int32 in a row, two 16-byte loads: start, slope or multiplier, addend or shift, offset;
-lo, hi, and two that are free. `start` is what a sum starts with: the bias, less zero point times weights, and the
+Each channel has eight consecutive int32, two 16-byte loads: start, slope or multiplier, addend or shift, offset; lo,
+hi, and two unused ones. `start` is the initial value of a sum: the bias, minus zero point times weights, plus the
 line's offset.
 """
 
@@ -54,7 +54,7 @@ class Form(IntEnum):
 
 @dataclass(frozen=True, eq=False)
 class Epilogue:
-    """What a kernel needs to turn sums into outputs.
+    """Definitions and constants with which a kernel converts sums to outputs.
 
     defines: PREFIX_FORM, PREFIX_LO, PREFIX_HI, PREFIX_ZERO, PREFIX_SCALE_BITS. channels: int32 [padded, 8].
     table: uint8 [padded, 256], the entries' bytes, at column t + 128; one row of zeros for other forms.
@@ -109,7 +109,7 @@ def make_epilogue(
     padded: int,
     scale_bits: int = 0,
 ) -> Epilogue:
-    """Choose the cheapest exact form and lay its constants out.
+    """Choose the cheapest exact form and lay out its constants.
 
     sums: [C], or [1] for all channels. name: of the layer, for the constants' names.
     """
@@ -142,9 +142,9 @@ def line_epilogue_of_multiples(
     padded: int,
     multiple: int,
 ) -> Epilogue | None:
-    """LINE for accumulators that a kernel has times `multiple`, which saves it the division; None if there is none.
+    """LINE for accumulators multiplied by `multiple`, which saves the kernel a division; None if there is no such line.
 
-    sums: start comes times `multiple`, least and greatest are the accumulator's own.
+    sums: start is multiplied by `multiple`, least and greatest are not.
     """
     if not isinstance(requantize, Multiplier):
         return None
@@ -170,7 +170,7 @@ def _laid_out(
 def _multiplier(
     rows: NDArray[np.int64], requantize: Multiplier, sums: Accumulators, zero: int, scale_bits: int
 ) -> Form:
-    """Fill rows for LINE or CONVERTED_LINE if every channel has a line, else for MULTIPLIER."""
+    """Fill rows for the first form that every channel has: LINE, CONVERTED_LINE, FINE_LINE, else MULTIPLIER."""
     for form in (Form.LINE, Form.CONVERTED_LINE):
         if (form is Form.CONVERTED_LINE or scale_bits == 0) and _multiplier_lines(
             rows, requantize, sums, zero, scale_bits, form
@@ -217,7 +217,7 @@ def _fine_lines(
 
 
 def _fits(least: int, greatest: int, line: Line, bits: int, scale_bits: int) -> bool:
-    """No overflow of int32 on the way to X, and no bits of infinity or NaN among those of LINE."""
+    """Whether int32 does not overflow before X, and the bits of LINE are never those of infinity or NaN."""
     low, high = least + line.offset + bits << scale_bits, greatest + line.offset + bits << scale_bits
     if bits:
         return low >= _LEAST_POSITIVE_BITS and high < _INFINITE_BITS

@@ -1,4 +1,4 @@
-"""What a kernel folder offers to the lowering: ways to run a step, and what each asks of the buffer that it reads."""
+"""The interface of kernel folders to the lowering: candidates for a step, with the padding that each requires."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -10,17 +10,17 @@ from edgemeta.kernels.lowering.steps import Step
 from edgemeta.model.layers import Padding, TensorType
 
 Buffers: TypeAlias = Mapping[str, Buffer]
-"""The buffer of every tensor that a step reads or writes, by the tensor's name."""
+"""The buffers that a step reads or writes, by tensor name."""
 
 NO_RING: Padding = (0, 0, 0, 0)
 
 
 @dataclass(frozen=True)
 class Tensors:
-    """What is known of the tensors before kernels are chosen.
+    """Properties of the tensors that are known before kernels are chosen.
 
-    types: of every tensor by name, "input" included. packed: names of those in the tight layout of the model's input
-    and output, which have no ring; a kernel that reads only ringed buffers offers nothing for them.
+    types: type of every tensor by name, including "input". packed: names of the tensors in the packed layout of the
+    model's input and output, without padding; a kernel that needs padded buffers offers no candidate for them.
     """
 
     types: Mapping[str, TensorType]
@@ -31,9 +31,9 @@ class Tensors:
 class Candidate:
     """One way to run a step.
 
-    kernel: name of the folder. tile: what was chosen, for reports. ring: padding that it needs around the tensor
-    `step.reads[0]`, unless that one is packed. launch: makes the launch, given the buffers with their final rings, at
-    least as wide as asked; it packs weights, so it is called for the chosen candidate only.
+    kernel: name of the folder. tile: its tile parameters, for reports. ring: required padding around the tensor
+    `step.reads[0]`, unless that is packed. launch: makes the launch from the buffers with their final rings, which are
+    at least as wide as required; it packs weights, so it is called for the chosen candidate only.
     """
 
     kernel: str
@@ -43,8 +43,8 @@ class Candidate:
 
 
 class Kernel(Protocol):
-    """`candidates` of a kernel folder's launch.py: ways to run a step, the best by rule first; none if it cannot."""
+    """`candidates` in launch.py of a kernel folder: ways to run a step, best by rule first; empty if unsupported."""
 
     def __call__(self, step: Step, tensors: Tensors, architecture: Architecture, /) -> Iterable[Candidate]:
-        """Offer candidates, always in the same order: their places are what tuning stores."""
+        """Return candidates, always in the same order: tuning stores their indices."""
         ...

@@ -1,14 +1,14 @@
-"""What a device has to do for one model, as plain data: buffers, constants and kernel launches.
+"""Launch plans: buffers, constants and kernel launches of one model, as plain data.
 
-A plan is made without a GPU (`lowering.lower`). Three executors read it: the PyCUDA session (plugins/cuda), the CPU
+A plan is made without a GPU (`lowering.lower`). Three executors use it: the PyCUDA session (plugins/cuda), the CPU
 emulation (tests/emulation) and the cost report. All shapes are compile-time constants of the kernels, so every launch
 has its own compiled variant of its kernel's source; equal variants are compiled once.
 
-An activation tensor of type (H, W, C) lies in its buffer as int8 or uint8 [N, H + top + bottom, W + left + right, Cp],
-Cp = C rounded up to a multiple of 4. The ring of padding holds the tensor's zero point: `Buffer.fill` writes it once,
-kernels write the inside only. A tap in the ring then adds w * zx, which the bias takes back: acc = bias' + sum of
-w * x, bias' = bias - zx * sum of w, exact modulo 2**32 and within int32 by the model's proofs. Channels C .. Cp-1 meet
-weights of 0, so their content is free.
+The buffer of an activation tensor of type (H, W, C) is int8 or uint8 [N, H + top + bottom, W + left + right, Cp], where
+Cp is C rounded up to a multiple of 4. The padding around the tensor, its ring, holds the zero point: it is written once
+(`Buffer.fill`), kernels write only the inside. A tap in the ring then adds w * zx, which the bias compensates:
+acc = bias' + sum of w * x, bias' = bias - zx * sum of w, exact modulo 2**32 and within int32 by the model's proof.
+Channels C .. Cp-1 are multiplied by weights of 0, so they may hold anything.
 """
 
 import hashlib
@@ -26,12 +26,12 @@ from edgemeta.model.layers import Padding, Shape, TensorType
 
 
 class UnsupportedError(EdgemetaError):
-    """A model that no kernel here runs; the sentence names the layer and why."""
+    """A model that the kernels do not support; the text names the layer and the reason."""
 
 
 @dataclass(frozen=True)
 class FloatType:
-    """Shape (H, W, C) of a float32 tensor: the network that is not quantized uses the same buffers and launches."""
+    """Shape (H, W, C) of a float32 tensor: the float32 baseline uses the same buffers and launches."""
 
     shape: Shape
 
@@ -42,7 +42,7 @@ class FloatType:
 
     @property
     def zero_point(self) -> int:
-        """What padding holds: 0, whose bytes are 0, too."""
+        """Value of the padding: 0, whose bytes are also 0."""
         return 0
 
 
@@ -50,8 +50,8 @@ class FloatType:
 class Buffer:
     """One activation tensor on the device.
 
-    kind: its type. ring: rows above, columns left, rows below, columns right of padding around the inside. packed: the
-    tight layout [N, H, W, C] of the model's input and output, without ring or channel padding.
+    kind: its type. ring: rows above, columns left, rows below, columns right of padding around the tensor. packed: the
+    contiguous layout [N, H, W, C] of the model's input and output, without ring and channel padding.
     """
 
     name: str
@@ -61,7 +61,7 @@ class Buffer:
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """Rows, columns and channels of one image as it lies in memory."""
+        """Rows, columns and channels of one image in memory."""
         height, width, channels = self.kind.shape
         if self.packed:
             return height, width, channels
@@ -75,19 +75,19 @@ class Buffer:
 
     @property
     def fill(self) -> int:
-        """The byte that the whole buffer is set to before the first run."""
+        """The byte that fills the whole buffer before the first run."""
         return self.kind.zero_point & 0xFF
 
 
 @dataclass(frozen=True, eq=False)
 class Constant:
-    """Weights, biases, multipliers or tables, in the order that a kernel reads them; data is C-contiguous."""
+    """Weights, biases, multipliers or tables in the order in which a kernel reads them; data is C-contiguous."""
 
     name: str
     data: NDArray[Any]
 
     def __post_init__(self) -> None:
-        assert self.data.flags.c_contiguous, f"{self.name}: a device is given memory as it lies"
+        assert self.data.flags.c_contiguous, f"{self.name}: not C-contiguous"
 
 
 Defines: TypeAlias = tuple[tuple[str, int], ...]
@@ -99,7 +99,7 @@ class Source:
     """One compiled variant of a kernel.
 
     path: the .cu file, relative to kernels/cuda, such as "direct/kernel.cu". entry: its `extern "C"` function.
-    defines: preprocessor names and integers that make the variant.
+    defines: preprocessor names and integers of the variant.
     """
 
     path: str
@@ -108,7 +108,7 @@ class Source:
 
     @property
     def key(self) -> str:
-        """Short digest that tells variants apart, for file names and caches; the text of the source is not in it."""
+        """Short digest that identifies the variant in file names and caches; the source's text is not included."""
         text = json.dumps([self.path, self.entry, self.defines])
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
@@ -121,11 +121,11 @@ Argument: TypeAlias = Buffer | Constant
 class Launch:
     """One kernel launch.
 
-    layers: names of the model's layers that it does. source: the compiled variant. grid: blocks in x and y for one
+    layers: names of the model's layers that it computes. source: the compiled variant. grid: blocks in x and y for one
     image; image n is blockIdx.z. block: threads in x, y, z. shared_bytes: dynamic shared memory. arguments: pointers,
-    in the order of the kernel's parameters; a Buffer's is the address of image 0. tile: the choice that
-    was made among a kernel's candidates, for reports and the tuning cache. loops: trip counts of the loops that
-    stay loops in the compiled code (`#pragma unroll 1`), in the order of the source; everything else is unrolled.
+    in the order of the kernel's parameters; for a Buffer the address of image 0. tile: parameters of the chosen
+    candidate, for reports and the tuning cache. loops: trip counts of the loops that remain in the compiled code
+    (`#pragma unroll 1`), in source order; all others are unrolled.
     """
 
     layers: tuple[str, ...]
@@ -140,7 +140,7 @@ class Launch:
 
 @dataclass(frozen=True, eq=False)
 class LaunchPlan:
-    """A whole network for one architecture. Launches run in order; each sees all that the earlier ones wrote.
+    """A complete network for one architecture. Launches run in order; each sees the results of all earlier ones.
 
     input, output: the packed buffers that the host writes and reads.
     """

@@ -1,11 +1,11 @@
-"""How a buffer lies in memory, as the defines that kernels read."""
+"""Memory layout of buffers as preprocessor definitions for kernels."""
 
 from edgemeta.kernels.cuda.plan.launch_plan import Buffer, Defines
 from edgemeta.model.layers import TensorType
 
 
 def integer_type(buffer: Buffer) -> TensorType:
-    """Type of a buffer of integers, the only ones that reach integer kernels."""
+    """Type of an integer buffer; float buffers never reach integer kernels."""
     assert isinstance(buffer.kind, TensorType), f"{buffer.name} holds floats"
     return buffer.kind
 
@@ -13,8 +13,8 @@ def integer_type(buffer: Buffer) -> TensorType:
 def tensor_defines(prefix: str, buffer: Buffer, most_words: int = 4) -> Defines:
     """Defines for TENSOR (tensor.cuh), in elements.
 
-    PREFIX_IMAGE, _ROW, _PIXEL: strides. _START: the inside's first element. _WORDS: 4-byte words that one access may
-    take, 4, 2 or 1 up to `most_words`, or 0 where only single elements are aligned. _CHANNELS in memory. _SIGNED.
+    PREFIX_IMAGE, _ROW, _PIXEL: strides. _START: first element inside the ring. _WORDS: 4-byte words per access, 4, 2 or
+    1 up to `most_words`, or 0 if only single elements are aligned. _CHANNELS: in memory. _SIGNED: 1 or 0.
     """
     height, width, channels = buffer.shape
     top, left, _, _ = buffer.ring

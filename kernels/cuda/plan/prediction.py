@@ -1,9 +1,9 @@
-"""How long a device is busy with a launch: one formula, for counted launches and for tiles that are only estimated.
+"""Predicted execution time of a launch: one formula, for counted launches and for tiles with estimated counts.
 
     clocks = max(instructions / (multiprocessors * 4 * EFFICIENCY), rounds * longest * LONE_CLOCKS)
 
-The first is the limit of a full machine, the second that of one with few warps: a warp alone waits for its own results,
-and blocks that do not fit at once wait for a round of those that do.
+The first term is the limit of a fully occupied device, the second that of a device with few warps: a lone warp waits
+for its own results, and blocks that are not resident at once wait for the previous round.
 """
 
 from dataclasses import dataclass
@@ -11,26 +11,26 @@ from dataclasses import dataclass
 from edgemeta.kernels.cuda.plan.architectures import Architecture
 
 SCHEDULERS = 4
-"""Warp-instructions that a multiprocessor can issue per clock: CUDA C++ programming guide, multiprocessors of compute
-capability 5.x, 6.1, 6.2, 7.x, 8.x and 9.0 have four warp schedulers, each of which issues one instruction per clock.
+"""Warp-instructions that a multiprocessor can issue per clock (CUDA C++ programming guide: multiprocessors of compute
+capability 5.x, 6.1, 6.2, 7.x, 8.x and 9.0 have four warp schedulers, each of which issues one instruction per clock).
 """
 
 EFFICIENCY = 0.75
-"""Guess: the part of them that a kernel with many warps issues; the rest goes to bank conflicts, barriers, caches."""
+"""Guess: the share of them that a kernel with many warps uses; bank conflicts, barriers and caches cost the rest."""
 
 LONE_CLOCKS = 3.0
-"""Guess: clocks from one instruction of a lone warp to its next. Maxwell gives a result after 6 clocks; code that is
-unrolled as ours has about two instructions that do not wait for each other.
+"""Guess: clocks between two instructions of a lone warp. The latency on Maxwell is 6 clocks; code that is unrolled like
+ours has about two independent instructions.
 """
 
 WARP = 32
 _REGISTER_UNIT = 256
-"""Registers are given to warps in units of 256 (CUDA occupancy calculator, every generation from Maxwell on)."""
+"""Registers are allocated to warps in units of 256 (CUDA occupancy calculator, every generation since Maxwell)."""
 
 
 @dataclass(frozen=True)
 class Work:
-    """What a launch does for one image, counted or estimated.
+    """The work of a launch for one image, counted or estimated.
 
     blocks: of the grid. threads: of a block. registers: of a thread. shared_bytes: of a block. instructions:
     warp-instructions of all blocks. longest: those of the longest warp.
@@ -45,13 +45,13 @@ class Work:
 
 
 def busy_clocks(work: Work, architecture: Architecture) -> float:
-    """Clocks of a launch without the launch itself."""
+    """Clocks of a launch, without launch overhead."""
     issued = work.instructions / (architecture.multiprocessors * SCHEDULERS * EFFICIENCY)
     return max(issued, rounds(work, architecture) * work.longest * LONE_CLOCKS)
 
 
 def rounds(work: Work, architecture: Architecture) -> int:
-    """How often the multiprocessors are filled with blocks, as many as fit at once."""
+    """Number of rounds (waves) in which the multiprocessors execute the blocks."""
     warps = -(-work.threads // WARP)
     registers = warps * -(-work.registers * WARP // _REGISTER_UNIT) * _REGISTER_UNIT
     limits = [

@@ -133,8 +133,8 @@ def test_without_its_library_the_backend_says_so(resnet8: Case, monkeypatch: pyt
     try:
         probe = BACKEND.probe()
         assert not probe.available
-        assert "/nowhere/libedgemeta_cpu.so is not there" in probe.reason
-        with pytest.raises(BackendError, match="is not there: install the package again"):
+        assert "/nowhere/libedgemeta_cpu.so is missing" in probe.reason
+        with pytest.raises(BackendError, match="is missing: reinstall the package"):
             BACKEND.compile(resnet8.model, {})
     finally:
         library.library.cache_clear()

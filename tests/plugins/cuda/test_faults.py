@@ -116,14 +116,14 @@ def test_a_fault_while_it_closes_is_told_and_leaves_nothing(backend: CudaBackend
     session = backend.compile(small.model, {"tiles": "rule"})
     assert_right(session, small)
     driver.fail("cuGraphExecDestroy", UNAVAILABLE)
-    with pytest.raises(BackendError, match="the device or its driver failed while giving its memory back: cuGraphExec"):
+    with pytest.raises(BackendError, match="the device or its driver failed while freeing its memory: cuGraphExec"):
         session.close()
     assert driver.live() == {}
     session.close()
 
 
 def test_a_device_that_is_not_there(backend: CudaBackend, small: Case) -> None:
-    with pytest.raises(BackendError, match=r"^backend cuda: device 3 is not there, the last one is 0$"):
+    with pytest.raises(BackendError, match=r"^backend cuda: device 3 does not exist, the last one is 0$"):
         backend.compile(small.model, {"device": 3})
 
 
@@ -139,7 +139,7 @@ def test_without_a_compiler_only_what_was_built_ahead_runs(
     without = CudaBackend(none)  # type: ignore[arg-type]
     with caplog.at_level(logging.INFO), closing(without.compile(small.model, {"cache": str(cache)})) as session:
         assert_right(session, small)
-    assert "tiles are chosen by rule: without a CUDA compiler" in caplog.text
+    assert "tiles are chosen by rule: no CUDA compiler" in caplog.text
     with pytest.raises(BackendError, match=r"^backend cuda: .* has no cubin of .* and there is no CUDA compiler here"):
         without.compile(small.model, {"tiles": "rule", "cache": str(tmp_path)})
     assert driver.live() == {}
@@ -157,7 +157,7 @@ def test_a_layer_without_a_kernel_is_named(backend: CudaBackend) -> None:
         ({"device": -1}, "option device is -1, expected a whole number from 0 to 63"),
         ({"tiles": "best"}, "option tiles is 'best', expected one of measured, rule"),
         ({"launch": "fast"}, "option launch is 'fast', expected one of graph, kernels"),
-        ({"cache": 3}, "option cache is 3, expected a folder's path"),
+        ({"cache": 3}, "option cache is 3, expected the path of a folder"),
         ({"threads": 2}, "unknown option 'threads'"),
     ],
 )

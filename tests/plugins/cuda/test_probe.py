@@ -37,10 +37,10 @@ def test_without_a_compiler_kernels_built_ahead_will_do(
         pass
     without = CudaBackend(no_compiler)
     assert without.probe().available
-    assert without.probe().reason.endswith("(sm_53), kernels built ahead")
+    assert without.probe().reason.endswith("(sm_53), kernels compiled ahead of time")
     monkeypatch.setenv("EDGEMETA_CACHE", str(tmp_path))
     assert not without.probe().available
-    assert without.probe().reason.endswith("(sm_53) is there, but no CUDA compiler: none here")
+    assert without.probe().reason.endswith("(sm_53) was found, but no CUDA compiler: none here")
 
 
 def test_an_older_generation_is_refused(loaded: Driver) -> None:

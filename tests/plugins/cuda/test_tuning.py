@@ -49,7 +49,7 @@ def test_every_candidate_is_measured_once_and_the_choice_remembered(
 ) -> None:
     with caplog.at_level(logging.INFO, tuning.__name__):
         plan = tuned(small.model, device, cubins, folder)
-    assert f"measuring which kernels are fastest on {device.name}, once" in caplog.text
+    assert f"tuning: measuring the fastest kernels on {device.name}, once per model" in caplog.text
     counts = with_a_choice(small, device)
     assert counts
     choices = {layer: entry["candidate"] for layer, entry in json.loads(stored(folder).read_text()).items()}
@@ -96,7 +96,7 @@ def test_candidates_that_the_device_refuses_are_left_out(
     with caplog.at_level(logging.WARNING, tuning.__name__):
         tuned(small.model, device, cubins, folder)
     driver.forget()
-    assert f"candidates left out, since {device.name} cannot run them: cuLaunchKernel failed" in caplog.text
+    assert f"candidates skipped, {device.name} cannot run them: cuLaunchKernel failed" in caplog.text
     choices = json.loads(stored(folder).read_text())
     assert choices.keys() == with_a_choice(small, device).keys()
     assert all(entry["candidate"] > 0 for entry in choices.values())
@@ -119,7 +119,7 @@ def test_a_folder_that_cannot_be_written_is_told_and_does_not_stop(
     (tmp_path / "file").write_text("not a folder")
     with caplog.at_level(logging.WARNING, tuning.__name__):
         tuned(small.model, device, cubins, tmp_path / "file")
-    assert "what was measured is forgotten at the end" in caplog.text
+    assert "tuning: the result is not stored" in caplog.text
 
 
 def test_the_bits_do_not_depend_on_the_choice(backend: CudaBackend, small: Case, cache: Path) -> None:

@@ -99,7 +99,7 @@ def test_a_folder_that_cannot_be_written_is_logged_once_and_cubins_are_given(
     cubins = Cubins(blocked / "cache", compiler)
     with caplog.at_level(logging.WARNING):
         assert all(cubins.get(source, each).startswith(b"\x7fELF") for each in (NANO, ORIN))
-    assert caplog.messages == [f"compiled kernels cannot be kept in {blocked}/cache: Not a directory"]
+    assert caplog.messages == [f"compiled kernels cannot be stored in {blocked}/cache: Not a directory"]
 
 
 def test_building_ahead_into_a_folder_that_cannot_be_written_is_an_error(
@@ -107,7 +107,7 @@ def test_building_ahead_into_a_folder_that_cannot_be_written_is_an_error(
 ) -> None:
     blocked = tmp_path / "file"
     blocked.write_text("not a folder")
-    with pytest.raises(CompilerError, match=f"^compiled kernels cannot be kept in {blocked}/cache: Not a directory$"):
+    with pytest.raises(CompilerError, match=f"^compiled kernels cannot be stored in {blocked}/cache: Not a directory$"):
         Cubins(blocked / "cache", compiler).keep(source, NANO)
 
 

@@ -60,9 +60,9 @@ def test_an_error_of_the_assembler_is_told_too(compiler: Compiler, write) -> Non
 def test_an_architecture_that_a_compiler_does_not_know_is_refused_before_it_is_tried(compiler: Compiler, write) -> None:
     kepler = replace(NANO, name="sm_30", number=300)
     assert not compiler.supports(kepler)
-    with pytest.raises(CompilerError, match=r"cannot target sm_30: it knows sm_50 to sm_\d+"):
+    with pytest.raises(CompilerError, match=r"cannot target sm_30: it supports sm_50 to sm_\d+"):
         compiler.compile(write(KERNEL, SIZE=1), kepler)
-    with pytest.raises(CompilerError, match=r"no CUDA compiler for sm_30: .*knows only .*edgemeta\[cuda-compiler\]"):
+    with pytest.raises(CompilerError, match=r"no CUDA compiler for sm_30: .*supports only .*edgemeta\[cuda-compiler\]"):
         find_compiler(kepler)
 
 

@@ -43,11 +43,11 @@ def test_what_fits_violates_nothing() -> None:
 @pytest.mark.parametrize(
     ("changed", "threads", "dynamic", "phrase"),
     [
-        ({"spill_store_bytes": 4}, 32, 0, "spills 4 bytes out and 0 in"),
-        ({"spill_load_bytes": 8}, 32, 0, "spills 0 bytes out and 8 in"),
+        ({"spill_store_bytes": 4}, 32, 0, "spills: 4 bytes stored and 0 loaded"),
+        ({"spill_load_bytes": 8}, 32, 0, "spills: 0 bytes stored and 8 loaded"),
         ({"stack_bytes": 16}, 32, 0, "stack frame of 16 bytes"),
-        ({}, 32, 48 << 10, "wants 50176 bytes of shared memory, sm_53 has 49152"),
-        ({"registers": 33}, 1024, 0, "wants 40960 registers for 1024 threads, sm_53 has 32768"),
+        ({}, 32, 48 << 10, "needs 50176 bytes of shared memory, sm_53 has 49152"),
+        ({"registers": 33}, 1024, 0, "needs 40960 registers for 1024 threads, sm_53 has 32768"),
     ],
 )
 def test_each_violation_is_named(changed: dict[str, int], threads: int, dynamic: int, phrase: str) -> None:

@@ -244,7 +244,7 @@ def test_without_a_disassembler_the_sentence_says_what_to_install(
 
 
 def test_what_is_not_a_cubin_is_refused_in_one_sentence() -> None:
-    with pytest.raises(SassError, match="no disassembler reads this cubin") as failure:
+    with pytest.raises(SassError, match="no disassembler can read this cubin") as failure:
         disassemble(b"\x7fELF and nothing else", "kernel")
     assert "\n" not in str(failure.value)
 

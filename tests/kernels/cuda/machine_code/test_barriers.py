@@ -1,7 +1,8 @@
-"""The machine code of the kernels passes as many barriers as the emulation counts.
+"""The machine code of the kernels executes as many barriers as the emulation counts.
 
-So a barrier that the emulation alone has, or alone lacks, is noticed without a GPU. The control flow of the machine
-code is run for every thread (sass_run.py); the first witness of each kernel has no guarded barrier, so it is exact.
+So a barrier that only the emulation has, or that it lacks, is detected without a GPU. The control flow of the machine
+code is executed for every thread (interpreter.py); the first witness of each kernel has no guarded barrier, so its
+count is exact.
 """
 
 import numpy as np
@@ -14,7 +15,7 @@ from tests.emulation.executor import Emulator
 from tests.emulation.witnesses import WITNESSES
 
 CHOSEN = {"direct": (1, 3), "winograd": (1, 2), "pool_dense": (0,), "tensor": (0,), "elementwise": (1,)}
-"""Which witnesses of a kernel are taken: between them they pass every barrier of the kernels that ship."""
+"""Witnesses used for each kernel: together they execute every barrier of the product's kernels."""
 WITHOUT_BARRIERS = ("tensor", "elementwise")
 
 
