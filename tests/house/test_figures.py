@@ -95,8 +95,8 @@ def test_cuda_figures(repository: Path, readme: str) -> None:
     assert f"predicts {own['busy']:.0f} µs of busy time" in on_one_line(readme)
     document = on_one_line((repository / "docs" / "cuda-report.md").read_text("utf-8"))
     assert (
-        f"The prediction for ResNet-8 is {own['busy']:.0f} µs busy; with eight separate launches {own['plain']:.0f} µs, "
-        f"as a graph {own['graph']:.0f} µs. "
+        f"The prediction for ResNet-8 is {own['busy']:.0f} µs busy; "
+        f"with eight separate launches {own['plain']:.0f} µs, as a graph {own['graph']:.0f} µs. "
         f"The paper's design: {paper['busy']:.0f}, {paper['plain']:.0f} and {paper['graph']:.0f} µs."
     ) in document
 

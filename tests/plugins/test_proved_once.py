@@ -63,6 +63,6 @@ def test_the_service_proves_a_model_once_at_the_start(backend: str, tmp_path: Pa
     config.write_text(CONFIG.format(model="resnet8-cifar10", backend=backend, folder=tmp_path / "state"))
     with counted_proofs() as calls:
         plan = prepare_start(config)
-    for network in plan.networks.values():
-        network.close()
+    for loaded_model in plan.loaded_models.values():
+        loaded_model.close()
     assert calls == ["resnet8-cifar10"]
