@@ -20,6 +20,9 @@ from tests.emulation.gcc import digest, gcc_version, link, run_gcc
 RUNTIME = Path(__file__).resolve().parent / "runtime"
 """The C++ sources of the emulation itself."""
 
+STORE = default_folder() / "emulation"
+"""Where compiled parts and modules are kept: this user's cache, whatever folder a test sets later."""
+
 # A negative number shifted left is plain in CUDA.
 _UNDEFINED = ("-fno-sanitize=shift-base", "-fno-sanitize-recover=undefined", "-ftrivial-auto-var-init=pattern")
 _COMMON = ("-fPIC", "-fvisibility=hidden", "-fno-gnu-unique", "-g1", "-gdwarf-4")
@@ -76,7 +79,7 @@ class EmulationCompiler:
             *("-DEDGEMETA_EMULATION", f"-D__CUDA_ARCH__={architecture.number}"),
             *(f"-D{name}={value}" for name, value in source.defines),
         ]
-        machine = _machine(self.mode, default_folder() / "emulation")
+        machine = _machine(self.mode)
         with tempfile.TemporaryDirectory() as folder:
             unit, kernel, module = (Path(folder) / name for name in ("kernel.cpp", "kernel.o", "module.so"))
             unit.write_text(text)
@@ -86,14 +89,14 @@ class EmulationCompiler:
 
 
 @cache
-def _machine(name: str, folder: Path) -> Path:
-    """The emulation itself as one object file, built unless the folder has it."""
+def _machine(name: str) -> Path:
+    """The emulation itself as one object file, built unless the store has it."""
     mode = MODES[name]
-    wanted = folder / f"machine-{name}-{gcc_version().replace(' ', '-')}-{_runtime_digest()}.o"
+    wanted = STORE / f"machine-{name}-{gcc_version().replace(' ', '-')}-{_runtime_digest()}.o"
     if wanted.is_file():
         return wanted
-    folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder) as temporary:
+    STORE.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=STORE) as temporary:
         parts = []
         for part in mode.parts:
             parts.append(str(Path(temporary) / f"{part}.o"))

@@ -7,7 +7,7 @@ and takes modules of `compiler.EmulationCompiler` only. docs/emulation.md has it
 import tempfile
 from pathlib import Path
 
-from edgemeta.kernels.cuda.compile.cache import default_folder
+from tests.emulation.compiler import STORE
 from tests.emulation.gcc import digest, gcc_version, run_gcc
 
 _SOURCES = Path(__file__).resolve().parent / "libcuda"
@@ -20,7 +20,7 @@ def build(folder: Path | None = None) -> Path:
     """The library, built unless the folder (by default this user's cache) has it. Raises CompilerError."""
     texts = [*_SOURCES.iterdir(), _ABI]
     version = f"{gcc_version()}-{digest(texts, _OPTIONS)}".replace(" ", "-")
-    library = (folder or default_folder() / "emulation") / f"driver-{version}" / _NAME
+    library = (folder or STORE) / f"driver-{version}" / _NAME
     if not library.is_file():
         library.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=library.parent) as temporary:

@@ -8,10 +8,10 @@ from typing import Any, Literal, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from edgemeta.kernels.cuda.compile.cache import Cubins, default_folder
+from edgemeta.kernels.cuda.compile.cache import Cubins
 from edgemeta.kernels.cuda.plan.architectures import Architecture
 from edgemeta.kernels.cuda.plan.launch_plan import Buffer, Constant, Launch, LaunchPlan, Source
-from tests.emulation.compiler import EmulationCompiler
+from tests.emulation.compiler import STORE, EmulationCompiler
 from tests.emulation.memory import BufferMemory, ConstantMemory
 from tests.emulation.module import EmulationError, Module, load
 
@@ -31,8 +31,19 @@ class Images(Protocol):
 
 
 def cached(mode: str) -> Images:
-    """Modules of a mode, kept in the cache folder of this user."""
-    return Cubins(default_folder() / "emulation", EmulationCompiler(mode))
+    """Modules of a mode, kept in the store."""
+    return Cubins(STORE, EmulationCompiler(mode))
+
+
+class StoringCompiler:
+    """Makes what EmulationCompiler makes, once: what it made for any test before is taken from the store."""
+
+    def __init__(self) -> None:
+        self.version = EmulationCompiler().version
+
+    def compile(self, source: Source, architecture: Architecture) -> bytes:
+        """A module of the mode `fast`. Raises CompilerError with what g++ said."""
+        return cached("fast").get(source, architecture)
 
 
 class Emulator:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from edgemeta.kernels.cuda.lowering import lower
 from edgemeta.kernels.cuda.plan.architectures import ARCHITECTURES
+from edgemeta.model import reference
 from edgemeta.model.file import load
 from edgemeta.model.graph import Model
 from edgemeta.model.zoo import find
@@ -17,7 +18,7 @@ from edgemeta.toolchain.data.dataset import load_dataset
 from tests.conformance.on_all_cores import reference_logits
 from tests.emulation.executor import Emulator, Order
 
-IMAGES, FEW = 200, 8
+IMAGES, SOME, FEW = 200, 10, 4
 
 
 @cache
@@ -26,18 +27,22 @@ def shipped(name: str) -> Model:
 
 
 @cache
-def expected(name: str, data: Path) -> tuple[NDArray[np.int8], NDArray[np.int32]]:
+def expected(name: str, data: Path, count: int) -> tuple[NDArray[np.int8], NDArray[np.int32]]:
+    """Images as the network takes them, and their logits."""
     model = shipped(name)
-    images = load_dataset(data / "cifar10" / "test.npz").x[:IMAGES]
+    images = load_dataset(data / "cifar10" / "test.npz").x[:count]
     prepare = make_preprocessor(model, images.shape[1:])
     batch = np.concatenate([prepare(np.ascontiguousarray(image[..., ::-1])).copy() for image in images])
-    return batch, reference_logits(model, batch)
+    return batch, reference.run(model, batch) if count <= SOME else reference_logits(model, batch)
 
 
+@pytest.mark.parametrize(
+    "count", [SOME, pytest.param(IMAGES, marks=pytest.mark.gate("50 s of processor time: many images, emulated"))]
+)
 @pytest.mark.parametrize("architecture", ["sm_53", "sm_87"])
 @pytest.mark.parametrize("name", ["resnet8-cifar10", "resnet8-cifar10-paper"])
-def test_two_hundred_images(name: str, architecture: str, shared_data: Path) -> None:
-    batch, logits = expected(name, shared_data)
+def test_real_images(name: str, architecture: str, count: int, shared_data: Path) -> None:
+    batch, logits = expected(name, shared_data, count)
     plan = lower(shipped(name), ARCHITECTURES[architecture])
     np.testing.assert_array_equal(Emulator(plan).run(batch), logits, strict=True)
     orders: tuple[Order, ...] = ("reverse", 1)
@@ -49,7 +54,7 @@ def test_two_hundred_images(name: str, architecture: str, shared_data: Path) -> 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 @pytest.mark.parametrize("name", ["resnet8-cifar10", "resnet8-cifar10-paper"])
 def test_every_architecture(name: str, architecture: str, shared_data: Path) -> None:
-    batch, logits = expected(name, shared_data)
+    batch, logits = expected(name, shared_data, IMAGES)
     plan = lower(shipped(name), ARCHITECTURES[architecture])
     orders: tuple[Order, ...] = ("forward", "reverse", 1)
     for order in orders:

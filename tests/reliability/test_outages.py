@@ -26,6 +26,7 @@ def assert_nothing_lost(outcome: dict[str, Any]) -> None:
     assert outcome["historical"] > 0
 
 
+@pytest.mark.gate("10 s: an acceptance program in its short form")
 @pytest.mark.usefixtures("make_broker")  # skips where mosquitto is missing
 def test_a_few_outages_and_kills_lose_nothing(repository: Path) -> None:
     outcome = outages(repository, "--outages", "3", "--kills", "2", timeout=200)

@@ -13,6 +13,7 @@ SLACK = 5
 """How much later than promised a machine may be that runs tests beside it; the suite itself is measured with 1."""
 
 
+@pytest.mark.gate("20 s: an acceptance program in its short form")
 @pytest.mark.usefixtures("make_broker")  # skips where mosquitto is missing
 def test_faults_of_every_part_lose_nothing(repository: Path) -> None:
     if not RtspCamera.installed():

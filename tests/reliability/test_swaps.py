@@ -6,6 +6,7 @@ from reliability import swaps
 from rig.broker import Mosquitto
 
 
+@pytest.mark.gate("10 s: an acceptance program in its short form")
 def test_one_swap_of_each_kind_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(swaps, "LOOKS", 3)
     if not Mosquitto.installed():

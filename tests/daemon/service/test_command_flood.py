@@ -33,6 +33,7 @@ def rig(tmp_path: Path) -> Iterator[Rig]:
         made.close()
 
 
+@pytest.mark.gate("20 s each: a flood, then the quiet time after which it counts as over")
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_flood_costs_no_frame_and_leaves_nothing_behind(rig: Rig, kind: str) -> None:
     rig.witness.next_frame("front").within(0)
@@ -80,6 +81,7 @@ def test_the_flooders_packets_are_whole(kind: str) -> None:
     assert (at, found) == (len(packets), count)
 
 
+@pytest.mark.gate("40 s: an acceptance program in its short form")
 def test_the_benchmark_says_what_it_measured(repository: Path) -> None:
     """Not how late frames are: that hangs on the machine."""
     if not Mosquitto.installed():

@@ -10,6 +10,7 @@ import pytest
 from rig.disk import MountError, SmallDisk
 
 
+@pytest.mark.gate("40 s: an acceptance program in its short form")
 @pytest.mark.usefixtures("make_broker")  # skips where mosquitto is missing
 def test_a_full_disk_loses_nothing_and_logs_little(repository: Path, tmp_path: Path) -> None:
     try:

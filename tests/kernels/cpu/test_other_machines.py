@@ -44,6 +44,7 @@ MACHINES = {
 }
 
 
+@pytest.mark.gate("15 s each: Python on an emulated processor")
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="emulates x86-64 processors on an x86-64 machine")
 @pytest.mark.parametrize("processor", MACHINES)
 def test_an_older_processor_runs_what_it_has(processor: str) -> None:

@@ -10,7 +10,7 @@ from edgemeta.kernels.cuda.compile.cache import Cubins
 from edgemeta.plugins.cuda.backend import CudaBackend
 from edgemeta.plugins.cuda.device import DeviceContext
 from tests.conformance.cases import CASES, Case
-from tests.emulation.compiler import EmulationCompiler
+from tests.emulation.executor import StoringCompiler
 from tests.plugins.cuda.emulated import Driver
 
 
@@ -44,12 +44,12 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def backend(driver: Driver, cache: Path, monkeypatch: pytest.MonkeyPatch) -> CudaBackend:
     """The product's own backend; its kernels are compiled for the processor."""
     monkeypatch.setenv("EDGEMETA_CACHE", str(cache))
-    return CudaBackend(lambda architecture: EmulationCompiler())
+    return CudaBackend(lambda architecture: StoringCompiler())
 
 
 @pytest.fixture
 def cubins(cache: Path) -> Cubins:
-    return Cubins(cache, EmulationCompiler())
+    return Cubins(cache, StoringCompiler())
 
 
 @pytest.fixture

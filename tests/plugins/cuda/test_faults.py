@@ -171,7 +171,7 @@ def test_wrong_options_are_refused(backend: CudaBackend, small: Case, options: d
 LOST = """
 import gc, sys
 from tests.emulation import driver
-from tests.emulation.compiler import EmulationCompiler
+from tests.emulation.executor import StoringCompiler
 from edgemeta.model.file import load
 from edgemeta.plugins.api import SessionLostError
 from edgemeta.plugins.cuda.backend import CudaBackend
@@ -180,7 +180,7 @@ from tests.plugins.cuda.emulated import Driver
 
 lost, model = Driver(driver.build()), load(sys.argv[1])
 with lost.device(5, 3):
-    session = CudaBackend(lambda architecture: EmulationCompiler()).compile(model, {"tiles": "rule"})
+    session = CudaBackend(lambda architecture: StoringCompiler()).compile(model, {"tiles": "rule"})
     session.run(random_image(model))
     lost.fail("cuCtxPushCurrent", int(sys.argv[2]), times=1000)
     try:

@@ -19,7 +19,7 @@ from edgemeta.kernels.cuda.plan.architectures import ARCHITECTURES, Architecture
 from edgemeta.kernels.cuda.plan.launch_plan import Source
 from edgemeta.model.file import load
 from edgemeta.model.zoo import find
-from tests.emulation.compiler import EmulationCompiler
+from tests.emulation.executor import StoringCompiler
 
 DEADLINE = 60.0
 EDGEMETA = str(Path(sys.executable).with_name("edgemeta"))
@@ -32,13 +32,16 @@ class AsNvidias:
         self.version = find_compiler(architecture).version
 
     def compile(self, source: Source, architecture: Architecture) -> bytes:
-        return EmulationCompiler().compile(source, architecture)
+        return StoringCompiler().compile(source, architecture)
 
 
 DEVICES = {"jetson-nano": "sm_53", "jetson-orin": "sm_87"}
 
 
-@pytest.fixture(scope="module", params=DEVICES)
+@pytest.fixture(
+    scope="module",
+    params=["jetson-nano", pytest.param("jetson-orin", marks=pytest.mark.gate("20 s: the same once more"))],
+)
 def environment(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """What a process needs to find the driver, one device and compiled kernels."""
     pytest.importorskip("pycuda", reason="PyCUDA is not installed: benchmarks/gpu/pycuda_wheel.sh makes its wheel")

@@ -16,6 +16,9 @@ from edgemeta.model.zoo import find, names
 REWRITE = "python benchmarks/cuda_resources.py rewrites the table"
 
 
+EVERYTHING = pytest.mark.gate("60 s of processor time: each kernel of each network, compiled for each architecture")
+
+
 @pytest.fixture(scope="module")
 def measured(compiler: Compiler) -> tuple[dict[str, Any], list[str]]:
     return measure(compiler)
@@ -28,10 +31,12 @@ def recorded(repository: Path) -> dict[str, Any]:
     return launches
 
 
+@EVERYTHING
 def test_nothing_spills_and_everything_fits(measured: tuple[dict[str, Any], list[str]]) -> None:
     assert measured[1] == []
 
 
+@EVERYTHING
 def test_nothing_takes_more_than_the_table_says(
     measured: tuple[dict[str, Any], list[str]], recorded: dict[str, Any]
 ) -> None:
@@ -44,6 +49,7 @@ def test_nothing_takes_more_than_the_table_says(
     assert not grown, REWRITE
 
 
+@EVERYTHING
 def test_the_table_has_every_launch_and_no_other(
     measured: tuple[dict[str, Any], list[str]], recorded: dict[str, Any]
 ) -> None:
