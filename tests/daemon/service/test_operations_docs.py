@@ -13,7 +13,7 @@ WORDS = [*(state.value for state in CameraState), *(state.value for state in Bro
 @pytest.mark.parametrize("word", WORDS)
 def test_every_status_word_is_explained(repository: Path, word: str) -> None:
     text = (repository / "docs" / "operations.md").read_text("utf-8")
-    assert f"`{word}`" in text.partition("\n## The words\n")[2].partition("\n## ")[0]
+    assert f"`{word}`" in text.partition("\n## Status values\n")[2].partition("\n## ")[0]
 
 
 @pytest.mark.parametrize("result", [result.value for result in SwapResult])
