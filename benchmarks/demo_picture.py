@@ -1,4 +1,4 @@
-"""Take the picture of the demo at work that the documents show.
+"""Write the picture of the running demo that the documents show.
 
     python benchmarks/demo_picture.py
 
@@ -52,7 +52,7 @@ class Photographer(View):
             self.svg = console.export_svg(title="edgemeta demo", unique_id="demo")
 
     def interrupted(self) -> None:
-        """Go on; the picture is taken all the same."""
+        """Continue; the picture is written anyway."""
 
 
 def _upper_half(text: re.Match[str]) -> str:

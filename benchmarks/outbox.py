@@ -147,12 +147,12 @@ def cpu_of(work: Callable[[], None]) -> int:
 
 
 def no_drop(topic: str, number: int) -> None:
-    """Hear of drops; a good day has none."""
+    """Fail on drops; there must be none."""
     raise SystemExit(f"{number} messages to {topic} were dropped")
 
 
 def fail(error: BaseException) -> None:
-    """Hear of a fault in a thread."""
+    """Fail on an error in a thread."""
     raise SystemExit(f"a thread failed: {error}")
 
 

@@ -1,9 +1,9 @@
-"""What the live page costs the service: nobody looks, one page is open, eight are.
+"""CPU cost of the live page: with no page open, with one, with eight.
 
     python benchmarks/page_cost.py --keep      writes benchmarks/results/page-cost.json
 
 The service runs in this process at 30 frames/s of 640x480 (drawn beforehand, so that drawing costs nothing), with the
-shipped network and a broker that is away. Each page is a process of its own that does what the page's script does: it
+shipped network and a broker that is away. Each page is a separate process that does what the page's script does: it
 listens to the events and fetches a picture after each, at picture_rate 10 in total. CPU time is the kernel's, by
 thread.
 """

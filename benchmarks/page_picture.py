@@ -1,4 +1,4 @@
-"""Take the pictures of the live page that the documents show.
+"""Write the pictures of the live page that the documents show.
 
     python benchmarks/page_picture.py
 

@@ -1,1 +1,1 @@
-"""Acceptance programs: faults injected into a running service, and what became of its messages."""
+"""Acceptance programs: faults injected into a running service, and the fate of its messages."""

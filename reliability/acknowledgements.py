@@ -1,8 +1,8 @@
-"""Acknowledgements that do not come: when live frames flow again, what the service says meanwhile, what is lost.
+"""Missing acknowledgements: when live frames flow again, what the service reports meanwhile, what is lost.
 
 The service runs at 30 frames per second. Between it and a real mosquitto lies a network that swallows the broker's
 acknowledgements (PUBACK): 3 of them, 25, or all for 30 seconds. Then the broker itself is frozen for 20 and for 60
-seconds. All keys of the link are at their defaults. A subscriber beside the broker accounts for every frame.
+seconds. All keys of the link have their defaults. A subscriber accounts for every frame.
 
     python reliability/acknowledgements.py --keep          writes benchmarks/results/acknowledgements.json
 """
@@ -36,11 +36,11 @@ BACK_WITHIN = 20.0
 
 WATCHDOG = 3.0
 SAID_WITHIN = LATE_AFTER + 1.0 + WATCHDOG / 2 + 1.0
-"""Seconds after which the status must say so: the service looks every second, and tells its manager every 1.5."""
+"""Seconds until the status must report it: the service checks every second and notifies its manager every 1.5."""
 
 
 class Fault(NamedTuple):
-    """What goes wrong, for so many seconds (0: at once), and how it is put right."""
+    """A fault, its duration in seconds (0: momentary), and how it ends."""
 
     name: str
     begin: Callable[[Rig], None]
@@ -49,7 +49,7 @@ class Fault(NamedTuple):
 
 
 def _nothing(_rig: Rig) -> None:
-    """The fault has ended by itself."""
+    """The fault needs no end."""
 
 
 def _thaw(rig: Rig) -> None:
@@ -67,7 +67,7 @@ FAULTS = (
 
 
 def play(rig: Rig, fault: Fault) -> dict[str, Any]:
-    """Play one fault; return what was measured, in seconds."""
+    """Inject one fault; return the measured seconds."""
     manager = rig.running.manager
     with _live_frames(rig) as moments:
         began = time.monotonic()
@@ -94,7 +94,7 @@ def play(rig: Rig, fault: Fault) -> dict[str, Any]:
 
 @contextmanager
 def _live_frames(rig: Rig) -> Iterator[list[float]]:
-    """Collect when live frames come."""
+    """Collect the arrival times of live frames."""
     moments: list[float] = []
     rig.witness.watch = lambda _camera, moment: moments.append(moment)
     try:
@@ -104,7 +104,7 @@ def _live_frames(rig: Rig) -> Iterator[list[float]]:
 
 
 def run(folder: Path) -> dict[str, Any]:
-    """Play all faults on one service; return the result."""
+    """Inject all faults into one service; return the result."""
     rig = Rig(folder, "acknowledgements", KEYS, WATCHDOG)
     try:
         rig.write_config()
@@ -135,7 +135,7 @@ def run(folder: Path) -> dict[str, Any]:
 
 
 def verdict(outcome: dict[str, Any]) -> list[str]:
-    """Say what is wrong, in sentences."""
+    """Return the failures, one sentence each."""
     wrong = [f"{count} lost: {what}" for what, count in outcome["lost"].items() if count]
     if outcome["contradictions"]:
         wrong.append(f"{outcome['contradictions']} messages came again as other ones")

@@ -1,10 +1,10 @@
-"""1,000 failures of a camera, of each kind: what they leave behind in memory, open files, threads and processes.
+"""1,000 camera failures of each kind: growth of memory, open files, threads and processes.
 
     python reliability/camera_failures.py --keep      writes benchmarks/results/camera-failures.json
 
-Each kind runs in a process of its own: the daemon's camera thread opens its source again and again, as fast as it
-fails. After a warm-up of 300 failures everything is counted, and again after 1,000 more. Each kind runs once more with
-a planted leak of 2 KB per failure, which must be seen: else the check would prove nothing.
+Each kind runs in its own process: the daemon's camera thread reopens its source as fast as it fails. Resources are
+counted after a warm-up of 300 failures, and again after 1,000 more. Each kind runs once more with a planted leak of
+2 KB per failure, which must be detected: otherwise the check would prove nothing.
 """
 
 import argparse
@@ -55,7 +55,7 @@ class Counting:
 
     @property
     def interval_ns(self) -> int:
-        """That of the source."""
+        """The source's own."""
         return self._source.interval_ns
 
     def open(self) -> None:
@@ -101,7 +101,7 @@ def counted() -> dict[str, int]:
 
 
 def child(address: str, failures: int, leak: int) -> None:
-    """Fail so often, and print what was counted before and after."""
+    """Fail the given number of times, and print the counts before and after."""
     set_up("error")
     config = CameraConfig(source=address, timeout=0.1, retry=RetryConfig(first=0.001, cap=0.001))
     source = Counting(make_source(SourceSpec(address, timeout=config.timeout)), failures, leak)
@@ -113,10 +113,10 @@ def child(address: str, failures: int, leak: int) -> None:
     def deliver(_name: str, _frame: Frame) -> None:
         """Take the frame."""
 
-    def tell(_name: str, _status: CameraStatus) -> None:
-        """Hear the status."""
+    def on_status(_name: str, _status: CameraStatus) -> None:
+        """Ignore the status."""
 
-    camera = Camera("failing", config, source, deliver, tell, on_fatal)
+    camera = Camera("failing", config, source, deliver, on_status, on_fatal)
     camera.start()
     source.done.wait()
     print(json.dumps({"before": source.before, "after": source.after, "words": camera.description}), flush=True)
@@ -142,7 +142,7 @@ def kinds() -> Iterator[dict[str, str]]:
 
 
 def serve(text: bytes) -> int:
-    """Serve text over HTTP on a loopback port in a thread, or say nothing for ever; returns the port."""
+    """Serve text over HTTP on a loopback port in a thread, or never answer; returns the port."""
     server = socket.create_server(("127.0.0.1", 0))
     silent: list[socket.socket] = []
 
@@ -161,7 +161,7 @@ def serve(text: bytes) -> int:
 
 
 def measure(address: str, failures: int, leak: int) -> dict[str, Any]:
-    """Run one kind in a process of its own; return what it counted and how much grew."""
+    """Run one kind in its own process; return what it counted and how much grew."""
     command = [sys.executable, __file__, "--child", address, "--failures", str(failures), "--leak", str(leak)]
     said = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
     result: dict[str, Any] = json.loads(said)

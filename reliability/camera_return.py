@@ -1,8 +1,8 @@
-"""A camera that goes and returns: seconds until its first frame is published, for each way to be away.
+"""A camera that fails and returns: seconds until its first frame is published, for each kind of failure.
 
-An RTSP camera in a network namespace of its own (this needs root) is killed and started again, frozen, or all packets
-between it and the service are dropped. How long it is away is drawn at random, up to twice the camera's `timeout` and
-beyond it. The service has the defaults of its config.
+An RTSP camera in its own network namespace (needs root) is killed and restarted, frozen, or all packets between it and
+the service are dropped. The length of a failure is random, up to twice the camera's `timeout` and beyond it. The
+service has the defaults of its config.
 
     python reliability/camera_return.py --keep      writes benchmarks/results/camera-return.json
 """
@@ -29,7 +29,7 @@ AWAY = (0.5, 12.0)
 
 
 def away(rig: Rig, leave: Callable[[], None], come: Callable[[], None], seconds: float) -> float:
-    """Let the camera be away for so long; return the seconds from its return to its first published frame."""
+    """Make the camera fail for the given time; return the seconds from its return to its first published frame."""
     seen = rig.witness.since["street/frame"]
     until(lambda: rig.witness.since["street/frame"] > seen + 30, "a second of frames")
     leave()
@@ -40,7 +40,7 @@ def away(rig: Rig, leave: Callable[[], None], come: Callable[[], None], seconds:
 
 
 def measure(runs: int, seed: int, folder: Path) -> dict[str, Any]:
-    """Play every way to be away so often."""
+    """Repeat every kind of failure."""
     chance = random.Random(seed)
     ether = Ether()
     camera = RtspCamera(FAR, prefix=ether.prefix)

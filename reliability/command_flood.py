@@ -7,7 +7,7 @@ frame time later after its capture than the latest one without a flood.
 
     python reliability/command_flood.py --keep      writes benchmarks/results/command-flood.json
 
-The flooder is a process of its own with niceness 19, as it is no part of what is measured. Ends with an error where a
+The flooder is a separate process with niceness 19, as it is not part of what is measured. Exits with an error if a
 frame is late or lost, the service holds more than 10 MB more afterwards, or its log or answers are not bounded.
 """
 
@@ -40,7 +40,7 @@ COMMAND_RATE = 5
 
 MOST_MEMORY_KIB = 10 * 1000 * 1000 // 1024
 MOST_LINES_PER_SECOND = 2 * COMMAND_RATE
-"""Lines of log: one for a command and one for what came of it. Equal ones, told once, are fewer."""
+"""Log lines: one for a command and one for its result. Equal lines, written once, are fewer."""
 
 MOST_ANSWERS_PER_SECOND = COMMAND_RATE + 2
 """Answers: to commands that are carried out, and to a few of those that are refused."""
@@ -83,7 +83,7 @@ class Listener:
         until(lambda: len(self.answers) > before, f"the answer to {verb}")
 
     def close(self) -> None:
-        """Leave."""
+        """Disconnect."""
         self._client.disconnect()
         self._client.loop_stop()
 
@@ -191,7 +191,7 @@ def measure(seconds: float, kinds: list[str]) -> dict[str, Any]:
 
 
 def verdict(outcome: dict[str, Any]) -> list[str]:
-    """Say what is wrong, in sentences."""
+    """Return the failures, one sentence each."""
     wrong = [f"{count} lost: {what}" for what, count in outcome["lost"].items() if count]
     dropped = outcome["without_a_flood"]["frames_dropped"]
     for kind, one in outcome["floods"].items():

@@ -1,9 +1,9 @@
-"""Which check notices a flipped bit in a weight of a shipped network: the self-test, the checksum.
+"""Flipped bits in weights of the shipped networks: how many the self-test and the checksum detect.
 
     python reliability/flipped_bits.py --keep                 writes benchmarks/results/flipped-bits.json
 
-Each time one bit of a weight tensor is flipped. The file is read as a bad disk would leave it; then, for the self-test
-alone, its checksum is made anew, as somebody would who writes such a file on purpose.
+Each time one bit of a weight tensor is flipped. The file is read as a faulty disk would return it; then, for the
+self-test alone, its checksum is recomputed, as an attacker would do.
 """
 
 import argparse

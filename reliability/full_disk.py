@@ -1,14 +1,14 @@
 """A disk that is full for minutes under 30 frames per second: what is logged, what arrives, how large the files grow.
 
-The outbox lies on a small disk of the rig's own (root only); between the service and a real mosquitto lies a network
-that can be cut. The disk becomes full while the broker is away and messages are on it, and stays full all the time:
-what becomes free is taken at once. Meanwhile the broker comes back, and whatever was on disk or in memory must arrive;
-the service is stopped, and later killed, and started again without a broker, and what its file held must arrive when
-the broker is back. A subscriber beside the broker accounts for every frame (rig/ledger.py).
+The outbox is on a small disk of its own (root only); between the service and a real mosquitto is a network that can be
+cut. The disk becomes full while the broker is unavailable and messages are on it, and stays full: space that becomes
+free is filled at once. Then the broker returns, and all messages on disk and in memory must arrive; the service is
+stopped, and later killed, and restarted without a broker, and what its file held must arrive when the broker returns.
+A subscriber accounts for every frame (rig/ledger.py).
 
-It fails where more lines than promised are logged of the outbox, where messages wait on although the broker is back, or
-where any are lost or come again as other ones. What waits in memory when the service ends is lost by design, and the
-newest of a start: it is counted from the log and is no failure.
+It fails if the outbox logs more lines than promised, if messages stay in the outbox after the broker's return, or if
+any are lost or repeated in changed form. Messages in memory are lost when the service ends, by design: these newest
+ones are counted from the log and are no failure.
 
     python reliability/full_disk.py --minutes 10 --keep       writes benchmarks/results/full-disk.json
 """
@@ -40,7 +40,7 @@ STUCK_AFTER = 60.0
 """Seconds after which a message that waits counts as stuck once the broker is back: 30,000 are sent in that time."""
 
 LOOK_EVERY = 0.25
-"""Seconds between two looks at the service's metrics."""
+"""Seconds between two checks at the service's metrics."""
 
 MESSAGES_FIRST = 300
 """Messages on disk when it becomes full."""
@@ -92,13 +92,13 @@ class Observer:
             self.places.append(place)
 
     def close(self) -> None:
-        """Look no more."""
+        """Stop."""
         self._closing.set()
         self._thread.join()
 
 
 class FullDisk:
-    """Lets a disk be full for a time; broker and service come and go meanwhile."""
+    """Keeps a disk full while broker and service stop and return."""
 
     def __init__(self, rig: Rig, disk: SmallDisk, port: int, seconds: float) -> None:
         self.rig = rig
@@ -109,7 +109,7 @@ class FullDisk:
         self._seconds = seconds
 
     def run(self) -> None:
-        """Play it all, in parts of the time."""
+        """Run all parts, each for its share of the time."""
         rig = self.rig
         until(lambda: rig.witness.since["front/frame"] > 5, "the first frames")
         rig.network.reset()
@@ -137,7 +137,7 @@ class FullDisk:
         until(lambda: rig.witness.stats["outbox"]["place"] == "disk", "the outbox on disk again", 90)
 
     def _pass(self, share: float) -> None:
-        """Let a share of the time go by."""
+        """Wait for a share of the time."""
         time.sleep(share * self._seconds)
 
     def _service_returns(self) -> None:
@@ -164,7 +164,7 @@ class FullDisk:
 
 
 def measure(minutes: float, folder: Path) -> dict[str, Any]:
-    """Play it; return the result. Raises RigError, with the service's log, where something never came."""
+    """Run it; return the result. Raises RigError, with the service's log, where something never came."""
     port = free_port()
     rig = Rig(folder, "full-disk", keys(port))
     disk = SmallDisk(rig.state)
@@ -186,7 +186,7 @@ def measure(minutes: float, folder: Path) -> dict[str, Any]:
 
 
 def result(play: FullDisk, code: int) -> dict[str, Any]:
-    """Sum up."""
+    """Return the summary."""
     rig, ledger = play.rig, play.rig.witness.ledger
     lines = rig.log.read_text("utf-8").splitlines()
     of_the_outbox = [line for line in lines if "outbox" in line]
@@ -219,7 +219,7 @@ def result(play: FullDisk, code: int) -> dict[str, Any]:
 
 
 def wrong_with(outcome: dict[str, Any]) -> list[str]:
-    """Say what is wrong, in sentences."""
+    """Return the failures, one sentence each."""
     wrong = [f"{count} lost: {what}" for what, count in outcome["lost"].items() if count]
     if outcome["log_lines_of_the_outbox"] > LINES:
         wrong.append(f"{outcome['log_lines_of_the_outbox']} log lines of the outbox, promised are {LINES} at most")

@@ -1,7 +1,7 @@
 """Damaged input by the hundred thousand: configs, commands, model files, MQTT packets and payloads, outbox files.
 
-Runs the tests marked `fuzz`. Each feeds what it damages at random, seeded, to the code that meets such input on a
-device, and fails where that crashes, says more than a sentence, or changes anything. This adds up what they fed.
+Runs the tests marked `fuzz`. Each feeds randomly damaged (seeded) input to the code that receives such input on a
+device, and fails if the code crashes, reports more than one sentence, or changes anything. This program adds up the counts.
 
     python reliability/fuzz.py --keep      writes benchmarks/results/fuzz.json
 """

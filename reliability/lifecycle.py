@@ -2,10 +2,10 @@
 
     chrt -r 5 python reliability/lifecycle.py --keep      writes benchmarks/results/lifecycle.json
 
-chrt lets it go before whatever else the machine does; without other work it can be left out.
+chrt gives it priority over other work on the machine; on an idle machine it can be left out.
 
-Synthetic camera, shipped network, fastest backend, a mosquitto on loopback. Then it is stopped where everything hangs:
-a camera whose reads never return, and a broker that answers nothing; its outbox file must hold what waits.
+Synthetic camera, shipped network, fastest backend, a mosquitto on loopback. Then it is stopped while everything
+hangs: a camera whose reads never return, and a broker that does not answer; its outbox file must hold what waits.
 """
 
 import argparse
@@ -28,7 +28,7 @@ FRONT = {"front": {"source": "synthetic://"}}
 
 
 def lives(rig: Rig, runs: int) -> dict[str, list[float]]:
-    """Start, reload and stop again and again."""
+    """Start, reload and stop repeatedly."""
     steps = ("start_to_ready", "start_to_ready_cpu", "start_to_first_frame", "reload", "stop")
     took: dict[str, list[float]] = {step: [] for step in steps}
     for _ in range(runs):

@@ -1,11 +1,11 @@
 """Outages: no message may be lost while broker and network fail again and again and the service is killed.
 
-The service runs at 30 frames per second. Between it and a real mosquitto lies a network that can be cut. A subscriber
-beside the broker keeps every message. Outages of three kinds alternate: the broker is killed (SIGKILL) and comes back
-with what it saved, the network is cut (reset, or silent), the broker is stopped and comes back empty. In between the
-service itself is killed (SIGKILL), with and without a connection, and what its outbox file then holds is noted.
+The service runs at 30 frames per second. Between it and a real mosquitto is a network that can be cut. A subscriber
+records every message. Outages of three kinds alternate: the broker is killed (SIGKILL) and returns with what it saved,
+the network is cut (reset, or silent), the broker is stopped and returns empty. In between the service itself is killed
+(SIGKILL), with and without a connection, and the content of its outbox file is recorded.
 
-At the end every start of the service is judged (rig/ledger.py), and every message that was in the outbox
+At the end every start of the service is checked (rig/ledger.py), and every message that was in the outbox
 file when the service was killed must have arrived.
 
     python reliability/outages.py --outages 100 --kills 20 --keep      writes benchmarks/results/outages.json
@@ -36,7 +36,7 @@ KEYS = {
 
 
 class Outages:
-    """Makes them, one at a time, and sees the service come back."""
+    """Makes outages, one at a time, and waits for the service to recover."""
 
     def __init__(self, rig: Rig, seed: int) -> None:
         self.rig = rig
@@ -45,7 +45,7 @@ class Outages:
         self.kills: Counter[str] = Counter()
 
     def pause(self, shortest: float, longest: float) -> None:
-        """Let some time go by."""
+        """Wait for some time."""
         time.sleep(self.random.uniform(shortest, longest))
 
     def make(self, kind: str) -> None:
@@ -87,7 +87,7 @@ class Outages:
 
 
 def run(outages: int, kills: int, seed: int, folder: Path) -> dict[str, Any]:
-    """Make so many outages and kills in random order and judge the messages."""
+    """Make outages and kills in random order and check the messages."""
     rig = Rig(folder, "outages", KEYS)
     begun = time.monotonic()
     try:
@@ -115,7 +115,7 @@ def run(outages: int, kills: int, seed: int, folder: Path) -> dict[str, Any]:
 
 
 def result(rig: Rig, making: Outages, seed: int, code: int, seconds: float) -> dict[str, Any]:
-    """Sum up."""
+    """Return the summary."""
     ledger = rig.witness.ledger
     verdicts = ledger.verdicts(rig.killed.keys()).values()
     cut_off = sorted(

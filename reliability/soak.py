@@ -1,9 +1,9 @@
 """The fault suite: each part killed, frozen, cut off and restarted at random while frames flow.
 
 The service runs under a service manager that is this program, with a clip and a real RTSP camera, 30 frames per second
-each, a real mosquitto, and a network before broker and camera. Again and again a fault is played, at times two at once
-(rig/faults.py). After each one, frames of both cameras must come within the promised time, and then
-everything that the service says of itself must be so. A subscriber accounts for every frame (rig/ledger.py).
+each, a real mosquitto, and a network before broker and camera. It injects fault after fault, sometimes two at once
+(rig/faults.py). After each one, frames of both cameras must arrive within the promised time, and all that the service
+reports must be true. A subscriber accounts for every frame (rig/ledger.py).
 
     python reliability/soak.py --minutes 30 --keep            writes benchmarks/results/soak.json
     python reliability/soak.py --minutes 30 --quiet --keep    no faults: writes benchmarks/results/soak-quiet.json
@@ -32,10 +32,10 @@ from rig.patience import RigError
 from rig.stage import BACK_WITHIN, CAMERAS, Stage
 
 TOGETHER = 0.3
-"""Share of the rounds in which a second fault comes with the first."""
+"""Share of the rounds with a second fault at the same time."""
 
 QUIET_EVERY = 10.0
-"""Seconds between two looks where no faults are played."""
+"""Seconds between two checks without faults."""
 
 GREATEST_GROWTH = {"threads": 3, "files": 6, "children": 0, "rss_kib": 10_240}
 """What one process may hold at a quiet point more than at its first one. Three threads, with a connection and a pipe
@@ -43,7 +43,7 @@ each, are readers that a camera has abandoned and whose calls have not returned 
 
 
 class Suite:
-    """Plays faults on a stage until the time is over, and judges."""
+    """Injects faults until the time is over, and checks the service."""
 
     def __init__(self, stage: Stage, faults: list[Fault], seed: int) -> None:
         self.stage = stage
@@ -54,7 +54,7 @@ class Suite:
         self._deck: list[Fault] = []
 
     def run(self, seconds: float, faulty: bool) -> float:
-        """Go on for so long; return the seconds it took."""
+        """Run for the given seconds; return the seconds it took."""
         begun = time.monotonic()
         columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
         with Progress(*columns, console=Console(stderr=True)) as progress:
@@ -69,7 +69,7 @@ class Suite:
         return time.monotonic() - begun
 
     def _choose(self) -> list[Fault]:
-        """Take the next fault, and sometimes one that goes with it. Each comes once before any comes again."""
+        """Return the next fault, and sometimes a second one. Each comes once before any is repeated."""
         if not self._deck:
             self._deck = self._random.sample(self._faults, len(self._faults))
         first = self._deck.pop()
@@ -82,7 +82,7 @@ class Suite:
         return [first, second]
 
     def _round(self, chosen: list[Fault], description: str) -> None:
-        """Let everything break, and everything be whole again; then nothing may be wrong."""
+        """Begin the faults, end them, and check that the service has recovered."""
         stage = self.stage
         stage.alone = len(chosen) < 2
         self.together += not stage.alone
@@ -126,7 +126,7 @@ def growth(held: list[dict[str, int]]) -> dict[str, dict[str, int]]:
 
 
 def verdict(outcome: dict[str, Any]) -> list[str]:
-    """Say what is wrong, in sentences."""
+    """Return the failures, one sentence each."""
     wrong = [f"{count} lost: {what}" for what, count in outcome["lost"].items() if count]
     wrong += [f"later than promised: {one}" for one in outcome["late"]]
     wrong += [
@@ -142,7 +142,7 @@ def verdict(outcome: dict[str, Any]) -> list[str]:
 
 
 def soak(minutes: float, seed: int, slack: float, faults: list[Fault], mounts: bool) -> dict[str, Any]:
-    """Run it all; return the result. Raises RigError, with the service's log, where something never came."""
+    """Run the suite; return the result. Raises RigError, with the service's log, where something never came."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         stage = Stage(folder, seed, slack, mounts)
@@ -160,7 +160,7 @@ def soak(minutes: float, seed: int, slack: float, faults: list[Fault], mounts: b
 
 
 def result(suite: Suite, faults: list[Fault], seconds: float, code: int) -> dict[str, Any]:
-    """Sum up."""
+    """Return the summary."""
     stage, ledger = suite.stage, suite.stage.rig.witness.ledger
     verdicts = ledger.verdicts(stage.rig.killed.keys())
     missing: Counter[str] = sum((one.missing for one in verdicts.values()), Counter())

@@ -1,14 +1,14 @@
-"""Swaps of models while frames flow at 30 per second: what they leave behind, and what they do to the frames.
+"""Model swaps while frames flow at 30 per second: resources that stay allocated, frames that are late or lost.
 
     python reliability/swaps.py --keep       writes benchmarks/results/swaps.json
 
-A service with a real broker and a subscriber swaps to another model again and again by command, and every second time
-to one that must not come to serve: each way to fail in turn, from an unsigned file to a fault on a live frame after the
-exchange. What the process holds is counted after a warm-up, and again after 200 swaps. All of it runs once more with
-a planted leak, which must be seen: else the check would prove nothing.
+A service with a real broker and a subscriber swaps models by command, every second time to a bad model: each kind of
+failure in turn, from an unsigned file to an error on a live frame after the replacement. The resources of the process
+are counted after a warm-up, and again after 200 swaps. All of it runs once more with a planted leak, which must be
+detected: otherwise the check would prove nothing.
 
-A frame is lost where a number is missing, and late where it comes to the subscriber more than one frame time (33 ms)
-later after its capture than the median frame. The same is counted without swaps, for what the machine itself does.
+A frame is lost if its number is missing, and late if its time from capture to the subscriber exceeds the median by more
+than one frame time (33 ms). The same is counted without swaps, for comparison with the machine's own noise.
 """
 
 import argparse
@@ -121,7 +121,7 @@ class Models:
 
 
 def pictures(folder: Path) -> Path:
-    """Make a folder of drawn pictures: a camera that draws while it runs would grow by itself."""
+    """Make a folder of images: a synthetic camera would itself grow while it draws."""
     made = folder / "pictures"
     made.mkdir()
     source = make_source(SourceSpec("synthetic://", fps=1000.0))
@@ -134,14 +134,14 @@ def pictures(folder: Path) -> Path:
 
 @dataclass
 class Frames:
-    """What came to the subscriber in a stretch of time: each frame's number, the drops so far, and its way's ms."""
+    """Frames received in a period: their numbers, the drops so far, and milliseconds from capture to arrival."""
 
     sequences: list[int] = field(default_factory=list)
     drops: list[dict[str, int]] = field(default_factory=list)
     ways_ms: list[float] = field(default_factory=list)
 
     def take(self, message: dict[str, Any], arrived: float) -> None:
-        """Note one frame message, and when it came, in seconds since the epoch."""
+        """Add one frame message and its arrival, in seconds since the epoch."""
         self.sequences.append(message["sequence"])
         self.drops.append(message["dropped"])
         self.ways_ms.append(1000 * (arrived - _seconds(message["captured"])))
@@ -153,7 +153,7 @@ class Frames:
 
     @property
     def failed(self) -> int:
-        """Frames that a network failed on, and that no other answered."""
+        """Frames that a model failed on and no other classified."""
         return self.drops[-1]["failed"] - self.drops[0]["failed"]
 
 
@@ -163,7 +163,7 @@ def _seconds(utc: str) -> float:
 
 
 def summary(stretches: list[Frames]) -> dict[str, float]:
-    """Sum up what came of the frames; late ones are so by the median way of them all."""
+    """Return the summary of the frames; late means compared with the median of all."""
     ways = [way for stretch in stretches for way in stretch.ways_ms]
     usual = statistics.median(ways)
     return {
@@ -177,7 +177,7 @@ def summary(stretches: list[Frames]) -> dict[str, float]:
 
 
 class Operator:
-    """Subscribes to everything the device says, and gives commands."""
+    """Subscribes to all topics of the device, and sends commands."""
 
     def __init__(self, port: int) -> None:
         self.frames = Frames()
@@ -200,14 +200,14 @@ class Operator:
             self.swaps.append(json.loads(message.payload))
 
     def choose(self, model: str) -> dict[str, Any]:
-        """Have a model swapped in; returns the answer."""
+        """Request a model swap; returns the answer."""
         before = len(self.answers)
         self._client.publish(f"edgemeta/{DEVICE}/cmd/model", json.dumps({"model": model}), qos=1)
         until(lambda: len(self.answers) > before, "an answer")
         return self.answers[before]
 
     def close(self) -> None:
-        """Leave."""
+        """Disconnect."""
         self._client.disconnect()
         self._client.loop_stop()
 
@@ -247,13 +247,13 @@ class Run:
         until(lambda: len(self.operator.frames.sequences) >= RATE, "frames")
 
     def rest(self, seconds: float) -> Frames:
-        """Let frames flow without a swap; returns them."""
+        """Return the frames of a period without swaps."""
         self.operator.frames = frames = Frames()
         time.sleep(seconds)
         return frames
 
     def swap(self, count: int) -> Frames:
-        """Swap so often, every second time to a bad model; returns the frames that came meanwhile."""
+        """Swap models, every second time to a bad one; returns the frames received meanwhile."""
         self.operator.frames = frames = Frames()
         for number in range(count):
             if number % 2:
@@ -270,7 +270,7 @@ class Run:
         self.results[way or "swapped"] += 1
 
     def holds(self) -> dict[str, int]:
-        """What the service's process holds at least: a picture that is just being read comes and goes."""
+        """The least that the service's process holds: a frame that is being read is only temporary."""
         looks = []
         for _ in range(LOOKS):
             looks.append(self._service.holds)
@@ -287,7 +287,7 @@ class Run:
 
 
 def measure(swaps: int, warm_up: int, with_rests: bool, leak: int = 0) -> dict[str, Any]:
-    """Swap so often in a service of its own; returns what grew, how the swaps ended and what came of the frames."""
+    """Swap models in a service of its own; returns growth, results of the swaps and the summary of the frames."""
     with tempfile.TemporaryDirectory() as folder:
         run = Run(Path(folder), leak)
         try:

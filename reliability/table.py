@@ -1,4 +1,4 @@
-"""The table of docs/reliability.md, from the result files: what is promised, what was measured, and how to measure it.
+"""The table of docs/reliability.md, from the result files: the promise, the measurement, and the command.
 
 python reliability/table.py      writes the table into docs/reliability.md
 """
@@ -14,7 +14,7 @@ BEGIN, END = "<!-- figures: python reliability/table.py -->", "<!-- end -->"
 
 
 class Row(NamedTuple):
-    """One promise and the result file that tells how it was kept."""
+    """One promise, its measurement and the result file."""
 
     promise: str
     measured: str
@@ -28,7 +28,7 @@ def read(name: str) -> dict[str, Any]:
 
 
 def rows() -> Iterator[Row]:
-    """Put every result into words."""
+    """Return the rows."""
     yield from (
         _outages(),
         _acknowledgements(),
