@@ -27,7 +27,7 @@ def assert_nothing_lost(outcome: dict[str, Any]) -> None:
 
 
 @pytest.mark.gate("10 s: an acceptance program in its short form")
-@pytest.mark.usefixtures("make_broker")  # skips where mosquitto is missing
+@pytest.mark.usefixtures("mosquitto")
 def test_a_few_outages_and_kills_lose_nothing(repository: Path) -> None:
     outcome = outages(repository, "--outages", "3", "--kills", "2", timeout=200)
     assert set(outcome["outages"]) == {"broker killed", "network cut", "broker empty"}
@@ -37,6 +37,6 @@ def test_a_few_outages_and_kills_lose_nothing(repository: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
-@pytest.mark.usefixtures("make_broker")
+@pytest.mark.usefixtures("mosquitto")
 def test_a_hundred_outages_and_twenty_kills_lose_nothing(repository: Path) -> None:
     assert_nothing_lost(outages(repository, "--outages", "100", "--kills", "20", timeout=3600))

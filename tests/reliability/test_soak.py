@@ -14,7 +14,7 @@ SLACK = 5
 
 
 @pytest.mark.gate("20 s: an acceptance program in its short form")
-@pytest.mark.usefixtures("make_broker")  # skips where mosquitto is missing
+@pytest.mark.usefixtures("mosquitto")
 def test_faults_of_every_part_lose_nothing(repository: Path) -> None:
     if not RtspCamera.installed():
         pytest.skip(f"no RTSP server (Debian packages {NEEDS})")
