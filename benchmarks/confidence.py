@@ -4,8 +4,8 @@
 
 The expected calibration error on the test images: as shipped, at temperature 1, at one fitted on training images
 (which the network has seen), and cross-fitted: on one half of the test images and measured on the other, both ways.
-The last is what images held out of training would bring; nothing that is shipped is fitted so. It also gives the error that
-would be measured by chance, were every score true. Prints a table, and writes results/confidence.json and .md.
+The last is what images held out of training would give; no shipped model is fitted so. It also gives the error that
+chance would cause if every score were true. Prints a table, and writes results/confidence.json and .md.
 """
 
 import argparse

@@ -1,7 +1,7 @@
 """Damaged input by the hundred thousand: configs, commands, model files, MQTT packets and payloads, outbox files.
 
 Runs the tests marked `fuzz`. Each feeds randomly damaged (seeded) input to the code that receives such input on a
-device, and fails if the code crashes, reports more than one sentence, or changes anything. This program adds up the counts.
+device, and fails if the code crashes, reports more than one sentence, or changes anything. This adds up the counts.
 
     python reliability/fuzz.py --keep      writes benchmarks/results/fuzz.json
 """

@@ -9,7 +9,7 @@ from edgemeta.plugins.registry import choose
 WANTED_CLASSES, WANTED_RATE = 5, 0.8
 
 
-def test_every_scene_is_named_right_in_four_fifths_of_its_frames() -> None:
+def test_every_scene_is_classified_correctly_in_four_fifths_of_its_frames() -> None:
     """The demo promises five classes; a scene that falls below the rate is to leave the show."""
     model = load(find("resnet8-cifar10"))
     session = choose("auto").compile(model, {})

@@ -15,7 +15,7 @@ def verbs() -> list[str]:
 
 
 @pytest.mark.parametrize("verb", verbs())
-def test_every_verb_has_a_row_in_the_command_table_and_an_example_in_its_help(repository: Path, verb: str) -> None:
+def test_every_command_has_a_row_in_the_command_table_and_an_example_in_its_help(repository: Path, verb: str) -> None:
     assert f"| `edgemeta {verb}" in (repository / "docs" / "commands.md").read_text("utf-8")
     result = CliRunner().invoke(edgemeta, [verb, "--help"])
     assert result.exit_code == 0
@@ -29,7 +29,7 @@ def groups() -> list[list[str]]:
 
 
 @pytest.mark.parametrize("group", groups(), ids=lambda group: " ".join(["edgemeta", *group]))
-def test_every_verb_is_described_whole_in_a_list_of_80_columns(group: list[str]) -> None:
+def test_every_command_is_described_fully_in_a_list_of_80_columns(group: list[str]) -> None:
     result = CliRunner().invoke(edgemeta, [*group, "--help"], terminal_width=80)
     assert result.exit_code == 0
     lines = result.output.splitlines()

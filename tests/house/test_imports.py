@@ -129,7 +129,7 @@ def test_few_modules_lie_outside_of_rooms(repository: Path, folder: str) -> None
 
 
 @pytest.mark.parametrize("folder", ["model", "kernels", "plugins", "daemon"])
-def test_the_service_loads_no_workshop_library(repository: Path, folder: str) -> None:
+def test_the_service_imports_no_toolchain_library(repository: Path, folder: str) -> None:
     modules = [
         "edgemeta." + ".".join(source.relative_to(repository).with_suffix("").parts)
         for source in (repository / folder).rglob("*.py")

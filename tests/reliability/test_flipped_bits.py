@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 
-def test_no_flipped_bit_gets_past_the_checksum(repository: Path) -> None:
+def test_no_flipped_bit_passes_the_checksum(repository: Path) -> None:
     program = repository / "reliability" / "flipped_bits.py"
     ended = subprocess.run([sys.executable, program, "--bits", "20"], capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stderr

@@ -17,7 +17,7 @@ def test_one_swap_of_each_kind_leaves_nothing_behind(monkeypatch: pytest.MonkeyP
     assert set(result["median_us"]) == {"verify", "compile", "warm_up", "self_test", "shadow", "trial"}
 
 
-def test_a_lost_and_a_late_frame_would_be_noticed() -> None:
+def test_a_lost_and_a_late_frame_would_be_detected() -> None:
     frames = swaps.Frames()
     for number in (1, 2, 3, 5, 6, 7):
         captured = f"2026-01-01T00:00:{number:02}+00:00"

@@ -12,7 +12,7 @@ def seen(number: int, superseded: int = 0) -> Seen:
     return Seen(number, f"state {number // 3}", {"superseded": superseded, "outbox": 0})
 
 
-def test_a_loss_would_be_noticed() -> None:
+def test_a_loss_would_be_detected() -> None:
     """Planted: one frame, one state, one drop too many."""
     frames = {number: seen(number) for number in range(1, 10)}
     states = {1, 3, 6, 9}
@@ -33,7 +33,7 @@ def frame(number: int, sequence: int, **keys: Any) -> dict[str, Any]:
     return content | {"captured": f"2026-01-01T00:00:{sequence:02d}Z"} | keys
 
 
-def test_a_repeat_is_the_same_message_again() -> None:
+def test_a_repeated_message_must_be_unchanged() -> None:
     ledger = Ledger()
     for content in (frame(1, 1), frame(3, 2), frame(3, 2, historical=True)):
         ledger.take("frame", "front", content)
@@ -52,7 +52,7 @@ def test_frames_withheld_are_accounted_for() -> None:
     assert (verdict.lost_frames, verdict.missing) == (0, {"withheld": 2, "failed": 1})
 
 
-def test_growth_of_one_process_would_be_noticed() -> None:
+def test_growth_of_one_process_would_be_detected() -> None:
     quiet = {"rss_kib": 90_000, "threads": 10, "files": 20, "children": 0}
     held = [{"pid": 1, **quiet}, {"pid": 1, **quiet, "files": 27}, {"pid": 2, **quiet, "threads": 12}]
     grown = soak.growth(held)
@@ -70,7 +70,7 @@ def test_growth_of_one_process_would_be_noticed() -> None:
     ]
 
 
-def test_faults_have_names_of_their_own() -> None:
+def test_faults_have_distinct_names() -> None:
     names = [fault.name for fault in soak.FAULTS]
     assert len(names) == len(set(names)) > 15
 

@@ -26,7 +26,7 @@ reuse = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 @reuse
 @given(logits_of_three)
-def test_renamed_labels_have_the_network_s_scores_and_its_order(model: Model, logits: list[int]) -> None:
+def test_renamed_labels_have_the_model_s_scores_and_its_order(model: Model, logits: list[int]) -> None:
     naming = LabelMap(model, {"red": "stop", "green": "go"})
     row = np.array(logits, np.int32)
     assert naming.names == ("stop", "go", "blue")
@@ -57,7 +57,7 @@ def test_the_model_s_temperature_is_used(model: Model) -> None:
     np.testing.assert_array_equal(LabelMap(warm, {}).scores(row), scores(row, model.logits, 2.0))
 
 
-def test_labels_that_no_network_has_are_found(model: Model) -> None:
+def test_labels_that_no_model_has_are_found(model: Model) -> None:
     assert unknown_labels({"red": "a", "gren": "b"}, [model]) == ["gren"]
     other = replace(model, task=replace(model.task, labels=("gren",)))
     assert unknown_labels({"red": "a", "gren": "b"}, [model, other]) == []

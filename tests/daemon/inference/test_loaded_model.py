@@ -25,7 +25,7 @@ def loaded(request: pytest.FixtureRequest, model: Model) -> Any:
     made.close()
 
 
-def test_an_answer_is_the_callers_own(loaded: LoadedModel, model: Model) -> None:
+def test_an_answer_is_a_copy(loaded: LoadedModel, model: Model) -> None:
     """A session gives the same array again and again: what the worker reads, a shadow run may not overwrite."""
     test = model.self_test
     assert test is not None
@@ -34,7 +34,7 @@ def test_an_answer_is_the_callers_own(loaded: LoadedModel, model: Model) -> None
     assert_array_equal(answer[0], test.expected[0])
 
 
-def test_a_closed_network_says_so_and_closes_twice(loaded: LoadedModel, model: Model) -> None:
+def test_a_closed_model_says_so_and_closes_twice(loaded: LoadedModel, model: Model) -> None:
     assert model.self_test is not None
     assert loaded.self_test() == len(model.self_test.batch)
     loaded.close()

@@ -40,14 +40,14 @@ def plan_of(write_config: Callable[..., Path]) -> Any:
     close_all(loaded for plan in made for loaded in plan.loaded_models.values())
 
 
-def test_the_same_content_is_one_network_whatever_its_name(plan_of: Any, model_file: Path, tmp_path: Path) -> None:
+def test_the_same_content_is_one_model_whatever_its_name(plan_of: Any, model_file: Path, tmp_path: Path) -> None:
     copy = tmp_path / "copy.safetensors"
     shutil.copyfile(model_file, copy)
     plan = plan_of(cameras={"a": CAMERA, "b": CAMERA | {"model": str(copy)}, "c": CAMERA | {"model": str(model_file)}})
     assert plan.loaded_models["a"] is plan.loaded_models["b"] is plan.loaded_models["c"]
 
 
-def test_running_networks_are_taken_over_unless_the_backend_is_another(plan_of: Any) -> None:
+def test_running_models_are_reused_unless_the_backend_is_another(plan_of: Any) -> None:
     running = plan_of(cameras={"a": CAMERA})
     assert plan_of(running, cameras={"a": CAMERA | {"fps": 1}}).loaded_models == running.loaded_models
     other = plan_of(running, cameras={"a": CAMERA}, backend={"name": "cpu"})
@@ -55,7 +55,7 @@ def test_running_networks_are_taken_over_unless_the_backend_is_another(plan_of: 
     assert other.loaded_models["a"].backend == "cpu"
 
 
-def test_each_model_that_cannot_be_used_is_told_once_with_the_first_key_that_names_it(
+def test_each_model_that_cannot_be_used_is_reported_once_with_the_first_key_that_names_it(
     write_config: Callable[..., Path], tmp_path: Path
 ) -> None:
     (tmp_path / "text").write_text("no model")
@@ -64,18 +64,18 @@ def test_each_model_that_cannot_be_used_is_told_once_with_the_first_key_that_nam
     assert sorted(mistake.key for mistake in found) == ["cameras.a.model", "cameras.b.model", "top_k"]
 
 
-def test_a_model_that_no_camera_has_is_not_looked_at(plan_of: Any, model_file: Path) -> None:
+def test_a_model_that_no_camera_uses_is_not_loaded(plan_of: Any, model_file: Path) -> None:
     plan = plan_of(model="away", cameras={"a": CAMERA | {"model": str(model_file)}})
     assert plan.loaded_models["a"].model.name == "colour"
 
 
-def test_a_trusted_key_that_is_none(write_config: Callable[..., Path], tmp_path: Path) -> None:
+def test_an_invalid_trusted_key(write_config: Callable[..., Path], tmp_path: Path) -> None:
     (tmp_path / "maker.pub").write_text("no key")
     (mistake,) = mistakes(write_config(trust={"keys": ["maker.pub"]}))
     assert (mistake.key, mistake.found) == ("trust.keys", f"{tmp_path / 'maker.pub'}: not an Ed25519 public key (PEM)")
 
 
-def test_a_network_that_fails_its_self_test_is_closed(
+def test_a_model_that_fails_its_self_test_is_closed(
     write_config: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from edgemeta.plugins.reference.backend import BACKEND
@@ -100,7 +100,7 @@ def test_a_network_that_fails_its_self_test_is_closed(
         session.run(good.self_test.batch[:1])
 
 
-def test_a_wrong_option_is_told_once_however_many_models_there_are(
+def test_a_wrong_option_is_reported_once_however_many_models_there_are(
     write_config: Callable[..., Path], model_file: Path
 ) -> None:
     cameras = {"a": CAMERA, "b": CAMERA | {"model": "resnet8-cifar10"}}
@@ -112,7 +112,7 @@ def test_a_wrong_option_is_told_once_however_many_models_there_are(
     ("error", "key"),
     [(OpenError("this machine lacks avx2"), "backend.options"), (LibraryError("out of memory"), "cameras.b.model")],
 )
-def test_what_the_machine_lacks_is_an_option_s_fault_and_what_a_model_wants_the_model_s(
+def test_a_missing_instruction_set_is_an_error_of_the_option_and_an_unsupported_layer_of_the_model(
     write_config: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, error: LibraryError, key: str
 ) -> None:
     opened: Any = Program
@@ -128,7 +128,7 @@ def test_what_the_machine_lacks_is_an_option_s_fault_and_what_a_model_wants_the_
     assert mistake.key == key
 
 
-def test_another_config_than_the_files_is_told_in_one_sentence(plan_of: Any) -> None:
+def test_another_config_than_the_files_is_reported_in_one_sentence(plan_of: Any) -> None:
     running = plan_of(cameras={"a": CAMERA})
     with pytest.raises(PlanError, match=r"away: no such model file.*, expected a shipped model's name or a model file"):
         replan(running.config.model_copy(update={"model": "away"}), running)

@@ -98,7 +98,7 @@ def test_state_and_event_come_with_each_change_only(pipeline: Pipeline) -> None:
     assert not any(step.updates.withheld for step in steps)
 
 
-def test_a_state_is_told_again_after_the_heartbeat_with_the_score_of_now(pipeline: Pipeline) -> None:
+def test_a_state_is_published_again_after_the_heartbeat_with_the_score_of_now(pipeline: Pipeline) -> None:
     pipeline.set_settings(CameraSettings(2, Rule(2, 3), heartbeat_ns=3 * 10**7))
     steps = steps_of(pipeline, ["red", "red", "red", "red", "green"])
     assert [step.updates.state is not None for step in steps] == [False, True, False, False, True]
@@ -120,7 +120,7 @@ def test_only_changes_are_published_and_every_frame_withheld_is_counted(pipeline
         assert frame.sequence - 1 - before == frame.withheld
 
 
-def test_where_nothing_is_sure_the_state_is_null_and_told(pipeline: Pipeline) -> None:
+def test_where_no_label_is_certain_the_state_is_null_and_published(pipeline: Pipeline) -> None:
     """Grey is a third each. That nothing is sure at first is told as a state, but it is no event; later it is one."""
     pipeline.set_settings(CameraSettings(2, Rule(2, 3, enter=0.5, leave=0.4)))
     steps = steps_of(pipeline, ["grey", "grey", "red", "red", "grey", "grey"])
@@ -143,7 +143,7 @@ def test_labels_are_renamed_and_grouped_with_their_scores_added(pipeline: Pipeli
     assert step.frame.state == "cold"
 
 
-def test_another_network_answers_from_the_next_frame_on_and_the_state_stays(
+def test_another_model_answers_from_the_next_frame_on_and_the_state_stays(
     pipeline: Pipeline, model_file: Path, tmp_path: Path
 ) -> None:
     steps_of(pipeline, ["red", "red"])
@@ -161,19 +161,19 @@ def test_frames_may_change_their_size(pipeline: Pipeline) -> None:
         assert pipeline.classify(captured("blue", shape=shape), NO_DROPS, 0).frame.labels[0].label == "blue"
 
 
-def test_pixels_that_are_no_picture_are_refused(pipeline: Pipeline) -> None:
+def test_pixels_that_are_no_frame_are_refused(pipeline: Pipeline) -> None:
     frame = CapturedFrame("front", 1, Frame(np.zeros((4, 4, 2), np.uint8), 0), 0)
     with pytest.raises(FrameError):
         pipeline.classify(frame, NO_DROPS, 0)
 
 
-def test_a_failing_backend_is_told(pipeline: Pipeline) -> None:
+def test_a_failing_backend_is_reported(pipeline: Pipeline) -> None:
     pipeline._loaded.close()
     with pytest.raises(BackendError, match="closed"):
         pipeline.classify(captured("red"), NO_DROPS, 0)
 
 
-def test_other_numbers_count_from_the_next_frame_on_and_what_was_seen_stays(pipeline: Pipeline) -> None:
+def test_other_settings_apply_from_the_next_frame_and_the_history_stays(pipeline: Pipeline) -> None:
     """With 1 of 1 instead of 2 of 3 every frame's label is the state at once; one label is named instead of two."""
     assert pipeline.classify(captured("red", 1), NO_DROPS, 0).frame.state is None
     pipeline.set_settings(CameraSettings(2, Rule(2, 2)))

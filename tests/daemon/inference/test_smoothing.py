@@ -22,7 +22,7 @@ def test_a_label_needs_enough_frames() -> None:
     assert states(Rule(3, 5), frames) == [None, None, None, "a", "a", "b", "b"]
 
 
-def test_a_frame_below_the_threshold_says_that_nothing_is_sure() -> None:
+def test_a_frame_below_the_threshold_votes_for_no_label() -> None:
     frames = [("a", 0.9), ("a", 0.9), ("b", 0.3), ("a", 0.49), ("a", 0.9), ("a", 0.9)]
     assert states(Rule(2, 2, enter=0.5, leave=0.5), frames) == [None, "a", "a", None, None, "a"]
 
@@ -40,13 +40,13 @@ def test_a_state_is_held_and_then_gives_way() -> None:
     assert states(Rule(1, 1, hold_ns=30), frames, every_ns=10) == ["a", "a", "a", "b", "b"]
 
 
-def test_changes_tell_the_state_before_and_how_long_it_lasted() -> None:
+def test_changes_give_the_previous_state_and_how_long_it_lasted() -> None:
     smoother = Smoother(Rule(1, 1, enter=0.5))
     changes = [smoother.add(*frame) for frame in (("a", 0.2, 5), ("a", 0.9, 7), ("a", 0.9, 8), ("b", 0.9, 11))]
     assert changes == [Change(None, None), Change(None, 2), None, Change("a", 4)]
 
 
-def test_a_full_window_without_agreement_settles_that_nothing_is_sure() -> None:
+def test_a_full_window_without_agreement_gives_the_state_null() -> None:
     smoother = Smoother(Rule(2, 3))
     changes = [smoother.add(label, 1.0, at) for at, label in enumerate("abcd", 1)]
     assert changes == [None, None, Change(None, None), None]

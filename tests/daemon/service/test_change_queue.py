@@ -60,7 +60,7 @@ ModelOf = Callable[..., str]
 RigOf = Callable[[Running], Rig]
 
 
-def test_a_newer_reload_gives_up_a_swap_that_waits_for_its_frames(
+def test_a_newer_reload_cancels_a_swap_that_waits_for_its_frames(
     run_service: RunService, model_of: ModelOf, rig_of: RigOf
 ) -> None:
     running = run_service()
@@ -102,7 +102,7 @@ def test_equal_changes_that_wait_are_one_and_a_flood_is_bounded(run_service: Run
     assert rig.reported.messages.count("changing") == WAITING
 
 
-def test_so_many_wait_for_one_change(run_service: RunService, rig_of: RigOf) -> None:
+def test_answers_that_wait_for_one_change_are_bounded(run_service: RunService, rig_of: RigOf) -> None:
     rig = rig_of(run_service())
     for _ in range(WAITING + 1):
         rig.reload()
@@ -112,7 +112,7 @@ def test_so_many_wait_for_one_change(run_service: RunService, rig_of: RigOf) -> 
     assert rig.reported.messages == ["changing", NOTHING_CHANGED.message]
 
 
-def test_what_the_watch_finds_does_not_silence_who_asked(run_service: RunService, rig_of: RigOf) -> None:
+def test_what_the_watch_finds_does_not_cancel_a_requested_answer(run_service: RunService, rig_of: RigOf) -> None:
     rig = rig_of(run_service())
     rig.reload()
     rig.changes.reload("file", rig.outcomes.append)
@@ -133,7 +133,9 @@ def test_a_saved_config_is_read_however_many_commands_wait(run_service: RunServi
     assert rig.wait(WAITING + 1)[-1].message == "config reloaded: applied top_k"
 
 
-def test_a_mistake_that_was_put_right_is_told_although_nothing_changed(run_service: RunService, rig_of: RigOf) -> None:
+def test_a_mistake_that_was_corrected_is_reported_although_nothing_changed(
+    run_service: RunService, rig_of: RigOf
+) -> None:
     """Else the status would go on saying that the config was not reloaded."""
     running = run_service()
     rig = rig_of(running)
@@ -148,7 +150,7 @@ def test_a_mistake_that_was_put_right_is_told_although_nothing_changed(run_servi
     assert rig.reported.messages[1:] == [NOTHING_CHANGED.message]
 
 
-def test_the_watch_reloads_and_says_nothing_where_nothing_changed(
+def test_the_watch_reloads_and_reports_nothing_without_a_change(
     run_service: RunService, rig_of: RigOf, model_of: ModelOf
 ) -> None:
     running = run_service(swap={"shadow": 2, "keep": 2, "watch": True})

@@ -35,7 +35,7 @@ def rig(tmp_path: Path) -> Iterator[Rig]:
 
 @pytest.mark.gate("20 s each: a flood, then the quiet time after which it counts as over")
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_flood_costs_no_frame_and_leaves_nothing_behind(rig: Rig, kind: str) -> None:
+def test_a_flood_delays_no_frame_and_leaves_nothing_behind(rig: Rig, kind: str) -> None:
     rig.witness.next_frame("front").within(0)
     for _ in range(3):
         assert ask(rig.broker.port, rig.device, "reload")["ok"]

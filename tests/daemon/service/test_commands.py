@@ -110,7 +110,7 @@ def test_a_response_topic_is_answered_on_with_its_mark(rig: Rig, topic: str) -> 
         *("b/d/a/#", "b/d/+/a", "a/#", "b/d/a\nb", "b/d/" + "a" * 253, "", "b/dx/resp", "b/d/../x\0"),
     ],
 )
-def test_nobody_makes_us_speak_where_we_should_not(rig: Rig, topic: str) -> None:
+def test_response_topics_outside_of_the_device_are_refused(rig: Rig, topic: str) -> None:
     (sent,) = rig.send("reload", b'{"transaction": "7"}', response_topic=topic, correlation=b"1")
     assert (sent.topic, sent.correlation) == ("b/d/resp/reload", b"1")
     answer = answer_of(sent)
@@ -120,7 +120,7 @@ def test_nobody_makes_us_speak_where_we_should_not(rig: Rig, topic: str) -> None
     )
 
 
-def test_a_retained_command_is_not_obeyed(rig: Rig, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_retained_command_is_ignored(rig: Rig, caplog: pytest.LogCaptureFixture) -> None:
     assert rig.send("reload", b"", retained=True) == []
     assert rig.asked.asked == []
     assert "must not be retained" in caplog.text
@@ -183,7 +183,7 @@ def test_a_retained_command_is_not_obeyed(rig: Rig, caplog: pytest.LogCaptureFix
         ("reload", b"\xef\xbb\xbf{}", "the payload: found no JSON, expected an object or nothing"),
     ],
 )
-def test_what_is_no_command_is_refused_in_one_sentence(rig: Rig, verb: str, payload: bytes, reason: str) -> None:
+def test_an_invalid_command_is_refused_in_one_sentence(rig: Rig, verb: str, payload: bytes, reason: str) -> None:
     (sent,) = rig.send(verb, payload)
     answer = answer_of(sent)
     assert not answer.ok
@@ -203,7 +203,7 @@ def test_what_is_no_command_is_refused_in_one_sentence(rig: Rig, verb: str, payl
         b'{"model": "a", "model": "b", "transaction": "42"}',
     ],
 )
-def test_the_transaction_comes_back_whatever_else_is_wrong(rig: Rig, payload: bytes) -> None:
+def test_the_transaction_is_returned_with_every_error(rig: Rig, payload: bytes) -> None:
     (sent,) = rig.send("model", payload)
     answer = answer_of(sent)
     assert (answer.ok, answer.transaction) == (False, "42")
@@ -220,7 +220,7 @@ def test_the_transaction_comes_back_whatever_else_is_wrong(rig: Rig, payload: by
         b'{"transaction": "42"',
     ],
 )
-def test_what_is_no_transaction_does_not_come_back(rig: Rig, payload: bytes) -> None:
+def test_an_invalid_transaction_is_not_returned(rig: Rig, payload: bytes) -> None:
     (sent,) = rig.send("reload", payload)
     assert answer_of(sent).transaction is None
 

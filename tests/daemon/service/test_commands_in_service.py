@@ -85,7 +85,7 @@ def test_answers_stay_below_the_device_s_own_topics(operator: Operator) -> None:
 
 
 @pytest.mark.parametrize("model", ["link", "link.safetensors", "copy"])
-def test_no_answer_tells_what_is_in_a_file(operator: Operator, model: str) -> None:
+def test_no_answer_quotes_a_file(operator: Operator, model: str) -> None:
     """Its first eight bytes would be the length of a model file's header."""
     _, answer = operator.ask(
         "model", json.dumps({"model": model, "transaction": "7"}).encode(), "edgemeta/test/resp/me"

@@ -32,7 +32,9 @@ def write_model(path: Path, name: str, self_test: bool = True) -> Path:
     return path
 
 
-def test_the_last_good_model_serves_and_all_say_so(service_of: ServiceOf, model_file: Path, free_port: Any) -> None:
+def test_the_last_good_model_is_used_and_reported_everywhere(
+    service_of: ServiceOf, model_file: Path, free_port: Any
+) -> None:
     port = free_port()
     keys = {"web": {"enabled": True, "port": port}}
     service = service_of(**keys)
@@ -55,7 +57,7 @@ def test_the_last_good_model_serves_and_all_say_so(service_of: ServiceOf, model_
     service.check(exit_code=78, said="is damaged")
 
 
-def test_put_right_again_the_trouble_is_over(service_of: ServiceOf, model_file: Path) -> None:
+def test_a_corrected_model_ends_the_problem(service_of: ServiceOf, model_file: Path) -> None:
     service = service_of()
     service.stop()
     content = model_file.read_bytes()
@@ -73,7 +75,7 @@ def test_put_right_again_the_trouble_is_over(service_of: ServiceOf, model_file: 
     assert service_of().info()["model"]["name"] == "next", "remembered since"
 
 
-def test_without_anything_remembered_and_where_it_is_not_wanted_it_ends_with_78(
+def test_without_a_last_good_model_or_with_the_fallback_disabled_it_ends_with_78(
     service_of: ServiceOf, model_file: Path
 ) -> None:
     damage(model_file)
@@ -116,7 +118,7 @@ def test_one_camera_s_model_falls_back_and_the_other_s_is_taken(
     assert "cameras.back.model: found " in service.info()["model_refused"]
 
 
-def test_only_a_signed_copy_stands_in_where_keys_are_trusted(
+def test_only_a_signed_copy_is_used_where_keys_are_trusted(
     service_of: ServiceOf, model_file: Path, tmp_path: Path
 ) -> None:
     private = tmp_path / "maker.pem"
@@ -131,7 +133,7 @@ def test_only_a_signed_copy_stands_in_where_keys_are_trusted(
     assert service_of(**trust).swap("start")["result"] == "fallback"
 
 
-def test_a_model_that_failed_on_live_frames_is_not_taken_untried_at_the_next_start(
+def test_a_model_that_failed_on_live_frames_is_not_used_at_the_next_start(
     service_of: ServiceOf, model_file: Path
 ) -> None:
     service = service_of(swap={"agree": 1.0, "shadow": 5, "keep": 5, "watch": False})
@@ -152,7 +154,7 @@ def test_a_model_that_failed_on_live_frames_is_not_taken_untried_at_the_next_sta
     assert service_of(swap={"shadow": 0, "keep": 2, "watch": False}).swap("start")["result"] == "settled"
 
 
-def test_a_state_folder_that_cannot_be_written_is_told_once_and_stops_nothing(
+def test_a_state_folder_that_cannot_be_written_is_reported_once_and_stops_nothing(
     service_of: ServiceOf, model_file: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "state").mkdir()
@@ -167,7 +169,7 @@ def test_a_state_folder_that_cannot_be_written_is_told_once_and_stops_nothing(
     assert service.daemon.said.count("no last good model is kept for the next start") == 1
 
 
-def test_a_saved_file_that_was_refused_and_put_right_is_settled(service_of: ServiceOf, model_file: Path) -> None:
+def test_a_saved_file_that_was_refused_and_corrected_is_settled(service_of: ServiceOf, model_file: Path) -> None:
     """Nobody reloads: the watch sees both."""
     service = service_of(swap={"watch": True})
     content = model_file.read_bytes()
@@ -180,9 +182,7 @@ def test_a_saved_file_that_was_refused_and_put_right_is_settled(service_of: Serv
     service.wait_for_info(lambda info: info["model_refused"] is None)
 
 
-def test_a_command_that_comes_to_nothing_does_not_cost_the_config_s_own_swap(
-    service_of: ServiceOf, model_file: Path
-) -> None:
+def test_a_command_that_fails_does_not_cancel_the_swap_of_the_config(service_of: ServiceOf, model_file: Path) -> None:
     service = service_of(swap={"shadow": 100, "keep": 2, "watch": False})
     write_model(model_file, "next")
     service.daemon.process.send_signal(signal.SIGHUP)

@@ -38,13 +38,13 @@ def watched(config: Path) -> Watched:
     return Watched(config)
 
 
-def test_nothing_new_says_nothing(watched: Watched, config: Path) -> None:
+def test_no_change_is_not_reported(watched: Watched, config: Path) -> None:
     assert watched.looks(3) == 0
     config.read_text()
     assert watched.looks(3) == 0
 
 
-def test_a_file_written_in_place_counts_once_it_rests(watched: Watched, config: Path) -> None:
+def test_a_file_written_in_place_counts_once_it_is_complete(watched: Watched, config: Path) -> None:
     text = config.read_text()
     with config.open("w") as file:
         for piece in (text[:20], text[20:40], text[40:] + "# more\n"):
@@ -69,7 +69,7 @@ def test_an_editor_that_moves_the_old_file_away_first(watched: Watched, config: 
     assert watched.looks() == 1
 
 
-def test_a_link_that_is_turned_as_kubernetes_does_it(config: Path, tmp_path: Path) -> None:
+def test_a_link_that_gets_another_target_as_in_kubernetes(config: Path, tmp_path: Path) -> None:
     """`config.yaml` leads to `..data/config.yaml`, and `..data` to the folder that counts, exchanged by a rename."""
     for name in ("one", "two"):
         (tmp_path / "volume" / name).mkdir(parents=True)
@@ -101,7 +101,7 @@ def test_the_same_size_at_another_time_is_another_file(watched: Watched, model_f
     assert watched.looks() == 1
 
 
-def test_a_model_that_the_config_names_before_it_is_there(
+def test_a_model_that_the_config_names_before_it_exists(
     write_config: Callable[..., Path], model_file: Path, tmp_path: Path
 ) -> None:
     watched = Watched(write_config())
@@ -137,7 +137,7 @@ def test_a_cameras_own_model_is_watched_and_signatures_where_keys_are_trusted(
     assert watched.looks() == 1
 
 
-def test_a_config_with_mistakes_is_told_and_the_models_of_the_last_good_one_are_watched(
+def test_a_config_with_mistakes_is_reported_and_the_models_of_the_last_good_one_are_watched(
     watched: Watched, config: Path, model_file: Path
 ) -> None:
     config.write_text("cameras: [")
@@ -154,7 +154,7 @@ def test_it_can_be_turned_off_and_on(write_config: Callable[..., Path]) -> None:
     assert watched.looks() == 1
 
 
-def test_what_was_read_meanwhile_is_no_news(watched: Watched, config: Path) -> None:
+def test_a_file_read_meanwhile_is_not_reported(watched: Watched, config: Path) -> None:
     config.write_text(config.read_text() + "# more\n")
     assert watched.looks(1) == 0
     watched.watch.mark_current()

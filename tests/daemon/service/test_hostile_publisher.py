@@ -117,7 +117,7 @@ def rig(tmp_path: Path) -> Iterator[Rig]:
 @pytest.mark.parametrize(
     "count", [320, pytest.param(20_000, marks=[pytest.mark.slow, pytest.mark.fuzz, pytest.mark.timeout(3600)])]
 )
-def test_whatever_is_published_changes_nothing(rig: Rig, count: int, fed: Callable[[str, int], None]) -> None:
+def test_nothing_that_is_published_changes_the_service(rig: Rig, count: int, fed: Callable[[str, int], None]) -> None:
     chance = random.Random(11)
     whole = find("resnet8-cifar10").read_bytes()
     rig.witness.next_frame("front").within(0)

@@ -29,7 +29,7 @@ def write(path: Path, text: str) -> Path:
     return path
 
 
-def test_a_valid_config_is_told_with_passwords_starred(write_config: Any) -> None:
+def test_a_valid_config_is_shown_with_passwords_starred(write_config: Any) -> None:
     path = write_config(
         cameras={"door": {"source": "rtsp://user:geheim@127.0.0.1/cam"}, "hall": {"source": 0}},
         mqtt={"username": "ali", "password": "geheim"},
@@ -41,7 +41,7 @@ def test_a_valid_config_is_told_with_passwords_starred(write_config: Any) -> Non
     assert "geheim" not in result.output
 
 
-def test_a_model_s_line_is_told_as_it_takes_that_very_file_only(write_config: Any, model_file: Path) -> None:
+def test_a_model_s_line_is_printed_as_it_takes_that_very_file_only(write_config: Any, model_file: Path) -> None:
     digest = sha256(model_file.read_bytes()).hexdigest()
     cameras = {"a": {"source": "synthetic://"}, "b": {"source": "synthetic://", "model": "resnet8-cifar10"}}
     _, *lines = CliRunner().invoke(check, [str(write_config(cameras=cameras))]).output.splitlines()
@@ -55,7 +55,7 @@ def test_a_model_s_line_is_told_as_it_takes_that_very_file_only(write_config: An
     assert CliRunner().invoke(check, [str(write_config(**updates))]).exit_code == 0
 
 
-def test_another_file_than_the_digest_says_is_told_at_its_line(write_config: Any, model_file: Path) -> None:
+def test_another_file_than_the_digest_says_is_reported_at_its_line(write_config: Any, model_file: Path) -> None:
     wanted = sha256(model_file.read_bytes()).hexdigest()
     path = write_config(model=f"{model_file.name}@sha256:{wanted}")
     assert CliRunner().invoke(check, [str(path)]).exit_code == 0, "a relative path is meant from the config's folder"
@@ -89,7 +89,7 @@ def test_json(write_config: Any, model_file: Path) -> None:
     ]
 
 
-def test_paths_are_meant_from_the_configs_folder(tmp_path: Path, model_file: Path, colours: Path) -> None:
+def test_paths_are_relative_to_the_configs_folder(tmp_path: Path, model_file: Path, colours: Path) -> None:
     text = f"model: {model_file.name}\nbackend: {{name: reference}}\ncameras: {{a: {{source: colours}}}}\n"
     plan = prepare(write(tmp_path / "c.yaml", text))
     assert plan.loaded_models["a"].model.name == "colour"
@@ -138,7 +138,7 @@ def test_truncated_models_are_mistakes_of_the_config(write_config: Any, model_fi
     assert f"model: found {model_file}: " in lines[0]
 
 
-def test_a_model_that_is_not_there(write_config: Any) -> None:
+def test_a_model_that_does_not_exist(write_config: Any) -> None:
     lines = lines_of(write_config(model="resnet999"))
     assert "model: found resnet999: no such model file or shipped model" in lines[0]
 
@@ -164,13 +164,13 @@ def test_run_without_the_file(run_daemon: Any, tmp_path: Path) -> None:
     assert "gone.yaml: found nothing to read (No such file or directory), expected a config file" in daemon.said
 
 
-def test_a_name_with_a_line_break_is_told_in_one_line(write_config: Any) -> None:
+def test_a_name_with_a_line_break_is_reported_in_one_line(write_config: Any) -> None:
     """As a log, a status and a terminal want it."""
     (line,) = lines_of(write_config(model="a\nb\x1b[2J"))
     assert line.startswith("8: model: found a\\nb\\x1b[2J: no such model file")
 
 
-def test_labels_that_the_network_does_not_have_are_mistakes(write_config: Any) -> None:
+def test_labels_that_the_model_does_not_have_are_mistakes(write_config: Any) -> None:
     found = lines_of(write_config(labels={"red": "warm", "gren": "cold", "xyz": "cold"}))
     assert [line.partition(" ")[2] for line in found] == [
         "labels.gren: found the label 'gren', which colour does not have, expected `green`",

@@ -81,7 +81,7 @@ def test_keys_of_a_camera_are_taken_over_but_no_camera_comes_or_goes() -> None:
         ({"publish": {"heartbeat": 5.0}, "loop": True}, True),
     ],
 )
-def test_what_is_told_of_a_camera_changes_without_a_new_start(keys: dict[str, Any], anew: bool) -> None:
+def test_what_is_reported_of_a_camera_changes_without_a_new_start(keys: dict[str, Any], anew: bool) -> None:
     running, new = config().cameras["front"], config(cameras={"front": FRONT | keys}).cameras["front"]
     assert new.requires_restart(running) is anew
     assert running.requires_restart(new) is anew

@@ -76,7 +76,7 @@ def service(write_config: Callable[..., Path], tmp_path: Path, free_port: Callab
 @pytest.mark.parametrize(
     "count", [200, pytest.param(50_000, marks=[pytest.mark.slow, pytest.mark.fuzz, pytest.mark.timeout(7200)])]
 )
-def test_a_damaged_config_is_told_and_changes_nothing(
+def test_a_damaged_config_is_reported_and_changes_nothing(
     service: Running, count: int, fed: Callable[[str, int], None]
 ) -> None:
     running, path = service

@@ -22,7 +22,7 @@ SCHEMAS = {"reload": "answer"}
 """Schemas that are not called as the last level of their topic."""
 
 
-def test_a_folder_of_pictures_from_first_to_last(
+def test_a_folder_of_images_from_first_to_last(
     broker: Any, subscriber: Any, write_config: Any, colours: Path, run_daemon: Any, repository: Path
 ) -> None:
     """Everything that is sent, against the schemas in docs/schema; a command for a swap that is refused at its end."""
@@ -200,7 +200,7 @@ def test_two_cameras_have_numbers_and_states_of_their_own(
         assert subscriber.wait(f"{camera}/state")[0].json["state"] == camera
 
 
-def test_the_shipped_config_runs_the_shipped_network(
+def test_the_shipped_config_runs_the_shipped_model(
     broker: Any, subscriber: Any, run_daemon: Any, repository: Path, tmp_path: Path
 ) -> None:
     config = yaml.safe_load((repository / "configs" / "default.yaml").read_text())
@@ -213,7 +213,7 @@ def test_the_shipped_config_runs_the_shipped_network(
     assert frame["model"]["sha256"] == hashlib.sha256(find("resnet8-cifar10").read_bytes()).hexdigest()
 
 
-def test_a_fault_nobody_foresaw_ends_the_service_loudly(
+def test_an_unexpected_error_ends_the_service_with_a_traceback(
     broker: Any, subscriber: Any, write_config: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The worker's thread does not die in silence: `offline` is said, the traceback printed, the exit code 1."""

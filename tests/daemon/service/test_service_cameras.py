@@ -10,7 +10,7 @@ import numpy as np
 from tests.daemon.conftest import assert_every_frame_accounted_for, broker_keys
 
 
-def test_a_camera_that_is_not_there_leaves_the_others_running(
+def test_a_camera_that_does_not_exist_leaves_the_others_running(
     broker: Any, subscriber: Any, write_config: Any, run_daemon: Any, tmp_path: Path, colours: Path
 ) -> None:
     """It is opened again and again, told once, and comes when it is there."""
@@ -87,7 +87,7 @@ def test_an_rtsp_camera_that_dies_and_returns(
     assert daemon.stop() == 0  # while frames come: no thread may be torn out of a decoder
 
 
-def test_pictures_of_unusual_kinds(
+def test_frames_of_unusual_kinds(
     broker: Any, subscriber: Any, write_config: Any, run_daemon: Any, tmp_path: Path
 ) -> None:
     """1x1, gray, sixteen bits, very wide; a truncated JPEG among them is told and passed by."""

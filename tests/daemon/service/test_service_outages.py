@@ -61,7 +61,7 @@ def test_after_a_broker_outage_frames_come_late_and_retained_messages_again(
     assert daemon.stop() == 0
 
 
-def test_a_full_disk_is_told_and_loses_no_message(
+def test_a_full_disk_is_reported_and_loses_no_message(
     broker: Any, make_subscriber: Any, write_config: Any, run_daemon: Any, tmp_path: Path
 ) -> None:
     """The kernel refuses to let files grow beyond 4 kB, less than a commit takes: messages wait in memory meanwhile."""
@@ -117,7 +117,7 @@ def test_messages_wait_for_the_next_start(
         assert len([frame for frame in frames if frame["boot"] == boot]) > 1
 
 
-def test_a_wrong_password_is_told_and_tried_again(make_broker: Any, write_config: Any, run_daemon: Any) -> None:
+def test_a_wrong_password_is_reported_and_tried_again(make_broker: Any, write_config: Any, run_daemon: Any) -> None:
     broker = make_broker("allow_anonymous false")
     broker.start()
     daemon = run_daemon(

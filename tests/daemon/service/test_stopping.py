@@ -57,7 +57,7 @@ def test_a_signal_ends_it(
     assert daemon.said.rstrip().endswith("stopped")
 
 
-def test_cameras_that_hang_do_not_hold_up_the_end(
+def test_hung_cameras_do_not_delay_the_stop(
     broker: Any, subscriber: Any, write_config: Any, run_daemon: Any, hanging_camera: dict[str, Any]
 ) -> None:
     """One in its own thread, one in a reader at a server that accepts and says nothing."""
@@ -117,7 +117,7 @@ main()
 """
 
 
-def test_where_everything_hangs_it_ends_in_time_and_says_what_may_be_lost(
+def test_where_everything_hangs_it_stops_in_time_and_reports_what_may_be_lost(
     broker: Any, subscriber: Any, write_config: Any, tmp_path: Path, hanging_camera: dict[str, Any]
 ) -> None:
     """Camera, worker, broker and disk at once."""

@@ -50,7 +50,7 @@ def test_a_model_is_swapped_and_no_frame_is_lost(
     assert running.service.swaps.results == {"swapped": 1, "rolled_back": 0, "refused": 0, "cancelled": 0}
 
 
-def test_without_a_shadow_run_it_is_exchanged_at_once(run_service: RunService, model_of: ModelOf) -> None:
+def test_without_a_shadow_run_it_is_replaced_at_once(run_service: RunService, model_of: ModelOf) -> None:
     running = run_service(swap={"shadow": 0, "keep": 1, "watch": False})
     assert change(running, model=model_of("new")).ok
     assert reported(running).models[0].shadow is None
@@ -108,7 +108,7 @@ def test_what_is_refused_changes_nothing(
     running.assert_nothing_lost()
 
 
-def test_a_successor_that_fails_after_the_exchange_loses_no_frame(
+def test_a_new_model_that_fails_after_the_replacement_loses_no_frame(
     run_service: RunService, model_of: ModelOf, planted: PlantedBackend
 ) -> None:
     running = run_service()
@@ -126,7 +126,7 @@ def test_a_successor_that_fails_after_the_exchange_loses_no_frame(
     running.assert_nothing_lost()
 
 
-def test_a_successor_that_hangs_in_the_shadow_run_is_left_behind(
+def test_a_new_model_that_hangs_in_the_shadow_run_is_abandoned(
     run_service: RunService, model_of: ModelOf, planted: PlantedBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("edgemeta.daemon.inference.swap.shadow.FRAME_WITHIN", 0.3)
@@ -142,7 +142,7 @@ def test_a_successor_that_hangs_in_the_shadow_run_is_left_behind(
     wait_until(lambda: planted.open == 1, "the run in hand to close its session")
 
 
-def test_a_successor_that_hangs_after_the_exchange_is_left_behind_with_its_thread(
+def test_a_new_model_that_hangs_after_the_replacement_is_abandoned_with_its_thread(
     run_service: RunService, model_of: ModelOf, planted: PlantedBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("edgemeta.daemon.inference.swap.trial.FRAME_WITHIN", 0.3)
@@ -206,7 +206,7 @@ def test_each_camera_may_have_its_own_model(
     running.assert_nothing_lost()
 
 
-def test_a_newer_change_gives_up_a_swap_that_waits_for_frames(
+def test_a_newer_change_cancels_a_swap_that_waits_for_frames(
     run_service: RunService, model_of: ModelOf, planted: PlantedBackend
 ) -> None:
     running = run_service(swap={"shadow": 10_000, "keep": 1, "watch": False})
@@ -236,7 +236,7 @@ def test_a_service_that_stops_in_the_middle_of_a_swap(
     assert planted.open == 0
 
 
-def test_frames_are_not_held_up_by_a_slow_successor(run_service: RunService, model_of: ModelOf) -> None:
+def test_frames_do_not_wait_for_a_slow_new_model(run_service: RunService, model_of: ModelOf) -> None:
     """Each of its answers takes as long as forty frames; meanwhile those go on, and the newest is the next it gets."""
     running = run_service()
     before = running.frames()
@@ -252,7 +252,7 @@ def test_frames_are_not_held_up_by_a_slow_successor(run_service: RunService, mod
     running.assert_nothing_lost()
 
 
-def test_a_network_that_is_closed_while_it_runs_ends_its_run_first(planted: PlantedBackend, small: Model) -> None:
+def test_a_model_that_is_closed_while_it_runs_ends_its_run_first(planted: PlantedBackend, small: Model) -> None:
     from edgemeta.daemon.inference.loaded_model import load_model
 
     loaded = load_model(small, planted, {}, 0)

@@ -139,7 +139,7 @@ def test_a_half_written_model_is_refused_and_the_whole_one_taken(start: Start, m
     assert daemon.stop() == 0
 
 
-def test_without_commands_none_is_heard(start: Start, broker: Mosquitto) -> None:
+def test_commands_can_be_disabled(start: Start, broker: Mosquitto) -> None:
     keys = {"mqtt": config_of(broker)["mqtt"] | {"commands": False}}
     daemon, subscriber = start(**keys)
     subscriber.publish("edgemeta/test/cmd/reload", b"")
@@ -148,7 +148,7 @@ def test_without_commands_none_is_heard(start: Start, broker: Mosquitto) -> None
     assert daemon.stop() == 0
 
 
-def test_the_end_does_not_wait_for_a_swap(start: Start, broker: Mosquitto, write_config: Any, another: Path) -> None:
+def test_the_stop_does_not_wait_for_a_swap(start: Start, broker: Mosquitto, write_config: Any, another: Path) -> None:
     swap = {"shadow": 10_000, "keep": 1}
     daemon, _ = start(swap=swap)
     write_config(**config_of(broker, swap=swap, model=str(another)))

@@ -24,7 +24,7 @@ def manager() -> Iterator[Manager]:
     made.close()
 
 
-def test_a_life_from_ready_to_stopping(
+def test_from_ready_to_stopping(
     broker: Any, subscriber: Any, write_config: Any, run_daemon: Any, manager: Manager
 ) -> None:
     daemon = run_daemon(write_config(mqtt=broker_keys(broker)), **manager.environment(watchdog=4.0))
@@ -79,7 +79,7 @@ main()
 """
 
 
-def test_a_worker_that_hangs_starves_the_watchdog_and_the_abort_tells_where(
+def test_a_worker_that_hangs_starves_the_watchdog_and_the_abort_shows_where(
     broker: Any, write_config: Any, manager: Manager, tmp_path: Path
 ) -> None:
     log = tmp_path / "log"
@@ -197,7 +197,7 @@ def test_keys_that_need_a_restart_are_named_and_keep_their_values(
     subscriber.wait("front/frame", newest + 3)
 
 
-def test_a_camera_whose_keys_change_is_begun_anew_and_the_others_run_on(
+def test_a_camera_whose_keys_change_is_restarted_and_the_others_run_on(
     broker: Any, subscriber: Any, write_config: Any, run_daemon: Any, manager: Manager, colours: Path
 ) -> None:
     def cameras(colour: int, fps: int) -> dict[str, Any]:
@@ -241,7 +241,9 @@ def test_sighup_at_any_moment_ends_nothing(
     assert said.count("RELOADING=1") == said.count("READY=1") - 1
 
 
-def test_nothing_is_said_to_the_children(write_config: Callable[..., Path], manager: Manager, tmp_path: Path) -> None:
+def test_child_processes_do_not_inherit_the_socket(
+    write_config: Callable[..., Path], manager: Manager, tmp_path: Path
+) -> None:
     """A source's helper process does not inherit the socket's name, so it cannot speak for the service."""
     program = (
         "import os; from edgemeta.daemon.runtime.sd_notify import Notifier; Notifier.from_environment(os.environ); "

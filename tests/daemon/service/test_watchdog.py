@@ -82,7 +82,7 @@ def test_an_outage_is_no_hang(watched: Watched) -> None:
     assert message == f"WATCHDOG=1\nSTATUS=0.0 frames/s; camera front {reason}; broker localhost:1883 not connected"
 
 
-def test_the_rate_is_that_of_the_last_look(watched: Watched) -> None:
+def test_the_rate_is_that_of_the_last_check(watched: Watched) -> None:
     watched.health = Health(10**6, {}, "b", ())
     assert float(watched.hear("WATCHDOG=1\nSTATUS=").split("=")[2].split()[0]) >= 0
     rates = {watched.hear("frames/s").split("STATUS=")[1].split()[0] for _ in range(6)}
@@ -98,7 +98,7 @@ def test_a_reload_is_announced_and_its_outcome_stays_in_the_status(watched: Watc
     assert watched.hear("WATCHDOG=1").endswith("; config reloaded: nothing changed")
 
 
-def test_a_refused_model_is_told_first_and_starves_nothing(watched: Watched) -> None:
+def test_a_refused_model_is_reported_first_and_starves_nothing(watched: Watched) -> None:
     watched.health = replace(WELL, refused="c.yaml:1: model: found nothing")
     message = watched.hear("refused")
     assert message.startswith(

@@ -46,7 +46,7 @@ def test_a_copy_outlives_its_file(last_good: LastGood, files: list[ModelFile]) -
     assert last_good.addresses({"new"}) == {"new": addresses["a"]}, "a camera of the service's model"
 
 
-def test_nothing_is_remembered_at_first(last_good: LastGood) -> None:
+def test_there_is_no_last_good_model_at_first(last_good: LastGood) -> None:
     assert last_good.read() == LastGoodIndex()
     with pytest.raises(NoLastGoodError, match="there is no last good model for camera a"):
         last_good.addresses({"a"})
@@ -83,7 +83,7 @@ def test_the_signature_is_kept_with_it(last_good: LastGood, files: list[ModelFil
 
 
 @pytest.mark.parametrize("content", ["", "{", '{"version": 2}', '{"cameras": {"a": "../../etc/passwd"}}', "\0"])
-def test_a_damaged_index_is_told_and_nothing_is_taken_from_it(
+def test_a_damaged_index_is_reported_and_nothing_is_read_from_it(
     last_good: LastGood, content: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     last_good.folder.mkdir(parents=True)
@@ -92,13 +92,13 @@ def test_a_damaged_index_is_told_and_nothing_is_taken_from_it(
     assert f"{INDEX}: the last good model is not known: the file is damaged" in caplog.text
 
 
-def test_a_folder_that_cannot_be_made_is_told(files: list[ModelFile], tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_made_is_reported(files: list[ModelFile], tmp_path: Path) -> None:
     (tmp_path / "state").write_text("a file")
     with pytest.raises(LastGoodError, match="Not a directory"):
         LastGood(tmp_path / "state" / "models").write(LastGoodIndex(cameras={"a": files[0].model.digest}), files[:1])
 
 
-def test_the_index_never_names_what_is_not_there(
+def test_the_index_never_names_a_missing_copy(
     last_good: LastGood, files: list[ModelFile], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A disk that is full when the copy is written leaves what was remembered before."""
