@@ -149,7 +149,8 @@ def measure(folder: Path, clip: Path, core: int, seconds: int, probed: bool) -> 
         keys = {
             "device": "bench",
             "cameras": {"clip": {"source": str(clip), "loop": True, "fps": RATE}},
-            "mqtt": {"host": "127.0.0.1", "port": port, "outbox": {"folder": str(folder)}},
+            "mqtt": {"host": "127.0.0.1", "port": port},
+            "data_folder": str(folder),
             "log": {"level": "warning"},
         }
         config.write_text(yaml.safe_dump(keys))

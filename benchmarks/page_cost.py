@@ -4,7 +4,7 @@
 
 The service runs in this process at 30 frames/s of 640x480 (drawn beforehand, so that drawing costs nothing), with the
 shipped network and a broker that is away. Each page is a separate process that does what the page's script does: it
-listens to the events and fetches a picture after each, at picture_rate 10 in total. CPU time is the kernel's, by
+listens to the events and fetches a picture after each, at `web.max_fps` 10 in total. CPU time is the kernel's, by
 thread.
 """
 
@@ -95,7 +95,8 @@ def measure(folder: Path, enabled: bool, pages: int, seconds: float) -> dict[str
     config = {
         "cameras": {"front": {"source": str(folder / "clip.avi"), "fps": RATE, "loop": True}},
         "web": {"enabled": enabled, "port": 0},
-        "mqtt": {"host": "127.0.0.1", "port": 1, "outbox": {"folder": str(folder / "state")}},
+        "mqtt": {"host": "127.0.0.1", "port": 1},
+        "data_folder": str(folder / "state"),
     }
     path = folder / "config.yaml"
     path.write_text(yaml.safe_dump(config))

@@ -35,7 +35,8 @@ def config(folder: Path, broker: int, page: int) -> Path:
     content = {
         "device": "orchard-3",
         "cameras": cameras,
-        "mqtt": {"host": "127.0.0.1", "port": broker, "outbox": {"folder": str(folder / "state")}},
+        "mqtt": {"host": "127.0.0.1", "port": broker},
+        "data_folder": str(folder / "state"),
         "web": {"enabled": True, "port": page},
     }
     path.write_text(yaml.safe_dump(content, sort_keys=False))

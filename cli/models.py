@@ -123,7 +123,11 @@ def key(file: Path, as_json: bool) -> None:
     """
     public = make_key(file)
     values = {"private": str(file), "public": str(public)}
-    report(as_json, values, [f"{file}: private key, keep it; {public}: public key, for `trust.keys` of the devices"])
+    report(
+        as_json,
+        values,
+        [f"{file}: private key, keep it; {public}: public key, for `trust.public_key_files` of the devices"],
+    )
 
 
 @model.command(short_help="Sign a model file, after checking it.")

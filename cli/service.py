@@ -107,5 +107,5 @@ def _sentence(plan: Plan) -> str:
     loaded_models = " and ".join(f"{loaded} for {', '.join(cameras)}" for loaded, cameras in served.items())
     return (
         f"would run {loaded_models}, "
-        f"and publish below {config.mqtt.base}/{config.device} at {config.mqtt.host}:{config.mqtt.port}"
+        f"and publish below {config.mqtt.base_topic}/{config.device} at {config.mqtt.host}:{config.mqtt.port}"
     )

@@ -28,7 +28,7 @@ DEFAULTS = MqttConfig()
 
 KEYS = {
     "cameras": {"front": {"source": "synthetic://?scene=0.2", "fps": 30}},
-    "state": {"agree": 1, "window": 1},
+    "state": {"min_frames": 1, "window_frames": 1},
     "mqtt": DEFAULTS.model_dump(include={"keepalive", "ack_timeout", "retry"}),
 }
 BACK_WITHIN = 20.0

@@ -103,8 +103,8 @@ def counted() -> dict[str, int]:
 def child(address: str, failures: int, leak: int) -> None:
     """Fail the given number of times, and print the counts before and after."""
     set_up("error")
-    config = CameraConfig(source=address, timeout=0.1, retry=RetryConfig(first=0.001, cap=0.001))
-    source = Counting(make_source(SourceSpec(address, timeout=config.timeout)), failures, leak)
+    config = CameraConfig(source=address, frame_timeout=0.1, retry=RetryConfig(initial_delay=0.001, max_delay=0.001))
+    source = Counting(make_source(SourceSpec(address, timeout=config.frame_timeout)), failures, leak)
 
     def on_fatal(error: BaseException) -> None:
         print(f"crashed: {error!r}", file=sys.stderr, flush=True)

@@ -1,7 +1,7 @@
 """A camera that fails and returns: seconds until its first frame is published, for each kind of failure.
 
 An RTSP camera in its own network namespace (needs root) is killed and restarted, frozen, or all packets between it and
-the service are dropped. The length of a failure is random, up to twice the camera's `timeout` and beyond it. The
+the service are dropped. The length of a failure is random, up to twice the camera's `frame_timeout` and beyond it. The
 service has the defaults of its config.
 
     python reliability/camera_return.py --keep      writes benchmarks/results/camera-return.json
@@ -25,7 +25,7 @@ from rig.patience import RigError, until
 from rig.whole import Rig
 
 AWAY = (0.5, 12.0)
-"""Seconds; a camera's `timeout` is 5 s."""
+"""Seconds; a camera's `frame_timeout` is 5 s."""
 
 
 def away(rig: Rig, leave: Callable[[], None], come: Callable[[], None], seconds: float) -> float:

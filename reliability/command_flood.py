@@ -36,7 +36,7 @@ DEVICE = "flooded"
 RATE = 30
 FRAME_TIME = 1 / RATE
 COMMAND_RATE = 5
-"""Commands per second that the service carries out: its default, `mqtt.command_rate`."""
+"""Commands per second that the service carries out: its default, `mqtt.max_commands_per_second`."""
 
 MOST_MEMORY_KIB = 10 * 1000 * 1000 // 1024
 MOST_LINES_PER_SECOND = 2 * COMMAND_RATE

@@ -50,7 +50,7 @@ def keys(port: int) -> dict[str, Any]:
     """Return the service's config; its metrics are served at `port`."""
     return {
         "cameras": {"front": {"source": "synthetic://?scene=0.2", "fps": RATE}},
-        "state": {"agree": 1, "window": 1},
+        "state": {"min_frames": 1, "window_frames": 1},
         "log": {"level": "info"},
         "web": {"enabled": True, "port": port},
     }

@@ -59,7 +59,7 @@ def stops_where_all_hangs(rig: Rig, runs: int) -> list[float]:
     pipes = rig.folder / "pipes"
     pipes.mkdir()
     os.mkfifo(pipes / "1.png")
-    rig.write_config(cameras=FRONT | {"hangs": {"source": str(pipes), "timeout": 1.0}})
+    rig.write_config(cameras=FRONT | {"hangs": {"source": str(pipes), "frame_timeout": 1.0}})
     took = []
     for _ in range(runs):
         service = rig.start_service()

@@ -31,7 +31,7 @@ from rig.whole import Rig
 RETAINED = ("availability", "info", "front/status", "front/state")
 KEYS = {
     "cameras": {"front": {"source": "synthetic://?scene=0.2", "fps": 30}},
-    "state": {"agree": 1, "window": 1},
+    "state": {"min_frames": 1, "window_frames": 1},
 }
 
 

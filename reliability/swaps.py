@@ -235,9 +235,17 @@ class Run:
             "model": str(self._models.folder / "good-0.safetensors"),
             "backend": {"name": NAME, "options": {"leak": leak} if leak else {}},
             "cameras": {"front": {"source": str(self._pictures), "fps": RATE, "loop": True}},
-            "swap": {"shadow": 5, "keep": 5, "agree": 0.9, "folder": "models", "timeout": 30.0, "watch": False},
-            "trust": {"keys": [str(self._models.public)]},
-            "mqtt": {"host": "127.0.0.1", "port": self._broker.port, "outbox": {"folder": "state"}},
+            "swap": {
+                "shadow_frames": 5,
+                "trial_frames": 5,
+                "min_agreement": 0.9,
+                "model_folder": "models",
+                "timeout": 30.0,
+            },
+            "watch_files": False,
+            "trust": {"public_key_files": [str(self._models.public)]},
+            "mqtt": {"host": "127.0.0.1", "port": self._broker.port},
+            "data_folder": "state",
             "log": {"level": "error"},
         }
 

@@ -186,7 +186,7 @@ def thread_hangs(stage: Stage) -> Iterator[None]:
     pipes.mkdir(exist_ok=True)
     if not (pipes / "1.png").exists():
         os.mkfifo(pipes / "1.png")
-    stage.rig.write_config(**stage.config(clip={"source": str(pipes), "timeout": 0.1}))
+    stage.rig.write_config(**stage.config(clip={"source": str(pipes), "frame_timeout": 0.1}))
     stage.rig.running.process.send_signal(signal.SIGHUP)  # what comes of it may wait for frames: a swap back, say
     stage.rig.running.manager.wait("camera clip hangs")
     stage.rig.write_config()

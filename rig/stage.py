@@ -76,12 +76,12 @@ class Stage:
         """Return the service's config with some keys changed; `clip` and `street` are keys of a camera."""
         cameras: dict[str, dict[str, Any]] = {
             CLIP: {"source": str(self.folder / "clip.avi"), "fps": RATE, "loop": True},
-            STREET: {"source": self.address, "timeout": CAMERA_TIMEOUT},
+            STREET: {"source": self.address, "frame_timeout": CAMERA_TIMEOUT},
         }
         for name in CAMERAS:
             cameras[name] |= changes.pop(name, {})
-        keys = {"cameras": cameras, "state": {"agree": 1, "window": 1}, "model": str(self.models / CURRENT)}
-        return keys | {"swap": {"folder": str(self.models), "watch": False}} | changes
+        keys = {"cameras": cameras, "state": {"min_frames": 1, "window_frames": 1}, "model": str(self.models / CURRENT)}
+        return keys | {"swap": {"model_folder": str(self.models)}, "watch_files": False} | changes
 
     def put_model(self, name: str) -> None:
         """Let the model file that the config names hold a shipped network."""

@@ -58,15 +58,23 @@ class Rig:
 
     def write_config(self, **keys: Any) -> None:
         """Write the config with some keys changed."""
-        config = {"device": self.device, "stats": {"period": 0.5}, "log": {"level": "warning"}} | self.keys | keys
-        retry = {"first": 0.1, "cap": 0.3}
+        config = (
+            {
+                "device": self.device,
+                "data_folder": str(self.state),
+                "stats": {"interval": 0.5},
+                "log": {"level": "warning"},
+            }
+            | self.keys
+            | keys
+        )
+        retry = {"initial_delay": 0.1, "max_delay": 0.3}
         config["mqtt"] = {
             "host": "127.0.0.1",
             "port": self.network.port,
             "keepalive": 1,
             "ack_timeout": 1,
             "retry": retry,
-            "outbox": {"folder": str(self.state)},
             **config.get("mqtt", {}),
         }
         self.config.write_text(yaml.safe_dump(config))

@@ -30,9 +30,9 @@ def write_config(folder: Path, source: str, host: str, port: int, page: int | No
     config = {
         "device": DEVICE,
         "cameras": {CAMERA: {"source": source}},
-        "mqtt": {"host": host, "port": port, "version": "3.1.1", "outbox": {"size": 0}},
+        "mqtt": {"host": host, "port": port, "version": "3.1.1", "outbox": {"max_disk_mb": 0}},
         "web": {} if page is None else {"enabled": True, "port": page},
-        "stats": {"period": 1.0},
+        "stats": {"interval": 1.0},
         "log": {"level": "error"},
     }
     path = folder / "demo.yaml"

@@ -50,7 +50,7 @@ class Camera:
         self.name = name
         self._source = source
         self._config = config
-        self._backoff = Backoff(config.retry.first, config.retry.cap)
+        self._backoff = Backoff(config.retry.initial_delay, config.retry.max_delay)
         self._deliver = deliver
         self._tell = tell
         self._fault: str | None = None
@@ -99,7 +99,7 @@ class Camera:
     def _run(self) -> None:
         while not self._stopping.is_set():
             try:
-                self.heartbeat.expect_within("opening its source", self._config.timeout + GRACE)
+                self.heartbeat.expect_within("opening its source", self._config.frame_timeout + GRACE)
                 self._source.open()
                 self._read()
             except SourceEnded:
@@ -118,7 +118,7 @@ class Camera:
 
     def _read(self) -> None:
         """Deliver frame after frame at the source's interval; a frame that comes late moves the later ones with it."""
-        check = FrameCheck(self._config.frozen, self._config.black)
+        check = FrameCheck(self._config.frozen_after, self._config.black_after)
         filter_ = FrameFilter(self._config)
         first_ns = 0
         due_ns = time.monotonic_ns()
@@ -143,7 +143,7 @@ class Camera:
     def _until(self, due_ns: int) -> float:
         """Return the seconds to wait for the next frame's turn, and promise that frame within the source's timeout."""
         wait = max(0, due_ns - time.monotonic_ns()) / NS
-        self.heartbeat.expect_within("reading a frame", wait + self._config.timeout + GRACE)
+        self.heartbeat.expect_within("reading a frame", wait + self._config.frame_timeout + GRACE)
         return wait
 
     def _settle(self) -> None:

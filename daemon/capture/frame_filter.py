@@ -51,8 +51,8 @@ class MotionGate:
         seen = frame.pixels[::GRID, ::GRID].astype(np.int16)
         quiet = (
             seen.shape == self._passed.shape
-            and frame.captured_ns - self._passed_ns < self._config.every * NS
-            and np.mean(np.abs(seen - self._passed).max(axis=2) > self._config.level) < self._config.share
+            and frame.captured_ns - self._passed_ns < self._config.max_interval * NS
+            and np.mean(np.abs(seen - self._passed).max(axis=2) > self._config.threshold) < self._config.min_area
         )
         if not quiet:
             self._passed, self._passed_ns = seen, frame.captured_ns

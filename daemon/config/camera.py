@@ -1,4 +1,4 @@
-"""A camera's part of the config: where its frames come from, which of them are classified, when it counts as failed."""
+"""Config of a camera: where its frames come from, which of them are classified, when it counts as failed."""
 
 from typing import Annotated
 
@@ -9,8 +9,8 @@ from edgemeta.daemon.config.state import PublishConfig, StateConfig
 
 SLOWEST, FASTEST = 0.001, 1000.0
 """Frames per second."""
-Share = Annotated[float, Field(ge=0, lt=1, allow_inf_nan=False)]
-PositiveShare = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
+Fraction = Annotated[float, Field(ge=0, lt=1, allow_inf_nan=False)]
+PositiveFraction = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
 
 
 def _number_as_text(value: object) -> object:
@@ -24,12 +24,14 @@ def _rate(value: float) -> float:
 
 
 class RegionConfig(Section):
-    """A part of a camera's picture, in shares of its width and height."""
+    """A part of a camera's frame, in fractions of its width and height."""
 
-    left: Share = Field(default=0.0, description="Where it begins, as a share of the picture's width.")
-    top: Share = Field(default=0.0, description="Where it begins, as a share of the picture's height.")
-    width: PositiveShare = Field(default=1.0, description="How wide it is, as a share of the picture's width.")
-    height: PositiveShare = Field(default=1.0, description="How high it is, as a share of the picture's height.")
+    left: Fraction = Field(default=0.0, description="Left edge of the region, as a fraction of the frame's width.")
+    top: Fraction = Field(default=0.0, description="Top edge of the region, as a fraction of the frame's height.")
+    width: PositiveFraction = Field(default=1.0, description="Width of the region, as a fraction of the frame's width.")
+    height: PositiveFraction = Field(
+        default=1.0, description="Height of the region, as a fraction of the frame's height."
+    )
 
     @model_validator(mode="after")
     def _inside(self) -> "RegionConfig":
@@ -41,12 +43,18 @@ class RegionConfig(Section):
 
 
 class MotionConfig(Section):
-    """When a picture counts as changed: enough of its pixels differ enough from the last one that passed."""
+    """When a frame counts as changed: enough of its pixels differ enough from the last frame that was classified."""
 
-    enabled: bool = Field(default=False, description="Classify only pictures that changed.")
-    level: int = Field(default=25, ge=1, le=255, description="Change of a colour, of 255, that is more than noise.")
-    share: PositiveShare = Field(default=0.005, description="Share of the pixels that must have changed so much.")
-    every: Seconds = Field(default=10.0, description="Seconds after which a picture passes even without motion.")
+    enabled: bool = Field(default=False, description="Classify only frames that changed.")
+    threshold: int = Field(
+        default=25, ge=1, le=255, description="Least change of a colour channel, of 255, that counts as motion."
+    )
+    min_area: PositiveFraction = Field(
+        default=0.005, description="Least fraction of the frame's pixels that must have changed."
+    )
+    max_interval: Seconds = Field(
+        default=10.0, description="Seconds after which a frame is classified even without motion."
+    )
 
 
 class CameraConfig(Section):
@@ -59,40 +67,37 @@ class CameraConfig(Section):
     )
     fps: Annotated[float, AfterValidator(_rate)] | None = Field(
         default=None,
-        description="Frames per second to read; 0 is as fast as the network takes them (none is superseded); null "
-        "leaves the source its own pace (a clip's rate, a live camera's, one image per second).",
+        description="Frames per second to read; 0 reads as fast as the model runs (no frame is superseded); null "
+        "keeps the source's own rate (a clip's, a live camera's, one image per second).",
     )
-    loop: bool = Field(
-        default=False, description="Start a clip or a folder over at its end; without it the camera then ends."
-    )
-    timeout: Seconds = Field(
+    loop: bool = Field(default=False, description="Restart a clip or a folder at its end; false ends the camera there.")
+    frame_timeout: Seconds = Field(
         default=5.0, description="Seconds without a frame after which the source counts as failed."
     )
     max_fps: Annotated[float, Field(ge=SLOWEST, le=FASTEST)] | None = Field(
-        default=None, description="Most frames per second to classify; the others are passed over. null takes all."
+        default=None, description="Most frames per second to classify; the others are skipped. null classifies all."
     )
-    region: RegionConfig = Field(default=RegionConfig(), description="Part of the picture to classify.")
-    motion: MotionConfig = Field(default=MotionConfig(), description="Classify only pictures that changed.")
-    frozen: Seconds | None = Field(
+    region: RegionConfig = Field(default=RegionConfig(), description="Part of the frame to classify.")
+    motion: MotionConfig = Field(default=MotionConfig(), description="Classify only frames that changed.")
+    frozen_after: Seconds | None = Field(
         default=30.0,
-        description="Seconds that a live camera may give one and the same picture before it is opened again; null is "
-        "for ever.",
+        description="Seconds of identical frames after which a live camera is reopened; null: never.",
     )
-    black: Seconds | None = Field(
-        default=10.0, description="Seconds of black pictures after which a live camera's status says so; null never."
+    black_after: Seconds | None = Field(
+        default=10.0, description="Seconds of black frames after which a live camera's status reports it; null: never."
     )
-    retry: RetryConfig = Field(default=RetryConfig(), description="Waits between tries to open the source.")
+    retry: RetryConfig = Field(default=RetryConfig(), description="Delays between attempts to open the source.")
     model: Annotated[str, Field(min_length=1)] | None = Field(
-        default=None, description="This camera's model, written as the service's; null takes that."
+        default=None, description="This camera's model, in the form of `model`; null uses `model`."
     )
     state: StateConfig | None = Field(
-        default=None, description="All of `state` for this camera; null takes the service's."
+        default=None, description="Replaces the whole section `state` for this camera; null uses `state`."
     )
     publish: PublishConfig | None = Field(
-        default=None, description="All of `publish` for this camera; null takes the service's."
+        default=None, description="Replaces the whole section `publish` for this camera; null uses `publish`."
     )
 
     def requires_restart(self, running: "CameraConfig") -> bool:
-        """Whether going by this instead of `running` takes a new start of the camera; some keys do not."""
+        """Whether the camera must be restarted to apply this config instead of `running`."""
         same = {key: getattr(running, key) for key in ("model", "state", "publish")}
         return self.model_copy(update=same) != running

@@ -1,8 +1,7 @@
-"""The whole config as records: every key, its type, bounds, default and meaning.
+"""The root record of the config: every key, its type, bounds, default and meaning.
 
-These records, and those of a camera, the broker and the page beside this file, are the one definition: the validator,
-docs/configuration.md and its test read them. Keys that are not here are errors, and so are values of another type ("8"
-is not 8).
+This record and the sections beside this file are the only definition: validation, the table in docs/configuration.md
+and its test read them. Unknown keys are errors, and so are values of another type ("8" is not 8).
 """
 
 import hashlib
@@ -25,7 +24,7 @@ from edgemeta.daemon.config.web import WebConfig
 from edgemeta.model.address import MARK
 
 RESERVED = frozenset({"availability", "cmd", "health", "info", "resp", "stats", "swap"})
-"""Names on the level of cameras that other topics of a device use."""
+"""Topic levels of a device that are not cameras, so no camera can have these names."""
 
 
 def _camera_name(value: str) -> str:
@@ -47,7 +46,7 @@ def _option(value: object) -> object:
 
 
 def hostname() -> str:
-    """Return the first label of the machine's name, with characters a topic level cannot hold turned into '-'."""
+    """Return the first label of the host name, with characters that are not valid in a topic level replaced by '-'."""
     return re.sub(r"[^A-Za-z0-9_-]", "-", socket.gethostname().partition(".")[0])[:64] or "edgemeta"
 
 
@@ -58,10 +57,11 @@ AnySection = TypeVar("AnySection", bound=Section)
 
 
 class BackendConfig(Section):
-    """What runs the network."""
+    """What runs the model."""
 
     name: str = Field(
-        default="auto", description="`auto` takes the fastest that can run here; a name insists on that one."
+        default="auto",
+        description="`auto` selects the fastest backend that can run here; a name selects that one only.",
     )
     options: dict[str, Annotated[object, AfterValidator(_option)]] = Field(
         default={}, description="Options of the backend, for example `threads: 2` for `cpu`."
@@ -71,38 +71,50 @@ class BackendConfig(Section):
 class StatsConfig(Section):
     """The statistics message."""
 
-    period: Seconds = Field(default=10.0, description="Seconds between two stats messages.")
+    interval: Seconds = Field(default=10.0, description="Seconds between two stats messages.")
 
 
 class LogConfig(Section):
-    """What the service writes to standard error."""
+    """The log on standard error."""
 
     level: Literal["debug", "info", "warning", "error"] = Field(
-        default="info", description="Least severity that is written."
+        default="info", description="Least severity that is logged."
     )
     format: Literal["text", "json"] = Field(
-        default="text", description="Lines for people, or one JSON object per line for programs."
+        default="text", description="`text`: lines for people; `json`: one JSON object per line."
     )
 
 
 class Config(Section):
     """The whole config of one service."""
 
-    device: Name = Field(default_factory=hostname, description="This device's name in topics; default: host name.")
+    device: Name = Field(default_factory=hostname, description="Name of this device in topics; default: the host name.")
     model: str = Field(
         default="resnet8-cifar10",
         min_length=1,
-        description="A shipped model's name or a model file's path, with its digest where it must be that very file: "
-        "`NAME@sha256:HEX`, `PATH@sha256:HEX` (`edgemeta check` prints it).",
+        description="Name of a shipped model, or path of a model file. A digest pins the file: `NAME@sha256:HEX`, "
+        "`PATH@sha256:HEX` (`edgemeta check` prints it).",
     )
-    swap: SwapConfig = Field(default=SwapConfig(), description="How another model takes over.")
-    trust: TrustConfig = Field(default=TrustConfig(), description="Whose models may run.")
-    backend: BackendConfig = Field(default=BackendConfig(), description="What runs the network.")
+    watch_files: bool = Field(
+        default=True, description="Reload when the config file, or a model file it names, has changed and is complete."
+    )
+    data_folder: str | None = Field(
+        default=None,
+        min_length=1,
+        description="Folder of the outbox (`outbox-<device>.sqlite3`) and of the last good models "
+        "(`models-<device>/`); null is `$STATE_DIRECTORY`, else `$XDG_STATE_HOME/edgemeta`, else "
+        "`~/.local/state/edgemeta`.",
+    )
+    swap: SwapConfig = Field(default=SwapConfig(), description="Model swaps.")
+    trust: TrustConfig = Field(default=TrustConfig(), description="Signatures of models.")
+    backend: BackendConfig = Field(default=BackendConfig(), description="What runs the model.")
     cameras: dict[CameraName, CameraConfig] = Field(min_length=1, description="The cameras by name.")
-    top_k: int = Field(default=3, ge=1, le=1000, description="Labels named in a frame message, most probable first.")
-    labels: dict[Label, Label] = Field(
+    top_k: int = Field(
+        default=3, ge=1, le=1000, description="Number of labels in a frame message, the most probable ones."
+    )
+    label_map: dict[Label, Label] = Field(
         default={},
-        description="Other names for the network's labels; those of one name become one, their scores added.",
+        description="Other names for the model's labels, `label: name`. Labels with the same name add up their scores.",
     )
     state: StateConfig = Field(default=StateConfig(), description="When a camera's state changes.")
     publish: PublishConfig = Field(default=PublishConfig(), description="Which frames are published.")
@@ -111,18 +123,18 @@ class Config(Section):
         default=HomeAssistantConfig(), description="Discovery by Home Assistant."
     )
     web: WebConfig = Field(default=WebConfig(), description="The live page, health and metrics.")
-    stats: StatsConfig = Field(default=StatsConfig(), description="The statistics message.")
+    stats: StatsConfig = Field(default=StatsConfig(), description="Statistics messages.")
     log: LogConfig = Field(default=LogConfig(), description="The log.")
 
     def model_of(self, camera: str) -> str:
-        """Name or path of a camera's model: its own, else the service's."""
+        """Return the name or path of a camera's model: its own, else the service's."""
         return self.cameras[camera].model or self.model
 
 
 def resolved(config: Config, folder: Path) -> Config:
-    """Return the config with relative paths meant from `folder`, where the config file lies.
+    """Return the config with relative paths resolved against `folder`, the config file's folder.
 
-    A model that is no file there stays as it is: the name of a shipped one.
+    A model that is not a file there stays as it is: the name of a shipped one.
     """
 
     def model_from(name: str | None) -> str | None:
@@ -138,26 +150,28 @@ def resolved(config: Config, folder: Path) -> Config:
         for name, camera in config.cameras.items()
     }
     model = model_from(config.model)
-    swap = _placed(config.swap, folder, "folder")
-    trust = config.trust.model_copy(update={"keys": [str(folder / key) for key in config.trust.keys]})
-    mqtt = _placed(config.mqtt, folder, "username_file", "password_file")
-    tls = _placed(mqtt.tls, folder, "ca", "certificate", "key")
-    outbox = _placed(mqtt.outbox, folder, "folder")
-    mqtt = mqtt.model_copy(update={"tls": tls, "outbox": outbox})
-    web = _placed(config.web, folder, "token_file")
+    swap = _resolve_paths(config.swap, folder, "model_folder")
+    trust = config.trust.model_copy(
+        update={"public_key_files": [str(folder / key) for key in config.trust.public_key_files]}
+    )
+    mqtt = _resolve_paths(config.mqtt, folder, "username_file", "password_file")
+    tls = _resolve_paths(mqtt.tls, folder, "ca_file", "cert_file", "key_file")
+    mqtt = mqtt.model_copy(update={"tls": tls})
+    web = _resolve_paths(config.web, folder, "token_file")
+    config = _resolve_paths(config, folder, "data_folder")
     return config.model_copy(
         update={"model": model, "cameras": cameras, "mqtt": mqtt, "web": web, "swap": swap, "trust": trust}
     )
 
 
-def _placed(section: AnySection, folder: Path, *keys: str) -> AnySection:
-    """Return a section with the paths under these keys, where they are given, meant from `folder`."""
+def _resolve_paths(section: AnySection, folder: Path, *keys: str) -> AnySection:
+    """Return a section with the paths under these keys, where they are given, resolved against `folder`."""
     given = {key: getattr(section, key) for key in keys}
     return section.model_copy(update={key: str(folder / path) for key, path in given.items() if path is not None})
 
 
 def digest(config: Config) -> str:
-    """Return the SHA-256, in hex, of the whole config as canonical JSON, passwords starred out."""
+    """Return the SHA-256, in hex, of the whole config as canonical JSON, without passwords."""
     values = config.model_dump(mode="json")
     for camera in values["cameras"].values():
         camera["source"] = without_password(camera["source"])

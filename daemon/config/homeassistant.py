@@ -1,4 +1,4 @@
-"""The part of the config that lets Home Assistant find the device."""
+"""Config of Home Assistant's MQTT discovery."""
 
 from typing import Annotated
 
@@ -14,11 +14,11 @@ class HomeAssistantConfig(Section):
 
     enabled: bool | None = Field(
         default=None,
-        description="true announces the device and its cameras to Home Assistant, false takes back what an earlier run "
+        description="true announces the device and its cameras to Home Assistant, false removes what an earlier run "
         "announced, null does neither.",
     )
-    prefix: TopicName = Field(default="homeassistant", description="Home Assistant's discovery prefix.")
-    status: TopicName = Field(
+    discovery_prefix: TopicName = Field(default="homeassistant", description="Home Assistant's discovery prefix.")
+    status_topic: TopicName = Field(
         default="homeassistant/status",
-        description="Topic on which Home Assistant says `online` when it starts; the device is then announced again.",
+        description="Topic on which Home Assistant publishes `online` when it starts; the device then announces again.",
     )

@@ -13,11 +13,15 @@ from pydantic_core import ErrorDetails
 
 from edgemeta.daemon.config.config import Config
 from edgemeta.daemon.config.error_text import expected, shown
+from edgemeta.daemon.config.renamed import new_name
 from edgemeta.daemon.config.source_address import without_password
 from edgemeta.model.errors import EdgemetaError
 
 MAX_BYTES = 1_000_000
 """A config is a page or two; what is larger is some other file."""
+
+FORMER_NAME = "the key's former name"
+"""What was found where a key has been renamed; its new name is what was expected."""
 
 KeyPath: TypeAlias = tuple[str | int, ...]
 
@@ -50,6 +54,8 @@ class Mistake:
     def __str__(self) -> str:
         place = f"{self.file}:{self.line}" if self.line else self.file
         key = f"{self.key}: " if self.key else ""
+        if self.found == FORMER_NAME:
+            return _one_line(f"{place}: {key}renamed to {self.expected}")
         return _one_line(f"{place}: {key}found {self.found}, expected {self.expected}")
 
 
@@ -178,6 +184,8 @@ def _problem(detail: ErrorDetails) -> Problem:
     path = tuple(step for step in detail["loc"] if step != "[key]")
     if detail["type"] == "missing":
         return Problem(path, "nothing", expected(detail))
+    if detail["type"] == "extra_forbidden" and (renamed := new_name(path)) is not None:
+        return Problem(path, FORMER_NAME, renamed)
     if detail["type"] == "extra_forbidden":
         return Problem(path, "an unknown key", _known_keys(path))
     if detail["loc"][-1:] == ("[key]",):

@@ -1,4 +1,4 @@
-"""What every part of the config is made of: a mapping without unknown keys, and the values that several parts share."""
+"""Base class of all config sections, and the value types that several sections share."""
 
 import re
 from typing import Annotated
@@ -7,14 +7,14 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 
 
 def name_of_level(value: str) -> str:
-    """Return a name that a topic level and a file name can hold. Raises ValueError, saying what those are."""
+    """Return a name that is valid as a topic level and as a file name. Raises ValueError with the rule."""
     if not re.fullmatch(r"[A-Za-z0-9_-]{1,64}", value):
         raise ValueError("1 to 64 letters, digits, '-' or '_'")
     return value
 
 
 def topic_levels(value: str) -> str:
-    """Return one or more topic levels. Raises ValueError, saying what those are."""
+    """Return one or more topic levels. Raises ValueError with the rule."""
     levels = value.split("/")
     if value.startswith("$") or not all(re.fullmatch(r"[^+#/\x00-\x1f]+", level) for level in levels):
         raise ValueError("topic levels joined by '/', without '+', '#' or control characters, not starting with '$'")
@@ -25,21 +25,26 @@ Name = Annotated[str, AfterValidator(name_of_level)]
 Port = Annotated[int, Field(ge=1, le=65535)]
 Seconds = Annotated[float, Field(gt=0, le=3600, allow_inf_nan=False)]
 
+INITIAL_DELAY = "Seconds before the first retry, at most."
+MAX_DELAY = "Seconds before any retry, at most."
+
 
 class Section(BaseModel):
-    """One mapping of the config: unknown keys and values of another type are errors."""
+    """One mapping of the config. Unknown keys and values of another type are errors."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, hide_input_in_errors=True)
 
 
 class RetryConfig(Section):
-    """How long to wait before trying again: doubling from `first` to `cap`, each wait shortened by up to a half."""
+    """Delays between attempts, doubling from `initial_delay` to `max_delay`; each is a random half to whole of that."""
 
-    first: Seconds = Field(default=0.25, description="Longest wait after the first failure, in seconds.")
-    cap: Seconds = Field(default=0.5, description="Longest wait of all, in seconds.")
+    initial_delay: Seconds = Field(default=0.25, description=INITIAL_DELAY)
+    max_delay: Seconds = Field(default=0.5, description=MAX_DELAY)
 
     @model_validator(mode="after")
     def _ordered(self) -> "RetryConfig":
-        if self.first > self.cap:
-            raise ValueError(f"`first` ({self.first:g}) no greater than `cap` ({self.cap:g})")
+        if self.initial_delay > self.max_delay:
+            raise ValueError(
+                f"`initial_delay` ({self.initial_delay:g}) no greater than `max_delay` ({self.max_delay:g})"
+            )
         return self

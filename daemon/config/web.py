@@ -1,4 +1,4 @@
-"""The web page's part of the config: whether it is served, where, and to whom."""
+"""Config of the live page: whether it is served, at which address, and who has access."""
 
 import ipaddress
 from typing import Annotated
@@ -21,23 +21,26 @@ class WebConfig(Section):
 
     enabled: bool = Field(default=False, description="Serve the live page, health and metrics over HTTP.")
     host: Annotated[str, AfterValidator(_address)] = Field(
-        default="127.0.0.1", description="Address to listen on. One that other machines reach needs a token."
+        default="127.0.0.1", description="IP address to listen on. One that other machines can reach needs a token."
     )
     port: Annotated[int, Field(ge=0, le=65535)] = Field(
-        default=8480, description="TCP port; 0 takes a free one, which the log names."
+        default=8480, description="TCP port; 0 chooses a free one, which is logged."
     )
     token: SecretStr | None = Field(
         default=None,
-        description="What a viewer must know: at least 16 letters, digits or `-._~+/=`. Better: one of the next two.",
+        description="Access token: at least 16 letters, digits or `-._~+/=`; `token_file` or `token_env` are safer.",
     )
     token_file: str | None = Field(default=None, min_length=1, description="File whose first line is the token.")
     token_env: str | None = Field(default=None, min_length=1, description="Environment variable that holds the token.")
-    pictures: bool = Field(
+    show_frames: bool = Field(
         default=True,
-        description="Show what the cameras see; false shows labels and figures only, and keeps no picture.",
+        description="Show the cameras' frames; false shows labels and figures only, and keeps no frame.",
     )
-    picture_rate: int = Field(
-        default=10, ge=1, le=100, description="Pictures made per second at most, for all cameras and viewers together."
+    max_fps: int = Field(
+        default=10,
+        ge=1,
+        le=100,
+        description="Most frames encoded as JPEG per second, for all cameras and viewers together.",
     )
 
     @model_validator(mode="after")

@@ -106,11 +106,11 @@ def close_all(loaded_models: Iterable[LoadedModel], but: Iterable[LoadedModel] =
 
 def _trusted_keys(config: Config, problems: list[Problem]) -> list[Path] | None:
     """Return the files of trusted keys after checking them; None, and a problem, where one cannot be used."""
-    paths = [Path(key) for key in config.trust.keys]
+    paths = [Path(key) for key in config.trust.public_key_files]
     for path in paths:
         try:
             check_key(path)
         except SignatureError as error:
-            problems.append(Problem(("trust", "keys"), str(error), "files of Ed25519 public keys (PEM)"))
+            problems.append(Problem(("trust", "public_key_files"), str(error), "files of Ed25519 public keys (PEM)"))
             return None
     return paths

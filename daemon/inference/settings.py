@@ -30,8 +30,10 @@ def settings_of(config: Config, camera: str) -> CameraSettings:
     state, publish = own.state or config.state, own.publish or config.publish
     return CameraSettings(
         top=config.top_k,
-        rule=Rule(state.agree, state.window, state.enter, state.leave, int(state.hold * NS)),
-        labels=config.labels,
+        rule=Rule(
+            state.min_frames, state.window_frames, state.enter_score, state.leave_score, int(state.min_duration * NS)
+        ),
+        labels=config.label_map,
         only_changes=publish.frames == "change",
-        heartbeat_ns=int(publish.heartbeat * NS),
+        heartbeat_ns=int(publish.heartbeat_interval * NS),
     )

@@ -19,7 +19,7 @@ class Updates:
 
 
 class StateReporter:
-    """Reports one camera's state when it changes or becomes known, and repeats it after `publish.heartbeat`."""
+    """Reports one camera's state when it changes or becomes known, and again after `publish.heartbeat_interval`."""
 
     def __init__(self) -> None:
         self._state: StateMessage | None = None

@@ -11,7 +11,7 @@ BINDING = "0.2.0"
 """Version of AsyncAPI's mqtt binding."""
 
 PARAMETERS = {
-    "base": "First level(s) of every topic: `mqtt.base` of the config.",
+    "base": "First level(s) of every topic: `mqtt.base_topic` of the config.",
     "device": "The device: `device` of the config.",
     "camera": "The camera: its name under `cameras` in the config.",
     "verb": "The command that is answered: `reload` or `model`.",

@@ -37,7 +37,7 @@ class ModelCommand(Command):
 
     model: Annotated[str, AfterValidator(_file_name)] = Field(
         json_schema_extra={"pattern": FILE_NAME},
-        description="A shipped model's name, or a file's in `swap.folder`, with or without `.safetensors`; "
+        description="A shipped model's name, or a file's in `swap.model_folder`, with or without `.safetensors`; "
         "`@sha256:HEX` after it takes that very file only.",
     )
     camera: str | None = Field(

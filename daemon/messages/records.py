@@ -95,7 +95,7 @@ class FrameMessage(Message):
 
 
 class StateMessage(Message):
-    """The state of a camera, sent when it changes and again every `publish.heartbeat` seconds."""
+    """The state of a camera, sent when it changes and again every `publish.heartbeat_interval` seconds."""
 
     camera: str = Field(description="The camera.")
     state: str | None = Field(description="The label that enough of the last frames agree on; null: nothing is sure.")
@@ -224,7 +224,7 @@ class OutboxStats(Part):
 
 
 class StatsMessage(Message):
-    """Counts and latencies, every `stats.period` seconds and once at the end."""
+    """Counts and latencies, every `stats.interval` seconds and once at the end."""
 
     time: datetime = Field(description="When this was counted, UTC.")
     clock_synchronized: bool = Field(description="Whether the device's clock was disciplined then.")

@@ -185,7 +185,7 @@ def _outbox(readings: MetricsSnapshot) -> Iterator[Metric]:
     yield GaugeMetricFamily("edgemeta_outbox_size_bytes", "Their size.", outbox.bytes)
     on_disk = GaugeMetricFamily(
         "edgemeta_outbox_on_disk",
-        "Whether they wait on disk; else only in memory. Absent with `mqtt.outbox.size: 0`, which wants that.",
+        "Whether they wait on disk; else only in memory. Absent with `mqtt.outbox.max_disk_mb: 0`, which wants that.",
     )
     if readings.wants_disk:
         on_disk.add_metric([], outbox.place == "disk")

@@ -102,7 +102,9 @@ class Connection:
         self._client.on_disconnect = self._on_disconnect
         self._client.on_publish = self._on_publish
         self._client.on_subscribe = self._on_subscribe
-        self._expiring = None if config.expiry is None else PackedProperties(config.expiry)
+        self._expiring = (
+            None if config.message_expiry_interval is None else PackedProperties(config.message_expiry_interval)
+        )
 
     def open(self) -> None:
         """Connect and wait for the broker's answer. Raises LinkError unless the broker accepted, SecretError."""
@@ -225,7 +227,9 @@ class Connection:
         if not self._speaks_5:
             return None
         if message.correlation is not None:
-            return PackedProperties(None if message.retain else self._config.expiry, message.correlation)
+            return PackedProperties(
+                None if message.retain else self._config.message_expiry_interval, message.correlation
+            )
         return None if message.retain else self._expiring
 
     @property

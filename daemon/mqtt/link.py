@@ -79,7 +79,7 @@ class MqttLink:
         self._outbox = outbox
         self._receipts = receipts
         self.inbox = SubscriptionQueue(on_fatal)
-        self._pace = RateLimiter(config.outbox.pace)
+        self._pace = RateLimiter(config.outbox.max_replayed_per_second)
         self.followers: list[ConnectionListener] = []
         self._lock = threading.Lock()
         self._retained: dict[str | OutgoingMessage, OutgoingMessage] = {}
@@ -202,7 +202,7 @@ class MqttLink:
             self._keep_connected()
 
     def _keep_connected(self) -> None:
-        backoff = Backoff(self._config.retry.first, self._config.retry.cap)
+        backoff = Backoff(self._config.retry.initial_delay, self._config.retry.max_delay)
         while not self._closing.is_set():
             connects = self.connects
             self.heartbeat.expect_within("connecting to the broker", CONNECTS_WITHIN)
@@ -213,7 +213,7 @@ class MqttLink:
                 failure = self._judge(failure, backoff)
             else:
                 self._short_lived = 0
-            delay = jittered(self._config.retry.cap) if failure.state in SLOW_RETRY else backoff.next()
+            delay = jittered(self._config.retry.max_delay) if failure.state in SLOW_RETRY else backoff.next()
             self._tell(failure, delay)
             self._tried.set()
             self.heartbeat.expect_within("waiting for its next try", delay + SERVES_WITHIN)

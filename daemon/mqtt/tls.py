@@ -39,23 +39,23 @@ def context_of(config: TlsConfig) -> Context:
     """Return a context that checks the broker's certificate and host name. Raises TlsError."""
     context = Context(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    if config.ca is None:
+    if config.ca_file is None:
         context.load_default_certs()
     else:
-        _check_readable("ca", config.ca)
+        _check_readable("ca_file", config.ca_file)
         try:
-            context.load_verify_locations(config.ca)
+            context.load_verify_locations(config.ca_file)
         except ssl.SSLError as error:
-            raise TlsError("ca", f"{config.ca} holds no certificate (PEM)") from error
-    if config.certificate is not None:
-        _load_own(context, config.certificate, config.key)
+            raise TlsError("ca_file", f"{config.ca_file} holds no certificate (PEM)") from error
+    if config.cert_file is not None:
+        _load_own(context, config.cert_file, config.key_file)
     return context
 
 
 def _load_own(context: ssl.SSLContext, certificate: str, key: str | None) -> None:
-    _check_readable("certificate", certificate)
+    _check_readable("cert_file", certificate)
     if key is not None:
-        _check_readable("key", key)
+        _check_readable("key_file", key)
     asked: list[bool] = []
 
     def no_password() -> str:
@@ -67,10 +67,12 @@ def _load_own(context: ssl.SSLContext, certificate: str, key: str | None) -> Non
     except ssl.SSLError as error:
         files = f"{certificate} and {key}" if key is not None else certificate
         if asked:
-            raise TlsError("key" if key else "certificate", f"the key in {key or certificate} is encrypted") from error
+            raise TlsError(
+                "key_file" if key else "cert_file", f"the key in {key or certificate} is encrypted"
+            ) from error
         if error.reason == "KEY_VALUES_MISMATCH":
-            raise TlsError("key" if key else "certificate", f"{files}: the key is another certificate's") from error
-        raise TlsError("certificate", f"{files}: no certificate and key (PEM)") from error
+            raise TlsError("key_file" if key else "cert_file", f"{files}: the key is another certificate's") from error
+        raise TlsError("cert_file", f"{files}: no certificate and key (PEM)") from error
 
 
 def _check_readable(key: str, path: str) -> None:

@@ -55,7 +55,7 @@ class App:
         self._watchdog = Watchdog(notifier, service.health, self._on_fatal)
         self._changes = changes = ChangeQueue(service, self._watchdog, self._on_fatal)
         config = plan.config
-        commands = Commands(changes, service.publisher, service.identity, config.mqtt.base, config.cameras)
+        commands = Commands(changes, service.publisher, service.identity, config.mqtt.base_topic, config.cameras)
         handlers = {RELOAD_COMMAND: commands.reload, MODEL_COMMAND: commands.model}
         service.register_commands(handlers, commands.refuse)
 

@@ -135,9 +135,9 @@ def _no(reason: str) -> ChangeResult:
 
 def with_model(running: Config, command: ModelCommand) -> Config:
     """Return the running config with the model of a command. Raises CommandError where it is not allowed."""
-    if running.swap.folder is None:
-        raise CommandError("models cannot be chosen by command: the config names no `swap.folder`")
-    model = _allowed(Path(running.swap.folder), command.model)
+    if running.swap.model_folder is None:
+        raise CommandError("models cannot be chosen by command: the config names no `swap.model_folder`")
+    model = _allowed(Path(running.swap.model_folder), command.model)
     if command.camera is None:
         return running.model_copy(update={"model": model})
     if command.camera not in running.cameras:

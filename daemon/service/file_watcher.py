@@ -79,9 +79,9 @@ class _Named:
                 config = None
             if config is not None:
                 config = resolved(config, self._config.parent)
-                self.wanted = config.swap.watch
+                self.wanted = config.watch_files
                 models = [self._file_of(config.model_of(camera)) for camera in config.cameras]
-                signatures = [signature_of(model) for model in models] if config.trust.keys else []
+                signatures = [signature_of(model) for model in models] if config.trust.public_key_files else []
                 self._files = [*models, *signatures]
         return self._files
 

@@ -35,7 +35,7 @@ class LastGoodRecorder:
         loaded = {loaded.model.digest: loaded.file for loaded in loaded_models.values() if loaded.file is not None}
         release(plan)
         self._wanted, self._files = None, {}
-        self._enabled = plan.config.swap.fallback
+        self._enabled = plan.config.swap.fallback_at_start
         if self._enabled:
             digests = {camera: loaded.model.digest for camera, loaded in loaded_models.items()}
             shared = [digests[name] for name, camera in plan.config.cameras.items() if camera.model is None]

@@ -70,7 +70,7 @@ def prepare_start(path: Path) -> Plan:
     """Like `prepare`, for a start: models that cannot be used are replaced by the last good ones.
 
     So are models that failed on live frames when they were last tried. Raises ConfigError where the config has other
-    mistakes, disables the fallback (`swap.fallback`), or a camera has no last good model.
+    mistakes, disables the fallback (`swap.fallback_at_start`), or a camera has no last good model.
     """
     file = ConfigFile(path)
     found, problems = file.validate()
@@ -80,13 +80,13 @@ def prepare_start(path: Path) -> Plan:
     last_good = LastGood(folder_of(config))
     plan = _plan(path, config, None, problems)
     if plan is not None:
-        problems = _refused_before(plan, last_good) if config.swap.fallback else []
+        problems = _refused_before(plan, last_good) if config.swap.fallback_at_start else []
         if not problems:
             return plan
         close_all(plan.loaded_models.values())
     models = [problem for problem in problems if isinstance(problem, ModelProblem)]
     error = file.error(problems)
-    if not config.swap.fallback or len(models) < len(problems):
+    if not config.swap.fallback_at_start or len(models) < len(problems):
         raise error
     try:
         fallbacks = last_good.addresses({camera for problem in models for camera in problem.cameras})
@@ -134,12 +134,12 @@ def _plan(
     wrong = {problem.path[0] for problem in problems}
     addresses = {**addresses_of(config), **fallbacks}
     models = {} if wrong & {"model", "trust"} else verified_models(config, addresses, problems)
-    if models and not fallbacks and "labels" not in wrong:  # the labels are those of the config's own models
+    if models and not fallbacks and "label_map" not in wrong:  # the labels are those of the config's own models
         _check_labels(config, [file.model for file in models.values()], problems)
+    _check_data_folder(config, problems)
     if "mqtt" not in wrong:
         _check_login(config, problems)
         _check_tls(config, problems)
-        _check_outbox(config, problems)
     if "web" not in wrong:
         _check_token(config, problems)
     made = {name: _source(name, camera, problems) for name, camera in config.cameras.items()}
@@ -159,10 +159,10 @@ def _plan(
 def _check_labels(config: Config, models: list[Model], problems: list[Problem]) -> None:
     labels = list(dict.fromkeys(label for model in models for label in model.task.labels))
     names = ", ".join(_names_of(models))
-    for label in unknown_labels(config.labels, models):
+    for label in unknown_labels(config.label_map, models):
         known = difflib.get_close_matches(label, labels, n=1) or labels
         expected = f"`{known[0]}`" if len(known) == 1 else f"one of {', '.join(known)}"
-        problems.append(Problem(("labels", label), f"the label {label!r}, which {names} does not have", expected))
+        problems.append(Problem(("label_map", label), f"the label {label!r}, which {names} does not have", expected))
 
 
 def _names_of(models: list[Model]) -> list[str]:
@@ -196,16 +196,16 @@ def _check_tls(config: Config, problems: list[Problem]) -> None:
         problems.append(Problem(("mqtt", "tls", error.key), str(error), "a PEM file that TLS can use"))
 
 
-def _check_outbox(config: Config, problems: list[Problem]) -> None:
+def _check_data_folder(config: Config, problems: list[Problem]) -> None:
     """Check that no file is in the place of the folder, which the service creates."""
-    folder = config.mqtt.outbox.folder
+    folder = config.data_folder
     if folder is not None and Path(folder).exists() and not Path(folder).is_dir():
-        problems.append(Problem(("mqtt", "outbox", "folder"), f"{folder}, which is no folder", "a folder"))
+        problems.append(Problem(("data_folder",), f"{folder}, which is no folder", "a folder"))
 
 
 def _source(name: str, camera: CameraConfig, problems: list[Problem]) -> Source | None:
     try:
-        return make_source(SourceSpec(camera.source, camera.fps, camera.loop, camera.timeout))
+        return make_source(SourceSpec(camera.source, camera.fps, camera.loop, camera.frame_timeout))
     except SourceError as error:
         found = without_password(
             str(error).replace(camera.source, without_password(camera.source))

@@ -27,11 +27,12 @@ log = logging.getLogger(__name__)
 
 LIVE = (
     "model",
+    "watch_files",
     "swap",
     "trust",
     "backend",
     "top_k",
-    "labels",
+    "label_map",
     "state",
     "publish",
     "homeassistant.enabled",

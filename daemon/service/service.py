@@ -76,10 +76,10 @@ class Service:
         self._frames = LatestFrames(names)
         self._counters = {name: FrameCounters() for name in names}
         self._latencies = StageLatencies()
-        self._topics = topics = Topics(config.mqtt.base, config.device)
+        self._topics = topics = Topics(config.mqtt.base_topic, config.device)
         receipts = DeliveryCounters({topics.of(FRAME, name): self._counters[name] for name in names}, self._latencies)
         self._outbox = Outbox(config.mqtt.outbox, receipts.dropped)
-        file = file_of(config.mqtt.outbox, config.device)
+        file = file_of(config)
         self._outbox_writer = OutboxWriter(
             self._outbox, config.mqtt.outbox, file, self.identity.boot, self._clock, on_fatal
         )
@@ -96,7 +96,7 @@ class Service:
             name: Pipeline(self.identity, name, loaded, settings_of(config, name), self._clock)
             for name, loaded in plan.loaded_models.items()
         }
-        seen = RecentFrames(names, config.web.pictures)
+        seen = RecentFrames(names, config.web.show_frames)
         self._worker = Worker(self._frames, self._pipelines, self._counters, self._latencies, self.publisher, on_fatal)
         self.swaps = SwapCoordinator(self._pipelines, self._worker, on_fatal)
         if config.web.enabled:
@@ -107,7 +107,7 @@ class Service:
         self._on_fatal = on_fatal
         self._cameras = {name: self._camera(name, camera, plan) for name, camera in config.cameras.items()}
         self._heartbeats = [self._worker.heartbeat, *self._link.heartbeats]
-        self._stats_timer = Periodic("stats", config.stats.period, self._telemetry.publish_stats, on_fatal)
+        self._stats_timer = Periodic("stats", config.stats.interval, self._telemetry.publish_stats, on_fatal)
         self._page = self._make_page(seen) if config.web.enabled else None
 
     def start(self) -> None:
@@ -162,7 +162,7 @@ class Service:
         for name, pipeline in self._pipelines.items():
             pipeline.set_settings(settings_of(config, name))
             pipeline.set_model(plan.loaded_models[name])
-        self._stats_timer.set_period(config.stats.period)
+        self._stats_timer.set_period(config.stats.interval)
         self.plan = plan
         self._publish_info()
         for name in changed:
@@ -214,7 +214,7 @@ class Service:
         config = self.plan.config.mqtt
         if config.commands:
             for channel, handler in handlers.items():
-                self._link.subscribe(self._topics.of(channel), handler, Limit(config.command_rate, refuse))
+                self._link.subscribe(self._topics.of(channel), handler, Limit(config.max_commands_per_second, refuse))
 
     def health(self) -> Health:
         """A health snapshot of the service."""
@@ -244,7 +244,7 @@ class Service:
             broker=self._link.status.state,
             link=self._link.stats,
             outbox=self._outbox.stats,
-            wants_disk=self.plan.config.mqtt.outbox.size > 0,
+            wants_disk=self.plan.config.mqtt.outbox.max_disk_mb > 0,
             received_dropped=self._link.inbox.dropped,
             swaps=dict(self.swaps.results),
             model_refused=self.refused is not None,
@@ -291,7 +291,7 @@ class Service:
 
     @staticmethod
     def _device_view(plan: Plan) -> DeviceView:
-        labels = plan.config.labels
+        labels = plan.config.label_map
         return view_of(
             plan.config, {name: LabelMap(each.model, labels).names for name, each in plan.loaded_models.items()}
         )

@@ -104,7 +104,7 @@ class Telemetry:
     def info(self, plan: Plan, refused: str | None) -> InfoMessage:
         """Return the message that says what runs."""
         first, *_ = plan.loaded_models.values()
-        names = (LabelMap(loaded.model, plan.config.labels).names for loaded in plan.loaded_models.values())
+        names = (LabelMap(loaded.model, plan.config.label_map).names for loaded in plan.loaded_models.values())
         return InfoMessage(
             **self._who,
             version=__version__,

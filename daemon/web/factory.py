@@ -19,5 +19,5 @@ def make_page(
     """Make a service's page, not started. Raises SecretError where the token is no longer where the config says."""
     web = config.web
     access = Access(token_of(web), config.device)
-    site = Routes(access, report, Observer(report, seen, config, clock), JpegEncoder(seen, web.picture_rate))
+    site = Routes(access, report, Observer(report, seen, config, clock), JpegEncoder(seen, web.max_fps))
     return WebServer(web.host, web.port, site, on_fatal)

@@ -37,7 +37,7 @@ class Observer:
     def __init__(self, report: Report, seen: RecentFrames, config: Config, clock: Clock) -> None:
         self._report = report
         self._seen = seen
-        self._pictures = config.web.pictures
+        self._pictures = config.web.show_frames
         self._broker = f"{config.mqtt.host}:{config.mqtt.port}"
         self._clock = clock
 

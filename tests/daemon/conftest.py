@@ -56,7 +56,7 @@ def log_as_before() -> Iterator[None]:
 
 def broker_keys(broker: Any, **keys: Any) -> dict[str, Any]:
     """Where the broker is, for a config."""
-    return {"host": "127.0.0.1", "port": broker.port, "retry": {"first": 0.1, "cap": 0.5}} | keys
+    return {"host": "127.0.0.1", "port": broker.port, "retry": {"initial_delay": 0.1, "max_delay": 0.5}} | keys
 
 
 def assert_every_frame_accounted_for(frames: list[dict[str, Any]], from_the_first: bool = True) -> None:
@@ -253,11 +253,11 @@ def write_config(tmp_path: Path, model_file: Path) -> Callable[..., Path]:
             "model": str(model_file),
             "backend": {"name": "reference"},
             "cameras": {"front": {"source": "synthetic://", "fps": 30}},
-            "stats": {"period": 0.5},
+            "stats": {"interval": 0.5},
+            "mqtt": {},
+            "data_folder": str(tmp_path / "state"),
         }
-        config["mqtt"] = {}
         config |= keys
-        config["mqtt"] = {"outbox": {"folder": str(tmp_path / "state")}} | config["mqtt"]
         path = tmp_path / "config.yaml"
         path.write_text(yaml.safe_dump(config))
         return path
@@ -352,7 +352,7 @@ class Links:
         **keys: Any,
     ) -> MqttLink:
         config = MqttConfig.model_validate(
-            {"host": "127.0.0.1", "port": port, "retry": {"first": 0.05, "cap": 0.2}} | keys
+            {"host": "127.0.0.1", "port": port, "retry": {"initial_delay": 0.05, "max_delay": 0.2}} | keys
         )
         path = self.folder / f"outbox{len(self.links)}"
         outbox = Outbox(config.outbox, lambda topic, number: None)

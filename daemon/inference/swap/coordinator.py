@@ -100,7 +100,7 @@ class SwapCoordinator:
         report = SwapReport(replacements, {pipeline.loaded for pipeline in self._pipelines.values()})
         log.info("swap of models: %s", "; ".join(each.description for each in replacements))
         try:
-            if config.shadow:
+            if config.shadow_frames:
                 self._run_shadow(replacements, shadows, config, report)
             self._run_trial(replacements, config, apply, report)
         except SwapError as error:
@@ -124,7 +124,7 @@ class SwapCoordinator:
         report: SwapReport,
     ) -> None:
         begun = time.monotonic_ns()
-        shadow = Shadow(replacements, shadows, config.shadow, self._changed, self._on_fatal)
+        shadow = Shadow(replacements, shadows, config.shadow_frames, self._changed, self._on_fatal)
         self._shadow = shadow
         shadow.start()
         try:
@@ -141,7 +141,7 @@ class SwapCoordinator:
         self, replacements: Sequence[Replacement], config: SwapConfig, apply: Callable[[], None], report: SwapReport
     ) -> None:
         begun = time.monotonic_ns()
-        trial = Trial(replacements, self._pipelines, self._worker, config.keep, self._changed)
+        trial = Trial(replacements, self._pipelines, self._worker, config.trial_frames, self._changed)
         report.trial = self._trial = trial
         apply()
         try:
@@ -174,17 +174,17 @@ class SwapCoordinator:
 def _judge(shadow: Shadow, replacement: Replacement, config: SwapConfig) -> None:
     """Raise SwapError where the result of a shadow run is below the limits of the config."""
     result = shadow.result(replacement)
-    if result.same_label < config.agree:
+    if result.same_label < config.min_agreement:
         raise SwapError(
             SwapResult.REFUSED,
             f"shadow run: {result.same_label:.0%} of {result.frames} frames got the same label "
             f"({replacement.description}), "
-            f"expected at least {config.agree:.0%}",
+            f"expected at least {config.min_agreement:.0%}",
         )
-    if config.slowdown is not None and result.after_us > config.slowdown * result.before_us:
+    if config.max_slowdown is not None and result.after_us > config.max_slowdown * result.before_us:
         raise SwapError(
             SwapResult.REFUSED,
             f"shadow run: {result.after_us} us per frame instead of {result.before_us} us "
             f"({replacement.description}), "
-            f"expected at most {config.slowdown:g} times as long",
+            f"expected at most {config.max_slowdown:g} times as long",
         )

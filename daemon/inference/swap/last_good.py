@@ -15,7 +15,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from edgemeta.daemon.config.config import Config
-from edgemeta.daemon.config.state_folder import state_folder
+from edgemeta.daemon.config.data_folder import data_folder
 from edgemeta.daemon.inference.model_file import ModelFile
 from edgemeta.model.address import Address
 from edgemeta.model.atomic_write import write_atomically
@@ -62,7 +62,7 @@ class LastGoodIndex(BaseModel):
 
 def folder_of(config: Config) -> Path:
     """Return the folder of a device's copies."""
-    return state_folder(config.mqtt.outbox) / f"models-{config.device}"
+    return data_folder(config.data_folder) / f"models-{config.device}"
 
 
 class LastGood:

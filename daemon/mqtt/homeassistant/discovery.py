@@ -47,13 +47,13 @@ class Discovery:
         Prefix and status topic stay as they are here.
         """
         self._link = link
-        self._topic = f"{config.prefix}/device/{view.id}/config"
+        self._topic = f"{config.discovery_prefix}/device/{view.id}/config"
         self._lock = threading.Lock()
         self._view: DeviceView | None = None
         self._gone: dict[str, Component] = {}
         if config.enabled is not None:
             link.subscribe(self._topic, self._on_earlier)
-            link.subscribe(config.status, self._on_status, Limit(STARTS, _no_answer))
+            link.subscribe(config.status_topic, self._on_status, Limit(STARTS, _no_answer))
 
     def update(self, enabled: bool, view: DeviceView) -> None:
         """Announce the device as it is now, or take the announcement back."""

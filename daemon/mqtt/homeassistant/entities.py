@@ -59,10 +59,12 @@ class DeviceView:
 def view_of(config: Config, labels: Mapping[str, tuple[str, ...]]) -> DeviceView:
     """Return the device of a config; labels are the names that each camera's state may have."""
     cameras = {
-        name: CameraView(labels[name], max((camera.publish or config.publish).heartbeat, _longest_pause(camera)))
+        name: CameraView(
+            labels[name], max((camera.publish or config.publish).heartbeat_interval, _longest_pause(camera))
+        )
         for name, camera in config.cameras.items()
     }
-    return DeviceView(Topics(config.mqtt.base, config.device), cameras, config.stats.period)
+    return DeviceView(Topics(config.mqtt.base_topic, config.device), cameras, config.stats.interval)
 
 
 def announcement(view: DeviceView) -> dict[str, Any]:
@@ -217,7 +219,7 @@ def _while_running(topics: Topics, camera: str) -> list[Component]:
 def _longest_pause(camera: CameraConfig) -> float:
     """Seconds that may pass between two frames of a camera that works, as far as its config says."""
     slowest = min(rate for rate in (camera.fps, camera.max_fps, 1.0) if rate)
-    return max(1 / slowest, camera.motion.every if camera.motion.enabled else 0.0)
+    return max(1 / slowest, camera.motion.max_interval if camera.motion.enabled else 0.0)
 
 
 def _expiry(period: float) -> int:

@@ -1,16 +1,13 @@
-"""Where the outbox file lies."""
+"""Path of the outbox file."""
 
 from pathlib import Path
 
-from edgemeta.daemon.config.broker import OutboxConfig
-from edgemeta.daemon.config.state_folder import state_folder
+from edgemeta.daemon.config.config import Config
+from edgemeta.daemon.config.data_folder import data_folder
 
 
-def file_of(config: OutboxConfig, device: str) -> Path | None:
-    """Return the outbox file of a device, None where the config keeps messages in memory only.
-
-    systemd sets STATE_DIRECTORY for a unit with StateDirectory=; elsewhere the XDG base directories decide.
-    """
-    if config.size == 0:
+def file_of(config: Config) -> Path | None:
+    """Return the outbox file of the device, None where the config keeps messages in memory only."""
+    if config.mqtt.outbox.max_disk_mb == 0:
         return None
-    return state_folder(config) / f"outbox-{device}.sqlite3"
+    return data_folder(config.data_folder) / f"outbox-{config.device}.sqlite3"

@@ -52,8 +52,8 @@ class Outbox:
 
     def __init__(self, config: OutboxConfig, tell_dropped: Callable[[str, int], None]) -> None:
         """Make an empty outbox. tell_dropped hears topic and number of own messages dropped, one call at a time."""
-        self._memory = config.memory * MEGABYTE
-        self._age_ns = int(config.age * NS)
+        self._memory = config.max_memory_mb * MEGABYTE
+        self._age_ns = int(config.max_age * NS)
         self._tell_dropped = tell_dropped
         self._lock = threading.Lock()
         self._connected = False

@@ -14,8 +14,8 @@ class Retention:
     """Says which messages must go."""
 
     def __init__(self, config: OutboxConfig, clock: Clock) -> None:
-        self._bytes = config.size * MEGABYTE
-        self._age_ns = config.age * NS
+        self._bytes = config.max_disk_mb * MEGABYTE
+        self._age_ns = config.max_age * NS
         self._clock = clock
         self._began_ns = time.monotonic_ns()
 

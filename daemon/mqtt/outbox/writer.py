@@ -68,7 +68,7 @@ class OutboxWriter:
         self._boot = boot
         self._clock = clock
         self._bounds = Retention(config, clock)
-        self._memory = config.memory
+        self._memory = config.max_memory_mb
         self._store: Store | None = None
         self._reason: str | None = "it is kept in memory only, as the config says" if path is None else "not open yet"
         self._reported: set[str] = set()

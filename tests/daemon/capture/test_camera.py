@@ -14,7 +14,9 @@ from edgemeta.daemon.capture.source import Frame, SourceEnded, SourceError
 from edgemeta.daemon.config.camera import CameraConfig
 from edgemeta.daemon.config.section import RetryConfig
 
-CONFIG = CameraConfig(source="scripted", frozen=0.2, black=0.1, retry=RetryConfig(first=0.01, cap=0.02))
+CONFIG = CameraConfig(
+    source="scripted", frozen_after=0.2, black_after=0.1, retry=RetryConfig(initial_delay=0.01, max_delay=0.02)
+)
 
 
 class Scripted:

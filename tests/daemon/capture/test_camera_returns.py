@@ -16,7 +16,7 @@ WITHIN = 30.0
 
 
 def config(write_config: Any, broker: Any, port: int, timeout: float) -> Any:
-    source = {"source": f"rtsp://127.0.0.1:{port}/cam", "timeout": timeout}
+    source = {"source": f"rtsp://127.0.0.1:{port}/cam", "frame_timeout": timeout}
     return write_config(cameras={"front": source}, mqtt={"host": "127.0.0.1", "port": broker.port})
 
 

@@ -103,19 +103,19 @@ def moved(share: float, level: int) -> Pixels:
     [(0.1, 31, True), (0.09, 31, False), (1.0, 30, False), (1.0, 31, True), (0.0, 0, False)],
 )
 def test_enough_pixels_must_change_enough(share: float, level: int, opened: bool) -> None:
-    gate = MotionGate(MotionConfig(level=30, share=0.1, every=100))
+    gate = MotionGate(MotionConfig(threshold=30, min_area=0.1, max_interval=100))
     assert passes(gate, moved(0, 0), 1)
     assert passes(gate, moved(share, level), 2) == opened
 
 
 def test_a_slow_change_adds_up() -> None:
-    gate = MotionGate(MotionConfig(level=30, share=0.1, every=1000))
+    gate = MotionGate(MotionConfig(threshold=30, min_area=0.1, max_interval=1000))
     brightness = [passes(gate, np.full((16, 16, 3), level, np.uint8), level) for level in range(1, 100)]
     assert [level for level, passed in enumerate(brightness, 1) if passed] == [1, 32, 63, 94]
 
 
 def test_now_and_then_a_picture_passes_without_motion() -> None:
-    gate = MotionGate(MotionConfig(every=10))
+    gate = MotionGate(MotionConfig(max_interval=10))
     assert [second for second in range(30) if passes(gate, PICTURE, second + 1)] == [0, 10, 20]
 
 
@@ -134,7 +134,7 @@ def test_a_region_with_a_motion_gate_in_the_service(
     picture[:, 32:] = (255, 0, 0)
     cv2.imwrite(str(tmp_path / "halves.png"), picture)
     front = {"source": str(tmp_path / "halves.png"), "loop": True, "fps": 20}
-    gate = {"region": {"left": 0.5, "width": 0.5}, "motion": {"enabled": True, "every": 0.5}}
+    gate = {"region": {"left": 0.5, "width": 0.5}, "motion": {"enabled": True, "max_interval": 0.5}}
     run_daemon(write_config(cameras={"front": front | gate}, mqtt={"host": "127.0.0.1", "port": broker.port}))
     frames = [message.json for message in subscriber.wait("front/frame", 4)]
     assert {frame["labels"][0]["label"] for frame in frames} == {"blue"}

@@ -35,7 +35,7 @@ def test_the_smallest_config_has_the_documented_defaults(tmp_path: Path) -> None
     assert config is not None
     assert config.model == "resnet8-cifar10"
     assert config.mqtt.port == 1883
-    assert config.cameras["front"].timeout == 5.0
+    assert config.cameras["front"].frame_timeout == 5.0
 
 
 def test_all_mistakes_at_once_in_the_order_of_lines(tmp_path: Path) -> None:
@@ -57,10 +57,10 @@ backend:
 mqtt:
   port: "1883"
   version: 4
-  base: home/#
+  base_topic: home/#
   password: geheim
 state:
-  agree: 2
+  min_frames: 2
 """
     camera_names = "availability, cmd, health, info, resp, stats, swap"
     assert errors_of(tmp_path, text) == [
@@ -75,10 +75,10 @@ state:
         "14: backend.options.threads: found a list, expected text, a number, true or false",
         "16: mqtt.port: found the text '1883', expected a whole number",
         "17: mqtt.version: found 4, expected 5 or '3.1.1'",
-        "18: mqtt.base: found the text 'home/#', expected topic levels joined by '/', without '+', '#' or control "
-        "characters, not starting with '$'",
-        "20: state: found a mapping, expected `agree` (2) more than half of `window` (5) and no greater than it, "
-        "or two labels could win at once",
+        "18: mqtt.base_topic: found the text 'home/#', expected topic levels joined by '/', without '+', '#' or "
+        "control characters, not starting with '$'",
+        "20: state: found a mapping, expected `min_frames` (2) more than half of `window_frames` (5) and no "
+        "greater than it, or two labels could win at once",
     ]
 
 
@@ -108,9 +108,9 @@ state:
         (GOOD + "    fps: 1.0e-9\n", "4: cameras.front.fps: found 1e-09, expected 0, or 0.001 to 1000"),
         (GOOD + "    fps: -1\n", "4: cameras.front.fps: found -1, expected 0, or 0.001 to 1000"),
         (GOOD + "    fps: .inf\n", "4: cameras.front.fps: found inf, expected 0, or 0.001 to 1000"),
-        (GOOD + "stats: {period: 0}\n", "4: stats.period: found 0, expected more than 0"),
-        (GOOD + "stats: {period: .nan}\n", "4: stats.period: found nan, expected a finite number"),
-        (GOOD + "stats: {period: true}\n", "4: stats.period: found true, expected a number"),
+        (GOOD + "stats: {interval: 0}\n", "4: stats.interval: found 0, expected more than 0"),
+        (GOOD + "stats: {interval: .nan}\n", "4: stats.interval: found nan, expected a finite number"),
+        (GOOD + "stats: {interval: true}\n", "4: stats.interval: found true, expected a number"),
         (GOOD + "mqtt: {host: ''}\n", "4: mqtt.host: found the text '', expected at least 1 character(s)"),
         (GOOD + "mqtt: {password: x}\n", "4: mqtt: found a mapping, expected `username` beside `password`"),
         (
@@ -118,8 +118,8 @@ state:
             "4: mqtt: found a mapping, expected only one of password, password_env",
         ),
         (
-            GOOD + "mqtt: {retry: {first: 9, cap: 1}}\n",
-            "4: mqtt.retry: found a mapping, expected `first` (9) no greater than `cap` (1)",
+            GOOD + "mqtt: {retry: {initial_delay: 9, max_delay: 1}}\n",
+            "4: mqtt.retry: found a mapping, expected `initial_delay` (9) no greater than `max_delay` (1)",
         ),
         (b"cameras:\n  \xff: 1\n", "2: found bytes that are no UTF-8 text, expected a config file (YAML)"),
         ("[" * 5_000, "1: found no valid YAML (endless nesting), expected a config file"),
@@ -152,10 +152,10 @@ def test_no_mistake_tells_a_password(tmp_path: Path, text: str) -> None:
 
 
 def test_keys_given_twice_come_together_with_other_mistakes(tmp_path: Path) -> None:
-    text = GOOD + "top_k: 1\ntop_k: 2\nstats: {period: 0}\n"
+    text = GOOD + "top_k: 1\ntop_k: 2\nstats: {interval: 0}\n"
     assert errors_of(tmp_path, text) == [
         "5: top_k: found the key twice, expected it once",
-        "6: stats.period: found 0, expected more than 0",
+        "6: stats.interval: found 0, expected more than 0",
     ]
 
 

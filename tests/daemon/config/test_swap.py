@@ -28,8 +28,8 @@ def test_paths_are_meant_from_the_configs_folder(tmp_path: Path) -> None:
                 "b": {"source": "0", "model": "resnet8-cifar10"},
                 "c": {"source": "0"},
             },
-            swap={"folder": "models"},
-            trust={"keys": ["maker.pub", "/etc/edgemeta/other.pub"]},
+            swap={"model_folder": "models"},
+            trust={"public_key_files": ["maker.pub", "/etc/edgemeta/other.pub"]},
         ),
         tmp_path,
     )
@@ -38,23 +38,22 @@ def test_paths_are_meant_from_the_configs_folder(tmp_path: Path) -> None:
         "resnet8-cifar10",
         None,
     ]
-    assert found.swap.folder == str(tmp_path / "models")
-    assert found.trust.keys == [str(tmp_path / "maker.pub"), "/etc/edgemeta/other.pub"]
+    assert found.swap.model_folder == str(tmp_path / "models")
+    assert found.trust.public_key_files == [str(tmp_path / "maker.pub"), "/etc/edgemeta/other.pub"]
 
 
 @pytest.mark.parametrize(
     "section",
     [
-        {"shadow": -1},
-        {"shadow": 1.0},
-        {"agree": 1.5},
-        {"agree": float("nan")},
-        {"slowdown": 0},
-        {"slowdown": float("inf")},
-        {"keep": 0},
+        {"shadow_frames": -1},
+        {"shadow_frames": 1.0},
+        {"min_agreement": 1.5},
+        {"min_agreement": float("nan")},
+        {"max_slowdown": 0},
+        {"max_slowdown": float("inf")},
+        {"trial_frames": 0},
         {"timeout": 0},
-        {"folder": ""},
-        {"watch": 1},
+        {"model_folder": ""},
         {"warm_up": 3},
     ],
 )
@@ -66,4 +65,4 @@ def test_what_is_no_swap(section: dict[str, Any]) -> None:
 @pytest.mark.parametrize("keys", ["maker.pub", [""], [1], None])
 def test_what_is_no_list_of_keys(keys: Any) -> None:
     with pytest.raises(ValidationError):
-        config(trust={"keys": keys})
+        config(trust={"public_key_files": keys})

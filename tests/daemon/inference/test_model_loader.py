@@ -71,8 +71,11 @@ def test_a_model_that_no_camera_uses_is_not_loaded(plan_of: Any, model_file: Pat
 
 def test_an_invalid_trusted_key(write_config: Callable[..., Path], tmp_path: Path) -> None:
     (tmp_path / "maker.pub").write_text("no key")
-    (mistake,) = mistakes(write_config(trust={"keys": ["maker.pub"]}))
-    assert (mistake.key, mistake.found) == ("trust.keys", f"{tmp_path / 'maker.pub'}: not an Ed25519 public key (PEM)")
+    (mistake,) = mistakes(write_config(trust={"public_key_files": ["maker.pub"]}))
+    assert (mistake.key, mistake.found) == (
+        "trust.public_key_files",
+        f"{tmp_path / 'maker.pub'}: not an Ed25519 public key (PEM)",
+    )
 
 
 def test_a_model_that_fails_its_self_test_is_closed(
@@ -91,7 +94,7 @@ def test_a_model_that_fails_its_self_test_is_closed(
         type(BACKEND), "compile", lambda self, *rest: sessions.append(compiled(self, *rest)) or sessions[-1]
     )
     (mistake,) = mistakes(write_config(model="wrong.safetensors"))
-    assert (mistake.key, mistake.line) == ("model", 8)
+    assert (mistake.key, mistake.line) == ("model", 9)
     assert mistake.found.startswith(f"{tmp_path / 'wrong.safetensors'}: backend reference gives different logits")
     assert "for self-test input 4 of colour (" in mistake.found
     assert mistake.expected == "a model whose self-test passes on this backend"

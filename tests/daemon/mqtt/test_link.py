@@ -170,7 +170,7 @@ def test_online_at_connect_and_offline_at_close(broker: Any, subscriber: Any, ma
 
 def test_the_broker_says_offline_when_the_link_is_cut(broker: Any, subscriber: Any, make_link: Any) -> None:
     """A second client with the same id makes mosquitto drop the first and send its will."""
-    link = make_link(broker.port, retry={"first": 3600, "cap": 3600})
+    link = make_link(broker.port, retry={"initial_delay": 3600, "max_delay": 3600})
     subscriber.wait("availability")
     make_link(broker.port, topic="edgemeta/thief/availability")
     subscriber.wait_for("test/availability", lambda message: message.payload == b"offline")
@@ -207,7 +207,7 @@ def test_retained_messages_come_again_after_a_broker_restarts_empty(
 
 
 def test_messages_of_an_outage_come_late_in_order_and_paced(broker: Any, make_link: Any) -> None:
-    link = make_link(broker.port, outbox={"pace": 25})
+    link = make_link(broker.port, outbox={"max_replayed_per_second": 25})
     wait_until(lambda: link.connected)
     broker.stop()
     for value in range(100):
@@ -225,7 +225,10 @@ def test_messages_of_an_outage_come_late_in_order_and_paced(broker: Any, make_li
     assert link.taken.payloads.index(b"10000") < len(link.taken.payloads) - 25, "a live message waited for late ones"
 
 
-@pytest.mark.parametrize(("keys", "expected"), [({}, 86400), ({"expiry": 60}, 60), ({"expiry": None}, None)])
+@pytest.mark.parametrize(
+    ("keys", "expected"),
+    [({}, 86400), ({"message_expiry_interval": 60}, 60), ({"message_expiry_interval": None}, None)],
+)
 def test_frame_messages_expire_at_the_broker_and_retained_ones_do_not(
     broker: Any, make_link: Any, keys: dict[str, Any], expected: int | None
 ) -> None:

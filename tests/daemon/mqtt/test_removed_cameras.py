@@ -41,7 +41,7 @@ def serve(write_config: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) ->
 def keys_of(broker: Any, *cameras: str, **mqtt: Any) -> dict[str, Any]:
     return {
         "cameras": {name: {"source": "synthetic://", "fps": 20} for name in cameras},
-        "mqtt": broker_keys(broker, base=BASE, **mqtt),
+        "mqtt": broker_keys(broker, base_topic=BASE, **mqtt),
     }
 
 

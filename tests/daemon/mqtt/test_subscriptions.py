@@ -53,7 +53,7 @@ def link_to(faults: list[BaseException]) -> Any:
 
     def make(port: int, handler: Any, **keys: Any) -> MqttLink:
         config = MqttConfig.model_validate(
-            {"host": "127.0.0.1", "port": port, "retry": {"first": 0.05, "cap": 0.2}} | keys
+            {"host": "127.0.0.1", "port": port, "retry": {"initial_delay": 0.05, "max_delay": 0.2}} | keys
         )
         outbox = Outbox(config.outbox, lambda topic, number: None)
         link = MqttLink(config, "hears", "d/availability", outbox, Discarded(), faults.append)

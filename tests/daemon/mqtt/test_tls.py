@@ -39,7 +39,7 @@ class Authority:
         extensions.write_text(f"subjectAltName={','.join(subject)}\n" if subject else "basicConstraints=CA:FALSE\n")
         signer = ("-CA", self.ca, "-CAkey", self.folder / f"{self.name}.key", "-CAcreateserial")
         openssl(*("x509", "-req", "-in", request, *signer, "-out", certificate, "-days", days, "-extfile", extensions))
-        return {"certificate": str(certificate), "key": str(key)}
+        return {"cert_file": str(certificate), "key_file": str(key)}
 
 
 CURVE = ("ec", "-pkeyopt", "ec_paramgen_curve:prime256v1")
@@ -82,7 +82,7 @@ def make_tls_broker(make_broker: Any, authority: Authority) -> Callable[..., Any
         own = authority.issue("broker", *names, days=days)
         broker = make_broker(
             "allow_anonymous true",
-            *(f"cafile {authority.ca}", f"certfile {own['certificate']}", f"keyfile {own['key']}", *lines),
+            *(f"cafile {authority.ca}", f"certfile {own['cert_file']}", f"keyfile {own['key_file']}", *lines),
         )
         broker.start()
         return broker
@@ -102,7 +102,7 @@ def wait_for_state(link: Any, state: BrokerState) -> str:
 def test_messages_go_over_tls(make_tls_broker: Any, make_link: Any, authority: Authority, version: Any) -> None:
     """More than one TLS record at once: what was decrypted already must not wait for the next byte."""
     broker = make_tls_broker()
-    link = make_link(broker.port, version=version, tls={"enabled": True, "ca": str(authority.ca)})
+    link = make_link(broker.port, version=version, tls={"enabled": True, "ca_file": str(authority.ca)})
     wait_for_state(link, BrokerState.CONNECTED)
     begun = time.monotonic()
     for value in range(500):
@@ -116,7 +116,7 @@ def test_messages_go_over_tls(make_tls_broker: Any, make_link: Any, authority: A
 def test_a_client_certificate_is_shown_and_accepted(make_tls_broker: Any, make_link: Any, authority: Authority) -> None:
     broker = make_tls_broker("require_certificate true")
     own = authority.issue("device")
-    link = make_link(broker.port, tls={"enabled": True, "ca": str(authority.ca)} | own)
+    link = make_link(broker.port, tls={"enabled": True, "ca_file": str(authority.ca)} | own)
     wait_for_state(link, BrokerState.CONNECTED)
 
 
@@ -126,7 +126,7 @@ def test_a_client_certificate_that_the_broker_does_not_accept(
 ) -> None:
     broker = make_tls_broker("require_certificate true")
     own = stranger.issue("device") if given != "none" else {}
-    link = make_link(broker.port, tls={"enabled": True, "ca": str(authority.ca)} | own)
+    link = make_link(broker.port, tls={"enabled": True, "ca_file": str(authority.ca)} | own)
     reason = wait_for_state(link, BrokerState.BAD_CERTIFICATE)
     assert f"broker 127.0.0.1:{broker.port} does not accept this device's certificate: " in reason
     assert ("certificate required" if given == "none" else "unknown ca") in reason
@@ -138,7 +138,7 @@ def test_a_broker_whose_certificate_is_a_strangers(
 ) -> None:
     broker = make_tls_broker()
     with caplog.at_level("WARNING"):
-        link = make_link(broker.port, tls={"enabled": True, "ca": str(stranger.ca)})
+        link = make_link(broker.port, tls={"enabled": True, "ca_file": str(stranger.ca)})
         reason = wait_for_state(link, BrokerState.BAD_CERTIFICATE)
     assert reason.startswith(f"broker 127.0.0.1:{broker.port}: its certificate is not trusted: ")
     assert "self-signed certificate in certificate chain" in reason
@@ -150,7 +150,7 @@ def test_a_broker_whose_certificate_has_another_name(
     make_tls_broker: Any, make_link: Any, authority: Authority
 ) -> None:
     broker = make_tls_broker(names=("DNS:broker.example.org",))
-    link = make_link(broker.port, tls={"enabled": True, "ca": str(authority.ca)})
+    link = make_link(broker.port, tls={"enabled": True, "ca_file": str(authority.ca)})
     reason = wait_for_state(link, BrokerState.BAD_CERTIFICATE)
     assert "IP address mismatch, certificate is not valid for '127.0.0.1'" in reason
 
@@ -159,12 +159,12 @@ def test_a_broker_whose_certificate_is_not_valid_now(
     make_tls_broker: Any, make_link: Any, authority: Authority
 ) -> None:
     broker = make_tls_broker(days=-1)
-    link = make_link(broker.port, tls={"enabled": True, "ca": str(authority.ca)})
+    link = make_link(broker.port, tls={"enabled": True, "ca_file": str(authority.ca)})
     assert "certificate has expired" in wait_for_state(link, BrokerState.BAD_CERTIFICATE)
 
 
 def test_tls_where_none_is_spoken(broker: Any, make_link: Any, authority: Authority) -> None:
-    link = make_link(broker.port, tls={"enabled": True, "ca": str(authority.ca)})
+    link = make_link(broker.port, tls={"enabled": True, "ca_file": str(authority.ca)})
     assert "cannot be reached" in (reason := wait_for_state(link, BrokerState.UNREACHABLE)) or "no TLS" in reason
 
 
@@ -204,7 +204,7 @@ def test_a_client_id_that_is_taken_by_the_brokers_own_words(make_link: Any) -> N
     with socket.create_server(("127.0.0.1", 0)) as listener:
         broker = threading.Thread(target=serve, args=(listener,))
         broker.start()
-        link = make_link(listener.getsockname()[1], retry={"first": 3600, "cap": 3600})
+        link = make_link(listener.getsockname()[1], retry={"initial_delay": 3600, "max_delay": 3600})
         reason = wait_for_state(link, BrokerState.CLIENT_ID_TAKEN)
         broker.join(60)
     assert reason.endswith(": another client has taken the client id 'link-under-test'")
@@ -213,7 +213,7 @@ def test_a_client_id_that_is_taken_by_the_brokers_own_words(make_link: Any) -> N
 def test_after_a_refusal_the_next_try_is_slow(make_broker: Any, make_link: Any) -> None:
     broker = make_broker("allow_anonymous false")
     broker.start()
-    link = make_link(broker.port, retry={"first": 0.01, "cap": 3600})
+    link = make_link(broker.port, retry={"initial_delay": 0.01, "max_delay": 3600})
     wait_for_state(link, BrokerState.REFUSED_LOGIN)
     begun = time.monotonic()
     while time.monotonic() - begun < 0.3:
@@ -240,54 +240,62 @@ def test_files_that_cannot_be_used_are_told(authority: Authority, stranger: Auth
     empty = tmp_path / "empty.pem"
     empty.touch()
     locked = tmp_path / "locked.key"
-    openssl("ec", "-in", own["key"], "-aes128", "-passout", "pass:geheim", "-out", locked)
+    openssl("ec", "-in", own["key_file"], "-aes128", "-passout", "pass:geheim", "-out", locked)
     cases: list[tuple[dict[str, str], str, str]] = [
-        ({"ca": "/nowhere/ca.pem"}, "ca", "/nowhere/ca.pem cannot be read: No such file or directory"),
-        ({"ca": str(empty)}, "ca", f"{empty} holds no certificate (PEM)"),
-        ({"ca": str(tmp_path)}, "ca", f"{tmp_path} cannot be read: Is a directory"),
-        ({"certificate": "/nowhere/own.pem"}, "certificate", "/nowhere/own.pem cannot be read: No such file"),
-        (own | {"key": "/nowhere/own.key"}, "key", "/nowhere/own.key cannot be read: No such file or directory"),
-        (own | {"key": other["key"]}, "key", "the key is another certificate's"),
-        (own | {"key": str(locked)}, "key", f"the key in {locked} is encrypted"),
-        (own | {"key": str(empty)}, "certificate", "no certificate and key (PEM)"),
-        ({"certificate": own["certificate"]}, "certificate", "no certificate and key (PEM)"),
+        ({"ca_file": "/nowhere/ca.pem"}, "ca_file", "/nowhere/ca.pem cannot be read: No such file or directory"),
+        ({"ca_file": str(empty)}, "ca_file", f"{empty} holds no certificate (PEM)"),
+        ({"ca_file": str(tmp_path)}, "ca_file", f"{tmp_path} cannot be read: Is a directory"),
+        ({"cert_file": "/nowhere/own.pem"}, "cert_file", "/nowhere/own.pem cannot be read: No such file"),
+        (
+            own | {"key_file": "/nowhere/own.key"},
+            "key_file",
+            "/nowhere/own.key cannot be read: No such file or directory",
+        ),
+        (own | {"key_file": other["key_file"]}, "key_file", "the key is another certificate's"),
+        (own | {"key_file": str(locked)}, "key_file", f"the key in {locked} is encrypted"),
+        (own | {"key_file": str(empty)}, "cert_file", "no certificate and key (PEM)"),
+        ({"cert_file": own["cert_file"]}, "cert_file", "no certificate and key (PEM)"),
     ]
     for keys, key, description in cases:
         with pytest.raises(TlsError) as caught:
             context_of(TlsConfig.model_validate({"enabled": True} | keys))
         assert (caught.value.key, description in str(caught.value)) == (key, True), str(caught.value)
-    context_of(TlsConfig.model_validate({"enabled": True, "ca": str(stranger.ca)} | own))
+    context_of(TlsConfig.model_validate({"enabled": True, "ca_file": str(stranger.ca)} | own))
     both = tmp_path / "both.pem"
-    both.write_text(Path(own["certificate"]).read_text() + Path(own["key"]).read_text())
-    context_of(TlsConfig(enabled=True, certificate=str(both)))
+    both.write_text(Path(own["cert_file"]).read_text() + Path(own["key_file"]).read_text())
+    context_of(TlsConfig(enabled=True, cert_file=str(both)))
     context_of(TlsConfig(enabled=True))
 
 
 def test_a_config_names_the_line_of_a_wrong_file(write_config: Any) -> None:
-    path = write_config(mqtt={"tls": {"enabled": True, "ca": "ca.pem"}})
+    path = write_config(mqtt={"tls": {"enabled": True, "ca_file": "ca.pem"}})
     with pytest.raises(ConfigError) as caught:
         prepare(path)
-    assert f"mqtt.tls.ca: found {path.parent / 'ca.pem'} cannot be read: No such file or directory" in str(caught.value)
+    assert f"mqtt.tls.ca_file: found {path.parent / 'ca.pem'} cannot be read: No such file or directory" in str(
+        caught.value
+    )
 
 
 @pytest.mark.parametrize(
-    ("mqtt", "words"),
+    ("mqtt", "description"),
     [
-        ({"tls": {"ca": "ca.pem"}}, "expected `enabled: true` beside `ca`"),
-        ({"tls": {"enabled": True, "key": "k"}}, "expected `certificate` beside `key`"),
+        ({"tls": {"ca_file": "ca.pem"}}, "expected `enabled: true` beside `ca_file`"),
+        ({"tls": {"enabled": True, "key_file": "k"}}, "expected `cert_file` beside `key_file`"),
         ({"tls": {"insecure": True}}, "mqtt.tls.insecure: found an unknown key"),
         ({"username": "a", "username_env": "A"}, "expected only one of username, username_env"),
         ({"password": "a"}, "expected `username` beside `password`"),
         ({"username_env": "EDGEMETA_ABSENT"}, "environment variable EDGEMETA_ABSENT is not set"),
         ({"queue": 5}, "mqtt.queue: found an unknown key"),
-        ({"expiry": 0}, "mqtt.expiry: found 0, expected at least 1"),
-        ({"outbox": {"size": -1}}, "mqtt.outbox.size: found -1, expected at least 0"),
-        ({"outbox": {"size": "256"}}, "mqtt.outbox.size: found the text '256', expected a whole number"),
-        ({"outbox": {"age": 0.0}}, "mqtt.outbox.age: found 0.0, expected more than 0"),
-        ({"outbox": {"age": float("inf")}}, "mqtt.outbox.age: found inf, expected"),
-        ({"outbox": {"pace": 20_000}}, "mqtt.outbox.pace: found 20000, expected at most 10000"),
-        ({"outbox": {"folder": "config.yaml"}}, "config.yaml, which is no folder, expected a folder"),
-        ({"outbox": {"paces": 2}}, "mqtt.outbox.paces: found an unknown key, expected `pace`"),
+        ({"message_expiry_interval": 0}, "mqtt.message_expiry_interval: found 0, expected at least 1"),
+        ({"outbox": {"max_disk_mb": -1}}, "mqtt.outbox.max_disk_mb: found -1, expected at least 0"),
+        ({"outbox": {"max_disk_mb": "256"}}, "mqtt.outbox.max_disk_mb: found the text '256', expected a whole number"),
+        ({"outbox": {"max_age": 0.0}}, "mqtt.outbox.max_age: found 0.0, expected more than 0"),
+        ({"outbox": {"max_age": float("inf")}}, "mqtt.outbox.max_age: found inf, expected"),
+        (
+            {"outbox": {"max_replayed_per_second": 20_000}},
+            "mqtt.outbox.max_replayed_per_second: found 20000, expected at most 10000",
+        ),
+        ({"outbox": {"max_ages": 2}}, "mqtt.outbox.max_ages: found an unknown key, expected `max_age`"),
         ({"outbox": 5}, "mqtt.outbox: found 5, expected a mapping"),
     ],
 )

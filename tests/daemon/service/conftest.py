@@ -153,7 +153,8 @@ def run_service(
             "model": model_of("old"),
             "cameras": {"front": {"source": "synthetic://", "fps": 200}},
             "mqtt": {"host": "127.0.0.1", "port": free_port()},
-            "swap": {"shadow": 5, "keep": 5, "timeout": 20.0, "watch": False},
+            "swap": {"shadow_frames": 5, "trial_frames": 5, "timeout": 20.0},
+            "watch_files": False,
             "log": {"level": "warning"},
         } | keys
         service = Service(prepare(write_config(**keys)), faults.append)
@@ -237,8 +238,9 @@ def service_of(
     """Starts a service, a new one each time, with the same folder for its state; one that ends is waited for."""
 
     def start(expected_exit: int | None = None, said: str = "", **keys: Any) -> Any:
-        swap = {"shadow": 2, "keep": 2, "watch": False, "folder": "."} | keys.pop("swap", {})
-        config = write_config(mqtt={"host": "127.0.0.1", "port": broker.port}, swap=swap, **keys)
+        swap = {"shadow_frames": 2, "trial_frames": 2, "model_folder": "."} | keys.pop("swap", {})
+        mqtt = {"host": "127.0.0.1", "port": broker.port}
+        config = write_config(**{"mqtt": mqtt, "swap": swap, "watch_files": False} | keys)
         if expected_exit is not None:
             daemon = run_daemon(config)
             assert daemon.process.wait(20) == expected_exit

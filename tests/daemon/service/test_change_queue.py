@@ -66,7 +66,7 @@ def test_a_newer_reload_cancels_a_swap_that_waits_for_its_frames(
     running = run_service()
     rig = rig_of(running)
     rig.changes.start()
-    running.change(model=model_of("first"), swap={"shadow": 10_000, "keep": 1, "watch": False})
+    running.change(model=model_of("first"), swap={"shadow_frames": 10_000, "trial_frames": 1}, watch_files=False)
     rig.reload()
     wait_until(lambda: "shadow run" in (running.service.swaps.description or ""), "the shadow run")
     running.change(model=model_of("second"))
@@ -153,7 +153,7 @@ def test_a_mistake_that_was_corrected_is_reported_although_nothing_changed(
 def test_the_watch_reloads_and_reports_nothing_without_a_change(
     run_service: RunService, rig_of: RigOf, model_of: ModelOf
 ) -> None:
-    running = run_service(swap={"shadow": 2, "keep": 2, "watch": True})
+    running = run_service(swap={"shadow_frames": 2, "trial_frames": 2}, watch_files=True)
     rig = rig_of(running)
     rig.changes.start()
     path: Path = running.change()

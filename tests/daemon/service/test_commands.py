@@ -285,7 +285,7 @@ def test_which_models_may_be_chosen(tmp_path: Path) -> None:
     (folder / "other").touch()
     (folder / "deeper").mkdir()
     (tmp_path / "secret").touch()
-    running = config(swap={"folder": str(folder)})
+    running = config(swap={"model_folder": str(folder)})
 
     def chosen(name: str, **more: Any) -> Config:
         return with_model(running, ModelCommand(model=name, **more))
@@ -310,9 +310,9 @@ def test_which_models_may_be_chosen(tmp_path: Path) -> None:
     with pytest.raises(CommandError, match=r"expected a shipped model's name or a file in .*/models"):
         chosen("further")
     (tmp_path / "by-link").symlink_to(folder)
-    running_by_link = config(swap={"folder": str(tmp_path / "by-link")})
+    running_by_link = config(swap={"model_folder": str(tmp_path / "by-link")})
     assert with_model(running_by_link, ModelCommand(model="mine")).model == str(tmp_path / "by-link/mine.safetensors")
     with pytest.raises(CommandError, match="found camera 'back', expected one of front"):
         chosen("mine", camera="back")
-    with pytest.raises(CommandError, match=r"the config names no `swap\.folder`"):
+    with pytest.raises(CommandError, match=r"the config names no `swap\.model_folder`"):
         with_model(config(), ModelCommand(model="mine"))

@@ -65,8 +65,8 @@ def operator(
     (tmp_path / "password").write_text(SECRET)
     (models / "link.safetensors").symlink_to(tmp_path / "password")
     (models / "copy.safetensors").write_text(SECRET)
-    mqtt = {"host": "127.0.0.1", "port": broker.port, "command_rate": 1000}
-    daemon = run_daemon(write_config(mqtt=mqtt, swap={"folder": str(models)}))
+    mqtt = {"host": "127.0.0.1", "port": broker.port, "max_commands_per_second": 1000}
+    daemon = run_daemon(write_config(mqtt=mqtt, swap={"model_folder": str(models)}))
     wait_for_line(daemon, "connected to broker")
     wait_for_line(daemon, "camera front: running")
     made = Operator(broker.port)

@@ -84,7 +84,7 @@ def test_without_a_last_good_model_or_with_the_fallback_disabled_it_ends_with_78
     service_of().stop()
     damage(model_file)
     service_of(expected_exit=78, said="top_k: found 0", top_k=0)
-    service_of(expected_exit=78, said="is damaged", swap={"fallback": False})
+    service_of(expected_exit=78, said="is damaged", swap={"fallback_at_start": False})
     assert service_of().info()["model"]["name"] == "good"
 
 
@@ -122,7 +122,7 @@ def test_only_a_signed_copy_is_used_where_keys_are_trusted(
     service_of: ServiceOf, model_file: Path, tmp_path: Path
 ) -> None:
     private = tmp_path / "maker.pem"
-    trust = {"trust": {"keys": [str(make_key(private))]}}
+    trust = {"trust": {"public_key_files": [str(make_key(private))]}}
     service_of().stop()
     damage(model_file)
     service_of(**trust, expected_exit=78, said="the last good model cannot be used either")
@@ -136,7 +136,7 @@ def test_only_a_signed_copy_is_used_where_keys_are_trusted(
 def test_a_model_that_failed_on_live_frames_is_not_used_at_the_next_start(
     service_of: ServiceOf, model_file: Path
 ) -> None:
-    service = service_of(swap={"agree": 1.0, "shadow": 5, "keep": 5, "watch": False})
+    service = service_of(swap={"min_agreement": 1.0, "shadow_frames": 5, "trial_frames": 5}, watch_files=False)
     save(replace(colour_model(), task=replace(colour_model().task, labels=("blue", "green", "red"))), model_file)
     service.reload()
     message = service.swap("signal")
@@ -144,14 +144,16 @@ def test_a_model_that_failed_on_live_frames_is_not_used_at_the_next_start(
     assert "0% of 5 frames got the same label" in message["reason"]
     wait_until(lambda: "0% of 5 frames" in service.remembered, "the refusal to be written")
     service.stop()
-    service = service_of(swap={"shadow": 0, "keep": 2, "watch": False})
+    service = service_of(swap={"shadow_frames": 0, "trial_frames": 2}, watch_files=False)
     message = service.swap("start")
     assert message["result"] == "fallback"
     assert "0% of 5 frames got the same label" in message["reason"]
     service.reload()
     assert service.swap("signal")["result"] == "swapped", "a reload tries it again"
     service.stop()
-    assert service_of(swap={"shadow": 0, "keep": 2, "watch": False}).swap("start")["result"] == "settled"
+    assert (
+        service_of(swap={"shadow_frames": 0, "trial_frames": 2}, watch_files=False).swap("start")["result"] == "settled"
+    )
 
 
 def test_a_state_folder_that_cannot_be_written_is_reported_once_and_stops_nothing(
@@ -171,7 +173,7 @@ def test_a_state_folder_that_cannot_be_written_is_reported_once_and_stops_nothin
 
 def test_a_saved_file_that_was_refused_and_corrected_is_settled(service_of: ServiceOf, model_file: Path) -> None:
     """Nobody reloads: the watch sees both."""
-    service = service_of(swap={"watch": True})
+    service = service_of(watch_files=True)
     content = model_file.read_bytes()
     damage(model_file)
     assert service.swap("file")["result"] == "refused"
@@ -183,7 +185,7 @@ def test_a_saved_file_that_was_refused_and_corrected_is_settled(service_of: Serv
 
 
 def test_a_command_that_fails_does_not_cancel_the_swap_of_the_config(service_of: ServiceOf, model_file: Path) -> None:
-    service = service_of(swap={"shadow": 100, "keep": 2, "watch": False})
+    service = service_of(swap={"shadow_frames": 100, "trial_frames": 2}, watch_files=False)
     write_model(model_file, "next")
     service.daemon.process.send_signal(signal.SIGHUP)
     wait_for_line(service.daemon, "swap of models: ")

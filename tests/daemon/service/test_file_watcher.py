@@ -130,7 +130,7 @@ def test_a_cameras_own_model_is_watched_and_signatures_where_keys_are_trusted(
     assert watched.looks() == 1
     (tmp_path / "own.safetensors.sig").write_bytes(b"1")
     assert watched.looks() == 0
-    keys = {"trust": {"keys": ["maker.pub"]}}
+    keys = {"trust": {"public_key_files": ["maker.pub"]}}
     write_config(cameras={"front": {"source": "synthetic://", "model": str(own)}}, **keys)
     assert watched.looks() == 1
     (tmp_path / "own.safetensors.sig").write_bytes(b"2")
@@ -147,10 +147,10 @@ def test_a_config_with_mistakes_is_reported_and_the_models_of_the_last_good_one_
 
 
 def test_it_can_be_turned_off_and_on(write_config: Callable[..., Path]) -> None:
-    watched = Watched(write_config(swap={"watch": False}))
-    write_config(swap={"watch": False}, top_k=1)
+    watched = Watched(write_config(watch_files=False))
+    write_config(watch_files=False, top_k=1)
     assert watched.looks(3) == 0
-    write_config(swap={"watch": True}, top_k=1)
+    write_config(watch_files=True, top_k=1)
     assert watched.looks() == 1
 
 

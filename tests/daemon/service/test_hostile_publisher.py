@@ -104,7 +104,7 @@ def rig(tmp_path: Path) -> Iterator[Rig]:
     models = tmp_path / "models"
     models.mkdir()
     cameras = {"front": {"source": "synthetic://", "fps": 10}}
-    keys = {"cameras": cameras, "swap": {"folder": str(models)}, "mqtt": {"command_rate": 1000}}
+    keys = {"cameras": cameras, "swap": {"model_folder": str(models)}, "mqtt": {"max_commands_per_second": 1000}}
     made = Rig(tmp_path, "hostile", keys, watchdog=20.0)
     try:
         made.write_config()

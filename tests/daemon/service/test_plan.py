@@ -62,7 +62,7 @@ def test_another_file_than_the_digest_says_is_reported_at_its_line(write_config:
     save(replace(colour_model(), name="another"), model_file)
     found = sha256(model_file.read_bytes()).hexdigest()
     (line,) = lines_of(path)
-    assert line == f"8: model: found {model_file}: sha256 {found}, expected sha256 {wanted}"
+    assert line == f"9: model: found {model_file}: sha256 {found}, expected sha256 {wanted}"
     (line,) = lines_of(write_config(model="resnet8-cifar10@sha256:12"))
     assert "model: found resnet8-cifar10@sha256:12, expected a name or path, `@sha256:` and 64 hexadecimal" in line
 
@@ -85,7 +85,7 @@ def test_json(write_config: Any, model_file: Path) -> None:
     updates = json.loads(result.output)
     assert updates["valid"] is False
     assert updates["mistakes"] == [
-        {"file": str(write_config(top_k=0)), "line": 14, "key": "top_k", "found": "0", "expected": "at least 1"}
+        {"file": str(write_config(top_k=0)), "line": 13, "key": "top_k", "found": "0", "expected": "at least 1"}
     ]
 
 
@@ -167,23 +167,23 @@ def test_run_without_the_file(run_daemon: Any, tmp_path: Path) -> None:
 def test_a_name_with_a_line_break_is_reported_in_one_line(write_config: Any) -> None:
     """As a log, a status and a terminal want it."""
     (line,) = lines_of(write_config(model="a\nb\x1b[2J"))
-    assert line.startswith("8: model: found a\\nb\\x1b[2J: no such model file")
+    assert line.startswith("9: model: found a\\nb\\x1b[2J: no such model file")
 
 
 def test_labels_that_the_model_does_not_have_are_mistakes(write_config: Any) -> None:
-    found = lines_of(write_config(labels={"red": "warm", "gren": "cold", "xyz": "cold"}))
+    found = lines_of(write_config(label_map={"red": "warm", "gren": "cold", "xyz": "cold"}))
     assert [line.partition(" ")[2] for line in found] == [
-        "labels.gren: found the label 'gren', which colour does not have, expected `green`",
-        "labels.xyz: found the label 'xyz', which colour does not have, expected one of red, green, blue",
+        "label_map.gren: found the label 'gren', which colour does not have, expected `green`",
+        "label_map.xyz: found the label 'xyz', which colour does not have, expected one of red, green, blue",
     ]
 
 
 def test_a_camera_s_own_state_is_checked_as_the_service_s(write_config: Any) -> None:
-    own = {"source": "synthetic://", "state": {"enter": 0.3, "leave": 0.5}, "publish": {"frame": "change"}}
-    found = lines_of(write_config(cameras={"a": own}, state={"agree": 1, "window": 2}))
+    own = {"source": "synthetic://", "state": {"enter_score": 0.3, "leave_score": 0.5}, "publish": {"frame": "change"}}
+    found = lines_of(write_config(cameras={"a": own}, state={"min_frames": 1, "window_frames": 2}))
     assert [line.partition(" ")[2] for line in found] == [
         "cameras.a.publish.frame: found an unknown key, expected `frames`",
-        "cameras.a.state: found a mapping, expected `leave` (0.5) no greater than `enter` (0.3)",
-        "state: found a mapping, expected `agree` (1) more than half of `window` (2) and no greater than it, or two "
-        "labels could win at once",
+        "cameras.a.state: found a mapping, expected `leave_score` (0.5) no greater than `enter_score` (0.3)",
+        "state: found a mapping, expected `min_frames` (1) more than half of `window_frames` (2) and no greater "
+        "than it, or two labels could win at once",
     ]

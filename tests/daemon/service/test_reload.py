@@ -25,9 +25,15 @@ def config(**keys: Any) -> Config:
         ({}, []),
         ({"top_k": 1}, ["top_k"]),
         ({"model": "m", "device": "e"}, ["device", "model"]),
-        ({"state": {"agree": 4, "window": 5}}, ["state.agree"]),
-        ({"mqtt": {"retry": {"first": 0.5, "cap": 60.0}, "username": "u"}}, ["mqtt.username", "mqtt.retry.first"]),
-        ({"cameras": {"front": FRONT | {"fps": 3, "retry": {"cap": 9.0}}}}, [FPS, "cameras.front.retry.cap"]),
+        ({"state": {"min_frames": 4, "window_frames": 5}}, ["state.min_frames"]),
+        (
+            {"mqtt": {"retry": {"initial_delay": 0.5, "max_delay": 60.0}, "username": "u"}},
+            ["mqtt.username", "mqtt.retry.initial_delay"],
+        ),
+        (
+            {"cameras": {"front": FRONT | {"fps": 3, "retry": {"max_delay": 9.0}}}},
+            [FPS, "cameras.front.retry.max_delay"],
+        ),
         ({"cameras": {"front": FRONT, "back": FRONT}}, ["cameras.back"]),
         ({"cameras": {"back": FRONT}}, ["cameras.front", "cameras.back"]),
         ({"backend": {"name": "cpu", "options": {"threads": 2}}}, ["backend.name", "backend.options.threads"]),
@@ -52,7 +58,12 @@ def test_a_password_that_changes_is_named_but_not_shown() -> None:
 def test_live_keys_taken_over_leave_nothing_changed(top: int, period: float, window: int, level: str) -> None:
     """What is applied is whole sections, so every rule between keys of a section still holds."""
     running = config()
-    new = config(top_k=top, stats={"period": period}, state={"agree": window, "window": window}, log={"level": level})
+    new = config(
+        top_k=top,
+        stats={"interval": period},
+        state={"min_frames": window, "window_frames": window},
+        log={"level": level},
+    )
     applied = live_part(running, new)
     assert changed_keys(applied, new) == []
     assert Config.model_validate(applied.model_dump()) == new
@@ -76,9 +87,9 @@ def test_keys_of_a_camera_are_taken_over_but_no_camera_comes_or_goes() -> None:
     ("keys", "anew"),
     [
         ({"fps": 3.0}, True),
-        ({"retry": {"cap": 9.0}}, True),
-        ({"state": {"hold": 1.0}, "publish": {"frames": "change"}}, False),
-        ({"publish": {"heartbeat": 5.0}, "loop": True}, True),
+        ({"retry": {"max_delay": 9.0}}, True),
+        ({"state": {"min_duration": 1.0}, "publish": {"frames": "change"}}, False),
+        ({"publish": {"heartbeat_interval": 5.0}, "loop": True}, True),
     ],
 )
 def test_what_is_reported_of_a_camera_changes_without_a_new_start(keys: dict[str, Any], anew: bool) -> None:
@@ -88,5 +99,5 @@ def test_what_is_reported_of_a_camera_changes_without_a_new_start(keys: dict[str
 
 
 def test_one_key_of_a_section_may_be_taken_over_alone() -> None:
-    new = config(homeassistant={"enabled": True, "prefix": "ha"}, state={"hold": 1.0})
-    assert live_part(config(), new) == config(homeassistant={"enabled": True}, state={"hold": 1.0})
+    new = config(homeassistant={"enabled": True, "discovery_prefix": "ha"}, state={"min_duration": 1.0})
+    assert live_part(config(), new) == config(homeassistant={"enabled": True}, state={"min_duration": 1.0})

@@ -55,10 +55,11 @@ def service(write_config: Callable[..., Path], tmp_path: Path, free_port: Callab
     """A service at work, without a broker. No line names the model: swaps have tests of their own."""
     path = write_config(
         cameras={"front": {"source": "synthetic://", "fps": 1, "publish": {"frames": "change"}}},
-        state={"agree": 3, "window": 5, "enter": 0.6, "leave": 0.5},
-        labels={"automobile": "vehicle", "truck": "vehicle"},
+        state={"min_frames": 3, "window_frames": 5, "enter_score": 0.6, "leave_score": 0.5},
+        label_map={"automobile": "vehicle", "truck": "vehicle"},
         homeassistant={"enabled": True},
-        mqtt={"host": "127.0.0.1", "port": free_port(), "outbox": {"folder": str(tmp_path)}},
+        mqtt={"host": "127.0.0.1", "port": free_port()},
+        data_folder=str(tmp_path),
         log={"level": "error"},
     )
     good = yaml.safe_load(path.read_text())

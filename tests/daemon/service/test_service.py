@@ -29,8 +29,8 @@ def test_a_folder_of_images_from_first_to_last(
     keys: dict[str, Any] = {
         "cameras": {"front": {"source": str(colours), "fps": 4}},
         "mqtt": broker_keys(broker),
-        "state": {"agree": 1, "window": 1},
-        "swap": {"watch": False},
+        "state": {"min_frames": 1, "window_frames": 1},
+        "watch_files": False,
     }
     daemon = run_daemon(write_config(**keys))
     subscriber.wait_for("front/status", lambda message: message.json["status"] == "ended")
@@ -92,8 +92,8 @@ def test_only_changes_are_published_and_every_frame_is_accounted_for(
         write_config(
             cameras={"front": {"source": str(folder), "fps": 100, "loop": True}},
             mqtt=broker_keys(broker),
-            publish={"frames": "change", "heartbeat": 3600.0},
-            labels={"red": "warm", "green": "cold", "blue": "cold"},
+            publish={"frames": "change", "heartbeat_interval": 3600.0},
+            label_map={"red": "warm", "green": "cold", "blue": "cold"},
         )
     )
     subscriber.wait("front/frame", 6)
@@ -117,7 +117,7 @@ def test_publishing_on_change_begins_and_ends_by_a_reload_and_no_frame_is_unacco
     keys = {
         "cameras": {"front": {"source": str(colours / "0.png"), "fps": 100, "loop": True}},
         "mqtt": broker_keys(broker),
-        "stats": {"period": 0.1},
+        "stats": {"interval": 0.1},
     }
     daemon = run_daemon(write_config(**keys))
     subscriber.wait("front/frame", 5)
@@ -139,7 +139,9 @@ def test_retain_flags_and_topics_are_those_of_the_table(
     broker: Any, make_subscriber: Any, write_config: Any, run_daemon: Any
 ) -> None:
     """A subscriber that comes late gets what is retained, and nothing else at once."""
-    run_daemon(write_config(mqtt=broker_keys(broker, base="site/hall"), state={"agree": 1, "window": 1}))
+    run_daemon(
+        write_config(mqtt=broker_keys(broker, base_topic="site/hall"), state={"min_frames": 1, "window_frames": 1})
+    )
     early = make_subscriber(broker.port)
     early.wait("front/state")
     early.wait("stats")

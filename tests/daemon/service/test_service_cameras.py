@@ -15,7 +15,7 @@ def test_a_camera_that_does_not_exist_leaves_the_others_running(
 ) -> None:
     """It is opened again and again, told once, and comes when it is there."""
     picture = tmp_path / "later.png"
-    retry = {"first": 0.05, "cap": 0.1}
+    retry = {"initial_delay": 0.05, "max_delay": 0.1}
     run_daemon(
         write_config(
             cameras={
@@ -47,7 +47,14 @@ def test_a_source_that_breaks_and_returns(
     good = picture.read_bytes()
     run_daemon(
         write_config(
-            cameras={"front": {"source": str(picture), "loop": True, "fps": 20, "retry": {"first": 0.1, "cap": 0.1}}},
+            cameras={
+                "front": {
+                    "source": str(picture),
+                    "loop": True,
+                    "fps": 20,
+                    "retry": {"initial_delay": 0.1, "max_delay": 0.1},
+                }
+            },
             mqtt=broker_keys(broker),
         )
     )
@@ -75,7 +82,11 @@ def test_an_rtsp_camera_that_dies_and_returns(
 ) -> None:
     port = free_port()
     server = rtsp_server(port)
-    source = {"source": f"rtsp://127.0.0.1:{port}/cam", "timeout": 5, "retry": {"first": 0.2, "cap": 0.5}}
+    source = {
+        "source": f"rtsp://127.0.0.1:{port}/cam",
+        "frame_timeout": 5,
+        "retry": {"initial_delay": 0.2, "max_delay": 0.5},
+    }
     daemon = run_daemon(write_config(cameras={"front": source}, mqtt=broker_keys(broker)))
     subscriber.wait("front/frame", 10, timeout=60)
     server.kill()
@@ -102,7 +113,7 @@ def test_frames_of_unusual_kinds(
     cv2.imwrite(str(folder / "5.png"), np.tile(blue, (1, 100, 1)))
     run_daemon(
         write_config(
-            cameras={"front": {"source": str(folder), "fps": 4, "retry": {"first": 0.05, "cap": 0.05}}},
+            cameras={"front": {"source": str(folder), "fps": 4, "retry": {"initial_delay": 0.05, "max_delay": 0.05}}},
             mqtt=broker_keys(broker),
         )
     )

@@ -24,7 +24,7 @@ def test_without_a_broker_it_runs_and_finds_the_broker_later(
     make_broker: Any, make_subscriber: Any, write_config: Any, run_daemon: Any
 ) -> None:
     broker = make_broker()
-    retry = {"first": 1.0, "cap": 1.0}  # so that the subscriber is there before the service
+    retry = {"initial_delay": 1.0, "max_delay": 1.0}  # so that the subscriber is there before the service
     daemon = run_daemon(write_config(mqtt=broker_keys(broker, retry=retry)))
     wait_for_line(daemon, "cannot be reached: Connection refused; next try in")
     wait_for_line(daemon, "camera front: running")
@@ -47,7 +47,7 @@ def test_without_a_broker_it_runs_and_finds_the_broker_later(
 def test_after_a_broker_outage_frames_come_late_and_retained_messages_again(
     broker: Any, make_subscriber: Any, write_config: Any, run_daemon: Any
 ) -> None:
-    daemon = run_daemon(write_config(mqtt=broker_keys(broker), state={"agree": 1, "window": 1}))
+    daemon = run_daemon(write_config(mqtt=broker_keys(broker), state={"min_frames": 1, "window_frames": 1}))
     before = make_subscriber(broker.port)
     before.wait("front/frame", 5)
     broker.stop()
@@ -65,7 +65,7 @@ def test_a_full_disk_is_reported_and_loses_no_message(
     broker: Any, make_subscriber: Any, write_config: Any, run_daemon: Any, tmp_path: Path
 ) -> None:
     """The kernel refuses to let files grow beyond 4 kB, less than a commit takes: messages wait in memory meanwhile."""
-    config = write_config(mqtt=broker_keys(broker) | {"outbox": {"folder": str(tmp_path / "state")}})
+    config = write_config(mqtt=broker_keys(broker))
     broker.stop()
     daemon = run_daemon(config)
     resource.prlimit(daemon.process.pid, resource.RLIMIT_FSIZE, (4096, resource.RLIM_INFINITY))

@@ -39,7 +39,7 @@ def hanging_camera(tmp_path: Path) -> dict[str, Any]:
     folder = tmp_path / "pictures"
     folder.mkdir()
     os.mkfifo(folder / "1.png")
-    return {"source": str(folder), "timeout": 1}
+    return {"source": str(folder), "frame_timeout": 1}
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -63,7 +63,7 @@ def test_hung_cameras_do_not_delay_the_stop(
     """One in its own thread, one in a reader at a server that accepts and says nothing."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"http://127.0.0.1:{silent.getsockname()[1]}/cam"
-        cameras = {"file": hanging_camera, "silent": {"source": address, "timeout": 60}}
+        cameras = {"file": hanging_camera, "silent": {"source": address, "frame_timeout": 60}}
         daemon = run_daemon(write_config(cameras=cameras, mqtt=broker_keys(broker)))
         subscriber.wait_for("availability", lambda message: message.payload == b"online")
         subscriber.wait("silent/status")

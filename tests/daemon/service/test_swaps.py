@@ -51,7 +51,7 @@ def test_a_model_is_swapped_and_no_frame_is_lost(
 
 
 def test_without_a_shadow_run_it_is_replaced_at_once(run_service: RunService, model_of: ModelOf) -> None:
-    running = run_service(swap={"shadow": 0, "keep": 1, "watch": False})
+    running = run_service(swap={"shadow_frames": 0, "trial_frames": 1}, watch_files=False)
     assert change(running, model=model_of("new")).ok
     assert reported(running).models[0].shadow is None
 
@@ -75,10 +75,10 @@ REFUSED: dict[str, tuple[Callable[[ModelOf], str], dict[str, Any], str]] = {
     "fails in the shadow run": (lambda model_of: model_of("fails-3"), {}, "shadow run: planted: fails-3"),
     "names other labels": (
         lambda model_of: model_of("new", labels=("blue", "red", "green")),
-        {"agree": 0.9},
+        {"min_agreement": 0.9},
         "shadow run: 0% of 5 frames got the same label",
     ),
-    "is too slow": (lambda model_of: model_of("slow-50"), {"slowdown": 3.0}, "expected at most 3 times as long"),
+    "is too slow": (lambda model_of: model_of("slow-50"), {"max_slowdown": 3.0}, "expected at most 3 times as long"),
     "is not there": (lambda model_of: "/nowhere/new", {}, "/nowhere/new: no such model file"),
 }
 
@@ -172,12 +172,16 @@ def test_a_camera_that_is_away(run_service: RunService, model_of: ModelOf, tmp_p
         "front": {"source": "synthetic://", "fps": 200},
         "back": {"source": str(tmp_path / "away.avi"), "model": model_of("own")},
     }
-    running = run_service(cameras=cameras, swap={"shadow": 5, "keep": 5, "timeout": 0.5, "watch": False})
+    running = run_service(
+        cameras=cameras, swap={"shadow_frames": 5, "trial_frames": 5, "timeout": 0.5}, watch_files=False
+    )
     changed = cameras | {"back": cameras["back"] | {"model": model_of("new")}}
     outcome = change(running, cameras=changed)
     assert outcome.message.endswith("shadow run: only 0 of 5 frames within 0.5 s")
     assert reported(running).result is SwapResult.REFUSED
-    outcome = change(running, cameras=changed, swap={"shadow": 0, "keep": 1, "timeout": 0.5, "watch": False})
+    outcome = change(
+        running, cameras=changed, swap={"shadow_frames": 0, "trial_frames": 1, "timeout": 0.5}, watch_files=False
+    )
     assert outcome.message.endswith("trial: only 0 of 1 frames within 0.5 s")
     assert reported(running).result is SwapResult.ROLLED_BACK
     running.wait_for_frames(3)
@@ -209,7 +213,7 @@ def test_each_camera_may_have_its_own_model(
 def test_a_newer_change_cancels_a_swap_that_waits_for_frames(
     run_service: RunService, model_of: ModelOf, planted: PlantedBackend
 ) -> None:
-    running = run_service(swap={"shadow": 10_000, "keep": 1, "watch": False})
+    running = run_service(swap={"shadow_frames": 10_000, "trial_frames": 1}, watch_files=False)
     outcomes: list[ChangeResult] = []
     thread = threading.Thread(target=lambda: outcomes.append(change(running, model=model_of("new"))))
     thread.start()
@@ -224,7 +228,7 @@ def test_a_newer_change_cancels_a_swap_that_waits_for_frames(
 def test_a_service_that_stops_in_the_middle_of_a_swap(
     run_service: RunService, model_of: ModelOf, planted: PlantedBackend
 ) -> None:
-    running = run_service(swap={"shadow": 10_000, "keep": 1, "watch": False})
+    running = run_service(swap={"shadow_frames": 10_000, "trial_frames": 1}, watch_files=False)
     thread = threading.Thread(target=lambda: change(running, model=model_of("new")))
     thread.start()
     wait_until(lambda: "shadow run" in (running.service.swaps.description or ""), "the shadow run")
@@ -241,7 +245,7 @@ def test_frames_do_not_wait_for_a_slow_new_model(run_service: RunService, model_
     running = run_service()
     before = running.frames()
     begun = time.monotonic()
-    assert change(running, model=model_of("slow-200"), swap=running.keys["swap"] | {"shadow": 3}).ok
+    assert change(running, model=model_of("slow-200"), swap=running.keys["swap"] | {"shadow_frames": 3}).ok
     rate = (running.frames() - before) / (time.monotonic() - begun)
     message = reported(running)
     assert message.models[0].shadow is not None

@@ -48,7 +48,7 @@ def start(broker: Mosquitto, subscriber: Subscriber, write_config: Any, run_daem
 def config_of(broker: Mosquitto, **keys: Any) -> dict[str, Any]:
     return {
         "mqtt": {"host": "127.0.0.1", "port": broker.port},
-        "swap": {"shadow": 5, "keep": 5, "folder": "models"},
+        "swap": {"shadow_frames": 5, "trial_frames": 5, "model_folder": "models"},
         "cameras": {"front": {"source": "synthetic://", "fps": 30}},
     } | keys
 
@@ -102,7 +102,11 @@ def test_only_signed_models_run_where_keys_are_trusted(
     start: Start, broker: Mosquitto, write_config: Any, run_daemon: Any, model_file: Path, another: Path, tmp_path: Path
 ) -> None:
     private = tmp_path / "maker.pem"
-    keys = {"trust": {"keys": [str(make_key(private))]}, "swap": {"shadow": 2, "keep": 2, "watch": False}}
+    keys = {
+        "trust": {"public_key_files": [str(make_key(private))]},
+        "swap": {"shadow_frames": 2, "trial_frames": 2},
+        "watch_files": False,
+    }
     unsigned = run_daemon(write_config(**config_of(broker, **keys)))
     assert unsigned.process.wait(60) == 78
     assert "colour.safetensors.sig: cannot be read" in unsigned.said
@@ -149,7 +153,7 @@ def test_commands_can_be_disabled(start: Start, broker: Mosquitto) -> None:
 
 
 def test_the_stop_does_not_wait_for_a_swap(start: Start, broker: Mosquitto, write_config: Any, another: Path) -> None:
-    swap = {"shadow": 10_000, "keep": 1}
+    swap = {"shadow_frames": 10_000, "trial_frames": 1}
     daemon, _ = start(swap=swap)
     write_config(**config_of(broker, swap=swap, model=str(another)))
     daemon.process.send_signal(signal.SIGHUP)

@@ -47,8 +47,8 @@ def test_without_a_broker_and_without_a_camera_it_is_ready_and_fed(
 ) -> None:
     """A known outage is being handled: no reason for the manager to start the service anew."""
     config = write_config(
-        mqtt={"host": "127.0.0.1", "port": free_port(), "retry": {"first": 0.05, "cap": 0.1}},
-        cameras={"front": {"source": str(tmp_path / "gone.avi"), "retry": {"first": 0.05, "cap": 0.1}}},
+        mqtt={"host": "127.0.0.1", "port": free_port(), "retry": {"initial_delay": 0.05, "max_delay": 0.1}},
+        cameras={"front": {"source": str(tmp_path / "gone.avi"), "retry": {"initial_delay": 0.05, "max_delay": 0.1}}},
     )
     run_daemon(config, **manager.environment(watchdog=0.5))
     ready = manager.wait("READY=1")
@@ -114,7 +114,7 @@ def test_a_camera_thread_that_hangs_starves_the_watchdog(
     folder = tmp_path / "pictures"
     folder.mkdir()
     os.mkfifo(folder / "1.png")
-    cameras = {"front": {"source": str(folder), "timeout": 0.1}}
+    cameras = {"front": {"source": str(folder), "frame_timeout": 0.1}}
     run_daemon(write_config(mqtt=broker_keys(broker), cameras=cameras), **manager.environment(watchdog=0.5))
     manager.wait("WATCHDOG=1")
     hung = manager.wait("STATUS=camera front hangs: reading a frame, ")
@@ -139,12 +139,14 @@ def reload(daemon: Any, manager: Manager) -> str:
 def test_reload_applies_what_it_can_between_two_frames(
     broker: Any, subscriber: Any, write_config: Any, run_daemon: Any, manager: Manager
 ) -> None:
-    slow = {"mqtt": broker_keys(broker), "stats": {"period": 3600}, "top_k": 3}
+    slow = {"mqtt": broker_keys(broker), "stats": {"interval": 3600}, "top_k": 3}
     daemon = run_daemon(write_config(**slow), **manager.environment())
     assert len(subscriber.wait("front/frame", 3)[-1].json["labels"]) == 3
     manager.wait("READY=1")
-    write_config(**slow | {"stats": {"period": 0.2}, "top_k": 1, "state": {"agree": 1, "window": 1}})
-    assert reload(daemon, manager).endswith("; config reloaded: applied top_k, state.agree, state.window, stats.period")
+    write_config(**slow | {"stats": {"interval": 0.2}, "top_k": 1, "state": {"min_frames": 1, "window_frames": 1}})
+    assert reload(daemon, manager).endswith(
+        "; config reloaded: applied top_k, state.min_frames, state.window_frames, stats.interval"
+    )
     subscriber.wait_for("front/frame", lambda message: len(message.json["labels"]) == 1)
     subscriber.wait("stats", 3)
     first, second = (message.json for message in subscriber.wait("info", 2)[:2])
@@ -159,11 +161,11 @@ def test_reload_applies_what_it_can_between_two_frames(
 def test_an_invalid_config_changes_nothing_and_the_status_says_why(
     broker: Any, subscriber: Any, write_config: Any, run_daemon: Any, manager: Manager
 ) -> None:
-    keys = {"mqtt": broker_keys(broker), "stats": {"period": 3600}}
+    keys = {"mqtt": broker_keys(broker), "stats": {"interval": 3600}}
     path = write_config(**keys, top_k=2)
     daemon = run_daemon(path, **manager.environment(watchdog=1.0))
     manager.wait("READY=1")
-    write_config(**keys | {"stats": {"period": 0.1}}, top_k=0)
+    write_config(**keys | {"stats": {"interval": 0.1}}, top_k=0)
     line = path.read_text().splitlines().index("top_k: 0") + 1
     status = reload(daemon, manager)
     assert status.endswith(f"; config not reloaded: {path}:{line}: top_k: found 0, expected at least 1"), status
@@ -187,8 +189,8 @@ def test_keys_that_need_a_restart_are_named_and_keep_their_values(
 ) -> None:
     daemon = run_daemon(write_config(mqtt=broker_keys(broker)), **manager.environment())
     manager.wait("READY=1")
-    write_config(mqtt=broker_keys(broker) | {"base": "other"}, device="renamed", top_k=1)
-    assert reload(daemon, manager).endswith("; config reloaded: applied top_k; device, mqtt.base need a restart")
+    write_config(mqtt=broker_keys(broker) | {"base_topic": "other"}, device="renamed", top_k=1)
+    assert reload(daemon, manager).endswith("; config reloaded: applied top_k; device, mqtt.base_topic need a restart")
     frame = subscriber.wait_for("front/frame", lambda message: len(message.json["labels"]) == 1)
     assert frame.topic == "edgemeta/test/front/frame"
     model_file.write_bytes(b"no model")

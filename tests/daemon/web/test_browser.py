@@ -92,7 +92,7 @@ def test_what_a_person_sees(serve: Any, look: Any, colours: Path, broker: Any) -
     page = serve(
         cameras={"front": {"source": str(colours / "2.png"), "loop": True, "fps": 20}},
         mqtt={"host": "127.0.0.1", "port": broker.port},
-        stats={"period": 0.5},
+        stats={"interval": 0.5},
     )
     browser = look(page)
     shows(browser, "#connection", "live")
@@ -133,7 +133,7 @@ def test_pictures_and_figures_move(serve: Any, look: Any) -> None:
 def test_it_fits_every_screen_and_can_be_read(serve: Any, look: Any, tmp_path: Path, width: int, theme: str) -> None:
     """A camera that runs, one that is away, and a name as long as names may be."""
     gone = {"source": str(tmp_path / ("a-long-name-without-any-blank" * 5 + ".png"))}
-    page = serve(cameras={"front": {"source": "synthetic://"}, "g" * 64: gone}, stats={"period": 0.3})
+    page = serve(cameras={"front": {"source": "synthetic://"}, "g" * 64: gone}, stats={"interval": 0.3})
     browser = look(page, width, theme)
     shows(browser, ".camera:nth-child(2) .status", "failed")
     shows(browser, ".camera:nth-child(2) .instead", "is not there, expected an image")
@@ -146,7 +146,7 @@ def test_it_fits_every_screen_and_can_be_read(serve: Any, look: Any, tmp_path: P
 
 
 def test_where_pictures_are_switched_off(serve: Any, look: Any) -> None:
-    browser = look(serve(web={"pictures": False}))
+    browser = look(serve(web={"show_frames": False}))
     shows(browser, ".instead", "Pictures are switched off here.")
     wait(browser, "a label", lambda: browser.text(".scores li .how").endswith("%"))
     assert browser.run("return document.querySelector('figure img').getAttribute('src')") is None
@@ -217,7 +217,7 @@ def test_a_page_that_nobody_looks_at_asks_nothing(serve: Any, look: Any) -> None
 
 
 def test_a_camera_that_went_away_shows_what_it_saw_last_and_why(serve: Any, look: Any, colours: Path) -> None:
-    page = serve(cameras={"front": {"source": str(colours / "2.png"), "loop": True, "fps": 20, "timeout": 1}})
+    page = serve(cameras={"front": {"source": str(colours / "2.png"), "loop": True, "fps": 20, "frame_timeout": 1}})
     browser = look(page)
     shows(browser, ".verdict .held", "for ")
     wait(browser, "the picture", lambda: browser.run("return document.querySelector('figure img')?.naturalWidth") == 64)
@@ -279,8 +279,8 @@ def test_the_header_is_green_only_while_cameras_and_broker_are_well(
     serve: Any, look: Any, broker: Any, colours: Path
 ) -> None:
     page = serve(
-        cameras={"front": {"source": str(colours / "2.png"), "loop": True, "fps": 20, "timeout": 1}},
-        mqtt={"host": "127.0.0.1", "port": broker.port, "retry": {"first": 0.1, "cap": 0.2}},
+        cameras={"front": {"source": str(colours / "2.png"), "loop": True, "fps": 20, "frame_timeout": 1}},
+        mqtt={"host": "127.0.0.1", "port": broker.port, "retry": {"initial_delay": 0.1, "max_delay": 0.2}},
     )
     browser = look(page, 390)
     wait(browser, "all well", lambda: browser.text("#connection") == "live")
@@ -304,10 +304,9 @@ def test_the_header_is_green_only_while_cameras_and_broker_are_well(
 def test_messages_that_are_not_on_disk_although_they_should_be(
     serve: Any, look: Any, broker: Any, tmp_path: Path, size: int, header: str
 ) -> None:
-    """A folder lies where the outbox's file should; with `size: 0` the config wants none."""
+    """A folder lies where the outbox's file should; with `max_disk_mb: 0` the config wants none."""
     (tmp_path / "state" / "outbox-test.sqlite3").mkdir(parents=True)
-    outbox = {"folder": str(tmp_path / "state"), "size": size}
-    page = serve(mqtt={"host": "127.0.0.1", "port": broker.port, "outbox": outbox})
+    page = serve(mqtt={"host": "127.0.0.1", "port": broker.port, "outbox": {"max_disk_mb": size}})
     page.wait("/readyz", lambda answer: answer.status == 200)
     browser = look(page)
     wait(browser, "the header", lambda: browser.text("#connection") == header)
@@ -369,7 +368,8 @@ def test_while_nothing_is_sure_the_strip_and_the_verdict_name_no_label(
     try:
         look(
             serve(
-                cameras={"front": {"source": str(frame), "loop": True, "fps": 20}}, state={"enter": 0.9, "leave": 0.9}
+                cameras={"front": {"source": str(frame), "loop": True, "fps": 20}},
+                state={"enter_score": 0.9, "leave_score": 0.9},
             )
         )
         wait(browser, "scores", lambda: browser.text(".scores .how") == "33.3 %")
@@ -387,7 +387,7 @@ def test_while_nothing_is_sure_the_strip_and_the_verdict_name_no_label(
 
 @pytest.mark.parametrize("width", [390, 1280])
 def test_latency_bars_say_that_they_are_logarithmic_and_keep_to_their_scale(serve: Any, look: Any, width: int) -> None:
-    browser = look(serve(stats={"period": 0.3}), width)
+    browser = look(serve(stats={"interval": 0.3}), width)
     wait(browser, "a latency", lambda: "µs" in browser.text("#stages tbody tr:nth-child(3) td.us"))
     scale = "[...document.querySelectorAll('#stages .scale span')].filter((s) => s.checkVisibility())"
     assert browser.run(f"return {scale}.map((s) => s.textContent)") == ["1 µs", "1 ms", "1 s"]

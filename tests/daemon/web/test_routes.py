@@ -27,7 +27,9 @@ KNOWN = ["/api/state", "/frame/front.jpg", "/healthz", "/metrics", "/readyz"]
 
 
 def test_the_state_is_as_documented_and_tells_what_the_camera_sees(serve: Any, colours: Path) -> None:
-    page = serve(cameras={"front": {"source": str(colours / "2.png"), "loop": True, "fps": 30}}, stats={"period": 0.3})
+    page = serve(
+        cameras={"front": {"source": str(colours / "2.png"), "loop": True, "fps": 30}}, stats={"interval": 0.3}
+    )
     state = page.wait("/api/state", lambda answer: answer.json["stages"] and answer.json["cameras"]["front"]["frame"])
     assert state.headers["content-type"] == "application/json"
     jsonschema.validate(state.json, json.loads(files()["page.schema.json"]))
@@ -65,7 +67,7 @@ def test_a_camera_without_frames_and_one_that_is_not_there(serve: Any, tmp_path:
 
 
 def test_where_pictures_are_switched_off_none_is_given_or_kept(serve: Any) -> None:
-    page = serve(web={"pictures": False})
+    page = serve(web={"show_frames": False})
     assert page.state_with_frames()["pictures"] is False
     assert page.ask("/frame/front.jpg").status == 404
     assert page.ask("/api/state").json["cameras"]["front"]["frame"]["labels"]
@@ -156,7 +158,7 @@ def test_alive_until_a_thread_hangs(serve: Any) -> None:
 
 
 def test_ready_while_cameras_run_and_the_broker_takes_messages(serve: Any, broker: Any) -> None:
-    page = serve(mqtt={"host": "127.0.0.1", "port": broker.port, "retry": {"first": 0.05, "cap": 0.1}})
+    page = serve(mqtt={"host": "127.0.0.1", "port": broker.port, "retry": {"initial_delay": 0.05, "max_delay": 0.1}})
     ready = page.wait("/readyz", lambda answer: answer.status == 200)
     assert ready.text == f"ready\ncamera front running\nbroker 127.0.0.1:{broker.port} connected\n"
     assert page.ask("/api/state").json["broker"] == {

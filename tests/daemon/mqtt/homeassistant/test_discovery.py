@@ -24,10 +24,10 @@ TOPIC = "homeassistant/device/edgemeta-test/config"
 
 def keys_of(broker: Any, colours: Path, *cameras: str, enabled: bool = True, **keys: Any) -> dict[str, Any]:
     return {
-        "mqtt": {"host": "127.0.0.1", "port": broker.port, "retry": {"first": 0.1, "cap": 0.5}},
+        "mqtt": {"host": "127.0.0.1", "port": broker.port, "retry": {"initial_delay": 0.1, "max_delay": 0.5}},
         "cameras": {name: {"source": str(colours / "0.png"), "fps": 20, "loop": True} for name in cameras},
         "homeassistant": {"enabled": enabled},
-        "labels": {"red": "warm", "green": "cold", "blue": "cold"},
+        "label_map": {"red": "warm", "green": "cold", "blue": "cold"},
         **keys,
     }
 
@@ -62,9 +62,10 @@ def test_a_state_that_comes_late_is_not_taken_for_the_present_one(
     broker: Any, listen: Any, write_config: Any, colours: Path, run_daemon: Any
 ) -> None:
     """The camera sees another colour with every frame, also while the broker is away; those states come afterwards."""
-    keys = keys_of(broker, colours, labels={}, state={"agree": 1, "window": 1})
+    keys = keys_of(broker, colours, label_map={}, state={"min_frames": 1, "window_frames": 1})
     keys["cameras"]["front"] = {"source": str(colours), "fps": 30, "loop": True}
-    keys["mqtt"]["retry"] = {"first": 1.0, "cap": 1.0}  # so that Home Assistant is back at the broker before the device
+    # so that Home Assistant is back at the broker before the device
+    keys["mqtt"]["retry"] = {"initial_delay": 1.0, "max_delay": 1.0}
     home = listen(broker.port)
     run_daemon(write_config(**keys))
     home.entity("state_front")
@@ -136,7 +137,7 @@ def test_a_reload_switches_discovery_on_and_off_and_changes_what_a_state_may_be(
     write_config(**keys_of(broker, colours, "front"))
     daemon.process.send_signal(signal.SIGHUP)
     assert home.entity("state_front").value == "warm"
-    write_config(**keys_of(broker, colours, "front", labels={"red": "hot"}))
+    write_config(**keys_of(broker, colours, "front", label_map={"red": "hot"}))
     daemon.process.send_signal(signal.SIGHUP)
     renamed = home.wait(
         lambda assistant: (entity := assistant.of("state_front")).value == "hot" and entity, "the state's new name"
@@ -153,7 +154,7 @@ def test_another_network_brings_other_options(
 ) -> None:
     """Labels of the config that the new network does not have are a mistake; without them it takes over."""
     home = listen(broker.port)
-    keys = keys_of(broker, colours, "front", swap={"shadow": 2, "keep": 2})
+    keys = keys_of(broker, colours, "front", swap={"shadow_frames": 2, "trial_frames": 2})
     daemon = run_daemon(write_config(**keys))
     assert home.entity("state_front").value == "warm"
     model = load(model_file)
@@ -161,7 +162,7 @@ def test_another_network_brings_other_options(
     daemon.process.send_signal(signal.SIGHUP)
     home.wait(lambda assistant: "found the label 'red', which colour does not have" in daemon.said, "the refusal")
     assert home.assistant.of("swap").value == "settled"
-    write_config(**keys | {"labels": {}})
+    write_config(**keys | {"label_map": {}})
     daemon.process.send_signal(signal.SIGHUP)
     state = home.wait(
         lambda assistant: (entity := assistant.of("state_front")).value == "rouge" and entity, "the other network"

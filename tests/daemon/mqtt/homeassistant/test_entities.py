@@ -45,9 +45,9 @@ def test_ids_of_two_devices_differ_where_names_run_together() -> None:
     ("camera", "service", "seconds"),
     [
         ({}, {}, 180),
-        ({}, {"publish": {"heartbeat": 5.0}}, 30),
-        ({"publish": {"heartbeat": 100.0}}, {"publish": {"heartbeat": 5.0}}, 300),
-        ({"motion": {"enabled": True, "every": 600.0}}, {}, 1800),
+        ({}, {"publish": {"heartbeat_interval": 5.0}}, 30),
+        ({"publish": {"heartbeat_interval": 100.0}}, {"publish": {"heartbeat_interval": 5.0}}, 300),
+        ({"motion": {"enabled": True, "max_interval": 600.0}}, {}, 1800),
         ({"max_fps": 0.01}, {}, 300),
         ({"fps": 0}, {}, 180),
     ],

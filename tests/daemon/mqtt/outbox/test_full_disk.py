@@ -185,7 +185,7 @@ def test_a_disk_full_at_the_first_start(disk: SmallDisk, on_disk: Bench) -> None
 
 
 def test_what_was_in_memory_goes_to_disk_and_memory_keeps_its_bound(disk: SmallDisk, on_disk: Bench) -> None:
-    outbox = on_disk.make(memory=1)
+    outbox = on_disk.make(max_memory_mb=1)
     offer(outbox, 0, 100)
     outbox.tick()
     disk.fill()
@@ -426,7 +426,7 @@ def test_messages_wait_in_order_over_a_disk_that_fills_and_empties(disk: SmallDi
 
 def test_numbers_on_disk_do_not_count_twice() -> None:
     """What was answered and cannot be removed does not wait."""
-    outbox = Bench(None).make(size=0)
+    outbox = Bench(None).make(max_disk_mb=0)
     outbox.use_disk(OnDisk(3, 300, 3))
     for number in (1, 3):
         outbox._done.add(number)

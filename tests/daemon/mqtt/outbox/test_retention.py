@@ -9,7 +9,7 @@ from tests.daemon.mqtt.outbox.conftest import Bench, drain, message, wait_until_
 
 
 def test_the_oldest_are_dropped_first_and_counted(bench: Bench) -> None:
-    outbox = bench.make(size=1)
+    outbox = bench.make(max_disk_mb=1)
     for number in range(30):
         outbox.offer(message(number, "t/front/frame" if number % 2 else "t/back/frame", size=100_000))
         outbox.tick()
@@ -23,7 +23,7 @@ def test_the_oldest_are_dropped_first_and_counted(bench: Bench) -> None:
 
 
 def test_messages_dropped_while_they_wait_in_the_replay_are_not_sent(bench: Bench) -> None:
-    outbox = bench.make(size=1)
+    outbox = bench.make(max_disk_mb=1)
     for number in range(9):
         outbox.offer(message(number, size=100_000))
     outbox.tick()
@@ -45,7 +45,7 @@ def test_messages_dropped_while_they_wait_in_the_replay_are_not_sent(bench: Benc
 
 
 def test_messages_too_old_are_dropped_and_counted(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    outbox = bench.make(age=100.0)
+    outbox = bench.make(max_age=100.0)
     for number in range(3):
         outbox.offer(message(number))
     outbox.tick()
@@ -67,14 +67,14 @@ def test_age_over_a_restart_needs_a_clock_that_was_right_then_and_now(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, then: bool, now: bool, kept: bool
 ) -> None:
     monkeypatch.setattr("edgemeta.daemon.runtime.clock.kernel_says_synchronized", lambda: then)
-    outbox = bench.make(age=100.0)
+    outbox = bench.make(max_age=100.0)
     outbox.offer(message(1))
     outbox.tick()
     bench.kill(outbox)
     monkeypatch.setattr("edgemeta.daemon.runtime.clock.kernel_says_synchronized", lambda: now)
     real = time.time_ns
     monkeypatch.setattr(time, "time_ns", lambda: real() + 101 * NS)
-    outbox = bench.make("c" * 32, age=100.0)
+    outbox = bench.make("c" * 32, max_age=100.0)
     outbox.tick()
     assert outbox.stats.waiting == int(kept)
     assert outbox.stats.expired == int(not kept)

@@ -43,7 +43,7 @@ class Story(RuleBasedStateMachine):
     @initialize()
     def start(self) -> None:
         self.boots += 1
-        self.outbox = self.bench.make(f"{self.boots:032d}", memory=64)
+        self.outbox = self.bench.make(f"{self.boots:032d}", max_memory_mb=64)
         self.connected = False
         self.last_late = -1
 

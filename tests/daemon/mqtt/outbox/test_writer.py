@@ -24,7 +24,7 @@ from tests.daemon.mqtt.outbox.conftest import BOOT, Bench, drain, message, value
 def test_a_full_disk_makes_a_ring_in_memory_and_says_so(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    outbox = bench.make(memory=1)
+    outbox = bench.make(max_memory_mb=1)
     outbox.offer(message(0))
     outbox.tick()
 
@@ -90,7 +90,7 @@ def test_a_disk_that_hangs_is_reported_until_it_answers(bench: Bench, monkeypatc
 
 
 def test_size_0_is_memory_only() -> None:
-    outbox = Bench(None).make(size=0)
+    outbox = Bench(None).make(max_disk_mb=0)
     outbox.offer(message(1))
     outbox.tick()
     assert outbox.stats.place == "memory"
