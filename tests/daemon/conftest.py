@@ -46,7 +46,7 @@ DEADLINE = 60.0
 
 @pytest.fixture(autouse=True)
 def log_as_before() -> Iterator[None]:
-    """What `run` and a reload set up in this process ends with the test, so that the next one hears the log, too."""
+    """Restore the logging set-up after a test that ran or reloaded a service in this process."""
     log = logging.getLogger("edgemeta")
     handlers, level, propagate = log.handlers, log.level, log.propagate
     yield
@@ -79,7 +79,7 @@ def wait_until(condition: Callable[[], bool], what: str, timeout: float = DEADLI
 
 
 def wait_until_metric(page: int, name: str, value: float) -> None:
-    """Wait until a metric of a service with a page on that port is so great, summed over its labels."""
+    """Wait until a metric of the service with its page on that port reaches a value, summed over its labels."""
 
     def read() -> float:
         try:
@@ -131,7 +131,7 @@ class Received:
 
 
 class Subscriber:
-    """Keeps everything it receives, in order; comes back by itself when the broker does."""
+    """Records everything it receives, in order; reconnects when the broker returns."""
 
     def __init__(self, port: int, topic: str = "#", **login: str) -> None:
         self.received: list[Received] = []
@@ -206,7 +206,7 @@ def subscriber(broker: Mosquitto, make_subscriber: Callable[..., Subscriber]) ->
 
 
 def colour_model() -> Model:
-    """Names the strongest of red, green and blue in the picture's average: 32x32 in, pool, dense, int32 logits."""
+    """Classifies the strongest of red, green and blue in the image's average: 32x32 in, pool, dense, int32 logits."""
     labels = ("red", "green", "blue")
     pixels = TensorType((32, 32, 3), signed=False, scale=1 / 255)
     mean = TensorType((1, 1, 3), signed=False, scale=1 / 255)
@@ -317,7 +317,7 @@ def run_daemon(tmp_path: Path) -> Iterator[Callable[..., Daemon]]:
 
 @pytest.fixture
 def free_port() -> Callable[[], int]:
-    """Gives loopback ports that nobody listens on."""
+    """Returns free loopback ports."""
     return new_port
 
 

@@ -10,7 +10,7 @@ import pytest
 from rig.camera import NEEDS, RtspCamera
 
 SLACK = 5
-"""How much later than promised a machine may be that runs tests beside it; the suite itself is measured with 1."""
+"""Factor on the promised times for a machine that runs other tests; the suite itself is measured with 1."""
 
 
 @pytest.mark.gate("20 s: an acceptance program in its short form")

@@ -45,7 +45,7 @@ def captured(colour: str, sequence: int = 1, shape: tuple[int, int] = (48, 64), 
 
 
 def steps_of(pipeline: Pipeline, colours: list[str]) -> list[FrameResult]:
-    """Send frames of these colours through, captured 10 ms apart; each is told what was withheld before it."""
+    """Classify frames of these colours, captured 10 ms apart, each with the number of frames withheld before it."""
     steps: list[FrameResult] = []
     for number, colour in enumerate(colours, 1):
         withheld = sum(step.updates.withheld for step in steps)
@@ -121,7 +121,7 @@ def test_only_changes_are_published_and_every_frame_withheld_is_counted(pipeline
 
 
 def test_where_no_label_is_certain_the_state_is_null_and_published(pipeline: Pipeline) -> None:
-    """Grey is a third each. That nothing is sure at first is told as a state, but it is no event; later it is one."""
+    """Grey is a third each. At first, no certain label gives a state but no event; later it gives an event."""
     pipeline.set_settings(CameraSettings(2, Rule(2, 3, enter=0.5, leave=0.4)))
     steps = steps_of(pipeline, ["grey", "grey", "red", "red", "grey", "grey"])
     states = [step.updates.state for step in steps if step.updates.state is not None]

@@ -69,7 +69,7 @@ frames_of_three = st.lists(st.tuples(st.sampled_from("abc"), st.floats(0, 1)), m
 def test_every_change_has_its_majority_and_every_state_its_time(
     frames: list[tuple[str, float]], agree: int, more: int, one: float, other: float, hold: int
 ) -> None:
-    """Votes are counted anew from all frames seen, by the rule's own words."""
+    """Votes are recounted from all frames, by the definition of the rule."""
     rule = Rule(agree, agree + min(more, agree - 1), max(one, other), min(one, other), hold)
     smoother = Smoother(rule)
     votes: list[str | None] = []

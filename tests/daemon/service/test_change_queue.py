@@ -1,4 +1,4 @@
-"""Changes asked for while others are in flight: one at a time, the newest reload counts, floods are bounded."""
+"""Changes requested while others are in progress: one at a time, the newest reload wins, floods are bounded."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,7 +13,7 @@ from tests.daemon.service.conftest import Running
 
 
 class Reported:
-    """Hears what the service manager would be told."""
+    """Records what would be reported to the service manager."""
 
     def __init__(self) -> None:
         self.messages: list[str] = []
@@ -122,7 +122,7 @@ def test_what_the_watch_finds_does_not_cancel_a_requested_answer(run_service: Ru
 
 
 def test_a_saved_config_is_read_however_many_commands_wait(run_service: RunService, rig_of: RigOf) -> None:
-    """The watch tells of a change only once: where a flood of commands came first, it would be lost."""
+    """The watcher reports a change only once: after a flood of commands it must not be lost."""
     running = run_service()
     rig = rig_of(running)
     for _ in range(WAITING):
@@ -136,7 +136,7 @@ def test_a_saved_config_is_read_however_many_commands_wait(run_service: RunServi
 def test_a_mistake_that_was_corrected_is_reported_although_nothing_changed(
     run_service: RunService, rig_of: RigOf
 ) -> None:
-    """Else the status would go on saying that the config was not reloaded."""
+    """Otherwise the status would still say that the config was not reloaded."""
     running = run_service()
     rig = rig_of(running)
     rig.changes.start()

@@ -1,4 +1,4 @@
-"""A flood of commands, against a real broker with its default limits: frames go on, and nothing of it is kept."""
+"""A flood of commands, against a real broker with its default limits: no frame is delayed, and no memory is kept."""
 
 import json
 import subprocess

@@ -26,7 +26,7 @@ DONE = ChangeResult(True, "done")
 
 
 class Asked:
-    """Stands for the changes: does nothing, and says that it is done."""
+    """A change queue that does nothing and reports success."""
 
     def __init__(self) -> None:
         self.asked: list[str] = []
@@ -41,7 +41,7 @@ class Asked:
 
 
 class Sent:
-    """Stands for the link."""
+    """A link that records what is sent."""
 
     connected = True
 

@@ -1,4 +1,4 @@
-"""Commands to a real service at a real broker: nobody makes it speak elsewhere, or tell what is in a file."""
+"""Commands to a real service at a real broker: no answer goes to other topics or quotes a file."""
 
 import json
 import threading
@@ -18,7 +18,7 @@ SECRET = "hunter2: not for you"
 
 
 class Operator:
-    """A client of MQTT 5 that hears everything."""
+    """An MQTT 5 client that subscribes to everything."""
 
     def __init__(self, port: int) -> None:
         self.heard: list[tuple[str, bytes, bytes | None]] = []

@@ -1,4 +1,4 @@
-"""A model that cannot be used is left in the config, and the service starts: the last good one serves, and is told."""
+"""A start with an unusable model in the config: the last good one is used and reported."""
 
 import signal
 from dataclasses import replace
@@ -23,7 +23,7 @@ def damage(path: Path) -> None:
 
 
 def write_model(path: Path, name: str, self_test: bool = True) -> Path:
-    """Write a model's file; one whose self-test is not right where wanted."""
+    """Write a model file, optionally with a wrong self-test."""
     model = with_self_test(replace(colour_model(), name=name))
     assert model.self_test is not None
     if not self_test:
@@ -172,7 +172,7 @@ def test_a_state_folder_that_cannot_be_written_is_reported_once_and_stops_nothin
 
 
 def test_a_saved_file_that_was_refused_and_corrected_is_settled(service_of: ServiceOf, model_file: Path) -> None:
-    """Nobody reloads: the watch sees both."""
+    """Without a reload: the file watcher detects both."""
     service = service_of(watch_files=True)
     content = model_file.read_bytes()
     damage(model_file)

@@ -1,4 +1,4 @@
-"""Files that change under a running service: seen when they are whole, however they came to be others."""
+"""Files that change under a running service: detected when they are complete, whatever changed them."""
 
 import os
 import shutil

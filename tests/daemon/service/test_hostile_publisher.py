@@ -1,4 +1,4 @@
-"""Whoever may publish at the broker sends what he likes: the service goes on as if nothing had been."""
+"""A client that may publish anything at the broker: the service continues unchanged."""
 
 import json
 import random

@@ -165,7 +165,7 @@ def test_run_without_the_file(run_daemon: Any, tmp_path: Path) -> None:
 
 
 def test_a_name_with_a_line_break_is_reported_in_one_line(write_config: Any) -> None:
-    """As a log, a status and a terminal want it."""
+    """A log, a status and a terminal need one line."""
     (line,) = lines_of(write_config(model="a\nb\x1b[2J"))
     assert line.startswith("9: model: found a\\nb\\x1b[2J: no such model file")
 

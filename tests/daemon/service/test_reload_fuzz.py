@@ -52,7 +52,7 @@ def damaged(good: bytes, chance: random.Random) -> bytes:
 
 @pytest.fixture
 def service(write_config: Callable[..., Path], tmp_path: Path, free_port: Callable[[], int]) -> Iterator[Running]:
-    """A service at work, without a broker. No line names the model: swaps have tests of their own."""
+    """A running service without a broker. No line names the model: swaps have their own tests."""
     path = write_config(
         cameras={"front": {"source": "synthetic://", "fps": 1, "publish": {"frames": "change"}}},
         state={"min_frames": 3, "window_frames": 5, "enter_score": 0.6, "leave_score": 0.5},

@@ -113,7 +113,7 @@ def test_only_changes_are_published_and_every_frame_is_accounted_for(
 def test_publishing_on_change_begins_and_ends_by_a_reload_and_no_frame_is_unaccounted_for(
     broker: Any, subscriber: Any, write_config: Any, colours: Path, run_daemon: Any
 ) -> None:
-    """One picture again and again: with `change` it is quiet; the camera goes on without a new start."""
+    """The same image repeatedly: with `change` no frame is published; the camera is not restarted."""
     keys = {
         "cameras": {"front": {"source": str(colours / "0.png"), "fps": 100, "loop": True}},
         "mqtt": broker_keys(broker),

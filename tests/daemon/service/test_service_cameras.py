@@ -13,7 +13,7 @@ from tests.daemon.conftest import assert_every_frame_accounted_for, broker_keys
 def test_a_camera_that_does_not_exist_leaves_the_others_running(
     broker: Any, subscriber: Any, write_config: Any, run_daemon: Any, tmp_path: Path, colours: Path
 ) -> None:
-    """It is opened again and again, told once, and comes when it is there."""
+    """It is retried, reported once, and starts when the file exists."""
     picture = tmp_path / "later.png"
     retry = {"initial_delay": 0.05, "max_delay": 0.1}
     run_daemon(
@@ -31,7 +31,7 @@ def test_a_camera_that_does_not_exist_leaves_the_others_running(
     failed = subscriber.wait_for("device/status", lambda message: message.json["status"] == "failed").json
     assert failed["reason"] == "camera /dev/video97 cannot be opened"
     subscriber.wait("front/frame", 10)
-    assert len(subscriber.on("gone/status")) <= 2  # opening, failed: the same fault is told once
+    assert len(subscriber.on("gone/status")) <= 2  # opening, failed: the same error is reported once
     shutil.copy(colours / "0.png", tmp_path / "half.png")
     (tmp_path / "half.png").rename(picture)
     running = subscriber.wait_for("gone/status", lambda message: message.json["status"] == "running").json
@@ -71,7 +71,7 @@ def test_a_source_that_breaks_and_returns(
 
 
 def replace(path: Path, content: bytes) -> None:
-    """Change a file at once, so that nobody reads it half written."""
+    """Replace a file atomically, so that no reader sees it incomplete."""
     temporary = path.with_name("temporary")
     temporary.write_bytes(content)
     temporary.replace(path)
@@ -101,7 +101,7 @@ def test_an_rtsp_camera_that_dies_and_returns(
 def test_frames_of_unusual_kinds(
     broker: Any, subscriber: Any, write_config: Any, run_daemon: Any, tmp_path: Path
 ) -> None:
-    """1x1, gray, sixteen bits, very wide; a truncated JPEG among them is told and passed by."""
+    """1x1, gray, sixteen bits, very wide; a truncated JPEG among them is reported and skipped."""
     folder = tmp_path / "pictures"
     folder.mkdir()
     blue = np.full((40, 30, 3), (255, 0, 0), np.uint8)

@@ -35,7 +35,7 @@ def test_without_a_broker_it_runs_and_finds_the_broker_later(
         return sorted((message.json for message in subscriber.on("front/frame")), key=itemgetter("sequence"))
 
     def complete(_: object) -> bool:
-        """Late messages come beside live ones: are all there that the newest says are?"""
+        """Late messages arrive between live ones: have all arrived that the newest counts?"""
         known = frames()
         return len(known) >= 5 and known[-1]["sequence"] - len(known) == sum(known[-1]["dropped"].values())
 

@@ -35,7 +35,7 @@ def ends(process: "subprocess.Popen[Any]", number: int = signal.SIGTERM) -> floa
 
 @pytest.fixture
 def hanging_camera(tmp_path: Path) -> dict[str, Any]:
-    """Reading a pipe that nobody writes blocks the camera's thread for ever, as a file on a dead network disk does."""
+    """Reading a pipe that nobody writes blocks the camera's thread for ever, like a file on a failed network disk."""
     folder = tmp_path / "pictures"
     folder.mkdir()
     os.mkfifo(folder / "1.png")

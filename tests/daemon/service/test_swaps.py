@@ -1,4 +1,4 @@
-"""Swaps of models under frames: what serves afterwards, what is told, and that nothing is lost or left behind."""
+"""Model swaps under frames: the model in use afterwards, the reports, no lost frame, no resource left."""
 
 import threading
 import time
@@ -241,7 +241,7 @@ def test_a_service_that_stops_in_the_middle_of_a_swap(
 
 
 def test_frames_do_not_wait_for_a_slow_new_model(run_service: RunService, model_of: ModelOf) -> None:
-    """Each of its answers takes as long as forty frames; meanwhile those go on, and the newest is the next it gets."""
+    """Each of its runs takes as long as forty frames; these continue meanwhile, and its next frame is the newest."""
     running = run_service()
     before = running.frames()
     begun = time.monotonic()

@@ -45,7 +45,7 @@ def test_from_ready_to_stopping(
 def test_without_a_broker_and_without_a_camera_it_is_ready_and_fed(
     free_port: Any, write_config: Any, run_daemon: Any, manager: Manager, tmp_path: Path
 ) -> None:
-    """A known outage is being handled: no reason for the manager to start the service anew."""
+    """A known outage is being handled: no reason for the manager to restart the service."""
     config = write_config(
         mqtt={"host": "127.0.0.1", "port": free_port(), "retry": {"initial_delay": 0.05, "max_delay": 0.1}},
         cameras={"front": {"source": str(tmp_path / "gone.avi"), "retry": {"initial_delay": 0.05, "max_delay": 0.1}}},
@@ -110,7 +110,7 @@ def test_a_worker_that_hangs_starves_the_watchdog_and_the_abort_shows_where(
 def test_a_camera_thread_that_hangs_starves_the_watchdog(
     broker: Any, write_config: Any, run_daemon: Any, manager: Manager, tmp_path: Path
 ) -> None:
-    """Reading a pipe that nobody writes blocks for ever, as a file on a dead network disk does."""
+    """Reading a pipe that nobody writes blocks for ever, like a file on a failed network disk."""
     folder = tmp_path / "pictures"
     folder.mkdir()
     os.mkfifo(folder / "1.png")
@@ -121,7 +121,7 @@ def test_a_camera_thread_that_hangs_starves_the_watchdog(
     manager.wait("STATUS=camera front hangs", after=hung)
     assert manager.fed_at(after=hung) == []
     with (folder / "1.png").open("wb"):
-        pass  # an end after all: an empty picture, and the camera goes on
+        pass  # the read ends: an empty frame, and the camera continues
     manager.wait("WATCHDOG=1", "1.png is empty", after=hung)
 
 

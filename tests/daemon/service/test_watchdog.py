@@ -1,4 +1,4 @@
-"""What the service manager hears of the vitals: status in words, and food for the watchdog only while nothing hangs."""
+"""Reports to the service manager: the status line, and the watchdog fed only while no thread hangs."""
 
 import socket
 from collections.abc import Iterator
