@@ -4,6 +4,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
+from edgemeta.daemon.config.reloading import Applies, marker
 from edgemeta.daemon.config.section import RetryConfig, Seconds, Section
 from edgemeta.daemon.config.state import PublishConfig, StateConfig
 
@@ -87,17 +88,20 @@ class CameraConfig(Section):
         default=10.0, description="Seconds of black frames after which a live camera's status reports it; null: never."
     )
     retry: RetryConfig = Field(default=RetryConfig(), description="Delays between attempts to open the source.")
-    model: Annotated[str, Field(min_length=1)] | None = Field(
+    model: Annotated[Annotated[str, Field(min_length=1)] | None, Applies.AFTER_SWAP] = Field(
         default=None, description="This camera's model, in the form of `model`; null uses `model`."
     )
-    state: StateConfig | None = Field(
+    state: Annotated[StateConfig | None, Applies.AT_ONCE] = Field(
         default=None, description="Replaces the whole section `state` for this camera; null uses `state`."
     )
-    publish: PublishConfig | None = Field(
+    publish: Annotated[PublishConfig | None, Applies.AT_ONCE] = Field(
         default=None, description="Replaces the whole section `publish` for this camera; null uses `publish`."
     )
 
     def requires_restart(self, running: "CameraConfig") -> bool:
         """Whether the camera must be restarted to apply this config instead of `running`."""
-        same = {key: getattr(running, key) for key in ("model", "state", "publish")}
-        return self.model_copy(update=same) != running
+        return any(
+            getattr(self, key) != getattr(running, key)
+            for key, field in type(self).model_fields.items()
+            if marker(field.metadata, Applies.CAMERA_REOPENS) is Applies.CAMERA_REOPENS
+        )

@@ -16,6 +16,7 @@ from pydantic import AfterValidator, Field
 from edgemeta.daemon.config.broker import MqttConfig
 from edgemeta.daemon.config.camera import CameraConfig
 from edgemeta.daemon.config.homeassistant import HomeAssistantConfig
+from edgemeta.daemon.config.reloading import Applies
 from edgemeta.daemon.config.section import Name, Seconds, Section, name_of_level
 from edgemeta.daemon.config.source_address import address_from, without_password
 from edgemeta.daemon.config.state import PublishConfig, StateConfig
@@ -89,13 +90,13 @@ class Config(Section):
     """The whole config of one service."""
 
     device: Name = Field(default_factory=hostname, description="Name of this device in topics; default: the host name.")
-    model: str = Field(
+    model: Annotated[str, Applies.AFTER_SWAP] = Field(
         default="resnet8-cifar10",
         min_length=1,
         description="Name of a shipped model, or path of a model file. A digest pins the file: `NAME@sha256:HEX`, "
         "`PATH@sha256:HEX` (`edgemeta check` prints it).",
     )
-    watch_files: bool = Field(
+    watch_files: Annotated[bool, Applies.AT_ONCE] = Field(
         default=True, description="Reload when the config file, or a model file it names, has changed and is complete."
     )
     data_folder: str | None = Field(
@@ -105,26 +106,36 @@ class Config(Section):
         "(`models-<device>/`); null is `$STATE_DIRECTORY`, else `$XDG_STATE_HOME/edgemeta`, else "
         "`~/.local/state/edgemeta`.",
     )
-    swap: SwapConfig = Field(default=SwapConfig(), description="Model swaps.")
-    trust: TrustConfig = Field(default=TrustConfig(), description="Signatures of models.")
-    backend: BackendConfig = Field(default=BackendConfig(), description="What runs the model.")
-    cameras: dict[CameraName, CameraConfig] = Field(min_length=1, description="The cameras by name.")
-    top_k: int = Field(
+    swap: Annotated[SwapConfig, Applies.AT_ONCE] = Field(default=SwapConfig(), description="Model swaps.")
+    trust: Annotated[TrustConfig, Applies.AFTER_SWAP] = Field(
+        default=TrustConfig(), description="Signatures of models."
+    )
+    backend: Annotated[BackendConfig, Applies.AFTER_SWAP] = Field(
+        default=BackendConfig(), description="What runs the model."
+    )
+    cameras: dict[CameraName, Annotated[CameraConfig, Applies.CAMERA_REOPENS]] = Field(
+        min_length=1, description="The cameras by name."
+    )
+    top_k: Annotated[int, Applies.AT_ONCE] = Field(
         default=3, ge=1, le=1000, description="Number of labels in a frame message, the most probable ones."
     )
-    label_map: dict[Label, Label] = Field(
+    label_map: Annotated[dict[Label, Label], Applies.AT_ONCE] = Field(
         default={},
         description="Other names for the model's labels, `label: name`. Labels with the same name add up their scores.",
     )
-    state: StateConfig = Field(default=StateConfig(), description="When a camera's state changes.")
-    publish: PublishConfig = Field(default=PublishConfig(), description="Which frames are published.")
+    state: Annotated[StateConfig, Applies.AT_ONCE] = Field(
+        default=StateConfig(), description="When a camera's state changes."
+    )
+    publish: Annotated[PublishConfig, Applies.AT_ONCE] = Field(
+        default=PublishConfig(), description="Which frames are published."
+    )
     mqtt: MqttConfig = Field(default=MqttConfig(), description="The broker.")
     homeassistant: HomeAssistantConfig = Field(
         default=HomeAssistantConfig(), description="Discovery by Home Assistant."
     )
     web: WebConfig = Field(default=WebConfig(), description="The live page, health and metrics.")
-    stats: StatsConfig = Field(default=StatsConfig(), description="Statistics messages.")
-    log: LogConfig = Field(default=LogConfig(), description="The log.")
+    stats: Annotated[StatsConfig, Applies.AT_ONCE] = Field(default=StatsConfig(), description="Statistics messages.")
+    log: Annotated[LogConfig, Applies.AT_ONCE] = Field(default=LogConfig(), description="The log.")
 
     def model_of(self, camera: str) -> str:
         """Return the name or path of a camera's model: its own, else the service's."""

@@ -4,6 +4,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
+from edgemeta.daemon.config.reloading import Applies
 from edgemeta.daemon.config.section import Section, topic_levels
 
 TopicName = Annotated[str, AfterValidator(topic_levels)]
@@ -12,7 +13,7 @@ TopicName = Annotated[str, AfterValidator(topic_levels)]
 class HomeAssistantConfig(Section):
     """MQTT discovery by Home Assistant."""
 
-    enabled: bool | None = Field(
+    enabled: Annotated[bool | None, Applies.AT_ONCE] = Field(
         default=None,
         description="true announces the device and its cameras to Home Assistant, false removes what an earlier run "
         "announced, null does neither.",

@@ -4,7 +4,6 @@ import difflib
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from types import NoneType, UnionType
 from typing import Any, TypeAlias
 
 import yaml
@@ -13,6 +12,7 @@ from pydantic_core import ErrorDetails
 
 from edgemeta.daemon.config.config import Config
 from edgemeta.daemon.config.error_text import expected, shown
+from edgemeta.daemon.config.fields import entries_of, optional_section_of, section_of
 from edgemeta.daemon.config.renamed import new_name
 from edgemeta.daemon.config.source_address import without_password
 from edgemeta.model.errors import EdgemetaError
@@ -195,22 +195,18 @@ def _problem(detail: ErrorDetails) -> Problem:
 
 def _known_keys(path: KeyPath) -> str:
     """Return the keys that the mapping above an unknown one may have, or the one that was probably meant."""
-    section: Any = Config
-    for step in path[:-1]:
-        section = _field_section(section, step)
+    section: type[BaseModel] = Config
+    steps = list(path[:-1])
+    while steps:
+        field = section.model_fields[str(steps.pop(0))]
+        if (entries := entries_of(field)) is not None:
+            section = entries[0]
+            del steps[0]
+        else:
+            section = section_of(field) or optional_section_of(field) or section
     known = sorted(section.model_fields)
     close = difflib.get_close_matches(str(path[-1]), known, n=1)
     return f"`{close[0]}`" if close else f"one of {', '.join(known)}"
-
-
-def _field_section(section: Any, step: str | int) -> Any:
-    """Return the record below a step of a path: a section's field, or an entry of a mapping of sections."""
-    if not (isinstance(section, type) and issubclass(section, BaseModel)):
-        return section.__args__[1]
-    annotation: Any = section.model_fields[str(step)].annotation
-    if isinstance(annotation, UnionType):  # a section, or null
-        return next(kind for kind in annotation.__args__ if kind is not NoneType)
-    return annotation
 
 
 def _shown(path: KeyPath, value: object) -> str:

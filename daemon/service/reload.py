@@ -6,15 +6,16 @@ changes nothing, and neither does one whose models fail in their swap.
 """
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeAlias, TypeVar
+from typing import TypeAlias
 
 from pydantic import BaseModel
 
 from edgemeta.daemon.config.config import Config, digest
 from edgemeta.daemon.config.loader import ConfigError
+from edgemeta.daemon.config.reloading import Applies, applies, reloaded
 from edgemeta.daemon.inference.model_loader import close_all
 from edgemeta.daemon.inference.swap.replacement import Trigger, replacements_between
 from edgemeta.daemon.messages.records import SwapResult
@@ -24,23 +25,6 @@ from edgemeta.daemon.service.plan import Plan, prepare
 from edgemeta.daemon.service.service import Service
 
 log = logging.getLogger(__name__)
-
-LIVE = (
-    "model",
-    "watch_files",
-    "swap",
-    "trust",
-    "backend",
-    "top_k",
-    "label_map",
-    "state",
-    "publish",
-    "homeassistant.enabled",
-    "stats",
-    "log",
-)
-"""Keys that are applied without a restart, with everything below them."""
-
 
 BeforeSwap: TypeAlias = Callable[[], None]
 """Called when all is validated and loaded, before new models are tried on live frames."""
@@ -66,7 +50,7 @@ def reload(
         plan = prepare(path, service.plan)
     except ConfigError as error:
         log.error("the config was not reloaded; nothing changed:\n%s", error)
-        wrong_model = next((each for each in error.mistakes if _is_about_models(each.key)), None)
+        wrong_model = next((each for each in error.mistakes if applies(Config, each.key) is Applies.AFTER_SWAP), None)
         if wrong_model is not None:
             service.report_refused(trigger, str(wrong_model), of_config=True)
         return ChangeResult(False, f"config not reloaded: {error.mistakes[0]}{_and_more(len(error.mistakes) - 1)}")
@@ -84,10 +68,10 @@ def apply_plan(
     running = service.plan
     keys = changed_keys(running.config, plan.config)
     replacements = replacements_between(running.loaded_models, plan.loaded_models)
-    if replacements and not any(_is_about_models(key) for key in keys):
+    if replacements and not any(applies(Config, key) is Applies.AFTER_SWAP for key in keys):
         keys.append("model")  # the same line, another file
-    applied = [key for key in keys if _is_live(key)]
-    config = live_part(running.config, plan.config)
+    applied = [key for key in keys if applies(Config, key) is not Applies.RESTART]
+    config = reloaded(running.config, plan.config)
     live = replace(
         running,
         config=config,
@@ -121,38 +105,6 @@ def apply_plan(
     if applied:
         set_up(config.log.level, config.log.format)
     return _summary(applied, [key for key in keys if key not in applied])
-
-
-def live_part(running: Config, new: Config) -> Config:
-    """Return the running config with everything taken over from the new one that needs no restart."""
-    cameras = {name: new.cameras.get(name, camera) for name, camera in running.cameras.items()}
-    taken = running.model_copy(update={"cameras": cameras})
-    for key in LIVE:
-        taken = _with(taken, new, key.split("."))
-    return taken
-
-
-AnyRecord = TypeVar("AnyRecord", bound=BaseModel)
-
-
-def _with(running: AnyRecord, new: AnyRecord, steps: Sequence[str]) -> AnyRecord:
-    """Return a record with what lies at a path taken over from another one."""
-    name, below = steps[0], steps[1:]
-    value = getattr(new, name)
-    return running.model_copy(update={name: _with(getattr(running, name), value, below) if below else value})
-
-
-def _is_about_models(key: str) -> bool:
-    """Return whether a key decides which model a camera has, and what runs it."""
-    steps = key.split(".")
-    return steps[0] in ("model", "backend", "trust") or (steps[0] == "cameras" and steps[2:] == ["model"])
-
-
-def _is_live(key: str) -> bool:
-    """Tell whether a changed key needs no restart: those of LIVE, and keys of a camera that was there before."""
-    steps = key.split(".")
-    of_a_camera = steps[0] == "cameras" and len(steps) > 2
-    return of_a_camera or any(key == live or key.startswith(f"{live}.") for live in LIVE)
 
 
 def changed_keys(running: Config, new: Config) -> list[str]:

@@ -6,10 +6,9 @@ from typing import Any
 import pytest
 import yaml
 
-from edgemeta.daemon.config.config import Config
+from edgemeta.daemon.config.key_table import keys
 from edgemeta.daemon.config.loader import ConfigFile
 from edgemeta.daemon.config.renamed import RENAMED
-from tests.daemon.config.test_docs import keys
 
 
 def nested(path: list[str], value: object) -> dict[str, Any]:
@@ -36,10 +35,8 @@ def test_a_former_key_is_one_error_that_names_the_new_key(tmp_path: Path, former
 
 
 def test_new_names_exist_and_former_names_do_not() -> None:
-    of_cameras = {
-        f"cameras.<name>.{key}" for key in keys(Config) if key.startswith(("state.", "publish."))
-    }  # a camera's own sections
-    known = {key.replace("<name>", "*") for key in {*keys(Config), *of_cameras}}
+    names = {key.name.replace("<name>", "*") for key in keys()}
+    known = names | {f"cameras.*.{name}" for name in names if name.startswith(("state.", "publish."))}
     assert set(RENAMED.values()) <= known
     assert not set(RENAMED) & known
 

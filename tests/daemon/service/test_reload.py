@@ -1,7 +1,5 @@
 """Which keys a reload finds changed, and which of them it may apply."""
 
-from operator import attrgetter
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgemeta.daemon.config.config import Config
-from edgemeta.daemon.service.reload import LIVE, changed_keys, live_part
+from edgemeta.daemon.config.reloading import reloaded
+from edgemeta.daemon.service.reload import changed_keys
 
 FRONT = {"source": "synthetic://"}
 FPS = "cameras.front.fps"
@@ -64,23 +63,15 @@ def test_live_keys_taken_over_leave_nothing_changed(top: int, period: float, win
         state={"min_frames": window, "window_frames": window},
         log={"level": level},
     )
-    applied = live_part(running, new)
+    applied = reloaded(running, new)
     assert changed_keys(applied, new) == []
     assert Config.model_validate(applied.model_dump()) == new
-
-
-def test_the_keys_applied_at_once_are_documented(repository: Path) -> None:
-    text = (repository / "docs" / "configuration.md").read_text("utf-8")
-    section = text.partition("\n## Reload\n")[2].partition("\n## ")[0]
-    for key in LIVE:
-        sections = type(attrgetter(key)(config())).__name__.endswith("Config")
-        assert f"`{key}.*`" in section if sections else f"`{key}`" in section
 
 
 def test_keys_of_a_camera_are_taken_over_but_no_camera_comes_or_goes() -> None:
     running = config(cameras={"front": FRONT, "gone": FRONT})
     new = config(device="other", cameras={"front": FRONT | {"fps": 3.0}, "new": FRONT})
-    assert live_part(running, new) == config(cameras={"front": FRONT | {"fps": 3.0}, "gone": FRONT})
+    assert reloaded(running, new) == config(cameras={"front": FRONT | {"fps": 3.0}, "gone": FRONT})
 
 
 @pytest.mark.parametrize(
@@ -100,4 +91,4 @@ def test_what_is_reported_of_a_camera_changes_without_a_new_start(keys: dict[str
 
 def test_one_key_of_a_section_may_be_taken_over_alone() -> None:
     new = config(homeassistant={"enabled": True, "discovery_prefix": "ha"}, state={"min_duration": 1.0})
-    assert live_part(config(), new) == config(homeassistant={"enabled": True}, state={"min_duration": 1.0})
+    assert reloaded(config(), new) == config(homeassistant={"enabled": True}, state={"min_duration": 1.0})
