@@ -25,7 +25,7 @@ from typing import Any
 from benchmarks.result_file import write_json
 from edgemeta.daemon.capture.camera import Camera, CameraStatus
 from edgemeta.daemon.capture.source import Frame, Source, SourceSpec
-from edgemeta.daemon.capture.sources.reader_thread import GREATEST_HANGING
+from edgemeta.daemon.capture.sources.reader_thread import MAX_HANGING
 from edgemeta.daemon.capture.sources.registry import make_source
 from edgemeta.daemon.config.camera import CameraConfig
 from edgemeta.daemon.config.section import RetryConfig
@@ -192,7 +192,7 @@ def main() -> None:
             print(f"{kind}: {grown}, with the planted leak {leaking} KiB; {rows[kind]['description']}", flush=True)
             if (
                 grown["rss_kib"] > GREATEST_GROWTH_KIB
-                or max(grown["files"], grown["threads"], grown["processes"]) > GREATEST_HANGING
+                or max(grown["files"], grown["threads"], grown["processes"]) > MAX_HANGING
             ):
                 bad.append(f"{kind} leaks")
             if leaking <= GREATEST_GROWTH_KIB:

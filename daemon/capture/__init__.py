@@ -1,1 +1,1 @@
-"""The camera thread: what a source is, frame checks and filters, the newest frame of each camera."""
+"""The camera thread: the contract of a source, frame checks and filters, the newest frame of each camera."""

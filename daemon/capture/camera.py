@@ -1,4 +1,4 @@
-"""One camera: a thread that opens its source, hands over every frame, and opens it again when it fails."""
+"""One camera: a thread that opens its source, delivers every frame, and reopens it after a failure."""
 
 import logging
 import threading
@@ -19,15 +19,15 @@ from edgemeta.daemon.runtime.threads import guarded_thread
 log = logging.getLogger(__name__)
 
 GRACE = 5.0
-"""Seconds that a source may take beyond its timeout before its camera counts as hung."""
+"""Seconds beyond its timeout after which a source counts as hung."""
 
 STEADY_AFTER_NS = 5 * NS
-"""How long a source must run before its next failure counts as a first one."""
+"""How long a source must run before its next failure is retried with the initial delay."""
 
 
 @dataclass(frozen=True)
 class CameraStatus:
-    """Where a camera stands, since which monotonic nanosecond, and why in words where something is wrong."""
+    """State of a camera since a monotonic time in ns; reason: description of the problem, None without one."""
 
     state: CameraState
     since_ns: int
@@ -44,7 +44,7 @@ class Camera:
         config: CameraConfig,
         source: Source,
         deliver: Callable[[str, Frame], None],
-        tell: Callable[[str, CameraStatus], None],
+        on_status: Callable[[str, CameraStatus], None],
         on_fatal: Callable[[BaseException], None],
     ) -> None:
         self.name = name
@@ -52,26 +52,26 @@ class Camera:
         self._config = config
         self._backoff = Backoff(config.retry.initial_delay, config.retry.max_delay)
         self._deliver = deliver
-        self._tell = tell
-        self._fault: str | None = None
-        self._telling = threading.Lock()
+        self._on_status = on_status
+        self._last_error: str | None = None
+        self._status_lock = threading.Lock()
         self._stopping = threading.Event()
         self.heartbeat = Heartbeat(f"camera {name}")
         self.status: CameraStatus | None = None
-        """The last one told; None before the start."""
+        """The last reported status; None before the start."""
         self.failures = 0
-        """How often the source failed: every failed try to open it again counts, too."""
+        """Number of failures of the source, failed attempts to reopen it included."""
         self.outages = 0
-        """How often frames stopped coming: changes from running to failed."""
+        """Number of changes from running to failed."""
         self.runs = 0
-        """How often frames began to come."""
+        """Number of times that the source started to deliver frames."""
         self.last_frame_ns: int | None = None
-        """When the last frame came, in nanoseconds of the monotonic clock; None before the first."""
+        """Monotonic time of the last frame in ns; None before the first."""
         self._thread = guarded_thread(f"camera {name}", self._run, on_fatal)
 
     def start(self) -> None:
-        """Begin to open the source and read."""
-        self._enter(CameraState.OPENING)
+        """Start to open the source and to read it."""
+        self._set_status(CameraState.OPENING)
         self._thread.start()
 
     def stop(self) -> None:
@@ -79,13 +79,13 @@ class Camera:
         self._stopping.set()
 
     def join(self, timeout: float) -> None:
-        """Wait for the thread to end; one that hangs in its source is left behind."""
+        """Wait for the thread to end; one that hangs in its source is abandoned."""
         self._thread.join(timeout)
-        self._enter(CameraState.STOPPED)
+        self._set_status(CameraState.STOPPED)
 
     @property
     def description(self) -> str:
-        """Where it stands, in words."""
+        """State and reason in one line."""
         status = self.status
         if status is None:
             return "not started"
@@ -93,7 +93,7 @@ class Camera:
 
     @property
     def frame_interval(self) -> float:
-        """Seconds between two frames where the camera thread keeps the pace; 0 where the source sets it."""
+        """Seconds between two frames if the camera thread sets the rate; 0 if the source does."""
         return self._source.interval_ns / NS
 
     def _run(self) -> None:
@@ -103,21 +103,21 @@ class Camera:
                 self._source.open()
                 self._read()
             except SourceEnded:
-                self._enter(CameraState.ENDED)
+                self._set_status(CameraState.ENDED)
                 self.heartbeat.clear()
                 return
             except SourceError as error:
                 self.failures += 1
-                self._enter(CameraState.FAILED, str(error))
+                self._set_status(CameraState.FAILED, str(error))
             finally:
                 self._source.close()
             delay = self._backoff.next()
-            self.heartbeat.expect_within("waiting for its next try", delay + GRACE)
+            self.heartbeat.expect_within("waiting for the next attempt", delay + GRACE)
             self._stopping.wait(delay)
         self.heartbeat.clear()
 
     def _read(self) -> None:
-        """Deliver frame after frame at the source's interval; a frame that comes late moves the later ones with it."""
+        """Deliver frames at the source's interval; a late frame delays the following ones."""
         check = FrameCheck(self._config.frozen_after, self._config.black_after)
         filter_ = FrameFilter(self._config)
         first_ns = 0
@@ -126,53 +126,53 @@ class Camera:
             frame = self._source.read()
             if self._stopping.is_set():
                 return
-            oddity = check.look(frame) if self._source.live else None
-            self.heartbeat.clear()  # until the frame is handed over: where that waits, it waits for the worker
-            chosen = filter_.choose(frame)
-            if chosen is not None:
-                self._deliver(self.name, chosen)
+            warning = check.check(frame) if self._source.live else None
+            self.heartbeat.clear()  # delivery may wait, but then for the worker
+            passed = filter_.apply(frame)
+            if passed is not None:
+                self._deliver(self.name, passed)
             self.last_frame_ns = frame.captured_ns
-            self._enter(CameraState.RUNNING, oddity)
+            self._set_status(CameraState.RUNNING, warning)
             if not first_ns:
                 first_ns = frame.captured_ns
                 self.runs += 1
             if frame.captured_ns - first_ns > STEADY_AFTER_NS:
-                self._settle()
+                self._recover()
             due_ns = max(due_ns + self._source.interval_ns, time.monotonic_ns() - self._source.interval_ns)
 
     def _until(self, due_ns: int) -> float:
-        """Return the seconds to wait for the next frame's turn, and promise that frame within the source's timeout."""
+        """Return the seconds until the next frame is due; expect it within the source's timeout after that."""
         wait = max(0, due_ns - time.monotonic_ns()) / NS
         self.heartbeat.expect_within("reading a frame", wait + self._config.frame_timeout + GRACE)
         return wait
 
-    def _settle(self) -> None:
-        """The source runs steadily: its next failure is a first one."""
+    def _recover(self) -> None:
+        """Reset the retry delay: the source runs steadily."""
         self._backoff.reset()
-        if self._fault is not None:
-            self._fault = None
-            log.info("camera %s: runs steadily again", self.name, extra={"camera": self.name})
+        if self._last_error is not None:
+            self._last_error = None
+            log.info("camera %s: recovered", self.name, extra={"camera": self.name})
 
-    def _enter(self, state: CameraState, reason: str | None = None) -> None:
-        """Tell a change of state; the same fault again is told but once, and nothing after `stopped`."""
-        with self._telling:
-            told = self.status
-            if told and ((told.state, told.reason) == (state, reason) or told.state is CameraState.STOPPED):
+    def _set_status(self, state: CameraState, reason: str | None = None) -> None:
+        """Report a change of state; the same error again is reported once, and nothing after `stopped`."""
+        with self._status_lock:
+            before = self.status
+            if before and ((before.state, before.reason) == (state, reason) or before.state is CameraState.STOPPED):
                 return
-            if told and (told.state, state) == (CameraState.RUNNING, CameraState.FAILED):
+            if before and (before.state, state) == (CameraState.RUNNING, CameraState.FAILED):
                 self.outages += 1
             self.status = CameraStatus(state, time.monotonic_ns(), reason, self.failures)
             self._log(state, reason)
-            self._tell(self.name, self.status)
+            self._on_status(self.name, self.status)
 
     def _log(self, state: CameraState, reason: str | None) -> None:
-        """Log a change. A source that comes and goes with one and the same fault is logged once until it is steady."""
-        comes_and_goes = self._fault is not None and (state, reason) in (
+        """Log a change. A source that fails repeatedly with the same error is logged once until it has recovered."""
+        intermittent = self._last_error is not None and (state, reason) in (
             (CameraState.RUNNING, None),
-            (CameraState.FAILED, self._fault),
+            (CameraState.FAILED, self._last_error),
         )
-        level = logging.DEBUG if comes_and_goes else logging.INFO if reason is None else logging.WARNING
+        level = logging.DEBUG if intermittent else logging.INFO if reason is None else logging.WARNING
         fields = {"camera": self.name, "state": state.value, "reason": reason}
         log.log(level, "camera %s: %s", self.name, reason or state.value, extra=fields)
         if state is CameraState.FAILED:
-            self._fault = reason
+            self._last_error = reason

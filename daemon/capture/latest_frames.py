@@ -1,4 +1,4 @@
-"""The newest frame of each camera: older ones are counted as superseded, never queued, so latency stays bounded."""
+"""The newest frame of each camera: older ones are counted as superseded, not queued, so latency stays bounded."""
 
 import threading
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from edgemeta.daemon.capture.source import Frame
 
 @dataclass(frozen=True, eq=False)
 class CapturedFrame:
-    """A frame with its camera and number; `superseded` counts the camera's frames before it that nobody took."""
+    """A frame with its camera and number; `superseded` counts the camera's earlier frames that were not taken."""
 
     camera: str
     sequence: int
@@ -17,7 +17,7 @@ class CapturedFrame:
 
 
 class _Slot:
-    """One camera's place for one frame, and its counts since the start."""
+    """One camera's newest frame, and its counts since the start."""
 
     def __init__(self) -> None:
         self.newest: CapturedFrame | None = None
@@ -26,7 +26,7 @@ class _Slot:
 
 
 class LatestFrames:
-    """One place per camera. Camera threads put; one worker takes, in turn, so that no camera starves another."""
+    """One slot per camera. Camera threads put; one worker takes from the cameras in turn, so none starves another."""
 
     def __init__(self, cameras: list[str]) -> None:
         self._slots = {camera: _Slot() for camera in cameras}
@@ -35,12 +35,12 @@ class LatestFrames:
         self.closed = False
 
     def put(self, camera: str, frame: Frame) -> None:
-        """Give a captured frame its number and let it take the place of the one before it; nothing once closed."""
+        """Number a captured frame and replace the camera's previous one; does nothing once closed."""
         with self._changed:
             self._store(camera, frame)
 
     def put_when_free(self, camera: str, frame: Frame) -> None:
-        """Like `put`, but wait until the camera's place is free, so that no frame is superseded."""
+        """Like `put`, but wait until the camera's slot is free, so that no frame is superseded."""
         slot = self._slots[camera]
         with self._changed:
             self._changed.wait_for(lambda: slot.newest is None or self.closed)
@@ -72,13 +72,13 @@ class LatestFrames:
             return None
 
     def close(self) -> None:
-        """Take no more frames and let nobody wait; `counts` still tells which frames are left here."""
+        """Accept no more frames and wake all waiting threads; `counts` still includes the frames left here."""
         with self._changed:
             self.closed = True
             self._changed.notify_all()
 
     def counts(self, camera: str) -> tuple[int, int, int]:
-        """Return a camera's frames captured, superseded and waiting (0 or 1), all at one moment."""
+        """Return a camera's frames captured, superseded and waiting (0 or 1), consistent with each other."""
         slot = self._slots[camera]
         with self._changed:
             return slot.captured, slot.superseded, int(slot.newest is not None)

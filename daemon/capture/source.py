@@ -1,6 +1,6 @@
 """The contract between a camera thread and a source of frames.
 
-A new kind of source is one file with a class that keeps this contract and one line in `registry.py`.
+A new kind of source is one file in `sources/` with a class that implements it, and one line in its `registry.py`.
 """
 
 from collections.abc import Callable
@@ -13,24 +13,24 @@ from numpy.typing import NDArray
 from edgemeta.model.errors import EdgemetaError
 
 Pixels: TypeAlias = NDArray[np.uint8]
-"""One picture [H, W, 3], BGR."""
+"""One frame [H, W, 3], BGR."""
 
 
 class SourceError(EdgemetaError):
-    """A source that cannot be opened or gives no frame, with the reason in one sentence; it is opened again later."""
+    """A source that cannot be opened or delivers no frame, with the reason in one sentence; it is reopened later."""
 
 
-class SourceEnded(Exception):  # noqa: N818 - the end of a clip is no error
-    """A source that has given all the frames it has; it is not opened again."""
+class SourceEnded(Exception):  # noqa: N818 - the end of a clip is not an error
+    """A source that has delivered all its frames; it is not reopened."""
 
 
 @dataclass(frozen=True)
 class SourceSpec:
-    """What the config says of a source.
+    """The keys of the config about a source.
 
     address: URL, path or device number as text, e.g. "rtsp://host/cam", "clip.avi", "0", "synthetic://?seed=1".
-    fps: frames per second to keep; 0 is as fast as the reader takes frames, None leaves the source its own pace.
-    loop: start over at the end of a clip or folder.
+    fps: frames per second to read; 0 is as fast as the reader takes frames, None keeps the source's own rate.
+    loop: restart at the end of a clip or folder.
     timeout: seconds without a frame (or without an answer to `open`) after which the source counts as failed.
     """
 
@@ -42,7 +42,7 @@ class SourceSpec:
 
 @dataclass(frozen=True, eq=False)
 class Frame:
-    """One captured picture and the moment it came, in nanoseconds of `time.monotonic_ns()`.
+    """One captured frame and its time, in nanoseconds of `time.monotonic_ns()`.
 
     The pixels belong to the receiver: the source must not write into them again.
     """
@@ -54,10 +54,10 @@ class Frame:
 class Source(Protocol):
     """A source of frames, used by one thread at a time. The constructor checks the address and opens nothing.
 
-    `live` says that pictures come from a camera, so that two equal ones are suspicious.
+    `live`: whether frames come from a camera, so that identical ones mean a problem.
 
-    `interval_ns` is the time the camera thread keeps from one `read` to the next, so that no source sleeps by itself; 0
-    where the source sets the pace (a live camera) or wants none. It is looked at after `open`.
+    `interval_ns` is the time that the camera thread keeps from one `read` to the next, so no source sleeps itself; 0
+    if the source sets the rate (a live camera) or has none. It is read after `open`.
     """
 
     live: bool
@@ -68,17 +68,17 @@ class Source(Protocol):
         ...
 
     def open(self) -> None:
-        """Make ready to read, within the spec's timeout. Raises SourceError. May be called again after `close`."""
+        """Prepare to read, within the spec's timeout. Raises SourceError. May be called again after `close`."""
         ...
 
     def read(self) -> Frame:
-        """Give the next frame, within the spec's timeout. Raises SourceEnded at the end, SourceError at a fault."""
+        """Return the next frame, within the spec's timeout. Raises SourceEnded at the end, SourceError on failure."""
         ...
 
     def close(self) -> None:
-        """Give everything back; never blocks, never raises; a second call does nothing."""
+        """Release everything; never blocks, never raises; a second call does nothing."""
         ...
 
 
 SourceFactory: TypeAlias = Callable[[SourceSpec], Source]
-"""What a registry line names. Raises SourceError for an address it cannot understand."""
+"""What a registry line names. Raises SourceError for an invalid address."""

@@ -216,7 +216,7 @@ class MqttLink:
             delay = jittered(self._config.retry.max_delay) if failure.state in SLOW_RETRY else backoff.next()
             self._tell(failure, delay)
             self._tried.set()
-            self.heartbeat.expect_within("waiting for its next try", delay + SERVES_WITHIN)
+            self.heartbeat.expect_within("waiting for the next attempt", delay + SERVES_WITHIN)
             self._closing.wait(delay)
 
     def _judge(self, failure: LinkError, backoff: Backoff) -> LinkError:

@@ -1,9 +1,9 @@
-"""How long to wait before the next try: doubling, capped, jittered, so that a thousand devices do not knock at once."""
+"""Retry delays: exponential backoff with a maximum and jitter, so that many devices do not retry at once."""
 
 import random
 
 _RANDOM = random.SystemRandom()
-"""Its own source: devices that start alike differ, and programs that seed Python's shared one are not disturbed."""
+"""A separate generator: it differs between devices, and does not disturb programs that seed Python's shared one."""
 
 
 def jittered(seconds: float) -> float:
@@ -12,19 +12,19 @@ def jittered(seconds: float) -> float:
 
 
 class Backoff:
-    """Waiting times in seconds: n-th = min(cap, first · 2^n) · u with u uniform in [0.5, 1)."""
+    """Delays in seconds: the n-th is min(max_delay, initial_delay · 2^n) · u, with u uniform in [0.5, 1)."""
 
-    def __init__(self, first: float, cap: float) -> None:
-        self._first = first
-        self._cap = cap
+    def __init__(self, initial_delay: float, max_delay: float) -> None:
+        self._initial_delay = initial_delay
+        self._max_delay = max_delay
         self._failures = 0
 
     def next(self) -> float:
-        """Return the seconds to wait after one more failure."""
-        doublings = min(self._failures, 32)  # 2^32 first-steps is beyond any cap; more would overflow a float
+        """Return the seconds to wait after another failure."""
+        doublings = min(self._failures, 32)  # 2^32 initial delays exceed any maximum; more would overflow
         self._failures += 1
-        return jittered(min(self._cap, self._first * 2.0**doublings))
+        return jittered(min(self._max_delay, self._initial_delay * 2.0**doublings))
 
     def reset(self) -> None:
-        """Start again from the first step: the last try went well."""
+        """Restart with the initial delay, after a success."""
         self._failures = 0

@@ -1,11 +1,11 @@
-"""Time: monotonic nanoseconds for every duration, UTC only for telling people when.
+"""Time: monotonic nanoseconds for durations, UTC for timestamps in messages.
 
-Durations and the moment of capture are read from `time.monotonic_ns()`, which no clock step touches. A UTC stamp is
-made from it as late as possible: UTC now minus the monotonic time gone by since the capture.
+Durations and capture times are read from `time.monotonic_ns()`, which clock steps do not affect. A UTC timestamp is
+computed from it as late as possible: UTC now minus the monotonic time since the capture.
 
-Whether UTC can be believed is asked of the kernel: `adjtimex(2)` with modes 0 answers TIME_ERROR while no time daemon
-(ntpd, chrony, systemd-timesyncd) disciplines the clock. Where a sandbox forbids that call, the file that
-systemd-timesyncd writes after its first answer decides, and without it the clock counts as not synchronized.
+The kernel knows whether UTC is valid: `adjtimex(2)` with modes 0 returns TIME_ERROR while no time daemon
+(ntpd, chrony, systemd-timesyncd) disciplines the clock. If a sandbox forbids that call, the file that
+systemd-timesyncd writes after its first synchronization decides; without it the clock counts as not synchronized.
 """
 
 import ctypes
@@ -24,13 +24,13 @@ RECHECK_NS = NS
 
 
 class _Timex(ctypes.Structure):
-    """Head of the kernel's struct timex; only `modes` is set, the rest is room for the answer (208 bytes on 64 bit)."""
+    """Head of the kernel's struct timex; only `modes` is set, the rest receives the result (208 bytes on 64 bit)."""
 
     _fields_ = (("modes", ctypes.c_uint), ("answer", ctypes.c_long * 64))
 
 
 def kernel_says_synchronized() -> bool:
-    """Ask the system now whether its clock is disciplined."""
+    """Return whether the system clock is disciplined now."""
     state = int(ctypes.CDLL(None, use_errno=True).adjtimex(ctypes.byref(_Timex())))
     if state < 0:
         return TIMESYNC_MARK.exists()
@@ -38,7 +38,7 @@ def kernel_says_synchronized() -> bool:
 
 
 class Clock:
-    """UTC stamps for monotonic moments, and the clock-synchronized flag, asked again once a second."""
+    """UTC timestamps of monotonic times, and the clock-synchronized flag, read once per second."""
 
     def __init__(self) -> None:
         self._synchronized = kernel_says_synchronized()

@@ -1,10 +1,10 @@
-"""A moment by which several steps must all be done, however long each of them takes."""
+"""A common deadline for several steps."""
 
 import time
 
 
 class Deadline:
-    """`seconds` from now. What one step does not use is left to the next."""
+    """A time `seconds` from now. Time that one step does not use is available to the next."""
 
     def __init__(self, seconds: float) -> None:
         self._by = time.monotonic() + seconds
@@ -14,6 +14,6 @@ class Deadline:
         """Seconds that are left, never less than 0."""
         return max(0.0, self._by - time.monotonic())
 
-    def but(self, reserve: float) -> "Deadline":
-        """Return a deadline so many seconds earlier: the time kept for what comes after it."""
+    def minus(self, reserve: float) -> "Deadline":
+        """Return a deadline `reserve` seconds earlier, to reserve time for later steps."""
         return Deadline(self.left - reserve)

@@ -1,7 +1,6 @@
-"""Equal lines of the log are written once: those that come again soon are counted, and their number told at the end.
+"""Identical log lines are written once: repetitions within a window are counted, and the count is written at its end.
 
-The first is always written at once, and so is whatever differs in a letter, has a traceback, or is told by another
-logger or at another level.
+The first is always written at once, and so is every line that differs in text, level or logger, or has a traceback.
 """
 
 import logging
@@ -12,20 +11,20 @@ from dataclasses import dataclass
 from typing import TextIO, TypeAlias
 
 WINDOW = 10.0
-"""Seconds from a line during which equal ones are only counted."""
+"""Seconds after a line in which identical ones are only counted."""
 
 REMEMBERED = 256
-"""Lines that are remembered; with one more the oldest is forgotten, and its number told."""
+"""Most lines that are remembered; with one more the oldest is dropped and its count written."""
 
 LONGEST = 1000
-"""Characters of a line that is remembered; longer ones are written each time."""
+"""Most characters of a remembered line; longer ones are written each time."""
 
 _Key: TypeAlias = tuple[str, int, str]
 
 
 @dataclass
 class _Line:
-    """The first record of a line, when its window began (monotonic), and how many came in it after the first."""
+    """The first record of a line, the start of its window (monotonic), and the number of repetitions in it."""
 
     record: logging.LogRecord
     since: float
@@ -33,7 +32,7 @@ class _Line:
 
 
 class RepeatsHandler(logging.StreamHandler[TextIO]):
-    """Writes records to a stream, equal ones once in a window. Any thread may log."""
+    """Writes records to a stream, identical ones once per window. Any thread may log."""
 
     def __init__(self, stream: TextIO) -> None:
         super().__init__(stream)
@@ -44,39 +43,39 @@ class RepeatsHandler(logging.StreamHandler[TextIO]):
         """Write or count a record; the handler's lock is held."""
         try:
             text = record.getMessage()
-        except Exception:  # noqa: BLE001 - as StreamHandler does: a wrong call of the log ends nothing
+        except Exception:  # noqa: BLE001 - as StreamHandler does: a wrong logging call is not fatal
             self.handleError(record)
             return
         now = time.monotonic()
-        self._tell(now - WINDOW)
+        self._write_counts(now - WINDOW)
         key = (record.name, record.levelno, text)
         if key in self._lines:
             self._lines[key].repeats += 1
-            self._tell_later(self._lines[key].since + WINDOW - now)
+            self._schedule(self._lines[key].since + WINDOW - now)
             return
         super().emit(record)
         if not record.exc_info and len(text) <= LONGEST:
             if len(self._lines) == REMEMBERED:
                 self._write(self._lines.popitem(last=False)[1])
-            kept = logging.makeLogRecord(vars(record) | {"msg": text, "args": None})  # not what was only named
+            kept = logging.makeLogRecord(vars(record) | {"msg": text, "args": None})  # keeps no arguments
             self._lines[key] = _Line(kept, now)
 
-    def tell(self) -> None:
-        """Write now how often lines were repeated."""
+    def write_counts(self) -> None:
+        """Write the counts of repetitions now."""
         self.acquire()
         try:
-            self._tell(time.monotonic())
+            self._write_counts(time.monotonic())
         finally:
             self.release()
 
     def close(self) -> None:
-        """Write what was only counted, and end."""
-        self.tell()
+        """Write the pending counts, and close."""
+        self.write_counts()
         self._cancel()
         super().close()
 
-    def _tell(self, before: float) -> None:
-        """Write the numbers of the windows that began by then; a line that was repeated begins another window."""
+    def _write_counts(self, before: float) -> None:
+        """Write the counts of the windows that started by `before`; a repeated line starts another window."""
         now = time.monotonic()
         for key, line in list(self._lines.items()):
             if line.since > before:
@@ -100,8 +99,8 @@ class RepeatsHandler(logging.StreamHandler[TextIO]):
         }
         super().emit(logging.makeLogRecord(vars(line.record) | changed))
 
-    def _tell_later(self, seconds: float) -> None:
-        """Have the numbers told where nobody logs: a thread for one window, only where there is something to tell."""
+    def _schedule(self, seconds: float) -> None:
+        """Write the counts later, also if nothing is logged: with a timer thread, only while there are repetitions."""
         if self._timer is None:
             self._timer = threading.Timer(max(0.0, seconds), self._on_time)
             self._timer.name, self._timer.daemon = "log repeats", True
@@ -117,10 +116,10 @@ class RepeatsHandler(logging.StreamHandler[TextIO]):
         try:
             self._timer = None
             now = time.monotonic()
-            self._tell(now - WINDOW)
+            self._write_counts(now - WINDOW)
             for line in self._lines.values():
                 if line.repeats:
-                    self._tell_later(line.since + WINDOW - now)
+                    self._schedule(line.since + WINDOW - now)
                     break
         finally:
             self.release()

@@ -1,7 +1,7 @@
-"""The log: standard error, one line per event, for people or as JSON; under journald with its priorities.
+"""Logging set-up: standard error, one line per event, as text or JSON; with priorities under journald.
 
-A call gives fields for programs by `extra`, for example `extra={"camera": "front"}`: text leaves them out, because the
-message text says the same. Equal lines in short time are written once and counted (log_repeats.py).
+Fields for programs are passed as `extra`, for example `extra={"camera": "front"}`; text omits them, because the message
+contains them. Identical lines within a short time are written once and counted (log_repeats.py).
 """
 
 import json
@@ -19,14 +19,14 @@ STDERR = 2
 """The descriptor of standard error."""
 
 _OWN = frozenset({*vars(logging.makeLogRecord({})), "message", "asctime", "taskName"})
-"""What the logging module keeps in a record; everything else came by `extra`."""
+"""Attributes of every record; all others were passed as `extra`."""
 
 
 class JsonFormatter(logging.Formatter):
     """One object per record: time (UTC), level, logger, thread, message, the call's own fields, and an exception."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the record as one line of ASCII; a field that JSON does not know becomes its text."""
+        """Return the record as one line of ASCII; a field of another type becomes its text."""
         fields: dict[str, object] = {
             "time": datetime.fromtimestamp(record.created, timezone.utc).isoformat(timespec="microseconds"),
             "level": record.levelname.lower(),
@@ -41,7 +41,7 @@ class JsonFormatter(logging.Formatter):
 
 
 class _Journal(logging.Formatter):
-    """`<priority>line` for every line that another formatter makes, as journald reads it."""
+    """Prefixes each line of another formatter with `<priority>`, as journald expects it."""
 
     def __init__(self, lines: logging.Formatter) -> None:
         super().__init__()
@@ -55,8 +55,8 @@ class _Journal(logging.Formatter):
 def set_up(level: str, style: str = "text") -> None:
     """Write records of `level` and above to standard error, as `text` or as `json`.
 
-    Where standard error is journald's, lines carry priorities, and text has no time of its own; elsewhere text has the
-    local time and the level's name.
+    If standard error is journald's, lines have priorities, and text has no time; otherwise text has the local time and
+    the name of the level.
     """
     journal = _is_journal(STDERR)
     formatter = JsonFormatter() if style == "json" else logging.Formatter(_text(journal))
@@ -71,9 +71,9 @@ def set_up(level: str, style: str = "text") -> None:
 
 
 def log_pending_repeats() -> None:
-    """Write now how often lines were repeated: before the last words, so that those are the last."""
+    """Write the counts of repetitions now, so that the last line of the log is the one that follows."""
     for handler in _ours(logging.getLogger("edgemeta")):
-        handler.tell()
+        handler.write_counts()
 
 
 def _ours(root: logging.Logger) -> list[RepeatsHandler]:
@@ -85,6 +85,6 @@ def _text(journal: bool) -> str:
 
 
 def _is_journal(descriptor: int) -> bool:
-    """Whether journald reads this descriptor: JOURNAL_STREAM is then its device and inode, as systemd.exec(5) says."""
+    """Return whether journald reads this descriptor: JOURNAL_STREAM is its device and inode (systemd.exec(5))."""
     status = os.fstat(descriptor)
     return os.environ.get("JOURNAL_STREAM") == f"{status.st_dev}:{status.st_ino}"

@@ -1,4 +1,4 @@
-"""Something done again and again in a thread of its own, at a period that may change."""
+"""Calls an action periodically in a separate thread; the period can be changed."""
 
 import threading
 from collections.abc import Callable
@@ -7,7 +7,7 @@ from edgemeta.daemon.runtime.threads import guarded_thread
 
 
 class Periodic:
-    """Calls `action` every `period` seconds until stopped. Any thread may set the period: the wait begins anew."""
+    """Calls `action` every `period` seconds until stopped. Any thread may set the period, which restarts the wait."""
 
     def __init__(
         self, name: str, period: float, action: Callable[[], None], on_fatal: Callable[[BaseException], None]
@@ -19,7 +19,7 @@ class Periodic:
         self._thread = guarded_thread(name, self._run, on_fatal)
 
     def start(self) -> None:
-        """Begin with the first wait."""
+        """Start with the first wait."""
         self._thread.start()
 
     def set_period(self, period: float) -> None:
@@ -30,7 +30,7 @@ class Periodic:
                 self._changed.notify_all()
 
     def stop(self, timeout: float) -> None:
-        """End; an action at work has `timeout` seconds to finish."""
+        """Stop; a running action has `timeout` seconds to finish."""
         with self._changed:
             self._stopping = True
             self._changed.notify_all()
@@ -44,6 +44,6 @@ class Periodic:
         """Wait for one whole period; return False to stop."""
         with self._changed:
             while not self._stopping:
-                if not self._changed.wait(self._period):  # nobody set a period or stopped it meanwhile
+                if not self._changed.wait(self._period):  # not woken by a new period or by stop
                     return True
             return False

@@ -1,13 +1,13 @@
-"""So many per second and no more, in small bursts so that the waiting thread need not wake for each."""
+"""Token-bucket rate limiter; it allows small bursts, so that a waiting thread need not wake for each event."""
 
 from edgemeta.daemon.runtime.clock import NS
 
 BURST_NS = NS // 50
-"""What was not used is saved up for this long, unless told otherwise."""
+"""Default time for which unused capacity is kept."""
 
 
 class RateLimiter:
-    """Allows `rate` things per second, on average and in any `burst_ns` but for one more."""
+    """Allows `rate` events per second on average, and one more than that in any `burst_ns`."""
 
     def __init__(self, rate: int, burst_ns: int = BURST_NS) -> None:
         self._step_ns = NS // rate
@@ -15,9 +15,9 @@ class RateLimiter:
         self._next_ns = 0
 
     def wait_ns(self, now_ns: int) -> int:
-        """Return how long to wait for the next thing, 0 for none."""
+        """Return the nanoseconds to wait for the next event, 0 if it is allowed now."""
         return max(0, self._next_ns - now_ns)
 
     def take(self, now_ns: int) -> None:
-        """Count one thing."""
+        """Count one event."""
         self._next_ns = max(self._next_ns, now_ns - self._burst_ns) + self._step_ns

@@ -1,4 +1,4 @@
-"""SIGTERM, SIGINT and SIGHUP as something the main thread can wait for, without locks inside a signal handler."""
+"""Lets the main thread wait for SIGTERM, SIGINT and SIGHUP, without locks inside a signal handler."""
 
 import signal
 import socket
@@ -9,7 +9,7 @@ RELOAD = signal.SIGHUP.name
 
 
 class Signals:
-    """While entered, these signals end `wait` instead of the process. Main thread only, but for `raise_`.
+    """While entered, these signals end `wait` instead of the process. Main thread only, except `interrupt`.
 
     The handlers do nothing: Python writes the signal's number into a socket (`signal.set_wakeup_fd`) that `wait` reads.
     """
@@ -32,12 +32,12 @@ class Signals:
         self._reader.close()
         self._writer.close()
 
-    def raise_(self) -> None:
+    def interrupt(self) -> None:
         """End `wait` from any thread, as a signal would."""
         self._writer.send(b"\0")
 
     def wait(self) -> str:
-        """Wait for a signal and return its name, or "" for `raise_`."""
+        """Wait for a signal and return its name, or "" after `interrupt`."""
         (number,) = self._reader.recv(1)
         return signal.Signals(number).name if number else ""
 

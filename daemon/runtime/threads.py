@@ -1,7 +1,7 @@
-"""Threads whose faults are heard, and which are known at the end.
+"""Threads whose exceptions are reported, and that are joined at the exit.
 
-An exception that nobody expected ends the service, not one thread in silence. A thread that hangs in a driver cannot be
-ended: the process must then leave without Python's finalization, which would tear the thread out of C++ code and abort.
+An unexpected exception stops the service, not only its thread. A thread that hangs in a driver cannot be stopped: the
+process must then exit without Python's finalization, which would abort in the thread's C++ code.
 """
 
 import os
@@ -17,15 +17,15 @@ _threads: "weakref.WeakSet[threading.Thread]" = weakref.WeakSet()
 def guarded_thread(
     name: str, target: Callable[[], None], on_fatal: Callable[[BaseException], None]
 ) -> threading.Thread:
-    """Make a thread (not started) that hands an exception which leaves `target` to `crashed`.
+    """Create a thread (not started) that passes an exception of `target` to `on_fatal`.
 
-    It never keeps the process alive: what hangs in a driver must not hold up the end.
+    It is a daemon thread: a call that hangs in a driver must not delay the exit.
     """
 
     def run() -> None:
         try:
             target()
-        except BaseException as error:  # noqa: BLE001 - handed on, not swallowed
+        except BaseException as error:  # noqa: BLE001 - reported, not ignored
             on_fatal(error)
 
     thread = threading.Thread(target=run, name=name, daemon=True)
@@ -33,9 +33,9 @@ def guarded_thread(
     return thread
 
 
-def leave(code: int, patience: float) -> None:
-    """End the process with an exit code; threads of ours have `patience` seconds to end before they are left behind."""
-    deadline = time.monotonic() + patience
+def exit_process(code: int, timeout: float) -> None:
+    """Exit with a code; guarded threads have `timeout` seconds to end before they are abandoned."""
+    deadline = time.monotonic() + timeout
     for thread in list(_threads):
         if thread.is_alive():
             thread.join(max(0.0, deadline - time.monotonic()))

@@ -9,7 +9,7 @@ from edgemeta.daemon.runtime.deadline import Deadline
 from edgemeta.daemon.runtime.log_setup import log_pending_repeats, set_up
 from edgemeta.daemon.runtime.sd_notify import Notifier
 from edgemeta.daemon.runtime.signals import RELOAD, Signals
-from edgemeta.daemon.runtime.threads import leave
+from edgemeta.daemon.runtime.threads import exit_process
 from edgemeta.daemon.service.change_queue import ChangeQueue
 from edgemeta.daemon.service.commands import Commands
 from edgemeta.daemon.service.plan import Plan, prepare_start
@@ -42,7 +42,7 @@ def run_service(file: Path) -> None:
         app.start()
         app.wait()
         deadline = app.stop()
-    leave(code=1 if app.failed else 0, patience=min(READERS_END_WITHIN, deadline.left))
+    exit_process(code=1 if app.failed else 0, timeout=min(READERS_END_WITHIN, deadline.left))
 
 
 class App:
@@ -90,7 +90,7 @@ class App:
     def _on_fatal(self, error: BaseException) -> None:
         """End the service because of an error in one of its threads."""
         self._errors.append(error)
-        self._signals.raise_()
+        self._signals.interrupt()
 
 
 def _log_fatal(error: BaseException) -> None:

@@ -134,7 +134,7 @@ class Service:
 
         Hung parts are abandoned in time for the outbox to write what is not acknowledged.
         """
-        producers = deadline.but(LINK_NEEDS + OUTBOX_NEEDS)
+        producers = deadline.minus(LINK_NEEDS + OUTBOX_NEEDS)
         if self._page is not None:
             self._page.stop(producers.left)
         for camera in self._cameras.values():
@@ -145,7 +145,7 @@ class Service:
         worker_ended = self._worker.end(producers.left)
         self._link.flush(producers.left)
         self._telemetry.publish_stats()
-        self._link.close(deadline.but(OUTBOX_NEEDS).left)
+        self._link.close(deadline.minus(OUTBOX_NEEDS).left)
         self._outbox_writer.close(deadline.left)
         if worker_ended:
             close_all(self.plan.loaded_models.values())

@@ -1,1 +1,1 @@
-"""Where frames come from: one file per kind of source, chosen by the address in the config."""
+"""Sources of frames: one file per kind, chosen by the address in the config."""

@@ -6,17 +6,17 @@ from urllib.parse import parse_qsl
 
 from edgemeta.daemon.capture.source import Frame, SourceError, SourceSpec
 from edgemeta.daemon.capture.sources.gst_launch import GstLaunch
-from edgemeta.daemon.capture.sources.reader_thread import GREATEST_HANGING
+from edgemeta.daemon.capture.sources.reader_thread import MAX_HANGING
 from edgemeta.daemon.capture.sources.registry import parts_of
 from edgemeta.daemon.config.source_address import is_number
 
 SENSOR_FPS = 30.0
 CSI_KEYS = {"width": (1280, 16384), "height": (720, 16384), "flip": (0, 7)}
-"""What a CSI address may give: default and greatest value. `flip` is nvvidconv's flip-method, 2 for upside down."""
+"""Keys of a CSI address: default and largest value. `flip` is nvvidconv's flip-method, 2 for upside down."""
 
 
 class GstreamerSource:
-    """A pipeline run by gst-launch-1.0. The pipeline sets the pace; `fps` is asked of a CSI camera."""
+    """A pipeline run by gst-launch-1.0. The pipeline sets the frame rate; a CSI camera is asked for `fps`."""
 
     live = True
     interval_ns = 0
@@ -25,17 +25,17 @@ class GstreamerSource:
         self._name, self._pipeline = parse(spec)
         self._timeout = spec.timeout
         self._launch: GstLaunch | None = None
-        self._left: list[GstLaunch] = []
+        self._abandoned: list[GstLaunch] = []
 
     def open(self) -> None:
         """Start the pipeline. Raises SourceError while too many of the earlier ones cannot be killed."""
-        self._left = [launch for launch in self._left if launch.runs]
-        if len(self._left) >= GREATEST_HANGING:
-            raise SourceError(f"{self._name} hangs in {len(self._left)} processes that cannot be killed")
+        self._abandoned = [launch for launch in self._abandoned if launch.running]
+        if len(self._abandoned) >= MAX_HANGING:
+            raise SourceError(f"{self._name} hangs in {len(self._abandoned)} processes that cannot be killed")
         self._launch = GstLaunch(self._name, self._pipeline)
 
     def read(self) -> Frame:
-        """Give the next frame. Raises SourceError at a fault, or when none came within the timeout."""
+        """Return the next frame. Raises SourceError on failure, or after the timeout."""
         if self._launch is None:
             raise SourceError(f"{self._name} is not open")
         pixels = self._launch.read(self._timeout)
@@ -44,43 +44,43 @@ class GstreamerSource:
         return Frame(pixels, time.monotonic_ns())
 
     def close(self) -> None:
-        """End the process; one that cannot be killed is left behind."""
+        """Stop the process; one that cannot be killed is abandoned."""
         if self._launch is not None:
-            self._launch.end()
-            self._left.append(self._launch)
+            self._launch.stop()
+            self._abandoned.append(self._launch)
             self._launch = None
 
 
 def parse(spec: SourceSpec) -> tuple[str, list[str]]:
-    """Return what errors call the source, and its pipeline as arguments. Raises SourceError."""
+    """Return the source's name in errors, and its pipeline as arguments. Raises SourceError."""
     scheme, _, rest = spec.address.partition("://")
     if scheme == "csi":
         return _csi(spec)
     if spec.fps is not None:
-        raise SourceError("a GStreamer pipeline has a pace of its own, expected no `fps` beside it")
+        raise SourceError("a GStreamer pipeline sets its own frame rate, expected no `fps`")
     try:
         description = shlex.split(rest)
     except ValueError as error:
-        raise SourceError("the GStreamer pipeline has a quotation without end, expected it closed") from error
+        raise SourceError("the GStreamer pipeline has an open quotation mark, expected a closed one") from error
     if not description or "\0" in rest:
         raise SourceError("the GStreamer pipeline is empty, expected for example gstreamer://videotestsrc")
     return f"pipeline {description[0]}", description
 
 
 def _csi(spec: SourceSpec) -> tuple[str, list[str]]:
-    """Return the pipeline of a Jetson's CSI camera: Argus captures, the converter engine brings it to memory."""
+    """Return the pipeline of a Jetson's CSI camera: Argus captures, the converter engine copies to memory."""
     parts = parts_of(spec.address)
     if parts.path or not is_number(parts.netloc):
-        raise SourceError(f"source {spec.address!r} names no CSI camera, expected for example csi://0")
+        raise SourceError(f"source {spec.address!r} is not a CSI camera, expected for example csi://0")
     if spec.fps == 0:
-        raise SourceError(f"source {spec.address!r} has a pace of its own, expected `fps` above 0 or none")
+        raise SourceError(f"source {spec.address!r} sets its own frame rate, expected `fps` above 0 or none")
     values = {key: default for key, (default, _) in CSI_KEYS.items()}
     for key, value in parse_qsl(parts.query, keep_blank_values=True):
         if key not in CSI_KEYS:
             raise SourceError(f"source {spec.address!r} has the unknown key {key!r}, expected {', '.join(CSI_KEYS)}")
-        greatest = CSI_KEYS[key][1]
-        if not (is_number(value) and int(value[:6]) <= greatest):
-            raise SourceError(f"source {spec.address!r} has the {key} {value!r}, expected 0 to {greatest}")
+        largest = CSI_KEYS[key][1]
+        if not (is_number(value) and int(value[:6]) <= largest):
+            raise SourceError(f"source {spec.address!r} has the {key} {value!r}, expected 0 to {largest}")
         values[key] = int(value)
     rate = round(1000 * (SENSOR_FPS if spec.fps is None else spec.fps))
     size = f"width={values['width']},height={values['height']}"

@@ -1,4 +1,4 @@
-"""Pictures as a camera: one image file, or a folder of them in the order of their names."""
+"""Images as a camera: one image file, or a folder of them in the order of their names."""
 
 import time
 from pathlib import Path
@@ -14,9 +14,9 @@ FRAMES_PER_SECOND = 1.0
 
 
 class ImageSource:
-    """Each image once, or over and over with `loop`, at the spec's rate or one per second.
+    """Each image once, or repeatedly with `loop`, at the spec's rate or one per second.
 
-    A broken image in a folder is one SourceError; opened again, the source goes on behind it.
+    An invalid image in a folder is one SourceError; after reopening the source continues with the next image.
     """
 
     live = False
@@ -34,7 +34,7 @@ class ImageSource:
         return self._interval_ns
 
     def open(self) -> None:
-        """List the images, unless some of the last list are still to come. Raises SourceError where there are none."""
+        """List the images, unless some of the last list are still to come. Raises SourceError if there are none."""
         self._pending = self._pending or self._listed()
 
     def read(self) -> Frame:
@@ -51,7 +51,7 @@ class ImageSource:
 
     def _listed(self) -> list[Path]:
         if not self._path.exists():
-            raise SourceError(f"{self._path} is not there, expected an image or a folder of images")
+            raise SourceError(f"{self._path} does not exist, expected an image or a folder of images")
         if not self._path.is_dir():
             return [self._path]
         images = sorted(path for path in self._path.iterdir() if path.suffix.lower() in IMAGE_SUFFIXES)
@@ -63,14 +63,14 @@ class ImageSource:
 def read_image(path: Path) -> Pixels:
     """Decode an image file of any depth, gray, palette or colour, to [H, W, 3] BGR. Raises SourceError.
 
-    A JPEG without its end marker is refused: decoders fill what is missing with gray and say nothing.
+    A JPEG without its end marker is refused: decoders fill the missing part with gray without an error.
     """
     try:
         content = path.read_bytes()
     except OSError as error:
         raise SourceError(f"image {path} cannot be read: {error.strerror}") from error
     if content[:2] == b"\xff\xd8" and b"\xff\xd9" not in content[2:]:
-        raise SourceError(f"image {path} is a JPEG cut off after {len(content)} bytes")
+        raise SourceError(f"image {path} is a JPEG truncated after {len(content)} bytes")
     if not content:
         raise SourceError(f"image {path} is empty")
     try:

@@ -1,7 +1,7 @@
-"""OpenCV's VideoCapture as a capture that says what is wrong.
+"""OpenCV's VideoCapture with errors.
 
-OpenCV and its FFmpeg write to standard error at every try; a camera that is away for a night would fill the log. Both
-are silenced here, and a camera's status says once what is wrong.
+OpenCV and its FFmpeg write to standard error at every attempt; a camera that is offline for a night would fill the log.
+Both are silenced here; the camera's status reports the error once.
 """
 
 import os
@@ -14,20 +14,20 @@ from edgemeta.daemon.capture.source import Pixels, SourceError
 cv2.utils.logging.setLogLevel(cv2.utils.logging.LOG_LEVEL_SILENT)
 os.environ.setdefault("OPENCV_FFMPEG_LOGLEVEL", "-8")
 
-# FFmpeg looks at a stream for up to 5 s before it gives the first frame, and what came meanwhile is then old. Half a
-# second (in microseconds) is enough to find codec and size. Options named here replace OpenCV's own, such as TCP.
+# FFmpeg analyses a stream for up to 5 s before it delivers the first frame, which is then old. Half a second (in
+# microseconds) is enough to find codec and size. These options replace all of OpenCV's own, such as TCP.
 os.environ.setdefault("OPENCV_FFMPEG_CAPTURE_OPTIONS", "rtsp_transport;tcp|analyzeduration;500000")
 
 
 def open_capture(target: str, interface: int, properties: dict[int, int] | None = None) -> cv2.VideoCapture | None:
-    """Open a file, device or address with one of OpenCV's interfaces; None where it cannot be opened."""
+    """Open a file, device or address with one of OpenCV's interfaces; None if it cannot be opened."""
     flat = [number for pair in (properties or {}).items() for number in pair]
     capture = cv2.VideoCapture(target, interface, flat)
     return capture if capture.isOpened() else None
 
 
 def read_capture(capture: cv2.VideoCapture) -> Pixels | None:
-    """Give the next picture [H, W, 3], BGR; None at the end, or where OpenCV cannot decode it."""
+    """Return the next frame [H, W, 3], BGR; None at the end, or if OpenCV cannot decode it."""
     try:
         there, pixels = capture.read()
     except cv2.error:
@@ -36,10 +36,10 @@ def read_capture(capture: cv2.VideoCapture) -> Pixels | None:
 
 
 class OpenCvCapture:
-    """An opened device or stream. `name` is how errors call it."""
+    """An opened device or stream. name: its name in errors."""
 
     def __init__(self, name: str, target: str, interface: int, properties: dict[int, int]) -> None:
-        """Open; blocks until the device or server answers. Raises SourceError where it cannot be opened."""
+        """Open; blocks until the device or server answers. Raises SourceError if it cannot be opened."""
         self._name = name
         capture = open_capture(target, interface, properties)
         if capture is None:
@@ -47,7 +47,7 @@ class OpenCvCapture:
         self._capture = capture
 
     def read(self) -> Pixels:
-        """Give the next picture [H, W, 3], BGR. Raises SourceError at the stream's end."""
+        """Return the next frame [H, W, 3], BGR. Raises SourceError at the stream's end."""
         pixels = read_capture(self._capture)
         if pixels is None:
             raise SourceError(f"{self._name} gives no more frames")

@@ -1,9 +1,9 @@
-"""Captures that may block for ever, read by a thread that can be left behind.
+"""Reads captures that may block for ever, in a thread that can be abandoned.
 
-A driver or a network stream may hang in `open` or `read` beyond any timeout of its own. So a reader thread of its own
-does both, and hands frames over one at a time; whoever waits for it waits no longer than the timeout and then abandons
-it. An abandoned reader gives its capture back as soon as its call returns. Few may hang at once, so that a source which
-hangs for ever costs no more and more threads.
+A driver or a network stream may hang in `open` or `read` beyond its own timeout. So a separate reader thread does both
+and passes on one frame at a time; the camera thread waits no longer than the timeout and then abandons the reader. An
+abandoned reader releases its capture as soon as its call returns. The number of hanging readers is limited, so that a
+source that hangs for ever does not use more and more threads.
 """
 
 import queue
@@ -15,41 +15,41 @@ from typing import Protocol
 from edgemeta.daemon.capture.source import Frame, Pixels, SourceError
 from edgemeta.daemon.runtime.threads import guarded_thread
 
-GREATEST_HANGING = 3
-"""Readers of one source that may hang at once; beyond it the source waits for one of them to return."""
+MAX_HANGING = 3
+"""Most readers of one source that may hang; with more the source waits for one of them to return."""
 
 
 class Capture(Protocol):
-    """Something that gives pictures and may block."""
+    """A device or stream that delivers frames and may block."""
 
     def read(self) -> Pixels:
-        """Give the next picture. Raises SourceError."""
+        """Return the next frame [H, W, 3], BGR. Raises SourceError."""
         ...
 
     def release(self) -> None:
-        """Give everything back."""
+        """Release everything."""
         ...
 
 
 class _Reader:
-    """One reader thread and what passes from it to the camera thread: frames, or the fault that ended it."""
+    """One reader thread, and its queue to the camera thread: frames, or the error that ended it."""
 
     def __init__(self, opener: Callable[[], Capture]) -> None:
         self._opener = opener
         self._abandoned = threading.Event()
-        self._given: queue.Queue[Frame | BaseException] = queue.Queue(maxsize=1)
-        self._thread = guarded_thread("reader", self._run, self._give)
+        self._queue: queue.Queue[Frame | BaseException] = queue.Queue(maxsize=1)
+        self._thread = guarded_thread("reader", self._run, self._put)
         self._thread.start()
 
     @property
-    def hangs(self) -> bool:
+    def alive(self) -> bool:
         """Whether the thread still runs."""
         return self._thread.is_alive()
 
     def take(self, timeout: float) -> Frame | None:
-        """Wait for a frame; None where none came in time. Raises what ended the thread."""
+        """Wait for a frame; None after `timeout` seconds. Raises the error that ended the thread."""
         try:
-            item = self._given.get(timeout=timeout)
+            item = self._queue.get(timeout=timeout)
         except queue.Empty:
             return None
         if isinstance(item, BaseException):
@@ -65,22 +65,22 @@ class _Reader:
         try:
             while not self._abandoned.is_set():
                 pixels = capture.read()
-                self._give(Frame(pixels, time.monotonic_ns()))
+                self._put(Frame(pixels, time.monotonic_ns()))
         finally:
             capture.release()
 
-    def _give(self, item: Frame | BaseException) -> None:
-        """Hand over; every frame is taken or the reader abandoned, so none is lost uncounted."""
+    def _put(self, item: Frame | BaseException) -> None:
+        """Pass on an item; it waits until the item is taken or the reader abandoned, so no frame is lost uncounted."""
         while not self._abandoned.is_set():
             try:
-                self._given.put(item, timeout=0.2)
+                self._queue.put(item, timeout=0.2)
                 return
             except queue.Full:
                 continue
 
 
 class ReaderThread:
-    """Reads a capture with a deadline. `name` is how errors call the source."""
+    """Reads a capture with a deadline. name: the source's name in errors."""
 
     live = True
 
@@ -89,17 +89,19 @@ class ReaderThread:
         self._timeout = timeout
         self._opener = opener
         self._reader: _Reader | None = None
-        self._left: list[_Reader] = []
+        self._abandoned: list[_Reader] = []
 
     def open(self) -> None:
         """Start a reader. Raises SourceError while too many of the earlier ones hang."""
-        self._left = [reader for reader in self._left if reader.hangs]
-        if len(self._left) >= GREATEST_HANGING:
-            raise SourceError(f"{self._name} hangs in {len(self._left)} readers, waiting for one of them to return")
+        self._abandoned = [reader for reader in self._abandoned if reader.alive]
+        if len(self._abandoned) >= MAX_HANGING:
+            raise SourceError(
+                f"{self._name} hangs in {len(self._abandoned)} reader threads, waiting for one of them to return"
+            )
         self._reader = _Reader(self._opener)
 
     def read(self) -> Frame:
-        """Give the next frame. Raises SourceError at a fault, or when none came within the timeout."""
+        """Return the next frame. Raises SourceError on failure, or after the timeout."""
         if self._reader is None:
             raise SourceError(f"{self._name} is not open")
         frame = self._take(self._reader.take)
@@ -108,12 +110,12 @@ class ReaderThread:
         return frame
 
     def _take(self, take: Callable[[float], Frame | None]) -> Frame | None:
-        """Wait for a frame; `take` does, for so many seconds. A source that can look into a silence does it here."""
+        """Wait for a frame with `take(seconds)`. A source that can probe its server meanwhile overrides this."""
         return take(self._timeout)
 
     def close(self) -> None:
-        """Abandon the reader; it ends by itself when its call returns."""
+        """Abandon the reader; its thread ends when its call returns."""
         if self._reader is not None:
             self._reader.abandon()
-            self._left.append(self._reader)
+            self._abandoned.append(self._reader)
             self._reader = None

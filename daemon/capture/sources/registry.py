@@ -22,7 +22,7 @@ SOURCES = {
 
 
 def kind_of(address: str) -> str:
-    """Key into SOURCES for an address. Raises SourceError for a scheme that is not there.
+    """Return the key in SOURCES for an address. Raises SourceError for an unknown scheme.
 
     A bare number or a path below /dev is a V4L2 device; any other path is a folder of images or one image by its
     suffix, and a video otherwise.
@@ -39,15 +39,15 @@ def kind_of(address: str) -> str:
 
 
 def make_source(spec: SourceSpec) -> Source:
-    """Make the source an address asks for, opening nothing. Raises SourceError for an address it cannot understand."""
+    """Create the source of an address without opening it. Raises SourceError for an invalid address."""
     module, _, attribute = SOURCES[kind_of(spec.address)].partition(":")
     factory = cast("SourceFactory", getattr(import_module(module), attribute))
     return factory(spec)
 
 
 def parts_of(address: str) -> SplitResult:
-    """Split a URL. Raises SourceError where it is none."""
+    """Split a URL. Raises SourceError if it is not one."""
     try:
         return urlsplit(address)
-    except ValueError as error:  # for example a bracket that begins an IPv6 address and no end of it
-        raise SourceError(f"source {address!r} is no URL ({error}), expected scheme://place?key=value") from error
+    except ValueError as error:  # for example an IPv6 address without its closing bracket
+        raise SourceError(f"source {address!r} is not a URL ({error}), expected scheme://host?key=value") from error

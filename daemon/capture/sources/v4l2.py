@@ -14,14 +14,14 @@ PROPERTIES = {"width": cv2.CAP_PROP_FRAME_WIDTH, "height": cv2.CAP_PROP_FRAME_HE
 
 
 class V4l2Source(ReaderThread):
-    """A V4L2 device. The camera sets the pace, and is asked for `fps` frames per second where the spec gives it."""
+    """A V4L2 device. The camera sets the frame rate; it is asked for `fps` if the spec has it."""
 
     interval_ns = 0
 
     def __init__(self, spec: SourceSpec) -> None:
         device, properties = parse(spec.address)
         if spec.fps == 0:
-            raise SourceError(f"source {spec.address!r} has a pace of its own, expected `fps` above 0 or none")
+            raise SourceError(f"source {spec.address!r} sets its own frame rate, expected `fps` above 0 or none")
         if spec.fps is not None:
             properties[cv2.CAP_PROP_FPS] = max(1, round(spec.fps))
         name = f"camera {device}"
@@ -29,12 +29,12 @@ class V4l2Source(ReaderThread):
 
 
 def parse(address: str) -> tuple[str, dict[int, int]]:
-    """Return the device's path and the properties to ask it for. Raises SourceError."""
+    """Return the device's path and the properties to request. Raises SourceError."""
     if is_number(address):
         return f"/dev/video{address}", {}
     parts = parts_of(address)
     if parts.netloc or not parts.path.startswith("/dev/"):
-        raise SourceError(f"source {address!r} names no device, expected for example v4l2:///dev/video0")
+        raise SourceError(f"source {address!r} is not a device, expected for example v4l2:///dev/video0")
     properties = {}
     for key, value in parse_qsl(parts.query, keep_blank_values=True):
         if key not in PROPERTIES:

@@ -1,4 +1,4 @@
-"""A video file as a camera: at the clip's own rate, at another, or as fast as it decodes; once or over and over."""
+"""A video file as a camera: at the clip's rate, at another, or as fast as it decodes; once or repeatedly."""
 
 import time
 from pathlib import Path
@@ -11,7 +11,7 @@ from edgemeta.daemon.config.source_address import path_of
 from edgemeta.daemon.runtime.clock import NS
 
 SLOWEST = 0.001
-"""Least rate that is believed of a clip's header, in frames per second."""
+"""Least accepted frame rate of a clip's header, in frames per second."""
 
 
 class VideoSource:
@@ -25,7 +25,7 @@ class VideoSource:
         self._loop = spec.loop
         self._capture: cv2.VideoCapture | None = None
         self._interval_ns = 0
-        self._given = 0
+        self._frames_read = 0
 
     @property
     def interval_ns(self) -> int:
@@ -33,16 +33,16 @@ class VideoSource:
         return self._interval_ns
 
     def open(self) -> None:
-        """Open the clip at its first frame. Raises SourceError where it is not there or no video."""
+        """Open the clip at its first frame. Raises SourceError if it does not exist or is not a video."""
         if not self._path.is_file():
-            found = "no regular file" if self._path.exists() else "not there"
-            raise SourceError(f"{self._path} is {found}, expected a video file")
+            found = "is not a regular file" if self._path.exists() else "does not exist"
+            raise SourceError(f"{self._path} {found}, expected a video file")
         self._capture = open_capture(str(self._path), cv2.CAP_FFMPEG)
         if self._capture is None:
             raise SourceError(f"{self._path} cannot be decoded, expected a video file")
         rate = self._capture.get(cv2.CAP_PROP_FPS) if self._rate is None else self._rate
         self._interval_ns = round(NS / max(rate, SLOWEST)) if rate > 0 else 0
-        self._given = 0
+        self._frames_read = 0
 
     def read(self) -> Frame:
         """Decode the next frame."""
@@ -50,9 +50,9 @@ class VideoSource:
             raise SourceError(f"{self._path} is not open")
         pixels = read_capture(self._capture)
         if pixels is not None:
-            self._given += 1
+            self._frames_read += 1
             return Frame(pixels, time.monotonic_ns())
-        if self._given == 0:
+        if self._frames_read == 0:
             raise SourceError(f"{self._path} has no frame that can be decoded, expected a video file")
         if not self._loop:
             raise SourceEnded

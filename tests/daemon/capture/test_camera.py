@@ -156,7 +156,7 @@ def test_a_frozen_live_camera_is_opened_again(start: Any) -> None:
     camera, watch = start(source)
     watch.wait(lambda: source.opened == 3)
     assert watch.states[:4] == ["opening", "running", "failed", "running"]
-    assert watch.told[2].reason == "frozen: the same picture for 0.2 s"
+    assert watch.told[2].reason == "frozen: identical frames for 0.2 s"
     camera.stop()
 
 
@@ -186,8 +186,8 @@ def test_a_camera_that_comes_and_goes_fills_no_log(
     source = Scripted(*[1, away] * 50, 2, other, *range(3, 9), interval_ns=1_000_000)
     monkeypatch.setattr("edgemeta.daemon.capture.camera.STEADY_AFTER_NS", 3_000_000)
     _, watch = start(source)
-    watch.wait(lambda: watch.frames[-1:] == [8] and "camera front: runs steadily again" in caplog.messages)
+    watch.wait(lambda: watch.frames[-1:] == [8] and "camera front: recovered" in caplog.messages)
     assert caplog.messages == [
-        f"camera front: {description}" for description in ("opening", "running", "away", "other", "runs steadily again")
+        f"camera front: {description}" for description in ("opening", "running", "away", "other", "recovered")
     ]
     assert watch.states.count("failed") == 51, "the status says every change"

@@ -11,25 +11,25 @@ NOISE = np.random.default_rng(0).integers(40, 200, (100, 48, 64, 3)).astype(np.u
 
 
 def look(check: FrameCheck, pixels: Pixels, seconds: float) -> str | None:
-    return check.look(Frame(pixels, round(seconds * SECOND)))
+    return check.check(Frame(pixels, round(seconds * SECOND)))
 
 
 def test_a_camera_with_noise_is_believed() -> None:
-    check = FrameCheck(frozen=0.5, black=0.5)
+    check = FrameCheck(frozen_after=0.5, black_after=0.5)
     assert [look(check, picture, number) for number, picture in enumerate(NOISE)] == [None] * len(NOISE)
 
 
 def test_the_same_picture_for_too_long_is_frozen_however_often_it_comes() -> None:
-    check = FrameCheck(frozen=30, black=10)
+    check = FrameCheck(frozen_after=30, black_after=10)
     for tenth in range(301):
         assert look(check, NOISE[0].copy(), tenth / 10) is None
-    with pytest.raises(SourceError, match=r"frozen: the same picture for 30 s"):
+    with pytest.raises(SourceError, match=r"frozen: identical frames for 30 s"):
         look(check, NOISE[0].copy(), 30.1)
 
 
 def test_one_other_pixel_is_movement_wherever_it_is() -> None:
     """Also beside the grid that is looked at first."""
-    check = FrameCheck(frozen=1, black=None)
+    check = FrameCheck(frozen_after=1, black_after=None)
     picture = NOISE[0]
     for second in range(100):
         picture = picture.copy()
@@ -38,12 +38,12 @@ def test_one_other_pixel_is_movement_wherever_it_is() -> None:
 
 
 def test_freezing_may_be_allowed() -> None:
-    check = FrameCheck(frozen=None, black=None)
+    check = FrameCheck(frozen_after=None, black_after=None)
     assert {look(check, NOISE[0], second) for second in range(1000)} == {None}
 
 
 def test_black_pictures_are_told_and_no_fault() -> None:
-    check = FrameCheck(frozen=None, black=10)
+    check = FrameCheck(frozen_after=None, black_after=10)
     dark = np.full((48, 64, 3), BLACK, np.uint8)
     lit = dark.copy()
     lit[GRID, GRID, 1] = BLACK + 1
@@ -53,19 +53,19 @@ def test_black_pictures_are_told_and_no_fault() -> None:
 
 
 def test_darkness_with_noise_may_be_black_without_being_frozen() -> None:
-    check = FrameCheck(frozen=1, black=1)
+    check = FrameCheck(frozen_after=1, black_after=1)
     for second, picture in enumerate(NOISE % BLACK):
         assert (look(check, picture, second) is None) == (second <= 1)
 
 
 def test_another_size_is_told() -> None:
-    check = FrameCheck(frozen=None, black=None)
+    check = FrameCheck(frozen_after=None, black_after=None)
     look(check, NOISE[0], 0)
-    with pytest.raises(SourceError, match="the pictures changed from 64x48 to 32x48"):
+    with pytest.raises(SourceError, match="frame size changed from 64x48 to 32x48"):
         look(check, NOISE[1][:, :32], 1)
 
 
 @pytest.mark.parametrize("shape", [(0, 64, 3), (48, 0, 3), (0, 0, 3)])
 def test_an_empty_picture_is_told(shape: tuple[int, int, int]) -> None:
-    with pytest.raises(SourceError, match="the picture is empty"):
-        look(FrameCheck(frozen=1, black=1), np.zeros(shape, np.uint8), 0)
+    with pytest.raises(SourceError, match="the frame is empty"):
+        look(FrameCheck(frozen_after=1, black_after=1), np.zeros(shape, np.uint8), 0)

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgemeta.daemon.capture.frame_filter import GRID, FrameFilter, MotionGate, cut
+from edgemeta.daemon.capture.frame_filter import GRID, FrameFilter, MotionGate, crop
 from edgemeta.daemon.capture.source import Frame, Pixels
 from edgemeta.daemon.config.camera import CameraConfig, MotionConfig, RegionConfig
 
@@ -28,7 +28,7 @@ def test_without_keys_every_frame_passes_as_it_is() -> None:
     passing = filter_with()
     for number in range(10):
         frame = Frame(PICTURE, number)
-        assert passing.choose(frame) is frame
+        assert passing.apply(frame) is frame
 
 
 @given(camera=st.floats(1, 200), cap=st.floats(0.5, 200))
@@ -36,7 +36,7 @@ def test_the_average_rate_is_the_caps_or_the_cameras(camera: float, cap: float) 
     passing = filter_with(max_fps=cap)
     count = 2000
     passed = sum(
-        passing.choose(Frame(PICTURE, 5 * SECOND + round(n * SECOND / camera))) is not None for n in range(count)
+        passing.apply(Frame(PICTURE, 5 * SECOND + round(n * SECOND / camera))) is not None for n in range(count)
     )
     assert passed <= math.ceil(count * min(1.0, cap / camera)) + 1
     assert passed >= math.floor(count * min(1.0, cap / camera)) - 1
@@ -44,13 +44,13 @@ def test_the_average_rate_is_the_caps_or_the_cameras(camera: float, cap: float) 
 
 def test_a_pause_gives_no_burst_afterwards() -> None:
     passing = filter_with(max_fps=10)
-    assert passing.choose(Frame(PICTURE, SECOND)) is not None
-    passed = [passing.choose(Frame(PICTURE, 60 * SECOND + n * SECOND // 100)) is not None for n in range(100)]
+    assert passing.apply(Frame(PICTURE, SECOND)) is not None
+    passed = [passing.apply(Frame(PICTURE, 60 * SECOND + n * SECOND // 100)) is not None for n in range(100)]
     assert sum(passed) == 11
 
 
 def test_a_region_is_cut_out_and_belongs_to_the_receiver() -> None:
-    chosen = filter_with(region={"left": 0.5, "top": 0.25, "width": 0.25, "height": 0.5}).choose(Frame(PICTURE, 7))
+    chosen = filter_with(region={"left": 0.5, "top": 0.25, "width": 0.25, "height": 0.5}).apply(Frame(PICTURE, 7))
     assert chosen is not None
     np.testing.assert_array_equal(chosen.pixels, PICTURE[12:36, 32:48])
     assert chosen.pixels.flags.c_contiguous
@@ -73,7 +73,7 @@ def test_a_region_is_never_empty_and_inside(
 ) -> None:
     region = RegionConfig(left=left, top=top, width=min(width, 1 - left), height=min(height, 1 - top))
     picture = np.arange(w * h * 3, dtype=np.uint8).reshape(h, w, 3)
-    pixels = cut(picture, region)
+    pixels = crop(picture, region)
     assert pixels.size > 0
     assert abs(pixels.shape[1] - region.width * w) <= 1
     assert abs(pixels.shape[0] - region.height * h) <= 1
@@ -86,7 +86,7 @@ def test_a_region_outside_of_the_picture_is_refused(keys: dict[str, float]) -> N
 
 
 def passes(gate: MotionGate, pixels: Pixels, seconds: float) -> bool:
-    return gate.opens(Frame(pixels, round(seconds * SECOND)))
+    return gate.passes(Frame(pixels, round(seconds * SECOND)))
 
 
 def moved(share: float, level: int) -> Pixels:

@@ -40,7 +40,7 @@ def test_the_first_is_written_at_once_and_the_rest_are_counted(log: Log) -> None
     for _ in range(1000):
         log.logger.warning("disk %s", "full")
     assert log.lines == ["WARNING a disk full"]
-    log.handler.tell()
+    log.handler.write_counts()
     assert log.lines == ["WARNING a disk full", "WARNING a repeated 999 times within 1 s: disk full"]
 
 
@@ -130,5 +130,5 @@ def test_many_threads_lose_no_count(log: Log) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    log.handler.tell()
+    log.handler.write_counts()
     assert log.lines == ["INFO a same", f"INFO a repeated 1999 times within {log.lines[1].split()[6]} s: same"]

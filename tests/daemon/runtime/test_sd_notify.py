@@ -88,9 +88,9 @@ def test_a_manager_that_does_not_listen_is_told_to_the_log_once(
     notifier = Notifier(str(tmp_path / "gone"))
     notifier.ready("x")
     notifier.feed("x")
-    assert caplog.messages == ["the service manager cannot be told READY=1: No such file or directory"]
+    assert caplog.messages == ["cannot notify the service manager (READY=1): No such file or directory"]
 
 
 def test_an_address_too_long_is_told_to_the_log(caplog: pytest.LogCaptureFixture) -> None:
     Notifier("/" + "x" * 200).ready("x")
-    assert caplog.messages == ["the service manager cannot be told READY=1: AF_UNIX path too long"]
+    assert caplog.messages == ["cannot notify the service manager (READY=1): AF_UNIX path too long"]

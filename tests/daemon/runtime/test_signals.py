@@ -24,7 +24,7 @@ def test_a_signal_ends_the_wait_also_when_it_came_before(number: signal.Signals)
 
 def test_another_thread_may_end_the_wait() -> None:
     with Signals() as stop:
-        thread = threading.Thread(target=stop.raise_)
+        thread = threading.Thread(target=stop.interrupt)
         thread.start()
         assert stop.wait() == ""
         thread.join()

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from edgemeta.daemon.runtime.threads import guarded_thread, leave
+from edgemeta.daemon.runtime.threads import exit_process, guarded_thread
 
 
 def test_a_fault_is_handed_on() -> None:
@@ -28,17 +28,17 @@ def test_leaving_waits_for_threads_that_end() -> None:
     thread.start()
     threading.Timer(0.05, going.set).start()
     with pytest.raises(SystemExit) as left:
-        leave(3, patience=10)
+        exit_process(3, timeout=10)
     assert left.value.code == 3
     assert not thread.is_alive()
 
 
 HANGING = """
 import threading
-from edgemeta.daemon.runtime.threads import guarded_thread, leave
+from edgemeta.daemon.runtime.threads import exit_process, guarded_thread
 guarded_thread("hanging", threading.Event().wait, print).start()
 print("said")
-leave(5, patience=0.05)
+exit_process(5, timeout=0.05)
 """
 
 

@@ -125,7 +125,7 @@ mqtt:
     ]
     assert "unknown backend 'gpu'" in lines[2]
     assert "unknown scheme 'gopher'" in lines[3]
-    assert "has a pace of its own" in lines[4]
+    assert "sets its own frame rate" in lines[4]
     assert "geheim" not in "\n".join(lines)
     assert f"password file {tmp_path}/gone cannot be read" in lines[5]
 

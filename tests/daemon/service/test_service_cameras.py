@@ -27,7 +27,7 @@ def test_a_camera_that_does_not_exist_leaves_the_others_running(
         )
     )
     failed = subscriber.wait_for("gone/status", lambda message: message.json["status"] == "failed").json
-    assert failed["reason"] == f"{picture} is not there, expected an image or a folder of images"
+    assert failed["reason"] == f"{picture} does not exist, expected an image or a folder of images"
     failed = subscriber.wait_for("device/status", lambda message: message.json["status"] == "failed").json
     assert failed["reason"] == "camera /dev/video97 cannot be opened"
     subscriber.wait("front/frame", 10)
@@ -118,7 +118,7 @@ def test_frames_of_unusual_kinds(
         )
     )
     failed = subscriber.wait_for("front/status", lambda message: message.json["status"] == "failed")
-    assert failed.json["reason"] == f"image {folder / '4.jpg'} is a JPEG cut off after 200 bytes"
+    assert failed.json["reason"] == f"image {folder / '4.jpg'} is a JPEG truncated after 200 bytes"
     subscriber.wait_for("front/status", lambda message: message.json["status"] == "ended")
     frames = [message.json["labels"] for message in subscriber.wait("front/frame", 4)]
     assert [labels[0]["label"] for labels in frames] == [

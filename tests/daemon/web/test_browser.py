@@ -136,7 +136,7 @@ def test_it_fits_every_screen_and_can_be_read(serve: Any, look: Any, tmp_path: P
     page = serve(cameras={"front": {"source": "synthetic://"}, "g" * 64: gone}, stats={"interval": 0.3})
     browser = look(page, width, theme)
     shows(browser, ".camera:nth-child(2) .status", "failed")
-    shows(browser, ".camera:nth-child(2) .instead", "is not there, expected an image")
+    shows(browser, ".camera:nth-child(2) .instead", "does not exist, expected an image")
     shows(browser, ".verdict .label", "")
     wait(browser, "the stages", lambda: "µs" in browser.text("#stages tbody"))
     assert browser.run("return document.documentElement.scrollWidth - innerWidth") <= 0
@@ -223,7 +223,7 @@ def test_a_camera_that_went_away_shows_what_it_saw_last_and_why(serve: Any, look
     wait(browser, "the picture", lambda: browser.run("return document.querySelector('figure img')?.naturalWidth") == 64)
     (colours / "2.png").unlink()
     shows(browser, ".camera .status", "failed")
-    shows(browser, ".instead", "2.png is not there, expected an image")
+    shows(browser, ".instead", "2.png does not exist, expected an image")
     shows(browser, ".verdict .label", "blue")
     shows(browser, ".verdict .held", " s ago")
     shows(browser, "figcaption", " s ago")

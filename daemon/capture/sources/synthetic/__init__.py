@@ -1,4 +1,5 @@
-"""Scenes drawn by rules, no photograph among them: what the synthetic camera shows.
+"""Scenes of the synthetic camera, drawn by functions without photographs.
 
-`painting` holds the brush, `backdrops` the places, `vehicles` and `animals` the things, `show` lets them move.
+`painting` has the drawing functions, `backdrops` the backgrounds, `vehicles` and `animals` the subjects, `show` moves
+them.
 """

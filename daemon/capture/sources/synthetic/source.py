@@ -31,21 +31,21 @@ class SyntheticSource:
         return self._interval_ns
 
     def open(self) -> None:
-        """Start over at frame 0."""
+        """Restart at frame 0."""
         self._number = 0
 
     def read(self) -> Frame:
-        """Draw the next frame; it never ends and never fails."""
+        """Draw the next frame; the source never ends and never fails."""
         pixels = self._show.frame(self._number)
         self._number += 1
         return Frame(pixels, time.monotonic_ns())
 
     def close(self) -> None:
-        """Do nothing: there is nothing to give back."""
+        """Do nothing: there is nothing to release."""
 
 
 def show_of(address: str) -> Show:
-    """Make the show that an address asks for. Raises SourceError where the address says something else."""
+    """Create the show of an address. Raises SourceError for an invalid address."""
     parts = parts_of(address)
     seed, seconds = "0", "3"
     for key, value in parse_qsl(parts.query, keep_blank_values=True):
@@ -56,7 +56,9 @@ def show_of(address: str) -> Show:
         else:
             raise SourceError(f"source {address!r} has the unknown key {key!r}, expected seed or scene")
     if parts.netloc or parts.path:
-        raise SourceError(f"source {address!r} names a place, expected synthetic:// or synthetic://?seed=1&scene=3")
+        raise SourceError(
+            f"source {address!r} has a host or path, expected synthetic:// or synthetic://?seed=1&scene=3"
+        )
     if not (seed.isascii() and seed.isdecimal() and len(seed) <= 18):
         raise SourceError(f"source {address!r} has the seed {seed!r}, expected a whole number from 0")
     return Show(int(seed), round(_seconds(address, seconds) * FRAMES_PER_SECOND))

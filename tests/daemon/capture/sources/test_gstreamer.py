@@ -140,7 +140,7 @@ def test_a_change_of_size_is_told() -> None:
     first = "videotestsrc num-buffers=3 ! video/x-raw,width=64,height=48"
     second = "videotestsrc num-buffers=300 ! video/x-raw,width=32,height=24"
     source = opened(f"gstreamer://concat name=c {first} ! c. {second} ! c. c.")
-    with pytest.raises(SourceError, match="pipeline concat changed its pictures from 64x48 to 32x24"):  # noqa: PT012
+    with pytest.raises(SourceError, match="pipeline concat changed its frame size from 64x48 to 32x24"):  # noqa: PT012
         for _ in range(100):
             source.read()
     source.close()
@@ -176,16 +176,16 @@ def test_a_csi_address_stands_for_the_argus_pipeline() -> None:
 @pytest.mark.parametrize(
     ("spec", "found"),
     [
-        (SourceSpec("csi://"), "names no CSI camera"),
-        (SourceSpec("csi://["), r"is no URL \(Invalid IPv6 URL\)"),
-        (SourceSpec("csi://front"), "names no CSI camera"),
-        (SourceSpec("csi://0/x"), "names no CSI camera"),
+        (SourceSpec("csi://"), "is not a CSI camera"),
+        (SourceSpec("csi://["), r"is not a URL \(Invalid IPv6 URL\)"),
+        (SourceSpec("csi://front"), "is not a CSI camera"),
+        (SourceSpec("csi://0/x"), "is not a CSI camera"),
         (SourceSpec("csi://0?wide=1"), "unknown key 'wide'"),
         (SourceSpec("csi://0?flip=8"), "flip '8', expected 0 to 7"),
-        (SourceSpec("csi://0", fps=0), "has a pace of its own"),
+        (SourceSpec("csi://0", fps=0), "sets its own frame rate"),
         (SourceSpec("gstreamer://"), "pipeline is empty"),
-        (SourceSpec("gstreamer://a 'b"), "quotation without end"),
-        (SourceSpec("gstreamer://videotestsrc", fps=5), "has a pace of its own"),
+        (SourceSpec("gstreamer://a 'b"), "has an open quotation mark"),
+        (SourceSpec("gstreamer://videotestsrc", fps=5), "sets its own frame rate"),
     ],
 )
 def test_addresses_that_are_wrong(spec: SourceSpec, found: str) -> None:

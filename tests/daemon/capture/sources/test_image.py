@@ -61,7 +61,7 @@ def test_a_truncated_jpeg_is_refused_at_every_length(tmp_path: Path) -> None:
     cut = tmp_path / "cut.jpg"
     for length in range(2, len(whole) - 1, 37):
         cut.write_bytes(whole[:length])
-        with pytest.raises(SourceError, match=rf"cut\.jpg is a JPEG cut off after {length} bytes"):
+        with pytest.raises(SourceError, match=rf"cut\.jpg is a JPEG truncated after {length} bytes"):
             read_image(cut)
 
 
@@ -144,7 +144,7 @@ def test_a_broken_image_in_a_folder_is_told_and_passed_by(colours: Path) -> None
 
 
 def test_what_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(SourceError, match="is not there, expected an image or a folder of images"):
+    with pytest.raises(SourceError, match="does not exist, expected an image or a folder of images"):
         make_source(SourceSpec(str(tmp_path / "gone.png"))).open()
     (tmp_path / "empty").mkdir()
     with pytest.raises(SourceError, match="empty has no images"):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from edgemeta.daemon.capture.source import Pixels, SourceError
-from edgemeta.daemon.capture.sources.reader_thread import GREATEST_HANGING, ReaderThread
+from edgemeta.daemon.capture.sources.reader_thread import MAX_HANGING, ReaderThread
 
 PIXELS = np.zeros((2, 2, 3), np.uint8)
 
@@ -74,16 +74,16 @@ def test_few_readers_may_hang_at_once(let_go: threading.Event) -> None:
         return captures[-1]
 
     reader = ReaderThread("camera x", 0.02, opener)
-    for _ in range(GREATEST_HANGING):
+    for _ in range(MAX_HANGING):
         reader.open()
         with pytest.raises(SourceError, match="gave no frame"):
             reader.read()
         reader.close()
     for _ in range(20):
-        with pytest.raises(SourceError, match="hangs in 3 readers"):
+        with pytest.raises(SourceError, match="hangs in 3 reader threads"):
             reader.open()
         reader.close()
-    assert len(captures) == GREATEST_HANGING
+    assert len(captures) == MAX_HANGING
     let_go.set()
     assert all(capture.released.wait(60) for capture in captures)
 

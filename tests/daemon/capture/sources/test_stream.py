@@ -100,7 +100,7 @@ def test_a_server_that_is_not_there() -> None:
 
 
 def test_a_rate_beside_a_stream_is_refused() -> None:
-    with pytest.raises(SourceError, match="has a pace of its own"):
+    with pytest.raises(SourceError, match="sets its own frame rate"):
         make_source(SourceSpec("rtsp://cam/1", fps=5))
 
 

@@ -14,8 +14,8 @@ import pytest
 
 from edgemeta.daemon.capture.source import SourceError, SourceSpec
 from edgemeta.daemon.capture.sources.registry import make_source
-from edgemeta.daemon.capture.sources.stream import AWAY_AFTER
-from edgemeta.daemon.capture.sources.tcp_probe import GREATEST_PENDING, TcpProbe, look_up, wait_for_answer
+from edgemeta.daemon.capture.sources.stream import UNREACHABLE_AFTER
+from edgemeta.daemon.capture.sources.tcp_probe import MAX_PENDING, TcpProbe, resolve, wait_for_answer
 
 JPEG = cv2.imencode(".jpg", np.full((48, 64, 3), (0, 0, 255), np.uint8))[1].tobytes()
 HEAD = b"HTTP/1.0 200 OK\r\nContent-Type: multipart/x-mixed-replace; boundary=frame\r\n\r\n"
@@ -103,28 +103,28 @@ def camera(monkeypatch: pytest.MonkeyPatch) -> Iterator[Camera]:
 
 
 def test_a_server_that_listens_or_refuses_is_reached(camera: Camera) -> None:
-    assert wait_for_answer(look_up("127.0.0.1", camera.port), 10.0)
+    assert wait_for_answer(resolve("127.0.0.1", camera.port), 10.0)
     with socket.create_server(("127.0.0.1", 0)) as gone:
         port = gone.getsockname()[1]
-    assert wait_for_answer(look_up("127.0.0.1", port), 10.0), "a refusal is an answer"
+    assert wait_for_answer(resolve("127.0.0.1", port), 10.0), "a refusal is an answer"
 
 
 def test_no_way_is_no_answer_and_a_name_that_leads_nowhere_is_told() -> None:
     assert not wait_for_answer([(socket.AF_INET6, ("2001:db8::1", 9))], 0.3)
-    with pytest.raises(SourceError, match=r"the host 'nowhere\.invalid' is not known"):
-        look_up("nowhere.invalid", 554)
+    with pytest.raises(SourceError, match=r"the host 'nowhere\.invalid' is unknown"):
+        resolve("nowhere.invalid", 554)
 
 
 def test_it_answers_soon_after_packets_flow_again(camera: Camera) -> None:
-    assert wait_for_answer(look_up("127.0.0.1", camera.port), 10.0)
+    assert wait_for_answer(resolve("127.0.0.1", camera.port), 10.0)
     camera.lose()
-    with closing(TcpProbe(look_up("127.0.0.1", camera.port))) as knocks:
-        for _ in range(2 * GREATEST_PENDING):
-            knocks.knock()
-            assert not knocks.answered()
+    with closing(TcpProbe(resolve("127.0.0.1", camera.port))) as probe:
+        for _ in range(2 * MAX_PENDING):
+            probe.connect()
+            assert not probe.answered()
     finding = threading.Timer(0.5, camera.find)
     finding.start()
-    assert wait_for_answer(look_up("127.0.0.1", camera.port), 20.0)
+    assert wait_for_answer(resolve("127.0.0.1", camera.port), 20.0)
     finding.join()
 
 
@@ -144,12 +144,12 @@ def test_a_stream_that_was_out_of_reach_is_begun_anew_before_its_timeout(
         def answered(self, timeout: float = 0.0) -> bool:
             checks.append(time.monotonic())
             answered = super().answered(timeout)
-            if camera.lost and checks[-1] - checks[0] > 2 * AWAY_AFTER:
+            if camera.lost and checks[-1] - checks[0] > 2 * UNREACHABLE_AFTER:
                 camera.find()
             return answered
 
-    monkeypatch.setattr("edgemeta.daemon.capture.sources.stream.Knocks", Counted)
-    with pytest.raises(SourceError, match="was out of reach, its connection is begun anew"):  # noqa: PT012
+    monkeypatch.setattr("edgemeta.daemon.capture.sources.stream.TcpProbe", Counted)
+    with pytest.raises(SourceError, match="was unreachable; reconnecting"):  # noqa: PT012
         while True:
             source.read()  # frames may be under way
     source.close()
@@ -163,7 +163,7 @@ def test_a_slow_camera_that_can_be_reached_is_waited_for(camera: Camera) -> None
     source.open()
     source.read()
     camera.pause()  # it sends nothing, and still takes every connection
-    resuming = threading.Timer(AWAY_AFTER + 0.5, camera.resume)
+    resuming = threading.Timer(UNREACHABLE_AFTER + 0.5, camera.resume)
     resuming.start()
     while resuming.is_alive():
         source.read()

@@ -21,8 +21,8 @@ def test_addresses() -> None:
 @pytest.mark.parametrize(
     ("address", "found"),
     [
-        ("v4l2://dev/video0", "names no device"),
-        ("v4l2:///etc/passwd", "names no device"),
+        ("v4l2://dev/video0", "is not a device"),
+        ("v4l2:///etc/passwd", "is not a device"),
         ("v4l2:///dev/video0?size=1", "unknown key 'size'"),
         ("v4l2:///dev/video0?width=", "width ''"),
         ("v4l2:///dev/video0?width=-1", "width '-1'"),
@@ -35,7 +35,7 @@ def test_addresses_that_are_wrong(address: str, found: str) -> None:
 
 
 def test_a_live_camera_cannot_be_read_as_fast_as_possible() -> None:
-    with pytest.raises(SourceError, match="has a pace of its own"):
+    with pytest.raises(SourceError, match="sets its own frame rate"):
         make_source(SourceSpec("0", fps=0))
 
 

@@ -63,7 +63,7 @@ def test_frames_belong_to_the_receiver(clip: Path) -> None:
 
 def test_files_that_are_no_video(tmp_path: Path) -> None:
     gone = tmp_path / "gone.avi"
-    with pytest.raises(SourceError, match=r"gone\.avi is not there, expected a video file"):
+    with pytest.raises(SourceError, match=r"gone\.avi does not exist, expected a video file"):
         make_source(SourceSpec(str(gone))).open()
     text = tmp_path / "text.avi"
     text.write_text("some text\n" * 100)
@@ -71,7 +71,7 @@ def test_files_that_are_no_video(tmp_path: Path) -> None:
         make_source(SourceSpec(str(text))).open()
     pipe = tmp_path / "pipe.avi"
     os.mkfifo(pipe)
-    with pytest.raises(SourceError, match="is no regular file"):
+    with pytest.raises(SourceError, match="is not a regular file"):
         make_source(SourceSpec(str(pipe))).open()
 
 

@@ -47,7 +47,7 @@ def test_the_scene_length_is_in_seconds_of_thirty_frames() -> None:
         ("synthetic://?scene=nan", "'nan'"),
         ("synthetic://?scene=long", "'long'"),
         ("synthetic://?colour=red", "'colour'"),
-        ("synthetic://host/path", "names a place"),
+        ("synthetic://host/path", "has a host or path"),
     ],
 )
 def test_a_wrong_address_is_told_in_one_sentence(address: str, found: str) -> None:
