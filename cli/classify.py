@@ -1,4 +1,4 @@
-"""`classify`: what a model sees in pictures."""
+"""`classify`: classify image files."""
 
 import time
 from pathlib import Path
@@ -14,7 +14,7 @@ from edgemeta.plugins.preprocess import make_preprocessor
 @click.command()
 @model_argument
 @click.argument("images", nargs=-1, required=True, metavar="IMAGE...")
-@click.option("--top", default=3, show_default=True, type=click.IntRange(min=1), help="How many labels to print.")
+@click.option("--top", default=3, show_default=True, type=click.IntRange(min=1), help="Number of labels to print.")
 @backend_options
 @json_option
 def classify(
@@ -26,7 +26,7 @@ def classify(
     isa: str | None,
     as_json: bool,
 ) -> None:
-    """Name what is in each IMAGE, most likely first.
+    """Print the most likely labels of each IMAGE, with their scores.
 
     \b
     Examples:
@@ -34,11 +34,11 @@ def classify(
       edgemeta classify ./mine.safetensors *.jpg --top 1 --json
     """
     model = load_model(model_name)
-    pictures = [(path, read_image(Path(path))) for path in images]
+    frames = [(path, read_image(Path(path))) for path in images]
     name, session = open_session(model, backend, threads, isa)
     found = []
     try:
-        for path, pixels in pictures:
+        for path, pixels in frames:
             preprocessor = make_preprocessor(model, pixels.shape)
             begin = time.perf_counter_ns()
             logits = session.run(preprocessor(pixels))[0]

@@ -1,4 +1,4 @@
-"""`kernels`: compile the CUDA kernels ahead of time, and say what they cost."""
+"""`kernels`: compile the CUDA kernels ahead of time and report their cost."""
 
 from pathlib import Path
 
@@ -16,9 +16,9 @@ from edgemeta.model.zoo import names
 _architecture = click.Choice(list(ARCHITECTURES))
 
 
-@click.group(short_help="Compile the CUDA kernels, and count what they cost.")
+@click.group(short_help="Compile the CUDA kernels and report their cost.")
 def kernels() -> None:
-    """Compile the CUDA kernels ahead of time, and count what they cost. Needs no GPU.
+    """Compile the CUDA kernels ahead of time and report their cost. Needs no GPU.
 
     \b
     Examples:
@@ -33,13 +33,13 @@ def kernels() -> None:
 @click.option(
     "--folder",
     type=click.Path(path_type=Path, file_okay=False),
-    help="Where compiled kernels are kept, instead of the cache.",
+    help="Folder for the compiled kernels, instead of the cache.",
 )
 @json_option
 def build(models: tuple[str, ...], architectures: tuple[str, ...], folder: Path | None, as_json: bool) -> None:
     """Compile the kernels of models ahead of time.
 
-    Every kernel that the models need (all shipped ones by default), so that a device need not.
+    Compiles every kernel that the models need (default: all shipped models), for devices without a compiler.
 
     \b
     Examples:
@@ -68,10 +68,10 @@ def build(models: tuple[str, ...], architectures: tuple[str, ...], folder: Path 
 @click.option("--arch", "architecture", type=_architecture, default="sm_53", show_default=True, help="GPU generation.")
 @json_option
 def report_cost(model_name: str, architecture: str, as_json: bool) -> None:
-    """Count what every kernel launch costs.
+    """Report the cost of every kernel launch.
 
-    Instructions and bytes, from the machine code, ours beside the paper's design. For the Jetson Nano (sm_53) a time is
-    predicted. Needs pip install 'edgemeta[cuda-compiler,report]'.
+    Counts instructions and bytes in the machine code, for our kernels and the paper's design, and predicts the time on
+    a Jetson Nano (sm_53). Needs pip install 'edgemeta[cuda-compiler,report]'.
 
     \b
     Examples:

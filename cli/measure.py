@@ -1,4 +1,4 @@
-"""`eval`, `verify` and `bench`: how right, how exact and how fast a model is on a backend."""
+"""`eval`, `verify` and `bench`: accuracy, exactness and latency of a model on a backend."""
 
 import hashlib
 import sys
@@ -43,9 +43,9 @@ _BATCH = 100
 def evaluate(
     model_name: str, data_path: str, backend: str, threads: int | None, isa: str | None, as_json: bool
 ) -> None:
-    """Measure on labelled images: top-1 accuracy, and the expected calibration error of the scores, in percent.
+    """Measure top-1 accuracy and the expected calibration error of the scores on labelled images, in percent.
 
-    A float model runs in NumPy, whatever the backend, and has no scores.
+    A float model runs in NumPy, regardless of the backend, and has no scores.
 
     \b
     Examples:
@@ -80,8 +80,8 @@ def evaluate(
         "sha256": digest,
         "backend": backend_name,
     }
-    told = "" if error is None else f", calibration error {100 * error:.2f} %"
-    line = f"top-1 {100 * top1:.2f} %{told}, {len(data):,} images ({backend_name}, sha256 {digest[:12]})"
+    calibration = "" if error is None else f", calibration error {100 * error:.2f} %"
+    line = f"top-1 {100 * top1:.2f} %{calibration}, {len(data):,} images ({backend_name}, sha256 {digest[:12]})"
     report(as_json, values, [line])
 
 
@@ -91,7 +91,7 @@ def evaluate(
 @backend_options
 @json_option
 def verify(model_name: str, data_path: str, backend: str, threads: int | None, isa: str | None, as_json: bool) -> None:
-    """Compare a backend's logits with the reference's, bit for bit, on every image. Exits with 1 at any mismatch.
+    """Compare a backend's logits with the reference's, bit for bit, on every image. Exit status 1 on any mismatch.
 
     \b
     Examples:
@@ -114,7 +114,7 @@ def verify(model_name: str, data_path: str, backend: str, threads: int | None, i
 @backend_options
 @click.option("--runs", default=2000, show_default=True, type=click.IntRange(min=1), help="Timed runs, batch 1.")
 @click.option(
-    "--paced", type=click.FloatRange(min=0.0), default=0.0, metavar="MS", help="Wait between runs, as a camera."
+    "--paced", type=click.FloatRange(min=0.0), default=0.0, metavar="MS", help="Wait between runs, like a camera."
 )
 @json_option
 def bench(
@@ -146,7 +146,7 @@ def bench(
 
 
 def _batches(model: Model, data: Dataset) -> Iterator[Batch]:
-    """The images as the model's input, by the way that a camera frame goes."""
+    """The images as model input, preprocessed like camera frames."""
     preprocessor = make_preprocessor(model, data.x.shape[1:])
     bgr = np.ascontiguousarray(data.x[..., ::-1])
     for start in range(0, len(data), _BATCH):
@@ -155,4 +155,4 @@ def _batches(model: Model, data: Dataset) -> Iterator[Batch]:
 
 def _check_labels(data: Dataset, path: str, labels: tuple[str, ...]) -> None:
     if data.labels != labels:
-        raise EdgemetaError(f"{path}: its labels are {', '.join(data.labels)}, the model's are {', '.join(labels)}")
+        raise EdgemetaError(f"{path}: labels are {', '.join(data.labels)}, expected the model's: {', '.join(labels)}")

@@ -1,4 +1,4 @@
-"""`backends` and `model`: what can run here, and what a model file holds."""
+"""`backends` and `model`: list backends; inspect, rename and sign model files."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
@@ -21,10 +21,10 @@ from edgemeta.plugins.registry import probe_all
 _WEIGHT_NAMES = {FixedWeights: "fixed", PowerOfTwoWeights: "pow2", BinaryWeights: "binary"}
 
 
-@click.command(short_help="List the backends, and say which run here.")
+@click.command(short_help="List the backends and their availability.")
 @json_option
 def backends(as_json: bool) -> None:
-    """List the backends and say which can run on this machine, and why not.
+    """List the backends, whether each can run on this machine, and the reason if not.
 
     \b
     Examples:
@@ -46,7 +46,7 @@ def backends(as_json: bool) -> None:
 
 @click.group()
 def model() -> None:
-    """Look into model files, rename and sign them.
+    """Inspect, rename and sign model files.
 
     \b
     Examples:
@@ -60,7 +60,7 @@ def model() -> None:
 @model.command("list")
 @json_option
 def list_models(as_json: bool) -> None:
-    """Name the models that come with the package."""
+    """List the models shipped with the package."""
     report(as_json, {"models": list(names())}, names())
 
 
@@ -68,7 +68,7 @@ def list_models(as_json: bool) -> None:
 @model_argument
 @json_option
 def info(model_name: str, as_json: bool) -> None:
-    """Show a model's layers, labels, size and how it was made.
+    """Show a model's layers, labels, size and provenance.
 
     \b
     Examples:
@@ -91,15 +91,15 @@ def info(model_name: str, as_json: bool) -> None:
     report(as_json, values, _lines(loaded, rows))
 
 
-@model.command(short_help="Write a model file anew under another name.")
+@model.command(short_help="Copy a model file under another model name.")
 @model_argument
 @click.argument("name")
 @click.option("--out", type=click.Path(path_type=Path), required=True, metavar="FILE", help="The model file to write.")
 @json_option
 def rename(model_name: str, name: str, out: Path, as_json: bool) -> None:
-    """Write a model file anew under another NAME, which messages and logs then tell; layers and weights stay the same.
+    """Copy a model file with another model NAME for messages and logs; layers and weights stay the same.
 
-    A file without a checksum, from an older edgemeta, gets one. The digest is another one: sign the new file again.
+    Adds a checksum to a file of an older edgemeta. The digest changes, so the new file must be signed again.
 
     \b
     Examples:
@@ -109,11 +109,11 @@ def rename(model_name: str, name: str, out: Path, as_json: bool) -> None:
     report(as_json, {"path": str(out), "name": name, "sha256": digest}, [f"{out}: {name}, {MARK[1:]}{digest}"])
 
 
-@model.command(short_help="Make a key to sign models with.")
+@model.command(short_help="Create a key for signing models.")
 @click.argument("file", type=click.Path(path_type=Path))
 @json_option
 def key(file: Path, as_json: bool) -> None:
-    """Make a key to sign models with: the private one FILE, which stays with you, and FILE.pub for the devices.
+    """Create a key pair for signing models: the private key FILE, to be kept secret, and FILE.pub for the devices.
 
     Needs cryptography: pip install 'edgemeta[signature]'.
 
@@ -123,11 +123,8 @@ def key(file: Path, as_json: bool) -> None:
     """
     public = make_key(file)
     values = {"private": str(file), "public": str(public)}
-    report(
-        as_json,
-        values,
-        [f"{file}: private key, keep it; {public}: public key, for `trust.public_key_files` of the devices"],
-    )
+    lines = [f"{file}: private key, keep it secret; {public}: public key, for `trust.public_key_files` of the devices"]
+    report(as_json, values, lines)
 
 
 @model.command(short_help="Sign a model file, after checking it.")
@@ -135,7 +132,7 @@ def key(file: Path, as_json: bool) -> None:
 @click.option("--key", "key_file", type=click.Path(path_type=Path), required=True, metavar="FILE", help="Private key.")
 @json_option
 def sign(model_name: str, key_file: Path, as_json: bool) -> None:
-    """Sign a model file: the signature is written beside it, as MODEL.sig. The file is checked first.
+    """Sign a model file: check it, then write the signature to MODEL.sig in the same folder.
 
     Needs cryptography: pip install 'edgemeta[signature]'.
 
@@ -157,7 +154,7 @@ def sign(model_name: str, key_file: Path, as_json: bool) -> None:
 
 @dataclass(frozen=True)
 class _Row:
-    """One layer as people see it; macs are multiply-accumulates per image."""
+    """One row of the layer table; macs: multiply-accumulates per image."""
 
     name: str
     kind: str
@@ -200,7 +197,7 @@ def _lines(model: Model, rows: list[_Row]) -> Iterator[str]:
 
 
 def _provenance_lines(value: object, key: str) -> Iterator[str]:
-    """One line per leaf, as `float.recipe: resnet8-cifar10`; the entries of a list count from 1."""
+    """One line per value, such as `float.recipe: resnet8-cifar10`; the entries of a list are numbered from 1."""
     if isinstance(value, Mapping):
         for name, entry in value.items():
             yield from _provenance_lines(entry, f"{key}.{name}" if key else str(name))

@@ -1,4 +1,4 @@
-"""`train` and `quantize`: from labelled images to a float model, and from there to an integer model file."""
+"""`train` and `quantize`: make a float model from labelled images, and an integer model file from a float model."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -22,15 +22,19 @@ _path = click.Path(path_type=Path)
 @click.command(short_help="Train a float network by a recipe.")
 @click.argument("recipe")
 @click.option("--data", type=_path, required=True, metavar="PATH", help="Labelled training images.")
+@click.option("--test", type=_path, required=True, metavar="PATH", help="Labelled images for measuring only.")
 @click.option(
-    "--test", type=_path, required=True, metavar="PATH", help="Labelled images to measure on, never to choose by."
+    "--alternates", type=_path, metavar="PATH", help="Alternative pixels of some training images (x, y, index)."
 )
-@click.option("--alternates", type=_path, metavar="PATH", help="Other pixels of some training images (x, y, index).")
 @click.option(
-    "--folder", type=_path, required=True, metavar="DIR", help="Checkpoints and log; a run there is continued."
+    "--folder",
+    type=_path,
+    required=True,
+    metavar="DIR",
+    help="Folder for checkpoints and log; a run in it is continued.",
 )
 @click.option("--out", type=_path, required=True, metavar="FILE", help="The float model to write.")
-@click.option("--fresh", is_flag=True, help="Refuse a folder that holds a run instead of continuing it.")
+@click.option("--fresh", is_flag=True, help="Fail if the folder contains a run, instead of continuing it.")
 @click.option("--threads", type=click.IntRange(min=1), help="CPU threads of PyTorch.")
 @json_option
 def train(
@@ -46,7 +50,7 @@ def train(
 ) -> None:
     """Train a float network by RECIPE, a shipped name or a YAML file. Needs PyTorch: pip install 'edgemeta[train]'.
 
-    A run that was stopped continues at its last whole epoch.
+    An interrupted run continues after its last complete epoch.
 
     \b
     Examples:
@@ -64,21 +68,19 @@ def train(
 
 @click.command(short_help="Turn a float model into an integer model file.")
 @click.argument("float_model", metavar="FLOAT")
+@click.option("--scheme", type=click.Choice(SCHEMES), default="auto", show_default=True, help="Quantization scheme.")
+@click.option("--calibrate", type=_path, metavar="PATH", help="Training images for the choice of scales by `auto`.")
 @click.option(
-    "--scheme", type=click.Choice(SCHEMES), default="auto", show_default=True, help="How integers are chosen."
-)
-@click.option("--calibrate", type=_path, metavar="PATH", help="Training images from which `auto` chooses scales.")
-@click.option(
-    "--images", type=click.IntRange(min=10), default=DEFAULT_IMAGES, show_default=True, help="How many of them."
+    "--images", type=click.IntRange(min=10), default=DEFAULT_IMAGES, show_default=True, help="Number of these images."
 )
 @click.option(
     "--held-out",
     type=_path,
     metavar="PATH",
-    help="Images that training has not seen: they fit the temperature of the scores.",
+    help="Images not used for training, to fit the temperature of the scores.",
 )
-@click.option("--test", type=_path, metavar="PATH", help="Measure both networks on these images, and keep the figures.")
-@click.option("--name", help="The model's name in messages and logs; without it the float model's.")
+@click.option("--test", type=_path, metavar="PATH", help="Measure both networks on these images and store the figures.")
+@click.option("--name", help="Name of the model in messages and logs; default: that of the float model.")
 @click.option("--out", type=_path, required=True, metavar="FILE", help="The integer model to write.")
 @json_option
 def quantize(
@@ -94,8 +96,8 @@ def quantize(
 ) -> None:
     """Turn the float model FLOAT (a file or a shipped name) into an integer model file.
 
-    `paper` is Terakura et al. to the letter (image Q7, weights Q5, activations Q3, tables); `auto` folds batch norm and
-    chooses scales per channel and the better requantization from calibration images.
+    `paper` is exactly the scheme of Terakura et al. (image Q7, weights Q5, activations Q3, tables). `auto` folds batch
+    norm and chooses scales per channel and the better form of requantization with calibration images.
 
     \b
     Examples:
@@ -127,16 +129,16 @@ def quantize(
         "calibration_error": _percent(result.calibration_error),
         "plain_calibration_error": _percent(result.plain_calibration_error),
     }
-    lines = [f"tried {each.choice}: logits' error {each.error:.2e}, same label {each.same_label:.2%}" for each in tried]
+    lines = [f"tried {each.choice}: logit error {each.error:.2e}, same label {each.same_label:.2%}" for each in tried]
     lines.append(f"{out}: scheme {scheme}{f', {result.choice}' if result.choice else ''}, sha256 {result.sha256[:12]}")
     if result.accuracy is not None and result.float_accuracy is not None:
         before, after = 100 * result.float_accuracy, 100 * result.accuracy
         lines.append(f"top-1 {after:.2f} % of {result.images:,} test images, float {before:.2f} %")
     if held_out is not None:
-        lines.append(f"scores at temperature {result.temperature:g}, from {held_out}")
+        lines.append(f"temperature of the scores {result.temperature:g}, fitted on {held_out}")
     if result.calibration_error is not None and result.plain_calibration_error is not None:
         before, after = 100 * result.plain_calibration_error, 100 * result.calibration_error
-        lines.append(f"calibration error {after:.2f} % of the test images, at temperature 1 {before:.2f} %")
+        lines.append(f"calibration error {after:.2f} % on the test images, at temperature 1 {before:.2f} %")
     report(as_json, values, lines)
 
 
@@ -146,7 +148,7 @@ def _percent(share: float | None) -> float | None:
 
 @contextmanager
 def _training_bars() -> Iterator[ProgressCallback]:
-    """Give a callback that draws one bar per stage of a training run."""
+    """A callback that draws one progress bar per stage of a training run."""
     with ExitStack() as bars:
         moves: dict[str, Callable[[int, int], None]] = {}
 

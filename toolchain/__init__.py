@@ -1,1 +1,1 @@
-"""The workshop: data, training, float models, quantization."""
+"""The toolchain: data sets, training, float models, quantization."""

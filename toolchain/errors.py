@@ -1,22 +1,22 @@
-"""Errors of the workshop: one class per kind of bad input.
+"""Errors of the toolchain: one class per kind of invalid input.
 
-Each message is one sentence that names the file (or argument), what was found and what was
-expected; the command line prints it as one line.
+Each text is one sentence that names the file (or argument), what was found and what was expected; the command line
+prints it as one line.
 """
 
 from edgemeta.model.errors import EdgemetaError
 
 
 class ToolchainError(EdgemetaError, ValueError):
-    """Bad input to a workshop verb; the text of the error is complete by itself."""
+    """Invalid input to a toolchain command; the text is complete."""
 
 
 class DataError(ToolchainError):
-    """A data set file that can't be read as one."""
+    """A file that cannot be read as a data set."""
 
 
 class RecipeError(ToolchainError):
-    """A training recipe with a missing, unknown or impossible entry."""
+    """A training recipe with a missing, unknown or invalid entry."""
 
 
 class CheckpointError(ToolchainError):
@@ -24,12 +24,12 @@ class CheckpointError(ToolchainError):
 
 
 class FloatModelError(ToolchainError):
-    """A float model file or graph that does not hold together."""
+    """An inconsistent float model file or graph."""
 
 
 class QuantizeError(ToolchainError):
-    """A float model or calibration set that can't be quantized as asked."""
+    """A float model or calibration set that cannot be quantized as requested."""
 
 
 class MissingExtraError(ToolchainError):
-    """A part of the workshop needs a package that is not installed."""
+    """A part of the toolchain needs a package that is not installed."""

@@ -12,12 +12,11 @@ Stage = Literal["teacher", "views", "student"]
 
 @dataclass(frozen=True)
 class Progress:
-    """Where a run stands.
+    """The progress of a run.
 
-    epoch counts from 1 to epochs (for "views": the number of the view); step from 1 to steps inside it.
-    loss: mean of the epoch so far. accuracy: on the test images, percent, for the weights that would
-    be shipped (None where not measured at this point); raw_accuracy the same without averaging.
-    seconds: since this process began the stage.
+    epoch counts from 1 to epochs (for "views": the number of the view), step from 1 to steps within it. loss: mean of
+    the epoch so far. accuracy: on the test images, percent, of the weights that would be exported (None if not measured
+    at this point); raw_accuracy: the same without averaging of weights. seconds: since this process started the stage.
     """
 
     stage: Stage
@@ -42,7 +41,7 @@ class Reporter:
         self._begin = time.monotonic()
 
     def restart_clock(self) -> None:
-        """Count `seconds` from now on (at the beginning of a stage)."""
+        """Count `seconds` from now on (at the start of a stage)."""
         self._begin = time.monotonic()
 
     def report(

@@ -71,5 +71,5 @@ def test_classes_that_no_temperature_fits_are_refused(right: bool) -> None:
     logits = np.array([[1024, 0, 0, 0], [0, 2048, 0, 0]], np.int32)
     classes = np.array([0, 1] if right else [1, 0])
     share = "100.0%" if right else "0.0%"
-    with pytest.raises(QuantizeError, match=f"no temperature fits 2 held-out images of which {share} are named right"):
+    with pytest.raises(QuantizeError, match=f"no temperature can be fitted to 2 held-out images of which {share} are"):
         fit_temperature(logits, KIND, classes)

@@ -1,1 +1,1 @@
-"""Image data sets: their formats and files."""
+"""Image data sets: formats and files."""

@@ -1,10 +1,9 @@
 """The official CIFAR-10 files: binary records and Python batches.
 
-Binary: records of 3,073 bytes: 1 label byte, then 1,024 red, 1,024 green, 1,024 blue bytes, row by row.
-Python: a pickled mapping with `data` (uint8 [N, 3072], the same plane order) and `labels`. A pickle can
-run any code when it is loaded in the ordinary way; here every global it names is replaced by an inert
-record of this file, and all but the five names that the official files use are refused, so a hostile
-file can at most be rejected. Both give x uint8 [N, 32, 32, 3] and y uint8 [N].
+Binary: records of 3,073 bytes: 1 label byte, then 1,024 red, 1,024 green, 1,024 blue bytes, row by row. Python: a
+pickled mapping with `data` (uint8 [N, 3072], the same plane order) and `labels`. Unpickling can normally run any code;
+here every global that a pickle names is replaced by an inert record of this file, and all names except the five of the
+official files are refused, so a hostile file is only rejected. Both return x uint8 [N, 32, 32, 3] and y uint8 [N].
 """
 
 import io
@@ -46,7 +45,7 @@ def read_python_batch(path: Path) -> Images:
         raise DataError(f"{path}: {error}, expected a CIFAR-10 Python batch") from error
     except Exception as error:  # a damaged pickle can fail in any way
         raise DataError(
-            f"{path}: not a whole Python batch ({type(error).__name__} while reading the pickle)"
+            f"{path}: not a complete Python batch ({type(error).__name__} while reading the pickle)"
         ) from error
     if not isinstance(content, dict):
         raise DataError(f"{path}: holds a {type(content).__name__}, expected a mapping")
@@ -59,7 +58,7 @@ def read_python_batch(path: Path) -> Images:
 
 def _images(path: Path, planes: NDArray[np.uint8], y: NDArray[np.uint8]) -> Images:
     if len(planes) != len(y):
-        raise DataError(f"{path}: holds {len(planes)} images and {len(y)} labels, expected as many of both")
+        raise DataError(f"{path}: holds {len(planes)} images and {len(y)} labels, expected equal numbers")
     if y.max() >= CLASSES:
         first = int(np.flatnonzero(y >= CLASSES)[0])
         raise DataError(f"{path}: record {first} has label {y[first]}, expected 0..{CLASSES - 1}")
@@ -74,25 +73,25 @@ def _bytes(path: Path) -> bytes:
             raise DataError(f"{path}: has {size} bytes, expected at most {MAX_BYTES}")
         return path.read_bytes()
     except OSError as error:
-        raise DataError(f"{path}: can't be read: {error.strerror or error}") from error
+        raise DataError(f"{path}: cannot be read: {error.strerror or error}") from error
 
 
 class _RefusedError(Exception):
-    """The pickle asks for something that no official batch has."""
+    """The pickle requests something that no official batch contains."""
 
 
 class _DType:
-    """Stands for a NumPy dtype named in a pickle; keeps its name only."""
+    """Placeholder for a NumPy dtype in a pickle; stores its name only."""
 
     def __init__(self, name: object = None, *_: object) -> None:
         self.name = _text(name)
 
     def __setstate__(self, state: object) -> None:
-        """Byte order and flags: of no matter for single bytes."""
+        """Ignores byte order and flags, which are irrelevant for single bytes."""
 
 
 class _Array:
-    """Stands for a NumPy array in a pickle; keeps shape, dtype, order and bytes as found."""
+    """Placeholder for a NumPy array in a pickle; stores shape, dtype, order and bytes as found."""
 
     state: tuple[Any, ...] = ()
 
@@ -121,18 +120,18 @@ _ALLOWED: dict[tuple[str, str], Any] = {
 
 
 class _InertUnpickler(pickle.Unpickler):
-    """An unpickler that knows five names, each an inert record, and refuses all others."""
+    """An unpickler that allows five names, each replaced by an inert record, and refuses all others."""
 
     def find_class(self, module: str, name: str) -> Any:
-        """The stand-in for module.name. Raises _RefusedError for any other name."""
+        """The placeholder for module.name. Raises _RefusedError for any other name."""
         try:
             return _ALLOWED[module, name]
         except KeyError:
-            raise _RefusedError(f"the pickle asks for {module}.{name}") from None
+            raise _RefusedError(f"the pickle refers to {module}.{name}") from None
 
     def persistent_load(self, pid: object) -> Any:
-        """Official files have no persistent ids: always raises _RefusedError."""
-        raise _RefusedError("the pickle refers to an outside object")
+        """Always raises _RefusedError: official files have no persistent ids."""
+        raise _RefusedError("the pickle refers to an external object")
 
 
 def _text(value: object) -> str:
@@ -165,5 +164,5 @@ def _pixels(path: Path, value: object) -> NDArray[np.uint8]:
 def _labels(path: Path, value: object) -> NDArray[np.uint8]:
     good = isinstance(value, list) and bool(value)
     if not good or not all(type(v) is int and 0 <= v < 256 for v in value):  # type: ignore[attr-defined]
-        raise DataError(f"{path}: labels is not a list of class numbers, expected one per image")
+        raise DataError(f"{path}: labels is not a list of class numbers, expected one for each image")
     return np.array(value, dtype=np.uint8)

@@ -1,9 +1,8 @@
-"""Image data sets for training, calibration and evaluation: one typed record, one loader for all formats.
+"""Image data sets for training, calibration and evaluation: one record, one loader for all formats.
 
-Read are: the official CIFAR-10 binary files, the official CIFAR-10 Python batches, `.npz` archives with
-pixels, and `.npz` archives of JPEG files (docs/training.md describes each). Nothing in a file is ever
-executed. Every problem is a DataError of one sentence with the file, what was found and what was
-expected.
+Supported: the official CIFAR-10 binary files, the official CIFAR-10 Python batches, `.npz` archives with pixels, and
+`.npz` archives of JPEG files (docs/training.md describes each). Nothing in a file is ever executed. Every problem
+raises a DataError of one sentence with the file, what was found and what was expected.
 """
 
 import hashlib
@@ -56,11 +55,11 @@ class Dataset:
         return len(self.y)
 
     def sha256(self) -> str:
-        """SHA-256 (hex) of the bytes of all pixels, C order: names a data set whatever file it came from."""
+        """SHA-256 (hex) of the bytes of all pixels, C order: identifies a data set independent of its file."""
         return hashlib.sha256(np.ascontiguousarray(self.x).tobytes()).hexdigest()
 
     def balanced(self, count: int) -> "Dataset":
-        """Give the first count / classes images of every class, in their order: a fixed sample for calibration."""
+        """The first count / classes images of every class, in order: a deterministic sample for calibration."""
         share = max(1, count // len(self.labels))
         keep = np.zeros(len(self.y), dtype=bool)
         for label in range(len(self.labels)):
@@ -70,9 +69,9 @@ class Dataset:
 
 @dataclass(frozen=True)
 class Alternates:
-    """Other pixels of some pictures of a training set.
+    """Alternative pixels of some images of a training set.
 
-    x: uint8 [M, H, W, 3]. index: int64 [M], which picture of the set each is; unique.
+    x: uint8 [M, H, W, 3]. index: int64 [M], the corresponding images of the training set; unique.
     """
 
     x: NDArray[np.uint8]
@@ -102,9 +101,9 @@ def load_dataset(path: Path, split: Split = "test") -> Dataset:
 
 
 def load_alternates(path: Path, train: Dataset) -> Alternates:
-    """Read an `.npz` with x (uint8 [M, H, W, 3]), y and index (which image of `train` each shows).
+    """Read an `.npz` with x (uint8 [M, H, W, 3]), y and index (the corresponding images of `train`).
 
-    Raises DataError, also where a label differs from that of the image it is said to show.
+    Raises DataError, also if a label differs from that of the corresponding image.
     """
     members = _members(path)
     _require(path, members, ("x", "y", "index"))
@@ -112,7 +111,7 @@ def load_alternates(path: Path, train: Dataset) -> Alternates:
     index = np.asarray(members["index"])
     if index.ndim != 1 or index.dtype.kind not in "iu" or not len(index) == len(x) == len(y):
         raise DataError(
-            f"{path}: index is {index.dtype} {index.shape} beside {len(x)} images and {len(y)} labels, "
+            f"{path}: index is {index.dtype} {index.shape} for {len(x)} images and {len(y)} labels, "
             "expected one integer per image"
         )
     if x.shape[1:] != train.x.shape[1:]:
@@ -124,9 +123,7 @@ def load_alternates(path: Path, train: Dataset) -> Alternates:
     index = index.astype(np.int64)
     wrong = int((train.y[index] != y).sum())
     if wrong:
-        raise DataError(
-            f"{path}: {wrong} labels differ from those of the training images they belong to, expected none"
-        )
+        raise DataError(f"{path}: {wrong} labels differ from those of the corresponding training images, expected none")
     return Alternates(x, index)
 
 
@@ -154,7 +151,7 @@ def _from_npz(path: Path) -> Dataset:
     labels = _labels(path, members["labels"]) if "labels" in members else CIFAR10_LABELS
     y = _classes(path, members["y"], labels)
     if len(x) != len(y):
-        raise DataError(f"{path}: holds {len(x)} images and {len(y)} labels, expected as many of both")
+        raise DataError(f"{path}: holds {len(x)} images and {len(y)} labels, expected equal numbers")
     return Dataset(x, y, labels)
 
 
@@ -163,11 +160,11 @@ def _head(path: Path) -> bytes:
         with path.open("rb") as file:
             return file.read(16)
     except OSError as error:
-        raise DataError(f"{path}: can't be read: {error.strerror or error}") from error
+        raise DataError(f"{path}: cannot be read: {error.strerror or error}") from error
 
 
 def _members(path: Path) -> dict[str, NDArray[Any]]:
-    """All members of an .npz archive, without unpickling any."""
+    """All members of an .npz archive; nothing is unpickled."""
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
             if not isinstance(archive, np.lib.npyio.NpzFile):
@@ -177,7 +174,7 @@ def _members(path: Path) -> dict[str, NDArray[Any]]:
         raise
     except Exception as error:  # a damaged archive can fail in any way, in zip, zlib or the header's parser
         reason = " ".join(str(error).split()) or type(error).__name__
-        raise DataError(f"{path}: not a whole .npz archive ({reason})") from error
+        raise DataError(f"{path}: not a complete .npz archive ({reason})") from error
 
 
 def _require(path: Path, members: Mapping[str, object], names: tuple[str, ...]) -> None:
@@ -206,5 +203,5 @@ def _classes(path: Path, y: NDArray[Any], labels: tuple[str, ...]) -> NDArray[np
 
 def _labels(path: Path, names: NDArray[Any]) -> tuple[str, ...]:
     if names.dtype.kind != "U" or names.ndim != 1 or not 1 <= len(names) <= 256:
-        raise DataError(f"{path}: labels is {names.dtype} {names.shape}, expected 1 to 256 texts")
+        raise DataError(f"{path}: labels is {names.dtype} {names.shape}, expected 1 to 256 strings")
     return tuple(str(name) for name in names)

@@ -1,9 +1,9 @@
 """The JPEG container: many small JPEG files in one `.npz`, decoded in memory.
 
-Members: `jpeg` uint8 [bytes], all files one after the other; `offsets` unsigned [N + 1], image i is
-jpeg[offsets[i]:offsets[i + 1]]; `y` the labels. Decoded with Pillow where it is installed (the `train`
-extra), otherwise with OpenCV. Two decoders may differ by a few grey levels, so a figure quoted to the
-last image should say which was used (`decoder_name`).
+Members: `jpeg` uint8 [bytes], all files concatenated; `offsets` unsigned [N + 1], image i is
+jpeg[offsets[i]:offsets[i + 1]]; `y` the labels. Decoded with Pillow if it is installed (the `train` extra), otherwise
+with OpenCV. The two decoders may differ by a few grey levels, so exact figures should state which was used
+(`decoder_name`).
 """
 
 import io
@@ -23,19 +23,19 @@ Decoder = Callable[[bytes], NDArray[np.uint8]]
 
 
 class _UndecodableError(Exception):
-    """One JPEG file that is not a colour image of an accepted size; the text says why."""
+    """A JPEG file that is not a colour image of an accepted size; the text states the reason."""
 
 
 def decoder_name() -> str:
-    """Name the decoder in use here, Pillow or OpenCV. Raises MissingExtraError where there is neither."""
+    """Name of the decoder in use, Pillow or OpenCV. Raises MissingExtraError if there is neither."""
     return _decoder()[0]
 
 
 def decode_container(path: Path, jpeg: NDArray[Any], offsets: NDArray[Any]) -> NDArray[np.uint8]:
-    """Decode all images: uint8 [N, H, W, 3] RGB. path is only named in messages.
+    """Decode all images: uint8 [N, H, W, 3] RGB. path: for error texts only.
 
-    Raises DataError for wrong dtypes, offsets that do not rise from 0 to the number of bytes, images
-    that can't be decoded, are not RGB, larger than MAX_SIDE, or not all of one size.
+    Raises DataError for wrong dtypes, offsets that do not increase from 0 to the number of bytes, and images that
+    cannot be decoded, are not RGB, larger than MAX_SIDE, or not all of one size.
     """
     if jpeg.dtype != np.uint8 or jpeg.ndim != 1:
         raise DataError(f"{path}: jpeg is {jpeg.dtype} {jpeg.shape}, expected uint8 [bytes]")
@@ -45,8 +45,8 @@ def decode_container(path: Path, jpeg: NDArray[Any], offsets: NDArray[Any]) -> N
     if bounds[0] != 0 or bounds[-1] != len(jpeg) or not (np.diff(bounds) > 0).all():
         raise DataError(
             f"{path}: offsets run from {offsets[0]} to {offsets[-1]}"
-            f"{'' if (np.diff(bounds) > 0).all() else ' and do not always rise'}, "
-            f"expected rising numbers from 0 to {len(jpeg)}"
+            f"{'' if (np.diff(bounds) > 0).all() else ' and do not always increase'}, "
+            f"expected increasing numbers from 0 to {len(jpeg)}"
         )
     decode = _decoder()[1]
     data = jpeg.tobytes()
@@ -85,7 +85,7 @@ def _decoder() -> tuple[str, Decoder]:
                     raise _UndecodableError(f"is {image.mode}, {image.size[0]}x{image.size[1]} pixels")
                 return np.asarray(image)
         except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
-            raise _UndecodableError(f"can't be decoded ({' '.join(str(error).split())})") from error
+            raise _UndecodableError(f"cannot be decoded ({' '.join(str(error).split())})") from error
 
     return "Pillow", decode
 
@@ -103,7 +103,7 @@ def _opencv_decoder() -> Decoder:
             raise _UndecodableError(f"begins with {data[:4]!r}")
         image = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_COLOR)
         if image is None:
-            raise _UndecodableError("can't be decoded")
+            raise _UndecodableError("cannot be decoded")
         if max(image.shape[:2]) > MAX_SIDE:
             raise _UndecodableError(f"is {image.shape[1]}x{image.shape[0]} pixels")
         return np.ascontiguousarray(image[:, :, ::-1])

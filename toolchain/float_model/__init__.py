@@ -1,1 +1,1 @@
-"""Trained networks before they are quantized: graph, file, forward pass."""
+"""Trained networks before quantization: graph, file, forward pass."""

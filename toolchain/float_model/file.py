@@ -1,7 +1,7 @@
 """The float model file: one safetensors file, tensors plus a JSON header, data only.
 
 The header is the metadata entry "edgemeta": a JSON object with format "edgemeta-float", version 1, name, input_shape,
-mean, scale, labels, output, provenance and layers; each layer has op, name, inputs and its plain attributes, and its
+mean, scale, labels, output, provenance and layers; each layer has op, name, inputs and its other attributes, and its
 arrays are the tensors "<layer>.<field>" (float32).
 """
 
@@ -52,7 +52,7 @@ _LENGTHS = {"stride": 2, "padding": 4, "kernel": 2, "factor": 2}
 
 
 def save_float_model(model: FloatModel, path: Path) -> None:
-    """Write a float model; the same model gives the same bytes. Raises FloatModelError if it does not hold together."""
+    """Write a float model; the same model gives the same bytes. Raises FloatModelError if it is inconsistent."""
     check(model, str(path))
     tensors: dict[str, NDArray[Any]] = {}
     layers = []
@@ -84,7 +84,7 @@ def save_float_model(model: FloatModel, path: Path) -> None:
 
 
 def is_float_model(path: Path) -> bool:
-    """Tell whether a file says of itself that it is a float model (it may still be damaged)."""
+    """Whether the header of a file declares a float model (the file may still be damaged)."""
     try:
         with safe_open(path, framework="np") as file:
             header = json.loads((file.metadata() or {}).get("edgemeta", "{}"))
@@ -94,7 +94,7 @@ def is_float_model(path: Path) -> bool:
 
 
 def load_float_model(path: Path) -> FloatModel:
-    """Read and prove a float model. Raises FloatModelError."""
+    """Read and check a float model. Raises FloatModelError."""
     header, tensors = _read(path)
     if header.get("format") != FORMAT:
         raise FloatModelError(f"{path}: format is {header.get('format')!r}, expected {FORMAT!r}")
@@ -111,7 +111,7 @@ def load_float_model(path: Path) -> FloatModel:
         raise FloatModelError(f"{path}: tensor {sorted(unused)[0]!r} belongs to no layer, expected only used tensors")
     labels = _typed(path, header, "labels", list)
     if not all(isinstance(x, str) for x in labels) or not 1 <= len(labels) <= MAX_LABELS:
-        raise FloatModelError(f"{path}: labels is not a list of 1 to {MAX_LABELS} texts")
+        raise FloatModelError(f"{path}: labels is not a list of 1 to {MAX_LABELS} strings")
     model = FloatModel(
         name=_typed(path, header, "name", str),
         input_shape=_integers(path, "input_shape", header.get("input_shape"), 3),  # type: ignore[arg-type]
@@ -135,12 +135,12 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[np.float32]]]:
             text = (file.metadata() or {}).get("edgemeta")
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a mapping)
     except OSError as error:
-        raise FloatModelError(f"{path}: can't be read: {error.strerror or error}") from error
+        raise FloatModelError(f"{path}: cannot be read: {error.strerror or error}") from error
     except (SafetensorError, ValueError, TypeError, AttributeError) as error:
         if isinstance(error, FloatModelError):
             raise
         reason = " ".join(str(error).split())
-        raise FloatModelError(f"{path}: not a whole safetensors file ({reason})") from error
+        raise FloatModelError(f"{path}: not a complete safetensors file ({reason})") from error
     if text is None:
         raise FloatModelError(f"{path}: has no edgemeta header, expected a float model of this program")
     try:
@@ -192,7 +192,7 @@ def _attribute(path: Path, place: str, name: str, value: object) -> object:
     if name == "kind" and value not in ("max", "average"):
         raise FloatModelError(f"{path}: {place} is {value!r:.60}, expected max or average")
     if not isinstance(value, str):
-        raise FloatModelError(f"{path}: {place} is {value!r:.60}, expected a text")
+        raise FloatModelError(f"{path}: {place} is {value!r:.60}, expected a string")
     return value
 
 

@@ -1,4 +1,4 @@
-"""The float graph run with NumPy in float32: for calibration, for `eval` of a float model and as an oracle."""
+"""Forward pass of the float graph in NumPy and float32: for calibration, `eval` of a float model and as an oracle."""
 
 from collections.abc import Callable, Iterator
 
@@ -25,13 +25,13 @@ from edgemeta.toolchain.float_model.graph import (
 
 
 def network_input(model: FloatModel, pixels: NDArray[np.uint8]) -> Float32:
-    """Give (pixel - mean) / scale, float32 [N, H, W, 3], of pixels uint8 [N, H, W, 3]."""
+    """(pixel - mean) / scale as float32 [N, H, W, 3], for pixels uint8 [N, H, W, 3]."""
     x = (pixels.astype(np.float32) - np.float32(model.mean)) / np.float32(model.scale)
     return x.astype(np.float32, copy=False)
 
 
 def all_tensors(model: FloatModel, x: Float32) -> dict[str, Float32]:
-    """Run the network on x [N, H, W, C] and give every tensor by name, the input included."""
+    """Run the network on x [N, H, W, C] and return all tensors by name, including the input."""
     tensors = {INPUT: x}
     for layer in model.layers:
         tensors[layer.name] = run_layer(layer, [tensors[n] for n in inputs_of(layer)])
@@ -44,7 +44,7 @@ def logits(model: FloatModel, pixels: NDArray[np.uint8], batch: int = 250) -> Fl
 
 
 def logits_in_batches(model: FloatModel, pixels: NDArray[np.uint8], batch: int = 250) -> Iterator[Float32]:
-    """Yield the logits [<= batch, labels] of one batch after the other; tensors are freed when no longer needed."""
+    """Yield the logits [<= batch, labels] of each batch; tensors are freed as soon as possible."""
     last_use = {name: i for i, layer in enumerate(model.layers) for name in inputs_of(layer)}
     for start in range(0, len(pixels), batch):
         tensors = {INPUT: network_input(model, pixels[start : start + batch])}
@@ -63,9 +63,9 @@ def accuracy(
     y: NDArray[np.uint8],
     progress: Callable[[int, int], None] | None = None,
 ) -> float:
-    """Share of images 0..1 whose greatest logit is the label's (the lowest index at a tie).
+    """Share 0..1 of images whose greatest logit is that of the label (at a tie the lowest index counts).
 
-    progress is called with (images done, images in all) after every batch.
+    progress: called with (images done, total images) after every batch.
     """
     right = done = 0
     for out in logits_in_batches(model, pixels):
@@ -77,7 +77,7 @@ def accuracy(
 
 
 def run_layer(layer: FloatLayer, inputs: list[Float32]) -> Float32:
-    """One layer on its inputs, each float32 [N, H, W, C]."""
+    """Run one layer on its inputs, each float32 [N, H, W, C]."""
     x = inputs[0]
     if isinstance(layer, Conv):
         return _conv(layer, x)

@@ -1,8 +1,8 @@
-"""Records of the float graph: a trained network before it is quantized, free of any framework.
+"""Records of the float graph: a trained network before quantization, independent of any framework.
 
 Tensors are float32 in N, H, W, C order; convolution weights are [O, KH, KW, I / groups], as in the integer graph
-(`edgemeta.model.layers`). Layers run in the order given and read "input" or outputs of earlier layers; a layer's output
-tensor carries the layer's name. The input is (pixel - mean) / scale.
+(`edgemeta.model.layers`). Layers run in the given order and read "input" or outputs of earlier layers; a layer's output
+tensor has the layer's name. The input is (pixel - mean) / scale.
 """
 
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ Float32: TypeAlias = NDArray[np.float32]
 Shape: TypeAlias = tuple[int, int, int]
 Pair: TypeAlias = tuple[int, int]
 Padding: TypeAlias = tuple[int, int, int, int]
-"""Rows above, columns left, rows below, columns right; all zeros."""
+"""Rows above, columns left, rows below, columns right; padding is zero."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +51,7 @@ class BatchNorm:
 
 @dataclass(frozen=True)
 class Relu:
-    """y = max(x, 0), and at most `ceiling` where there is one (6 for ReLU6)."""
+    """y = max(x, 0), limited to `ceiling` if given (6 for ReLU6)."""
 
     name: str
     input: str
@@ -68,7 +68,7 @@ class Add:
 
 @dataclass(frozen=True)
 class Pool:
-    """Greatest value ("max"; padding never wins) or mean over the whole kernel ("average"; padding counts as 0)."""
+    """Greatest value ("max"; padding is ignored) or mean over the whole kernel ("average"; padding counts as 0)."""
 
     name: str
     input: str
@@ -98,7 +98,7 @@ class Dense:
 
 @dataclass(frozen=True)
 class Concat:
-    """The channels of all inputs, one after the other."""
+    """Concatenates the channels of all inputs."""
 
     name: str
     inputs: tuple[str, ...]
@@ -118,7 +118,7 @@ FloatLayer: TypeAlias = Conv | BatchNorm | Relu | Add | Pool | GlobalAverage | D
 
 @dataclass(frozen=True, eq=False)
 class FloatModel:
-    """A float network for classification: graph, preprocessing, class names and how it was made.
+    """A float network for classification: graph, preprocessing, class names and provenance.
 
     Network input = (pixel - mean) / scale with pixel 0..255, RGB. `output` names the tensor of the logits,
     (1, 1, labels).
@@ -140,9 +140,9 @@ def inputs_of(layer: FloatLayer) -> tuple[str, ...]:
 
 
 def check(model: FloatModel, source: str) -> dict[str, Shape]:
-    """Prove that a graph holds together and give the shape (H, W, C) of every tensor.
+    """Check that a graph is consistent and return the shape (H, W, C) of every tensor.
 
-    Raises FloatModelError naming `source`, the layer, what was found and what was expected.
+    Raises FloatModelError with `source`, the layer, what was found and what was expected.
     """
     shapes: dict[str, Shape] = {INPUT: model.input_shape}
     if len(model.input_shape) != 3 or min(model.input_shape) < 1:
@@ -173,7 +173,7 @@ def check(model: FloatModel, source: str) -> dict[str, Shape]:
 
 
 class _MismatchError(Exception):
-    """What does not fit in one layer; `check` adds where."""
+    """An inconsistency in one layer; `check` adds the layer's name."""
 
 
 def _expect(good: bool, text: str) -> None:
@@ -224,13 +224,15 @@ def _output_shape(layer: FloatLayer, inputs: list[Shape]) -> Shape:
         _expect(layer.ceiling is None or (np.isfinite(layer.ceiling) and layer.ceiling > 0), "ceiling must be positive")
         return x
     if isinstance(layer, Add):
-        _expect(len(inputs) == 2 and inputs[0] == inputs[1], f"adds tensors of shapes {inputs}, expected two alike")
+        _expect(
+            len(inputs) == 2 and inputs[0] == inputs[1], f"adds tensors of shapes {inputs}, expected two equal ones"
+        )
         return x
     if isinstance(layer, Pool):
         fits = layer.padding[0] < layer.kernel[0] and layer.padding[1] < layer.kernel[1]
         _expect(
             fits and layer.padding[2] < layer.kernel[0] and layer.padding[3] < layer.kernel[1],
-            "padding covers a kernel",
+            "padding must be smaller than the kernel",
         )
         return (*_window(x, layer.kernel, layer.stride, layer.padding), x[2])
     if isinstance(layer, GlobalAverage):
@@ -243,7 +245,10 @@ def _output_shape(layer: FloatLayer, inputs: list[Shape]) -> Shape:
         _vector("bias", layer.bias, layer.weight.shape[0])
         return (1, 1, layer.weight.shape[0])
     if isinstance(layer, Concat):
-        _expect(bool(inputs) and all(s[:2] == x[:2] for s in inputs), f"joins tensors of shapes {inputs}")
+        _expect(
+            bool(inputs) and all(s[:2] == x[:2] for s in inputs),
+            f"concatenates tensors of shapes {inputs}, expected equal heights and widths",
+        )
         return (x[0], x[1], sum(s[2] for s in inputs))
     _expect(min(layer.factor) >= 1, f"factor {layer.factor} must be positive")
     return (x[0] * layer.factor[0], x[1] * layer.factor[1], x[2])

@@ -1,4 +1,4 @@
-"""What both schemes share: input type, preprocessing, and the whole integer model around its layers."""
+"""Shared by both schemes: input type, preprocessing, and the assembly of the integer model from its layers."""
 
 from collections.abc import Mapping, Sequence
 
@@ -12,9 +12,9 @@ from edgemeta.toolchain.float_model.graph import FloatModel
 
 
 def input_type(model: FloatModel) -> TensorType:
-    """Type of the image tensor, exact: int8 pixel - 128 where the mean is 128, else uint8 with the mean as zero point.
+    """Exact type of the image tensor: int8 pixel - 128 if the mean is 128, else uint8 with the mean as zero point.
 
-    Raises QuantizeError for a mean that is no whole number from 0 to 255.
+    Raises QuantizeError for a mean that is not a whole number from 0 to 255.
     """
     mean = model.mean
     if mean != int(mean) or not 0 <= mean <= 255:
@@ -27,7 +27,7 @@ def input_type(model: FloatModel) -> TensorType:
 
 
 def assemble(model: FloatModel, layers: Sequence[Layer], output: str, provenance: Mapping[str, object]) -> Model:
-    """The integer model of `layers`, `output` giving the logits; name, labels, preprocessing from the float one."""
+    """The integer model of `layers` with the logits `output`; name, labels and preprocessing are the float model's."""
     kind = input_type(model)
     pixels = np.arange(256)
     table = (pixels - 128).astype(np.int8) if kind.signed else pixels.astype(np.uint8)
@@ -43,7 +43,7 @@ def assemble(model: FloatModel, layers: Sequence[Layer], output: str, provenance
 
 
 def image_integers(model: FloatModel, pixels: NDArray[np.uint8]) -> NDArray[np.int8] | NDArray[np.uint8]:
-    """Pixels uint8 [N, H, W, 3] as the integer network's input; the type is `input_type`'s."""
+    """Pixels uint8 [N, H, W, 3] as input of the integer network, of type `input_type`."""
     if input_type(model).signed:
         return (pixels.astype(np.int16) - 128).astype(np.int8)
     return pixels

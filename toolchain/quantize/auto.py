@@ -1,8 +1,8 @@
-"""Scheme `auto`: batch norm folded, per-channel weights, calibrated activations, the best choice by measurement.
+"""Scheme `auto`: folded batch norm, per-channel weights, calibrated activations, the best choice by measurement.
 
 Every combination of clip rule and requantization form is built and run with the reference interpreter on calibration
-images. With the one whose logits differ least from the float network's, rounding with error feedback, then equalization
-of channels as well, then bias correction are tried; each is kept where it brings the logits nearer still.
+images. On the one whose logits differ least from those of the float network, rounding with error feedback, then also
+equalization of channels, then bias correction are tried; each is kept if it reduces the difference further.
 """
 
 from collections.abc import Callable, Mapping
@@ -31,10 +31,10 @@ EQUALIZATIONS = (0.5, 1.0)
 
 @dataclass(frozen=True)
 class Agreement:
-    """How near an integer network is to its float one on the calibration images.
+    """Agreement of an integer network with its float network on the calibration images.
 
-    error: mean square difference of the logits, each image's mean taken off, over the float logits' own mean square.
-    same_label: share of images 0..1 with the same greatest logit.
+    error: mean square difference of the logits, after subtracting each image's mean, relative to the mean square of the
+    float logits. same_label: share 0..1 of images with the same greatest logit.
     """
 
     choice: str
@@ -47,9 +47,9 @@ def quantize_auto(
     pixels: NDArray[np.uint8],
     progress: Callable[[Agreement], None] | None = None,
 ) -> Model:
-    """Give the best integer model for calibration images uint8 [N, H, W, 3], N about 500 to 2,000.
+    """The best integer model for calibration images uint8 [N, H, W, 3], N about 500 to 2,000.
 
-    Its provenance lists every choice tried. Raises QuantizeError.
+    Its provenance lists all choices tried. Raises QuantizeError.
     """
     wanted = logits(model, pixels)
     images = image_integers(model, pixels)
@@ -82,7 +82,7 @@ def quantize_auto(
 
 
 class _Prepared:
-    """A float network with what the building of integer ones from it needs."""
+    """A float network with the data needed to build integer networks from it."""
 
     def __init__(self, model: FloatModel, pixels: NDArray[np.uint8]) -> None:
         self._model, self._shapes, self._blocks = model, check(model, model.name), blocks_of(model)
@@ -100,12 +100,12 @@ class _Prepared:
         return second_moments(self._model, self._blocks, pixels)
 
     def corrected(self, choice: Choice, pixels: NDArray[np.uint8]) -> Choice:
-        """The choice with its bias corrections."""
+        """The choice with bias corrections added."""
         return corrected(self._model, self._blocks, self._types(choice), choice, pixels)
 
 
 def measure(integer: Model, images: NDArray[np.generic], wanted: Float32, choice: str) -> Agreement:
-    """Run the integer model on images (its input type) and compare with float logits [N, labels]."""
+    """Run the integer model on images (of its input type) and compare with float logits [N, labels]."""
     found = reference.run(integer, images).astype(np.float64) * integer.logits.scale
     real = wanted - wanted.mean(1, keepdims=True)
     off = found - found.mean(1, keepdims=True) - real

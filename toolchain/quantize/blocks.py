@@ -1,7 +1,7 @@
-"""The float graph seen as the integer network will run it: batch norm and activation joined to their layer.
+"""Groups the float graph into the layers of the integer network: batch norm and activation fused into their layer.
 
-A convolution or dense layer takes the batch norm that alone reads it, then the ReLU that alone reads that; an addition
-or a mean takes its ReLU. A batch norm that stands alone becomes a 1x1 depthwise convolution with that batch norm.
+A convolution or dense layer includes a batch norm that is its only reader, then a ReLU that is the only reader of that;
+an addition or mean includes its ReLU. A separate batch norm becomes a 1x1 depthwise convolution with that batch norm.
 """
 
 from dataclasses import dataclass, replace
@@ -30,11 +30,10 @@ Core: TypeAlias = Conv | Dense | Add | Pool | GlobalAverage | Relu | Concat | Up
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """One layer of the integer network to be.
+    """One future layer of the integer network.
 
-    core: the layer, its name is the block's and its inputs are names of blocks (or "input"). norm, relu: what was
-    joined. before: the float tensor before the activation (after the batch norm); after: the float tensor that the
-    block puts out.
+    core: the layer; its name is the block's, and its inputs are names of blocks (or "input"). norm, relu: the fused
+    layers. before: the float tensor before the activation (after the batch norm); after: the output float tensor.
     """
 
     core: Core
@@ -55,12 +54,12 @@ class Block:
 
 
 def blocks_of(model: FloatModel) -> tuple[Block, ...]:
-    """Join the layers of a checked graph; the order is kept."""
+    """Group the layers of a checked graph; the order is preserved."""
     readers: dict[str, list[FloatLayer]] = {}
     for layer in model.layers:
         for name in inputs_of(layer):
             readers.setdefault(name, []).append(layer)
-    made_by: dict[str, str] = {"input": "input"}  # float tensor -> block that puts it out
+    made_by: dict[str, str] = {"input": "input"}  # float tensor -> block that computes it
     joined: set[str] = set()
     blocks: list[Block] = []
     for layer in model.layers:
@@ -106,7 +105,7 @@ def _renamed(core: Core, made_by: dict[str, str]) -> Core:
 
 
 def folded(block: Block) -> tuple[Float32, Float32]:
-    """Weight and bias, float64 rounded once to float32, of a Conv or Dense block with its batch norm multiplied in.
+    """Weight and bias of a Conv or Dense block with its batch norm folded in, computed in float64, rounded to float32.
 
     w' = w * g and b' = (b - mean) * g + beta with g = gamma / sqrt(variance + eps), per output channel.
     """

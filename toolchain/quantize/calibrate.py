@@ -1,4 +1,4 @@
-"""What the calibration images say about every tensor: a sample of its values, and clips chosen from it."""
+"""Statistics of tensors over the calibration images: samples of values, and clip ranges chosen from them."""
 
 from collections.abc import Iterable
 from typing import Literal
@@ -10,7 +10,7 @@ from edgemeta.toolchain.errors import QuantizeError
 from edgemeta.toolchain.float_model.forward import all_tensors, network_input
 from edgemeta.toolchain.float_model.graph import Float32, FloatModel
 
-#: How the clip of a tensor is chosen: greatest magnitude, 99.99th percentile of it, or least mean square error.
+#: Rule for the clip range of a tensor: greatest magnitude, 99.99th percentile, or least mean square error.
 ClipRule = Literal["minmax", "percentile", "mse"]
 CLIP_RULES: tuple[ClipRule, ...] = ("minmax", "percentile", "mse")
 
@@ -21,8 +21,8 @@ _FRACTIONS = np.linspace(0.30, 1.0, 71)
 class Statistics:
     """Sampled values of float tensors over the calibration images.
 
-    sample: name -> float32 [<= about 2**18], evenly spaced through each batch; greatest: name -> largest magnitude of
-    any value seen.
+    sample: name -> float32 [<= about 2**18], evenly spaced in each batch; greatest: name -> greatest magnitude of all
+    values.
     """
 
     def __init__(self, model: FloatModel, pixels: NDArray[np.uint8], names: Iterable[str], batch: int = 100) -> None:
@@ -36,16 +36,16 @@ class Statistics:
                 values = tensors[name].reshape(-1)
                 self.greatest[name] = max(self.greatest[name], float(np.abs(values).max()))
                 step = max(1, len(values) * batches // _SAMPLE)
-                parts[name].append(values[:: step | 1].copy())  # odd: walks through all channels
+                parts[name].append(values[:: step | 1].copy())  # an odd step visits all channels
         self.sample = {name: np.concatenate(p) for name, p in parts.items()}
         for name, value in self.greatest.items():
             if not np.isfinite(value):
                 raise QuantizeError(f"{model.name}: tensor {name!r} becomes infinite on the calibration images")
 
     def clip(self, name: str, rule: ClipRule, signed: bool, bits: int = 8) -> float:
-        """Greatest magnitude that a tensor's quantization shall cover; positive.
+        """Greatest magnitude that the quantization of a tensor covers; positive.
 
-        "mse" tries 71 shares of the greatest magnitude and takes the one whose rounding and clipping errors are least.
+        "mse" tries 71 fractions of the greatest magnitude and selects that with the least rounding and clipping error.
         """
         greatest = self.greatest[name]
         if greatest == 0.0:

@@ -1,4 +1,4 @@
-"""What scheme `auto` may choose between, and the quantization of the weights that all choices share."""
+"""The choices of scheme `auto`, and the quantization of weights for all of them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -36,10 +36,10 @@ _FRACTIONS = np.linspace(0.5, 1.0, 51)
 class Choice:
     """One way to quantize the whole network.
 
-    clip: how activation ranges are chosen. form: requantization by per-channel multiplier or by per-channel shift and
-    table. equalize: strength of the equalization of channels before all else (`equalize.py`). moments: of every
-    block's inputs, to round its weights with error feedback (`feedback.py`). shifts: real-valued corrections added to
-    the bias of a block, per channel (`correct.py`).
+    clip: rule for activation ranges. form: requantization by per-channel multiplier or by per-channel shift and table.
+    equalize: strength of the equalization of channels, applied first (`equalize.py`). moments: of every block's inputs,
+    for rounding its weights with error feedback (`feedback.py`). shifts: real-valued corrections added to the bias of a
+    block, per channel (`correct.py`).
     """
 
     clip: ClipRule
@@ -66,9 +66,9 @@ def tensor_types(
 ) -> dict[str, TensorType]:
     """Type of every block's output (and of "input").
 
-    A tensor that cannot be negative (ReLU, or made from such tensors only) is uint8 with zero point 0 and scale
-    clip / 255; any other is int8 with zero point 0 and scale clip / 127. Max pools and upsampling keep their input's
-    type, ReLU standing alone too; a concatenation takes the widest of its inputs'.
+    A tensor that cannot be negative (ReLU, or computed from such tensors only) is uint8 with zero point 0 and scale
+    clip / 255; any other is int8 with zero point 0 and scale clip / 127. Max pool, upsampling and a separate ReLU keep
+    the type of their input; a concatenation has the widest type of its inputs.
     """
     types = {"input": input_type(model)}
     not_negative: set[str] = set()
@@ -104,10 +104,10 @@ def quantize_weights(
 ) -> FixedWeights:
     """Symmetric int8, -127 .. 127, rounded half up, one scale per output channel or one for all.
 
-    moments: second moments of the layer's input; where given, weights are rounded with error feedback (`feedback.py`).
+    moments: second moments of the layer's input; if given, weights are rounded with error feedback (`feedback.py`).
 
-    Each scale is the share 0.5 .. 1 of greatest magnitude / 127 with the least mean square error of the weights, and at
-    least `least_scale` ([C], what the bias needs).
+    Each scale is greatest magnitude / 127 times the fraction 0.5 .. 1 with the least mean square error of the weights,
+    and at least `least_scale` ([C], required by the bias).
     """
     rows = weight.astype(np.float64).reshape(len(weight) if per_channel else 1, -1)
     greatest = np.abs(rows).max(1)

@@ -1,8 +1,8 @@
-"""Bias correction: what rounding adds to the mean of each channel is taken off its bias.
+"""Bias correction: the mean error of each channel caused by rounding is subtracted from its bias.
 
-The error of a quantized layer is not zero on average, and later layers add it up. Block by block, the mean over the
-calibration images of a channel before its activation is compared between the float network and the integer one (as it
-is with all corrections so far), and the difference goes into the bias (Nagel, van Baalen, Blankevoort and Welling,
+The error of a quantized layer is not zero on average and accumulates in later layers. Block by block, the mean of a
+channel before its activation over the calibration images is compared between the float network and the integer network
+(with all corrections so far), and the difference is added to the bias (Nagel, van Baalen, Blankevoort and Welling,
 "Data-Free Quantization Through Weight Equalization and Bias Correction", 2019, the empirical form).
 """
 
@@ -30,7 +30,7 @@ def corrected(
     choice: Choice,
     pixels: NDArray[np.uint8],
 ) -> Choice:
-    """Give the choice with corrections measured on pixels uint8 [N, H, W, 3] (a few hundred are enough)."""
+    """The choice with corrections measured on pixels uint8 [N, H, W, 3]; a few hundred images are enough."""
     tensors = all_tensors(model, network_input(model, pixels))
     images = image_integers(model, pixels)
     for block in blocks:
@@ -43,7 +43,7 @@ def corrected(
 
 
 def _mean_before_activation(integer: Model, block: Block, images: NDArray[np.generic]) -> NDArray[np.float64]:
-    """Mean per channel [C] of a block's accumulators with its folded bias, as real numbers, in the integer network."""
+    """Mean per channel [C] of a block's accumulators with its folded bias in the integer network, as real numbers."""
     core = block.core
     assert isinstance(core, Conv | Dense)
     index = next(i for i, layer in enumerate(integer.layers) if layer.name == block.name)

@@ -1,9 +1,9 @@
-"""The same float network with channels of like range, so that one scale per tensor fits all of them.
+"""Equalization: the same float network with channels of similar range, so that one scale per tensor fits all of them.
 
-ReLU, addition, pooling and upsampling keep a positive factor per channel: if every layer that makes a tensor divides
-channel c by s[c], and every layer that reads it multiplies its weights for that channel by s[c], the network is
-unchanged (Nagel, van Baalen, Blankevoort and Welling, 2019). Tensors tied by such layers share their factors.
-Activations gain what weights of the next layer may lose, so how far to go is for the caller to measure.
+ReLU, addition, pooling and upsampling commute with a positive factor per channel: if every layer that computes a tensor
+divides channel c by s[c], and every layer that reads it multiplies its weights for that channel by s[c], the network is
+unchanged (Nagel, van Baalen, Blankevoort and Welling, 2019). Tensors connected by such layers share their factors. What
+activations gain in precision, the weights of the next layer may lose, so the caller measures the best strength.
 """
 
 from collections.abc import Mapping
@@ -31,17 +31,17 @@ from edgemeta.toolchain.float_model.graph import (
 from edgemeta.toolchain.quantize.blocks import blocks_of
 
 _LEAST = 1 / 16
-"""Least factor: a channel is made at most sixteen times as large."""
+"""Least factor: a channel is enlarged by at most sixteen."""
 
 Factors = NDArray[np.float64]
 
 
 def equalized(model: FloatModel, pixels: NDArray[np.uint8], strength: float) -> FloatModel:
-    """Give the network with s[c] = (range of channel c / greatest range) ** strength in every free group of tensors.
+    """The network with s[c] = (range of channel c / greatest range) ** strength in every free group of tensors.
 
-    pixels: uint8 [N, H, W, 3], from which ranges are measured, a few hundred images. strength: 0 (nothing) to 1
-    (all channels as large as the largest). Only tensors that the integer network holds count. The input, the logits,
-    and tensors at a ReLU6 or a concatenation stay as they are.
+    pixels: uint8 [N, H, W, 3], a few hundred images for measuring ranges. strength: 0 (no change) to 1 (all channels
+    have the greatest range). Only tensors of the integer network are considered. The input, the logits, and tensors at
+    a ReLU6 or a concatenation are not changed.
     """
     group = _groups(model)
     ranges = _ranges(model, pixels, {b.after for b in blocks_of(model)})
@@ -55,7 +55,7 @@ def equalized(model: FloatModel, pixels: NDArray[np.uint8], strength: float) -> 
 
 
 def _groups(model: FloatModel) -> Mapping[str, str]:
-    """Tensor -> name of its group; tensors that must share their factors are in one."""
+    """Tensor -> name of its group; tensors that must share their factors are in the same group."""
     parent = {INPUT: INPUT} | {x.name: x.name for x in model.layers}
 
     def root(name: str) -> str:
@@ -71,7 +71,7 @@ def _groups(model: FloatModel) -> Mapping[str, str]:
 
 
 def _fixed(model: FloatModel) -> set[str]:
-    """Tensors that must keep their scale: for them no neighbour can take the factor."""
+    """Tensors that must keep their scale, because no neighbouring layer can absorb the factor."""
     fixed = {INPUT, model.output}
     for layer in model.layers:
         if isinstance(layer, Concat) or (isinstance(layer, Relu) and layer.ceiling is not None):
@@ -82,7 +82,7 @@ def _fixed(model: FloatModel) -> set[str]:
 
 
 def _ranges(model: FloatModel, pixels: NDArray[np.uint8], names: set[str]) -> Mapping[str, Factors]:
-    """Greatest magnitude of every channel [C] of the tensors named."""
+    """Greatest magnitude of every channel [C] of the given tensors."""
     ranges: dict[str, Factors] = {}
     for start in range(0, len(pixels), 100):
         tensors = all_tensors(model, network_input(model, pixels[start : start + 100]))
@@ -93,7 +93,7 @@ def _ranges(model: FloatModel, pixels: NDArray[np.uint8], names: set[str]) -> Ma
 
 
 def _scaled(layer: FloatLayer, factors: Mapping[str, Factors]) -> FloatLayer:
-    """The layer with its output divided by its tensor's factors, and its weights made for the scaled input."""
+    """The layer with its output divided by the factors of its tensor, and its weights adapted to the scaled input."""
     out = factors.get(layer.name)
     if isinstance(layer, BatchNorm) and out is not None:
         return replace(layer, gamma=_float32(layer.gamma / out), beta=_float32(layer.beta / out))

@@ -1,7 +1,7 @@
-"""Rounding of weights with error feedback: what one weight's rounding spoils, the weights after it make good.
+"""Rounding of weights with error feedback: later weights compensate the rounding errors of earlier ones.
 
-For a layer y = W x the error of rounding is (W - Q) H (W - Q)^T with H the second moments of x. Weights are rounded one
-input at a time; the part of the error that inputs still to come can cancel is taken off their weights before they are
+For a layer y = W x the rounding error is (W - Q) H (W - Q)^T with H the second moments of x. Weights are rounded one
+input at a time; the part of the error that later inputs can cancel is subtracted from their weights before these are
 rounded (Frantar, Ashkboos, Hoefler and Alistarh, "GPTQ", 2022; Hassibi and Stork, "Optimal Brain Surgeon", 1993).
 """
 
@@ -38,7 +38,7 @@ def second_moments(model: FloatModel, blocks: Sequence[Block], pixels: NDArray[n
 
 
 def _windows(conv: Conv, x: Float32) -> Float32:
-    """Rows that meet the weights, [groups, rows, K], evenly chosen from all positions of all images."""
+    """Input rows of the weights, [groups, rows, K], chosen evenly from all positions of all images."""
     _, kh, kw, per_group = conv.weight.shape
     top, left, bottom, right = conv.padding
     padded = np.pad(x, ((0, 0), (top, bottom), (left, right), (0, 0)))
@@ -66,7 +66,7 @@ def round_with_feedback(weight: NDArray[np.float64], scale: NDArray[np.float64],
         rows = slice(g * share, (g + 1) * share)
         level = float(np.trace(moments[g])) / k
         damped = moments[g] + np.eye(k) * (_DAMPING * level if level > 0 else 1.0)
-        # upper triangular, inverse(damped) = U^T U; row j says how the inputs after j make good for an error at j
+        # upper triangular, inverse(damped) = U^T U; row j: how the inputs after j compensate an error at j
         upper = np.linalg.cholesky(np.linalg.inv(damped)).T
         left, step = weight[rows].copy(), scales[rows]
         for j in range(k):

@@ -1,4 +1,4 @@
-"""Scheme `auto`, layer by layer: one block and the types around it become one integer layer (or a few)."""
+"""Scheme `auto`, layer by layer: converts a block with the types of its tensors to one or more integer layers."""
 
 from collections.abc import Mapping, Sequence
 
@@ -28,7 +28,7 @@ _BIAS_ROOM = 2.0**29
 
 
 def build(model: FloatModel, blocks: Sequence[Block], types: Mapping[str, TensorType], choice: Choice) -> Model:
-    """Give the integer model for one choice. Raises QuantizeError where some number does not fit."""
+    """The integer model for one choice. Raises QuantizeError if a number does not fit."""
     layers: list[q.Layer] = []
     output = ""
     for block in blocks:
@@ -65,7 +65,7 @@ def _layers(block: Block, types: Mapping[str, TensorType], choice: Choice, last:
 
 
 def _joined(core: Concat, types: Mapping[str, TensorType], out: TensorType) -> list[q.Layer]:
-    """A concatenation, with a Rescale before it for every input that is quantized otherwise."""
+    """A concatenation, with a Rescale for every input whose quantization differs."""
     layers: list[q.Layer] = []
     names = []
     for i, name in enumerate(core.inputs):
@@ -81,7 +81,7 @@ def _joined(core: Concat, types: Mapping[str, TensorType], out: TensorType) -> l
 
 
 def _bounds(relu: Relu | None, out: TensorType) -> tuple[int, int]:
-    """Clamp bounds that do the activation: 0 and its ceiling in integers of `out`."""
+    """Clamp bounds that implement the activation: 0 and its ceiling as integers of `out`."""
     if relu is None:
         return out.lo, out.hi
     if relu.ceiling is None:
@@ -115,10 +115,10 @@ def _weighted(block: Block, source: TensorType, out: TensorType, choice: Choice,
 
 
 def _table(units: NDArray[np.float64], relu: Relu | None, out: TensorType) -> tuple[q.ShiftTable, float]:
-    """Shift and table per channel, and the real value at the middle of the range, to be taken off the bias.
+    """Shift and table per channel, and the real value at the middle of the range, to be subtracted from the bias.
 
-    The 256 entries are spread over the values that the output can tell apart: [0, top] after ReLU, else the whole
-    range. The shift is the least with which they cover it.
+    The 256 entries cover the values that the output can represent: [0, top] after ReLU, else the whole range. The shift
+    is the least for which they do.
     """
     lo, hi = _bounds(relu, out)
     low, high = (lo - out.zero_point) * out.scale, (hi - out.zero_point) * out.scale

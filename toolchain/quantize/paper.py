@@ -1,8 +1,9 @@
-"""Scheme `paper`: the integer arithmetic of Terakura, Chang and Miyazaki to the letter.
+"""Scheme `paper`: exactly the integer arithmetic of Terakura, Chang and Miyazaki.
 
 Image Q7, activations Q3, weights Q5, all int8. A convolution's int32 sum, Q(m + 5), is shifted to int8 Q3 (round half
-up, clamped); then one table per channel, read at that int8, does batch norm and activation in float32 and quantizes to
-Q3. Additions are in Q3 and saturate. The dense layer's bias is held in accumulator units; its sums are the logits.
+up, clamped); then one table per channel, indexed by that int8, applies batch norm and activation, computed in float32,
+and quantizes to Q3. Additions are in Q3 and saturate. The dense layer's bias is in accumulator units; its sums are the
+logits.
 """
 
 import math
@@ -36,11 +37,12 @@ IMAGE_BITS, ACTIVATION_BITS, WEIGHT_BITS = 7, 3, 5
 
 
 def quantize_paper(model: FloatModel, rescale: bool = True) -> Model:
-    """Give the integer model; no calibration images are needed.
+    """The integer model; no calibration images are needed.
 
-    rescale: first bring the convolutions into the fixed formats without changing the float network (`rescale.py`).
+    rescale: first adapt the convolutions to the fixed formats without changing the float network (`rescale.py`).
 
-    Raises QuantizeError where the float model is not (pixel - 128) / 128, or uses what the scheme does not cover.
+    Raises QuantizeError if the float model's input is not (pixel - 128) / 128, or for layers that the scheme does not
+    support.
     """
     shapes = check(model, model.name)
     if (model.mean, model.scale) != (128.0, 128.0):
@@ -90,7 +92,7 @@ def _layer(block: Block, kind: q.TensorType, types: dict[str, q.TensorType], las
         return q.Dense(name, core.input, kind, _weights(core.weight), bias, requantize)
     if isinstance(core, Add):
         if {_fraction_bits(types[n]) for n in core.inputs} != {ACTIVATION_BITS}:
-            raise QuantizeError(f"layer {name!r}: adds the image itself, scheme paper adds Q{ACTIVATION_BITS} only")
+            raise QuantizeError(f"layer {name!r}: adds the image, expected Q{ACTIVATION_BITS} tensors in scheme paper")
         return q.Add(name, core.inputs, kind, (1, 1), 0, *bounds)
     if isinstance(core, GlobalAverage) or (isinstance(core, Pool) and core.kind == "average"):
         whole = source.shape[:2]
@@ -107,7 +109,9 @@ def _layer(block: Block, kind: q.TensorType, types: dict[str, q.TensorType], las
         return q.Clamp(name, core.input, same, *_bounds(core, bits_in))
     if isinstance(core, Concat):
         if len({types[n].scale for n in core.inputs}) != 1:
-            raise QuantizeError(f"layer {name!r}: joins the image itself, scheme paper joins Q{ACTIVATION_BITS} only")
+            raise QuantizeError(
+                f"layer {name!r}: concatenates the image, expected Q{ACTIVATION_BITS} tensors in scheme paper"
+            )
         return q.Concat(name, core.inputs, same)
     return q.Upsample(name, core.input, same, core.factor)
 
@@ -128,7 +132,7 @@ def _bounds(relu: Relu | None, bits: int = ACTIVATION_BITS) -> tuple[int, int]:
 
 
 def _table(block: Block, channels: int) -> NDArray[np.int8]:
-    """LUT[c][v] for v = -128 .. 127, in float32 as the paper computes it: int8 [channels, 256]."""
+    """LUT[c][v] for v = -128 .. 127, computed in float32 as in the paper: int8 [channels, 256]."""
     x = (np.arange(-128, 128, dtype=np.float32) / np.float32(2.0**ACTIVATION_BITS))[None, :].repeat(channels, 0)
     norm = block.norm
     if norm is not None:

@@ -1,4 +1,4 @@
-"""Verb `quantize`: from a float model file to an integer model file."""
+"""Command `quantize`: converts a float model file to an integer model file."""
 
 import hashlib
 from collections.abc import Callable
@@ -29,12 +29,12 @@ DEFAULT_IMAGES = 1000
 
 @dataclass(frozen=True)
 class QuantizeResult:
-    """What `quantize` made.
+    """Result of `quantize`.
 
-    path: the integer model file; sha256: its digest. choice: what scheme auto took (None for paper).
-    float_accuracy, accuracy: share 0..1 of the test images named right before and after (None without test images);
-    images: how many those are. temperature: of the scores (1 without held-out images); calibration_error,
-    plain_calibration_error: of the integer network's scores on the test images, with it and without.
+    path: the integer model file; sha256: its digest. choice: the choice of scheme auto (None for paper).
+    float_accuracy, accuracy: share 0..1 of correctly classified test images before and after (None without test
+    images); images: their number. temperature: of the scores (1 without held-out images); calibration_error,
+    plain_calibration_error: of the integer network's scores on the test images, with and without the temperature.
     """
 
     path: Path
@@ -62,11 +62,11 @@ def quantize(
 ) -> QuantizeResult:
     """Quantize a float model file and write the integer model, with its self-test, to `out`.
 
-    scheme "auto" needs `calibration`, a data set of which about `images` images are used, as many of each class:
-    training images, never those that accuracy is measured on. held_out: images that training has not seen, from which
-    the temperature of the scores is fitted. test: measure both networks on this data set and keep the figures in the
-    model's provenance. name: the integer model's; without it the float model's. progress is called with every choice
-    that auto has tried. Raises ToolchainError.
+    scheme "auto" needs `calibration`, a data set of which about `images` images are used, equally many of each class:
+    training images, never those for measuring accuracy. held_out: images not used for training, to fit the temperature
+    of the scores. test: measure both networks on this data set and store the figures in the model's provenance. name:
+    of the integer model; default: the float model's. progress: called with every choice that auto has tried. Raises
+    ToolchainError.
     """
     model = load_float_model(float_path)
     float_digest = hashlib.sha256(float_path.read_bytes()).hexdigest()
@@ -126,10 +126,10 @@ def integer_logits(model: Model, data: Dataset) -> NDArray[Any]:
 def _fitting(data: Dataset, model: FloatModel, path: Path) -> Dataset:
     if data.x.shape[1:] != model.input_shape:
         raise QuantizeError(
-            f"{path}: images are {data.x.shape[1:]}, expected {model.input_shape} as the float model takes"
+            f"{path}: images are {data.x.shape[1:]}, expected {model.input_shape}, the float model's input shape"
         )
     if len(data.labels) != len(model.labels):
         raise QuantizeError(
-            f"{path}: images have {len(data.labels)} classes, expected the {len(model.labels)} of the float model"
+            f"{path}: images have {len(data.labels)} classes, expected {len(model.labels)} as in the float model"
         )
     return data

@@ -1,9 +1,9 @@
-"""The same float network in weights that fit the paper's fixed fraction bits.
+"""Rescales the weights of a float network, without changing it, to fit the paper's fixed fraction bits.
 
-Multiplying a convolution's weights of one output channel by s, and with them the mean (by s) and the variance (by
-s^2) that its batch norm divides out, changes nothing in the float network. In Q5 weights and Q3 sums it decides what is
-lost: with a small s the weights are few steps large, with a large s the sums saturate. So s is chosen, per channel,
-where the expected square error is least.
+Multiplying a convolution's weights of one output channel by s, together with the mean (by s) and the variance (by s^2)
+of its batch norm, does not change the float network. With Q5 weights and Q3 sums, s determines the loss: with a small s
+the weights span few quantization steps, with a large s the sums saturate. So s is chosen per channel such that the
+expected square error is least.
 """
 
 import math
@@ -19,11 +19,11 @@ _FACTORS = 2.0 ** np.arange(-8, 8.01, 0.125)
 
 
 def rescaled(model: FloatModel, weight_bits: int, sum_bits: int) -> FloatModel:
-    """Give the network with every convolution that a batch norm follows rescaled for Qweight_bits and Qsum_bits int8.
+    """The network with every convolution before a batch norm rescaled for Qweight_bits weights and Qsum_bits sums.
 
-    Before the batch norm, a channel is taken as normal with the mean and variance that the batch norm holds, and the
-    weights' errors as multiplied by inputs of one mean square. eps of the batch norm is moved into the variance, so
-    that the network stays the same to float32's rounding.
+    Before the batch norm, a channel is assumed to be normally distributed with the batch norm's mean and variance, and
+    all inputs to have the same mean square. eps of the batch norm is added to the variance, so that the network stays
+    the same up to float32 rounding.
     """
     changed: dict[str, FloatLayer] = {}
     sources = {x.name: x.input for x in model.layers if isinstance(x, Conv)}  # blocks rename it
@@ -50,7 +50,7 @@ def _scaled_norm(norm: BatchNorm, s: NDArray[np.float64]) -> BatchNorm:
 
 
 def _dead_zone(norm: BatchNorm, c: int, relu: bool) -> tuple[float, float]:
-    """The sums below the first or above the second number all give 0 after the ReLU, so it is no harm to clamp them."""
+    """Bounds of the sums: below the first and above the second, the ReLU gives 0, so clamping there is harmless."""
     gamma, sigma = float(norm.gamma[c]), math.sqrt(float(norm.variance[c]) + norm.eps)
     if not relu or gamma == 0.0:
         return -math.inf, math.inf

@@ -54,5 +54,5 @@ def int32_bias(bias: NDArray[np.float64], name: str) -> NDArray[np.int32]:
     """Bias in accumulator units, rounded half up. Raises QuantizeError where it does not fit int32."""
     rounded = np.floor(bias + 0.5)
     if not np.isfinite(rounded).all() or np.abs(rounded).max(initial=0) > INT32_MAX:
-        raise QuantizeError(f"layer {name!r}: a bias needs {np.abs(rounded).max():g}, expected an int32")
+        raise QuantizeError(f"layer {name!r}: a bias is {np.abs(rounded).max():g}, expected an int32")
     return rounded.astype(np.int32)

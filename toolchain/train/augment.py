@@ -1,8 +1,8 @@
 """Deterministic augmented views of a training set (flip, shifted crop, choice of source pixels).
 
-A view is a set of per-image parameters drawn from a generator seeded with (seed, stream, number): the
-same three integers give the same pixels on every machine, so a teacher's logits for a view can be
-cached and a resumed run continues exactly. NumPy only.
+A view is a set of per-image parameters drawn from a generator seeded with (seed, stream, number): the same three
+integers give the same pixels on every machine, so a teacher's logits for a view can be cached and a resumed run
+continues exactly. NumPy only.
 """
 
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
-#: Streams of random numbers; each use has its own so that none repeats another's draws.
+#: Streams of random numbers; each purpose has its own, so that their values are independent.
 STREAM_TEACHER, STREAM_VIEWS, STREAM_ORDER, STREAM_STUDENT = 1, 2, 3, 4
 
 
@@ -24,8 +24,8 @@ def generator(seed: int, stream: int, number: int) -> np.random.Generator:
 class View:
     """Per-image parameters of one augmented view; every array has one entry per image.
 
-    flip: bool, mirror left-right. dy, dx: int64 in 0..2*pad, top-left corner of the crop in the padded
-    image. alternate: bool, take the other pixels of the same picture where there are any.
+    flip: bool, mirror left-right. dy, dx: int64 in 0..2*pad, top-left corner of the crop in the padded image.
+    alternate: bool, use the alternative pixels of the image if there are any.
     """
 
     flip: NDArray[np.bool_]
@@ -37,8 +37,8 @@ class View:
 def draw_view(seed: int, stream: int, number: int, images: int, pad: int, alternate_share: float) -> View:
     """Draw the parameters of one view for `images` images.
 
-    pad: pixels of reflected border on each side (0 = no shift). alternate_share: probability, per image,
-    of using its alternate pixels.
+    pad: pixels of reflected border on each side (0: no shift). alternate_share: probability, per image, of using its
+    alternative pixels.
     """
     rng = generator(seed, stream, number)
     return View(
@@ -50,10 +50,10 @@ def draw_view(seed: int, stream: int, number: int, images: int, pad: int, altern
 
 
 class ImageBank:
-    """Training images, padded once by reflection, from which views are cut.
+    """Training images, padded once by reflection, from which views are cropped.
 
-    x: uint8 [N, H, W, 3]. alternates: uint8 [M, H, W, 3], other pixels (for example a lossless copy)
-    of the pictures `alternate_index` (int [M], unique, 0..N-1); both may be left out.
+    x: uint8 [N, H, W, 3]. alternates: uint8 [M, H, W, 3], alternative pixels (for example a lossless copy) of the
+    images `alternate_index` (int [M], unique, 0..N-1); both are optional.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""From uint8 pixels to network input, and the measurement of a network on a data set."""
+"""Converts uint8 pixels to network input, and measures a network on a data set."""
 
 import numpy as np
 import torch
@@ -13,12 +13,12 @@ def network_input(pixels: NDArray[np.uint8]) -> Tensor:
 
 
 def mixed_precision() -> torch.autocast:
-    """Give the context of the networks' arithmetic: bfloat16 where the processor multiplies it, else float32.
+    """Autocast context for the networks: bfloat16 if the processor supports it, else float32.
 
-    An x86-64 processor without AVX512-BF16 or AMX emulates bfloat16, ten times slower than it computes float32.
+    An x86-64 processor without AVX512-BF16 or AMX emulates bfloat16, ten times slower than float32.
     """
     features = torch.cpu.get_capabilities()
-    native = any(features.get(name, False) for name in ("avx512_bf16", "amx_bf16", "bf16"))  # the last one: Arm's
+    native = any(features.get(name, False) for name in ("avx512_bf16", "amx_bf16", "bf16"))  # the last is Arm
     return torch.autocast("cpu", torch.bfloat16, enabled=native)
 
 
@@ -35,7 +35,7 @@ def logits_of(network: nn.Module, pixels: NDArray[np.uint8], batch: int = 500) -
 def accuracy_percent(network: nn.Module, x: NDArray[np.uint8], y: NDArray[np.uint8], batch: int = 500) -> float:
     """Top-1 accuracy in percent on x uint8 [N, H, W, 3], y uint8 [N].
 
-    An estimate during training (`mixed_precision`); the figure that is quoted comes from the exported float32 model.
+    An estimate during training (`mixed_precision`); the published figure is measured on the exported float32 model.
     """
     pixels = np.ascontiguousarray(x.transpose(0, 3, 1, 2))
     guess = logits_of(network, pixels, batch).argmax(1).numpy()

@@ -1,7 +1,7 @@
-"""Checkpoints: written whole or not at all, read without running code, tied to their recipe.
+"""Checkpoints: written atomically, read without executing code, bound to their recipe.
 
-No random state is stored: all randomness of epoch e is drawn anew from (seed, stream, e), so a run
-continued from a checkpoint makes the same steps as one that was never interrupted.
+No random state is stored: all random numbers of epoch e depend only on (seed, stream, e), so a run continued from a
+checkpoint makes the same steps as one that was never interrupted.
 """
 
 import os
@@ -14,7 +14,7 @@ from edgemeta.toolchain.errors import CheckpointError
 
 
 def save_checkpoint(path: Path, state: dict[str, Any]) -> None:
-    """Write `state` (tensors, numbers, texts, lists and mappings of them) to `path` atomically."""
+    """Write `state` (tensors, numbers, strings, lists and mappings of them) to `path` atomically."""
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(path.name + ".part")
     with part.open("wb") as file:
@@ -25,10 +25,9 @@ def save_checkpoint(path: Path, state: dict[str, Any]) -> None:
 
 
 def load_checkpoint(path: Path, digest: str) -> dict[str, Any] | None:
-    """The state at `path`, or None where there is no such file.
+    """The state at `path`, or None if there is no such file.
 
-    digest: recipe digest the state must carry under "digest". Raises CheckpointError for a damaged
-    file or another recipe.
+    digest: required recipe digest, stored under "digest". Raises CheckpointError for a damaged file or another recipe.
     """
     if not path.exists():
         return None
@@ -42,6 +41,6 @@ def load_checkpoint(path: Path, digest: str) -> dict[str, Any] | None:
     if state["digest"] != digest:
         raise CheckpointError(
             f"{path}: made with another recipe or seed (digest {str(state['digest'])[:12]}), "
-            f"expected {digest[:12]}; use another run folder or the recipe it was started with"
+            f"expected {digest[:12]}; use another run folder or the recipe that the run was started with"
         )
     return state

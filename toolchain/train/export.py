@@ -1,4 +1,4 @@
-"""From the trained PyTorch student to the float graph of the workshop."""
+"""Converts the trained PyTorch student to a float graph."""
 
 from collections.abc import Mapping
 
@@ -23,7 +23,7 @@ from edgemeta.toolchain.train.networks import RESNET8_CONVS, ResNet8
 def export_resnet8(
     network: ResNet8, name: str, labels: tuple[str, ...], provenance: Mapping[str, object]
 ) -> FloatModel:
-    """Give the network as a float graph; batch norm stays apart, so that a quantizer may fold it or tabulate it."""
+    """The network as a float graph; batch norm stays separate, so that a quantizer can fold it or tabulate it."""
     layers: list[FloatLayer] = []
 
     def block(number: int, source: str, relu: bool) -> str:

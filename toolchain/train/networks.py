@@ -1,4 +1,4 @@
-"""The PyTorch networks of the workshop: the student that is shipped and the teacher it learns from.
+"""The PyTorch networks of the training: the student, which is shipped, and the teacher.
 
 Both take float [B, 3, 32, 32] (channels first) holding (pixel - 128) / 128 and give logits [B, 10].
 """
@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-#: (in, out, kernel, stride) of conv0..conv8, the table of the integer Winograd paper (S1).
+#: (in, out, kernel, stride) of conv0..conv8, as in the integer Winograd paper (S1).
 RESNET8_CONVS: tuple[tuple[int, int, int, int], ...] = (
     (3, 16, 3, 1),
     (16, 16, 3, 1),
@@ -56,11 +56,11 @@ class ResNet8(nn.Module):
 
 
 class Teacher(nn.Module):
-    """A wider network that learns fast: two convolutions per block, pooling early, global maximum.
+    """A wider network that trains fast: two convolutions per block, early pooling, global maximum.
 
-    The first 2x2 convolution is set once to the whitening transform of the training patches
-    (`whiten`) and its weights stay fixed. Batch norms have a trained shift but no trained scale. For
-    widths 64, 128, 256 about 65 million multiply-accumulates per image.
+    The first 2x2 convolution is set once to the whitening transform of the training patches (`whiten`) and is not
+    trained. Batch norms have a trained shift but no trained scale. Widths 64, 128, 256 take about 65 million
+    multiply-accumulates per image.
     """
 
     def __init__(self, widths: Sequence[int] = (64, 128, 256), classes: int = 10) -> None:
@@ -99,7 +99,7 @@ class Teacher(nn.Module):
         self.whitening.weight.data.copy_(torch.cat([scaled, -scaled]))
 
     def forward(self, x: Tensor) -> Tensor:
-        """Logits [B, classes] of x [B, 3, 32, 32]; scaled by 1/9 so that training starts calmly."""
+        """Logits [B, classes] of x [B, 3, 32, 32]; scaled by 1/9 for a stable start of the training."""
         out: Tensor = self.head(self.blocks(self.whitening(x)).flatten(1)) / 9.0
         return out
 

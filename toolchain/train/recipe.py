@@ -1,4 +1,4 @@
-"""Training recipes: a small YAML file that says how a network is trained, checked entry by entry."""
+"""Training recipes: a small YAML file with the parameters of a training run, checked entry by entry."""
 
 import hashlib
 import json
@@ -26,13 +26,13 @@ _AT_MOST: dict[str, float] = {
 
 @dataclass(frozen=True)
 class TeacherRecipe:
-    """How the teachers are trained.
+    """Training of the teachers.
 
-    count: how many; teacher k is trained alone, with the seed of the recipe plus 100 k. lr: peak learning rate for the
-    mean loss of a batch, reached after `warmup` of all steps starting from `lr_start` * lr, then falling linearly to
-    `lr_end` * lr. bias_lr: factor on lr for the shifts of the batch norms. pad: largest shift of a crop in pixels.
-    views: how many augmented views of every training image a teacher names after its training; the student's target is
-    the mean of those logits over all views and teachers.
+    count: number of teachers; teacher k has the seed of the recipe plus 100 k. lr: peak learning rate for the mean loss
+    of a batch, reached after the share `warmup` of all steps starting from `lr_start` * lr, then decreasing linearly to
+    `lr_end` * lr. bias_lr: factor on lr for the shifts of the batch norms. pad: greatest shift of a crop in pixels.
+    views: number of augmented views of every training image that a teacher classifies after its training; the student's
+    target is the mean of those logits over all views and teachers.
     """
 
     count: int = 2
@@ -52,11 +52,11 @@ class TeacherRecipe:
 
 @dataclass(frozen=True)
 class StudentRecipe:
-    """How the student is distilled, on views that are drawn anew in every epoch.
+    """Distillation of the student, with new random views in every epoch.
 
-    lr: peak learning rate, reached linearly after `warmup_epochs`, then cosine to zero. pad: largest shift of a crop in
-    pixels. temperature and hard_weight h: loss = (1 - h) T^2 KL(teacher/T || student/T) + h CE(label). ema: decay per
-    step of the moving average of the weights that is shipped.
+    lr: peak learning rate, reached linearly after `warmup_epochs`, then cosine to zero. pad: greatest shift of a crop
+    in pixels. temperature T and hard_weight h: loss = (1 - h) T^2 KL(teacher/T || student/T) + h CE(label). ema: decay
+    per step of the moving average of the weights, which is exported.
     """
 
     epochs: int = 150
@@ -74,9 +74,9 @@ class StudentRecipe:
 
 @dataclass(frozen=True)
 class Recipe:
-    """A whole recipe; see the parts.
+    """A complete recipe.
 
-    alternate_share: how often a picture that also exists with other (lossless) pixels is shown with those.
+    alternate_share: probability of using the alternative (lossless) pixels of an image that has them.
     """
 
     name: str = "resnet8-cifar10"
@@ -86,9 +86,9 @@ class Recipe:
     student: StudentRecipe = StudentRecipe()
 
     def digest(self, *parts: str) -> str:
-        """SHA-256 (hex) of the named parts (all when none is named) with the seed and the alternates' share.
+        """SHA-256 (hex) of the named parts (default: all) with the seed and the alternates' share.
 
-        A checkpoint must agree with it to be continued.
+        A checkpoint can be continued only if its digest is equal.
         """
         whole = asdict(self)
         chosen = {p: whole[p] for p in (*parts, "seed", "alternate_share")} if parts else whole
@@ -96,11 +96,11 @@ class Recipe:
 
 
 def load_recipe(path: Path) -> Recipe:
-    """Read a recipe file. Raises RecipeError naming file, entry, found and expected."""
+    """Read a recipe file. Raises RecipeError with file, entry, what was found and what was expected."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise RecipeError(f"{path}: can't read the recipe: {error}") from error
+        raise RecipeError(f"{path}: the recipe cannot be read: {error}") from error
     try:
         entries = yaml.safe_load(text)
     except yaml.YAMLError as error:
@@ -168,7 +168,7 @@ def _checked(default: object, value: object, place: str) -> object:
             raise RecipeError(f"{place} is {value!r}, expected a finite number that is not negative")
         return float(value)  # type: ignore[arg-type]
     if isinstance(default, str) and not isinstance(value, str):
-        raise RecipeError(f"{place} is {value!r}, expected a text")
+        raise RecipeError(f"{place} is {value!r}, expected a string")
     return value
 
 

@@ -1,4 +1,4 @@
-"""Where training recipes are found: a path, or the name of one that is shipped."""
+"""Finds training recipes by path or shipped name."""
 
 from importlib import resources
 from pathlib import Path
@@ -13,7 +13,7 @@ def shipped_recipes() -> tuple[str, ...]:
 
 
 def find_recipe(name_or_path: str) -> Path:
-    """Give the recipe file of a shipped name or a path. Raises RecipeError where there is neither."""
+    """Path of a shipped recipe or of a file. Raises RecipeError if there is neither."""
     if name_or_path in shipped_recipes():
         with resources.as_file(resources.files(__package__) / "recipes" / f"{name_or_path}.yaml") as path:
             return path

@@ -1,4 +1,4 @@
-"""A whole training run: teachers, their targets, student; each stage continues where it stopped."""
+"""A complete training run: teachers, their targets, student; each stage continues where it was interrupted."""
 
 from pathlib import Path
 
@@ -25,12 +25,11 @@ def train_network(
     threads: int | None = None,
     progress: ProgressCallback | None = None,
 ) -> ResNet8:
-    """Train by `recipe` in `folder` (made if missing; continued if it holds checkpoints).
+    """Train by `recipe` in `folder` (created if missing; continued if it contains checkpoints).
 
-    train, test: images and labels; the test images are only measured, never chosen by. alternates:
-    other pixels of some training pictures. threads: CPU threads (None: PyTorch's choice). Gives the
-    averaged student in evaluation mode. Raises DataError for images that do not fit, CheckpointError for checkpoints
-    of another recipe.
+    train, test: images and labels; the test images are only measured. alternates: alternative pixels of some training
+    images. threads: CPU threads (None: PyTorch's default). Returns the averaged student in evaluation mode. Raises
+    DataError for images that do not fit, CheckpointError for checkpoints of another recipe.
     """
     _check_data(recipe, train, test)
     if threads is not None:

@@ -1,4 +1,4 @@
-"""Distillation of the student: ResNet-8 learns the teachers' mean logits and the labels."""
+"""Distillation of the student: ResNet-8 is trained on the teachers' mean logits and the labels."""
 
 import math
 from pathlib import Path
@@ -57,7 +57,7 @@ def _optimizer(network: ResNet8, recipe: StudentRecipe) -> torch.optim.SGD:
 
 
 def _average(average: ResNet8, network: ResNet8, decay: float) -> None:
-    """Move the averaged weights and batch statistics by (1 - decay) towards the network's."""
+    """Update the averaged weights and batch statistics by (1 - decay) towards those of the network."""
     with torch.no_grad():
         mine, theirs = average.state_dict(), network.state_dict()
         floats = [k for k, v in mine.items() if v.is_floating_point()]
@@ -73,7 +73,7 @@ def train_student(
     folder: Path,
     reporter: Reporter,
 ) -> ResNet8:
-    """Distil the student (or continue) and give the averaged network; checkpoint folder/student.pt.
+    """Distil the student (or continue) and return the averaged network; checkpoint folder/student.pt.
 
     targets: the teachers' mean logits, float32 [N, classes].
     """
@@ -113,7 +113,7 @@ def train_student(
             optimizer.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
             optimizer.step()
-            # a short memory at first, so that the average is not held back by its random start
+            # a shorter average at first, so that the random initial weights are forgotten quickly
             taken = epoch * steps + step
             _average(average, network, min(part.ema, (1.0 + taken) / (10.0 + taken)))
             total += loss.item()

@@ -1,4 +1,4 @@
-"""Training of the teachers, and the targets that they give the student."""
+"""Training of the teachers, and the student's targets computed by them."""
 
 from pathlib import Path
 
@@ -107,9 +107,9 @@ def train_teacher(
 def teacher_logits(
     recipe: Recipe, number: int, teacher: Teacher, bank: ImageBank, folder: Path, reporter: Reporter
 ) -> NDArray[np.float32]:
-    """Give the mean logits [N, classes] of teacher `number` over the recipe's views of every training image.
+    """Mean logits [N, classes] of teacher `number` over the recipe's views of every training image.
 
-    The logits of each view are a file in `folder`, made where it is missing.
+    The logits of each view are stored in a file in `folder`, which is created if missing.
     """
     total = np.zeros((bank.images, teacher.head.out_features), np.float32)
     reporter.restart_clock()
@@ -123,7 +123,7 @@ def teacher_logits(
         if values.shape != total.shape or values.dtype != np.float16:
             raise CheckpointError(
                 f"{path}: holds {values.dtype} {values.shape}, expected float16 logits of "
-                f"{bank.images} images; delete it to have it made again"
+                f"{bank.images} images; delete the file to compute it again"
             )
         total += values
     return total / np.float32(views)

@@ -1,4 +1,4 @@
-"""Verb `train`: from data files and a recipe to a float model file. PyTorch is imported only when it is called."""
+"""Command `train`: makes a float model file from data files and a recipe. Imports PyTorch only when it is called."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TrainResult:
-    """What `train` made.
+    """Result of `train`.
 
-    path: the float model file. accuracy: share 0..1 of the test images named right by the exported float32 model;
-    images: how many those are. epochs: epochs of the student in the exported weights.
+    path: the float model file. accuracy: share 0..1 of test images classified correctly by the exported float32 model;
+    images: number of test images. epochs: epochs of the student in the exported weights.
     """
 
     path: Path
@@ -44,13 +44,13 @@ def train(
 ) -> TrainResult:
     """Train by a recipe (a shipped name or a file) and write the float model to `out`.
 
-    data, test: data sets (`load_dataset`). alternates: other pixels of some training images (`load_alternates`).
-    folder: run folder for checkpoints, cached logits and log.jsonl. resume: continue what the folder holds; without it
-    a folder that holds a run is refused. Raises the ToolchainError that fits, MissingExtraError without PyTorch.
+    data, test: data sets (`load_dataset`). alternates: alternative pixels of some training images (`load_alternates`).
+    folder: run folder for checkpoints, cached logits and log.jsonl. resume: continue the run in the folder; if False, a
+    folder that contains a run is refused. Raises a ToolchainError, which is MissingExtraError without PyTorch.
     """
     chosen = load_recipe(find_recipe(recipe))
     if not resume and any(folder.glob("*.pt")):
-        raise CheckpointError(f"{folder}: holds a run already, expected an empty folder (or resume it)")
+        raise CheckpointError(f"{folder}: already contains a run, expected an empty folder (or resume the run)")
     _require_torch()
     from edgemeta.toolchain.train.run import train_network
 

@@ -41,7 +41,7 @@ def test_a_hostile_batch_runs_nothing(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.chdir(tmp_path)
     path = tmp_path / "data_batch_1"
     path.write_bytes(pickle.dumps({b"data": Evil(), b"labels": [0]}, protocol=2))
-    with pytest.raises(DataError, match=r"asks for __builtin__\.eval, expected a CIFAR-10 Python batch"):
+    with pytest.raises(DataError, match=r"refers to __builtin__\.eval, expected a CIFAR-10 Python batch"):
         read_python_batch(path)
     assert not (tmp_path / "stolen").exists()
 

@@ -69,7 +69,7 @@ def test_folder_without_the_files(tmp_path: Path) -> None:
 
 
 def test_missing_file(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="can't be read: No such file"):
+    with pytest.raises(DataError, match="cannot be read: No such file"):
         load_dataset(tmp_path / "none.npz")
 
 
@@ -101,7 +101,7 @@ def test_single_array_is_no_archive(tmp_path: Path) -> None:
         ({"y": np.full(20, 10)}, r"labels run from 10 to 10, expected 0\.\.9"),
         ({"y": np.full(20, -1)}, "labels run from -1 to -1"),
         ({"labels": np.zeros(3)}, "labels is float64"),
-        ({"y": np.array([{}] * 20)}, "not a whole .npz archive"),
+        ({"y": np.array([{}] * 20)}, "not a complete .npz archive"),
     ],
 )
 def test_wrong_members(write_npz: Any, pixels: Any, classes: Any, change: dict[str, Any], text: str) -> None:

@@ -61,7 +61,7 @@ def test_no_decoder(container: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ({"jpeg": np.zeros(4)}, "jpeg is float64"),
         ({"offsets": np.array([0])}, "expected integers"),
         ({"offsets": np.array([0.0, 4.0])}, "expected integers"),
-        ({"offsets": np.array([0, 9, 9, 100])}, "do not always rise"),
+        ({"offsets": np.array([0, 9, 9, 100])}, "do not always increase"),
         ({"offsets": np.array([1, 2])}, "offsets run from 1 to 2"),
         ({"jpeg": np.zeros(100, np.uint8), "offsets": np.array([0, 100])}, "image 0"),
     ],
@@ -92,7 +92,7 @@ def test_truncated_jpeg_and_odd_sizes(write_npz: Any, pixels: Any, classes: Any)
     ends = good["offsets"].astype(int)
     cut = np.concatenate([good["jpeg"][: ends[1]], good["jpeg"][ends[1] : ends[2] - 200]])
     path = write_npz(jpeg=cut, offsets=np.array([0, ends[1], len(cut)]), y=classes[:2])
-    with pytest.raises(DataError, match="image 1 can't be decoded"):
+    with pytest.raises(DataError, match="image 1 cannot be decoded"):
         load_dataset(path)
     small = members(pixels[:1, :16, :16], classes[:1])
     both = np.concatenate([good["jpeg"][: ends[1]], small["jpeg"]])

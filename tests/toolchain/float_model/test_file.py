@@ -84,9 +84,9 @@ def test_wrong_headers(path: Path, change: Any, text: str) -> None:
 def test_other_files(tmp_path: Path) -> None:
     text = tmp_path / "notes.txt"
     text.write_text("hello")
-    with pytest.raises(FloatModelError, match="not a whole safetensors file"):
+    with pytest.raises(FloatModelError, match="not a complete safetensors file"):
         load_float_model(text)
-    with pytest.raises(FloatModelError, match="can't be read: No such file"):
+    with pytest.raises(FloatModelError, match="cannot be read: No such file"):
         load_float_model(tmp_path / "none")
     plain = tmp_path / "plain.safetensors"
     save_file({"a": np.zeros(2, np.float32)}, plain)

@@ -116,5 +116,5 @@ def test_adding_the_image_is_refused() -> None:
         Add("a", ("c", "input")),
         GlobalAverage("g", "a"),
     )
-    with pytest.raises(QuantizeError, match="layer 'a': adds the image itself"):
+    with pytest.raises(QuantizeError, match="layer 'a': adds the image, expected Q3"):
         quantize_paper(FloatModel("m", (4, 4, 3), layers, "g", tuple("abc")))

@@ -75,10 +75,10 @@ def test_what_is_refused(files: tuple[Path, Path, Path], tmp_path: Path) -> None
     with pytest.raises(QuantizeError, match=r"images are \(8, 8, 3\), expected \(32, 32, 3\)"):
         quantize(source, out, "auto", calibration=tmp_path / "small.npz")
     np.savez(tmp_path / "three.npz", x=np.zeros((3, 32, 32, 3), np.uint8), y=np.zeros(3, np.uint8), labels=["a", "b"])
-    with pytest.raises(QuantizeError, match="have 2 classes, expected the 10 of the float model"):
+    with pytest.raises(QuantizeError, match="have 2 classes, expected 10 as in the float model"):
         quantize(source, out, "paper", held_out=tmp_path / "three.npz")
     with pytest.raises(DataError):
         quantize(source, out, "auto", calibration=tmp_path / "none.npz")
-    with pytest.raises(FloatModelError, match="not a whole safetensors file"):
+    with pytest.raises(FloatModelError, match="not a complete safetensors file"):
         quantize(data, out, "paper")
     assert not out.exists()

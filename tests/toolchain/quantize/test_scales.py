@@ -53,5 +53,5 @@ def test_scales_too_far_apart() -> None:
 
 def test_bias() -> None:
     assert int32_bias(np.array([0.5, -0.5, 2.4]), "c").tolist() == [1, 0, 2]
-    with pytest.raises(QuantizeError, match="layer 'c': a bias needs"):
+    with pytest.raises(QuantizeError, match="layer 'c': a bias is"):
         int32_bias(np.array([3e9]), "c")

@@ -47,7 +47,7 @@ def test_digest_follows_the_parts_named() -> None:
         ("student: {hard_weight: 2}", "student.hard_weight is 2, expected at most 1"),
         ("teacher: {widths: []}", "teacher.widths is .., expected a list of positive integers"),
         ("teacher: {widths: [0]}", "expected a list of positive integers"),
-        ("name: 3", "name is 3, expected a text"),
+        ("name: 3", "name is 3, expected a string"),
     ],
 )
 def test_wrong_entries(tmp_path: Path, text: str, wrong: str) -> None:
@@ -60,8 +60,8 @@ def test_wrong_entries(tmp_path: Path, text: str, wrong: str) -> None:
 
 
 def test_missing_and_binary_file(tmp_path: Path) -> None:
-    with pytest.raises(RecipeError, match="can't read the recipe"):
+    with pytest.raises(RecipeError, match="the recipe cannot be read"):
         load_recipe(tmp_path / "none.yaml")
     (tmp_path / "b.yaml").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(RecipeError, match="can't read the recipe"):
+    with pytest.raises(RecipeError, match="the recipe cannot be read"):
         load_recipe(tmp_path / "b.yaml")

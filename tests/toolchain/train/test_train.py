@@ -45,7 +45,7 @@ def test_train_and_export(files: dict[str, Any]) -> None:
     first = files["out"].read_bytes()
     assert train(**files, threads=1) == result  # the run is finished, nothing is trained again
     assert files["out"].read_bytes() == first
-    with pytest.raises(CheckpointError, match="holds a run already"):
+    with pytest.raises(CheckpointError, match="already contains a run"):
         train(**files, resume=False)
 
 
@@ -59,7 +59,7 @@ def test_wrong_arguments_are_found_before_training(files: dict[str, Any], tmp_pa
     with pytest.raises(RecipeError, match="no such recipe"):
         train(**{**files, "recipe": "nothing"})
     pytest.importorskip("torch", reason="torch is not installed: pip install edgemeta[train]")
-    with pytest.raises(DataError, match=r"none\.npz: can't be read"):
+    with pytest.raises(DataError, match=r"none\.npz: cannot be read"):
         train(**{**files, "data": tmp_path / "none.npz"})
 
 
