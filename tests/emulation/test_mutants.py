@@ -25,7 +25,7 @@ SURVIVORS: dict[str, str] = {
     "direct/kernel.cu: if (plane * DEPTH >= IN_C) continue;  // padding up to a multiple of 4 channels -> "
     "if (false) continue;  // padding up to a multiple of 4 channels (1)": "saves work: the weights there are 0",
     "direct/kernel.cu: if (DEPTH == 2 && plane * 2 + 1 >= IN_C) -> if (DEPTH == 2 && false) (1)": "as above",
-    "winograd/finish.cuh: return {in_block, channel, row * TILE, across * TILE, first, tile < TILES && "
+    "winograd/epilogue.cuh: return {in_block, channel, row * TILE, across * TILE, first, tile < TILES && "
     "first < T::channels}; -> return {in_block, channel, row * TILE, across * TILE, first, true && "
     "first < T::channels}; (1)": "saves work: the rows of such a tile are below the map, where none is written",
     "baselines/paper/tiled.cu: __syncwarp(); -> ; (1)": "the first sum of a lane is its own; add_products waits then",

@@ -1,1 +1,1 @@
-"""What our kernels are compared with: the design of the paper, and float32."""
+"""Baselines for comparison with our kernels: the design of the paper, and float32."""

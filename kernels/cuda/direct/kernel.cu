@@ -1,8 +1,9 @@
-// Direct convolution with requantization, residual addition and clamp, and beside it the 1x1 shortcut of the same input.
+// Direct convolution with requantization, residual addition, clamp, and optionally the 1x1 shortcut of the same input.
 // Tiles, layouts and bounds: README.md. Every capital name is a define of launch.py.
 //
-// A block computes TILE_Y x (TILE_X * PIXELS) outputs of THREADS_C * FILTERS channels; a thread PIXELS neighbours in a row
-// times FILTERS channels, over every SPLIT-th plane of input channels. A plane is one word (DEPTH channels) per pixel.
+// A block computes TILE_Y x (TILE_X * PIXELS) outputs of THREADS_C * FILTERS channels; a thread PIXELS neighbours in a
+// row times FILTERS channels, over every SPLIT-th plane of input channels. A plane is one word (DEPTH channels) per
+// pixel.
 #include "include/fused.cuh"
 
 enum {
@@ -18,7 +19,7 @@ enum {
   LINES = PIXELS / SPLIT  // pixels that a thread finishes
 };
 
-// Where a thread of the block works.
+// Position of a thread in the block.
 struct Place {
   int x, y, filter, split;  // of its first pixel and channel, in the block
 };
@@ -47,7 +48,7 @@ __device__ __forceinline__ void load_pixel(int (&words)[VECTOR], const unsigned 
 #endif
 }
 
-// Four channels of a pixel to planes: as they are, or as two pairs of int16.
+// Four channels of a pixel to planes: unchanged, or as two pairs of int16.
 __device__ __forceinline__ void store_planes(int* to, int word) {
 #if DEPTH == 4
   *to = word;
@@ -57,8 +58,9 @@ __device__ __forceinline__ void store_planes(int* to, int word) {
 #endif
 }
 
-// The block's input, CHUNK planes of it, to shared memory [plane][row][column % STRIDE_X][column / STRIDE_X].
-__device__ __forceinline__ void stage_patch(int* patch, const unsigned char* __restrict__ image, int y0, int x0, int pass) {
+// Copies CHUNK planes of the block's input to shared memory [plane][row][column % STRIDE_X][column / STRIDE_X].
+__device__ __forceinline__ void stage_patch(int* patch, const unsigned char* __restrict__ image, int y0, int x0,
+                                            int pass) {
 #pragma unroll 1
   for (int trip = 0; trip < PATCH_TRIPS; ++trip) {
     int words[AT_ONCE][VECTOR], places[AT_ONCE];
@@ -82,14 +84,14 @@ __device__ __forceinline__ void stage_patch(int* patch, const unsigned char* __r
   }
 }
 
-// COUNT int4 from global to shared memory.
+// Copies COUNT int4 from global to shared memory.
 template <int COUNT>
 __device__ __forceinline__ void stage_weights(int4* to, const int4* __restrict__ from) {
 #pragma unroll 1
   for (int i = threadIdx.x; i < COUNT; i += THREADS) to[i] = __ldg(from + i);
 }
 
-// N words from an address that is a multiple of PIXELS words.
+// Reads N words from an address that is a multiple of PIXELS words.
 template <int N>
 __device__ __forceinline__ void load_span(int* words, const int* from) {
   enum { WIDE = PIXELS % 4 == 0 ? 4 : PIXELS % 2 == 0 ? 2 : 1, WIDE_WORDS = N / WIDE * WIDE };
@@ -167,7 +169,7 @@ __device__ __forceinline__ void accumulate(int (&sums)[PIXELS][FILTERS], const i
   }
 }
 
-// Add up what the splits have, through shared memory, and leave each thread the sums of LINES pixels of its group's
+// Add the partial sums of the splits through shared memory; each thread gets the sums of LINES pixels of its group's
 // PIXELS: pixel place.split * LINES + i in sums[i].
 __device__ __forceinline__ void reduce(int (&sums)[PIXELS][FILTERS], int4* scratch, const Place& place) {
   const int in_group = (int)threadIdx.x % GROUP;
@@ -196,7 +198,7 @@ __device__ __forceinline__ void reduce(int (&sums)[PIXELS][FILTERS], int4* scrat
     }
 }
 
-#include "direct/finish.cuh"
+#include "direct/epilogue.cuh"
 
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
     direct(const unsigned char* __restrict__ input, const int4* __restrict__ weights, const int4* __restrict__ channels,

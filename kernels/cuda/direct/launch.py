@@ -1,4 +1,4 @@
-"""Launches of the direct convolution: any kernel, stride and padding, one group, with its shortcut beside it."""
+"""Launches of the direct convolution: any kernel, stride and padding, one group, with an optional shortcut."""
 
 from collections.abc import Iterable
 from functools import partial
@@ -30,13 +30,13 @@ from edgemeta.kernels.lowering.steps import ConvStep, Step
 from edgemeta.model.layers import Conv
 
 _CANDIDATES = 8
-"""Tiles that tuning tries, out of a few hundred."""
+"""Number of tiles that tuning tries, out of a few hundred."""
 
 _PLANES_UNROLLED = 2
 
 
 def candidates(step: Step, tensors: Tensors, architecture: Architecture) -> Iterable[Candidate]:
-    """The best tiles of any ConvStep."""
+    """Candidates with the best tiles, for any ConvStep."""
     if not isinstance(step, ConvStep):
         return
     geometry = _geometry(step, tensors, architecture)
@@ -46,7 +46,7 @@ def candidates(step: Step, tensors: Tensors, architecture: Architecture) -> Iter
 
 
 def predicted_clocks(step: Step, tensors: Tensors, architecture: Architecture) -> float:
-    """Clocks that the best tile is predicted to take; infinite where none fits, and for what is no ConvStep."""
+    """Predicted clocks of the best tile; infinite if none fits, and for other steps than a ConvStep."""
     if not isinstance(step, ConvStep):
         return inf
     geometry = _geometry(step, tensors, architecture)
@@ -149,7 +149,7 @@ def _tile_defines(step: ConvStep, geometry: Geometry, tile: Tile, sizes: Layout)
 
 
 def _input_defines(step: ConvStep, geometry: Geometry, tile: Tile, source: Buffer) -> Defines:
-    """How the patch is loaded. A packed buffer has no ring, so the patch pads while it loads."""
+    """Definitions for loading the patch. A packed buffer has no ring, so padding is added while loading."""
     conv = step.conv
     height, width, channels = source.shape
     first_y, first_x = source.ring[0] - conv.padding[0], source.ring[1] - conv.padding[1]
@@ -183,8 +183,8 @@ def _input_defines(step: ConvStep, geometry: Geometry, tile: Tile, source: Buffe
 def _packed(conv: Conv, geometry: Geometry, tile: Tile) -> NDArray[Any]:
     """Weights [block of filters][pass][kernel row][plane][kernel column][filter of the block][channel of the word].
 
-    What a block stages at once is contiguous, so its threads copy neighbouring 16 bytes; within it, the words that a
-    thread reads for one tap are neighbours, too. Missing channels and filters are 0.
+    The part that a block stages at once is contiguous, so its threads copy adjacent 16 bytes; in it, the words that a
+    thread reads for one tap are also adjacent. Missing channels and filters are 0.
     """
     weights = conv.weights.decode()
     filters, kernel_height, kernel_width, channels = weights.shape
@@ -204,7 +204,7 @@ def _unrolls_planes(tile: Tile) -> bool:
 
 
 def _loops(geometry: Geometry, tile: Tile, sizes: Layout) -> tuple[int, ...]:
-    """Passes { patch, weights, kernel rows { planes } }, and the same for the shortcut."""
+    """Trip counts: passes { patch, weights, kernel rows { planes } }, and the same for the shortcut."""
     rounds, planes = passes(geometry, tile), 1 if _unrolls_planes(tile) else tile.chunk // tile.split
     patch = patch_trips(geometry, tile)
     weights = -(-sizes.weight_words // (4 * tile.threads))

@@ -1,7 +1,7 @@
-"""Tiles of the direct convolution: which are possible, and which is best by rule.
+"""Tiles of the direct convolution: the possible ones, and their order by rule.
 
-The rule is the predicted time (`prediction`) of instructions estimated from the kernel's loops: products, loads,
-staging and the finish. What only a device can tell (caches, latencies) is left to tuning.
+The rule is the predicted time (`prediction`) for instruction counts estimated from the kernel's loops: products, loads,
+staging and the epilogue. Effects that only a device shows (caches, latencies) are left to tuning.
 """
 
 from collections.abc import Iterator
@@ -13,10 +13,10 @@ from edgemeta.kernels.cuda.plan.architectures import Architecture
 from edgemeta.kernels.cuda.plan.prediction import WARP, Work, busy_clocks
 
 _SHARED_LIMIT = 48 * 1024
-"""What a launch may have without asking the driver for more."""
+"""Shared memory of a launch without special configuration of the driver."""
 
 _REGISTERS_BESIDE_TILE = 40
-"""Beside sums, pixels, weights and the channels' constants, as ptxas reports them."""
+"""Registers in addition to sums, pixels, weights and the channels' constants, as reported by ptxas."""
 
 _THREADS_OF_FOUR_WARPS = 128
 """Each of the four schedulers has a quarter of the registers."""
@@ -26,10 +26,10 @@ _BANKS = 32
 
 @dataclass(frozen=True)
 class Geometry:
-    """What a tile depends on.
+    """Properties of a convolution that determine its tiles.
 
-    height, width, filters: of the output. channels: input channels in memory that take part, padding included.
-    depth: channels of a word. vector_bytes: channels that one load brings. beside: a shortcut is computed, too.
+    height, width, filters: of the output. channels: input channels in memory that are used, including padding. depth:
+    channels of a word. vector_bytes: channels per load. beside: a shortcut is also computed.
     """
 
     height: int
@@ -77,8 +77,8 @@ class Tile:
 class Layout:
     """Shared memory of a block, in words.
 
-    First the patch, the weights from weights_at on; from scratch_at on what the splits have to add up, in place of
-    both, or of the weights only where the shortcut still needs the patch.
+    The patch starts at 0, the weights at weights_at. The partial sums of the splits start at scratch_at and replace
+    both, or only the weights if the shortcut still needs the patch.
     """
 
     patch_height: int
@@ -94,12 +94,12 @@ class Layout:
 
     @property
     def words(self) -> int:
-        """All of it."""
+        """Total size."""
         return max(self.weights_at + self.weight_words, self.scratch_at + self.scratch_words)
 
 
 def layout(geometry: Geometry, tile: Tile) -> Layout:
-    """Sizes of what a block holds."""
+    """Layout of the shared memory of a block."""
     patch_height = (tile.tile_y - 1) * geometry.stride[0] + geometry.kernel[0]
     patch_width = (tile.tile_x * tile.pixels - 1) * geometry.stride[1] + geometry.kernel[1]
     alignment = next(words for words in (4, 2, 1) if tile.pixels % words == 0)
@@ -126,7 +126,7 @@ def layout(geometry: Geometry, tile: Tile) -> Layout:
 
 @lru_cache(maxsize=256)
 def tiles(geometry: Geometry, architecture: Architecture) -> tuple[Tile, ...]:
-    """Every tile that fits, the best by rule first."""
+    """All tiles that fit, the best by rule first."""
     possible = sorted(
         (busy_clocks(work(geometry, tile), architecture), tile.threads, index, tile)
         for index, tile in enumerate(_possible(geometry, architecture))
@@ -158,7 +158,7 @@ def _possible(geometry: Geometry, architecture: Architecture) -> Iterator[Tile]:
 
 
 def _with_chunk(geometry: Geometry, tile: Tile, architecture: Architecture) -> Tile | None:
-    """The tile with as many planes at once as fit; None if not even one load's fit."""
+    """The tile with as many planes at once as fit; None if not even those of one load fit."""
     step = max(geometry.vector_bytes // geometry.depth, 1)
     while step % tile.split:
         step *= 2
@@ -176,7 +176,7 @@ def _with_chunk(geometry: Geometry, tile: Tile, architecture: Architecture) -> T
 
 
 def passes(geometry: Geometry, tile: Tile) -> int:
-    """How often a block fills its shared memory."""
+    """Number of times that a block fills its shared memory."""
     return -(-geometry.channels // (tile.chunk * geometry.depth))
 
 
@@ -187,13 +187,13 @@ def blocks(geometry: Geometry, tile: Tile) -> tuple[int, int]:
 
 
 def at_once(geometry: Geometry, tile: Tile) -> int:
-    """Loads of the patch that a thread has under way together."""
+    """Number of loads of the patch that a thread issues together."""
     trips = -(-_patch_items(geometry, tile) // tile.threads)
     return min(trips, max(1, 16 // (geometry.vector_bytes // 4)))
 
 
 def patch_trips(geometry: Geometry, tile: Tile) -> int:
-    """Trips of the loop that stages the patch."""
+    """Trip count of the loop that stages the patch."""
     return -(-_patch_items(geometry, tile) // (tile.threads * at_once(geometry, tile)))
 
 
@@ -203,7 +203,7 @@ def _patch_items(geometry: Geometry, tile: Tile) -> int:
 
 
 def work(geometry: Geometry, tile: Tile) -> Work:
-    """About what an image takes, from the kernel's loops."""
+    """Estimated work for one image, from the kernel's loops."""
     sizes, rounds = layout(geometry, tile), passes(geometry, tile)
     products = tile.pixels * tile.filters * geometry.kernel[1] * (2 if geometry.depth == 2 else 1)
     spans = geometry.stride[1] * (-(-tile.pixels // 4) + (geometry.kernel[1] > geometry.stride[1]))
@@ -221,13 +221,13 @@ def work(geometry: Geometry, tile: Tile) -> Work:
 
 
 def _registers(tile: Tile) -> int:
-    """Sums, pixels, weights of two filters at a time, and the rest."""
+    """Estimated registers: sums, pixels, weights of two filters at a time, and the rest."""
     return tile.pixels * tile.filters + tile.pixels + 2 * tile.filters + _REGISTERS_BESIDE_TILE
 
 
 @cache
 def _row_words(words: int, stride: int, span: int, rows: int, alignment: int) -> int:
-    """At least `words`, so that a quarter of a warp finds its rows of `span` words in different banks."""
+    """Row length of at least `words` for which the rows of `span` words of a quarter warp are in different banks."""
     for padded in range(words, words + _BANKS, alignment):
         starts = [row * stride * padded % _BANKS for row in range(rows)]
         if len({(start + word) % _BANKS for start in starts for word in range(span)}) == rows * span:

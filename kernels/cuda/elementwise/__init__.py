@@ -1,1 +1,1 @@
-"""Addition, clamp and rescale that no convolution took in."""
+"""Additions, clamps and rescales that are not fused."""

@@ -1,4 +1,4 @@
-// Addition, clamp and rescale that no convolution took in: a thread does four channels of a pixel (README.md).
+// Additions, clamps and rescales that are not fused: a thread computes four channels of a pixel (README.md).
 #include "include/requantize.cuh"
 #include "include/tensor.cuh"
 
@@ -26,10 +26,12 @@ extern "C" __global__ void __launch_bounds__(THREADS)
   if (item >= HEIGHT * WIDTH * FOURS) return;
   const int channel = item % FOURS * 4, pixel = item / FOURS, row = pixel / WIDTH, column = pixel % WIDTH;
   int values[4];
-  unpack_four<Input>(load_four<Input>(image_of<Input>(input) + offset_of<Input>(row, column, channel), channel), values);
+  unpack_four<Input>(
+      load_four<Input>(image_of<Input>(input) + offset_of<Input>(row, column, channel), channel), values);
 #ifdef ADD_OWN
   int others[4];
-  unpack_four<Other>(load_four<Other>(image_of<Other>(other) + offset_of<Other>(row, column, channel), channel), others);
+  unpack_four<Other>(
+      load_four<Other>(image_of<Other>(other) + offset_of<Other>(row, column, channel), channel), others);
 #endif
 #pragma unroll
   for (int i = 0; i < 4; ++i) {

@@ -1,4 +1,4 @@
-"""Launches of the layers that work element by element."""
+"""Launches of elementwise layers."""
 
 from collections.abc import Iterable
 from functools import partial
@@ -16,7 +16,7 @@ _THREADS = 128
 
 
 def candidates(step: Step, tensors: Tensors, _: Architecture) -> Iterable[Candidate]:
-    """The one way to run an addition, clamp or rescale, on any architecture."""
+    """The only candidate for an addition, clamp or rescale, on any architecture."""
     if isinstance(step, LayerStep) and isinstance(step.layer, Add | Clamp | Rescale):
         yield Candidate("elementwise", {}, NO_RING, partial(_launch, step.layer, tensors))
 

@@ -1,5 +1,5 @@
-// What every kernel shares: vectors in memory, bytes to 16-bit pairs, and multiply-adds, for nvcc, NVRTC and the CPU
-// emulation alike. No other headers.
+// Shared by all kernels: vectors in memory, bytes to 16-bit pairs, and multiply-adds, for nvcc, NVRTC and the CPU
+// emulation. Includes no other headers.
 //
 // A word holds DEPTH input channels of one pixel: two int16 (any architecture) or four bytes (dp4a).
 #pragma once
@@ -40,7 +40,7 @@ __device__ __forceinline__ int pack_bytes(int a, int b, int c, int d) {
 }
 
 // sum + a.low * b.low and sum + a.high * b.high of 16-bit pairs; one XMAD each on sm_53 and sm_62, which picks the half
-// of a register by itself (in C++ the halves cost a shift each). Sums wrap.
+// of a register without extra instructions (in C++ each half costs a shift). Sums wrap.
 __device__ __forceinline__ int multiply_add_low(int a, int b, int sum) {
 #ifdef EDGEMETA_EMULATION
   return (int)((unsigned)((int)(short)a * (int)(short)b) + (unsigned)sum);
@@ -77,14 +77,14 @@ __device__ __forceinline__ int dot4(int x, int w, int sum) {
     asm("dp4a.u32.s32 %0, %1, %2, %3;" : "=r"(result) : "r"(x), "r"(w), "r"(sum));
   return result;
 #else
-  return sum;  // never asked for: Architecture.dot4 is false
+  return sum;  // never called: Architecture.dot4 is false
 #endif
 }
 
 // a * b + c and a + b, rounded down.
 __device__ __forceinline__ float fma_down(float a, float b, float c) {
 #ifdef EDGEMETA_EMULATION
-  // The product is exact in double; the error of the sum (Knuth's two-sum) tells whether it was rounded up.
+  // The product is exact in double; the error of the sum (Knuth's two-sum) shows whether it was rounded up.
   const double product = (double)a * b, sum = product + c, part = sum - product;
   const double error = (product - (sum - part)) + (c - part);
   const float rounded = (float)sum;

@@ -1,4 +1,4 @@
-// What a fused convolution puts out: its own sums with the residual that it adds, and those of the shortcut beside it.
+// Outputs of a fused convolution: its own sums plus the residual, and the sums of the shortcut.
 #pragma once
 #include "include/requantize.cuh"
 #include "include/tensor.cuh"

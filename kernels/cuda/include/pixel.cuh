@@ -1,4 +1,4 @@
-// Consecutive channels of one pixel, finished by one thread: the residual addition and the write.
+// Consecutive channels of one pixel, computed by one thread: residual addition and store.
 #pragma once
 #include "include/requantize.cuh"
 #include "include/tensor.cuh"

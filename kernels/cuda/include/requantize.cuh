@@ -79,12 +79,12 @@ __device__ __forceinline__ int requantize(int sum, const Channel& channel, const
 }
 
 #ifdef ADD_OWN
-// A kernel's parameter for the residual, and what it hands on.
+// A kernel's parameter for the residual, and the argument that passes it on.
 #define RESIDUAL_PARAMETER , const unsigned char* __restrict__ residual
 #define RESIDUAL_POINTER residual
 
-// clamp(zero + round(own * m + other * n + bias)) of the int16 in the low halves of own and other. Sums and products are
-// exact modulo 2**32. Multipliers have up to 21 bits: 15 of them and the 6 above are multiplied on their own.
+// clamp(zero + round(own * m + other * n + bias)) of the int16 in the low halves of own and other. Sums and products
+// are exact modulo 2**32. Multipliers have up to 21 bits: 15 of them and the 6 above are multiplied on their own.
 __device__ __forceinline__ int add_residual(int own, int other) {
   int sum = multiply_add_low(own, ADD_OWN & 0x7FFF, multiply_add_low(other, ADD_OTHER & 0x7FFF, ADD_BIAS));
   if (ADD_OWN > 0x7FFF || ADD_OTHER > 0x7FFF) {

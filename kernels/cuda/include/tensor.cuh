@@ -2,8 +2,8 @@
 #pragma once
 #include "include/device.cuh"
 
-// Strides in elements of an image, a row, a pixel; start: where pixel (0, 0) is; words: 4-byte words that one access may
-// take, 0 where only bytes are aligned; channels: that exist in memory.
+// Strides in elements of an image, a row, a pixel; start: offset of pixel (0, 0); words: 4-byte words that one access
+// may read, 0 if only bytes are aligned; channels: number in memory.
 #define TENSOR(name, prefix)         \
   struct name {                      \
     enum {                           \
@@ -17,7 +17,7 @@
     };                               \
   }
 
-// The image that this block works on. 64 bits, as a batch may be large; offsets within an image fit 32.
+// The image of this block. 64 bits, since a batch may be large; offsets within an image fit in 32 bits.
 template <class T, class Pointer>
 __device__ __forceinline__ Pointer image_of(Pointer tensor) {
   return tensor + (unsigned long long)blockIdx.z * T::image;

@@ -1,4 +1,4 @@
-// Global average pool and dense layer, together or one of them (README.md). A block does the pool for itself, then one
+// Global average pool and dense layer, together or one of them (README.md). Each block computes the pool, then one
 // output per warp.
 #include "include/requantize.cuh"
 #include "include/tensor.cuh"

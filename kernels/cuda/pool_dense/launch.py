@@ -1,4 +1,4 @@
-"""Launches of the global average pool and the dense layer, together or one of them."""
+"""Launches of the global average pool and the dense layer, together or separately."""
 
 import math
 from collections.abc import Iterable
@@ -24,7 +24,7 @@ _POOL_WARPS = 8
 
 
 def candidates(step: Step, tensors: Tensors, architecture: Architecture) -> Iterable[Candidate]:
-    """The one way to run a PoolDenseStep, on any architecture; none if the pool's sums do not fit shared memory."""
+    """The only candidate for a PoolDenseStep, on any architecture; none if the pool's sums exceed shared memory."""
     if isinstance(step, PoolDenseStep):
         threads = _WARP * _warps(step)
         if step.pool is None or _shared_bytes(step.pool.output.shape[2], threads) <= architecture.shared_bytes:
@@ -32,7 +32,7 @@ def candidates(step: Step, tensors: Tensors, architecture: Architecture) -> Iter
 
 
 def _warps(step: PoolDenseStep) -> int:
-    """A warp for every output, at least as many as the pool keeps busy."""
+    """One warp per output, but at least as many as the pool uses."""
     outputs = 0 if step.dense is None else step.dense.output.shape[2]
     return max(_POOL_WARPS if step.pool else 1, min(outputs, _MOST_WARPS))
 
@@ -90,13 +90,13 @@ def _pool(pool: AveragePool, tensors: Tensors) -> tuple[tuple[Argument, ...], De
 
 
 def _as_lines(source: Buffer) -> Buffer:
-    """The buffer as a dense layer reads it: a packed one as a single pixel of all its elements, which have no gaps."""
+    """The buffer as read by a dense layer: a packed one as a single pixel, since its elements are contiguous."""
     kind = integer_type(source)
     return replace(source, kind=replace(kind, shape=(1, 1, math.prod(kind.shape)))) if source.packed else source
 
 
 def _dense(dense: Dense, tensors: Tensors, shape: Shape) -> tuple[tuple[Argument, ...], Defines]:
-    """Constants and defines of the dense layer, which reads rows, columns and channels of `shape`."""
+    """Constants and defines of the dense layer, whose input has `shape`."""
     weights = _packed_weights(dense, shape)
     line_fours = weights.shape[2] // 4
     values = {"DENSE_FOURS": weights.shape[1] * line_fours, "LINE_FOURS": line_fours, "WEIGHT_BYTES": weights.itemsize}
@@ -107,7 +107,7 @@ def _dense(dense: Dense, tensors: Tensors, shape: Shape) -> tuple[tuple[Argument
 
 
 def _packed_weights(dense: Dense, shape: Shape) -> NDArray[Any]:
-    """Weights [O, H, W * C'] of an input [H, W, C], C' = C up to a multiple of 4, missing ones 0, in the least type."""
+    """Weights [O, H, W * C'] for an input [H, W, C], C' = C rounded up to a multiple of 4, in the narrowest type."""
     decoded = dense.weights.decode()
     height, width, channels = shape
     full = np.zeros((len(decoded), height, width, 4 * _fours(channels)), np.int32)
@@ -124,13 +124,13 @@ def _fours(channels: int) -> int:
 
 
 def _shared_bytes(channels: int, threads: int) -> int:
-    """Means, and the partial sums of every slice."""
+    """Shared memory for the means and the partial sums of all slices."""
     fours = _fours(channels)
     return 16 * fours * (1 + max(threads // fours, 1))
 
 
 def _pool_loops(source: Buffer, threads: int) -> tuple[int, ...]:
-    """Words { pixels }, then channels { slices }."""
+    """Trip counts: words { pixels }, then channels { slices }."""
     height, width, channels = source.kind.shape
     fours = _fours(channels)
     slices = max(threads // fours, 1)

@@ -1,1 +1,1 @@
-"""Direct convolutions on int8 matrix instructions."""
+"""Direct convolutions with int8 matrix instructions."""

@@ -1,8 +1,8 @@
-// Direct convolution on int8 matrix instructions, with requantization, residual addition and clamp, and beside it the 1x1
+// Direct convolution on int8 matrix instructions, with requantization, residual addition, clamp, and optionally the 1x1
 // shortcut of the same input. Layouts and bounds: README.md. Every capital name is a define of launch.py.
 //
-// A warp computes 16 ROWS pixels of 8 COLUMNS channels; a lane 2 ROWS pixels of FILTERS = 2 COLUMNS consecutive channels.
-// Nothing is shared: a lane's bytes of the input and of the weights lie side by side in global memory.
+// A warp computes 16 ROWS pixels of 8 COLUMNS channels; a lane 2 ROWS pixels of FILTERS = 2 COLUMNS consecutive
+// channels. Shared memory is not used: a lane's bytes of the input and of the weights are contiguous in global memory.
 #include "include/fused.cuh"
 #include "include/pixel.cuh"
 #include "tensor/mma.cuh"
@@ -31,15 +31,15 @@ __device__ __forceinline__ void clear(Sums& sums) {
       for (int i = 0; i < 4; ++i) sums[r][c][i] = 0;
 }
 
-// The p-th of a lane's pixels, in order of the image; pixels of a warp beyond the image are there, too.
+// The p-th pixel of a lane, in image order; includes pixels of a warp beyond the image.
 __device__ __forceinline__ int pixel_of(int p) {
   const int warp = blockIdx.x * WARPS + threadIdx.x / 32;
   return warp * (16 * ROWS) + p * 8 + threadIdx.x % 32 / 4;
 }
 
-// Products of one tap and one group of channels, of which the first pixel's is at image[offsets[p]].
-__device__ __forceinline__ void add_tap(Sums& sums, const unsigned char* __restrict__ image, const int (&offsets)[PIXELS],
-                                        const int* __restrict__ weights) {
+// Products of one tap and one group of channels; image[offsets[p]] is the group of pixel p.
+__device__ __forceinline__ void add_tap(Sums& sums, const unsigned char* __restrict__ image,
+                                        const int (&offsets)[PIXELS], const int* __restrict__ weights) {
   int x[PIXELS][WIDTH], w[WEIGHT_WORDS];
 #pragma unroll
   for (int p = 0; p < PIXELS; ++p) load_words<WIDTH>(x[p], reinterpret_cast<const int*>(image + offsets[p]));
@@ -120,13 +120,15 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS)
 #pragma unroll
   for (int p = 0; p < PIXELS; ++p) {
     const int pixel = min(pixel_of(p), OUT_H * OUT_W - 1);
-    offsets[p] = pixel / OUT_W * (STRIDE_Y * Input::row) + pixel % OUT_W * (STRIDE_X * Input::pixel) + lane % 4 * (4 * WIDTH);
+    offsets[p] =
+        pixel / OUT_W * (STRIDE_Y * Input::row) + pixel % OUT_W * (STRIDE_X * Input::pixel) + lane % 4 * (4 * WIDTH);
   }
   const unsigned char* const image = image_of<Input>(input) + Input::start;
   Sums sums;
   clear(sums);
-  accumulate<KERNEL_H, KERNEL_W>(sums, image - PAD_TOP * Input::row - PAD_LEFT * Input::pixel, offsets,
-                                 weights + blockIdx.y * (KERNEL_H * KERNEL_W * GROUPS * 32 * WEIGHT_WORDS) + lane * PIECE);
+  accumulate<KERNEL_H, KERNEL_W>(
+      sums, image - PAD_TOP * Input::row - PAD_LEFT * Input::pixel, offsets,
+      weights + blockIdx.y * (KERNEL_H * KERNEL_W * GROUPS * 32 * WEIGHT_WORDS) + lane * PIECE);
   finish<Main, Output, true>(sums, channels, table, output, RESIDUAL_POINTER);
 #if BESIDE
   clear(sums);

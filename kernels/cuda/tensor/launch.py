@@ -1,4 +1,4 @@
-"""Convolutions on int8 matrix instructions: which steps, how much of the output a warp takes, how weights lie."""
+"""Launches of convolutions with int8 matrix instructions: steps, tiles, weight layout."""
 
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
@@ -16,7 +16,7 @@ from edgemeta.kernels.lowering.steps import ConvStep, Step
 from edgemeta.model.layers import Conv
 
 _FIRST_ARCHITECTURE = 800
-"""The instructions used are of sm_80. sm_72 has int8 units, too, but only behind wmma, which hides its layout."""
+"""The instructions need sm_80. sm_72 also has int8 units, but only through wmma, whose layout is undocumented."""
 
 _WARPS = 4
 _SHAPES = ((2, 8), (2, 4), (2, 2), (1, 8), (1, 4), (1, 2))
@@ -46,7 +46,7 @@ class Tile:
         return 2 * self.columns
 
     def instructions(self, pixels: int, filters: int, taps: int) -> float:
-        """About how many warp-instructions an image takes; taps: of the kernel, times groups of channels."""
+        """Estimated warp-instructions of an image; taps: of the kernel, times groups of channels."""
         products = self.rows * self.columns * max(1, self.width // 2)
         loads = 2 * self.rows + self.columns * self.width / 4
         finish = 2 * self.rows * self.lane_filters * 6 + 40
@@ -54,7 +54,7 @@ class Tile:
 
 
 def candidates(step: Step, tensors: Tensors, architecture: Architecture) -> Iterable[Candidate]:
-    """Offers for convolutions of whole groups of 16 input channels and int8 weights; fewest instructions first."""
+    """Candidates for convolutions with a multiple of 16 input channels and int8 weights; fewest instructions first."""
     if architecture.number < _FIRST_ARCHITECTURE or not isinstance(step, ConvStep) or not _fits(step, tensors):
         return
     conv = step.conv
@@ -68,7 +68,7 @@ def candidates(step: Step, tensors: Tensors, architecture: Architecture) -> Iter
 
 
 def _fits(step: ConvStep, tensors: Tensors) -> bool:
-    """Bytes all over, in ringed buffers."""
+    """Whether all operands are bytes, in buffers with rings."""
     convs = [step.conv] if step.shortcut is None else [step.conv, step.shortcut]
     weights = [each.weights.decode() for each in convs]
     return (
@@ -147,7 +147,7 @@ def _shape_defines(step: ConvStep, tensors: Tensors, tile: Tile) -> Defines:
 
 
 def _loops(step: ConvStep, tensors: Tensors, tile: Tile) -> tuple[int, ...]:
-    """Kernel rows { groups of channels }, and the groups of the shortcut."""
+    """Trip counts: kernel rows { groups of channels }, and the groups of the shortcut."""
     groups = tensors.types[step.conv.input].shape[2] // (16 * tile.width)
     main = (step.conv.weights.shape[1], groups)
     return main if step.shortcut is None else (*main, groups)

@@ -1,10 +1,10 @@
 // Winograd convolution 3x3, stride 1 or 2, on int16 products summed in wrapping int32: exact (model/winograd.py). At
-// stride 2 with the 1x1 shortcut of the same input beside it. Every capital name is a define of launch.py.
+// stride 2 optionally with the 1x1 shortcut of the same input. Every capital name is a define of launch.py.
 //
 // A block makes BLOCK_OUTPUTS channels of BLOCK_TILES tiles of one image, in three steps between barriers:
 // 1. one thread per tile and four channels reads the patch and stores B^T d B as words of two int16 channels;
 // 2. one thread per position of the transformed tile, THREAD_TILES tiles and THREAD_OUTPUTS channels sums products;
-// 3. the sums change hands through shared memory; one thread per tile and VECTOR channels finishes the outputs.
+// 3. the sums are exchanged through shared memory; one thread per tile and VECTOR channels computes the outputs.
 #include "include/fused.cuh"
 #if STRIDE == 2
 #include "winograd/tile2_stride2.cuh"
@@ -23,22 +23,22 @@ constexpr int SIDE_TILES = BLOCK_TILES / THREAD_TILES;
 constexpr int SIDE_OUTPUTS = BLOCK_OUTPUTS / THREAD_OUTPUTS;
 constexpr int THREADS = PRODUCTS * SIDE_TILES * SIDE_OUTPUTS;
 
-// Transformed input: [pair of channels][position][tile]; pairs are apart so that a warp's stores meet all banks.
+// Transformed input: [pair of channels][position][tile]; pairs are padded so that the stores of a warp use all banks.
 constexpr int PAIR_WORDS = POSITIONS * BLOCK_TILES + PAIR_PADDING;
 constexpr int WEIGHT_WORDS = PRODUCTS * BLOCK_OUTPUTS;  // of one pair of channels
 
 // Sums: [product][tile][channel].
 constexpr int PRODUCT_WORDS = BLOCK_TILES * BLOCK_OUTPUTS + SUM_PADDING;
 
-// The tile of the image that is number in_block of the block.
+// Number in the image of tile `in_block` of the block.
 __device__ __forceinline__ int tile_of(int in_block) { return blockIdx.x * BLOCK_TILES + in_block; }
 
 #include "winograd/transform.cuh"
 
-#include "winograd/finish.cuh"
+#include "winograd/epilogue.cuh"
 
-// The position whose transformed input a product takes. The shortcut's pixels have odd rows and columns in the patch,
-// which the transform leaves as they are.
+// The position of the transformed input of a product. The shortcut's pixels have odd rows and columns in the patch,
+// which the transform does not change.
 __device__ __forceinline__ int position_of(int product) {
   const int pixel = product - POSITIONS;
   return pixel < 0 ? product : (TILE + 1 + pixel / TILE) * EDGE + TILE + 1 + pixel % TILE;
@@ -105,7 +105,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     transform_input(input + chunk * CHUNK_QUADS * 4, words);
     __syncthreads();
     const int* transformed = words + position_of(product) * BLOCK_TILES + side_tile * 4;
-    if (CHUNKS == 1) multiply_step(transformed, weights, sums);  // outside of the loop it adds to nothing
+    if (CHUNKS == 1) multiply_step(transformed, weights, sums);  // outside of a loop the first sums need no addition
 #pragma unroll 1
     for (int step = CHUNKS == 1; step < CHUNK_QUADS * 2 / UNROLL; ++step)
       multiply_step(transformed, weights, sums);

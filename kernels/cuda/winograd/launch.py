@@ -1,4 +1,4 @@
-"""Winograd convolutions, F(2x2, 3x3) at stride 1 and 2 and F(4x4, 3x3): which steps, which tiles, how weights lie."""
+"""Launches of Winograd convolutions, F(2x2, 3x3) at stride 1 and 2 and F(4x4, 3x3): steps, tiles, weight layout."""
 
 from collections.abc import Iterable
 from dataclasses import asdict, replace
@@ -20,28 +20,28 @@ from edgemeta.model.layers import Conv, Padding, TensorType
 from edgemeta.model.winograd import F2, F2_STRIDED, F4, Transform, transform_weights
 
 _TRANSFORMS = {(1, 1): (F4, F2), (2, 2): (F2_STRIDED,)}
-"""By stride."""
+"""Transforms by stride."""
 
 
 def candidates(step: Step, tensors: Tensors, architecture: Architecture) -> Iterable[Candidate]:
-    """Offers that are the choice by rule: a shorter predicted time than a direct convolution's; the shortest first."""
+    """Candidates by rule: those with a shorter predicted time than a direct convolution; the shortest first."""
     offers, limit = _offers(step, tensors, architecture), _limit(step, tensors, architecture)
     return [candidate for clocks, candidate in offers if clocks < limit]
 
 
 def alternatives(step: Step, tensors: Tensors, architecture: Architecture) -> Iterable[Candidate]:
-    """All other offers: for tuning, not by rule."""
+    """All other candidates: for tuning, not by rule."""
     offers, limit = _offers(step, tensors, architecture), _limit(step, tensors, architecture)
     return [candidate for clocks, candidate in offers if clocks >= limit]
 
 
 def _limit(step: Step, tensors: Tensors, architecture: Architecture) -> float:
-    """Clocks below which an offer is better than a direct convolution; it never is where that one has dp4a."""
+    """Clocks below which a candidate is better than a direct convolution; 0 if the latter has dp4a."""
     return 0.0 if architecture.dot4 else direct.predicted_clocks(step, tensors, architecture)
 
 
 def _offers(step: Step, tensors: Tensors, architecture: Architecture) -> list[tuple[float, Candidate]]:
-    """Predicted clocks and the candidate; the shortest first."""
+    """Predicted clocks and candidate, the shortest first."""
     if not isinstance(step, ConvStep) or not _fits(step, tensors):
         return []
     conv, source = step.conv, tensors.types[step.conv.input]
@@ -60,7 +60,7 @@ def _offers(step: Step, tensors: Tensors, architecture: Architecture) -> list[tu
 
 
 def _fits(step: ConvStep, tensors: Tensors) -> bool:
-    """A 3x3 convolution of stride 1 or 2 between ringed buffers, beside it at most a shortcut whose input it has."""
+    """A 3x3 convolution of stride 1 or 2 between buffers with rings, optionally with a shortcut that it supports."""
     conv = step.conv
     return (
         conv.weights.shape[1:3] == (3, 3)
@@ -73,7 +73,7 @@ def _fits(step: ConvStep, tensors: Tensors) -> bool:
 
 
 def _takes(shortcut: Conv, conv: Conv) -> bool:
-    """The shortcut's pixels are those that the transform of stride 2 leaves as they are, and its weights are int16."""
+    """Whether the transform of stride 2 leaves the shortcut's pixels unchanged, and its weights are int16."""
     weights = shortcut.weights.decode()
     return (
         conv.stride == (2, 2)
@@ -84,12 +84,12 @@ def _takes(shortcut: Conv, conv: Conv) -> bool:
 
 
 def _outputs(step: ConvStep) -> int:
-    """Output channels of the wider one of the convolutions."""
+    """Output channels of the convolution or its shortcut, whichever has more."""
     return max(each.output.shape[2] for each in (step.conv, step.shortcut) if each is not None)
 
 
 def is_exact(conv: Conv, source: TensorType, transform: Transform) -> bool:
-    """Transformed weights are int16, and every sum without the bias is in the range that the transform gives back."""
+    """Whether transformed weights are int16, and every sum without the bias is in the transform's exact range."""
     transformed = transform_weights(conv.weights.decode().astype(np.int32), transform)
     sums = product_accumulators(conv, source)
     bias = _bias(conv)
@@ -113,7 +113,7 @@ def _tiles(conv: Conv, transform: Transform) -> tuple[int, int]:
 
 
 def _ring(conv: Conv, source: TensorType, transform: Transform) -> Padding:
-    """Padding that whole patches need around the input."""
+    """Padding around the input for complete patches."""
     top, left, _, _ = conv.padding
     down, across = _tiles(conv, transform)
     height, width, _ = source.shape
@@ -196,7 +196,7 @@ def _shape_defines(step: ConvStep, tensors: Tensors, transform: Transform, tile:
 
 
 def _epilogue(step: ConvStep, source: TensorType, padded: int, transform: Transform) -> tuple[Epilogue, int]:
-    """Requantization of odd * y + 2**(31-s), or of y + 2**(31-s) behind a division; and the odd factor to divide by."""
+    """Epilogue of odd * y + 2**(31-s), or of y + 2**(31-s) after a division; and the odd divisor."""
     conv, sums, shifted = step.conv, product_accumulators(step.conv, source), 1 << (31 - transform.shift)
     form = fold_clamps(conv.requantize, () if step.add else step.after)
     bias = _bias(conv)
@@ -210,7 +210,7 @@ def _epilogue(step: ConvStep, source: TensorType, padded: int, transform: Transf
 
 
 def _shortcut_epilogue(shortcut: Conv, source: TensorType, padded: int) -> Epilogue:
-    """Requantization of the sums of products."""
+    """Epilogue of the shortcut's sums of products."""
     sums = product_accumulators(shortcut, source)
     start = _bias(shortcut) - _zero_point(source) * _weight_sums(shortcut)
     return make_epilogue(
@@ -219,7 +219,7 @@ def _shortcut_epilogue(shortcut: Conv, source: TensorType, padded: int) -> Epilo
 
 
 def _loops(tile: Tile, quads: int) -> tuple[int, ...]:
-    """Chunks, tiles times quads over the threads, pairs of channels, vectors of outputs over the threads."""
+    """Trip counts: chunks, tiles times quads per thread, pairs of channels, vectors of outputs per thread."""
     transformed = tile.block_tiles * tile.chunk_quads
     finished = tile.block_tiles * tile.block_outputs // tile.vector
     chunks = quads // tile.chunk_quads
@@ -228,7 +228,7 @@ def _loops(tile: Tile, quads: int) -> tuple[int, ...]:
 
 
 def pack_weights(step: ConvStep, transform: Transform, tile: Tile) -> NDArray[np.int16]:
-    """int16 transformed weights in the order in which the threads read them, behind them the shortcut's.
+    """int16 transformed weights in the order in which the threads read them, followed by those of the shortcut.
 
     [block of outputs, chunk, half of a quad, quad, product, output of the block, channel of the pair]: channels
     4 quad + 2 half + (0, 1) of the chunk.
@@ -246,7 +246,7 @@ def pack_weights(step: ConvStep, transform: Transform, tile: Tile) -> NDArray[np
 
 
 def _constants(conv: Conv, source: TensorType, transform: Transform, padded: int) -> NDArray[np.int32]:
-    """What is added to Y, modulo 2**32: the zero point's share, and 2**(31-s) to y, which keeps it from below 0."""
+    """Constants added to Y, modulo 2**32: the zero point's share, and 2**(31-s) to y, so that it is not negative."""
     sums = _weight_sums(conv)
     constants = np.zeros(padded, np.int64)
     constants[: len(sums)] = (1 << (31 - transform.shift)) - _zero_point(source) * sums
@@ -255,7 +255,7 @@ def _constants(conv: Conv, source: TensorType, transform: Transform, padded: int
 
 
 def _zero_point(source: TensorType) -> int:
-    """Of the bytes as the kernel reads them: signed ones as unsigned ones, 128 greater."""
+    """Zero point of the bytes as read by the kernel: signed bytes are read as unsigned ones, 128 greater."""
     return source.zero_point + (128 if source.signed else 0)
 
 

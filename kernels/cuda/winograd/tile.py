@@ -1,4 +1,4 @@
-"""How a Winograd layer is cut into blocks and threads, and what a cut costs."""
+"""Tiles of a Winograd layer: its division into blocks and threads, and the estimated cost."""
 
 from dataclasses import dataclass
 from functools import lru_cache
@@ -16,19 +16,19 @@ _REGISTER_GROUP = 128  # threads that are given registers together
 _MAX_THREADS = 512
 
 _TRANSFORM = {4: 272, 5: 322, 6: 612}
-"""Instructions of a warp that transforms 32 patches of four channels, by the edge of the patch."""
+"""Instructions of a warp for transforming 32 patches of four channels, by the edge of the patch."""
 
 _FINISH = {4: (16, 80), 5: (145, 34), 6: (36, 236)}
-"""Those of a warp that finishes 32 tiles: once, and for each of its channels."""
+"""Instructions of a warp for the epilogue of 32 tiles: once, and for each of its channels."""
 
 
 @dataclass(frozen=True)
 class Tile:
-    """One cut: tiles of m x m outputs, transformed to edge x edge; the rest as in kernel.cu.
+    """A division of the layer: tiles of m x m outputs, transformed to edge x edge; the rest as in kernel.cu.
 
-    extra: products beside the transformed ones, the shortcut's. A thread sums one product of thread_tiles tiles and
-    thread_outputs channels, side_tiles x side_outputs such threads are side by side for each product. chunk_quads:
-    groups of four input channels in shared memory at a time. vector: channels that a thread finishes together.
+    extra: additional products for the shortcut. A thread sums one product of thread_tiles tiles and thread_outputs
+    channels; each product has side_tiles x side_outputs such threads. chunk_quads: groups of four input channels in
+    shared memory at a time. vector: channels that a thread computes together in the epilogue.
     """
 
     m: int
@@ -48,7 +48,7 @@ class Tile:
 
     @property
     def products(self) -> int:
-        """Products of a tile, each one's threads beside the next one's."""
+        """Products of a tile, including those of the shortcut."""
         return self.positions + self.extra
 
     @property
@@ -68,31 +68,31 @@ class Tile:
 
     @property
     def unroll(self) -> int:
-        """Pairs of channels in one turn of the loop: about 256 multiply-adds."""
+        """Pairs of channels per loop iteration: about 256 multiply-adds."""
         return 2 if self.chunk_quads % 2 or self.thread_tiles * self.thread_outputs > 32 else 4
 
     @property
     def pair_padding(self) -> int:
-        """Words behind a pair of channels: the next quad's store goes to other banks."""
+        """Padding words after a pair of channels, so that the stores of the next quad use other banks."""
         return (min(self.block_tiles, 8) - self.positions * self.block_tiles) % 32
 
     @property
     def sum_padding(self) -> int:
-        """Words behind a product: eight threads that store 16 bytes each meet all 32 banks."""
+        """Padding words after a product, so that eight threads that store 16 bytes each use all 32 banks."""
         return 4 * self.side_tiles * self.side_outputs % 32
 
     @property
     def shared_bytes(self) -> int:
-        """Shared memory: transformed input first, sums later."""
+        """Shared memory, used for the transformed input, then for the sums."""
         pair = self.positions * self.block_tiles + self.pair_padding
         product = self.block_tiles * self.block_outputs + self.sum_padding
         return 4 * max(2 * self.chunk_quads * pair, self.products * product)
 
     def registers(self, quads: int) -> int:
-        """What a thread takes at most for an input of `quads` groups of channels, as measured.
+        """Most registers of a thread for an input of `quads` groups of channels, as measured.
 
-        Sums and factors in the second step, columns of sums in the third; with several chunks, the sums so far beside
-        the patches of the first.
+        Sums and factors in the second step, columns of sums in the third; with several chunks, the sums so far in
+        addition to the patches of the first.
         """
         sums = self.thread_tiles * self.thread_outputs
         patches = sums + 2 * self.positions + 24 if self.chunk_quads < quads else 0
@@ -100,13 +100,13 @@ class Tile:
         return max(sums + (46 if sums > 32 else 40), columns, patches)
 
     def likely_registers(self, quads: int) -> int:
-        """What a thread takes as a rule: which blocks fit beside each other hangs on it."""
+        """Typical registers of a thread, which determine how many blocks are resident together."""
         sums = self.thread_tiles * self.thread_outputs
         patches = sums + 2 * self.positions + 24 if self.chunk_quads < quads and self.edge != F2_STRIDED.edge else 0
         return max(sums + 40, self.edge * self.m * self.vector * 7 // 6 + 16, patches)
 
     def work(self, count: int, channels: int, outputs: int, adds: bool) -> Work:
-        """About what an image of `count` tiles takes, from counts of sm_53 machine code; adds: a residual."""
+        """Estimated work of an image of `count` tiles, from counts of sm_53 machine code; adds: a residual is added."""
         quads = -(-channels // 4)
         blocks = -(-count // self.block_tiles) * -(-outputs // self.block_outputs)
         warps, chunks = -(-self.threads // WARP), quads // self.chunk_quads
@@ -138,10 +138,10 @@ def tiles(
     adds: bool,
     architecture: Architecture,
 ) -> tuple[tuple[float, Tile], ...]:
-    """Predicted clocks and cut, the shortest first: the cut of the shortest time, and others that tuning should try.
+    """Predicted clocks and tile, the shortest first: the tile with the shortest time, and others for tuning.
 
-    Those are the cut of the fewest instructions, and that of them whose blocks are so small that three work side by
-    side. Empty if nothing fits. extra: as in Tile. count: tiles of an image. adds: a residual is added.
+    These are the tile with the fewest instructions, and that with the fewest of those so small that three blocks are
+    resident together. Empty if nothing fits. extra: as in Tile. count: tiles of an image. adds: a residual is added.
     """
     quads = -(-channels // 4)
     most = _MAX_THREADS // (transform.edge**2 + extra)
@@ -161,7 +161,7 @@ def tiles(
 
 
 def _runs(tile: Tile, quads: int, architecture: Architecture) -> bool:
-    """Whether a block has the shared memory and its threads the registers that they need."""
+    """Whether shared memory and registers suffice for a block."""
     if tile.shared_bytes > min(architecture.shared_bytes, _SHARED_BYTES):
         return False
     groups = -(-tile.threads // _REGISTER_GROUP)

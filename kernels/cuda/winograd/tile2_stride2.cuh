@@ -1,5 +1,5 @@
-// The transforms of F(2x2, 3x3) at stride 2 along one line of a tile: what the even entries are to F(2, 2), then the odd
-// entries as they are.
+// The transforms of F(2x2, 3x3) at stride 2 along one line of a tile: the even entries transformed by F(2, 2), the odd
+// entries unchanged.
 #pragma once
 
 // B^T times a line. `offset` is added to every result.

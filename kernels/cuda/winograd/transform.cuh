@@ -1,8 +1,8 @@
 // Step 1 of the Winograd convolution: patches of the input to transformed pairs of channels in shared memory.
 #pragma once
 
-// Where a thread's i-th tile is among the block's, and where tile t of the block is in shared memory: four neighbours
-// in memory are one thread's, and threads side by side have tiles side by side.
+// Number in the block of a thread's i-th tile, and position of tile t of the block in shared memory: four tiles that
+// are adjacent in memory belong to one thread, and adjacent threads have adjacent tiles.
 __device__ __forceinline__ int column(int tile) {
   const int i = tile / SIDE_TILES, side = tile % SIDE_TILES;
   return i / 4 * (4 * SIDE_TILES) + side * 4 + i % 4;

@@ -192,7 +192,8 @@ CUDA_API cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y, u
   return entry(__func__, [&](Context &context) {
     Launch launch = {{grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared_bytes, {}};
     const uint64_t threads = uint64_t(block_x) * block_y * block_z;
-    if (threads == 0 || threads > 1024 || block_z > 64 || grid_x == 0 || grid_y == 0 || grid_z == 0) return kInvalidValue;
+    if (threads == 0 || threads > 1024 || block_z > 64 || grid_x == 0 || grid_y == 0 || grid_z == 0)
+      return kInvalidValue;
     if (grid_y > 65535 || grid_z > 65535 || shared_bytes > function->max_dynamic_shared_bytes) return kInvalidValue;
     if (!read_parameters(*function->kernel, parameters, extra, launch.values)) return kInvalidValue;
     return enqueue(context, stream, [&context, function, launch] { return execute(context, *function, launch); });

@@ -87,7 +87,9 @@ CUresult Driver::next_fault(const std::string &name) {
   return wanted->second[number];
 }
 
-void say(const std::string &sentence) { std::fprintf(stderr, "edgemeta's emulated CUDA driver: %s\n", sentence.c_str()); }
+void say(const std::string &sentence) {
+  std::fprintf(stderr, "edgemeta's emulated CUDA driver: %s\n", sentence.c_str());
+}
 
 CUresult drain(Context &context, Stream &stream) {
   while (!stream.pending.empty() && context.failure == kSuccess) {

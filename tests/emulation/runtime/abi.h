@@ -1,5 +1,5 @@
-// What a compiled kernel module and its host agree on; plain data, read by ctypes (tests/emulation/module.py) and by the
-// emulated driver.
+// What a compiled kernel module and its host agree on; plain data, read by ctypes (tests/emulation/module.py) and by
+// the emulated driver.
 #pragma once
 #include <stdint.h>
 
@@ -23,9 +23,9 @@ struct Object {
   int32_t is_writable;
 };
 
-// One launch. order: 0 forward, -1 reverse, otherwise the seed of a shuffle; of blocks, warps and lanes. poison: the byte
-// that shared memory holds when a block starts. error: room for the sentence that says what went wrong. program_counter:
-// on an error, the offset in the module of the code that did it, or 0.
+// One launch. order: 0 forward, -1 reverse, otherwise the seed of a shuffle; of blocks, warps and lanes. poison: the
+// byte that shared memory holds when a block starts. error: room for the sentence that says what went wrong.
+// program_counter: on an error, the offset in the module of the code that did it, or 0.
 struct Request {
   uint32_t grid[3];
   uint32_t block[3];

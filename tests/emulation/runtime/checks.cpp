@@ -15,8 +15,8 @@ enum class Access { kRead, kWrite, kAtomic };
 
 constexpr uint32_t kNobody = 0xffffffff, kMany = 0xfffffffe;
 
-// Who touched a byte last, and when. thread kMany: several threads of one warp; warp kMany: of several warps; block kMany:
-// of several blocks.
+// Who touched a byte last, and when. thread kMany: several threads of one warp; warp kMany: of several warps; block
+// kMany: of several blocks.
 struct Touch {
   uint32_t clock, warp_clock, block, thread, warp;
   bool is_atomic;
@@ -120,7 +120,8 @@ void fail_stray(void *pc, const uint8_t *address, unsigned bytes, Access access)
     const uint64_t distance = address < start ? uint64_t(start - address) : address < end ? 0 : uint64_t(address - end);
     if (distance < least) nearest = &regions[i], least = distance;
   }
-  if (nearest == nullptr) return fail(pc, "out of bounds: it %s %u bytes, no memory of this launch", verb(access), bytes);
+  if (nearest == nullptr)
+    return fail(pc, "out of bounds: it %s %u bytes, no memory of this launch", verb(access), bytes);
   const char *const side = address < nearest->start              ? "before"
                            : address < nearest->start + nearest->bytes ? "across the end of"
                                                                  : "after the end of";

@@ -1,5 +1,5 @@
-// Changing from one stack to another: the registers that a call preserves go onto the old stack and come from the new one.
-// System V ABI (x86-64) and AAPCS64 (aarch64).
+// Changing from one stack to another: the registers that a call preserves go onto the old stack and come from the new
+// one. System V ABI (x86-64) and AAPCS64 (aarch64).
 #pragma once
 #include <cstddef>
 #include <cstring>
@@ -76,7 +76,8 @@ constexpr size_t kReturnWord = 11;
 #error "fibers are written for x86-64 and aarch64"
 #endif
 
-// A stack pointer that emulation_switch continues at the start of `entry`; `top` is the end of a stack, a multiple of 16.
+// A stack pointer that emulation_switch continues at the start of `entry`; `top` is the end of a stack, a multiple of
+// 16.
 inline void *new_fiber(char *top, void (*entry)()) {
   void **frame = reinterpret_cast<void **>(top) - kSavedWords;
   std::memset(frame, 0, kSavedWords * sizeof *frame);

@@ -1,9 +1,9 @@
-// CUDA C++ for g++: qualifiers, built-in variables, barriers, shuffles, intrinsics. C++14, as CUDA 10.2 has it; included
-// before the kernel's source (g++ -include), which stays as it is. Needs __CUDA_ARCH__ to be defined.
+// CUDA C++ for g++: qualifiers, built-in variables, barriers, shuffles, intrinsics. C++14, as CUDA 10.2 has it;
+// included before the kernel's source (g++ -include), which stays as it is. Needs __CUDA_ARCH__ to be defined.
 //
 // A CUDA thread is a fiber, a block runs on one OS thread (machine.h): so a shared array is a static array, and threads
-// change only at barriers and shuffles. Shared arrays lie in a section of their own, by which the machine finds them; they
-// must be declared in a kernel or in a static function.
+// change only at barriers and shuffles. Shared arrays lie in a section of their own, by which the machine finds them;
+// they must be declared in a kernel or in a static function.
 #pragma once
 #include "block.h"
 
@@ -38,7 +38,8 @@ EMULATION_UNCHECKED inline void warp_exchange(const T &mine, T (&all)[32]) {
   wait_warp(0xffffffffu);
 }
 
-inline unsigned below(unsigned width, unsigned source) {  // source within the lane's group of `width`, or the lane itself
+// The lane `source` if it is in the calling lane's group of `width` lanes, else the calling lane.
+inline unsigned below(unsigned width, unsigned source) {
   const unsigned first = lane() & ~(width - 1);
   return source >= first && source < first + width ? source : lane();
 }

@@ -89,7 +89,8 @@ void run_warp(unsigned warp) {
   for (unsigned lane = 0; lane < lanes; ++lane)
     if (machine.thread[first + lane].state == State::kAtWarpBarrier) {
       machine.current = first + lane;
-      return fail(nullptr, "waits at a warp barrier or shuffle with mask 0x%08x, where other lanes of the mask do not come",
+      return fail(nullptr,
+                  "waits at a warp barrier or shuffle with mask 0x%08x that other lanes of the mask do not reach",
                   machine.thread[first + lane].mask);
     }
 }
@@ -163,13 +164,15 @@ void fail(void *program_counter, const char *format, ...) {
   const uint3 thread = coordinates(machine.current, blockDim);
   Request &request = *machine.request;
   const int used = std::snprintf(request.error, request.error_bytes, "%s: block (%u, %u, %u), thread (%u, %u, %u): ",
-                                 machine.kernel->name, blockIdx.x, blockIdx.y, blockIdx.z, thread.x, thread.y, thread.z);
+                                 machine.kernel->name, blockIdx.x, blockIdx.y, blockIdx.z, thread.x, thread.y,
+                                 thread.z);
   va_list values;
   va_start(values, format);
   if (used > 0 && uint32_t(used) < request.error_bytes)
     std::vsnprintf(request.error + used, request.error_bytes - uint32_t(used), format, values);
   va_end(values);
-  request.program_counter = program_counter == nullptr ? 0 : uint64_t(static_cast<char *>(program_counter) - module_start());
+  request.program_counter =
+      program_counter == nullptr ? 0 : uint64_t(static_cast<char *>(program_counter) - module_start());
   if (machine.is_in_thread) to_scheduler();  // for good
 }
 
@@ -186,7 +189,8 @@ void wait_block(int line) {
 
 void wait_warp(unsigned mask) {
   Thread &thread = machine.thread[machine.current];
-  if (!(mask >> lane() & 1)) fail(__builtin_return_address(0), "takes part in a warp barrier whose mask 0x%08x leaves it out", mask);
+  if (!(mask >> lane() & 1))
+    fail(__builtin_return_address(0), "executes a warp barrier whose mask 0x%08x does not include it", mask);
   thread.mask = mask;
   thread.state = State::kAtWarpBarrier;
   to_scheduler();

@@ -1,7 +1,7 @@
 // The machine that runs a block: its threads as fibers, in an order chosen at run time, one barrier interval at a time.
 //
-// Each warp runs until all its lanes wait at __syncthreads or have ended, then the next warp runs; so between two barriers
-// warps run one after the other, in the chosen order, and a result that needs another order shows.
+// Each warp runs until all its lanes wait at __syncthreads or have ended, then the next warp runs; so between two
+// barriers warps run one after the other, in the chosen order, and a result that needs another order shows.
 #pragma once
 #include <cstddef>
 #include <cstdint>

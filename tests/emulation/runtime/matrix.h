@@ -1,6 +1,6 @@
-// int8 matrix instructions: every lane gives its fragments and computes its own elements of D = A x B + D, wrapping int32.
-// Layouts: PTX manual, matrix fragments for mma.m8n8k16, m16n8k16 and m16n8k32 with 8-bit types. With group = lane / 4 and
-// quad = lane % 4, byte i of register r is
+// int8 matrix instructions: every lane gives its fragments and computes its own elements of D = A x B + D, wrapping
+// int32. Layouts: PTX manual, matrix fragments for mma.m8n8k16, m16n8k16 and m16n8k32 with 8-bit types. With group =
+// lane / 4 and quad = lane % 4, byte i of register r is
 //   A: row group + 8 * (r & 1), column 4 * quad + i + 16 * (r / 2)      B: row 4 * quad + i + 16 * r, column group
 //   D: row group + 8 * (r / 2), column 2 * quad + (r & 1)
 #pragma once

@@ -1,1 +1,1 @@
-"""The network that is not quantized, float32, with the launches of the integer one."""
+"""Baseline: the network in float32, with the same launches as the integer network."""

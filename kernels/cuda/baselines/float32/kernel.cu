@@ -1,5 +1,5 @@
-// The network that is not quantized, float32: a convolution with batch norm (folded into weights and bias), residual
-// addition and ReLU in one launch, beside it the 1x1 shortcut of the same input; and mean + dense in another.
+// The network in float32: a convolution with batch norm (folded into weights and bias), residual
+// addition, ReLU and optionally the 1x1 shortcut of the same input in one launch; mean + dense in another.
 // README.md has tiles and layouts. Shapes are -D constants.
 
 #ifdef CONVOLUTION
@@ -7,7 +7,7 @@
 #define THREADS (LANES * (ROWS * COLUMNS / PIXELS))
 #define TILE_ROWS ((ROWS - 1) * STRIDE_Y + KERNEL_Y)
 #define TILE_COLUMNS ((COLUMNS - 1) * STRIDE_X + KERNEL_X)
-#define PITCH (CHUNK + 4)  // floats from pixel to pixel: 4 more, so that neighbours lie in different banks
+#define PITCH (CHUNK + 4)  // floats from pixel to pixel: 4 more, so that adjacent pixels are in different banks
 #define CHUNKS ((CHANNELS + CHUNK - 1) / CHUNK)
 #define OUTPUT_GROUPS ((OUTPUTS + 3) / 4)
 #define WEIGHT_GROUPS ((OUTPUT_GROUPS + LANES - 1) / LANES * LANES)

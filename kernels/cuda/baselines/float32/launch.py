@@ -1,6 +1,6 @@
-"""A float32 network as a plan: what the paper calls "not quantized", launched as the integer network is.
+"""Launch plan of a float32 network ("not quantized" in the paper), with the same launches as the integer network.
 
-All arrays are float32, images [N, H, W, C]. Batch norm is folded into weight and bias by whoever makes the steps.
+All arrays are float32, images [N, H, W, C]. The caller folds batch norm into weights and bias.
 """
 
 from collections.abc import Mapping, Sequence
@@ -34,8 +34,8 @@ _SHARED_BYTES = 48 << 10
 class FloatConv:
     """y[o] = relu(bias[o] + sum over taps and channels of weight * x + residual); padding adds zeros.
 
-    weight [O, KH, KW, I], bias [O]; residual names a tensor of y's shape, or None. shortcut: a 1x1 convolution of the
-    same input, stride and number of outputs, without ReLU, whose tensor is written, too.
+    weight [O, KH, KW, I], bias [O]; residual: name of a tensor of y's shape, or None. shortcut: a 1x1 convolution of
+    the same input, stride and number of outputs, without ReLU, whose tensor is also written.
     """
 
     name: str
@@ -62,9 +62,9 @@ class FloatHead:
 def float_plan(
     input_shape: Shape, convolutions: Sequence[FloatConv], head: FloatHead, architecture: Architecture
 ) -> LaunchPlan:
-    """Make the plan of convolutions in the order given, then the head; the first reads the tensor "input".
+    """The plan of the convolutions in the given order, then the head; the first reads the tensor "input".
 
-    Raises UnsupportedError for a shortcut that does not fit its convolution.
+    Raises UnsupportedError for a shortcut that does not match its convolution.
     """
     image = Buffer("input", FloatType(input_shape), packed=True)
     tensors = {"input": image}
@@ -145,8 +145,8 @@ def _shortcut(
     )
     if not fits:
         raise UnsupportedError(
-            f"{shortcut.name}: a shortcut beside {step.name} is a 1x1 convolution of {step.input!r} with stride "
-            f"{step.stride} and {shape[2]} outputs, without padding, residual and ReLU"
+            f"{shortcut.name}: not a valid shortcut of {step.name}, expected a 1x1 convolution of {step.input!r} with "
+            f"stride {step.stride} and {shape[2]} outputs, without padding, residual and ReLU"
         )
     target = tensors[shortcut.name] = Buffer(shortcut.name, FloatType(shape))
     return [
@@ -183,7 +183,7 @@ def _tile(step: FloatConv, out: Pair, chunk: int, architecture: Architecture) ->
     most = min(_SHARED_BYTES, architecture.shared_bytes)
     fitting = [tile for tile in _TILES if 4 * _staged_floats(step, tile, chunk + 4) <= most]
     if not fitting:
-        raise UnsupportedError(f"{step.name}: a kernel of {step.weight.shape[1:3]} does not fit shared memory")
+        raise UnsupportedError(f"{step.name}: a kernel of {step.weight.shape[1:3]} does not fit in shared memory")
     enough = [tile for tile in fitting if 8 * tile[0] * tile[1] <= out[0] * out[1]]
     rows, columns = enough[0] if enough else fitting[-1]
     return {"rows": rows, "columns": columns, "lanes": min(16, _fours(len(step.bias)))}
@@ -196,7 +196,7 @@ def _staged_floats(step: FloatConv, tile: Pair, pitch: int) -> int:
 
 
 def _packed(weight: NDArray[np.float32], chunk: int, lanes: int) -> NDArray[np.float32]:
-    """[O, KH, KW, I] -> [KH * KW, I padded to chunks, O padded to groups of 4 and lanes]: lanes lie side by side."""
+    """[O, KH, KW, I] -> [KH * KW, I padded to chunks, O padded to groups of 4 and lanes]: lanes are adjacent."""
     outputs, kernel_y, kernel_x, channels = weight.shape
     padded = np.zeros((kernel_y * kernel_x, -(-channels // chunk) * chunk, _padded(outputs, lanes)), np.float32)
     padded[:, :channels, :outputs] = weight.transpose(1, 2, 3, 0).reshape(kernel_y * kernel_x, channels, outputs)

@@ -1,6 +1,6 @@
-"""Requantization as the paper does it: a shift, a clamp and one look into the channel's table of 256 entries.
+"""Epilogue as in the paper: a shift, a clamp and one lookup in the channel's table of 256 entries.
 
-A model that requantizes by multipliers has no tables; it takes the form that our own kernels take.
+A model that requantizes by multipliers has no tables; it uses the forms of our own kernels.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from edgemeta.model.layers import Clamp, Conv, ShiftTable
 def paper_epilogue(
     prefix: str, conv: Conv, tensors: Tensors, padded: int, scale_bits: int = 0, clamps: Sequence[Clamp] = ()
 ) -> Epilogue:
-    """Defines and constants of a convolution with `clamps` behind it; the arguments are those of `make_epilogue`."""
+    """Epilogue of a convolution with `clamps` after it; arguments as in `make_epilogue`."""
     sums = product_accumulators(conv, tensors.types[conv.input])
     form = fold_clamps(conv.requantize, clamps)
     end = epilogue.make_epilogue(prefix, conv.name, form, conv.output, sums, padded, scale_bits)

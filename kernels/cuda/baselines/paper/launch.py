@@ -1,8 +1,8 @@
-"""Launches of the paper's kernels: which steps each takes, its geometry, and what it reads beside tensors.
+"""Launches of the paper's kernels: supported steps, geometry, and constants.
 
-`KERNELS` is the network of the paper's table 2: Winograd wherever a convolution is 3x3 with stride 1, the simple
-convolution elsewhere. `BASELINE` is the other side of table 1: the tiled simple convolution instead of Winograd.
-`AS_PRINTED` and `BASELINE_AS_PRINTED` are the same with Algorithm 1 in one group of all filters, to be counted.
+`KERNELS` is the network of the paper's table 2: Winograd for every 3x3 convolution with stride 1, the simple
+convolution otherwise. `BASELINE` is the comparison in table 1: the tiled simple convolution instead of Winograd.
+`AS_PRINTED` and `BASELINE_AS_PRINTED` are the same with Algorithm 1 in one group of all filters, for counting.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -39,7 +39,7 @@ _MOST_THREADS = 1024
 _MOST_CHUNK = 16
 _STATIC_SHARED = 48 << 10
 _SCALE_BITS = 2
-"""F(2x2) gives 4 times the sums."""
+"""F(2x2) computes 4 times the sums."""
 
 _Make: TypeAlias = Callable[[ConvStep, Tensors, Buffers], Launch]
 
@@ -47,7 +47,7 @@ _Make: TypeAlias = Callable[[ConvStep, Tensors, Buffers], Launch]
 def winograd_candidates(
     step: Step, tensors: Tensors, _: Architecture, /, most_lanes: int = WARP
 ) -> Iterator[Candidate]:
-    """F(2x2, 3x3) for 3x3 with stride 1, where weights are int8 and 4 times the sums are within int32."""
+    """F(2x2, 3x3) for 3x3 with stride 1, if weights are int8 and 4 times the sums are within int32."""
     if not _is_tiled(step):
         return
     conv = step.conv
@@ -70,7 +70,7 @@ def tiled_candidates(step: Step, tensors: Tensors, _: Architecture, /, most_lane
 
 
 def map_candidates(step: Step, tensors: Tensors, _: Architecture) -> Iterator[Candidate]:
-    """The simple convolution, one block per map, with the shortcut's maps beside it."""
+    """The simple convolution, one block per map, including the maps of the shortcut."""
     if not isinstance(step, ConvStep):
         return
     rows, columns, channels = step.conv.weights.shape[1:]
@@ -97,7 +97,7 @@ def _candidate(name: str, step: ConvStep, tensors: Tensors, make: _Make) -> Cand
 
 
 def _ring(conv: Conv, tensors: Tensors, tile: int) -> Padding:
-    """Padding around the input so that whole tiles of outputs can be computed."""
+    """Padding around the input for complete tiles of outputs."""
     top, left, _, _ = conv.padding
     below = [
         max(0, (-(-outputs // tile) * tile - 1) * stride + kernel - before - size)
@@ -214,7 +214,7 @@ def _residual(step: ConvStep, buffers: Buffers) -> list[Argument]:
 def _defines(
     step: ConvStep, tensors: Tensors, buffers: Mapping[str, Buffer], weights: Packed, end: Epilogue
 ) -> Defines:
-    """What all three kernels are told of tensors, weights and outputs."""
+    """Definitions of tensors, weights and outputs for all three kernels."""
     conv, source = step.conv, buffers[step.conv.input]
     height, width, outputs = conv.output.shape
     rows, columns, _ = source.kind.shape
@@ -238,7 +238,7 @@ def _defines(
 
 
 def _first(conv: Conv, source: Buffer) -> int:
-    """Element where the taps of output (0, 0) begin; an image without a ring is counted from its corner."""
+    """Index of the first tap of output (0, 0); without a ring, relative to the image's corner."""
     if source.packed:
         return 0
     values = dict(tensor_defines("IN", source))
@@ -246,5 +246,5 @@ def _first(conv: Conv, source: Buffer) -> int:
 
 
 def _table_row(end: Epilogue) -> int:
-    """Bytes from one channel's table to the next, 0 where there is none."""
+    """Bytes from one channel's table to the next, 0 without tables."""
     return 256 if len(end.table.data) > 1 else 0

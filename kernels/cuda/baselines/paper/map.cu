@@ -1,6 +1,6 @@
-// The paper's simple convolution where Winograd does not serve (any kernel and stride): one block makes one map, one
-// thread one output. The block's filter is in shared memory; pixels are read where they are. Blocks behind the main
-// convolution's make the maps of the shortcut beside it (the paper's figure 7).
+// The paper's simple convolution where Winograd does not apply (any kernel and stride): one block computes one map, one
+// thread one output. The block's filter is in shared memory; pixels are read from global memory. Blocks after the main
+// convolution's compute the maps of the shortcut (the paper's figure 7).
 //
 // Defines as in tile.cuh, and KERNEL_Y, KERNEL_X, STRIDE_Y, STRIDE_X, CHUNK (channels of one unrolled piece);
 // BESIDE_OUTPUTS: maps of the shortcut (0: none), whose input begins at BESIDE_FIRST.

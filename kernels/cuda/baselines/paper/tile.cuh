@@ -1,9 +1,9 @@
-// What the paper's two tiled kernels share: the 4x4 patch of a tile in shared memory, Algorithm 1, and the outputs.
+// Shared by the paper's two tiled kernels: the 4x4 patch of a tile in shared memory, Algorithm 1, and the outputs.
 //
 // One block makes a tile of 2x2 outputs in all channels. Defines, besides those of requantize.cuh and layout.py:
 //   CHANNELS, FILTERS: input and output channels, padded so that LANES (a power of two) divides FILTERS and
-//   either of CHANNELS and LANES divides the other; OUTPUTS: filters that are real; OUT_H, OUT_W: rows and columns.
-//   IN_FIRST: where the patch of output (0, 0) begins. PADS: the image has no ring; then IN_H, IN_W, PAD_TOP, PAD_LEFT and
+//   either of CHANNELS and LANES divides the other; OUTPUTS: filters without padding; OUT_H, OUT_W: rows and columns.
+//   IN_FIRST: start of the patch of output (0, 0). PADS: the image has no ring; then IN_H, IN_W, PAD_TOP, PAD_LEFT and
 //   IN_ZERO are used instead.
 #pragma once
 #include "include/device.cuh"
@@ -28,7 +28,7 @@ constexpr unsigned TILE_COLUMNS = (OUT_W + 1) / 2;
 __device__ __forceinline__ unsigned tile_y() { return blockIdx.x / TILE_COLUMNS * 2; }
 __device__ __forceinline__ unsigned tile_x() { return blockIdx.x % TILE_COLUMNS * 2; }
 
-// The patch's bytes as they are, [4][4][CHANNELS]; the first kernel of a network pads while it loads.
+// The bytes of the patch, [4][4][CHANNELS]; the first kernel of a network pads while it loads.
 __device__ __forceinline__ void load_patch(const unsigned char* __restrict__ input, Pixel* patch) {
   input += blockIdx.z * (unsigned)IN_IMAGE;
 #pragma unroll
@@ -51,11 +51,11 @@ __device__ __forceinline__ void load_patch(const unsigned char* __restrict__ inp
   }
 }
 
-// Algorithm 1 for LANES filters. Weight i belongs to input channel i % CHANNELS and filter
-// (i % LANES + i / max(CHANNELS, LANES)) % LANES, so neighbours read neighbouring weights and channels and write
-// different sums; the place in the sums moves on by one after all channels had their turn. A lane's channels stay the
-// same and are read once. A group within a warp takes its steps in order without a barrier of the block; a larger one, as
-// the paper prints it for more than 32 filters, needs one after each.
+// Algorithm 1 for LANES filters. Weight i belongs to input channel i % CHANNELS and filter (i % LANES + i /
+// max(CHANNELS, LANES)) % LANES, so neighbours read neighbouring weights and channels and write different sums; the
+// position in the sums advances by one after all channels. A lane's channels stay the same and are read once. A group
+// within a warp takes its steps in order without a barrier of the block; a larger one, as the paper prints it for more
+// than 32 filters, needs one after each.
 template <bool BEGINS, class X, class W>
 __device__ __forceinline__ void add_products(const X* x, const W* __restrict__ weights, int* sums, unsigned lane) {
   int own[RUN];

@@ -1,4 +1,4 @@
-// The paper's simple convolution for its table 1: tiled as the Winograd kernel is, one block per 2x2 outputs in all
+// The paper's simple convolution for its table 1: tiled like the Winograd kernel, one block per 2x2 outputs in all
 // channels, Algorithm 1 for every pixel and tap on bytes in shared memory.
 #include "baselines/paper/tile.cuh"
 

@@ -1,4 +1,4 @@
-"""Weights in the order that the paper's kernels read them ("depth-first", shuffled by Algorithm 1)."""
+"""Weights in the order in which the paper's kernels read them ("depth-first", shuffled by Algorithm 1)."""
 
 from dataclasses import dataclass
 
@@ -14,10 +14,10 @@ Packed = NDArray[np.int8] | NDArray[np.int16]
 
 @dataclass(frozen=True)
 class Padded:
-    """Sizes of a tiled kernel; what is padded has weight 0.
+    """Sizes of a tiled kernel; padding has weight 0.
 
-    lanes: filters of one group, a power of two from 8 on, so that whole warps work on whole groups; it divides filters,
-    and either of channels and lanes divides the other.
+    lanes: filters of one group, a power of two and at least 8, so that warps process complete groups; it divides
+    filters, and either of channels and lanes divides the other.
     """
 
     channels: int
@@ -26,7 +26,7 @@ class Padded:
 
 
 def padded_sizes(channels: int, filters: int, most_lanes: int = WARP) -> Padded:
-    """The least sizes that hold a layer's."""
+    """The least valid sizes for a layer."""
     lanes = min(max(_power_of_two(filters), _LEAST_LANES), most_lanes)
     in_memory = _power_of_two(channels) if channels < lanes else -(-channels // lanes) * lanes
     return Padded(in_memory, -(-filters // lanes) * lanes, lanes)
@@ -39,7 +39,7 @@ def transformed(weights: NDArray[np.int32], padded: Padded) -> NDArray[np.int16]
 
 
 def by_tap(weights: NDArray[np.int32], padded: Padded) -> Packed:
-    """Int32 [O, 3, 3, C], shuffled: [9, groups, channels * lanes], int8 where that holds them."""
+    """Int32 [O, 3, 3, C], shuffled: [9, groups, channels * lanes], int8 if they fit."""
     outputs, _, _, channels = weights.shape
     return narrow(_shuffled(weights.transpose(1, 2, 3, 0).reshape(9, channels, outputs), padded))
 
@@ -50,7 +50,7 @@ def by_map(weights: NDArray[np.int32], channels: int) -> NDArray[np.int32]:
 
 
 def narrow(array: NDArray[np.int32]) -> Packed:
-    """As int8 where that holds it, else int16."""
+    """As int8 if the values fit, else int16."""
     fits = array.size == 0 or (array.min() >= -128 and array.max() <= 127)
     return array.astype(np.int8) if fits else array.astype(np.int16)
 

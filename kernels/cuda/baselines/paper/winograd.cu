@@ -1,8 +1,8 @@
-// The paper's Winograd convolution: F(2x2, 3x3), one block per tile, int16 transformed weights made ahead, Algorithm 1
+// The paper's Winograd convolution: F(2x2, 3x3), one block per tile, precomputed int16 transformed weights, Algorithm 1
 // for the sums over channels of each of the 16 positions, everything between the steps in shared memory.
 //
-// Ranges: B^T d B is at most 4 * 255 in magnitude, 4 G g G^T at most 9 * 128 (checked at packing), so both are int16; the
-// sums are 4 times the convolution's, and launch.py takes the kernel only where they are within int32.
+// Ranges: B^T d B is at most 4 * 255 in magnitude, 4 G g G^T at most 9 * 128 (checked at packing), so both are int16;
+// the sums are 4 times the convolution's, and launch.py takes the kernel only where they are within int32.
 #include "baselines/paper/tile.cuh"
 
 // B^T times a line of four: d0 - d2, d1 + d2, d2 - d1, d1 - d3.

@@ -1,4 +1,4 @@
-// The two ends of a thread's work: what its sums start with, and what becomes of them.
+// Initial values of a thread's sums, and the conversion of the sums to outputs.
 #pragma once
 #include "include/pixel.cuh"
 

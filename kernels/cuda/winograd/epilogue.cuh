@@ -30,14 +30,14 @@ __device__ __forceinline__ void load_columns(const int* sums, const int* constan
   }
 }
 
-// One output: Y = 2**SHIFT * z modulo 2**32, z = ODD * y, which is divided unless the requantization takes it as it is
-// (ODD_INVERSE 1). The constant has put z + 2**(31 - SHIFT), which is not negative, in z's place; channel.start takes it
-// back.
+// One output: Y = 2**SHIFT * z modulo 2**32, z = ODD * y, which is divided by ODD unless the requantization accepts it
+// (ODD_INVERSE 1). The constant has changed z to z + 2**(31 - SHIFT), which is not negative; channel.start compensates
+// that.
 __device__ __forceinline__ int output_of(unsigned y, const Channel& channel, const unsigned char* __restrict__ table) {
   return requantize<Main>((int)((y * ODD_INVERSE >> SHIFT) + (unsigned)channel.start), channel, table);
 }
 
-// Where a vector of outputs goes: first row and column of the tile, first channel.
+// Position of a vector of outputs: first row and column of the tile, first channel.
 struct Place {
   int tile, channel;  // in the block
   int top, left, first;
