@@ -13,7 +13,7 @@ import numpy as np
 from edgemeta.model.layers import Conv, MaxPool, Multiplier, Padding, Pair, Shape, ShiftTable, TensorType
 from edgemeta.model.weights import FixedWeights
 from tests.conformance.first_layers import first_layers
-from tests.conformance.networks import Case, Form, Network
+from tests.conformance.networks import Case, Form, NetworkBuilder
 from tests.conformance.ties import ties
 
 SIGNED = TensorType((1, 1, 1), zero_point=-5, scale=0.05)
@@ -70,7 +70,7 @@ def convolutions() -> Iterator[Case]:
             ("signed", signed(*shape, zero_point=-17), SIGNED),
             ("unsigned", unsigned(*shape), UNSIGNED),
         ):
-            net = Network(f"conv-{name}-{kind}", source)
+            net = NetworkBuilder(f"conv-{name}-{kind}", source)
             yield net.observe(net.conv(net.start, channels, kernel, stride, padding, groups=groups, output=output))
 
 
@@ -78,23 +78,23 @@ def encodings() -> Iterator[Case]:
     """Each way to write weights, in a convolution and a dense layer."""
     for bits in range(1, 9):
         for per_channel in (False, True):
-            net = Network(f"fixed{bits}-{'channel' if per_channel else 'layer'}", signed(5, 6, 7, zero_point=3))
+            net = NetworkBuilder(f"fixed{bits}-{'channel' if per_channel else 'layer'}", signed(5, 6, 7, zero_point=3))
             make = partial(net.fixed, bits=bits, per_channel=per_channel)
             hidden = net.conv(net.start, 9, weights=make, output=SIGNED, with_bias=per_channel)
             net.dense(hidden, 6, weights=partial(net.fixed, bits=bits))
             yield net.finish()
     for bits in range(2, 6):
-        net = Network(f"power-of-two{bits}", signed(5, 6, 7))
+        net = NetworkBuilder(f"power-of-two{bits}", signed(5, 6, 7))
         make_codes = partial(net.power_of_two, bits=bits)
         net.dense(net.conv(net.start, 9, weights=make_codes, form="table"), 6, weights=make_codes)
         yield net.finish()
     for bases in (1, 2, 3, 8):
-        net = Network(f"binary{bases}", unsigned(5, 6, 7, bits=5, zero_point=4))
+        net = NetworkBuilder(f"binary{bases}", unsigned(5, 6, 7, bits=5, zero_point=4))
         make_bases = partial(net.binary, bases=bases)
         hidden = net.conv(net.start, 9, weights=make_bases, output=unsigned(1, 1, 1, bits=6, zero_point=9))
         net.dense(hidden, 6, weights=make_bases)
         yield net.finish()
-    net = Network("binary8-wide", signed(5, 6, 3, bits=5))  # weights of more than 16 bits
+    net = NetworkBuilder("binary8-wide", signed(5, 6, 3, bits=5))  # weights of more than 16 bits
     wide = partial(net.binary, bases=8, reach=32767)
     yield net.observe(net.conv(net.start, 9, weights=wide, output=SIGNED))
 
@@ -106,7 +106,7 @@ def activations() -> Iterator[Case]:
             plain = make(6, 5, 8, bits=bits)
             for name, zero_point in (("low", plain.lo), ("high", plain.hi), ("inside", (plain.lo + plain.hi) // 2)):
                 kind = make(6, 5, 8, bits=bits, zero_point=zero_point)
-                net = Network(f"activation-{make.__name__}{bits}-{name}", kind)
+                net = NetworkBuilder(f"activation-{make.__name__}{bits}-{name}", kind)
                 hidden = net.conv(net.start, 10, output=kind)
                 yield net.observe(net.conv(hidden, 6, form="table", output=kind))
 
@@ -114,14 +114,14 @@ def activations() -> Iterator[Case]:
 def requantizations() -> Iterator[Case]:
     """Each form on each layer that has one, then ties, saturation and the ends of the ranges."""
     for form in FORMS:
-        net = Network(f"conv-{form}", signed(6, 6, 8))
+        net = NetworkBuilder(f"conv-{form}", signed(6, 6, 8))
         yield net.observe(net.conv(net.start, 16, form=form, output=SIGNED))
-        net = Network(f"dense-{form}", unsigned(3, 5, 8, zero_point=100))
+        net = NetworkBuilder(f"dense-{form}", unsigned(3, 5, 8, zero_point=100))
         net.dense(net.dense(net.start, 33, form=form, output=UNSIGNED), 10, form=form, output=SIGNED)
         yield net.finish()
-        net = Network(f"rescale-{form}", signed(5, 4, 9, zero_point=11))
+        net = NetworkBuilder(f"rescale-{form}", signed(5, 4, 9, zero_point=11))
         yield net.observe(net.rescale(net.start, unsigned(1, 1, 1, bits=5, zero_point=7), form))
-        net = Network(f"average-{form}", signed(7, 6, 9, zero_point=-20))
+        net = NetworkBuilder(f"average-{form}", signed(7, 6, 9, zero_point=-20))
         yield net.observe(net.average(net.start, (3, 2), (2, 1), (1, 0, 1, 1), form))
     for name, multiplier, shift in (
         ("ties-1", 1, 1),
@@ -139,7 +139,7 @@ def requantizations() -> Iterator[Case]:
 def _exact_requantization(name: str, multiplier: int, shift: int) -> Iterator[Case]:
     """One given multiplier and shift; the greatest ones meet accumulators near both ends of int32."""
     source, output = signed(5, 5, 2, bits=3), signed(5, 5, 4, zero_point=-1)
-    net = Network(f"requantize-{name}", source)
+    net = NetworkBuilder(f"requantize-{name}", source)
     values = FixedWeights(net.rng.integers(-2, 2, (4, 3, 3, 2)).astype(np.int8), 2, np.array([0.25]))
     extremes = np.array([2**31 - 200, -(2**31) + 200, 2**30, -3], np.int32)
     is_extreme = name.startswith("greatest")
@@ -155,7 +155,7 @@ def extremes() -> Iterator[Case]:
     for make in (signed, unsigned):
         for name, low, high in (("lowest", -128, -128), ("highest", 127, 127), ("alternating", -128, 127)):
             for kernel, padding in (((3, 3), SAME), ((1, 1), NONE)):
-                net = Network(f"extreme-weights-{name}-{kernel[0]}x{kernel[1]}-{make.__name__}", make(6, 7, 64))
+                net = NetworkBuilder(f"extreme-weights-{name}-{kernel[0]}x{kernel[1]}-{make.__name__}", make(6, 7, 64))
                 shape = (20, *kernel, 64)
                 values = np.where(np.indices(shape).sum(axis=0) % 2, low, high).astype(np.int8)
                 weights = FixedWeights(values, 8, np.array([1.0]))
@@ -164,7 +164,7 @@ def extremes() -> Iterator[Case]:
                 requantize = net.requantize("multiplier", greatest / 2, output)
                 net.append(Conv("conv", net.start, output, weights, padding=padding, requantize=requantize))
                 yield net.observe("conv")
-    net = Network("extreme-sums-table", signed(4, 4, 3, bits=2))
+    net = NetworkBuilder("extreme-sums-table", signed(4, 4, 3, bits=2))
     values = net.rng.integers(-2, 2, (6, 1, 1, 3)).astype(np.int8)
     bias = np.array([2**31 - 50, -(2**31) + 50, 2**31 - 50, -(2**31) + 50, 2**30, 0], np.int32)
     shifts = np.array([0, 0, 31, 31, 23, 1], np.uint8)
@@ -173,7 +173,7 @@ def extremes() -> Iterator[Case]:
     weights = FixedWeights(values, 2, np.array([1.0]))
     net.append(Conv("conv", net.start, output, weights, bias, requantize=ShiftTable(shifts, table)))
     yield net.observe("conv")
-    net = Network("dense-wide", unsigned(16, 16, 19))
+    net = NetworkBuilder("dense-wide", unsigned(16, 16, 19))
     net.dense(net.dense(net.start, 129, form="multiplier", output=SIGNED), 100, form="table", output=SIGNED)
     yield net.finish()
 
@@ -189,14 +189,14 @@ def elementwise() -> Iterator[Case]:
         ("one-sided", (0, 2**20), 18, False),
     ):
         for make in (signed, unsigned):
-            net = Network(f"add-{name}-{make.__name__}", make(6, 5, 7, zero_point=13))
+            net = NetworkBuilder(f"add-{name}-{make.__name__}", make(6, 5, 7, zero_point=13))
             branch = net.conv(net.start, 7, output=make(1, 1, 1, zero_point=50))
             yield net.observe(
                 net.add(net.start, branch, multipliers=multipliers, shift=shift, relu=relu, zero_point=21)
             )
-    net = Network("add-itself", signed(3, 4, 5))
+    net = NetworkBuilder("add-itself", signed(3, 4, 5))
     yield net.observe(net.add(net.start, net.start, multipliers=(2**15, 2**14), shift=16))
-    net = Network("clamp", signed(5, 6, 3, zero_point=-10))
+    net = NetworkBuilder("clamp", signed(5, 6, 3, zero_point=-10))
     yield net.observe(net.clamp(net.start, -10, 77))
     for make in (signed, unsigned):
         for name, kernel, stride, padding in (
@@ -205,27 +205,27 @@ def elementwise() -> Iterator[Case]:
             ("1x3", (1, 3), (1, 1), (0, 2, 0, 1)),
             ("whole", (7, 9), (1, 1), NONE),
         ):
-            net = Network(f"max-pool-{name}-{make.__name__}", make(7, 9, 17, zero_point=40))
+            net = NetworkBuilder(f"max-pool-{name}-{make.__name__}", make(7, 9, 17, zero_point=40))
             yield net.observe(net.pool(MaxPool, net.start, kernel, stride, padding))
-            net = Network(f"average-pool-{name}-{make.__name__}", make(7, 9, 17, zero_point=40))
+            net = NetworkBuilder(f"average-pool-{name}-{make.__name__}", make(7, 9, 17, zero_point=40))
             yield net.observe(net.average(net.start, kernel, stride, padding))
-    net = Network("concat", signed(4, 5, 3, zero_point=9))
+    net = NetworkBuilder("concat", signed(4, 5, 3, zero_point=9))
     twin = net.conv(net.start, 6, output=signed(1, 1, 1, zero_point=9))
     yield net.observe(net.concat(twin, net.start, twin))
     for factor in ((2, 2), (3, 1), (1, 4)):
-        net = Network(f"upsample-{factor[0]}x{factor[1]}", unsigned(3, 2, 5, zero_point=3))
+        net = NetworkBuilder(f"upsample-{factor[0]}x{factor[1]}", unsigned(3, 2, 5, zero_point=3))
         yield net.observe(net.upsample(net.start, factor))
 
 
 def raw_outputs() -> Iterator[Case]:
     """Networks that end in accumulators, from a convolution over the whole map and from a dense layer."""
-    net = Network("raw-conv", signed(4, 5, 6, zero_point=7))
+    net = NetworkBuilder("raw-conv", signed(4, 5, 6, zero_point=7))
     net.conv(net.start, 10, (4, 5), padding=NONE, form=None)
     yield net.finish()
-    net = Network("raw-conv-depthwise", signed(3, 3, 6))
+    net = NetworkBuilder("raw-conv-depthwise", signed(3, 3, 6))
     net.conv(net.start, 6, (3, 3), padding=NONE, form=None, groups=6, with_bias=False)
     yield net.finish()
-    net = Network("raw-dense", unsigned(2, 3, 7, zero_point=128))
+    net = NetworkBuilder("raw-dense", unsigned(2, 3, 7, zero_point=128))
     net.dense(net.start, 11)
     yield net.finish()
 
@@ -235,7 +235,7 @@ def residual_block(form: Form) -> Case:
     table = form.startswith("table")
     kind = signed(1, 1, 1) if table else unsigned(1, 1, 1)
     inner = signed(1, 1, 1) if table else signed(1, 1, 1, zero_point=-12)
-    net = Network(f"residual-block-{form}", signed(12, 10, 16))
+    net = NetworkBuilder(f"residual-block-{form}", signed(12, 10, 16))
     shortcut = net.conv(net.start, 32, (1, 1), (2, 2), NONE, form=form, output=inner)
     hidden = net.conv(net.start, 32, stride=(2, 2), form=form, output=kind)
     branch = net.conv(hidden, 32, form=form, output=inner)
@@ -248,7 +248,7 @@ def resnet8(form: Form) -> Case:
     table = form.startswith("table")
     kind, inner = signed(1, 1, 1), signed(1, 1, 1, zero_point=0 if table else 6)
     multipliers, shift = ((1, 1), 0) if table else ((700_001, 1_048_577), 20)
-    net = Network(f"resnet8-{form}", signed(32, 32, 3))
+    net = NetworkBuilder(f"resnet8-{form}", signed(32, 32, 3))
     trunk = net.conv(net.start, 16, form=form, output=kind)
     for channels in (16, 32, 64):
         stride = (1, 1) if channels == 16 else (2, 2)
@@ -265,7 +265,7 @@ def resnet8(form: Form) -> Case:
 def inception() -> Case:
     """Branches of pools and convolutions, joined, shrunk, enlarged and joined again."""
     kind = unsigned(1, 1, 1, zero_point=30)
-    net = Network("inception", unsigned(12, 12, 8, zero_point=30))
+    net = NetworkBuilder("inception", unsigned(12, 12, 8, zero_point=30))
     narrow = net.conv(net.start, 6, (1, 1), padding=NONE, output=kind)
     wide = net.conv(net.start, 9, (5, 5), padding=(2, 2, 2, 2), output=kind)
     smooth = net.rescale(net.average(net.start, (3, 3), padding=SAME), kind, "multiplier-per-layer")

@@ -8,7 +8,7 @@ from functools import partial
 
 from edgemeta.model.graph import INPUT
 from edgemeta.model.layers import MaxPool, Shape, TensorType
-from tests.conformance.networks import Case, Form, Network
+from tests.conformance.networks import Case, Form, NetworkBuilder
 
 SIGNED = TensorType((1, 1, 1), zero_point=-5, scale=0.05)
 UNSIGNED = TensorType((1, 1, 1), signed=False, zero_point=3, scale=0.02)
@@ -35,23 +35,27 @@ def _dense() -> Iterator[Case]:
     for shape in IMAGES:
         size = "x".join(map(str, shape))
         for signed in (True, False):
-            net = Network(f"first-dense-{size}-{'signed' if signed else 'unsigned'}", image(shape, signed=signed))
+            net = NetworkBuilder(
+                f"first-dense-{size}-{'signed' if signed else 'unsigned'}", image(shape, signed=signed)
+            )
             net.dense(INPUT, 10)
             yield net.finish()
         for form in DENSE_FORMS:
-            net = Network(f"first-dense-{size}-{form}", image(shape))
+            net = NetworkBuilder(f"first-dense-{size}-{form}", image(shape))
             yield net.observe(net.dense(INPUT, 17, form=form, output=SIGNED))
-    net = Network("first-dense-three", image((11, 9, 1), signed=False))
+    net = NetworkBuilder("first-dense-three", image((11, 9, 1), signed=False))
     hidden = net.dense(INPUT, 33, form="multiplier", output=UNSIGNED)
     net.dense(net.dense(hidden, 21, form="table", output=SIGNED), 7)
     yield net.finish()
-    net = Network("first-dense-bases", image((5, 7, 3)))
+    net = NetworkBuilder("first-dense-bases", image((5, 7, 3)))
     net.dense(INPUT, 6, weights=partial(net.binary, bases=8))
     yield net.finish()
-    net = Network("first-dense-powers", image((3, 5, 1)))
+    net = NetworkBuilder("first-dense-powers", image((3, 5, 1)))
     net.dense(INPUT, 6, form="table", weights=partial(net.power_of_two, bits=5), output=UNSIGNED)
     yield net.finish()
-    net = Network("first-dense-twice", image((5, 3, 3)))  # two readers of the image: a dense layer and a convolution
+    net = NetworkBuilder(
+        "first-dense-twice", image((5, 3, 3))
+    )  # two readers of the image: a dense layer and a convolution
     dense, conv = net.dense(INPUT, 4, form="multiplier"), net.conv(INPUT, 4, (5, 3), padding=(0, 0, 0, 0))
     yield net.observe(net.add(dense, conv, multipliers=(3, 5), shift=3))
 
@@ -61,8 +65,8 @@ def _others(shape: Shape, signed: bool) -> Iterator[Case]:
     height, width, channels = shape
     source, sign = image(shape, signed=signed), "signed" if signed else "unsigned"
 
-    def start(kind: str) -> Network:
-        return Network(f"first-{kind}-{channels}-{sign}", source)
+    def start(kind: str) -> NetworkBuilder:
+        return NetworkBuilder(f"first-{kind}-{channels}-{sign}", source)
 
     net = start("conv")
     yield net.observe(net.conv(INPUT, 6, output=UNSIGNED))

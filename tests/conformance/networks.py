@@ -55,11 +55,11 @@ class Case:
 
 
 @dataclass
-class Network:
-    """A model in the making: each method appends one layer and gives its tensor's name.
+class NetworkBuilder:
+    """Builds a model layer by layer: each method appends one layer and returns its tensor's name.
 
-    `source` is the type of the tensor `start`, which the layers of interest read: the image itself where it has 1 or 3
-    channels, otherwise what `_spread_channels` makes of a 3-channel image.
+    source: type of the tensor `start`, which the tested layers read: the image itself if it has 1 or 3 channels,
+    otherwise the result of `_spread_channels` for a 3-channel image.
     """
 
     name: str

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from edgemeta.model.graph import INPUT
 from edgemeta.model.layers import MaxPool, Multiplier, Padding, Pair, Requantize, TensorType
 from edgemeta.model.weights import Weights
-from tests.conformance.networks import Case, Form, Network
+from tests.conformance.networks import Case, Form, NetworkBuilder
 
 _T = TypeVar("_T")
 
@@ -26,11 +26,11 @@ _LONGEST_SIDE = 20
 
 
 def random_network(number: int, kinds: Sequence[str] = KINDS) -> Case:
-    """Network `number`: its first layer is of kind `number` modulo the count of kinds, whatever follows."""
+    """Random network `number`: its first layer is of kind `number` modulo the number of kinds."""
     return _Random(number, kinds).case()
 
 
-class _Ties(Network):
+class _Ties(NetworkBuilder):
     """Half of the layers have multipliers of two significant bits, so that exact ties are common."""
 
     def requantize(self, form: Form, spread: NDArray[np.float64], output: TensorType) -> Requantize:

@@ -11,7 +11,7 @@ from edgemeta.model.prove import prove
 from edgemeta.model.reference import run, trace
 from tests.conformance import oracle
 from tests.conformance.cases import Case
-from tests.conformance.networks import Form, Network
+from tests.conformance.networks import Form, NetworkBuilder
 
 
 def assert_equal_traces(case: Case) -> None:
@@ -52,7 +52,7 @@ def windows(draw: st.DrawFn, source: TensorType) -> dict[str, tuple[int, ...]]:
 def test_random_convolutions(data: st.DataObject, form: Form, seed: int) -> None:
     groups, depth, filters = (data.draw(st.integers(1, 4), label) for label in ("groups", "depth", "filters"))
     source = data.draw(tensor_types(groups * depth))
-    net = Network(f"random-{seed}", source)
+    net = NetworkBuilder(f"random-{seed}", source)
     window = data.draw(windows(source))
     encoding = data.draw(st.sampled_from(["fixed", "power_of_two", "binary"]))
     width = data.draw(
@@ -75,7 +75,7 @@ def test_random_convolutions(data: st.DataObject, form: Form, seed: int) -> None
 @given(st.data(), st.integers(0, 10**9), forms)
 def test_random_pools_sums_and_rescales(data: st.DataObject, seed: int, form: Form) -> None:
     source = data.draw(tensor_types())
-    net = Network(f"random-{seed}", source)
+    net = NetworkBuilder(f"random-{seed}", source)
     rescaled = net.rescale(net.start, data.draw(tensor_types()), form)
     multipliers = data.draw(st.tuples(st.integers(0, 2**21), st.integers(0, 2**21)))
     added = net.add(
@@ -121,14 +121,14 @@ def test_convolutions_equal_pytorch(case: Case) -> None:
     ids=["dtype", "empty", "no-batch-axis"],
 )
 def test_a_wrong_batch_is_named(batch: np.ndarray) -> None:
-    net = Network("wrong-batch", TensorType((32, 32, 3)))
+    net = NetworkBuilder("wrong-batch", TensorType((32, 32, 3)))
     net.dense(net.start, 2)
     with pytest.raises(ValueError, match=r"expected int8 \[N, 32, 32, 3\]"):
         run(net.finish().model, batch)
 
 
 def test_large_batches_equal_single_images() -> None:
-    net = Network("batching", TensorType((32, 32, 3)))
+    net = NetworkBuilder("batching", TensorType((32, 32, 3)))
     net.dense(net.conv(net.start, 16, stride=(3, 3)), 4)
     model = net.finish().model
     batch = np.random.default_rng(1).integers(-128, 128, (200, 32, 32, 3)).astype(np.int8)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from edgemeta.model.graph import INPUT
 from edgemeta.model.layers import AveragePool, Conv, Dense, Multiplier, Rescale, ShiftTable, TensorType
 from edgemeta.model.weights import BinaryWeights, FixedWeights, Weights
-from tests.conformance.networks import Case, Network
+from tests.conformance.networks import Case, NetworkBuilder
 
 IMAGE = TensorType((16, 16, 3), zero_point=-3)
 OUTPUT = TensorType((1, 1, 1), zero_point=-1)
@@ -120,13 +120,13 @@ def ties() -> Iterator[Case]:
     """Every set of rows in a convolution and in a dense layer; then the other layers that round."""
     for name, rows in ROWS.items():
         kernel = 3 if any(row.taps is None for row in rows) else 1
-        net = Network(f"ties-conv-{name}", IMAGE)
+        net = NetworkBuilder(f"ties-conv-{name}", IMAGE)
         weights, bias = _weights(net, rows, (kernel, kernel, 3))
         side = 17 - kernel
         output = replace(OUTPUT, shape=(side, side, len(rows)))
         net.append(Conv("conv", INPUT, output, weights, bias, requantize=_multiplier(rows)))
         yield net.observe("conv")
-        net = Network(f"ties-dense-{name}", replace(IMAGE, shape=(3, 3, 3)))
+        net = NetworkBuilder(f"ties-dense-{name}", replace(IMAGE, shape=(3, 3, 3)))
         weights, bias = _weights(net, rows, (27,))
         output = replace(OUTPUT, shape=(1, 1, len(rows)))
         net.append(Dense("dense", INPUT, output, weights, bias, _multiplier(rows)))
@@ -137,7 +137,7 @@ def ties() -> Iterator[Case]:
     yield from _additions()
 
 
-def _weights(net: Network, rows: Sequence[Row], shape: tuple[int, ...]) -> tuple[Weights, NDArray[np.int32]]:
+def _weights(net: NetworkBuilder, rows: Sequence[Row], shape: tuple[int, ...]) -> tuple[Weights, NDArray[np.int32]]:
     """Weights [rows, *shape] and biases; weights beyond 8 bits are two bases that agree, or cancel for a 0."""
     count = int(np.prod(shape))
     signs = np.zeros((len(rows), count), np.int64)
@@ -163,7 +163,7 @@ def _multiplier(rows: Sequence[Row]) -> Multiplier:
 
 def _deep() -> Case:
     """Ties behind 3x3 convolutions of 16 channels, which Winograd and matrix instructions run."""
-    net = Network("ties-deep", TensorType((9, 9, 16), zero_point=4))
+    net = NetworkBuilder("ties-deep", TensorType((9, 9, 16), zero_point=4))
     rows = [Row(1, 5, 1, 0, 9), Row(3, 6, -1, 5, 7), Row(1 << 30, 34, 1, -3, 8), Row(3 << 29, 35, 2, 2, 9)] * 4
     weights, bias = _weights(net, rows, (3, 3, 16))
     output = replace(OUTPUT, shape=(9, 9, 16))
@@ -180,7 +180,7 @@ def _tables() -> Iterator[Case]:
     for name, tabled in (("line", rows), ("any", (*rows, *(row for row in ENDS if row.multiplier == 1)))):
         for is_dense in (False, True):
             shape = (3, 3, 3) if is_dense else IMAGE.shape
-            net = Network(f"ties-table-{name}-{'dense' if is_dense else 'conv'}", replace(IMAGE, shape=shape))
+            net = NetworkBuilder(f"ties-table-{name}-{'dense' if is_dense else 'conv'}", replace(IMAGE, shape=shape))
             any_table = net.rng.permuted(np.tile(index, (len(tabled), 1)), axis=1)
             shifts = np.array([row.shift for row in tabled], np.uint8)
             requantize = ShiftTable(shifts, (lines if name == "line" else any_table).astype(np.int8))
@@ -197,7 +197,7 @@ def _without_weights() -> Iterator[Case]:
     """Rescales and average pools."""
     forms = {"half": (1, 1), "large": (1 << 30, 32), "three-quarters": (3 << 29, 31), "steep": (3 << 29, 30)}
     for name, (multiplier, shift) in forms.items():
-        net = Network(f"ties-rescale-{name}", IMAGE)
+        net = NetworkBuilder(f"ties-rescale-{name}", IMAGE)
         net.append(Rescale("rescale", INPUT, replace(OUTPUT, shape=IMAGE.shape), _multiplier([Row(multiplier, shift)])))
         yield net.observe("rescale")
     for name, side, multiplier, shift in (
@@ -208,7 +208,7 @@ def _without_weights() -> Iterator[Case]:
     ):
         shape = (side, side, 3) if name.startswith("global") else IMAGE.shape
         source = replace(IMAGE, shape=shape)
-        net = Network(f"ties-average-{name}", source)
+        net = NetworkBuilder(f"ties-average-{name}", source)
         output = replace(source, shape=(shape[0] // side, shape[1] // side, 3))
         requantize = _multiplier([Row(multiplier, shift)])
         net.append(AveragePool("average", INPUT, output, (side, side), (side, side), requantize))
@@ -225,9 +225,9 @@ def _additions() -> Iterator[Case]:
         ("last-shift", (1 << 21, 1 << 21), 29),
         ("eighths", (5 << 13, 3 << 13), 16),
     ):
-        net = Network(f"ties-add-{name}", replace(IMAGE, shape=(8, 8, 3)))
+        net = NetworkBuilder(f"ties-add-{name}", replace(IMAGE, shape=(8, 8, 3)))
         branch = net.clamp(INPUT, -70, 70)
         yield net.observe(net.add(branch, INPUT, multipliers=multipliers, shift=shift, zero_point=-5))
-        net = Network(f"ties-residual-{name}", replace(IMAGE, shape=(8, 8, 3)))
+        net = NetworkBuilder(f"ties-residual-{name}", replace(IMAGE, shape=(8, 8, 3)))
         branch = net.conv(INPUT, 3, (1, 1), padding=(0, 0, 0, 0), output=OUTPUT)
         yield net.observe(net.add(branch, INPUT, multipliers=multipliers, shift=shift, zero_point=-5))

@@ -174,7 +174,7 @@ def test_intrinsics(make) -> None:
         (
             "if (threadIdx.x & 1) __syncwarp(); __syncthreads();",
             32,
-            "mask 0xffffffff, that other lanes of the mask do not reach",
+            "mask 0xffffffff that other lanes of the mask do not reach",
         ),
         ("if (threadIdx.x & 1) __syncthreads(); else __syncwarp();", 32, "other lanes of the mask do not reach"),
         ("y[0] = __shfl_sync(0xff, y[0], 0);", 32, "whose mask 0x000000ff does not include it"),

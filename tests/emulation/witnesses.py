@@ -22,7 +22,7 @@ from edgemeta.kernels.cuda.pool_dense import launch as pool_dense
 from edgemeta.kernels.cuda.tensor import launch as tensor
 from edgemeta.kernels.cuda.winograd import launch as winograd
 from tests.conformance.cases import CASES, NONE, SIGNED, residual_block, signed
-from tests.conformance.networks import Case, Network
+from tests.conformance.networks import Case, NetworkBuilder
 from tests.emulation.executor import Emulator
 
 BY_NAME = {case.name: case for case in CASES}
@@ -85,7 +85,7 @@ def floats() -> Witness:
 
 def block(name: str, height: int, width: int, inputs: int, outputs: int) -> Case:
     """A strided convolution with a shortcut beside it, and a residual addition."""
-    net = Network(name, signed(height, width, inputs))
+    net = NetworkBuilder(name, signed(height, width, inputs))
     shortcut = net.conv(net.start, outputs, (1, 1), (2, 2), NONE, output=SIGNED)
     hidden = net.conv(net.start, outputs, stride=(2, 2), output=SIGNED)
     branch = net.conv(hidden, outputs, output=SIGNED)
@@ -94,18 +94,18 @@ def block(name: str, height: int, width: int, inputs: int, outputs: int) -> Case
 
 def one(name: str, height: int, width: int, inputs: int, outputs: int) -> Case:
     """One 3x3 convolution."""
-    net = Network(name, signed(height, width, inputs))
+    net = NetworkBuilder(name, signed(height, width, inputs))
     return net.observe(net.conv(net.start, outputs, output=SIGNED))
 
 
 def only_rescale() -> Case:
-    net = Network("only-rescale", signed(1, 1, 3))
+    net = NetworkBuilder("only-rescale", signed(1, 1, 3))
     net.rescale(net.start, SIGNED, "multiplier")
     return net.finish()
 
 
 def only_pool() -> Case:
-    net = Network("only-pool", signed(5, 3, 9))
+    net = NetworkBuilder("only-pool", signed(5, 3, 9))
     net.average(net.start, (5, 3))
     return net.finish()
 

@@ -16,7 +16,7 @@ from edgemeta.model import reference
 from edgemeta.model.graph import INPUT
 from edgemeta.model.layers import Conv, MaxPool, Multiplier, TensorType
 from edgemeta.model.prove import prove
-from tests.conformance.networks import Case, Network
+from tests.conformance.networks import Case, NetworkBuilder
 
 ISAS = ISA_NAMES[1 : ISA_NAMES.index(best_isa()) + 1]
 FORMS = st.sampled_from(["multiplier", "multiplier-per-layer", "table", "table-per-layer"])
@@ -34,14 +34,14 @@ def networks(draw: st.DrawFn) -> Case:
     """Up to six layers, each reading any earlier tensor; ends in a dense layer that sees the last one."""
     height, width = draw(st.integers(1, 13)), draw(st.integers(1, 37))
     source = replace(draw(kinds()), shape=(height, width, draw(st.sampled_from([1, 3]))))
-    net = Network(f"random-{draw(st.integers(0, 2**20))}", source)
+    net = NetworkBuilder(f"random-{draw(st.integers(0, 2**20))}", source)
     names = [INPUT]
     for _ in range(draw(st.integers(1, 6))):
         names.append(draw_layer(draw, net, names))
     return net.observe(names[-1])
 
 
-def draw_layer(draw: st.DrawFn, net: Network, names: list[str]) -> str:
+def draw_layer(draw: st.DrawFn, net: NetworkBuilder, names: list[str]) -> str:
     source = draw(st.sampled_from(names))
     kind = net.type_of(source)
     height, width, channels = kind.shape
@@ -113,7 +113,7 @@ MULTIPLIERS = st.integers(0, 2**31 - 1) | st.sampled_from([1, 2**30, 2**31 - 1])
 def test_any_multiplier_equals_the_reference(multipliers, shifts, bias, bounds, zero_point, signed) -> None:
     """Each of 1,024 pixels has another accumulator, near `bias`; the float lines of AVX-512 are proved or left."""
     least = 128 if signed else 0
-    net = Network(f"multiplier-{bias}", TensorType((32, 32, 3), signed=False))
+    net = NetworkBuilder(f"multiplier-{bias}", TensorType((32, 32, 3), signed=False))
     kind = TensorType((1, 1, 1), signed=signed, zero_point=zero_point - least)
     name = net.conv(INPUT, 17, (1, 1), padding=(0, 0, 0, 0), output=kind)
     layer = net.layers.pop()

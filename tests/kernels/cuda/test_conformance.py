@@ -33,7 +33,7 @@ from edgemeta.model.layers import (
     inputs_of,
 )
 from tests.conformance.cases import CASES, Case
-from tests.conformance.networks import Network
+from tests.conformance.networks import NetworkBuilder
 from tests.emulation.executor import Emulator, Order
 
 NAMES = ("sm_53", "sm_87")
@@ -121,7 +121,7 @@ def test_the_channels_of_a_pool_over_the_whole_map(architecture: str) -> None:
 
 
 def pool_of(channels: int) -> Model:
-    net = Network(f"pool-{channels}", TensorType((1, 1, 3)))
+    net = NetworkBuilder(f"pool-{channels}", TensorType((1, 1, 3)))
     net.conv(INPUT, channels, (1, 1), padding=(0, 0, 0, 0))
     output = TensorType((1, 1, channels))
     net.append(

@@ -20,7 +20,7 @@ from edgemeta.model.graph import INPUT
 from edgemeta.model.layers import MaxPool, TensorType
 from edgemeta.model.weights import BinaryWeights, FixedWeights
 from tests.conformance.cases import CASES, Case
-from tests.conformance.networks import Network
+from tests.conformance.networks import NetworkBuilder
 from tests.emulation.executor import Emulator
 
 SM_53 = ARCHITECTURES["sm_53"]
@@ -33,7 +33,7 @@ def rings(plan: LaunchPlan) -> dict[str, tuple[int, int, int, int]]:
 
 
 def test_a_buffer_has_the_ring_of_its_most_demanding_reader() -> None:
-    net = Network("rings", TensorType((6, 6, 3)))
+    net = NetworkBuilder("rings", TensorType((6, 6, 3)))
     first = net.conv(INPUT, 3, (1, 1), padding=NONE)
     wide = net.conv(first, 3, (5, 5), (2, 2), (2, 1, 0, 2))
     tall = net.conv(first, 3, (7, 1), (2, 2), (3, 0, 3, 0))
@@ -52,7 +52,7 @@ def test_input_and_output_are_packed(resnet8: Case) -> None:
 
 def test_an_output_that_is_read_again_stays_packed() -> None:
     """Kernels pad a packed tensor while they load it, whichever it is."""
-    net = Network("read-again", TensorType((1, 1, 3), zero_point=-7))
+    net = NetworkBuilder("read-again", TensorType((1, 1, 3), zero_point=-7))
     conv = net.conv(INPUT, 5, (3, 3), output=TensorType((1, 1, 1), zero_point=9))
     net.dense(net.conv(conv, 4, (3, 3)), 2)
     case = net.finish()
@@ -96,13 +96,13 @@ def test_what_does_not_fit_is_told(resnet8: Case) -> None:
         lower(resnet8.model, tiny)
 
 
-def wide_weights(net: Network) -> str:
+def wide_weights(net: NetworkBuilder) -> str:
     basis = np.ones((2, 3, 1, 1, 3), np.int8)
     wide = BinaryWeights(basis, np.full((3, 2), 20_000, np.int16), np.array([1.0]))
     return net.conv(INPUT, 3, (1, 1), padding=NONE, weights=lambda _: wide)
 
 
-def three_groups(net: Network) -> str:
+def three_groups(net: NetworkBuilder) -> str:
     narrow = FixedWeights(np.ones((3, 1, 1, 1), np.int8), 8, np.ones(1))
     return net.conv(INPUT, 3, (1, 1), padding=NONE, groups=3, weights=lambda _: narrow)
 
@@ -119,8 +119,8 @@ def three_groups(net: Network) -> str:
         (lambda net: net.pool(MaxPool, INPUT, (2, 2), (2, 2), NONE), "'pool0': MaxPool is not supported"),
     ],
 )
-def test_a_layer_without_kernel_is_refused_by_name(layer: Callable[[Network], str], reason: str) -> None:
-    net = Network("refused", TensorType((4, 4, 3)))
+def test_a_layer_without_kernel_is_refused_by_name(layer: Callable[[NetworkBuilder], str], reason: str) -> None:
+    net = NetworkBuilder("refused", TensorType((4, 4, 3)))
     net.dense(layer(net), 2)
     with pytest.raises(UnsupportedError, match=f"^layer {reason}"):
         lower(net.finish().model, SM_53, kernels=DIRECT)

@@ -11,7 +11,7 @@ from edgemeta.kernels.lowering.steps import ConvStep, LayerStep, PoolDenseStep, 
 from edgemeta.model.graph import INPUT, Model
 from edgemeta.model.layers import Add, AveragePool, Clamp, Conv, Dense, TensorType, inputs_of
 from tests.conformance.cases import CASES, Case
-from tests.conformance.networks import Network
+from tests.conformance.networks import NetworkBuilder
 
 NONE = (0, 0, 0, 0)
 
@@ -38,7 +38,7 @@ def assert_sound(model: Model, steps: tuple[Step, ...]) -> None:
 @st.composite
 def graphs(draw: st.DrawFn) -> Model:
     """Convolutions, additions, clamps and rescales on maps of two sizes, reading any earlier tensor that fits."""
-    net = Network(f"graph-{draw(st.integers(0, 10**6))}", TensorType((4, 4, 3)))
+    net = NetworkBuilder(f"graph-{draw(st.integers(0, 10**6))}", TensorType((4, 4, 3)))
     tensors = {INPUT: (4, 4, 3)}
     for _ in range(draw(st.integers(1, 9))):
         source = draw(st.sampled_from(sorted(tensors)))
@@ -90,7 +90,7 @@ def test_resnet8_is_eight_launches() -> None:
 
 
 def test_a_tensor_with_two_readers_is_written() -> None:
-    net = Network("two-readers", TensorType((4, 4, 3)))
+    net = NetworkBuilder("two-readers", TensorType((4, 4, 3)))
     shared = net.conv(INPUT, 3)
     added = net.add(shared, INPUT, multipliers=(1, 1), shift=0)
     net.dense(net.add(added, shared, multipliers=(1, 1), shift=0), 2)
@@ -103,7 +103,7 @@ def test_a_tensor_with_two_readers_is_written() -> None:
 
 
 def test_a_tensor_that_leaves_the_network_is_written() -> None:
-    net = Network("early-output", TensorType((1, 1, 3)))
+    net = NetworkBuilder("early-output", TensorType((1, 1, 3)))
     conv = net.conv(INPUT, 3, (1, 1), padding=NONE)
     net.clamp(conv, 0, 9)
     model = net.finish().model
@@ -112,7 +112,7 @@ def test_a_tensor_that_leaves_the_network_is_written() -> None:
 
 
 def test_clamps_join_the_convolution() -> None:
-    net = Network("clamps", TensorType((4, 4, 3)))
+    net = NetworkBuilder("clamps", TensorType((4, 4, 3)))
     net.observe(net.clamp(net.clamp(net.conv(INPUT, 3), -50, 60), -10, 90))
     first, _ = fuse(net.finish().model)
     assert isinstance(first, ConvStep)
@@ -121,7 +121,7 @@ def test_clamps_join_the_convolution() -> None:
 
 def test_a_shortcut_that_would_close_a_circle_stays_alone() -> None:
     """The strided convolution adds the shortcut itself: beside it, it would wait for its own result."""
-    net = Network("circle", TensorType((4, 4, 3)))
+    net = NetworkBuilder("circle", TensorType((4, 4, 3)))
     shortcut = net.conv(INPUT, 3, (1, 1), (2, 2), NONE)
     main = net.conv(INPUT, 3, (3, 3), (2, 2))
     net.observe(net.add(main, shortcut, multipliers=(1, 1), shift=0))
@@ -130,7 +130,7 @@ def test_a_shortcut_that_would_close_a_circle_stays_alone() -> None:
 
 
 def test_a_raw_dense_layer_alone_is_a_step() -> None:
-    net = Network("raw", TensorType((2, 2, 3)))
+    net = NetworkBuilder("raw", TensorType((2, 2, 3)))
     net.dense(INPUT, 4)
     (step,) = fuse(net.finish().model)
     assert [type(layer) for layer in step.layers] == [Dense]

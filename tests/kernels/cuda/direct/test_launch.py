@@ -15,7 +15,7 @@ from edgemeta.model import reference
 from edgemeta.model.graph import INPUT, Model
 from edgemeta.model.layers import TensorType
 from tests.conformance.cases import CASES, Case
-from tests.conformance.networks import Form, Network
+from tests.conformance.networks import Form, NetworkBuilder
 from tests.emulation.executor import Emulator, Order
 
 KERNELS = (direct, pool_dense, elementwise)
@@ -38,7 +38,7 @@ def random_network(seed: int) -> Case:
         return replace(plain, zero_point=int(rng.integers(plain.lo, plain.hi + 1)))
 
     height, width = rng.integers(3, 12, 2).tolist()
-    net = Network(f"direct-{seed}", replace(kind(seed % 2 == 0), shape=(height, width, int(rng.choice([1, 3])))))
+    net = NetworkBuilder(f"direct-{seed}", replace(kind(seed % 2 == 0), shape=(height, width, int(rng.choice([1, 3])))))
     channels, filters = rng.integers(1, 40, 2).tolist()
     kernel = tuple(min(side, size) for side, size in zip(rng.integers(1, 6, 2).tolist(), (height, width), strict=True))
     padding = tuple(rng.integers(0, side) for side in kernel * 2)
@@ -71,7 +71,7 @@ def test_any_order_of_threads(order: Order) -> None:
 
 
 def wide_residual() -> Model:
-    net = Network("passes", TensorType((9, 9, 250)))
+    net = NetworkBuilder("passes", TensorType((9, 9, 250)))
     hidden = net.conv(net.start, 20, (3, 3), (2, 2))
     shortcut = net.conv(net.start, 20, (1, 1), (2, 2), (0, 0, 0, 0))
     return net.observe(
@@ -97,7 +97,7 @@ def test_every_candidate_of_a_layer(architecture: str) -> None:
 @pytest.mark.parametrize("architecture", NAMES)
 def test_the_image_as_residual(architecture: str) -> None:
     """Packed bytes whose pixels are not aligned."""
-    net = Network("image-residual", TensorType((5, 6, 3), signed=False, zero_point=33))
+    net = NetworkBuilder("image-residual", TensorType((5, 6, 3), signed=False, zero_point=33))
     conv = net.conv(INPUT, 3)
     case = net.observe(net.clamp(net.add(INPUT, conv, multipliers=(900_001, 40_000), shift=18), 20, 200))
     assert_equal(case, lower(case.model, ARCHITECTURES[architecture], kernels=KERNELS))

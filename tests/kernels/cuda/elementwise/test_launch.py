@@ -11,7 +11,7 @@ from edgemeta.kernels.cuda.pool_dense.launch import candidates as pool_dense
 from edgemeta.model import reference
 from edgemeta.model.graph import INPUT
 from edgemeta.model.layers import TensorType
-from tests.conformance.networks import Form, Network
+from tests.conformance.networks import Form, NetworkBuilder
 from tests.emulation.executor import Emulator
 
 KERNELS = (direct, pool_dense, elementwise)
@@ -22,7 +22,7 @@ FORMS: tuple[Form, ...] = ("multiplier", "table", "table-per-layer")
 @pytest.mark.parametrize("is_signed", [True, False], ids=["signed", "unsigned"])
 def test_rescale_clamp_and_add_in_a_chain(form: Form, is_signed: bool) -> None:
     """On packed, ringed and plain buffers of odd sizes; every tensor has a second reader, so nothing is fused."""
-    net = Network(f"elementwise-{form}-{is_signed}", TensorType((5, 7, 3), signed=is_signed, zero_point=60))
+    net = NetworkBuilder(f"elementwise-{form}-{is_signed}", TensorType((5, 7, 3), signed=is_signed, zero_point=60))
     rescaled = net.rescale(INPUT, TensorType((1, 1, 1), signed=not is_signed, zero_point=11), form)
     clamped = net.clamp(rescaled, 12, 90)
     added = net.add(clamped, rescaled, multipliers=(2_000_000, 77_777), shift=20, zero_point=3)

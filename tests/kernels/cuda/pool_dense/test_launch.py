@@ -13,7 +13,7 @@ from edgemeta.kernels.cuda.pool_dense.launch import candidates as pool_dense
 from edgemeta.model import reference
 from edgemeta.model.graph import INPUT
 from edgemeta.model.layers import TensorType
-from tests.conformance.networks import Case, Network
+from tests.conformance.networks import Case, NetworkBuilder
 from tests.emulation.executor import Emulator
 
 SM_53 = ARCHITECTURES["sm_53"]
@@ -31,7 +31,7 @@ def assert_equal(case: Case, launches: list[tuple[str, ...]]) -> None:
 
 @pytest.mark.parametrize("shape", [(1, 1, 3), (7, 5, 3), (3, 2, 1)], ids=str)
 def test_pool_and_dense_of_the_image(shape: tuple[int, int, int]) -> None:
-    net = Network(f"pool-dense-{shape}", TensorType(shape, signed=False, zero_point=77))
+    net = NetworkBuilder(f"pool-dense-{shape}", TensorType(shape, signed=False, zero_point=77))
     net.dense(net.average(INPUT, shape[:2]), 5)
     assert_equal(net.finish(), [("average0", "dense1")])
 
@@ -39,14 +39,14 @@ def test_pool_and_dense_of_the_image(shape: tuple[int, int, int]) -> None:
 @pytest.mark.parametrize("shape", [(28, 28, 1), (5, 7, 1), (3, 2, 1), (4, 4, 3), (3, 5, 3), (1, 1, 3)], ids=str)
 def test_dense_of_the_image(shape: tuple[int, int, int]) -> None:
     """The image has no padding: rows and pixels begin at any byte."""
-    net = Network(f"dense-{shape}", TensorType(shape, signed=False, zero_point=77))
+    net = NetworkBuilder(f"dense-{shape}", TensorType(shape, signed=False, zero_point=77))
     net.dense(net.dense(INPUT, 9, form="multiplier"), 5)
     assert_equal(net.finish(), [("dense0",), ("dense1",)])
 
 
 def test_a_pool_of_many_channels_alone() -> None:
     """More channels than threads, and an int8 output that leaves the network."""
-    net = Network("pool", TensorType((3, 3, 3)))
+    net = NetworkBuilder("pool", TensorType((3, 3, 3)))
     wide = net.conv(INPUT, 1030, (1, 1), padding=(0, 0, 0, 0), output=TensorType((1, 1, 1), zero_point=-4))
     net.average(wide, (3, 3), form="table")
     assert_equal(net.finish(), [("conv0",), ("average1",)])
@@ -54,7 +54,7 @@ def test_a_pool_of_many_channels_alone() -> None:
 
 def test_dense_layers_of_every_width_of_weights() -> None:
     """int8, int16 and int32 weights, on a map with a ring that another reader wants."""
-    net = Network("dense", TensorType((4, 3, 3)))
+    net = NetworkBuilder("dense", TensorType((4, 3, 3)))
     shared = net.conv(INPUT, 6, (1, 1), padding=(0, 0, 0, 0))
     padded = net.conv(shared, 2, (3, 3))
     del padded

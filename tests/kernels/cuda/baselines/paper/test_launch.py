@@ -14,7 +14,7 @@ from edgemeta.model.graph import Model
 from edgemeta.model.layers import TensorType
 from edgemeta.model.zoo import find
 from tests.conformance.cases import CASES
-from tests.conformance.networks import Case, Network
+from tests.conformance.networks import Case, NetworkBuilder
 from tests.emulation.executor import Emulator, Order
 
 NANO = ARCHITECTURES["sm_53"]
@@ -25,7 +25,7 @@ UNSIGNED = TensorType((1, 1, 1), signed=False, zero_point=7)
 
 def odd_shapes() -> Case:
     """Odd sizes, channels that no group divides, a zero point in the ring, both forms of requantization."""
-    network = Network("paper-odd", TensorType((7, 5, 3), zero_point=-9))
+    network = NetworkBuilder("paper-odd", TensorType((7, 5, 3), zero_point=-9))
     first = network.conv(network.start, 9, form="table", output=UNSIGNED)
     second = network.conv(first, 21, padding=(0, 1, 1, 0))
     return network.observe(network.conv(second, 9, form="table"))
@@ -33,7 +33,7 @@ def odd_shapes() -> Case:
 
 def wide() -> Case:
     """More channels than a group has lanes, and an addition behind the second convolution."""
-    network = Network("paper-wide", TensorType((4, 6, 3)))
+    network = NetworkBuilder("paper-wide", TensorType((4, 6, 3)))
     first = network.conv(network.start, 40)
     second = network.conv(first, 40)
     return network.observe(network.add(second, first, multipliers=(3, 2), shift=2, relu=True))
@@ -41,7 +41,7 @@ def wide() -> Case:
 
 def strided() -> Case:
     """A block of a residual network: 3x3 with stride 2, the 1x1 shortcut beside it; 5x5; raw sums at the end."""
-    network = Network("paper-strided", TensorType((9, 8, 3)))
+    network = NetworkBuilder("paper-strided", TensorType((9, 8, 3)))
     first = network.conv(network.start, 12, (5, 5), (1, 1), (2, 2, 2, 2), form="table")
     shortcut = network.conv(first, 20, (1, 1), (2, 2), (0, 0, 0, 0), form="table")
     main = network.conv(first, 20, stride=(2, 2), output=UNSIGNED)
@@ -53,7 +53,7 @@ def strided() -> Case:
 
 def at_the_image() -> Case:
     """The same at the image itself, which has no ring: padding while loading, none for the shortcut."""
-    network = Network("paper-image", TensorType((9, 7, 3), zero_point=5))
+    network = NetworkBuilder("paper-image", TensorType((9, 7, 3), zero_point=5))
     shortcut = network.conv(network.start, 8, (1, 1), (2, 2), (0, 0, 0, 0))
     main = network.conv(network.start, 8, stride=(2, 2), output=UNSIGNED)
     second = network.conv(main, 8)
@@ -62,7 +62,7 @@ def at_the_image() -> Case:
 
 def wide_weights() -> Case:
     """Weights of power of two up to 128 and of three binary bases do not fit a byte."""
-    network = Network("paper-weights", TensorType((6, 6, 3)))
+    network = NetworkBuilder("paper-weights", TensorType((6, 6, 3)))
     first = network.conv(network.start, 8, weights=lambda shape: network.binary(shape, 3))
     return network.observe(network.conv(first, 8, stride=(2, 2), weights=lambda shape: network.binary(shape, 3)))
 
@@ -130,7 +130,7 @@ def test_the_paper_s_network_is_launched_as_in_its_figure_7() -> None:
 
 
 def test_winograd_leaves_layers_whose_sums_could_leave_int32() -> None:
-    network = Network("paper-large", TensorType((4, 4, 3)))
+    network = NetworkBuilder("paper-large", TensorType((4, 4, 3)))
     first = network.conv(network.start, 8, weights=lambda shape: network.binary(shape, 3))
     model = network.observe(first).model
     kernels = [launch.source.path for launch in lower(model, NANO, kernels=KERNELS).launches]
