@@ -18,7 +18,7 @@ CONFIG = """\
 mqtt:
   host: localhost
   outbox:
-    folder: {folder}
+    data_folder: {folder}
 model: {model}
 backend:
   name: {backend}
