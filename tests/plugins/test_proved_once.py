@@ -17,8 +17,7 @@ from edgemeta.plugins.measure import random_image
 CONFIG = """\
 mqtt:
   host: localhost
-  outbox:
-    data_folder: {folder}
+data_folder: {folder}
 model: {model}
 backend:
   name: {backend}
