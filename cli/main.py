@@ -22,7 +22,7 @@ _VERBS = {
     "train": "edgemeta.cli.workshop:train",
     "verify": "edgemeta.cli.measure:verify",
 }
-"""Verb to "module:attribute", imported only when it is used: `edgemeta check` need not load what `train` wants."""
+"""Command to "module:attribute", imported only when used: `edgemeta check` need not import what `train` needs."""
 
 
 class _Verbs(click.Group):
@@ -49,7 +49,7 @@ def edgemeta() -> None:
     Examples:
       edgemeta demo                              watch it work, nothing to set up
       edgemeta run configs/default.yaml          the service
-      edgemeta classify resnet8-cifar10 cat.jpg  one picture
+      edgemeta classify resnet8-cifar10 cat.jpg  one image
     """
 
 

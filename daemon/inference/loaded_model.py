@@ -100,7 +100,7 @@ class LoadedModel:
 
 def load_model(model: Model, backend: Backend, options: Mapping[str, object], verify_ns: int) -> LoadedModel:
     """Compile a verified model, warm it up and run its self-test. Raises BackendError, and then releases everything."""
-    begun = time.monotonic_ns()
+    started = time.monotonic_ns()
     session = backend.compile(model, options)
     compiled = time.monotonic_ns()
     loaded = LoadedModel(model, backend.name, session)
@@ -111,5 +111,5 @@ def load_model(model: Model, backend: Backend, options: Mapping[str, object], ve
     except BackendError:
         loaded.close()
         raise
-    loaded.load_times = LoadTimes(verify_ns, compiled - begun, warm - compiled, time.monotonic_ns() - warm)
+    loaded.load_times = LoadTimes(verify_ns, compiled - started, warm - compiled, time.monotonic_ns() - warm)
     return loaded

@@ -29,11 +29,11 @@ def read_verified(address: str, trusted: Sequence[Path]) -> ModelFile:
 
     Raises ModelError, DigestError among them, and SignatureError.
     """
-    begun = time.monotonic_ns()
+    started = time.monotonic_ns()
     file, data = Address.parse(address).read()
     signature = None
     if trusted:
         from edgemeta.model.signature import verify
 
         signature = verify(data, file, list(trusted))
-    return ModelFile(file, data, signature, parse(data, file), time.monotonic_ns() - begun)
+    return ModelFile(file, data, signature, parse(data, file), time.monotonic_ns() - started)

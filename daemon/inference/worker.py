@@ -152,9 +152,9 @@ class Worker:
         if step.updates.withheld:
             self._counters[captured.camera].withheld += 1
         else:
-            begun = time.monotonic_ns()
+            started = time.monotonic_ns()
             outgoing = self._publisher.encode(FRAME, step.fields, captured.camera, captured.frame.captured_ns)
-            self._latencies.add({"encode": outgoing.made_ns - begun})
+            self._latencies.add({"encode": outgoing.made_ns - started})
             self._publisher.send(outgoing)
         for channel, message in ((STATE, step.updates.state), (EVENT, step.updates.event)):
             if message is not None:

@@ -52,7 +52,7 @@ class _Request:
 
 
 def _no_answer(_outcome: ChangeResult) -> None:
-    """No answer is wanted."""
+    """Ignore the result: nobody requested an answer."""
 
 
 def _answer_all(request: _Request, outcome: ChangeResult) -> None:

@@ -177,7 +177,9 @@ def _check_login(config: Config, problems: list[Problem]) -> None:
         try:
             secret_of(config.mqtt)
         except SecretError as error:
-            problems.append(Problem(("mqtt", error.key), str(error), "what the broker wants to know there"))
+            problems.append(
+                Problem(("mqtt", error.key), str(error), "a file or variable that holds the user name or password")
+            )
 
 
 def _check_token(config: Config, problems: list[Problem]) -> None:

@@ -123,7 +123,7 @@ class SwapCoordinator:
         config: SwapConfig,
         report: SwapReport,
     ) -> None:
-        begun = time.monotonic_ns()
+        started = time.monotonic_ns()
         shadow = Shadow(replacements, shadows, config.shadow_frames, self._changed, self._on_fatal)
         self._shadow = shadow
         shadow.start()
@@ -132,7 +132,7 @@ class SwapCoordinator:
         finally:
             self._shadow = None
             shadow.end()
-        report.shadow_ns = time.monotonic_ns() - begun
+        report.shadow_ns = time.monotonic_ns() - started
         report.shadow = shadow
         for each in replacements:
             _judge(shadow, each, config)
@@ -140,7 +140,7 @@ class SwapCoordinator:
     def _run_trial(
         self, replacements: Sequence[Replacement], config: SwapConfig, apply: Callable[[], None], report: SwapReport
     ) -> None:
-        begun = time.monotonic_ns()
+        started = time.monotonic_ns()
         trial = Trial(replacements, self._pipelines, self._worker, config.trial_frames, self._changed)
         report.trial = self._trial = trial
         apply()
@@ -152,7 +152,7 @@ class SwapCoordinator:
             raise
         finally:
             self._trial = None
-            report.trial_ns = time.monotonic_ns() - begun
+            report.trial_ns = time.monotonic_ns() - started
 
     def _wait(self, phase: Shadow | Trial, what: str, timeout: float, failure: SwapResult) -> None:
         """Wait until a phase is done. Raises SwapError where it fails, takes too long or is cancelled."""
