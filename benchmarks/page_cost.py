@@ -137,7 +137,7 @@ def hook_ns(network: LoadedModel, calls: int = 200_000) -> float:
     pixels = np.zeros((480, 640, 3), np.uint8)
     drops = Drops(superseded=0, failed=0, outbox=0, stopped=0)
     step = pipeline.classify(CapturedFrame("front", 1, Frame(pixels, time.monotonic_ns()), 0), drops, 0)
-    seen, best = RecentFrames(["front"], pictures=True), float("inf")
+    seen, best = RecentFrames(["front"], keep_pixels=True), float("inf")
     stamps = itertools.count(0, 1_000_000_000 // RATE)
     for _ in range(5):
         frames = [CapturedFrame("front", 1, Frame(pixels, next(stamps)), 0) for _ in range(calls // 5)]

@@ -1,1 +1,1 @@
-"""The live page, and health and metrics beside it."""
+"""The live page, and the endpoints for health and metrics."""

@@ -1,11 +1,11 @@
-"""Who may see what the device knows: whoever knows the token or, without one, programs of this machine.
+"""Access control: clients with the token or, without one, programs of this machine.
 
-A program sends the token as `Authorization: Bearer TOKEN`. A browser sends it once, in a form, and keeps a cookie: not
-in an address, which ends up in logs and histories. The cookie is made from the token by HMAC, so it outlives a restart,
-tells nobody the token, and ends with it.
+A program sends the token as `Authorization: Bearer TOKEN`. A browser sends it once, in a form, and keeps a cookie; not
+in a URL, which would appear in logs and histories. The cookie is an HMAC of the token: it stays valid after a restart,
+does not reveal the token, and becomes invalid with it.
 
-Without a token the address is a loopback one. A site elsewhere could still let its own name point there (DNS
-rebinding) and read with the browser's hands; so the Host header must then be a name of this machine.
+Without a token the address is a loopback one. A remote site could still point its own name there (DNS rebinding) and
+read through the browser; so the Host header must then be a name of this machine.
 """
 
 import hashlib
@@ -22,15 +22,15 @@ from edgemeta.daemon.web.response import Response, sentence
 
 log = logging.getLogger(__name__)
 
-WRONG_TAKES = 1.0
-"""Seconds after which a wrong token is answered."""
+WRONG_TOKEN_DELAY = 1.0
+"""Seconds before the answer to a wrong token."""
 
 LOG_EVERY = 60.0
-"""Seconds between two lines of the log about wrong tokens."""
+"""Seconds between two log lines about wrong tokens."""
 
 
 class Access:
-    """Judges requests. `name` tells the cookies of several devices at one address apart."""
+    """Checks requests. `name` distinguishes the cookies of several devices at one address."""
 
     def __init__(self, token: str | None, name: str) -> None:
         self._token = token
@@ -38,24 +38,22 @@ class Access:
         self._logged = -LOG_EVERY
 
     def refusal(self, request: Request) -> Response | None:
-        """Return what to answer where the visitor may not see what the device knows; None where it may."""
+        """Return the answer to a client without access; None for one with access."""
         if self._token is None:
-            if is_here(request.headers.get("host", "")):
+            if is_this_machine(request.headers.get("host", "")):
                 return None
-            return sentence(
-                HTTPStatus.MISDIRECTED_REQUEST, "this page is for this machine: ask 127.0.0.1, [::1] or localhost"
-            )
+            return sentence(HTTPStatus.MISDIRECTED_REQUEST, "only for this machine: use 127.0.0.1, [::1] or localhost")
         scheme, _, given = request.headers.get("authorization", "").partition(" ")
         if scheme.lower() == "bearer":
             return None if _same(given.strip(), self._token) else self._wrong(request)
         if _same(request.cookie(self._cookie) or "", self._session):
             return None
-        return self._unauthorized("a token is needed: Authorization: Bearer TOKEN, or sign in at /")
+        return self._unauthorized("a token is required: send Authorization: Bearer TOKEN, or sign in at /")
 
     def sign_in(self, request: Request) -> Response | None:
-        """Return the answer to a form that holds the right token; None where it is wrong."""
+        """Return the answer to a form with the right token; None for a wrong one."""
         if self._token is None:
-            return sentence(HTTPStatus.NOT_FOUND, "no token is needed here")
+            return sentence(HTTPStatus.NOT_FOUND, "no token is required here")
         form = parse_qs(request.body.decode("latin-1"))
         if not _same(form.get("token", [""])[0].strip(), self._token):
             self._log_wrong(request)
@@ -70,7 +68,7 @@ class Access:
 
     def _wrong(self, request: Request) -> Response:
         self._log_wrong(request)
-        return replace(self._unauthorized("that is not the token"), delay=WRONG_TAKES)
+        return replace(self._unauthorized("wrong token"), delay=WRONG_TOKEN_DELAY)
 
     def _unauthorized(self, text: str) -> Response:
         return sentence(HTTPStatus.UNAUTHORIZED, text, {"WWW-Authenticate": 'Bearer realm="edgemeta"'})
@@ -79,11 +77,11 @@ class Access:
         now = time.monotonic()
         if now - self._logged >= LOG_EVERY:
             self._logged = now
-            log.warning("page: %s came with a wrong token", request.peer or "somebody")
+            log.warning("page: wrong token from %s", request.peer or "an unknown address")
 
 
-def is_here(host: str) -> bool:
-    """Tell whether a Host header names this machine: `localhost` or a loopback address, with any port."""
+def is_this_machine(host: str) -> bool:
+    """Return whether a Host header names this machine: `localhost` or a loopback address, with any port."""
     name = host.rpartition(":")[0] if host.rpartition(":")[2].isdecimal() else host
     if name.lower() == "localhost":
         return True
@@ -94,5 +92,5 @@ def is_here(host: str) -> bool:
 
 
 def _same(given: str, expected: str) -> bool:
-    """Compare in a time that does not tell where the texts differ."""
+    """Compare in a time that does not depend on where the texts differ."""
     return hmac.compare_digest(given.encode(), expected.encode())

@@ -1,4 +1,4 @@
-"""The page of one service, put together from its config."""
+"""Creates the live page of a service from its config."""
 
 from collections.abc import Callable
 
@@ -14,10 +14,10 @@ from edgemeta.daemon.web.state import Observer, Report
 
 
 def make_page(
-    config: Config, report: Report, seen: RecentFrames, clock: Clock, on_fatal: Callable[[BaseException], None]
+    config: Config, report: Report, recent: RecentFrames, clock: Clock, on_fatal: Callable[[BaseException], None]
 ) -> WebServer:
-    """Make a service's page, not started. Raises SecretError where the token is no longer where the config says."""
+    """Create a service's page, not started. Raises SecretError if the configured token can no longer be read."""
     web = config.web
     access = Access(token_of(web), config.device)
-    site = Routes(access, report, Observer(report, seen, config, clock), JpegEncoder(seen, web.max_fps))
-    return WebServer(web.host, web.port, site, on_fatal)
+    routes = Routes(access, report, Observer(report, recent, config, clock), JpegEncoder(recent, web.max_fps))
+    return WebServer(web.host, web.port, routes, on_fatal)

@@ -1,7 +1,7 @@
-"""What the page shows of each camera: its newest classified frame, and how sure the network was over time.
+"""The frames that the page shows: each camera's newest classified frame, and its scores over time.
 
 The worker adds every frame: a reference, a number and, four times per second, a point. Nothing is copied or encoded
-until somebody looks, and nothing grows.
+before a client requests it, and memory is bounded.
 """
 
 import itertools
@@ -19,14 +19,14 @@ POINT_EVERY_NS = NS // 4
 POINTS = 480
 """Two minutes of points per camera."""
 
-MOMENTS = 256
+TIMES = 256
 RATE_OVER_NS = 10 * NS
-"""How far back the frame rate looks, at most."""
+"""Longest time over which the frame rate is measured."""
 
 
 @dataclass(frozen=True, eq=False)
 class ShownFrame:
-    """A frame that was classified. pixels: None where pictures are not shown. captured_ns: monotonic."""
+    """A classified frame. pixels: None if frames are not shown. captured_ns: monotonic."""
 
     message: FrameMessage
     captured_ns: int
@@ -35,9 +35,9 @@ class ShownFrame:
 
 @dataclass(frozen=True)
 class ScorePoint:
-    """The most probable label at one moment (monotonic ns), its score, and the smoothed label then.
+    """The most probable label at one time (monotonic ns), its score, and the state then.
 
-    Moments of all cameras are numbered from 1 as they come.
+    Points of all cameras are numbered together from 1.
     """
 
     number: int
@@ -47,56 +47,58 @@ class ScorePoint:
     state: str | None
 
 
-class _Memory:
-    """What is kept of one camera."""
+class _History:
+    """The recent frames of one camera."""
 
     def __init__(self) -> None:
         self.newest: ShownFrame | None = None
         self.points: deque[ScorePoint] = deque(maxlen=POINTS)
-        self.moments: deque[int] = deque(maxlen=MOMENTS)
+        self.times: deque[int] = deque(maxlen=TIMES)
 
 
 class RecentFrames:
-    """The memories of all cameras. The worker adds, any thread may ask."""
+    """The recent frames of all cameras. The worker adds, any thread may read."""
 
-    def __init__(self, cameras: list[str], pictures: bool) -> None:
-        self._memories = {camera: _Memory() for camera in cameras}
-        self._pictures = pictures
+    def __init__(self, cameras: list[str], keep_pixels: bool) -> None:
+        self._histories = {camera: _History() for camera in cameras}
+        self._keep_pixels = keep_pixels
         self._numbers = itertools.count(1)
         self._lock = threading.Lock()
 
     @property
     def cameras(self) -> list[str]:
         """The cameras, in the config's order."""
-        return list(self._memories)
+        return list(self._histories)
 
     def add(self, captured: CapturedFrame, step: FrameResult) -> None:
-        """Take a frame that was classified just now."""
-        memory, came = self._memories[captured.camera], captured.frame.captured_ns
+        """Add a frame that was just classified."""
+        history, captured_ns = self._histories[captured.camera], captured.frame.captured_ns
         best = step.frame.labels[0]
         with self._lock:
-            memory.newest = ShownFrame(step.frame, came, captured.frame.pixels if self._pictures else None)
-            memory.moments.append(came)
-            if not memory.points or came - memory.points[-1].captured_ns >= POINT_EVERY_NS:
-                memory.points.append(ScorePoint(next(self._numbers), came, best.label, best.score, step.frame.state))
+            history.newest = ShownFrame(step.frame, captured_ns, captured.frame.pixels if self._keep_pixels else None)
+            history.times.append(captured_ns)
+            if not history.points or captured_ns - history.points[-1].captured_ns >= POINT_EVERY_NS:
+                history.points.append(
+                    ScorePoint(next(self._numbers), captured_ns, best.label, best.score, step.frame.state)
+                )
 
     def newest(self, camera: str) -> ShownFrame | None:
         """Return the newest frame, None before the first."""
-        return self._memories[camera].newest
+        return self._histories[camera].newest
 
     def points(self, camera: str, after: int) -> list[ScorePoint]:
-        """Return the points with greater numbers than `after`, oldest first."""
+        """Return the points numbered above `after`, oldest first."""
         with self._lock:
-            kept = list(self._memories[camera].points)
+            kept = list(self._histories[camera].points)
         return [point for point in kept if point.number > after]
 
     def rate(self, camera: str, now_ns: int) -> float:
-        """Return the frames classified per second, over the last ten seconds at most; it sinks once none come."""
+        """Return the frames classified per second, over at most ten seconds; it falls when no frame arrives."""
         with self._lock:
-            kept = list(self._memories[camera].moments)
-        recent = [moment for moment in kept if now_ns - moment <= RATE_OVER_NS]
+            kept = list(self._histories[camera].times)
+        recent = [time_ns for time_ns in kept if now_ns - time_ns <= RATE_OVER_NS]
         if len(recent) < 2:
             return 0.0
         gaps, span = len(recent) - 1, recent[-1] - recent[0]
-        late = now_ns - recent[-1] > 2 * span / gaps  # the next frame should have come
+        late = now_ns - recent[-1] > 2 * span / gaps  # the next frame is overdue
         return gaps * NS / max(1, now_ns - recent[0] if late else span)

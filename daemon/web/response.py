@@ -1,4 +1,4 @@
-"""Answers to HTTP requests, each with the headers that keep other sites and old copies out."""
+"""Answers to HTTP requests, with headers against access by other sites and against caching."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ JSON = "application/json"
 EVENTS = "text/event-stream"
 
 GUARDS = {
-    # The page is of one piece with this server: nothing from anywhere else, and no script inside the HTML.
+    # The page loads files from this server only, and has no script inside the HTML.
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
     "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
     "Cross-Origin-Resource-Policy": "same-origin",
@@ -25,7 +25,7 @@ GUARDS = {
 
 @dataclass(frozen=True)
 class Response:
-    """A whole answer. delay: seconds to wait before it is sent."""
+    """A complete answer. delay: seconds to wait before it is sent."""
 
     status: HTTPStatus
     content_type: str
@@ -36,22 +36,22 @@ class Response:
 
 @dataclass(frozen=True)
 class Stream:
-    """An answer that goes on (server-sent events).
+    """A continuous answer (server-sent events).
 
-    after: gives the next event's bytes for a cursor, and the cursor to ask with next time; `cursor` is the first.
-    every: seconds between two events.
+    after: returns the next event's bytes for a cursor, and the next cursor; `cursor` is the first.
+    interval: seconds between two events.
     """
 
     after: Callable[[int], tuple[bytes, int]]
     cursor: int
-    every: float
+    interval: float
 
 
 Answer: TypeAlias = Response | Stream
 
 
 def sentence(status: HTTPStatus, text: str, headers: Mapping[str, str] | None = None) -> Response:
-    """Return an answer of one line, or a few."""
+    """Return an answer of plain text."""
     return Response(status, TEXT, f"{text}\n".encode(), headers or {})
 
 

@@ -1,7 +1,7 @@
-"""What is where: from a request to its answer. No sockets here, and nothing that waits.
+"""Routes: from a request to its answer. No sockets here, and nothing that blocks.
 
-The page's own files are known by name from the start, so no path of a request ever reaches the disk. They are open to
-everybody; what the device knows needs `Access`.
+The page's own files are read by name at the start, so no path of a request is used on the disk. They are public; all
+data of the device needs `Access`.
 """
 
 import re
@@ -12,13 +12,13 @@ from importlib import resources
 from edgemeta.daemon.messages.broker_state import BrokerState
 from edgemeta.daemon.messages.records import CameraState
 from edgemeta.daemon.metrics.prometheus import exposition
-from edgemeta.daemon.web.access import WRONG_TAKES, Access
+from edgemeta.daemon.web.access import WRONG_TOKEN_DELAY, Access
 from edgemeta.daemon.web.jpeg import JpegEncoder
 from edgemeta.daemon.web.request import Request
 from edgemeta.daemon.web.response import JSON, Answer, Response, Stream, sentence
 from edgemeta.daemon.web.state import Observer, Report
 
-EVENT_EVERY = 0.25
+EVENT_INTERVAL = 0.25
 """Seconds between two events."""
 
 FILES = {
@@ -26,7 +26,7 @@ FILES = {
     **dict.fromkeys(("page.js", "camera.js", "chart.js", "health.js", "format.js"), "text/javascript; charset=utf-8"),
     "icon.svg": "image/svg+xml",
 }
-"""The page's own files, and what they are."""
+"""The page's own files, and their types."""
 
 HTML = "text/html; charset=utf-8"
 
@@ -34,18 +34,18 @@ HTML = "text/html; charset=utf-8"
 class Routes:
     """Answers requests from the service's report."""
 
-    def __init__(self, access: Access, report: Report, observer: Observer, pictures: JpegEncoder) -> None:
+    def __init__(self, access: Access, report: Report, observer: Observer, frames: JpegEncoder) -> None:
         self._access = access
         self._report = report
         self._observer = observer
-        self._pictures = pictures
+        self._frames = frames
         folder = resources.files("edgemeta.daemon.web") / "page"
         self._files = {f"/{name}": (kind, (folder / name).read_bytes()) for name, kind in FILES.items()}
         self._page, self._sign_in_page = ((folder / name).read_bytes() for name in ("index.html", "sign-in.html"))
         self._answers: dict[str, Callable[[], Answer]] = {
             "/": lambda: Response(HTTPStatus.OK, HTML, self._page),
             "/api/state": self._state,
-            "/api/events": lambda: Stream(self._event, 0, EVENT_EVERY),
+            "/api/events": lambda: Stream(self._event, 0, EVENT_INTERVAL),
             "/healthz": self._health,
             "/readyz": self._readiness,
             "/metrics": self._metrics,
@@ -56,41 +56,39 @@ class Routes:
         if request.path == "/sign-in" and request.method == "POST":
             return self._access.sign_in(request) or self._sign_in(wrong=True)
         if request.method not in ("GET", "HEAD"):
-            return sentence(HTTPStatus.METHOD_NOT_ALLOWED, f"{request.method} is not answered here", {"Allow": "GET"})
+            return sentence(HTTPStatus.METHOD_NOT_ALLOWED, f"{request.method} is not supported", {"Allow": "GET"})
         if request.path in self._files:
             kind, content = self._files[request.path]
             return Response(HTTPStatus.OK, kind, content)
         refusal = self._access.refusal(request)
         if refusal is not None:
-            asks_a_person = request.path == "/" and refusal.status is HTTPStatus.UNAUTHORIZED
-            return self._sign_in() if asks_a_person else refusal
+            show_form = request.path == "/" and refusal.status is HTTPStatus.UNAUTHORIZED
+            return self._sign_in() if show_form else refusal
         if request.path in self._answers:
             return self._answers[request.path]()
-        return self._picture(request.path)
+        return self._frame(request.path)
 
     def _sign_in(self, wrong: bool = False) -> Response:
         page = self._sign_in_page.replace(b'data-wrong="no"', b'data-wrong="yes"') if wrong else self._sign_in_page
-        return Response(HTTPStatus.UNAUTHORIZED, HTML, page, delay=WRONG_TAKES if wrong else 0.0)
+        return Response(HTTPStatus.UNAUTHORIZED, HTML, page, delay=WRONG_TOKEN_DELAY if wrong else 0.0)
 
-    def _picture(self, path: str) -> Response:
+    def _frame(self, path: str) -> Response:
         name = re.fullmatch(r"/frame/([A-Za-z0-9_-]{1,64})\.jpg", path)
         if name is None:
-            return sentence(HTTPStatus.NOT_FOUND, "nothing is at this path")
-        if name[1] not in self._pictures.cameras:
-            return sentence(HTTPStatus.NOT_FOUND, f"there is no camera {name[1]}")
-        jpeg = self._pictures.jpeg(name[1])
+            return sentence(HTTPStatus.NOT_FOUND, "not found")
+        if name[1] not in self._frames.cameras:
+            return sentence(HTTPStatus.NOT_FOUND, f"unknown camera {name[1]}")
+        jpeg = self._frames.jpeg(name[1])
         if jpeg is None:
-            return sentence(
-                HTTPStatus.NOT_FOUND, f"there is no picture of camera {name[1]}, or pictures are switched off"
-            )
+            return sentence(HTTPStatus.NOT_FOUND, f"no frame of camera {name[1]} yet, or frames are not shown")
         return Response(HTTPStatus.OK, "image/jpeg", jpeg)
 
     def _state(self) -> Response:
-        state, _ = self._observer.look()
+        state, _ = self._observer.observe()
         return Response(HTTPStatus.OK, JSON, state.model_dump_json().encode())
 
     def _event(self, cursor: int) -> tuple[bytes, int]:
-        state, cursor = self._observer.look(cursor)
+        state, cursor = self._observer.observe(cursor)
         return b"data: " + state.model_dump_json().encode() + b"\n\n", cursor
 
     def _metrics(self) -> Response:
@@ -98,13 +96,13 @@ class Routes:
         return Response(HTTPStatus.OK, kind, text)
 
     def _health(self) -> Response:
-        """Alive while no thread hangs: what feeds systemd's watchdog."""
+        """Alive while no thread hangs, as for systemd's watchdog."""
         hanging_threads = self._report.health().hanging_threads
         status = HTTPStatus.SERVICE_UNAVAILABLE if hanging_threads else HTTPStatus.OK
         return sentence(status, "\n".join(hanging_threads) or "alive")
 
     def _readiness(self) -> Response:
-        """Ready while every camera gives frames, or has given all of them, and the broker takes messages."""
+        """Ready while every camera delivers frames or has ended, and the broker is connected."""
         health, readings = self._report.health(), self._report.readings()
         cameras = [f"camera {name} {description}" for name, description in health.cameras.items()]
         working = {CameraState.RUNNING, CameraState.ENDED}

@@ -1,7 +1,7 @@
-"""The HTTP server: one thread, one request per connection, and a bound on everything a visitor can take up.
+"""The HTTP server: one thread, one request per connection, and a limit on every resource of a client.
 
-Visitors that say nothing make way for new ones, so that nobody can keep others out by holding connections. An address
-that cannot be listened on does not stop the service: it says so and tries again.
+Idle connections are closed for new ones, so that no client can exclude others by holding connections. An address that
+cannot be used does not stop the service: the error is logged, and the server retries.
 """
 
 import asyncio
@@ -22,60 +22,60 @@ from edgemeta.daemon.web.routes import Routes
 
 log = logging.getLogger(__name__)
 
-VISITORS = 64
-"""Connections at one time."""
+MAX_CONNECTIONS = 64
+"""Most connections at one time."""
 
-STREAMS = 8
-"""Pages open at one time."""
+MAX_STREAMS = 8
+"""Most open pages at one time."""
 
-HEARD_WITHIN = 5.0
-"""Seconds that a visitor has to send its request."""
+REQUEST_TIMEOUT = 5.0
+"""Seconds for a client to send its request."""
 
-SENT_WITHIN = 10.0
-"""Seconds that a visitor has to take an answer, or one event."""
+SEND_TIMEOUT = 10.0
+"""Seconds for a client to receive an answer, or one event."""
 
-KERNEL_KEEPS = 65_536
-"""Bytes that the kernel may keep for a visitor that reads slowly."""
+SEND_BUFFER = 65_536
+"""Size of the kernel's send buffer for a slow client, in bytes."""
 
-LINGERS = 1.0
-"""Seconds in which the rest of a refused request is read and thrown away, so that the refusal arrives."""
+LINGER = 1.0
+"""Seconds in which the rest of a refused request is read and discarded, so that the refusal arrives."""
 
-RETRY_FIRST, RETRY_CAP = 1.0, 30.0
-"""Seconds before the address is tried again."""
+INITIAL_DELAY, MAX_DELAY = 1.0, 30.0
+"""Seconds before the server retries to listen: first and longest delay."""
 
-ACCEPTED_WITHIN = 5
-"""Turns of the loop in which the connection that was accepted last has become a visit: where asyncio's server is closed
-or its tasks are cancelled before that, the connection's socket stays open."""
+ACCEPT_ITERATIONS = 5
+"""Iterations of the event loop after which the last accepted connection has its task. If asyncio's server is closed or
+its tasks are cancelled earlier, the connection's socket stays open."""
 
 
 class WebServer:
-    """Serves a site at an address, from `start` to `stop`."""
+    """Serves the routes at an address, from `start` to `stop`."""
 
-    def __init__(self, host: str, port: int, site: Routes, on_fatal: Callable[[BaseException], None]) -> None:
+    def __init__(self, host: str, port: int, routes: Routes, on_fatal: Callable[[BaseException], None]) -> None:
         self._host, self._port = host, port
-        self._site = site
+        self._routes = routes
         self._thread = guarded_thread("page", self._run, on_fatal)
-        self._visits: dict[asyncio.Task[None], bool] = {}  # whether the request was heard; the oldest first
+        self._connections: dict[asyncio.Task[None], bool] = {}  # whether the request was received; oldest first
         self._streams = 0
         self.problem: str | None = None
-        """Why nothing is served, in words; None while the page is there."""
+        """Reason why nothing is served; None while the page is."""
 
     def start(self) -> None:
-        """Begin to listen."""
+        """Start to listen."""
         self._loop = asyncio.new_event_loop()
         self._stopping = asyncio.Event()
         self._thread.start()
 
     def stop(self, timeout: float) -> None:
-        """End every connection and the thread; nothing happens where it never started."""
+        """Close every connection and stop the thread; does nothing if it never started."""
         if self._thread.is_alive():
-            with suppress(RuntimeError):  # the loop has just ended by itself
+            with suppress(RuntimeError):  # the loop has just ended
                 self._loop.call_soon_threadsafe(self._stopping.set)
             self._thread.join(timeout)
 
     def _run(self) -> None:
         try:
-            self._loop.set_exception_handler(_log_fault)
+            self._loop.set_exception_handler(_log_error)
             self._loop.run_until_complete(self._serve())
         finally:
             self._loop.close()
@@ -87,27 +87,27 @@ class WebServer:
         host, port = server.sockets[0].getsockname()[:2]
         log.info("page at http://%s:%d/", f"[{host}]" if ":" in host else host, port)
         await self._stopping.wait()
-        for listening in server.sockets:
-            self._loop.remove_reader(listening.fileno())
-        for _ in range(ACCEPTED_WITHIN):
+        for listener in server.sockets:
+            self._loop.remove_reader(listener.fileno())
+        for _ in range(ACCEPT_ITERATIONS):
             await asyncio.sleep(0)
         server.close()
-        visits = asyncio.all_tasks() - {asyncio.current_task()}
-        for visit in visits:
-            visit.cancel()
-        await asyncio.gather(*visits, return_exceptions=True)
-        await asyncio.sleep(0)  # in which the connections' ends are told to them
+        tasks = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.sleep(0)  # lets the connections handle their end
 
     async def _listen(self) -> asyncio.Server | None:
-        """Listen, as soon as the address is free; None at the end."""
-        backoff = Backoff(RETRY_FIRST, RETRY_CAP)
+        """Listen as soon as the address is available; None when stopping."""
+        backoff = Backoff(INITIAL_DELAY, MAX_DELAY)
         while not self._stopping.is_set():
             try:
                 server = await asyncio.start_server(
-                    self._visit, self._host, self._port, limit=MAX_HEAD, backlog=VISITORS
+                    self._serve_connection, self._host, self._port, limit=MAX_HEAD, backlog=MAX_CONNECTIONS
                 )
             except OSError as error:
-                self._say(f"page not served: {self._host} port {self._port}: {_reason(error)}")
+                self._set_problem(f"page not served: {self._host} port {self._port}: {_reason(error)}")
                 with suppress(asyncio.TimeoutError):
                     await asyncio.wait_for(self._stopping.wait(), backoff.next())
             else:
@@ -115,43 +115,43 @@ class WebServer:
                 return server
         return None
 
-    def _say(self, problem: str) -> None:
+    def _set_problem(self, problem: str) -> None:
         if problem != self.problem:
-            log.error("%s; it is tried again", problem)
+            log.error("%s; retrying", problem)
         self.problem = problem
 
-    async def _visit(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Answer one request; whatever the visitor does, nothing is left of it."""
-        visit = asyncio.current_task()
-        assert visit is not None
-        self._visits[visit] = False
+    async def _serve_connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Answer one request; all resources are released, whatever the client does."""
+        task = asyncio.current_task()
+        assert task is not None
+        self._connections[task] = False
         self._make_room()
         try:
-            writer.transport.set_write_buffer_limits(0)  # so that `drain` waits until the kernel has all
-            writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, KERNEL_KEEPS)
-            await self._talk(visit, reader, writer)
+            writer.transport.set_write_buffer_limits(0)  # `drain` then waits until the kernel has everything
+            writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER)
+            await self._handle(task, reader, writer)
         except (OSError, asyncio.TimeoutError, asyncio.IncompleteReadError, asyncio.CancelledError) as error:
-            log.debug("page: a visitor left or was sent away: %r", error)
+            log.debug("page: connection closed: %r", error)
         finally:
             writer.transport.abort()
-            del self._visits[visit]
+            del self._connections[task]
 
     def _make_room(self) -> None:
-        """Send away whoever has been silent for longest, where there are too many."""
-        if len(self._visits) > VISITORS:
-            next(visit for visit, heard in self._visits.items() if not heard).cancel()
+        """If there are too many connections, close the one that has been idle for longest."""
+        if len(self._connections) > MAX_CONNECTIONS:
+            next(task for task, received in self._connections.items() if not received).cancel()
 
-    async def _talk(
-        self, visit: "asyncio.Task[None]", reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    async def _handle(
+        self, task: "asyncio.Task[None]", reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
         try:
-            request = await asyncio.wait_for(_hear(reader, writer), HEARD_WITHIN)
+            request = await asyncio.wait_for(_read_request(reader, writer), REQUEST_TIMEOUT)
         except RequestError as error:
             await _send(writer, sentence(error.status, str(error)))
             with suppress(asyncio.TimeoutError):
-                await asyncio.wait_for(_throw_away(reader), LINGERS)
+                await asyncio.wait_for(_discard(reader), LINGER)
             return
-        self._visits[visit] = True
+        self._connections[task] = True
         answer = self._answer(request)
         if isinstance(answer, Response):
             await asyncio.sleep(answer.delay)
@@ -163,16 +163,16 @@ class WebServer:
 
     def _answer(self, request: Request) -> Answer:
         try:
-            return self._site.answer(request)
+            return self._routes.answer(request)
         except Exception:
-            # A request must not end the service: cameras go on, the visitor and the log are told.
-            log.exception("page: %s could not be answered", request.path)
-            return sentence(HTTPStatus.INTERNAL_SERVER_ERROR, "this could not be answered; the service's log says why")
+            # A request must not stop the service: the error is logged, and the client gets status 500.
+            log.exception("page: error while answering %s", request.path)
+            return sentence(HTTPStatus.INTERNAL_SERVER_ERROR, "internal error, see the service's log")
 
     async def _stream(self, writer: asyncio.StreamWriter, stream: Stream) -> None:
-        """Send event after event until the visitor leaves, or no longer takes them."""
-        if self._streams >= STREAMS:
-            await _send(writer, sentence(HTTPStatus.SERVICE_UNAVAILABLE, f"{STREAMS} pages are open already"))
+        """Send events until the client disconnects or stops reading."""
+        if self._streams >= MAX_STREAMS:
+            await _send(writer, sentence(HTTPStatus.SERVICE_UNAVAILABLE, f"{MAX_STREAMS} pages are already open"))
             return
         self._streams += 1
         try:
@@ -181,38 +181,38 @@ class WebServer:
             while not self._stopping.is_set():  # before Python 3.12 `wait_for` may swallow the cancellation
                 event, cursor = stream.after(cursor)
                 writer.write(event)
-                await asyncio.wait_for(writer.drain(), SENT_WITHIN)
-                await asyncio.sleep(stream.every)
+                await asyncio.wait_for(writer.drain(), SEND_TIMEOUT)
+                await asyncio.sleep(stream.interval)
         finally:
             self._streams -= 1
 
 
-async def _hear(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Request:
-    """Read one request. Raises RequestError, and IncompleteReadError where the visitor left before its end."""
+async def _read_request(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Request:
+    """Read one request. Raises RequestError, and IncompleteReadError if the client disconnects before its end."""
     try:
         head = await reader.readuntil(b"\r\n\r\n")
     except asyncio.LimitOverrunError:
         status = HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE
-        raise RequestError(status, f"at most {MAX_HEAD} bytes of headers are read here") from None
+        raise RequestError(status, f"at most {MAX_HEAD} bytes of headers are accepted") from None
     request = parse(head, str(writer.get_extra_info("peername")[0]))
     body = await reader.readexactly(request.length)
     return replace(request, body=body)
 
 
 async def _send(writer: asyncio.StreamWriter, answer: Answer, with_body: bool = True) -> None:
-    """Send an answer, and say that nothing follows it."""
+    """Send an answer, and close the sending side."""
     body = answer.body if isinstance(answer, Response) and with_body else b""
     writer.write(head_of(answer) + body)
-    await asyncio.wait_for(writer.drain(), SENT_WITHIN)
+    await asyncio.wait_for(writer.drain(), SEND_TIMEOUT)
     writer.write_eof()
 
 
-async def _throw_away(reader: asyncio.StreamReader) -> None:
+async def _discard(reader: asyncio.StreamReader) -> None:
     while await reader.read(MAX_HEAD):
         pass
 
 
-def _log_fault(_loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+def _log_error(_loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
     log.error("page: %s", context["message"], exc_info=context.get("exception"))
 
 

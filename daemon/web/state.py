@@ -19,9 +19,9 @@ from edgemeta.daemon.web.recent_frames import RecentFrames, ScorePoint
 
 @dataclass(frozen=True)
 class Report:
-    """What the page asks of the service. Any thread may call these.
+    """What the page reads from the service. Any thread may call these.
 
-    stats: the last stats message made, None before the first. broker: where the link to it stands.
+    stats: the last stats message, None before the first. broker: status of the link.
     """
 
     health: Callable[[], Health]
@@ -32,29 +32,29 @@ class Report:
 
 
 class Observer:
-    """Puts the state together from the service's report and what was seen."""
+    """Combines the service's report and the recent frames to the state."""
 
-    def __init__(self, report: Report, seen: RecentFrames, config: Config, clock: Clock) -> None:
+    def __init__(self, report: Report, recent: RecentFrames, config: Config, clock: Clock) -> None:
         self._report = report
-        self._seen = seen
-        self._pictures = config.web.show_frames
+        self._recent = recent
+        self._show_frames = config.web.show_frames
         self._broker = f"{config.mqtt.host}:{config.mqtt.port}"
         self._clock = clock
 
-    def look(self, after: int = 0) -> tuple[PageState, int]:
-        """Return the state with the points numbered above `after`, and the number to ask with next time."""
+    def observe(self, after: int = 0) -> tuple[PageState, int]:
+        """Return the state with the points numbered above `after`, and the number for the next call."""
         now = time.monotonic_ns()
         readings, health, info = self._report.readings(), self._report.health(), self._report.info()
         stats, link = self._report.stats(), self._report.broker()
-        moments = {camera: self._seen.points(camera, after) for camera in self._seen.cameras}
+        points_of = {camera: self._recent.points(camera, after) for camera in self._recent.cameras}
         state = PageState(
             time=self._clock.utc(now),
             clock_synchronized=readings.clock_synchronized,
             uptime_s=round((self._clock.utc(now) - info.started).total_seconds(), 1),
-            pictures=self._pictures,
+            pictures=self._show_frames,
             info=info,
             cameras={
-                name: self._camera(name, reading, health.cameras, moments[name], now)
+                name: self._camera(name, reading, health.cameras, points_of[name], now)
                 for name, reading in readings.cameras.items()
             },
             stages=StagePage(period_s=stats.period_s, latency_us=stats.latency_us) if stats else None,
@@ -65,25 +65,25 @@ class Observer:
             swaps=dict(readings.swaps),
             hanging_threads=list(health.hanging_threads),
         )
-        newest = max((points[-1].number for points in moments.values() if points), default=after)
+        newest = max((points[-1].number for points in points_of.values() if points), default=after)
         return state, newest
 
     def _camera(
-        self, name: str, reading: CameraSnapshot, description: Mapping[str, str], moments: list[ScorePoint], now: int
+        self, name: str, reading: CameraSnapshot, description: Mapping[str, str], points: list[ScorePoint], now: int
     ) -> CameraPage:
-        sight = self._seen.newest(name)
+        shown = self._recent.newest(name)
         return CameraPage(
             status=reading.state,
             description=description[name],
             model=reading.model,
             backend=reading.backend,
-            rate=round(self._seen.rate(name, now), 1),
-            age_s=round((now - sight.captured_ns) / NS, 3) if sight else None,
-            frame=sight.message if sight else None,
+            rate=round(self._recent.rate(name, now), 1),
+            age_s=round((now - shown.captured_ns) / NS, 3) if shown else None,
+            frame=shown.message if shown else None,
             counts=reading.counts,
-            points=[self._point(moment) for moment in moments],
+            points=[self._point(point) for point in points],
         )
 
-    def _point(self, moment: ScorePoint) -> Point:
-        when = self._clock.utc(moment.captured_ns)
-        return Point(time_ms=round(when.timestamp() * 1000), label=moment.label, score=moment.score, state=moment.state)
+    def _point(self, point: ScorePoint) -> Point:
+        when = self._clock.utc(point.captured_ns)
+        return Point(time_ms=round(when.timestamp() * 1000), label=point.label, score=point.score, state=point.state)

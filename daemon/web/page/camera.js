@@ -5,7 +5,7 @@ import { toneOf } from "./health.js";
 import { count, duration, percent, reasons } from "./format.js";
 
 const KEPT_MS = 125_000;
-const OLD_S = 3; // a picture older than this is no longer what the camera sees
+const OLD_S = 3; // an older frame is outdated
 
 export class CameraCard {
   constructor(name) {
@@ -47,9 +47,9 @@ export class CameraCard {
   showPicture(camera, pictures, old) {
     const wrong = camera.description.slice(camera.status.length + 2);
     let instead = wrong;
-    if (!instead && !pictures) instead = "Pictures are switched off here.";
+    if (!instead && !pictures) instead = "Frames are not shown (web.show_frames: false).";
     else if (!instead && camera.frame === null) instead = camera.status === "running" ? "The first frame is being classified." : `The camera is ${camera.status}.`;
-    else if (!instead && old) instead = camera.status === "running" ? "Nothing new to classify." : `The camera has ${camera.status}.`;
+    else if (!instead && old) instead = camera.status === "running" ? "No new frame to classify." : `The camera has ${camera.status}.`;
     set(this.find(".instead"), instead);
     const caption = this.find("figcaption");
     caption.hidden = !(old && pictures);
@@ -63,7 +63,7 @@ export class CameraCard {
   loaded(well) {
     this.loading = false;
     this.picture.hidden = !well;
-    if (well) this.picture.alt = `What camera ${this.name} sees`;
+    if (well) this.picture.alt = `Newest frame of camera ${this.name}`;
   }
 
   showVerdict(camera, labels, now, old) {
@@ -87,7 +87,7 @@ export class CameraCard {
     });
   }
 
-  // For how long the smoothed label has been this one, as far as the points reach back.
+  // Duration of the state, as far as the points reach back.
   held(state, now) {
     let since = now;
     let all = true;
@@ -117,7 +117,7 @@ function scoreRow() {
   return row;
 }
 
-// Text that stays the same is not set again: screen readers and selections notice.
+// Unchanged text is not set again: that would disturb screen readers and selections.
 export function set(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }

@@ -1,11 +1,11 @@
-// How sure the network was over the last two minutes: a line of the best label's score above a ribbon of states.
+// Scores of the last two minutes: a line of the best label's score above a ribbon of states.
 
 export const UNSURE = "not sure"; // shown for the state null
 
 const SPAN_MS = 120_000;
-const GAP_MS = 3_000; // longer silence than this is a gap in the line
+const GAP_MS = 3_000; // a longer time without points is a gap in the line
 const RIBBON = 16;
-const BELOW = 16; // room for the time axis
+const BELOW = 16; // space for the time axis
 
 const style = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
@@ -41,7 +41,7 @@ export function draw(canvas, points, nowMs, labels) {
   pen.restore();
 }
 
-// Neighbours of one value, without gaps; each run ends where the next one begins, so that the line is not broken.
+// Runs of points with the same value, without gaps; each run ends where the next one starts, so the line is continuous.
 function runsOf(points, valueOf) {
   const runs = [];
   for (const point of points) {
@@ -97,7 +97,7 @@ function drawRun(pen, run, x, y, floor, labels) {
   pen.stroke(line);
 }
 
-// A filled box with the state's name; an empty one while nothing was sure.
+// A filled box with the state's name; an empty one while the state was null.
 function drawState(pen, run, x, left, top, labels) {
   const { state } = run[0];
   const begin = Math.max(left, x(run[0].time_ms));

@@ -1,4 +1,4 @@
-// Numbers and durations as people read them.
+// Numbers and durations as text.
 
 const whole = new Intl.NumberFormat("en");
 
@@ -26,7 +26,7 @@ export function bytes(number) {
   return number < 1_000_000 ? `${(number / 1000).toFixed(1)} kB` : `${(number / 1_000_000).toFixed(1)} MB`;
 }
 
-// "2 superseded, 1 failed", of the reasons that occurred.
+// The reasons that occurred, for example "2 superseded, 1 failed".
 export function reasons(counts) {
   const occurred = Object.entries(counts).filter(([, number]) => number > 0);
   return occurred.map(([reason, number]) => `${count(number)} ${reason.replaceAll("_", " ")}`).join(", ");

@@ -1,15 +1,15 @@
-// What is wrong with the service: `short` for the header, `text` the reason where no card shows it.
-// Only what is known to be well is well: a state this page has never heard of is a problem, too.
+// Problems of the service: `short` for the header, `text` the reason if no card shows it.
+// Only known good states are good: a state that is unknown here is a problem, too.
 
 const spaced = (name) => name.replaceAll("_", " ");
 
-// The tone of a camera's state: good, warn, bad, or idle where nothing is expected of it any more.
+// The tone of a camera's state: good, warn, bad, or idle once it has ended.
 export function toneOf({ status, description }) {
   if (status === "running") return description === status ? "good" : "warn";
   return { ended: "idle", opening: "warn", stopped: "warn" }[status] ?? "bad";
 }
 
-// The same of the broker. Without a reason it is on its way to be connected.
+// The same for the broker. Without a reason it is still connecting.
 export function brokerTone({ state, reason }) {
   if (state === "connected") return "good";
   return reason === null ? "warn" : "bad";
@@ -24,11 +24,11 @@ export function problems({ hanging_threads, info, broker, outbox, wants_disk, ca
   const tone = brokerTone(broker);
   if (tone !== "good") found.push({ short: `broker ${spaced(broker.state)}`, text: broker.reason ?? "", tone });
   if (wants_disk && outbox.reason !== null) found.push({ short: "messages in memory only", text: outbox.reason, tone: "warn" });
-  const ill = Object.entries(cameras).map(([name, camera]) => ({ name, ...camera, tone: toneOf(camera) }));
-  const odd = ill.filter((camera) => camera.tone === "warn" || camera.tone === "bad");
-  if (odd.length === 0) return found;
-  const [{ name, status, description }] = odd;
+  const shown = Object.entries(cameras).map(([name, camera]) => ({ name, ...camera, tone: toneOf(camera) }));
+  const troubled = shown.filter((camera) => camera.tone === "warn" || camera.tone === "bad");
+  if (troubled.length === 0) return found;
+  const [{ name, status, description }] = troubled;
   const one = `camera ${name} ${status === "running" ? description.slice(status.length + 2) : status}`;
-  const short = odd.length === 1 ? one : `${odd.length} cameras with problems`;
-  return [...found, { short, text: "", tone: odd.some((camera) => camera.tone === "bad") ? "bad" : "warn" }];
+  const short = troubled.length === 1 ? one : `${troubled.length} cameras with problems`;
+  return [...found, { short, text: "", tone: troubled.some((camera) => camera.tone === "bad") ? "bad" : "warn" }];
 }

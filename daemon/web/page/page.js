@@ -1,91 +1,91 @@
-// The page: listens to the service's events, shows each, and says when they no longer come.
+// The page: receives the service's events, shows each, and reports when they stop.
 
 import { CameraCard, set } from "./camera.js";
 import { brokerTone, problems } from "./health.js";
 import { bytes, count, duration, microseconds, reasons } from "./format.js";
 
-const SILENCE_MS = 4000; // events come four times per second
-const AGAIN_MS = 2000;
+const TIMEOUT_MS = 4000; // events come four times per second
+const RETRY_MS = 2000;
 const ANNOUNCE_MS = 5000;
 
 const byId = (id) => document.getElementById(id);
 const cards = new Map();
 let events = null;
 let first = true; // the next event has all points
-let silence = 0;
-let again = 0;
+let timeout = 0;
+let retry = 0;
 let version = null;
-let heardAt = null; // when the last event came, by this browser's clock; null before the first
+let lastEventAt = null; // time of the last event, by this browser's clock; null before the first
 
 function connect() {
   disconnect();
   first = true;
-  if (!isLost()) tell("connecting", "idle");
+  if (!isLost()) setConnection("connecting", "idle");
   events = new EventSource("api/events");
   events.onmessage = (event) => {
-    heard();
+    onEvent();
     show(JSON.parse(event.data));
   };
-  events.onerror = lose;
-  silence = setTimeout(lose, SILENCE_MS);
+  events.onerror = onLost;
+  timeout = setTimeout(onLost, TIMEOUT_MS);
 }
 
 function disconnect() {
   events?.close();
   events = null;
-  clearTimeout(silence);
-  clearTimeout(again);
+  clearTimeout(timeout);
+  clearTimeout(retry);
 }
 
-function heard() {
-  clearTimeout(silence);
-  silence = setTimeout(lose, SILENCE_MS);
-  heardAt = new Date();
+function onEvent() {
+  clearTimeout(timeout);
+  timeout = setTimeout(onLost, TIMEOUT_MS);
+  lastEventAt = new Date();
   document.body.classList.remove("lost");
 }
 
 const isLost = () => document.body.classList.contains("lost");
 
-// Say that the service is away, find out why, and try again.
-async function lose() {
+// Show that the connection is lost, find the reason, and reconnect later.
+async function onLost() {
   disconnect();
-  if (!isLost()) age();
-  let reason = "connection lost, trying again";
+  if (!isLost()) markOutdated();
+  let reason = "connection lost, reconnecting";
   try {
-    const answer = await fetch("api/state", { signal: AbortSignal.timeout(SILENCE_MS) });
+    const answer = await fetch("api/state", { signal: AbortSignal.timeout(TIMEOUT_MS) });
     if (answer.status === 401) return location.reload(); // to sign in again
-    if (answer.ok) reason = "too many pages are open, trying again";
+    if (answer.ok) reason = "too many pages are open, retrying";
   } catch {
     // no answer: the connection is lost
   }
-  tell(reason, "bad");
-  again = setTimeout(connect, AGAIN_MS);
+  setConnection(reason, "bad");
+  retry = setTimeout(connect, RETRY_MS);
 }
 
-// Nothing on the page is said to be so now.
-function age() {
+// Mark everything on the page as outdated.
+function markOutdated() {
   document.body.classList.add("lost");
   for (const pill of document.querySelectorAll("main .pill")) {
     if (pill.textContent) set(pill, `was ${pill.textContent}`);
     pill.dataset.tone = "idle";
   }
-  if (heardAt !== null) notice([`Last update: ${heardAt.toLocaleTimeString()}. What is below may no longer be true.`]);
+  if (lastEventAt !== null) notice([`Last update: ${lastEventAt.toLocaleTimeString()}. The data below may be outdated.`]);
 }
 
 function notice(sentences) {
-  const trouble = byId("trouble");
-  trouble.hidden = sentences.length === 0;
-  set(trouble, sentences.join("; "));
+  const box = byId("trouble");
+  box.hidden = sentences.length === 0;
+  set(box, sentences.join("; "));
 }
 
-function tell(description, tone) {
+function setConnection(description, tone) {
   const pill = byId("connection");
   set(pill, description);
   pill.dataset.tone = tone;
 }
 
 function show(state) {
-  if (version !== null && version !== state.info.version) return location.reload(); // another page came with it
+  if (version !== null && version !== state.info.version) return location.reload(); // the new version may have another page
   version = state.info.version;
   document.title = `${state.info.device} · edgemeta`;
   set(byId("device"), state.info.device);
@@ -98,7 +98,7 @@ function show(state) {
   showCameras(state);
   byId("panels").hidden = false;
   showStages(state.stages);
-  showNetwork(state);
+  showModels(state);
   showBroker(state);
   showService(state);
   announce(state);
@@ -108,7 +108,7 @@ function show(state) {
 function showHealth(state) {
   const found = problems(state);
   const tone = ["bad", "warn"].find((each) => found.some((problem) => problem.tone === each)) ?? "good";
-  tell(["live", ...new Set(found.map(({ short }) => short))].join(", "), tone);
+  setConnection(["live", ...new Set(found.map(({ short }) => short))].join(", "), tone);
   notice(found.map(({ text }) => text).filter((text) => text !== ""));
 }
 
@@ -156,7 +156,7 @@ function stageRow(stage) {
   return row;
 }
 
-function showNetwork(state) {
+function showModels(state) {
   const running = new Map();
   for (const [name, { model, backend }] of Object.entries(state.cameras)) {
     const key = `${model.sha256} ${backend}`;
@@ -168,7 +168,7 @@ function showNetwork(state) {
     facts.push(["model", model.name], ["digest", model.sha256.slice(0, 16), model.sha256], ["backend", backend]);
   }
   facts.push(["labels", count(state.info.labels.length)], ["swaps", state.swap ?? (reasons(state.swaps) || "none")]);
-  list(byId("network"), facts);
+  list(byId("models"), facts);
 }
 
 function showBroker({ broker, outbox }) {
@@ -180,16 +180,16 @@ function showBroker({ broker, outbox }) {
     ["address", broker.address],
     ...(broker.reason ? [["reason", broker.reason]] : []),
     ["waiting", `${count(outbox.waiting)} messages, ${bytes(outbox.bytes)}`],
-    ["kept", outbox.reason ? `in memory: ${outbox.reason}` : `on ${outbox.place}`],
+    ["stored", outbox.reason ? `in memory: ${outbox.reason}` : `on ${outbox.place}`],
     ["replayed", count(outbox.replayed)],
-    ["dropped", lost ? `${count(outbox.dropped)} for want of room, ${count(outbox.expired)} too old` : "none"],
+    ["dropped", lost ? `${count(outbox.dropped)} because the outbox was full, ${count(outbox.expired)} too old` : "none"],
   ]);
 }
 
 function showService({ info, uptime_s, clock_synchronized, time }) {
   list(byId("service"), [
     ["version", info.version],
-    ["up", duration(uptime_s)],
+    ["uptime", duration(uptime_s)],
     ["time", `${time.slice(0, 19).replace("T", " ")} UTC${clock_synchronized ? "" : ", not synchronized"}`],
     ["config", info.config_sha256.slice(0, 16), info.config_sha256],
     ["boot", info.boot.slice(0, 16), info.boot],
@@ -209,23 +209,23 @@ function list(dl, rows) {
   });
 }
 
-// What changed for the worse or better, for those who do not see the page; seldom, and never labels.
-const told = new Map();
-let toldAt = 0;
+// Announces changes of status to screen readers; at most every ANNOUNCE_MS, and never labels.
+const announced = new Map();
+let announcedAt = 0;
 function announce(state) {
-  const stands = [...Object.entries(state.cameras).map(([name, { description }]) => [`camera ${name}`, description]), ["broker", state.broker.state]];
-  if (first || Date.now() - toldAt < ANNOUNCE_MS) {
-    if (first) stands.forEach(([what, description]) => told.set(what, description));
+  const statuses = [...Object.entries(state.cameras).map(([name, { description }]) => [`camera ${name}`, description]), ["broker", state.broker.state]];
+  if (first || Date.now() - announcedAt < ANNOUNCE_MS) {
+    if (first) statuses.forEach(([what, description]) => announced.set(what, description));
     return;
   }
-  const news = stands.filter(([what, description]) => told.get(what) !== description);
-  if (news.length === 0) return;
-  stands.forEach(([what, description]) => told.set(what, description));
-  toldAt = Date.now();
-  set(byId("announcer"), news.map(([what, description]) => `${what}: ${description}`).join("; "));
+  const changes = statuses.filter(([what, description]) => announced.get(what) !== description);
+  if (changes.length === 0) return;
+  statuses.forEach(([what, description]) => announced.set(what, description));
+  announcedAt = Date.now();
+  set(byId("announcer"), changes.map(([what, description]) => `${what}: ${description}`).join("; "));
 }
 
-// A page that nobody looks at asks nothing of the device.
+// A hidden page does not load the device.
 document.addEventListener("visibilitychange", () => {
   if (document.hidden) disconnect();
   else connect();

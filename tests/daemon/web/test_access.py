@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgemeta.daemon.web.access import WRONG_TAKES, Access, is_here
+from edgemeta.daemon.web.access import WRONG_TOKEN_DELAY, Access, is_this_machine
 from edgemeta.daemon.web.request import Request
 from edgemeta.daemon.web.response import Response
 
@@ -27,7 +27,7 @@ def sign_in(access: Access, token: str) -> Response | None:
     "host", ["localhost", "LOCALHOST:8480", "127.0.0.1", "127.0.0.1:8480", "127.9.9.9:1", "[::1]:8480", "[::1]"]
 )
 def test_names_of_this_machine(host: str) -> None:
-    assert is_here(host)
+    assert is_this_machine(host)
     assert Access(None, "dev").refusal(get(host=host)) is None
 
 
@@ -57,7 +57,7 @@ def test_other_names_are_refused_without_a_token(host: str) -> None:
 @settings(max_examples=30)
 @given(st.from_regex(r"[a-z0-9-]{1,20}(\.[a-z0-9-]{1,20}){1,3}\.[a-z]{2,10}(:[0-9]{1,5})?", fullmatch=True))
 def test_no_name_of_the_internet_is_a_name_of_this_machine(host: str) -> None:
-    assert not is_here(host)
+    assert not is_this_machine(host)
 
 
 def test_without_a_host_header() -> None:
@@ -99,7 +99,7 @@ def test_a_wrong_token_takes_its_time_and_a_missing_one_does_not() -> None:
     wrong, none = access.refusal(get(authorization="Bearer guess")), access.refusal(get())
     assert wrong is not None
     assert none is not None
-    assert (wrong.delay, none.delay) == (WRONG_TAKES, 0.0)
+    assert (wrong.delay, none.delay) == (WRONG_TOKEN_DELAY, 0.0)
 
 
 def cookie_of(answer: Response | None) -> str:
@@ -144,7 +144,7 @@ def test_wrong_tokens_are_logged_once_a_minute_and_never_shown(
         for _ in range(100):
             access.refusal(get(authorization="Bearer geheim"))
             sign_in(access, "geheim")
-        assert caplog.messages == ["page: 10.0.0.7 came with a wrong token"]
+        assert caplog.messages == ["page: wrong token from 10.0.0.7"]
         now += 60
         sign_in(access, "geheim")
     assert len(caplog.messages) == 2

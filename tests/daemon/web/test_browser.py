@@ -106,7 +106,7 @@ def test_what_a_person_sees(serve: Any, look: Any, colours: Path, broker: Any) -
     shows(browser, ".facts", " classified · ")
     shows(browser, "#broker-state", "connected")
     shows(browser, "#broker", f"127.0.0.1:{broker.port}")
-    shows(browser, "#network", page.ask("/api/state").json["info"]["model"]["sha256"][:16])
+    shows(browser, "#models", page.ask("/api/state").json["info"]["model"]["sha256"][:16])
     shows(browser, "#stages tbody", "inference")
     wait(browser, "a latency", lambda: "µs" in browser.text("#stages tbody tr:nth-child(3) td.us"))
     width = "return document.querySelector('figure img')?.naturalWidth"
@@ -147,7 +147,7 @@ def test_it_fits_every_screen_and_can_be_read(serve: Any, look: Any, tmp_path: P
 
 def test_where_pictures_are_switched_off(serve: Any, look: Any) -> None:
     browser = look(serve(web={"show_frames": False}))
-    shows(browser, ".instead", "Pictures are switched off here.")
+    shows(browser, ".instead", "Frames are not shown (web.show_frames: false).")
     wait(browser, "a label", lambda: browser.text(".scores li .how").endswith("%"))
     assert browser.run("return document.querySelector('figure img').getAttribute('src')") is None
     assert browser.log() == []
@@ -164,7 +164,7 @@ def test_a_service_that_goes_and_comes_back(write_config: Any, run_daemon: Any, 
     boot = browser.text("#service .code:last-child")
     daemon.process.kill()
     daemon.process.wait()
-    shows(browser, "#connection", "connection lost, trying again")
+    shows(browser, "#connection", "connection lost, reconnecting")
     assert browser.run("return document.body.classList.contains('lost')")
     wait_for_page(run_daemon(config))
     shows(browser, "#connection", "live")
@@ -190,7 +190,7 @@ def test_signing_in_by_keyboard(serve: Any, look: Any, caplog: pytest.LogCapture
     browser = look(page)
     assert browser.run(CONTRAST) == {}
     browser.driver.switch_to.active_element.send_keys("not the token", Keys.ENTER)
-    shows(browser, "html[data-wrong='yes'] #wrong", "That is not the token.")
+    shows(browser, "html[data-wrong='yes'] #wrong", "Wrong token.")
     browser.driver.switch_to.active_element.send_keys(TOKEN, Keys.ENTER)
     shows(browser, "#connection", "live")
     wait(browser, "a label", lambda: browser.text(".scores li .how").endswith("%"))
@@ -325,11 +325,11 @@ def test_where_the_service_is_away_nothing_is_said_to_be_so_now(
     wait(browser, "all well", lambda: browser.text("#connection") == "live")
     daemon.process.kill()
     daemon.process.wait()
-    shows(browser, "#connection", "connection lost, trying again")
+    shows(browser, "#connection", "connection lost, reconnecting")
     assert tone(browser, "#connection") == "bad"
     for selector, was in ((".camera .status", "was running"), ("#broker-state", "was connected")):
         assert (browser.text(selector), tone(browser, selector)) == (was, "idle")
-    shows(browser, "#trouble", "What is below may no longer be true.")
+    shows(browser, "#trouble", "The data below may be outdated.")
     wait(
         browser,
         "another try",

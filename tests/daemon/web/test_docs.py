@@ -17,7 +17,7 @@ def rows(repository: Path, head: str) -> list[list[str]]:
 
 def test_every_address_has_a_row_and_nothing_else_has(serve: Any, repository: Path) -> None:
     page = serve()
-    site: Any = page.service._page._site
+    site: Any = page.service._page._routes
     documented = [cells[0].strip("`") for cells in rows(repository, "address")]
     assert sorted(documented) == sorted([*site._answers, "/frame/CAMERA.jpg"])
     page.state_with_frames()
@@ -29,10 +29,10 @@ def test_every_address_has_a_row_and_nothing_else_has(serve: Any, repository: Pa
 def test_the_bounds_are_those_of_the_code(repository: Path) -> None:
     bounds = {cells[0]: [int(number) for number in re.findall(r"\d+", cells[1])] for cells in rows(repository, "bound")}
     assert bounds == {
-        "connections at one time": [server.VISITORS],
-        "pages open at one time (`/api/events`)": [server.STREAMS],
+        "connections at one time": [server.MAX_CONNECTIONS],
+        "pages open at one time (`/api/events`)": [server.MAX_STREAMS],
         "headers, and body of the sign-in form": [request.MAX_HEAD // 1024, request.MAX_BODY // 1024],
-        "time to send a request, to take an answer or one event": [server.HEARD_WITHIN, server.SENT_WITHIN],
+        "time to send a request, to take an answer or one event": [server.REQUEST_TIMEOUT, server.SEND_TIMEOUT],
         "requests per connection": [1],
     }
 

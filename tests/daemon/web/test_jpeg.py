@@ -66,7 +66,7 @@ def test_a_picture_is_a_jpeg_that_fits_a_screen(shape: tuple[int, int], expected
 
 
 def test_nothing_is_made_before_somebody_asks_nor_twice_of_one_frame(made: list[int]) -> None:
-    seen, clock = RecentFrames(["a"], pictures=True), Clock()
+    seen, clock = RecentFrames(["a"], keep_pixels=True), Clock()
     pictures = JpegEncoder(seen, 10, clock)
     for value in range(50):
         add(seen, "a", value)
@@ -78,7 +78,7 @@ def test_nothing_is_made_before_somebody_asks_nor_twice_of_one_frame(made: list[
 
 
 def test_the_rate_is_for_all_cameras_together_and_each_has_its_share(made: list[int]) -> None:
-    seen, clock = RecentFrames(["a", "b"], pictures=True), Clock()
+    seen, clock = RecentFrames(["a", "b"], keep_pixels=True), Clock()
     pictures = JpegEncoder(seen, 4, clock)
     for step in range(1000):  # ten seconds of a greedy viewer
         for camera in ("a", "b"):
@@ -91,7 +91,7 @@ def test_the_rate_is_for_all_cameras_together_and_each_has_its_share(made: list[
 
 
 def test_no_picture_before_the_first_frame_nor_where_none_are_shown() -> None:
-    assert JpegEncoder(RecentFrames(["a"], pictures=True), 10).jpeg("a") is None
-    seen = RecentFrames(["a"], pictures=False)
+    assert JpegEncoder(RecentFrames(["a"], keep_pixels=True), 10).jpeg("a") is None
+    seen = RecentFrames(["a"], keep_pixels=False)
     add(seen, "a", 1)
     assert JpegEncoder(seen, 10).jpeg("a") is None

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from edgemeta.daemon.capture.latest_frames import CapturedFrame
 from edgemeta.daemon.capture.source import Frame
 from edgemeta.daemon.runtime.clock import NS
-from edgemeta.daemon.web.recent_frames import MOMENTS, POINT_EVERY_NS, POINTS, RecentFrames
+from edgemeta.daemon.web.recent_frames import POINT_EVERY_NS, POINTS, TIMES, RecentFrames
 from tests.daemon.web.conftest import Labels
 
 PIXELS = np.zeros((4, 4, 3), np.uint8)
@@ -26,14 +26,14 @@ def add(seen: RecentFrames, at_ns: int, camera: str = "a", label: str = "cat", n
 
 
 def test_nothing_before_the_first_frame() -> None:
-    seen = RecentFrames(["a"], pictures=True)
+    seen = RecentFrames(["a"], keep_pixels=True)
     assert seen.newest("a") is None
     assert seen.points("a", 0) == []
     assert seen.rate("a", NS) == 0.0
 
 
 def test_the_newest_frame_is_kept_without_a_copy_and_the_one_before_it_is_let_go() -> None:
-    seen = RecentFrames(["a", "b"], pictures=True)
+    seen = RecentFrames(["a", "b"], keep_pixels=True)
     add(seen, 1)
     captured = add(seen, 2)
     sight = seen.newest("a")
@@ -44,7 +44,7 @@ def test_the_newest_frame_is_kept_without_a_copy_and_the_one_before_it_is_let_go
 
 
 def test_without_pictures_no_pixels_are_kept() -> None:
-    seen = RecentFrames(["a"], pictures=False)
+    seen = RecentFrames(["a"], keep_pixels=False)
     add(seen, 1)
     sight = seen.newest("a")
     assert sight is not None
@@ -53,7 +53,7 @@ def test_without_pictures_no_pixels_are_kept() -> None:
 
 @given(st.lists(st.integers(1, NS), max_size=200))
 def test_points_are_at_least_a_quarter_of_a_second_apart(steps: list[int]) -> None:
-    seen, now = RecentFrames(["a"], pictures=True), 0
+    seen, now = RecentFrames(["a"], keep_pixels=True), 0
     for step in steps:
         now += step
         add(seen, now)
@@ -64,18 +64,18 @@ def test_points_are_at_least_a_quarter_of_a_second_apart(steps: list[int]) -> No
 
 
 def test_nothing_grows() -> None:
-    seen = RecentFrames(["a"], pictures=True)
-    for number in range(2 * POINTS + MOMENTS):
+    seen = RecentFrames(["a"], keep_pixels=True)
+    for number in range(2 * POINTS + TIMES):
         add(seen, number * POINT_EVERY_NS, label=str(number))
     points = seen.points("a", 0)
     assert len(points) == POINTS
-    assert points[-1].label == str(2 * POINTS + MOMENTS - 1)
-    assert len(seen._memories["a"].moments) == MOMENTS
+    assert points[-1].label == str(2 * POINTS + TIMES - 1)
+    assert len(seen._histories["a"].times) == TIMES
 
 
 def test_asking_with_the_last_number_gives_every_point_once_even_where_cameras_overtake_each_other() -> None:
     """A frame of b, captured before one of a, is classified after it."""
-    seen = RecentFrames(["a", "b"], pictures=True)
+    seen = RecentFrames(["a", "b"], keep_pixels=True)
     add(seen, 5 * NS, "a")
     cursor = seen.points("a", 0)[-1].number
     add(seen, 4 * NS, "b")
@@ -85,7 +85,7 @@ def test_asking_with_the_last_number_gives_every_point_once_even_where_cameras_o
 
 @pytest.mark.parametrize("rate", [0.5, 1, 10, 30, 1000])
 def test_the_rate_of_a_steady_camera(rate: float) -> None:
-    seen = RecentFrames(["a"], pictures=True)
+    seen = RecentFrames(["a"], keep_pixels=True)
     for number in range(2000):
         add(seen, round(number * NS / rate))
     newest = round(1999 * NS / rate)
@@ -94,7 +94,7 @@ def test_the_rate_of_a_steady_camera(rate: float) -> None:
 
 
 def test_the_rate_sinks_once_no_frame_comes() -> None:
-    seen = RecentFrames(["a"], pictures=True)
+    seen = RecentFrames(["a"], keep_pixels=True)
     for number in range(31):
         add(seen, number * NS // 30)
     assert seen.rate("a", 2 * NS) == pytest.approx(15)
@@ -103,7 +103,7 @@ def test_the_rate_sinks_once_no_frame_comes() -> None:
 
 
 def test_many_may_ask_while_frames_come() -> None:
-    seen, faults, ended = RecentFrames(["a"], pictures=True), [], threading.Event()
+    seen, faults, ended = RecentFrames(["a"], keep_pixels=True), [], threading.Event()
 
     def ask() -> None:
         try:

@@ -16,7 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from edgemeta.daemon.messages.json_schema import files
 from edgemeta.daemon.web import routes as module
-from edgemeta.daemon.web.access import WRONG_TAKES
+from edgemeta.daemon.web.access import WRONG_TOKEN_DELAY
 from edgemeta.daemon.web.request import Request
 from edgemeta.daemon.web.response import GUARDS, Response, head_of
 from edgemeta.daemon.web.routes import FILES
@@ -58,11 +58,11 @@ def test_a_camera_without_frames_and_one_that_is_not_there(serve: Any, tmp_path:
     page = serve(cameras={"gone": {"source": str(tmp_path / "gone.png")}})
     answer = page.ask("/frame/gone.jpg")
     assert answer.status == 404
-    assert answer.text == "there is no picture of camera gone, or pictures are switched off\n"
+    assert answer.text == "no frame of camera gone yet, or frames are not shown\n"
     answer = page.ask("/frame/other.jpg")
-    assert (answer.status, answer.text) == (404, "there is no camera other\n")
+    assert (answer.status, answer.text) == (404, "unknown camera other\n")
     failed = page.wait("/api/state", lambda answer: answer.json["cameras"]["gone"]["status"] == "failed").json
-    assert "is not there" in failed["cameras"]["gone"]["description"]
+    assert "does not exist" in failed["cameras"]["gone"]["description"]
     assert failed["cameras"]["gone"]["frame"] is None
 
 
@@ -94,7 +94,7 @@ def test_what_is_nowhere_is_told_in_one_line(serve: Any) -> None:
     page = serve()
     for path in NOWHERE:
         answer = page.ask(path)
-        assert (path, answer.status, answer.text) == (path, 404, "nothing is at this path\n")
+        assert (path, answer.status, answer.text) == (path, 404, "not found\n")
 
 
 def test_the_files_of_the_page(serve: Any) -> None:
@@ -180,11 +180,11 @@ def test_not_ready_while_a_camera_is_away(serve: Any, broker: Any, tmp_path: Pat
     )
     answer = page.wait("/readyz", lambda answer: "gone failed" in answer.text and "connected" in answer.text)
     assert answer.status == 503
-    assert f"camera gone failed: {tmp_path / 'gone.png'} is not there" in answer.text
+    assert f"camera gone failed: {tmp_path / 'gone.png'} does not exist" in answer.text
 
 
 def test_with_a_token_nothing_is_told_without_it(serve: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("edgemeta.daemon.web.access.WRONG_TAKES", 0.01)
+    monkeypatch.setattr("edgemeta.daemon.web.access.WRONG_TOKEN_DELAY", 0.01)
     page = serve(web={"token": TOKEN})
     page.state_with_frames(Authorization=f"Bearer {TOKEN}")
     for path in (*KNOWN, "/api/events", "/nothing"):
@@ -200,13 +200,13 @@ def test_a_wrong_token_is_answered_late(serve: Any) -> None:
     page = serve(web={"token": TOKEN})
     began = time.monotonic()
     assert page.ask("/healthz", Authorization="Bearer guess").status == 401
-    assert time.monotonic() - began >= WRONG_TAKES
+    assert time.monotonic() - began >= WRONG_TOKEN_DELAY
 
 
 def test_a_browser_is_asked_for_the_token_and_remembered(
     serve: Any, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("edgemeta.daemon.web.routes.WRONG_TAKES", 0.01)
+    monkeypatch.setattr("edgemeta.daemon.web.routes.WRONG_TOKEN_DELAY", 0.01)
     page = serve(web={"token": TOKEN})
     asked = page.ask("/")
     assert asked.status == 401
@@ -240,7 +240,7 @@ def test_a_fault_in_an_answer_is_told_and_logged_and_the_service_goes_on(
     monkeypatch.setattr(module, "exposition", broken)
     with caplog.at_level(logging.ERROR, "edgemeta"):
         answer = page.ask("/metrics")
-    assert (answer.status, answer.text) == (500, "this could not be answered; the service's log says why\n")
+    assert (answer.status, answer.text) == (500, "internal error, see the service's log\n")
     assert "planted" in caplog.text
     assert page.ask("/healthz").status == 200
 
@@ -249,7 +249,7 @@ def test_any_request_is_answered_and_no_file_of_the_device_is_reached(serve: Any
     """Whatever method, path, headers and body: an answer, and never a fault."""
     page = serve(web={"token": TOKEN})
     page.state_with_frames(Authorization=f"Bearer {TOKEN}")
-    site = page.service._page._site
+    site = page.service._page._routes
     pieces = st.sampled_from(
         ["..", ".", "/", "%2e", "%2f", "frame", "front", ".jpg", "page.css", "etc/passwd", "\\", "~"]
     )

@@ -18,7 +18,7 @@ import pytest
 from edgemeta.daemon.runtime.deadline import Deadline
 from edgemeta.daemon.web import server as module
 from edgemeta.daemon.web.request import MAX_HEAD
-from edgemeta.daemon.web.server import STREAMS, VISITORS
+from edgemeta.daemon.web.server import MAX_CONNECTIONS, MAX_STREAMS
 from tests.daemon.web.conftest import DEADLINE, Page, port_of
 
 IPV6 = Path("/proc/net/if_inet6")
@@ -112,7 +112,7 @@ def test_what_is_no_request_is_refused_in_one_line(serve: Any) -> None:
 
 
 def test_a_visitor_that_says_nothing_is_sent_away(serve: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "HEARD_WITHIN", 0.2)
+    monkeypatch.setattr(module, "REQUEST_TIMEOUT", 0.2)
     page = serve()
     for said in (
         b"",
@@ -127,11 +127,11 @@ def test_a_visitor_that_says_nothing_is_sent_away(serve: Any, monkeypatch: pytes
 
 def test_silent_visitors_make_way(serve: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Three times as many as fit, none of whom says anything: a real one is answered at once, without a new thread."""
-    monkeypatch.setattr(module, "HEARD_WITHIN", 3600.0)  # whoever waits for the silent ones to be sent away, waits long
+    monkeypatch.setattr(module, "REQUEST_TIMEOUT", 3600.0)  # waiting for the idle ones would take long
     page = serve()
     page.ask("/healthz")
     threads, files = threading.active_count(), open_files()
-    silent = [connect(page) for _ in range(3 * VISITORS)]
+    silent = [connect(page) for _ in range(3 * MAX_CONNECTIONS)]
     for _ in range(5):
         assert page.ask("/healthz").status == 200
     assert threading.active_count() == threads
@@ -164,7 +164,7 @@ def test_visitors_that_are_gone_before_they_are_seen(serve: Any, caplog: pytest.
             connection.sendall(GET)
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             connection.close()
-        page.wait("/healthz", lambda answer: answer.status == 200 and len(server._visits) == 1)
+        page.wait("/healthz", lambda answer: answer.status == 200 and len(server._connections) == 1)
     assert [record.getMessage() for record in caplog.records if "web" in record.name] == []
 
 
@@ -184,11 +184,11 @@ def test_events_tell_every_point_once(serve: Any) -> None:
 
 def test_so_many_pages_and_no_more(serve: Any) -> None:
     page = serve()
-    open_ = [connect(page) for _ in range(STREAMS)]
+    open_ = [connect(page) for _ in range(MAX_STREAMS)]
     for connection in open_:
         events(connection, 1)
     answer = page.ask("/api/events")
-    assert (answer.status, answer.text) == (503, f"{STREAMS} pages are open already\n")
+    assert (answer.status, answer.text) == (503, f"{MAX_STREAMS} pages are already open\n")
     assert page.ask("/healthz").status == 200
     open_[0].close()
     look_in(page)
@@ -198,8 +198,8 @@ def test_so_many_pages_and_no_more(serve: Any) -> None:
 
 def test_a_page_that_takes_no_events_is_sent_away(serve: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """It reads nothing; what waits for it is bounded by the socket's buffers, and it is given up after a while."""
-    monkeypatch.setattr("edgemeta.daemon.web.routes.EVENT_EVERY", 0.0)
-    monkeypatch.setattr(module, "SENT_WITHIN", 0.3)
+    monkeypatch.setattr("edgemeta.daemon.web.routes.EVENT_INTERVAL", 0.0)
+    monkeypatch.setattr(module, "SEND_TIMEOUT", 0.3)
     page = serve()
     with socket.socket() as connection:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
@@ -241,7 +241,7 @@ def test_many_visitors_at_once_are_all_answered(serve: Any) -> None:
 
 def test_visits_leave_no_memory_behind(serve: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Hundreds of requests and pages; then those again, which must find all the memory they need freed."""
-    monkeypatch.setattr("edgemeta.daemon.web.routes.EVENT_EVERY", 0.01)
+    monkeypatch.setattr("edgemeta.daemon.web.routes.EVENT_INTERVAL", 0.01)
     page = serve()
     page.state_with_frames()
     server: Any = page.service._page
@@ -249,7 +249,7 @@ def test_visits_leave_no_memory_behind(serve: Any, monkeypatch: pytest.MonkeyPat
     def held() -> int:
         """What is held once every visitor was seen to have left."""
         deadline = time.monotonic() + DEADLINE
-        while server._visits:
+        while server._connections:
             assert time.monotonic() < deadline, "visitors are left"
             time.sleep(0.01)
         return traced()
@@ -340,7 +340,7 @@ def test_a_port_in_use_is_told_and_the_page_comes_once_it_is_free(
             write_config(web={"enabled": True, "port": port}, mqtt={"host": "127.0.0.1", "port": free_port()})
         )
         wait_for(daemon, "camera front: running")
-        wait_for(daemon, f"page not served: 127.0.0.1 port {port}: address already in use; it is tried again")
+        wait_for(daemon, f"page not served: 127.0.0.1 port {port}: address already in use; retrying")
     wait_for(daemon, f"page at http://127.0.0.1:{port}/")
     assert daemon.said.count("page not served") == 1
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=DEADLINE)
@@ -364,7 +364,7 @@ def test_an_address_of_another_machine_is_told(
     """As at boot, before the network is up; the status says so, and the end does not wait."""
     page = serve()
     server: Any = page.service._page
-    other = module.WebServer("192.0.2.1", 8480, server._site, page.crashes.append)
+    other = module.WebServer("192.0.2.1", 8480, server._routes, page.crashes.append)
     with caplog.at_level(logging.ERROR, "edgemeta"):
         other.start()
         deadline = time.monotonic() + DEADLINE
@@ -381,7 +381,7 @@ def test_an_address_of_version_six(serve: Any, caplog: pytest.LogCaptureFixture)
     """Where the machine has ::1 the page is served there, else its absence is told."""
     page = serve()
     server: Any = page.service._page
-    six = module.WebServer("::1", 0, server._site, page.crashes.append)
+    six = module.WebServer("::1", 0, server._routes, page.crashes.append)
     has_it = IPV6.is_file() and f"{1:032x}" in IPV6.read_text()
     expected = "page at http://[::1]:" if has_it else "page not served: ::1 port 0: "
     with caplog.at_level(logging.INFO, "edgemeta"):
