@@ -36,14 +36,18 @@ def cached(mode: str) -> Images:
 
 
 class StoringCompiler:
-    """Makes what EmulationCompiler makes, once: what it made for any test before is taken from the store."""
+    """Makes what EmulationCompiler makes, once: what it made for any test before is taken from the store.
 
-    def __init__(self) -> None:
-        self.version = EmulationCompiler().version
+    By default modules that are compiled quickly: `fast` ones are worth their time from about 60 images on.
+    """
+
+    def __init__(self, mode: str = "quick") -> None:
+        self._modules = cached(mode)
+        self.version = EmulationCompiler(mode).version
 
     def compile(self, source: Source, architecture: Architecture) -> bytes:
-        """A module of the mode `fast`. Raises CompilerError with what g++ said."""
-        return cached("fast").get(source, architecture)
+        """A module. Raises CompilerError with what g++ said."""
+        return self._modules.get(source, architecture)
 
 
 class Emulator:

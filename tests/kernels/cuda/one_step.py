@@ -125,7 +125,7 @@ def ringed(buffer: Buffer, images: NDArray[Any]) -> NDArray[Any]:
     return memory
 
 
-def run(plan: LaunchPlan, images: NDArray[Any], order: Order = "forward", mode: str = "fast") -> NDArray[Any]:
+def run(plan: LaunchPlan, images: NDArray[Any], order: Order = "forward", mode: str = "quick") -> NDArray[Any]:
     """The output tensor [N, H, W, C]."""
     found = Emulator(plan, order, mode).run(ringed(plan.input, images)).reshape(len(images), *plan.output.shape)
     height, width, channels = plan.output.kind.shape

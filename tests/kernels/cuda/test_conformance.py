@@ -122,7 +122,7 @@ def test_the_channels_of_a_pool_over_the_whole_map(architecture: str) -> None:
 
 def pool_of(channels: int) -> Model:
     net = NetworkBuilder(f"pool-{channels}", TensorType((1, 1, 3)))
-    net.conv(INPUT, channels, (1, 1), padding=(0, 0, 0, 0))
+    net.conv(INPUT, channels, (1, 1), padding=(0, 0, 0, 0), form="table-per-layer")  # no line per channel to prove
     output = TensorType((1, 1, channels))
     net.append(
         AveragePool("pool", "conv0", output, (1, 1), (1, 1), net.requantize("table-per-layer", np.ones(1), output))
