@@ -87,7 +87,7 @@ def test_a_damaged_config_is_reported_and_changes_nothing(
     for _ in range(count):
         path.write_bytes(damaged(good, chance))
         before = running.plan
-        outcome = reload(path, running).description
+        outcome = reload(path, running).message
         assert outcome.isprintable(), outcome
         if outcome.startswith("config not reloaded: "):
             refused += 1
@@ -99,6 +99,6 @@ def test_a_damaged_config_is_reported_and_changes_nothing(
             assert running.plan.loaded_models == before.loaded_models
     fed("configs, reloaded by a running service", count)
     path.write_bytes(good)
-    assert reload(path, running).description.startswith("config reloaded: ")
+    assert reload(path, running).message.startswith("config reloaded: ")
     assert running.plan.config == prepare(path, running.plan).config
     assert count / 4 < refused < count, "most damage is a mistake, and some is none"

@@ -52,7 +52,7 @@ def test_without_a_broker_and_without_a_camera_it_is_ready_and_fed(
     )
     run_daemon(config, **manager.environment(watchdog=0.5))
     ready = manager.wait("READY=1")
-    seen = manager.wait("WATCHDOG=1", "0.0 frames/s", "gone.avi is not there", "not connected", after=ready)
+    seen = manager.wait("WATCHDOG=1", "0.0 frames/s", "gone.avi does not exist", "not connected", after=ready)
     for _ in range(6):
         seen = manager.wait("WATCHDOG=1", after=seen)
 

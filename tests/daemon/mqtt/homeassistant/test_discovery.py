@@ -94,7 +94,7 @@ def test_a_camera_s_entities_are_available_while_it_runs(
     problem = home.wait(lambda assistant: assistant.entities and assistant.of("problem_bad").value == "ON", "a problem")
     assert problem
     home.entity("state_good")
-    assert "is not there" in home.assistant.of("problem_bad").attributes["reason"]
+    assert "does not exist" in home.assistant.of("problem_bad").attributes["reason"]
     assert not home.assistant.of("state_bad").is_available
     assert home.assistant.of("problem_bad").is_available
 
