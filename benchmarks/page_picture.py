@@ -18,8 +18,8 @@ from PIL import Image
 
 from rig.broker import Mosquitto
 from rig.browser import Browser, chromium, missing
-from rig.manager import Managed
-from rig.patience import free_port
+from rig.service_manager import ManagedService
+from rig.waiting import free_port
 
 IMAGES = Path(__file__).parent.parent / "docs" / "images"
 
@@ -72,7 +72,7 @@ def main() -> None:
         folder, page = Path(name), free_port()
         broker = Mosquitto(folder)
         broker.start()
-        service = Managed(config(folder, broker.port, page), folder / "log")
+        service = ManagedService(config(folder, broker.port, page), folder / "log")
         try:
             service.ready()
             time.sleep(seconds)

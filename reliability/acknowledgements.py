@@ -21,8 +21,8 @@ from typing import Any, NamedTuple
 from benchmarks.result_file import write_json
 from edgemeta.daemon.config.broker import MqttConfig
 from edgemeta.daemon.mqtt.link import LATE_AFTER
-from rig.patience import RigError, until
-from rig.whole import Rig
+from rig.system import System
+from rig.waiting import RigError, wait_until
 
 DEFAULTS = MqttConfig()
 
@@ -43,42 +43,42 @@ class Fault(NamedTuple):
     """A fault, its duration in seconds (0: momentary), and how it ends."""
 
     name: str
-    begin: Callable[[Rig], None]
+    begin: Callable[[System], None]
     seconds: float
-    end: Callable[[Rig], None]
+    end: Callable[[System], None]
 
 
-def _nothing(_rig: Rig) -> None:
+def _nothing(_rig: System) -> None:
     """The fault needs no end."""
 
 
-def _thaw(rig: Rig) -> None:
+def _thaw(rig: System) -> None:
     rig.broker.thaw()
-    until(rig.witness.subscribed.is_set, "the subscriber")
+    wait_until(rig.subscriber.subscribed.is_set, "the subscriber")
 
 
 FAULTS = (
-    Fault("3 acknowledgements swallowed", lambda rig: rig.network.swallow(3), 0, _nothing),
-    Fault("25 acknowledgements swallowed", lambda rig: rig.network.swallow(25), 0, _nothing),
-    Fault("all swallowed for 30 s", lambda rig: rig.network.swallow(), 30, lambda rig: rig.network.pass_all()),
+    Fault("3 acknowledgements swallowed", lambda rig: rig.proxy.drop_packets(3), 0, _nothing),
+    Fault("25 acknowledgements swallowed", lambda rig: rig.proxy.drop_packets(25), 0, _nothing),
+    Fault("all swallowed for 30 s", lambda rig: rig.proxy.drop_packets(), 30, lambda rig: rig.proxy.pass_all()),
     Fault("broker frozen for 20 s", lambda rig: rig.broker.freeze(), 20, _thaw),
     Fault("broker frozen for 60 s", lambda rig: rig.broker.freeze(), 60, _thaw),
 )
 
 
-def play(rig: Rig, fault: Fault) -> dict[str, Any]:
+def play(rig: System, fault: Fault) -> dict[str, Any]:
     """Inject one fault; return the measured seconds."""
     manager = rig.running.manager
     with _live_frames(rig) as moments:
         began = time.monotonic()
         fault.begin(rig)
-        until(lambda: "has not acknowledged" in manager.status, f"the status to say so, not {manager.status!r}")
+        wait_until(lambda: "has not acknowledged" in manager.status, f"the status to say so, not {manager.status!r}")
         said = time.monotonic() - began
         time.sleep(max(0.0, began + fault.seconds - time.monotonic()))
         fault.end(rig)
         due = max(time.monotonic(), began + DEFAULTS.ack_timeout)
-        until(lambda: bool(moments) and moments[-1] > due, "live frames")
-        until(lambda: " connected" in manager.status and "not connected" not in manager.status, "the status")
+        wait_until(lambda: bool(moments) and moments[-1] > due, "live frames")
+        wait_until(lambda: " connected" in manager.status and "not connected" not in manager.status, "the status")
         status = time.monotonic() - due
         rig.settle()
         settled = time.monotonic() - due
@@ -93,37 +93,37 @@ def play(rig: Rig, fault: Fault) -> dict[str, Any]:
 
 
 @contextmanager
-def _live_frames(rig: Rig) -> Iterator[list[float]]:
+def _live_frames(rig: System) -> Iterator[list[float]]:
     """Collect the arrival times of live frames."""
     moments: list[float] = []
-    rig.witness.watch = lambda _camera, moment: moments.append(moment)
+    rig.subscriber.watch = lambda _camera, moment: moments.append(moment)
     try:
         yield moments
     finally:
-        rig.witness.watch = None
+        rig.subscriber.watch = None
 
 
 def run(folder: Path) -> dict[str, Any]:
     """Inject all faults into one service; return the result."""
-    rig = Rig(folder, "acknowledgements", KEYS, WATCHDOG)
+    rig = System(folder, "acknowledgements", KEYS, WATCHDOG)
     try:
         rig.write_config()
         rig.start_service()
-        until(lambda: rig.witness.since["front/frame"] > 30, "the first frames")
+        wait_until(lambda: rig.subscriber.since["front/frame"] > 30, "the first frames")
         measured = {}
         for fault in FAULTS:
             measured[fault.name] = play(rig, fault)
             print(f"{fault.name}: {measured[fault.name]}", file=sys.stderr)
         _, code = rig.end()
-        ledger = rig.witness.ledger
+        audit = rig.subscriber.audit
         return {
             "ack_timeout_s": DEFAULTS.ack_timeout,
             "promised_s": BACK_WITHIN,
             "faults": measured,
-            "frames": sum(one.frames for one in ledger.verdicts(set()).values()),
-            "historical": ledger.historical,
-            "repeated": ledger.repeated,
-            "contradictions": ledger.contradictions,
+            "frames": sum(one.frames for one in audit.results(set()).values()),
+            "historical": audit.historical,
+            "repeated": audit.repeated,
+            "contradictions": audit.contradictions,
             "lost": rig.lost(),
             "log_lines": rig.log.read_text("utf-8").splitlines(),
             "exit_code": code,

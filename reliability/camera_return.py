@@ -20,21 +20,21 @@ from typing import Any
 
 from benchmarks.result_file import write_json
 from rig.camera import RtspCamera
-from rig.ether import FAR, Ether, in_own_namespace
-from rig.patience import RigError, until
-from rig.whole import Rig
+from rig.namespace_network import FAR, NamespaceNetwork, in_own_namespace
+from rig.system import System
+from rig.waiting import RigError, wait_until
 
 AWAY = (0.5, 12.0)
 """Seconds; a camera's `frame_timeout` is 5 s."""
 
 
-def away(rig: Rig, leave: Callable[[], None], come: Callable[[], None], seconds: float) -> float:
+def away(rig: System, leave: Callable[[], None], come: Callable[[], None], seconds: float) -> float:
     """Make the camera fail for the given time; return the seconds from its return to its first published frame."""
-    seen = rig.witness.since["street/frame"]
-    until(lambda: rig.witness.since["street/frame"] > seen + 30, "a second of frames")
+    seen = rig.subscriber.since["street/frame"]
+    wait_until(lambda: rig.subscriber.since["street/frame"] > seen + 30, "a second of frames")
     leave()
     time.sleep(seconds)
-    first = rig.witness.next_frame("street")
+    first = rig.subscriber.next_frame("street")
     come()
     return first.within(time.monotonic())
 
@@ -42,9 +42,9 @@ def away(rig: Rig, leave: Callable[[], None], come: Callable[[], None], seconds:
 def measure(runs: int, seed: int, folder: Path) -> dict[str, Any]:
     """Repeat every kind of failure."""
     chance = random.Random(seed)
-    ether = Ether()
-    camera = RtspCamera(FAR, prefix=ether.prefix)
-    rig = Rig(folder, "return", {"cameras": {"street": {"source": camera.address}}})
+    network = NamespaceNetwork()
+    camera = RtspCamera(FAR, prefix=network.prefix)
+    rig = System(folder, "return", {"cameras": {"street": {"source": camera.address}}})
     try:
         camera.start()
         rig.write_config()
@@ -52,7 +52,7 @@ def measure(runs: int, seed: int, folder: Path) -> dict[str, Any]:
         ways = {
             "killed and started": (camera.kill, camera.start),
             "frozen": (camera.freeze, camera.thaw),
-            "packets dropped": (ether.drop, ether.mend),
+            "packets dropped": (network.drop, network.restore),
         }
         took: dict[str, list[tuple[float, float]]] = {way: [] for way in ways}
         for number in range(runs * len(ways)):
@@ -63,7 +63,7 @@ def measure(runs: int, seed: int, folder: Path) -> dict[str, Any]:
     finally:
         rig.close()
         camera.kill()
-        ether.close()
+        network.close()
     return {way: summed(pairs) for way, pairs in took.items()}
 
 

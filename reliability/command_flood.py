@@ -29,8 +29,8 @@ from paho.mqtt.enums import CallbackAPIVersion
 
 from benchmarks.result_file import write_json
 from rig.flooder import KINDS, NICENESS, Flooder
-from rig.patience import PATIENCE, RigError, until
-from rig.whole import Rig
+from rig.system import System
+from rig.waiting import TIMEOUT, RigError, wait_until
 
 DEVICE = "flooded"
 RATE = 30
@@ -64,7 +64,7 @@ class Listener:
         self._client.on_message = self._on_message
         self._client.connect("127.0.0.1", port)
         self._client.loop_start()
-        if not subscribed.wait(PATIENCE):
+        if not subscribed.wait(TIMEOUT):
             raise RigError("the subscriber could not subscribe")
 
     def _on_message(self, _client: paho.Client, _userdata: object, message: paho.MQTTMessage) -> None:
@@ -80,7 +80,7 @@ class Listener:
         """Send one command and wait for its answer."""
         before = len(self.answers)
         self._client.publish(f"edgemeta/{DEVICE}/cmd/{verb}", b"", 1)
-        until(lambda: len(self.answers) > before, f"the answer to {verb}")
+        wait_until(lambda: len(self.answers) > before, f"the answer to {verb}")
 
     def close(self) -> None:
         """Disconnect."""
@@ -91,7 +91,7 @@ class Listener:
 class Measured:
     """What frames, log, answers and memory did in some seconds."""
 
-    def __init__(self, rig: Rig, listener: Listener) -> None:
+    def __init__(self, rig: System, listener: Listener) -> None:
         self._rig = rig
         self._listener = listener
         self._began = time.monotonic()
@@ -104,7 +104,7 @@ class Measured:
         return self._rig.log.read_text("utf-8").count("\n")
 
     def _frames_dropped(self) -> int:
-        return sum(self._rig.witness.stats["cameras"]["front"]["dropped"].values())
+        return sum(self._rig.subscriber.stats["cameras"]["front"]["dropped"].values())
 
     def end(self, limit: float) -> dict[str, Any]:
         """Sum up; frames later than `limit` seconds after their capture count as late."""
@@ -127,12 +127,12 @@ class Measured:
         }
 
 
-def flooded(rig: Rig, listener: Listener, kind: str, seconds: float, limit: float) -> dict[str, Any]:
+def flooded(rig: System, listener: Listener, kind: str, seconds: float, limit: float) -> dict[str, Any]:
     """Flood it with one kind of command; return what happened."""
     measured = Measured(rig, listener)
     flooder = Flooder(rig.broker.port, DEVICE, kind, seconds)
     try:
-        sent = flooder.wait(seconds + PATIENCE)
+        sent = flooder.wait(seconds + TIMEOUT)
     finally:
         flooder.close()
     outcome = measured.end(limit)
@@ -154,7 +154,7 @@ def measure(seconds: float, kinds: list[str]) -> dict[str, Any]:
     """Measure without a flood, then with each kind."""
     keys = {"cameras": {"front": {"source": "synthetic://", "fps": RATE}}, "log": {"level": "info"}}
     with tempfile.TemporaryDirectory() as name:
-        rig = Rig(Path(name), DEVICE, keys, broker=("allow_anonymous true",))
+        rig = System(Path(name), DEVICE, keys, broker=("allow_anonymous true",))
         listener = Listener(rig.broker.port)
         try:
             rig.keys["mqtt"] = {
@@ -163,10 +163,10 @@ def measure(seconds: float, kinds: list[str]) -> dict[str, Any]:
             }  # no network between: it would be measured, too
             rig.write_config()
             rig.start_service().ready()
-            rig.witness.next_frame("front").within(0)
+            rig.subscriber.next_frame("front").within(0)
             for _ in range(WARM_UP_COMMANDS):  # what a reload needs for the first time is no flood's
                 listener.send("reload")
-            until(lambda: bool(rig.witness.stats), "stats")
+            wait_until(lambda: bool(rig.subscriber.stats), "stats")
             quiet = Measured(rig, listener)
             time.sleep(seconds)
             without = quiet.end(float("inf"))

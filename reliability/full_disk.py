@@ -4,7 +4,7 @@ The outbox is on a small disk of its own (root only); between the service and a 
 cut. The disk becomes full while the broker is unavailable and messages are on it, and stays full: space that becomes
 free is filled at once. Then the broker returns, and all messages on disk and in memory must arrive; the service is
 stopped, and later killed, and restarted without a broker, and what its file held must arrive when the broker returns.
-A subscriber accounts for every frame (rig/ledger.py).
+A subscriber accounts for every frame (rig/message_audit.py).
 
 It fails if the outbox logs more lines than promised, if messages stay in the outbox after the broker's return, or if
 any are lost or repeated in changed form. Messages in memory are lost when the service ends, by design: these newest
@@ -29,8 +29,8 @@ from typing import Any
 
 from benchmarks.result_file import write_json
 from rig.disk import SmallDisk, in_own_namespace
-from rig.patience import RigError, free_port, until
-from rig.whole import Rig
+from rig.system import System
+from rig.waiting import RigError, free_port, wait_until
 
 RATE = 30
 LINES = 12
@@ -62,7 +62,7 @@ class Observer:
     `places` has each change of `edgemeta_outbox_on_disk`, as the alert `EdgemetaOutboxInMemory` would see it.
     """
 
-    def __init__(self, rig: Rig, disk: SmallDisk, port: int) -> None:
+    def __init__(self, rig: System, disk: SmallDisk, port: int) -> None:
         self.greatest_log = self.waiting = self.greatest_waiting = 0
         self._address = f"http://127.0.0.1:{port}/metrics"
         self.places: list[str] = []
@@ -100,7 +100,7 @@ class Observer:
 class FullDisk:
     """Keeps a disk full while broker and service stop and return."""
 
-    def __init__(self, rig: Rig, disk: SmallDisk, port: int, seconds: float) -> None:
+    def __init__(self, rig: System, disk: SmallDisk, port: int, seconds: float) -> None:
         self.rig = rig
         self.observer = Observer(rig, disk, port)
         self.delivered_after_s: list[float] = []
@@ -111,21 +111,21 @@ class FullDisk:
     def run(self) -> None:
         """Run all parts, each for its share of the time."""
         rig = self.rig
-        until(lambda: rig.witness.since["front/frame"] > 5, "the first frames")
-        rig.network.reset()
-        until(lambda: self.observer.waiting >= MESSAGES_FIRST, f"{MESSAGES_FIRST} messages that wait", 120)
+        wait_until(lambda: rig.subscriber.since["front/frame"] > 5, "the first frames")
+        rig.proxy.reset()
+        wait_until(lambda: self.observer.waiting >= MESSAGES_FIRST, f"{MESSAGES_FIRST} messages that wait", 120)
         self.observer.full.set()
         self._pass(0.3)
         self._broker_returns()
         self._pass(0.2)
-        rig.network.reset()
+        rig.proxy.reset()
         self._pass(0.15)
         rig.running.stop()
         self._service_returns()
         self._pass(0.1)
         self._broker_returns()
         self._pass(0.1)
-        rig.network.reset()
+        rig.proxy.reset()
         self._pass(0.05)
         rig.running.kill()
         self._service_returns()
@@ -134,7 +134,7 @@ class FullDisk:
         self._pass(0.05)
         self.observer.full.clear()
         self._disk.empty()
-        until(lambda: rig.witness.stats["outbox"]["place"] == "disk", "the outbox on disk again", 90)
+        wait_until(lambda: rig.subscriber.stats["outbox"]["place"] == "disk", "the outbox on disk again", 90)
 
     def _pass(self, share: float) -> None:
         """Wait for a share of the time."""
@@ -142,23 +142,23 @@ class FullDisk:
 
     def _service_returns(self) -> None:
         """Note what the file holds, and start the service again, without a broker."""
-        self.rig.lost_service()
+        self.rig.record_kill()
         self.rig.start_service().ready()
 
     def _broker_returns(self) -> None:
         """The disk is still full: whatever waits must arrive."""
         rig = self.rig
-        rig.witness.since.clear()
+        rig.subscriber.since.clear()
         began = time.monotonic()
-        rig.network.mend(forget=True)
+        rig.proxy.restore(forget=True)
         try:
-            until(self._delivered, "the messages that waited", STUCK_AFTER)
+            wait_until(self._delivered, "the messages that waited", STUCK_AFTER)
         except RigError:
-            self.stuck += rig.witness.stats["outbox"]["waiting"]
+            self.stuck += rig.subscriber.stats["outbox"]["waiting"]
         self.delivered_after_s.append(round(time.monotonic() - began, 2))
 
     def _delivered(self) -> bool:
-        witness = self.rig.witness
+        witness = self.rig.subscriber
         nothing_waits = witness.since["stats"] > 1 and witness.stats["outbox"]["waiting"] < 3
         return nothing_waits and not self.rig.lost_from_outbox
 
@@ -166,7 +166,7 @@ class FullDisk:
 def measure(minutes: float, folder: Path) -> dict[str, Any]:
     """Run it; return the result. Raises RigError, with the service's log, where something never came."""
     port = free_port()
-    rig = Rig(folder, "full-disk", keys(port))
+    rig = System(folder, "full-disk", keys(port))
     disk = SmallDisk(rig.state)
     play = None
     try:
@@ -187,29 +187,29 @@ def measure(minutes: float, folder: Path) -> dict[str, Any]:
 
 def result(play: FullDisk, code: int) -> dict[str, Any]:
     """Return the summary."""
-    rig, ledger = play.rig, play.rig.witness.ledger
+    rig, audit = play.rig, play.rig.subscriber.audit
     lines = rig.log.read_text("utf-8").splitlines()
     of_the_outbox = [line for line in lines if "outbox" in line]
     ended = [
         int(found[1]) for line in lines if (found := re.search(r"(\d+) messages are lost with this process", line))
     ]
-    verdicts = ledger.verdicts(rig.killed.keys()).values()
-    missing: Counter[str] = sum((one.missing for one in verdicts), Counter())
+    results = audit.results(rig.killed.keys()).values()
+    missing: Counter[str] = sum((one.missing for one in results), Counter())
     return {
         "frames_per_second": RATE,
-        "frames": sum(one.frames for one in verdicts),
-        "historical": ledger.historical,
+        "frames": sum(one.frames for one in results),
+        "historical": audit.historical,
         "log_lines_of_the_outbox": len(of_the_outbox),
         "log_lines_in_all": len(lines),
         "lines": of_the_outbox,
         "places": play.observer.places,
-        "in_the_file_at_restarts": len(rig.owed),
+        "in_the_file_at_restarts": len(rig.pending),
         "greatest_number_waiting": play.observer.greatest_waiting,
         "delivered_after_the_broker_s": play.delivered_after_s,
         "stuck": play.stuck,
         "lost": rig.lost(),
-        "repeated": ledger.repeated,
-        "contradictions": ledger.contradictions,
+        "repeated": audit.repeated,
+        "contradictions": audit.contradictions,
         "dropped_by_reason": dict(missing),
         "in_memory_when_the_service_was_stopped": sum(ended),
         "greatest_log_bytes": play.observer.greatest_log,

@@ -21,32 +21,32 @@ from statistics import median
 from typing import Any
 
 from benchmarks.result_file import write_json
-from rig.patience import RigError, until
-from rig.whole import Rig
+from rig.system import System
+from rig.waiting import RigError, wait_until
 
 FRONT = {"front": {"source": "synthetic://"}}
 
 
-def lives(rig: Rig, runs: int) -> dict[str, list[float]]:
+def lives(rig: System, runs: int) -> dict[str, list[float]]:
     """Start, reload and stop repeatedly."""
     steps = ("start_to_ready", "start_to_ready_cpu", "start_to_first_frame", "reload", "stop")
     took: dict[str, list[float]] = {step: [] for step in steps}
     for _ in range(runs):
         rig.write_config(top_k=3)
-        first = rig.witness.next_frame("front")
+        first = rig.subscriber.next_frame("front")
         service = rig.start_service()
         took["start_to_ready"].append(service.ready())
         took["start_to_ready_cpu"].append(service.cpu)
         took["start_to_first_frame"].append(first.within(service.began))
-        seen = rig.witness.since["front/frame"]
-        until(lambda seen=seen: rig.witness.since["front/frame"] > seen + 10, "ten frames")  # type: ignore[misc]
+        seen = rig.subscriber.since["front/frame"]
+        wait_until(lambda seen=seen: rig.subscriber.since["front/frame"] > seen + 10, "ten frames")  # type: ignore[misc]
         rig.write_config(top_k=1)
         took["reload"].append(service.reload()[0])
         took["stop"].append(stop(rig))
     return took
 
 
-def stop(rig: Rig) -> float:
+def stop(rig: System) -> float:
     """Return the seconds from SIGTERM to an end in order."""
     took, code = rig.running.stop()
     if code != 0:
@@ -54,7 +54,7 @@ def stop(rig: Rig) -> float:
     return took
 
 
-def stops_where_all_hangs(rig: Rig, runs: int) -> list[float]:
+def stops_where_all_hangs(rig: System, runs: int) -> list[float]:
     """Stop it while a camera's thread and the broker hang; what the broker did not acknowledge must be on disk."""
     pipes = rig.folder / "pipes"
     pipes.mkdir()
@@ -64,7 +64,7 @@ def stops_where_all_hangs(rig: Rig, runs: int) -> list[float]:
     for _ in range(runs):
         service = rig.start_service()
         service.ready()
-        rig.witness.next_frame("front").within(service.began)
+        rig.subscriber.next_frame("front").within(service.began)
         rig.broker.freeze()
         time.sleep(0.5)
         took.append(stop(rig))
@@ -84,7 +84,7 @@ def summed(seconds: list[float]) -> dict[str, float]:
 def measure(runs: int) -> dict[str, Any]:
     """Measure everything."""
     with tempfile.TemporaryDirectory() as name:
-        rig = Rig(Path(name), "lifecycle", {"cameras": FRONT})
+        rig = System(Path(name), "lifecycle", {"cameras": FRONT})
         try:
             took = lives(rig, runs)
             took["stop_where_camera_and_broker_hang"] = stops_where_all_hangs(rig, runs)

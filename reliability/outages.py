@@ -5,7 +5,7 @@ records every message. Outages of three kinds alternate: the broker is killed (S
 the network is cut (reset, or silent), the broker is stopped and returns empty. In between the service itself is killed
 (SIGKILL), with and without a connection, and the content of its outbox file is recorded.
 
-At the end every start of the service is checked (rig/ledger.py), and every message that was in the outbox
+At the end every start of the service is checked (rig/message_audit.py), and every message that was in the outbox
 file when the service was killed must have arrived.
 
     python reliability/outages.py --outages 100 --kills 20 --keep      writes benchmarks/results/outages.json
@@ -25,8 +25,8 @@ from statistics import median
 from typing import Any
 
 from benchmarks.result_file import write_json
-from rig.patience import RigError, until
-from rig.whole import Rig
+from rig.system import System
+from rig.waiting import RigError, wait_until
 
 RETAINED = ("availability", "info", "front/status", "front/state")
 KEYS = {
@@ -38,7 +38,7 @@ KEYS = {
 class Outages:
     """Makes outages, one at a time, and waits for the service to recover."""
 
-    def __init__(self, rig: Rig, seed: int) -> None:
+    def __init__(self, rig: System, seed: int) -> None:
         self.rig = rig
         self.random = random.Random(seed)
         self.made: Counter[str] = Counter()
@@ -56,44 +56,44 @@ class Outages:
         else:
             number = signal.SIGKILL if kind == "broker killed" else signal.SIGTERM
             self.rig.restart_broker(number, kind == "broker empty", lambda: self.pause(0.1, 1.0))
-        self.rig.witness.next_frame("front").within(time.monotonic())
+        self.rig.subscriber.next_frame("front").within(time.monotonic())
         if kind == "broker empty":
-            until(lambda: all(self.rig.witness.since[topic] for topic in RETAINED), "the retained topics")
+            wait_until(lambda: all(self.rig.subscriber.since[topic] for topic in RETAINED), "the retained topics")
         self.pause(0.2, 1.0)
 
     def _cut_network(self) -> None:
         if self.random.random() < 0.5:
-            self.rig.network.reset()
+            self.rig.proxy.reset()
             self.pause(0.2, 2.0)
-            self.rig.network.mend(forget=True)
+            self.rig.proxy.restore(forget=True)
         else:
-            self.rig.network.silence()
+            self.rig.proxy.silence()
             self.pause(0.5, 4.0)
-            self.rig.network.mend(forget=self.random.random() < 0.5)
+            self.rig.proxy.restore(forget=self.random.random() < 0.5)
 
     def kill(self, connected: bool) -> None:
         """Kill the service, with or without a connection, note what its outbox holds, and start it again."""
         self.kills["connected" if connected else "without a broker"] += 1
         if not connected:
-            self.rig.network.reset()
+            self.rig.proxy.reset()
             self.pause(0.5, 2.0)
         self.rig.running.kill()
-        self.rig.lost_service()
-        self.rig.network.mend(forget=True)
-        boots = len(self.rig.witness.ledger.boots)
+        self.rig.record_kill()
+        self.rig.proxy.restore(forget=True)
+        boots = len(self.rig.subscriber.audit.boots)
         self.rig.start_service()
-        until(lambda: len(self.rig.witness.ledger.boots) > boots, "frames of the new start")
+        wait_until(lambda: len(self.rig.subscriber.audit.boots) > boots, "frames of the new start")
         self.pause(0.2, 1.0)
 
 
 def run(outages: int, kills: int, seed: int, folder: Path) -> dict[str, Any]:
     """Make outages and kills in random order and check the messages."""
-    rig = Rig(folder, "outages", KEYS)
+    rig = System(folder, "outages", KEYS)
     begun = time.monotonic()
     try:
         rig.write_config()
         rig.start_service()
-        until(lambda: rig.witness.since["front/frame"] > 5, "the first frames")
+        wait_until(lambda: rig.subscriber.since["front/frame"] > 5, "the first frames")
         making = Outages(rig, seed)
         kinds = ("broker killed", "network cut", "broker empty")
         events: list[tuple[str, bool]] = [(kinds[number % 3], False) for number in range(outages)]
@@ -105,7 +105,7 @@ def run(outages: int, kills: int, seed: int, folder: Path) -> dict[str, Any]:
             else:
                 making.make(kind)
             if number % 10 == 0:
-                print(f"{number} of {len(events)}, {len(rig.witness.ledger.messages)} messages", file=sys.stderr)
+                print(f"{number} of {len(events)}, {len(rig.subscriber.audit.messages)} messages", file=sys.stderr)
         _, code = rig.end()
         return result(rig, making, seed, code, time.monotonic() - begun)
     except RigError as error:
@@ -114,27 +114,27 @@ def run(outages: int, kills: int, seed: int, folder: Path) -> dict[str, Any]:
         rig.close()
 
 
-def result(rig: Rig, making: Outages, seed: int, code: int, seconds: float) -> dict[str, Any]:
+def result(rig: System, making: Outages, seed: int, code: int, seconds: float) -> dict[str, Any]:
     """Return the summary."""
-    ledger = rig.witness.ledger
-    verdicts = ledger.verdicts(rig.killed.keys()).values()
+    audit = rig.subscriber.audit
+    results = audit.results(rig.killed.keys()).values()
     cut_off = sorted(
-        (moment - datetime.fromisoformat(ledger.newest[boot])).total_seconds() for boot, moment in rig.killed.items()
+        (moment - datetime.fromisoformat(audit.newest[boot])).total_seconds() for boot, moment in rig.killed.items()
     )
-    missing: Counter[str] = sum((one.missing for one in verdicts), Counter())
+    missing: Counter[str] = sum((one.missing for one in results), Counter())
     return {
         "seed": seed,
         "seconds": round(seconds, 1),
         "outages": dict(making.made),
         "kills_of_the_service": dict(making.kills),
-        "starts_seen": len(verdicts),
-        "frames": sum(one.frames for one in verdicts),
-        "states": sum(len(states) for states in ledger.states.values()),
-        "historical": ledger.historical,
-        "repeated": ledger.repeated,
-        "contradictions": ledger.contradictions,
+        "starts_seen": len(results),
+        "frames": sum(one.frames for one in results),
+        "states": sum(len(states) for states in audit.states.values()),
+        "historical": audit.historical,
+        "repeated": audit.repeated,
+        "contradictions": audit.contradictions,
         "dropped_by_reason": dict(missing),
-        "in_the_outbox_at_kills": len(rig.owed),
+        "in_the_outbox_at_kills": len(rig.pending),
         "newest_message_at_a_kill_s": {"median": round(median(cut_off), 3), "greatest": round(cut_off[-1], 3)}
         if cut_off
         else None,

@@ -3,7 +3,7 @@
 The service runs under a service manager that is this program, with a clip and a real RTSP camera, 30 frames per second
 each, a real mosquitto, and a network before broker and camera. It injects fault after fault, sometimes two at once
 (rig/faults.py). After each one, frames of both cameras must arrive within the promised time, and all that the service
-reports must be true. A subscriber accounts for every frame (rig/ledger.py).
+reports must be true. A subscriber accounts for every frame (rig/message_audit.py).
 
     python reliability/soak.py --minutes 30 --keep            writes benchmarks/results/soak.json
     python reliability/soak.py --minutes 30 --quiet --keep    no faults: writes benchmarks/results/soak-quiet.json
@@ -28,8 +28,8 @@ from rich.table import Table
 from benchmarks.result_file import write_json
 from rig.disk import in_own_namespace
 from rig.faults import FAULTS, Fault
-from rig.patience import RigError
-from rig.stage import BACK_WITHIN, CAMERAS, Stage
+from rig.scenario import BACK_WITHIN, CAMERAS, Scenario
+from rig.waiting import RigError
 
 TOGETHER = 0.3
 """Share of the rounds with a second fault at the same time."""
@@ -45,8 +45,8 @@ each, are readers that a camera has abandoned and whose calls have not returned 
 class Suite:
     """Injects faults until the time is over, and checks the service."""
 
-    def __init__(self, stage: Stage, faults: list[Fault], seed: int) -> None:
-        self.stage = stage
+    def __init__(self, scenario: Scenario, faults: list[Fault], seed: int) -> None:
+        self.scenario = scenario
         self.played: Counter[str] = Counter()
         self.together = 0
         self._random = random.Random(seed)
@@ -59,8 +59,8 @@ class Suite:
         columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
         with Progress(*columns, console=Console(stderr=True)) as progress:
             task = progress.add_task("", total=seconds)
-            self.stage.open()
-            self.stage.quiet()
+            self.scenario.open()
+            self.scenario.check_quiet()
             while (gone := time.monotonic() - begun) < seconds:
                 chosen = self._choose() if faulty else []
                 description = " + ".join(fault.name for fault in chosen) or "no fault"
@@ -83,30 +83,30 @@ class Suite:
 
     def _round(self, chosen: list[Fault], description: str) -> None:
         """Begin the faults, end them, and check that the service has recovered."""
-        stage = self.stage
-        stage.alone = len(chosen) < 2
-        self.together += not stage.alone
-        stories = [fault.story(stage) for fault in chosen]
+        scenario = self.scenario
+        scenario.alone = len(chosen) < 2
+        self.together += not scenario.alone
+        started = [fault.steps(scenario) for fault in chosen]
         try:
-            for story in stories:
-                next(story)
-            stage.pause(0.1, 2.0)
-            for story in stories:
-                next(story, None)
+            for steps in started:
+                next(steps)
+            scenario.pause(0.1, 2.0)
+            for steps in started:
+                next(steps, None)
             self.played.update(fault.name for fault in chosen)
             self._back(chosen)
-            stage.quiet()
+            scenario.check_quiet()
         except RigError as error:
             raise RigError(f"{description}: {error}") from error
-        stage.pause(0.0, 1.0 if chosen else QUIET_EVERY)
+        scenario.pause(0.0, 1.0 if chosen else QUIET_EVERY)
 
     def _back(self, chosen: list[Fault]) -> None:
         """Wait for frames of both cameras."""
         began = time.monotonic()
-        awaited = [self.stage.rig.witness.next_frame(name) for name in CAMERAS]
+        awaited = [self.scenario.system.subscriber.next_frame(name) for name in CAMERAS]
         took = max(frame.within(began) for frame in awaited)
         if chosen and chosen[0].part in ("broker", "camera"):
-            self.stage.time(f"frames after: {chosen[0].name}", took, BACK_WITHIN)
+            self.scenario.time(f"frames after: {chosen[0].name}", took, BACK_WITHIN)
 
 
 def growth(held: list[dict[str, int]]) -> dict[str, dict[str, int]]:
@@ -145,44 +145,44 @@ def soak(minutes: float, seed: int, slack: float, faults: list[Fault], mounts: b
     """Run the suite; return the result. Raises RigError, with the service's log, where something never came."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        stage = Stage(folder, seed, slack, mounts)
-        suite = Suite(stage, faults, seed)
+        scenario = Scenario(folder, seed, slack, mounts)
+        suite = Suite(scenario, faults, seed)
         try:
             seconds = suite.run(minutes * 60, bool(faults))
-            took, code = stage.rig.end()
-            stage.time("SIGTERM to the end", took, 2.0)
+            took, code = scenario.system.end()
+            scenario.time("SIGTERM to the end", took, 2.0)
             return result(suite, faults, seconds, code)
         except RigError as error:
-            log = stage.rig.log.read_text("utf-8") if stage.rig.log.exists() else ""
+            log = scenario.system.log.read_text("utf-8") if scenario.system.log.exists() else ""
             raise RigError(f"{log[-6000:]}\nseed {seed}: {error}") from error
         finally:
-            stage.close()
+            scenario.close()
 
 
 def result(suite: Suite, faults: list[Fault], seconds: float, code: int) -> dict[str, Any]:
     """Return the summary."""
-    stage, ledger = suite.stage, suite.stage.rig.witness.ledger
-    verdicts = ledger.verdicts(stage.rig.killed.keys())
-    missing: Counter[str] = sum((one.missing for one in verdicts.values()), Counter())
-    log = stage.rig.log.read_text("utf-8")
+    scenario, audit = suite.scenario, suite.scenario.system.subscriber.audit
+    results = audit.results(scenario.system.killed.keys())
+    missing: Counter[str] = sum((one.missing for one in results.values()), Counter())
+    log = scenario.system.log.read_text("utf-8")
     return {
         "seconds": round(seconds),
         "faults": {one.name: suite.played[one.name] for one in faults},
         "faults_played": sum(suite.played.values()),
         "two_at_once": suite.together,
-        "starts_of_the_service": len(ledger.boots),
-        "frames": sum(one.frames for one in verdicts.values()),
-        "states": sum(len(states) for states in ledger.states.values()),
-        "historical": ledger.historical,
-        "repeated": ledger.repeated,
+        "starts_of_the_service": len(audit.boots),
+        "frames": sum(one.frames for one in results.values()),
+        "states": sum(len(states) for states in audit.states.values()),
+        "historical": audit.historical,
+        "repeated": audit.repeated,
         "not_published_by_reason": dict(missing),
-        "in_the_outbox_at_kills": len(stage.rig.owed),
-        "lost": stage.rig.lost(),
-        "contradictions": ledger.contradictions,
-        "durations": stage.durations,
-        "late": stage.late,
-        "quiet_points": len(stage.held),
-        "held_at_quiet_points": growth(stage.held),
+        "in_the_outbox_at_kills": len(scenario.system.pending),
+        "lost": scenario.system.lost(),
+        "contradictions": audit.contradictions,
+        "durations": scenario.durations,
+        "late": scenario.late,
+        "quiet_points": len(scenario.held),
+        "held_at_quiet_points": growth(scenario.held),
         "tracebacks": log.count("Traceback (most recent call last)"),
         "exit_code": code,
         "load_average_of_the_last_minutes": round(os.getloadavg()[2], 1),

@@ -39,9 +39,9 @@ from edgemeta.model.graph import Classification, Model
 from edgemeta.model.signature import make_key, sign, signature_of
 from edgemeta.model.zoo import find
 from rig.broker import Mosquitto
-from rig.manager import Managed
-from rig.patience import RigError, until
-from rig.planted import LATE, NAME, installed
+from rig.faulty_backend import LATE, NAME, install
+from rig.service_manager import ManagedService
+from rig.waiting import RigError, wait_until
 
 RATE = 30
 FRAME_TIME_MS = 1000 / RATE
@@ -203,7 +203,7 @@ class Operator:
         """Request a model swap; returns the answer."""
         before = len(self.answers)
         self._client.publish(f"edgemeta/{DEVICE}/cmd/model", json.dumps({"model": model}), qos=1)
-        until(lambda: len(self.answers) > before, "an answer")
+        wait_until(lambda: len(self.answers) > before, "an answer")
         return self.answers[before]
 
     def close(self) -> None:
@@ -225,8 +225,8 @@ class Run:
         self.results: Counter[str] = Counter()
         config = folder / "config.yaml"
         config.write_text(yaml.safe_dump(self._config(leak)))
-        os.environ.update(installed(folder / "plugin"))
-        self._service = Managed(config, folder / "log")
+        os.environ.update(install(folder / "plugin"))
+        self._service = ManagedService(config, folder / "log")
         self.operator = Operator(self._broker.port)
 
     def _config(self, leak: int) -> dict[str, Any]:
@@ -252,7 +252,7 @@ class Run:
     def begin(self) -> None:
         """Wait for the first frames."""
         self._service.ready()
-        until(lambda: len(self.operator.frames.sequences) >= RATE, "frames")
+        wait_until(lambda: len(self.operator.frames.sequences) >= RATE, "frames")
 
     def rest(self, seconds: float) -> Frames:
         """Return the frames of a period without swaps."""

@@ -1,4 +1,4 @@
-"""A mosquitto of one's own on a loopback port, which may be stopped, killed, frozen and started again."""
+"""A mosquitto on a loopback port that can be stopped, killed, frozen and restarted."""
 
 import os
 import shutil
@@ -8,16 +8,16 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from rig.patience import RigError, free_port, until
+from rig.waiting import RigError, free_port, wait_until
 
 PATH = f"{os.environ['PATH']}:/usr/sbin:/usr/local/sbin"
 
 KEEPING = ("persistence true", "autosave_interval 1", "max_inflight_messages 0", "max_queued_messages 0")
-"""Lines of its config: retained messages are saved every second, and a subscriber gets all there is at once."""
+"""Config lines: retained messages are saved every second, and a subscriber gets all messages at once."""
 
 
 class Mosquitto:
-    """Not running until `start`; `lines` go into its config."""
+    """Not running until `start`. lines: lines of its config."""
 
     def __init__(self, folder: Path, lines: Sequence[str] = ("allow_anonymous true",)) -> None:
         self.folder = folder
@@ -27,7 +27,7 @@ class Mosquitto:
 
     @staticmethod
     def installed() -> bool:
-        """Whether there is one on this machine."""
+        """Return whether mosquitto is installed."""
         return shutil.which("mosquitto", path=PATH) is not None
 
     def start(self) -> None:
@@ -40,30 +40,30 @@ class Mosquitto:
         config = self.folder / "mosquitto.conf"
         config.write_text("\n".join(lines))
         self.process = subprocess.Popen([program, "-c", str(config)], stderr=subprocess.DEVNULL)
-        until(self.answers, "mosquitto to listen")
+        wait_until(self.answers, "mosquitto to listen")
 
     def answers(self) -> bool:
-        """Whether it takes connections."""
+        """Return whether it accepts connections."""
         with socket.socket() as probe:
             return probe.connect_ex(("127.0.0.1", self.port)) == 0
 
     def stop(self, number: int = signal.SIGKILL) -> None:
-        """End it by a signal and wait for the end; nothing where it does not run."""
+        """Stop it with a signal and wait for its end; does nothing if it is not running."""
         if self.process is not None:
             self.process.send_signal(number)
             self.process.wait()
             self.process = None
 
     def freeze(self) -> None:
-        """Let it hang: its connections stay and nothing is answered."""
+        """Freeze it (SIGSTOP): connections stay open without answers."""
         self._running.send_signal(signal.SIGSTOP)
 
     def thaw(self) -> None:
-        """Let it go on."""
+        """Continue it (SIGCONT)."""
         self._running.send_signal(signal.SIGCONT)
 
-    def forget(self) -> None:
-        """Lose what it saved, while it does not run."""
+    def delete_state(self) -> None:
+        """Delete its saved state, while it is not running."""
         (self.folder / "mosquitto.db").unlink(missing_ok=True)
 
     @property

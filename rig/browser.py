@@ -18,11 +18,11 @@ FLAGS = (
     "--disable-sync",
     "--hide-scrollbars",
 )
-"""None of Chromium's own business on the network; no sandbox and little shared memory, as in a container, by root."""
+"""No background network traffic of Chromium; no sandbox and little shared memory, as root in a container."""
 
 
 def missing() -> str | None:
-    """Say what this machine lacks to drive a browser; None where nothing."""
+    """Return what this machine lacks to drive a browser; None if nothing."""
     try:
         import selenium  # noqa: F401
     except ImportError:
@@ -33,18 +33,18 @@ def missing() -> str | None:
 
 
 class Browser:
-    """One window. `driver` is Selenium's."""
+    """One browser window. driver: Selenium's."""
 
     def __init__(self, driver: Any) -> None:
         self.driver = driver
 
     def size(self, width: int, height: int, scale: float = 1.0) -> None:
-        """Be a screen of so many CSS pixels; narrow ones are phones."""
+        """Set the screen size in CSS pixels; narrow ones are phones."""
         metrics = {"width": width, "height": height, "deviceScaleFactor": scale, "mobile": width < 600}
         self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
 
     def theme(self, name: str) -> None:
-        """Prefer `light` or `dark`."""
+        """Set the preferred colour scheme, `light` or `dark`."""
         feature = {"name": "prefers-color-scheme", "value": name}
         self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [feature]})
 
@@ -53,11 +53,11 @@ class Browser:
         return self.driver.execute_script(script, *values)
 
     def text(self, selector: str) -> str:
-        """Return the text of the first element a selector finds; empty where there is none."""
+        """Return the text of the first element of a selector; empty without one."""
         return str(self.run("return document.querySelector(arguments[0])?.textContent ?? ''", selector)).strip()
 
     def log(self) -> list[str]:
-        """Return what the browser has complained of since the last call."""
+        """Return the browser's warnings and errors since the last call."""
         return [str(entry["message"]) for entry in self.driver.get_log("browser")]
 
 

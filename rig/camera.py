@@ -1,17 +1,17 @@
-"""An RTSP camera, a process of its own, which may be killed, frozen and started again with another picture."""
+"""An RTSP camera in a separate process that can be killed, frozen and restarted with another frame size."""
 
 import signal
 import subprocess
 from pathlib import Path
 
-from rig.patience import RigError, free_port
+from rig.waiting import RigError, free_port
 
 SERVER = Path(__file__).with_name("rtsp_server.py")
 NEEDS = "gir1.2-gst-rtsp-server-1.0 python3-gi gstreamer1.0-plugins-base gstreamer1.0-plugins-ugly"
 
 
 class RtspCamera:
-    """rtsp://HOST:PORT/cam; not running until `start`. `prefix` is put before its command, to run it elsewhere."""
+    """rtsp://HOST:PORT/cam; not running until `start`. prefix: put before its command, to run it in a namespace."""
 
     def __init__(
         self, host: str = "127.0.0.1", rate: int = 30, prefix: tuple[str, ...] = (), port: int | None = None
@@ -24,12 +24,12 @@ class RtspCamera:
 
     @property
     def address(self) -> str:
-        """Where it is found."""
+        """Its URL."""
         return f"rtsp://{self.host}:{self.port}/cam"
 
     @staticmethod
     def installed() -> bool:
-        """Whether this machine can run one."""
+        """Return whether this machine can run one."""
         probe = "import gi; gi.require_version('GstRtspServer', '1.0'); from gi.repository import GstRtspServer"
         try:
             command = ["/usr/bin/python3", "-c", probe]
@@ -38,7 +38,7 @@ class RtspCamera:
             return False
 
     def start(self, width: int = 320, height: int = 240) -> None:
-        """Start, and wait until it takes connections. Raises RigError."""
+        """Start, and wait until it accepts connections. Raises RigError."""
         description = [self.host, self.port, width, height, self._rate]
         command = [*self._prefix, "/usr/bin/python3", str(SERVER), *map(str, description)]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
@@ -47,7 +47,7 @@ class RtspCamera:
             raise RigError(f"no RTSP server (Debian packages {NEEDS})")
 
     def kill(self) -> None:
-        """End it at once; nothing where it does not run."""
+        """Kill it; does nothing if it is not running."""
         if self.process is not None:
             self.process.kill()
             self.process.wait()
@@ -56,11 +56,11 @@ class RtspCamera:
             self.process = None
 
     def freeze(self) -> None:
-        """Let it hang: its connections stay and no frame comes."""
+        """Freeze it (SIGSTOP): connections stay open without frames."""
         assert self.process is not None
         self.process.send_signal(signal.SIGSTOP)
 
     def thaw(self) -> None:
-        """Let it go on."""
+        """Continue it (SIGCONT)."""
         assert self.process is not None
         self.process.send_signal(signal.SIGCONT)

@@ -1,34 +1,34 @@
-"""A small disk of one's own, which may be full or read-only: a tmpfs."""
+"""A small tmpfs that can be filled or made read-only."""
 
 import subprocess
 from pathlib import Path
 
 from rig.namespaces import enter
-from rig.patience import RigError
+from rig.waiting import RigError
 
 MEGABYTES = 8
 
 
 class MountError(RigError):
-    """No file system can be mounted here: that needs root and a container that allows it."""
+    """No file system can be mounted here: that needs root, and a container that allows it."""
 
 
 def in_own_namespace() -> bool:
-    """Give this program a mount namespace; False where the system does not allow that."""
+    """Move this program into a mount namespace; False if the system does not allow it."""
     return enter("mount", "mount", "-t", "tmpfs", "none", "/mnt")
 
 
 class SmallDisk:
-    """A mounted folder of a few megabytes, until `close`; in a mount namespace of its own it ends with the program."""
+    """A mounted folder of a few megabytes, until `close`; in a separate mount namespace it ends with the program."""
 
     def __init__(self, folder: Path) -> None:
-        """Raises MountError."""
+        """Mount it. Raises MountError."""
         self._folder = folder
         self._filler = folder / "filler"
         self._mount("-t", "tmpfs", "-o", f"size={MEGABYTES}m", "edgemeta-rig", str(folder))
 
     def fill(self) -> None:
-        """Leave no byte free; what became free since the last time is taken, too."""
+        """Fill all free space; a further call also fills what was freed since."""
         with self._filler.open("ab", buffering=0) as file:
             try:
                 while True:
@@ -37,19 +37,19 @@ class SmallDisk:
                 return
 
     def empty(self) -> None:
-        """Make room again."""
+        """Free the space again."""
         self._filler.unlink()
 
     def protect(self) -> None:
-        """Take no more writing, while no file is open for it."""
+        """Make it read-only; no file may be open for writing."""
         self._mount("-o", "remount,ro", str(self._folder))
 
     def release(self) -> None:
-        """Take writing again."""
+        """Make it writable again."""
         self._mount("-o", "remount,rw", str(self._folder))
 
     def close(self) -> None:
-        """Be gone, with all that is in it."""
+        """Unmount it, with its contents."""
         subprocess.run(["umount", "--lazy", str(self._folder)], check=True)
 
     @staticmethod

@@ -1,7 +1,7 @@
-"""What can happen to broker, network, camera, disk and service, each as a story: begin, what is then so, and end.
+"""Faults of broker, network, camera, disk and service.
 
-A story is a generator. Up to its `yield` something breaks, and what the service says of it is checked; after it the
-part is whole again. The suite then waits for frames of both cameras.
+Each fault is a generator. Up to its `yield` it causes the fault and checks what the service reports; after it the part
+works again. The suite then waits for frames of both cameras.
 """
 
 import hashlib
@@ -11,27 +11,27 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from rig.commander import ask
+from rig.command_client import send_command
 from rig.flooder import KINDS, Flooder
-from rig.patience import PATIENCE, RigError, until
-from rig.stage import CAMERA_TIMEOUT, CURRENT, STREET, Stage
+from rig.scenario import CAMERA_TIMEOUT, CURRENT, STREET, Scenario
+from rig.waiting import TIMEOUT, RigError, wait_until
 
 FLOOD_SECONDS = 3.0
 
-Story: TypeAlias = Callable[[Stage], Iterator[None]]
+Steps: TypeAlias = Callable[[Scenario], Iterator[None]]
 
 
 @dataclass(frozen=True)
 class Fault:
-    """One story. Two faults may come together where they are of different parts.
+    """A fault of one part. Faults of different parts may be combined.
 
-    alone: with no other, as it needs the others to see what came of it, or as messages that wait in memory would
-    rightly be lost with the service. disk: it needs a disk of the rig's own.
+    alone: never combined, because it needs the other parts to check the result, or because messages that wait in memory
+    are lost with the service by design. disk: needs a separate disk.
     """
 
     part: str
     name: str
-    story: Story
+    steps: Steps
     alone: bool = False
     disk: bool = False
 
@@ -39,336 +39,338 @@ class Fault:
 FAULTS: list[Fault] = []
 
 ROOM_USED_UP = 60.0
-"""Seconds within which messages use up the room that the outbox file has of its own on a full disk."""
+"""Seconds within which messages fill the reserved space of the outbox file on a full disk."""
 
 
-def fault(part: str, name: str, alone: bool = False, disk: bool = False) -> Callable[[Story], Story]:
-    """Put a story into the list."""
+def fault(part: str, name: str, alone: bool = False, disk: bool = False) -> Callable[[Steps], Steps]:
+    """Add a fault to the list."""
 
-    def put(story: Story) -> Story:
-        FAULTS.append(Fault(part, name, story, alone, disk))
-        return story
+    def put(steps: Steps) -> Steps:
+        FAULTS.append(Fault(part, name, steps, alone, disk))
+        return steps
 
     return put
 
 
 @fault("broker", "broker killed, back with what it saved")
-def broker_killed(stage: Stage) -> Iterator[None]:
+def broker_killed(scenario: Scenario) -> Iterator[None]:
     """SIGKILL."""
     yield
-    stage.rig.restart_broker(signal.SIGKILL, empty=False, pause=lambda: stage.pause(0.1, 2.0))
+    scenario.system.restart_broker(signal.SIGKILL, empty=False, pause=lambda: scenario.pause(0.1, 2.0))
 
 
 @fault("broker", "broker stopped, back empty")
-def broker_empty(stage: Stage) -> Iterator[None]:
-    """All retained topics must come again."""
+def broker_empty(scenario: Scenario) -> Iterator[None]:
+    """All retained topics must be published again."""
     yield
-    stage.rig.restart_broker(signal.SIGTERM, empty=True, pause=lambda: stage.pause(0.1, 2.0))
+    scenario.system.restart_broker(signal.SIGTERM, empty=True, pause=lambda: scenario.pause(0.1, 2.0))
 
 
 @fault("broker", "broker frozen")
-def broker_frozen(stage: Stage) -> Iterator[None]:
-    """Its connections stay, and nothing is answered."""
-    stage.rig.broker.freeze()
+def broker_frozen(scenario: Scenario) -> Iterator[None]:
+    """Connections stay open, but get no answer."""
+    scenario.system.broker.freeze()
     yield
-    stage.rig.broker.thaw()
-    until(stage.rig.witness.subscribed.is_set, "the subscriber")
+    scenario.system.broker.thaw()
+    wait_until(scenario.system.subscriber.subscribed.is_set, "the subscriber")
 
 
 @fault("broker", "network to the broker cut")
-def network_reset(stage: Stage) -> Iterator[None]:
-    """The broker tells the last will."""
-    stage.rig.network.reset()
-    stage.becomes("availability", "offline")
+def network_reset(scenario: Scenario) -> Iterator[None]:
+    """The broker publishes the last will."""
+    scenario.system.proxy.reset()
+    scenario.wait_for_retained("availability", "offline")
     yield
-    stage.rig.network.mend(forget=True)
+    scenario.system.proxy.restore(forget=True)
 
 
 @fault("broker", "network to the broker silent")
-def network_silent(stage: Stage) -> Iterator[None]:
-    """Nothing arrives, and nobody is told. Afterwards the old connection may live on."""
-    stage.rig.network.silence()
-    stage.pause(0.5, 3.0)
+def network_silent(scenario: Scenario) -> Iterator[None]:
+    """Nothing arrives, and no connection is closed. Afterwards the old connection may continue."""
+    scenario.system.proxy.silence()
+    scenario.pause(0.5, 3.0)
     yield
-    stage.rig.network.mend(forget=stage.random.random() < 0.5)
+    scenario.system.proxy.restore(forget=scenario.random.random() < 0.5)
 
 
 @fault("broker", "acknowledgements swallowed")
-def acknowledgements_swallowed(stage: Stage) -> Iterator[None]:
-    """Some or all; what was not acknowledged is sent again on a new connection."""
-    count = stage.random.choice([3, 25, float("inf")])
-    stage.rig.network.swallow(count)
-    if stage.alone and count == float("inf"):
-        stage.says("has not acknowledged a message")
+def acknowledgements_swallowed(scenario: Scenario) -> Iterator[None]:
+    """Some or all are dropped; unacknowledged messages are sent again on a new connection."""
+    count = scenario.random.choice([3, 25, float("inf")])
+    scenario.system.proxy.drop_packets(count)
+    if scenario.alone and count == float("inf"):
+        scenario.wait_for_status("has not acknowledged a message")
     yield
-    stage.rig.network.pass_all()
+    scenario.system.proxy.pass_all()
 
 
 @fault("camera", "RTSP server killed")
-def camera_killed(stage: Stage) -> Iterator[None]:
-    """It comes back with pictures of another size."""
-    stage.camera.kill()
-    _camera_is_away(stage)
+def camera_killed(scenario: Scenario) -> Iterator[None]:
+    """It returns with another frame size."""
+    scenario.camera.kill()
+    _camera_is_away(scenario)
     yield
-    width, height = stage.random.choice([(320, 240), (640, 360), (176, 144)])
-    stage.camera.start(width, height)
+    width, height = scenario.random.choice([(320, 240), (640, 360), (176, 144)])
+    scenario.camera.start(width, height)
 
 
 @fault("camera", "RTSP server frozen")
-def camera_frozen(stage: Stage) -> Iterator[None]:
-    """It holds its connections and gives no frame."""
-    stage.camera.freeze()
-    stage.pause(0.2, 3 * CAMERA_TIMEOUT)
+def camera_frozen(scenario: Scenario) -> Iterator[None]:
+    """It keeps its connections open and delivers no frame."""
+    scenario.camera.freeze()
+    scenario.pause(0.2, 3 * CAMERA_TIMEOUT)
     yield
-    stage.camera.thaw()
+    scenario.camera.thaw()
 
 
 @fault("camera", "network to the camera cut")
-def cable_reset(stage: Stage) -> Iterator[None]:
+def cable_reset(scenario: Scenario) -> Iterator[None]:
     """Connections are refused."""
-    stage.cable.reset()
-    _camera_is_away(stage)
+    scenario.camera_proxy.reset()
+    _camera_is_away(scenario)
     yield
-    stage.cable.mend(forget=True)
+    scenario.camera_proxy.restore(forget=True)
 
 
 @fault("camera", "network to the camera silent")
-def cable_silent(stage: Stage) -> Iterator[None]:
-    """Nothing arrives, and nobody is told."""
-    stage.cable.silence()
-    stage.pause(0.2, 3 * CAMERA_TIMEOUT)
+def cable_silent(scenario: Scenario) -> Iterator[None]:
+    """Nothing arrives, and no connection is closed."""
+    scenario.camera_proxy.silence()
+    scenario.pause(0.2, 3 * CAMERA_TIMEOUT)
     yield
-    stage.cable.mend(forget=stage.random.random() < 0.5)
+    scenario.camera_proxy.restore(forget=scenario.random.random() < 0.5)
 
 
-def _camera_is_away(stage: Stage) -> None:
-    """The status says so, and of the street only; told where the broker is there to be told."""
-    if stage.alone:
-        stage.becomes(f"{STREET}/status", {"status": "failed"})
-        stage.becomes("clip/status", {"status": "running", "reason": None})
+def _camera_is_away(scenario: Scenario) -> None:
+    """The status reports the failure of this camera only, as soon as the broker is available."""
+    if scenario.alone:
+        scenario.wait_for_retained(f"{STREET}/status", {"status": "failed"})
+        scenario.wait_for_retained("clip/status", {"status": "running", "reason": None})
 
 
 @fault("service", "service killed")
-def service_killed(stage: Stage) -> Iterator[None]:
-    """SIGKILL. What its outbox file holds then must arrive."""
-    stage.rig.running.kill()
-    yield from _service_is_away(stage)
+def service_killed(scenario: Scenario) -> Iterator[None]:
+    """SIGKILL. The messages in its outbox file must arrive later."""
+    scenario.system.running.kill()
+    yield from _service_is_away(scenario)
 
 
 @fault("service", "service stopped and started")
-def service_stopped(stage: Stage) -> Iterator[None]:
+def service_stopped(scenario: Scenario) -> Iterator[None]:
     """SIGTERM."""
-    stage.stop_service()
-    yield from _service_is_away(stage)
+    scenario.stop_service()
+    yield from _service_is_away(scenario)
 
 
 @fault("service", "service stopped for a moment")
-def service_frozen(stage: Stage) -> Iterator[None]:
-    """SIGSTOP, shorter than its watchdog's patience: it goes on as if nothing had been."""
-    service = stage.rig.running
+def service_frozen(scenario: Scenario) -> Iterator[None]:
+    """SIGSTOP, shorter than the watchdog's timeout: it continues normally."""
+    service = scenario.system.running
     service.process.send_signal(signal.SIGSTOP)
-    stage.pause(0.1, 1.0)
+    scenario.pause(0.1, 1.0)
     service.process.send_signal(signal.SIGCONT)
     yield
 
 
 @fault("service", "service frozen until its watchdog aborts it")
-def service_starved(stage: Stage) -> Iterator[None]:
-    """SIGSTOP for good."""
-    stage.rig.running.process.send_signal(signal.SIGSTOP)
-    yield from _aborted(stage)
+def service_starved(scenario: Scenario) -> Iterator[None]:
+    """SIGSTOP without SIGCONT."""
+    scenario.system.running.process.send_signal(signal.SIGSTOP)
+    yield from _aborted(scenario)
 
 
 @fault("service", "a camera's thread hangs until the watchdog aborts the service")
-def thread_hangs(stage: Stage) -> Iterator[None]:
-    """Reading a pipe that nobody writes blocks for ever. The other camera's frames do not feed the watchdog."""
-    pipes = stage.folder / "pipes"
+def thread_hangs(scenario: Scenario) -> Iterator[None]:
+    """Reading a pipe without a writer blocks for ever. The other camera's frames do not feed the watchdog."""
+    pipes = scenario.folder / "pipes"
     pipes.mkdir(exist_ok=True)
     if not (pipes / "1.png").exists():
         os.mkfifo(pipes / "1.png")
-    stage.rig.write_config(**stage.config(clip={"source": str(pipes), "frame_timeout": 0.1}))
-    stage.rig.running.process.send_signal(signal.SIGHUP)  # what comes of it may wait for frames: a swap back, say
-    stage.rig.running.manager.wait("camera clip hangs")
-    stage.rig.write_config()
-    yield from _aborted(stage)
+    scenario.system.write_config(**scenario.config(clip={"source": str(pipes), "frame_timeout": 0.1}))
+    scenario.system.running.process.send_signal(signal.SIGHUP)  # what comes of it may wait for frames: a swap back, say
+    scenario.system.running.manager.wait("camera clip hangs")
+    scenario.system.write_config()
+    yield from _aborted(scenario)
 
 
-def _aborted(stage: Stage) -> Iterator[None]:
-    """Wait for the manager's abort; the service is started again as its manager would."""
-    service = stage.rig.running
+def _aborted(scenario: Scenario) -> Iterator[None]:
+    """Wait for the manager's abort, then restart the service like the manager."""
+    service = scenario.system.running
     if not service.aborted.wait(30):
         raise RigError("the watchdog did not abort a service that hangs")
     service.process.wait(30)
-    yield from _service_is_away(stage)
+    yield from _service_is_away(scenario)
 
 
-def _service_is_away(stage: Stage) -> Iterator[None]:
-    """It has ended: the broker says so, as soon as it can."""
-    stage.rig.lost_service()
-    if stage.alone:
-        stage.becomes("availability", "offline")
+def _service_is_away(scenario: Scenario) -> Iterator[None]:
+    """It has ended: the broker publishes `offline`, as soon as it can."""
+    scenario.system.record_kill()
+    if scenario.alone:
+        scenario.wait_for_retained("availability", "offline")
     yield
-    stage.start_service()
+    scenario.start_service()
 
 
 @fault("config", "config reloaded", alone=True)
-def config_reloaded(stage: Stage) -> Iterator[None]:
-    """SIGHUP with another value: `info` tells the new config's digest. A model chosen by command goes back, too."""
-    before = stage.retained("info")["config_sha256"]
-    stage.rig.keys["top_k"] = 4 - stage.rig.keys.get("top_k", 3)
-    stage.rig.write_config()
-    took, said = stage.rig.running.reload()
-    stage.time("SIGHUP to reloaded", took, 1.0)
+def config_reloaded(scenario: Scenario) -> Iterator[None]:
+    """SIGHUP with a changed value: `info` has the new config's digest. A model chosen by command is reverted, too."""
+    before = scenario.retained("info")["config_sha256"]
+    scenario.system.keys["top_k"] = 4 - scenario.system.keys.get("top_k", 3)
+    scenario.system.write_config()
+    took, said = scenario.system.running.reload()
+    scenario.time("SIGHUP to reloaded", took, 1.0)
     if "config reloaded: applied " not in said or "top_k" not in said:
         raise RigError(f"a config with another top_k was not applied: {said}")
-    until(lambda: stage.retained("info")["config_sha256"] != before, "info to tell the new config")
+    wait_until(lambda: scenario.retained("info")["config_sha256"] != before, "info to tell the new config")
     yield
 
 
 @fault("config", "wrong config refused", alone=True)
-def config_refused(stage: Stage) -> Iterator[None]:
-    """SIGHUP with a mistake in it: the status says which, and nothing else changes."""
-    before = stage.retained("info")
-    stage.rig.write_config(top_k=0)
-    _, said = stage.rig.running.reload()
+def config_refused(scenario: Scenario) -> Iterator[None]:
+    """SIGHUP with a mistake in the config: the status reports it, and nothing else changes."""
+    before = scenario.retained("info")
+    scenario.system.write_config(top_k=0)
+    _, said = scenario.system.running.reload()
     if "config not reloaded: " not in said or "top_k: found 0, expected at least 1" not in said:
         raise RigError(f"a wrong config was not refused: {said}")
-    stage.rig.write_config()
-    if stage.retained("info") != before:
+    scenario.system.write_config()
+    if scenario.retained("info") != before:
         raise RigError("a wrong config changed something")
     yield
-    stage.rig.running.reload()
+    scenario.system.running.reload()
 
 
 @fault("commands", "command flood", alone=True)
-def command_flood(stage: Stage) -> Iterator[None]:
-    """One client sends as fast as the broker takes it. The topic is not heard for a while, and the status says so."""
-    flooder = Flooder(stage.rig.broker.port, stage.rig.device, stage.random.choice(KINDS), FLOOD_SECONDS)
+def command_flood(scenario: Scenario) -> Iterator[None]:
+    """One client sends as fast as the broker accepts: the topic is unsubscribed, and the status reports it."""
+    flooder = Flooder(scenario.system.broker.port, scenario.system.device, scenario.random.choice(KINDS), FLOOD_SECONDS)
     try:
-        stage.says("flood of messages on ")
+        scenario.wait_for_status("flood of messages on ")
         yield
-        flooder.wait(PATIENCE)
-        until(lambda: "flood of messages" not in stage.rig.running.manager.status, "the status to tell of no flood")
+        flooder.wait(TIMEOUT)
+        wait_until(
+            lambda: "flood of messages" not in scenario.system.running.manager.status, "the status to tell of no flood"
+        )
     finally:
         flooder.close()
 
 
 @fault("disk", "disk full while the broker is away", alone=True, disk=True)
-def disk_full(stage: Stage) -> Iterator[None]:
-    """Messages wait in memory, the status says so, and none is lost."""
-    assert stage.disk is not None
-    stage.rig.network.reset()
-    stage.disk.fill()
-    stage.says("not connected", "outbox in memory: ", seconds=ROOM_USED_UP)
+def disk_full(scenario: Scenario) -> Iterator[None]:
+    """Messages wait in memory, the status reports it, and none is lost."""
+    assert scenario.disk is not None
+    scenario.system.proxy.reset()
+    scenario.disk.fill()
+    scenario.wait_for_status("not connected", "outbox in memory: ", seconds=ROOM_USED_UP)
     yield
-    stage.disk.empty()
-    stage.rig.network.mend(forget=True)
+    scenario.disk.empty()
+    scenario.system.proxy.restore(forget=True)
 
 
 @fault("disk", "broker returns while the disk is full", alone=True, disk=True)
-def disk_full_broker_returns(stage: Stage) -> Iterator[None]:
-    """What is on disk is sent, and all that waits in memory."""
-    assert stage.disk is not None
-    stage.rig.network.reset()
-    stage.says("not connected", "messages wait")
-    stage.disk.fill()
+def disk_full_broker_returns(scenario: Scenario) -> Iterator[None]:
+    """The messages on disk and in memory are sent."""
+    assert scenario.disk is not None
+    scenario.system.proxy.reset()
+    scenario.wait_for_status("not connected", "messages wait")
+    scenario.disk.fill()
     yield
-    stage.rig.network.mend(forget=True)
-    stage.rig.settle()
-    stage.disk.empty()
+    scenario.system.proxy.restore(forget=True)
+    scenario.system.settle()
+    scenario.disk.empty()
 
 
 @fault("disk", "service restarted while the disk is full", alone=True, disk=True)
-def disk_full_service_returns(stage: Stage) -> Iterator[None]:
-    """What its outbox file holds is sent, and the disk still full."""
-    assert stage.disk is not None
-    stage.rig.network.reset()
-    stage.says("not connected", "messages wait")
-    stage.disk.fill()
-    before = len(stage.rig.owed)
-    if stage.random.random() < 0.5:
-        stage.rig.running.kill()
+def disk_full_service_returns(scenario: Scenario) -> Iterator[None]:
+    """The messages in its outbox file are sent while the disk is still full."""
+    assert scenario.disk is not None
+    scenario.system.proxy.reset()
+    scenario.wait_for_status("not connected", "messages wait")
+    scenario.disk.fill()
+    before = len(scenario.system.pending)
+    if scenario.random.random() < 0.5:
+        scenario.system.running.kill()
     else:
-        stage.stop_service()
-    stage.rig.lost_service()
-    if len(stage.rig.owed) == before:
+        scenario.stop_service()
+    scenario.system.record_kill()
+    if len(scenario.system.pending) == before:
         raise RigError("no message was in the outbox file when the service ended: the fault shows nothing")
     yield
-    stage.rig.network.mend(forget=True)
-    stage.start_service()
-    stage.rig.settle()
-    until(lambda: not stage.rig.lost_from_outbox, "the messages in the outbox file")
-    stage.disk.empty()
+    scenario.system.proxy.restore(forget=True)
+    scenario.start_service()
+    scenario.system.settle()
+    wait_until(lambda: not scenario.system.lost_from_outbox, "the messages in the outbox file")
+    scenario.disk.empty()
 
 
 @fault("disk", "disk read-only when the service starts", alone=True, disk=True)
-def disk_read_only(stage: Stage) -> Iterator[None]:
-    """The outbox is in memory until the disk takes it; what was left in the file then comes."""
-    assert stage.disk is not None
-    stage.stop_service()
-    stage.disk.protect()
-    stage.start_service()
-    stage.says("outbox in memory: ")
+def disk_read_only(scenario: Scenario) -> Iterator[None]:
+    """The outbox is in memory until the disk can be written; the messages left in the file are sent then."""
+    assert scenario.disk is not None
+    scenario.stop_service()
+    scenario.disk.protect()
+    scenario.start_service()
+    scenario.wait_for_status("outbox in memory: ")
     yield
-    stage.disk.release()
+    scenario.disk.release()
 
 
 @fault("model", "model swapped by command", alone=True)
-def model_swapped(stage: Stage) -> Iterator[None]:
-    """Answered when the new network has served its trial; `info` tells it."""
-    other = stage.other_model()
-    answer = ask(stage.rig.broker.port, stage.rig.device, "model", model=other)
+def model_swapped(scenario: Scenario) -> Iterator[None]:
+    """Answered after the trial of the new model; `info` names it."""
+    other = scenario.other_model()
+    answer = send_command(scenario.system.broker.port, scenario.system.device, "model", model=other)
     if not answer["ok"]:
         raise RigError(f"a good model was not swapped in: {answer['outcome']}")
-    until(lambda: stage.runs(other), "info to tell the new model")
+    wait_until(lambda: scenario.runs(other), "info to tell the new model")
     yield
 
 
 @fault("model", "model file replaced, reloaded by SIGHUP", alone=True)
-def model_replaced(stage: Stage) -> Iterator[None]:
-    """The same line of the config, another content."""
-    other = stage.other_model()
-    stage.put_model(other)
-    stage.rig.running.reload()
-    until(lambda: stage.runs(other), "info to tell the new model")
+def model_replaced(scenario: Scenario) -> Iterator[None]:
+    """The same line of the config, another file content."""
+    other = scenario.other_model()
+    scenario.put_model(other)
+    scenario.system.running.reload()
+    wait_until(lambda: scenario.runs(other), "info to tell the new model")
     yield
 
 
 @fault("model", "refused model left in the config, service restarted", alone=True)
-def refused_model_left(stage: Stage) -> Iterator[None]:
-    """A flipped bit: refused by a reload, and at the next start the last good model serves; put right, all is over."""
-    file = stage.models / CURRENT
+def refused_model_left(scenario: Scenario) -> Iterator[None]:
+    """A flipped bit: refused by a reload, and replaced by the last good model at the next start, until corrected."""
+    file = scenario.models / CURRENT
     content = file.read_bytes()
     good = hashlib.sha256(content).hexdigest()
-    until(lambda: good in stage.remembered, "the good model to be kept")
+    wait_until(lambda: good in scenario.remembered, "the good model to be kept")
     file.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
-    _, said = stage.rig.running.reload()
+    _, said = scenario.system.running.reload()
     if "config not reloaded: " not in said or "is damaged" not in said:
         raise RigError(f"a model with a flipped bit was not refused: {said}")
-    stage.becomes("swap", {"result": "refused"})
-    stage.stop_service()
-    stage.start_service()
-    stage.becomes("swap", {"result": "fallback", "boot": stage.retained("info")["boot"]})
-    info = stage.retained("info")
+    scenario.wait_for_retained("swap", {"result": "refused"})
+    scenario.stop_service()
+    scenario.start_service()
+    scenario.wait_for_retained("swap", {"result": "fallback", "boot": scenario.retained("info")["boot"]})
+    info = scenario.retained("info")
     if info["model"]["sha256"] != good or info["model_refused"] is None:
         raise RigError(f"not the last good model serves, or nobody says so: {info}")
-    stage.says("model refused, another one is in use: ")
+    scenario.wait_for_status("model refused, another one is in use: ")
     yield
     file.write_bytes(content)
-    stage.rig.running.reload()
-    stage.becomes("swap", {"result": "settled", "trigger": "signal"})
+    scenario.system.running.reload()
+    scenario.wait_for_retained("swap", {"result": "settled", "trigger": "signal"})
 
 
 @fault("model", "broken models refused by command", alone=True)
-def model_refused(stage: Stage) -> Iterator[None]:
-    """One cut off, one that is none, one that is not there: answered, and the old one serves on."""
-    before = stage.retained("info")
-    (stage.models / "cut.safetensors").write_bytes((stage.models / CURRENT).read_bytes()[:50_000])
-    (stage.models / "text.safetensors").write_text("no model")
+def model_refused(scenario: Scenario) -> Iterator[None]:
+    """One truncated, one invalid, one missing: each answered, and the old model stays in use."""
+    before = scenario.retained("info")
+    (scenario.models / "cut.safetensors").write_bytes((scenario.models / CURRENT).read_bytes()[:50_000])
+    (scenario.models / "text.safetensors").write_text("no model")
     for name in ("cut", "text", "gone", "../cut"):
-        answer = ask(stage.rig.broker.port, stage.rig.device, "model", model=name)
+        answer = send_command(scenario.system.broker.port, scenario.system.device, "model", model=name)
         if answer["ok"]:
             raise RigError(f"the broken model {name} was taken: {answer['outcome']}")
-    if stage.retained("info") != before:
+    if scenario.retained("info") != before:
         raise RigError("a broken model changed something")
     yield

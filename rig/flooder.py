@@ -1,9 +1,9 @@
-"""One client that sends commands as fast as the broker takes them, in a process of its own that yields to all others.
+"""A client that sends commands as fast as the broker accepts them, in a separate process of low priority.
 
-    python -m rig.flooder PORT DEVICE KIND SECONDS      prints how many messages the broker has taken
+    python -m rig.flooder PORT DEVICE KIND SECONDS      prints how many messages the broker has accepted
 
-It speaks MQTT 3.1.1 over a plain socket and sends prepared packets, so that what it costs is the broker's work, not its
-own: a machine with two processors has to run the service beside it.
+It uses MQTT 3.1.1 over a plain socket and sends prepared packets, so that the broker has the work and not this client:
+a machine with two processors also has to run the service.
 """
 
 import json
@@ -16,10 +16,10 @@ import sys
 import time
 
 KINDS = ("reload at QoS 0", "reload at QoS 1", "no JSON", "64 KiB")
-"""What is sent: reloads without a payload, random bytes for both commands, and the longest payload that is read."""
+"""Kinds of messages: reloads without a payload, random bytes for both commands, the longest accepted payload."""
 
 BATCH = 200
-"""Packets in one prepared block; at QoS 1 so many are acknowledged before the next block."""
+"""Packets per prepared block; at QoS 1 all are acknowledged before the next block."""
 
 LARGE_BATCH = 8
 LONGEST = 65_536
@@ -42,13 +42,13 @@ def _text(value: str) -> bytes:
 
 
 def _publish(topic: str, payload: bytes, number: int | None = None) -> bytes:
-    """Return a PUBLISH; at QoS 1 where it has a number."""
+    """Return a PUBLISH packet, at QoS 1 if it has a number."""
     beside = b"" if number is None else struct.pack(">H", number)
     return _packet(0x30 if number is None else 0x32, _text(topic) + beside + payload)
 
 
 def block(kind: str, device: str) -> tuple[bytes, int]:
-    """Return prepared packets of one kind, and how many they are."""
+    """Return a block of prepared packets of one kind, and their number."""
     reload, model = (f"edgemeta/{device}/cmd/{verb}" for verb in ("reload", "model"))
     chance = random.Random(7)
     numbers = range(1, (LARGE_BATCH if kind == KINDS[3] else BATCH) + 1)
@@ -64,7 +64,7 @@ def block(kind: str, device: str) -> tuple[bytes, int]:
 
 
 def flood(port: int, device: str, kind: str, seconds: float) -> int:
-    """Send until the time is over and the broker has answered a ping after it; return how many messages that were."""
+    """Send for `seconds`, then until the broker answers a ping; return the number of messages."""
     packets, count = block(kind, device)
     acknowledged = kind == KINDS[1]
     with socket.create_connection(("127.0.0.1", port)) as connection:
@@ -82,7 +82,7 @@ def flood(port: int, device: str, kind: str, seconds: float) -> int:
 
 
 def _receive(connection: socket.socket, length: int) -> None:
-    """Read so many bytes. Raises ConnectionError where the broker closes before."""
+    """Read `length` bytes. Raises ConnectionError if the broker disconnects."""
     while length:
         got = len(connection.recv(length))
         if not got:
@@ -92,21 +92,21 @@ def _receive(connection: socket.socket, length: int) -> None:
 
 
 class Flooder:
-    """The same in a process of its own."""
+    """`flood` in a separate process."""
 
     def __init__(self, port: int, device: str, kind: str, seconds: float) -> None:
         command = [sys.executable, "-m", "rig.flooder", str(port), device, kind, str(seconds)]
         self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
-    def wait(self, patience: float) -> int:
-        """Wait for the end; return how many messages the broker has taken. Raises RuntimeError where it failed."""
-        said, wrong = self._process.communicate(timeout=patience)
+    def wait(self, timeout: float) -> int:
+        """Wait for the end; return how many messages the broker accepted. Raises RuntimeError on failure."""
+        said, wrong = self._process.communicate(timeout=timeout)
         if self._process.returncode:
             raise RuntimeError(f"the flooder failed: {wrong.strip().splitlines()[-1]}")
         return int(json.loads(said)["messages"])
 
     def close(self) -> None:
-        """End it, however it stands."""
+        """Kill it if it still runs."""
         if self._process.poll() is None:
             self._process.kill()
         self._process.communicate()

@@ -1,4 +1,4 @@
-"""A mount or network namespace of this program's own: what is changed in it is gone with the program."""
+"""Mount and network namespaces for this program: changes in them end with the program."""
 
 import os
 import subprocess
@@ -7,9 +7,9 @@ from typing import Literal
 
 
 def enter(kind: Literal["mount", "net"], *probe: str) -> bool:
-    """Start this program again in a namespace of its own, unless that was done.
+    """Restart this program in a new namespace, unless it runs in one already.
 
-    Returns False where that is not allowed here, or where the command `probe` fails in it.
+    Returns False if that is not allowed here, or if the command `probe` fails in it.
     """
     mark = f"EDGEMETA_RIG_{kind.upper()}"
     if os.environ.get(mark) == "1":

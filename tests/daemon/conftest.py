@@ -38,7 +38,7 @@ from edgemeta.model.layers import AveragePool, Dense, Multiplier, TensorType
 from edgemeta.model.weights import FixedWeights
 from rig.broker import Mosquitto
 from rig.camera import NEEDS, RtspCamera
-from rig.patience import free_port as new_port
+from rig.waiting import free_port as new_port
 
 DEADLINE = 60.0
 """Seconds after which a test gives up waiting."""

@@ -8,7 +8,7 @@ import pytest
 
 from edgemeta.daemon.messages.broker_state import BrokerState
 from edgemeta.daemon.mqtt.outbox.delivery import OutgoingMessage
-from rig.broker_network import SUBACK, BrokerNetwork
+from rig.mqtt_proxy import SUBACK, MqttProxy
 from tests.daemon.conftest import wait_until
 
 DEADLINE = 0.6
@@ -16,8 +16,8 @@ DEADLINE = 0.6
 
 
 @pytest.fixture
-def network(broker: Any) -> Iterator[BrokerNetwork]:
-    network = BrokerNetwork(broker.port)
+def network(broker: Any) -> Iterator[MqttProxy]:
+    network = MqttProxy(broker.port)
     yield network
     network.close()
 
@@ -40,7 +40,7 @@ def waiting(link: Any) -> int:
     return count
 
 
-def connect(make_link: Any, network: BrokerNetwork, **keys: Any) -> Any:
+def connect(make_link: Any, network: MqttProxy, **keys: Any) -> Any:
     link = make_link(network.port, ack_timeout=DEADLINE, **keys)
     wait_until(lambda: link.status.state is BrokerState.CONNECTED, "the link")
     return link
@@ -49,11 +49,11 @@ def connect(make_link: Any, network: BrokerNetwork, **keys: Any) -> Any:
 @pytest.mark.parametrize("swallowed", [3, 25, 120])
 @pytest.mark.parametrize("version", [5, "3.1.1"])
 def test_messages_whose_acknowledgements_are_swallowed_are_sent_again(
-    network: BrokerNetwork, subscriber: Any, make_link: Any, swallowed: int, version: Any, caplog: Any
+    network: MqttProxy, subscriber: Any, make_link: Any, swallowed: int, version: Any, caplog: Any
 ) -> None:
     """With 25 gone, no late message found room; with 100, none at all; with 3, three waited for ever."""
     link = connect(make_link, network, version=version)
-    network.swallow(swallowed)
+    network.drop_packets(swallowed)
     with caplog.at_level("INFO", "edgemeta.daemon.mqtt.link"):
         for value in range(150):
             link.send(number(value))
@@ -68,10 +68,10 @@ def test_messages_whose_acknowledgements_are_swallowed_are_sent_again(
     assert "connected to broker" in caplog.text
 
 
-def test_a_resent_message_never_overtakes_a_live_one(network: BrokerNetwork, subscriber: Any, make_link: Any) -> None:
+def test_a_resent_message_never_overtakes_a_live_one(network: MqttProxy, subscriber: Any, make_link: Any) -> None:
     """First deliveries come in the order in which the messages were made, whatever comes again."""
     link = connect(make_link, network)
-    network.swallow(5)
+    network.drop_packets(5)
     for value in range(200):
         link.send(number(value))
         time.sleep(0.01)
@@ -88,12 +88,12 @@ def test_a_resent_message_never_overtakes_a_live_one(network: BrokerNetwork, sub
 
 
 def test_while_nothing_is_acknowledged_the_state_says_so_until_the_first_acknowledgement(
-    network: BrokerNetwork, make_link: Any, late_soon: None, caplog: Any
+    network: MqttProxy, make_link: Any, late_soon: None, caplog: Any
 ) -> None:
     link = connect(make_link, network)
     states = Recorder(lambda: link.status.state)
     with caplog.at_level("INFO", "edgemeta.daemon.mqtt.link"):
-        network.swallow()
+        network.drop_packets()
         link.send(number(1))
         wait_until(lambda: link.status.state is BrokerState.UNACKNOWLEDGED, "the state")
         reason = link.status.reason
@@ -110,7 +110,7 @@ def test_while_nothing_is_acknowledged_the_state_says_so_until_the_first_acknowl
 
 
 def test_a_broker_frozen_for_a_moment_is_late_and_then_connected_again(
-    broker: Any, network: BrokerNetwork, make_link: Any, late_soon: None
+    broker: Any, network: MqttProxy, make_link: Any, late_soon: None
 ) -> None:
     link = connect(make_link, network, version="3.1.1")
     link._config = link._config.model_copy(update={"ack_timeout": 60.0})
@@ -123,7 +123,7 @@ def test_a_broker_frozen_for_a_moment_is_late_and_then_connected_again(
 
 
 def test_acknowledgements_that_come_slowly_but_in_turn_are_waited_for(
-    network: BrokerNetwork, make_link: Any, late_soon: None
+    network: MqttProxy, make_link: Any, late_soon: None
 ) -> None:
     """A window of messages may take longer than the deadline over a slow line: only its oldest message counts."""
     link = connect(make_link, network)
@@ -135,10 +135,10 @@ def test_acknowledgements_that_come_slowly_but_in_turn_are_waited_for(
 
 
 def test_a_subscription_that_is_not_acknowledged_is_asked_for_again(
-    network: BrokerNetwork, make_subscriber: Any, broker: Any, make_link: Any, tmp_path: Any
+    network: MqttProxy, make_subscriber: Any, broker: Any, make_link: Any, tmp_path: Any
 ) -> None:
     heard: list[bytes] = []
-    network.swallow(1, SUBACK)
+    network.drop_packets(1, SUBACK)
     link = make_link(
         network.port, ack_timeout=DEADLINE, subscriptions={"edgemeta/test/cmd/#": lambda m: heard.append(m.payload)}
     )

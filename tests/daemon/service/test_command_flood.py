@@ -9,21 +9,21 @@ from pathlib import Path
 import pytest
 
 from rig.broker import Mosquitto
-from rig.commander import ask
+from rig.command_client import send_command
 from rig.flooder import KINDS, Flooder, block
-from rig.patience import until
-from rig.whole import Rig
+from rig.system import System
+from rig.waiting import wait_until
 
 SECONDS = 3.0
 GROWTH_KIB = 10_000
 
 
 @pytest.fixture
-def rig(tmp_path: Path) -> Iterator[Rig]:
+def rig(tmp_path: Path) -> Iterator[System]:
     if not Mosquitto.installed():
         pytest.skip("mosquitto is not installed (Debian package mosquitto)")
     keys = {"cameras": {"front": {"source": "synthetic://", "fps": 10}}, "log": {"level": "info"}}
-    made = Rig(tmp_path, "flooded", keys, broker=("allow_anonymous true",))
+    made = System(tmp_path, "flooded", keys, broker=("allow_anonymous true",))
     try:
         made.keys["mqtt"] = {"port": made.broker.port, "keepalive": 30}
         made.write_config()
@@ -35,10 +35,10 @@ def rig(tmp_path: Path) -> Iterator[Rig]:
 
 @pytest.mark.gate("20 s each: a flood, then the quiet time after which it counts as over")
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_flood_delays_no_frame_and_leaves_nothing_behind(rig: Rig, kind: str) -> None:
-    rig.witness.next_frame("front").within(0)
+def test_a_flood_delays_no_frame_and_leaves_nothing_behind(rig: System, kind: str) -> None:
+    rig.subscriber.next_frame("front").within(0)
     for _ in range(3):
-        assert ask(rig.broker.port, rig.device, "reload")["ok"]
+        assert send_command(rig.broker.port, rig.device, "reload")["ok"]
     held = rig.running.holds["rss_kib"]
     lines = len(rig.log.read_text().splitlines())
     flooder = Flooder(rig.broker.port, rig.device, kind, SECONDS)
@@ -47,19 +47,19 @@ def test_a_flood_delays_no_frame_and_leaves_nothing_behind(rig: Rig, kind: str) 
         sent = flooder.wait(SECONDS + 60)
     finally:
         flooder.close()
-    rig.witness.next_frame("front").within(0)
+    rig.subscriber.next_frame("front").within(0)
     updates = rig.log.read_text().splitlines()[lines:]
     assert sent > 1000
     assert sum("flood of messages on edgemeta/flooded/cmd/reload: " in line for line in updates) == 1
     assert len(updates) < 40, "\n".join(updates[:60])
-    until(lambda: rig.running.holds["rss_kib"] < held + GROWTH_KIB, "memory to be given back", 30)
-    until(lambda: "no flood of messages on edgemeta/flooded/cmd/reload any more" in rig.log.read_text(), "its end")
-    assert ask(rig.broker.port, rig.device, "reload", transaction="after")["transaction"] == "after"
-    assert rig.witness.stats["broker"]["connects"] == 1
-    assert rig.witness.ledger.historical == 0
+    wait_until(lambda: rig.running.holds["rss_kib"] < held + GROWTH_KIB, "memory to be given back", 30)
+    wait_until(lambda: "no flood of messages on edgemeta/flooded/cmd/reload any more" in rig.log.read_text(), "its end")
+    assert send_command(rig.broker.port, rig.device, "reload", transaction="after")["transaction"] == "after"
+    assert rig.subscriber.stats["broker"]["connects"] == 1
+    assert rig.subscriber.audit.historical == 0
     rig.settle()
     assert rig.lost()["frames"] == 0
-    until(lambda: "flood" not in rig.running.manager.status, "the status to tell of no flood")
+    wait_until(lambda: "flood" not in rig.running.manager.status, "the status to tell of no flood")
     assert "Traceback" not in rig.log.read_text()
     assert rig.running.stop()[1] == 0
     assert rig.log.read_text().splitlines()[-1].endswith("stopped")

@@ -13,9 +13,9 @@ from paho.mqtt.enums import CallbackAPIVersion
 
 from edgemeta.model.zoo import find
 from rig.broker import Mosquitto
-from rig.patience import until
-from rig.whole import Rig
-from rig.witness import retained
+from rig.subscriber import retained
+from rig.system import System
+from rig.waiting import wait_until
 
 GOOD = {
     "model": b'{"model": "damaged", "camera": "front", "transaction": "1"}',
@@ -98,14 +98,14 @@ def damaged(whole: bytes, chance: random.Random) -> bytes:
 
 
 @pytest.fixture
-def rig(tmp_path: Path) -> Iterator[Rig]:
+def rig(tmp_path: Path) -> Iterator[System]:
     if not Mosquitto.installed():
         pytest.skip("mosquitto is not installed (Debian package mosquitto)")
     models = tmp_path / "models"
     models.mkdir()
     cameras = {"front": {"source": "synthetic://", "fps": 10}}
     keys = {"cameras": cameras, "swap": {"model_folder": str(models)}, "mqtt": {"max_commands_per_second": 1000}}
-    made = Rig(tmp_path, "hostile", keys, watchdog=20.0)
+    made = System(tmp_path, "hostile", keys, watchdog=20.0)
     try:
         made.write_config()
         made.start_service().ready()
@@ -117,10 +117,12 @@ def rig(tmp_path: Path) -> Iterator[Rig]:
 @pytest.mark.parametrize(
     "count", [320, pytest.param(20_000, marks=[pytest.mark.slow, pytest.mark.fuzz, pytest.mark.timeout(3600)])]
 )
-def test_nothing_that_is_published_changes_the_service(rig: Rig, count: int, fed: Callable[[str, int], None]) -> None:
+def test_nothing_that_is_published_changes_the_service(
+    rig: System, count: int, fed: Callable[[str, int], None]
+) -> None:
     chance = random.Random(11)
     whole = find("resnet8-cifar10").read_bytes()
-    rig.witness.next_frame("front").within(0)
+    rig.subscriber.next_frame("front").within(0)
     info = retained(rig.broker.port)["edgemeta/hostile/info"]
     held: dict[str, int] = {}
     publisher = Publisher(rig.broker.port, rig.device)
@@ -143,10 +145,10 @@ def test_nothing_that_is_published_changes_the_service(rig: Rig, count: int, fed
     assert all(outcome.isprintable() for outcome in refused)
     assert len(refused) > count / 2
     assert {one["outcome"] for one in publisher.outcomes if one["ok"]} <= {"config reloaded: nothing changed"}
-    rig.witness.next_frame("front").within(0)
+    rig.subscriber.next_frame("front").within(0)
     assert retained(rig.broker.port)["edgemeta/hostile/info"] == info
-    assert len(rig.witness.ledger.boots) == 1
-    until(lambda: rig.running.holds["rss_kib"] < held["rss_kib"] + GROWTH_KIB, "memory to be given back")
+    assert len(rig.subscriber.audit.boots) == 1
+    wait_until(lambda: rig.running.holds["rss_kib"] < held["rss_kib"] + GROWTH_KIB, "memory to be given back")
     rig.settle()
     assert rig.lost()["frames"] == 0
     assert "Traceback" not in rig.log.read_text()

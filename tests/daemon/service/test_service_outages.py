@@ -10,7 +10,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from rig.broker_network import BrokerNetwork
+from rig.mqtt_proxy import MqttProxy
 from tests.daemon.conftest import (
     DEADLINE,
     assert_every_frame_accounted_for,
@@ -133,13 +133,13 @@ def test_a_wrong_password_is_reported_and_tried_again(make_broker: Any, write_co
 def test_a_broker_that_acknowledges_nothing_is_neither_ready_nor_connected(
     broker: Any, write_config: Any, run_daemon: Any, free_port: Any
 ) -> None:
-    network = BrokerNetwork(broker.port)
+    network = MqttProxy(broker.port)
     port = free_port()
     mqtt = broker_keys(broker, port=network.port, ack_timeout=1.0)
     daemon = run_daemon(write_config(mqtt=mqtt, web={"enabled": True, "port": port}))
     try:
         wait_for(port, "/readyz", lambda status, text: status == 200 and "connected" in text)
-        network.swallow()
+        network.drop_packets()
         _, text = wait_for(port, "/readyz", lambda status, text: status == 503 and "acknowledged" in text)
         assert "not ready" in text
         assert "has not acknowledged a message for 1 s, " in text

@@ -11,21 +11,21 @@ from typing import Any
 
 import pytest
 
-from rig.manager import Manager
+from rig.service_manager import ServiceManager
 from tests.daemon.conftest import broker_keys
 
 DEADLINE = 60.0
 
 
 @pytest.fixture
-def manager() -> Iterator[Manager]:
-    made = Manager("test")
+def manager() -> Iterator[ServiceManager]:
+    made = ServiceManager("test")
     yield made
     made.close()
 
 
 def test_from_ready_to_stopping(
-    broker: Any, subscriber: Any, write_config: Any, run_daemon: Any, manager: Manager
+    broker: Any, subscriber: Any, write_config: Any, run_daemon: Any, manager: ServiceManager
 ) -> None:
     daemon = run_daemon(write_config(mqtt=broker_keys(broker)), **manager.environment(watchdog=4.0))
     assert manager.wait("READY=1") == 1
@@ -43,7 +43,7 @@ def test_from_ready_to_stopping(
 
 
 def test_without_a_broker_and_without_a_camera_it_is_ready_and_fed(
-    free_port: Any, write_config: Any, run_daemon: Any, manager: Manager, tmp_path: Path
+    free_port: Any, write_config: Any, run_daemon: Any, manager: ServiceManager, tmp_path: Path
 ) -> None:
     """A known outage is being handled: no reason for the manager to restart the service."""
     config = write_config(
@@ -57,7 +57,7 @@ def test_without_a_broker_and_without_a_camera_it_is_ready_and_fed(
         seen = manager.wait("WATCHDOG=1", after=seen)
 
 
-def test_a_wrong_config_is_never_ready(run_daemon: Any, write_config: Any, manager: Manager) -> None:
+def test_a_wrong_config_is_never_ready(run_daemon: Any, write_config: Any, manager: ServiceManager) -> None:
     assert run_daemon(write_config(top_k=0), **manager.environment()).process.wait(DEADLINE) == 78
     assert manager.messages == []
 
@@ -80,7 +80,7 @@ main()
 
 
 def test_a_worker_that_hangs_starves_the_watchdog_and_the_abort_shows_where(
-    broker: Any, write_config: Any, manager: Manager, tmp_path: Path
+    broker: Any, write_config: Any, manager: ServiceManager, tmp_path: Path
 ) -> None:
     log = tmp_path / "log"
     with log.open("w") as output:
@@ -108,7 +108,7 @@ def test_a_worker_that_hangs_starves_the_watchdog_and_the_abort_shows_where(
 
 
 def test_a_camera_thread_that_hangs_starves_the_watchdog(
-    broker: Any, write_config: Any, run_daemon: Any, manager: Manager, tmp_path: Path
+    broker: Any, write_config: Any, run_daemon: Any, manager: ServiceManager, tmp_path: Path
 ) -> None:
     """Reading a pipe that nobody writes blocks for ever, like a file on a failed network disk."""
     folder = tmp_path / "pictures"
@@ -125,7 +125,7 @@ def test_a_camera_thread_that_hangs_starves_the_watchdog(
     manager.wait("WATCHDOG=1", "1.png is empty", after=hung)
 
 
-def reload(daemon: Any, manager: Manager) -> str:
+def reload(daemon: Any, manager: ServiceManager) -> str:
     """Send SIGHUP; return the status at the READY=1 that follows RELOADING=1."""
     before = len(manager.messages)
     asked_us = time.monotonic_ns() // 1000
@@ -137,7 +137,7 @@ def reload(daemon: Any, manager: Manager) -> str:
 
 
 def test_reload_applies_what_it_can_between_two_frames(
-    broker: Any, subscriber: Any, write_config: Any, run_daemon: Any, manager: Manager
+    broker: Any, subscriber: Any, write_config: Any, run_daemon: Any, manager: ServiceManager
 ) -> None:
     slow = {"mqtt": broker_keys(broker), "stats": {"interval": 3600}, "top_k": 3}
     daemon = run_daemon(write_config(**slow), **manager.environment())
@@ -159,7 +159,7 @@ def test_reload_applies_what_it_can_between_two_frames(
 
 
 def test_an_invalid_config_changes_nothing_and_the_status_says_why(
-    broker: Any, subscriber: Any, write_config: Any, run_daemon: Any, manager: Manager
+    broker: Any, subscriber: Any, write_config: Any, run_daemon: Any, manager: ServiceManager
 ) -> None:
     keys = {"mqtt": broker_keys(broker), "stats": {"interval": 3600}}
     path = write_config(**keys, top_k=2)
@@ -185,7 +185,7 @@ def test_an_invalid_config_changes_nothing_and_the_status_says_why(
 
 
 def test_keys_that_need_a_restart_are_named_and_keep_their_values(
-    broker: Any, subscriber: Any, write_config: Any, run_daemon: Any, manager: Manager, model_file: Path
+    broker: Any, subscriber: Any, write_config: Any, run_daemon: Any, manager: ServiceManager, model_file: Path
 ) -> None:
     daemon = run_daemon(write_config(mqtt=broker_keys(broker)), **manager.environment())
     manager.wait("READY=1")
@@ -200,7 +200,7 @@ def test_keys_that_need_a_restart_are_named_and_keep_their_values(
 
 
 def test_a_camera_whose_keys_change_is_restarted_and_the_others_run_on(
-    broker: Any, subscriber: Any, write_config: Any, run_daemon: Any, manager: Manager, colours: Path
+    broker: Any, subscriber: Any, write_config: Any, run_daemon: Any, manager: ServiceManager, colours: Path
 ) -> None:
     def cameras(colour: int, fps: int) -> dict[str, Any]:
         change_started = {"source": str(colours / f"{colour}.png"), "loop": True, "fps": fps}
@@ -229,7 +229,7 @@ def test_a_camera_whose_keys_change_is_restarted_and_the_others_run_on(
 
 
 def test_sighup_at_any_moment_ends_nothing(
-    broker: Any, subscriber: Any, write_config: Any, run_daemon: Any, manager: Manager
+    broker: Any, subscriber: Any, write_config: Any, run_daemon: Any, manager: ServiceManager
 ) -> None:
     """Once the handlers are there, also before the service is ready; many at once may become few reloads."""
     daemon = run_daemon(write_config(mqtt=broker_keys(broker)), **manager.environment())
@@ -244,7 +244,7 @@ def test_sighup_at_any_moment_ends_nothing(
 
 
 def test_child_processes_do_not_inherit_the_socket(
-    write_config: Callable[..., Path], manager: Manager, tmp_path: Path
+    write_config: Callable[..., Path], manager: ServiceManager, tmp_path: Path
 ) -> None:
     """A source's helper process does not inherit the socket's name, so it cannot speak for the service."""
     program = (

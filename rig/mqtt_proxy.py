@@ -1,15 +1,15 @@
-"""The network before a broker, which can also swallow acknowledgements, as an overloaded broker or proxy does."""
+"""A TCP proxy before a broker that can also drop acknowledgements, as an overloaded broker or proxy does."""
 
 import time
 from collections.abc import Iterator
 
-from rig.network import Filter, Network
+from rig.tcp_proxy import Filter, TcpProxy
 
 PUBACK = 4
 SUBACK = 9
 
 
-class BrokerNetwork(Network):
+class MqttProxy(TcpProxy):
     """Forwards MQTT connections, packet by packet on the way to the client."""
 
     def __init__(self, to_port: int) -> None:
@@ -19,8 +19,8 @@ class BrokerNetwork(Network):
         self._left = 0.0
         self._delay = 0.0
 
-    def swallow(self, count: float = float("inf"), kind: int = PUBACK) -> None:
-        """Let the next `count` packets of a kind vanish; by default all, until `pass_all`."""
+    def drop_packets(self, count: float = float("inf"), kind: int = PUBACK) -> None:
+        """Drop the next `count` packets of a kind; by default all, until `pass_all`."""
         self._kind, self._left = kind, count
 
     def pass_all(self) -> None:
@@ -28,7 +28,7 @@ class BrokerNetwork(Network):
         self._left = 0
 
     def delay(self, seconds: float) -> None:
-        """Let each acknowledgement of a message take so long, one after the other."""
+        """Delay each acknowledgement of a message by so many seconds, one after the other."""
         self._delay = seconds
 
     def _toward_client(self) -> Filter:

@@ -1,31 +1,31 @@
-"""The ledger by which suites judge (rig/ledger.py): would it notice a loss, a repeat, a growth?"""
+"""The message audit (rig/message_audit.py): would it detect a loss, a repetition, a growth?"""
 
 from typing import Any
 
 import pytest
 
 from reliability import soak
-from rig.ledger import Ledger, Seen, judge
+from rig.message_audit import MessageAudit, RecordedFrame, check_stream
 
 
-def seen(number: int, superseded: int = 0) -> Seen:
-    return Seen(number, f"state {number // 3}", {"superseded": superseded, "outbox": 0})
+def seen(number: int, superseded: int = 0) -> RecordedFrame:
+    return RecordedFrame(number, f"state {number // 3}", {"superseded": superseded, "outbox": 0})
 
 
 def test_a_loss_would_be_detected() -> None:
     """Planted: one frame, one state, one drop too many."""
     frames = {number: seen(number) for number in range(1, 10)}
     states = {1, 3, 6, 9}
-    whole = judge(frames, states, killed=False)
+    whole = check_stream(frames, states, killed=False)
     assert (whole.frames, whole.lost_frames, whole.lost_states) == (9, 0, 0)
     without_frame = {number: one for number, one in frames.items() if number != 5}
-    assert judge(without_frame, states, killed=False).lost_frames == 1
-    assert judge(frames, states - {3}, killed=True).lost_states == 1
-    assert judge(frames, states - {9}, killed=True).lost_states == 0
-    assert judge(frames, states - {9}, killed=False).lost_states == 1
+    assert check_stream(without_frame, states, killed=False).lost_frames == 1
+    assert check_stream(frames, states - {3}, killed=True).lost_states == 1
+    assert check_stream(frames, states - {9}, killed=True).lost_states == 0
+    assert check_stream(frames, states - {9}, killed=False).lost_states == 1
     accounted = without_frame | {9: seen(9, superseded=1)}
-    assert judge(accounted, states, killed=False).lost_frames == 0
-    assert judge(frames | {9: seen(9, superseded=1)}, states, killed=False).lost_frames == 1
+    assert check_stream(accounted, states, killed=False).lost_frames == 0
+    assert check_stream(frames | {9: seen(9, superseded=1)}, states, killed=False).lost_frames == 1
 
 
 def frame(number: int, sequence: int, **keys: Any) -> dict[str, Any]:
@@ -34,22 +34,22 @@ def frame(number: int, sequence: int, **keys: Any) -> dict[str, Any]:
 
 
 def test_a_repeated_message_must_be_unchanged() -> None:
-    ledger = Ledger()
+    audit = MessageAudit()
     for content in (frame(1, 1), frame(3, 2), frame(3, 2, historical=True)):
-        ledger.take("frame", "front", content)
-    assert (ledger.repeated, ledger.historical, ledger.contradictions) == (1, 1, 0)
-    ledger.take("frame", "front", frame(4, 2))  # a second message about the same frame
-    assert ledger.contradictions == 1
-    ledger.take("frame", "front", frame(1, 5))  # another frame under an id that was used
-    assert ledger.contradictions == 2
+        audit.take("frame", "front", content)
+    assert (audit.repeated, audit.historical, audit.contradictions) == (1, 1, 0)
+    audit.take("frame", "front", frame(4, 2))  # a second message about the same frame
+    assert audit.contradictions == 1
+    audit.take("frame", "front", frame(1, 5))  # another frame under an id that was used
+    assert audit.contradictions == 2
 
 
 def test_frames_withheld_are_accounted_for() -> None:
-    ledger = Ledger()
-    ledger.take("frame", "front", frame(1, 1))
-    ledger.take("frame", "front", frame(2, 5, withheld=2, dropped={"failed": 1}))
-    (verdict,) = ledger.verdicts(set()).values()
-    assert (verdict.lost_frames, verdict.missing) == (0, {"withheld": 2, "failed": 1})
+    audit = MessageAudit()
+    audit.take("frame", "front", frame(1, 1))
+    audit.take("frame", "front", frame(2, 5, withheld=2, dropped={"failed": 1}))
+    (result,) = audit.results(set()).values()
+    assert (result.lost_frames, result.missing) == (0, {"withheld": 2, "failed": 1})
 
 
 def test_growth_of_one_process_would_be_detected() -> None:

@@ -1,4 +1,4 @@
-"""The rig as a whole: broker, network that can be cut, subscriber beside the broker, and the service of a device."""
+"""The complete system under test: broker, network that can fail, subscriber at the broker, and the service."""
 
 import json
 import shutil
@@ -14,16 +14,16 @@ from typing import Any
 import yaml
 
 from rig.broker import KEEPING, Mosquitto
-from rig.broker_network import BrokerNetwork
-from rig.manager import Managed
-from rig.patience import until
-from rig.witness import Witness
+from rig.mqtt_proxy import MqttProxy
+from rig.service_manager import ManagedService
+from rig.subscriber import RecordingSubscriber
+from rig.waiting import wait_until
 
 
-class Rig:
-    """All parts run after `start_service`. `keys` are the service's config, without device and broker.
+class System:
+    """All parts run after `start_service`. keys: the service's config, without device and broker.
 
-    broker: lines of the broker's own config.
+    broker: lines of the broker's config.
     """
 
     def __init__(
@@ -40,18 +40,18 @@ class Rig:
         self.keys = dict(keys)
         self.broker = Mosquitto(folder, broker)
         self.broker.start()
-        self.network = BrokerNetwork(self.broker.port)
-        self.witness = Witness(self.broker.port, device)
+        self.proxy = MqttProxy(self.broker.port)
+        self.subscriber = RecordingSubscriber(self.broker.port, device)
         self.state = folder / "state"
         self.state.mkdir(exist_ok=True)
         self.config = folder / "config.yaml"
         self.log = folder / "service.log"
-        self.service: Managed | None = None
+        self.service: ManagedService | None = None
         self.killed: dict[str, datetime] = {}
-        self.owed: set[tuple[str, int]] = set()
+        self.pending: set[tuple[str, int]] = set()
 
     @property
-    def running(self) -> Managed:
+    def running(self) -> ManagedService:
         """The service, which must have been started."""
         assert self.service is not None, "the service was not started"
         return self.service
@@ -71,7 +71,7 @@ class Rig:
         retry = {"initial_delay": 0.1, "max_delay": 0.3}
         config["mqtt"] = {
             "host": "127.0.0.1",
-            "port": self.network.port,
+            "port": self.proxy.port,
             "keepalive": 1,
             "ack_timeout": 1,
             "retry": retry,
@@ -79,32 +79,32 @@ class Rig:
         }
         self.config.write_text(yaml.safe_dump(config))
 
-    def start_service(self) -> Managed:
+    def start_service(self) -> ManagedService:
         """Start the service; its warnings go to a file."""
         if self.service is not None:
             self.service.close()
-        self.service = Managed(self.config, self.log, self.watchdog)
+        self.service = ManagedService(self.config, self.log, self.watchdog)
         return self.service
 
     def restart_broker(self, number: int, empty: bool, pause: Callable[[], None]) -> None:
-        """End the broker by a signal; after a pause it is there again, with what it saved or empty.
+        """Stop the broker with a signal and start it again after a pause, with its saved state or empty.
 
-        The network is mended only when the subscriber is back, so that it sees all that the broker takes.
+        The network is restored only when the subscriber is back, so that it sees all messages that the broker gets.
         """
         self.broker.stop(number)
-        self.network.reset()
-        until(lambda: not self.witness.subscribed.is_set(), "the subscriber to notice")
+        self.proxy.reset()
+        wait_until(lambda: not self.subscriber.subscribed.is_set(), "the subscriber to disconnect")
         pause()
         if empty:
-            self.broker.forget()
+            self.broker.delete_state()
         self.broker.start()
-        until(self.witness.subscribed.is_set, "the subscriber")
-        self.witness.since.clear()
-        self.network.mend(forget=True)
+        wait_until(self.subscriber.subscribed.is_set, "the subscriber")
+        self.subscriber.since.clear()
+        self.proxy.restore(forget=True)
 
-    def lost_service(self) -> None:
-        """Note, once the service has ended without warning, when, and which messages its outbox file holds."""
-        if boots := self.witness.ledger.boots:
+    def record_kill(self) -> None:
+        """Record, after the service was killed, the time and the messages in its outbox file."""
+        if boots := self.subscriber.audit.boots:
             self.killed[boots[-1]] = datetime.now(timezone.utc)
         name = f"outbox-{self.device}.sqlite3"
         with tempfile.TemporaryDirectory() as copy:
@@ -115,37 +115,37 @@ class Rig:
             with closing(sqlite3.connect(Path(copy) / name)) as database:
                 for (payload,) in database.execute("SELECT payload FROM messages"):
                     content = json.loads(payload)
-                    self.owed.add((content["boot"], content["id"]))
+                    self.pending.add((content["boot"], content["id"]))
 
     def settle(self) -> None:
-        """Wait until no late message waits any more."""
-        begun = self.witness.since["stats"]
-        until(
-            lambda: self.witness.since["stats"] > begun + 1 and self.witness.stats["outbox"]["waiting"] < 3,
+        """Wait until the outbox has no late message."""
+        begun = self.subscriber.since["stats"]
+        wait_until(
+            lambda: self.subscriber.since["stats"] > begun + 1 and self.subscriber.stats["outbox"]["waiting"] < 3,
             "an outbox without late messages",
         )
 
     def end(self) -> tuple[float, int]:
         """Wait until nothing waits, then stop the service; return its seconds to stop and its exit code."""
         self.settle()
-        self.witness.since.clear()
+        self.subscriber.since.clear()
         took, code = self.running.stop()
-        until(lambda: self.witness.since["availability"] > 0, "`offline`")
+        wait_until(lambda: self.subscriber.since["availability"] > 0, "`offline`")
         return took, code
 
     @property
     def lost_from_outbox(self) -> int:
-        """Number of messages that were in an outbox file when the service ended and have not arrived."""
-        return len(self.owed - self.witness.ledger.messages.keys())
+        """Number of messages that were in an outbox file at a kill and have not arrived."""
+        return len(self.pending - self.subscriber.audit.messages.keys())
 
     def lost(self) -> dict[str, int]:
-        """Count what is missing: by sequence numbers, by what outbox files held, and by the service's last counts."""
-        ledger = self.witness.ledger
-        verdicts = ledger.verdicts(self.killed.keys())
-        cameras = self.witness.stats["cameras"].values()
+        """Count lost messages: by sequence numbers, by the outbox files at kills, and by the service's last counts."""
+        audit = self.subscriber.audit
+        results = audit.results(self.killed.keys())
+        cameras = self.subscriber.stats["cameras"].values()
         return {
-            "frames": sum(one.lost_frames for one in verdicts.values()),
-            "states": sum(one.lost_states for one in verdicts.values()),
+            "frames": sum(one.lost_frames for one in results.values()),
+            "states": sum(one.lost_states for one in results.values()),
             "from_the_outbox": self.lost_from_outbox,
             "at_the_end": sum(
                 abs(one["captured"] - one["published"] - sum(one["dropped"].values()) - one.get("withheld", 0))
@@ -154,9 +154,9 @@ class Rig:
         }
 
     def close(self) -> None:
-        """End everything, also after a fault."""
-        self.witness.close()
-        self.network.close()
+        """Stop everything, also after an error."""
+        self.subscriber.close()
+        self.proxy.close()
         if self.service is not None:
             self.service.close()
         self.broker.stop(signal.SIGKILL)

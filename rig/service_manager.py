@@ -1,4 +1,4 @@
-"""A service manager as systemd is one: hears what a service says at its notify socket, and feeds on its watchdog."""
+"""A minimal service manager like systemd: it receives a service's notifications and checks its watchdog."""
 
 import os
 import signal
@@ -11,13 +11,13 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from rig.patience import PATIENCE, RigError
+from rig.waiting import TIMEOUT, RigError
 
 EDGEMETA = str(Path(sys.executable).with_name("edgemeta"))
 
 
-class Manager:
-    """Keeps what a service sends to its NOTIFY_SOCKET, with the monotonic second at which it came."""
+class ServiceManager:
+    """Records the messages on NOTIFY_SOCKET, with their monotonic time in seconds."""
 
     def __init__(self, name: str) -> None:
         self.address = f"@edgemeta-{name}-{os.getpid()}-{time.monotonic_ns()}"
@@ -38,7 +38,7 @@ class Manager:
                 self.changed.notify_all()
 
     def close(self) -> None:
-        """Hear no more; a second call does nothing."""
+        """Close the socket; a second call does nothing."""
         if not self._thread.is_alive():
             return
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as ending:
@@ -47,11 +47,11 @@ class Manager:
         self._socket.close()
 
     def environment(self, watchdog: float | None = None) -> dict[str, str]:
-        """What the manager gives to the service; `watchdog` in seconds."""
+        """The service's environment variables; watchdog: timeout in seconds."""
         period = {} if watchdog is None else {"WATCHDOG_USEC": str(round(watchdog * 1e6))}
         return {"NOTIFY_SOCKET": self.address, **period}
 
-    def wait(self, *parts: str, after: int = 0, timeout: float = PATIENCE) -> int:
+    def wait(self, *parts: str, after: int = 0, timeout: float = TIMEOUT) -> int:
         """Wait for a message that has all these parts; return the number of messages up to and including it."""
 
         def found() -> int | None:
@@ -66,26 +66,26 @@ class Manager:
         return number
 
     def fed_at(self, after: int = 0) -> list[float]:
-        """When the watchdog was fed."""
+        """Times at which the watchdog was fed."""
         return [moment for moment, message in list(self.messages)[after:] if message.startswith("WATCHDOG=1\n")]
 
     @property
     def status(self) -> str:
-        """The newest words about how the service fares."""
+        """The newest status line."""
         told = (message.partition("STATUS=")[2] for _, message in reversed(list(self.messages)))
         return next((text.partition("\n")[0] for text in told if text), "")
 
 
 def as_installed(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return an environment in which Python keeps what it has compiled, as it is kept where a package is installed."""
+    """Return an environment in which Python caches compiled modules, like in an installed package."""
     return {name: value for name, value in environment.items() if name != "PYTHONDONTWRITEBYTECODE"}
 
 
-class Managed:
-    """`edgemeta run` under a manager. Where it does not feed its watchdog (seconds), it is aborted as systemd does."""
+class ManagedService:
+    """`edgemeta run` under a manager. If it does not feed its watchdog (seconds), it is aborted as by systemd."""
 
     def __init__(self, config: Path, log: Path, watchdog: float | None = None) -> None:
-        self.manager = Manager("service")
+        self.manager = ServiceManager("service")
         self._watchdog = watchdog
         self._log = log
         self.aborted = threading.Event()
@@ -101,17 +101,17 @@ class Managed:
         self._watcher.start()
 
     def ready(self) -> float:
-        """Wait until it is ready; return the seconds since it was started."""
+        """Wait until it is ready; return the seconds since its start."""
         try:
             number = self.manager.wait("READY=1")
         except RigError as error:
             self.process.send_signal(signal.SIGABRT)  # its log then shows where every thread is
-            self.process.wait(PATIENCE)
+            self.process.wait(TIMEOUT)
             raise RigError(f"{error}; the service's log:\n{self._log.read_text('utf-8')[-8000:]}") from None
         return self.manager.messages[number - 1][0] - self.began
 
     def reload(self) -> tuple[float, str]:
-        """Send SIGHUP; return the seconds until it is told what came of it, and the status said with that."""
+        """Send SIGHUP; return the seconds until the result is reported, and the status line with it."""
         before, began = len(self.manager.messages), time.monotonic()
         self.process.send_signal(signal.SIGHUP)
         number = self.manager.wait("READY=1", "reloaded: ", after=self.manager.wait("RELOADING=1", after=before))
@@ -119,21 +119,21 @@ class Managed:
         return moment - began, said.partition("STATUS=")[2]
 
     def stop(self) -> tuple[float, int]:
-        """Send SIGTERM; return the seconds until the end, and the exit code."""
+        """Send SIGTERM; return the seconds until the exit, and the exit code."""
         began = time.monotonic()
         self.process.terminate()
-        code = self.process.wait(PATIENCE)
+        code = self.process.wait(TIMEOUT)
         took = time.monotonic() - began
         self.close()
         return took, code
 
     def kill(self) -> None:
-        """End it as a power cut would."""
+        """Kill it (SIGKILL)."""
         self.process.kill()
         self.process.wait()
 
     def close(self) -> None:
-        """End it, however it stands, and hear no more."""
+        """Kill it if it still runs, and close the socket."""
         if self.process.poll() is None:
             self.kill()
         self._watcher.join()
@@ -141,13 +141,13 @@ class Managed:
 
     @property
     def cpu(self) -> float:
-        """Seconds of CPU it used so far: what a start costs where the machine has nothing else to do."""
+        """CPU seconds used so far; after a start, about the duration of a start on an idle machine."""
         fields = Path(f"/proc/{self.process.pid}/stat").read_text("utf-8").rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     @property
     def holds(self) -> dict[str, int]:
-        """Resident memory in KiB, threads, open files and children of the process now."""
+        """Resident memory in KiB, and the numbers of threads, open files and children of the process."""
         process = Path(f"/proc/{self.process.pid}")
         status = (process / "status").read_text("utf-8")
         tasks = list((process / "task").iterdir())
@@ -163,7 +163,7 @@ class Managed:
         }
 
     def _watch(self) -> None:
-        """Abort the process once its watchdog starves: SIGABRT, SIGCONT in case it is stopped, and at last SIGKILL."""
+        """Abort the process when its watchdog expires: SIGABRT, SIGCONT in case it is stopped, finally SIGKILL."""
         while self.process.poll() is None:
             time.sleep(0.05)
             if self._watchdog is None or time.monotonic() - self.manager.fed < self._watchdog:

@@ -1,4 +1,4 @@
-"""Sends commands to a device as an operator does, and waits for their answers."""
+"""Sends commands to a device and waits for their answers."""
 
 import json
 import threading
@@ -7,10 +7,10 @@ from typing import Any
 import paho.mqtt.client as paho
 from paho.mqtt.enums import CallbackAPIVersion
 
-from rig.patience import PATIENCE, RigError
+from rig.waiting import TIMEOUT, RigError
 
 
-def ask(port: int, device: str, verb: str, **content: Any) -> dict[str, Any]:
+def send_command(port: int, device: str, verb: str, **content: Any) -> dict[str, Any]:
     """Send one command; return its answer. Raises RigError where none comes."""
     answers: list[dict[str, Any]] = []
     came = threading.Event()
@@ -26,8 +26,8 @@ def ask(port: int, device: str, verb: str, **content: Any) -> dict[str, Any]:
     client.connect("127.0.0.1", port)
     client.loop_start()
     try:
-        if not came.wait(PATIENCE):
-            raise RigError(f"waited {PATIENCE:g} s for the answer to command {verb} {content}")
+        if not came.wait(TIMEOUT):
+            raise RigError(f"waited {TIMEOUT:g} s for the answer to command {verb} {content}")
     finally:
         client.disconnect()
         client.loop_stop()

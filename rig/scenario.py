@@ -1,7 +1,7 @@
-"""The rig with two cameras, a clip and an RTSP camera, at 30 frames per second each: where faults are played.
+"""A system with two cameras for fault tests: a clip and an RTSP camera, at 30 frames per second each.
 
-Between the RTSP camera and the service lies a network that can be cut, as before the broker. Everything that is
-promised in seconds is timed here, and what the service says of itself is held against what is so.
+The network between RTSP camera and service can fail, like the one to the broker. All promised durations are measured
+here, and what the service reports is compared with the facts.
 """
 
 import hashlib
@@ -20,21 +20,21 @@ from edgemeta.daemon.capture.sources.synthetic.show import Show
 from edgemeta.model.zoo import find
 from rig.camera import RtspCamera
 from rig.disk import SmallDisk
-from rig.network import Network
-from rig.patience import RigError, until
-from rig.whole import Rig
-from rig.witness import retained
+from rig.subscriber import retained
+from rig.system import System
+from rig.tcp_proxy import TcpProxy
+from rig.waiting import RigError, wait_until
 
 CLIP, STREET = "clip", "street"
 CAMERAS = (CLIP, STREET)
 RATE = 30
 READY_WITHIN, BACK_WITHIN, STOPS_WITHIN = 1.5, 2.0, 2.0
-"""Seconds that the service promises: start to READY, whatever returns to the next frame, SIGTERM to the end."""
+"""Promised seconds: from start to READY, from recovery of a part to the next frame, from SIGTERM to the exit."""
 
 MODELS = ("resnet8-cifar10", "resnet8-cifar10-paper")
 CURRENT = "current.safetensors"
 DISK_TRIED_WITHIN = 90.0
-"""Seconds within which a disk that failed is used again: it is tried every minute at the latest."""
+"""Seconds within which a failed disk is used again: the service retries every minute at the latest."""
 
 CAMERA_TIMEOUT = 1.0
 WATCHDOG = 3.0
@@ -49,8 +49,8 @@ def make_clip(path: Path, seconds: float = 5.0) -> None:
     writer.release()
 
 
-class Stage:
-    """Everything runs after `open`. `slack` is by how much a busy machine may be later than promised."""
+class Scenario:
+    """All parts run after `open`. slack: factor by which durations may exceed the promise on a busy machine."""
 
     def __init__(self, folder: Path, seed: int, slack: float, mounts: bool) -> None:
         self.random = random.Random(seed)
@@ -61,10 +61,10 @@ class Stage:
         self.put_model(MODELS[0])
         self.camera = RtspCamera(rate=RATE)
         self.camera.start()
-        self.cable = Network(self.camera.port)
-        self.address = f"rtsp://127.0.0.1:{self.cable.port}/cam"
-        self.rig = Rig(folder, "soak", self.config(), WATCHDOG)
-        self.disk = SmallDisk(self.rig.state) if mounts else None
+        self.camera_proxy = TcpProxy(self.camera.port)
+        self.address = f"rtsp://127.0.0.1:{self.camera_proxy.port}/cam"
+        self.system = System(folder, "soak", self.config(), WATCHDOG)
+        self.disk = SmallDisk(self.system.state) if mounts else None
         self.alone = True
         self._slack = slack
         self._took: dict[str, list[float]] = defaultdict(list)
@@ -84,34 +84,34 @@ class Stage:
         return keys | {"swap": {"model_folder": str(self.models)}, "watch_files": False} | changes
 
     def put_model(self, name: str) -> None:
-        """Let the model file that the config names hold a shipped network."""
+        """Write a shipped model to the configured model file."""
         part = self.models / f"{CURRENT}.part"
         part.write_bytes(find(name).read_bytes())
         part.replace(self.models / CURRENT)
 
     def other_model(self) -> str:
-        """Return the name of the shipped network that does not run now."""
+        """Return the name of the shipped model that is not in use."""
         return next(name for name in MODELS if not self.runs(name))
 
     def runs(self, name: str) -> bool:
-        """Whether `info` tells that a shipped network runs, by its digest."""
+        """Return whether `info` has the digest of a shipped model."""
         return bool(self.retained("info")["model"]["sha256"] == hashlib.sha256(find(name).read_bytes()).hexdigest())
 
     @property
     def remembered(self) -> str:
-        """What the service has written of its good models, for its next start."""
-        index = self.rig.state / "models-soak" / "last-good.json"
+        """The service's index of its last good models; empty without one."""
+        index = self.system.state / "models-soak" / "last-good.json"
         return index.read_text() if index.is_file() else ""
 
     def open(self) -> None:
         """Start the service and wait for frames of both cameras."""
-        self.rig.write_config()
+        self.system.write_config()
         self.start_service()
 
     def start_service(self) -> None:
-        """Start it; time how long it takes to be ready, and to the first frame of each camera."""
-        awaited = {name: self.rig.witness.next_frame(name) for name in CAMERAS}
-        service = self.rig.start_service()
+        """Start the service; measure the time until READY, and until the first frame of each camera."""
+        awaited = {name: self.system.subscriber.next_frame(name) for name in CAMERAS}
+        service = self.system.start_service()
         ready = service.ready()
         self.time("start to READY=1", ready, READY_WITHIN)
         if self.alone:
@@ -119,14 +119,14 @@ class Stage:
                 self.time(f"READY=1 to the first frame of {name}", frame.within(service.began) - ready, BACK_WITHIN)
 
     def stop_service(self) -> None:
-        """Stop it in order."""
-        took, code = self.rig.running.stop()
+        """Stop the service with SIGTERM."""
+        took, code = self.system.running.stop()
         self.time("SIGTERM to the end", took, STOPS_WITHIN)
         if code != 0:
             raise RigError(f"the service ended with exit code {code}")
 
     def time(self, what: str, seconds: float, promised: float) -> None:
-        """Keep how long something took beside what is promised; where two faults came together nothing is."""
+        """Record a duration and its promise; ignored while faults are combined, as nothing is promised then."""
         if not self.alone:
             return
         self._took[what].append(seconds)
@@ -136,7 +136,7 @@ class Stage:
 
     @property
     def durations(self) -> dict[str, dict[str, float]]:
-        """What was timed, in words."""
+        """Statistics of the recorded durations."""
         return {
             what: {
                 "count": len(took),
@@ -148,16 +148,16 @@ class Stage:
         }
 
     def pause(self, shortest: float, longest: float) -> None:
-        """Let some time go by."""
+        """Wait a random time."""
         time.sleep(self.random.uniform(shortest, longest))
 
     def retained(self, topic: str) -> Any:
-        """What the broker retains on a topic of the device now: parsed JSON, or plain text for availability."""
-        payload = retained(self.rig.broker.port).get(f"edgemeta/soak/{topic}", b"null")
+        """Return the retained message of a topic: parsed JSON, or plain text for `availability`."""
+        payload = retained(self.system.broker.port).get(f"edgemeta/soak/{topic}", b"null")
         return payload.decode() if topic == "availability" else json.loads(payload)
 
-    def becomes(self, topic: str, expected: Mapping[str, Any] | str) -> None:
-        """Wait until the broker retains that on a topic: a text, or an object with these fields."""
+    def wait_for_retained(self, topic: str, expected: Mapping[str, Any] | str) -> None:
+        """Wait until the retained message of a topic is this text, or has these fields."""
 
         def so() -> bool:
             found = self.retained(topic)
@@ -165,36 +165,38 @@ class Stage:
                 return bool(found == expected)
             return found is not None and all(found[key] == value for key, value in expected.items())
 
-        until(so, f"{topic} to become {expected}, not {self.retained(topic)}", 20)
+        wait_until(so, f"{topic} to become {expected}, not {self.retained(topic)}", 20)
 
-    def quiet(self) -> None:
-        """Nothing is wrong: everything that the service says of itself must be so, and nothing may have piled up."""
-        self.rig.settle()
+    def check_quiet(self) -> None:
+        """Check that all is well: every report of the service is correct, and no resource has grown."""
+        self.system.settle()
         for name in CAMERAS:
-            self.becomes(f"{name}/status", {"status": "running", "reason": None})
-        self.becomes("availability", "online")
-        self.becomes("info", {"boot": self.rig.witness.ledger.boots[-1], "model_refused": None})
-        until(lambda: self.rig.witness.stats["outbox"]["place"] == "disk", "the outbox on disk", DISK_TRIED_WITHIN)
-        self.says(
+            self.wait_for_retained(f"{name}/status", {"status": "running", "reason": None})
+        self.wait_for_retained("availability", "online")
+        self.wait_for_retained("info", {"boot": self.system.subscriber.audit.boots[-1], "model_refused": None})
+        wait_until(
+            lambda: self.system.subscriber.stats["outbox"]["place"] == "disk", "the outbox on disk", DISK_TRIED_WITHIN
+        )
+        self.wait_for_status(
             "connected",
             *(f"camera {name} running" for name in CAMERAS),
             but=("not connected", "hangs", "model refused"),
         )
-        self.held.append({"pid": self.rig.running.process.pid, **self.rig.running.holds})
+        self.held.append({"pid": self.system.running.process.pid, **self.system.running.holds})
 
-    def says(self, *parts: str, but: tuple[str, ...] = (), seconds: float = 20.0) -> None:
-        """Wait until the status that the manager shows has these parts, and none of the others."""
-        manager = self.rig.running.manager
+    def wait_for_status(self, *parts: str, but: tuple[str, ...] = (), seconds: float = 20.0) -> None:
+        """Wait until the status line has all `parts`, and none of `but`."""
+        manager = self.system.running.manager
 
         def so() -> bool:
             return all(part in manager.status for part in parts) and not any(part in manager.status for part in but)
 
-        until(so, f"the status to say {parts}, not {manager.status!r}", seconds)
+        wait_until(so, f"the status to say {parts}, not {manager.status!r}", seconds)
 
     def close(self) -> None:
-        """End everything, also after a fault."""
-        self.rig.close()
-        self.cable.close()
+        """Stop everything, also after an error."""
+        self.system.close()
+        self.camera_proxy.close()
         self.camera.kill()
         if self.disk is not None:
             self.disk.close()

@@ -1,4 +1,4 @@
-"""A TCP proxy on loopback that can be cut: between the service and its broker it plays the network."""
+"""A TCP proxy on loopback that simulates network failures, for example between the service and its broker."""
 
 import socket
 import struct
@@ -8,16 +8,16 @@ from contextlib import suppress
 from typing import TypeAlias
 
 Filter: TypeAlias = Callable[[bytes], Iterable[bytes]]
-"""What becomes of the bytes of one connection in one direction."""
+"""Transforms the bytes of one connection in one direction."""
 
 
-class Network:
-    """Forwards connections to a port while it is whole. One connection at a time is what the service makes."""
+class TcpProxy:
+    """Forwards connections to a port, unless a failure is simulated."""
 
     def __init__(self, to_port: int) -> None:
         self._to_port = to_port
-        self._whole = threading.Event()
-        self._whole.set()
+        self._working = threading.Event()
+        self._working.set()
         self._lock = threading.Lock()
         self._sockets: set[socket.socket] = set()
         self._refusing = False
@@ -26,23 +26,23 @@ class Network:
         threading.Thread(target=self._accept, daemon=True).start()
 
     def reset(self) -> None:
-        """Break every connection with an RST and accept no new one, as a router does that restarts."""
+        """Reset every connection and refuse new ones, like a router that restarts."""
         self._refusing = True
         self._drop_all()
 
     def silence(self) -> None:
-        """Let nothing through, and tell nobody, as a pulled cable does."""
-        self._whole.clear()
+        """Drop everything without closing connections, like a pulled cable."""
+        self._working.clear()
 
-    def mend(self, forget: bool) -> None:
-        """Be whole again. After a silence the old connections go on, or, to `forget`, are broken."""
+    def restore(self, forget: bool) -> None:
+        """Work again. After `silence` the old connections continue, or are reset if `forget`."""
         if forget:
             self._drop_all()
         self._refusing = False
-        self._whole.set()
+        self._working.set()
 
     def close(self) -> None:
-        """Break everything for good."""
+        """Reset all connections and stop."""
         self.reset()
         self._listener.close()
 
@@ -82,7 +82,7 @@ class Network:
     def _pump(self, source: socket.socket, sink: socket.socket, through: Filter) -> None:
         with suppress(OSError):
             while content := source.recv(65536):
-                self._whole.wait()
+                self._working.wait()
                 for part in through(content):
                     sink.sendall(part)
         with self._lock:
