@@ -125,7 +125,7 @@ def test_keys_of_another_kind(keys: tuple[Path, Path], tmp_path: Path) -> None:
     path.write_bytes(ed25519.Ed25519PrivateKey.generate().private_bytes(Encoding.PEM, PrivateFormat.PKCS8, locked))
     with pytest.raises(SignatureError, match="without a passphrase"):
         sign(b"", path)
-    with pytest.raises(SignatureError, match="no Ed25519 public key"):
+    with pytest.raises(SignatureError, match="not an Ed25519 public key"):
         check_key(keys[0])
 
 

@@ -114,11 +114,11 @@ def test_a_killed_process_loses_no_commit(tmp_path: Path) -> None:
     code = (
         "import os, sys\n"
         "from pathlib import Path\n"
-        "from edgemeta.daemon.mqtt.outbox.delivery import Outgoing, Parcel\n"
+        "from edgemeta.daemon.mqtt.outbox.delivery import Delivery, OutgoingMessage\n"
         "from edgemeta.daemon.mqtt.outbox.store import Store\n"
         "store = Store(Path(sys.argv[1]), 'b' * 32)\n"
         "for value in range(50):\n"
-        "    store.add([(Parcel(Outgoing('t', str(value).encode(), 1, False)), None)])\n"
+        "    store.add([(Delivery(OutgoingMessage('t', str(value).encode(), 1, False)), None)])\n"
         "os.kill(os.getpid(), 9)\n"
     )
     path = tmp_path / "o"
