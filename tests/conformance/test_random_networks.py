@@ -45,7 +45,7 @@ def test_many(kind: int) -> None:
         assert_equal(number)
 
 
-def test_every_kind_of_layer_is_there_and_comes_first() -> None:
+def test_every_kind_of_layer_occurs_as_first_layer() -> None:
     def kinds_of(numbers: range, place: slice) -> set[str]:
         return {type(layer).__name__ for n in numbers for layer in random_network(n).model.layers[place]}
 

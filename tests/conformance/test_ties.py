@@ -100,7 +100,7 @@ def multiplied(
 
 @pytest.mark.parametrize("layer", ["conv", "dense"])
 @pytest.mark.parametrize("rows", ROWS)
-def test_every_mistake_of_a_multiplier_is_told(rows: str, layer: str) -> None:
+def test_every_wrong_multiplier_is_detected(rows: str, layer: str) -> None:
     sums, requantize, output = sums_of(f"ties-{layer}-{rows}")
     assert isinstance(requantize, Multiplier)
     right = multiplied(sums, requantize, output)
@@ -128,7 +128,7 @@ def test_multipliers_from_half_of_int32_on_do_not_all_saturate(rows: str) -> Non
 
 @pytest.mark.parametrize("layer", ["conv", "dense"])
 @pytest.mark.parametrize("kind", ["line", "any"])
-def test_every_mistake_of_a_table_is_told(kind: str, layer: str) -> None:
+def test_every_wrong_table_is_detected(kind: str, layer: str) -> None:
     sums, requantize, _ = sums_of(f"ties-table-{kind}-{layer}")
     assert isinstance(requantize, ShiftTable)
     shift, column = requantize.shift.astype(np.int64), np.arange(len(requantize.shift))
@@ -144,7 +144,7 @@ def test_every_mistake_of_a_table_is_told(kind: str, layer: str) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in BY_NAME if name.startswith("ties-add-")])
-def test_every_mistake_of_an_addition_is_told(name: str) -> None:
+def test_every_wrong_addition_is_detected(name: str) -> None:
     case = BY_NAME[name]
     add = next(layer for layer in case.model.layers if isinstance(layer, Add))
     types = {INPUT: case.model.input} | {layer.name: layer.output for layer in case.model.layers}
@@ -171,7 +171,7 @@ def test_every_mistake_of_an_addition_is_told(name: str) -> None:
 
 
 @pytest.mark.parametrize("architecture", ["sm_53", "sm_87"])
-def test_every_form_of_the_cuda_kernels_meets_ties(architecture: str) -> None:
+def test_every_form_of_the_cuda_kernels_has_cases_with_ties(architecture: str) -> None:
     """Each set of rows gets the form that it is made for, and between them they are all forms that round."""
     forms = {}
     for case in BY_NAME.values():

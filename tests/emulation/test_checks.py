@@ -65,7 +65,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_what_is_wrong_is_found_in_every_order(make, name: str) -> None:
+def test_errors_are_detected_in_every_order(make, name: str) -> None:
     body, message = WRONG[name]
     kernel = make("const int *x, int *y", body, "checked")
     x, y = np.zeros(64, np.int32), np.zeros(64, np.int32)
@@ -82,7 +82,7 @@ def test_blocks_are_not_ordered(make) -> None:
             kernel.launch(np.zeros(2, np.int32), grid=(2, 1, 1), block=(1, 1, 1), order=order)
 
 
-def test_what_is_right_is_not_complained_about(make) -> None:
+def test_correct_kernels_raise_no_error(make) -> None:
     """Every way to be ordered: block barriers, warp barriers, shuffles, atomics, own data, blocks apart, new blocks."""
     kernel = make(
         "const int *x, int *y",
@@ -120,7 +120,7 @@ def test_what_is_right_is_not_complained_about(make) -> None:
     assert len(results) == 1
 
 
-def test_writes_beside_an_object_are_found_without_the_checks(make) -> None:
+def test_writes_out_of_bounds_are_detected_without_the_checks(make) -> None:
     for body, side in (("y[-1 - int(threadIdx.x)] = 0;", "before"), ("y[1 + threadIdx.x] = 0;", "after the end of")):
         with pytest.raises(EmulationError, match=f"wrote {side} argument0"):
             make("int *y", body).launch(np.zeros(1, np.int32))

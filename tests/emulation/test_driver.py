@@ -90,7 +90,7 @@ def function(cuda: Cuda, folder: Path, entry: str, mode: str = "quick") -> c_voi
     return cuda.new("cuModuleGetFunction", module, entry.encode())
 
 
-def test_it_cannot_be_mistaken_for_a_gpu(cuda: Cuda) -> None:
+def test_the_emulated_device_is_named_as_such(cuda: Cuda) -> None:
     name = ctypes.create_string_buffer(100)
     cuda("cuDeviceGetName", name, c_int(100), c_int(0))
     assert name.value == b"edgemeta CPU emulation (not a GPU)"
@@ -112,7 +112,7 @@ def test_without_a_device_it_does_not_start(cuda: Cuda) -> None:
     assert cuda.library.cuInit(0) == 100
 
 
-def test_work_is_done_when_something_waits_for_it(cuda: Cuda, tmp_path: Path) -> None:
+def test_work_is_executed_when_something_waits_for_it(cuda: Cuda, tmp_path: Path) -> None:
     kernel = function(cuda, tmp_path, "twice")
     x, y = cuda.array(np.arange(COUNT, dtype=np.int32)), cuda.array(np.zeros(COUNT, np.int32))
     source, target = cuda.page_locked(COUNT), cuda.page_locked(COUNT)
@@ -148,7 +148,7 @@ def test_pageable_memory_may_be_reused_at_once(cuda: Cuda) -> None:
     assert (target == 5).all()
 
 
-def test_a_graph_is_run_again_and_again(cuda: Cuda, tmp_path: Path) -> None:
+def test_a_graph_can_be_replayed(cuda: Cuda, tmp_path: Path) -> None:
     kernel = function(cuda, tmp_path, "twice")
     x, y = cuda.array(np.zeros(COUNT, np.int32)), cuda.array(np.zeros(COUNT, np.int32))
     source, target = cuda.page_locked(COUNT), cuda.page_locked(COUNT)
@@ -170,7 +170,7 @@ def test_a_graph_is_run_again_and_again(cuda: Cuda, tmp_path: Path) -> None:
     cuda("cuGraphExecDestroy", run)
 
 
-def test_waiting_breaks_a_capture_off(cuda: Cuda) -> None:
+def test_waiting_aborts_a_capture(cuda: Cuda) -> None:
     stream, graph = cuda.new("cuStreamCreate", c_uint(0)), c_void_p()
     cuda("cuStreamBeginCapture_v2", stream, c_int(1))
     assert cuda.library.cuStreamSynchronize(stream) == 900
@@ -178,7 +178,7 @@ def test_waiting_breaks_a_capture_off(cuda: Cuda) -> None:
     assert not graph
 
 
-def test_faults_come_when_they_were_asked_for(cuda: Cuda) -> None:
+def test_injected_errors_occur_as_requested(cuda: Cuda) -> None:
     cuda.library.emu_fail(b"cuMemAlloc", 2, 2)
     cuda.array(np.zeros(4, np.int32))
     with pytest.raises(Failed) as failed:
@@ -201,7 +201,7 @@ def test_faults_come_when_they_were_asked_for(cuda: Cuda) -> None:
         ("beside", "quick", 700, "beside wrote beside an allocation of 256 bytes"),
     ],
 )
-def test_a_kernel_that_fails_ends_the_context(
+def test_a_failed_kernel_invalidates_the_context(
     cuda: Cuda, tmp_path: Path, capfd: pytest.CaptureFixture[str], entry: str, mode: str, result: int, words: str
 ) -> None:
     kernel = function(cuda, tmp_path, entry, mode)
@@ -213,7 +213,7 @@ def test_a_kernel_that_fails_ends_the_context(
     assert words in capfd.readouterr().err
 
 
-def test_pointers_to_nothing(cuda: Cuda, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_invalid_pointers(cuda: Cuda, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     kernel = function(cuda, tmp_path, "twice")
     x = cuda.array(np.zeros(COUNT, np.int32))
     with pytest.raises(Failed) as failed:
@@ -235,7 +235,7 @@ def test_limits_of_a_launch(cuda: Cuda, tmp_path: Path) -> None:
     assert cuda.library.cuMemAlloc_v2(byref(c_ulonglong()), c_size_t(5 << 30)) == 2
 
 
-def test_freed_memory_is_gone(cuda: Cuda) -> None:
+def test_freed_memory_cannot_be_used(cuda: Cuda) -> None:
     x = cuda.array(np.zeros(COUNT, np.int32))
     cuda("cuMemFree_v2", x)
     assert cuda.library.cuMemFree_v2(x) == 1

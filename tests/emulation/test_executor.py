@@ -75,7 +75,7 @@ def test_launches_run_in_order_on_every_image(run: Run) -> None:
     assert got.dtype == np.int32
 
 
-def test_the_inside_of_a_buffer_starts_as_garbage_and_the_ring_as_zero_point(run: Run) -> None:
+def test_a_buffer_is_uninitialized_except_for_its_ring(run: Run) -> None:
     got = run("", "if (threadIdx.x < 6) y[n * 6 + threadIdx.x] = m[((n * 6 + 1) * 9 + 2 + threadIdx.x) * 8];")
     assert len(set(got[:, :3].ravel().tolist())) > 1
     assert (got[:, 3:] == -7).all()  # columns 3 and on are right of the inside
@@ -91,12 +91,12 @@ def test_the_inside_of_a_buffer_starts_as_garbage_and_the_ring_as_zero_point(run
         ("__syncthreads(); if (threadIdx.x) return; __syncthreads();", "first: .* has ended"),
     ],
 )
-def test_a_kernel_that_takes_more_is_named(run: Run, first: str, message: str) -> None:
+def test_a_kernel_with_too_many_resources_is_named(run: Run, first: str, message: str) -> None:
     with pytest.raises(EmulationError, match=message):
         run(first, "")
 
 
-def test_a_launch_that_the_architecture_cannot_take(run: Run) -> None:
+def test_a_launch_beyond_the_limits_of_the_architecture_is_refused(run: Run) -> None:
     with pytest.raises(EmulationError, match="first: 1056 threads in a block, at most 1024 can be"):
         run("", "", block=1056)
     with pytest.raises(EmulationError, match="of static and 49153 of dynamic shared memory; sm_53 has 49152"):

@@ -13,7 +13,7 @@ def numbers(*shape: int) -> np.ndarray:
     return np.random.default_rng(0).integers(-(2**31), 2**31, shape, np.int64).astype(np.int32)
 
 
-def test_every_thread_of_every_block_knows_where_it_is(make) -> None:
+def test_every_thread_has_its_indexes(make) -> None:
     kernel = make(
         "int *out",
         """
@@ -28,7 +28,7 @@ def test_every_thread_of_every_block_knows_where_it_is(make) -> None:
 
 
 @pytest.mark.parametrize("mode", ["fast", "checked"])
-def test_a_barrier_makes_writes_visible_in_any_order(make, mode: str) -> None:
+def test_a_barrier_makes_writes_visible_in_every_thread_order(make, mode: str) -> None:
     kernel = make(
         "const int *x, int *y",
         """
@@ -180,7 +180,7 @@ def test_intrinsics(make) -> None:
         ("y[0] = __shfl_sync(0xff, y[0], 0);", 32, "whose mask 0x000000ff does not include it"),
     ],
 )
-def test_what_would_hang_or_crash_a_gpu_ends_with_a_sentence(make, body: str, threads: int, message: str) -> None:
+def test_code_that_would_hang_or_crash_a_gpu_is_an_error(make, body: str, threads: int, message: str) -> None:
     kernel = make("int *y", body)
     for order in ORDERS:
         with pytest.raises(EmulationError, match=message):
@@ -195,7 +195,7 @@ def test_a_failed_module_runs_again(make) -> None:
     assert (y[1:] == 7).all()
 
 
-def test_impossible_launches(make) -> None:
+def test_invalid_launches(make) -> None:
     kernel = make("int *y", "y[0] = 1;")
     for block in ((1025, 1, 1), (0, 1, 1)):
         with pytest.raises(EmulationError, match="1 to 1024 threads"):
@@ -207,6 +207,6 @@ def test_a_kernel_that_would_leave_its_stack_does_not_compile(make) -> None:
         make("int *y", "volatile int big[100000]; for (int i = 0; i < 100000; ++i) big[i] = i;")
 
 
-def test_a_source_that_does_not_compile_says_what_the_compiler_said(make) -> None:
+def test_a_compiler_error_is_reported(make) -> None:
     with pytest.raises(CompilerError, match="'nonsense' was not declared"):
         make("int *y", "y[0] = nonsense;")

@@ -61,7 +61,7 @@ def test_one_barrier_and_one_bound(kernel: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("form", ARITHMETIC)
-def test_wrong_arithmetic_changes_integers(form: str, tmp_path: Path) -> None:
+def test_wrong_arithmetic_changes_results(form: str, tmp_path: Path) -> None:
     missed = [
         mutant.after.strip()
         for i, mutant in enumerate(arithmetic(form))
@@ -73,7 +73,7 @@ def test_wrong_arithmetic_changes_integers(form: str, tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("kernel", WITNESSES)
-def test_every_mutant_is_noticed(kernel: str, tmp_path: Path) -> None:
+def test_every_mutant_is_detected(kernel: str, tmp_path: Path) -> None:
     found = list(mutants(kernel))
     survivors = {m.place for i, m in enumerate(found) if not noticed(m, WITNESSES[kernel], tmp_path / str(i))}
     files = {mutant.file for mutant in found}

@@ -23,7 +23,7 @@ HEX = "0123456789abcdef" * 4
         ("someone@home", Address("someone@home")),
     ],
 )
-def test_a_name_with_and_without_a_digest(text: str, address: Address) -> None:
+def test_an_address_with_and_without_a_digest(text: str, address: Address) -> None:
     assert Address.parse(text) == address
     assert Address.parse(str(address)) == address
 
@@ -31,12 +31,12 @@ def test_a_name_with_and_without_a_digest(text: str, address: Address) -> None:
 @pytest.mark.parametrize(
     "text", ["m@sha256:", f"m@sha256:{HEX[:-1]}", f"m@sha256:{HEX}0", f"@sha256:{HEX}", f"m@sha256:{'g' * 64}"]
 )
-def test_a_digest_that_is_none(text: str) -> None:
+def test_an_invalid_digest_is_refused(text: str) -> None:
     with pytest.raises(DigestError, match="expected a name or path, `@sha256:` and 64 hexadecimal digits"):
         Address.parse(text)
 
 
-def test_the_very_file_is_read_and_another_refused(small_model: Model, tmp_path: Path) -> None:
+def test_only_the_file_with_the_digest_is_accepted(small_model: Model, tmp_path: Path) -> None:
     path = tmp_path / "small.safetensors"
     digest = save(small_model, path)
     assert Address(str(path), digest).read() == (path, path.read_bytes())
@@ -45,7 +45,7 @@ def test_the_very_file_is_read_and_another_refused(small_model: Model, tmp_path:
     assert str(told.value) == f"{path}: sha256 {digest}, expected sha256 {HEX}"
 
 
-def test_a_shipped_name_may_carry_one_too() -> None:
+def test_a_shipped_name_may_have_a_digest() -> None:
     file = find("resnet8-cifar10")
     digest = hashlib.sha256(file.read_bytes()).hexdigest()
     assert Address("resnet8-cifar10", digest).read()[0] == file
@@ -53,6 +53,6 @@ def test_a_shipped_name_may_carry_one_too() -> None:
         Address("resnet8-cifar10", HEX).read()
 
 
-def test_what_is_not_there_is_told_as_without_a_digest() -> None:
+def test_a_missing_file_with_a_digest_is_an_error() -> None:
     with pytest.raises(ModelError, match="resnet9: no such model file"):
         Address("resnet9", HEX).read()

@@ -13,13 +13,13 @@ from edgemeta.model.graph import Model
 from tests.model.test_file import join, split, without_checksum
 
 
-def test_it_is_the_sha256_of_the_file_with_zeros_in_its_place(small_model: Model) -> None:
+def test_the_checksum_is_the_sha256_of_the_file_with_zeros_in_its_place(small_model: Model) -> None:
     data = encode(small_model)
     told = split(data)[0]["__metadata__"]["checksum"]
     assert hashlib.sha256(data.replace(told.encode(), BLANK.encode(), 1)).hexdigest() == told
 
 
-def test_a_flipped_bit_of_any_tensor_is_noticed(small_model: Model) -> None:
+def test_a_flipped_bit_in_any_tensor_is_detected(small_model: Model) -> None:
     whole = encode(small_model)
     body = len(split(whole)[1])
     assert body > 100
@@ -30,7 +30,7 @@ def test_a_flipped_bit_of_any_tensor_is_noticed(small_model: Model) -> None:
             decode(bytes(data))
 
 
-def test_the_sentence_names_both_checksums(small_model: Model) -> None:
+def test_the_error_has_both_checksums(small_model: Model) -> None:
     data = bytearray(encode(small_model))
     data[-1] ^= 1
     with pytest.raises(
@@ -39,13 +39,13 @@ def test_the_sentence_names_both_checksums(small_model: Model) -> None:
         decode(bytes(data))
 
 
-def test_a_file_from_before_there_was_one_loads(small_model: Model) -> None:
+def test_a_file_without_a_checksum_loads(small_model: Model) -> None:
     older = without_checksum(encode(small_model))
     assert decode(older).layers[0].name == small_model.layers[0].name
 
 
 @pytest.mark.parametrize("text", ["", "0", "x" * 64, "A" * 64, "é" * 64])
-def test_what_is_no_checksum_is_told(small_model: Model, text: str) -> None:
+def test_an_invalid_checksum_is_an_error(small_model: Model, text: str) -> None:
     header, body = split(encode(small_model))
     header["__metadata__"]["checksum"] = text
     with pytest.raises(ModelError, match=re.escape("expected a SHA-256 in hex")):

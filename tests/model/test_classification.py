@@ -61,7 +61,7 @@ def test_ranks_of_a_batch() -> None:
     assert rank(np.array([[1, 1, 0], [0, 5, 5]], np.int8), 2).tolist() == [[0, 1], [1, 2]]
 
 
-def test_labels_come_with_their_scores() -> None:
+def test_labels_have_their_scores() -> None:
     kind = TensorType((1, 1, 3), scale=1.0)
     weights = FixedWeights(np.ones((3, 1), np.int8), 8, np.ones(1))
     dense = Dense("dense", "input", kind, weights)

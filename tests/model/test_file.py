@@ -67,7 +67,7 @@ def with_model(data: bytes, change: Callable[[Document], Any]) -> bytes:
     return join(header, body)
 
 
-def test_a_model_comes_back_whole(small_model: Model, tmp_path: Path) -> None:
+def test_a_model_round_trips(small_model: Model, tmp_path: Path) -> None:
     path = tmp_path / "small.safetensors"
     digest = save(small_model, path)
     restored = load(path)
@@ -77,7 +77,7 @@ def test_a_model_comes_back_whole(small_model: Model, tmp_path: Path) -> None:
     assert [item.name for item in tmp_path.iterdir()] == [path.name]
 
 
-def test_a_temperature_is_kept_and_one_of_1_is_left_out(small_model: Model) -> None:
+def test_a_temperature_is_stored_unless_it_is_1(small_model: Model) -> None:
     """A file from before there was a temperature has none, and is read as 1."""
     warm = replace(small_model, task=replace(small_model.task, temperature=1.25))
     assert decode(encode(warm)).task.temperature == 1.25
@@ -104,7 +104,7 @@ def test_bytes_do_not_depend_on_the_order_of_keys(small_model: Model) -> None:
     assert encode(one) == encode(other)
 
 
-def test_a_reader_keeps_the_old_file_while_a_new_one_is_saved(small_model: Model, tmp_path: Path) -> None:
+def test_saving_replaces_a_file_atomically(small_model: Model, tmp_path: Path) -> None:
     path = tmp_path / "model"
     save(small_model, path)
     with path.open("rb") as reader:
@@ -137,7 +137,7 @@ def test_an_unprovable_model_is_not_written(small_model: Model, tmp_path: Path) 
     assert list(tmp_path.iterdir()) == []
 
 
-def test_saving_into_nowhere_is_named(small_model: Model, tmp_path: Path) -> None:
+def test_saving_to_an_invalid_path_is_an_error(small_model: Model, tmp_path: Path) -> None:
     with pytest.raises(ModelError, match=r"nowhere/model: cannot be written \(No such file or directory\)"):
         save(small_model, tmp_path / "nowhere" / "model")
     (tmp_path / "folder").mkdir()
@@ -232,7 +232,7 @@ DOCUMENT_FAULTS: dict[str, tuple[Callable[[Document], Any], str]] = {
 
 
 @pytest.mark.parametrize("fault", DOCUMENT_FAULTS)
-def test_faults_of_the_document(small_model: Model, tmp_path: Path, fault: str) -> None:
+def test_errors_in_the_document(small_model: Model, tmp_path: Path, fault: str) -> None:
     change, sentence = DOCUMENT_FAULTS[fault]
     assert_refused(tmp_path, with_model(encode(small_model), change), sentence)
 
@@ -325,7 +325,7 @@ FILE_FAULTS: dict[str, tuple[Callable[[bytes], bytes], str]] = {
         join('{"hunter2": {"dtype": "U8", "shape": [1], "data_offsets": [4, 5]}}', b"12345"),
     ],
 )
-def test_what_is_no_model_is_not_quoted(tmp_path: Path, content: bytes) -> None:
+def test_content_of_other_files_is_not_quoted(tmp_path: Path, content: bytes) -> None:
     """It may be any file, and the sentence goes to whoever asked."""
     path = tmp_path / "file"
     path.write_bytes(content)
@@ -337,12 +337,12 @@ def test_what_is_no_model_is_not_quoted(tmp_path: Path, content: bytes) -> None:
 
 
 @pytest.mark.parametrize("fault", FILE_FAULTS)
-def test_faults_of_the_file(small_model: Model, tmp_path: Path, fault: str) -> None:
+def test_errors_in_the_file(small_model: Model, tmp_path: Path, fault: str) -> None:
     change, sentence = FILE_FAULTS[fault]
     assert_refused(tmp_path, change(encode(small_model)), sentence)
 
 
-def test_paths_that_hold_no_file(tmp_path: Path) -> None:
+def test_paths_without_a_file(tmp_path: Path) -> None:
     for path, sentence in (
         (tmp_path, "is a folder, expected a model file"),
         (tmp_path / "nothing", r"nothing: cannot be read \(No such file or directory\)"),

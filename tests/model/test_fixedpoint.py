@@ -19,7 +19,7 @@ def test_rounding_shift_is_half_up(value: int, shift: int) -> None:
 
 
 @given(st.integers(-(2**31), 2**31 - 1), st.integers(0, 2**31 - 1), st.integers(0, 62))
-def test_products_of_accumulator_and_multiplier_fit(accumulator: int, multiplier: int, shift: int) -> None:
+def test_products_of_accumulator_and_multiplier_fit_in_int64(accumulator: int, multiplier: int, shift: int) -> None:
     product = np.int64(accumulator) * np.int64(multiplier)
     assert int(rounding_shift(product, shift)) == floor(Fraction(accumulator * multiplier, 2**shift) + HALF)
 

@@ -149,7 +149,7 @@ def test_damaged_files(small_model: Model) -> None:
 @pytest.mark.slow
 @pytest.mark.fuzz
 @pytest.mark.timeout(3000)
-def test_very_many_damaged_files(small_model: Model, fed: Callable[[str, int], None]) -> None:
+def test_many_damaged_files(small_model: Model, fed: Callable[[str, int], None]) -> None:
     results = damage_many(with_self_test(small_model), 120_000, seed=2)
     for (mutation, result), count in sorted(results.items()):
         print(f"{mutation:14} {result:9} {count:7}")

@@ -27,7 +27,7 @@ def test_bytes_are_the_little_endian_bit_stream(drawn: tuple[int, list[int]]) ->
 
 
 @given(st.integers(1, 8), st.integers(0, 2**32 - 1))
-def test_signed_values_come_back(bits: int, seed: int) -> None:
+def test_signed_values_round_trip(bits: int, seed: int) -> None:
     values = np.random.default_rng(seed).integers(-(2 ** (bits - 1)), 2 ** (bits - 1), (3, 5)).astype(np.int8)
     restored = sign_extend(unpack(pack(values, bits), values.size, bits), bits)
     np.testing.assert_array_equal(restored.reshape(3, 5), values)
@@ -48,7 +48,7 @@ def test_order_of_bits_by_hand() -> None:
         ([8], 3, 1, "unused bits"),
     ],
 )
-def test_bad_packings_are_refused(packed: list[int], count: int, bits: int, sentence: str) -> None:
+def test_invalid_packings_are_refused(packed: list[int], count: int, bits: int, sentence: str) -> None:
     data = np.array([*packed, 0] if "found 3" in sentence else packed, np.uint8)
     with pytest.raises(ValueError, match=sentence):
         unpack(data, count, bits)

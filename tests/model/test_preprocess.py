@@ -124,7 +124,7 @@ def test_the_tensor_is_contiguous(shape: tuple[int, ...]) -> None:
         assert tensor.flags.c_contiguous
 
 
-def test_one_pixel_fills_the_input() -> None:
+def test_one_pixel_is_enlarged_to_the_input() -> None:
     frame = np.array([[[1, 2, 3]]], np.uint8)
     tensor = preprocess(frame, TensorType((32, 32, 3), signed=False), Preprocessing("center", "rgb", IDENTITY))
     assert (tensor == [3, 2, 1]).all()
@@ -141,6 +141,6 @@ def test_one_pixel_fills_the_input() -> None:
         (np.zeros((5, 0), np.uint8), "at least one pixel"),
     ],
 )
-def test_unusable_frames_are_named(frame: np.ndarray, sentence: str) -> None:
+def test_invalid_frames_are_refused(frame: np.ndarray, sentence: str) -> None:
     with pytest.raises(FrameError, match=sentence):
         preprocess(frame, TensorType((1, 1, 3)), Preprocessing("full", "rgb", IDENTITY))

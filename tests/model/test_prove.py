@@ -53,7 +53,7 @@ def nested(depth: int) -> dict[str, Any]:
     return {"more": nested(depth - 1)} if depth else {}
 
 
-def test_the_unbroken_model_passes_and_runs(small_model: Model) -> None:
+def test_the_unchanged_model_passes_and_runs(small_model: Model) -> None:
     prove(small_model)
     batch = np.random.default_rng(0).integers(-128, 128, (5, 4, 4, 3)).astype(np.int8)
     assert len(np.unique(run(small_model, batch), axis=0)) == 5
@@ -228,7 +228,7 @@ FAULTS: dict[str, tuple[Callable[[Model], Model], str]] = {
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_each_fault_has_its_sentence(small_model: Model, fault: str) -> None:
+def test_each_error_has_its_text(small_model: Model, fault: str) -> None:
     break_it, sentence = FAULTS[fault]
     with pytest.raises(ModelError, match=sentence) as caught:
         prove(break_it(small_model))
@@ -264,7 +264,7 @@ def test_accumulator_bounds_are_sharp() -> None:
 
 
 @given(st.data(), st.integers(1, 8), st.booleans(), st.integers(0, 2**32 - 1))
-def test_the_worst_input_reaches_the_bound(data: st.DataObject, bits: int, signed: bool, seed: int) -> None:
+def test_worst_case_input_reaches_the_bound(data: st.DataObject, bits: int, signed: bool, seed: int) -> None:
     """x chosen by the weights' signs drives the sum to both bounds: with that bias it just fits, one more does not."""
     rng = np.random.default_rng(seed)
     plain = TensorType((2, 3, 1), bits, signed)

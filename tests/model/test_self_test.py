@@ -34,14 +34,14 @@ def test_inputs_follow_from_the_type_and_fill_its_range(kind: TensorType) -> Non
     assert len({image.tobytes() for image in images}) == len(images)
 
 
-def test_a_model_carries_them_in_its_file(small_model: Model) -> None:
+def test_the_self_test_is_stored_in_the_model_file(small_model: Model) -> None:
     model = decode(encode(with_self_test(small_model)))
     assert model.self_test is not None
     assert_array_equal(model.self_test.expected, reference.run(model, model.self_test.batch))
     assert encode(model) == encode(with_self_test(small_model))
 
 
-def test_a_file_without_them_is_read_as_before(small_model: Model) -> None:
+def test_a_file_without_a_self_test_loads(small_model: Model) -> None:
     assert b"self_test" not in encode(small_model)
     assert decode(encode(small_model)).self_test is None
 

@@ -37,7 +37,7 @@ def signed(keys: tuple[Path, Path], tmp_path: Path) -> Path:
     return path
 
 
-def test_the_key_that_signed_is_found_among_the_trusted(signed: Path, keys: tuple[Path, Path], other: Path) -> None:
+def test_the_signing_key_is_found_among_the_trusted_keys(signed: Path, keys: tuple[Path, Path], other: Path) -> None:
     assert signature_of(signed).name == "model.safetensors.sig"
     assert verify(signed.read_bytes(), signed, [other, keys[1]]) == signature_of(signed).read_bytes()
     with pytest.raises(
@@ -47,7 +47,7 @@ def test_the_key_that_signed_is_found_among_the_trusted(signed: Path, keys: tupl
 
 
 @given(at=st.integers(0, 22), bit=st.integers(0, 7))
-def test_one_bit_of_the_file_undoes_it(
+def test_one_flipped_bit_invalidates_the_signature(
     keys: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory, at: int, bit: int
 ) -> None:
     path = tmp_path_factory.mktemp("signed") / "m"
@@ -59,7 +59,7 @@ def test_one_bit_of_the_file_undoes_it(
         verify(bytes(broken), path, [keys[1]])
 
 
-def test_openssl_says_the_same(signed: Path, keys: tuple[Path, Path]) -> None:
+def test_openssl_verifies_and_makes_the_same_signatures(signed: Path, keys: tuple[Path, Path]) -> None:
     openssl = shutil.which("openssl")
     assert openssl, "Debian package openssl"
     place = str(signature_of(signed))
@@ -97,7 +97,7 @@ def test_keys_are_private_and_never_overwritten(keys: tuple[Path, Path]) -> None
 
 
 @given(content=st.binary(max_size=200))
-def test_what_is_no_key(tmp_path_factory: pytest.TempPathFactory, content: bytes) -> None:
+def test_invalid_keys(tmp_path_factory: pytest.TempPathFactory, content: bytes) -> None:
     path = tmp_path_factory.mktemp("key") / "k"
     path.write_bytes(content)
     with pytest.raises(SignatureError, match="k: not an Ed25519 public key"):
@@ -106,7 +106,7 @@ def test_what_is_no_key(tmp_path_factory: pytest.TempPathFactory, content: bytes
         sign(b"", path)
 
 
-def test_keys_of_another_kind(keys: tuple[Path, Path], tmp_path: Path) -> None:
+def test_keys_of_another_type(keys: tuple[Path, Path], tmp_path: Path) -> None:
     from cryptography.hazmat.primitives.asymmetric import ec, ed25519
     from cryptography.hazmat.primitives.serialization import (
         BestAvailableEncryption,
@@ -129,7 +129,7 @@ def test_keys_of_another_kind(keys: tuple[Path, Path], tmp_path: Path) -> None:
         check_key(keys[0])
 
 
-def test_without_the_library_one_sentence_says_what_to_install(
+def test_without_the_library_the_error_names_the_package(
     monkeypatch: pytest.MonkeyPatch, keys: tuple[Path, Path]
 ) -> None:
     real = builtins.__import__

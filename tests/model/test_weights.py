@@ -37,7 +37,7 @@ def test_binary_bases_sum_by_output_channel(bases: int, seed: int) -> None:
         assert decoded[o, y, x] == sum(int(factors[o, b]) * int(basis[b, o, y, x]) for b in range(bases))
 
 
-def test_greatest_binary_weight_fits() -> None:
+def test_the_greatest_binary_weight_fits() -> None:
     weights = BinaryWeights(np.ones((8, 1, 1), np.int8), np.full((1, 8), -(2**15), np.int16), ONE)
     assert weights.decode().tolist() == [[-(2**18)]]
 

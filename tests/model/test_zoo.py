@@ -28,7 +28,7 @@ def test_every_shipped_file_has_its_digest_in_the_list(name: str) -> None:
     assert shipped_digest(find(name)) == hashlib.sha256(find(name).read_bytes()).hexdigest()
 
 
-def test_other_files_are_in_no_list(tmp_path: Path) -> None:
+def test_other_files_have_no_shipped_digest(tmp_path: Path) -> None:
     assert shipped_digest(tmp_path / "resnet8-cifar10.safetensors") is None
 
 
@@ -42,7 +42,7 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def test_a_damaged_shipped_file_is_refused_without_being_asked(installed: Path) -> None:
+def test_a_damaged_shipped_file_is_refused_without_a_digest_in_the_address(installed: Path) -> None:
     file = installed / "resnet8-cifar10.safetensors"
     data = bytearray(file.read_bytes())
     data[-1] ^= 1
@@ -54,7 +54,7 @@ def test_a_damaged_shipped_file_is_refused_without_being_asked(installed: Path) 
 
 
 @pytest.mark.parametrize("content", [None, b"\xff", b"", b"one-word\n"])
-def test_a_list_that_cannot_be_used_is_told(installed: Path, content: bytes | None) -> None:
+def test_an_unusable_list_of_digests_is_an_error(installed: Path, content: bytes | None) -> None:
     (installed / "SHA256SUMS").unlink()
     if content is not None:
         (installed / "SHA256SUMS").write_bytes(content)
@@ -62,7 +62,7 @@ def test_a_list_that_cannot_be_used_is_told(installed: Path, content: bytes | No
         Address("resnet8-cifar10").read()
 
 
-def test_float_networks_are_found_but_are_no_models() -> None:
+def test_float_networks_are_found_but_are_not_models() -> None:
     assert "resnet8-cifar10" in names()
     assert "resnet8-cifar10-float" in float_names()
     for name in float_names():

@@ -52,7 +52,7 @@ def test_bench_gives_consistent_figures(resnet8: Case) -> None:
     assert told[-1] == (20, 20)
 
 
-def test_a_session_without_stages_is_timed_too() -> None:
+def test_a_session_without_a_profile_is_timed() -> None:
     model = CASES[0].model
     with closing(choose("reference").compile(model, {})) as session:
         timing = bench(session, model, 1, 0.0, lambda *_: None)

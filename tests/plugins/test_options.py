@@ -23,7 +23,7 @@ def test_whole_numbers_stay_in_their_range(value: object) -> None:
 
 
 @pytest.mark.parametrize("value", ["AVX2", "", 1, None])
-def test_choices_are_words_of_the_list(value: object) -> None:
+def test_choices_are_limited_to_the_list(value: object) -> None:
     assert choice("cpu", {}, "isa", "auto", ("auto", "avx2")) == "auto"
     with pytest.raises(BackendError, match=r"option isa is .*, expected one of auto, avx2"):
         choice("cpu", {"isa": value}, "isa", "auto", ("auto", "avx2"))

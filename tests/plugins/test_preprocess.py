@@ -70,7 +70,7 @@ def test_rows_may_be_strided_reversed_or_mirrored(resnet8: Case) -> None:
         np.testing.assert_array_equal(prepare(view)[0], expected, strict=True)
 
 
-def test_the_tensor_is_the_preprocessors_own(resnet8: Case) -> None:
+def test_the_preprocessor_reuses_its_tensor(resnet8: Case) -> None:
     prepare = make_preprocessor(resnet8.model, (48, 64, 3))
     first = prepare(np.zeros((48, 64, 3), np.uint8))
     assert first.shape == (1, 32, 32, 3)
@@ -80,19 +80,19 @@ def test_the_tensor_is_the_preprocessors_own(resnet8: Case) -> None:
 
 
 @pytest.mark.parametrize("shape", [(), (4,), (4, 4, 1), (4, 4, 4), (0, 4, 3), (4, 4, 3, 1)])
-def test_a_shape_that_is_no_frames_is_refused(resnet8: Case, shape: tuple[int, ...]) -> None:
+def test_an_invalid_frame_shape_is_refused(resnet8: Case, shape: tuple[int, ...]) -> None:
     with pytest.raises(FrameError, match=r"expected \[H, W, 3\] or \[H, W\]"):
         make_preprocessor(resnet8.model, shape)
 
 
-def test_another_frame_than_announced_is_refused(resnet8: Case) -> None:
+def test_a_frame_of_another_shape_is_refused(resnet8: Case) -> None:
     prepare = make_preprocessor(resnet8.model, (8, 8, 3))
     for frame in (np.zeros((8, 9, 3), np.uint8), np.zeros((8, 8), np.uint8), np.zeros((8, 8, 3), np.int8)):
         with pytest.raises(FrameError, match=r"a frame is .*, expected uint8 \[8, 8, 3\]"):
             prepare(frame)
 
 
-def test_without_the_library_the_reference_serves_and_the_log_says_so(
+def test_without_the_library_the_reference_is_used_with_a_warning(
     resnet8: Case, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setenv("EDGEMETA_CPU_LIBRARY", "/nowhere/libedgemeta_cpu.so")

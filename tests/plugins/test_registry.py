@@ -46,7 +46,7 @@ def third_party(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Non
     sys.modules.pop("their_backend", None)
 
 
-def test_our_own_backends_come_first() -> None:
+def test_built_in_backends_are_first() -> None:
     assert registry.names()[:3] == ("reference", "cpu", "cuda")
     assert registry.load("cpu").name == "cpu"
     assert registry.load("reference").name == "reference"
@@ -60,7 +60,7 @@ def test_an_unknown_name_lists_the_known_ones() -> None:
         registry.choose("tpu9")
 
 
-def test_auto_takes_the_greatest_score_and_says_why(caplog: pytest.LogCaptureFixture) -> None:
+def test_auto_selects_the_greatest_score_and_logs_the_reason(caplog: pytest.LogCaptureFixture) -> None:
     probes = registry.probe_all()
     best = max(probes, key=lambda name: probes[name].score)
     with caplog.at_level(logging.INFO, registry.__name__):
@@ -115,7 +115,7 @@ class Unavailable:
 BACKEND = Unavailable()
 
 
-def test_auto_without_any_backend_gives_every_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_auto_without_any_backend_reports_every_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "only_backend", sys.modules[__name__])
     monkeypatch.setattr(registry, "_BUILT_IN", {"unavailable": "only_backend:BACKEND"})
     with pytest.raises(BackendError, match="no backend is available: unavailable: nothing here"):

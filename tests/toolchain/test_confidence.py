@@ -24,12 +24,12 @@ def drawn(temperature: float, count: int = 20_000) -> tuple[Any, Any]:
 
 
 @pytest.mark.parametrize("temperature", [0.4, 1.0, 2.5])
-def test_the_temperature_that_the_classes_were_drawn_with_is_found(temperature: float) -> None:
+def test_the_temperature_of_generated_classes_is_recovered(temperature: float) -> None:
     logits, classes = drawn(temperature)
     assert fit_temperature(logits, KIND, classes) == pytest.approx(temperature, rel=0.05)
 
 
-def test_at_the_fitted_temperature_scores_can_be_believed() -> None:
+def test_scores_are_calibrated_at_the_fitted_temperature() -> None:
     logits, classes = drawn(2.5)
     fitted = fit_temperature(logits, KIND, classes)
     assert calibration_error(scores(logits, KIND, fitted), classes) < 0.01
@@ -37,7 +37,7 @@ def test_at_the_fitted_temperature_scores_can_be_believed() -> None:
 
 
 @given(st.integers(0, 2**32 - 1))
-def test_no_temperature_beside_the_fitted_one_is_likelier(seed: int) -> None:
+def test_the_fitted_temperature_is_the_likeliest(seed: int) -> None:
     rng = np.random.default_rng(seed)
     logits = rng.normal(0, 2 / KIND.scale, (200, 4)).astype(np.int32)
     classes = np.where(rng.random(200) < 0.6, logits.argmax(1), rng.integers(0, 4, 200))
@@ -67,7 +67,7 @@ def test_errors_cancel_within_one_of_fifteen_bins_only() -> None:
 
 
 @pytest.mark.parametrize("right", [True, False])
-def test_classes_that_no_temperature_fits_are_refused(right: bool) -> None:
+def test_no_temperature_for_perfect_or_random_classes(right: bool) -> None:
     logits = np.array([[1024, 0, 0, 0], [0, 2048, 0, 0]], np.int32)
     classes = np.array([0, 1] if right else [1, 0])
     share = "100.0%" if right else "0.0%"

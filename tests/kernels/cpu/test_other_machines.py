@@ -47,7 +47,7 @@ MACHINES = {
 @pytest.mark.gate("15 s each: Python on an emulated processor")
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="emulates x86-64 processors on an x86-64 machine")
 @pytest.mark.parametrize("processor", MACHINES)
-def test_an_older_processor_runs_what_it_has(processor: str) -> None:
+def test_an_older_processor_uses_its_best_instruction_set(processor: str) -> None:
     emulator = shutil.which("qemu-x86_64")
     if emulator is None:
         pytest.skip("no emulator (Debian package qemu-user)")

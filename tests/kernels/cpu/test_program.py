@@ -124,7 +124,7 @@ def test_any_multiplier_equals_the_reference(multipliers, shifts, bias, bounds, 
     check(net.observe(name))
 
 
-def test_additions_are_done_by_the_convolution_before_them(resnet8: Case) -> None:
+def test_additions_are_fused_into_the_convolution_before_them(resnet8: Case) -> None:
     program = Program(resnet8.model, best_isa(), 1)
     with closing(program):
         image = np.zeros((1, *resnet8.model.input.shape), resnet8.model.input.dtype)

@@ -44,7 +44,7 @@ print("clean")
 
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
-def test_no_stray_access_and_no_undefined_behaviour(repository: Path, tmp_path: Path) -> None:
+def test_no_access_out_of_bounds_and_no_undefined_behaviour(repository: Path, tmp_path: Path) -> None:
     compiler = shutil.which("g++")
     if compiler is None or shutil.which("cmake") is None:
         pytest.skip("no build tools (Debian packages g++, cmake)")

@@ -32,7 +32,7 @@ def rings(plan: LaunchPlan) -> dict[str, tuple[int, int, int, int]]:
     return {buffer.name: buffer.ring for buffer in plan.buffers}
 
 
-def test_a_buffer_has_the_ring_of_its_most_demanding_reader() -> None:
+def test_a_buffer_has_the_widest_ring_of_its_readers() -> None:
     net = NetworkBuilder("rings", TensorType((6, 6, 3)))
     first = net.conv(INPUT, 3, (1, 1), padding=NONE)
     wide = net.conv(first, 3, (5, 5), (2, 2), (2, 1, 0, 2))
@@ -50,7 +50,7 @@ def test_input_and_output_are_packed(resnet8: Case) -> None:
     assert plan.output.kind == resnet8.model.logits
 
 
-def test_an_output_that_is_read_again_stays_packed() -> None:
+def test_an_output_with_other_readers_stays_packed() -> None:
     """Kernels pad a packed tensor while they load it, whichever it is."""
     net = NetworkBuilder("read-again", TensorType((1, 1, 3), zero_point=-7))
     conv = net.conv(INPUT, 5, (3, 3), output=TensorType((1, 1, 1), zero_point=9))
@@ -61,7 +61,7 @@ def test_an_output_that_is_read_again_stays_packed() -> None:
     np.testing.assert_array_equal(Emulator(lower(model, SM_53), mode="checked").run(batch), reference.run(model, batch))
 
 
-def test_every_choice_is_a_whole_plan() -> None:
+def test_every_choice_is_a_complete_plan() -> None:
     case = next(case for case in CASES if case.name == "conv-3x3-stride2-signed")
     counts = candidate_counts(case.model, SM_53, DIRECT)
     assert set(counts) == {launch.layers[0] for launch in lower(case.model, SM_53).launches}
@@ -77,7 +77,7 @@ def test_the_rule_is_choice_0(resnet8: Case) -> None:
     assert [launch.source for launch in by_rule.launches] == [launch.source for launch in asked.launches]
 
 
-def test_kernels_are_asked_in_order(resnet8: Case) -> None:
+def test_kernels_are_queried_in_order(resnet8: Case) -> None:
     asked: list[str] = []
 
     def listening(step: Step, _tensors: Tensors, _architecture: Architecture) -> Iterable[Candidate]:
@@ -88,7 +88,7 @@ def test_kernels_are_asked_in_order(resnet8: Case) -> None:
     assert asked == [launch.layers[0] for launch in plan.launches]
 
 
-def test_what_does_not_fit_is_told(resnet8: Case) -> None:
+def test_mismatched_data_is_refused(resnet8: Case) -> None:
     tiny = replace(SM_53, shared_bytes=256)
     with pytest.raises(
         UnsupportedError, match=r"layer 'conv0': no kernel fits into the 256 bytes of shared memory of sm"
@@ -119,14 +119,14 @@ def three_groups(net: NetworkBuilder) -> str:
         (lambda net: net.pool(MaxPool, INPUT, (2, 2), (2, 2), NONE), "'pool0': MaxPool is not supported"),
     ],
 )
-def test_a_layer_without_kernel_is_refused_by_name(layer: Callable[[NetworkBuilder], str], reason: str) -> None:
+def test_an_unsupported_layer_is_named(layer: Callable[[NetworkBuilder], str], reason: str) -> None:
     net = NetworkBuilder("refused", TensorType((4, 4, 3)))
     net.dense(layer(net), 2)
     with pytest.raises(UnsupportedError, match=f"^layer {reason}"):
         lower(net.finish().model, SM_53, kernels=DIRECT)
 
 
-def test_every_kernel_folder_is_asked() -> None:
+def test_every_kernel_folder_is_queried() -> None:
     """Those of convolutions in their order, then the others; the baselines are asked by name only."""
     folders = [kernel.__module__.split(".")[-2] for kernel in KERNELS]
     assert folders[:4] == ["tensor", "winograd", "direct", "winograd"]

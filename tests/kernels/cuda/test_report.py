@@ -50,7 +50,7 @@ def test_our_design_issues_at_most_a_third_of_the_paper_s(made: CostReport) -> N
     assert made.own.warp_instructions * 3 <= made.paper_design.warp_instructions
 
 
-def test_every_convolution_is_in_one_launch_with_all_that_belongs_to_it(made: CostReport, model: Model) -> None:
+def test_every_convolution_is_one_launch_with_its_fused_layers(made: CostReport, model: Model) -> None:
     convolutions = [layer.name for layer in model.layers if type(layer).__name__ == "Conv"]
     done = [name for each in made.own.launches for name in each.launch.layers]
     assert sorted(done) == sorted(layer.name for layer in model.layers)
@@ -74,7 +74,7 @@ def test_json_holds_the_promised_keys_and_they_add_up(made: CostReport) -> None:
         assert all(0 < row["shares"]["xmad"] < 1 and row["shares"]["idp"] == 0 for row in rows)
 
 
-def test_text_names_both_designs_and_what_is_assumed(made: CostReport) -> None:
+def test_the_text_has_both_designs_and_the_assumptions(made: CostReport) -> None:
     text = "\n".join(made.lines())
     assert "the paper's design" in text
     assert "predicted us, not measured" in text
@@ -146,7 +146,7 @@ def _written(each: Any) -> set[str]:
     return {name for name in buffers if name in each.launch.layers}
 
 
-def test_loops_that_are_not_declared_stop_the_report(model: Model, compiler: Compiler) -> None:
+def test_undeclared_loops_stop_the_report(model: Model, compiler: Compiler) -> None:
     plan = some(lower(model, NANO, kernels=BASELINE), "conv8")
     (launch,) = plan.launches
     wrong = replace(plan, launches=(replace(launch, loops=(*launch.loops, 5)),))
@@ -155,7 +155,7 @@ def test_loops_that_are_not_declared_stop_the_report(model: Model, compiler: Com
         cost(wrong, model, compiler)
 
 
-def test_no_time_is_predicted_where_no_device_is_described(model: Model, compiler: Compiler) -> None:
+def test_no_time_is_predicted_without_a_device_description(model: Model, compiler: Compiler) -> None:
     orin = ARCHITECTURES["sm_87"]
     total = cost(some(lower(model, orin), "conv0", "conv8"), model, compiler)
     assert total.predicted_us == total.as_json()["predicted_us"] == {}

@@ -77,7 +77,7 @@ def test_random_graphs(model: Model) -> None:
 
 
 @pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
-def test_every_case_is_fused(case: Case) -> None:
+def test_every_case_can_be_fused(case: Case) -> None:
     assert_sound(case.model, fuse(case.model))
 
 
@@ -102,7 +102,7 @@ def test_a_tensor_with_two_readers_is_written() -> None:
     assert isinstance(last, PoolDenseStep)
 
 
-def test_a_tensor_that_leaves_the_network_is_written() -> None:
+def test_an_output_tensor_is_written() -> None:
     net = NetworkBuilder("early-output", TensorType((1, 1, 3)))
     conv = net.conv(INPUT, 3, (1, 1), padding=NONE)
     net.clamp(conv, 0, 9)
@@ -111,7 +111,7 @@ def test_a_tensor_that_leaves_the_network_is_written() -> None:
     assert [step.writes for step in fuse(early)] == [(conv,), (model.layers[-1].name,)]
 
 
-def test_clamps_join_the_convolution() -> None:
+def test_clamps_are_fused_into_the_convolution() -> None:
     net = NetworkBuilder("clamps", TensorType((4, 4, 3)))
     net.observe(net.clamp(net.clamp(net.conv(INPUT, 3), -50, 60), -10, 90))
     first, _ = fuse(net.finish().model)
@@ -119,7 +119,7 @@ def test_clamps_join_the_convolution() -> None:
     assert [type(layer) for layer in first.layers] == [Conv, Clamp, Clamp]
 
 
-def test_a_shortcut_that_would_close_a_circle_stays_alone() -> None:
+def test_a_shortcut_that_would_form_a_cycle_is_not_fused() -> None:
     """The strided convolution adds the shortcut itself: beside it, it would wait for its own result."""
     net = NetworkBuilder("circle", TensorType((4, 4, 3)))
     shortcut = net.conv(INPUT, 3, (1, 1), (2, 2), NONE)

@@ -65,7 +65,7 @@ def probes(draw: st.DataObject, least: int, greatest: int, thresholds: list[int]
 
 
 @given(st.data(), multipliers, shifts, clamps, st.integers(1, 2**31 - 1), st.integers(-(2**20), 2**20))
-def test_lines_are_the_integers(
+def test_lines_equal_the_integers(
     data: st.DataObject, multiplier: int, shift: int, clamp: tuple[int, int], spread: int, middle: int
 ) -> None:
     lo, hi = clamp
@@ -105,7 +105,7 @@ def test_usual_multipliers_have_lines() -> None:
 @pytest.mark.parametrize(
     ("least", "greatest", "y"), [(-50, 40, 7), (10**6, 10**6 + 9, 20), (-(10**6), -(10**6) + 9, -10)]
 )
-def test_what_is_constant_in_range_is_a_line(least: int, greatest: int, y: int) -> None:
+def test_a_constant_in_range_is_a_line(least: int, greatest: int, y: int) -> None:
     steps = multiplier_step_function(2**30, 40, 7, (-10, 20), (least, greatest))
     line, fine = find_line(steps, 2.0**-10, MAGIC), find_fine_line(steps, 2**30, 40)
     assert line is not None

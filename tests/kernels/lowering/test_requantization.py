@@ -30,7 +30,7 @@ def test_every_clamped_integer_line_is_found(m: int, b: int, shift: int, lo: int
 
 
 @given(st.integers(1, 40), st.integers(0, 255), st.integers(0, 10**9))
-def test_one_wrong_entry_is_noticed(m: int, place: int, seed: int) -> None:
+def test_one_wrong_entry_is_detected(m: int, place: int, seed: int) -> None:
     table = np.clip(rounding_shift(INDEX * m, 5), -128, 127)
     table[place] += 1 if np.random.default_rng(seed).integers(2) else -1
     found = entries(table)
@@ -38,7 +38,7 @@ def test_one_wrong_entry_is_noticed(m: int, place: int, seed: int) -> None:
 
 
 @given(st.lists(st.integers(-128, 127), min_size=256, max_size=256))
-def test_a_table_that_is_found_is_equal(values: list[int]) -> None:
+def test_a_line_of_a_table_equals_the_table(values: list[int]) -> None:
     table = np.sort(np.array(values))
     found = entries(table)
     assert found is None or found == table.tolist()

@@ -27,12 +27,12 @@ def test_the_probe_names_the_instruction_set() -> None:
 
 
 @pytest.mark.parametrize("isa", ISAS)
-def test_a_forced_instruction_set_is_taken(resnet8: Case, isa: str) -> None:
+def test_a_forced_instruction_set_is_used(resnet8: Case, isa: str) -> None:
     with closing(BACKEND.compile(resnet8.model, {"isa": isa})) as session:
         assert session.isa == isa
 
 
-def test_auto_takes_the_best(resnet8: Case) -> None:
+def test_auto_selects_the_best(resnet8: Case) -> None:
     with closing(BACKEND.compile(resnet8.model, {})) as session:
         assert session.isa == best_isa()
 
@@ -61,7 +61,7 @@ def test_batches_of_any_size_and_order(resnet8: Case, threads: int) -> None:
             np.testing.assert_array_equal(session.run(images[17 - size :]), expected[17 - size :], strict=True)
 
 
-def test_an_input_changed_in_place_is_seen(resnet8: Case) -> None:
+def test_an_input_changed_in_place_is_used(resnet8: Case) -> None:
     image = random_image(resnet8.model)
     with closing(BACKEND.compile(resnet8.model, {})) as session:
         before = session.run(image).copy()
@@ -91,7 +91,7 @@ def test_wrong_batches_are_refused(resnet8: Case) -> None:
                 session.profile(batch)
 
 
-def test_a_profile_is_of_one_image(resnet8: Case) -> None:
+def test_a_profile_needs_one_image(resnet8: Case) -> None:
     image = random_image(resnet8.model)
     with closing(BACKEND.compile(resnet8.model, {"threads": 2})) as session:
         steps = session.profile(image)
@@ -101,7 +101,7 @@ def test_a_profile_is_of_one_image(resnet8: Case) -> None:
             session.profile(np.concatenate([image, image]))
 
 
-def test_a_closed_session_runs_no_more(resnet8: Case) -> None:
+def test_a_closed_session_refuses_to_run(resnet8: Case) -> None:
     image = random_image(resnet8.model)
     session = BACKEND.compile(resnet8.model, {"threads": 2})
     session.run(image)
@@ -111,7 +111,7 @@ def test_a_closed_session_runs_no_more(resnet8: Case) -> None:
         session.run(image)
 
 
-def test_opening_and_closing_gives_all_memory_back(resnet8: Case) -> None:
+def test_opening_and_closing_frees_all_memory(resnet8: Case) -> None:
     image = random_image(resnet8.model)
 
     def cycle(times: int) -> int:
@@ -127,7 +127,7 @@ def test_opening_and_closing_gives_all_memory_back(resnet8: Case) -> None:
     assert after - before < 1 << 20, "a session's weights and arena are some 300 KB: 200 leaked ones would be 60 MB"
 
 
-def test_without_its_library_the_backend_says_so(resnet8: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_its_library_the_backend_is_not_available(resnet8: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("EDGEMETA_CPU_LIBRARY", "/nowhere/libedgemeta_cpu.so")
     library.library.cache_clear()
     try:

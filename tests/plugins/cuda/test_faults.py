@@ -51,7 +51,7 @@ EVERY_RUN = ("cuGraphLaunch", "cuStreamSynchronize", "cuCtxPushCurrent")
 
 
 @pytest.mark.parametrize(("function", "result", "told"), OPENING)
-def test_a_session_that_cannot_be_made(
+def test_a_session_that_cannot_be_created_leaks_nothing(
     backend: CudaBackend, driver: Driver, small: Case, function: str, result: int, told: str
 ) -> None:
     driver.fail(function, result)
@@ -65,7 +65,7 @@ def test_a_session_that_cannot_be_made(
 
 
 @pytest.mark.parametrize(("function", "result", "told"), RUNNING)
-def test_a_session_whose_first_run_fails_gives_everything_back(
+def test_a_session_whose_first_run_fails_frees_everything(
     backend: CudaBackend, driver: Driver, small: Case, function: str, result: int, told: str
 ) -> None:
     session = backend.compile(small.model, {"tiles": "rule"})
@@ -76,7 +76,7 @@ def test_a_session_whose_first_run_fails_gives_everything_back(
 
 
 @pytest.mark.parametrize(("function", "result", "told"), [row for row in RUNNING if row[0] in EVERY_RUN])
-def test_a_session_that_fails_later_gives_everything_back(
+def test_a_session_that_fails_later_frees_everything(
     backend: CudaBackend, driver: Driver, small: Case, function: str, result: int, told: str
 ) -> None:
     session = backend.compile(small.model, {"tiles": "rule"})
@@ -102,7 +102,7 @@ def assert_right(session: Session, case: Case) -> None:
     np.testing.assert_array_equal(session.run(image), reference.run(case.model, image), strict=True)
 
 
-def test_memory_that_ends_when_a_batch_grows(backend: CudaBackend, driver: Driver, small: Case) -> None:
+def test_out_of_memory_for_a_larger_batch(backend: CudaBackend, driver: Driver, small: Case) -> None:
     image = random_image(small.model)
     session = backend.compile(small.model, {"tiles": "rule"})
     session.run(image)
@@ -112,7 +112,9 @@ def test_memory_that_ends_when_a_batch_grows(backend: CudaBackend, driver: Drive
     assert driver.live() == {}
 
 
-def test_a_fault_while_it_closes_is_told_and_leaves_nothing(backend: CudaBackend, driver: Driver, small: Case) -> None:
+def test_an_error_during_close_is_reported_and_frees_everything(
+    backend: CudaBackend, driver: Driver, small: Case
+) -> None:
     session = backend.compile(small.model, {"tiles": "rule"})
     assert_right(session, small)
     driver.fail("cuGraphExecDestroy", UNAVAILABLE)
@@ -122,7 +124,7 @@ def test_a_fault_while_it_closes_is_told_and_leaves_nothing(backend: CudaBackend
     session.close()
 
 
-def test_a_device_that_is_not_there(backend: CudaBackend, small: Case) -> None:
+def test_an_unknown_device_number_is_an_error(backend: CudaBackend, small: Case) -> None:
     with pytest.raises(BackendError, match=r"^backend cuda: device 3 does not exist, the last one is 0$"):
         backend.compile(small.model, {"device": 3})
 
@@ -194,9 +196,7 @@ with lost.device(5, 3):
 """
 
 
-def test_a_driver_that_takes_no_context_any_more_does_not_end_the_process(
-    driver: Driver, small: Case, tmp_path: Path
-) -> None:
+def test_a_driver_that_refuses_contexts_does_not_end_the_process(driver: Driver, small: Case, tmp_path: Path) -> None:
     """In a process of its own: PyCUDA calls std::terminate where a destructor cannot enter its context."""
     save(small.model, tmp_path / "model")
     done = subprocess.run(

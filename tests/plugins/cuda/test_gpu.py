@@ -87,7 +87,7 @@ def test_200_sessions_leak_nothing(held: Callable[[], int]) -> None:
 
 
 @pytest.mark.parametrize("tool", ["memcheck", "racecheck", "initcheck", "synccheck"])
-def test_compute_sanitizer_minds_nothing(tool: str) -> None:
+def test_compute_sanitizer_reports_nothing(tool: str) -> None:
     sanitizer = shutil.which("compute-sanitizer", path="/usr/local/cuda/bin") or shutil.which("compute-sanitizer")
     if sanitizer is None:
         pytest.skip("compute-sanitizer is not installed (it is part of the CUDA toolkit)")

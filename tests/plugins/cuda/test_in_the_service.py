@@ -85,7 +85,7 @@ def test_backends_names_the_device(environment: dict[str, str]) -> None:
     assert f"({environment['EDGEMETA_EMULATED_ARCHITECTURE']}), " in entry["reason"]
 
 
-def test_the_devices_config_is_right(environment: dict[str, str], repository: Path, tmp_path: Path) -> None:
+def test_the_jetson_configs_are_valid(environment: dict[str, str], repository: Path, tmp_path: Path) -> None:
     config = by_rule(repository / "configs" / environment["CONFIG"], tmp_path)
     done = edgemeta(environment, "check", "--json", config)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -117,9 +117,7 @@ def test_the_service_runs_on_the_device_and_stops_in_order(environment: dict[str
     assert "not classified" not in log
 
 
-def test_a_gpu_that_fails_ends_the_service_which_its_manager_starts_anew(
-    environment: dict[str, str], tmp_path: Path
-) -> None:
+def test_a_failed_gpu_ends_the_service_for_a_restart(environment: dict[str, str], tmp_path: Path) -> None:
     """A session that is lost would fail every later frame, too."""
     config = tmp_path / "config.yaml"
     config.write_text(

@@ -30,7 +30,7 @@ def test_a_device_and_a_compiler_are_named(backend: CudaBackend, driver: Driver)
     assert driver.live() == {}, "a probe leaves nothing behind"
 
 
-def test_without_a_compiler_kernels_built_ahead_will_do(
+def test_kernels_compiled_ahead_need_no_compiler(
     backend: CudaBackend, driver: Driver, small: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with closing(backend.compile(small.model, {"tiles": "rule"})):
@@ -56,7 +56,7 @@ def test_an_older_generation_is_refused(loaded: Driver) -> None:
     ("capability", "name", "dot4", "tensor"),
     [((6, 1), "sm_61", True, False), ((7, 0), "sm_70", False, False), ((8, 6), "sm_86", True, True)],
 )
-def test_a_generation_between_two_runs_what_the_older_one_runs(
+def test_an_unlisted_generation_uses_the_code_of_the_nearest_older_one(
     loaded: Driver, capability: tuple[int, int], name: str, dot4: bool, tensor: bool
 ) -> None:
     with loaded.device(*capability):

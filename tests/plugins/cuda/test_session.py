@@ -27,9 +27,7 @@ from tests.plugins.cuda.proofs import batches_of_all_sizes, first_images, grown,
 
 
 @pytest.mark.parametrize(("name", "launch"), [("resnet8-cifar10", "graph"), ("resnet8-cifar10-paper", "kernels")])
-def test_real_images_give_every_bit_of_the_reference(
-    backend: CudaBackend, shared_data: Path, name: str, launch: str
-) -> None:
+def test_real_images_equal_the_reference(backend: CudaBackend, shared_data: Path, name: str, launch: str) -> None:
     model = load(find(name))
     images = first_images(model, shared_data, 5)
     assert mismatches(backend, model, images, 2, tiles="rule", launch=launch) == 0
@@ -67,7 +65,7 @@ def test_after_the_first_call_nothing_is_allocated(backend: CudaBackend, driver:
     assert after == before
 
 
-def test_a_replayed_run_is_one_call_and_a_launched_one_is_as_many_as_kernels(
+def test_a_graph_takes_one_call_and_direct_launches_one_per_kernel(
     backend: CudaBackend, driver: Driver, small: Case
 ) -> None:
     image = random_image(small.model)
@@ -84,7 +82,7 @@ def test_a_replayed_run_is_one_call_and_a_launched_one_is_as_many_as_kernels(
         assert driver.calls("cuGraphLaunch") == graphs
 
 
-def test_an_input_changed_in_place_is_seen(backend: CudaBackend, small: Case) -> None:
+def test_an_input_changed_in_place_is_used(backend: CudaBackend, small: Case) -> None:
     image = random_image(small.model)
     with closing(backend.compile(small.model, {"tiles": "rule"})) as session:
         session.run(image)
@@ -92,7 +90,9 @@ def test_an_input_changed_in_place_is_seen(backend: CudaBackend, small: Case) ->
         np.testing.assert_array_equal(session.run(image), reference.run(small.model, image), strict=True)
 
 
-def test_it_is_made_run_and_closed_in_different_threads(backend: CudaBackend, driver: Driver, small: Case) -> None:
+def test_a_session_is_created_run_and_closed_in_different_threads(
+    backend: CudaBackend, driver: Driver, small: Case
+) -> None:
     image = random_image(small.model)
     session = in_thread(lambda: backend.compile(small.model, {"tiles": "rule"}))
     logits = [in_thread(lambda: session.run(image).copy()) for _ in range(3)]
@@ -102,7 +102,7 @@ def test_it_is_made_run_and_closed_in_different_threads(backend: CudaBackend, dr
     assert driver.live() == {}
 
 
-def test_two_sessions_live_side_by_side(backend: CudaBackend, small: Case) -> None:
+def test_two_sessions_are_independent(backend: CudaBackend, small: Case) -> None:
     image = random_image(small.model)
     expected = reference.run(small.model, image)
     with closing(backend.compile(small.model, {"tiles": "rule"})) as one:
@@ -123,7 +123,7 @@ def test_wrong_batches_are_refused(backend: CudaBackend, small: Case) -> None:
                 session.profile(batch)
 
 
-def test_a_profile_tells_every_launch_and_the_hosts_share(backend: CudaBackend, small: Case) -> None:
+def test_a_profile_has_every_launch_and_the_host_time(backend: CudaBackend, small: Case) -> None:
     image = random_image(small.model)
     with closing(backend.compile(small.model, {"tiles": "rule"})) as session:
         steps = session.profile(image)
@@ -136,7 +136,7 @@ def test_a_profile_tells_every_launch_and_the_hosts_share(backend: CudaBackend, 
             session.profile(batch)
 
 
-def test_a_closed_session_runs_no_more(backend: CudaBackend, driver: Driver, small: Case) -> None:
+def test_a_closed_session_refuses_to_run(backend: CudaBackend, driver: Driver, small: Case) -> None:
     session = backend.compile(small.model, {"tiles": "rule"})
     logits = session.run(random_image(small.model))
     expected = logits.copy()

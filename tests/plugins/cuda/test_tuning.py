@@ -44,7 +44,7 @@ def stored(folder: Path) -> Path:
     return file
 
 
-def test_every_candidate_is_measured_once_and_the_choice_remembered(
+def test_every_candidate_is_measured_once_and_the_choice_stored(
     device: DeviceContext, driver: Driver, cubins: Cubins, small: Case, folder: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.INFO, tuning.__name__):
@@ -64,7 +64,7 @@ def test_every_candidate_is_measured_once_and_the_choice_remembered(
     assert [launch.source for launch in again.launches] == [launch.source for launch in plan.launches]
 
 
-def test_a_damaged_memory_is_measured_anew(
+def test_a_damaged_tuning_file_is_measured_again(
     device: DeviceContext, driver: Driver, cubins: Cubins, small: Case, folder: Path
 ) -> None:
     tuned(small.model, device, cubins, folder)
@@ -77,7 +77,7 @@ def test_a_damaged_memory_is_measured_anew(
         assert json.loads(stored(folder).read_text()).keys() == json.loads(whole).keys(), damage
 
 
-def test_choices_among_other_kernels_are_measured_anew(
+def test_choices_for_other_kernels_are_measured_again(
     device: DeviceContext, driver: Driver, cubins: Cubins, small: Case, folder: Path
 ) -> None:
     tuned(small.model, device, cubins, folder)
@@ -89,7 +89,7 @@ def test_choices_among_other_kernels_are_measured_anew(
     assert driver.calls("cuEventRecord") > events
 
 
-def test_candidates_that_the_device_refuses_are_left_out(
+def test_candidates_that_the_device_refuses_are_skipped(
     device: DeviceContext, driver: Driver, cubins: Cubins, small: Case, folder: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     driver.fail("cuLaunchKernel", LAUNCH_FAILED)
@@ -102,7 +102,7 @@ def test_candidates_that_the_device_refuses_are_left_out(
     assert all(entry["candidate"] > 0 for entry in choices.values())
 
 
-def test_where_nothing_could_be_measured_the_rule_decides_and_nothing_is_remembered(
+def test_without_a_measurement_the_rule_applies_and_nothing_is_stored(
     device: DeviceContext, driver: Driver, cubins: Cubins, small: Case, folder: Path
 ) -> None:
     driver.fail("cuLaunchKernel", LAUNCH_FAILED, times=1000)
@@ -113,7 +113,7 @@ def test_where_nothing_could_be_measured_the_rule_decides_and_nothing_is_remembe
     assert not folder.exists()
 
 
-def test_a_folder_that_cannot_be_written_is_told_and_does_not_stop(
+def test_an_unwritable_tuning_folder_is_logged_and_does_not_stop_the_session(
     device: DeviceContext, cubins: Cubins, small: Case, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "file").write_text("not a folder")

@@ -43,7 +43,7 @@ def config(folder: Path, backend: str) -> Path:
     return path
 
 
-def test_backends_says_in_one_line_why_cuda_is_not_available() -> None:
+def test_backends_reports_why_cuda_is_not_available() -> None:
     entry = json.loads(edgemeta("backends", "--json").stdout)["backends"]["cuda"]
     assert entry["available"] is False
     assert re.fullmatch(MISSING, entry["reason"])
@@ -51,7 +51,7 @@ def test_backends_says_in_one_line_why_cuda_is_not_available() -> None:
     assert re.search(MISSING, line)
 
 
-def test_without_pycuda_it_says_so(tmp_path: Path) -> None:
+def test_without_pycuda_the_backend_is_not_available(tmp_path: Path) -> None:
     """The same packages with PyCUDA left out, through a folder of links."""
     packages = Path(importlib.util.find_spec("numpy").origin).parent.parent  # type: ignore[union-attr,arg-type]
     for entry in packages.iterdir():
@@ -66,7 +66,7 @@ def test_without_pycuda_it_says_so(tmp_path: Path) -> None:
     assert reason == "PyCUDA is not installed (pip install 'edgemeta[cuda]'; docs/jetson.md)"
 
 
-def test_a_config_that_names_cuda_stops_with_that_line_and_78(tmp_path: Path) -> None:
+def test_a_config_with_cuda_exits_with_78_and_the_reason(tmp_path: Path) -> None:
     for verb in ("run", "check"):
         done = edgemeta(verb, config(tmp_path, "cuda"))
         assert done.returncode == 78
@@ -75,13 +75,13 @@ def test_a_config_that_names_cuda_stops_with_that_line_and_78(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("name", ["jetson-nano", "jetson-orin"])
-def test_the_jetson_configs_miss_nothing_but_the_gpu(repository: Path, name: str) -> None:
+def test_the_jetson_configs_lack_only_the_gpu(repository: Path, name: str) -> None:
     done = edgemeta("check", "--json", repository / "configs" / f"{name}.yaml")
     assert done.returncode == 78
     assert [mistake["key"] for mistake in json.loads(done.stdout)["mistakes"]] == ["backend.name"]
 
 
-def test_auto_falls_to_the_processor_and_says_so(tmp_path: Path) -> None:
+def test_auto_falls_back_to_the_cpu_and_logs_it(tmp_path: Path) -> None:
     command = Path(sys.executable).with_name("edgemeta")
     words = [str(command), "run", str(config(tmp_path, "auto"))]
     service = subprocess.Popen(words, stderr=subprocess.PIPE, text=True)

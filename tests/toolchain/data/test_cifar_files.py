@@ -37,7 +37,7 @@ class Evil:
         return (eval, ("open('stolen', 'w').close()",))
 
 
-def test_a_hostile_batch_runs_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_hostile_pickle_executes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     path = tmp_path / "data_batch_1"
     path.write_bytes(pickle.dumps({b"data": Evil(), b"labels": [0]}, protocol=2))
@@ -88,7 +88,7 @@ def test_other_pickles(tmp_path: Path, content: object, text: str) -> None:
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
-def test_damaged_batches_give_one_sentence(tmp_path: Path, pixels: Any, classes: Any, data: st.DataObject) -> None:
+def test_damaged_batches_are_one_error(tmp_path: Path, pixels: Any, classes: Any, data: st.DataObject) -> None:
     raw = bytearray(pickle.dumps(batch_of(pixels[:1], classes[:1]), protocol=2))
     outside = [i for i in range(len(raw)) if i < 250 or i > len(raw) - 80]
     for _ in range(data.draw(st.integers(1, 3))):

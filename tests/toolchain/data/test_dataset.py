@@ -34,7 +34,7 @@ def test_npz_with_pixels(write_npz: Any, pixels: Any, classes: Any) -> None:
     assert data.labels == CIFAR10_LABELS
 
 
-def test_npz_may_name_its_classes(write_npz: Any, pixels: Any) -> None:
+def test_npz_may_have_its_own_labels(write_npz: Any, pixels: Any) -> None:
     data = load_dataset(write_npz(x=pixels, y=np.zeros(20, np.uint8), labels=np.array(["nothing", "person"])))
     assert data.labels == ("nothing", "person")
 
@@ -81,7 +81,7 @@ def test_text_file(tmp_path: Path) -> None:
     one_sentence(error, path)
 
 
-def test_single_array_is_no_archive(tmp_path: Path) -> None:
+def test_a_single_array_is_not_an_archive(tmp_path: Path) -> None:
     path = tmp_path / "a.npy"
     np.save(path, np.zeros(3))
     with pytest.raises(DataError, match="begins with"):
@@ -114,7 +114,7 @@ def test_wrong_members(write_npz: Any, pixels: Any, classes: Any, change: dict[s
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
-def test_damaged_archives_give_one_sentence(write_npz: Any, pixels: Any, classes: Any, data: st.DataObject) -> None:
+def test_damaged_archives_are_one_error(write_npz: Any, pixels: Any, classes: Any, data: st.DataObject) -> None:
     path = write_npz(x=pixels[:2], y=classes[:2])
     raw = bytearray(path.read_bytes())
     if data.draw(st.booleans()):
@@ -128,13 +128,13 @@ def test_damaged_archives_give_one_sentence(write_npz: Any, pixels: Any, classes
         assert load_dataset(path).x.dtype == np.uint8
 
 
-def test_balanced_takes_the_first_of_each_class(pixels: Any, classes: Any) -> None:
+def test_balanced_selects_the_first_images_of_each_class(pixels: Any, classes: Any) -> None:
     data = Dataset(pixels, classes).balanced(10)
     assert (data.y == np.arange(10)).all()
     assert (data.x == pixels[:10]).all()
 
 
-def test_digest_names_the_pixels(pixels: Any, classes: Any) -> None:
+def test_digest_identifies_the_pixels(pixels: Any, classes: Any) -> None:
     first = Dataset(pixels, classes).sha256()
     other = pixels.copy()
     other[0, 0, 0, 0] ^= 1

@@ -38,7 +38,7 @@ def test_decodes_with_opencv(container: Path, pixels: Any, monkeypatch: pytest.M
     assert np.abs(data.x.astype(int) - pixels).mean() < 12
 
 
-def test_pillow_and_opencv_agree_nearly(container: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pillow_and_opencv_nearly_agree(container: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("PIL", reason="Pillow is not installed: pip install edgemeta[train]")
     assert jpeg_container.decoder_name() == "Pillow"
     with_pillow = load_dataset(container).x.astype(int)

@@ -81,7 +81,7 @@ def test_wrong_headers(path: Path, change: Any, text: str) -> None:
     assert "\n" not in str(error.value)
 
 
-def test_other_files(tmp_path: Path) -> None:
+def test_other_files_are_refused(tmp_path: Path) -> None:
     text = tmp_path / "notes.txt"
     text.write_text("hello")
     with pytest.raises(FloatModelError, match="not a complete safetensors file"):
@@ -100,7 +100,7 @@ def test_other_files(tmp_path: Path) -> None:
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
-def test_damaged_files_give_that_error_only(path: Path, data: st.DataObject) -> None:
+def test_damaged_files_raise_only_that_error(path: Path, data: st.DataObject) -> None:
     raw = bytearray(path.read_bytes())
     damaged = path.with_name("damaged")
     if data.draw(st.booleans()):

@@ -66,7 +66,7 @@ def test_every_tensor_equals_pytorch(every_layer: FloatModel, pixels: Any) -> No
         np.testing.assert_allclose(mine[layer.name], wanted, rtol=1e-4, atol=1e-5, err_msg=layer.name)
 
 
-def test_batches_do_not_matter(every_layer: FloatModel, pixels: Any) -> None:
+def test_results_do_not_depend_on_the_batch_size(every_layer: FloatModel, pixels: Any) -> None:
     whole = logits(every_layer, pixels)
     assert whole.shape == (20, 10)
     np.testing.assert_allclose(logits(every_layer, pixels, batch=3), whole, rtol=1e-5, atol=1e-6)

@@ -57,7 +57,7 @@ def test_inputs(every_layer: FloatModel) -> None:
         ("out", {"weight": np.zeros((9, 12), np.float32), "bias": None}, "one logit per label"),
     ],
 )
-def test_what_does_not_fit(every_layer: FloatModel, layer: str, fields: dict[str, Any], text: str) -> None:
+def test_mismatched_layers_are_refused(every_layer: FloatModel, layer: str, fields: dict[str, Any], text: str) -> None:
     with pytest.raises(FloatModelError, match=text) as error:
         check(changed(every_layer, layer, fields), "net.safetensors")
     assert str(error.value).startswith("net.safetensors: ")

@@ -9,7 +9,7 @@ from edgemeta.toolchain.float_model.graph import Conv, Dense, FloatModel, Relu
 from edgemeta.toolchain.quantize.blocks import blocks_of, folded
 
 
-def test_what_is_joined(every_layer: FloatModel) -> None:
+def test_fused_layers(every_layer: FloatModel) -> None:
     blocks = {b.name: b for b in blocks_of(every_layer)}
     assert list(blocks) == ["c0", "c1", "a1", "m2", "c2", "u2", "j3", "r3", "p3", "n4", "g5", "d6", "out"]
     assert (blocks["c0"].before, blocks["c0"].after) == ("n0", "r0")
@@ -24,7 +24,7 @@ def test_what_is_joined(every_layer: FloatModel) -> None:
     assert blocks["out"].after == every_layer.output
 
 
-def test_a_tensor_read_twice_is_not_swallowed(every_layer: FloatModel) -> None:
+def test_a_tensor_with_two_readers_is_not_fused(every_layer: FloatModel) -> None:
     layers = [*every_layer.layers]
     layers[4] = type(layers[4])("a1", ("n0", "c1"))  # type: ignore[call-arg]
     changed = FloatModel("m", (32, 32, 3), tuple(layers), "out", every_layer.labels)

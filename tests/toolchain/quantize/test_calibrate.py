@@ -18,7 +18,7 @@ def test_greatest_magnitude(every_layer: FloatModel, pixels: Any) -> None:
         assert statistics.clip(name, "minmax", signed=True) == statistics.greatest[name]
 
 
-def test_rules_cut_outliers(every_layer: FloatModel, pixels: Any) -> None:
+def test_clip_rules_remove_outliers(every_layer: FloatModel, pixels: Any) -> None:
     statistics = Statistics(every_layer, pixels, ["n0"])
     rng = np.random.default_rng(0)
     statistics.sample["n0"] = np.append(rng.normal(0, 1, 200_000), 30).astype(np.float32)

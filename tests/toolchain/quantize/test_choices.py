@@ -10,7 +10,7 @@ from edgemeta.toolchain.quantize.calibrate import Statistics
 from edgemeta.toolchain.quantize.choices import Choice, quantize_weights, tensor_types
 
 
-def test_types_follow_what_a_tensor_can_hold(every_layer: FloatModel, pixels: Any) -> None:
+def test_types_depend_on_the_range_of_a_tensor(every_layer: FloatModel, pixels: Any) -> None:
     blocks = blocks_of(every_layer)
     statistics = Statistics(every_layer, pixels, {b.after for b in blocks})
     types = tensor_types(every_layer, check(every_layer, "m"), blocks, statistics, "minmax")
@@ -30,7 +30,7 @@ def test_names_of_choices() -> None:
     assert full.text == "multiplier, minmax, equalized 0.5, error feedback, bias corrected"
 
 
-def test_a_bias_may_ask_for_a_larger_scale() -> None:
+def test_a_bias_may_require_a_larger_scale() -> None:
     found = quantize_weights(np.full((2, 3), 1e-6, np.float32), True, np.array([0.0, 1.0]))
     assert found.scale[0] < 1e-7
     assert found.scale[1] == 1.0

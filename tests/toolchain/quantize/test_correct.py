@@ -15,7 +15,7 @@ from edgemeta.toolchain.quantize.correct import corrected
 from edgemeta.toolchain.quantize.integer_layers import build
 
 
-def test_means_come_back(every_layer: FloatModel, pixels: Any) -> None:
+def test_means_are_restored(every_layer: FloatModel, pixels: Any) -> None:
     blocks = blocks_of(every_layer)
     statistics = Statistics(every_layer, pixels, {b.after for b in blocks})
     types = tensor_types(every_layer, check(every_layer, "m"), blocks, statistics, "minmax")

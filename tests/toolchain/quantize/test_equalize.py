@@ -43,14 +43,14 @@ def branched(rng: np.random.Generator) -> FloatModel:
 
 
 @pytest.mark.parametrize("strength", [0.5, 1.0])
-def test_the_float_network_stays(every_layer: FloatModel, pixels: Any, strength: float) -> None:
+def test_the_float_network_is_unchanged(every_layer: FloatModel, pixels: Any, strength: float) -> None:
     for model in (every_layer, branched(np.random.default_rng(2))):
         wanted = logits(model, pixels)
         found = logits(equalized(model, pixels, strength), pixels)
         np.testing.assert_allclose(found, wanted, rtol=1e-3, atol=1e-4 * np.abs(wanted).max())
 
 
-def test_channels_become_alike(pixels: Any) -> None:
+def test_channels_are_equalized(pixels: Any) -> None:
     model = branched(np.random.default_rng(2))
 
     def unlike(changed: FloatModel, name: str) -> float:
@@ -64,14 +64,14 @@ def test_channels_become_alike(pixels: Any) -> None:
     assert unlike(even, "dr") < 1.01
 
 
-def test_strength_zero_changes_nothing(pixels: Any) -> None:
+def test_strength_0_changes_nothing(pixels: Any) -> None:
     model = branched(np.random.default_rng(2))
     for before, after in zip(model.layers, equalized(model, pixels, 0.0).layers, strict=True):
         if isinstance(before, Conv | Dense):
             assert (before.weight == after.weight).all()  # type: ignore[union-attr]
 
 
-def test_a_network_of_one_mean(pixels: Any) -> None:
+def test_a_network_of_one_global_average(pixels: Any) -> None:
     weight = np.eye(3, dtype=np.float32).reshape(3, 1, 1, 3)
     layers = (Conv("c", "input", weight), GlobalAverage("g", "c"))
     model = FloatModel("m", (32, 32, 3), layers, "g", tuple("abc"))

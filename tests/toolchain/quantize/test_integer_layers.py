@@ -28,7 +28,7 @@ def test_every_choice_is_near_the_float_network(every_layer: FloatModel, pixels:
     assert measure(integer, integer.preprocessing.table[0][pixels], logits(every_layer, pixels), "x").error < 0.01
 
 
-def test_every_tensor_is_near_its_float_twin(every_layer: FloatModel, pixels: Any) -> None:
+def test_every_tensor_is_near_its_float_tensor(every_layer: FloatModel, pixels: Any) -> None:
     blocks = blocks_of(every_layer)
     statistics = Statistics(every_layer, pixels, {b.after for b in blocks})
     types = tensor_types(every_layer, check(every_layer, "m"), blocks, statistics, "minmax")
@@ -41,7 +41,7 @@ def test_every_tensor_is_near_its_float_twin(every_layer: FloatModel, pixels: An
         assert off.mean() < 3 * kind.scale, block.name
 
 
-def test_ceilings_and_floors(every_layer: FloatModel, pixels: Any) -> None:
+def test_clamps_from_above_and_below(every_layer: FloatModel, pixels: Any) -> None:
     blocks = blocks_of(every_layer)
     statistics = Statistics(every_layer, pixels, {b.after for b in blocks})
     statistics.greatest["r0"] = 12.0

@@ -67,7 +67,7 @@ def test_held_out_images_fit_a_temperature_and_change_nothing_else(
     assert encode(bare) == encode(network)
 
 
-def test_what_is_refused(files: tuple[Path, Path, Path], tmp_path: Path) -> None:
+def test_unsupported_models_are_refused(files: tuple[Path, Path, Path], tmp_path: Path) -> None:
     source, data, out = files
     with pytest.raises(QuantizeError, match="needs calibration images"):
         quantize(source, out, "auto")

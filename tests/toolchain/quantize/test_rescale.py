@@ -14,7 +14,7 @@ from edgemeta.toolchain.quantize.paper import quantize_paper
 from edgemeta.toolchain.quantize.rescale import _excess, rescaled
 
 
-def test_the_float_network_stays(every_layer: FloatModel, pixels: Any) -> None:
+def test_the_float_network_is_unchanged(every_layer: FloatModel, pixels: Any) -> None:
     changed = rescaled(every_layer, 5, 3)
     np.testing.assert_allclose(logits(changed, pixels), logits(every_layer, pixels), rtol=1e-4, atol=1e-4)
     before = {x.name: x for x in every_layer.layers}
@@ -35,7 +35,7 @@ def lopsided(rng: np.random.Generator, spread: float) -> FloatModel:
 
 
 @pytest.mark.parametrize("spread", [0.01, 30.0])
-def test_what_the_formats_cannot_hold_is_saved(pixels: Any, spread: float) -> None:
+def test_rescaling_saves_sums_beyond_the_formats(pixels: Any, spread: float) -> None:
     model = lopsided(np.random.default_rng(1), spread)
     wanted = logits(model, pixels)
 
@@ -47,7 +47,7 @@ def test_what_the_formats_cannot_hold_is_saved(pixels: Any, spread: float) -> No
     assert error(rescale=True) < error(rescale=False) / 2
 
 
-def test_dead_channels_are_left_alone(every_layer: FloatModel) -> None:
+def test_dead_channels_are_not_changed(every_layer: FloatModel) -> None:
     first = every_layer.layers[0]
     assert isinstance(first, Conv)
     dead = replace(first, weight=first.weight * np.array([0.0] + [1.0] * 7, np.float32).reshape(8, 1, 1, 1))

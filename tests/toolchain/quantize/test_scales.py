@@ -26,7 +26,7 @@ def test_small_factors_and_zero() -> None:
 
 
 @pytest.mark.parametrize("factor", [-1.0, float("nan"), float("inf"), 2.0**30])
-def test_impossible_factors(factor: float) -> None:
+def test_invalid_factors(factor: float) -> None:
     with pytest.raises(QuantizeError, match="layer 'c': needs a rescaling by"):
         multiplier_for(np.array([factor]), 0, 1, "c")
 

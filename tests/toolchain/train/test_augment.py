@@ -7,7 +7,7 @@ import numpy as np
 from edgemeta.toolchain.train.augment import ImageBank, View, draw_view
 
 
-def test_draws_repeat_and_differ() -> None:
+def test_draws_are_reproducible_and_independent() -> None:
     one, same, other = (draw_view(1, 2, k, 500, 2, 0.5) for k in (0, 0, 1))
     assert all((getattr(one, f) == getattr(same, f)).all() for f in ("flip", "dy", "dx", "alternate"))
     assert (one.flip != other.flip).any()
@@ -33,7 +33,7 @@ def test_crop_and_mirror_against_plain_indexing(pixels: Any) -> None:
         assert (image == wanted.transpose(2, 0, 1)).all()
 
 
-def test_alternates_only_where_there_are_any(pixels: Any) -> None:
+def test_alternates_are_used_only_for_images_that_have_them(pixels: Any) -> None:
     other = 255 - pixels[[4, 9]]
     bank = ImageBank(pixels, 0, other, np.array([4, 9]))
     view = View(np.zeros(20, bool), np.zeros(20, int), np.zeros(20, int), np.ones(20, bool))

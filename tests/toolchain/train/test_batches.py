@@ -40,7 +40,7 @@ def test_accuracy(pixels: Any) -> None:
         ({"neon": True}, torch.float32),
     ],
 )
-def test_bfloat16_only_where_the_processor_multiplies_it(
+def test_bfloat16_is_used_only_if_the_processor_supports_it(
     features: dict[str, bool], expected: torch.dtype, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: features)

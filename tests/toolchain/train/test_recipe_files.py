@@ -15,7 +15,7 @@ def test_every_shipped_recipe_loads() -> None:
         assert load_recipe(find_recipe(name)).name == name
 
 
-def test_a_path_and_nothing(tmp_path: Path) -> None:
+def test_an_empty_address(tmp_path: Path) -> None:
     (tmp_path / "mine.yaml").write_text("name: mine")
     assert find_recipe(str(tmp_path / "mine.yaml")) == tmp_path / "mine.yaml"
     with pytest.raises(RecipeError, match=r"no such recipe, expected a file or a shipped name .*resnet8-cifar10"):

@@ -49,7 +49,7 @@ def weights(network: ResNet8) -> Any:
     return torch.cat([v.double().flatten() for v in network.state_dict().values()])
 
 
-def test_a_stopped_run_ends_as_one_that_was_not(tmp_path: Path, data: Dataset) -> None:
+def test_an_interrupted_run_ends_like_an_uninterrupted_one(tmp_path: Path, data: Dataset) -> None:
     threads = torch.get_num_threads()
     try:
         whole = run(tmp_path / "whole", data)

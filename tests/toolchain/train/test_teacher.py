@@ -21,7 +21,7 @@ def test_triangle() -> None:
     assert triangle(1.0, 0.2, 0.1, 0.05) == pytest.approx(0.05)
 
 
-def test_the_mean_logits_of_all_views_are_kept(tmp_path: Path, pixels: Any) -> None:
+def test_the_mean_logits_of_all_views_are_stored(tmp_path: Path, pixels: Any) -> None:
     recipe = recipe_from({"teacher": {"views": 3, "count": 2}}, "r")
     teacher, bank = Teacher((8, 8)), ImageBank(pixels, 1)
     events: list[Progress] = []

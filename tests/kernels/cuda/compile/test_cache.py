@@ -50,7 +50,9 @@ def test_a_variant_is_compiled_once(compiler: Compiler, source: Source, folder: 
     assert (first.compiled, second.compiled) == (1, 0)
 
 
-def test_whatever_decides_the_code_is_in_the_key(compiler: Compiler, source: Source, folder: Path, write) -> None:
+def test_everything_that_determines_the_code_is_in_the_key(
+    compiler: Compiler, source: Source, folder: Path, write
+) -> None:
     counted = Counted(compiler)
     cubins = Cubins(folder, counted)
     cubins.get(source, NANO)
@@ -66,7 +68,7 @@ def test_whatever_decides_the_code_is_in_the_key(compiler: Compiler, source: Sou
 
 
 @pytest.mark.parametrize("damage", ["cut", "flipped", "empty"])
-def test_a_damaged_file_is_noticed_and_made_again(
+def test_a_damaged_cubin_is_detected_and_compiled_again(
     compiler: Compiler, source: Source, folder: Path, damage: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     cubin = Cubins(folder, compiler).get(source, NANO)
@@ -80,9 +82,7 @@ def test_a_damaged_file_is_noticed_and_made_again(
     assert Cubins(folder, None).get(source, NANO) == cubin
 
 
-def test_without_a_compiler_what_was_built_ahead_is_found_whatever_made_it(
-    compiler: Compiler, source: Source, folder: Path
-) -> None:
+def test_without_a_compiler_cubins_of_any_version_are_used(compiler: Compiler, source: Source, folder: Path) -> None:
     cubin = Cubins(folder, Counted(compiler, "nvcc 10.2.300")).get(source, NANO)
     assert Cubins(folder, None).get(source, NANO) == cubin
     with pytest.raises(CompilerError, match=r"no cubin of .*kernel\.cu .* for sm_87 .*kernels build --arch sm_87"):
@@ -91,7 +91,7 @@ def test_without_a_compiler_what_was_built_ahead_is_found_whatever_made_it(
     assert not holds(folder, ORIN)
 
 
-def test_a_folder_that_cannot_be_written_is_logged_once_and_cubins_are_given(
+def test_an_unwritable_cache_is_logged_once_and_does_not_prevent_compilation(
     compiler: Compiler, source: Source, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     blocked = tmp_path / "file"
@@ -102,7 +102,7 @@ def test_a_folder_that_cannot_be_written_is_logged_once_and_cubins_are_given(
     assert caplog.messages == [f"compiled kernels cannot be stored in {blocked}/cache: Not a directory"]
 
 
-def test_building_ahead_into_a_folder_that_cannot_be_written_is_an_error(
+def test_compiling_ahead_into_an_unwritable_folder_is_an_error(
     compiler: Compiler, source: Source, tmp_path: Path
 ) -> None:
     blocked = tmp_path / "file"
@@ -111,7 +111,7 @@ def test_building_ahead_into_a_folder_that_cannot_be_written_is_an_error(
         Cubins(blocked / "cache", compiler).keep(source, NANO)
 
 
-def test_what_is_built_ahead_is_kept_and_not_built_again(compiler: Compiler, source: Source, folder: Path) -> None:
+def test_kernels_compiled_ahead_are_stored_once(compiler: Compiler, source: Source, folder: Path) -> None:
     counted = Counted(compiler)
     for _ in range(2):
         Cubins(folder, counted).keep(source, NANO)
@@ -119,7 +119,7 @@ def test_what_is_built_ahead_is_kept_and_not_built_again(compiler: Compiler, sou
     assert Cubins(folder, None).get(source, NANO) == compiler.compile(source, NANO)
 
 
-def test_the_service_s_user_may_read_what_another_user_built(compiler: Compiler, source: Source, folder: Path) -> None:
+def test_cubins_are_readable_by_other_users(compiler: Compiler, source: Source, folder: Path) -> None:
     Cubins(folder, compiler).keep(source, NANO)
     (path,) = (folder / "sm_53").iterdir()
     assert stat.S_IMODE(path.stat().st_mode) == 0o644
@@ -142,14 +142,14 @@ def test_several_processes_may_fill_one_folder(compiler: Compiler, source: Sourc
     assert Cubins(folder, None).get(source, NANO) == compiler.compile(source, NANO)
 
 
-def test_the_texts_of_a_kernel_are_all_that_it_includes(tmp_path: Path) -> None:
+def test_the_texts_of_a_kernel_include_all_its_headers(tmp_path: Path) -> None:
     (tmp_path / "a.cu").write_text('#include "b.cuh"\n  #  include "c.cuh"\n#include "include/device.cuh"\n')
     (tmp_path / "b.cuh").write_text('#pragma once\n#include "c.cuh"\n')
     (tmp_path / "c.cuh").write_text('#include "b.cuh"\n')
     assert sorted(path.name for path in texts(tmp_path / "a.cu")) == ["a.cu", "b.cuh", "c.cuh", "device.cuh"]
 
 
-def test_the_digest_does_not_hang_on_where_the_package_lies(write) -> None:
+def test_the_digest_does_not_depend_on_the_package_folder(write) -> None:
     text = 'extern "C" __global__ void kernel(int* out) { *out = SIZE; }'
     one, other = write(text, name="one.cu", SIZE=2), write(text, name="other.cu", SIZE=2)
     assert digest(one, NANO) == digest(other, NANO) != digest(one, ORIN)

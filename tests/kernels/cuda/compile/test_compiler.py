@@ -33,7 +33,7 @@ def test_the_wheel_compiles_for_every_architecture(compiler: Compiler, write, na
     assert build.resources.spill_load_bytes == build.resources.spill_store_bytes == build.resources.stack_bytes == 0
 
 
-def test_every_compiler_of_this_machine_compiles_what_it_says_it_can(compiler: Compiler, write) -> None:
+def test_every_compiler_of_this_machine_compiles_for_its_targets(compiler: Compiler, write) -> None:
     found = list(compilers())
     assert found
     source = write(KERNEL, SIZE=64)
@@ -46,18 +46,18 @@ def test_every_compiler_of_this_machine_compiles_what_it_says_it_can(compiler: C
         assert re.fullmatch(r"(nvcc|nvrtc) \d+\.\d+(\.\d+)?", each.version)
 
 
-def test_an_error_in_a_kernel_is_one_sentence_that_names_file_and_line(compiler: Compiler, write) -> None:
+def test_a_compiler_error_names_file_and_line(compiler: Compiler, write) -> None:
     with pytest.raises(CompilerError, match=r"kernel\.cu: nvrtc .*kernel\.cu\(2\): error: .*missing_name") as failure:
         compiler.compile(write('extern "C" __global__ void kernel(int* out) {\n  *out = missing_name;\n}\n'), NANO)
     assert "\n" not in str(failure.value)
 
 
-def test_an_error_of_the_assembler_is_told_too(compiler: Compiler, write) -> None:
+def test_an_assembler_error_is_reported(compiler: Compiler, write) -> None:
     with pytest.raises(CompilerError, match=r"ptxas .*error"):
         compiler.compile(write('extern "C" __global__ void kernel(int* out) { asm("no_such.s32;"); *out = 1; }'), NANO)
 
 
-def test_an_architecture_that_a_compiler_does_not_know_is_refused_before_it_is_tried(compiler: Compiler, write) -> None:
+def test_an_unsupported_architecture_is_refused_before_compilation(compiler: Compiler, write) -> None:
     kepler = replace(NANO, name="sm_30", number=300)
     assert not compiler.supports(kepler)
     with pytest.raises(CompilerError, match=r"cannot target sm_30: it supports sm_50 to sm_\d+"):
@@ -66,14 +66,14 @@ def test_an_architecture_that_a_compiler_does_not_know_is_refused_before_it_is_t
         find_compiler(kepler)
 
 
-def test_the_log_says_which_compiler_was_chosen(compiler: Compiler, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_log_names_the_selected_compiler(compiler: Compiler, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level("INFO", logger="edgemeta.kernels.cuda.compile.compiler"):
         chosen = find_compiler(NANO)
     assert chosen.supports(NANO)
     assert f"CUDA kernels for sm_53 are compiled by {chosen}" in caplog.text
 
 
-def test_without_any_compiler_the_sentence_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_any_compiler_the_error_names_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "compilers", lambda: iter(()))
     with pytest.raises(CompilerError, match=r"no CUDA compiler: neither nvcc nor libnvrtc .*edgemeta\[cuda-compiler\]"):
         find_compiler()

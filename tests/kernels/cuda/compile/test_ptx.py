@@ -83,7 +83,7 @@ WITH_MMA = {
 
 @pytest.mark.usefixtures("compiler")
 @pytest.mark.parametrize("name", ARCHITECTURES)
-def test_the_instruction_that_is_asked_for(name: str, tmp_path: Path) -> None:
+def test_functions_compile_to_the_expected_instructions(name: str, tmp_path: Path) -> None:
     architecture = ARCHITECTURES[name]
     expected = ANYWHERE | (WITH_DP4A if architecture.dot4 else {})
     if architecture.number >= 800:
@@ -114,14 +114,14 @@ def hidden(text: str) -> list[str]:
     return found
 
 
-def test_the_page_names_all_that_the_emulation_does_not_run(repository: Path) -> None:
+def test_the_page_lists_all_code_that_the_emulation_does_not_run(repository: Path) -> None:
     page = (repository / "docs" / "emulation.md").read_text("utf-8")
     rows = re.findall(r"^\| `(\w+)[^|]* \| \[(\S+)\]\(", page, re.MULTILINE)
     sources = {str(path.relative_to(SOURCES)): path.read_text() for path in SOURCES.rglob("*.cu*")}
     assert rows == [(name, path) for path, text in sorted(sources.items()) for name in hidden(text)]
 
 
-def test_the_page_names_every_intrinsic_of_the_kernels(repository: Path) -> None:
+def test_the_page_lists_every_intrinsic_of_the_kernels(repository: Path) -> None:
     """Those that have one text for both, but of which the emulation runs its own version."""
     page = (repository / "docs" / "emulation.md").read_text("utf-8")
     (listed,) = re.findall(r"^Intrinsics, .*?: (.*?)\.$", page, re.MULTILINE | re.DOTALL)

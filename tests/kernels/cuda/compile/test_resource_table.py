@@ -37,7 +37,7 @@ def test_nothing_spills_and_everything_fits(measured: tuple[dict[str, Any], list
 
 
 @EVERYTHING
-def test_nothing_takes_more_than_the_table_says(
+def test_nothing_uses_more_than_the_table_states(
     measured: tuple[dict[str, Any], list[str]], recorded: dict[str, Any]
 ) -> None:
     grown = [

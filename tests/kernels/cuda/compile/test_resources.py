@@ -29,14 +29,14 @@ def launch(threads: int, shared: int = 0) -> Launch:
     return Launch(("conv",), Source("kernel.cu", "kernel", ()), (1, 1), (threads, 1, 1), (), shared_bytes=shared)
 
 
-def test_the_report_of_the_right_kernel_is_read() -> None:
+def test_the_report_of_the_requested_kernel_is_parsed() -> None:
     assert parse_resources(CUDA_10_LOG, "kernel") == Resources(18, 0, 0, 0, 0)
     assert parse_resources(CUDA_10_LOG, "other") == Resources(255, 48, 8, 4, 4)
     with pytest.raises(CompilerError, match=r"no resource report of kern$"):
         parse_resources(CUDA_10_LOG, "kern")
 
 
-def test_what_fits_violates_nothing() -> None:
+def test_a_fitting_launch_has_no_violations() -> None:
     assert list(violations(launch(1024), FITS, NANO)) == []
 
 
@@ -59,7 +59,7 @@ def test_registers_of_a_larger_generation_suffice() -> None:
     assert list(violations(launch(1024), replace(FITS, registers=64), HOPPER)) == []
 
 
-def test_a_real_spill_is_seen(compiler: Compiler, write) -> None:
+def test_a_real_spill_is_detected(compiler: Compiler, write) -> None:
     source = write(
         """
         extern "C" __global__ void __launch_bounds__(1024) kernel(int* out) {

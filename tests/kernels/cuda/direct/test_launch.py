@@ -106,7 +106,7 @@ def test_the_image_as_residual(architecture: str) -> None:
     assert_equal(case, lower(case.model, ARCHITECTURES[architecture], kernels=KERNELS))
 
 
-def test_weights_of_16_bits_take_the_16_bit_path() -> None:
+def test_weights_of_16_bits_use_the_16_bit_path() -> None:
     case = next(case for case in CASES if case.name == "binary8")
     plan = lower(case.model, ARCHITECTURES["sm_87"], kernels=KERNELS)
     depths = {launch.layers[0]: launch.tile["depth"] for launch in plan.launches if "depth" in launch.tile}

@@ -57,7 +57,7 @@ def test_straight_code_is_issued_once_by_every_warp_of_every_block(code, name: s
     assert counted.loops == ()
 
 
-def test_a_block_that_ends_within_a_warp_has_a_warp_of_fewer_lanes(count: Count) -> None:
+def test_the_last_warp_of_a_block_may_have_fewer_lanes(count: Count) -> None:
     counted = count("out[threadIdx.x] = in[threadIdx.x];", threads=40)
     assert (counted.warps, counted.written_bytes) == (2, 160)
     assert counted.lanes["STG"] == 40
@@ -66,7 +66,7 @@ def test_a_block_that_ends_within_a_warp_has_a_warp_of_fewer_lanes(count: Count)
 
 @pytest.mark.parametrize("name", EVERY)
 @pytest.mark.parametrize("turns", [2, 7, 100])
-def test_a_loop_runs_as_often_as_it_says(count: Count, name: str, turns: int) -> None:
+def test_a_loop_counts_its_iterations(count: Count, name: str, turns: int) -> None:
     body = f"int s = 0;\n#pragma unroll 1\nfor (int i = 0; i < {turns}; ++i) s += in[i * 64 + threadIdx.x];\n"
     counted = count(body + "out[threadIdx.x] = s;", name)
     assert counted.loops == (turns,)
@@ -90,7 +90,7 @@ def test_loops_within_loops_are_counted_per_entry(count: Count, name: str) -> No
 
 
 @pytest.mark.parametrize("name", EVERY)
-def test_a_loop_over_threads_is_as_long_as_for_its_longest_warp(count: Count, name: str) -> None:
+def test_a_loop_over_threads_counts_for_its_longest_warp(count: Count, name: str) -> None:
     body = "#pragma unroll 1\nfor (int i = threadIdx.x; i < 100; i += 32) out[i] = in[i];"
     counted = count(body, name, threads=32)
     assert counted.loops == (4,)
@@ -101,7 +101,7 @@ def test_a_loop_over_threads_is_as_long_as_for_its_longest_warp(count: Count, na
 
 
 @pytest.mark.parametrize("name", EVERY)
-def test_a_branch_counts_for_the_warps_that_take_it(count: Count, name: str) -> None:
+def test_a_branch_counts_only_for_warps_that_take_it(count: Count, name: str) -> None:
     barriers = "__syncthreads(); __threadfence();" * 4  # too much for a guard: the compiler has to branch
     body = f"""
     if (threadIdx.x < {{limit}}) {{{{
@@ -114,7 +114,7 @@ def test_a_branch_counts_for_the_warps_that_take_it(count: Count, name: str) -> 
 
 
 @pytest.mark.parametrize("name", EVERY)
-def test_both_sides_count_for_a_warp_that_parts(count: Count, name: str) -> None:
+def test_both_sides_of_a_branch_count_for_a_diverged_warp(count: Count, name: str) -> None:
     loop = "#pragma unroll 1\nfor (int i = 0; i < {turns}; ++i) {to}[i * 64 + threadIdx.x] = in[i];\n"
     long, short = loop.format(turns=11, to="out"), loop.format(turns=4, to="out")
     body = "if ({condition}) {{\n" + long + "}} else {{\n" + short + "}}"
@@ -126,7 +126,7 @@ def test_both_sides_count_for_a_warp_that_parts(count: Count, name: str) -> None
 
 
 @pytest.mark.parametrize("name", EVERY)
-def test_a_warp_that_meets_again_does_not_call_for_it(count: Count, name: str) -> None:
+def test_the_warp_vote_after_a_branch_needs_no_call(count: Count, name: str) -> None:
     body = """
     __shared__ int tile[64];
     #pragma unroll 1
@@ -228,7 +228,7 @@ def expression(rng: random.Random, depth: int) -> tuple[str, Callable[[int, int]
 
 @pytest.mark.parametrize("name", EVERY)
 @pytest.mark.parametrize("seed", range(2, 7))
-def test_conditions_on_thread_and_block_are_worked_out_as_c_does(count: Count, name: str, seed: int) -> None:
+def test_conditions_on_thread_and_block_equal_c_arithmetic(count: Count, name: str, seed: int) -> None:
     rng = random.Random(seed)
     wanted, lines = 0, ["unsigned t = threadIdx.x, b = blockIdx.x;"]
     for n in range(6):
@@ -238,9 +238,7 @@ def test_conditions_on_thread_and_block_are_worked_out_as_c_does(count: Count, n
     assert count("\n".join(lines), name, grid=(5, 1)).written_bytes == wanted
 
 
-def test_without_a_disassembler_the_sentence_says_what_to_install(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_without_a_disassembler_the_error_names_the_package(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(sass, "find_spec", lambda name: None)
     monkeypatch.setattr(sass, "toolkit_folders", lambda: [tmp_path])
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -250,13 +248,13 @@ def test_without_a_disassembler_the_sentence_says_what_to_install(
     disassemblers.cache_clear()
 
 
-def test_what_is_not_a_cubin_is_refused_in_one_sentence() -> None:
+def test_an_invalid_cubin_is_refused() -> None:
     with pytest.raises(SassError, match="no disassembler can read this cubin") as failure:
         disassemble(b"\x7fELF and nothing else", "kernel")
     assert "\n" not in str(failure.value)
 
 
-def test_a_kernel_that_is_not_in_the_cubin_is_named(compiler: Compiler, write) -> None:
+def test_a_kernel_missing_from_the_cubin_is_named(compiler: Compiler, write) -> None:
     build = compiler.build(write('extern "C" __global__ void kernel(int* out) { *out = 1; }'), ARCHITECTURES[NANO])
     with pytest.raises(SassError, match="no kernel missing"):
         disassemble(build.cubin, "missing")

@@ -56,12 +56,12 @@ def test_one_channel_decides_for_all() -> None:
 
 
 @pytest.mark.parametrize("dead", [0, 1], ids=["no multiplier", "a multiplier too small to be seen"])
-def test_a_dead_channel_does_not_cost_the_others_their_lines(dead: int) -> None:
+def test_a_dead_channel_does_not_prevent_lines_for_the_others(dead: int) -> None:
     both = Multiplier(np.array([dead, 1_420_143_830], np.int32), np.array([41, 41], np.uint8), -128, 127)
     assert forms(both, 1_000_000) == Form.FINE_LINE
 
 
-def test_constants_fill_the_channels_that_do_not_exist() -> None:
+def test_constants_of_padding_channels_are_zero() -> None:
     made: Epilogue = make_epilogue(
         "X", "layer", multiplier(1, 0), TensorType((1, 1, 3)), Accumulators(*(np.array([v]) for v in (5, -90, 90))), 8
     )

@@ -51,7 +51,7 @@ def test_rounds(changes: dict[str, int], architecture: str, expected: int) -> No
     assert rounds(replace(WORK, **changes), ARCHITECTURES[architecture]) == expected
 
 
-def test_a_full_machine_is_limited_by_what_it_issues_and_an_empty_one_by_its_longest_warp() -> None:
+def test_a_full_device_is_limited_by_its_instructions_and_an_empty_one_by_its_longest_warp() -> None:
     assert busy_clocks(replace(WORK, longest=1), NANO) == pytest.approx(64_000 / 3)
     assert busy_clocks(replace(WORK, instructions=1), NANO) == pytest.approx(2 * 1000 * 3)
     assert busy_clocks(replace(WORK, longest=1), ARCHITECTURES["sm_62"]) == pytest.approx(64_000 / 6)
@@ -76,7 +76,7 @@ def test_direct_tiles_are_sorted_by_predicted_time() -> None:
     assert all(one <= other for one, other in pairwise(clocks))
 
 
-def test_an_estimate_is_near_what_is_counted(chosen: Cost) -> None:
+def test_estimates_are_near_the_counts(chosen: Cost) -> None:
     """Of the tiles that are chosen: instructions and the longest warp within 15 %."""
     known = [each for each in chosen.launches if each.launch.source.path == "winograd/kernel.cu"]
     assert len(known) == 6

@@ -56,7 +56,7 @@ def test_equals_the_reference(layout: Layout) -> None:
 
 
 @pytest.mark.parametrize("choice", range(6))
-def test_every_cut_in_any_order_of_threads(choice: int) -> None:
+def test_every_tile_in_every_thread_order(choice: int) -> None:
     layout = LAYOUTS[1]
     model = network(layout, random_weights(layout))
     plan = plan_of(model, offers(model)[choice], SM_87)
@@ -66,7 +66,7 @@ def test_every_cut_in_any_order_of_threads(choice: int) -> None:
     np.testing.assert_array_equal(run(plan, images, 3), expected)
 
 
-def test_no_access_strays() -> None:
+def test_no_access_is_out_of_bounds() -> None:
     layout = LAYOUTS[1]
     model = network(layout, random_weights(layout))
     images = next(iter(batches(model.input, 1)))
@@ -76,7 +76,7 @@ def test_no_access_strays() -> None:
 
 
 @pytest.mark.parametrize("architecture", ["sm_53", "sm_61", "sm_62", "sm_72"])
-def test_machines_without_the_instructions_get_no_offer(architecture: str) -> None:
+def test_architectures_without_the_instructions_get_no_candidate(architecture: str) -> None:
     step, tensors = step_of(network(LAYOUTS[0], random_weights(LAYOUTS[0])))
     assert not list(candidates(step, tensors, ARCHITECTURES[architecture]))
 
@@ -86,14 +86,14 @@ def test_machines_without_the_instructions_get_no_offer(architecture: str) -> No
     [{"requantize": None}, {"weights": fixed(np.ones((16, 3, 3, 20), np.int8)), "input": "odd"}],
     ids=["no requantization", "20 channels"],
 )
-def test_other_convolutions_are_left_to_others(change: dict[str, Any]) -> None:
+def test_other_convolutions_get_no_candidate(change: dict[str, Any]) -> None:
     step, tensors = step_of(network(LAYOUTS[0], random_weights(LAYOUTS[0])))
     types = {**tensors.types, "odd": replace(UNSIGNED, shape=(8, 8, 20))}
     other = replace(step, conv=replace(step.conv, **change))
     assert not list(candidates(other, replace(tensors, types=types), SM_87))
 
 
-def test_packed_tensors_are_left_to_others() -> None:
+def test_packed_tensors_get_no_candidate() -> None:
     step, tensors = step_of(network(LAYOUTS[0], random_weights(LAYOUTS[0])))
     assert not list(candidates(step, replace(tensors, packed=frozenset({INPUT})), SM_87))
 

@@ -91,7 +91,7 @@ def test_equals_the_reference_at_stride_2(layout: Layout) -> None:
     assert_equals_the_reference(layout, 2)
 
 
-def test_a_shortcut_whose_pixels_the_transform_changes_is_left_to_others() -> None:
+def test_a_shortcut_whose_pixels_the_transform_changes_is_not_supported() -> None:
     layout = replace(STRIDED[0], padding=(0, 0, 2, 2))
     step, tensors = step_of(network(layout, random_weights(layout)))
     assert not offers(step, tensors)
@@ -110,7 +110,7 @@ def test_the_requantization_divides_by_nine_where_nine_times_the_sum_fits() -> N
 
 
 @KINDS
-def test_no_order_of_threads_matters_and_no_access_strays(layout: Layout, tile: int) -> None:
+def test_the_thread_order_does_not_matter_and_no_access_is_out_of_bounds(layout: Layout, tile: int) -> None:
     model = network(layout, random_weights(layout))
     plan = plan_of(model, offer(model, tile))
     images = next(iter(batches(model.input, 1)))
@@ -156,13 +156,13 @@ def test_f4_is_exact_up_to_its_limit_and_refused_above() -> None:
     ],
     ids=["stride 2 and 1", "1x1", "no requantization"],
 )
-def test_other_convolutions_are_left_to_others(change: dict[str, Any]) -> None:
+def test_other_convolutions_get_no_candidate(change: dict[str, Any]) -> None:
     step, tensors = step_of(network(LAYOUTS[0], random_weights(LAYOUTS[0])))
     other = replace(step, conv=replace(step.conv, **change))
     assert not offers(other, tensors)
 
 
-def test_packed_tensors_are_left_to_others() -> None:
+def test_packed_tensors_get_no_candidate() -> None:
     step, tensors = step_of(network(LAYOUTS[0], random_weights(LAYOUTS[0])))
     assert not offers(step, replace(tensors, packed=frozenset({INPUT})))
 

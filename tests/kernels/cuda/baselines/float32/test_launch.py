@@ -45,13 +45,13 @@ def test_the_shipped_network_agrees_with_pytorch() -> None:
 
 
 @pytest.mark.gate("6 s of processor time: modules with every access checked, of a baseline")
-def test_the_shipped_network_has_neither_races_nor_stray_accesses() -> None:
+def test_the_shipped_network_has_no_races_and_no_access_out_of_bounds() -> None:
     x = np.random.default_rng(1).normal(0, 0.5, (1, 32, 32, 3)).astype(np.float32)
     plan = float_plan_of(SHIPPED, SM_53)
     np.testing.assert_array_equal(Emulator(plan, mode="checked").run(x), Emulator(plan, order=5).run(x))
 
 
-def test_every_convolution_takes_its_batch_norm_addition_and_shortcut_into_one_launch() -> None:
+def test_batch_norm_addition_and_shortcut_are_fused_into_one_launch() -> None:
     launches = [launch.layers for launch in float_plan_of(SHIPPED, SM_53).launches]
     assert launches == [
         ("conv0",),
@@ -73,7 +73,7 @@ def test_every_convolution_takes_its_batch_norm_addition_and_shortcut_into_one_l
         *(pytest.param(name, marks=pytest.mark.gate("2 s each: a baseline, on more devices")) for name in OTHERS),
     ],
 )
-def test_it_compiles_within_every_generations_limits(name: str) -> None:
+def test_it_compiles_within_the_limits_of_every_generation(name: str) -> None:
     try:
         compiler = wheel_compiler()
     except CompilerError as error:

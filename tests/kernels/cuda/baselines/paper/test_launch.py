@@ -106,7 +106,7 @@ def test_algorithm_1_in_one_group_of_all_filters_equals_the_reference(kernels: s
 
 
 @pytest.mark.parametrize("kernels", SETS)
-def test_the_small_networks_meet_every_kernel(kernels: str) -> None:
+def test_the_small_networks_use_every_kernel(kernels: str) -> None:
     paths = {
         launch.source.path
         for case in SMALL.values()
@@ -144,7 +144,7 @@ def test_the_paper_s_network_is_launched_as_in_its_figure_7() -> None:
     assert blocks == [256, 256, 256, 64, 64, 128, 16], "a block per tile of Winograd, per map of the simple convolution"
 
 
-def test_winograd_leaves_layers_whose_sums_could_leave_int32() -> None:
+def test_winograd_refuses_layers_whose_sums_may_exceed_int32() -> None:
     network = NetworkBuilder("paper-large", TensorType((4, 4, 3)))
     first = network.conv(network.start, 8, weights=lambda shape: network.binary(shape, 3))
     model = network.observe(first).model
