@@ -137,7 +137,7 @@ def requantizations() -> Iterator[Case]:
 
 
 def _exact_requantization(name: str, multiplier: int, shift: int) -> Iterator[Case]:
-    """One given multiplier and shift; the greatest ones meet accumulators near both ends of int32."""
+    """One given multiplier and shift; the greatest ones have accumulators near both ends of int32."""
     source, output = signed(5, 5, 2, bits=3), signed(5, 5, 4, zero_point=-1)
     net = NetworkBuilder(f"requantize-{name}", source)
     values = FixedWeights(net.rng.integers(-2, 2, (4, 3, 3, 2)).astype(np.int8), 2, np.array([0.25]))
@@ -244,7 +244,7 @@ def residual_block(form: Form) -> Case:
 
 
 def resnet8(form: Form) -> Case:
-    """ResNet-8's shape with random weights: what ships, in one of its two requantize forms."""
+    """ResNet-8's shape with random weights: the shipped network, in one of its two requantize forms."""
     table = form.startswith("table")
     kind, inner = signed(1, 1, 1), signed(1, 1, 1, zero_point=0 if table else 6)
     multipliers, shift = ((1, 1), 0) if table else ((700_001, 1_048_577), 20)

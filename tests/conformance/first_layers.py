@@ -1,4 +1,4 @@
-"""Cases whose first layer reads the image itself: every kind of layer, on images whose size fills no word.
+"""Cases whose first layer reads the image: every kind of layer, on images whose size is not a multiple of a word.
 
 An image lies in memory without padding, one or three channels per pixel; what follows a first layer never sees that.
 """

@@ -1,4 +1,4 @@
-"""Builder of small random networks whose integers stay in range: what the conformance table is made with."""
+"""Builder of small random networks whose integers stay in range, for the conformance table."""
 
 import zlib
 from collections.abc import Callable, Iterator
@@ -154,7 +154,7 @@ class NetworkBuilder:
         output: TensorType | None = None,
         with_bias: bool = True,
     ) -> str:
-        """Append a convolution; `output` gives the type, its shape is worked out here; no form leaves raw int32."""
+        """Append a convolution; `output` is its type, whose shape is computed; form None leaves raw int32."""
         before = self.type_of(source)
         height = (before.shape[0] + padding[0] + padding[2] - kernel[0]) // stride[0] + 1
         width = (before.shape[1] + padding[1] + padding[3] - kernel[1]) // stride[1] + 1

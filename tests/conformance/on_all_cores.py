@@ -14,7 +14,7 @@ IMAGES_AT_ONCE = 50
 
 
 def reference_logits(model: Model, images: Batch) -> Logits:
-    """What `reference.run` gives for all of them."""
+    """The results of `reference.run` for all of them."""
     parts = np.array_split(images, -(-len(images) // IMAGES_AT_ONCE))
     with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:  # a fork would share a device's context
         return np.concatenate(list(pool.map(partial(reference.run, model), parts)))

@@ -63,7 +63,7 @@ class _Random:
         return self.net.observe(last)
 
     def _layer(self, kind: str, source: str) -> str:
-        """Append a layer of a kind, or give the source back where the kind does not fit it."""
+        """Append a layer of a kind, or return the source if the kind does not fit."""
         make: dict[str, Callable[[str], str]] = {
             "dense": lambda x: self.net.dense(x, self._between(1, 40), **self._weighted()),
             "conv": self._conv,

@@ -1,4 +1,4 @@
-"""The cases of ties.py tell wrong arithmetic from the right one: each mistake changes integers of each set of rows."""
+"""The cases of ties.py reveal wrong arithmetic: each error changes results of each set of rows."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -114,7 +114,7 @@ def test_every_wrong_multiplier_is_detected(rows: str, layer: str) -> None:
 
 @pytest.mark.parametrize("rows", ROWS)
 def test_multipliers_from_half_of_int32_on_do_not_all_saturate(rows: str) -> None:
-    """At least one large multiplier has a tie inside the clamp, whatever the set."""
+    """In every set, at least one large multiplier has a tie inside the clamp."""
     sums, requantize, output = sums_of(f"ties-conv-{rows}")
     assert isinstance(requantize, Multiplier)
     multiplier, shift = requantize.multiplier.astype(np.int64), requantize.shift.astype(np.int64)
@@ -172,7 +172,7 @@ def test_every_wrong_addition_is_detected(name: str) -> None:
 
 @pytest.mark.parametrize("architecture", ["sm_53", "sm_87"])
 def test_every_form_of_the_cuda_kernels_has_cases_with_ties(architecture: str) -> None:
-    """Each set of rows gets the form that it is made for, and between them they are all forms that round."""
+    """Each set of rows gets its intended form, and together they cover all forms that round."""
     forms = {}
     for case in BY_NAME.values():
         if case.name.startswith(("ties-conv", "ties-dense", "ties-table")):

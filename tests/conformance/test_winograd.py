@@ -1,4 +1,4 @@
-"""Both Winograd forms give the sums of the 3x3 convolutions in the table, for each input of each case.
+"""The Winograd forms equal the sums of the 3x3 convolutions in the table, for each input of each case.
 
 ResNet-8 is left out: its shapes are among the smaller cases, and the plain sums take long.
 """

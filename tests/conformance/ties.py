@@ -1,4 +1,4 @@
-"""Cases whose requantizations meet exact ties and their neighbours inside every clamp.
+"""Cases whose requantizations have exact ties, and values next to them, inside every clamp.
 
 A row is one output channel: acc = sum of +-weight * (x - zx) over some taps, plus bias, and y = zy + round(acc *
 multiplier, shift). A tie is acc * multiplier = 2**(shift-1) modulo 2**shift; one less there is a near tie, which a half
@@ -21,7 +21,7 @@ OUTPUT = TensorType((1, 1, 1), zero_point=-1)
 LO, HI = -100, 101
 SAME = (1, 1, 1, 1)
 MANY = 60
-"""Images for layers that give one pixel of each."""
+"""Number of images for layers with one output pixel per image."""
 
 
 @dataclass(frozen=True)
@@ -162,7 +162,7 @@ def _multiplier(rows: Sequence[Row]) -> Multiplier:
 
 
 def _deep() -> Case:
-    """Ties behind 3x3 convolutions of 16 channels, which Winograd and matrix instructions run."""
+    """Ties after 3x3 convolutions of 16 channels, for Winograd and matrix instructions."""
     net = NetworkBuilder("ties-deep", TensorType((9, 9, 16), zero_point=4))
     rows = [Row(1, 5, 1, 0, 9), Row(3, 6, -1, 5, 7), Row(1 << 30, 34, 1, -3, 8), Row(3 << 29, 35, 2, 2, 9)] * 4
     weights, bias = _weights(net, rows, (3, 3, 16))

@@ -21,7 +21,7 @@ RUNTIME = Path(__file__).resolve().parent / "runtime"
 """The C++ sources of the emulation itself."""
 
 STORE = default_folder() / "emulation"
-"""Where compiled parts and modules are kept: this user's cache, whatever folder a test sets later."""
+"""Cache of compiled parts and modules: the user's cache, regardless of folders that tests set later."""
 
 # A negative number shifted left is plain in CUDA.
 _UNDEFINED = ("-fno-sanitize=shift-base", "-fno-sanitize-recover=undefined", "-ftrivial-auto-var-init=pattern")
@@ -30,7 +30,7 @@ _COMMON = ("-fPIC", "-fvisibility=hidden", "-fno-gnu-unique", "-g1", "-gdwarf-4"
 
 @dataclass(frozen=True)
 class Mode:
-    """kernel, machine: options for the kernel's text and for the emulation. parts: what is linked to it."""
+    """kernel, machine: options for the kernel's source and for the emulation. parts: sources linked to it."""
 
     kernel: tuple[str, ...]
     machine: tuple[str, ...]
@@ -70,7 +70,7 @@ class EmulationCompiler:
         return f"{gcc_version()} {self.mode} {_runtime_digest()}"
 
     def compile(self, source: Source, architecture: Architecture) -> bytes:
-        """A module with one kernel. Raises CompilerError with what g++ said."""
+        """A module with one kernel. Raises CompilerError with the error of g++."""
         mode = MODES[self.mode]
         text = f'#include "{self.sources / source.path}"\n#include "kernel.h"\nEMULATION_KERNEL({source.entry})\n'
         options = [

@@ -1,4 +1,4 @@
-"""Lets tests write a kernel as text and launch it with NumPy arrays."""
+"""Fixtures for kernels that are written as text and launched with NumPy arrays."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -35,7 +35,7 @@ class Kernel:
         order: int = 0,
         poison: int = 0xA5,
     ) -> tuple[Array, ...]:
-        """What the arrays hold afterwards. Arrays marked read-only are constants."""
+        """Contents of the arrays after the launch. Arrays marked read-only are constants."""
         memories = [Memory(f"argument{i}", array.nbytes, array.flags.writeable) for i, array in enumerate(arrays)]
         for memory, array in zip(memories, arrays, strict=True):
             memory.bytes[:] = array.reshape(-1).view(np.uint8)

@@ -1,4 +1,4 @@
-"""Runs a plan on the CPU, launch by launch, with what the contract promises to kernels and nothing more."""
+"""Runs a launch plan on the CPU, launch by launch, with exactly the guarantees of the contract."""
 
 import os
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ _MAX_THREADS = 1024
 
 
 class Images(Protocol):
-    """Where modules come from."""
+    """A source of compiled modules."""
 
     def get(self, source: Source, architecture: Architecture) -> bytes:
         """The host module of a variant."""
@@ -36,9 +36,9 @@ def cached(mode: str) -> Images:
 
 
 class StoringCompiler:
-    """Makes what EmulationCompiler makes, once: what it made for any test before is taken from the store.
+    """Modules of EmulationCompiler, compiled once for all tests and then read from the cache.
 
-    By default modules that are compiled quickly: `fast` ones are worth their time from about 60 images on.
+    By default modules of mode `quick`, which compile fast; `fast` ones pay off from about 60 images on.
     """
 
     def __init__(self, mode: str = "quick") -> None:
@@ -46,7 +46,7 @@ class StoringCompiler:
         self.version = EmulationCompiler(mode).version
 
     def compile(self, source: Source, architecture: Architecture) -> bytes:
-        """A module. Raises CompilerError with what g++ said."""
+        """A compiled module. Raises CompilerError with the error of g++."""
         return self._modules.get(source, architecture)
 
 

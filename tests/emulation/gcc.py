@@ -11,7 +11,7 @@ from edgemeta.kernels.cuda.compile.tool import CompilerError
 
 
 def run_gcc(arguments: Sequence[str]) -> str:
-    """Run g++ and give what it prints. Raises CompilerError."""
+    """Run g++ and return its output. Raises CompilerError."""
     return _run(["g++", *arguments])
 
 

@@ -1,4 +1,4 @@
-"""A host module in memory: loads what the compiler made and launches its kernel, by the structs of runtime/abi.h."""
+"""A host module in memory: loads the compiler's output and launches its kernel, with the structs of runtime/abi.h."""
 
 import atexit
 import ctypes
@@ -19,7 +19,7 @@ _ERROR_BYTES = 1024
 
 
 class EmulationError(EdgemetaError):
-    """A kernel did what a GPU would not forgive; the sentence says which thread did what, and where."""
+    """A kernel did something that is an error on a GPU; the text names thread, action and place."""
 
 
 class _Object(Structure):
@@ -70,7 +70,7 @@ class Module:
 
     @property
     def barriers(self) -> int:
-        """How often the blocks of the last launch passed a `__syncthreads`, all of them together."""
+        """Number of `__syncthreads` executed by all blocks of the last launch."""
         return int(self._library.emulation_barriers())
 
     def launch(

@@ -1,4 +1,4 @@
-"""Wrong versions of the real kernels: one barrier left out, one bound that always lets pass, or wrong arithmetic."""
+"""Mutants of the kernels: one barrier removed, one bound check that always passes, or wrong arithmetic."""
 
 import re
 from collections.abc import Iterator
@@ -102,7 +102,7 @@ class Mutant:
 
     @property
     def place(self) -> str:
-        """File, text, and which of equal lines of the file it is: stays when other lines come or go."""
+        """File, text, and number among equal lines of the file: stable when other lines change."""
         lines = [line.strip() for line in (SOURCES / self.file).read_text().splitlines()[: self.line]]
         count = lines.count(self.before.strip())
         return f"{self.file}: {self.before.strip()} -> {self.after.strip()} ({count})"
@@ -143,7 +143,7 @@ def _changed(line: str) -> Iterator[str]:
 
 
 def _is_index(text: str) -> bool:
-    """Whether an operand is known at run time only: it has a variable, which is written small."""
+    """Whether an operand is known at run time only: it contains a variable, which is lower case."""
     return re.search(r"\b[a-z_]\w*\b(?!::)", re.sub(r"\(int\)|\(unsigned\)|\b\w+::\w+", "", text)) is not None
 
 
@@ -152,7 +152,7 @@ def _is_limit(text: str) -> bool:
 
 
 class MutatedModules:
-    """Modules of a mode, those that contain the mutated file made from the mutant, the others from the cache."""
+    """Modules of a mode; those that include the mutated file are compiled from the mutant, others are cached."""
 
     def __init__(self, mutant: Mutant, folder: Path, mode: str = "checked") -> None:
         self._file = SOURCES / mutant.file

@@ -1,4 +1,4 @@
-"""The checked mode finds what a GPU would not forgive, in any thread order, and says where; and nothing else."""
+"""The checked mode detects code that is an error on a GPU, in any thread order, with its place; and nothing else."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The executor promises kernels what the contract promises, and notices a kernel that takes more."""
+"""The executor provides the guarantees of the contract, and detects a kernel that relies on more."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Threads, barriers, shuffles, shared memory and orders do what CUDA says they do."""
+"""Threads, barriers, shuffles, shared memory and thread orders behave as defined by CUDA."""
 
 import numpy as np
 import pytest

@@ -1,8 +1,8 @@
-"""Every barrier, bound check and rounding of the real kernels is needed: the tests notice when one is missing or wrong.
+"""Every barrier, bound check and rounding of the kernels is needed: the tests detect one that is missing or wrong.
 
-A mutant (mutants.py) is noticed when a witness (witnesses.py) gives other integers, writes where it must not, or is
-refused by the checked mode. `make sanitize` tries all of them; `make test` one barrier and one bound per kernel, and
-all wrong roundings, clamps, shifts and products of requantize.cuh, which integers alone must tell.
+A mutant (mutants.py) is detected if a witness (witnesses.py) gives other results, writes out of bounds, or is refused
+by the checked mode. `make sanitize` tests all of them; `make test` one barrier and one bound per kernel, and all wrong
+roundings, clamps, shifts and products of requantize.cuh, which only the results can reveal.
 """
 
 from collections.abc import Iterable
@@ -20,7 +20,7 @@ from tests.emulation.witnesses import ROUNDING, WITNESSES, Witness
 
 SHIPPED = ("direct", "winograd", "tensor", "pool_dense", "elementwise")  # the others are baselines
 
-# Mutant.place: why the mutant behaves as the kernel does.
+# Mutant.place: why the mutant behaves like the kernel.
 SURVIVORS: dict[str, str] = {
     "direct/kernel.cu: if (plane * DEPTH >= IN_C) continue;  // padding up to a multiple of 4 channels -> "
     "if (false) continue;  // padding up to a multiple of 4 channels (1)": "saves work: the weights there are 0",
@@ -37,7 +37,7 @@ SURVIVORS: dict[str, str] = {
 
 
 def noticed(mutant: Mutant, witnesses: Iterable[Witness], folder: Path, mode: str = "checked") -> str | None:
-    """What a witness said of a mutant, if any said something."""
+    """How a witness detected a mutant, or None."""
     modules = MutatedModules(mutant, folder, mode)
     for witness in witnesses:
         if not any(SOURCES / mutant.file in texts(SOURCES / source.path) for source in witness.plan.sources):

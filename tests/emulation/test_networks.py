@@ -1,4 +1,4 @@
-"""The shipped networks on real images: the integers of the reference, whatever the generation and the thread order."""
+"""The shipped networks on real images: equal to the reference for every generation and thread order."""
 
 from functools import cache
 from pathlib import Path

@@ -32,7 +32,7 @@ TENSOR = (tensor.candidates, *DIRECT)
 
 
 class Witness:
-    """A plan, images for it, and what the kernels as they are make of them (other tests: that is the reference's)."""
+    """A plan, images for it, and the results of the unchanged kernels (which equal the reference by other tests)."""
 
     def __init__(self, name: str, make_plan: Callable[[], LaunchPlan], make_batch: Callable[[], np.ndarray]) -> None:
         self._name, self._make_plan, self._make_batch = name, make_plan, make_batch
@@ -54,7 +54,7 @@ class Witness:
 
 
 def integer(case: Case, architecture: str, kernels: Sequence[Kernel], images: int = 4) -> Witness:
-    """A network on an architecture, through the given kernels; the case's first images."""
+    """A network on an architecture with the given kernels; the first images of the case."""
 
     def plan() -> LaunchPlan:
         return lower(case.model, ARCHITECTURES[architecture], kernels=kernels)
@@ -84,7 +84,7 @@ def floats() -> Witness:
 
 
 def block(name: str, height: int, width: int, inputs: int, outputs: int) -> Case:
-    """A strided convolution with a shortcut beside it, and a residual addition."""
+    """A strided convolution with a shortcut, and a residual addition."""
     net = NetworkBuilder(name, signed(height, width, inputs))
     shortcut = net.conv(net.start, outputs, (1, 1), (2, 2), NONE, output=SIGNED)
     hidden = net.conv(net.start, outputs, stride=(2, 2), output=SIGNED)

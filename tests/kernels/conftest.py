@@ -1,4 +1,4 @@
-"""Parts that tests of compiled kernels need; where one is missing, the reason names what to install."""
+"""Requirements of tests of compiled kernels; if one is missing, the skip reason names what to install."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The checksum in a model file: every flipped bit is noticed, older files load, and it is made one way only."""
+"""The checksum in a model file: every flipped bit is detected, older files load, and its definition is fixed."""
 
 import hashlib
 import random

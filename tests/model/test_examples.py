@@ -1,4 +1,4 @@
-"""The examples in the documents of this folder do what the pages say."""
+"""The examples in the documents about models give the results shown there."""
 
 import doctest
 from pathlib import Path

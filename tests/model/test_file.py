@@ -1,4 +1,4 @@
-"""The model file: what it holds, that its bytes never vary, and one sentence for everything that is not one."""
+"""The model file: its content, its deterministic bytes, and one error text for every invalid file."""
 
 import hashlib
 import json
@@ -59,7 +59,7 @@ def without_checksum(data: bytes) -> bytes:
 
 
 def with_model(data: bytes, change: Callable[[Document], Any]) -> bytes:
-    """The file with another model document; `change` edits it in place or gives the new text."""
+    """The file with another model document; `change` edits it in place or returns the new text."""
     header, body = split(without_checksum(data))
     document = json.loads(header["__metadata__"]["model"])
     text = change(document)
@@ -326,7 +326,7 @@ FILE_FAULTS: dict[str, tuple[Callable[[bytes], bytes], str]] = {
     ],
 )
 def test_content_of_other_files_is_not_quoted(tmp_path: Path, content: bytes) -> None:
-    """It may be any file, and the sentence goes to whoever asked."""
+    """It may be any file, and the error is sent to the requester."""
     path = tmp_path / "file"
     path.write_bytes(content)
     with pytest.raises(ModelError, match="is not a complete safetensors file") as error:

@@ -65,7 +65,7 @@ def flip_bits(data: bytes, rng: random.Random) -> bytes:
 
 
 def flip_bits_and_seal(data: bytes, rng: random.Random) -> bytes:
-    """Flipped bits under a checksum that was made anew, as by somebody who means it."""
+    """Flipped bits with a recomputed checksum, as after deliberate manipulation."""
     begin = data.index(b'"checksum":"') + len(b'"checksum":"')
     blank = data[:begin] + BLANK.encode() + data[begin + len(BLANK) :]
     return with_checksum(flip_bits(blank, rng))

@@ -1,4 +1,4 @@
-"""Each demand of the proofs, broken once: one clear sentence, and the unbroken model passes."""
+"""Each requirement of the proof, violated once: one clear error; the unchanged model passes."""
 
 import math
 from collections.abc import Callable

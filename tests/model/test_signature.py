@@ -1,4 +1,4 @@
-"""Signatures of model files: made and verified, the same as OpenSSL's, and one sentence for all that is wrong."""
+"""Signatures of model files: made and verified, compatible with OpenSSL, with one error text per failure."""
 
 import builtins
 import shutil

@@ -1,4 +1,4 @@
-"""Every shipped name leads to a model that loads, and a name that is none is told so."""
+"""Every shipped name refers to a model that loads; an unknown name is an error."""
 
 import hashlib
 import shutil
@@ -24,7 +24,7 @@ def test_shipped_models_load_and_store_to_the_same_bytes(name: str) -> None:
 
 @pytest.mark.parametrize("name", [*names(), *float_names()])
 def test_every_shipped_file_has_its_digest_in_the_list(name: str) -> None:
-    """After a file was remade: `sha256sum *.safetensors > SHA256SUMS` in its folder."""
+    """If a file has changed: `sha256sum *.safetensors > SHA256SUMS` in its folder."""
     assert shipped_digest(find(name)) == hashlib.sha256(find(name).read_bytes()).hexdigest()
 
 

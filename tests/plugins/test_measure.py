@@ -1,4 +1,4 @@
-"""`verify` counts images with any wrong logit; `bench` gives figures that agree with each other."""
+"""`verify` counts images with any wrong logit; `bench` returns consistent figures."""
 
 from contextlib import closing
 
@@ -12,7 +12,7 @@ from tests.conformance.cases import CASES, Case
 
 
 class OffByOne:
-    """A session that gives one wrong logit in the second image of every batch."""
+    """A session with one wrong logit in the second image of every batch."""
 
     def __init__(self, case: Case) -> None:
         self._model = case.model

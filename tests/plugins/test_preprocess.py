@@ -1,4 +1,4 @@
-"""Frames prepared in C++ equal the definition, whatever their size, colour, crop and row distance."""
+"""Frames preprocessed in C++ equal the definition for all sizes, colours, crops and row strides."""
 
 import numpy as np
 import pytest

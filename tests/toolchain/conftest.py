@@ -38,7 +38,7 @@ def classes() -> NDArray[np.uint8]:
 
 @pytest.fixture
 def write_npz(tmp_path: Path) -> Any:
-    """A function that writes members to an .npz and gives its path."""
+    """A function that writes members to an .npz and returns its path."""
 
     def write(**members: Any) -> Path:
         path = tmp_path / "set.npz"
@@ -63,7 +63,7 @@ def conv(name: str, source: str, shape: tuple[int, int, int, int], rng: np.rando
 
 @pytest.fixture
 def every_layer() -> FloatModel:
-    """A network that uses every kind of layer, with and without what may be joined."""
+    """A network with every kind of layer, with and without layers that can be fused."""
     rng = np.random.default_rng(11)
     pad = (1, 1, 1, 1)
     bias = rng.normal(0, 0.1, 8).astype(np.float32)

@@ -1,4 +1,4 @@
-"""Networks made at random run in the library as in the reference, on every instruction set."""
+"""Random networks in the library equal the reference, on every instruction set."""
 
 import resource
 from contextlib import closing

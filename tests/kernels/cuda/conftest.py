@@ -1,4 +1,4 @@
-"""Lets tests of compiled kernels write a kernel as text, and share the helpers of this folder."""
+"""Fixtures for tests of compiled kernels that are written as text."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +12,7 @@ Write = Callable[..., Source]
 
 @pytest.fixture
 def write(tmp_path: Path) -> Write:
-    """Write a kernel named `kernel` into a file and give its variant."""
+    """Write a kernel named `kernel` to a file and return its variant."""
 
     def source(text: str, name: str = "kernel.cu", **defines: int) -> Source:
         path = tmp_path / name

@@ -1,4 +1,4 @@
-"""One convolution as a network of its own, between ringed buffers: what tests of a single kernel run and compare."""
+"""One convolution as a network of its own, between buffers with rings, for tests of a single kernel."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -22,7 +22,7 @@ SIGNED, UNSIGNED = TensorType((1, 1, 1), zero_point=-3), TensorType((1, 1, 1), s
 
 @dataclass(frozen=True)
 class Layout:
-    """Shape, types and requantization of one convolution, and what stands behind and beside it.
+    """Shape, types and requantization of one convolution, and the layers fused with it.
 
     form: "line", "table" or "product" (see `requantization`). shortcut: a 1x1 convolution of the same input beside it.
     """
@@ -96,7 +96,7 @@ def step_of(model: Model) -> tuple[ConvStep, Tensors]:
 
 
 def plan_of(model: Model, candidate: Candidate, architecture: Architecture = SM_53, output: str = "") -> LaunchPlan:
-    """One launch, whose output is the main one unless named. The rings are wider than asked, as other readers want."""
+    """One launch; output: the main one by default. The rings are wider than required, as for other readers."""
     top, left, bottom, right = candidate.ring
     buffers = {INPUT: Buffer(INPUT, model.input, (top + 1, left + 2, bottom, right + 1))}
     for layer in model.layers:

@@ -68,7 +68,7 @@ ROWS: Mapping[str, Callable[[Layer, Shape], bool]] = {
     "concat": lambda layer, _: isinstance(layer, Concat),
     "upsample": lambda layer, _: isinstance(layer, Upsample),
 }
-"""Rows of the table in docs/backends.md: what each takes in, by a layer and the shape of its first input."""
+"""Rows of the table in docs/backends.md: which layers belong to each, by layer and shape of its first input."""
 
 
 GATE = pytest.mark.gate("30 s of processor time in all: the kernels of half of the table are compiled")

@@ -51,7 +51,7 @@ def test_input_and_output_are_packed(resnet8: Case) -> None:
 
 
 def test_an_output_with_other_readers_stays_packed() -> None:
-    """Kernels pad a packed tensor while they load it, whichever it is."""
+    """Kernels pad any packed tensor while loading."""
     net = NetworkBuilder("read-again", TensorType((1, 1, 3), zero_point=-7))
     conv = net.conv(INPUT, 5, (3, 3), output=TensorType((1, 1, 1), zero_point=9))
     net.dense(net.conv(conv, 4, (3, 3)), 2)
@@ -127,7 +127,7 @@ def test_an_unsupported_layer_is_named(layer: Callable[[NetworkBuilder], str], r
 
 
 def test_every_kernel_folder_is_queried() -> None:
-    """Those of convolutions in their order, then the others; the baselines are asked by name only."""
+    """First those of convolutions in their order, then the others; baselines are not included."""
     folders = [kernel.__module__.split(".")[-2] for kernel in KERNELS]
     assert folders[:4] == ["tensor", "winograd", "direct", "winograd"]
     assert {*folders} == {path.parent.name for path in SOURCES.glob("*/launch.py")} - {"paper", "float32"}

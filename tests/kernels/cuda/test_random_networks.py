@@ -1,4 +1,4 @@
-"""Random networks of the kinds of layers that have kernels: the emulated kernels give the reference's integers.
+"""Random networks of layers that have kernels: the emulated kernels equal the reference.
 
 Architecture, thread order and every kernel's candidate are drawn with the network's number.
 """
@@ -50,7 +50,7 @@ def test_a_few(number: int) -> None:
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("kind", range(len(ON_CUDA)), ids=ON_CUDA)
 def test_many(kind: int, tmp_path: Path) -> None:
-    """Beginning with each kind of layer; what ran is printed (pytest -s)."""
+    """Starts with each kind of layer; prints the networks (pytest -s)."""
     images = Cubins(tmp_path, EmulationCompiler("quick"))
     numbers = range(FEW + kind, MANY, len(ON_CUDA))
     ran = Counter(folder for number in numbers for folder in assert_equal(number, images))

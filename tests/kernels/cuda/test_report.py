@@ -1,4 +1,4 @@
-"""The cost report of the shipped network: what must hold for it, and that it counts what the launches do."""
+"""The cost report of the shipped network: its properties, and its counts compared with the launches."""
 
 import re
 from dataclasses import replace

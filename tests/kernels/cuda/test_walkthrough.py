@@ -1,4 +1,4 @@
-"""The max pool of docs/kernels.md, taken from the page as a newcomer would: exact, clean, its loops as declared."""
+"""The max pool of docs/kernels.md, extracted from the page: exact, without errors, its loops as declared."""
 
 import importlib.util
 import re
@@ -47,7 +47,7 @@ def launcher(sources: Path) -> ModuleType:
 
 
 class Checked:
-    """Modules that watch every access to memory."""
+    """Modules that check every memory access."""
 
     def __init__(self, sources: Path) -> None:
         self._compiler = EmulationCompiler("checked", sources)

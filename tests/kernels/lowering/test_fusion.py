@@ -17,7 +17,7 @@ NONE = (0, 0, 0, 0)
 
 
 def assert_sound(model: Model, steps: tuple[Step, ...]) -> None:
-    """What must hold of any fusion."""
+    """Properties of every fusion."""
     done = Counter(layer.name for step in steps for layer in step.layers)
     assert done == Counter(layer.name for layer in model.layers)
     written = {INPUT}

@@ -14,7 +14,7 @@ INDEX = np.arange(-128, 128)
 
 
 def entries(table: NDArray[np.int64]) -> list[int] | None:
-    """The table as its line gives it."""
+    """The entries of a table, computed from its line."""
     line = table_line(table)
     if line is None:
         return None

@@ -16,7 +16,7 @@ from tests.plugins.cuda.emulated import Driver
 
 @pytest.fixture(scope="session")
 def loaded() -> Driver:
-    """The library, once per process: PyCUDA finds it as libcuda.so.1."""
+    """The emulated driver, loaded once per process: PyCUDA finds it as libcuda.so.1."""
     if find_spec("pycuda") is None:
         pytest.skip("PyCUDA is not installed: benchmarks/gpu/pycuda_wheel.sh makes its wheel")
     from tests.emulation import driver
@@ -26,7 +26,7 @@ def loaded() -> Driver:
 
 @pytest.fixture
 def driver(loaded: Driver) -> Iterator[Driver]:
-    """One Jetson Nano, holding nothing before the test and nothing after it."""
+    """One Jetson Nano, with nothing allocated before and after the test."""
     with loaded.device(5, 3):
         assert loaded.live() == {}
         yield loaded
@@ -36,13 +36,13 @@ def driver(loaded: Driver) -> Iterator[Driver]:
 
 @pytest.fixture(scope="session")
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of compiled kernels; each test of the session finds those of earlier ones."""
+    """Folder of compiled kernels, shared by the tests of the session."""
     return tmp_path_factory.mktemp("kernels")
 
 
 @pytest.fixture
 def backend(driver: Driver, cache: Path, monkeypatch: pytest.MonkeyPatch) -> CudaBackend:
-    """The product's own backend; its kernels are compiled for the processor."""
+    """The product's backend, with kernels compiled for the CPU."""
     monkeypatch.setenv("EDGEMETA_CACHE", str(cache))
     return CudaBackend(lambda architecture: StoringCompiler())
 
@@ -61,7 +61,7 @@ def device(driver: Driver) -> Iterator[DeviceContext]:
 
 @pytest.fixture(scope="session")
 def small() -> Case:
-    """Three launches that are lowered, compiled and run in an instant."""
+    """Three launches that lower, compile and run quickly."""
     return next(case for case in CASES if case.name == "conv-3x3-stride2-tf-unsigned")
 
 

@@ -1,4 +1,4 @@
-"""The emulated driver as a test sees it: what it holds, what was called, and faults to come."""
+"""Access of tests to the emulated driver: live objects, call counts, and injected errors."""
 
 import ctypes
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ class Driver:
         self._library.emu_live.restype = self._library.emu_calls.restype = ctypes.c_long
 
     def live(self) -> dict[str, int]:
-        """What is held, by kind, without what is not."""
+        """Number of live objects by kind, without zeros."""
         held = {kind: int(self._library.emu_live(kind.encode())) for kind in KINDS}
         return {kind: count for kind, count in held.items() if count}
 
@@ -37,7 +37,7 @@ class Driver:
             self._library.emu_fail(function.encode(), call, result)
 
     def forget(self) -> None:
-        """Drop the faults that have not come."""
+        """Discard injected errors that have not occurred."""
         self._library.emu_forget()
 
     @contextmanager

@@ -30,7 +30,7 @@ def first_images(model: Model, data: Path, count: int) -> Batch:
 
 
 def grown(opened: Callable[[], Session], image: Batch, cycles: int, held: Callable[[], int]) -> int:
-    """How much more the device holds after `cycles` sessions, opened, run and closed, than after the first two."""
+    """Growth of device memory over `cycles` sessions, opened, run and closed, compared with the first two."""
 
     def cycle(times: int) -> None:
         for _ in range(times):

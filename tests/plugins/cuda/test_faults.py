@@ -1,4 +1,4 @@
-"""Every fault of the device or its driver is one clear sentence, and whatever failed has given everything back."""
+"""Every error of the device or its driver is one clear error text, and nothing stays allocated."""
 
 import logging
 import re

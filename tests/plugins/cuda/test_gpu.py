@@ -33,7 +33,7 @@ from tests.plugins.cuda.proofs import first_images, grown, mismatches
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(3600)]  # on a Nano, too
 
 GRANULE = 2 << 20
-"""Bytes by which a driver takes memory of the device; a leaked context would be a hundred times as large."""
+"""Allocation granularity of a driver in bytes; a leaked context would be a hundred times as large."""
 
 
 @pytest.fixture(scope="module", autouse=True)

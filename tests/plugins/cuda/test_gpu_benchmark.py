@@ -1,4 +1,4 @@
-"""The GPU benchmark measures what it says, on the emulated driver: real small figures, and every failure told."""
+"""The GPU benchmark on the emulated driver: it measures small real figures and reports every failure."""
 
 import json
 from pathlib import Path

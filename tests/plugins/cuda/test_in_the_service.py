@@ -1,4 +1,4 @@
-"""The command and the service as processes on the emulated driver, which the loader finds as on a real device."""
+"""The command and the service as processes on the emulated driver, found by the loader like the real one."""
 
 import json
 import os
@@ -70,7 +70,7 @@ def edgemeta(environment: dict[str, str], *words: object) -> "subprocess.Complet
 
 
 def by_rule(config: Path, folder: Path) -> Path:
-    """A shipped config whose tiles are not measured, which takes an emulated device minutes."""
+    """A shipped config without tuning, which takes minutes on an emulated device."""
     text = config.read_text().replace("tiles: measured", "tiles: rule")
     if "tiles: rule" not in text:
         text = text.replace("  name: cuda\n", "  name: cuda\n  options: {tiles: rule}\n")

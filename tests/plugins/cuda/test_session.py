@@ -1,4 +1,4 @@
-"""The whole path of a session with the real PyCUDA on the emulated driver, which runs the kernels on the processor."""
+"""Sessions with the real PyCUDA on the emulated driver, which runs the kernels on the CPU."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -149,7 +149,7 @@ def test_a_closed_session_refuses_to_run(backend: CudaBackend, driver: Driver, s
 
 
 def test_200_sessions_leak_nothing(driver: Driver, device: DeviceContext, cubins: Cubins, small: Case) -> None:
-    """The plan is lowered once, since that is what takes long."""
+    """The plan is lowered once, since lowering is slow."""
     plan = lower(small.model, device.architecture)
 
     def opened() -> CudaSession:
@@ -163,7 +163,7 @@ def test_200_sessions_leak_nothing(driver: Driver, device: DeviceContext, cubins
 
 
 def in_thread(work: Callable[[], Any]) -> Any:
-    """Give what some work gives that is done in a thread of its own."""
+    """Run a function in a new thread and return its result."""
     with ThreadPoolExecutor(1) as pool:
         return pool.submit(work).result(60)
 

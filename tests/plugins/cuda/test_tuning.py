@@ -1,4 +1,4 @@
-"""Measured tiles: every candidate is tried, the fastest is remembered, and the bits are the same whatever is chosen."""
+"""Tuning: every candidate is measured, the fastest is stored, and the results do not depend on the choice."""
 
 import json
 import logging

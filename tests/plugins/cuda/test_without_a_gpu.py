@@ -1,4 +1,4 @@
-"""A machine without GPU, driver or PyCUDA: one line says what is missing, and nothing silently takes its place."""
+"""A machine without GPU, driver or PyCUDA: one line reports what is missing; there is no silent fallback."""
 
 import importlib.util
 import json

@@ -1,4 +1,4 @@
-"""Data sets: every format is read right, and every fault is told in one sentence."""
+"""Data sets: every format is read correctly, and every error is one sentence."""
 
 import pickle
 from contextlib import suppress

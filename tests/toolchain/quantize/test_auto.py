@@ -1,4 +1,4 @@
-"""Scheme auto: near the float network on any graph, and honest about what it tried."""
+"""Scheme auto: near the float network for any graph, and its provenance lists all choices tried."""
 
 from typing import Any
 

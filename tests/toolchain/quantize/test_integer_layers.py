@@ -1,4 +1,4 @@
-"""Every combination of choices gives layers that do what the float network does."""
+"""The layers of every combination of choices agree with the float network."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Scheme paper: its integers, written out another way, and what it refuses."""
+"""Scheme paper: its integers compared with a second implementation, and its errors."""
 
 from dataclasses import replace
 from typing import Any

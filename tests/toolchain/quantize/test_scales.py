@@ -1,4 +1,4 @@
-"""Real scales become integers: how exact, and what is refused."""
+"""Conversion of real scales to integers: accuracy and errors."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The teachers' learning rate, and the targets that they give."""
+"""The teachers' learning rate and targets."""
 
 from pathlib import Path
 from typing import Any

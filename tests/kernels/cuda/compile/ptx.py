@@ -1,4 +1,4 @@
-"""PTX as text, and what a function of the kernels' headers becomes in it."""
+"""PTX of kernels, and the PTX of a single function of the kernels' headers."""
 
 import re
 from pathlib import Path
@@ -14,16 +14,16 @@ _INSTRUCTION = re.compile(r"(?!ld\.param|cvta|ret)(?:\{ \.reg|[a-z]\w*\.).*")
 
 
 def ptx_of(source: Source, architecture: Architecture) -> str:
-    """What NVRTC's front end makes of a variant; ptxas, its other half, makes machine code of this text."""
+    """PTX from NVRTC's front end for a variant; ptxas compiles it to machine code."""
     library = wheel_library()
     assert library is not None
     return Nvrtc(library, "wheel").ptx(SOURCES / source.path, options(source, architecture))
 
 
 def body_of(header: str, statements: str, architecture: Architecture, folder: Path) -> list[str]:
-    """Instructions of `statements` of a kernel that reads words in[0], in[1], …, called a, b, …, and writes out[0], ….
+    """Instructions of `statements` in a kernel that reads words in[0], in[1], …, named a, b, …, and writes out[0], ….
 
-    Loads, addresses and comments are left out; other registers are t0, t1, … in order; what is stored comes last.
+    Without loads, addresses and comments; other registers are t0, t1, … in order; the stored values are last.
     """
     path = folder / "kernel.cu"
     head = 'extern "C" __global__ void kernel(int* out, const int* in)'

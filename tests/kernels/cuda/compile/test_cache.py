@@ -18,7 +18,7 @@ KERNEL = '#include "shared.cuh"\nextern "C" __global__ void kernel(int* out) { *
 
 
 class Counted:
-    """The real compiler, counting what is asked of it."""
+    """The real compiler, which counts its calls."""
 
     def __init__(self, compiler: Compiler, version: str | None = None) -> None:
         self.compiler = compiler

@@ -1,4 +1,4 @@
-"""Every compiler of this machine makes cubins; what one cannot do is one sentence."""
+"""Every compiler of this machine produces cubins; every failure is one error text."""
 
 import re
 from dataclasses import replace

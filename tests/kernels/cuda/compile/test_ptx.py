@@ -1,4 +1,4 @@
-"""What only a GPU executes: the instruction that is asked for, on every architecture, against the PTX manual's text.
+"""Code that only a GPU executes: the expected PTX instruction on every architecture, as in the PTX manual.
 
 The emulation runs C++ in place of inline PTX and of NVIDIA's intrinsics. These tests do not run PTX: they say that the
 front end of the compiler writes exactly the expected instruction with the expected operands. What ptxas makes of it is
@@ -102,7 +102,7 @@ def test_no_other_source_has_inline_ptx() -> None:
 
 
 def hidden(text: str) -> list[str]:
-    """Functions and macros of a source that have a part for the emulation alone, or for a GPU alone."""
+    """Functions and macros of a source that have code for the emulation only, or for a GPU only."""
     found, name = [], ""
     for line in text.splitlines():
         if function := re.match(r"(?:template .*)?__device__ __forceinline__ \S+ (\w+)\(", line):
@@ -122,7 +122,7 @@ def test_the_page_lists_all_code_that_the_emulation_does_not_run(repository: Pat
 
 
 def test_the_page_lists_every_intrinsic_of_the_kernels(repository: Path) -> None:
-    """Those that have one text for both, but of which the emulation runs its own version."""
+    """Intrinsics used in common code, which the emulation implements itself."""
     page = (repository / "docs" / "emulation.md").read_text("utf-8")
     (listed,) = re.findall(r"^Intrinsics, .*?: (.*?)\.$", page, re.MULTILINE | re.DOTALL)
     code = "\n".join(re.sub(r"//.*", "", path.read_text()) for path in SOURCES.rglob("*.cu*"))

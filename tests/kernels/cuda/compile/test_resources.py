@@ -1,4 +1,4 @@
-"""What ptxas reports is read right, and a launch that spills or does not fit is named."""
+"""The report of ptxas is parsed correctly, and a launch that spills or does not fit is reported."""
 
 from dataclasses import replace
 

@@ -65,7 +65,7 @@ def test_random_networks(seed: int) -> None:
 
 @pytest.mark.parametrize("order", ["reverse", 7])
 def test_any_order_of_threads(order: Order) -> None:
-    """Channels split among threads, several passes over shared memory, and the shortcut beside."""
+    """Channels split among threads, several passes over shared memory, and a shortcut."""
     case = next(case for case in CASES if case.name == "residual-block-multiplier")
     plan = lower(case.model, ARCHITECTURES["sm_53"], kernels=KERNELS)
     beside = next(launch for launch in plan.launches if len(launch.layers) == 2 and launch.layers[1] == "conv1")

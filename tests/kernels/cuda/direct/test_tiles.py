@@ -1,4 +1,4 @@
-"""Tiles by rule: what they promise to the kernel, on shapes of all kinds."""
+"""Tiles by rule: the guarantees that the kernel relies on, for shapes of all kinds."""
 
 import pytest
 from hypothesis import given, settings
@@ -51,7 +51,7 @@ def test_a_tile_covers_the_layer_and_fits(geometry: Geometry, name: str) -> None
     ("size", "channels", "filters", "threads_at_least"), [(32, 16, 16, 256), (16, 32, 32, 256), (8, 64, 64, 256)]
 )
 def test_resnet8_keeps_a_nano_busy(size: int, channels: int, filters: int, threads_at_least: int) -> None:
-    """Eight warps or more, of 32 sums a thread, or of 16 where there are few pixels: what a multiprocessor needs."""
+    """At least eight warps with 32 sums per thread, or 16 with few pixels: enough for a multiprocessor."""
     geometry = Geometry(size, size, filters, (3, 3), (1, 1), channels, 2, 16, beside=False)
     best = tiles(geometry, ARCHITECTURES["sm_53"])[0]
     across, along = blocks(geometry, best)

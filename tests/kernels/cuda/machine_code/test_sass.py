@@ -1,4 +1,4 @@
-"""Disassembly and the counter: small kernels whose counts are known, on every generation's machine code."""
+"""Disassembly and the counter: small kernels with known counts, for the machine code of every generation."""
 
 import random
 from collections.abc import Callable

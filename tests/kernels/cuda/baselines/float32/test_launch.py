@@ -1,4 +1,4 @@
-"""The float32 network: equal to PyTorch within rounding, whatever the shapes, fused as the integer network is."""
+"""The float32 network: equal to PyTorch within rounding for all shapes, fused like the integer network."""
 
 from typing import Any
 

@@ -52,7 +52,7 @@ def strided() -> Case:
 
 
 def at_the_image() -> Case:
-    """The same at the image itself, which has no ring: padding while loading, none for the shortcut."""
+    """The same for the image, which has no ring: padding while loading, none for the shortcut."""
     network = NetworkBuilder("paper-image", TensorType((9, 7, 3), zero_point=5))
     shortcut = network.conv(network.start, 8, (1, 1), (2, 2), (0, 0, 0, 0))
     main = network.conv(network.start, 8, stride=(2, 2), output=UNSIGNED)
