@@ -1,4 +1,4 @@
-"""What CUDA launches cost on the Jetson Nano by count of their machine code, ours and the paper's; nothing is timed.
+"""Cost of CUDA launches on the Jetson Nano, ours and the paper's, counted in machine code; nothing is timed.
 
     python benchmarks/cuda_cost.py
 
@@ -92,7 +92,7 @@ def main() -> None:
 
 
 def table_1_row(name: str, own: Cost, ways: Mapping[str, Cost]) -> dict[str, object]:
-    """One size of table 1, only with the ways that count differently; the paper's kernels there add no residual."""
+    """One size of table 1, with the variants whose counts differ; the paper's kernels there add no residual."""
     size, *milliseconds = TABLE_1[name]
     measured = dict(zip(("winograd", "tiled"), milliseconds, strict=True))
     row: dict[str, object] = {"layer": name, "size": size, "own": figures(launch_of(name, own))}
@@ -105,12 +105,12 @@ def table_1_row(name: str, own: Cost, ways: Mapping[str, Cost]) -> dict[str, obj
 
 
 def launch_of(name: str, total: Cost) -> LaunchCost:
-    """The launch that does a layer."""
+    """The launch that computes a layer."""
     return next(each for each in total.launches if name in each.launch.layers)
 
 
 def figures(each: LaunchCost) -> dict[str, object]:
-    """The counted and the predicted figure of one launch."""
+    """Counted and predicted figures of one launch."""
     time = each.busy_us
     return {"warp_instructions": each.run.warp_instructions, "busy_us": None if time is None else round(time)}
 

@@ -3,7 +3,7 @@
     python benchmarks/cuda_resources.py
 
 Compiles what `lower` chooses by rule for the integer networks, the float32 network, and on sm_53 the paper's design.
-Writes results/cuda-resources.json, which tests/kernels/cuda/compile/test_resource_table.py holds every later build to.
+Writes results/cuda-resources.json, with which tests/kernels/cuda/compile/test_resource_table.py compares every build.
 """
 
 import argparse
@@ -28,7 +28,7 @@ COMMAND = "python benchmarks/cuda_resources.py"
 
 
 def main() -> None:
-    """Compile everything and write the file; a launch that spills or does not fit ends it."""
+    """Compile everything and write the file; fails if a launch spills or does not fit."""
     argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     compiler = wheel_compiler()
     table, found = measure(compiler)
@@ -38,13 +38,13 @@ def main() -> None:
 
 
 def measure(compiler: Compiler) -> tuple[dict[str, dict[str, int | str]], list[str]]:
-    """One row per launch, by "network arch layers", and a sentence for every launch that spills or does not fit."""
+    """One row per launch, by "network arch layers", and an error text for every launch that spills or does not fit."""
     jobs = [
         (f"{network} {plan.architecture.name} {'+'.join(launch.layers)}", launch, plan.architecture)
         for network, plan in plans()
         for launch in plan.launches
     ]
-    with ThreadPoolExecutor(os.cpu_count()) as pool:  # the compiler is a library that works outside Python's lock
+    with ThreadPoolExecutor(os.cpu_count()) as pool:  # the compiler is a library that releases the GIL
         rows = list(pool.map(lambda job: row(job[1], job[2], compiler), jobs))
     table = {name: values for (name, _, _), (values, _) in zip(jobs, rows, strict=True)}
     found = [f"{name}: {fault}" for (name, _, _), (_, faults) in zip(jobs, rows, strict=True) for fault in faults]
@@ -52,7 +52,7 @@ def measure(compiler: Compiler) -> tuple[dict[str, dict[str, int | str]], list[s
 
 
 def row(launch: Launch, architecture: Architecture, compiler: Compiler) -> tuple[dict[str, int | str], list[str]]:
-    """What one launch takes, and what is wrong with that."""
+    """Resources of one launch, and its violations."""
     resources = compiler.build(launch.source, architecture).resources
     values: dict[str, int | str] = {
         "kernel": launch.source.path,

@@ -1,4 +1,4 @@
-"""Table 1: the three Winograd layers that the paper times, by every kernel that can run them, ours and the paper's.
+"""Table 1: the three Winograd layers measured in the paper, for every kernel that supports them, ours and the paper's.
 
 They are conv1, conv5 and conv8 of the shipped ResNet-8: 32x32x16, 16x16x32 and 8x8x64, each with its requantization,
 the last two with their residual addition. Every kernel's best tile counts; each is first compared with the reference.
@@ -49,7 +49,7 @@ def convolution_rows(
 
 
 def _plans(model: Model, architecture: Architecture, kernels: Sequence[Kernel]) -> Iterator[LaunchPlan]:
-    """Plans that together hold every candidate of the three layers."""
+    """Plans that together contain every candidate for the three layers."""
     counts = candidate_counts(model, architecture, kernels)
     for k in range(max(counts[layer] for layer in LAYERS)):
         yield lower(model, architecture, {layer: k for layer in LAYERS if k < counts[layer]}, kernels)

@@ -1,4 +1,4 @@
-"""A trained float network as the steps of the float32 kernels: batch norm folded, additions and shortcuts taken in."""
+"""A trained float network as steps of the float32 kernels: batch norm folded, additions and shortcuts fused."""
 
 from dataclasses import replace
 
@@ -39,7 +39,7 @@ def _convolution(block: Block, conv: Conv) -> FloatConv:
 
 
 def _beside(convolutions: list[FloatConv]) -> list[FloatConv]:
-    """Put every strided 1x1 convolution beside the other convolution of its input."""
+    """Fuse every strided 1x1 convolution with the other convolution of its input."""
     shortcuts = {conv.input: conv for conv in convolutions if conv.weight.shape[1:3] == (1, 1) and not conv.relu}
     kept = [conv for conv in convolutions if conv not in shortcuts.values()]
     return [replace(conv, shortcut=shortcuts.get(conv.input)) for conv in kept]

@@ -1,4 +1,4 @@
-"""Measures the CUDA kernels on this machine's GPU, beside PyTorch and TensorRT; benchmarks/gpu/run.sh calls it.
+"""Measures the CUDA kernels on this machine's GPU and compares with PyTorch and TensorRT; run by benchmarks/gpu/run.sh.
 
     python benchmarks/gpu/measure.py --tests build/gpu/tests.xml
 
@@ -63,7 +63,7 @@ def parse(words: list[str]) -> argparse.Namespace:
 
 
 def measure(device: DeviceContext, compiler: CubinMaker, arguments: argparse.Namespace) -> Iterator[dict[str, Any]]:
-    """Give all that is measured so far, after each part. `failed`: what did not run and why; `absent`: such peers."""
+    """Yield all results so far, after each part. `failed`: failed parts with reasons; `absent`: missing peers."""
     model, float_model = load(find(arguments.model)), load_float_model(find(arguments.float_model))
     cubins = Cubins(None, compiler)
     effort = Effort(arguments.warm_ups, arguments.runs)

@@ -1,4 +1,4 @@
-"""Our own networks on the device, opened for as long as they are measured."""
+"""Our own networks, loaded onto the device while they are measured."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,7 +16,7 @@ from edgemeta.plugins.cuda.loaded_plan import LoadedPlan
 
 @contextmanager
 def opened(plan: LaunchPlan, number: int, cubins: Cubins) -> Iterator[LoadedPlan]:
-    """Give a plan as a loaded on device `number`, in a context of its own that is current meanwhile."""
+    """Load a plan onto device `number`, in a context of its own, which is current inside the `with` block."""
     device = DeviceContext(number)
     try:
         with device:
@@ -36,7 +36,7 @@ def outputs(loaded: LoadedPlan, images: int) -> NDArray[Any]:
 
 
 def random_batch(plan: LaunchPlan, images: int) -> NDArray[Any]:
-    """Images of the plan's input type, the same on every call: any integers, or normal numbers for float32."""
+    """Random images of the plan's input type, the same on every call: integers, or normal numbers for float32."""
     rng = np.random.default_rng(0)
     shape, dtype = (images, *plan.input.shape), np.dtype(plan.input.kind.dtype)
     if dtype == np.float32:

@@ -1,4 +1,4 @@
-"""Table 2, our rows: the int8 network by measured tiles, launched as a graph, and our own float32 network."""
+"""Table 2, our rows: the int8 network with tuned tiles, launched as a graph, and our own float32 network."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -26,7 +26,7 @@ def int8_rows(
 def float32_rows(
     model: FloatModel, device: DeviceContext, cubins: Cubins, batches: Sequence[int], effort: Effort
 ) -> list[dict[str, Any]]:
-    """One row per batch size of the network that is not quantized."""
+    """One row per batch size of the float32 network."""
     plan = float_plan_of(model, device.architecture)
     return _rows("edgemeta", "float32", plan, device.number, cubins, batches, effort)
 

@@ -1,4 +1,4 @@
-"""What was measured, as Markdown."""
+"""The results as Markdown."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -7,7 +7,7 @@ Row = Mapping[str, Any]
 
 
 def markdown(record: Mapping[str, Any]) -> str:
-    """Both tables and what could not be measured; `record` is what the JSON holds."""
+    """Both tables and the failed parts; record: the content of the JSON file."""
     device = record["device"]
     parts = [
         f"{device['name']} ({device['architecture']}), driver {device['driver']}, kernels by {record['compiler']}. "
@@ -31,7 +31,7 @@ def markdown(record: Mapping[str, Any]) -> str:
 
 
 def convolution_table(rows: Sequence[Row]) -> str:
-    """Table 1: per layer each kernel's best tile, and how many times the fastest it takes."""
+    """Table 1: per layer the best tile of each kernel, and its time relative to the fastest."""
     lines = ["| layer | size | kernel | tile | us | times the fastest |", "|---|---|---|---|---:|---:|"]
     for row in rows:
         fastest = min(other["device_us"] for other in rows if other["layer"] == row["layer"])
@@ -44,7 +44,7 @@ def convolution_table(rows: Sequence[Row]) -> str:
 
 
 def network_table(rows: Sequence[Row], column: str) -> str:
-    """Table 2: a line per runtime and type, a column per batch size; a dash where a peer failed."""
+    """Table 2: a row per runtime and type, a column per batch size; a dash if a peer failed."""
     batches = sorted({row["batch"] for row in rows})
     lines = [
         "| runtime | type | " + " | ".join(f"{batch:,}" for batch in batches) + " |",

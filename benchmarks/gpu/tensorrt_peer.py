@@ -1,4 +1,4 @@
-"""Table 2, TensorRT's rows, where its Python package is installed: the same float network through ONNX."""
+"""Table 2, TensorRT's rows, if its Python package is installed: the same float network through ONNX."""
 
 import tempfile
 import time
@@ -15,7 +15,7 @@ from edgemeta.toolchain.float_model.graph import FloatModel
 
 
 def tensorrt_rows(model: FloatModel, batches: Sequence[int], effort: Effort) -> list[dict[str, Any]]:
-    """One row per type and batch size. Raises ImportError without TensorRT and RuntimeError where it refuses."""
+    """One row per type and batch size. Raises ImportError without TensorRT and RuntimeError if it fails."""
     import tensorrt
 
     return [

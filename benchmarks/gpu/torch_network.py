@@ -1,4 +1,4 @@
-"""The shipped float network as the PyTorch module that it was trained as, for the peers and as an oracle."""
+"""The shipped float network as the PyTorch module used in its training, for the peers and as an oracle."""
 
 import numpy as np
 import torch
@@ -9,7 +9,7 @@ from edgemeta.toolchain.train.networks import ResNet8
 
 
 def torch_resnet8(model: FloatModel) -> ResNet8:
-    """Give ResNet-8 in evaluation mode with a float model's weights; images [N, 3, 32, 32] to logits [N, labels].
+    """ResNet-8 in evaluation mode with a float model's weights; images [N, 3, 32, 32] to logits [N, labels].
 
     Raises RuntimeError if the model's layers are not ResNet-8's.
     """

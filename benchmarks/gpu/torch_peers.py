@@ -41,7 +41,7 @@ WAYS = (
 
 
 def torch_rows(model: FloatModel, batches: Sequence[int], effort: Effort) -> list[dict[str, Any]]:
-    """One row per way and batch size; a way that fails gives a row that says why.
+    """One row per variant and batch size; a variant that fails has a row with the reason.
 
     Raises RuntimeError where PyTorch has no GPU.
     """
@@ -86,7 +86,7 @@ def _channels_last(network: nn.Module) -> Forward:
 
 
 def _graph(network: Forward, example: Tensor) -> Forward:
-    """Capture one inference; each call copies its input to the captured one's place and replays."""
+    """Capture one inference; each call copies its input to the captured input and replays."""
     source = example.clone()
     side = torch.cuda.Stream()
     with torch.cuda.stream(side):

@@ -1,4 +1,4 @@
-// The C interface: exceptions end here, as one sentence.
+// The C interface: converts exceptions to an error text.
 #include <cstdio>
 #include <exception>
 
@@ -22,7 +22,7 @@ namespace {
 using edgemeta::Kind;
 using edgemeta::Layer;
 
-// Call f(); on an exception write its text and give `failed`.
+// Call f(); on an exception write its text and return `failed`.
 template <typename Result, typename F>
 Result guarded(char* error, Result failed, F f) {
   try {

@@ -1,4 +1,4 @@
-// Memory that starts at a cache line.
+// Memory aligned to a cache line.
 #pragma once
 
 #include <cstddef>

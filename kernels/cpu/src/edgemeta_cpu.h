@@ -1,7 +1,7 @@
-// C interface of the CPU library: a network is described layer by layer, sealed once, then run image by image.
+// C interface of the CPU library: a network is described layer by layer, sealed once, then run.
 //
-// Integers are those of the model file (model/layers.py); the library keeps its own layout inside. Functions that can
-// fail return a negative number, or null, and write one sentence into `error` (at least EM_ERROR_BYTES long). Weights
+// Integers are those of the model file (model/layers.py); the library uses its own internal layout. Functions that can
+// fail return a negative number, or null, and write an error text to `error` (at least EM_ERROR_BYTES long). Weights
 // and tables are copied: the caller may free its arrays after each call. The description must come from a proved
 // model (model/prove.py); the library checks memory and options, not the mathematics.
 #pragma once
@@ -14,7 +14,7 @@ extern "C" {
 
 enum { EM_ABI_VERSION = 1, EM_ERROR_BYTES = 256 };
 
-// Instruction sets, slowest first. EM_AUTO takes the fastest that this machine has.
+// Instruction sets, slowest first. EM_AUTO selects the fastest that this machine supports.
 enum { EM_AUTO = 0, EM_PORTABLE = 1, EM_AVX2 = 2, EM_AVX512VNNI = 3 };
 
 // Requantization: EM_RAW keeps the int32 accumulator, EM_MULTIPLIER is layers.Multiplier, EM_TABLE layers.ShiftTable.
@@ -23,7 +23,7 @@ enum { EM_RAW = 0, EM_MULTIPLIER = 1, EM_TABLE = 2 };
 typedef struct em_program em_program;
 typedef struct em_resizer em_resizer;
 
-// One tensor: height, width, channels, and how its bytes are read.
+// One tensor: height, width, channels, and the interpretation of its bytes.
 typedef struct {
   int32_t height, width, channels;
   int32_t is_signed, zero_point, lo;
@@ -44,7 +44,7 @@ typedef struct {
 
 int32_t em_abi_version(void);
 
-// The fastest instruction set that this machine has, one of the enumeration above.
+// The fastest instruction set that this machine supports, one of the enumeration above.
 int32_t em_best_isa(void);
 
 // Start a description. threads >= 1.
@@ -52,11 +52,11 @@ em_program* em_open(int32_t isa, int32_t threads, char* error);
 void em_close(em_program* program);
 int32_t em_isa(const em_program* program);
 
-// Declare a tensor; gives its number (0, 1, ...). Each other tensor is the output of exactly one later layer.
+// Declare a tensor; returns its number (0, 1, ...). Each other tensor is the output of exactly one later layer.
 int32_t em_add_tensor(em_program* program, const em_tensor* tensor, char* error);
 
-// Layers, in the order they run. Tensors are given by number. Each gives the layer's index.
-// weights int32 [outputs, KH, KW, depth], depth = I / groups; bias int32 [outputs] (zeros where the model has none).
+// Layers, in execution order. Tensors are given by number. Each function returns the layer's index.
+// weights int32 [outputs, KH, KW, depth], depth = I / groups; bias int32 [outputs] (zeros if the model has none).
 int32_t em_add_conv(em_program* program, const char* name, int32_t input, int32_t output, const em_window* window,
                     int32_t outputs, int32_t depth, int32_t groups, const int32_t* weights, const int32_t* bias,
                     const em_requantize* requantize, char* error);
@@ -81,7 +81,7 @@ int32_t em_seal(em_program* program, int32_t input, int32_t output, char* error)
 // Run `images` images [N, H, W, C] to logits [N, labels] of the output's type (int32 for EM_RAW).
 void em_run(em_program* program, int32_t images, const uint8_t* input, void* output);
 
-// Steps left after fusion, the name of each ("conv2+add0"), and one image with the nanoseconds of each step.
+// Number of steps after fusion, the name of each ("conv2+add0"), and one image with the nanoseconds of each step.
 int32_t em_steps(const em_program* program);
 const char* em_step_name(const em_program* program, int32_t step);
 void em_profile(em_program* program, const uint8_t* input, void* output, int64_t* nanoseconds);
@@ -106,8 +106,8 @@ typedef struct {
 em_resizer* em_resizer_open(int32_t isa, const em_resize* resize, char* error);
 void em_resizer_close(em_resizer* resizer);
 
-// frame: its first pixel, before the crop; row_bytes: from one row to the next, may be negative; the pixels of a row
-// lie side by side. output: [rows.size, columns.size, channels].
+// frame: its first pixel, before the crop; row_bytes: stride of the rows, may be negative; the pixels of a row
+// are contiguous. output: [rows.size, columns.size, channels].
 void em_resizer_run(em_resizer* resizer, const uint8_t* frame, int64_t row_bytes, uint8_t* output);
 
 #ifdef __cplusplus

@@ -1,14 +1,14 @@
-// Instruction sets: which ones this build and this machine have, and their kernels.
+// Instruction sets: those that this build and this machine support, and their kernels.
 #pragma once
 
 #include "kernels.h"
 
 namespace edgemeta {
 
-// One of the numbers EM_PORTABLE .. EM_AVX512VNNI: the fastest that can run here.
+// One of the numbers EM_PORTABLE .. EM_AVX512VNNI: the fastest that this machine supports.
 int best_isa();
 
-// Kernels of `isa` (EM_AUTO: of the fastest). Throws std::runtime_error where this machine lacks it.
+// Kernels of `isa` (EM_AUTO: of the fastest). Throws std::runtime_error if this machine does not support it.
 const Kernels& kernels_for(int isa);
 
 // The number of the kernels' instruction set.

@@ -1,7 +1,7 @@
-// What a step needs at run time, as plain data, and the table of functions that each instruction set offers.
+// Arguments of steps at run time, as plain data, and the function table of each instruction set.
 //
 // Inside the library every 8-bit tensor is unsigned: u = q for an unsigned tensor and u = q + 128 for a signed one,
-// with the zero point moved alike. All formulas below are on u.
+// with the zero point shifted equally. All formulas below are on u.
 #pragma once
 
 #include <stddef.h>
@@ -11,8 +11,8 @@ namespace edgemeta {
 
 constexpr int kBlock = 16;  // output channels that one vector holds
 
-// Where a tensor lies in the arena. A pixel's channels are padded to a whole number of blocks (the model's input may be
-// padded to 4 instead); around the image lies a border that holds the zero point for good.
+// Layout of a tensor in the arena. A pixel's channels are padded to a multiple of a block (the model's input may be
+// padded to 4 instead); the border around the image always holds the zero point.
 struct View {
   int32_t height, width, channels;
   int32_t pixel;   // bytes from one pixel to the next
@@ -23,7 +23,7 @@ struct View {
   int64_t at(int64_t y, int64_t x) const { return origin + y * row + x * pixel; }
 };
 
-// How sixteen accumulators become sixteen bytes; each block of channels has the fastest method proved equal for it.
+// Conversion of sixteen accumulators to sixteen bytes; each block of channels uses its fastest method proved equal.
 enum class Method : uint8_t {
   raw,              // stored as int32
   line,             // float32 multiply-adds and floor, proved equal to the multiplier for every int32 (AVX-512 only)
@@ -62,7 +62,7 @@ struct Conv {
   Window window;
   int32_t spans, span, span_step;
   const void* weights;
-  const int32_t* bias;  // already less zero point times sum of weights
+  const int32_t* bias;  // minus zero point times sum of weights
   Requantize requantize;
   bool has_sum;
   Sum sum;
@@ -108,7 +108,7 @@ struct Copy {
   int32_t factor_y, factor_x;  // upsample
 };
 
-// One axis of an area resize, as em_axis has it.
+// One axis of an area resize, as em_axis.
 struct Axis {
   int32_t size;
   const int32_t *start, *count, *first, *weights;  // first: index of a pixel's first weight
@@ -127,7 +127,7 @@ struct Kernels {
   const char* name;
   bool has_lines;        // whether it can run Method::line and shifted_line
   int32_t weight_bytes;  // of a fast convolution's weight: 1 or 2
-  int32_t weight_group;  // input channels whose weights lie together for each output channel: 4, 2 or 1
+  int32_t weight_group;  // adjacent input channels in the weights of an output channel: 4, 2 or 1
   void (*conv)(const Conv&, uint8_t* arena, int32_t first, int32_t last, uint8_t* scratch);
   size_t (*conv_scratch)(const Conv&);
   void (*generic_conv)(const GenericConv&, uint8_t* arena, int32_t first, int32_t last);

@@ -1,9 +1,9 @@
-// Finding a line in float32 that equals an integer step function, and proving it.
+// Finds a float32 line that equals an integer step function, and proves it.
 //
-// A multiplier's result is a step function of the accumulator x that never falls: it is fixed by the least x that gives
-// each k, T[k]. A line with scale >= 0 never falls either, as every rounding on the way keeps the order. So the two are
+// A multiplier's result is a non-decreasing step function of the accumulator x: it is defined by the least x that gives
+// each k, T[k]. A line with scale >= 0 does not decrease either, as every rounding preserves the order. So the two are
 // equal on all 2**32 inputs if, for every k, the line is below k at T[k] - 1 and not below k at T[k].
-// A table has only 256 inputs, and all of them are tried.
+// A table has only 256 inputs, and all of them are checked.
 #include <cmath>
 #include <limits>
 
@@ -14,7 +14,7 @@ namespace {
 
 constexpr int64_t kLeast = std::numeric_limits<int32_t>::min(), kGreatest = std::numeric_limits<int32_t>::max();
 
-// floor(a + b), exact: the rounding error of the sum (Knuth's two-sum) decides where the sum is a whole number.
+// floor(a + b), exact: the rounding error of the sum (Knuth's two-sum) decides if the sum is a whole number.
 double floor_of_sum(double a, double b) {
   const double sum = a + b, b_part = sum - a;
   const double error = (a - (sum - b_part)) + (b - b_part);
@@ -22,7 +22,7 @@ double floor_of_sum(double a, double b) {
   return sum == whole && error < 0 ? whole - 1 : whole;
 }
 
-// What the kernel computes. The product of two floats is exact in double.
+// The kernel's computation. The product of two floats is exact in double.
 int32_t at_line(const Line& line, int32_t x, int32_t lo, int32_t hi) {
   const float converted = static_cast<float>(x);
   const float rest = std::fma(converted, line.scale_rest, line.offset);
@@ -30,7 +30,7 @@ int32_t at_line(const Line& line, int32_t x, int32_t lo, int32_t hi) {
   return static_cast<int32_t>(std::fmin(std::fmax(value, lo), hi));
 }
 
-// Least x with (x * multiplier + half) >> shift >= k, for multiplier > 0, cut to the range of int32 and one beyond.
+// Least x with (x * multiplier + half) >> shift >= k, for multiplier > 0, limited to the range of int32 and one beyond.
 int64_t threshold(int32_t k, int32_t multiplier, int32_t shift) {
   const __int128 half = shift > 0 ? __int128{1} << (shift - 1) : 0;
   const __int128 needed = k * (__int128{1} << shift) - half;
@@ -86,7 +86,7 @@ bool find_line(int32_t multiplier, int32_t shift, int32_t lo, int32_t hi, Line& 
   return std::fabs(line.offset) < 1e6f && equals_steps(line, steps);
 }
 
-// Entry y at t asks for y <= scale * t + offset (unless y is lo) and scale * t + offset < y + 1 (unless y is hi). Each
+// Entry y at t requires y <= scale * t + offset (unless y is lo) and scale * t + offset < y + 1 (unless y is hi). Each
 // pair of a lower and an upper bound limits the scale; any scale within all limits leaves room for an offset.
 bool find_line(const uint8_t* table, int32_t zero, int32_t lo, int32_t hi, Line& line) {
   double least = -512, greatest = 512;

@@ -1,4 +1,4 @@
-// Which layers run together and where their tensors lie.
+// Fusion of layers, and the placement of tensors in memory.
 #include <algorithm>
 #include <map>
 #include <tuple>
@@ -8,7 +8,7 @@
 namespace edgemeta {
 namespace {
 
-// How many layers read each tensor; the network's output counts as read once more.
+// Number of layers that read each tensor; the network's output has one additional reader.
 std::map<int32_t, int32_t> count_readers(const std::vector<Layer>& layers, int32_t output) {
   std::map<int32_t, int32_t> readers;
   ++readers[output];
@@ -17,7 +17,7 @@ std::map<int32_t, int32_t> count_readers(const std::vector<Layer>& layers, int32
   return readers;
 }
 
-// Index of the latest convolution before `sum` that can take it over, or -1.
+// Index of the latest convolution into which `sum` can be fused, or -1.
 int32_t find_partner(const std::vector<Layer>& layers, const std::vector<bool>& taken, size_t sum,
                      const std::map<int32_t, int32_t>& readers, const Kernels& kernels) {
   for (size_t i = sum; i-- > 0;) {
@@ -38,7 +38,7 @@ std::vector<Layer> fuse_sums(std::vector<Layer> layers, int32_t output, const Ke
     if (layers[i].kind != Kind::sum) continue;
     const int32_t partner = find_partner(layers, taken, i, readers, kernels);
     if (partner < 0) continue;
-    // The convolution runs where the addition stood: the other operand is ready there.
+    // The convolution runs at the position of the addition, where the other operand is available.
     Layer fused = std::move(layers[partner]);
     taken[partner] = true;
     fused.sum_operand = layers[i].inputs[1] == fused.output;
@@ -70,7 +70,7 @@ size_t plan_arena(std::vector<Tensor>& tensors, const std::vector<Layer>& layers
     for (int32_t tensor : layers[i].inputs) last_use[tensor] = static_cast<int32_t>(i);
   last_use[output] = static_cast<int32_t>(layers.size());
 
-  // A place is used again only for the same layout and zero point: its border then holds for good.
+  // Memory is reused only for the same layout and zero point, so that its border stays valid.
   using Layout = std::tuple<int32_t, int32_t, int32_t, int32_t, int32_t, int32_t, int32_t, int32_t, bool>;
   struct Place {
     Layout layout;

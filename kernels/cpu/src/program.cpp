@@ -50,10 +50,10 @@ void Program::seal(int32_t input, int32_t output) {
   const em_tensor &in = tensors_.at(input).type, &out = tensors_.at(output).type;
   image_bytes_ = size_t(in.height) * in.width * in.channels;
   logits_bytes_ = size_t(out.height) * out.width * out.channels * (tensors_.at(output).raw ? 4 : 1);
-  layers_ = {};  // the steps hold what they need
+  layers_ = {};  // the steps have their own copies
 }
 
-// Copy an image into the arena, shifting signed integers up by 128: that is flipping their top bit.
+// Copy an image to the arena, adding 128 to signed integers, which flips their top bit.
 void Program::load(const uint8_t* image, uint8_t* arena) const {
   const Tensor& tensor = tensors_[input_];
   const View& view = tensor.view;
@@ -66,7 +66,8 @@ void Program::load(const uint8_t* image, uint8_t* arena) const {
       for (int32_t i = 0; i < bytes; ++i) row[i] = image[i] ^ flip;
       image += bytes;
     } else if (view.channels == 3 && view.pixel == 4) {
-      // Four bytes at a time: the fourth is the next pixel's and meets weights of 0. The last pixel has no next one.
+      // Four bytes at a time: the fourth belongs to the next pixel and has weights of 0. The last pixel has no next
+      // one.
       for (int32_t x = 0; x + 1 < view.width; ++x) {
         uint32_t four;
         std::memcpy(&four, image + 3 * x, 4);
@@ -103,9 +104,9 @@ void Program::run_whole(const uint8_t* image, uint8_t* logits, int thread) const
   unload(arena, logits);
 }
 
-// Units are taken, never assigned: a thread that the system does not run holds nobody up unless it has taken some. Each
-// takes a share of what is left, so that all end at about the same time. Whoever does a phase's last unit begins the
-// next.
+// Units are not assigned in advance: a thread that is not scheduled delays the others only if it has taken some. Each
+// takes a share of the remaining units, so that all end at about the same time. The thread that completes the last
+// unit of a phase starts the next phase.
 void Program::help(int thread) {
   const auto threads = static_cast<uint32_t>(team_.size());
   for (int spins = 0;;) {
@@ -118,7 +119,8 @@ void Program::help(int thread) {
     }
     const uint32_t taken = (remaining + threads - 1) / threads;
     if (!ticket_.compare_exchange_weak(ticket, ticket - taken, std::memory_order_acq_rel)) continue;
-    // Everything else is read after the units were taken: the work cannot end, nor another begin, before they are done.
+    // Everything else is read after taking the units: the work cannot end, and no other can start, before they are
+    // done.
     const auto phase = static_cast<uint32_t>(ticket >> 32);
     run_units(phase, static_cast<int32_t>(remaining - taken), static_cast<int32_t>(remaining), thread);
     const auto done = static_cast<int32_t>(taken);
@@ -150,7 +152,7 @@ void Program::finish(uint32_t phase) {
     ticket_.store(kFinished, std::memory_order_release);
 }
 
-// Do a job together with the others; returns when it is done.
+// Execute a job together with the other threads; returns when it is complete.
 void Program::share(const Job& job) {
   job_ = job;
   if (job.images == 1) load(job.input, arenas_[0].data());

@@ -18,7 +18,7 @@ namespace edgemeta {
 
 enum class Kind { conv, sum, clamp, rescale, max_pool, average_pool, concat, upsample };
 
-// A layer as the caller described it; only the fields of its kind are set.
+// A layer as described by the caller; only the fields of its kind are set.
 struct Layer {
   Kind kind;
   std::string name;
@@ -30,7 +30,7 @@ struct Layer {
   RequantizeSpec requantize;
   int32_t multiplier_a = 0, multiplier_b = 0, shift = 0, lo = 0, hi = 0;
   int32_t factor_y = 1, factor_x = 1;
-  // An addition taken over from the layer that follows: this convolution's result is its operand `sum_operand`.
+  // A fused addition of the following layer: this convolution's result is its operand `sum_operand`.
   std::shared_ptr<Layer> sum;
   int32_t sum_operand = 0;
 };
@@ -41,7 +41,7 @@ struct Tensor {
   bool raw = false;
   int32_t top = 0, left = 0, bottom = 0, right = 0;  // border
   View view{};
-  int64_t start = 0, bytes = 0;  // its place in the arena, border included
+  int64_t start = 0, bytes = 0;  // its position in the arena, including the border
 };
 
 // One step over the rows 0 .. rows - 1 of its output.
@@ -68,7 +68,7 @@ class Program {
  private:
   using Clock = std::chrono::steady_clock;
 
-  // What is to be done: one image step by step, or a batch image by image.
+  // The current work: one image step by step, or a batch image by image.
   struct Job {
     int32_t images;
     const uint8_t* input;
@@ -93,26 +93,26 @@ class Program {
   size_t image_bytes_ = 0, logits_bytes_ = 0;
   std::vector<Buffer> arenas_, scratch_;  // one of each per thread
 
-  // The work that threads share: phase in the upper half, its units still to be taken in the lower half. A phase is a
-  // step and its units are rows, or the one phase of a batch, whose units are images.
+  // The work shared by the threads: phase in the upper half, its remaining units in the lower half. A phase is a
+  // step with rows as units, or the single phase of a batch with images as units.
   static constexpr uint64_t kFinished = ~uint64_t{0};
   std::atomic<uint64_t> ticket_{kFinished};
   std::atomic<int32_t> left_{0};  // units of the phase that are not done
   Job job_{};
   Clock::time_point published_;
-  Team team_;  // the last member: its threads end before what they use
+  Team team_;  // the last member, so that its threads end before the data that they use
 };
 
 // Whether a convolution's weights fit the multiplier of these kernels.
 bool runs_fast(const Layer& layer, const Kernels& kernels);
 
-// Let each addition be done by the fast convolution before it whose output nothing else reads; gives the layers left.
+// Fuse each addition into the fast convolution before it if that has no other reader; returns the remaining layers.
 std::vector<Layer> fuse_sums(std::vector<Layer> layers, int32_t output, const Kernels& kernels);
 
-// Give every tensor its place; gives the arena's size. Tensors of equal layout share a place when their lives allow.
+// Place every tensor; returns the arena's size. Tensors of equal layout share memory if their lifetimes do not overlap.
 size_t plan_arena(std::vector<Tensor>& tensors, const std::vector<Layer>& layers, int32_t input, int32_t output);
 
-// Make a layer runnable; `scratch` grows to what the step needs per thread.
+// Make a step of a layer; `scratch` grows to the bytes that the step needs per thread.
 Step make_step(const Layer& layer, const std::vector<Tensor>& tensors, const Kernels& kernels, size_t& scratch);
 
 }  // namespace edgemeta

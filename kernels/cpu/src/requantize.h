@@ -1,4 +1,4 @@
-// Choosing, for every block of sixteen channels, the fastest way to requantize that is proved to give equal integers.
+// Selects, for every block of sixteen channels, the fastest requantization that is proved to give equal integers.
 #pragma once
 
 #include <vector>
@@ -8,7 +8,7 @@
 
 namespace edgemeta {
 
-// A layer's requantization as the model file has it, one entry per channel.
+// A layer's requantization as in the model file, one entry per channel.
 struct RequantizeSpec {
   int kind = EM_RAW;
   std::vector<int32_t> multiplier;
@@ -30,7 +30,8 @@ struct Line {
 class RequantizePlan {
  public:
   RequantizePlan() = default;
-  // runs: which channels each block holds. offset: what turns the output's integers into the library's (0 or 128).
+  // runs: the channels of each block. offset: added to the output's integers for the library's representation (0 or
+  // 128).
   RequantizePlan(const RequantizeSpec& spec, const std::vector<Run>& runs, int32_t zero, int32_t offset, bool lines);
   Requantize view() const;
 
@@ -47,7 +48,7 @@ class RequantizePlan {
   int32_t zero_ = 0, lo_ = 0, hi_ = 255;
 };
 
-// clamp(value(x), lo, hi) equal to clamp(round(x * multiplier, shift), lo, hi) for every int32 x; false if none was
+// clamp(value(x), lo, hi) equal to clamp(round(x * multiplier, shift), lo, hi) for every int32 x; false if no line was
 // found.
 bool find_line(int32_t multiplier, int32_t shift, int32_t lo, int32_t hi, Line& line);
 

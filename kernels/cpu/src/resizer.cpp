@@ -38,7 +38,7 @@ Resizer::Resizer(int isa, const em_resize& resize)
       scratch_(kernels_.resize_scratch(resize_)),
       row_(size_t(resize.columns.size) * size_t(resize.frame_channels)) {}
 
-// Weights above int16 are cut here and not used: see `greatest_column_weight`.
+// Weights above int16 are truncated here and not used: see `greatest_column_weight`.
 std::vector<int16_t> Resizer::pair_up(const AxisArrays& columns) {
   std::vector<int16_t> pairs;
   for (size_t j = 0; j < columns.start.size(); ++j) {
@@ -74,7 +74,7 @@ void Resizer::colour_row(const uint8_t* pixels, uint8_t* out) const {
     }
     return;
   }
-  // Where each output channel lies in a pixel of the frame; a gray frame serves as all three.
+  // Position of each output channel in a pixel of the frame; a gray frame is used for all three.
   const int32_t first = frame_channels_ == 1 ? 0 : is_rgb_ ? 2 : 0, middle = frame_channels_ == 1 ? 0 : 1;
   const int32_t last = frame_channels_ == 1 ? 0 : 2 - first;
   for (int32_t x = 0; x < width; ++x, pixels += frame_channels_, out += 3) {

@@ -1,4 +1,4 @@
-// Camera frame to input tensor in one pass: crop, area resize, colour, table.
+// Converts a camera frame to the input tensor in one pass: crop, area resize, colour, table.
 #pragma once
 
 #include <vector>

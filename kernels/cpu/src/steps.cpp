@@ -1,4 +1,4 @@
-// Layers into steps: weights repacked, zero points folded into the bias, arguments bound.
+// Converts layers to steps: repacks weights, folds zero points into the bias, binds arguments.
 #include <algorithm>
 #include <limits>
 
@@ -30,7 +30,7 @@ Sum sum_of(const Layer& layer, const std::vector<Tensor>& tensors, int32_t first
   return {a, b, half - zeros, layer.shift, zero_of(output), layer.lo + output.offset, layer.hi + output.offset};
 }
 
-// bias - zero * sum of weights, modulo 2**32: with it the kernel may sum w * u where the formula says w * (u - zero).
+// bias - zero * sum of weights, modulo 2**32: with it the kernel can sum w * u instead of w * (u - zero).
 int32_t corrected_bias(const Layer& layer, size_t channel, int32_t zero) {
   const size_t per_channel = layer.weights.size() / layer.bias.size();
   uint32_t sum = 0;
@@ -71,7 +71,7 @@ Step make_fast_conv(const Layer& layer, const std::vector<Tensor>& tensors, cons
   conv.in = input.view;
   conv.out = tensors[layer.output].view;
   conv.window = window_of(layer);
-  // A kernel row is one run where its pixels' channels lie without gaps.
+  // A kernel row is one run if the channels of its pixels are contiguous.
   const int32_t depth = (input.type.channels + 3) / 4 * 4;
   const bool joined = depth == conv.in.pixel || conv.window.width == 1;
   conv.spans = joined ? 1 : conv.window.width;
@@ -163,7 +163,7 @@ Step make_generic_conv(const Layer& layer, const std::vector<Tensor>& tensors, c
           }};
 }
 
-// A step whose arguments are plain data and perhaps a requantization.
+// A step whose arguments are plain data and optionally a requantization.
 template <typename Arguments>
 Step make_plain(const Layer& layer, Arguments arguments, void (*run)(const Arguments&, uint8_t*, int32_t, int32_t),
                 std::shared_ptr<RequantizePlan> requantize = nullptr) {

@@ -7,7 +7,7 @@
 namespace edgemeta {
 namespace {
 
-constexpr int kSpins = 4000;  // some tens of microseconds: longer than a layer, shorter than a camera's frame
+constexpr int kSpins = 4000;  // some tens of microseconds: longer than a layer, shorter than a frame interval
 
 }  // namespace
 
@@ -21,7 +21,7 @@ void relax(int spins) {
 Team::Team(int size, std::function<void(int)> help) : size_(size), help_(std::move(help)) {
   try {
     for (int i = 1; i < size; ++i) threads_.emplace_back([this, i] { work(i); });
-  } catch (...) {  // the machine gives no more threads: end those that run, as no destructor will
+  } catch (...) {  // no more threads can be started: end the running ones, since no destructor runs
     stop();
     throw;
   }
@@ -37,7 +37,7 @@ void Team::stop() {
 
 void Team::call() {
   {
-    const std::lock_guard<std::mutex> lock(mutex_);  // a thread between its last look and its sleep must not miss it
+    const std::lock_guard<std::mutex> lock(mutex_);  // a thread between its last check and its sleep must not miss it
     ++calls_;
   }
   wake_.notify_all();

@@ -1,4 +1,4 @@
-// Threads that wait to help with a piece of work: spinning for a short while, then asleep.
+// Thread pool: threads that wait for work, first spinning for a short time, then sleeping.
 #pragma once
 
 #include <atomic>
@@ -10,7 +10,7 @@
 
 namespace edgemeta {
 
-// One turn of waiting for another thread: a pause at first, then the processor is given away.
+// One iteration of waiting for another thread: a pause at first, then a yield.
 void relax(int spins);
 
 class Team {
@@ -23,7 +23,7 @@ class Team {
 
   int size() const { return size_; }
 
-  // Let the others help. Returns at once: one that the system does not run just now comes late, or only to the next
+  // Wake the other threads. Returns at once: a thread that is not scheduled may join late, or only at the next
   // call.
   void call();
 

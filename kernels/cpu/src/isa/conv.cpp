@@ -1,4 +1,4 @@
-// Convolution by tiles: accumulators of a few pixels and channels stay in registers over the whole window, then they
+// Convolution by tiles: accumulators of a few pixels and channels stay in registers during the whole window, then they
 // are requantized, added to the shortcut if there is one, and stored.
 #include "finish.h"
 #include "table.h"
@@ -14,7 +14,7 @@
 namespace edgemeta::EM_NAMESPACE {
 namespace {
 
-// Store result(p) for the pixels p = 0 .. P - 1, four at a time where there are as many.
+// Store result(p) for the pixels p = 0 .. P - 1, four at a time if possible.
 template <int P, typename Result>
 INLINE inline void store_tile(uint8_t* to, int64_t step, const Result& result) {
   if constexpr (P >= 4) {
@@ -28,7 +28,7 @@ INLINE inline void store_tile(uint8_t* to, int64_t step, const Result& result) {
   }
 }
 
-// Finish and store the n-th block of a tile whose first pixel is (y, x).
+// Requantize and store the n-th block of a tile whose first pixel is (y, x).
 template <int n, int P, int N>
 INLINE inline void finish_block(const Conv& conv, uint8_t* arena, int32_t y, int32_t x, int32_t block,
                                 const Accumulators<P, N>& acc) {

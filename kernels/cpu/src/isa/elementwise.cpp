@@ -1,4 +1,4 @@
-// Layers that treat every element alone, and the table of this instruction set.
+// Elementwise layers, and the function table of this instruction set.
 #include "finish.h"
 #include "table.h"
 
@@ -40,7 +40,7 @@ void rescale(const Elementwise& op, uint8_t* arena, int32_t first, int32_t last)
   }
 }
 
-// One input of a concatenation, to its place among the output's channels.
+// Copies one input of a concatenation to its channels of the output.
 void concat(const Copy& copy, uint8_t* arena, int32_t first, int32_t last) {
   for (int32_t y = first; y < last; ++y)
     for (int32_t x = 0; x < copy.in.width; ++x)

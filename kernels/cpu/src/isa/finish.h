@@ -8,7 +8,7 @@ namespace edgemeta::EM_NAMESPACE {
 namespace {
 
 // One object per method: made once per block, so that its constants stay in registers; called with accumulators. FULL
-// leaves out the clamp to 0 .. 255, for a caller who only stores the result: storing clamps to that range anyway.
+// omits the clamp to 0 .. 255, for callers that only store the result, since storing clamps to that range.
 
 #if defined(EM_ISA_AVX512)
 
@@ -145,7 +145,7 @@ INLINE inline I32x16 weighted_sum(const Sum& s, const I32x16& a, const I32x16& b
   return clamp(shift_right(total, s.shift) + splat(s.zero), s.lo, s.hi);
 }
 
-// Give sixteen accumulators their place in the output: int32 for a raw tensor, bytes otherwise.
+// Store sixteen results in the output: int32 for a raw tensor, bytes otherwise.
 inline void finish_one(const Requantize& rq, int32_t block, const I32x16& acc, uint8_t* out) {
   if (rq.method[block] == Method::raw) {
     int32_t lane[kBlock];

@@ -1,4 +1,4 @@
-// Any convolution: groups, depthwise ones, and weights that fit no vector multiply.
+// Any convolution: groups, depthwise, and weights that do not fit a vector multiply.
 #include "finish.h"
 #include "table.h"
 

@@ -1,4 +1,4 @@
-// Average and maximum under a window, sixteen channels at a time.
+// Average and maximum of a window, sixteen channels at a time.
 #include "finish.h"
 #include "table.h"
 
@@ -25,7 +25,7 @@ void average_pool(const Pool& pool, uint8_t* arena, int32_t first, int32_t last)
   }
 }
 
-// The border holds the zero point, which may win; the window is therefore cut to the image.
+// The border holds the zero point, which could be the maximum; the window is therefore limited to the image.
 void max_pool(const Pool& pool, uint8_t* arena, int32_t first, int32_t last) {
   const Window& win = pool.window;
   for (int32_t y = first; y < last; ++y) {

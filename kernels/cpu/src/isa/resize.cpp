@@ -33,7 +33,7 @@ void sum_rows(const Resize& resize, const uint8_t* crop, int64_t row_bytes, int3
   for (int32_t i = 0; i < count; i += 4) {
     const uint8_t* rows[4];
     int32_t four[4];
-    for (int32_t j = 0; j < 4; ++j) {  // a row that is not there counts 0 times
+    for (int32_t j = 0; j < 4; ++j) {  // a missing row has weight 0
       const bool there = i + j < count;
       rows[j] = source + (there ? i + j : i) * row_bytes;
       four[j] = there ? weights[i + j] : 0;
@@ -42,7 +42,8 @@ void sum_rows(const Resize& resize, const uint8_t* crop, int64_t row_bytes, int3
   }
 }
 
-// Sums of column sums under each output pixel. Three channels go as four lanes: the fourth is the next pixel's, unused.
+// Sums of column sums under each output pixel. Three channels use four lanes: the fourth belongs to the next pixel and
+// is ignored.
 template <typename Column>
 void sum_columns(const Resize& resize, const Column* sums, uint32_t* out) {
   const Axis& columns = resize.columns;
@@ -82,8 +83,8 @@ void sum_columns_wide(const Resize& resize, const uint32_t* sums, uint64_t* out)
   }
 }
 
-// floor((2 S + A) / (2 A)). The division in double is exact enough to floor: a quotient that is not whole is at least
-// 1 / (2 A) from the next whole number, far more than its rounding error while 2 A < 2**44.
+// floor((2 S + A) / (2 A)). The division in double is exact enough: a quotient that is not an integer is at least
+// 1 / (2 A) from the next integer, far more than its rounding error while 2 A < 2**44.
 template <typename Total, typename Signed>
 void divide(const Total* totals, int32_t count, int64_t area, uint8_t* out) {
   const double divisor = 2.0 * static_cast<double>(area);
@@ -130,7 +131,7 @@ void resize_row(const Resize& resize, const uint8_t* crop, int64_t row_bytes, in
   uint8_t* after = scratch + column_sum_bytes(resize);
   auto* words = reinterpret_cast<uint16_t*>(scratch);
   auto *wide = reinterpret_cast<uint32_t*>(scratch), *totals = reinterpret_cast<uint32_t*>(after);
-  if (area > INT32_MAX / 511) {  // 2 S + A would pass int32
+  if (area > INT32_MAX / 511) {  // 2 S + A would exceed int32
     auto* wide_totals = reinterpret_cast<uint64_t*>(after);
     sum_rows(resize, crop, row_bytes, row, wide);
     sum_columns_wide(resize, wide, wide_totals);

@@ -55,7 +55,7 @@ inline void sum_strip(const uint8_t* source, int64_t row_bytes, const int32_t* w
   Bytes low[V], high[V];
   for (int v = 0; v < V; ++v) low[v] = high[v] = zero_vector();
   for (int32_t i = 0; i < count; i += 2, source += 2 * row_bytes) {
-    const bool second = i + 1 < count;  // a row that is not there counts 0 times
+    const bool second = i + 1 < count;  // a missing row has weight 0
     const uint8_t* below = second ? source + row_bytes : source;
     const Bytes pair = pair_of(weights[i], second ? weights[i + 1] : 0);
 #pragma GCC unroll 4

@@ -1,4 +1,4 @@
-// The functions of this instruction set that other files of it define.
+// Functions of this instruction set that are defined in other files.
 #pragma once
 
 #include "../kernels.h"

@@ -7,14 +7,14 @@
 namespace edgemeta::EM_NAMESPACE {
 namespace {
 
-// Handed over by value: behind a reference the compiler would store every sum, as the inputs are bytes that may alias
+// Passed by value: with a reference the compiler would store every sum, as the inputs are bytes that may alias
 // it.
 template <int P, int N>
 struct Accumulators {
   I32x16 lane[P][N];
 };
 
-// What a tile reads. `in` is the window of its first pixel; the next pixel's lies `step` bytes further.
+// Inputs of a tile. `in` is the window of its first pixel; that of the next pixel is `step` bytes further.
 struct TileInput {
   const uint8_t* in;
   int32_t step;

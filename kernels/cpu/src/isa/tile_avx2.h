@@ -1,7 +1,7 @@
 // Tiles with vpmaddwd: each step spreads two input integers of a pixel, as int16, and multiplies them by 16 x 2
 // weights.
 //
-// vpmaddubsw would take bytes, but it saturates on full-range u8 x s8 pairs. So the input under a tile is widened
+// vpmaddubsw would multiply bytes, but it saturates on full-range u8 x s8 pairs. So the input of a tile is widened
 // first, once for all blocks of output channels.
 #pragma once
 

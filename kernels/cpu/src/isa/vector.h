@@ -1,8 +1,9 @@
-// Sixteen int32 lanes, the one vector type that the kernels are written in, for the instruction set of this file.
+// Sixteen int32 lanes, the only vector type of the kernels, for the instruction set of this file.
 // Sixteen int64 lanes are kept as the even ones and the odd ones.
 //
 // Each file under isa/ is compiled once per instruction set, in a namespace of its own. Nothing here may call an inline
-// function of the standard library: the linker could keep the copy with instructions that another machine lacks.
+// function of the standard library: the linker could keep a copy with instructions that another machine does not
+// support.
 #pragma once
 
 #include <stdint.h>
@@ -23,7 +24,7 @@
 namespace edgemeta::EM_NAMESPACE {
 namespace {
 
-// Call f(Constant<0>()), f(Constant<1>()) ... f(Constant<N - 1>()): a loop whose index is a constant from the start, so
+// Call f(Constant<0>()), f(Constant<1>()) ... f(Constant<N - 1>()): a loop whose index is a compile-time constant, so
 // that arrays indexed by it become registers.
 template <int I>
 struct Constant {
@@ -178,7 +179,7 @@ struct I32x16 {
   int32_t v[16];
 };
 
-// Written so that the compiler turns each loop into the vectors it has. Sums wrap: they are taken without sign.
+// Written so that the compiler vectorizes each loop. Sums wrap: they are computed as unsigned.
 template <typename F>
 inline I32x16 lanes(F f) {
   I32x16 r;
