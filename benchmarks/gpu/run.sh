@@ -1,12 +1,14 @@
 #!/usr/bin/env bash
-# Proves and measures the CUDA kernels on this machine's NVIDIA GPU. Nothing is fetched: it wants the driver, a CUDA
-# toolkit, Python with PyTorch, NumPy, safetensors, click, PyYAML, pytest, pytest-timeout and hypothesis, and benchmarks/gpu/wheels (made by
-# `make carry` on a machine with a network). Real images come from EDGEMETA_DATA (docs/test-data.md).
+# Tests and measures the CUDA kernels on this machine's NVIDIA GPU. Needs no network. Requires the driver, a CUDA
+# toolkit, Python with PyTorch, NumPy, safetensors, click, PyYAML, pytest, pytest-timeout and hypothesis, and
+# benchmarks/gpu/wheels (built by `make carry` on a machine with a network). Real images: EDGEMETA_DATA
+# (docs/test-data.md).
 #
 #   benchmarks/gpu/run.sh [options of measure.py]        PYTHON=python3, RESULTS=benchmarks/results
 #
-# First the gpu tests (every bit of 10,000 images, 200 sessions without a leak, compute-sanitizer), then both tables. Each
-# part survives the failure of another, and results are written after each; the exit code is 0 only if all went well.
+# Runs the gpu tests (every bit of 10,000 images, 200 sessions without a leak, compute-sanitizer), then measures both
+# tables. A part that fails does not stop the others, and results are written after each; the exit code is 0 only if all
+# succeeded.
 set -uo pipefail
 cd "$(dirname "$0")/../.."
 python=${PYTHON:-python3}
@@ -17,15 +19,16 @@ tag=$("$python" -c 'import sys; print("cp%d%d" % sys.version_info[:2])') || exit
 shopt -s nullglob
 wheels=(benchmarks/gpu/wheels/*-py3-none-any.whl benchmarks/gpu/wheels/*-"$tag"-*.whl)
 if ((${#wheels[@]})); then
-  "$python" -m pip install --quiet --no-index --no-deps --no-compile --upgrade --target "$work/$tag" "${wheels[@]}" || exit
+  "$python" -m pip install --quiet --no-index --no-deps --no-compile --upgrade --target "$work/$tag" "${wheels[@]}" \
+    || exit
 fi
 export PYTHONPATH="$PWD/src:$PWD:$PWD/$work/$tag${PYTHONPATH:+:$PYTHONPATH}"
 export EDGEMETA_CACHE="$PWD/$work/cache" EDGEMETA_FULL=1
 "$python" -c 'import sys
 from importlib.util import find_spec
-wanted = "click hypothesis numpy pytest pytest_timeout safetensors yaml".split()
-missing = ", ".join(name for name in wanted if find_spec(name) is None)
-if missing: sys.exit(f"{sys.executable} lacks {missing}: install that, or name another Python with PYTHON=")' || exit
+required = "click hypothesis numpy pytest pytest_timeout safetensors yaml".split()
+missing = ", ".join(name for name in required if find_spec(name) is None)
+if missing: sys.exit(f"{sys.executable} lacks {missing}: install them, or select another Python with PYTHON=")' || exit
 "$python" -c 'import sys; from edgemeta.plugins.cuda.backend import BACKEND; found = BACKEND.probe(); print(found.reason)
 sys.exit(not found.available)' || exit
 

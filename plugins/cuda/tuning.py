@@ -62,9 +62,9 @@ def _measured(model: Model, counts: Mapping[str, int], device: DeviceContext, cu
     """Run complete plans, the k-th with every layer's k-th candidate; returns the fastest working one of each layer."""
     best: dict[str, tuple[float, int]] = {}
     for k in range(max(counts.values(), default=0)):
-        asked = {layer: k for layer, count in counts.items() if k < count}
-        for layer, microseconds in _times(lower(model, device.architecture, asked), device.number, cubins).items():
-            if layer in asked:
+        candidates = {layer: k for layer, count in counts.items() if k < count}
+        for layer, microseconds in _times(lower(model, device.architecture, candidates), device.number, cubins).items():
+            if layer in candidates:
                 best[layer] = min(best.get(layer, (microseconds, k)), (microseconds, k))
     return {layer: k for layer, (_, k) in best.items()}
 

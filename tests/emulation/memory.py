@@ -34,7 +34,7 @@ class Memory:
         self.object = Object(name, self.bytes.ctypes.data, size, is_writable)
 
     def check_guards(self) -> None:
-        """Raise EmulationError if something was written beside the object."""
+        """Raise EmulationError if a kernel wrote outside the object."""
         for guard, side in zip(self._guards, ("before", "after the end of"), strict=True):
             if (guard != _CANARY).any():
                 raise EmulationError(f"a kernel wrote {side} {self.object.name}")
@@ -48,7 +48,7 @@ class ConstantMemory(Memory):
         self.bytes[:] = np.ascontiguousarray(constant.data).reshape(-1).view(np.uint8)
 
     def check(self) -> None:
-        """Raise EmulationError if something was written beside it."""
+        """Raise EmulationError if a kernel wrote outside it."""
         self.check_guards()
 
 
@@ -71,7 +71,7 @@ class BufferMemory(Memory):
             inside[:] = np.frombuffer(garbage.bytes(inside.nbytes), inside.dtype).reshape(inside.shape)
 
     def check(self) -> None:
-        """Raise EmulationError if something was written beside the buffer or into its ring."""
+        """Raise EmulationError if a kernel wrote outside the buffer or into its ring."""
         self.check_guards()
         if any(self._buffer.ring) and not self._buffer.packed:
             is_ring = np.ones(self._buffer.shape[:2], bool)

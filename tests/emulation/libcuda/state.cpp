@@ -87,8 +87,8 @@ CUresult Driver::next_fault(const std::string &name) {
   return wanted->second[number];
 }
 
-void say(const std::string &sentence) {
-  std::fprintf(stderr, "edgemeta's emulated CUDA driver: %s\n", sentence.c_str());
+void say(const std::string &message) {
+  std::fprintf(stderr, "edgemeta's emulated CUDA driver: %s\n", message.c_str());
 }
 
 CUresult drain(Context &context, Stream &stream) {
@@ -169,7 +169,7 @@ extern "C" __attribute__((visibility("default"))) void emu_fail(const char *name
   driver.faults[plain(name)][driver.calls[plain(name)] + nth] = CUresult(result);
 }
 
-// Forgets the faults that have not come.
+// Removes the faults that are still pending.
 extern "C" __attribute__((visibility("default"))) void emu_forget() {
   const std::lock_guard<std::recursive_mutex> lock(driver.mutex);
   driver.faults.clear();

@@ -1,4 +1,4 @@
-// What the emulated driver keeps: contexts and all that lives in them, and the faults that a test asked for.
+// State of the emulated driver: contexts with their objects, and the faults that a test requested.
 #pragma once
 #include <chrono>
 #include <deque>
@@ -97,7 +97,7 @@ extern Driver driver;
 extern thread_local std::vector<Context *> current_contexts;
 
 // Tells a person what a CUresult cannot.
-void say(const std::string &sentence);
+void say(const std::string &message);
 
 // Does all work of a stream, or of all blocking streams of a context. The first failure sticks to the context.
 CUresult drain(Context &context, Stream &stream);
@@ -112,7 +112,7 @@ CUresult enqueue(Context &context, Stream *stream, Operation operation);
 // Device memory that holds [address, address + bytes), or null.
 Memory *find(Context &context, CUdeviceptr address, size_t bytes);
 
-// What every entry point does first: one call at a time, faults that were asked for, a current and sound context.
+// First part of every entry point: the lock, requested faults, a current context without an earlier error.
 template <class Body>
 CUresult entry(const char *name, Body body) {
   const std::lock_guard<std::recursive_mutex> lock(driver.mutex);

@@ -30,7 +30,7 @@ CUDA_API cuStreamSynchronize(CUstream stream) {
   });
 }
 
-// Work that is asked about gets done, but the answer is of before.
+// Executes the stream's pending work, but returns the state before that.
 CUDA_API cuStreamQuery(CUstream stream) {
   return entry(__func__, [&](Context &context) {
     if (breaks_a_capture(context)) return kCaptureUnsupported;

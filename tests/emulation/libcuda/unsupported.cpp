@@ -1,4 +1,4 @@
-// What PyCUDA is linked against and nothing here asks for: arrays, textures, peers, linking, managed memory.
+// Functions that PyCUDA links against and edgemeta does not use: arrays, textures, peers, linking, managed memory.
 #include "state.h"
 
 #define UNSUPPORTED(name)                                                   \

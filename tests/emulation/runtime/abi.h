@@ -24,7 +24,7 @@ struct Object {
 };
 
 // One launch. order: 0 forward, -1 reverse, otherwise the seed of a shuffle; of blocks, warps and lanes. poison: the
-// byte that shared memory holds when a block starts. error: room for the sentence that says what went wrong.
+// byte that shared memory holds when a block starts. error: buffer for the error message.
 // program_counter: on an error, the offset in the module of the code that did it, or 0.
 struct Request {
   uint32_t grid[3];
@@ -42,7 +42,7 @@ struct Request {
 
 }  // namespace emulation
 
-// Runs all blocks of a launch, one after the other. Returns 0, or 1 with a sentence in request->error. A module has one
+// Runs all blocks of a launch, one after the other. Returns 0, or 1 with a message in request->error. A module has one
 // machine: its launches must not overlap in time.
 EMULATION_EXPORT int emulation_launch(const emulation::Kernel *kernel, emulation::Request *request);
 

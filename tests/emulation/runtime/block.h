@@ -1,4 +1,4 @@
-// What a running kernel asks of the machine (machine.cpp): who it is, and to wait for others.
+// Interface of a running kernel to the machine (machine.cpp): its thread's indices, and waiting for other threads.
 #pragma once
 #include "vectors.h"
 

@@ -15,14 +15,14 @@ enum class Access { kRead, kWrite, kAtomic };
 
 constexpr uint32_t kNobody = 0xffffffff, kMany = 0xfffffffe;
 
-// Who touched a byte last, and when. thread kMany: several threads of one warp; warp kMany: of several warps; block
-// kMany: of several blocks.
+// Which thread accessed a byte last, and when. thread kMany: several threads of one warp; warp kMany: of several warps;
+// block kMany: of several blocks.
 struct Touch {
   uint32_t clock, warp_clock, block, thread, warp;
   bool is_atomic;
 };
 
-// Clock 0 is before every launch: nobody has touched a byte yet.
+// Clock 0 is before every launch: no byte has been accessed yet.
 struct Cell {
   Touch write, read;
 };
@@ -70,7 +70,7 @@ const char *verb(Access access) {
   return access == Access::kRead ? "reads" : access == Access::kWrite ? "writes" : "updates";
 }
 
-// Who touched a byte before, in words.
+// Describes the thread that accessed a byte before.
 const char *who(const Touch &before, char (&text)[64]) {
   if (before.block == kMany) return "threads of other blocks";
   if (before.block != machine.block)
@@ -184,7 +184,7 @@ void touch_atomically(const void *address, unsigned bytes) {
 
 }  // namespace emulation
 
-// What the compiler calls before every access to memory, by size; `unaligned` where the type asks for less alignment.
+// What the compiler calls before every access to memory, by size; `unaligned` where the type requires less alignment.
 #define EMULATION_CHECK(kind, access, bytes)                                                                        \
   extern "C" __attribute__((visibility("hidden"))) void __tsan_##kind##bytes(void *address) {                       \
     emulation::check(__builtin_return_address(0), address, bytes, emulation::Access::access);                       \

@@ -231,7 +231,7 @@ EMULATION_EXPORT int emulation_launch(const emulation::Kernel *kernel, emulation
   }
   std::fill_n(emulation::poison, sizeof emulation::poison, uint8_t(request->poison));
   const emulation::Stacks stacks(machine.threads);
-  void *dynamic = nullptr;  // exactly as large as asked for, so that AddressSanitizer sees its end
+  void *dynamic = nullptr;  // exactly the requested size, so that AddressSanitizer sees its end
   if (posix_memalign(&dynamic, emulation::kSharedAlignment, request->shared_bytes) != 0) std::abort();
   machine.dynamic_shared = static_cast<uint8_t *>(dynamic);
   emulation::start_checks();

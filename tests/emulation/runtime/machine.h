@@ -48,7 +48,7 @@ struct Machine {
 
 extern Machine machine;
 
-// Ends the launch with a sentence about the running thread; returns only if the launch had failed before.
+// Ends the launch with an error message about the running thread; returns only if the launch had failed before.
 void fail(void *program_counter, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 extern "C" {  // set by the linker; null in a module without static shared arrays
