@@ -91,7 +91,7 @@ class Count:
     def __init__(self) -> None:
         self.trips: list[int] = []
 
-    def taken(self, delivery: Delivery) -> None:
+    def acknowledged(self, delivery: Delivery) -> None:
         """Note one message."""
         if delivery.message.kept:
             self.trips.append(time.monotonic_ns() - delivery.message.made_ns)
@@ -101,11 +101,11 @@ def way(folder: Path, port: int, seconds: float) -> dict[str, Any]:
     """Measure the CPU time of messages on a good day, and their time until the broker has taken them."""
     config = MqttConfig(host="127.0.0.1", port=port)
     outbox = Outbox(config.outbox, no_drop)
-    keeper = OutboxWriter(outbox, config.outbox, folder / "way.sqlite3", BOOT, Clock(), fail)
+    writer = OutboxWriter(outbox, config.outbox, folder / "way.sqlite3", BOOT, Clock(), fail)
     count = Count()
     link = MqttLink(config, "bench", "edgemeta/bench/availability", outbox, count, fail)
     publisher = Publisher(link, Topics("edgemeta", "bench"), 1)
-    keeper.start()
+    writer.start()
     link.start(10)
     messages = [frame(sequence) for sequence in range(1, int(seconds * RATE) + 1)]
     calls: list[int] = []
@@ -127,7 +127,7 @@ def way(folder: Path, port: int, seconds: float) -> dict[str, Any]:
     busy = cpu_of(send)
     untouched = [path.stat().st_mtime_ns for path in files] == before
     link.close(5)
-    keeper.close(5)
+    writer.close(5)
     return {
         "messages": len(calls),
         "taken": len(count.trips),

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from benchmarks.result_file import write_json
 from edgemeta.daemon.config.broker import MqttConfig
-from edgemeta.daemon.mqtt.link import LATE_AFTER
+from edgemeta.daemon.mqtt.status_tracker import LATE_AFTER
 from rig.system import System
 from rig.waiting import RigError, wait_until
 

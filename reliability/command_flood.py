@@ -172,9 +172,8 @@ def measure(seconds: float, kinds: list[str]) -> dict[str, Any]:
             without = quiet.end(float("inf"))
             limit = without["delay_longest_ms"] / 1e3 + FRAME_TIME
             floods = {kind: flooded(rig, listener, kind, seconds, limit) for kind in kinds}
-            rig.settle()
-            lost = rig.lost()
             took, code = rig.end()
+            lost = rig.lost()  # only the last stats count every frame; before, one may be in work
         finally:
             listener.close()
             rig.close()

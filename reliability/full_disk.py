@@ -190,9 +190,7 @@ def result(play: FullDisk, code: int) -> dict[str, Any]:
     rig, audit = play.rig, play.rig.subscriber.audit
     lines = rig.log.read_text("utf-8").splitlines()
     of_the_outbox = [line for line in lines if "outbox" in line]
-    ended = [
-        int(found[1]) for line in lines if (found := re.search(r"(\d+) messages are lost with this process", line))
-    ]
+    ended = [int(found[1]) for line in lines if (found := re.search(r"(\d+) messages in memory are lost", line))]
     results = audit.results(rig.killed.keys()).values()
     missing: Counter[str] = sum((one.missing for one in results), Counter())
     return {

@@ -1,1 +1,1 @@
-"""Counters and latencies as Prometheus reads them."""
+"""Counters, latencies, health, and the metrics for Prometheus."""

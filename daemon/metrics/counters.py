@@ -6,11 +6,10 @@ from edgemeta.daemon.messages.records import CameraStats, Drops
 
 
 class FrameCounters:
-    """Counters of one camera beyond those of `LatestFrames`, and state and score of its newest frame.
+    """Counters of one camera in addition to those of `LatestFrames`, and state and score of its newest frame.
 
-    The worker writes them, but for these:
-    `published` is written by the MQTT thread, `outbox` by one thread at a time, under the outbox's lock, `fps` by
-    whoever measures it.
+    The worker writes them, except `published` (the MQTT thread), `outbox` (one thread at a time, under the outbox's
+    lock) and `fps` (whoever measures it).
     """
 
     def __init__(self) -> None:
@@ -25,21 +24,21 @@ class FrameCounters:
         self._measured = 0
 
     def measure_rate(self, period_s: float) -> None:
-        """Set `fps`: frames classified per second since the last call, period_s ago."""
+        """Set `fps`: frames classified per second since the last call, `period_s` seconds ago."""
         processed = self.processed
         self.fps = round((processed - self._measured) / period_s, 2) if period_s > 0 else 0.0
         self._measured = processed
 
     def drops(self, superseded: int, stopped: int = 0) -> DropFields:
-        """Return all drops by reason, with those that the slot counts."""
+        """Return all drops by reason, with those that `LatestFrames` counts."""
         return {"superseded": superseded, "failed": self.failed, "outbox": self.outbox, "stopped": stopped}
 
 
 def camera_stats(counters: FrameCounters, frames: LatestFrames, camera: str) -> CameraStats:
-    """Sum up one camera.
+    """Return the counters of one camera.
 
-    captured = published + withheld + all drops + messages in the outbox + at most one frame waiting and one in work;
-    after the end the last two are none.
+    captured = published + withheld + all drops + messages in the outbox + at most one frame waiting and one being
+    processed; after the end the last two are zero.
     """
     captured, superseded, waiting = frames.counts(camera)
     return CameraStats(

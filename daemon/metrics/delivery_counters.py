@@ -1,4 +1,4 @@
-"""What became of frame messages after they were made, counted by camera."""
+"""Per-camera delivery counters for frame messages."""
 
 import time
 
@@ -8,24 +8,24 @@ from edgemeta.daemon.mqtt.outbox.delivery import Delivery
 
 
 class DeliveryCounters:
-    """Counts by the topics of frame messages; other topics, and messages of earlier starts, are no matter here."""
+    """Counts messages by topic; ignores topics without frame messages, and messages of earlier boots."""
 
     def __init__(self, counters: dict[str, FrameCounters], latencies: StageLatencies) -> None:
         self._counters = counters
         self._latencies = latencies
 
-    def taken(self, delivery: Delivery) -> None:
-        """The broker has taken a message: count it and, where it was live, how long it took."""
+    def acknowledged(self, delivery: Delivery) -> None:
+        """Count a message that the broker acknowledged and, if it was live, its latency."""
         counters = self._counters.get(delivery.message.topic)
-        if counters is None or not delivery.own:
+        if counters is None or not delivery.this_boot:
             return
         counters.published += 1
-        if not delivery.late:
+        if not delivery.replayed:
             now = time.monotonic_ns()
             message = delivery.message
             self._latencies.add({"publish": now - message.made_ns, "total": now - message.captured_ns})
 
     def dropped(self, topic: str, number: int) -> None:
-        """The outbox has dropped messages of this start."""
+        """Count messages of this boot that the outbox dropped."""
         if topic in self._counters:
             self._counters[topic].outbox += number

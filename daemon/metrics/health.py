@@ -1,4 +1,4 @@
-"""How the service fares at one moment, in numbers and words."""
+"""A health snapshot of the service."""
 
 from dataclasses import dataclass
 
@@ -10,14 +10,12 @@ from edgemeta.daemon.mqtt.state import LinkStatus
 
 @dataclass(frozen=True)
 class Health:
-    """What the service manager is told of.
+    """What is reported to the service manager; all texts are descriptions.
 
-    frames: frames classified since the start. cameras: where each stands, in words. broker: the same of the broker.
-    troubles: threads that hang, in words; while there are any, the watchdog is not fed.
-    inbox: description of the flooded topics; None where none is flooded.
-    page: why the live page is not served, in words; None where it is, or is not wanted.
-    swap: how far a swap of models is, in words; None where none is in flight.
-    refused: reason why a model named by the config is not in use; None where all of them are.
+    frames: frames classified since the start. cameras: status of each camera. broker: status of the broker and the
+    outbox. hanging_threads: one for each; while there are any, the watchdog is not fed. inbox: the flooded topics; None
+    if there are none. page: why the live page is not served; None if it is, or is not configured. swap: progress of a
+    model swap; None if there is none. refused: why a model named by the config is not in use; None if all are.
     """
 
     frames: int
@@ -31,10 +29,10 @@ class Health:
 
 
 def broker_description(config: MqttConfig, link: LinkStatus, outbox: OutboxStats) -> str:
-    """Return how broker and outbox stand, the reason where something is wrong."""
-    place = f"{config.host}:{config.port}"
-    reason = (link.reason or "connecting").removeprefix(f"broker {place} ")
+    """Return a description of broker and outbox, with the reason if something is wrong."""
+    address = f"{config.host}:{config.port}"
+    reason = (link.reason or "connecting").removeprefix(f"broker {address} ")
     connection = {BrokerState.CONNECTED: "connected", BrokerState.UNACKNOWLEDGED: reason}
     waiting = f", {outbox.waiting} messages wait" if outbox.waiting and link.state is not BrokerState.CONNECTED else ""
     memory = f", outbox in memory: {outbox.reason}" if outbox.place == "memory" else ""
-    return f"{place} {connection.get(link.state, f'not connected: {reason}')}{waiting}{memory}"
+    return f"{address} {connection.get(link.state, f'not connected: {reason}')}{waiting}{memory}"

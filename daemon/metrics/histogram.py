@@ -1,7 +1,7 @@
-"""How often durations fell between fixed bounds since the start: what Prometheus makes percentiles of.
+"""Histograms of durations since the start, from which Prometheus computes percentiles.
 
-Unlike the percentiles of a stats message, which stand for one period, these counts only grow: whoever reads them
-chooses the period, and may add them up over devices.
+Unlike the percentiles of a stats message, which are those of one period, these counts only grow: their reader chooses
+the period, and may add them up over devices.
 """
 
 from bisect import bisect_left
@@ -16,7 +16,7 @@ BOUNDS_NS = (*(step * 10**power for power in range(3, 8) for step in (10, 25, 50
 class HistogramReading:
     """A histogram at one moment.
 
-    up_to: for each of BOUNDS_NS, how many durations were no longer. count: all of them. sum_ns: their sum.
+    up_to: for each of BOUNDS_NS, the number of durations that are not longer. count: all of them. sum_ns: their sum.
     """
 
     up_to: tuple[int, ...]
@@ -25,7 +25,7 @@ class HistogramReading:
 
 
 class Histogram:
-    """Counts durations. Whoever adds and whoever reads hold one lock."""
+    """Counts durations. Callers of both methods must hold the same lock."""
 
     def __init__(self) -> None:
         self._counts = [0] * (len(BOUNDS_NS) + 1)
@@ -37,6 +37,6 @@ class Histogram:
         self._sum_ns += duration_ns
 
     def read(self) -> HistogramReading:
-        """Tell how it stands."""
+        """Return the present counts."""
         *up_to, count = accumulate(self._counts)
         return HistogramReading(tuple(up_to), count, self._sum_ns)

@@ -1,4 +1,4 @@
-"""Latencies of each stage: percentiles over a period by nearest rank, and a histogram since the start."""
+"""Latencies of each stage: percentiles of a period (nearest rank), and a histogram since the start."""
 
 import math
 import threading
@@ -10,19 +10,19 @@ from edgemeta.daemon.messages.records import Stages, StageStats
 from edgemeta.daemon.metrics.histogram import Histogram, HistogramReading
 
 CAPACITY = 16_384
-"""Measurements kept per period; beyond it each new one takes the place of the oldest, and memory stays flat."""
+"""Measurements kept per period; further ones replace the oldest, so that memory is bounded."""
 
 
 @dataclass(frozen=True)
 class Period:
-    """The measurements of one period: the newest CAPACITY of them, how many there were, and the greatest."""
+    """The measurements of one period: the newest CAPACITY of them, the number and the maximum of all."""
 
     kept: "array[int]"
     count: int
     greatest: int
 
     def summary(self) -> StageStats:
-        """Sum up in microseconds; percentile p is the ceil(p n / 100)-th smallest of the n that were kept."""
+        """Return percentiles in microseconds; percentile p is the ceil(p n / 100)-th smallest of the n kept."""
         if not self.kept:
             return StageStats(count=0, p50=None, p90=None, p99=None, max=None)
         ordered = sorted(self.kept)
@@ -31,7 +31,7 @@ class Period:
 
 
 class StageLatency:
-    """Durations of one stage, in nanoseconds. Whoever adds and whoever reads hold one lock."""
+    """Durations of one stage, in nanoseconds. Callers of all methods must hold the same lock."""
 
     def __init__(self) -> None:
         self._kept = array("q")
@@ -40,7 +40,7 @@ class StageLatency:
         self._histogram = Histogram()
 
     def add(self, duration_ns: int) -> None:
-        """Take one measurement."""
+        """Add one measurement."""
         if len(self._kept) < CAPACITY:
             self._kept.append(duration_ns)
         else:
@@ -50,36 +50,36 @@ class StageLatency:
         self._histogram.add(duration_ns)
 
     def drain(self) -> Period:
-        """End the period and begin the next."""
+        """End the period, and start the next one."""
         period = Period(self._kept, self._count, self._greatest)
         self._kept, self._count, self._greatest = array("q"), 0, 0
         return period
 
     def histogram(self) -> HistogramReading:
-        """Tell of all measurements since the start."""
+        """Return the histogram of all measurements since the start."""
         return self._histogram.read()
 
 
 class StageLatencies:
-    """The stages of a frame's way. Any thread may add and read."""
+    """Latencies of the stages of a frame. Any thread may add and read."""
 
     def __init__(self) -> None:
         self._stages = {stage: StageLatency() for stage in Stages.model_fields}
         self._lock = threading.Lock()
 
     def add(self, durations_ns: Mapping[str, int]) -> None:
-        """Take one measurement of each of these stages."""
+        """Add one measurement for each of these stages."""
         with self._lock:
             for stage, duration_ns in durations_ns.items():
                 self._stages[stage].add(duration_ns)
 
     def drain(self) -> Stages:
-        """Sum up the period and begin the next."""
+        """Return the summaries of the period, and start the next one."""
         with self._lock:
             periods = {name: stage.drain() for name, stage in self._stages.items()}
         return Stages(**{name: period.summary() for name, period in periods.items()})
 
     def histograms(self) -> dict[str, HistogramReading]:
-        """Tell of all measurements since the start, by stage."""
+        """Return the histograms of all measurements since the start, by stage."""
         with self._lock:
             return {name: stage.histogram() for name, stage in self._stages.items()}

@@ -1,7 +1,7 @@
-"""The service's metrics in the text format of Prometheus, made from readings at the moment of the scrape.
+"""The service's metrics in the text format of Prometheus, made from a snapshot at the time of the scrape.
 
-docs/metrics.md has a row for each family that is made here; a test compares. Names and units go by the conventions of
-Prometheus: base units, `_total` for what only grows, `_info` for facts whose value is 1.
+docs/metrics.md has a row for each metric family; a test compares. Names and units follow the conventions of Prometheus:
+base units, `_total` for counters, `_info` for facts whose value is 1.
 """
 
 from collections.abc import Iterable, Iterator
@@ -24,33 +24,33 @@ from edgemeta.daemon.metrics.snapshot import MetricsSnapshot
 from edgemeta.daemon.runtime.clock import NS
 
 TASKS = Path("/proc/self/task")
-"""One entry for each thread of this process, the libraries' own included."""
+"""One entry for each thread of this process, those of libraries included."""
 
 _process = ProcessCollector(registry=None)
 
 
-def exposition(readings: MetricsSnapshot) -> tuple[bytes, str]:
+def exposition(snapshot: MetricsSnapshot) -> tuple[bytes, str]:
     """Return all metrics as text, and its content type."""
-    return generate_latest(_Families(families(readings))), CONTENT_TYPE_LATEST
+    return generate_latest(_Families(families(snapshot))), CONTENT_TYPE_LATEST
 
 
-def families(readings: MetricsSnapshot) -> list[Metric]:
-    """Return all metrics with their samples, the service's own first, then the process's."""
+def families(snapshot: MetricsSnapshot) -> list[Metric]:
+    """Return all metrics with their samples: those of the service, then those of the process."""
     return [
-        *_service(readings),
-        *_frames(readings),
-        *_stages(readings),
-        *_cameras(readings),
-        *_broker(readings),
-        *_outbox(readings),
-        *_swaps(readings),
+        *_service(snapshot),
+        *_frames(snapshot),
+        *_stages(snapshot),
+        *_cameras(snapshot),
+        *_broker(snapshot),
+        *_outbox(snapshot),
+        *_swaps(snapshot),
         *_process.collect(),
         GaugeMetricFamily("process_threads", "Number of threads.", len(list(TASKS.iterdir()))),
     ]
 
 
 class _Families(Collector):
-    """Families that are there already, in the form in which the library wants them."""
+    """Existing metric families, in the form that the library expects."""
 
     def __init__(self, made: Iterable[Metric]) -> None:
         self._made = made
@@ -59,37 +59,39 @@ class _Families(Collector):
         return self._made
 
 
-def _service(readings: MetricsSnapshot) -> Iterator[Metric]:
-    yield InfoMetricFamily("edgemeta_build", "The edgemeta that runs.", {"version": readings.version})
+def _service(snapshot: MetricsSnapshot) -> Iterator[Metric]:
+    yield InfoMetricFamily("edgemeta_build", "The version of edgemeta.", {"version": snapshot.version})
     yield InfoMetricFamily(
-        "edgemeta_config", "The config in effect.", {"device": readings.device, "sha256": readings.config_sha256}
+        "edgemeta_config", "The config in effect.", {"device": snapshot.device, "sha256": snapshot.config_sha256}
     )
     yield GaugeMetricFamily(
-        "edgemeta_uptime_seconds", "Seconds since the service started, by the monotonic clock.", readings.uptime
+        "edgemeta_uptime_seconds", "Seconds since the service started, by the monotonic clock.", snapshot.uptime
     )
     yield GaugeMetricFamily(
         "edgemeta_clock_synchronized",
-        "Whether the device's clock is disciplined; else distrust its UTC.",
-        readings.clock_synchronized,
+        "Whether the device's clock is synchronized; if not, its UTC may be wrong.",
+        snapshot.clock_synchronized,
     )
     yield GaugeMetricFamily(
-        "edgemeta_threads_hanging", "Threads that were not heard of in time; the watchdog is starved.", readings.hanging
+        "edgemeta_threads_hanging",
+        "Threads that missed their heartbeat deadline; the watchdog is not fed.",
+        snapshot.hanging,
     )
 
 
-def _frames(readings: MetricsSnapshot) -> Iterator[Metric]:
+def _frames(snapshot: MetricsSnapshot) -> Iterator[Metric]:
     captured = CounterMetricFamily("edgemeta_frames_captured", "Frames captured.", labels=["camera"])
     processed = CounterMetricFamily("edgemeta_frames_processed", "Frames classified.", labels=["camera"])
     published = CounterMetricFamily(
-        "edgemeta_frames_published", "Frame messages the broker has taken.", labels=["camera"]
+        "edgemeta_frames_published", "Frame messages acknowledged by the broker.", labels=["camera"]
     )
     dropped = CounterMetricFamily(
-        "edgemeta_frames_dropped", "Frames captured and lost, by reason.", labels=["camera", "reason"]
+        "edgemeta_frames_dropped", "Frames captured and dropped, by reason.", labels=["camera", "reason"]
     )
     withheld = CounterMetricFamily(
-        "edgemeta_frames_withheld", "Frames classified and, as configured, not published.", labels=["camera"]
+        "edgemeta_frames_withheld", "Frames classified and not published, as configured.", labels=["camera"]
     )
-    for name, camera in readings.cameras.items():
+    for name, camera in snapshot.cameras.items():
         captured.add_metric([name], camera.counts.captured)
         processed.add_metric([name], camera.counts.processed)
         published.add_metric([name], camera.counts.published)
@@ -99,43 +101,47 @@ def _frames(readings: MetricsSnapshot) -> Iterator[Metric]:
     yield from (captured, processed, published, withheld, dropped)
 
 
-def _stages(readings: MetricsSnapshot) -> Iterator[Metric]:
+def _stages(snapshot: MetricsSnapshot) -> Iterator[Metric]:
     durations = HistogramMetricFamily(
         "edgemeta_stage_duration_seconds",
-        "How long each stage of a frame's way took, all cameras together.",
+        "Duration of each processing stage of a frame, for all cameras together.",
         labels=["stage"],
     )
-    for stage, reading in readings.stages.items():
+    for stage, reading in snapshot.stages.items():
         buckets = [(repr(bound / NS), float(number)) for bound, number in zip(BOUNDS_NS, reading.up_to, strict=True)]
         durations.add_metric([stage], [*buckets, ("+Inf", float(reading.count))], reading.sum_ns / NS)
     yield durations
 
 
-def _cameras(readings: MetricsSnapshot) -> Iterator[Metric]:
+def _cameras(snapshot: MetricsSnapshot) -> Iterator[Metric]:
     state = GaugeMetricFamily(
-        "edgemeta_camera_state", "1 for the state in which the camera is.", labels=["camera", "state"]
+        "edgemeta_camera_state", "1 for the present state of the camera.", labels=["camera", "state"]
     )
     failures = CounterMetricFamily(
-        "edgemeta_camera_failures", "Failures of the camera's source, each failed try to open it.", labels=["camera"]
+        "edgemeta_camera_failures",
+        "Failures of the camera's source, including each failed attempt to open it.",
+        labels=["camera"],
     )
     outages = CounterMetricFamily(
-        "edgemeta_camera_outages", "Times that frames stopped coming: from running to failed.", labels=["camera"]
+        "edgemeta_camera_outages", "Times that frames stopped: from running to failed.", labels=["camera"]
     )
     runs = CounterMetricFamily(
-        "edgemeta_camera_runs", "Times that frames began to come, at first or again.", labels=["camera"]
+        "edgemeta_camera_runs", "Times that frames started, including the first time.", labels=["camera"]
     )
     age = GaugeMetricFamily(
         "edgemeta_camera_last_frame_age_seconds",
-        "Seconds since the camera's last frame came, by the monotonic clock; absent before the first.",
+        "Seconds since the camera's last frame, by the monotonic clock; absent before the first.",
         labels=["camera"],
     )
     interval = GaugeMetricFamily(
         "edgemeta_camera_frame_interval_seconds",
-        "Seconds between two frames where the service keeps the pace; 0 where the source does.",
+        "Seconds between two frames if the service sets the rate; 0 if the source does.",
         labels=["camera"],
     )
-    model = InfoMetricFamily("edgemeta_model", "What classifies the camera's frames.", labels=["camera"])
-    for name, camera in readings.cameras.items():
+    model = InfoMetricFamily(
+        "edgemeta_model", "Model and backend that classify the camera's frames.", labels=["camera"]
+    )
+    for name, camera in snapshot.cameras.items():
         for one in CameraState:
             state.add_metric([name, one.value], camera.state is one)
         failures.add_metric([name], camera.failures)
@@ -148,64 +154,68 @@ def _cameras(readings: MetricsSnapshot) -> Iterator[Metric]:
     yield from (state, failures, outages, runs, age, interval, model)
 
 
-def _broker(readings: MetricsSnapshot) -> Iterator[Metric]:
+def _broker(snapshot: MetricsSnapshot) -> Iterator[Metric]:
     state = GaugeMetricFamily(
-        "edgemeta_broker_state", "1 for the state in which the connection to the broker is.", labels=["state"]
+        "edgemeta_broker_state", "1 for the present state of the connection to the broker.", labels=["state"]
     )
     for one in BrokerState:
-        state.add_metric([one.value], readings.broker is one)
+        state.add_metric([one.value], snapshot.broker is one)
     failures = CounterMetricFamily(
         "edgemeta_broker_failures", "Failures of the connection to the broker, by kind.", labels=["kind"]
     )
-    for kind, number in readings.link.failures:
+    for kind, number in snapshot.link.failures:
         failures.add_metric([kind], number)
     yield from (state, failures)
     yield CounterMetricFamily(
-        "edgemeta_broker_connects", "Times the broker accepted the connection.", readings.link.connects
+        "edgemeta_broker_connects", "Times the broker accepted the connection.", snapshot.link.connects
     )
     yield CounterMetricFamily(
-        "edgemeta_broker_messages_published", "Messages of all kinds the broker has taken.", readings.link.published
+        "edgemeta_broker_messages_published",
+        "Messages of all kinds acknowledged by the broker.",
+        snapshot.link.published,
     )
     yield CounterMetricFamily(
-        "edgemeta_broker_messages_refused", "Messages of all kinds the broker has refused.", readings.link.refused
+        "edgemeta_broker_messages_refused", "Messages of all kinds refused by the broker.", snapshot.link.refused
     )
     received = CounterMetricFamily(
         "edgemeta_received_dropped",
-        "Messages from the broker, commands for example, that were dropped: too many, or too long.",
+        "Messages received from the broker, for example commands, and dropped, by reason.",
         labels=["reason"],
     )
-    for reason, number in readings.received_dropped.items():
+    for reason, number in snapshot.received_dropped.items():
         received.add_metric([reason], number)
     yield received
 
 
-def _outbox(readings: MetricsSnapshot) -> Iterator[Metric]:
-    outbox = readings.outbox
+def _outbox(snapshot: MetricsSnapshot) -> Iterator[Metric]:
+    outbox = snapshot.outbox
     yield GaugeMetricFamily("edgemeta_outbox_messages", "Messages waiting for the broker.", outbox.waiting)
-    yield GaugeMetricFamily("edgemeta_outbox_size_bytes", "Their size.", outbox.bytes)
+    yield GaugeMetricFamily("edgemeta_outbox_size_bytes", "Size of the messages waiting for the broker.", outbox.bytes)
     on_disk = GaugeMetricFamily(
         "edgemeta_outbox_on_disk",
-        "Whether they wait on disk; else only in memory. Absent with `mqtt.outbox.max_disk_mb: 0`, which wants that.",
+        "Whether waiting messages are on disk; if not, only in memory. Absent with `mqtt.outbox.max_disk_mb: 0`.",
     )
-    if readings.wants_disk:
+    if snapshot.wants_disk:
         on_disk.add_metric([], outbox.place == "disk")
     yield on_disk
-    yield CounterMetricFamily("edgemeta_outbox_replayed", "Messages told late, as historical.", outbox.replayed)
+    yield CounterMetricFamily("edgemeta_outbox_replayed", "Messages sent late, marked as historical.", outbox.replayed)
     dropped = CounterMetricFamily(
-        "edgemeta_outbox_dropped", "Messages dropped: the outbox was full, or they were too old.", labels=["reason"]
+        "edgemeta_outbox_dropped",
+        "Messages dropped because the outbox was full or they were too old.",
+        labels=["reason"],
     )
     dropped.add_metric(["full"], outbox.dropped)
     dropped.add_metric(["expired"], outbox.expired)
     yield dropped
 
 
-def _swaps(readings: MetricsSnapshot) -> Iterator[Metric]:
-    swaps = CounterMetricFamily("edgemeta_swaps", "Swaps of a network, by how they ended.", labels=["result"])
-    for result, number in readings.swaps.items():
+def _swaps(snapshot: MetricsSnapshot) -> Iterator[Metric]:
+    swaps = CounterMetricFamily("edgemeta_swaps", "Model swaps, by result.", labels=["result"])
+    for result, number in snapshot.swaps.items():
         swaps.add_metric([result], number)
     yield swaps
     yield GaugeMetricFamily(
         "edgemeta_model_refused",
-        "Whether a network that the config names was refused, and another serves.",
-        readings.model_refused,
+        "Whether a model named by the config was refused, so that another is in use.",
+        snapshot.model_refused,
     )

@@ -1,4 +1,4 @@
-"""All counters of the service at one moment: what metrics are made of. Plain records, nothing of Prometheus here."""
+"""A snapshot of all counters of the service, as plain records; `prometheus.py` makes metrics of it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,9 +12,9 @@ from edgemeta.daemon.metrics.histogram import HistogramReading
 class CameraSnapshot:
     """One camera.
 
-    failures, outages, runs: how often its source failed (each try counts), how often frames stopped, and how often they
-    began to come. last_frame_age: seconds since the last one came; None before the first. frame_interval: seconds
-    between two frames where the service keeps the pace, else 0. model, backend: what classifies its frames.
+    failures, outages, runs: how often its source failed (each attempt counts), how often frames stopped, and how often
+    they started. last_frame_age: seconds since the last frame; None before the first. frame_interval: seconds between
+    two frames if the service sets the rate, else 0. model, backend: those that classify its frames.
     """
 
     counts: CameraStats
@@ -32,10 +32,10 @@ class CameraSnapshot:
 class MetricsSnapshot:
     """The service at one moment; counters and histograms since its start.
 
-    Ages and durations are of the monotonic clock, because a reader's clock may be another.
-    uptime: seconds since the start. hanging: threads that do not keep their promise. stages: latencies by stage.
-    wants_disk: whether messages shall wait on disk. swaps: how many ended how. model_refused: whether a model that the
-    config names does not serve. received_dropped: messages from the broker that were not handled, by reason.
+    Ages and durations are measured with the monotonic clock, because a reader's clock may differ.
+    uptime: seconds since the start. hanging: threads that missed their heartbeat deadline. stages: latencies by stage.
+    wants_disk: whether messages are configured to wait on disk. swaps: number by result. model_refused: whether a model
+    named by the config is not in use. received_dropped: messages from the broker that were not handled, by reason.
     """
 
     device: str

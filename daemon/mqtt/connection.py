@@ -1,7 +1,7 @@
-"""One connection to the broker, from the first packet to the last: paho-mqtt driven by its caller's thread.
+"""One connection to the broker, from the first packet to the last: paho-mqtt, driven by its caller's thread.
 
-A new paho client is made for every connection, so nothing is left of a broken one: what the broker has not acknowledged
-is the outbox's business.
+Every connection has a new paho client, so nothing is left over from a broken one: what the broker has not acknowledged
+waits in the outbox.
 """
 
 import logging
@@ -9,7 +9,6 @@ import select
 import socket
 import ssl
 import time
-from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
@@ -25,10 +24,11 @@ from edgemeta.daemon.messages.broker_state import BrokerState
 from edgemeta.daemon.messages.encoding import as_historical
 from edgemeta.daemon.mqtt.in_flight import InFlight
 from edgemeta.daemon.mqtt.outbox.delivery import Delivery, OutgoingMessage
-from edgemeta.daemon.mqtt.paho_client import Client, PackedProperties
+from edgemeta.daemon.mqtt.packed_properties import PackedProperties
 from edgemeta.daemon.mqtt.state import CLOSED, LinkError, loss, refusal
 from edgemeta.daemon.mqtt.subscriptions import LONGEST, Incoming
 from edgemeta.daemon.mqtt.tls import TlsError, alert, context_of, handshake_failure
+from edgemeta.daemon.mqtt.wakeup import Wakeup
 
 log = logging.getLogger(__name__)
 
@@ -36,16 +36,16 @@ WINDOW = 100
 """Greatest number of unacknowledged messages; a broker may ask for fewer."""
 
 LIVE_SHARE = 4
-"""One in so many places of the window is for live messages only."""
+"""One in so many messages of the window must be a live one: replayed messages leave room for them."""
 
 ANSWER_TIMEOUT = 10.0
 """Seconds the broker has to accept or refuse a connection."""
 
-LOOK_AFTER_EVERY = 0.2
-"""Seconds after which paho looks again whether a ping is due."""
+KEEPALIVE_CHECK_EVERY = 0.2
+"""Seconds between two checks whether a ping is due."""
 
 SOCKET_ENDED = "Unspecified error"
-"""What paho says where it was no packet that ended the connection, but the socket."""
+"""Reason that paho gives where the socket ended the connection, not a packet."""
 
 LARGEST_PACKET = LONGEST + 4096
 """Bytes of a packet that a broker of MQTT 5 may send us: the longest payload, its topic and properties."""
@@ -55,24 +55,24 @@ UNACKNOWLEDGED = 16
 
 
 class Ready(NamedTuple):
-    """What a wait found: bytes to read, room to write."""
+    """Result of a wait: whether there are bytes to read, and room to write."""
 
     readable: bool = False
     writable: bool = False
 
 
 class Connection:
-    """One MQTT connection. One thread at a time calls its methods, but `wait` may go on beside the others.
+    """One MQTT connection. Only one thread calls its methods; `wakeup`, which any thread may set, ends its `wait`.
 
-    A byte on `wake` ends the waiting. `acknowledged`: whether the broker has acknowledged any message yet. `refused`:
-    topic filters that it does not let us subscribe to.
+    acknowledged: whether the broker has acknowledged any message yet. refused: topic filters whose subscription the
+    broker has refused.
     """
 
-    def __init__(self, config: MqttConfig, client_id: str, will: OutgoingMessage, wake: socket.socket) -> None:
+    def __init__(self, config: MqttConfig, client_id: str, will: OutgoingMessage, wakeup: Wakeup) -> None:
         self._config = config
-        self._wake = wake
+        self._wakeup = wakeup
         self._client_id = client_id
-        self._place = f"{config.host}:{config.port}"
+        self._broker = f"{config.host}:{config.port}"
         self._speaks_5 = config.version == 5
         self._messages = InFlight[Delivery]()
         self._subscriptions = InFlight[str]()
@@ -83,13 +83,13 @@ class Connection:
         self._lost: str | None = None
         self._window = WINDOW
         self._watched = select.poll()
-        self._watched.register(wake, select.POLLIN)
+        self._watched.register(wakeup, select.POLLIN)
         self._descriptor = -1
         self._writing = False
-        self._is_here = False  # bytes that are read or decrypted already, of which no poll tells
-        self._looked_after = 0.0
-        self._faults = _LastFault()
-        self._client = Client(
+        self._has_decrypted = False  # bytes that no poll of the socket reports
+        self._keepalive_checked = 0.0
+        self._errors = _LastError()
+        self._client = paho.Client(
             CallbackAPIVersion.VERSION2,
             client_id=client_id,
             protocol=paho.MQTTv5 if self._speaks_5 else paho.MQTTv311,
@@ -97,7 +97,7 @@ class Connection:
         )
         self._client.max_inflight_messages_set(0)  # the window is kept here
         self._client.will_set(will.topic, will.payload, will.qos, will.retain)
-        self._client.enable_logger(self._faults.logger)
+        self._client.enable_logger(self._errors.logger)
         self._client.on_connect = self._on_connect
         self._client.on_disconnect = self._on_disconnect
         self._client.on_publish = self._on_publish
@@ -116,35 +116,34 @@ class Connection:
         except TlsError as error:
             raise LinkError(BrokerState.BAD_CERTIFICATE, str(error)) from error
         except ssl.SSLError as error:
-            raise handshake_failure(self._place, error) from error
+            raise handshake_failure(self._broker, error) from error
         except (OSError, UnicodeError) as error:  # UnicodeError: a host name that IDNA cannot encode
             reason = getattr(error, "strerror", None) or error
-            raise LinkError(BrokerState.UNREACHABLE, f"broker {self._place} cannot be reached: {reason}") from error
+            raise LinkError(BrokerState.UNREACHABLE, f"broker {self._broker} cannot be reached: {reason}") from error
         deadline = time.monotonic() + ANSWER_TIMEOUT
         while self._answer is None and self._lost is None:
             if time.monotonic() > deadline:
                 raise LinkError(
-                    BrokerState.UNREACHABLE, f"broker {self._place} gave no answer within {ANSWER_TIMEOUT:g} s"
+                    BrokerState.UNREACHABLE, f"broker {self._broker} gave no answer within {ANSWER_TIMEOUT:g} s"
                 )
             self._move(self.wait(0.5))
         if self._answer is None:
-            raise alert(self._place, self._faults.text) or LinkError(
-                BrokerState.UNREACHABLE, f"broker {self._place} closed the connection before it answered"
+            raise alert(self._broker, self._errors.text) or LinkError(
+                BrokerState.UNREACHABLE, f"broker {self._broker} closed the connection before it answered"
             )
         if self._answer.is_failure:
-            raise refusal(self._place, self._answer)
+            raise refusal(self._broker, self._answer)
 
     def subscribe(self, topic_filters: Sequence[str], receive: Callable[[Incoming], None]) -> None:
-        """Ask the broker for what is published on these topics from now on; `receive` is called within `step`."""
+        """Subscribe to these topics; `receive` is called for each message, within `process`."""
         self._client.on_message = lambda _client, _userdata, message: receive(_incoming(message))
         for topic_filter in topic_filters:
-            self._client.unwanted.discard(topic_filter.encode())
-            self._ask(topic_filter, qos=1)
+            self._subscribe(topic_filter, qos=1)
 
     def read_retained(self, topic_filter: str, receive: Callable[[Incoming], None]) -> None:
-        """Subscribe to topics whose retained messages are wanted; those come to `receive`, and to nobody else."""
+        """Subscribe to topics to read their retained messages; those are given to `receive` only."""
         self._client.message_callback_add(topic_filter, lambda _client, _userdata, message: receive(_incoming(message)))
-        self._ask(topic_filter, qos=0)  # a burst is not to wait for our acknowledgements
+        self._subscribe(topic_filter, qos=0)  # a burst is not to wait for our acknowledgements
 
     def unsubscribe(self, topic_filter: str) -> None:
         """End a subscription."""
@@ -155,20 +154,10 @@ class Connection:
         """Topic filters whose subscription the broker has not answered yet."""
         return self._subscriptions.waiting
 
-    def _ask(self, topic_filter: str, qos: int) -> None:
+    def _subscribe(self, topic_filter: str, qos: int) -> None:
         _, mid = self._client.subscribe(topic_filter, qos)
         if mid is not None:
             self._subscriptions.add(mid, topic_filter)
-
-    def unsubscribe_flooded(self, topic: str) -> None:
-        """End the subscription of a topic that is flooded; of what is on its way little is handed on."""
-        self.unsubscribe(topic)
-        self._client.unwanted.add(topic.encode())
-
-    def passed_over(self) -> dict[str, int]:
-        """Return how many messages on unsubscribed topics were not handed on, by topic, since the last call."""
-        counts, self._client.passed_over = self._client.passed_over, Counter()
-        return {topic.decode(): count for topic, count in counts.items()}
 
     def _connect(self) -> None:
         """Reach the broker and send the first packet. Raises TlsError, OSError, UnicodeError."""
@@ -197,8 +186,8 @@ class Connection:
         return len(self._messages) < self._window
 
     @property
-    def has_room_for_late(self) -> bool:
-        """Whether one more late message may be in flight, and live ones still find room."""
+    def has_room_for_replayed(self) -> bool:
+        """Whether one more replayed message may be in flight, with room left for live ones."""
         return len(self._messages) < self._window - self._window // LIVE_SHARE
 
     @property
@@ -208,22 +197,22 @@ class Connection:
 
     @property
     def overdue(self) -> float:
-        """Seconds that the broker owes its next acknowledgement, of a message or a subscription."""
+        """Seconds for which the next acknowledgement, of a message or a subscription, has been awaited."""
         return max(self._messages.overdue, self._subscriptions.overdue)
 
     def publish(self, delivery: Delivery) -> None:
-        """Send a message; `step` tells when the broker has answered it.
+        """Send a message; `process` returns it when the broker has answered.
 
-        A late one is marked, and never becomes its topic's retained message: it tells of the past.
+        A replayed message is marked as historical, and is not retained: the topic's present message stays.
         """
         message = delivery.message
-        retain = message.retain and not delivery.late
-        payload = as_historical(message.payload) if delivery.late else message.payload
+        retain = message.retain and not delivery.replayed
+        payload = as_historical(message.payload) if delivery.replayed else message.payload
         information = self._client.publish(message.topic, payload, message.qos, retain, self._properties(message))
         self._messages.add(information.mid, delivery)
 
     def _properties(self, message: OutgoingMessage) -> Properties | None:
-        """Return what goes beside a message in MQTT 5: when it expires, and the mark of its question."""
+        """Return the MQTT 5 properties of a message: when it expires, and the correlation data of an answer."""
         if not self._speaks_5:
             return None
         if message.correlation is not None:
@@ -232,44 +221,43 @@ class Connection:
             )
         return None if message.retain else self._expiring
 
-    @property
-    def all_written(self) -> bool:
-        """Whether whoever waits may go on waiting: no packet half written, nothing settled, no loss to be told."""
-        return self._client.socket() is not None and not self._client.want_write() and not self._settled
-
     def wait(self, timeout: float) -> Ready:
-        """Wait for the network or a byte on the wake; tell `step` what may be done."""
+        """Wait for the network or a wake-up, `timeout` seconds at most; the result is for `process`."""
         if self._client.socket() is None or self._settled:
             return Ready()
         if self._client.want_write() != self._writing:
             self._writing = not self._writing
             self._watched.modify(self._descriptor, select.POLLIN | (select.POLLOUT if self._writing else 0))
-        readable, writable = self._is_here, False
+        readable, writable = self._has_decrypted, False
         for descriptor, event in self._watched.poll(0 if readable else timeout * 1000):
             if descriptor == self._descriptor:
                 readable, writable = readable or event != select.POLLOUT, bool(event & select.POLLOUT)
             else:
-                self._wake.recv(4096)
+                self._wakeup.clear()
         return Ready(readable, writable)
 
-    def step(self, ready: Ready) -> list[tuple[Delivery, bool]]:
-        """Move packets, and let paho look after the keepalive.
+    def process(self, ready: Ready) -> list[tuple[Delivery, bool]]:
+        """Read and write packets, and keep the connection alive.
 
-        Returns the messages the broker has answered, True where it took them (at QoS 0: when they were written). Raises
-        LinkError where the connection broke.
+        Returns the messages that the broker has answered, True if it accepted them (at QoS 0: when they were written).
+        Raises LinkError where the connection broke.
         """
         self._move(ready)
+        if not self._settled:
+            if self._lost is not None:
+                raise alert(self._broker, self._errors.text) or loss(self._broker, self._client_id, self._lost)
+            return []
         answered = [
-            (delivery, taken) for mid, taken in self._settled if (delivery := self._messages.take(mid)) is not None
+            (delivery, accepted)
+            for mid, accepted in self._settled
+            if (delivery := self._messages.take(mid)) is not None
         ]
         self._settled.clear()
         self.acknowledged = self.acknowledged or any(delivery.message.qos for delivery, _ in answered)
-        if self._lost is not None and not answered:
-            raise alert(self._place, self._faults.text) or loss(self._place, self._client_id, self._lost)
         return answered
 
     def close(self, politely: bool) -> None:
-        """Leave: with a DISCONNECT, so that the broker keeps the will to itself, or by dropping the connection."""
+        """End it: politely with a DISCONNECT, so that the broker does not send the will, else by dropping it."""
         self._client.on_disconnect = None
         if politely:
             self._client.disconnect()
@@ -295,13 +283,13 @@ class Connection:
                     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
             if ready.writable:
                 self._client.loop_write()
-            if time.monotonic() - self._looked_after > LOOK_AFTER_EVERY:
-                self._looked_after = time.monotonic()
+            now = time.monotonic()
+            if now - self._keepalive_checked > KEEPALIVE_CHECK_EVERY:
+                self._keepalive_checked = now
                 self._client.loop_misc()
-            decrypted = isinstance(connection, ssl.SSLSocket) and connection.pending() > 0
-            self._is_here = self._client.has_read or decrypted
+            self._has_decrypted = isinstance(connection, ssl.SSLSocket) and connection.pending() > 0
         except Exception as error:  # noqa: BLE001 - paho's decoders raise many kinds at bytes that are no MQTT
-            self._lost = f"the broker sent what is no MQTT packet ({type(error).__name__})"
+            self._lost = f"the broker sent an invalid MQTT packet ({type(error).__name__})"
 
     def _on_connect(
         self,
@@ -322,8 +310,8 @@ class Connection:
         reason: ReasonCode,
         _extra: Properties | None,
     ) -> None:
-        said = flags.is_disconnect_packet_from_server or str(reason) != SOCKET_ENDED
-        self._lost = str(reason) if said else self._faults.why_the_socket_ended
+        has_reason = flags.is_disconnect_packet_from_server or str(reason) != SOCKET_ENDED
+        self._lost = str(reason) if has_reason else self._errors.socket_error
 
     def _on_publish(
         self, _client: paho.Client, _userdata: object, mid: int, reason: ReasonCode, _extra: Properties
@@ -336,7 +324,7 @@ class Connection:
         topic_filter = self._subscriptions.take(mid)
         if topic_filter is not None and any(reason.is_failure for reason in reasons):
             self.refused.add(topic_filter)
-            log.warning("the broker refuses to let us hear %s: %s", topic_filter, str(reasons[0]).lower())
+            log.warning("the broker refuses a subscription to %s: %s", topic_filter, str(reasons[0]).lower())
 
 
 def _incoming(message: paho.MQTTMessage) -> Incoming:
@@ -349,8 +337,8 @@ def _incoming(message: paho.MQTTMessage) -> Incoming:
     )
 
 
-class _LastFault(logging.Handler):
-    """Keeps what paho logs when reading fails: it tells nobody else the TLS alert that ended a connection."""
+class _LastError(logging.Handler):
+    """Keeps what paho logs when reading fails: only there is the TLS alert that ended a connection."""
 
     def __init__(self) -> None:
         super().__init__(logging.ERROR)
@@ -364,8 +352,8 @@ class _LastFault(logging.Handler):
         self._error = next((each for each in record.args or () if isinstance(each, OSError)), None)
 
     @property
-    def why_the_socket_ended(self) -> str:
-        """The system's words for a network error, CLOSED where the other side has closed the connection."""
+    def socket_error(self) -> str:
+        """The system's description of a network error, CLOSED where the other side has closed the connection."""
         if self._error is None or isinstance(self._error, ConnectionError | ssl.SSLEOFError | ssl.SSLZeroReturnError):
             return CLOSED
         return self._error.strerror or str(self._error)

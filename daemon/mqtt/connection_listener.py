@@ -1,4 +1,4 @@
-"""Who goes along with each connection to the broker, from its acceptance to its end."""
+"""What follows each connection to the broker from its acceptance to its end."""
 
 from typing import Protocol
 
@@ -6,13 +6,13 @@ from edgemeta.daemon.mqtt.connection import Connection
 
 
 class ConnectionListener(Protocol):
-    """Called in the link's thread, so it must be quick."""
+    """Called in the link's thread, so it must not block."""
 
-    def begun(self, connection: Connection) -> None:
-        """The broker has accepted it."""
+    def connected(self, connection: Connection) -> None:
+        """The broker has accepted the connection."""
 
-    def step(self, connection: Connection) -> None:
-        """It goes on; called at least once a second."""
+    def poll(self, connection: Connection) -> None:
+        """Called several times a second while the connection lasts."""
 
-    def ended(self, connection: Connection) -> None:
-        """It has ended."""
+    def disconnected(self, connection: Connection) -> None:
+        """The connection has ended."""

@@ -1,4 +1,4 @@
-"""Packets that were sent on one connection and wait for the broker's acknowledgement."""
+"""Packets that were sent on one connection and are not acknowledged yet."""
 
 import time
 from collections.abc import Collection
@@ -8,11 +8,11 @@ T = TypeVar("T")
 
 
 class InFlight(Generic[T]):
-    """What was sent, by packet identifier, in the order in which it was sent.
+    """Sent packets by packet identifier, in the order in which they were sent.
 
-    A broker acknowledges messages in the order in which it received them (MQTT 5, 4.6). So the clock of an
+    A broker acknowledges messages in the order in which it received them (MQTT 5, 4.6). So the time of an
     acknowledgement starts when its packet has become the oldest: over a slow line a full window may take long, while
-    an acknowledgement that was lost is noticed although later ones come.
+    a lost acknowledgement is noticed although later ones arrive.
     """
 
     def __init__(self) -> None:
@@ -23,13 +23,13 @@ class InFlight(Generic[T]):
         return len(self._sent)
 
     def add(self, identifier: int, sent: T) -> None:
-        """Note what was sent just now."""
+        """Add what was sent just now."""
         if not self._sent:
             self._oldest_since = time.monotonic()
         self._sent[identifier] = sent
 
     def take(self, identifier: int) -> T | None:
-        """Return what is acknowledged now, and forget it; None where nothing of that identifier waits."""
+        """Remove and return what is acknowledged now; None if nothing with that identifier is in flight."""
         is_oldest = next(iter(self._sent), None) == identifier
         sent = self._sent.pop(identifier, None)
         if is_oldest:
@@ -38,10 +38,10 @@ class InFlight(Generic[T]):
 
     @property
     def waiting(self) -> Collection[T]:
-        """What is not acknowledged yet."""
+        """Everything that is not acknowledged yet."""
         return self._sent.values()
 
     @property
     def overdue(self) -> float:
-        """Seconds that the oldest has waited since it became the oldest; 0 where nothing waits."""
+        """Seconds since the oldest became the oldest; 0 if nothing is in flight."""
         return time.monotonic() - self._oldest_since if self._sent else 0.0

@@ -1,9 +1,9 @@
 """Clears the retained messages of cameras that this device's config no longer has.
 
-A retained message outlives the service that sent it, so only the broker knows of earlier cameras. After each connect
-the device's own retained topics are subscribed to; their messages come at once, and when none came for a while the
-subscription ends and the topics of removed cameras are cleared with an empty retained message. What is not recognized
-as a message of this device stays.
+A retained message outlives the service that sent it, so only the broker knows earlier cameras. After each connect the
+service subscribes to its own retained topics and reads their messages. When none has arrived for a while, it ends the
+subscription and clears the topics of removed cameras with an empty retained message. A message that is not recognized
+as one of this device stays.
 """
 
 import logging
@@ -20,21 +20,21 @@ from edgemeta.daemon.mqtt.subscriptions import LONGEST, Incoming
 log = logging.getLogger(__name__)
 
 RETAINED = tuple(channel for channel in CHANNELS if channel.retain and "{camera}" in channel.address)
-"""What is retained of each camera."""
+"""The retained channels of each camera."""
 
 QUIET = 5.0
-"""Seconds without a retained message after which all have come: no broker says which is the last."""
+"""Seconds without a retained message after which all have arrived: brokers do not mark the last one."""
 
 MOST = 4096
-"""Topics cleared after one connect; more wait for the next."""
+"""Most topics that are cleared after one connect; others are cleared after the next."""
 
 UNANSWERED = 2
-"""So many connections in a row that end before the subscription is answered, and it is not asked for again: some
+"""After this many connections in a row that end before the subscription is answered, do not subscribe again: some
 brokers disconnect a client that may not subscribe."""
 
 
 class Head(BaseModel):
-    """What every retained message about a camera has had in every version of the format."""
+    """Fields that every retained message of a camera has, in all versions of the format."""
 
     schema_version: int = Field(ge=1)
     device: str
@@ -43,15 +43,15 @@ class Head(BaseModel):
 
 
 class Reading(Protocol):
-    """A connection that can read what is retained."""
+    """A connection that can read retained messages."""
 
     @property
     def unanswered(self) -> Collection[str]:
-        """Filters whose subscription the broker has not answered yet."""
+        """Topic filters whose subscription the broker has not answered yet."""
 
     @property
     def refused(self) -> Collection[str]:
-        """Filters whose subscription the broker has refused."""
+        """Topic filters whose subscription the broker has refused."""
 
     def read_retained(self, topic_filter: str, receive: Callable[[Incoming], None]) -> None:
         """Subscribe, and have `receive` called for each message."""
@@ -60,7 +60,7 @@ class Reading(Protocol):
         """End a subscription."""
 
 
-class Sender(Protocol):
+class Link(Protocol):
     """The link to the broker."""
 
     def send(self, message: OutgoingMessage) -> None:
@@ -68,10 +68,10 @@ class Sender(Protocol):
 
 
 class RemovedCameras:
-    """Follows the connections of one link; the link's thread calls. `cameras` are those that the config has."""
+    """Follows the connections of one link, in its thread. `cameras` are those of the config."""
 
-    def __init__(self, sender: Sender, topics: Topics, cameras: Collection[str]) -> None:
-        self._sender = sender
+    def __init__(self, link: Link, topics: Topics, cameras: Collection[str]) -> None:
+        self._link = link
         self._topics = topics
         self._cameras = frozenset(cameras)
         self._filters = [topics.of(channel, "+") for channel in RETAINED]
@@ -79,34 +79,34 @@ class RemovedCameras:
         self._over_at: float | None = None
         self._unanswered = 0
 
-    def begun(self, connection: Reading) -> None:
-        """A connection was accepted: read what is retained."""
+    def connected(self, connection: Reading) -> None:
+        """A connection was accepted: read the retained messages."""
         self._found.clear()
         self._over_at = time.monotonic() + QUIET
         for topic_filter in self._filters:
             connection.read_retained(topic_filter, self.take)
 
     def take(self, message: Incoming) -> None:
-        """Look at a message on one of the topics; what is not retained was just sent, by this service or another."""
+        """Check a message on one of the topics; one that is not retained was just sent, by this service or another."""
         if not message.retained or self._over_at is None:
             return
         self._over_at = time.monotonic() + QUIET
         if self._is_of_removed(message) and len(self._found) < MOST:
             self._found.add(message.topic)
 
-    def step(self, connection: Reading) -> None:
-        """Called at least once a second: once all have come, clear those of removed cameras."""
+    def poll(self, connection: Reading) -> None:
+        """Once all messages have arrived, clear the topics of removed cameras."""
         if self._over_at is None or time.monotonic() < self._over_at:
             return
         for topic_filter in self._filters:
             connection.unsubscribe(topic_filter)
         self._end(connection)
         for topic in sorted(self._found):
-            log.info("%s: cleared, the config no longer has this camera", topic, extra={"topic": topic})
-            self._sender.send(OutgoingMessage(topic, b"", 1, retain=True))
+            log.info("%s: cleared, this camera is no longer in the config", topic, extra={"topic": topic})
+            self._link.send(OutgoingMessage(topic, b"", 1, retain=True))
 
-    def ended(self, connection: Reading) -> None:
-        """The connection ended, before all had come or after."""
+    def disconnected(self, connection: Reading) -> None:
+        """The connection ended, before or after all messages had arrived."""
         if self._over_at is not None:
             self._end(connection)
 
@@ -118,7 +118,7 @@ class RemovedCameras:
             self._unanswered = 0
         self._filters = [topic_filter for topic_filter in self._filters if topic_filter not in connection.refused]
         if self._unanswered >= UNANSWERED and self._filters:
-            log.info("the broker does not answer a subscription to %s: it is not asked for again", self._filters[0])
+            log.info("the broker does not answer a subscription to %s: not tried again", self._filters[0])
             self._filters = []
 
     def _is_of_removed(self, message: Incoming) -> bool:

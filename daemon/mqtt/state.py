@@ -1,4 +1,4 @@
-"""How the connection to the broker stands, in words that tell causes apart."""
+"""Errors and status of the connection to the broker, with descriptions that distinguish the causes."""
 
 import time
 from dataclasses import dataclass, field
@@ -11,11 +11,11 @@ from edgemeta.model.errors import EdgemetaError
 SLOW_RETRY = frozenset(
     {BrokerState.REFUSED_LOGIN, BrokerState.BAD_CERTIFICATE, BrokerState.CLIENT_ID_TAKEN, BrokerState.REFUSED}
 )
-"""States that another try will not cure soon: the next comes after the longest wait."""
+"""States that a retry will not end soon: the next attempt comes after the longest wait."""
 
 
 class LinkError(EdgemetaError):
-    """A connection that could not be made, was refused or broke, with the state that this leaves and the reason."""
+    """A connection failed, was refused or broke. `state` is the resulting state, the text the reason."""
 
     def __init__(self, state: BrokerState, reason: str) -> None:
         super().__init__(reason)
@@ -24,7 +24,7 @@ class LinkError(EdgemetaError):
 
 @dataclass(frozen=True)
 class LinkStatus:
-    """Where the link stands, since which monotonic nanosecond, and why in words where it is not connected."""
+    """State of the link, since when (monotonic ns), and, unless it is connected, a description of the reason."""
 
     state: BrokerState
     reason: str | None = None
@@ -35,27 +35,32 @@ _LOGIN = frozenset({"Bad user name or password", "Not authorized", "Bad authenti
 _CLIENT_ID = frozenset({"Client identifier not valid"})
 
 
-def refusal(place: str, reason: ReasonCode) -> LinkError:
-    """Return what a broker's refusal of a connection means."""
+def refusal(broker: str, reason: ReasonCode) -> LinkError:
+    """Return the error for a connection that the broker refused."""
     state = BrokerState.REFUSED_LOGIN if str(reason) in _LOGIN else BrokerState.REFUSED
-    return LinkError(state, f"broker {place} refused the connection: {str(reason).lower()}")
+    return LinkError(state, f"broker {broker} refused the connection: {str(reason).lower()}")
 
 
 CLOSED = "the broker closed it without a reason"
-"""How a connection ends at brokers that send no DISCONNECT: all of MQTT 3.1.1, and mosquitto 2.0.11 when a client id is
-taken over, with MQTT 5, too."""
+"""Reason for brokers that send no DISCONNECT: all with MQTT 3.1.1, and mosquitto 2.0.11, also with MQTT 5, when another
+client takes over a client id."""
 
 
-def loss(place: str, client_id: str, reason: str) -> LinkError:
-    """Return what the end of an accepted connection means; `reason` in the words of MQTT 5, or CLOSED."""
+def loss(broker: str, client_id: str, reason: str) -> LinkError:
+    """Return the error for the end of an accepted connection; `reason` is that of MQTT 5, or CLOSED."""
     if reason == CLOSED:
         return LinkError(
             BrokerState.LOST,
-            f"connection to broker {place} lost: {CLOSED}, as brokers do when another client connects with the client "
-            f"id {client_id!r}, or when they are ended",
+            f"connection to broker {broker} lost: {CLOSED}, as brokers do when another client connects with the client "
+            f"id {client_id!r}, or when they are stopped",
         )
     if reason.lower() == "session taken over":
         return LinkError(
-            BrokerState.CLIENT_ID_TAKEN, f"broker {place}: another client has taken the client id {client_id!r}"
+            BrokerState.CLIENT_ID_TAKEN, f"broker {broker}: another client has taken the client id {client_id!r}"
         )
-    return LinkError(BrokerState.LOST, f"connection to broker {place} lost: {reason.lower()}")
+    return LinkError(BrokerState.LOST, f"connection to broker {broker} lost: {reason.lower()}")
+
+
+def unacknowledged(broker: str, seconds: float) -> LinkError:
+    """Return the error for a broker that has not acknowledged a message for so many seconds."""
+    return LinkError(BrokerState.UNACKNOWLEDGED, f"broker {broker} has not acknowledged a message for {seconds:g} s")

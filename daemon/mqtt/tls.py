@@ -1,4 +1,4 @@
-"""TLS to the broker: the context made from the config's files, and what failed handshakes mean."""
+"""TLS to the broker: the context for the config's files, and the errors of failed handshakes."""
 
 import ssl
 from pathlib import Path
@@ -11,7 +11,7 @@ from edgemeta.model.errors import EdgemetaError
 
 
 class TlsError(EdgemetaError):
-    """A certificate or key file that cannot be used; `key` is its key below `mqtt.tls`."""
+    """A certificate or key file cannot be used; `key` is its key below `mqtt.tls`."""
 
     def __init__(self, key: str, reason: str) -> None:
         super().__init__(reason)
@@ -19,12 +19,12 @@ class TlsError(EdgemetaError):
 
 
 class Context(ssl.SSLContext):
-    """A context that knows its last socket: paho leaves one open whose handshake failed."""
+    """A context that keeps its last socket: paho does not close a socket whose handshake failed."""
 
     last: ssl.SSLSocket | None = None
 
     def wrap_socket(self, *arguments: Any, **options: Any) -> ssl.SSLSocket:
-        """Make a TLS socket, as SSLContext does."""
+        """Create a TLS socket, as SSLContext does."""
         self.last = super().wrap_socket(*arguments, **options)
         return self.last
 
@@ -46,13 +46,13 @@ def context_of(config: TlsConfig) -> Context:
         try:
             context.load_verify_locations(config.ca_file)
         except ssl.SSLError as error:
-            raise TlsError("ca_file", f"{config.ca_file} holds no certificate (PEM)") from error
+            raise TlsError("ca_file", f"{config.ca_file} contains no certificate (PEM)") from error
     if config.cert_file is not None:
-        _load_own(context, config.cert_file, config.key_file)
+        _load_certificate(context, config.cert_file, config.key_file)
     return context
 
 
-def _load_own(context: ssl.SSLContext, certificate: str, key: str | None) -> None:
+def _load_certificate(context: ssl.SSLContext, certificate: str, key: str | None) -> None:
     _check_readable("cert_file", certificate)
     if key is not None:
         _check_readable("key_file", key)
@@ -71,8 +71,10 @@ def _load_own(context: ssl.SSLContext, certificate: str, key: str | None) -> Non
                 "key_file" if key else "cert_file", f"the key in {key or certificate} is encrypted"
             ) from error
         if error.reason == "KEY_VALUES_MISMATCH":
-            raise TlsError("key_file" if key else "cert_file", f"{files}: the key is another certificate's") from error
-        raise TlsError("cert_file", f"{files}: no certificate and key (PEM)") from error
+            raise TlsError(
+                "key_file" if key else "cert_file", f"{files}: the key does not belong to the certificate"
+            ) from error
+        raise TlsError("cert_file", f"{files}: found no certificate and key (PEM)") from error
 
 
 def _check_readable(key: str, path: str) -> None:
@@ -83,28 +85,28 @@ def _check_readable(key: str, path: str) -> None:
         raise TlsError(key, f"{path} cannot be read: {error.strerror}") from error
 
 
-def handshake_failure(place: str, error: ssl.SSLError) -> LinkError:
-    """Return what a failed handshake means."""
+def handshake_failure(broker: str, error: ssl.SSLError) -> LinkError:
+    """Return the error for a failed handshake."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return LinkError(
-            BrokerState.BAD_CERTIFICATE, f"broker {place}: its certificate is not trusted: {error.verify_message}"
+            BrokerState.BAD_CERTIFICATE, f"broker {broker}: certificate not trusted: {error.verify_message}"
         )
-    return alert(place, str(error)) or LinkError(
-        BrokerState.UNREACHABLE, f"broker {place}: no TLS connection: {_words(error.reason or str(error))}"
+    return alert(broker, str(error)) or LinkError(
+        BrokerState.UNREACHABLE, f"broker {broker}: no TLS connection: {_plain(error.reason or str(error))}"
     )
 
 
-def alert(place: str, text: str) -> LinkError | None:
-    """Return what an alert of the broker about our certificate means; None where `text` tells of none.
+def alert(broker: str, text: str) -> LinkError | None:
+    """Return the error for the broker's alert about our certificate; None if `text` contains none.
 
-    With TLS 1.3 the broker looks at it after our side of the handshake is done, so the alert comes with the first read.
+    With TLS 1.3 the broker checks it after our side of the handshake is done, so the alert comes with the first read.
     """
-    reason = _words(text.partition("[SSL: ")[2].partition("]")[0])
+    reason = _plain(text.partition("[SSL: ")[2].partition("]")[0])
     if "alert" not in reason or not any(word in reason for word in ("certificate", "unknown ca", "access denied")):
         return None
     found = reason.partition("alert ")[2]
-    return LinkError(BrokerState.BAD_CERTIFICATE, f"broker {place} does not accept this device's certificate: {found}")
+    return LinkError(BrokerState.BAD_CERTIFICATE, f"broker {broker} does not accept this device's certificate: {found}")
 
 
-def _words(reason: str) -> str:
+def _plain(reason: str) -> str:
     return reason.replace("_", " ").lower()

@@ -90,7 +90,7 @@ class Service:
             *(self.identity, self._clock, self.publisher, self._link, self._outbox),
             *(self._frames, self._counters, self._latencies),
         )
-        self._link.followers.append(RemovedCameras(self._link, topics, names))
+        self._link.listeners.append(RemovedCameras(self._link, topics, names))
         self._discovery = Discovery(self._link, config.homeassistant, self._device_view(plan))
         self._pipelines = {
             name: Pipeline(self.identity, name, loaded, settings_of(config, name), self._clock)

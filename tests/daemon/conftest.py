@@ -321,13 +321,13 @@ def free_port() -> Callable[[], int]:
     return new_port
 
 
-class Taken:
-    """Keeps what the broker has taken."""
+class Delivered:
+    """Keeps the messages that the broker has acknowledged."""
 
     def __init__(self) -> None:
         self.deliveries: list[Delivery] = []
 
-    def taken(self, delivery: Delivery) -> None:
+    def acknowledged(self, delivery: Delivery) -> None:
         self.deliveries.append(delivery)
 
     @property
@@ -356,14 +356,14 @@ class Links:
         )
         path = self.folder / f"outbox{len(self.links)}"
         outbox = Outbox(config.outbox, lambda topic, number: None)
-        keeper = OutboxWriter(outbox, config.outbox, path, "b" * 32, Clock(), self.crashes.append)
-        taken = Taken()
-        link = MqttLink(config, client_id, topic, outbox, taken, self.crashes.append)
-        link.taken = taken  # type: ignore[attr-defined]
+        writer = OutboxWriter(outbox, config.outbox, path, "b" * 32, Clock(), self.crashes.append)
+        delivered = Delivered()
+        link = MqttLink(config, client_id, topic, outbox, delivered, self.crashes.append)
+        link.delivered = delivered  # type: ignore[attr-defined]
         for topic_filter, handler in subscriptions.items():
             link.subscribe(topic_filter, handler)
-        self.links.append((link, keeper))
-        keeper.start()
+        self.links.append((link, writer))
+        writer.start()
         link.start(0)
         return link
 
@@ -372,9 +372,9 @@ class Links:
 def make_link(tmp_path: Path) -> Iterator[Links]:
     links = Links(tmp_path)
     yield links
-    for link, keeper in links.links:
+    for link, writer in links.links:
         link.close(1.0)
-        keeper.close(10.0)
+        writer.close(10.0)
         link._thread.join(DEADLINE)  # it ends soon after `close` has given up
         assert not link._thread.is_alive(), "the link's thread did not end"
     assert links.crashes == []

@@ -1,9 +1,9 @@
-"""Announcing the device to Home Assistant, and taking back what is no more.
+"""Announces the device to Home Assistant, and removes entities that no longer exist.
 
-The announcement is retained, so the link sends it again at every connect; it is sent, too, when Home Assistant says
-that it has started. What an earlier run announced is read back from the broker, which keeps it: components that are
-gone are then named with their platform alone, and where discovery is off the topic is emptied. Both are Home
-Assistant's ways to remove an entity.
+The announcement is retained, so the link sends it again at every connect; it is also sent when Home Assistant reports
+that it has started. The announcement of an earlier run is read back from the broker: removed components are then sent
+with their platform only, and if discovery is off the topic is cleared. Both are Home Assistant's ways to remove an
+entity.
 """
 
 import json
@@ -19,17 +19,17 @@ from edgemeta.daemon.mqtt.subscriptions import Handler, Incoming, Limit
 log = logging.getLogger(__name__)
 
 STARTED = b"online"
-"""What Home Assistant says when it has started."""
+"""What Home Assistant publishes when it has started."""
 
-STARTS = 5
-"""Words about its start that Home Assistant may send per second: each of them has the device announced."""
+STARTS_PER_SECOND = 5
+"""Start messages of Home Assistant that are handled per second: for each the device is announced."""
 
 PLATFORMS = ("sensor", "binary_sensor")
 """Platforms that this and earlier versions announce."""
 
 
 class Link(Protocol):
-    """What sends and receives."""
+    """The link to the broker."""
 
     def send(self, message: OutgoingMessage) -> None:
         """Send a message."""
@@ -39,12 +39,12 @@ class Link(Protocol):
 
 
 class Discovery:
-    """Keeps what Home Assistant knows of one device in line with the config. Any thread may call."""
+    """Keeps the entities of one device in Home Assistant up to date. Any thread may call."""
 
     def __init__(self, link: Link, config: HomeAssistantConfig, view: DeviceView) -> None:
-        """Subscribe, unless the device has nothing to do with Home Assistant; nothing is sent before `update`.
+        """Subscribe, if there is a `homeassistant` section; nothing is sent before `update`.
 
-        Prefix and status topic stay as they are here.
+        Prefix and status topic cannot be changed later.
         """
         self._link = link
         self._topic = f"{config.discovery_prefix}/device/{view.id}/config"
@@ -53,10 +53,10 @@ class Discovery:
         self._gone: dict[str, Component] = {}
         if config.enabled is not None:
             link.subscribe(self._topic, self._on_earlier)
-            link.subscribe(config.status_topic, self._on_status, Limit(STARTS, _no_answer))
+            link.subscribe(config.status_topic, self._on_status, Limit(STARTS_PER_SECOND, _no_answer))
 
     def update(self, enabled: bool, view: DeviceView) -> None:
-        """Announce the device as it is now, or take the announcement back."""
+        """Announce the device as it is now, or remove it."""
         with self._lock:
             before, self._view = self._view, view if enabled else None
             if enabled:
@@ -72,19 +72,19 @@ class Discovery:
                 self._announce({})
 
     def _on_earlier(self, message: Incoming) -> None:
-        """Look at what the broker has kept: an earlier run's announcement, or, at a later connect, our own."""
+        """Compare with the retained announcement: an earlier run's or, after a later connect, our own."""
         if not message.retained or not message.payload:
             return
         earlier = _components_of(message.payload)
         with self._lock:
             if self._view is None and earlier is not None:
-                log.info("discovery is off: taking back what was announced to Home Assistant")
+                log.info("discovery is off: removing the device from Home Assistant")
                 self._withdraw()
             elif self._view is not None and earlier and not earlier.keys() <= announcement(self._view)["cmps"].keys():
                 self._announce(earlier)
 
     def _announce(self, earlier: dict[str, Component]) -> None:
-        """Send what there is, and what of the earlier components is no more."""
+        """Send the present components, and remove the earlier ones that no longer exist."""
         assert self._view is not None
         content = announcement(self._view)
         wanted = content["cmps"]
@@ -101,13 +101,13 @@ class Discovery:
 
 
 def _no_answer(_message: Incoming, _reason: str) -> None:
-    """Home Assistant awaits none."""
+    """Home Assistant expects no answer."""
 
 
 def _components_of(payload: bytes) -> dict[str, Component] | None:
-    """Return the components of an announcement that are not marked as gone; None for what is none of ours.
+    """Return the components of an announcement that are not marked as removed; None if it is not one of ours.
 
-    Whoever may write to the broker may have written it.
+    Any client of the broker may have written it.
     """
     try:
         content: Any = json.loads(payload)

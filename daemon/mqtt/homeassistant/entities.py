@@ -1,7 +1,7 @@
-"""What Home Assistant is told of a device: its entities, where their values come from, and when they are stale.
+"""The discovery message of a device for Home Assistant: entities, where their values come from, when they expire.
 
-Keys and rules: https://www.home-assistant.io/integrations/mqtt/#device-discovery-payload. A key that Home Assistant
-does not know is ignored there without a word, so the tests know them all.
+Keys and rules: https://www.home-assistant.io/integrations/mqtt/#device-discovery-payload. Home Assistant
+silently ignores unknown keys, so the tests know all keys.
 """
 
 import math
@@ -21,22 +21,22 @@ STATE_NOW = (
     "{% if not value_json.historical %}{{ value_json.state }}"
     "{% else %}{{ this.state if this.state not in ('unknown', 'unavailable') else none }}{% endif %}"
 )
-"""A state that waited for the broker and comes late must not look like the present one: the entity keeps its own.
+"""A historical state must not replace the present one: the entity keeps its state.
 
-`unknown` and `unavailable` are Home Assistant's own words, no options of the sensor. None renders as `None`, which an
-MQTT sensor shows as unknown; of any other text that is no option Home Assistant warns `Ignoring invalid option`.
+`unknown` and `unavailable` are Home Assistant's own values, not options of the sensor. None renders as `None`, which an
+MQTT sensor shows as unknown; for any other text that is not an option Home Assistant warns `Ignoring invalid option`.
 """
 
-SILENCES = 3
-"""A value that was not renewed for so many of its periods is stale."""
+EXPIRES_AFTER = 3
+"""A value expires when it was not updated for this many of its periods."""
 
 SHORTEST_EXPIRY = 30
-"""Seconds that every value is good for, so that a short period does not let it flicker."""
+"""Shortest expiry in seconds, so that values with a short period do not flicker."""
 
 
 @dataclass(frozen=True)
 class CameraView:
-    """One camera: the labels that its state may have, and the longest time in s between two tellings of it."""
+    """One camera: the labels that its state may have, and the longest time between two state messages, in seconds."""
 
     labels: tuple[str, ...]
     state_period: float
@@ -44,7 +44,7 @@ class CameraView:
 
 @dataclass(frozen=True)
 class DeviceView:
-    """A device as Home Assistant shall see it; stats_period in seconds."""
+    """A device as Home Assistant shows it; stats_period in seconds."""
 
     topics: Topics
     cameras: Mapping[str, CameraView]
@@ -68,7 +68,7 @@ def view_of(config: Config, labels: Mapping[str, tuple[str, ...]]) -> DeviceView
 
 
 def announcement(view: DeviceView) -> dict[str, Any]:
-    """Return the discovery message of a device, but for components that are no more."""
+    """Return the discovery message of a device, without removed components."""
     return {
         "dev": {"ids": [view.id], "name": view.topics.device, "mf": "edgemeta", "sw": __version__},
         "o": {"name": "edgemeta", "sw": __version__},
@@ -88,7 +88,7 @@ def _components(view: DeviceView) -> dict[str, Component]:
 
 
 def _camera(view: DeviceView, name: str, camera: CameraView) -> dict[str, Component]:
-    """Give a camera's entities. Their keys begin with what they tell, so no two cameras can share one."""
+    """Return a camera's entities. Their keys begin with the kind of value, so no two cameras can share one."""
     topics, counts, model = view.topics, _part("cameras", name), _part("models", name)
     running = {"availability": _while_running(topics, name), "availability_mode": "all"}
     return {
@@ -193,7 +193,7 @@ def _device(view: DeviceView) -> dict[str, Component]:
 
 
 def _stats(view: DeviceView, template: str) -> Component:
-    """A value out of the stats message, stale when that no longer comes."""
+    """A value of the stats message, which expires when that no longer arrives."""
     return {
         "state_topic": view.topics.of(STATS),
         "value_template": template,
@@ -206,21 +206,21 @@ def _diagnostic(unit: str, state_class: str = "measurement") -> Component:
 
 
 def _part(of: str, camera: str) -> str:
-    """A camera's part of a message about all cameras, in a template; empty where the camera has just gone."""
+    """A camera's part of a message about all cameras, in a template; empty if the camera was just removed."""
     return f"value_json.{of}.get('{camera}', {{}})"
 
 
 def _while_running(topics: Topics, camera: str) -> list[Component]:
-    """Available while both the device and this camera are."""
+    """Available while the device is online and this camera is running."""
     running = f"{{{{ 'online' if value_json.status == '{CameraState.RUNNING.value}' else 'offline' }}}}"
     return [{"topic": topics.of(AVAILABILITY)}, {"topic": topics.of(STATUS, camera), "value_template": running}]
 
 
 def _longest_pause(camera: CameraConfig) -> float:
-    """Seconds that may pass between two frames of a camera that works, as far as its config says."""
+    """Longest time between two frames of a working camera according to its config, in seconds."""
     slowest = min(rate for rate in (camera.fps, camera.max_fps, 1.0) if rate)
     return max(1 / slowest, camera.motion.max_interval if camera.motion.enabled else 0.0)
 
 
 def _expiry(period: float) -> int:
-    return max(SHORTEST_EXPIRY, math.ceil(SILENCES * period))
+    return max(SHORTEST_EXPIRY, math.ceil(EXPIRES_AFTER * period))

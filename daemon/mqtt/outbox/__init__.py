@@ -1,1 +1,1 @@
-"""Store and forward: messages wait here, in order and bounded, until the broker has taken them."""
+"""Store and forward: messages wait here, in order and bounded, until the broker has acknowledged them."""

@@ -1,7 +1,7 @@
 """The files of an outbox and the disk space that they hold: the database, and its write-ahead log.
 
-Both get their blocks from the file system before SQLite writes to them, so that only growing needs room on the disk.
-What is in the file can be read, and removed again, on a disk that is full. docs/decisions/0018 has the reasons.
+The blocks of both are allocated before SQLite writes to them, so that only growing needs room on the disk. Messages in
+the file can be read and removed on a full disk. docs/decisions/0018 has the reasons.
 """
 
 import errno
@@ -12,15 +12,15 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 LOG_BYTES = 1 << 20
-"""Size of the write-ahead log: it is made so long, and cut back to it where one large message made it longer."""
+"""Size of the write-ahead log: allocated at once, and restored where one large message made it longer."""
 
 _LOG_HEADER = 32
 _SHARED_LOCK = (510, 0x40000002)
-"""Length and place of the bytes by which SQLite locks a database for reading."""
+"""Length and offset of the bytes by which SQLite locks a database for reading."""
 
 
 class OutboxFiles:
-    """The database at `path`, made where there is none, held open until `close`; `read_only` where its disk is.
+    """The database at `path`, created if there is none, open until `close`; `read_only` if its disk is.
 
     The descriptor is opened before SQLite opens the file and must be closed after SQLite has closed it: closing any
     descriptor of a file ends all locks that the process holds on it (POSIX).
@@ -50,7 +50,7 @@ class OutboxFiles:
         return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
 
     def _prepare(self) -> None:
-        if self.read_only:  # SQLite is told not to lock, see `address`
+        if self.read_only:  # SQLite does not lock, see `address`
             fcntl.lockf(self._descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB, *_SHARED_LOCK)
         elif self.log.exists():
             self._spare.unlink(missing_ok=True)
@@ -61,8 +61,8 @@ class OutboxFiles:
     def address(self) -> str:
         """The URI by which SQLite opens the database.
 
-        A database with a write-ahead log is read on a read-only disk by a VFS without locks, as SQLite would take a
-        lock for writing; one without a log is whole by itself (`immutable`).
+        On a read-only disk, a database with a write-ahead log is read by a VFS without locks, as SQLite would take a
+        lock for writing; one without a log is complete by itself (`immutable`).
         """
         uri = self.path.absolute().as_uri()
         if not self.read_only:
@@ -71,12 +71,12 @@ class OutboxFiles:
 
     @property
     def size(self) -> int:
-        """Bytes of the database that have blocks on the disk."""
+        """Bytes of the database for which blocks are allocated."""
         return os.fstat(self._descriptor).st_size
 
     @property
     def log_size(self) -> int:
-        """Bytes of the write-ahead log; 0 where there is none."""
+        """Bytes of the write-ahead log; 0 if there is none."""
         try:
             return self.log.stat().st_size
         except FileNotFoundError:
@@ -92,19 +92,19 @@ class OutboxFiles:
         return not os.path.samestat(there, os.fstat(self._descriptor))
 
     def reserve(self, size: int) -> None:
-        """Get blocks for a database of `size` bytes and for its log. Raises OSError where the disk has no room."""
+        """Allocate blocks for a database of `size` bytes and for its log. Raises OSError if the disk is full."""
         held = self.size
         if held < size:
             try:
                 os.posix_fallocate(self._descriptor, held, size - held)
             except OSError:
-                os.ftruncate(self._descriptor, held)  # some file systems keep what they could get
+                os.ftruncate(self._descriptor, held)  # some file systems keep what they could allocate
                 raise
         if self.log_size < LOG_BYTES:
             self.reserve_log()
 
     def reserve_log(self) -> None:
-        """Get blocks for the log, which SQLite has made. Raises OSError."""
+        """Allocate blocks for the log, which SQLite has created. Raises OSError."""
         descriptor = os.open(self.log, os.O_RDWR | os.O_CLOEXEC)
         try:
             os.posix_fallocate(descriptor, 0, LOG_BYTES)
@@ -113,10 +113,10 @@ class OutboxFiles:
 
     @contextmanager
     def log_kept(self) -> Iterator[None]:
-        """Keep the log's blocks while SQLite closes the database, which removes the log: under a second name."""
+        """Keep the log's blocks, under a second name, while SQLite closes the database and removes the log."""
         linked = False
         if not self.read_only and not self.gone:
-            with suppress(OSError):  # no hard links on this file system: the log is made anew at the next start
+            with suppress(OSError):  # no hard links on this file system: the next start creates a new log
                 os.link(self.log, self._spare)
                 linked = True
         yield
@@ -125,7 +125,7 @@ class OutboxFiles:
                 self._prepare()
 
     def _use_spare(self) -> None:
-        """Make the spare the log, without what is in it: that is in the database."""
+        """Make the spare file the log, without its content, which is in the database."""
         descriptor = os.open(self._spare, os.O_RDWR | os.O_CLOEXEC)
         try:
             os.pwrite(descriptor, bytes(_LOG_HEADER), 0)
@@ -135,5 +135,5 @@ class OutboxFiles:
         self._spare.rename(self.log)
 
     def close(self) -> None:
-        """Let go of the database."""
+        """Close the database file."""
         os.close(self._descriptor)

@@ -1,4 +1,4 @@
-"""A damaged outbox file is put aside, and what can still be read of it goes into a new one."""
+"""Recovers a damaged outbox file: it is moved aside, and messages that can still be read go into a new one."""
 
 import logging
 import sqlite3
@@ -11,13 +11,13 @@ from edgemeta.daemon.mqtt.outbox.store import DamagedError, Store, StoreError
 log = logging.getLogger(__name__)
 
 COMPANIONS = ("", "-wal", "-shm", "-spare")
-"""What is added to the name of a database for its other files, by SQLite and by us."""
+"""Suffixes of the files of a database: SQLite's and ours."""
 
 
 def open_store(path: Path, boot: str, first: int = 1) -> Store:
-    """Open the outbox file. A damaged one is kept as PATH.damaged, in the place of an earlier such file.
+    """Open the outbox file. A damaged one is kept as PATH.damaged and replaces an earlier such file.
 
-    Raises StoreError where no file can be used.
+    Raises StoreError if no file can be used.
     """
     try:
         return Store(path, boot, first)
@@ -26,15 +26,15 @@ def open_store(path: Path, boot: str, first: int = 1) -> Store:
 
 
 def replaced(error: DamagedError, path: Path, boot: str, first: int) -> Store:
-    """Put a damaged file (closed by now) aside and return a new store with all messages that it still gives.
+    """Move a damaged file (already closed) aside and return a new store with all messages that could be read from it.
 
-    Raises StoreError where the disk does not take them; then the damaged file is in its place again, for another try.
+    Raises StoreError if the disk does not accept them; then the damaged file is back at its path, for another attempt.
     """
     aside = path.with_name(f"{path.name}.damaged")
     try:
         _move(path, aside)
     except OSError as failure:
-        raise StoreError(f"{error}; it cannot be put aside: {failure.strerror}") from failure
+        raise StoreError(f"{error}; it cannot be moved aside: {failure.strerror}") from failure
     try:
         store = Store(path, boot, first)
         try:
@@ -45,19 +45,19 @@ def replaced(error: DamagedError, path: Path, boot: str, first: int) -> Store:
     except StoreError:
         _move(aside, path)
         raise
-    log.warning("%s; %d messages were saved from it, it is kept as %s", error, saved, aside)
+    log.warning("%s; %d messages recovered, the damaged file is kept as %s", error, saved, aside)
     return store
 
 
 def rescued(lost: Store, path: Path, boot: str) -> Store:
-    """Return a new store with all messages of one whose file was removed while it was open, and close that one.
+    """Return a new store with all messages of a store whose file was removed while open, and close that store.
 
-    Where another file has taken its place, that one is used once the lost one is empty, as their numbers may be the
-    same. Raises StoreError while there can be no new store; the lost one is then still open.
+    If another file is at its path, that file is used once the removed one is empty, as their numbers may be the same.
+    Raises StoreError while there can be no new store; the old one is then still open.
     """
     if path.exists():
         if lost.count:
-            raise StoreError(f"outbox file {path} was replaced while in use; the old one is sent first")
+            raise StoreError(f"outbox file {path} was replaced while in use; messages of the old one are sent first")
         lost.close()
         return open_store(path, boot, lost.last + 1)
     store = Store(path, boot, lost.last + 1)
@@ -73,7 +73,7 @@ def rescued(lost: Store, path: Path, boot: str) -> Store:
 
 
 def _move(path: Path, to: Path) -> None:
-    """Rename a database with its other files, in the place of what is there."""
+    """Rename a database with its other files, replacing those of that name."""
     _remove(to)
     for companion in COMPANIONS:
         part = path.with_name(path.name + companion)
@@ -87,7 +87,7 @@ def _remove(path: Path) -> None:
 
 
 def readable(path: Path, order: str) -> Iterator[tuple[object, ...]]:
-    """Yield rows of a damaged file in one order until reading fails: from both ends, all but the damaged middle."""
+    """Yield rows of a damaged file in one order until reading fails: in both orders, all but the damaged middle."""
     try:
         with closing(sqlite3.connect(path, isolation_level=None)) as database:
             yield from database.execute(
@@ -95,4 +95,4 @@ def readable(path: Path, order: str) -> Iterator[tuple[object, ...]]:
                 f"WHERE typeof(number) = 'integer' AND typeof(payload) = 'blob' ORDER BY number {order}"
             )
     except (sqlite3.DatabaseError, UnicodeDecodeError):
-        return  # what lies beyond cannot be read
+        return  # the rest cannot be read

@@ -1,4 +1,4 @@
-"""How much the outbox keeps on disk: so many bytes, so long."""
+"""Limits of the outbox on disk: size and age."""
 
 import time
 from collections.abc import Callable, Iterable
@@ -11,7 +11,7 @@ MEGABYTE = 1_000_000
 
 
 class Retention:
-    """Says which messages must go."""
+    """Selects the messages to drop."""
 
     def __init__(self, config: OutboxConfig, clock: Clock) -> None:
         self._bytes = config.max_disk_mb * MEGABYTE
@@ -20,15 +20,16 @@ class Retention:
         self._began_ns = time.monotonic_ns()
 
     def excess(self, size: int) -> int:
-        """Return how many of so many bytes are too many; none where it is not positive."""
+        """Return by how many bytes `size` exceeds the limit; not positive if it does not."""
         return size - self._bytes
 
     def too_old(self, row: Row, now: int) -> bool:
-        """Age of a message by the monotonic clock; one left by an earlier start by UTC where that could be believed.
+        """Whether a message is too old: by the monotonic clock, or by UTC if it is of an earlier boot.
 
-        Where it could not, the age counts from this start: a clock that jumps must not make messages old.
+        If the clock was not synchronized then or is not now, its age counts from this start: a clock that is set must
+        not make messages old.
         """
-        if row.own:
+        if row.this_boot:
             age_ns = now - row.made_ns
         elif row.utc_ns is not None and self._clock.synchronized:
             age_ns = time.time_ns() - row.utc_ns
@@ -39,9 +40,9 @@ class Retention:
     def doomed(
         self, rows: Iterable[Row], size: int, now: int, spared: Callable[[int], bool]
     ) -> tuple[list[Row], list[Row]]:
-        """Choose from the oldest rows of an outbox of so many bytes: those too many, and those too old.
+        """Return those of the oldest rows of an outbox of `size` bytes that are too many, and those that are too old.
 
-        None whose number is `spared`, as it is on its way or gone.
+        Rows for whose number `spared` is true, in flight or settled, are skipped.
         """
         excess = self.excess(size)
         full: list[Row] = []

@@ -1,11 +1,11 @@
-"""A set of whole numbers kept as spans: numbers that come in order take one span, however many they are."""
+"""A set of integers stored as spans: any number of consecutive integers takes one span."""
 
 from bisect import bisect_right
 from collections.abc import Iterator
 
 
 class Spans:
-    """Whole numbers as sorted spans (first, last), which neither overlap nor touch."""
+    """Integers as sorted spans (first, last), which neither overlap nor touch."""
 
     def __init__(self) -> None:
         self._firsts: list[int] = []
@@ -25,7 +25,7 @@ class Spans:
         return zip(list(self._firsts), list(self._lasts), strict=True)
 
     def add(self, number: int) -> None:
-        """Put a number in; one that is there already changes nothing."""
+        """Add a number, unless it is in the set."""
         if number in self:
             return
         index = bisect_right(self._firsts, number)  # of the span after it
@@ -44,19 +44,19 @@ class Spans:
             self._lasts.insert(index, number)
 
     def end_of_run(self, number: int) -> int:
-        """Return the last number of the span that begins or goes on right after `number`; `number` where none does."""
+        """Return the last number of the span that contains `number` + 1; `number` if there is none."""
         index = bisect_right(self._firsts, number + 1) - 1
         return max(number, self._lasts[index]) if index >= 0 else number
 
     def first_piece(self, width: int) -> tuple[int, int] | None:
-        """Return the lowest numbers that lie in one span, `width` of them at most; None where there are none."""
+        """Return first and last of the lowest span, `width` numbers at most; None if the set is empty."""
         if not self._firsts:
             return None
         first = self._firsts[0]
         return first, min(self._lasts[0], first + width - 1)
 
     def remove(self, first: int, last: int) -> None:
-        """Take out numbers that lie in one span."""
+        """Remove numbers that are all in one span."""
         index = bisect_right(self._firsts, first) - 1
         assert index >= 0, f"{first} is not there"
         begin, end = self._firsts[index], self._lasts[index]

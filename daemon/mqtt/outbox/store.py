@@ -1,10 +1,10 @@
 """The outbox on disk: one SQLite file in WAL mode, opened by one process and used by one thread at a time.
 
-A commit is written to the write-ahead log before it returns (`synchronous=NORMAL`), so that no killed process loses it;
-with `sync` it is also on the medium (`FULL`), so that no power cut does. docs/decisions/0007 has the figures.
+A commit is written to the write-ahead log before it returns (`synchronous=NORMAL`) and survives the end of the process;
+with `sync` it is also flushed to the medium (`FULL`) and survives a power cut. docs/decisions/0007 has the figures.
 
-The file has its blocks on the disk before messages are written to it, so that messages can be read and removed again on
-a disk that is full. docs/decisions/0018 says how.
+The blocks of the file are allocated before messages are written to it, so that messages can be read and removed on a
+full disk (docs/decisions/0018).
 """
 
 import errno
@@ -22,17 +22,17 @@ from edgemeta.daemon.mqtt.outbox.files import LOG_BYTES, OutboxFiles
 from edgemeta.model.errors import EdgemetaError
 
 APPLICATION_ID = 0x65646D74
-"""`edmt`: says in the file's header whose it is."""
+"""`edmt`: identifies our files by their header."""
 
 SCHEMA_VERSION = 1
 SPARE_PAGES = 256
-"""Free pages (1 MB) above which an empty outbox gives its disk space back."""
+"""Free pages (1 MB) above which an empty outbox frees its disk space."""
 
 BATCH_BYTES = 200_000
 """Bytes of messages added by one commit, unless a single message is larger: it must fit into half of the log."""
 
 BATCH_ROWS = 100
-"""Numbers removed by one commit: each may lie on a page of its own, and these, too, must fit into half of the log."""
+"""Messages removed by one commit: each may be on a page of its own, and all must fit into half of the log."""
 
 _GROWTH_PAGES = 64
 """Pages (256 KB) by which the file grows beyond what is needed now."""
@@ -41,7 +41,7 @@ _COLUMNS = "number, boot, made_ns, utc_ns, topic, qos, payload"
 _VALUES = "VALUES (?, ?, ?, ?, ?, ?, ?)"
 _SIZES = f"length(CAST(topic AS BLOB)) + length(payload) + {ROW_OVERHEAD}"
 _MISSHAPEN = ("no such", "table ")
-"""How SQLite's words begin where tables or columns are not those of `_SCHEMA`."""
+"""How SQLite's errors begin if tables or columns are not those of `_SCHEMA`."""
 
 _SCHEMA = """
     CREATE TABLE messages (
@@ -53,23 +53,23 @@ _SCHEMA = """
 
 
 class StoreError(EdgemetaError):
-    """The outbox file cannot be used now: disk full, read-only, taken, or another program's. It is left as it is."""
+    """The outbox file cannot be used now: disk full, read-only, locked, or another program's. It is not changed."""
 
 
 class FullError(StoreError):
-    """The disk has no room for more messages. Those in the file can be read."""
+    """The disk is full: no more messages can be added. Those in the file can be read."""
 
 
 class DamagedError(StoreError):
-    """The outbox file is no SQLite file, or not whole."""
+    """The outbox file is not an SQLite file, or damaged."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """What is known of a stored message without its payload. utc_ns is None where the clock could not be believed."""
+    """A stored message without its payload. utc_ns is None if the clock was not synchronized."""
 
     number: int
-    own: bool
+    this_boot: bool
     topic: str
     size: int
     made_ns: int
@@ -77,13 +77,13 @@ class Row:
 
 
 class Store:
-    """Messages in the order of their numbers. `count`, `bytes` and `last` tell what is there after the last commit.
+    """Messages in the order of their numbers. `count`, `bytes` and `last` (number) are those of the last commit.
 
-    On a read-only disk the file can be read, if it is there, and nothing else (`read_only`).
+    On a read-only disk an existing file can only be read (`read_only`).
     """
 
     def __init__(self, path: Path, boot: str, first: int = 1) -> None:
-        """Open the file, or make it. New messages are numbered from `first` or higher. Raises StoreError."""
+        """Open or create the file. New messages get numbers from `first` on or higher. Raises StoreError."""
         self.path = path
         self._boot = boot
         self.unreadable = 0
@@ -91,14 +91,14 @@ class Store:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise StoreError(f"outbox folder {path.parent} cannot be made: {error.strerror}") from error
+            raise StoreError(f"outbox folder {path.parent} cannot be created: {error.strerror}") from error
         try:
             self._files = OutboxFiles(path)
         except OSError as error:
             raise _os_error(f"outbox file {path} cannot be opened", error) from error
         self.read_only = self._files.read_only
         try:
-            with self._told_errors():
+            with self._translated_errors():
                 self._db = sqlite3.connect(
                     self._files.address, uri=True, timeout=1.0, isolation_level=None, check_same_thread=False
                 )
@@ -106,7 +106,7 @@ class Store:
             self._files.close()
             raise
         try:
-            with self._told_errors():
+            with self._translated_errors():
                 self._open(first)
         except StoreError:
             self._db.close()
@@ -114,15 +114,15 @@ class Store:
             raise
 
     def _open(self, first: int) -> None:
-        self._db.text_factory = bytes  # a damaged text must not raise before it is looked at
+        self._db.text_factory = bytes  # a damaged text must not raise before it is checked
         self._db.execute("PRAGMA locking_mode = EXCLUSIVE")
         self._db.execute("PRAGMA synchronous = NORMAL")
         (owner,) = self._db.execute("PRAGMA application_id").fetchone()
         (tables,) = self._db.execute("SELECT count(*) FROM sqlite_master").fetchone()
-        if owner == tables == 0 and not self.read_only:  # a new file, or one that a full disk kept from being made
+        if owner == tables == 0 and not self.read_only:  # a new file, or one that was not completed on a full disk
             self._db.execute("PRAGMA auto_vacuum = INCREMENTAL")
             if self._db.execute("PRAGMA page_count").fetchone() != (0,):
-                self._db.execute("VACUUM")  # or a file with a first page would not take it
+                self._db.execute("VACUUM")  # else a file that has a page ignores it
             self._db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         elif owner != APPLICATION_ID:
             raise StoreError(f"outbox file {self.path} is another program's database, expected one of edgemeta")
@@ -131,7 +131,7 @@ class Store:
             self._db.execute("PRAGMA journal_mode = WAL")
             self._db.execute(f"PRAGMA journal_size_limit = {LOG_BYTES}")
             self._db.execute(f"PRAGMA wal_autocheckpoint = {LOG_BYTES // 2 // self._page}")
-            self._db.execute("PRAGMA secure_delete = OFF")  # else what is removed is written once more, as zeros
+            self._db.execute("PRAGMA secure_delete = OFF")  # else removed content is overwritten with zeros
         (version,) = self._db.execute("PRAGMA user_version").fetchone()
         if version == 0 and not self.read_only:
             self._db.executescript(f"BEGIN IMMEDIATE; {_SCHEMA} PRAGMA user_version = {SCHEMA_VERSION}; COMMIT;")
@@ -140,7 +140,7 @@ class Store:
         ledger = self._db.execute("SELECT count, bytes FROM ledger").fetchall()
         (last,) = self._db.execute("SELECT max(number) FROM messages").fetchone()
         if len(ledger) != 1 or not all(isinstance(value, int) and value >= 0 for value in ledger[0]):
-            raise DamagedError(f"outbox file {self.path} is damaged: its ledger says {ledger}")
+            raise DamagedError(f"outbox file {self.path} is damaged: its ledger is {ledger}")
         self.count, self.bytes = self._ledger = ledger[0]
         self.last = max(last or 0, first - 1)
 
@@ -150,13 +150,12 @@ class Store:
         return self._files.gone
 
     def reserve(self, size: int) -> None:
-        """Make sure that the file has room for messages of so many bytes. Raises FullError where it cannot grow.
+        """Make sure that the file has room for messages of `size` bytes. Raises FullError if it cannot grow.
 
-        Counts with twice their bytes: the worst that SQLite makes of them is one message slightly larger than half a
-        page on each page.
+        Reserves twice their bytes: in the worst case each page holds one message slightly larger than half a page.
         """
         self.expect_writable()
-        with self._told_errors():
+        with self._translated_errors():
             (used,) = self._db.execute("PRAGMA page_count").fetchone()
             (free,) = self._db.execute("PRAGMA freelist_count").fetchone()
         needed = used - free + 2 * size // self._page + 16
@@ -167,14 +166,14 @@ class Store:
             raise _os_error(f"outbox file {self.path} cannot grow", error) from error
         most = max(used, self._files.size // self._page)
         if most != self._most_pages:
-            with self._told_errors():
+            with self._translated_errors():
                 self._db.execute(f"PRAGMA max_page_count = {most}")
             self._most_pages = most
 
     def add(self, added: Sequence[tuple[Delivery, int | None]], sync: bool = False) -> list[int]:
-        """Add messages, each with the UTC in ns when it was made, where that is known; return their numbers.
+        """Add messages, each with the UTC in ns when it was made, or None; return their numbers.
 
-        With `sync`, this and all before it is then on the medium. Raises StoreError, and then nothing has changed.
+        With `sync`, these and all earlier ones are flushed to the medium. Raises StoreError; then nothing has changed.
         """
         grown = sum(delivery.message.size for delivery, _ in added)
         self.reserve(grown)
@@ -183,7 +182,7 @@ class Store:
             (number, self._boot, delivery.message.made_ns, utc_ns, *_columns(delivery.message))
             for number, (delivery, utc_ns) in zip(numbers, added, strict=True)
         )
-        with self._told_errors():
+        with self._translated_errors():
             if sync:
                 self._db.execute("PRAGMA synchronous = FULL")
             try:
@@ -198,23 +197,23 @@ class Store:
         return numbers
 
     def remove(self, first: int, last: int) -> None:
-        """Remove messages by their numbers, those that are still there. Raises StoreError; then nothing has changed."""
+        """Remove the messages with these numbers. Raises StoreError; then nothing has changed."""
         self.expect_writable()
-        with self._told_errors(), self._transaction():
+        with self._translated_errors(), self._transaction():
             count, size = self._sum("WHERE number BETWEEN ? AND ?", first, last)
             self._db.execute("DELETE FROM messages WHERE number BETWEEN ? AND ?", (first, last))
             left = self.count - count, self.bytes - size
-            if min(left) < 0:  # the file was tampered with
+            if min(left) < 0:  # the file was modified by others
                 left = self._sum()
             self._write_ledger(*left)
         self._bound_log()
 
     def load(self, after: int, until: int, limit: int) -> tuple[list[Delivery], int]:
-        """Read the oldest messages with after < number <= until; return them and up to which number all are read.
+        """Read the oldest messages with after < number <= until; return them and the last number that was read.
 
-        Rows that hold no message, because the file was tampered with, are removed and counted as `unreadable`.
+        Rows without a valid message, in a file that was modified by others, are removed and counted as `unreadable`.
         """
-        with self._told_errors():
+        with self._translated_errors():
             rows = self._db.execute(
                 "SELECT number, boot, made_ns, topic, qos, payload FROM messages "
                 "WHERE number > ? AND number <= ? ORDER BY number LIMIT ?",
@@ -226,8 +225,8 @@ class Store:
         return [delivery for _, delivery in read if delivery is not None], reached
 
     def oldest(self, limit: int) -> list[Row]:
-        """Tell of the oldest messages."""
-        with self._told_errors():
+        """Return the oldest messages, without payloads."""
+        with self._translated_errors():
             rows = self._db.execute(
                 "SELECT number, boot, topic, length(CAST(topic AS BLOB)) + length(payload), made_ns, utc_ns "
                 "FROM messages ORDER BY number LIMIT ?",
@@ -246,49 +245,49 @@ class Store:
         ]
 
     def rows(self) -> Iterator[tuple[object, ...]]:
-        """Yield all rows as `take_over` takes them."""
-        with self._told_errors():
+        """Yield all rows for `take_over`."""
+        with self._translated_errors():
             yield from self._db.execute(f"SELECT {_COLUMNS} FROM messages ORDER BY number")  # noqa: S608 - a constant
 
     def take_over(self, rows: Iterator[tuple[object, ...]]) -> int:
-        """Add whole rows of another file under their old numbers; return how many messages are new. Raises StoreError.
+        """Add rows of another file with their numbers; return how many of them are new. Raises StoreError.
 
-        Where it fails some are added and the ledger is wrong: the file is to be thrown away.
+        After an error some are added and the ledger is wrong: the file must be discarded.
         """
         before = self._db.total_changes
         while batch := list(islice(rows, BATCH_ROWS)):
             self.reserve(sum(len(value) for row in batch for value in row if isinstance(value, (bytes, str))))
-            with self._told_errors(), self._transaction():
+            with self._translated_errors(), self._transaction():
                 self._db.executemany(f"INSERT OR IGNORE INTO messages {_VALUES}", batch)
             self._bound_log()
         added = self._db.total_changes - before
-        with self._told_errors(), self._transaction():
+        with self._translated_errors(), self._transaction():
             self._write_ledger(*self._sum())
             self.last = max(self.last, *self._db.execute("SELECT coalesce(max(number), 0) FROM messages").fetchone())
         return added
 
     def give_space_back(self) -> None:
-        """Shrink the file where nothing is in it."""
-        with self._told_errors():
+        """Shrink the file if it is empty."""
+        with self._translated_errors():
             (spare,) = self._db.execute("PRAGMA freelist_count").fetchone()
             if self.count == 0 and spare > SPARE_PAGES:
-                self._db.executescript("PRAGMA incremental_vacuum")  # `execute` would free a single page
+                self._db.executescript("PRAGMA incremental_vacuum")  # `execute` would free only one page
 
     def close(self) -> None:
-        """Close the file; what was committed is kept. An unusable disk or a damaged file is no matter here."""
+        """Close the file; errors of the disk or of a damaged file are ignored. Committed messages are kept."""
         with self._files.log_kept(), suppress(sqlite3.DatabaseError):
             self._db.close()
         self._files.close()
 
     def expect_writable(self) -> None:
-        """Raise StoreError where the file was opened on a read-only disk."""
+        """Raise StoreError if the file was opened on a read-only disk."""
         if self.read_only:
             raise StoreError(f"outbox file {self.path} cannot be written: {os.strerror(errno.EROFS)}")
 
     def _bound_log(self) -> None:
-        """Empty a log that has outgrown its size: by one large message, or as SQLite could not do so by itself."""
+        """Empty a log that is too long: after a large message, or because SQLite could not do so by itself."""
         if self._files.log_size > 2 * LOG_BYTES:
-            with self._told_errors():
+            with self._translated_errors():
                 self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
     def _write_ledger(self, count: int, size: int) -> None:
@@ -306,7 +305,7 @@ class Store:
     def _delivery(
         self, number: int, boot: object, made_ns: object, topic: object, qos: object, payload: object
     ) -> Delivery | None:
-        """Return a row's message; None where its columns make none."""
+        """Return a row's message; None if its columns are invalid."""
         if not isinstance(topic, bytes) or not isinstance(payload, bytes) or qos not in (0, 1):
             return None
         try:
@@ -315,15 +314,15 @@ class Store:
             return None
         if not 0 < len(topic) < 65536 or any(letter in text for letter in "+#\0"):
             return None
-        own = boot == self._boot.encode()
-        made = made_ns if own and isinstance(made_ns, int) else time.monotonic_ns()
+        this_boot = boot == self._boot.encode()
+        made = made_ns if this_boot and isinstance(made_ns, int) else time.monotonic_ns()
         message = OutgoingMessage(text, payload, 1 if qos == 1 else 0, retain=False, kept=True, made_ns=made)
-        return Delivery(message, own=own, late=True, row=number)
+        return Delivery(message, this_boot=this_boot, replayed=True, row=number)
 
     def _remove_unreadable(self, numbers: list[int]) -> None:
         if not numbers or self.read_only:
             return
-        with suppress(FullError), self._told_errors(), self._transaction():  # else they are passed by again
+        with suppress(FullError), self._translated_errors(), self._transaction():  # else they are skipped again
             self._db.executemany("DELETE FROM messages WHERE number = ?", [(number,) for number in numbers])
             self._write_ledger(*self._sum())
             self.unreadable += len(numbers)
@@ -340,8 +339,8 @@ class Store:
                 self._db.execute("ROLLBACK")
 
     @contextmanager
-    def _told_errors(self) -> Iterator[None]:
-        """Turn SQLite's errors into sentences: what another try may cure is StoreError, the rest DamagedError."""
+    def _translated_errors(self) -> Iterator[None]:
+        """Turn SQLite's errors into StoreError, if another attempt may succeed, or DamagedError."""
         try:
             yield
         except sqlite3.DatabaseError as error:
@@ -349,8 +348,8 @@ class Store:
                 kind = FullError if "is full" in str(error) else StoreError
                 raise kind(f"outbox file {self.path} cannot be used: {_reason(error)}") from error
             raise DamagedError(f"outbox file {self.path} is damaged: {error}") from error
-        except UnicodeDecodeError as error:  # SQLite's words hold a name from the file
-            raise DamagedError(f"outbox file {self.path} is damaged: a name in it is no text") from error
+        except UnicodeDecodeError as error:  # SQLite's message contains a name from the file
+            raise DamagedError(f"outbox file {self.path} is damaged: a name in it is not text") from error
 
 
 def _columns(message: OutgoingMessage) -> tuple[str, int, bytes]:
@@ -358,11 +357,11 @@ def _columns(message: OutgoingMessage) -> tuple[str, int, bytes]:
 
 
 def _reason(error: sqlite3.OperationalError) -> str:
-    """Return SQLite's words, but for a lock: only another process can hold it."""
+    """Return SQLite's message; for a lock, which only another process can hold, our own."""
     return "another process has it open" if "locked" in str(error) else str(error)
 
 
 def _os_error(what: str, error: OSError) -> StoreError:
-    """Return the exception for an error of the operating system; a disk is also full where its quota is used up."""
+    """Return the exception for an error of the operating system; a used-up quota counts as a full disk."""
     kind = FullError if error.errno in (errno.ENOSPC, errno.EDQUOT) else StoreError
     return kind(f"{what}: {error.strerror}")

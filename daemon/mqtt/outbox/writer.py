@@ -1,8 +1,8 @@
-"""The keeper: a thread that writes to disk what waits in an outbox, reads it for the replay, keeps it within bounds.
+"""The thread that writes an outbox to disk, reads it for the replay and applies its limits.
 
-While the broker answers quickly there is nothing to write. Where the disk takes no more messages, new ones stay in
-memory and the outbox says why; what is in the file is sent and removed all the same. The disk counts as usable again
-when everything that waited in memory is written and there is room for more: it is tried about every minute, quietly.
+While the broker acknowledges quickly there is nothing to write. If the disk accepts no more messages, new ones stay in
+memory and the outbox reports the reason; messages in the file are still sent and removed. The disk counts as usable
+again when all messages in memory are written and there is room for more; it is tried about every minute, without logs.
 """
 
 import logging
@@ -25,34 +25,34 @@ from edgemeta.daemon.runtime.threads import guarded_thread
 
 log = logging.getLogger(__name__)
 
-TICK = 0.05
-"""Seconds between two looks while something waits: without a broker, a message is then on disk."""
+POLL_EVERY = 0.05
+"""Seconds between two polls while messages wait: without a broker, a message is then on disk."""
 
-SLOW_TICK = 0.2
-"""The same on a good day, when there is nothing to do but to see that the broker still answers."""
+IDLE_POLL_EVERY = 0.2
+"""The same while nothing waits: to notice a broker that acknowledges slowly."""
 
 SYNC_AFTER_NS = NS
-"""How long a written message may wait to be on the medium, safe from a power cut."""
+"""How long a written message may stay unflushed, where a power cut would lose it."""
 
-LOAD = 500
-"""Messages read at once."""
+READ_AT_ONCE = 500
+"""Messages read from disk at once."""
 
 ROOM = 100_000
-"""Bytes of messages that the file must have room for before a disk that was full counts as usable again."""
+"""Bytes of messages for which a file needs room before a disk that was full counts as usable again."""
 
-LITTLE = 20_000
-"""Bytes of messages that one commit adds to a disk that was full, so that the room inside the file is used up."""
+SMALL_BATCH = 20_000
+"""Bytes of messages that one commit adds to a disk that was full, so that the free pages of the file are used."""
 
 RETRY_FIRST, RETRY_CAP = 1.0, 60.0
-"""Seconds until a disk that failed is tried again: the first time, and at most. A disk that was usable for less than
-the second goes on where it was, so that one that comes and goes does so at most twice a minute."""
+"""Seconds until a disk that failed is tried again: the first time, and at most. The waits start again only after the
+disk was usable for the longer time, so that the state of an unstable disk changes at most twice a minute."""
 
 REMOVE_NS = NS // 5
-"""How long one look may spend on removing: there may be hundreds of thousands of messages to remove."""
+"""Time that one poll may spend on removing: there may be hundreds of thousands of messages to remove."""
 
 
 class OutboxWriter:
-    """Keeps the messages of one outbox in one file; path None is memory only. `crashed` hears of unforeseen faults."""
+    """Keeps the messages of one outbox in one file; path None is memory only. on_fatal: called with a fatal error."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class OutboxWriter:
         self._bounds = Retention(config, clock)
         self._memory = config.max_memory_mb
         self._store: Store | None = None
-        self._reason: str | None = "it is kept in memory only, as the config says" if path is None else "not open yet"
+        self._reason: str | None = "configured to be in memory only" if path is None else "not open yet"
         self._reported: set[str] = set()
         self._removes = True
         self._reopen = False
@@ -80,26 +80,26 @@ class OutboxWriter:
         self._synced_ns = time.monotonic_ns()
         self._unsynced = False
         self._aged_ns = 0
-        self._looked_ns = 0
+        self._gone_checked_ns = 0
         self._gone = False
         self._closing = threading.Event()
         self._thread = guarded_thread("outbox", self._run, on_fatal)
 
     def start(self) -> None:
-        """Open the file and begin."""
+        """Open the file and start the thread."""
         self.open()
         self._thread.start()
 
     def close(self, timeout: float) -> None:
-        """Write everything that was not answered to the medium and close the file; give up after `timeout` seconds."""
+        """Write all messages that were not answered, flush and close the file; give up after `timeout` seconds."""
         self._closing.set()
         self._outbox.changed.set()
         self._thread.join(timeout)
         if self._thread.is_alive():
-            log.error("outbox: the disk does not answer, %d messages may be lost", self._outbox.in_memory_only)
+            log.error("outbox: the disk does not respond, %d messages may be lost", self._outbox.in_memory_only)
 
     def open(self) -> None:
-        """Open the file, where there should be one; on failure say why not, and when to try again."""
+        """Open the file, if there should be one; after a failure, set the reason and the time of the next attempt."""
         if self._path is None:
             self._outbox.report_disk(self._reason)
             return
@@ -112,8 +112,8 @@ class OutboxWriter:
         except StoreError as error:
             self._lose(error)
 
-    def tick(self) -> None:
-        """Do what is due."""
+    def poll(self) -> None:
+        """Write, remove, read and expire messages, whatever is due."""
         due = self._path is not None and self._reason is not None and time.monotonic() >= self._retry_at
         if self._store is None and due:
             self.open()
@@ -128,8 +128,8 @@ class OutboxWriter:
                 self._lose(error)
         self._outbox.expire()
 
-    def finish(self) -> None:
-        """Write everything, and close the file."""
+    def flush(self) -> None:
+        """Write all messages, and close the file."""
         if self._store is not None:
             for write in (self._remove, partial(self._add, everything=True)):
                 try:
@@ -140,21 +140,21 @@ class OutboxWriter:
             self._store.close()
             self._store = None
         if lost := self._outbox.in_memory_only:
-            log.error("outbox: %d messages are lost with this process: %s", lost, self._reason)
+            log.error("outbox: %d messages in memory are lost: %s", lost, self._reason)
 
     def _run(self) -> None:
         while not self._closing.is_set():
-            self._outbox.changed.wait(SLOW_TICK if self._outbox.good_day else TICK)
+            self._outbox.changed.wait(IDLE_POLL_EVERY if self._outbox.is_idle else POLL_EVERY)
             self._outbox.changed.clear()
             with self._outbox.disk_busy():
-                self.tick()
-        self.finish()
+                self.poll()
+        self.flush()
 
     def _update(self, store: Store, due: bool) -> None:
-        """Write what the disk takes; where it failed before, only when that is due again, but for what is removed.
+        """Remove and add messages. On a disk that failed before, messages are added only when the next attempt is due.
 
-        Raises DamagedError. Any other failure leaves the file open for reading; with room on the disk that is no cure,
-        so it is then opened anew for the next try.
+        Raises DamagedError. Any other failure leaves the file open for reading; unless the disk is full, the next
+        attempt opens the file again.
         """
         try:
             if not store.read_only and self._is_gone(store, due):
@@ -181,7 +181,7 @@ class OutboxWriter:
 
     def _remove_and_add(self, store: Store, due: bool) -> None:
         if self._removes or due:
-            self._removes = False  # until it has gone well
+            self._removes = False  # until it has succeeded
             self._remove(store)
             self._removes = True
         if due or self._reason is None:
@@ -193,15 +193,15 @@ class OutboxWriter:
             self._keep_bounds(store)
 
     def _is_gone(self, store: Store, due: bool) -> bool:
-        """Whether the file was removed while it is open; looked at every second."""
+        """Whether the file was removed while it is open; checked every second."""
         now = time.monotonic_ns()
-        if due or now - self._looked_ns >= NS:
-            self._looked_ns = now
+        if due or now - self._gone_checked_ns >= NS:
+            self._gone_checked_ns = now
             self._gone = store.gone
         return self._gone
 
     def _rescue(self, store: Store, due: bool) -> None:
-        """Make a new file in the place of one that was removed. As long as there is none the old one is sent."""
+        """Replace a file that was removed. Until there is a new one, messages are sent from the open one."""
         assert self._path is not None
         self._remove(store)
         if self._reason is not None and not due:
@@ -215,7 +215,7 @@ class OutboxWriter:
             self._outbox.use_disk(_figures(self._store))
 
     def _remove(self, store: Store) -> None:
-        """Remove what the broker has answered, and what was dropped."""
+        """Remove messages that were answered or dropped."""
         removed = False
         until = time.monotonic_ns() + REMOVE_NS
         while time.monotonic_ns() < until and (piece := self._outbox.removable(BATCH_ROWS)):
@@ -226,8 +226,8 @@ class OutboxWriter:
             store.give_space_back()
 
     def _add(self, store: Store, everything: bool, sync: bool = False) -> None:
-        """Commit what has waited long enough."""
-        batches = list(_batches(self._outbox.due(everything), BATCH_BYTES if self._reason is None else LITTLE))
+        """Commit the messages that have waited long enough."""
+        batches = list(_batches(self._outbox.due(everything), BATCH_BYTES if self._reason is None else SMALL_BATCH))
         now = time.monotonic_ns()
         sync = sync or everything or (self._unsynced and now - self._synced_ns >= SYNC_AFTER_NS)
         if sync and not batches:
@@ -242,38 +242,38 @@ class OutboxWriter:
             self._synced_ns, self._unsynced = now, False
 
     def _stamps(self, deliveries: list[Delivery]) -> list[int | None]:
-        """UTC in ns when each was made; None while the clock cannot be believed."""
+        """UTC in ns when each was made; None while the clock is not synchronized."""
         if not self._clock.synchronized:
             return [None] * len(deliveries)
         monotonic_to_utc = time.time_ns() - time.monotonic_ns()
         return [delivery.message.made_ns + monotonic_to_utc for delivery in deliveries]
 
     def _read(self, store: Store) -> None:
-        """Read more late messages where the link has few left."""
+        """Read more messages to be replayed when the link has few left."""
         span = self._outbox.wanted()
         if span is not None:
-            deliveries, reached = store.load(*span, LOAD)
+            deliveries, reached = store.load(*span, READ_AT_ONCE)
             self._outbox.load(span, deliveries, reached, _figures(store))
 
     def _keep_bounds(self, store: Store) -> None:
-        """Drop the oldest messages on disk while they are too many bytes, or too old (looked at every second)."""
+        """Drop the oldest messages on disk while they are too many bytes, or too old (checked every second)."""
         now = time.monotonic_ns()
         if self._outbox.removable(1):
-            return  # their bytes still count
+            return  # they still count
         too_old = False
         if now - self._aged_ns >= NS:
             self._aged_ns = now
             too_old = any(self._bounds.too_old(row, now) for row in store.oldest(1))
         while too_old or self._bounds.excess(store.bytes) > 0:
-            rows = store.oldest(LOAD)
+            rows = store.oldest(READ_AT_ONCE)
             if not self._outbox.withdraw(partial(self._bounds.doomed, rows, store.bytes, now)):
                 return
             self._remove(store)
             if self._outbox.removable(1):
-                return  # at the next look
+                return  # at the next poll
 
     def _replace(self, error: DamagedError) -> None:
-        """The file turned out to be damaged: go on with a new one."""
+        """The file is damaged: continue with a new one."""
         assert self._store is not None
         assert self._path is not None
         self._last = self._store.last
@@ -287,7 +287,7 @@ class OutboxWriter:
             self._outbox.use_disk(_figures(self._store))
 
     def _lose(self, error: StoreError) -> None:
-        """Go on without a file, and open it again later."""
+        """Continue without a file, and open it again later."""
         if self._store is not None:
             self._last = self._store.last
             self._store.close()
@@ -296,7 +296,7 @@ class OutboxWriter:
         self._keep_in_memory(error)
 
     def _keep_in_memory(self, error: StoreError) -> None:
-        """Go on in memory, and try the disk again later. Every reason is logged once until the disk is usable again."""
+        """Continue in memory, and try the disk again later. A reason is logged once until the disk is usable again."""
         now = time.monotonic()
         if self._reason is None and now - self._usable_since > RETRY_CAP:
             self._retry.reset()
@@ -309,14 +309,14 @@ class OutboxWriter:
 
     def _report_usable(self, store: Store) -> None:
         if self._reported:
-            log.info("outbox: on disk again, %s", store.path)
+            log.info("outbox: on disk again: %s", store.path)
             self._reported.clear()
         self._reason, self._usable_since = None, time.monotonic()
         self._outbox.report_disk(None)
 
 
 def _batches(deliveries: Sequence[Delivery], limit: int) -> Iterator[list[Delivery]]:
-    """Divide messages, in order, into what one commit takes: so many bytes, or one message."""
+    """Divide messages, in order, into commits of up to `limit` bytes, or of one message."""
     batch: list[Delivery] = []
     size = 0
     for delivery in deliveries:

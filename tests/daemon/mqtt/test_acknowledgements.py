@@ -24,7 +24,7 @@ def network(broker: Any) -> Iterator[MqttProxy]:
 
 @pytest.fixture
 def late_soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("edgemeta.daemon.mqtt.link.LATE_AFTER", 0.1)
+    monkeypatch.setattr("edgemeta.daemon.mqtt.status_tracker.LATE_AFTER", 0.1)
 
 
 def number(value: int) -> OutgoingMessage:
@@ -54,14 +54,14 @@ def test_messages_whose_acknowledgements_are_swallowed_are_sent_again(
     """With 25 gone, no late message found room; with 100, none at all; with 3, three waited for ever."""
     link = connect(make_link, network, version=version)
     network.drop_packets(swallowed)
-    with caplog.at_level("INFO", "edgemeta.daemon.mqtt.link"):
+    with caplog.at_level("INFO", "edgemeta.daemon.mqtt"):
         for value in range(150):
             link.send(number(value))
         wait_until(lambda: waiting(link) == 0, "acknowledgements of all messages")
         wait_until(lambda: link.status.state is BrokerState.CONNECTED, "the link")
     assert network.swallowed == swallowed
     assert sorted(set(numbers(subscriber.on("numbers")))) == list(range(150))
-    assert sorted(int(payload) for payload in link.taken.payloads) == list(range(150))
+    assert sorted(int(payload) for payload in link.delivered.payloads) == list(range(150))
     assert link.connects >= 2
     assert link.stats.failures.unacknowledged == link.connects - 1
     assert f"has not acknowledged a message for {DEADLINE:g} s" in caplog.text
@@ -80,8 +80,8 @@ def test_a_resent_message_never_overtakes_a_live_one(network: MqttProxy, subscri
     connected_again = firsts.index(max(firsts))
     live = [
         int(delivery.message.payload)
-        for delivery in link.taken.deliveries
-        if not delivery.late and delivery.message.kept
+        for delivery in link.delivered.deliveries
+        if not delivery.replayed and delivery.message.kept
     ]
     assert live == sorted(live)
     assert connected_again == len(firsts) - 1, "the newest message waited for older ones"
@@ -92,7 +92,7 @@ def test_while_nothing_is_acknowledged_the_state_says_so_until_the_first_acknowl
 ) -> None:
     link = connect(make_link, network)
     states = Recorder(lambda: link.status.state)
-    with caplog.at_level("INFO", "edgemeta.daemon.mqtt.link"):
+    with caplog.at_level("INFO", "edgemeta.daemon.mqtt"):
         network.drop_packets()
         link.send(number(1))
         wait_until(lambda: link.status.state is BrokerState.UNACKNOWLEDGED, "the state")
@@ -113,7 +113,7 @@ def test_a_broker_frozen_for_a_moment_is_late_and_then_connected_again(
     broker: Any, network: MqttProxy, make_link: Any, late_soon: None
 ) -> None:
     link = connect(make_link, network, version="3.1.1")
-    link._config = link._config.model_copy(update={"ack_timeout": 60.0})
+    link._status._ack_timeout = 60.0
     broker.freeze()
     link.send(number(1))
     wait_until(lambda: link.status.state is BrokerState.UNACKNOWLEDGED, "the state")

@@ -14,6 +14,7 @@ from edgemeta.daemon.config.broker import MqttConfig
 from edgemeta.daemon.mqtt.connection import Connection
 from edgemeta.daemon.mqtt.outbox.delivery import Delivery, OutgoingMessage
 from edgemeta.daemon.mqtt.state import LinkError
+from edgemeta.daemon.mqtt.wakeup import Wakeup
 
 ACCEPTED = bytes([0x20, 3, 0, 0, 0])
 PACKETS = [
@@ -77,22 +78,20 @@ def listen_to(speaker: Speaker, description: bytes, version: int) -> str:
     config = MqttConfig.model_validate(
         {"host": "127.0.0.1", "port": speaker.port, "version": 5 if version == 5 else "3.1.1"}
     )
-    wake, waker = socket.socketpair()
-    connection = Connection(config, "fuzzed", OutgoingMessage("t", b"offline", 1, retain=True), wake)
+    wakeup = Wakeup()
+    connection = Connection(config, "fuzzed", OutgoingMessage("t", b"offline", 1, retain=True), wakeup)
     deadline = time.monotonic() + 60
     try:
         connection.open()
         if connection.has_room:
             connection.publish(Delivery(OutgoingMessage("t", b"1", 1, retain=False)))
         while True:
-            connection.step(connection.wait(1.0))
+            connection.process(connection.wait(1.0))
             assert time.monotonic() < deadline
     except LinkError as error:
         return str(error)
     finally:
         connection.close(politely=False)
-        wake.close()
-        waker.close()
 
 
 def test_a_lawful_end(speaker: Speaker) -> None:

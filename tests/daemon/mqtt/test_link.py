@@ -34,7 +34,7 @@ def waiting(link: Any) -> int:
 
 @pytest.mark.parametrize("version", [5, "3.1.1"])
 @pytest.mark.parametrize("qos", [0, 1])
-def test_messages_arrive_in_order_and_are_reported_taken(
+def test_messages_arrive_in_order_and_are_reported_as_acknowledged(
     broker: Any, subscriber: Any, make_link: Any, version: Any, qos: int
 ) -> None:
     link = make_link(broker.port, version=version)
@@ -44,15 +44,15 @@ def test_messages_arrive_in_order_and_are_reported_taken(
     received = subscriber.wait("numbers", 200)
     assert [int(message.payload) for message in received] == list(range(200))
     assert link.flush(60.0)
-    assert link.taken.payloads == [message.payload for message in received]
+    assert link.delivered.payloads == [message.payload for message in received]
     assert waiting(link) == 0
-    assert link.published == 201  # `online`, too
+    assert link.stats.published == 201  # `online`, too
 
 
 def test_threads_that_send_at_once_while_the_broker_stalls_lose_and_mix_nothing(
     broker: Any, subscriber: Any, make_link: Any
 ) -> None:
-    """Each sends from its own thread where it can; a broker that reads nothing leaves packets half written."""
+    """A broker that reads nothing leaves packets half written."""
     link = make_link(broker.port)
     wait_until(lambda: link.connected)
     filling = b"." * 70_000  # 7 MB together: more than the sockets hold, less than the outbox does
@@ -79,27 +79,21 @@ def test_threads_that_send_at_once_while_the_broker_stalls_lose_and_mix_nothing(
     assert (waiting(link), link.connects) == (0, 1)
 
 
-def test_one_thread_at_a_time_moves_packets(broker: Any, make_link: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    moving = threading.Lock()
-    overlaps: list[str] = []
+def test_only_the_links_thread_sends_and_receives(broker: Any, make_link: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever sends puts a message into a queue and wakes that thread."""
+    callers: set[str] = set()
 
-    def alone(name: str) -> None:
+    def note_callers_of(name: str) -> None:
         original = getattr(Connection, name)
 
         def call(*arguments: Any) -> Any:
-            if not moving.acquire(blocking=False):
-                overlaps.append(name)
-                return original(*arguments)
-            try:
-                time.sleep(0.001)  # long enough for another thread to come
-                return original(*arguments)
-            finally:
-                moving.release()
+            callers.add(threading.current_thread().name)
+            return original(*arguments)
 
         monkeypatch.setattr(Connection, name, call)
 
-    alone("publish")
-    alone("step")
+    for name in ("publish", "wait", "process"):
+        note_callers_of(name)
     link = make_link(broker.port)
     wait_until(lambda: link.connected)
     threads = [threading.Thread(target=lambda: [link.send(number(value)) for value in range(50)]) for _ in range(4)]
@@ -108,7 +102,7 @@ def test_one_thread_at_a_time_moves_packets(broker: Any, make_link: Any, monkeyp
     for thread in threads:
         thread.join()
     assert link.flush(60.0)
-    assert (len(link.taken.payloads), overlaps) == (200, [])
+    assert (len(link.delivered.payloads), callers) == (200, {"mqtt"})
 
 
 def test_after_a_stall_the_broker_answers_at_once_again(broker: Any, make_link: Any) -> None:
@@ -122,8 +116,8 @@ def test_after_a_stall_the_broker_answers_at_once_again(broker: Any, make_link: 
         sent.append(link.send(number(0)))
         time.sleep(0.025)  # less than TCP waits for data that could carry its acknowledgement
 
-    def soon_taken() -> int:
-        """How many of 37 messages after a stall are taken before the next one is sent."""
+    def soon_acknowledged() -> int:
+        """Number of 37 messages after a stall that are acknowledged before the next one is sent."""
         broker.process.send_signal(signal.SIGSTOP)
         for _ in range(3):
             send()
@@ -131,17 +125,19 @@ def test_after_a_stall_the_broker_answers_at_once_again(broker: Any, make_link: 
         soon = 0
         for _ in range(37):
             send()
-            soon += len(link.taken.payloads) == len(sent)
+            soon += len(link.delivered.payloads) == len(sent)
         return soon
 
-    assert any(soon_taken() > 10 for _ in range(5)), "each message was taken only when the next one was sent"
+    assert any(soon_acknowledged() > 10 for _ in range(5)), (
+        "each message was acknowledged only when the next one was sent"
+    )
 
 
 def test_what_is_flushed_is_counted(broker: Any, make_link: Any) -> None:
     """The last stats of a stop are made when all is flushed: a message between the two would look lost."""
     link = make_link(broker.port)
     wait_until(lambda: link.connected)
-    counting, goes_on, count = threading.Event(), threading.Event(), link.taken.taken
+    counting, goes_on, count = threading.Event(), threading.Event(), link.delivered.acknowledged
 
     def slow(delivery: Any) -> None:
         if delivery.message.kept:
@@ -149,7 +145,7 @@ def test_what_is_flushed_is_counted(broker: Any, make_link: Any) -> None:
             assert goes_on.wait(60)
         count(delivery)
 
-    link.taken.taken = slow
+    link.delivered.acknowledged = slow
     link.send(number(1))
     assert counting.wait(60)
     try:
@@ -157,7 +153,7 @@ def test_what_is_flushed_is_counted(broker: Any, make_link: Any) -> None:
     finally:
         goes_on.set()
     assert link.flush(60)
-    assert link.taken.payloads == [b"1"]
+    assert link.delivered.payloads == [b"1"]
 
 
 def test_online_at_connect_and_offline_at_close(broker: Any, subscriber: Any, make_link: Any) -> None:
@@ -217,12 +213,14 @@ def test_messages_of_an_outage_come_late_in_order_and_paced(broker: Any, make_li
     wait_until(lambda: link.connected)
     begun = time.monotonic()
     link.send(number(10_000))
-    wait_until(lambda: b"10000" in link.taken.payloads)
+    wait_until(lambda: b"10000" in link.delivered.payloads)
     wait_until(lambda: waiting(link) == 0)
     assert time.monotonic() - begun > 1.0  # 100 at 25 per second, but for what went out before the outage was noticed
-    late = [int(delivery.message.payload) for delivery in link.taken.deliveries if delivery.late]
+    late = [int(delivery.message.payload) for delivery in link.delivered.deliveries if delivery.replayed]
     assert late == list(range(late[0], 100))
-    assert link.taken.payloads.index(b"10000") < len(link.taken.payloads) - 25, "a live message waited for late ones"
+    assert link.delivered.payloads.index(b"10000") < len(link.delivered.payloads) - 25, (
+        "a live message waited for late ones"
+    )
 
 
 @pytest.mark.parametrize(
@@ -264,7 +262,7 @@ def test_a_message_that_is_not_kept_is_forgotten_with_the_connection(make_broker
     wait_until(lambda: link.connected)
     link.send(OutgoingMessage("edgemeta/test/numbers", b"2", 1, retain=False))
     assert link.flush(60.0)
-    assert link.taken.payloads == [b"2"]
+    assert link.delivered.payloads == [b"2"]
 
 
 def test_answers_on_one_topic_do_not_take_each_others_place(broker: Any, subscriber: Any, make_link: Any) -> None:
@@ -286,8 +284,8 @@ def test_a_late_state_does_not_become_the_topics_retained_message(
         payload = b'{"state":"' + state + b'","historical":false}'
         link.send(OutgoingMessage("edgemeta/test/state", payload, 1, retain=True, kept=True))
     broker.start()
-    wait_until(lambda: len(link.taken.deliveries) == 4)  # online, state, and both as they were
-    assert [delivery.late for delivery in link.taken.deliveries] == [False, False, True, True]
+    wait_until(lambda: len(link.delivered.deliveries) == 4)  # online, state, and both as they were
+    assert [delivery.replayed for delivery in link.delivered.deliveries] == [False, False, True, True]
     first = make_subscriber(broker.port).wait("state")[0]
     assert first.json == {"state": "new", "historical": False}
 
@@ -296,7 +294,7 @@ def test_a_refused_login_never_counts_as_connected(make_broker: Any, make_link: 
     broker = make_broker("allow_anonymous false")
     broker.start()
     link = make_link(broker.port)
-    with caplog.at_level("DEBUG", "edgemeta.daemon.mqtt.link"):
+    with caplog.at_level("DEBUG", "edgemeta.daemon.mqtt"):
         wait_until(lambda: len(caplog.records) >= 3)
     assert all("refused the connection: not authorized" in record.getMessage() for record in caplog.records)
     assert not link.connected
@@ -329,28 +327,28 @@ MOSQUITTO_PASSWORDS = (
 )
 
 
-def test_messages_the_broker_refuses_are_counted_and_not_taken(
+def test_messages_the_broker_refuses_are_counted_and_not_acknowledged(
     make_broker: Any, make_link: Any, tmp_path: Any, caplog: Any
 ) -> None:
     broker = make_broker("allow_anonymous true", f"acl_file {tmp_path / 'acl'}")
     (tmp_path / "acl").write_text("topic write edgemeta/test/availability\n")
     (tmp_path / "acl").chmod(0o600)
     broker.start()
-    with caplog.at_level("WARNING", "edgemeta.daemon.mqtt.link"):
+    with caplog.at_level("WARNING", "edgemeta.daemon.mqtt"):
         link = make_link(broker.port)
         wait_until(lambda: link.connected)
         for value in range(3):
             link.send(number(value))
-        wait_until(lambda: link.refused == 3)
-    assert link.taken.payloads == []
+        wait_until(lambda: link.stats.refused == 3)
+    assert link.delivered.payloads == []
     assert waiting(link) == 0
-    assert link.published == 1  # `online`
+    assert link.stats.published == 1  # `online`
     assert caplog.text.count("the broker refuses messages to edgemeta/test/numbers") == 1
 
 
 def test_a_broker_that_says_nothing_is_given_up(make_link: Any, monkeypatch: Any, caplog: Any) -> None:
     monkeypatch.setattr("edgemeta.daemon.mqtt.connection.ANSWER_TIMEOUT", 0.2)
-    with socket.create_server(("127.0.0.1", 0)) as silent, caplog.at_level("WARNING", "edgemeta.daemon.mqtt.link"):
+    with socket.create_server(("127.0.0.1", 0)) as silent, caplog.at_level("WARNING", "edgemeta.daemon.mqtt"):
         make_link(silent.getsockname()[1])
         wait_until(lambda: bool(caplog.records))
     assert "gave no answer within 0.2 s" in caplog.text
@@ -358,7 +356,7 @@ def test_a_broker_that_says_nothing_is_given_up(make_link: Any, monkeypatch: Any
 
 @pytest.mark.parametrize("host", ["no such host", "a..b", "x" * 70, "\u20ac"])
 def test_host_names_that_lead_nowhere(host: str, make_link: Any, caplog: Any) -> None:
-    with caplog.at_level("WARNING", "edgemeta.daemon.mqtt.link"):
+    with caplog.at_level("WARNING", "edgemeta.daemon.mqtt"):
         link = make_link(1883, host=host)
         wait_until(lambda: bool(caplog.records))
     assert f"broker {host}:1883 cannot be reached: " in caplog.text

@@ -75,7 +75,7 @@ def test_a_camera_removed_by_a_restart_leaves_nothing(
     left = retained(make_subscriber, broker)
     assert not topics & left.keys()
     assert {f"{BASE}/test/front/{each}" for each in ("state", "status")} <= left.keys()
-    assert "back-door/state: cleared, the config no longer has this camera" in second.said
+    assert "back-door/state: cleared, this camera is no longer in the config" in second.said
 
 
 FOREIGN = {
@@ -170,7 +170,7 @@ def test_where_an_access_list_lets_us_read_nothing_the_service_runs_on(
     watcher = make_subscriber(broker.port, username="watcher", password="")
     watcher.publish(f"{BASE}/test/gone/status", status("test", "gone"), retain=True)
     service = serve(**keys_of(broker, "front"))
-    wait_until(lambda: service._link.connected and service._link.followers[0]._over_at is None, "the reading's end")
+    wait_until(lambda: service._link.connected and service._link.listeners[-1]._over_at is None, "the reading's end")
     watcher.wait("front/frame", 5)
     assert [message.payload for message in watcher.on("gone/status")] != [b""]
 
@@ -218,11 +218,11 @@ def removed(monkeypatch: pytest.MonkeyPatch) -> tuple[Sender, RemovedCameras]:
 def test_a_refused_subscription_is_not_asked_for_again(removed: tuple[Sender, RemovedCameras]) -> None:
     _, cameras = removed
     refusing, later = Connection(refused=True), Connection()
-    cameras.begun(refusing)
+    cameras.connected(refusing)
     assert sorted(refusing.filters) == ["a/b/dev/+/state", "a/b/dev/+/status"]
-    cameras.step(refusing)
-    cameras.ended(refusing)
-    cameras.begun(later)
+    cameras.poll(refusing)
+    cameras.disconnected(refusing)
+    cameras.connected(later)
     assert later.filters == []
 
 
@@ -233,8 +233,8 @@ def test_a_broker_that_disconnects_whoever_subscribes_is_not_asked_a_third_time(
     asked = []
     for _ in range(4):
         connection = Connection(answered=False)
-        cameras.begun(connection)
-        cameras.ended(connection)
+        cameras.connected(connection)
+        cameras.disconnected(connection)
         asked.append(bool(connection.filters))
     assert asked == [True, True, False, False]
 
@@ -245,13 +245,13 @@ def test_a_broken_connection_s_findings_are_left_and_at_most_so_many_are_cleared
     sender, cameras = removed
     for ends_early in (True, False):
         connection = Connection()
-        cameras.begun(connection)
+        cameras.connected(connection)
         for number in range(MOST + 5):
             topic = f"a/b/dev/cam{number}/status"
             cameras.take(Incoming(topic, status("dev", f"cam{number}"), retained=not number % 2 or not ends_early))
         if not ends_early:
-            cameras.step(connection)
-        cameras.ended(connection)
+            cameras.poll(connection)
+        cameras.disconnected(connection)
         assert len(sender.sent) == (0 if ends_early else MOST)
     assert connection.ended == connection.filters
     assert all((message.payload, message.retain) == (b"", True) for message in sender.sent)

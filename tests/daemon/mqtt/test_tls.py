@@ -107,10 +107,10 @@ def test_messages_go_over_tls(make_tls_broker: Any, make_link: Any, authority: A
     begun = time.monotonic()
     for value in range(500):
         link.send(OutgoingMessage("edgemeta/test/numbers", str(value).encode(), 1, retain=False, kept=True))
-    while len(link.taken.payloads) < 500:
+    while len(link.delivered.payloads) < 500:
         assert time.monotonic() - begun < 60
         time.sleep(0.01)
-    assert link.taken.payloads == [str(value).encode() for value in range(500)]
+    assert link.delivered.payloads == [str(value).encode() for value in range(500)]
 
 
 def test_a_client_certificate_is_shown_and_accepted(make_tls_broker: Any, make_link: Any, authority: Authority) -> None:
@@ -140,7 +140,7 @@ def test_a_broker_whose_certificate_is_a_strangers(
     with caplog.at_level("WARNING"):
         link = make_link(broker.port, tls={"enabled": True, "ca_file": str(stranger.ca)})
         reason = wait_for_state(link, BrokerState.BAD_CERTIFICATE)
-    assert reason.startswith(f"broker 127.0.0.1:{broker.port}: its certificate is not trusted: ")
+    assert reason.startswith(f"broker 127.0.0.1:{broker.port}: certificate not trusted: ")
     assert "self-signed certificate in certificate chain" in reason
     assert reason in caplog.text
     assert link.connects == 0
@@ -243,7 +243,7 @@ def test_files_that_cannot_be_used_are_told(authority: Authority, stranger: Auth
     openssl("ec", "-in", own["key_file"], "-aes128", "-passout", "pass:geheim", "-out", locked)
     cases: list[tuple[dict[str, str], str, str]] = [
         ({"ca_file": "/nowhere/ca.pem"}, "ca_file", "/nowhere/ca.pem cannot be read: No such file or directory"),
-        ({"ca_file": str(empty)}, "ca_file", f"{empty} holds no certificate (PEM)"),
+        ({"ca_file": str(empty)}, "ca_file", f"{empty} contains no certificate (PEM)"),
         ({"ca_file": str(tmp_path)}, "ca_file", f"{tmp_path} cannot be read: Is a directory"),
         ({"cert_file": "/nowhere/own.pem"}, "cert_file", "/nowhere/own.pem cannot be read: No such file"),
         (
@@ -251,10 +251,10 @@ def test_files_that_cannot_be_used_are_told(authority: Authority, stranger: Auth
             "key_file",
             "/nowhere/own.key cannot be read: No such file or directory",
         ),
-        (own | {"key_file": other["key_file"]}, "key_file", "the key is another certificate's"),
+        (own | {"key_file": other["key_file"]}, "key_file", "the key does not belong to the certificate"),
         (own | {"key_file": str(locked)}, "key_file", f"the key in {locked} is encrypted"),
-        (own | {"key_file": str(empty)}, "cert_file", "no certificate and key (PEM)"),
-        ({"cert_file": own["cert_file"]}, "cert_file", "no certificate and key (PEM)"),
+        (own | {"key_file": str(empty)}, "cert_file", "found no certificate and key (PEM)"),
+        ({"cert_file": own["cert_file"]}, "cert_file", "found no certificate and key (PEM)"),
     ]
     for keys, key, description in cases:
         with pytest.raises(TlsError) as caught:

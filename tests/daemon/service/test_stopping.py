@@ -136,4 +136,4 @@ def test_where_everything_hangs_it_stops_in_time_and_reports_what_may_be_lost(
     finally:
         process.kill()
         process.wait()
-    assert "outbox: the disk does not answer, " in log.read_text()
+    assert "outbox: the disk does not respond, " in log.read_text()

@@ -20,7 +20,7 @@ ModelOf = Callable[..., str]
 
 def reported(running: Running) -> SwapMessage:
     """The swap message that waits for the broker."""
-    message = running.service._link._retained["edgemeta/test/swap"]
+    message = running.service._link._sender._direct._retained["edgemeta/test/swap"]
     return SwapMessage.model_validate_json(message.payload)
 
 

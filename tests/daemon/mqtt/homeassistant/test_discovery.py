@@ -11,7 +11,7 @@ import pytest
 
 from edgemeta.daemon.config.config import Config
 from edgemeta.daemon.config.homeassistant import HomeAssistantConfig
-from edgemeta.daemon.mqtt.homeassistant.discovery import STARTS, Discovery
+from edgemeta.daemon.mqtt.homeassistant.discovery import STARTS_PER_SECOND, Discovery
 from edgemeta.daemon.mqtt.homeassistant.entities import view_of
 from edgemeta.daemon.mqtt.outbox.delivery import OutgoingMessage
 from edgemeta.daemon.mqtt.subscriptions import Handler, Incoming, Limit
@@ -230,7 +230,7 @@ JUNK = [
 def test_a_flood_of_starts_is_limited(discovery: tuple[FakeLink, Callable[[bool], None]]) -> None:
     """Each has the whole device announced; what the broker has retained comes at once and is not limited."""
     link, _ = discovery
-    assert link.rates == {TOPIC: None, "homeassistant/status": STARTS}
+    assert link.rates == {TOPIC: None, "homeassistant/status": STARTS_PER_SECOND}
 
 
 @pytest.mark.parametrize("payload", JUNK)

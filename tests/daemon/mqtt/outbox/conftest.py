@@ -27,16 +27,16 @@ def value(delivery: Delivery) -> int:
 
 
 class KeptOutbox(Outbox):
-    """An outbox with its keeper, whose thread does not run: a test says `tick`."""
+    """An outbox with its writer, whose thread does not run: a test says `tick`."""
 
-    keeper: OutboxWriter
+    writer: OutboxWriter
 
     @property
     def store(self) -> Store | None:
-        return self.keeper._store
+        return self.writer._store
 
-    def tick(self) -> None:
-        self.keeper.tick()
+    def poll(self) -> None:
+        self.writer.poll()
 
 
 class Bench:
@@ -53,8 +53,8 @@ class Bench:
 
         config = OutboxConfig(**keys)
         outbox = KeptOutbox(config, dropped)
-        outbox.keeper = OutboxWriter(outbox, config, self.path, boot, Clock(), lambda error: None)
-        outbox.keeper.open()
+        outbox.writer = OutboxWriter(outbox, config, self.path, boot, Clock(), lambda error: None)
+        outbox.writer.open()
         self.open.append(outbox)
         return outbox
 
@@ -78,12 +78,12 @@ def drain(outbox: KeptOutbox) -> list[int]:
     seen = []
     deadline = time.monotonic() + 60
     while True:
-        outbox.tick()
-        delivery = outbox.next_live() or outbox.next_late()
+        outbox.poll()
+        delivery = outbox.next_live() or outbox.next_replayed()
         if delivery is not None:
             seen.append(value(delivery))
             outbox.settle(delivery)
-        elif not outbox.has_late_read and outbox.wanted() is None:
+        elif not outbox.has_replayed and outbox.wanted() is None:
             return seen
         assert time.monotonic() < deadline
 
@@ -91,5 +91,5 @@ def drain(outbox: KeptOutbox) -> list[int]:
 def wait_until_stored(outbox: KeptOutbox, delivery: Delivery) -> None:
     deadline = time.monotonic() + 60
     while delivery.row is None:
-        outbox.tick()
+        outbox.poll()
         assert time.monotonic() < deadline

@@ -47,8 +47,8 @@ def offer(outbox: KeptOutbox, first: int, count: int) -> None:
 
 def retry(outbox: KeptOutbox) -> None:
     """Let the disk be tried at once, as it is after a while."""
-    outbox.keeper._retry_at = 0.0
-    outbox.tick()
+    outbox.writer._retry_at = 0.0
+    outbox.poll()
 
 
 def stored(bench: Bench) -> list[int]:
@@ -61,15 +61,15 @@ def stored(bench: Bench) -> list[int]:
 def test_what_is_on_disk_is_sent_and_removed_while_the_disk_is_full(disk: SmallDisk, on_disk: Bench) -> None:
     outbox = on_disk.make()
     offer(outbox, 0, 1000)
-    outbox.tick()
+    outbox.poll()
     disk.fill()
     offer(outbox, 1000, 3000)  # more than the file has room for
-    outbox.tick()
+    outbox.poll()
     assert outbox.stats.place == "memory"
     assert outbox.stats.waiting == 4000
     outbox.begin()
     assert drain(outbox) == list(range(4000))
-    outbox.tick()
+    outbox.poll()
     assert outbox.store is not None
     assert outbox.store.count == 0
     on_disk.kill(outbox)
@@ -79,13 +79,13 @@ def test_what_is_on_disk_is_sent_and_removed_while_the_disk_is_full(disk: SmallD
 def test_deletions_make_room_for_more_inside_the_file(disk: SmallDisk, on_disk: Bench) -> None:
     outbox = on_disk.make()
     offer(outbox, 0, 3000)
-    outbox.tick()
+    outbox.poll()
     disk.fill()
     outbox.begin()
     assert drain(outbox) == list(range(3000))
     outbox.end()
     offer(outbox, 3000, 1000)
-    outbox.tick()
+    outbox.poll()
     assert outbox.stats.place == "disk"
     on_disk.kill(outbox)
     assert stored(on_disk) == list(range(3000, 4000))
@@ -97,12 +97,12 @@ def test_a_restart_on_a_full_disk_sends_what_is_there_and_sends_it_once(
 ) -> None:
     outbox = on_disk.make()
     offer(outbox, 0, 1000)
-    outbox.tick()
+    outbox.poll()
     for boot in "cd":
         if killed:
             on_disk.kill(outbox)
         else:
-            outbox.keeper.finish()
+            outbox.writer.flush()
         disk.fill()
         outbox = on_disk.make(boot * 32)
         if boot == "c":  # later there is room inside the file
@@ -111,22 +111,22 @@ def test_a_restart_on_a_full_disk_sends_what_is_there_and_sends_it_once(
         outbox.begin()
         assert drain(outbox) == (list(range(1000)) if boot == "c" else [])
         outbox.end()
-        outbox.tick()
+        outbox.poll()
         assert outbox.stats.waiting == 0
 
 
 def test_an_end_on_a_full_disk_keeps_what_the_file_has_room_for(disk: SmallDisk, on_disk: Bench) -> None:
     outbox = on_disk.make()
     offer(outbox, 0, 300)
-    outbox.tick()
+    outbox.poll()
     disk.fill()
     outbox.begin()
     assert drain(outbox) == list(range(300))
     outbox.end()
     offer(outbox, 300, 5000)
-    outbox.tick()
+    outbox.poll()
     assert outbox.stats.place == "memory"
-    outbox.keeper.finish()
+    outbox.writer.flush()
     kept = stored(on_disk)
     assert len(kept) > 250
     assert kept == list(range(300, 300 + len(kept)))
@@ -151,7 +151,7 @@ def test_one_line_for_each_change_of_state(disk: SmallDisk, on_disk: Bench, capl
         disk.empty()
         retry(outbox)
         assert (outbox.stats.place, outbox.stats.reason) == ("disk", None)
-        assert caplog.messages[1:] == [f"outbox: on disk again, {on_disk.path}"]
+        assert caplog.messages[1:] == [f"outbox: on disk again: {on_disk.path}"]
 
 
 def test_it_is_tried_about_once_a_minute(disk: SmallDisk, on_disk: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -165,7 +165,7 @@ def test_it_is_tried_about_once_a_minute(disk: SmallDisk, on_disk: Bench, monkey
     monkeypatch.setattr("edgemeta.daemon.mqtt.outbox.writer.time.monotonic", lambda: now)
     for _ in range(20 * 600):
         now += 0.05
-        outbox.tick()
+        outbox.poll()
     assert outbox.stats.place == "memory"
     assert 10 <= len(tries) <= 40
 
@@ -180,19 +180,19 @@ def test_a_disk_full_at_the_first_start(disk: SmallDisk, on_disk: Bench) -> None
     disk.empty()
     retry(outbox)
     assert outbox.stats.place == "disk"
-    outbox.keeper.finish()
+    outbox.writer.flush()
     assert stored(on_disk) == list(range(10))
 
 
 def test_what_was_in_memory_goes_to_disk_and_memory_keeps_its_bound(disk: SmallDisk, on_disk: Bench) -> None:
     outbox = on_disk.make(max_memory_mb=1)
     offer(outbox, 0, 100)
-    outbox.tick()
+    outbox.poll()
     disk.fill()
     for first in range(100, 5100, 50):
         offer(outbox, first, 50)
-        outbox.tick()
-        assert outbox._fresh_bytes <= 1_000_000
+        outbox.poll()
+        assert outbox._unwritten_bytes <= 1_000_000
     dropped = outbox.stats.dropped
     waiting = outbox.in_memory_only
     assert outbox.stats.place == "memory"
@@ -201,7 +201,7 @@ def test_what_was_in_memory_goes_to_disk_and_memory_keeps_its_bound(disk: SmallD
     retry(outbox)
     assert outbox.in_memory_only == 0
     assert outbox.stats.dropped == dropped
-    outbox.keeper.finish()
+    outbox.writer.flush()
     kept = stored(on_disk)
     assert len(kept) == 5100 - dropped
     assert kept == sorted(kept)
@@ -215,7 +215,7 @@ def test_the_log_keeps_its_size(disk: SmallDisk, on_disk: Bench) -> None:
     log = on_disk.path.with_name(f"{on_disk.path.name}-wal")
     for first in range(0, 3000, 10):
         offer(outbox, first, 10)
-        outbox.tick()
+        outbox.poll()
         assert log.stat().st_size <= LOG_BYTES
     disk.fill()
     outbox.begin()
@@ -227,11 +227,11 @@ def test_a_large_message_does_not_leave_a_large_log(disk: SmallDisk, on_disk: Be
     outbox = on_disk.make()
     assert on_disk.path is not None
     outbox.offer(message(0, size=2_500_000))
-    outbox.tick()
+    outbox.poll()
     offer(outbox, 1, 5)
-    outbox.tick()
+    outbox.poll()
     assert on_disk.path.with_name(f"{on_disk.path.name}-wal").stat().st_size <= 2 * LOG_BYTES
-    outbox.keeper.finish()
+    outbox.writer.flush()
     assert stored(on_disk) == list(range(6))
 
 
@@ -240,8 +240,8 @@ def test_where_removing_cannot_be_written_nothing_is_sent_twice_and_all_is_remov
 ) -> None:
     outbox = on_disk.make()
     offer(outbox, 0, 1000)
-    outbox.tick()
-    outbox.keeper.finish()
+    outbox.poll()
+    outbox.writer.flush()
     assert on_disk.path is not None
     on_disk.path.with_name(f"{on_disk.path.name}-wal").unlink()  # the log's blocks: now somebody else's
     disk.fill()
@@ -257,14 +257,14 @@ def test_where_removing_cannot_be_written_nothing_is_sent_twice_and_all_is_remov
     disk.empty()
     retry(outbox)
     assert outbox.stats.place == "disk"
-    outbox.keeper.finish()
+    outbox.writer.flush()
     assert stored(on_disk) == []
 
 
 def test_a_read_only_disk_is_read_and_everything_is_sent_once(disk: SmallDisk, on_disk: Bench) -> None:
     outbox = on_disk.make()
     offer(outbox, 0, 1000)
-    outbox.tick()
+    outbox.poll()
     on_disk.kill(outbox)
     disk.protect()
     outbox = on_disk.make("c" * 32)
@@ -282,7 +282,7 @@ def test_a_read_only_disk_is_read_and_everything_is_sent_once(disk: SmallDisk, o
     disk.release()
     retry(outbox)
     assert outbox.stats.place == "disk"
-    outbox.keeper.finish()
+    outbox.writer.flush()
     assert stored(on_disk) == list(range(1005, 1010))
 
 
@@ -291,7 +291,7 @@ def test_messages_in_the_log_of_a_killed_process_are_read_from_a_read_only_disk(
 ) -> None:
     outbox = on_disk.make()
     offer(outbox, 0, 20)
-    outbox.tick()
+    outbox.poll()
     assert on_disk.path is not None
     copy = Bench(on_disk.path.with_name("copy.sqlite3"))
     assert copy.path is not None
@@ -311,7 +311,7 @@ def test_a_file_that_another_process_has_open_is_not_read_on_a_read_only_disk(
     """A disk may be read-only here and not there, as in a container."""
     outbox = on_disk.make()
     offer(outbox, 0, 20)
-    outbox.tick()
+    outbox.poll()
     assert on_disk.path is not None
     path = on_disk.path
     child = os.fork()
@@ -332,14 +332,14 @@ def _read_only_file_system(path: Path) -> int:
 def test_a_used_up_quota_is_a_full_disk(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     outbox = bench.make()
     offer(outbox, 0, 10)
-    outbox.tick()
+    outbox.poll()
 
     def no_quota(descriptor: int, offset: int, size: int) -> None:
         raise OSError(errno.EDQUOT, os.strerror(errno.EDQUOT))
 
     monkeypatch.setattr(os, "posix_fallocate", no_quota)
     offer(outbox, 10, 3000)
-    outbox.tick()
+    outbox.poll()
     assert outbox.stats.reason == f"outbox file {bench.path} cannot grow: Disk quota exceeded"
     outbox.begin()
     assert drain(outbox) == list(range(3010))
@@ -350,18 +350,18 @@ def test_a_file_removed_while_in_use_is_made_anew_with_its_messages(
 ) -> None:
     outbox = bench.make()
     offer(outbox, 0, 100)
-    outbox.tick()
+    outbox.poll()
     assert bench.path is not None
     bench.path.unlink()
-    outbox.keeper._looked_ns = 0
+    outbox.writer._gone_checked_ns = 0
     with caplog.at_level(logging.WARNING):
-        outbox.tick()
+        outbox.poll()
     assert caplog.messages == [f"outbox file {bench.path} was removed while in use; a new one has its 100 messages"]
     offer(outbox, 100, 10)
-    outbox.tick()
+    outbox.poll()
     outbox.begin()
-    outbox.tick()
-    deliveries = [outbox.next_late() for _ in range(2)]
+    outbox.poll()
+    deliveries = [outbox.next_replayed() for _ in range(2)]
     assert [value(delivery) for delivery in deliveries if delivery] == [0, 1]
     bench.kill(outbox)
     assert stored(bench) == list(range(110))
@@ -370,14 +370,17 @@ def test_a_file_removed_while_in_use_is_made_anew_with_its_messages(
 def test_a_file_replaced_while_in_use_is_used_once_the_old_one_is_empty(bench: Bench) -> None:
     outbox = bench.make()
     offer(outbox, 0, 100)
-    outbox.tick()
+    outbox.poll()
     assert bench.path is not None
     bench.path.rename(bench.path.with_name("moved"))
     other = Store(bench.path, "d" * 32)
     other.close()
-    outbox.keeper._looked_ns = 0
-    outbox.tick()
-    assert outbox.stats.reason == f"outbox file {bench.path} was replaced while in use; the old one is sent first"
+    outbox.writer._gone_checked_ns = 0
+    outbox.poll()
+    assert (
+        outbox.stats.reason
+        == f"outbox file {bench.path} was replaced while in use; messages of the old one are sent first"
+    )
     outbox.begin()
     assert drain(outbox) == list(range(100))
     outbox.end()
@@ -385,15 +388,15 @@ def test_a_file_replaced_while_in_use_is_used_once_the_old_one_is_empty(bench: B
     offer(outbox, 100, 1)
     retry(outbox)
     assert outbox.stats.place == "disk"
-    outbox.keeper.finish()
+    outbox.writer.flush()
     assert stored(bench) == [100]
 
 
 def test_a_damaged_file_waits_for_a_disk_with_room(disk: SmallDisk, on_disk: Bench) -> None:
     outbox = on_disk.make()
     offer(outbox, 0, 2000)
-    outbox.tick()
-    outbox.keeper.finish()
+    outbox.poll()
+    outbox.writer.flush()
     assert on_disk.path is not None
     with on_disk.path.open("r+b") as file:
         file.seek(on_disk.path.stat().st_size // 2 // 4096 * 4096)
@@ -401,7 +404,7 @@ def test_a_damaged_file_waits_for_a_disk_with_room(disk: SmallDisk, on_disk: Ben
     disk.fill()
     outbox = on_disk.make("c" * 32)
     outbox.begin()
-    outbox.tick()
+    outbox.poll()
     disk.empty()
     retry(outbox)
     retry(outbox)
@@ -416,7 +419,7 @@ def test_messages_wait_in_order_over_a_disk_that_fills_and_empties(disk: SmallDi
         if turn % 2:
             disk.fill()
         offer(outbox, turn * 1500, 1500)
-        outbox.tick()
+        outbox.poll()
         if turn % 2:
             disk.empty()
             retry(outbox)

@@ -13,10 +13,10 @@ def test_while_the_broker_answers_nothing_touches_the_disk(bench: Bench) -> None
         outbox.offer(message(number))
         delivery = outbox.next_live()
         assert delivery is not None
-        assert (value(delivery), delivery.late) == (number, False)
-        outbox.tick()
+        assert (value(delivery), delivery.replayed) == (number, False)
+        outbox.poll()
         outbox.settle(delivery)
-    outbox.tick()
+    outbox.poll()
     assert [(path.stat().st_mtime_ns, path.stat().st_size) for path in sorted(bench.path.parent.iterdir())] == before
     assert outbox.stats.waiting == 0
 
@@ -25,19 +25,19 @@ def test_what_waited_is_late_and_comes_in_order(bench: Bench) -> None:
     outbox = bench.make()
     for number in range(5):
         outbox.offer(message(number))
-        outbox.tick()
+        outbox.poll()
     outbox.offer(message(5))  # in memory only
     assert outbox.stats.waiting == 6
     outbox.begin()
     outbox.offer(message(6))
     live = outbox.next_live()
     assert live is not None
-    assert (value(live), live.late) == (6, False)
+    assert (value(live), live.replayed) == (6, False)
     assert outbox.next_live() is None
-    outbox.tick()
-    late = [outbox.next_late() for _ in range(7)]
+    outbox.poll()
+    late = [outbox.next_replayed() for _ in range(7)]
     assert [value(delivery) for delivery in late if delivery] == [0, 1, 2, 3, 4, 5]
-    assert all(delivery.late for delivery in late if delivery)
+    assert all(delivery.replayed for delivery in late if delivery)
     assert late[6] is None
 
 
@@ -45,11 +45,11 @@ def test_what_was_not_answered_comes_again(bench: Bench) -> None:
     outbox = bench.make()
     for number in range(3):
         outbox.offer(message(number))
-    outbox.tick()
+    outbox.poll()
     outbox.begin()
-    outbox.tick()
+    outbox.poll()
     outbox.offer(message(3))
-    sent = [outbox.next_late(), outbox.next_late(), outbox.next_live()]
+    sent = [outbox.next_replayed(), outbox.next_replayed(), outbox.next_live()]
     assert sent[0] is not None
     outbox.settle(sent[0])
     outbox.end()
@@ -68,7 +68,7 @@ def test_a_broker_slow_to_answer_sends_messages_to_disk_but_not_twice(bench: Ben
     wait_until_stored(outbox, delivery)
     outbox.offer(message(2))
     outbox.settle(delivery)
-    outbox.tick()
+    outbox.poll()
     assert outbox.store is not None
     assert outbox.store.count == 0
     assert drain(outbox) == [2]
@@ -78,7 +78,7 @@ def test_a_killed_process_loses_only_what_was_neither_written_nor_answered(bench
     outbox = bench.make()
     for number in range(4):
         outbox.offer(message(number))
-    outbox.tick()
+    outbox.poll()
     outbox.offer(message(4))
     bench.kill(outbox)
     outbox = bench.make("c" * 32)
@@ -94,7 +94,7 @@ def test_an_end_in_order_writes_everything(bench: Bench) -> None:
     for number in range(4):
         outbox.offer(message(number))
     assert outbox.next_live() is not None
-    outbox.keeper.finish()
+    outbox.writer.flush()
     outbox = bench.make("c" * 32)
     outbox.begin()
     assert drain(outbox) == [0, 1, 2, 3]

@@ -12,7 +12,7 @@ def test_the_oldest_are_dropped_first_and_counted(bench: Bench) -> None:
     outbox = bench.make(max_disk_mb=1)
     for number in range(30):
         outbox.offer(message(number, "t/front/frame" if number % 2 else "t/back/frame", size=100_000))
-        outbox.tick()
+        outbox.poll()
     stats = outbox.stats
     assert stats.bytes <= 1_000_000
     assert stats.waiting == 9
@@ -26,10 +26,10 @@ def test_messages_dropped_while_they_wait_in_the_replay_are_not_sent(bench: Benc
     outbox = bench.make(max_disk_mb=1)
     for number in range(9):
         outbox.offer(message(number, size=100_000))
-    outbox.tick()
+    outbox.poll()
     outbox.begin()
-    outbox.tick()
-    first = outbox.next_late()
+    outbox.poll()
+    first = outbox.next_replayed()
     assert first is not None
     for number in range(9, 18):
         outbox.offer(message(number, size=100_000))
@@ -40,7 +40,7 @@ def test_messages_dropped_while_they_wait_in_the_replay_are_not_sent(bench: Benc
     for delivery in (first, *sent):
         assert delivery is not None
         outbox.settle(delivery)
-    outbox.tick()
+    outbox.poll()
     assert outbox.stats.waiting == 0
 
 
@@ -48,16 +48,16 @@ def test_messages_too_old_are_dropped_and_counted(bench: Bench, monkeypatch: pyt
     outbox = bench.make(max_age=100.0)
     for number in range(3):
         outbox.offer(message(number))
-    outbox.tick()
-    outbox.keeper._aged_ns = 0
+    outbox.poll()
+    outbox.writer._aged_ns = 0
     real = time.monotonic_ns
     monkeypatch.setattr(time, "monotonic_ns", lambda: real() + 99 * NS)
-    outbox.keeper._aged_ns = 0
-    outbox.tick()
+    outbox.writer._aged_ns = 0
+    outbox.poll()
     assert outbox.stats.expired == 0
     monkeypatch.setattr(time, "monotonic_ns", lambda: real() + 101 * NS)
-    outbox.keeper._aged_ns = 0
-    outbox.tick()
+    outbox.writer._aged_ns = 0
+    outbox.poll()
     assert (outbox.stats.expired, outbox.stats.waiting) == (3, 0)
     assert bench.dropped == {"t/front/frame": 3}
 
@@ -69,12 +69,12 @@ def test_age_over_a_restart_needs_a_clock_that_was_right_then_and_now(
     monkeypatch.setattr("edgemeta.daemon.runtime.clock.kernel_says_synchronized", lambda: then)
     outbox = bench.make(max_age=100.0)
     outbox.offer(message(1))
-    outbox.tick()
+    outbox.poll()
     bench.kill(outbox)
     monkeypatch.setattr("edgemeta.daemon.runtime.clock.kernel_says_synchronized", lambda: now)
     real = time.time_ns
     monkeypatch.setattr(time, "time_ns", lambda: real() + 101 * NS)
     outbox = bench.make("c" * 32, max_age=100.0)
-    outbox.tick()
+    outbox.poll()
     assert outbox.stats.waiting == int(kept)
     assert outbox.stats.expired == int(not kept)

@@ -59,11 +59,11 @@ def test_messages_keep_their_order_over_a_restart(tmp_path: Path) -> None:
     loaded, reached = store.load(1, 4, 2)
     assert [int(one.message.payload) for one in loaded] == [2, 3]
     assert reached == 3
-    assert not loaded[0].own
+    assert not loaded[0].this_boot
     store.remove(2, 3)
     store.add(deliveries(6, 1))
     assert values(store) == [1, 4, 5, 6]
-    assert [row.own for row in store.oldest(9)] == [False, False, False, True]
+    assert [row.this_boot for row in store.oldest(9)] == [False, False, False, True]
     store.close()
 
 
@@ -138,7 +138,7 @@ def test_a_file_that_another_process_uses_is_left_alone(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_cannot_be_made() -> None:
-    with pytest.raises(StoreError, match="outbox folder /proc/edgemeta cannot be made: No such file or directory"):
+    with pytest.raises(StoreError, match="outbox folder /proc/edgemeta cannot be created: No such file or directory"):
         Store(Path("/proc/edgemeta/outbox.sqlite3"), BOOT)
 
 
@@ -285,7 +285,7 @@ def test_what_is_readable_of_a_damaged_file_is_saved(tmp_path: Path, caplog: pyt
     assert saved == sorted(saved)
     assert (saved[0], saved[-1]) == (1, 1000)
     assert store.count == len(saved)
-    assert f"{len(saved)} messages were saved from it, it is kept as {path}.damaged" in caplog.text
+    assert f"{len(saved)} messages recovered, the damaged file is kept as {path}.damaged" in caplog.text
     store.close()
 
 
@@ -366,7 +366,7 @@ def damaged(whole: bytes, flips: list[tuple[float, bytes]], cut: float | None) -
 
 
 def use(path: Path) -> None:
-    """Use a file as the keeper does: damage leads to a new one, another fault to one sentence."""
+    """Use a file as the writer does: damage leads to a new one, another fault to one sentence."""
     store = None
     try:
         store = open_store(path, BOOT)

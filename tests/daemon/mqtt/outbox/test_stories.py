@@ -68,8 +68,8 @@ class Story(RuleBasedStateMachine):
             self.in_flight.clear()
 
     @rule()
-    def tick(self) -> None:
-        self.outbox.tick()
+    def poll(self) -> None:
+        self.outbox.poll()
 
     @rule(full=st.booleans())
     def fill_disk(self, full: bool) -> None:
@@ -86,20 +86,20 @@ class Story(RuleBasedStateMachine):
     @rule()
     def retry(self) -> None:
         """The disk that failed is tried again."""
-        self.outbox.keeper._retry_at = 0.0
-        self.outbox.tick()
+        self.outbox.writer._retry_at = 0.0
+        self.outbox.poll()
 
     @rule()
     def hurry(self) -> None:
         """As if a broker had been silent for long: everything is written."""
         if self.outbox.store is not None and self.outbox.stats.place == "disk" and not self.full:
-            self.outbox.keeper._add(self.outbox.store, everything=True)
+            self.outbox.writer._add(self.outbox.store, everything=True)
 
     @rule(late=st.booleans())
     def send(self, late: bool) -> None:
         if not self.connected:
             return
-        delivery = self.outbox.next_late() if late else self.outbox.next_live()
+        delivery = self.outbox.next_replayed() if late else self.outbox.next_live()
         if delivery is None:
             return
         assert value(delivery) not in {value(one) for one in self.in_flight}

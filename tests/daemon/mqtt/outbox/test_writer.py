@@ -26,7 +26,7 @@ def test_a_full_disk_makes_a_ring_in_memory_and_says_so(
 ) -> None:
     outbox = bench.make(max_memory_mb=1)
     outbox.offer(message(0))
-    outbox.tick()
+    outbox.poll()
 
     def no_room(descriptor: int, offset: int, size: int) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -35,7 +35,7 @@ def test_a_full_disk_makes_a_ring_in_memory_and_says_so(
         full.setattr(os, "posix_fallocate", no_room)
         for number in range(1, 21):
             outbox.offer(message(number, size=400_000))
-            outbox.tick()
+            outbox.poll()
         stats = outbox.stats
         assert stats.place == "memory"
         assert stats.reason == f"outbox file {bench.path} cannot grow: No space left on device"
@@ -43,8 +43,8 @@ def test_a_full_disk_makes_a_ring_in_memory_and_says_so(
         assert stats.dropped == 18
         outbox.begin()
         assert drain(outbox) == [0, 19, 20]
-    outbox.keeper._retry_at = 0.0  # the disk is asked again
-    outbox.tick()
+    outbox.writer._retry_at = 0.0  # the disk is asked again
+    outbox.poll()
     assert (outbox.stats.place, outbox.stats.reason, outbox.stats.waiting) == ("disk", None, 0)
 
 
@@ -53,14 +53,14 @@ def test_without_a_disk_it_runs_in_memory(caplog: pytest.LogCaptureFixture) -> N
     with caplog.at_level(logging.WARNING):
         outbox = bench.make()
         outbox.offer(message(1))
-        outbox.tick()
-        assert outbox.stats.reason == "outbox folder /proc/edgemeta cannot be made: No such file or directory"
+        outbox.poll()
+        assert outbox.stats.reason == "outbox folder /proc/edgemeta cannot be created: No such file or directory"
         outbox.begin()
         outbox.offer(message(2))
         assert drain(outbox) == [2, 1]
         outbox.offer(message(3))
-        outbox.keeper.finish()
-    assert "1 messages are lost with this process: outbox folder /proc/edgemeta" in caplog.text
+        outbox.writer.flush()
+    assert "1 messages in memory are lost: outbox folder /proc/edgemeta" in caplog.text
 
 
 def test_a_disk_that_hangs_is_reported_until_it_answers(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -74,27 +74,27 @@ def test_a_disk_that_hangs_is_reported_until_it_answers(bench: Bench, monkeypatc
         return add(*arguments, **keys)
 
     monkeypatch.setattr(Store, "add", hang)
-    outbox.keeper._thread.start()  # the file is open already
+    outbox.writer._thread.start()  # the file is open already
     try:
         outbox.offer(message(1))
         outbox.changed.set()
         assert asked.wait(60)
         wait_until(lambda: outbox.stats.place == "memory", "the outbox to say that its disk hangs")
-        assert outbox.stats.reason == "the disk does not answer"
+        assert outbox.stats.reason == "the disk does not respond"
         answers.set()
         wait_until(lambda: outbox.stats.place == "disk", "the disk")
         assert outbox.stats.reason is None
     finally:
         answers.set()
-        outbox.keeper.close(60)
+        outbox.writer.close(60)
 
 
 def test_size_0_is_memory_only() -> None:
     outbox = Bench(None).make(max_disk_mb=0)
     outbox.offer(message(1))
-    outbox.tick()
+    outbox.poll()
     assert outbox.stats.place == "memory"
-    assert outbox.stats.reason == "it is kept in memory only, as the config says"
+    assert outbox.stats.reason == "configured to be in memory only"
     outbox.begin()
     assert drain(outbox) == [1]
 
@@ -103,7 +103,7 @@ def test_a_file_damaged_under_way_is_replaced_and_read(bench: Bench, caplog: pyt
     outbox = bench.make()
     for number in range(2000):
         outbox.offer(message(number, size=700))
-    outbox.tick()
+    outbox.poll()
     assert outbox.store is not None
     outbox.store._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     assert bench.path is not None
@@ -126,7 +126,7 @@ def test_a_ledger_that_says_too_little_does_no_harm(bench: Bench) -> None:
     outbox = bench.make()
     for number in range(5):
         outbox.offer(message(number))
-    outbox.tick()
+    outbox.poll()
     bench.kill(outbox)
     assert bench.path is not None
     with closing(sqlite3.connect(bench.path)) as database:
@@ -134,14 +134,14 @@ def test_a_ledger_that_says_too_little_does_no_harm(bench: Bench) -> None:
         database.commit()
     outbox = bench.make("c" * 32)
     outbox.begin()
-    outbox.tick()
+    outbox.poll()
     for number in range(5):
-        delivery = outbox.next_late()
+        delivery = outbox.next_replayed()
         assert delivery is not None
         assert value(delivery) == number
         outbox.settle(delivery)
         assert outbox.stats.waiting == 0
-    outbox.tick()
+    outbox.poll()
     assert (outbox.stats.waiting, outbox.stats.bytes) == (0, 0)
 
 
@@ -149,15 +149,15 @@ def test_a_thread_writes_without_being_asked(tmp_path: Path) -> None:
     crashes: list[BaseException] = []
     path = tmp_path / "o"
     outbox = Outbox(OutboxConfig(), lambda topic, number: None)
-    keeper = OutboxWriter(outbox, OutboxConfig(), path, BOOT, Clock(), crashes.append)
-    keeper.start()
+    writer = OutboxWriter(outbox, OutboxConfig(), path, BOOT, Clock(), crashes.append)
+    writer.start()
     outbox.offer(message(1))
     deadline = time.monotonic() + 60
     while outbox.in_memory_only:
         assert time.monotonic() < deadline
         time.sleep(0.01)
     outbox.offer(message(2))
-    keeper.close(10)
+    writer.close(10)
     assert crashes == []
     with closing(sqlite3.connect(path)) as database:
         assert database.execute("SELECT payload FROM messages ORDER BY number").fetchall() == [(b"1",), (b"2",)]

@@ -1,0 +1,94 @@
+"""Chooses which message is sent next on a connection, and forgets those that the broker has answered."""
+
+import logging
+import time
+from typing import Protocol
+
+from edgemeta.daemon.mqtt.connection import Connection
+from edgemeta.daemon.mqtt.direct_queue import DirectQueue
+from edgemeta.daemon.mqtt.outbox.delivery import Delivery, OutgoingMessage
+from edgemeta.daemon.mqtt.outbox.queue import Outbox
+from edgemeta.daemon.runtime.rate_limiter import RateLimiter
+
+log = logging.getLogger(__name__)
+
+IDLE = 60.0
+"""Seconds until the next look where only a wake-up or an acknowledgement can bring more to send."""
+
+REPLAY_PAUSE = 0.02
+"""Seconds to wait where the rate of replayed messages is reached."""
+
+
+class DeliveryListener(Protocol):
+    """Is informed about messages, in the link's thread."""
+
+    def acknowledged(self, delivery: Delivery) -> None:
+        """The broker has acknowledged a message."""
+
+
+class Sender:
+    """Direct messages go first, then live ones, then replayed ones at their rate.
+
+    Any thread may put; the link's thread calls the rest. acknowledged, refused: messages so far, of all kinds.
+    """
+
+    def __init__(self, outbox: Outbox, replay_rate: int, listener: DeliveryListener) -> None:
+        self._direct = DirectQueue()
+        self._outbox = outbox
+        self._replay_rate = RateLimiter(replay_rate)
+        self._listener = listener
+        self.acknowledged = 0
+        self.refused = 0
+
+    def put(self, message: OutgoingMessage, connected: bool) -> None:
+        """Take a message; one that is neither kept nor retained is dropped where there is no connection."""
+        self._direct.put(message, connected)
+        if message.kept:
+            self._outbox.offer(message)
+
+    def connected(self) -> None:
+        """A connection begins: retained messages are sent again, and what waits in the outbox is replayed."""
+        self._direct.restart()
+        self._outbox.begin()
+
+    def disconnected(self) -> None:
+        """The connection ended: what was not acknowledged waits for the next one."""
+        self._outbox.end()
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether everything but replayed messages is sent and answered."""
+        return self._direct.is_empty and self._outbox.live == 0
+
+    def send(self, connection: Connection, replay: bool) -> float:
+        """Send while the window has room; `replay` says whether replayed messages are sent, too.
+
+        Returns the seconds after which there may be more to send without a wake-up.
+        """
+        while (self._direct.has_messages or self._outbox.has_live) and connection.has_room:
+            delivery = self._direct.next() or self._outbox.next_live()
+            if delivery is not None:
+                connection.publish(delivery)
+        while replay and self._outbox.has_replayed and connection.has_room_for_replayed:
+            now = time.monotonic_ns()
+            if self._replay_rate.wait_ns(now):
+                return REPLAY_PAUSE
+            delivery = self._outbox.next_replayed()
+            if delivery is None:
+                break
+            self._replay_rate.take(now)
+            connection.publish(delivery)
+        return IDLE
+
+    def settle(self, delivery: Delivery, accepted: bool) -> None:
+        """Count an answered message, then forget it: whoever waits until nothing is left finds it counted."""
+        if accepted:
+            self.acknowledged += 1
+            self._listener.acknowledged(delivery)
+        else:
+            self.refused += 1
+            if self.refused == 1:
+                topic = delivery.message.topic
+                log.warning("the broker refuses messages to %s; further refusals are only counted", topic)
+        self._outbox.settle(delivery)
+        self._direct.settle(delivery)
