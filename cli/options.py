@@ -1,4 +1,4 @@
-"""Arguments that several verbs share, spelled once."""
+"""Arguments and output shared by several commands."""
 
 import json
 from collections.abc import Callable, Iterable, Mapping
@@ -26,7 +26,7 @@ data_option = click.option(
 
 
 def backend_options(command: F) -> F:
-    """Add --backend, --threads and --isa to a verb that makes a session."""
+    """Add --backend, --threads and --isa to a command."""
     backend = click.option(
         "--backend", default="auto", show_default=True, help="reference, cpu, … (edgemeta backends)."
     )
@@ -36,20 +36,20 @@ def backend_options(command: F) -> F:
 
 
 def load_model(name: str) -> Model:
-    """Read a shipped model by name or any model by path, each with a digest if wanted. Raises ModelError."""
+    """Read a shipped model by name or any model by path, each with an optional digest. Raises ModelError."""
     file, data = Address.parse(name).read()
     return parse(data, file)
 
 
 def open_session(model: Model, backend: str, threads: int | None, isa: str | None) -> tuple[str, Session]:
-    """Compile a model on a backend, by name or "auto"; gives the chosen backend's name, too. Raises BackendError."""
+    """Compile a model on a backend, by name or "auto"; return its name and the session. Raises BackendError."""
     chosen = choose(backend)
     options = {key: value for key, value in (("threads", threads), ("isa", isa)) if value is not None}
     return chosen.name, chosen.compile(model, options)
 
 
 def report(as_json: bool, values: Mapping[str, object], lines: Iterable[str]) -> None:
-    """Print a verb's result: one JSON object, or lines of text."""
+    """Print a command's result: one JSON object, or lines of text."""
     if as_json:
         click.echo(json.dumps(values))
     else:

@@ -1,4 +1,4 @@
-"""Progress bars on standard error while it is a terminal; nothing where a script reads."""
+"""Progress bars on standard error, if it is a terminal."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -9,7 +9,7 @@ import click
 
 @contextmanager
 def progress_bar(label: str) -> Iterator[Callable[[int, int], None]]:
-    """Give a function (done, total) that moves a bar."""
+    """Show a bar; yields a function (done, total) that updates it."""
     with click.progressbar(length=1, label=label, file=sys.stderr, hidden=not sys.stderr.isatty()) as bar:
 
         def update(done: int, total: int) -> None:

@@ -12,7 +12,7 @@ START_TIMEOUT_S = 10.0
 
 
 class DemoBroker:
-    """An amqtt broker in a thread of its own; `with DemoBroker() as broker:` gives `broker.port`.
+    """An amqtt broker in a separate thread; `with DemoBroker() as broker:` has `broker.port`.
 
     Anyone on this machine may connect, nobody else can. Raises DemoError where amqtt is missing or does not start.
     """

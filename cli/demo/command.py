@@ -1,4 +1,4 @@
-"""The verb `demo`."""
+"""The command `demo`."""
 
 import json
 import signal

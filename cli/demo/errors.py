@@ -1,7 +1,7 @@
-"""What can go wrong with a demo."""
+"""Errors of the demo."""
 
 from edgemeta.model.errors import EdgemetaError
 
 
 class DemoError(EdgemetaError):
-    """The demo cannot run or had to stop, with the reason in one sentence."""
+    """The demo cannot start or had to stop, with the reason in one sentence."""

@@ -1,4 +1,4 @@
-"""Where the demo's picture of a frame comes from; pictures do not travel over MQTT."""
+"""Gets the pixels of frames for the demo's screen; they are not sent over MQTT."""
 
 import socket
 from collections.abc import Callable
@@ -14,13 +14,13 @@ from edgemeta.daemon.capture.source import Pixels
 from edgemeta.daemon.capture.sources.synthetic.show import Show
 
 FrameOf: TypeAlias = Callable[[int], Pixels | None]
-"""A frame's sequence number to its pixels, or to a newer frame's; None where there is none to be had just now."""
+"""From a frame's sequence number to its pixels, or a newer frame's; None if not available."""
 
 ANSWER_TIMEOUT_S = 0.5
 
 
 def drawn(show: Show) -> FrameOf:
-    """Draw the frames of a synthetic camera again; the service counts from 1, the show from 0."""
+    """Redraw the frames of a synthetic camera; the service counts from 1, the show from 0."""
     return lambda sequence: show.frame(sequence - 1)
 
 
@@ -40,6 +40,6 @@ def from_page(port: int) -> FrameOf:
 
 
 def free_port() -> int:
-    """Return a port of 127.0.0.1 that nobody listens on."""
+    """Return a free port of 127.0.0.1."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         return int(server.getsockname()[1])

@@ -1,4 +1,4 @@
-"""The demo's course: broker, subscriber, service; receive until it is time; then stop the service first."""
+"""Runs the demo: broker, subscriber, service; receives until the time is over; then stops the service first."""
 
 import os
 import socket
@@ -26,7 +26,7 @@ FAREWELL_S = 5.0
 
 
 def run_demo(source: str, seconds: float, view: View, page: int | None = None) -> Tally:
-    """Run the whole demo and give what the subscriber learned; `seconds` 0 is until Ctrl-C.
+    """Run the whole demo and return the subscriber's tally; `seconds` 0: until Ctrl-C.
 
     The time counts from the first frame message. A clip that ends, ends the demo. `page` is the live page's port, None
     for none. Raises SourceError for an address that cannot be understood and DemoError where a part of the demo cannot
@@ -55,11 +55,11 @@ def run_demo(source: str, seconds: float, view: View, page: int | None = None) -
 
 
 def check_free(port: int) -> None:
-    """Raise DemoError where a program listens at this port of 127.0.0.1 already."""
+    """Raise DemoError if a program already listens at this port of 127.0.0.1."""
     try:
         socket.create_server(("127.0.0.1", port)).close()
     except OSError as error:
-        raise DemoError(f"the live page cannot have port {port}: {os.strerror(error.errno or 0).lower()}") from error
+        raise DemoError(f"the live page cannot use port {port}: {os.strerror(error.errno or 0).lower()}") from error
 
 
 def show_for(source: str) -> Show | None:
@@ -73,7 +73,7 @@ def truth_of(show: Show | None) -> Truth | None:
 
 
 def _turns(tally: Tally, subscriber: Subscriber, service: DemoService, seconds: float) -> Iterator[None]:
-    """Receive, and give the caller a turn after every message and every silence, until it is time to end."""
+    """Receive messages until the time is over; yields after every message and every timeout."""
     end = time.monotonic() + START_TIMEOUT_S
     while True:
         arrival = subscriber.next(POLL_S)
@@ -86,17 +86,17 @@ def _turns(tally: Tally, subscriber: Subscriber, service: DemoService, seconds: 
         if tally.status is not None and tally.status.status is CameraState.ENDED:
             return
         if tally.frames == 0 and tally.status is not None and tally.status.status is CameraState.FAILED:
-            raise DemoError(tally.status.reason or f"no frame came from {tally.status.source}")
+            raise DemoError(tally.status.reason or f"no frame from {tally.status.source}")
         if time.monotonic() >= end:
             if tally.frames == 0:
-                raise DemoError(f"no frame came within {START_TIMEOUT_S:.0f} seconds")
+                raise DemoError(f"no frame within {START_TIMEOUT_S:.0f} seconds")
             return
         if arrival is None:
             service.check()
 
 
 def _hear_out(tally: Tally, subscriber: Subscriber) -> None:
-    """Receive what the service still sent on its way out: the last frames, the last counts and `offline`."""
+    """Receive the last messages of the service: frames, counts and `offline`."""
     end = time.monotonic() + FAREWELL_S
     while tally.availability is not None and time.monotonic() < end:
         if tally.availability == OFFLINE and tally.frames >= tally.published:

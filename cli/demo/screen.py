@@ -1,4 +1,4 @@
-"""The demo on a terminal of 80 columns or more, drawn with rich; imported only where there is a terminal."""
+"""The demo on a terminal of 80 columns or more, drawn with rich; imported only for a terminal."""
 
 import time
 from dataclasses import dataclass
@@ -23,12 +23,12 @@ from edgemeta.model.preprocess import crop_rectangle, resize_area
 
 PERIOD_S = 0.15
 NEWEST = 300
-"""Frames that the latencies on screen stand for."""
+"""Number of frames over which the latencies are computed."""
 
 
 @dataclass(frozen=True)
 class Layout:
-    """How the screen is cut, in characters. picture: side of the frame, whose pixels are half a character high."""
+    """Layout of the screen, in characters. picture: side of the frame, whose pixels are half a character high."""
 
     width: int
     picture: int
@@ -37,7 +37,7 @@ class Layout:
 
     @staticmethod
     def of(width: int, height: int) -> "Layout":
-        """For a terminal of this size: 80 columns and 24 rows or more; beyond 140 columns nothing becomes clearer."""
+        """For a terminal of this size: at least 80 columns and 24 rows; more than 140 columns are not used."""
         width = min(max(width, 80), 140)
         picture = min(max(2 * (height - 8), 32), 64, width - 48) & ~1
         return Layout(width, picture, 14 + width - 80 - (picture - 32), (width - 4) // 25)
@@ -47,7 +47,7 @@ SMALLEST = Layout.of(80, 24)
 
 
 class ScreenView(View):
-    """A picture of the newest frame as the network gets it, what the network said, and how long each step took."""
+    """The newest frame as the model gets it, its labels, and the latency of each stage."""
 
     def __init__(self, frame_of: FrameOf, console: Console | None = None) -> None:
         self._console = console or Console()
@@ -68,7 +68,7 @@ class ScreenView(View):
         self._live.stop()
 
     def show(self, tally: Tally, last: bool = False) -> None:
-        """Draw the screen anew, at most every PERIOD_S seconds."""
+        """Redraw the screen, at most every PERIOD_S seconds."""
         if last and not self._ended:
             self._ended = "time is up"
         if tally.frame is not None and (last or time.monotonic() >= self._next):
@@ -80,7 +80,7 @@ class ScreenView(View):
             self._next = time.monotonic() + PERIOD_S
 
     def interrupted(self) -> None:
-        """Remember that it was Ctrl-C."""
+        """Record that the user pressed Ctrl-C."""
         self._ended = "stopped by you"
 
 
@@ -120,7 +120,7 @@ def _headline(tally: Tally) -> Text:
 
 
 def _verdict(tally: Tally, layout: Layout) -> RenderableType:
-    """Show what is shown, and the labels with their scores."""
+    """Show the true label, and the model's labels with their scores."""
     assert tally.frame is not None
     table = Table.grid(padding=(0, 1))
     table.add_column(width=12, no_wrap=True)
@@ -155,19 +155,19 @@ def _latencies(tally: Tally) -> Table:
 
 
 def _recognition(tally: Tally, layout: Layout) -> Table:
-    """Show how often each thing was named right."""
+    """Show how often each label was recognized."""
     cells = [(label, tally.recognized(label), f"{tally.recognized(label):.0%}") for label in tally.shown]
     return _in_columns(cells, layout)
 
 
 def _labels(tally: Tally, layout: Layout) -> Table:
-    """Show how often each label came."""
+    """Show the number of frames of each label."""
     newest = tally.labels.most_common(4 * SMALLEST.columns)
     return _in_columns([(label, count / tally.frames, f"{count}") for label, count in newest], layout)
 
 
 def _in_columns(cells: list[tuple[str, float, str]], layout: Layout) -> Table:
-    """Lay label, share and number out in columns, row by row."""
+    """Arrange label, share and number in columns, row by row."""
     table = Table.grid(padding=(0, 1, 0, 0))
     for _ in range(layout.columns):
         table.add_column(width=10, no_wrap=True)

@@ -1,4 +1,4 @@
-"""The service as its users run it, in a process of its own: `edgemeta run` on a config made for the demo."""
+"""The service in a separate process: `edgemeta run` with a config for the demo."""
 
 import subprocess
 import sys
@@ -17,13 +17,13 @@ ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
 from edgemeta.cli.main import main
 main()
 """
-"""The command, which the kernel ends where the demo dies without a chance to do so (kill -9)."""
+"""The command; the kernel terminates it if the demo is killed (kill -9)."""
 DEVICE = "demo"
 CAMERA = "camera"
 
 
 def write_config(folder: Path, source: str, host: str, port: int, page: int | None = None) -> Path:
-    """Write the demo's config file into `folder`; MQTT 3.1.1, as the demo's broker speaks no newer version.
+    """Write the demo's config file into `folder`; MQTT 3.1.1, because the demo's broker supports no newer version.
 
     page: the port of the live page; None serves none.
     """
@@ -66,7 +66,7 @@ class DemoService:
         self.stop()
 
     def check(self) -> None:
-        """Raise DemoError with the service's own last words where it has ended by itself."""
+        """Raise DemoError with the end of the service's log if it has exited."""
         code = self._process.poll()
         if code is not None:
             description = self._log.read_text(errors="replace").strip().splitlines()
@@ -75,7 +75,7 @@ class DemoService:
             )
 
     def stop(self) -> None:
-        """Ask it to stop (SIGTERM) and wait; a second call does nothing."""
+        """Stop it (SIGTERM) and wait; a second call does nothing."""
         if self._process.poll() is None:
             self._process.terminate()
             try:

@@ -1,4 +1,4 @@
-"""An ordinary MQTT subscriber: everything a device says, in order, with the moment it came."""
+"""An ordinary MQTT subscriber: all messages of a device, in order, with the time of arrival."""
 
 import queue
 import threading
@@ -17,7 +17,7 @@ TIMEOUT_S = 10.0
 
 
 class Subscriber:
-    """Subscribed to `topics` as long as the `with` block lasts. Raises DemoError where the broker does not answer."""
+    """Subscribed to `topics` as long as the `with` block lasts. Raises DemoError if the broker does not answer."""
 
     def __init__(self, host: str, port: int, topics: str) -> None:
         self._host, self._port, self._topics = host, port, topics
@@ -42,7 +42,7 @@ class Subscriber:
         self._client.loop_stop()
 
     def next(self, timeout: float) -> Arrival | None:
-        """Give the next message, or None where none comes within `timeout` seconds."""
+        """Return the next message, None after `timeout` seconds without one."""
         try:
             return self._inbox.get(timeout=timeout)
         except queue.Empty:

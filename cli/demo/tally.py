@@ -1,4 +1,4 @@
-"""What a subscriber has learned so far: counts, latencies and, where the truth is known, how often it was told."""
+"""Statistics of a subscriber: counts, latencies and, if the true labels are known, the recognition rate."""
 
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable
@@ -18,18 +18,18 @@ from edgemeta.daemon.messages.records import (
 )
 
 STAGES = (*FrameLatency.model_fields, "delivered")
-"""The service's stages, and `delivered`: captured, until the subscriber had the message."""
+"""The service's stages, and `delivered`: from the capture until the subscriber received the message."""
 
 KEPT = 100_000
-"""Frames that latencies are kept of: memory stays flat however long a demo runs."""
+"""Number of frames of which latencies are kept, so that memory is bounded."""
 
 Truth = Callable[[int], str]
-"""Sequence number of a frame to the label of what it shows."""
+"""From the sequence number of a frame to its true label."""
 
 
 @dataclass(frozen=True)
 class Arrival:
-    """One MQTT message as the subscriber got it; `received` is UTC."""
+    """One received MQTT message; `received` is UTC."""
 
     topic: str
     payload: bytes
@@ -57,7 +57,7 @@ class Tally:
         self._last: datetime | None = None
 
     def add(self, arrival: Arrival) -> None:
-        """Count one message in. Raises pydantic's ValidationError where the service broke its own schema."""
+        """Add one message. Raises pydantic's ValidationError if it does not match the schema."""
         match arrival.topic.rsplit("/", 1)[-1]:
             case "frame":
                 self._add_frame(FrameMessage.model_validate_json(arrival.payload), arrival.received)
@@ -99,14 +99,14 @@ class Tally:
 
     @property
     def dropped(self) -> int:
-        """Frames dropped so far, for whatever reason, as the service counts them."""
+        """Frames dropped so far, for any reason, as counted by the service."""
         if self.stats is not None:
             return sum(sum(dict(camera.dropped).values()) for camera in self.stats.cameras.values())
         return sum(dict(self.frame.dropped).values()) if self.frame else 0
 
     @property
     def published(self) -> int:
-        """Frame messages that the broker took, as the service counts them."""
+        """Frame messages acknowledged by the broker, as counted by the service."""
         return sum(camera.published for camera in self.stats.cameras.values()) if self.stats else 0
 
     def recognized(self, label: str) -> float:
@@ -115,7 +115,7 @@ class Tally:
 
     @property
     def change(self) -> str | None:
-        """The newest change of state in words, None before the first."""
+        """Description of the newest change of state, None before the first."""
         event = self.event
         if event is None or event.lasted_s is None:
             return None if event is None else _named(event.state)

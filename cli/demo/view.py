@@ -1,4 +1,4 @@
-"""How a demo is shown: nothing for --json, plain lines for a pipe, a live picture (see `screen`) for a terminal."""
+"""Output of the demo: nothing for --json, plain lines for a pipe, a live screen (see `screen`) for a terminal."""
 
 import importlib
 import time
@@ -14,19 +14,19 @@ from edgemeta.cli.demo.tally import Tally
 
 
 class View(AbstractContextManager["View"], Protocol):
-    """Something that shows a tally; entered when the demo starts and left when it ends."""
+    """Shows a tally; entered when the demo starts, left when it ends."""
 
     def show(self, tally: Tally, last: bool = False) -> None:
-        """Show the tally now, or not, if it was shown a moment ago; `last` is always shown and sums up."""
+        """Show the tally, unless it was shown just before; `last` is always shown, with a summary."""
         ...
 
     def interrupted(self) -> None:
-        """Take note that the user has had enough; `show(last=True)` follows."""
+        """Record that the user stops the demo; `show(last=True)` follows."""
         ...
 
 
 def choose_view(quiet: bool, terminal: bool, frame_of: FrameOf) -> View:
-    """Return the view for where standard output goes. Raises DemoError where a terminal is there but rich is not."""
+    """Return the view for standard output. Raises DemoError for a terminal if rich is not installed."""
     if quiet:
         return QuietView()
     if not terminal:
@@ -45,7 +45,7 @@ class QuietView(View):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Nothing to end."""
+        """Do nothing."""
 
     def show(self, tally: Tally, last: bool = False) -> None:
         """Show nothing."""
@@ -83,7 +83,7 @@ class LineView(QuietView):
 
 
 def summary_lines(tally: Tally) -> list[str]:
-    """Sum a demo up in plain text, at most 80 columns wide."""
+    """Return a summary in plain text, at most 80 columns wide."""
     lines = [f"{tally.frames} frame messages in {tally.seconds:.1f} s, {tally.dropped} frames dropped by the service"]
     lines.append(f"{tally.changes} changes of state")
     if tally.info is not None and tally.frame is not None:

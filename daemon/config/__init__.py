@@ -1,1 +1,1 @@
-"""The config: its records, and the file they are read from."""
+"""The config: its records, the loader, error texts, secrets."""

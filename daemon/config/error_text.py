@@ -1,4 +1,4 @@
-"""What a validator found and expected, in words that name no validator. Configs and commands are told of alike."""
+"""Texts of validation errors, the same for configs and commands."""
 
 from collections.abc import Mapping
 
@@ -25,7 +25,7 @@ _BOUNDS = {
 
 
 def expected(detail: ErrorDetails) -> str:
-    """Return what a value should have been, as the validator tells it, in plain words."""
+    """Return a description of the expected value."""
     context = detail.get("ctx", {})
     match detail["type"]:
         case "value_error":
@@ -46,7 +46,7 @@ def expected(detail: ErrorDetails) -> str:
 
 
 def shown(value: object) -> str:
-    """Return a value in a few words, on one line."""
+    """Return a short description of a value, on one line."""
     match value:
         case None:
             return "null"

@@ -1,4 +1,4 @@
-"""From a YAML file to a Config, or to every mistake in it at once: file, line, key, what was found and expected."""
+"""Loads a YAML file as a Config, or reports all its mistakes: file, line, key, what was found and expected."""
 
 import difflib
 import re
@@ -18,7 +18,7 @@ from edgemeta.daemon.config.source_address import without_password
 from edgemeta.model.errors import EdgemetaError
 
 MAX_BYTES = 1_000_000
-"""A config is a page or two; what is larger is some other file."""
+"""A config is a page or two; a larger file is something else."""
 
 FORMER_NAME = "the key's former name"
 """What was found where a key has been renamed; its new name is what was expected."""
@@ -26,15 +26,15 @@ FORMER_NAME = "the key's former name"
 KeyPath: TypeAlias = tuple[str | int, ...]
 
 SECRETS = frozenset({"password", "token"})
-"""Keys whose values are never shown."""
+"""Keys whose values are never printed."""
 
 _NAMED = re.compile(r"\b(alias|anchor|tag) '.*'")
-"""What YAML takes a password for that begins with '*', '&' or '!' and has no quotes; its parser quotes the rest."""
+"""YAML reads an unquoted password that starts with '*', '&' or '!' as one of these; its error quotes the text."""
 
 
 @dataclass(frozen=True)
 class Problem:
-    """One mistake at one place of a config."""
+    """One mistake, at one key of a config."""
 
     path: KeyPath
     found: str
@@ -43,7 +43,7 @@ class Problem:
 
 @dataclass(frozen=True)
 class Mistake:
-    """A problem with its place in a file: line from 1, 0 for the file as such; key dotted, empty where it has none."""
+    """A problem with its position: line from 1, 0 for the whole file; dotted key, empty without one."""
 
     file: str
     line: int
@@ -60,7 +60,7 @@ class Mistake:
 
 
 class ConfigError(EdgemetaError):
-    """A config that cannot be used, one line per mistake. The exit code is 78 (EX_CONFIG of sysexits.h)."""
+    """An invalid config, with one line per mistake. The exit code is 78 (EX_CONFIG of sysexits.h)."""
 
     exit_code = 78
 
@@ -70,7 +70,7 @@ class ConfigError(EdgemetaError):
 
 
 class ConfigFile:
-    """A config file that was read: its text as YAML nodes, so that every key still knows its line."""
+    """A parsed config file. It is kept as YAML nodes, which have the line of every key."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -78,19 +78,21 @@ class ConfigFile:
         self._data: Any = yaml.SafeLoader("").construct_document(self._root)
 
     def validate(self) -> tuple[Config | None, list[Problem]]:
-        """Check every key. Without problems the config is complete.
+        """Validate every key. Without problems the config is complete.
 
-        With problems it is what remains when the wrong keys take their defaults, so that further checks can still be
-        made on the right ones, or None where a key without a default is wrong.
+        With problems the wrong keys have their defaults, so that further checks of the other keys are possible; None if
+        a key without a default is wrong.
         """
-        problems = _misspelt(self._root)
+        problems = _yaml_mistakes(self._root)
         try:
             config = Config.model_validate(self._data)
         except ValidationError as error:
-            told = {problem.path for problem in problems}
+            reported = {problem.path for problem in problems}
             details = error.errors(include_url=False)
-            found = [_problem(detail) for detail in details if detail["type"] != "string_unicode"]  # misspelt, told
-            problems += [problem for problem in found if problem.path not in told]
+            found = [
+                _problem(detail) for detail in details if detail["type"] != "string_unicode"
+            ]  # reported by _yaml_mistakes
+            problems += [problem for problem in found if problem.path not in reported]
         else:
             return config, problems
         remains = self._data
@@ -102,12 +104,12 @@ class ConfigFile:
             return None, problems
 
     def error(self, problems: list[Problem]) -> ConfigError:
-        """Put problems into words, in the order of the file's lines."""
+        """Return the problems as an error, in the order of the file's lines."""
         placed = sorted(((self._line(p.path), p) for p in problems), key=lambda pair: pair[0])
         return ConfigError(*(Mistake(str(self.path), line, _dotted(p.path), p.found, p.expected) for line, p in placed))
 
     def _line(self, path: KeyPath) -> int:
-        """Return the line, from 1, of the key that a path leads to, or of the nearest key above that is in the file."""
+        """Return the line, from 1, of the key at a path, or of the nearest key above it that is in the file."""
         node, line = self._root, self._root.start_mark.line + 1
         for step in path:
             if not isinstance(node, yaml.MappingNode):
@@ -125,39 +127,39 @@ def _read(path: Path) -> str:
         with path.open("rb") as file:
             content = file.read(MAX_BYTES + 1)
     except OSError as error:
-        raise _no_config(path, 0, f"nothing to read ({error.strerror})") from error
+        raise _unreadable(path, 0, f"no readable file ({error.strerror})") from error
     if len(content) > MAX_BYTES:
-        raise _no_config(path, 0, f"more than {MAX_BYTES} bytes")
+        raise _unreadable(path, 0, f"more than {MAX_BYTES} bytes")
     try:
         return content.decode()
     except UnicodeDecodeError as error:
         line = content[: error.start].count(b"\n") + 1
-        raise _no_config(path, line, "bytes that are no UTF-8 text") from error
+        raise _unreadable(path, line, "bytes that are not UTF-8 text") from error
 
 
 def _parse(path: Path, text: str) -> yaml.Node:
     try:
         root = yaml.compose(text, yaml.SafeLoader)
         if root is None:
-            raise _no_config(path, 1, "an empty file")
-        yaml.SafeLoader("").construct_document(root)  # finds unhashable keys, bad numbers and dates, endless nesting
+            raise _unreadable(path, 1, "an empty file")
+        yaml.SafeLoader("").construct_document(root)  # detects unhashable keys, invalid numbers and dates, recursion
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         reason = _NAMED.sub(r"\1", error.problem or error.context or "")
-        raise _no_config(path, mark.line + 1 if mark else 1, f"no valid YAML ({reason})") from error
+        raise _unreadable(path, mark.line + 1 if mark else 1, f"invalid YAML ({reason})") from error
     except (yaml.YAMLError, ValueError) as error:
-        raise _no_config(path, 1, f"no valid YAML ({str(error).splitlines()[0]})") from error
+        raise _unreadable(path, 1, f"invalid YAML ({str(error).splitlines()[0]})") from error
     except RecursionError as error:
-        raise _no_config(path, 1, "no valid YAML (endless nesting)") from error
+        raise _unreadable(path, 1, "invalid YAML (nested too deeply)") from error
     return root
 
 
-def _no_config(path: Path, line: int, found: str) -> ConfigError:
+def _unreadable(path: Path, line: int, found: str) -> ConfigError:
     return ConfigError(Mistake(str(path), line, "", found, "a config file (YAML)"))
 
 
-def _misspelt(root: yaml.Node) -> list[Problem]:
-    """Find what YAML readers pass over in silence: keys given twice, and escapes that make no Unicode text."""
+def _yaml_mistakes(root: yaml.Node) -> list[Problem]:
+    """Find mistakes that YAML parsers ignore: duplicate keys, and escapes that are not valid Unicode."""
     problems: list[Problem] = []
     seen: set[int] = set()
     todo: list[tuple[KeyPath, yaml.Node]] = [((), root)]
@@ -167,13 +169,13 @@ def _misspelt(root: yaml.Node) -> list[Problem]:
             continue
         seen.add(id(node))
         if isinstance(node, yaml.ScalarNode) and any("\ud800" <= letter <= "\udfff" for letter in node.value):
-            problems.append(Problem(path, "half a surrogate pair", "Unicode text"))
+            problems.append(Problem(path, "an unpaired surrogate", "Unicode text"))
         elif isinstance(node, yaml.SequenceNode):
             todo += [(path, item) for item in node.value]
         elif isinstance(node, yaml.MappingNode):
             keys = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
             twice = sorted({key for key in keys if keys.count(key) > 1})
-            problems += [Problem((*path, key), "the key twice", "it once") for key in twice]
+            problems += [Problem((*path, key), "a duplicate key", "it once") for key in twice]
             for key, value in node.value:
                 below = (*path, key.value) if isinstance(key, yaml.ScalarNode) else path
                 todo += [(below, key), (below, value)]
@@ -194,7 +196,7 @@ def _problem(detail: ErrorDetails) -> Problem:
 
 
 def _known_keys(path: KeyPath) -> str:
-    """Return the keys that the mapping above an unknown one may have, or the one that was probably meant."""
+    """Return the known keys of the mapping with an unknown one, or the one that was probably meant."""
     section: type[BaseModel] = Config
     steps = list(path[:-1])
     while steps:
@@ -210,25 +212,25 @@ def _known_keys(path: KeyPath) -> str:
 
 
 def _shown(path: KeyPath, value: object) -> str:
-    """Return a value in a few words. Secrets, and whatever is long, stay out."""
+    """Return a short description of a value, without secrets."""
     if path and path[-1] in SECRETS:
         return "a value (not shown)"
     return shown(without_password(value) if isinstance(value, str) else value)
 
 
 def _dotted(path: KeyPath) -> str:
-    """Return a key path as text; what a terminal would not print as it is, is quoted."""
+    """Return a key path as text; keys with unprintable characters are quoted."""
     steps = (without_password(str(step)) for step in path)
     return ".".join(step if step.isprintable() else ascii(step) for step in steps) or "the whole file"
 
 
 def _one_line(text: str) -> str:
-    """Return text with escapes for what is no printable character, as a model's name may hold."""
+    """Return text with unprintable characters escaped, as a model's name may have some."""
     return text if text.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
 def _without(data: Any, path: KeyPath) -> Any:
-    """Copy the data without the entry at a path; give it back as it is where there is none."""
+    """Return a copy of the data without the entry at a path; unchanged if there is none."""
     if not path or not isinstance(data, dict) or path[0] not in data:
         return data
     if len(path) == 1:

@@ -1,6 +1,6 @@
-"""The broker's user name and password, and the page's token, from wherever the config keeps them.
+"""Resolves the secrets named by the config: the broker's user name and password, and the page's token.
 
-The broker's are read anew for every connection.
+The broker's are read again for every connection.
 """
 
 import os
@@ -12,11 +12,11 @@ from edgemeta.daemon.config.web import WebConfig
 from edgemeta.model.errors import EdgemetaError
 
 TOKEN = re.compile(r"[A-Za-z0-9._~+/=-]{16,512}")
-"""What the `Authorization: Bearer` header can hold (RFC 6750), and nobody guesses."""
+"""Valid in an `Authorization: Bearer` header (RFC 6750), and too long to guess."""
 
 
 class SecretError(EdgemetaError):
-    """A secret that is not where the config says, or is none; `key` is the key of the section that says so."""
+    """A secret that cannot be read or is invalid; `key` is its key in the section."""
 
     def __init__(self, key: str, reason: str) -> None:
         super().__init__(reason)
@@ -24,34 +24,36 @@ class SecretError(EdgemetaError):
 
 
 def username_of(config: MqttConfig) -> str | None:
-    """Return the user name, None where none is configured. Raises SecretError."""
-    return _kept_elsewhere("username", "user name", config.username_file, config.username_env) or config.username
+    """Return the user name, None if none is configured. Raises SecretError."""
+    return (
+        _from_file_or_environment("username", "user name", config.username_file, config.username_env) or config.username
+    )
 
 
 def password_of(config: MqttConfig) -> str | None:
-    """Return the password, None where none is configured. Raises SecretError."""
-    kept = _kept_elsewhere("password", "password", config.password_file, config.password_env)
-    return config.password.get_secret_value() if config.password is not None else kept
+    """Return the password, None if none is configured. Raises SecretError."""
+    found = _from_file_or_environment("password", "password", config.password_file, config.password_env)
+    return config.password.get_secret_value() if config.password is not None else found
 
 
 def token_of(config: WebConfig) -> str | None:
-    """Return the page's token, None where none is configured. Raises SecretError, also for one too short to be any."""
-    token = _kept_elsewhere("token", "token", config.token_file, config.token_env)
+    """Return the page's token, None if none is configured. Raises SecretError, also for an invalid one."""
+    token = _from_file_or_environment("token", "token", config.token_file, config.token_env)
     if config.token is not None:
         token = config.token.get_secret_value()
     if token is not None and not TOKEN.fullmatch(token):
         key = next(key for key in ("token", "token_file", "token_env") if getattr(config, key) is not None)
-        raise SecretError(key, "a token that is too short, or has a character no header can hold")
+        raise SecretError(key, "a token that is too short, or has invalid characters")
     return token
 
 
-def _kept_elsewhere(key: str, what: str, file: str | None, variable: str | None) -> str | None:
-    """Read a file's first line or an environment variable; None where the config names neither."""
+def _from_file_or_environment(key: str, what: str, file: str | None, variable: str | None) -> str | None:
+    """Read a file's first line or an environment variable; None if the config has neither."""
     if file is not None:
         try:
             lines = Path(file).read_text("utf-8").splitlines()
         except (OSError, UnicodeDecodeError) as error:
-            reason = error.strerror if isinstance(error, OSError) else "no UTF-8 text"
+            reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
             raise SecretError(f"{key}_file", f"{what} file {file} cannot be read: {reason}") from error
         if not lines or not lines[0]:
             raise SecretError(f"{key}_file", f"{what} file {file} has an empty first line, expected the {what}")

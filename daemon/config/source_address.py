@@ -1,4 +1,4 @@
-"""Addresses of sources as the config has them: devices, paths and URLs, and how they are shown."""
+"""Addresses of sources in the config: devices, paths and URLs; removes passwords for display."""
 
 import re
 from pathlib import Path
@@ -8,12 +8,12 @@ IMAGE_SUFFIXES = {".jpg", ".jpeg", ".png", ".bmp", ".webp", ".tif", ".tiff", ".p
 
 
 def is_number(address: str) -> bool:
-    """Tell whether an address is the bare number of a V4L2 device."""
+    """Return whether an address is the number of a V4L2 device."""
     return address.isascii() and address.isdecimal()
 
 
 def path_of(address: str) -> Path:
-    """Take the path out of a plain path, file:///a%20b (percent-coded), image:///a/b or video:///a/b."""
+    """Return the path of a plain path, file:///a%20b (percent-coded), image:///a/b or video:///a/b."""
     scheme, separator, rest = address.partition("://")
     if not separator:
         return Path(address)
@@ -21,9 +21,9 @@ def path_of(address: str) -> Path:
 
 
 def without_password(address: str) -> str:
-    """Return the address as it may be shown: passwords in it, also those of a query, become three stars.
+    """Return the address for display: passwords in it, also those of a query, become three stars.
 
-    What only may be a password is starred, too: rather too much than too little.
+    Everything that might be a password is replaced, too.
     """
     starred = re.sub(r"://([^:@/?#]*):.*@", r"://\1:***@", address)
     key = r"[^=&\s]*(?:pass|pwd|pw|token|secret|key|auth)[^=&\s]*"
@@ -31,5 +31,5 @@ def without_password(address: str) -> str:
 
 
 def address_from(address: str, folder: Path) -> str:
-    """Return the address with a relative path meant from `folder`; URLs and device numbers stay as they are."""
+    """Return the address with a relative path resolved against `folder`; URLs and device numbers stay as they are."""
     return address if is_number(address) or "://" in address else str(folder / address)

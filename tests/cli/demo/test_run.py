@@ -91,7 +91,7 @@ def test_a_port_that_is_taken_is_told(tmp_path: Path) -> None:
         port = taken.getsockname()[1]
         result = CliRunner().invoke(edgemeta, ["demo", "--page", str(port)])
     assert result.exit_code != 0
-    assert str(result.exception) == f"the live page cannot have port {port}: address already in use"
+    assert str(result.exception) == f"the live page cannot use port {port}: address already in use"
 
 
 def test_ctrl_c_ends_it_with_a_summary(tmp_path: Path) -> None:

@@ -91,18 +91,18 @@ state:
         ("device: x\n", "1: cameras: found nothing, expected this key to be given"),
         ("cameras: {}\n", "1: cameras: found a mapping, expected at least 1 entry"),
         ("cameras: none\n", "1: cameras: found the text 'none', expected a mapping (`key: value`)"),
-        (GOOD + "mqtt:\n  port: 1\n  port: 2\n", "6: mqtt.port: found the key twice, expected it once"),
+        (GOOD + "mqtt:\n  port: 1\n  port: 2\n", "6: mqtt.port: found a duplicate key, expected it once"),
         (
             GOOD + "mqtt:\n\tport: 1\n",
-            "5: found no valid YAML (found character '\\t' that cannot start any token), expected a config file",
+            "5: found invalid YAML (found character '\\t' that cannot start any token), expected a config file",
         ),
-        (GOOD + "mqtt: [\n", "5: found no valid YAML (expected the node content, but found '<stream end>'), expected"),
-        (GOOD + "mqtt: *gone\n", "4: found no valid YAML (found undefined alias), expected a config file"),
-        (GOOD + "mqtt: !!python/object:os.system {}\n", "4: found no valid YAML (could not determine a constructor"),
-        (GOOD + "? [a]\n: 1\n", "4: found no valid YAML (found unhashable key), expected a config file"),
+        (GOOD + "mqtt: [\n", "5: found invalid YAML (expected the node content, but found '<stream end>'), expected"),
+        (GOOD + "mqtt: *gone\n", "4: found invalid YAML (found undefined alias), expected a config file"),
+        (GOOD + "mqtt: !!python/object:os.system {}\n", "4: found invalid YAML (could not determine a constructor"),
+        (GOOD + "? [a]\n: 1\n", "4: found invalid YAML (found unhashable key), expected a config file"),
         (GOOD + "mqtt: {port: 99999}\n", "4: mqtt.port: found 99999, expected at most 65535"),
-        (GOOD + 'device: "\\ud800"\n', "4: device: found half a surrogate pair, expected Unicode text"),
-        (GOOD + '"\\ud800": 1\n', "4: '\\ud800': found half a surrogate pair, expected Unicode text"),
+        (GOOD + 'device: "\\ud800"\n', "4: device: found an unpaired surrogate, expected Unicode text"),
+        (GOOD + '"\\ud800": 1\n', "4: '\\ud800': found an unpaired surrogate, expected Unicode text"),
         (GOOD + '"a\\e[31m": 1\n', "4: 'a\\x1b[31m': found an unknown key, expected one of"),
         (GOOD + "    fps: 1e-9\n", "4: cameras.front.fps: found the text '1e-9', expected a number"),
         (GOOD + "    fps: 1.0e-9\n", "4: cameras.front.fps: found 1e-09, expected 0, or 0.001 to 1000"),
@@ -121,8 +121,8 @@ state:
             GOOD + "mqtt: {retry: {initial_delay: 9, max_delay: 1}}\n",
             "4: mqtt.retry: found a mapping, expected `initial_delay` (9) no greater than `max_delay` (1)",
         ),
-        (b"cameras:\n  \xff: 1\n", "2: found bytes that are no UTF-8 text, expected a config file (YAML)"),
-        ("[" * 5_000, "1: found no valid YAML (endless nesting), expected a config file"),
+        (b"cameras:\n  \xff: 1\n", "2: found bytes that are not UTF-8 text, expected a config file (YAML)"),
+        ("[" * 5_000, "1: found invalid YAML (nested too deeply), expected a config file"),
         ("x" * 1_000_001, " found more than 1000000 bytes, expected a config file"),
     ],
 )
@@ -154,15 +154,15 @@ def test_no_mistake_tells_a_password(tmp_path: Path, text: str) -> None:
 def test_keys_given_twice_come_together_with_other_mistakes(tmp_path: Path) -> None:
     text = GOOD + "top_k: 1\ntop_k: 2\nstats: {interval: 0}\n"
     assert errors_of(tmp_path, text) == [
-        "5: top_k: found the key twice, expected it once",
+        "5: top_k: found a duplicate key, expected it once",
         "6: stats.interval: found 0, expected more than 0",
     ]
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"gone.yaml: found nothing to read \(No such file or directory\)"):
+    with pytest.raises(ConfigError, match=r"gone.yaml: found no readable file \(No such file or directory\)"):
         ConfigFile(tmp_path / "gone.yaml")
-    with pytest.raises(ConfigError, match=r"nothing to read \(Is a directory\)"):
+    with pytest.raises(ConfigError, match=r"no readable file \(Is a directory\)"):
         ConfigFile(tmp_path)
 
 

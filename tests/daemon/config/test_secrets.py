@@ -32,5 +32,5 @@ def test_passwords_come_from_the_config_a_file_or_the_environment(
     with pytest.raises(SecretError, match="empty first line"):
         password_of(MqttConfig(username="u", password_file=str(file)))
     file.write_bytes(b"\xff")
-    with pytest.raises(SecretError, match="no UTF-8 text"):
+    with pytest.raises(SecretError, match="not UTF-8 text"):
         password_of(MqttConfig(username="u", password_file=str(file)))

@@ -75,7 +75,7 @@ def test_the_token_comes_from_the_config_a_file_or_the_environment(
 )
 def test_a_token_that_is_none_is_a_mistake_and_is_not_shown(token: str, write_config: Any, tmp_path: Path) -> None:
     expected = (
-        "web.{key}: found a token that is too short, or has a character no header can hold, "
+        "web.{key}: found a token that is too short, or has invalid characters, "
         "expected at least 16 letters, digits or `-._~+/=`"
     )
     assert said({"token": token}, write_config) == expected.format(key="token")

@@ -27,12 +27,12 @@ def test_every_address_has_a_row_and_nothing_else_has(serve: Any, repository: Pa
 
 
 def test_the_bounds_are_those_of_the_code(repository: Path) -> None:
-    bounds = {cells[0]: [int(number) for number in re.findall(r"\d+", cells[1])] for cells in rows(repository, "bound")}
+    bounds = {cells[0]: [int(number) for number in re.findall(r"\d+", cells[1])] for cells in rows(repository, "limit")}
     assert bounds == {
         "connections at one time": [server.MAX_CONNECTIONS],
         "pages open at one time (`/api/events`)": [server.MAX_STREAMS],
         "headers, and body of the sign-in form": [request.MAX_HEAD // 1024, request.MAX_BODY // 1024],
-        "time to send a request, to take an answer or one event": [server.REQUEST_TIMEOUT, server.SEND_TIMEOUT],
+        "time to send a request, to receive an answer or one event": [server.REQUEST_TIMEOUT, server.SEND_TIMEOUT],
         "requests per connection": [1],
     }
 
