@@ -1,8 +1,9 @@
 """Every barrier, bound check and rounding of the kernels is needed: the tests detect one that is missing or wrong.
 
 A mutant (mutants.py) is detected if a witness (witnesses.py) gives other results, writes out of bounds, or is refused
-by the checked mode. `make sanitize` tests all of them; `make test` one barrier and one bound per kernel, and all wrong
-roundings, clamps, shifts and products of requantize.cuh, which only the results can reveal.
+by the checked mode. `make sanitize` tests all of them; `make test` one barrier and one bound of the two kernels of
+convolutions, `make long` of each kernel; `make test` tests all wrong roundings, clamps, shifts and products of
+requantize.cuh, which only the results can reveal.
 """
 
 from collections.abc import Iterable
@@ -50,7 +51,10 @@ def noticed(mutant: Mutant, witnesses: Iterable[Witness], folder: Path, mode: st
     return None
 
 
-@pytest.mark.parametrize("kernel", SHIPPED)
+OTHERS = pytest.mark.gate("2 s each: modules with every access checked")
+
+
+@pytest.mark.parametrize("kernel", ["direct", "winograd", *(pytest.param(each, marks=OTHERS) for each in SHIPPED[2:])])
 def test_one_barrier_and_one_bound(kernel: str, tmp_path: Path) -> None:
     found = [mutant for mutant in mutants(kernel) if mutant.place not in SURVIVORS]
     barriers = [mutant for mutant in found if mutant.is_barrier][:1]

@@ -1,7 +1,7 @@
 """The real kernels under the emulation's own checks and under AddressSanitizer and UndefinedBehaviorSanitizer.
 
 A run that the checks call clean has no race, so its result does not depend on the order of threads. A few cases are in
-`make test`; `make sanitize` runs the whole table.
+`make test`, one under AddressSanitizer is in `make long`; `make sanitize` runs the whole table.
 """
 
 import os
@@ -69,6 +69,7 @@ def test_a_few_cases_are_clean(name: str, architecture: str) -> None:
     assert_clean(BY_NAME[name], architecture)
 
 
+@pytest.mark.gate("12 s of processor time: modules for AddressSanitizer")
 def test_one_case_under_address_sanitizer(repository: Path) -> None:
     assert under_address_sanitizer(repository, "sm_53", "residual-block-multiplier") == 1
 

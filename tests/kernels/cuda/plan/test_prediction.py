@@ -98,6 +98,7 @@ def test_estimates_are_near_the_counts(chosen: Cost) -> None:
         assert rounds(work, NANO) == rounds(each.work, NANO), each.launch.layers
 
 
+@pytest.mark.gate("8 s of processor time: the next kernel of every layer is compiled and its machine code counted")
 def test_no_candidate_is_predicted_to_be_much_faster_than_the_choice_by_rule(
     model: Model, compiler: Compiler, chosen: Cost
 ) -> None:
