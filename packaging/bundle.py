@@ -1,4 +1,4 @@
-"""Unpack edgemeta's wheel and all that it needs into a folder, for several Pythons beside each other.
+"""Unpack edgemeta's wheel and its dependencies into a folder, for several Pythons.
 
     packages/     what every Python can load: pure wheels, and those for the stable ABI
     python3.11/   what Python 3.11 alone can load: NumPy, pydantic-core, ...
@@ -18,25 +18,25 @@ from collections.abc import Iterable
 from pathlib import Path
 
 GLIBC = 35
-"""The bundle runs with glibc 2.35 (Ubuntu 22.04) or newer: debian/control asks for it."""
+"""The bundle runs with glibc 2.35 (Ubuntu 22.04) or newer: see debian/control."""
 
 OLDEST_GLIBC = 17
-"""The oldest glibc, 2.17, that wheels still name."""
+"""The oldest glibc in wheel tags, 2.17."""
 
 
 class BundleError(Exception):
-    """The bundle cannot be made; one sentence."""
+    """The bundle cannot be built; one sentence."""
 
 
 def target(python: str, machine: str) -> list[str]:
-    """Return pip's options for wheels of that Python ("3.11") and machine ("aarch64"), whatever runs here."""
+    """Return pip's options for wheels of that Python ("3.11") and machine ("aarch64"), independent of this machine."""
     tags = [f"manylinux_2_{minor}_{machine}" for minor in range(GLIBC, OLDEST_GLIBC - 1, -1)]
     platforms = [f"--platform={tag}" for tag in (*tags, f"manylinux2014_{machine}")]
     return ["--only-binary=:all:", "--implementation=cp", f"--python-version={python}", *platforms]
 
 
 def pip(arguments: Iterable[str]) -> None:
-    """Run pip. Raises BundleError with the last that pip said, which is the reason."""
+    """Run pip. Raises BundleError with pip's last message."""
     command = [sys.executable, "-m", "pip", *arguments, "--quiet", "--disable-pip-version-check"]
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
     if done.returncode:
@@ -45,13 +45,13 @@ def pip(arguments: Iterable[str]) -> None:
 
 
 def download(requirement: str, python: str, machine: str, folder: Path) -> set[Path]:
-    """Fetch the wheels of a requirement and of all that it needs into a folder; returns them."""
+    """Download the wheels of a requirement and its dependencies into a folder; return them."""
     pip(["download", "--dest", str(folder), *target(python, machine), requirement])
     return set(folder.glob("*.whl"))
 
 
 def split(wheels: dict[str, set[Path]]) -> tuple[set[Path], dict[str, set[Path]]]:
-    """Tell the wheels that all Pythons share, by file name, from those that each has for itself."""
+    """Separate the wheels with the same file name for all Pythons from those of one Python."""
     shared = set.intersection(*({path.name for path in paths} for paths in wheels.values()))
     first = next(iter(wheels.values()))
     own = {python: {path for path in paths if path.name not in shared} for python, paths in wheels.items()}
@@ -59,7 +59,7 @@ def split(wheels: dict[str, set[Path]]) -> tuple[set[Path], dict[str, set[Path]]
 
 
 def unpack(wheels: set[Path], python: str, machine: str, into: Path) -> None:
-    """Install wheels into a folder of their own, without their commands and without compiled Python files."""
+    """Install wheels into a folder, without commands and without compiled Python files."""
     into.mkdir(parents=True)
     if not wheels:
         return
@@ -75,7 +75,7 @@ def unpack(wheels: set[Path], python: str, machine: str, into: Path) -> None:
 
 
 def share_equal_files(folder: Path) -> None:
-    """Make equal files one file with several names: the Pythons' NumPys differ in little."""
+    """Replace identical files by hard links: the Pythons' NumPys are similar."""
     known: dict[tuple[str, int], Path] = {}
     for path in sorted(path for path in folder.rglob("*") if path.is_file()):
         key = hashlib.sha256(path.read_bytes()).hexdigest(), path.stat().st_mode
@@ -85,7 +85,7 @@ def share_equal_files(folder: Path) -> None:
 
 
 def bundle(requirement: str, pythons: list[str], machine: str, into: Path) -> None:
-    """Make the folder `into` anew. Raises BundleError."""
+    """Create the folder `into`, replacing an old one. Raises BundleError."""
     shutil.rmtree(into, ignore_errors=True)
     with tempfile.TemporaryDirectory() as scratch:
         wheels = {python: download(requirement, python, machine, Path(scratch, python)) for python in pythons}

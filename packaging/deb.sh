@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Build dist/edgemeta_VERSION_ARCHITECTURE.deb from the wheel in dist/.
-# usage: packaging/deb.sh amd64|arm64 PYTHON...     as in: packaging/deb.sh arm64 3.10 3.11
-# Wants the Debian package debhelper. Nothing is compiled or run for the target, so any Debian builds for both.
+# usage: packaging/deb.sh amd64|arm64 PYTHON...     example: packaging/deb.sh arm64 3.10 3.11
+# Needs the Debian package debhelper. Nothing is compiled or run for the target, so any Debian can build both.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -28,7 +28,7 @@ cp systemd/edgemeta.environment "$stage/environment"
 cp configs/default.yaml "$stage/config.yaml"
 cp docs/{commands,configuration,home-assistant,install,metrics,mqtt,operations,systemd,web}.md "$stage/docs"
 python packaging/manpage.py >"$stage/edgemeta.1"
-# With signatures: an operator who trusts keys must not have to look for what checks them.
+# Includes the extra `signature`, so that signed models work without further packages.
 python packaging/bundle.py "$wheel[signature]" --machine "$machine" --pythons "${pythons[@]}" --into "$stage/bundle"
 
 first=${pythons[0]} last=${pythons[-1]}

@@ -1,4 +1,4 @@
-"""Print edgemeta's manual page: what `--help` says of each verb, and the files and exit codes of the Debian package."""
+"""Print edgemeta's manual page: the `--help` of each command, and the files and exit codes of the Debian package."""
 
 from collections.abc import Iterator
 
@@ -11,29 +11,29 @@ FRAME = r"""
 .SH EXIT STATUS
 .TP
 .B 0
-Done, or stopped by a signal.
+Success, or stopped by a signal.
 .TP
 .B 1
-It failed; one sentence on standard error says why.
+Failure; one sentence on standard error gives the reason.
 .TP
 .B 2
 Wrong usage.
 .TP
 .B 78
-A wrong config.
+An invalid config.
 .SH FILES
 .TP
 .I /etc/edgemeta/config.yaml
-The service's config; \fBedgemeta check\fR says whether it is right.
+The service's config; \fBedgemeta check\fR validates it.
 .TP
 .I /etc/edgemeta/environment
-Its environment, for passwords; read by systemd as root.
+Its environment variables, for passwords; read by systemd as root.
 .TP
 .I /var/lib/edgemeta
-What must survive a restart.
+The outbox and the last good models.
 .TP
 .I /usr/local/lib/edgemeta/python3.X
-Python packages that the operator adds, such as PyCUDA.
+Python packages added by the operator, such as PyCUDA.
 .TP
 .I /usr/share/doc/edgemeta
 Configuration, messages, operation.
@@ -44,7 +44,7 @@ Configuration, messages, operation.
 
 
 def verbs(command: click.Command, context: click.Context) -> Iterator[tuple[str, str]]:
-    """Give the name and the help text of every verb below a command, in order."""
+    """Return name and help text of every subcommand, in order."""
     if not isinstance(command, click.Group):
         yield context.command_path, command.get_help(context)
         return
@@ -55,7 +55,7 @@ def verbs(command: click.Command, context: click.Context) -> Iterator[tuple[str,
 
 
 def verbatim(text: str) -> str:
-    """Return text for roff as it is: no escapes, no requests at the beginning of a line."""
+    """Return text escaped for roff: no escapes, no requests at the start of a line."""
     lines = text.replace("\\", "\\e").replace("-", "\\-").splitlines()
     return "\n".join(f"\\&{line}" if line.startswith((".", "'")) else line for line in lines)
 

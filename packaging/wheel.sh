@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Build the wheel for x86_64 or aarch64 into dist/, with the tag of the oldest Linux that it runs on.
-# usage: packaging/wheel.sh MACHINE     Wants `pip` and `auditwheel` on PATH, and a cross compiler for another machine than this one.
+# Build the wheel for x86_64 or aarch64 into dist/, with the tag of the oldest supported Linux.
+# usage: packaging/wheel.sh MACHINE     Needs `pip` and `auditwheel` on PATH, and a cross compiler for another machine.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -16,5 +16,5 @@ fi
 plain=build/wheel/$machine
 rm -rf "$plain"
 pip wheel --quiet --no-deps --wheel-dir "$plain" .
-# Nothing is bundled by it: the library needs glibc and libstdc++ only. It names the glibc that they ask for.
+# auditwheel bundles nothing, as the library needs only glibc and libstdc++; it sets the tag of the required glibc.
 auditwheel repair --wheel-dir dist "$plain"/*.whl 2>&1 | grep -E 'Fixed-up|rror' || { echo "wheel: auditwheel refused $plain" >&2; exit 1; }
