@@ -61,7 +61,7 @@ def _times(model: Model, plan: LaunchPlan, number: int, cubins: Cubins, effort: 
         logits = outputs(program, 1)
         program.run(image, logits)
         if not np.array_equal(logits.reshape(1, -1), reference.run(model, image)):
-            raise ValueError(f"the plan of {[launch.source.path for launch in plan.launches]} gives wrong logits")
+            raise ValueError(f"the plan of {[launch.source.path for launch in plan.launches]} computes wrong logits")
         stopwatch = Stopwatch(program)
         try:
             timed = [launch for launch in plan.launches if launch.layers[0] in LAYERS]

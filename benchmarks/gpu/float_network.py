@@ -14,7 +14,7 @@ def float_plan_of(model: FloatModel, architecture: Architecture) -> LaunchPlan:
 
     Raises ValueError for any other layer.
     """
-    convolutions: dict[str, FloatConv] = {}  # by the tensor that each puts out
+    convolutions: dict[str, FloatConv] = {}  # by output tensor
     head: FloatHead | None = None
     for block in blocks_of(model):
         if isinstance(block.core, Conv):

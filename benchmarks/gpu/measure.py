@@ -98,7 +98,7 @@ def measure(device: DeviceContext, compiler: CubinMaker, arguments: argparse.Nam
         "tests": tests_of(arguments.tests),
         "convolutions": [],
         "networks": [],
-        "failed": dict.fromkeys(parts, "the run ended before"),
+        "failed": dict.fromkeys(parts, "not measured: the run ended earlier"),
         "absent": {},
     }
     for name, (table, rows) in parts.items():
@@ -106,7 +106,7 @@ def measure(device: DeviceContext, compiler: CubinMaker, arguments: argparse.Nam
         try:
             record[table] += rows()
             del record["failed"][name]
-        except Exception as error:  # noqa: BLE001 - whatever it is, the other parts are measured and this is told
+        except Exception as error:  # noqa: BLE001 - any error is reported and the other parts are still measured
             if isinstance(error, ModuleNotFoundError) and error.name in PEERS:
                 del record["failed"][name]
                 record["absent"][name] = f"{error.name} is not installed"
@@ -118,14 +118,14 @@ def measure(device: DeviceContext, compiler: CubinMaker, arguments: argparse.Nam
 def tests_of(file: Path | None) -> dict[str, Any]:
     """Outcome of every gpu test by name, from pytest's JUnit file."""
     if file is None or not file.is_file():
-        return {"failed_to_run": "there is no file of their outcomes"}
+        return {"failed_to_run": "no JUnit file of the tests"}
     outcomes = {}
     for case in ElementTree.parse(file).iter("testcase"):
         problem = next((child for child in case if child.tag in ("failure", "error", "skipped")), None)
         words = "" if problem is None else problem.get("message", "")
-        told = "passed" if problem is None else f"{problem.tag}: {next(iter(words.splitlines()), '')}"
-        outcomes[f"{case.get('name')}"] = told
-    kinds = [told.split(":")[0] for told in outcomes.values()]
+        outcome = "passed" if problem is None else f"{problem.tag}: {next(iter(words.splitlines()), '')}"
+        outcomes[f"{case.get('name')}"] = outcome
+    kinds = [outcome.split(":")[0] for outcome in outcomes.values()]
     return {
         "passed": kinds.count("passed"),
         "failed": kinds.count("failure") + kinds.count("error"),

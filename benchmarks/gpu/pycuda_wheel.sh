@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Builds PyCUDA for a Python on a machine that needs neither GPU nor driver nor CUDA toolkit, and puts its wheel and those of
-# the packages that it needs into a folder: PyCUDA itself exists as source only, and its setup wants to link the driver.
+# Builds a wheel of PyCUDA for a Python, on a machine without a GPU, driver or CUDA toolkit, and writes it and those of
+# its dependencies to a folder. PyCUDA is distributed as source only, and its setup links with the driver.
 #
 #   benchmarks/gpu/pycuda_wheel.sh PYTHON FOLDER
 #
-# It takes g++, PYTHON's headers and about 70 s; nothing is done where the folder has the wheel already. The wheel is bound
-# to PYTHON's minor version and this machine's processor, and loads libcuda.so.1 of the machine that it runs on.
+# Requires g++ and PYTHON's headers and takes about 70 s; does nothing if the folder already has the wheel. The wheel is
+# bound to PYTHON's minor version and this machine's processor, and loads libcuda.so.1 of the machine that it runs on.
 set -euo pipefail
 python=$(command -v "$1")
 python=$(cd "$(dirname "$python")" && pwd)/$(basename "$python")

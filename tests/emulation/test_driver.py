@@ -198,7 +198,7 @@ def test_injected_errors_occur_as_requested(cuda: Cuda) -> None:
     ("entry", "mode", "result", "words"),
     [
         ("stray", "checked", 719, "out of bounds: it reads 4 bytes, 0 bytes after the end of allocation of 256 bytes"),
-        ("beside", "quick", 700, "beside wrote beside an allocation of 256 bytes"),
+        ("beside", "quick", 700, "beside wrote outside an allocation of 256 bytes"),
     ],
 )
 def test_a_failed_kernel_invalidates_the_context(

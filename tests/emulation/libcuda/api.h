@@ -1,4 +1,4 @@
-// The part of the CUDA driver API's binary interface that is emulated: handles, results and numbers as cuda.h has them.
+// The part of the CUDA driver API's binary interface that is emulated: handles, results and numbers as in cuda.h.
 #pragma once
 #include <cstddef>
 #include <cstdint>

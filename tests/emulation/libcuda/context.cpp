@@ -95,7 +95,7 @@ CUDA_API cuDeviceGetAttribute(int *value, int attribute, CUdevice) {
       case 41: *value = 1; break;             // unified addresses
       case 75: *value = number / 100; break;
       case 76: *value = number / 10 % 10; break;
-      case 81: case 97: *value = shared << 10; break;  // shared memory that a kernel may ask for
+      case 81: case 97: *value = shared << 10; break;  // shared memory that a kernel may request
       default: *value = 0;
     }
     return kSuccess;

@@ -14,11 +14,11 @@ bool is_page_locked(Context &context, const void *host, size_t bytes) {
 }
 
 CUresult illegal(const char *what) {
-  say(std::string(what) + " touches memory that is not allocated");
+  say(std::string(what) + " accesses memory that is not allocated");
   return kIllegalAddress;
 }
 
-// Work that copies or fills memory which must be allocated when the work is done.
+// Work that copies or fills memory; the memory must still be allocated when the work is executed.
 Operation to_device(Context &context, CUdeviceptr to, const void *from, size_t bytes) {
   return [=, &context] {
     if (find(context, to, bytes) == nullptr) return illegal("a copy to the device");
@@ -104,7 +104,7 @@ CUDA_API cuMemFreeHost(void *address) {
     const auto found = context.host_memory.find(address);
     if (found == context.host_memory.end()) return kInvalidValue;
     for (const auto &each : context.streams) drain(context, *each.second);
-    if (!found->second.is_intact()) say("something was written beside page-locked memory");
+    if (!found->second.is_intact()) say("a write outside page-locked memory was found");
     context.host_memory.erase(found);
     return context.failure;
   });
@@ -128,7 +128,8 @@ CUDA_API cuMemcpyDtoD_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes) {
   });
 }
 
-// Pageable host memory may be reused when the call returns: it is copied at once. A graph would read it later: refused.
+// Pageable host memory may be reused when the call returns: it is copied at once. A graph would read it later, so a
+// capture rejects it.
 CUDA_API cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t bytes, CUstream stream) {
   return entry(__func__, [&](Context &context) {
     if (is_page_locked(context, from, bytes)) return enqueue(context, stream, to_device(context, to, from, bytes));

@@ -59,8 +59,8 @@ CUresult execute(Context &context, const Function &function, const Launch &launc
   }
   for (const auto &each : context.device_memory)
     if (!each.second.is_intact()) {
-      say(std::string(function.kernel->name) + " wrote beside an allocation of " + std::to_string(each.second.bytes()) +
-          " bytes");
+      say(std::string(function.kernel->name) + " wrote outside an allocation of " +
+          std::to_string(each.second.bytes()) + " bytes");
       return kIllegalAddress;
     }
   return kSuccess;
@@ -105,7 +105,7 @@ CUDA_API cuModuleLoadData(CUmodule *result, const void *image) {
     const std::string path = "/proc/self/fd/" + std::to_string(descriptor);
     void *const handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (handle == nullptr) {
-      say(std::string("the module is not one for the emulation: ") + dlerror());
+      say(std::string("the module is not an emulation module: ") + dlerror());
       close(descriptor);
       return kNoBinaryForGpu;
     }
@@ -177,7 +177,7 @@ CUDA_API cuFuncSetAttribute(CUfunction function, int attribute, int value) {
   });
 }
 
-// PyCUDA says it before every launch, which says it again.
+// PyCUDA sets the block's shape before every launch, which sets it again.
 CUDA_API cuFuncSetBlockShape(CUfunction, int, int, int) {
   return entry(__func__, [&](Context &) { return kSuccess; });
 }

@@ -72,7 +72,7 @@ Driver::Driver()
   for (std::string item; std::getline(items, item, ',');) {
     const size_t first = item.find(':'), second = item.find(':', first + 1);
     if (second == std::string::npos) {
-      say("EDGEMETA_EMULATED_FAULTS has no name:nth:result in \"" + item + "\"");
+      say("EDGEMETA_EMULATED_FAULTS: expected name:nth:result, found \"" + item + "\"");
       std::abort();
     }
     const long nth = std::atol(item.c_str() + first + 1);
@@ -138,8 +138,8 @@ Memory *find(Context &context, CUdeviceptr address, size_t bytes) {
   return memory.holds(reinterpret_cast<void *>(address), bytes) ? &memory : nullptr;
 }
 
-// How many of a kind are alive in all contexts: contexts, modules, streams, events, graphs, allocations, device_bytes,
-// host_allocations, host_bytes; -1 for another word.
+// Number of live objects of a kind in all contexts: contexts, modules, streams, events, graphs, allocations,
+// device_bytes, host_allocations, host_bytes; -1 for an unknown name.
 extern "C" __attribute__((visibility("default"))) long emu_live(const char *kind) {
   const std::lock_guard<std::recursive_mutex> lock(driver.mutex);
   if (std::strcmp(kind, "contexts") == 0) return long(driver.contexts.size());
@@ -175,14 +175,14 @@ extern "C" __attribute__((visibility("default"))) void emu_forget() {
   driver.faults.clear();
 }
 
-// Another machine from now on: `count` devices of a compute capability.
+// Replaces the machine's devices: `count` of them, of one compute capability.
 extern "C" __attribute__((visibility("default"))) void emu_set_device(int count, int major, int minor) {
   const std::lock_guard<std::recursive_mutex> lock(driver.mutex);
   driver.devices = count;
   driver.architecture = 100 * major + 10 * minor;
 }
 
-// How often a function was called so far.
+// Number of calls of a function so far.
 extern "C" __attribute__((visibility("default"))) long emu_calls(const char *name) {
   const std::lock_guard<std::recursive_mutex> lock(driver.mutex);
   return driver.calls[plain(name)];

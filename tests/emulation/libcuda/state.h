@@ -16,7 +16,7 @@
 using Operation = std::function<CUresult()>;  // work on a stream
 using Clock = std::chrono::steady_clock;
 
-// `bytes` bytes between two guards; filled with garbage, as fresh memory is.
+// `bytes` bytes between two guards; filled with garbage, like newly allocated memory.
 class Memory {
  public:
   explicit Memory(size_t bytes);
@@ -35,7 +35,8 @@ struct Graph {
   std::vector<Operation> operations;
 };
 
-// Work waits in `pending` until something waits for it: what the API allows, and what shows a missing synchronization.
+// Work stays in `pending` until something synchronizes with it: the API allows that, and it reveals a missing
+// synchronization.
 struct Stream {
   bool is_blocking;  // ordered with the default stream
   std::deque<Operation> pending;
@@ -45,7 +46,7 @@ struct Stream {
 };
 
 struct Event {
-  Stream *stream = nullptr;  // where it was recorded and has not come yet
+  Stream *stream = nullptr;  // where it was recorded and is still pending
   bool is_recorded = false;
   Clock::time_point time;
 };
@@ -71,7 +72,7 @@ using Owned = std::map<T *, std::unique_ptr<T>>;
 struct Context {
   CUdevice device = 0;
   int uses = 1;
-  CUresult failure = kSuccess;  // an error after which a context only can be destroyed
+  CUresult failure = kSuccess;  // an error after which the context can only be destroyed
   std::map<CUdeviceptr, Memory> device_memory;
   std::map<void *, Memory> host_memory;
   Owned<Stream> streams;
@@ -83,7 +84,7 @@ struct Context {
 struct Driver {
   std::recursive_mutex mutex;
   bool is_initialized = false;
-  int devices, architecture;  // how many devices there are, and what they are, such as 870
+  int devices, architecture;  // number of devices, and their architecture, such as 870
   size_t device_bytes;        // memory of a context
   Owned<Context> contexts;
   std::map<std::string, long> calls;
@@ -96,17 +97,17 @@ struct Driver {
 extern Driver driver;
 extern thread_local std::vector<Context *> current_contexts;
 
-// Tells a person what a CUresult cannot.
+// Writes a message to stderr that explains an error beyond its CUresult.
 void say(const std::string &message);
 
-// Does all work of a stream, or of all blocking streams of a context. The first failure sticks to the context.
+// Executes all work of a stream, or of all blocking streams of a context. The context keeps the first failure.
 CUresult drain(Context &context, Stream &stream);
 CUresult drain_blocking(Context &context);
 
-// Whether the calling thread is capturing; such a thread must not wait. Breaks the capture off, as the driver does.
+// Whether the calling thread is capturing; such a thread must not wait. Invalidates the capture, as the driver does.
 bool breaks_a_capture(Context &context);
 
-// Puts work on a stream; null is the default stream, which is done at once, after all blocking streams.
+// Enqueues work on a stream; null is the default stream, which is executed at once, after all blocking streams.
 CUresult enqueue(Context &context, Stream *stream, Operation operation);
 
 // Device memory that holds [address, address + bytes), or null.

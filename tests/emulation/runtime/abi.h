@@ -1,5 +1,5 @@
-// What a compiled kernel module and its host agree on; plain data, read by ctypes (tests/emulation/module.py) and by
-// the emulated driver.
+// Binary interface between a compiled kernel module and its host: plain data, read by ctypes
+// (tests/emulation/module.py) and by the emulated driver.
 #pragma once
 #include <stdint.h>
 
@@ -15,7 +15,7 @@ struct Kernel {
   const uint32_t *parameter_bytes;
 };
 
-// Memory that a launch may touch. Checked modules refuse all other.
+// Memory that a launch may access. Checked modules reject all other addresses.
 struct Object {
   const char *name;
   uint8_t *address;
@@ -49,5 +49,5 @@ EMULATION_EXPORT int emulation_launch(const emulation::Kernel *kernel, emulation
 // Bytes of the module's static shared arrays.
 EMULATION_EXPORT uint32_t emulation_static_shared_bytes();
 
-// How often the blocks of the last launch passed a __syncthreads, all of them together.
+// Number of __syncthreads executed in the last launch, summed over its blocks.
 EMULATION_EXPORT uint64_t emulation_barriers();

@@ -2,7 +2,7 @@
 #pragma once
 #include "vectors.h"
 
-// Code of the emulation itself, which the checks (checks.cpp) do not watch.
+// Code of the emulation itself, which the checks (checks.cpp) ignore.
 #define EMULATION_UNCHECKED __attribute__((no_sanitize("thread", "undefined")))
 
 struct dim3 {
@@ -19,8 +19,8 @@ void wait_block(int line);
 void wait_warp(unsigned mask);
 unsigned lane();
 
-// Gives the address of a value to the warp; returns what each lane gave, which holds until the next wait_warp. Lanes
-// outside the mask gave the address of poison bytes.
+// Publishes the address of a value to the warp; returns the addresses of all lanes, valid until the next wait_warp.
+// For lanes outside the mask it is the address of poison bytes.
 const void *const *exchange(const void *mine, unsigned mask);
 
 void touch_atomically(const void *address, unsigned bytes);  // for the race check; does nothing in a fast module

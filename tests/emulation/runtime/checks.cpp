@@ -43,7 +43,7 @@ Touch now(bool is_atomic) {
   return {machine.clock, machine.warp_clock[warp], machine.block, machine.current, warp, is_atomic};
 }
 
-// Whether what `before` tells of is certain to have happened before what the running thread does now.
+// Whether the access `before` is ordered before the running thread's current access.
 bool is_ordered(const Touch &before, const Touch &after) {
   if (before.clock == 0) return true;
   if (before.block != after.block) return false;
@@ -51,7 +51,7 @@ bool is_ordered(const Touch &before, const Touch &after) {
   return before.warp == after.warp && before.warp_clock != after.warp_clock;
 }
 
-// The readers of a byte, now that the running thread is one of them.
+// The readers of a byte, including the running thread.
 void add_reader(Touch &read, const Touch &after) {
   if (read.clock != 0 && read.block != after.block) {
     read.block = kMany;
@@ -111,7 +111,7 @@ bool is_within(const uint8_t *address, unsigned bytes, const void *start, uint64
   return address >= first && uint64_t(address - first) + bytes <= size;
 }
 
-// Fails for a stray address, with the region nearest to it.
+// Fails for an address outside all regions, and names the nearest one.
 void fail_stray(void *pc, const uint8_t *address, unsigned bytes, Access access) {
   const Region *nearest = nullptr;
   uint64_t least = 1 << 20;
@@ -134,7 +134,7 @@ void check(void *pc, const void *pointer, unsigned bytes, Access access) {
   const uint8_t *const address = static_cast<const uint8_t *>(pointer);
   if (is_within(address, bytes, machine.thread[machine.current].stack, kStackBytes)) return;
   if ((bytes & (bytes - 1)) == 0 && reinterpret_cast<uintptr_t>(address) % bytes != 0)
-    fail(pc, "misaligned: it %s %u bytes at an address that is no multiple of %u", verb(access), bytes, bytes);
+    fail(pc, "misaligned: it %s %u bytes at an address that is not a multiple of %u", verb(access), bytes, bytes);
   for (unsigned i = 0; i < region_count; ++i) {
     const Region &region = regions[i];
     if (!is_within(address, bytes, region.start, region.bytes)) continue;
@@ -184,7 +184,7 @@ void touch_atomically(const void *address, unsigned bytes) {
 
 }  // namespace emulation
 
-// What the compiler calls before every access to memory, by size; `unaligned` where the type requires less alignment.
+// Called by compiled code before every memory access, by size; `unaligned` where the type requires less alignment.
 #define EMULATION_CHECK(kind, access, bytes)                                                                        \
   extern "C" __attribute__((visibility("hidden"))) void __tsan_##kind##bytes(void *address) {                       \
     emulation::check(__builtin_return_address(0), address, bytes, emulation::Access::access);                       \
@@ -209,7 +209,7 @@ EMULATION_CHECK_RANGE(read, kRead)
 EMULATION_CHECK_RANGE(write, kWrite)
 extern "C" __attribute__((visibility("hidden"))) void __tsan_init() {}
 
-// What the compiler calls where behaviour is undefined; the first argument begins with the place in the source.
+// Called by compiled code on undefined behaviour; the first argument begins with the source location.
 struct Place {
   const char *file;
   uint32_t line, column;

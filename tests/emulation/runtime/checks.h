@@ -1,5 +1,5 @@
-// What a checked module (g++ -fsanitize=thread) looks at: every access to memory, through the calls that the compiler
-// puts before it. A fast module makes no such calls and has no shadow memory.
+// Checks of a checked module (g++ -fsanitize=thread): every memory access, through the calls that the compiler inserts
+// before it. A fast module makes no such calls and has no shadow memory.
 #pragma once
 
 namespace emulation {

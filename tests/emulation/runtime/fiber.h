@@ -1,5 +1,5 @@
-// Changing from one stack to another: the registers that a call preserves go onto the old stack and come from the new
-// one. System V ABI (x86-64) and AAPCS64 (aarch64).
+// Switch between stacks: the callee-saved registers are pushed onto the old stack and popped from the new one.
+// System V ABI (x86-64) and AAPCS64 (aarch64).
 #pragma once
 #include <cstddef>
 #include <cstring>

@@ -1,4 +1,4 @@
-// CUDA's integer and float intrinsics as plain C++; each does what the CUDA math API or the PTX manual says of it.
+// CUDA's integer and float intrinsics as plain C++; each as the CUDA math API or the PTX manual defines it.
 #pragma once
 
 template <class T>

@@ -1,5 +1,5 @@
-// Exports a kernel of the source before it: EMULATION_KERNEL(name), which the compiler (compiler.py) puts under the
-// text.
+// Exports a kernel of the source before it: EMULATION_KERNEL(name), which the compiler (compiler.py) appends to the
+// source.
 #pragma once
 #include "abi.h"
 #include "block.h"

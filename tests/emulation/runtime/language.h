@@ -1,9 +1,9 @@
-// CUDA C++ for g++: qualifiers, built-in variables, barriers, shuffles, intrinsics. C++14, as CUDA 10.2 has it;
-// included before the kernel's source (g++ -include), which stays as it is. Needs __CUDA_ARCH__ to be defined.
+// CUDA C++ for g++: qualifiers, built-in variables, barriers, shuffles, intrinsics. C++14, as in CUDA 10.2;
+// included before the kernel's unchanged source (g++ -include). Needs __CUDA_ARCH__ to be defined.
 //
-// A CUDA thread is a fiber, a block runs on one OS thread (machine.h): so a shared array is a static array, and threads
-// change only at barriers and shuffles. Shared arrays lie in a section of their own, by which the machine finds them;
-// they must be declared in a kernel or in a static function.
+// A CUDA thread is a fiber, a block runs on one OS thread (machine.h): a shared array is therefore a static array, and
+// threads switch only at barriers and shuffles. Shared arrays are in a linker section of their own, where the machine
+// finds them; they must be declared in a kernel or in a static function.
 #pragma once
 #include "block.h"
 
@@ -30,7 +30,7 @@ EMULATION_UNCHECKED inline T read_lane(unsigned mask, T value, unsigned source) 
   return result;
 }
 
-// Every lane of a full warp gives its value and receives all 32.
+// Every lane of a full warp passes its value and receives all 32.
 template <class T>
 EMULATION_UNCHECKED inline void warp_exchange(const T &mine, T (&all)[32]) {
   const void *const *given = exchange(&mine, 0xffffffffu);

@@ -21,7 +21,7 @@ Machine machine;
 namespace {
 
 constexpr size_t kStackStride = kStackBytes + 192;  // so that the tops of stacks fall into different cache sets
-uint8_t poison[64];                                 // what lanes outside a mask give
+uint8_t poison[64];                                 // value of lanes outside a mask
 
 uint3 coordinates(unsigned index, dim3 size) {
   if (size.x * size.y == 0) return {0, 0, 0};
@@ -52,7 +52,7 @@ void run_thread(unsigned index) {
   if (thread.state == State::kDone) machine.free_stacks[machine.free_stack_count++] = thread.stack;
 }
 
-// Lets the lanes go on whose whole mask waits with the same mask. Returns whether there were any.
+// Resumes the lanes whose whole mask waits with the same mask. Returns whether there were any.
 bool release_warp(unsigned warp) {
   const unsigned first = warp * 32, lanes = std::min(32u, machine.threads - first);
   bool released = false;
@@ -210,7 +210,7 @@ EMULATION_EXPORT uint32_t emulation_static_shared_bytes() {
   return uint32_t(emulation::__stop_emulation_shared - emulation::__start_emulation_shared);
 }
 
-// The clock goes on at the start of every block and at every barrier.
+// The clock advances at the start of every block and at every barrier.
 EMULATION_EXPORT uint64_t emulation_barriers() { return machine.clock - uint64_t{gridDim.x} * gridDim.y * gridDim.z; }
 
 EMULATION_EXPORT int emulation_launch(const emulation::Kernel *kernel, emulation::Request *request) {
@@ -225,7 +225,8 @@ EMULATION_EXPORT int emulation_launch(const emulation::Kernel *kernel, emulation
   machine.warps = (machine.threads + 31) / 32;
   const unsigned blocks = gridDim.x * gridDim.y * gridDim.z;
   if (machine.threads == 0 || machine.threads > emulation::kMaxThreads || blocks == 0) {
-    emulation::fail(nullptr, "a launch has 1 to %u threads in a block and at least one block, this one %u in %u",
+    emulation::fail(nullptr,
+                    "a launch needs 1 to %u threads in a block and at least one block, not %u threads in %u blocks",
                     emulation::kMaxThreads, machine.threads, blocks);
     return 1;
   }

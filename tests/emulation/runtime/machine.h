@@ -1,7 +1,7 @@
 // The machine that runs a block: its threads as fibers, in an order chosen at run time, one barrier interval at a time.
 //
 // Each warp runs until all its lanes wait at __syncthreads or have ended, then the next warp runs; so between two
-// barriers warps run one after the other, in the chosen order, and a result that needs another order shows.
+// barriers warps run one after the other, in the chosen order, and a result that depends on another order is wrong.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -13,14 +13,14 @@ namespace emulation {
 
 constexpr unsigned kMaxThreads = 1024;
 constexpr unsigned kMaxWarps = kMaxThreads / 32;
-constexpr size_t kStackBytes = 128 << 10;  // compiler.py refuses kernels that need more than half of it
+constexpr size_t kStackBytes = 128 << 10;  // compiler.py rejects kernels that need more than half of it
 constexpr size_t kSharedAlignment = 256;
 
 enum class State : uint8_t { kReady, kAtBlockBarrier, kAtWarpBarrier, kDone };
 
 struct Thread {
   void *stack_pointer = nullptr;  // null before it starts
-  char *stack = nullptr;          // lowest address; taken at the start, given back at the end
+  char *stack = nullptr;          // lowest address; allocated at the start, released at the end
   State state = State::kReady;
   int line = 0;       // of the __syncthreads where it waits
   unsigned mask = 0;  // of the warp barrier where it waits
@@ -31,7 +31,7 @@ struct Machine {
   Request *request;
   unsigned threads, warps;
   Thread thread[kMaxThreads];
-  const void *given[kMaxThreads];  // by each lane, to its warp
+  const void *given[kMaxThreads];  // of each lane, for its warp
   unsigned current;                // the running thread's number in the block
   unsigned block;                  // the running block's number in the grid
   unsigned warp_order[kMaxWarps], lane_order[32];

@@ -1,4 +1,4 @@
-// Linked into fast modules in the place of checks.cpp.
+// Linked into fast modules instead of checks.cpp.
 #include "checks.h"
 
 namespace emulation {

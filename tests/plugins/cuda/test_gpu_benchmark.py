@@ -77,7 +77,7 @@ def test_every_part_survives_the_failure_of_the_others(
     (tmp_path / "tests.xml").write_text(JUNIT)
     words = ["--batches", "1", "--warm-ups", "0", "--runs", "1", "--tests", str(tmp_path / "tests.xml")]
     seen = [dict(record["failed"]) for record in measure.measure(device, Refuses(), measure.parse(words))]
-    assert seen[0]["PyTorch"] == "the run ended before"
+    assert seen[0]["PyTorch"] == "not measured: the run ended earlier"
     *_, record = measure.measure(device, Refuses(), measure.parse(words))
     assert record["failed"].keys() == {"table 1", "our int8", "our float32", "PyTorch"}
     assert record["absent"] == {"TensorRT": "tensorrt is not installed"}
@@ -107,4 +107,4 @@ def test_table_1_compares_kernels_within_a_layer() -> None:
 
 
 def test_without_the_tests_file_the_report_says_so() -> None:
-    assert measure.tests_of(None) == {"failed_to_run": "there is no file of their outcomes"}
+    assert measure.tests_of(None) == {"failed_to_run": "no JUnit file of the tests"}
