@@ -1,4 +1,4 @@
-"""Pictures of every kind that people have, good and bad."""
+"""Image files of every kind, valid and invalid."""
 
 from pathlib import Path
 
@@ -35,14 +35,14 @@ def test_scores_are_the_reference_interpreters(edgemeta_json, photo: Path) -> No
     ]
 
 
-def test_several_pictures_each_get_a_line(edgemeta, photo: Path) -> None:
+def test_several_images_each_get_a_line(edgemeta, photo: Path) -> None:
     lines = edgemeta("classify", SHIPPED, photo, photo, "--top", 1).stdout.splitlines()
     assert len(lines) == 2
     assert lines[0] == lines[1]
 
 
 @pytest.mark.parametrize("mode", ["1", "L", "P", "RGBA", "I;16"])
-def test_grey_palette_and_transparent_pictures_are_read(edgemeta_json, tmp_path: Path, mode: str) -> None:
+def test_grey_palette_and_transparent_images_are_read(edgemeta_json, tmp_path: Path, mode: str) -> None:
     pixels = Image.fromarray(np.random.default_rng(1).integers(0, 256, (40, 50, 3), dtype=np.uint8))
     path = tmp_path / "picture.png"
     (pixels.convert("I").convert("I;16") if mode == "I;16" else pixels.convert(mode)).save(path)
@@ -61,7 +61,7 @@ def test_a_truncated_jpeg_is_refused(edgemeta, one_sentence, photo: Path, tmp_pa
     one_sentence(edgemeta("classify", SHIPPED, cut), "cut.jpg")
 
 
-def test_what_is_no_picture_is_refused(edgemeta, one_sentence, photo: Path, tmp_path: Path) -> None:
+def test_invalid_images_are_refused(edgemeta, one_sentence, photo: Path, tmp_path: Path) -> None:
     (tmp_path / "text.jpg").write_text("not a picture")
     one_sentence(edgemeta("classify", SHIPPED, photo, tmp_path / "text.jpg"), "text.jpg")
     one_sentence(edgemeta("classify", SHIPPED, tmp_path / "none.jpg"), "none.jpg")

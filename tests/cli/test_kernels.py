@@ -41,7 +41,7 @@ def model(request: pytest.FixtureRequest, small: Path) -> Path:
     return small if request.param == "small" else find(request.param)
 
 
-def test_what_build_made_is_what_a_device_without_compiler_finds(
+def test_a_device_without_compiler_finds_what_build_compiled(
     edgemeta_json: Callable[..., Any], tmp_path: Path, model: Path
 ) -> None:
     folder = tmp_path / "cubins"
@@ -66,13 +66,13 @@ def test_report_prints_both_designs(edgemeta_json: Callable[..., Any], model: Pa
         assert 0 < values["predicted_us"][way] < values["paper_design"]["predicted_us"][way]
 
 
-def test_an_architecture_that_is_not_known_is_wrong_usage(edgemeta: Callable[..., Any]) -> None:
+def test_an_unknown_architecture_is_wrong_usage(edgemeta: Callable[..., Any]) -> None:
     result = edgemeta("kernels", "report", "--arch", "sm_20")
     assert result.returncode == 2
     assert "sm_53" in result.stderr
 
 
-def test_build_wants_an_architecture(edgemeta: Callable[..., Any]) -> None:
+def test_build_requires_an_architecture(edgemeta: Callable[..., Any]) -> None:
     result = edgemeta("kernels", "build")
     assert result.returncode == 2
     assert "--arch" in result.stderr

@@ -1,4 +1,4 @@
-"""Figures of the measuring verbs against figures known beforehand."""
+"""Results of the measuring commands against known figures."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What the listing verbs say, and what they say of files that are no models."""
+"""The listing commands, and their errors for invalid model files."""
 
 from pathlib import Path
 
@@ -47,7 +47,7 @@ def no_models(tmp_path: Path) -> dict[str, Path]:
 
 @pytest.mark.parametrize("name", ["text", "empty", "truncated", "missing", "folder"])
 @pytest.mark.parametrize("verb", ["info", "classify", "bench"])
-def test_what_is_no_model_gets_one_sentence(
+def test_an_invalid_model_gets_one_sentence(
     edgemeta, one_sentence, no_models: dict[str, Path], tmp_path: Path, name: str, verb: str
 ) -> None:
     description = {"info": ("model", "info"), "classify": ("classify",), "bench": ("bench",)}[verb]
@@ -76,7 +76,7 @@ def test_a_model_is_signed_with_a_key_made_here(edgemeta_json, edgemeta, one_sen
     assert "not an Ed25519 private key" in wrong.stderr
 
 
-def test_a_model_is_written_anew_under_another_name(edgemeta_json, edgemeta, one_sentence, tmp_path: Path) -> None:
+def test_a_model_is_written_with_another_name(edgemeta_json, edgemeta, one_sentence, tmp_path: Path) -> None:
     out = tmp_path / "yard.safetensors"
     made = edgemeta_json("model", "rename", SHIPPED, "yard", "--out", out)
     renamed, shipped = (edgemeta_json("model", "info", model) for model in (out, SHIPPED))
@@ -88,7 +88,7 @@ def test_a_model_is_written_anew_under_another_name(edgemeta_json, edgemeta, one
     one_sentence(edgemeta("model", "rename", SHIPPED, "", "--out", out), "name")
 
 
-def test_what_is_no_model_is_not_signed(edgemeta, one_sentence, tmp_path: Path) -> None:
+def test_an_invalid_model_is_not_signed(edgemeta, one_sentence, tmp_path: Path) -> None:
     text = tmp_path / "text"
     text.write_text("no model")
     edgemeta("model", "key", str(tmp_path / "k"))

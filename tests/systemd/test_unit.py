@@ -1,4 +1,4 @@
-"""The unit file and what goes with it, judged by systemd's own tools; nothing is started."""
+"""The unit and its files, checked with systemd's own tools; nothing is started."""
 
 import re
 import shutil
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 GREATEST_EXPOSURE = 3.0
-"""Of 10; what `systemd-analyze security` calls OK ends at 4.4."""
+"""Of 10; `systemd-analyze security` rates up to 4.4 as OK."""
 
 
 def tool(name: str) -> str:
@@ -30,7 +30,7 @@ def settings(unit: Path) -> list[tuple[str, str]]:
     return [(key, value) for key, _, value in pairs]
 
 
-def test_systemd_has_nothing_to_say_against_it(unit: Path, tmp_path: Path) -> None:
+def test_systemd_accepts_it_without_warnings(unit: Path, tmp_path: Path) -> None:
     """`verify` exits with 0 even for keys it does not know: only silence counts. The program must exist for it."""
     program = Path(sys.executable).with_name("edgemeta")
     copy = tmp_path / "edgemeta.service"
@@ -55,7 +55,7 @@ def said(command: list[str]) -> tuple[int, str]:
     return result.returncode, result.stdout
 
 
-def test_sysusers_makes_the_user_in_the_groups_of_cameras_and_gpus(
+def test_sysusers_creates_the_user_in_the_groups_of_cameras_and_gpus(
     repository: Path, unit: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "etc").mkdir()
@@ -79,7 +79,7 @@ def test_every_setting_has_a_row_in_the_documents(repository: Path, unit: Path) 
     assert documented == {key for key, _ in settings(unit)}
 
 
-def test_the_exit_codes_that_end_it_are_those_of_the_command(unit: Path) -> None:
+def test_the_exit_codes_without_restart_are_those_of_the_command(unit: Path) -> None:
     assert dict(settings(unit))["RestartPreventExitStatus"] == "2 78"
     program = str(Path(sys.executable).with_name("edgemeta"))
     assert said([program, "run"])[0] == 2

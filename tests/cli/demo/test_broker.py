@@ -1,4 +1,4 @@
-"""The demo's broker carries messages on loopback and leaves nothing behind."""
+"""The demo's broker transports messages on loopback and leaks nothing."""
 
 import socket
 import threading

@@ -51,7 +51,7 @@ def test_json_is_one_object_and_every_frame_is_accounted_for(tmp_path: Path) -> 
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_live_page_is_there_while_it_runs(tmp_path: Path) -> None:
+def test_the_live_page_is_served_while_it_runs(tmp_path: Path) -> None:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -69,7 +69,7 @@ def test_the_live_page_is_there_while_it_runs(tmp_path: Path) -> None:
     assert page["info"]["model"]["sha256"] == json.loads(out)["model"]["sha256"]
 
 
-def test_the_view_finds_the_frame_of_an_own_source_at_the_page(tmp_path: Path) -> None:
+def test_the_view_gets_the_frames_of_another_source_from_the_page(tmp_path: Path) -> None:
     image, port = tmp_path / "red.png", free_port()
     cv2.imwrite(str(image), np.full((48, 64, 3), (0, 0, 255), np.uint8))
     newest, found = from_page(port), []
@@ -86,7 +86,7 @@ def test_the_view_finds_the_frame_of_an_own_source_at_the_page(tmp_path: Path) -
     assert found[0][24, 32, 2] > 200 > found[0][24, 32, 0]
 
 
-def test_a_port_that_is_taken_is_told(tmp_path: Path) -> None:
+def test_a_port_in_use_is_an_error(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         result = CliRunner().invoke(edgemeta, ["demo", "--page", str(port)])
@@ -151,12 +151,12 @@ def test_a_source_that_cannot_be_opened_ends_it_with_the_reason(tmp_path: Path) 
         run_demo(str(missing), 60, QuietView())
 
 
-def test_an_unknown_scheme_is_told_before_anything_starts() -> None:
+def test_an_unknown_scheme_is_an_error_before_anything_starts() -> None:
     with pytest.raises(SourceError, match="gopher"):
         run_demo("gopher://x", 1, QuietView())
 
 
-def test_a_service_that_ends_by_itself_is_told_with_its_last_words(tmp_path: Path) -> None:
+def test_a_service_that_exits_is_reported_with_the_end_of_its_log(tmp_path: Path) -> None:
     config = write_config(tmp_path, "synthetic://", "127.0.0.1", 1)
     config.write_text(config.read_text() + "surprise: 1\n")
     with DemoService(config) as service:
@@ -165,13 +165,13 @@ def test_a_service_that_ends_by_itself_is_told_with_its_last_words(tmp_path: Pat
             service.check()
 
 
-def test_without_amqtt_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_amqtt_the_error_names_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "amqtt.broker", None)
     with pytest.raises(DemoError, match=r"pip install 'edgemeta\[demo\]'"), DemoBroker():
         pass
 
 
-def test_without_rich_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_rich_the_error_names_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
     from edgemeta.cli.demo.view import choose_view
 
     monkeypatch.delitem(sys.modules, "edgemeta.cli.demo.screen", raising=False)
@@ -181,5 +181,5 @@ def test_without_rich_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.parametrize("seconds", ["-1", "nan", "soon", "86401"])
-def test_a_time_that_is_none_is_a_usage_error(seconds: str) -> None:
+def test_an_invalid_time_is_a_usage_error(seconds: str) -> None:
     assert CliRunner().invoke(edgemeta, ["demo", "--seconds", seconds]).exit_code == 2

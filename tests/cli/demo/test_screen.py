@@ -1,4 +1,4 @@
-"""The live picture, rendered to text."""
+"""The live screen, rendered to text."""
 
 import io
 from collections.abc import Callable
@@ -86,17 +86,17 @@ def test_it_shows_the_last_change_of_state(show: Show, all_scenes: Tally, event_
     assert {len(line) for line in lines} == {80}
 
 
-def test_a_view_without_colours_asks_for_no_frame(all_scenes: Tally) -> None:
+def test_a_view_without_colours_requests_no_frame(all_scenes: Tally) -> None:
     console = rich_console.Console(file=io.StringIO(), width=80, height=24, force_terminal=True, color_system=None)
     with ScreenView(pytest.fail, console) as view:  # type: ignore[arg-type]
         view.show(all_scenes)
 
 
-def test_a_page_that_is_not_there_has_no_frame() -> None:
+def test_a_missing_page_has_no_frame() -> None:
     assert from_page(free_port())(1) is None
 
 
-def test_without_a_frame_there_is_no_picture(frame_arrival: MakeFrame) -> None:
+def test_without_a_frame_nothing_is_drawn(frame_arrival: MakeFrame) -> None:
     tally = Tally()
     tally.add(frame_arrival(1, "cat"))
     text = "\n".join(rendered(tally, None))

@@ -1,4 +1,4 @@
-"""Sums over known messages."""
+"""Statistics of known messages."""
 
 from collections.abc import Callable
 
@@ -30,7 +30,7 @@ def test_frames_are_counted_by_label_and_by_what_they_show(frame_arrival: MakeFr
     assert summary["seconds"] == 0.4
 
 
-def test_without_a_truth_nothing_is_said_of_recognition(frame_arrival: MakeFrame) -> None:
+def test_without_true_labels_there_is_no_recognition_rate(frame_arrival: MakeFrame) -> None:
     tally = Tally()
     tally.add(frame_arrival(1, "cat"))
     assert tally.summary()["recognition"] is None
@@ -54,7 +54,7 @@ def test_delivered_is_the_time_from_capture_to_receipt(frame_arrival: MakeFrame)
     assert list(tally.stages()) == ["wait", "preprocess", "inference", "postprocess", "total", "delivered"]
 
 
-def test_other_topics_are_kept_or_passed_over(frame_arrival: MakeFrame) -> None:
+def test_other_topics_are_kept_or_ignored(frame_arrival: MakeFrame) -> None:
     tally = Tally()
     frame = frame_arrival(1, "cat")
     tally.add(Arrival("edgemeta/demo/availability", b"online", frame.received))

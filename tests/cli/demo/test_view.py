@@ -1,4 +1,4 @@
-"""What the views write."""
+"""The output of the views."""
 
 from collections.abc import Callable
 
@@ -18,7 +18,7 @@ def tally(frame_arrival: MakeFrame) -> Tally:
     return tally
 
 
-def test_lines_say_what_came_and_sum_up(tally: Tally, capsys: pytest.CaptureFixture[str]) -> None:
+def test_lines_and_summary(tally: Tally, capsys: pytest.CaptureFixture[str]) -> None:
     with LineView() as view:
         view.show(tally)
         view.show(tally)  # within the same second: no second line
@@ -47,7 +47,7 @@ def test_each_change_of_state_has_a_line(
     assert "2 changes of state" in lines
 
 
-def test_lines_without_a_frame_are_none(capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_frame_there_are_no_lines(capsys: pytest.CaptureFixture[str]) -> None:
     with LineView() as view:
         view.show(Tally())
     assert capsys.readouterr().out == ""

@@ -1,4 +1,4 @@
-"""The camera's thread: what it delivers, what it tells, how it opens again, how it ends."""
+"""The camera's thread: frames, status, reopening, end."""
 
 import logging
 import threading
@@ -94,7 +94,7 @@ def start() -> Iterator[Callable[[Scripted], tuple[Camera, Watch]]]:
         camera.join(60)
 
 
-def test_it_opens_again_after_failures_and_tells_each_fault_once(start: Any) -> None:
+def test_it_reopens_after_failures_and_reports_each_error_once(start: Any) -> None:
     away = SourceError("away")
     source = Scripted(1, 2, away, away, away, SourceError("other"), 3)
     _, watch = start(source)
@@ -106,7 +106,7 @@ def test_it_opens_again_after_failures_and_tells_each_fault_once(start: Any) -> 
     assert source.closed == 4
 
 
-def test_at_the_end_it_ends(start: Any) -> None:
+def test_a_source_that_ends_ends_the_camera(start: Any) -> None:
     source = Scripted(1, SourceEnded())
     _, watch = start(source)
     watch.wait(lambda: watch.states[-1:] == ["ended"])
@@ -130,7 +130,7 @@ def test_stop_interrupts_a_long_interval(start: Any) -> None:
     assert watch.states[-1] == "stopped"
 
 
-def test_a_hanging_source_is_left_behind_and_tells_nothing_more(start: Any) -> None:
+def test_a_hanging_source_is_abandoned_and_reports_nothing_more(start: Any) -> None:
     source = Scripted(1)
     camera, watch = start(source)
     watch.wait(lambda: watch.frames == [1])
@@ -142,7 +142,7 @@ def test_a_hanging_source_is_left_behind_and_tells_nothing_more(start: Any) -> N
     assert watch.states[-1] == "stopped"
 
 
-def test_an_unforeseen_fault_is_heard(start: Any) -> None:
+def test_an_unexpected_error_is_reported(start: Any) -> None:
     fault = ZeroDivisionError()
     source = Scripted(1, fault)
     _, watch = start(source)
@@ -150,7 +150,7 @@ def test_an_unforeseen_fault_is_heard(start: Any) -> None:
     assert source.closed == 1
 
 
-def test_a_frozen_live_camera_is_opened_again(start: Any) -> None:
+def test_a_frozen_live_camera_is_reopened(start: Any) -> None:
     """The same picture every 50 ms: frozen after 0.2 s."""
     source = Scripted(*[99] * 1000, interval_ns=50_000_000)
     camera, watch = start(source)
@@ -160,7 +160,7 @@ def test_a_frozen_live_camera_is_opened_again(start: Any) -> None:
     camera.stop()
 
 
-def test_a_black_camera_runs_and_its_status_says_so(start: Any) -> None:
+def test_a_black_camera_keeps_running_and_its_status_reports_it(start: Any) -> None:
     source = Scripted(*[0, 1] * 4, 99, interval_ns=50_000_000)
     _, watch = start(source)
     watch.wait(lambda: watch.frames[-1:] == [99] and watch.told[-1].reason is None and len(watch.told) == 4)
@@ -169,7 +169,7 @@ def test_a_black_camera_runs_and_its_status_says_so(start: Any) -> None:
     assert source.opened == 1
 
 
-def test_what_is_no_camera_may_repeat_itself(start: Any) -> None:
+def test_files_may_repeat_frames(start: Any) -> None:
     source = Scripted(*[0] * 20, interval_ns=25_000_000)
     source.live = False
     _, watch = start(source)
@@ -177,7 +177,7 @@ def test_what_is_no_camera_may_repeat_itself(start: Any) -> None:
     assert watch.states == ["opening", "running"]
 
 
-def test_a_camera_that_comes_and_goes_fills_no_log(
+def test_an_unstable_camera_is_logged_once(
     start: Any, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The same fault 50 times with frames between, another fault, then a steady run: each is said once."""

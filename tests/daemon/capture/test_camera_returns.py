@@ -1,4 +1,4 @@
-"""A camera that goes and returns: its first frame is published without waiting for a timeout."""
+"""A camera that fails and returns: its first frame is published without waiting for a timeout."""
 
 import os
 import shutil
@@ -37,7 +37,7 @@ def wait_until(condition: Callable[[], bool], what: str) -> None:
         time.sleep(0.01)
 
 
-def test_an_rtsp_camera_that_dies_and_is_started_again(
+def test_an_rtsp_camera_that_is_killed_and_restarted(
     broker: Any, subscriber: Any, write_config: Any, run_daemon: Any, rtsp_server: Any, free_port: Any
 ) -> None:
     port = free_port()
@@ -53,7 +53,7 @@ def test_an_rtsp_camera_that_dies_and_is_started_again(
     assert max(took) <= WITHIN, took
 
 
-def test_an_rtsp_camera_that_freezes_and_thaws(
+def test_an_rtsp_camera_that_freezes_and_continues(
     broker: Any, subscriber: Any, write_config: Any, run_daemon: Any, rtsp_server: Any, free_port: Any
 ) -> None:
     """A stopped server holds its connections and says nothing, as a camera does that hangs or lost its network."""
@@ -68,7 +68,7 @@ def test_an_rtsp_camera_that_freezes_and_thaws(
     assert first_frame_after(subscriber, time.monotonic()) <= WITHIN
 
 
-def test_a_pipeline_that_is_killed_is_started_again(
+def test_a_pipeline_that_is_killed_is_restarted(
     broker: Any, subscriber: Any, write_config: Any, run_daemon: Any
 ) -> None:
     if shutil.which("gst-launch-1.0") is None:

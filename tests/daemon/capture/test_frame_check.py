@@ -1,4 +1,4 @@
-"""Pictures that cannot be believed: empty, of another size, frozen, black."""
+"""Frame checks: empty, another size, frozen, black."""
 
 import numpy as np
 import pytest
@@ -14,12 +14,12 @@ def look(check: FrameCheck, pixels: Pixels, seconds: float) -> str | None:
     return check.check(Frame(pixels, round(seconds * SECOND)))
 
 
-def test_a_camera_with_noise_is_believed() -> None:
+def test_frames_with_noise_are_accepted() -> None:
     check = FrameCheck(frozen_after=0.5, black_after=0.5)
     assert [look(check, picture, number) for number, picture in enumerate(NOISE)] == [None] * len(NOISE)
 
 
-def test_the_same_picture_for_too_long_is_frozen_however_often_it_comes() -> None:
+def test_identical_frames_for_too_long_are_frozen_at_any_frame_rate() -> None:
     check = FrameCheck(frozen_after=30, black_after=10)
     for tenth in range(301):
         assert look(check, NOISE[0].copy(), tenth / 10) is None
@@ -27,7 +27,7 @@ def test_the_same_picture_for_too_long_is_frozen_however_often_it_comes() -> Non
         look(check, NOISE[0].copy(), 30.1)
 
 
-def test_one_other_pixel_is_movement_wherever_it_is() -> None:
+def test_one_changed_pixel_anywhere_is_motion() -> None:
     """Also beside the grid that is looked at first."""
     check = FrameCheck(frozen_after=1, black_after=None)
     picture = NOISE[0]
@@ -37,12 +37,12 @@ def test_one_other_pixel_is_movement_wherever_it_is() -> None:
         assert look(check, picture, second) is None
 
 
-def test_freezing_may_be_allowed() -> None:
+def test_the_check_for_frozen_frames_can_be_disabled() -> None:
     check = FrameCheck(frozen_after=None, black_after=None)
     assert {look(check, NOISE[0], second) for second in range(1000)} == {None}
 
 
-def test_black_pictures_are_told_and_no_fault() -> None:
+def test_black_frames_are_reported_without_an_error() -> None:
     check = FrameCheck(frozen_after=None, black_after=10)
     dark = np.full((48, 64, 3), BLACK, np.uint8)
     lit = dark.copy()
@@ -52,13 +52,13 @@ def test_black_pictures_are_told_and_no_fault() -> None:
     assert told == [None] * 11 + [description] * 9 + [None] * 11 + [description] * 9
 
 
-def test_darkness_with_noise_may_be_black_without_being_frozen() -> None:
+def test_dark_frames_with_noise_are_black_but_not_frozen() -> None:
     check = FrameCheck(frozen_after=1, black_after=1)
     for second, picture in enumerate(NOISE % BLACK):
         assert (look(check, picture, second) is None) == (second <= 1)
 
 
-def test_another_size_is_told() -> None:
+def test_another_frame_size_is_an_error() -> None:
     check = FrameCheck(frozen_after=None, black_after=None)
     look(check, NOISE[0], 0)
     with pytest.raises(SourceError, match="frame size changed from 64x48 to 32x48"):
@@ -66,6 +66,6 @@ def test_another_size_is_told() -> None:
 
 
 @pytest.mark.parametrize("shape", [(0, 64, 3), (48, 0, 3), (0, 0, 3)])
-def test_an_empty_picture_is_told(shape: tuple[int, int, int]) -> None:
+def test_an_empty_frame_is_an_error(shape: tuple[int, int, int]) -> None:
     with pytest.raises(SourceError, match="the frame is empty"):
         look(FrameCheck(frozen_after=1, black_after=1), np.zeros(shape, np.uint8), 0)

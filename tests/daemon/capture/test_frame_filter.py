@@ -1,4 +1,4 @@
-"""Rate cap, region of interest and motion gate, each against its definition."""
+"""Rate limit, region of interest and motion gate, each against its definition."""
 
 import math
 from datetime import datetime
@@ -24,7 +24,7 @@ def filter_with(**keys: object) -> FrameFilter:
     return FrameFilter(CameraConfig.model_validate({"source": "x", **keys}))
 
 
-def test_without_keys_every_frame_passes_as_it_is() -> None:
+def test_without_keys_every_frame_passes_unchanged() -> None:
     passing = filter_with()
     for number in range(10):
         frame = Frame(PICTURE, number)
@@ -32,7 +32,7 @@ def test_without_keys_every_frame_passes_as_it_is() -> None:
 
 
 @given(camera=st.floats(1, 200), cap=st.floats(0.5, 200))
-def test_the_average_rate_is_the_caps_or_the_cameras(camera: float, cap: float) -> None:
+def test_the_average_rate_is_the_limit_or_the_cameras(camera: float, cap: float) -> None:
     passing = filter_with(max_fps=cap)
     count = 2000
     passed = sum(
@@ -42,14 +42,14 @@ def test_the_average_rate_is_the_caps_or_the_cameras(camera: float, cap: float) 
     assert passed >= math.floor(count * min(1.0, cap / camera)) - 1
 
 
-def test_a_pause_gives_no_burst_afterwards() -> None:
+def test_no_burst_after_a_pause() -> None:
     passing = filter_with(max_fps=10)
     assert passing.apply(Frame(PICTURE, SECOND)) is not None
     passed = [passing.apply(Frame(PICTURE, 60 * SECOND + n * SECOND // 100)) is not None for n in range(100)]
     assert sum(passed) == 11
 
 
-def test_a_region_is_cut_out_and_belongs_to_the_receiver() -> None:
+def test_a_region_is_a_copy_of_its_pixels() -> None:
     chosen = filter_with(region={"left": 0.5, "top": 0.25, "width": 0.25, "height": 0.5}).apply(Frame(PICTURE, 7))
     assert chosen is not None
     np.testing.assert_array_equal(chosen.pixels, PICTURE[12:36, 32:48])
@@ -80,7 +80,7 @@ def test_a_region_is_never_empty_and_inside(
 
 
 @pytest.mark.parametrize("keys", [{"left": 0.6, "width": 0.5}, {"top": 0.01}, {"left": 1.0}, {"width": 0.0}])
-def test_a_region_outside_of_the_picture_is_refused(keys: dict[str, float]) -> None:
+def test_a_region_outside_of_the_frame_is_refused(keys: dict[str, float]) -> None:
     with pytest.raises(ValueError, match=r"together at most 1|less than 1|greater than 0"):
         RegionConfig(**keys)
 
@@ -114,7 +114,7 @@ def test_a_slow_change_adds_up() -> None:
     assert [level for level, passed in enumerate(brightness, 1) if passed] == [1, 32, 63, 94]
 
 
-def test_now_and_then_a_picture_passes_without_motion() -> None:
+def test_a_frame_passes_without_motion_after_max_interval() -> None:
     gate = MotionGate(MotionConfig(max_interval=10))
     assert [second for second in range(30) if passes(gate, PICTURE, second + 1)] == [0, 10, 20]
 

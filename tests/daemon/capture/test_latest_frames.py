@@ -1,4 +1,4 @@
-"""Newest frames: numbers, drops and turns."""
+"""Newest frames: numbers, drops and the order of cameras."""
 
 import threading
 from itertools import pairwise
@@ -19,7 +19,7 @@ def take(frames: LatestFrames) -> CapturedFrame:
     return taken
 
 
-def test_the_newest_wins_and_the_others_are_counted() -> None:
+def test_the_newest_frame_is_kept_and_the_others_are_counted() -> None:
     frames = LatestFrames(["a"])
     for value in (10, 11, 12):
         frames.put("a", frame(value))
@@ -31,7 +31,7 @@ def test_the_newest_wins_and_the_others_are_counted() -> None:
     assert frames.counts("a") == (4, 2, 0)
 
 
-def test_a_frames_drops_are_those_before_it_alone() -> None:
+def test_a_frame_counts_only_the_drops_before_it() -> None:
     """What supersedes a frame after it was taken must not be in its own count: a subscriber adds these up."""
     frames = LatestFrames(["a"])
     frames.put("a", frame())
@@ -92,7 +92,7 @@ def test_many_threads_lose_no_frame() -> None:
             assert after.sequence - before.sequence - 1 == after.superseded - before.superseded
 
 
-def test_a_patient_camera_loses_no_frame() -> None:
+def test_put_when_free_loses_no_frame() -> None:
     frames = LatestFrames(["a"])
     taken: list[int] = []
 
@@ -112,7 +112,7 @@ def test_a_patient_camera_loses_no_frame() -> None:
     assert taken == list(range(1, 2002 - waiting))
 
 
-def test_close_ends_the_wait_of_a_patient_camera() -> None:
+def test_close_ends_the_wait_of_put_when_free() -> None:
     frames = LatestFrames(["a"])
     frames.put("a", frame())
     waiting = threading.Thread(target=frames.put_when_free, args=("a", frame()))

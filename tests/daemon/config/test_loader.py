@@ -1,4 +1,4 @@
-"""Every mistake in a config is told at once, with its file, line, key, what was found and what was expected."""
+"""All mistakes of a config are reported at once, with file, line, key, what was found and what was expected."""
 
 from pathlib import Path
 
@@ -14,7 +14,7 @@ GOOD = "cameras:\n  front:\n    source: synthetic://\n"
 
 
 def errors_of(tmp_path: Path, text: str | bytes) -> list[str]:
-    """The lines told about a config, each without the file's path in front."""
+    """The reported lines about a config, without the file's path."""
     path = tmp_path / "c.yaml"
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
     try:
@@ -147,11 +147,11 @@ def test_one_mistake(tmp_path: Path, text: str | bytes, line: str) -> None:
         "web: {token: {hunter2: 1}}\n",
     ],
 )
-def test_no_mistake_tells_a_password(tmp_path: Path, text: str) -> None:
+def test_no_mistake_contains_a_password(tmp_path: Path, text: str) -> None:
     assert "hunter2" not in "\n".join(errors_of(tmp_path, text))
 
 
-def test_keys_given_twice_come_together_with_other_mistakes(tmp_path: Path) -> None:
+def test_duplicate_keys_are_reported_with_other_mistakes(tmp_path: Path) -> None:
     text = GOOD + "top_k: 1\ntop_k: 2\nstats: {interval: 0}\n"
     assert errors_of(tmp_path, text) == [
         "5: top_k: found a duplicate key, expected it once",
@@ -171,7 +171,7 @@ def test_secrets_are_never_shown(tmp_path: Path) -> None:
     assert lines == ["4: mqtt.password: found a value (not shown), expected text"]
 
 
-def test_what_is_right_is_kept_for_further_checks(tmp_path: Path) -> None:
+def test_valid_keys_are_kept_for_further_checks(tmp_path: Path) -> None:
     path = tmp_path / "c.yaml"
     path.write_text(GOOD + "model: mine\nmqtt: {port: x, host: broker}\n")
     config, problems = ConfigFile(path).validate()
@@ -188,7 +188,7 @@ trees = st.recursive(
 
 
 @given(tree=trees)
-def test_any_yaml_is_told_in_lines_and_never_raises_otherwise(
+def test_any_yaml_is_reported_in_lines_and_raises_nothing_else(
     tmp_path_factory: pytest.TempPathFactory, tree: object
 ) -> None:
     for line in errors_of(tmp_path_factory.mktemp("fuzz"), yaml.safe_dump(tree)):
@@ -197,7 +197,7 @@ def test_any_yaml_is_told_in_lines_and_never_raises_otherwise(
 
 
 @given(text=st.text(alphabet="abc:-{}[]&*!?|>'\"%@`#, \n\t\0\x85é") | st.binary(max_size=64))
-def test_any_text_is_told_in_lines_and_never_raises_otherwise(
+def test_any_text_is_reported_in_lines_and_raises_nothing_else(
     tmp_path_factory: pytest.TempPathFactory, text: str | bytes
 ) -> None:
     assert errors_of(tmp_path_factory.mktemp("fuzz"), text)

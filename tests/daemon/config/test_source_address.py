@@ -19,5 +19,5 @@ from edgemeta.daemon.config.source_address import without_password
         ("clip.avi", "clip.avi"),
     ],
 )
-def test_a_password_in_an_address_is_starred(address: str, shown: str) -> None:
+def test_a_password_in_an_address_is_hidden(address: str, shown: str) -> None:
     assert without_password(address) == shown

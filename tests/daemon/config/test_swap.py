@@ -1,4 +1,4 @@
-"""The swap's part of the config: whose model a camera has, what paths are meant from, bounds."""
+"""Config of models and swaps: the model of a camera, relative paths, bounds."""
 
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ def test_a_camera_has_its_own_model_or_the_services() -> None:
     assert [found.model_of(name) for name in found.cameras] == ["common", "own"]
 
 
-def test_paths_are_meant_from_the_configs_folder(tmp_path: Path) -> None:
+def test_paths_are_resolved_against_the_configs_folder(tmp_path: Path) -> None:
     (tmp_path / "own.safetensors").touch()
     found = resolved(
         config(
@@ -57,12 +57,12 @@ def test_paths_are_meant_from_the_configs_folder(tmp_path: Path) -> None:
         {"warm_up": 3},
     ],
 )
-def test_what_is_no_swap(section: dict[str, Any]) -> None:
+def test_invalid_swap_sections(section: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         config(swap=section)
 
 
 @pytest.mark.parametrize("keys", ["maker.pub", [""], [1], None])
-def test_what_is_no_list_of_keys(keys: Any) -> None:
+def test_invalid_lists_of_keys(keys: Any) -> None:
     with pytest.raises(ValidationError):
         config(trust={"public_key_files": keys})

@@ -1,4 +1,4 @@
-"""Who may see the page: a token wherever other machines reach it, in one of three places, and never shown."""
+"""Access to the page: a token if other machines can reach it, in one of three places, and never shown."""
 
 import json
 from pathlib import Path
@@ -19,7 +19,7 @@ TOKEN = "0123456789abcdef"
 
 
 def said(web: dict[str, Any], write_config: Any) -> str:
-    """What is wrong with a config that has this section."""
+    """The mistake of a config with this section."""
     with pytest.raises(ConfigError) as told:
         prepare(write_config(web=web))
     (mistake,) = told.value.mistakes
@@ -38,7 +38,7 @@ def test_an_address_that_other_machines_reach_needs_a_token(address: Any) -> Non
         assert config.loopback
 
 
-def test_the_sentence_names_the_address_and_what_is_missing(write_config: Any) -> None:
+def test_the_error_names_the_address_and_the_missing_key(write_config: Any) -> None:
     assert said({"host": "0.0.0.0"}, write_config) == (
         "web: found a mapping, expected `token_file` or `token_env` beside `host: 0.0.0.0`, which other machines reach"
     )
@@ -50,7 +50,7 @@ def test_a_host_is_an_address(host: str, write_config: Any) -> None:
     assert said({"host": host}, write_config) == expected
 
 
-def test_only_one_place_for_the_token(write_config: Any) -> None:
+def test_the_token_is_given_only_once(write_config: Any) -> None:
     web = {"token": TOKEN, "token_env": "PAGE_TOKEN"}
     assert said(web, write_config) == "web: found a mapping, expected only one of token, token_env"
 
@@ -73,7 +73,7 @@ def test_the_token_comes_from_the_config_a_file_or_the_environment(
 @pytest.mark.parametrize(
     "token", ["", "short", "0123456789abcde", "fifteen letters, and a blank", "ünïcödé0123456789ab"]
 )
-def test_a_token_that_is_none_is_a_mistake_and_is_not_shown(token: str, write_config: Any, tmp_path: Path) -> None:
+def test_an_invalid_token_is_a_mistake_and_is_not_shown(token: str, write_config: Any, tmp_path: Path) -> None:
     expected = (
         "web.{key}: found a token that is too short, or has invalid characters, "
         "expected at least 16 letters, digits or `-._~+/=`"
@@ -88,7 +88,7 @@ def test_a_token_of_another_type_is_not_shown(write_config: Any) -> None:
     assert said({"token": [TOKEN]}, write_config) == "web.token: found a value (not shown), expected text"
 
 
-def test_the_token_is_in_no_dump_of_the_config() -> None:
+def test_no_dump_of_the_config_contains_the_token() -> None:
     cameras = {"front": {"source": "synthetic://"}}
     one, other = (Config.model_validate({"cameras": cameras, "web": {"token": TOKEN + end}}) for end in ("a", "b"))
     assert TOKEN not in json.dumps(one.model_dump(mode="json")) + repr(one)

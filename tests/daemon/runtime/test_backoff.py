@@ -7,7 +7,7 @@ from edgemeta.daemon.runtime.backoff import Backoff
 
 
 @given(first=st.floats(0.001, 10), factor=st.floats(1, 1000))
-def test_backoff_doubles_to_its_cap_and_starts_again(first: float, factor: float) -> None:
+def test_delays_double_up_to_the_maximum_and_reset(first: float, factor: float) -> None:
     cap = first * factor
     backoff = Backoff(first, cap)
     for failures in range(2000):

@@ -1,11 +1,11 @@
-"""Who keeps a promise is well; who does not, hangs."""
+"""Heartbeat deadlines: met, renewed, missed."""
 
 import math
 
 from edgemeta.daemon.runtime.heartbeat import Heartbeat
 
 
-def test_a_promise_kept_or_renewed_is_no_trouble() -> None:
+def test_a_deadline_met_or_renewed_is_not_overdue() -> None:
     heartbeat = Heartbeat("camera front")
     assert heartbeat.overdue is None
     heartbeat.expect_within("reading a frame", -3)
@@ -17,7 +17,7 @@ def test_a_promise_kept_or_renewed_is_no_trouble() -> None:
     assert heartbeat.overdue is None
 
 
-def test_what_is_owed_stands_until_it_is_paid() -> None:
+def test_expect_if_idle_keeps_an_earlier_deadline() -> None:
     heartbeat = Heartbeat("worker")
     heartbeat.expect_if_idle("a frame", -1)
     heartbeat.expect_if_idle("a frame", math.inf)

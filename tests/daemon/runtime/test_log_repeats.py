@@ -1,4 +1,4 @@
-"""Equal lines of the log are written once and counted; nothing else is held back."""
+"""Identical log lines are written once and counted; all others are written."""
 
 import io
 import json
@@ -44,7 +44,7 @@ def test_the_first_is_written_at_once_and_the_rest_are_counted(log: Log) -> None
     assert log.lines == ["WARNING a disk full", "WARNING a repeated 999 times within 1 s: disk full"]
 
 
-def test_nothing_that_differs_is_held_back(log: Log) -> None:
+def test_lines_that_differ_are_written(log: Log) -> None:
     log.logger.warning("camera %s failed", "a")
     log.logger.warning("camera %s failed", "b")
     log.logger.error("camera %s failed", "a")
@@ -71,7 +71,7 @@ def test_tracebacks_and_long_lines_are_always_written(log: Log) -> None:
     assert log.stream.getvalue().count("x" * (LONGEST + 1)) == 2
 
 
-def test_numbers_are_told_though_nobody_logs(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_counts_are_written_although_nothing_is_logged(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(log_repeats, "WINDOW", 0.05)
     for _ in range(3):
         log.logger.info("same")
@@ -82,14 +82,14 @@ def test_numbers_are_told_though_nobody_logs(log: Log, monkeypatch: pytest.Monke
     assert log.lines[2] in ("INFO a repeated once within 1 s: same", "INFO a same")
 
 
-def test_after_a_quiet_window_a_line_is_a_first_one_again(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_after_a_window_without_repetitions_a_line_is_written_again(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(log_repeats, "WINDOW", 0.0)
     log.logger.info("same")
     log.logger.info("same")
     assert log.lines == ["INFO a same"] * 2
 
 
-def test_what_is_remembered_is_bounded_and_its_number_told(log: Log) -> None:
+def test_the_number_of_remembered_lines_is_limited_and_their_counts_are_written(log: Log) -> None:
     log.logger.info("first")
     log.logger.info("first")
     for number in range(10 * REMEMBERED):
@@ -105,7 +105,7 @@ def test_arguments_are_not_kept(log: Log) -> None:
     assert line.record.args is None
 
 
-def test_a_number_is_a_field_of_json(log: Log) -> None:
+def test_the_count_is_a_field_of_json(log: Log) -> None:
     log.handler.setFormatter(JsonFormatter())
     for _ in range(3):
         log.logger.warning("camera %s", "front", extra={"camera": "front"})
@@ -117,7 +117,7 @@ def test_a_number_is_a_field_of_json(log: Log) -> None:
     assert second["time"] >= first["time"]
 
 
-def test_a_wrong_call_of_the_log_ends_nothing(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_logging_call_is_not_fatal(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(logging, "raiseExceptions", False)
     log.logger.info("%d", "no number")
     log.logger.info("after")

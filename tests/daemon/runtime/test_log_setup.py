@@ -1,4 +1,4 @@
-"""The log as people, journald and programs read it."""
+"""The log as text, for journald, and as JSON."""
 
 import json
 import logging
@@ -91,7 +91,7 @@ def test_json_has_a_priority_under_journald(under_journald: None, capfd: pytest.
         st.text(), st.floats(allow_nan=False, allow_infinity=False), st.binary(), st.none(), st.lists(st.integers())
     ),
 )
-def test_whatever_is_logged_is_one_line_that_programs_can_read(message: str, field: object) -> None:
+def test_every_record_is_one_line_of_json(message: str, field: object) -> None:
     record = log.makeRecord("edgemeta.test", logging.INFO, "file", 1, "%s", (message,), None, extra={"field": field})
     line = JsonFormatter().format(record)
     assert len(line.splitlines()) == 1

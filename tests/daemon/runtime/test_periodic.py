@@ -1,4 +1,4 @@
-"""Again and again, at a period that may change, until stopped."""
+"""Periodic actions, with a period that can change, until stopped."""
 
 import threading
 import time
@@ -64,7 +64,7 @@ def test_stopping_ends_a_long_wait_without_a_last_call(start: Callable[..., Peri
     assert counted.calls == []
 
 
-def test_a_fault_of_the_action_is_heard(start: Callable[..., Periodic]) -> None:
+def test_an_error_of_the_action_is_reported(start: Callable[..., Periodic]) -> None:
     heard: list[BaseException] = []
     came = threading.Event()
 

@@ -1,4 +1,4 @@
-"""What goes over the service manager's socket, byte for byte, by path and by abstract name."""
+"""Messages on the service manager's socket, byte for byte, by path and by abstract name."""
 
 import os
 import socket
@@ -21,7 +21,7 @@ def manager(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[so
         yield listening, address
 
 
-def test_every_message_as_the_manager_expects_it(manager: tuple[socket.socket, str]) -> None:
+def test_every_message_has_the_documented_form(manager: tuple[socket.socket, str]) -> None:
     listening, address = manager
     notifier = Notifier(address, watchdog=30.0)
     notifier.ready("two\nlines  and\ta tab")
@@ -39,7 +39,7 @@ def test_every_message_as_the_manager_expects_it(manager: tuple[socket.socket, s
     assert listening.recv(4096) == b"STOPPING=1\nSTATUS=stopping"
 
 
-def test_nothing_is_said_after_stopping(manager: tuple[socket.socket, str]) -> None:
+def test_nothing_is_sent_after_stopping(manager: tuple[socket.socket, str]) -> None:
     """A reload in another thread may end while the service stops: READY=1 would call it back."""
     listening, address = manager
     notifier = Notifier(address)
@@ -50,7 +50,7 @@ def test_nothing_is_said_after_stopping(manager: tuple[socket.socket, str]) -> N
     assert listening.recv(4096) == b"STATUS=the end"
 
 
-def test_without_a_watchdog_only_the_status_is_told(manager: tuple[socket.socket, str]) -> None:
+def test_without_a_watchdog_only_the_status_is_sent(manager: tuple[socket.socket, str]) -> None:
     listening, address = manager
     Notifier(address).feed("well")
     assert listening.recv(4096) == b"STATUS=well"
@@ -68,7 +68,7 @@ def test_without_a_watchdog_only_the_status_is_told(manager: tuple[socket.socket
         ({}, None),
     ],
 )
-def test_the_environment_says_it_and_children_do_not_inherit_it(given: dict[str, str], watchdog: float | None) -> None:
+def test_the_environment_is_read_and_not_inherited_by_children(given: dict[str, str], watchdog: float | None) -> None:
     environment = {"NOTIFY_SOCKET": "@x", "HOME": "/", **given}
     assert Notifier.from_environment(environment).watchdog == watchdog
     assert environment == {"HOME": "/"}
@@ -82,15 +82,13 @@ def test_without_a_manager_nothing_is_sent() -> None:
     notifier.stopping()
 
 
-def test_a_manager_that_does_not_listen_is_told_to_the_log_once(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_failure_to_notify_is_logged_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     notifier = Notifier(str(tmp_path / "gone"))
     notifier.ready("x")
     notifier.feed("x")
     assert caplog.messages == ["cannot notify the service manager (READY=1): No such file or directory"]
 
 
-def test_an_address_too_long_is_told_to_the_log(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_address_that_is_too_long_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     Notifier("/" + "x" * 200).ready("x")
     assert caplog.messages == ["cannot notify the service manager (READY=1): AF_UNIX path too long"]

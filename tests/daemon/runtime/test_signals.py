@@ -22,7 +22,7 @@ def test_a_signal_ends_the_wait_also_when_it_came_before(number: signal.Signals)
     assert signal.getsignal(number) is before
 
 
-def test_another_thread_may_end_the_wait() -> None:
+def test_another_thread_can_end_the_wait() -> None:
     with Signals() as stop:
         thread = threading.Thread(target=stop.interrupt)
         thread.start()

@@ -1,4 +1,4 @@
-"""Faults of threads are heard; a process with a hanging thread still leaves with its exit code."""
+"""Errors of threads are reported; a process with a hanging thread still exits with its exit code."""
 
 import subprocess
 import sys
@@ -9,7 +9,7 @@ import pytest
 from edgemeta.daemon.runtime.threads import exit_process, guarded_thread
 
 
-def test_a_fault_is_handed_on() -> None:
+def test_an_error_is_passed_on() -> None:
     fault = KeyError("x")
     heard: list[BaseException] = []
 
@@ -22,7 +22,7 @@ def test_a_fault_is_handed_on() -> None:
     assert heard == [fault]
 
 
-def test_leaving_waits_for_threads_that_end() -> None:
+def test_the_exit_waits_for_threads_that_end() -> None:
     going = threading.Event()
     thread = guarded_thread("ending", lambda: going.wait() and None, lambda error: None)
     thread.start()
@@ -42,6 +42,6 @@ exit_process(5, timeout=0.05)
 """
 
 
-def test_a_hanging_thread_is_left_behind() -> None:
+def test_a_hanging_thread_is_abandoned() -> None:
     process = subprocess.run([sys.executable, "-c", HANGING], capture_output=True, text=True, timeout=60, check=False)
     assert (process.returncode, process.stdout, process.stderr) == (5, "said\n", "")

@@ -1,4 +1,4 @@
-"""A service in this process with its page, and visitors that speak HTTP to it."""
+"""A service in this process with its page, and an HTTP client."""
 
 import http.client
 import json

@@ -1,4 +1,4 @@
-"""Who may see what the device knows."""
+"""Access control of the page."""
 
 import logging
 from http import HTTPStatus
@@ -56,7 +56,7 @@ def test_other_names_are_refused_without_a_token(host: str) -> None:
 
 @settings(max_examples=30)
 @given(st.from_regex(r"[a-z0-9-]{1,20}(\.[a-z0-9-]{1,20}){1,3}\.[a-z]{2,10}(:[0-9]{1,5})?", fullmatch=True))
-def test_no_name_of_the_internet_is_a_name_of_this_machine(host: str) -> None:
+def test_no_internet_name_is_a_name_of_this_machine(host: str) -> None:
     assert not is_this_machine(host)
 
 
@@ -64,7 +64,7 @@ def test_without_a_host_header() -> None:
     assert Access(None, "dev").refusal(get()) is not None
 
 
-def test_a_program_shows_the_token() -> None:
+def test_a_program_sends_the_token() -> None:
     access = Access(TOKEN, "dev")
     assert access.refusal(get(authorization=f"Bearer {TOKEN}", host="anything.example")) is None
     assert access.refusal(get(authorization=f"bearer  {TOKEN} ")) is None
@@ -86,7 +86,7 @@ def test_a_program_shows_the_token() -> None:
         {"host": "127.0.0.1"},
     ],
 )
-def test_everything_else_is_refused_with_one(headers: dict[str, str]) -> None:
+def test_everything_else_is_refused_if_a_token_is_configured(headers: dict[str, str]) -> None:
     refusal = Access(TOKEN, "dev").refusal(get(**headers))
     assert refusal is not None
     assert refusal.status is HTTPStatus.UNAUTHORIZED
@@ -94,7 +94,7 @@ def test_everything_else_is_refused_with_one(headers: dict[str, str]) -> None:
     assert TOKEN.encode() not in refusal.body
 
 
-def test_a_wrong_token_takes_its_time_and_a_missing_one_does_not() -> None:
+def test_only_the_answer_to_a_wrong_token_is_delayed() -> None:
     access = Access(TOKEN, "dev")
     wrong, none = access.refusal(get(authorization="Bearer guess")), access.refusal(get())
     assert wrong is not None
@@ -111,7 +111,7 @@ def cookie_of(answer: Response | None) -> str:
     return pair
 
 
-def test_a_browser_signs_in_once_and_keeps_a_cookie_that_does_not_tell_the_token() -> None:
+def test_a_browser_signs_in_once_and_keeps_a_cookie_without_the_token() -> None:
     access = Access(TOKEN, "dev")
     pair = cookie_of(sign_in(access, f" {TOKEN}\n"))
     assert TOKEN not in pair

@@ -1,4 +1,4 @@
-"""The page in a real browser: what a person sees, with cameras and broker that come and go, and without complaints."""
+"""The page in a real browser, with cameras and broker that fail and return, and without browser errors."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -34,7 +34,7 @@ for (const element of document.querySelectorAll("body *")) {
 }
 return worst;
 """
-"""WCAG's contrast of every visible text with its ground; gives those below 4.5."""
+"""WCAG's contrast of every visible text with its background; returns those below 4.5."""
 
 DRAWN = """
 const canvas = document.querySelector("canvas");
@@ -43,13 +43,13 @@ const colours = new Set();
 for (let at = 0; at < pixels.length; at += 4) if (pixels[at + 3] > 100) colours.add(pixels.slice(at, at + 3).join());
 return colours.size;
 """
-"""Colours on the first chart, but for faint ones."""
+"""Colours on the first chart, except faint ones."""
 
 ELSEWHERE = """
 const names = performance.getEntries().map((entry) => entry.name).filter((name) => name.includes("://"));
 return names.filter((name) => !name.startsWith(location.origin));
 """
-"""What the page loaded from any other place."""
+"""What the page loaded from any other server."""
 
 
 @pytest.fixture(scope="module")
@@ -88,7 +88,7 @@ def shows(browser: Browser, selector: str, text: str) -> None:
     wait(browser, f"{selector} to say {text!r}", lambda: text in browser.text(selector))
 
 
-def test_what_a_person_sees(serve: Any, look: Any, colours: Path, broker: Any) -> None:
+def test_the_page_shows_cameras_and_broker(serve: Any, look: Any, colours: Path, broker: Any) -> None:
     page = serve(
         cameras={"front": {"source": str(colours / "2.png"), "loop": True, "fps": 20}},
         mqtt={"host": "127.0.0.1", "port": broker.port},
@@ -121,7 +121,7 @@ def test_what_a_person_sees(serve: Any, look: Any, colours: Path, broker: Any) -
     shows(browser, "#announcer", "broker: ")
 
 
-def test_pictures_and_figures_move(serve: Any, look: Any) -> None:
+def test_frames_and_figures_are_updated(serve: Any, look: Any) -> None:
     browser = look(serve())
     source = "return document.querySelector('figure img')?.src ?? ''"
     wait(browser, "a picture", lambda: "?" in browser.run(source))
@@ -130,7 +130,9 @@ def test_pictures_and_figures_move(serve: Any, look: Any) -> None:
 
 
 @pytest.mark.parametrize(("width", "theme"), [(360, "light"), (1440, "dark")])
-def test_it_fits_every_screen_and_can_be_read(serve: Any, look: Any, tmp_path: Path, width: int, theme: str) -> None:
+def test_it_fits_every_screen_with_enough_contrast(
+    serve: Any, look: Any, tmp_path: Path, width: int, theme: str
+) -> None:
     """A camera that runs, one that is away, and a name as long as names may be."""
     gone = {"source": str(tmp_path / ("a-long-name-without-any-blank" * 5 + ".png"))}
     page = serve(cameras={"front": {"source": "synthetic://"}, "g" * 64: gone}, stats={"interval": 0.3})
@@ -145,7 +147,7 @@ def test_it_fits_every_screen_and_can_be_read(serve: Any, look: Any, tmp_path: P
     assert browser.run(right) <= width
 
 
-def test_where_pictures_are_switched_off(serve: Any, look: Any) -> None:
+def test_without_frames(serve: Any, look: Any) -> None:
     browser = look(serve(web={"show_frames": False}))
     shows(browser, ".instead", "Frames are not shown (web.show_frames: false).")
     wait(browser, "a label", lambda: browser.text(".scores li .how").endswith("%"))
@@ -153,7 +155,7 @@ def test_where_pictures_are_switched_off(serve: Any, look: Any) -> None:
     assert browser.log() == []
 
 
-def test_a_service_that_goes_and_comes_back(write_config: Any, run_daemon: Any, look: Any, free_port: Any) -> None:
+def test_a_service_that_stops_and_returns(write_config: Any, run_daemon: Any, look: Any, free_port: Any) -> None:
     port = free_port()
     config = write_config(web={"enabled": True, "port": port}, mqtt={"host": "127.0.0.1", "port": free_port()})
     daemon = run_daemon(config)
@@ -201,7 +203,7 @@ def test_signing_in_by_keyboard(serve: Any, look: Any, caplog: pytest.LogCapture
     assert TOKEN not in caplog.text
 
 
-def test_a_page_that_nobody_looks_at_asks_nothing(serve: Any, look: Any) -> None:
+def test_a_hidden_page_sends_no_requests(serve: Any, look: Any) -> None:
     page = serve()
     browser = look(page)
     shows(browser, "#connection", "live")
@@ -216,7 +218,7 @@ def test_a_page_that_nobody_looks_at_asks_nothing(serve: Any, look: Any) -> None
     wait(browser, "the events to begin again", lambda: server._streams == 1)
 
 
-def test_a_camera_that_went_away_shows_what_it_saw_last_and_why(serve: Any, look: Any, colours: Path) -> None:
+def test_a_failed_camera_shows_its_last_frame_and_the_reason(serve: Any, look: Any, colours: Path) -> None:
     page = serve(cameras={"front": {"source": str(colours / "2.png"), "loop": True, "fps": 20, "frame_timeout": 1}})
     browser = look(page)
     shows(browser, ".verdict .held", "for ")
@@ -236,11 +238,11 @@ STANDING = """
 const done = arguments[arguments.length - 1];
 import("/health.js").then(({ problems }) => done(problems(arguments[0])));
 """
-"""What the page's own module makes of a state: what is wrong, in words, with a tone."""
+"""Problems that the page's own module finds in a state, with their tones."""
 
 
 @pytest.mark.parametrize("state", [*(each.value for each in BrokerState), "a_state_of_a_later_version"])
-def test_only_a_connected_broker_is_fine(serve: Any, look: Any, state: str) -> None:
+def test_only_a_connected_broker_is_good(serve: Any, look: Any, state: str) -> None:
     page = serve()
     told = page.state_with_frames()
     told["broker"] |= {"state": state, "reason": None if state == "connecting" else "the reason in words"}
@@ -256,7 +258,7 @@ def test_only_a_connected_broker_is_fine(serve: Any, look: Any, state: str) -> N
     )
 
 
-def test_a_refused_model_is_a_problem_in_words(serve: Any, look: Any) -> None:
+def test_a_refused_model_is_a_problem(serve: Any, look: Any) -> None:
     page = serve()
     told = page.state_with_frames()
     told["broker"] |= {"state": "connected", "reason": None}
@@ -275,7 +277,7 @@ def tone(browser: Browser, selector: str) -> str:
     return str(browser.run("return document.querySelector(arguments[0])?.dataset.tone", selector))
 
 
-def test_the_header_is_green_only_while_cameras_and_broker_are_well(
+def test_the_header_is_green_only_while_cameras_and_broker_work(
     serve: Any, look: Any, broker: Any, colours: Path
 ) -> None:
     page = serve(
@@ -301,10 +303,10 @@ def test_the_header_is_green_only_while_cameras_and_broker_are_well(
 
 
 @pytest.mark.parametrize(("size", "header"), [(1, "live, messages in memory only"), (0, "live")])
-def test_messages_that_are_not_on_disk_although_they_should_be(
+def test_messages_that_cannot_be_written_to_disk(
     serve: Any, look: Any, broker: Any, tmp_path: Path, size: int, header: str
 ) -> None:
-    """A folder lies where the outbox's file should; with `max_disk_mb: 0` the config wants none."""
+    """A folder is in the place of the outbox file; with `max_disk_mb: 0` the config needs no file."""
     (tmp_path / "state" / "outbox-test.sqlite3").mkdir(parents=True)
     page = serve(mqtt={"host": "127.0.0.1", "port": broker.port, "outbox": {"max_disk_mb": size}})
     page.wait("/readyz", lambda answer: answer.status == 200)
@@ -314,7 +316,7 @@ def test_messages_that_are_not_on_disk_although_they_should_be(
     assert ("outbox-test.sqlite3" in browser.text("#trouble")) == bool(size)
 
 
-def test_where_the_service_is_away_nothing_is_said_to_be_so_now(
+def test_without_the_service_all_data_is_marked_as_outdated(
     write_config: Any, run_daemon: Any, look: Any, free_port: Any, broker: Any
 ) -> None:
     port = free_port()
@@ -355,10 +357,10 @@ CanvasRenderingContext2D.prototype.fillText = function (text, ...place) {
   fillText.call(this, text, ...place);
 };
 """
-"""Keeps what is written on canvases."""
+"""Records the text on canvases."""
 
 
-def test_while_nothing_is_sure_the_strip_and_the_verdict_name_no_label(
+def test_while_the_state_is_null_strip_and_label_show_no_label(
     serve: Any, look: Any, browser: Browser, tmp_path: Path
 ) -> None:
     """A grey frame: red, green and blue score a third each; then a blue one."""
@@ -386,7 +388,7 @@ def test_while_nothing_is_sure_the_strip_and_the_verdict_name_no_label(
 
 
 @pytest.mark.parametrize("width", [390, 1280])
-def test_latency_bars_say_that_they_are_logarithmic_and_keep_to_their_scale(serve: Any, look: Any, width: int) -> None:
+def test_latency_bars_are_logarithmic_and_say_so(serve: Any, look: Any, width: int) -> None:
     browser = look(serve(stats={"interval": 0.3}), width)
     wait(browser, "a latency", lambda: "µs" in browser.text("#stages tbody tr:nth-child(3) td.us"))
     scale = "[...document.querySelectorAll('#stages .scale span')].filter((s) => s.checkVisibility())"

@@ -26,7 +26,7 @@ def test_every_address_has_a_row_and_nothing_else_has(serve: Any, repository: Pa
         assert page.ask(path, method="HEAD").status in ((200, 503) if address == "/readyz" else (200,)), address
 
 
-def test_the_bounds_are_those_of_the_code(repository: Path) -> None:
+def test_the_limits_are_those_of_the_code(repository: Path) -> None:
     bounds = {cells[0]: [int(number) for number in re.findall(r"\d+", cells[1])] for cells in rows(repository, "limit")}
     assert bounds == {
         "connections at one time": [server.MAX_CONNECTIONS],
@@ -48,6 +48,6 @@ def test_the_costs_are_those_of_the_results_file(repository: Path) -> None:
 
 
 def test_the_files_of_the_page_are_all_known() -> None:
-    """A file beside the page that nobody serves would be forgotten; one that is not there stops the start."""
+    """A file that is not served would be useless; a missing one stops the start."""
     folder = Path(server.__file__).parent / "page"
     assert {path.name for path in folder.iterdir()} == {*FILES, "index.html", "sign-in.html"}

@@ -1,4 +1,4 @@
-"""Pictures: right, small, made only when asked for and not too often."""
+"""JPEG frames: correct, small, encoded only on request and at a limited rate."""
 
 from typing import Any
 
@@ -55,7 +55,7 @@ def brightness(jpeg: bytes | None) -> int:
         ((1, 1), (1, 1)),
     ],
 )
-def test_a_picture_is_a_jpeg_that_fits_a_screen(shape: tuple[int, int], expected: tuple[int, int]) -> None:
+def test_a_frame_is_a_jpeg_that_fits_a_screen(shape: tuple[int, int], expected: tuple[int, int]) -> None:
     blue = np.zeros((*shape, 3), np.uint8)
     blue[..., 0] = 200
     jpeg = encode(blue)
@@ -65,7 +65,7 @@ def test_a_picture_is_a_jpeg_that_fits_a_screen(shape: tuple[int, int], expected
     np.testing.assert_allclose(picture[0, 0], (200, 0, 0), atol=6)
 
 
-def test_nothing_is_made_before_somebody_asks_nor_twice_of_one_frame(made: list[int]) -> None:
+def test_nothing_is_encoded_without_a_request_or_twice(made: list[int]) -> None:
     seen, clock = RecentFrames(["a"], keep_pixels=True), Clock()
     pictures = JpegEncoder(seen, 10, clock)
     for value in range(50):
@@ -77,7 +77,7 @@ def test_nothing_is_made_before_somebody_asks_nor_twice_of_one_frame(made: list[
     assert made == [49]
 
 
-def test_the_rate_is_for_all_cameras_together_and_each_has_its_share(made: list[int]) -> None:
+def test_the_rate_is_shared_by_all_cameras(made: list[int]) -> None:
     seen, clock = RecentFrames(["a", "b"], keep_pixels=True), Clock()
     pictures = JpegEncoder(seen, 4, clock)
     for step in range(1000):  # ten seconds of a greedy viewer
@@ -90,7 +90,7 @@ def test_the_rate_is_for_all_cameras_together_and_each_has_its_share(made: list[
     assert len(made) == pytest.approx(40, abs=2)
 
 
-def test_no_picture_before_the_first_frame_nor_where_none_are_shown() -> None:
+def test_no_jpeg_before_the_first_frame_or_if_frames_are_not_shown() -> None:
     assert JpegEncoder(RecentFrames(["a"], keep_pixels=True), 10).jpeg("a") is None
     seen = RecentFrames(["a"], keep_pixels=False)
     add(seen, "a", 1)

@@ -1,4 +1,4 @@
-"""What is kept of each camera: the newest frame, two minutes of points, the rate; and nothing grows."""
+"""Recent frames of each camera: the newest frame, two minutes of points, the rate; memory is bounded."""
 
 import threading
 from itertools import pairwise
@@ -32,7 +32,7 @@ def test_nothing_before_the_first_frame() -> None:
     assert seen.rate("a", NS) == 0.0
 
 
-def test_the_newest_frame_is_kept_without_a_copy_and_the_one_before_it_is_let_go() -> None:
+def test_the_newest_frame_is_kept_without_a_copy_and_the_previous_one_released() -> None:
     seen = RecentFrames(["a", "b"], keep_pixels=True)
     add(seen, 1)
     captured = add(seen, 2)
@@ -43,7 +43,7 @@ def test_the_newest_frame_is_kept_without_a_copy_and_the_one_before_it_is_let_go
     assert seen.newest("b") is None
 
 
-def test_without_pictures_no_pixels_are_kept() -> None:
+def test_if_frames_are_not_shown_no_pixels_are_kept() -> None:
     seen = RecentFrames(["a"], keep_pixels=False)
     add(seen, 1)
     sight = seen.newest("a")
@@ -63,7 +63,7 @@ def test_points_are_at_least_a_quarter_of_a_second_apart(steps: list[int]) -> No
     assert len(points) == 0 or now - points[-1].captured_ns < POINT_EVERY_NS
 
 
-def test_nothing_grows() -> None:
+def test_memory_is_bounded() -> None:
     seen = RecentFrames(["a"], keep_pixels=True)
     for number in range(2 * POINTS + TIMES):
         add(seen, number * POINT_EVERY_NS, label=str(number))
@@ -73,7 +73,7 @@ def test_nothing_grows() -> None:
     assert len(seen._histories["a"].times) == TIMES
 
 
-def test_asking_with_the_last_number_gives_every_point_once_even_where_cameras_overtake_each_other() -> None:
+def test_reading_after_the_last_number_gives_every_point_once() -> None:
     """A frame of b, captured before one of a, is classified after it."""
     seen = RecentFrames(["a", "b"], keep_pixels=True)
     add(seen, 5 * NS, "a")
@@ -93,7 +93,7 @@ def test_the_rate_of_a_steady_camera(rate: float) -> None:
     assert seen.rate("a", newest + round(0.9 * NS / rate)) == pytest.approx(rate, rel=1e-6)
 
 
-def test_the_rate_sinks_once_no_frame_comes() -> None:
+def test_the_rate_falls_when_no_frame_arrives() -> None:
     seen = RecentFrames(["a"], keep_pixels=True)
     for number in range(31):
         add(seen, number * NS // 30)
@@ -102,7 +102,7 @@ def test_the_rate_sinks_once_no_frame_comes() -> None:
     assert seen.rate("a", 12 * NS) == 0.0
 
 
-def test_many_may_ask_while_frames_come() -> None:
+def test_many_threads_can_read_while_frames_arrive() -> None:
     seen, faults, ended = RecentFrames(["a"], keep_pixels=True), [], threading.Event()
 
     def ask() -> None:

@@ -1,4 +1,4 @@
-"""Requests are read strictly: one meaning or none."""
+"""Requests are parsed strictly: valid or refused."""
 
 from http import HTTPStatus
 
@@ -42,7 +42,7 @@ def test_a_request_as_a_browser_sends_it() -> None:
         b"GET / HTTP/1.1\r\nAuthorization: Bearer a\r\nAuthorization: Bearer b\r\n\r\n",
     ],
 )
-def test_what_is_not_plainly_a_request(head: bytes) -> None:
+def test_invalid_requests(head: bytes) -> None:
     with pytest.raises(RequestError) as told:
         parse(head)
     assert told.value.status is HTTPStatus.BAD_REQUEST
@@ -60,7 +60,7 @@ def test_what_is_not_plainly_a_request(head: bytes) -> None:
         ({"transfer-encoding": "chunked"}, HTTPStatus.NOT_IMPLEMENTED),
     ],
 )
-def test_bodies_that_are_not_read(headers: dict[str, str], status: HTTPStatus) -> None:
+def test_refused_bodies(headers: dict[str, str], status: HTTPStatus) -> None:
     with pytest.raises(RequestError) as told:
         _ = Request("POST", "/sign-in", headers).length
     assert told.value.status is status

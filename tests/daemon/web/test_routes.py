@@ -1,4 +1,4 @@
-"""What is where, asked over HTTP of a service that runs: health, state, pictures, metrics, and what is not there."""
+"""The routes of a running service over HTTP: health, state, frames, metrics, and unknown paths."""
 
 import json
 import logging
@@ -23,10 +23,10 @@ from edgemeta.daemon.web.routes import FILES
 from tests.daemon.web.conftest import TOKEN
 
 KNOWN = ["/api/state", "/frame/front.jpg", "/healthz", "/metrics", "/readyz"]
-"""Paths that tell what the device knows; and /api/events, which does not end."""
+"""Paths with data of the device, without /api/events, which does not end."""
 
 
-def test_the_state_is_as_documented_and_tells_what_the_camera_sees(serve: Any, colours: Path) -> None:
+def test_the_state_matches_its_schema_and_has_the_newest_frame(serve: Any, colours: Path) -> None:
     page = serve(
         cameras={"front": {"source": str(colours / "2.png"), "loop": True, "fps": 30}}, stats={"interval": 0.3}
     )
@@ -44,7 +44,7 @@ def test_the_state_is_as_documented_and_tells_what_the_camera_sees(serve: Any, c
     assert state.json["hanging_threads"] == []
 
 
-def test_a_picture_is_what_the_camera_saw(serve: Any, colours: Path) -> None:
+def test_a_jpeg_is_the_newest_frame(serve: Any, colours: Path) -> None:
     page = serve(cameras={"front": {"source": str(colours / "0.png"), "loop": True, "fps": 30}})
     page.state_with_frames()
     answer = page.ask("/frame/front.jpg?17")
@@ -54,7 +54,7 @@ def test_a_picture_is_what_the_camera_saw(serve: Any, colours: Path) -> None:
     np.testing.assert_allclose(picture[24, 32], (0, 0, 255), atol=8)
 
 
-def test_a_camera_without_frames_and_one_that_is_not_there(serve: Any, tmp_path: Path) -> None:
+def test_a_camera_without_frames_and_an_unknown_one(serve: Any, tmp_path: Path) -> None:
     page = serve(cameras={"gone": {"source": str(tmp_path / "gone.png")}})
     answer = page.ask("/frame/gone.jpg")
     assert answer.status == 404
@@ -173,7 +173,7 @@ def test_ready_while_cameras_run_and_the_broker_takes_messages(serve: Any, broke
     page.wait("/readyz", lambda answer: answer.status == 200)
 
 
-def test_not_ready_while_a_camera_is_away(serve: Any, broker: Any, tmp_path: Path) -> None:
+def test_not_ready_while_a_camera_fails(serve: Any, broker: Any, tmp_path: Path) -> None:
     page = serve(
         mqtt={"host": "127.0.0.1", "port": broker.port},
         cameras={"front": {"source": "synthetic://"}, "gone": {"source": str(tmp_path / "gone.png")}},
@@ -230,7 +230,7 @@ def test_a_token_makes_other_names_of_the_machine_harmless(serve: Any) -> None:
     assert serve().ask("/healthz", Host="camera.example").status == 421
 
 
-def test_a_fault_in_an_answer_is_told_and_logged_and_the_service_goes_on(
+def test_an_error_in_an_answer_is_logged_and_the_service_continues(
     serve: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def broken(_: object) -> None:
@@ -245,7 +245,7 @@ def test_a_fault_in_an_answer_is_told_and_logged_and_the_service_goes_on(
     assert page.ask("/healthz").status == 200
 
 
-def test_any_request_is_answered_and_no_file_of_the_device_is_reached(serve: Any) -> None:
+def test_any_request_is_answered_without_access_to_files(serve: Any) -> None:
     """Whatever method, path, headers and body: an answer, and never a fault."""
     page = serve(web={"token": TOKEN})
     page.state_with_frames(Authorization=f"Bearer {TOKEN}")

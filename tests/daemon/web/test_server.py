@@ -1,4 +1,4 @@
-"""Whatever visitors do: every other visitor is answered, frames go on, and nothing is left of them."""
+"""Whatever a client does, other clients are answered, frames are processed, and no resource is leaked."""
 
 import gc
 import http.client
@@ -82,7 +82,7 @@ def test_a_request_that_comes_byte_by_byte_is_answered(serve: Any) -> None:
         assert all_of(connection).endswith(b"\r\n\r\nalive\n")
 
 
-def test_after_the_answer_the_connection_ends(serve: Any) -> None:
+def test_the_connection_is_closed_after_the_answer(serve: Any) -> None:
     """One request per connection: what follows it is not read."""
     with connect(serve()) as connection:
         connection.sendall(GET + GET)
@@ -100,7 +100,7 @@ NO_REQUESTS = [
 ]
 
 
-def test_what_is_no_request_is_refused_in_one_line(serve: Any) -> None:
+def test_an_invalid_request_is_refused_in_one_line(serve: Any) -> None:
     page = serve()
     for said, status in NO_REQUESTS:
         with connect(page) as connection:
@@ -111,7 +111,7 @@ def test_what_is_no_request_is_refused_in_one_line(serve: Any) -> None:
         assert body.count(b"\n") == 1
 
 
-def test_a_visitor_that_says_nothing_is_sent_away(serve: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_idle_connection_is_closed(serve: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "REQUEST_TIMEOUT", 0.2)
     page = serve()
     for said in (
@@ -125,8 +125,8 @@ def test_a_visitor_that_says_nothing_is_sent_away(serve: Any, monkeypatch: pytes
             assert all_of(connection) == b""
 
 
-def test_silent_visitors_make_way(serve: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Three times as many as fit, none of whom says anything: a real one is answered at once, without a new thread."""
+def test_idle_connections_are_closed_for_new_ones(serve: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three times as many idle connections as allowed: a real request is answered at once, without a new thread."""
     monkeypatch.setattr(module, "REQUEST_TIMEOUT", 3600.0)  # waiting for the idle ones would take long
     page = serve()
     page.ask("/healthz")
@@ -143,7 +143,7 @@ def test_silent_visitors_make_way(serve: Any, monkeypatch: pytest.MonkeyPatch) -
         time.sleep(0.02)
 
 
-def test_a_visitor_that_sends_headers_for_ever_is_sent_away(serve: Any) -> None:
+def test_endless_headers_are_refused(serve: Any) -> None:
     with connect(serve()) as connection:
         connection.sendall(b"GET / HTTP/1.1\r\n")
         with suppress(ConnectionError):
@@ -153,7 +153,7 @@ def test_a_visitor_that_sends_headers_for_ever_is_sent_away(serve: Any) -> None:
             pytest.fail("1,000 times 100 headers were taken")
 
 
-def test_visitors_that_are_gone_before_they_are_seen(serve: Any, caplog: pytest.LogCaptureFixture) -> None:
+def test_clients_that_disconnect_at_once(serve: Any, caplog: pytest.LogCaptureFixture) -> None:
     """As port scanners do: connect and reset at once. Their addresses can no longer be asked for."""
     page = serve()
     server: Any = page.service._page
@@ -168,7 +168,7 @@ def test_visitors_that_are_gone_before_they_are_seen(serve: Any, caplog: pytest.
     assert [record.getMessage() for record in caplog.records if "web" in record.name] == []
 
 
-def test_events_tell_every_point_once(serve: Any) -> None:
+def test_events_contain_every_point_once(serve: Any) -> None:
     page = serve()
     page.state_with_frames()
     with connect(page) as connection:
@@ -182,7 +182,7 @@ def test_events_tell_every_point_once(serve: Any) -> None:
     assert sequences[-1] > sequences[0]
 
 
-def test_so_many_pages_and_no_more(serve: Any) -> None:
+def test_the_number_of_pages_is_limited(serve: Any) -> None:
     page = serve()
     open_ = [connect(page) for _ in range(MAX_STREAMS)]
     for connection in open_:
@@ -196,7 +196,7 @@ def test_so_many_pages_and_no_more(serve: Any) -> None:
         connection.close()
 
 
-def test_a_page_that_takes_no_events_is_sent_away(serve: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_page_that_reads_no_events_is_disconnected(serve: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """It reads nothing; what waits for it is bounded by the socket's buffers, and it is given up after a while."""
     monkeypatch.setattr("edgemeta.daemon.web.routes.EVENT_INTERVAL", 0.0)
     monkeypatch.setattr(module, "SEND_TIMEOUT", 0.3)
@@ -222,7 +222,7 @@ def wait_until_silent(page: Page) -> None:
         time.sleep(0.01)
 
 
-def test_many_visitors_at_once_are_all_answered(serve: Any) -> None:
+def test_many_clients_at_once_are_all_answered(serve: Any) -> None:
     page = serve()
     page.state_with_frames()
     statuses: list[int] = []
@@ -239,7 +239,7 @@ def test_many_visitors_at_once_are_all_answered(serve: Any) -> None:
     assert statuses == [200] * 80
 
 
-def test_visits_leave_no_memory_behind(serve: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_connections_leak_no_memory(serve: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Hundreds of requests and pages; then those again, which must find all the memory they need freed."""
     monkeypatch.setattr("edgemeta.daemon.web.routes.EVENT_INTERVAL", 0.01)
     page = serve()
@@ -280,7 +280,7 @@ def traced() -> int:
     return sum(trace.size for trace in kept.traces)
 
 
-def test_nobody_looks_and_no_picture_is_made(serve: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_pages_nothing_is_encoded(serve: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[object] = []
     monkeypatch.setattr("edgemeta.daemon.web.jpeg.encode", lambda pixels: made.append(pixels) or b"\xff\xd8")
     page = serve()
@@ -290,7 +290,7 @@ def test_nobody_looks_and_no_picture_is_made(serve: Any, monkeypatch: pytest.Mon
     assert len(made) == 1
 
 
-def test_stopping_ends_every_visit_and_frees_the_port(serve: Any) -> None:
+def test_stopping_closes_every_connection_and_frees_the_port(serve: Any) -> None:
     before = {thread.name for thread in threading.enumerate()}
     page = serve()
     page.state_with_frames()
@@ -308,7 +308,7 @@ def test_stopping_ends_every_visit_and_frees_the_port(serve: Any) -> None:
         pass
 
 
-def test_a_visitor_that_comes_while_the_page_stops_is_ended_too(serve: Any) -> None:
+def test_a_connection_made_while_the_page_stops_is_closed_too(serve: Any) -> None:
     """Its connection is accepted in the same turn of the loop in which the stop is heard."""
     page = serve()
     page.state_with_frames()
@@ -330,9 +330,7 @@ def test_a_visitor_that_comes_while_the_page_stops_is_ended_too(serve: Any) -> N
         assert all_of(connection) == b""
 
 
-def test_a_port_in_use_is_told_and_the_page_comes_once_it_is_free(
-    write_config: Any, run_daemon: Any, free_port: Any
-) -> None:
+def test_a_port_in_use_is_reported_and_retried(write_config: Any, run_daemon: Any, free_port: Any) -> None:
     """The service runs meanwhile: what it is there for needs no page."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
@@ -358,7 +356,7 @@ def wait_for(daemon: Any, text: str) -> None:
         time.sleep(0.02)
 
 
-def test_an_address_of_another_machine_is_told(
+def test_an_address_of_another_machine_is_reported(
     serve: Any, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As at boot, before the network is up; the status says so, and the end does not wait."""
@@ -377,8 +375,8 @@ def test_an_address_of_another_machine_is_told(
     assert time.monotonic() - began < 30.0
 
 
-def test_an_address_of_version_six(serve: Any, caplog: pytest.LogCaptureFixture) -> None:
-    """Where the machine has ::1 the page is served there, else its absence is told."""
+def test_an_ipv6_address(serve: Any, caplog: pytest.LogCaptureFixture) -> None:
+    """If the machine has ::1 the page is served there, otherwise the error is logged."""
     page = serve()
     server: Any = page.service._page
     six = module.WebServer("::1", 0, server._routes, page.crashes.append)
@@ -393,7 +391,7 @@ def test_an_address_of_version_six(serve: Any, caplog: pytest.LogCaptureFixture)
     six.stop(DEADLINE)
 
 
-def test_the_port_told_is_the_one_served(serve: Any, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_logged_port_is_the_one_in_use(serve: Any, caplog: pytest.LogCaptureFixture) -> None:
     page = serve()
     assert port_of(caplog) == page.port
     assert page.ask("/healthz").text == "alive\n"

@@ -1,4 +1,4 @@
-"""GStreamer pipelines through gst-launch-1.0, real ones; and what an address of a CSI camera stands for."""
+"""Real GStreamer pipelines with gst-launch-1.0; the pipeline of a CSI camera's address."""
 
 import os
 import shutil
@@ -42,7 +42,7 @@ def processes() -> set[int]:
 
 
 @pytest.mark.parametrize(("width", "height"), [(64, 48), (50, 20), (1, 1), (641, 3), (1920, 1080)])
-def test_pictures_of_any_width_arrive_whole(width: int, height: int) -> None:
+def test_frames_of_any_width_arrive_complete(width: int, height: int) -> None:
     """Rows of widths that are no multiple of 4 are padded by GStreamer: a red picture is red everywhere, twice."""
     pattern = "videotestsrc pattern=red num-buffers=2"
     source = opened(f"gstreamer://{pattern} ! video/x-raw,format=BGR,width={width},height={height}")
@@ -57,7 +57,7 @@ def test_pictures_of_any_width_arrive_whole(width: int, height: int) -> None:
     source.close()
 
 
-def test_pixels_are_those_that_gstreamer_made() -> None:
+def test_pixels_are_those_of_gstreamer() -> None:
     """Six bars, compared with the same pipeline's file."""
     source = opened(
         "gstreamer://videotestsrc pattern=smpte75 num-buffers=1 ! video/x-raw,format=BGR,width=70,height=30"
@@ -90,7 +90,7 @@ def test_each_frame_belongs_to_the_receiver() -> None:
         ("csi://0", 'camera csi://0: no element "nvarguscamerasrc"'),
     ],
 )
-def test_what_is_wrong_is_told_in_gstreamers_own_words(address: str, reason: str) -> None:
+def test_errors_contain_gstreamers_message(address: str, reason: str) -> None:
     source = opened(address)
     with pytest.raises(SourceError, match=reason):
         source.read()
@@ -98,7 +98,7 @@ def test_what_is_wrong_is_told_in_gstreamers_own_words(address: str, reason: str
     assert not processes()
 
 
-def test_a_pipeline_that_gives_nothing_is_left_within_its_timeout_and_ended() -> None:
+def test_a_pipeline_without_frames_is_stopped_after_its_timeout() -> None:
     """`valve drop=true` lets no picture through, as a camera without light on its bus."""
     source = opened("gstreamer://videotestsrc is-live=true ! valve drop=true", timeout=0.5)
     with pytest.raises(SourceError, match=r"gave no frame for 0\.5 s"):
@@ -108,7 +108,7 @@ def test_a_pipeline_that_gives_nothing_is_left_within_its_timeout_and_ended() ->
     assert not processes()
 
 
-def test_a_process_that_stops_is_killed_and_the_next_one_reads_on() -> None:
+def test_a_stopped_process_is_killed_and_the_next_one_continues() -> None:
     """A stopped process hears no SIGINT: it is killed, and nothing of it is left."""
     source = opened("gstreamer://videotestsrc is-live=true ! video/x-raw,width=64,height=48", timeout=5.0)
     source.read()
@@ -124,7 +124,7 @@ def test_a_process_that_stops_is_killed_and_the_next_one_reads_on() -> None:
     source.close()
 
 
-def test_a_process_that_dies_is_told_at_once() -> None:
+def test_a_process_that_dies_is_reported_at_once() -> None:
     source = opened("gstreamer://videotestsrc is-live=true ! video/x-raw,width=64,height=48")
     source.read()
     (process,) = processes()
@@ -135,7 +135,7 @@ def test_a_process_that_dies_is_told_at_once() -> None:
     source.close()
 
 
-def test_a_change_of_size_is_told() -> None:
+def test_a_change_of_frame_size_is_an_error() -> None:
     """Two sources one after the other, of different sizes."""
     first = "videotestsrc num-buffers=3 ! video/x-raw,width=64,height=48"
     second = "videotestsrc num-buffers=300 ! video/x-raw,width=32,height=24"
@@ -146,7 +146,7 @@ def test_a_change_of_size_is_told() -> None:
     source.close()
 
 
-def test_nothing_is_left_after_many_openings() -> None:
+def test_many_openings_leak_nothing() -> None:
     source = make_source(SourceSpec("gstreamer://nosuchelement", timeout=5))
     before = len(list(Path("/proc/self/fd").iterdir()))
     for _ in range(20):
@@ -158,13 +158,13 @@ def test_nothing_is_left_after_many_openings() -> None:
     assert len(list(Path("/proc/self/fd").iterdir())) == before
 
 
-def test_a_jetson_without_gstreamer_is_told_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_gstreamer_the_error_names_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     with pytest.raises(SourceError, match=r"camera csi://0 needs gst-launch-1.0.*Debian package gstreamer1.0-tools"):
         make_source(SourceSpec("csi://0")).open()
 
 
-def test_a_csi_address_stands_for_the_argus_pipeline() -> None:
+def test_a_csi_address_is_the_argus_pipeline() -> None:
     name, pipeline = parse(SourceSpec("csi://1?width=640&height=480&flip=2", fps=21))
     assert name == "camera csi://1"
     assert " ".join(pipeline) == (
@@ -188,13 +188,13 @@ def test_a_csi_address_stands_for_the_argus_pipeline() -> None:
         (SourceSpec("gstreamer://videotestsrc", fps=5), "sets its own frame rate"),
     ],
 )
-def test_addresses_that_are_wrong(spec: SourceSpec, found: str) -> None:
+def test_invalid_addresses(spec: SourceSpec, found: str) -> None:
     with pytest.raises(SourceError, match=found):
         make_source(spec)
 
 
 @given(rest=st.text(max_size=40), scheme=st.sampled_from(["csi", "gstreamer"]))
-def test_any_address_makes_a_source_or_a_source_error(rest: str, scheme: str) -> None:
+def test_any_address_is_a_source_or_a_source_error(rest: str, scheme: str) -> None:
     with suppress(SourceError):
         assert isinstance(make_source(SourceSpec(f"{scheme}://{rest}")), GstreamerSource)
 
@@ -207,5 +207,5 @@ def test_any_address_makes_a_source_or_a_source_error(rest: str, scheme: str) ->
         ("gstreamer://rtspsrc location=rtsp://u:geheim@cam ! x", "gstreamer://rtspsrc location=rtsp:***@cam ! x"),
     ],
 )
-def test_a_password_in_a_pipeline_is_starred(address: str, shown: str) -> None:
+def test_a_password_in_a_pipeline_is_hidden(address: str, shown: str) -> None:
     assert without_password(address) == shown

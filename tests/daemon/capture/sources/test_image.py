@@ -1,4 +1,4 @@
-"""Pictures as a camera: every kind of file, broken ones among them."""
+"""Images as a camera: every kind of file, including invalid ones."""
 
 import zlib
 from contextlib import suppress
@@ -68,7 +68,7 @@ def test_a_truncated_jpeg_is_refused_at_every_length(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "reason"), [(b"", "is empty"), (b"some text\n", "cannot be decoded, expected JPEG, PNG or the like")]
 )
-def test_what_is_no_image_is_refused(tmp_path: Path, content: bytes, reason: str) -> None:
+def test_invalid_images_are_refused(tmp_path: Path, content: bytes, reason: str) -> None:
     (tmp_path / "a.png").write_bytes(content)
     with pytest.raises(SourceError, match=rf"image .*a\.png {reason}"):
         read_image(tmp_path / "a.png")
@@ -103,7 +103,7 @@ def test_any_bytes_are_an_image_or_a_source_error(
         assert read_image(path).ndim == 3
 
 
-def test_a_single_image_comes_once_or_for_ever(tmp_path: Path) -> None:
+def test_a_single_image_is_delivered_once_or_repeatedly(tmp_path: Path) -> None:
     path = write(tmp_path / "a.png", PIXELS)
     once = make_source(SourceSpec(str(path)))
     assert isinstance(once, ImageSource)
@@ -122,7 +122,7 @@ def test_a_single_image_comes_once_or_for_ever(tmp_path: Path) -> None:
         assert np.array_equal(looped.read().pixels, PIXELS)
 
 
-def test_a_folder_comes_in_the_order_of_names(colours: Path) -> None:
+def test_a_folder_is_delivered_in_the_order_of_names(colours: Path) -> None:
     (colours / "notes.txt").write_text("no image")
     source = make_source(SourceSpec(str(colours)))
     source.open()
@@ -131,7 +131,7 @@ def test_a_folder_comes_in_the_order_of_names(colours: Path) -> None:
         source.read()
 
 
-def test_a_broken_image_in_a_folder_is_told_and_passed_by(colours: Path) -> None:
+def test_an_invalid_image_in_a_folder_is_reported_and_skipped(colours: Path) -> None:
     (colours / "1.png").write_bytes(b"broken")
     source = make_source(SourceSpec(str(colours)))
     source.open()
@@ -143,7 +143,7 @@ def test_a_broken_image_in_a_folder_is_told_and_passed_by(colours: Path) -> None
     assert source.read().pixels[0, 0].tolist() == [255, 0, 0]
 
 
-def test_what_is_not_there(tmp_path: Path) -> None:
+def test_a_missing_file(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="does not exist, expected an image or a folder of images"):
         make_source(SourceSpec(str(tmp_path / "gone.png"))).open()
     (tmp_path / "empty").mkdir()

@@ -1,4 +1,4 @@
-"""Captures that block: the wait is bounded, and so is the number of threads left behind."""
+"""Captures that block: the wait is bounded, and so is the number of abandoned threads."""
 
 import threading
 from collections.abc import Iterator
@@ -37,7 +37,7 @@ def let_go() -> Iterator[threading.Event]:
     event.set()
 
 
-def test_a_hanging_read_is_left_behind_in_time_and_gives_back_when_it_returns(let_go: threading.Event) -> None:
+def test_a_hanging_read_is_abandoned_and_releases_its_capture_when_it_returns(let_go: threading.Event) -> None:
     capture = Hanging(1, let_go)
     reader = ReaderThread("camera x", 1.0, lambda: capture)
     reader.open()
@@ -50,7 +50,7 @@ def test_a_hanging_read_is_left_behind_in_time_and_gives_back_when_it_returns(le
     assert capture.released.wait(60)
 
 
-def test_a_hanging_open_is_left_behind(let_go: threading.Event) -> None:
+def test_a_hanging_open_is_abandoned(let_go: threading.Event) -> None:
     capture = Hanging(1, let_go)
 
     def opener() -> Hanging:
@@ -66,7 +66,7 @@ def test_a_hanging_open_is_left_behind(let_go: threading.Event) -> None:
     assert capture.released.wait(60)
 
 
-def test_few_readers_may_hang_at_once(let_go: threading.Event) -> None:
+def test_the_number_of_hanging_readers_is_limited(let_go: threading.Event) -> None:
     captures: list[Hanging] = []
 
     def opener() -> Hanging:
@@ -88,7 +88,7 @@ def test_few_readers_may_hang_at_once(let_go: threading.Event) -> None:
     assert all(capture.released.wait(60) for capture in captures)
 
 
-def test_every_picture_is_handed_over_in_order(let_go: threading.Event) -> None:
+def test_every_frame_is_passed_on_in_order(let_go: threading.Event) -> None:
     reader = ReaderThread("camera x", 60.0, lambda: Hanging(100, let_go))
     reader.open()
     times = [reader.read().captured_ns for _ in range(100)]
@@ -96,7 +96,7 @@ def test_every_picture_is_handed_over_in_order(let_go: threading.Event) -> None:
     reader.close()
 
 
-def test_a_fault_is_told_as_it_is() -> None:
+def test_an_error_is_raised_unchanged() -> None:
     def opener() -> Hanging:
         raise SourceError("camera x cannot be opened")
 
@@ -108,7 +108,7 @@ def test_a_fault_is_told_as_it_is() -> None:
     reader.close()
 
 
-def test_a_fault_nobody_foresaw_reaches_the_camera_thread() -> None:
+def test_an_unexpected_error_reaches_the_camera_thread() -> None:
     def opener() -> Hanging:
         raise ZeroDivisionError
 

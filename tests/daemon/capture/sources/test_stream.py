@@ -1,4 +1,4 @@
-"""Network cameras: a real RTSP server, and MJPEG over HTTP; one that goes, one that stalls."""
+"""Network cameras: a real RTSP server, and MJPEG over HTTP; one that stops, one that stalls."""
 
 import socket
 import threading
@@ -76,7 +76,7 @@ def test_mjpeg_over_http(mjpeg: Callable[[int], str]) -> None:
         source.close()
 
 
-def test_a_stream_that_stalls_is_told_within_its_timeout(mjpeg: Callable[[int], str]) -> None:
+def test_a_stalled_stream_is_an_error_after_its_timeout(mjpeg: Callable[[int], str]) -> None:
     source = make_source(SourceSpec(mjpeg(30), timeout=2.0))
     source.open()
     source.read()
@@ -89,7 +89,7 @@ def test_a_stream_that_stalls_is_told_within_its_timeout(mjpeg: Callable[[int], 
     source.close()
 
 
-def test_a_server_that_is_not_there() -> None:
+def test_a_missing_server() -> None:
     with socket.create_server(("127.0.0.1", 0)) as gone:
         port = gone.getsockname()[1]
     source = make_source(SourceSpec(f"rtsp://user:geheim@127.0.0.1:{port}/cam", timeout=5))
@@ -99,12 +99,12 @@ def test_a_server_that_is_not_there() -> None:
     source.close()
 
 
-def test_a_rate_beside_a_stream_is_refused() -> None:
+def test_fps_with_a_stream_is_refused() -> None:
     with pytest.raises(SourceError, match="sets its own frame rate"):
         make_source(SourceSpec("rtsp://cam/1", fps=5))
 
 
-def test_an_rtsp_camera_that_goes_and_returns(rtsp_server: Callable[[int], Any], free_port: Callable[[], int]) -> None:
+def test_an_rtsp_camera_that_stops_and_returns(rtsp_server: Callable[[int], Any], free_port: Callable[[], int]) -> None:
     port = free_port()
     server = rtsp_server(port)
     source = make_source(SourceSpec(f"rtsp://127.0.0.1:{port}/cam", timeout=5))

@@ -1,4 +1,4 @@
-"""Whether a server can be reached, and a stream whose packets get lost for a while."""
+"""TCP reachability probe, and a stream whose packets are lost for a while."""
 
 import ctypes
 import socket
@@ -102,20 +102,20 @@ def camera(monkeypatch: pytest.MonkeyPatch) -> Iterator[Camera]:
     made.close()
 
 
-def test_a_server_that_listens_or_refuses_is_reached(camera: Camera) -> None:
+def test_a_server_that_accepts_or_refuses_is_reachable(camera: Camera) -> None:
     assert wait_for_answer(resolve("127.0.0.1", camera.port), 10.0)
     with socket.create_server(("127.0.0.1", 0)) as gone:
         port = gone.getsockname()[1]
     assert wait_for_answer(resolve("127.0.0.1", port), 10.0), "a refusal is an answer"
 
 
-def test_no_way_is_no_answer_and_a_name_that_leads_nowhere_is_told() -> None:
+def test_no_route_is_no_answer_and_an_unknown_name_is_an_error() -> None:
     assert not wait_for_answer([(socket.AF_INET6, ("2001:db8::1", 9))], 0.3)
     with pytest.raises(SourceError, match=r"the host 'nowhere\.invalid' is unknown"):
         resolve("nowhere.invalid", 554)
 
 
-def test_it_answers_soon_after_packets_flow_again(camera: Camera) -> None:
+def test_the_end_of_an_outage_is_detected_soon(camera: Camera) -> None:
     assert wait_for_answer(resolve("127.0.0.1", camera.port), 10.0)
     camera.lose()
     with closing(TcpProbe(resolve("127.0.0.1", camera.port))) as probe:
@@ -128,7 +128,7 @@ def test_it_answers_soon_after_packets_flow_again(camera: Camera) -> None:
     finding.join()
 
 
-def test_a_stream_that_was_out_of_reach_is_begun_anew_before_its_timeout(
+def test_an_unreachable_stream_is_reconnected_before_its_timeout(
     camera: Camera, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source = make_source(SourceSpec(f"http://127.0.0.1:{camera.port}/cam", timeout=60.0))
@@ -158,7 +158,7 @@ def test_a_stream_that_was_out_of_reach_is_begun_anew_before_its_timeout(
     source.close()
 
 
-def test_a_slow_camera_that_can_be_reached_is_waited_for(camera: Camera) -> None:
+def test_a_slow_reachable_camera_is_not_reconnected(camera: Camera) -> None:
     source = make_source(SourceSpec(f"http://127.0.0.1:{camera.port}/cam", timeout=60.0))
     source.open()
     source.read()
@@ -171,7 +171,7 @@ def test_a_slow_camera_that_can_be_reached_is_waited_for(camera: Camera) -> None
     source.close()
 
 
-def test_behind_a_proxy_nobody_knocks(camera: Camera, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_probes_behind_a_proxy(camera: Camera, monkeypatch: pytest.MonkeyPatch) -> None:
     """Only the proxy may be in reach."""
     monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{camera.port}")
     source = make_source(SourceSpec("http://camera.invalid/cam", timeout=20.0))

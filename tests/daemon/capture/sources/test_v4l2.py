@@ -1,4 +1,4 @@
-"""V4L2 devices: addresses, and a device that is not there. (No machine of ours has a camera.)"""
+"""V4L2 devices: addresses, and a missing device. (No test machine has a camera.)"""
 
 from contextlib import suppress
 
@@ -29,7 +29,7 @@ def test_addresses() -> None:
         ("v4l2:///dev/video0?height=99999", "height '99999'"),
     ],
 )
-def test_addresses_that_are_wrong(address: str, found: str) -> None:
+def test_invalid_addresses(address: str, found: str) -> None:
     with pytest.raises(SourceError, match=found):
         make_source(SourceSpec(address))
 
@@ -39,7 +39,7 @@ def test_a_live_camera_cannot_be_read_as_fast_as_possible() -> None:
         make_source(SourceSpec("0", fps=0))
 
 
-def test_a_camera_that_is_not_there() -> None:
+def test_a_missing_camera() -> None:
     source = make_source(SourceSpec("99", timeout=5))
     assert isinstance(source, V4l2Source)
     source.open()
@@ -51,13 +51,13 @@ def test_a_camera_that_is_not_there() -> None:
 @given(address=st.text(max_size=40) | st.from_regex(r"(v4l2|rtsp|http|synthetic|file|image)://\S{0,30}"))
 @example("v4l2://[")
 @example("synthetic://[")
-def test_any_address_makes_a_source_or_a_source_error(address: str) -> None:
+def test_any_address_is_a_source_or_a_source_error(address: str) -> None:
     with suppress(SourceError):
         assert make_source(SourceSpec(address)).interval_ns >= 0
 
 
 @pytest.mark.parametrize("address", ["0", "/dev/video0", "v4l2:///dev/video0"])
-def test_a_device_is_named_in_three_ways(address: str) -> None:
+def test_a_device_has_three_forms_of_address(address: str) -> None:
     assert kind_of(address) == "v4l2"
     assert parse(address) == ("/dev/video0", {})
 

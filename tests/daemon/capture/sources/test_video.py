@@ -1,4 +1,4 @@
-"""A video file as a camera: the clip of the shared data, and files that are none."""
+"""A video file as a camera: the clip of the shared data, and invalid files."""
 
 import os
 from pathlib import Path
@@ -32,7 +32,7 @@ def test_every_frame_of_the_clip_then_the_end(clip: Path) -> None:
     assert (frames, shapes) == (795, {(360, 480, 3)})
 
 
-def test_a_loop_begins_again_with_the_first_frame(clip: Path) -> None:
+def test_a_loop_restarts_with_the_first_frame(clip: Path) -> None:
     source = make_source(SourceSpec(str(clip), fps=0.0, loop=True))
     source.open()
     assert source.interval_ns == 0
@@ -43,7 +43,7 @@ def test_a_loop_begins_again_with_the_first_frame(clip: Path) -> None:
     source.close()
 
 
-def test_the_rate_may_be_given(clip: Path) -> None:
+def test_the_rate_can_be_set(clip: Path) -> None:
     source = make_source(SourceSpec(f"file://{clip}", fps=30.0))
     source.open()
     assert source.interval_ns == 33_333_333
@@ -61,7 +61,7 @@ def test_frames_belong_to_the_receiver(clip: Path) -> None:
     source.close()
 
 
-def test_files_that_are_no_video(tmp_path: Path) -> None:
+def test_files_that_are_not_videos(tmp_path: Path) -> None:
     gone = tmp_path / "gone.avi"
     with pytest.raises(SourceError, match=r"gone\.avi does not exist, expected a video file"):
         make_source(SourceSpec(str(gone))).open()
@@ -75,7 +75,7 @@ def test_files_that_are_no_video(tmp_path: Path) -> None:
         make_source(SourceSpec(str(pipe))).open()
 
 
-def test_a_truncated_clip_gives_its_frames_then_ends(clip: Path, tmp_path: Path) -> None:
+def test_a_truncated_clip_delivers_its_frames_then_ends(clip: Path, tmp_path: Path) -> None:
     cut = tmp_path / "cut.avi"
     cut.write_bytes(clip.read_bytes()[:200_000])
     source = make_source(SourceSpec(str(cut)))

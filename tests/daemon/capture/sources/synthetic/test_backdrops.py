@@ -1,4 +1,4 @@
-"""The places: full size, wide as asked, and drawn anew by another random state."""
+"""The backgrounds: size, and variation with the random state."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ each_place = pytest.mark.parametrize("scene", SCENES, ids=[scene.place.__name__ 
 
 
 @each_place
-def test_a_place_is_as_wide_as_asked_and_not_the_same_twice(scene: Scene) -> None:
+def test_a_background_has_the_requested_width_and_varies(scene: Scene) -> None:
     rng = np.random.default_rng(0)
     one, other = scene.place(rng, 700), scene.place(rng, 700)
     assert one.shape == (SIDE, 700, 3)

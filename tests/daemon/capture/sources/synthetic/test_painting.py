@@ -1,4 +1,4 @@
-"""The brush: geometry, coverage and noise."""
+"""The drawing functions: geometry, coverage and noise."""
 
 import math
 
@@ -33,7 +33,7 @@ def test_an_ellipse_covers_its_area_however_it_is_turned(layer: Layer, angle: fl
     assert covered(layer) == pytest.approx(math.pi / 4 * 40 * 20, rel=0.03)
 
 
-def test_a_limb_is_as_wide_as_asked(layer: Layer) -> None:
+def test_a_limb_has_the_requested_width(layer: Layer) -> None:
     layer.limb([(20, 50), (80, 50)], [10, 6], (200, 100, 50))
     assert covered(layer) == pytest.approx(60 * (10 + 6) / 2, rel=0.05)
 

@@ -14,7 +14,7 @@ def test_a_frame_depends_on_seed_and_number_only() -> None:
         assert np.array_equal(backwards.frame(number), frames[number])
 
 
-def test_another_seed_gives_other_pictures() -> None:
+def test_another_seed_gives_other_frames() -> None:
     assert not np.array_equal(Show(seed=1).frame(0), Show(seed=2).frame(0))
 
 
@@ -41,7 +41,7 @@ def test_truth_follows_the_scenes_in_turn() -> None:
     assert labels[1::2] == labels[::2]
 
 
-def test_frames_already_handed_out_stay_as_they_are() -> None:
+def test_delivered_frames_do_not_change() -> None:
     show = Show()
     first = show.frame(0)
     kept = first.copy()

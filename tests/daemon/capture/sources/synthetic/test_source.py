@@ -1,4 +1,4 @@
-"""The synthetic camera: its address, its pace and its frames."""
+"""The synthetic camera: its address, frame rate and frames."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from edgemeta.daemon.capture.sources.synthetic.show import Show
 from edgemeta.daemon.capture.sources.synthetic.source import show_of
 
 
-def test_it_shows_the_frames_of_the_show_and_starts_over_when_opened_again() -> None:
+def test_it_delivers_the_frames_of_the_show_and_restarts_when_reopened() -> None:
     source = make_source(SourceSpec("synthetic://?seed=7"))
     show = Show(seed=7)
     for _ in range(2):
@@ -27,7 +27,7 @@ def test_capture_times_rise() -> None:
 
 
 @pytest.mark.parametrize(("fps", "interval"), [(None, 33_333_333), (10.0, 100_000_000), (0.0, 0)])
-def test_its_pace(fps: float | None, interval: int) -> None:
+def test_its_frame_rate(fps: float | None, interval: int) -> None:
     assert make_source(SourceSpec("synthetic://", fps=fps)).interval_ns == interval
 
 
@@ -50,7 +50,7 @@ def test_the_scene_length_is_in_seconds_of_thirty_frames() -> None:
         ("synthetic://host/path", "has a host or path"),
     ],
 )
-def test_a_wrong_address_is_told_in_one_sentence(address: str, found: str) -> None:
+def test_an_invalid_address_is_an_error_in_one_sentence(address: str, found: str) -> None:
     with pytest.raises(SourceError) as error:
         make_source(SourceSpec(address))
     assert found in str(error.value)
