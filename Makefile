@@ -5,8 +5,8 @@ BIN    := $(VENV)/bin
 SECONDS ?= 20
 MINUTES ?= 30
 
-# As many tests at a time as there are cores; one that ends early takes tests from another.
-WORKERS ?= logical
+# Three tests at a time for two cores, as many of them wait; a worker without tests takes some of another's.
+WORKERS ?= $(shell expr \( $$(nproc) \* 3 + 1 \) / 2)
 PYTEST  := $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal
 
 # The suite starts hundreds of Python processes: without compiled modules each would compile all that it imports.
