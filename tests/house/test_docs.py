@@ -48,3 +48,18 @@ def test_links_between_documents_lead_somewhere(repository: Path) -> None:
         if "://" not in target and not (document.parent / target).exists()
     ]
     assert not broken
+
+
+def test_every_make_target_that_a_document_names_is_in_the_help(repository: Path) -> None:
+    """Documents, programs and the gate; in documents a target is named in backticks, or on a line with a comment."""
+    targets = set(re.findall(r"^([a-z-]+): .*## ", (repository / "Makefile").read_text("utf-8"), re.MULTILINE))
+    documents = [*repository.glob("*.md"), *(repository / "docs").rglob("*.md"), repository / ".ci" / "run"]
+    named = {
+        target
+        for document in documents
+        for target in re.findall(
+            r"(?:`make|^make(?=.*#)|^time make) ([a-z-]+)", document.read_text("utf-8"), re.MULTILINE
+        )
+    }
+    assert {"test", "check", "long", "coverage"} <= named
+    assert named <= targets
