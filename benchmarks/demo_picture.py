@@ -13,7 +13,7 @@ from types import TracebackType
 from rich.console import Console
 
 from edgemeta.cli.demo.command import SECONDS, SOURCE
-from edgemeta.cli.demo.picture import drawn
+from edgemeta.cli.demo.pixels import drawn
 from edgemeta.cli.demo.run import run_demo, show_for
 from edgemeta.cli.demo.screen import SMALLEST, screen
 from edgemeta.cli.demo.tally import Tally

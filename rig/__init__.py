@@ -1,1 +1,1 @@
-"""Real parts for tests and benchmarks: broker, network, camera, service under a manager, judging subscriber."""
+"""Real parts for tests and measurements: broker, proxies, camera, service manager, subscriber with an audit."""

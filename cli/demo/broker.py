@@ -14,7 +14,7 @@ START_TIMEOUT_S = 10.0
 class DemoBroker:
     """An amqtt broker in a separate thread; `with DemoBroker() as broker:` has `broker.port`.
 
-    Anyone on this machine may connect, nobody else can. Raises DemoError where amqtt is missing or does not start.
+    Only programs on this machine can connect. Raises DemoError if amqtt is missing or does not start.
     """
 
     host = "127.0.0.1"
@@ -22,7 +22,7 @@ class DemoBroker:
     def __init__(self) -> None:
         self.port = 0
         self._ready = threading.Event()
-        self._fault: BaseException | None = None
+        self._error: BaseException | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stop: asyncio.Event | None = None
         self._thread = threading.Thread(target=self._run, name="demo-broker", daemon=True)
@@ -38,8 +38,8 @@ class DemoBroker:
         self._thread.start()
         if not self._ready.wait(START_TIMEOUT_S):
             raise DemoError(f"the demo's broker did not start within {START_TIMEOUT_S:.0f} seconds")
-        if self._fault is not None:
-            raise DemoError(f"the demo's broker did not start: {self._fault}") from self._fault
+        if self._error is not None:
+            raise DemoError(f"the demo's broker did not start: {self._error}") from self._error
         return self
 
     def __exit__(
@@ -52,8 +52,8 @@ class DemoBroker:
     def _run(self) -> None:
         try:
             asyncio.run(self._serve())
-        except Exception as fault:  # noqa: BLE001 - the thread's owner raises it again
-            self._fault = fault
+        except Exception as error:  # noqa: BLE001 - the thread's owner raises it again
+            self._error = error
         finally:
             self._ready.set()
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from edgemeta.cli.demo.picture import drawn, free_port, from_page
+from edgemeta.cli.demo.pixels import drawn, free_port, from_page
 from edgemeta.cli.demo.run import run_demo, show_for
 from edgemeta.cli.demo.view import choose_view
 from edgemeta.cli.options import json_option
@@ -37,14 +37,14 @@ SOURCE = "synthetic://"
     "--page",
     type=click.IntRange(1, 65_535),
     metavar="PORT",
-    help="Serve the live page, too, at http://127.0.0.1:PORT/ for as long as the demo runs.",
+    help="Also serve the live page at http://127.0.0.1:PORT/ while the demo runs.",
 )
 @json_option
 def demo(seconds: int, source: str, page: int | None, as_json: bool) -> None:
     """Watch frames being classified and arriving over MQTT, all on this machine.
 
-    Starts a broker on a free loopback port, the service on a camera that draws scenes, and a subscriber whose view you
-    see. Nothing is set up or left behind.
+    Starts a broker on a free loopback port, the service with a synthetic camera, and a subscriber, and shows what it
+    receives. Nothing is installed, and nothing remains.
 
     \b
     Examples:
@@ -53,11 +53,11 @@ def demo(seconds: int, source: str, page: int | None, as_json: bool) -> None:
       edgemeta demo --source clip.avi
       edgemeta demo --seconds 10 --json
     """
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends like Ctrl-C: in order, with a summary
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # like Ctrl-C: an orderly end with a summary
     address = address_from(source, Path.cwd())
     show, terminal = show_for(address), sys.stdout.isatty() and not as_json
     if show is None and page is None and terminal:
-        page = free_port()  # where the view finds the picture of a source that cannot be drawn again
+        page = free_port()  # the view gets frames from it that it cannot redraw
     view = choose_view(quiet=as_json, terminal=terminal, frame_of=drawn(show) if show else from_page(page or 0))
     tally = run_demo(address, seconds, view, page)
     if as_json:

@@ -14,7 +14,7 @@ from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
-from edgemeta.cli.demo.picture import FrameOf
+from edgemeta.cli.demo.pixels import FrameOf
 from edgemeta.cli.demo.tally import Tally
 from edgemeta.cli.demo.view import View
 from edgemeta.daemon.capture.source import Pixels
@@ -28,10 +28,10 @@ NEWEST = 300
 
 @dataclass(frozen=True)
 class Layout:
-    """Layout of the screen, in characters. picture: side of the frame, whose pixels are half a character high."""
+    """Layout of the screen, in characters. frame_side: side of the frame, whose pixels are half a character high."""
 
     width: int
-    picture: int
+    frame_side: int
     bar: int
     columns: int
 
@@ -39,8 +39,8 @@ class Layout:
     def of(width: int, height: int) -> "Layout":
         """For a terminal of this size: at least 80 columns and 24 rows; more than 140 columns are not used."""
         width = min(max(width, 80), 140)
-        picture = min(max(2 * (height - 8), 32), 64, width - 48) & ~1
-        return Layout(width, picture, 14 + width - 80 - (picture - 32), (width - 4) // 25)
+        frame_side = min(max(2 * (height - 8), 32), 64, width - 48) & ~1
+        return Layout(width, frame_side, 14 + width - 80 - (frame_side - 32), (width - 4) // 25)
 
 
 SMALLEST = Layout.of(80, 24)
@@ -51,7 +51,7 @@ class ScreenView(View):
 
     def __init__(self, frame_of: FrameOf, console: Console | None = None) -> None:
         self._console = console or Console()
-        self._frame_of = frame_of if self._console.color_system else None  # a picture without colours shows nothing
+        self._frame_of = frame_of if self._console.color_system else None  # without colours a frame cannot be drawn
         self._frame: Pixels | None = None
         self._live = Live(console=self._console, auto_refresh=False, transient=False)
         self._next = 0.0
@@ -91,8 +91,8 @@ def screen(tally: Tally, frame: Pixels | None, ended: str, layout: Layout = SMAL
     if frame is None:
         body.add_row(Group(*facts))
     else:
-        body.add_column(width=layout.picture)
-        body.add_row(_picture(frame, layout.picture), Group(*facts))
+        body.add_column(width=layout.frame_side)
+        body.add_row(_pixels(frame, layout.frame_side), Group(*facts))
     counts = _recognition(tally, layout) if tally.truth is not None else _labels(tally, layout)
     return Panel(
         Group(_headline(tally), body, counts),
@@ -181,7 +181,7 @@ def _in_columns(cells: list[tuple[str, float, str]], layout: Layout) -> Table:
     return table
 
 
-def _picture(frame: Pixels, side: int) -> Segments:
+def _pixels(frame: Pixels, side: int) -> Segments:
     """A frame's middle square, two pixels to a character: above as its colour, below as its ground."""
     region = crop_rectangle((frame.shape[0], frame.shape[1]), (side, side), "center")
     cropped = frame[region.top : region.top + region.height, region.left : region.left + region.width]

@@ -9,7 +9,7 @@ from typing import Protocol
 import click
 
 from edgemeta.cli.demo.errors import DemoError
-from edgemeta.cli.demo.picture import FrameOf
+from edgemeta.cli.demo.pixels import FrameOf
 from edgemeta.cli.demo.tally import Tally
 
 

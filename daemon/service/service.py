@@ -41,7 +41,7 @@ from edgemeta.daemon.service.last_good_recorder import LastGoodRecorder
 from edgemeta.daemon.service.plan import Plan
 from edgemeta.daemon.service.telemetry import Telemetry
 from edgemeta.daemon.web.recent_frames import RecentFrames
-from edgemeta.daemon.web.state import Report
+from edgemeta.daemon.web.state import ServiceView
 
 if TYPE_CHECKING:
     from edgemeta.daemon.web.server import WebServer
@@ -254,14 +254,14 @@ class Service:
         from edgemeta.daemon.web.factory import make_page  # the import takes 60 ms, so only where the page is enabled
 
         telemetry = self._telemetry
-        report = Report(
+        view = ServiceView(
             self.health,
             self.readings,
             lambda: telemetry.info(self.plan, self.refused),
             lambda: telemetry.last_stats,
             lambda: self._link.status,
         )
-        return make_page(self.plan.config, report, seen, self._clock, self._on_fatal)
+        return make_page(self.plan.config, view, seen, self._clock, self._on_fatal)
 
     def _camera_reading(self, name: str, camera: Camera) -> CameraSnapshot:
         last_ns = camera.last_frame_ns

@@ -10,14 +10,14 @@ from edgemeta.daemon.web.jpeg import JpegEncoder
 from edgemeta.daemon.web.recent_frames import RecentFrames
 from edgemeta.daemon.web.routes import Routes
 from edgemeta.daemon.web.server import WebServer
-from edgemeta.daemon.web.state import Observer, Report
+from edgemeta.daemon.web.state import Observer, ServiceView
 
 
 def make_page(
-    config: Config, report: Report, recent: RecentFrames, clock: Clock, on_fatal: Callable[[BaseException], None]
+    config: Config, service: ServiceView, recent: RecentFrames, clock: Clock, on_fatal: Callable[[BaseException], None]
 ) -> WebServer:
     """Create a service's page, not started. Raises SecretError if the configured token can no longer be read."""
     web = config.web
     access = Access(token_of(web), config.device)
-    routes = Routes(access, report, Observer(report, recent, config, clock), JpegEncoder(recent, web.max_fps))
+    routes = Routes(access, service, Observer(service, recent, config, clock), JpegEncoder(recent, web.max_fps))
     return WebServer(web.host, web.port, routes, on_fatal)

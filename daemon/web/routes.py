@@ -16,7 +16,7 @@ from edgemeta.daemon.web.access import WRONG_TOKEN_DELAY, Access
 from edgemeta.daemon.web.jpeg import JpegEncoder
 from edgemeta.daemon.web.request import Request
 from edgemeta.daemon.web.response import JSON, Answer, Response, Stream, sentence
-from edgemeta.daemon.web.state import Observer, Report
+from edgemeta.daemon.web.state import Observer, ServiceView
 
 EVENT_INTERVAL = 0.25
 """Seconds between two events."""
@@ -32,11 +32,11 @@ HTML = "text/html; charset=utf-8"
 
 
 class Routes:
-    """Answers requests from the service's report."""
+    """Answers requests from the service's state."""
 
-    def __init__(self, access: Access, report: Report, observer: Observer, frames: JpegEncoder) -> None:
+    def __init__(self, access: Access, service: ServiceView, observer: Observer, frames: JpegEncoder) -> None:
         self._access = access
-        self._report = report
+        self._service = service
         self._observer = observer
         self._frames = frames
         folder = resources.files("edgemeta.daemon.web") / "page"
@@ -92,18 +92,18 @@ class Routes:
         return b"data: " + state.model_dump_json().encode() + b"\n\n", cursor
 
     def _metrics(self) -> Response:
-        text, kind = exposition(self._report.readings())
+        text, kind = exposition(self._service.readings())
         return Response(HTTPStatus.OK, kind, text)
 
     def _health(self) -> Response:
         """Alive while no thread hangs, as for systemd's watchdog."""
-        hanging_threads = self._report.health().hanging_threads
+        hanging_threads = self._service.health().hanging_threads
         status = HTTPStatus.SERVICE_UNAVAILABLE if hanging_threads else HTTPStatus.OK
         return sentence(status, "\n".join(hanging_threads) or "alive")
 
     def _readiness(self) -> Response:
         """Ready while every camera delivers frames or has ended, and the broker is connected."""
-        health, readings = self._report.health(), self._report.readings()
+        health, readings = self._service.health(), self._service.readings()
         cameras = [f"camera {name} {description}" for name, description in health.cameras.items()]
         working = {CameraState.RUNNING, CameraState.ENDED}
         ready = (

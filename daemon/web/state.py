@@ -18,7 +18,7 @@ from edgemeta.daemon.web.recent_frames import RecentFrames, ScorePoint
 
 
 @dataclass(frozen=True)
-class Report:
+class ServiceView:
     """What the page reads from the service. Any thread may call these.
 
     stats: the last stats message, None before the first. broker: status of the link.
@@ -32,10 +32,10 @@ class Report:
 
 
 class Observer:
-    """Combines the service's report and the recent frames to the state."""
+    """Combines the state of the service and the recent frames."""
 
-    def __init__(self, report: Report, recent: RecentFrames, config: Config, clock: Clock) -> None:
-        self._report = report
+    def __init__(self, service: ServiceView, recent: RecentFrames, config: Config, clock: Clock) -> None:
+        self._service = service
         self._recent = recent
         self._show_frames = config.web.show_frames
         self._broker = f"{config.mqtt.host}:{config.mqtt.port}"
@@ -44,8 +44,8 @@ class Observer:
     def observe(self, after: int = 0) -> tuple[PageState, int]:
         """Return the state with the points numbered above `after`, and the number for the next call."""
         now = time.monotonic_ns()
-        readings, health, info = self._report.readings(), self._report.health(), self._report.info()
-        stats, link = self._report.stats(), self._report.broker()
+        readings, health, info = self._service.readings(), self._service.health(), self._service.info()
+        stats, link = self._service.stats(), self._service.broker()
         points_of = {camera: self._recent.points(camera, after) for camera in self._recent.cameras}
         state = PageState(
             time=self._clock.utc(now),

@@ -15,9 +15,9 @@ export class CameraCard {
     this.sequence = 0;
     this.loading = false;
     this.find("h2").textContent = name;
-    this.picture = this.find("figure img");
-    this.picture.addEventListener("load", () => this.loaded(true));
-    this.picture.addEventListener("error", () => this.loaded(false));
+    this.image = this.find("figure img");
+    this.image.addEventListener("load", () => this.onLoaded(true));
+    this.image.addEventListener("error", () => this.onLoaded(false));
   }
 
   find(selector) {
@@ -31,7 +31,7 @@ export class CameraCard {
     this.showStatus(camera);
     const old = camera.frame !== null && (camera.status !== "running" || camera.age_s > OLD_S);
     this.root.toggleAttribute("data-old", old);
-    this.showPicture(camera, state.pictures, old);
+    this.showFrame(camera, state.pictures, old);
     this.showVerdict(camera, state.info.labels, now, old);
     this.showFacts(camera);
     draw(this.find("canvas"), this.points, now, state.info.labels);
@@ -44,7 +44,7 @@ export class CameraCard {
     pill.title = camera.description;
   }
 
-  showPicture(camera, pictures, old) {
+  showFrame(camera, pictures, old) {
     const wrong = camera.description.slice(camera.status.length + 2);
     let instead = wrong;
     if (!instead && !pictures) instead = "Frames are not shown (web.show_frames: false).";
@@ -57,13 +57,13 @@ export class CameraCard {
     if (!pictures || camera.frame === null || this.loading || camera.frame.sequence === this.sequence) return;
     this.loading = true;
     this.sequence = camera.frame.sequence;
-    this.picture.src = `frame/${this.name}.jpg?${camera.frame.sequence}`;
+    this.image.src = `frame/${this.name}.jpg?${camera.frame.sequence}`;
   }
 
-  loaded(well) {
+  onLoaded(ok) {
     this.loading = false;
-    this.picture.hidden = !well;
-    if (well) this.picture.alt = `Newest frame of camera ${this.name}`;
+    this.image.hidden = !ok;
+    if (ok) this.image.alt = `Newest frame of camera ${this.name}`;
   }
 
   showVerdict(camera, labels, now, old) {

@@ -19,7 +19,7 @@ from click.testing import CliRunner
 
 from edgemeta.cli.demo.broker import DemoBroker
 from edgemeta.cli.demo.errors import DemoError
-from edgemeta.cli.demo.picture import free_port, from_page
+from edgemeta.cli.demo.pixels import free_port, from_page
 from edgemeta.cli.demo.run import run_demo
 from edgemeta.cli.demo.service import DemoService, write_config
 from edgemeta.cli.demo.tally import Tally

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from edgemeta.cli.demo.picture import drawn, free_port, from_page
+from edgemeta.cli.demo.pixels import drawn, free_port, from_page
 from edgemeta.cli.demo.run import truth_of
 from edgemeta.cli.demo.tally import Arrival, Tally
 from edgemeta.daemon.capture.sources.synthetic.show import SCENES, Show
@@ -62,7 +62,7 @@ def test_it_uses_the_terminals_size(
 ) -> None:
     """Wider than 140 columns it would only be harder to read."""
     layout = Layout.of(width, height)
-    assert (layout.width, layout.picture) == (panel, side)
+    assert (layout.width, layout.frame_side) == (panel, side)
     lines = rendered(all_scenes, show, max(width, 80), height)
     assert {len(line.rstrip()) for line in lines} == {panel}
     assert len(lines) < max(height, 24)

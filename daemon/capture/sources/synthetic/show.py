@@ -1,7 +1,7 @@
 """The show: scene after scene, each frame a pure function of the seed and the frame number.
 
-A scene is a thing before a place. The place pans, the thing drifts, bobs, rolls and grows, the light changes, and the
-camera adds grain. `truth` knows what is drawn without looking at the picture.
+A scene is a subject before a background. The background pans, the subject drifts, bobs, rolls and grows, the light
+changes, and the camera adds grain. `truth` is the label of what is drawn.
 """
 
 from collections.abc import Callable
@@ -17,7 +17,7 @@ from edgemeta.daemon.capture.sources.synthetic.painting import SIDE, Image, Laye
 
 WIDTH, HEIGHT = 640, SIDE
 PAN_ROOM = 160
-"""Pixels that a place is wider than the frame."""
+"""Pixels by which a background is wider than the frame."""
 
 GRAIN = 3.0
 """Standard deviation of the camera's noise, grey levels."""
