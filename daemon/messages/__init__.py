@@ -1,1 +1,1 @@
-"""The messages as others see them: records, channels, commands, encoding, JSON Schema, AsyncAPI. No input or output."""
+"""The message formats: records, channels, commands, encoding, JSON Schema, AsyncAPI. No input or output."""

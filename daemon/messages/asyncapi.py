@@ -25,7 +25,7 @@ def document() -> dict[str, Any]:
         "info": {
             "title": "edgemeta",
             "version": __version__,
-            "description": "What a device says of its cameras: each frame classified, with scores and latencies.",
+            "description": "Messages of a device: every classified frame of its cameras, with scores and latencies.",
             "license": {"name": "Apache-2.0"},
         },
         "defaultContentType": "application/json",
@@ -40,12 +40,12 @@ def document() -> dict[str, Any]:
 
 
 def action_on(channel: Channel) -> str:
-    """Return what the service does on a channel."""
+    """Return whether the service sends or receives on a channel."""
     return "receive" if channel.received else "send"
 
 
 def schema(channel: Channel) -> dict[str, Any]:
-    """Return the JSON Schema of what goes over a channel."""
+    """Return the JSON Schema of the messages on a channel."""
     if channel.message is None:
         return {"title": "Availability", "type": "string", "enum": [ONLINE, OFFLINE]}
     return channel.message.model_json_schema(
@@ -59,7 +59,7 @@ def _server() -> dict[str, Any]:
         "host": f"{defaults.host}:{defaults.port}",
         "protocol": "mqtt",
         "protocolVersion": str(defaults.version),
-        "description": "The broker the config names: `mqtt.host` and `mqtt.port`.",
+        "description": "The broker of the config: `mqtt.host` and `mqtt.port`.",
         "bindings": {
             "mqtt": {
                 "clientId": "edgemeta-{device}",

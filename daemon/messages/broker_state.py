@@ -4,7 +4,7 @@ from enum import Enum
 
 
 class BrokerState(str, Enum):
-    """Connected, or why not. Connected is who is accepted and whose messages are acknowledged."""
+    """Connected, or the reason why not. Connected means: accepted, and messages are acknowledged."""
 
     CONNECTING = "connecting"
     CONNECTED = "connected"

@@ -1,4 +1,4 @@
-"""The topics of a device, and what goes over each: one table, read by the service, AsyncAPI and the tests."""
+"""The table of a device's topics and their messages, used by the service, AsyncAPI and the tests."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -22,8 +22,8 @@ from edgemeta.daemon.messages.records import (
 class Channel:
     """One kind of topic.
 
-    message: the record sent as JSON; None for plain text. qos None is the config's `mqtt.qos`.
-    kept: whether every message waits, in order, for a broker that is away.
+    message: the record sent as JSON; None for plain text. qos: None means `mqtt.qos` of the config.
+    kept: whether all messages wait, in order, while the broker cannot be reached.
     received: whether others publish there and the service subscribes.
     """
 
@@ -43,11 +43,11 @@ AVAILABILITY = Channel(
     None,
     retain=True,
     qos=1,
-    summary="`online` at every connect; `offline` before the service leaves, and as its last will.",
+    summary="`online` at every connect; `offline` before the service disconnects, and as its last will.",
 )
 INFO = Channel("info", "{base}/{device}/info", InfoMessage, retain=True, qos=1, summary="What runs on the device.")
 STATS = Channel(
-    "stats", "{base}/{device}/stats", StatsMessage, retain=False, qos=None, summary="Counts and latencies, periodic."
+    "stats", "{base}/{device}/stats", StatsMessage, retain=False, qos=None, summary="Counters and latencies, sent periodically."
 )
 FRAME = Channel(
     "frame",
@@ -64,7 +64,7 @@ STATE = Channel(
     StateMessage,
     retain=True,
     qos=1,
-    summary="What a camera sees, smoothed.",
+    summary="State of a camera: its smoothed label.",
     kept=True,
 )
 EVENT = Channel(
@@ -77,14 +77,14 @@ EVENT = Channel(
     kept=True,
 )
 STATUS = Channel(
-    "status", "{base}/{device}/{camera}/status", StatusMessage, retain=True, qos=1, summary="How the camera fares."
+    "status", "{base}/{device}/{camera}/status", StatusMessage, retain=True, qos=1, summary="Status of a camera."
 )
 
 SWAP = Channel(
-    "swap", "{base}/{device}/swap", SwapMessage, retain=True, qos=1, summary="How the last swap of models ended."
+    "swap", "{base}/{device}/swap", SwapMessage, retain=True, qos=1, summary="Result of the last model swap."
 )
 ANSWER = Channel(
-    "answer", "{base}/{device}/resp/{verb}", AnswerMessage, retain=False, qos=1, summary="What came of a command."
+    "answer", "{base}/{device}/resp/{verb}", AnswerMessage, retain=False, qos=1, summary="Result of a command."
 )
 RELOAD_COMMAND = Channel(
     "reload_command",
@@ -92,7 +92,7 @@ RELOAD_COMMAND = Channel(
     ReloadCommand,
     retain=False,
     qos=1,
-    summary="To the service: read the config again.",
+    summary="To the service: reload the config.",
     received=True,
 )
 MODEL_COMMAND = Channel(

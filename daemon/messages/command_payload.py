@@ -1,4 +1,4 @@
-"""From the bytes of a command to a JSON value: strict, and still telling the `transaction` where all else is wrong."""
+"""Parses the payload of a command as strict JSON, and reads its `transaction` even if the rest is invalid."""
 
 import json
 from collections import Counter
@@ -9,16 +9,16 @@ from pydantic import TypeAdapter, ValidationError
 from edgemeta.daemon.messages.commands import Transaction
 
 _DIGITS = 40
-"""Digits of a whole number that is read as one; Python refuses to read very long ones."""
+"""Integers of fewer digits are read as such: Python refuses very long ones."""
 
 _TRANSACTION: TypeAdapter[str] = TypeAdapter(Transaction)
 
 
 class Payload:
-    """A payload that was read. `mistake` says why it is no JSON (RFC 8259), None where it is; it may be an empty one.
+    """A parsed payload, which may be empty. mistake: why it is not JSON (RFC 8259); None if it is.
 
-    Python's parser lets pass what is no JSON (NaN, Infinity) and takes the last of two equal keys, where another reader
-    may take the first: neither is believed.
+    Python's parser accepts NaN and Infinity, which are not JSON, and uses the last of two equal keys, where another
+    parser may use the first: both are refused.
     """
 
     def __init__(self, content: bytes) -> None:
@@ -41,7 +41,7 @@ class Payload:
         """The command's transaction, if one can be read."""
         try:
             return _TRANSACTION.validate_python(self.value.get("transaction"), strict=True)
-        except (AttributeError, ValidationError):  # the value is no mapping, or this is no text of the right length
+        except (AttributeError, ValidationError):  # the value is not a mapping, or this is not text of the right length
             return None
 
     def _unique(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:

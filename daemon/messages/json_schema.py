@@ -1,6 +1,6 @@
 """Writes docs/schema: the JSON Schema of every message and of the page's state, and the AsyncAPI document.
 
-Run `python -m edgemeta.daemon.messages.json_schema docs/schema` after a change of the messages; a test compares.
+Run `python -m edgemeta.daemon.messages.json_schema docs/schema` after changing messages; a test compares.
 """
 
 import json
@@ -32,7 +32,7 @@ def files() -> dict[str, str]:
 
 
 def write(folder: Path) -> None:
-    """Write all files into a folder, which is made where it is not there."""
+    """Write all files into a folder, which is created if it does not exist."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in files().items():
         (folder / name).write_text(text)

@@ -1,4 +1,4 @@
-"""The state of the whole service as the live page shows it: one record, sent as JSON."""
+"""The state of the whole service for the live page: one record, sent as JSON."""
 
 from datetime import datetime
 from typing import Literal
@@ -19,57 +19,57 @@ from edgemeta.daemon.messages.records import (
 
 
 class Point(Part):
-    """How sure the network was at one moment."""
+    """The score of one frame."""
 
     time_ms: int = Field(description="When the frame was captured: UTC, milliseconds since 1970.")
     label: str = Field(description="The most probable label.")
-    score: float = Field(ge=0, le=1, description="Its score.")
-    state: str | None = Field(description="The smoothed label then; null until there is one.")
+    score: float = Field(ge=0, le=1, description="Score of that label.")
+    state: str | None = Field(description="The state after that frame; null while no label is certain.")
 
 
 class CameraPage(Part):
     """One camera."""
 
-    status: CameraState = Field(description="Where it stands.")
-    description: str = Field(description="The same in words, with what is wrong.")
-    model: ModelIdentity = Field(description="Its network.")
-    backend: str = Field(description="What runs it.")
-    rate: float = Field(ge=0, description="Frames classified per second, over the last ten seconds at most.")
-    age_s: float | None = Field(description="Seconds since the newest classified frame was captured; null without one.")
+    status: CameraState = Field(description="Status of the camera.")
+    description: str = Field(description="Description of the status, with the error if there is one.")
+    model: ModelIdentity = Field(description="The model that classifies its frames.")
+    backend: str = Field(description="The backend that runs the model.")
+    rate: float = Field(ge=0, description="Frames classified per second, over up to ten seconds.")
+    age_s: float | None = Field(description="Seconds since the newest classified frame was captured; null before the first.")
     frame: FrameMessage | None = Field(description="The newest classified frame, as published; null before the first.")
     counts: CameraStats = Field(description="Frames since the start.")
-    points: list[Point] = Field(description="Confidence over time, oldest first, at most four per second.")
+    points: list[Point] = Field(description="Scores over time, oldest first, at most four per second.")
 
 
 class StagePage(Part):
     """The latencies of the last stats message."""
 
-    period_s: float = Field(ge=0, description="Seconds they stand for.")
+    period_s: float = Field(ge=0, description="Length of their period in seconds.")
     latency_us: Stages = Field(description="Latencies by stage.")
 
 
 class BrokerPage(Part):
     """The connection to the broker."""
 
-    address: str = Field(description="Its host and port.")
-    state: BrokerState = Field(description="Where it stands.")
-    reason: str | None = Field(description="What is wrong, in words; null where nothing is.")
+    address: str = Field(description="Host and port of the broker.")
+    state: BrokerState = Field(description="State of the connection.")
+    reason: str | None = Field(description="Description of the error; null if there is none.")
 
 
 class PageState(Part):
-    """Everything that the page shows, at one moment."""
+    """Everything that the page shows."""
 
     schema_version: Literal[2] = Field(default=2, description="Version of this format.")
-    time: datetime = Field(description="This moment, UTC.")
-    clock_synchronized: bool = Field(description="Whether the device's clock is disciplined; else distrust UTC.")
+    time: datetime = Field(description="When this was read, UTC.")
+    clock_synchronized: bool = Field(description="Whether the device's clock is synchronized; if not, UTC may be wrong.")
     uptime_s: float = Field(ge=0, description="Seconds since the service started.")
     pictures: bool = Field(description="Whether pictures are shown (`web.show_frames`).")
-    info: InfoMessage = Field(description="What runs here.")
+    info: InfoMessage = Field(description="What runs on the device.")
     cameras: dict[str, CameraPage] = Field(description="The cameras by name.")
     stages: StagePage | None = Field(description="Latencies by stage; null before the first stats message.")
     broker: BrokerPage = Field(description="The connection to the broker.")
-    outbox: OutboxStats = Field(description="The messages that wait for the broker.")
-    wants_disk: bool = Field(description="Whether they shall wait on disk (`mqtt.outbox.max_disk_mb`).")
-    swap: str | None = Field(description="How far a swap of models is, in words; null where none is in flight.")
-    swaps: dict[str, int] = Field(description="Swaps of models since the start, by how they ended.")
-    hanging_threads: list[str] = Field(description="Threads that hang, in words.")
+    outbox: OutboxStats = Field(description="Messages that wait for the broker.")
+    wants_disk: bool = Field(description="Whether they are configured to wait on disk (`mqtt.outbox.max_disk_mb`).")
+    swap: str | None = Field(description="Progress of a model swap; null if there is none.")
+    swaps: dict[str, int] = Field(description="Model swaps since the start, by result.")
+    hanging_threads: list[str] = Field(description="Description of each thread that hangs.")
