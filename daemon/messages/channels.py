@@ -47,7 +47,12 @@ AVAILABILITY = Channel(
 )
 INFO = Channel("info", "{base}/{device}/info", InfoMessage, retain=True, qos=1, summary="What runs on the device.")
 STATS = Channel(
-    "stats", "{base}/{device}/stats", StatsMessage, retain=False, qos=None, summary="Counters and latencies, sent periodically."
+    "stats",
+    "{base}/{device}/stats",
+    StatsMessage,
+    retain=False,
+    qos=None,
+    summary="Counters and latencies, sent periodically.",
 )
 FRAME = Channel(
     "frame",

@@ -41,5 +41,7 @@ class ModelCommand(Command):
         "with `@sha256:HEX` only a file with that digest.",
     )
     camera: str | None = Field(
-        default=None, max_length=64, description="Only for this camera; null is for all cameras without a model of their own."
+        default=None,
+        max_length=64,
+        description="Only for this camera; null is for all cameras without a model of their own.",
     )

@@ -35,7 +35,9 @@ class CameraPage(Part):
     model: ModelIdentity = Field(description="The model that classifies its frames.")
     backend: str = Field(description="The backend that runs the model.")
     rate: float = Field(ge=0, description="Frames classified per second, over up to ten seconds.")
-    age_s: float | None = Field(description="Seconds since the newest classified frame was captured; null before the first.")
+    age_s: float | None = Field(
+        description="Seconds since the newest classified frame was captured; null before the first."
+    )
     frame: FrameMessage | None = Field(description="The newest classified frame, as published; null before the first.")
     counts: CameraStats = Field(description="Frames since the start.")
     points: list[Point] = Field(description="Scores over time, oldest first, at most four per second.")
@@ -61,7 +63,9 @@ class PageState(Part):
 
     schema_version: Literal[2] = Field(default=2, description="Version of this format.")
     time: datetime = Field(description="When this was read, UTC.")
-    clock_synchronized: bool = Field(description="Whether the device's clock is synchronized; if not, UTC may be wrong.")
+    clock_synchronized: bool = Field(
+        description="Whether the device's clock is synchronized; if not, UTC may be wrong."
+    )
     uptime_s: float = Field(ge=0, description="Seconds since the service started.")
     pictures: bool = Field(description="Whether pictures are shown (`web.show_frames`).")
     info: InfoMessage = Field(description="What runs on the device.")

@@ -26,7 +26,9 @@ class Drops(Part):
 
     superseded: int = Field(ge=0, description="A newer frame arrived before the model was free.")
     failed: int = Field(ge=0, description="The frame could not be preprocessed, or the backend failed.")
-    outbox: int = Field(ge=0, description="Its message waited for the broker and was dropped: too many waited, or it was too old.")
+    outbox: int = Field(
+        ge=0, description="Its message waited for the broker and was dropped: too many waited, or it was too old."
+    )
     stopped: int = Field(ge=0, description="The service stopped before the frame was processed.")
 
 
@@ -79,7 +81,9 @@ class FrameMessage(Message):
     camera: str = Field(description="Name of the camera.")
     sequence: int = Field(ge=1, description="Number of the captured frame.")
     captured: datetime = Field(description="When the frame was captured, UTC.")
-    clock_synchronized: bool = Field(description="Whether the device's clock was synchronized then; if not, UTC may be wrong.")
+    clock_synchronized: bool = Field(
+        description="Whether the device's clock was synchronized then; if not, UTC may be wrong."
+    )
     model: ModelIdentity = Field(description="The model that classified the frame.")
     backend: str = Field(description="The backend that ran the model.")
     labels: list[LabelScore] = Field(min_length=1, description="The most probable labels, best first.")
@@ -98,7 +102,9 @@ class StateMessage(Message):
     """The state of a camera, sent when it changes and again every `publish.heartbeat_interval` seconds."""
 
     camera: str = Field(description="Name of the camera.")
-    state: str | None = Field(description="The label on which enough of the last frames agree; null: no label is certain.")
+    state: str | None = Field(
+        description="The label on which enough of the last frames agree; null: no label is certain."
+    )
     previous: str | None = Field(description="The previous state; null at first, or if no label was certain.")
     score: float | None = Field(
         default=None,
@@ -118,7 +124,9 @@ class EventMessage(Message):
     camera: str = Field(description="Name of the camera.")
     state: str | None = Field(description="The new state; null: no label is certain any more.")
     previous: str | None = Field(description="The previous state; null at first, or if no label was certain.")
-    score: float | None = Field(ge=0, le=1, description="Score of the new state in that frame; null while no label is certain.")
+    score: float | None = Field(
+        ge=0, le=1, description="Score of the new state in that frame; null while no label is certain."
+    )
     lasted_s: float | None = Field(ge=0, description="Duration of `previous` in seconds; null at first.")
     sequence: int = Field(ge=1, description="Number of the frame that changed the state.")
     captured: datetime = Field(description="When that frame was captured, UTC.")
@@ -159,7 +167,9 @@ class CameraStats(Part):
     dropped: Drops = Field(description="Frames dropped, by reason.")
     withheld: int = Field(default=0, ge=0, description="Frames classified and not published, as configured.")
     fps: float = Field(default=0.0, ge=0, description="Frames classified per second over the period.")
-    state: str | None = Field(default=None, description="The state after the newest frame; null while no label is certain.")
+    state: str | None = Field(
+        default=None, description="The state after the newest frame; null while no label is certain."
+    )
     score: float | None = Field(
         default=None, ge=0, le=1, description="Score of the newest frame's best label; null before the first frame."
     )
@@ -192,13 +202,13 @@ class BrokerFailures(Part):
 
     unreachable: int = Field(ge=0, description="The broker could not be reached.")
     refused_login: int = Field(ge=0, description="The broker refused the user name or password.")
-    bad_certificate: int = Field(ge=0, description="The broker's certificate is not trusted, or the broker does not accept ours.")
+    bad_certificate: int = Field(
+        ge=0, description="The broker's certificate is not trusted, or the broker does not accept ours."
+    )
     client_id_taken: int = Field(ge=0, description="Another client used the same client id.")
     refused: int = Field(ge=0, description="The broker refused the connection for another reason.")
     lost: int = Field(ge=0, description="An accepted connection was lost.")
-    unacknowledged: int = Field(
-        ge=0, description="A connection was dropped because messages were not acknowledged."
-    )
+    unacknowledged: int = Field(ge=0, description="A connection was dropped because messages were not acknowledged.")
 
 
 class BrokerStats(Part):
@@ -268,7 +278,9 @@ class ShadowResult(Part):
 
     frames: int = Field(ge=1, description="Frames classified by both models.")
     same_label: float = Field(ge=0, le=1, description="Share of them with the same best label.")
-    before_us: int = Field(ge=0, description="Median time to preprocess and classify a frame, old model, in microseconds.")
+    before_us: int = Field(
+        ge=0, description="Median time to preprocess and classify a frame, old model, in microseconds."
+    )
     after_us: int = Field(ge=0, description="The same for the new model, while the old one is also running.")
 
 
@@ -279,19 +291,25 @@ class ExchangedModel(Part):
     before: ModelIdentity = Field(description="The old model.")
     after: ModelIdentity = Field(description="The new model.")
     backend: str = Field(description="The backend that runs the new model.")
-    shadow: ShadowResult | None = Field(description="Result of the shadow run; null if there was none or it did not finish.")
+    shadow: ShadowResult | None = Field(
+        description="Result of the shadow run; null if there was none or it did not finish."
+    )
     served: int = Field(ge=0, description="Frames that the new model classified before the swap ended.")
 
 
 class SwapTimes(Part):
     """Duration of each step in microseconds; null if it was not reached."""
 
-    verify: int | None = Field(default=None, ge=0, description="Reading the file, and checking digest, signature and structure.")
+    verify: int | None = Field(
+        default=None, ge=0, description="Reading the file, and checking digest, signature and structure."
+    )
     compile: int | None = Field(default=None, ge=0, description="Compiling.")
     warm_up: int | None = Field(default=None, ge=0, description="Warming up.")
     self_test: int | None = Field(default=None, ge=0, description="The self-test of the model file.")
     shadow: int | None = Field(default=None, ge=0, description="The shadow run.")
-    trial: int | None = Field(default=None, ge=0, description="From the replacement until the new model had classified enough frames.")
+    trial: int | None = Field(
+        default=None, ge=0, description="From the replacement until the new model had classified enough frames."
+    )
 
 
 class SwapMessage(Message):
@@ -301,10 +319,10 @@ class SwapMessage(Message):
     clock_synchronized: bool = Field(description="Whether the device's clock was synchronized then.")
     trigger: Literal["start", "file", "signal", "command"] = Field(description="What requested it.")
     result: SwapResult = Field(
-        description="swapped: the new model is in use; rolled_back: the new model failed after the replacement, the old one is in "
-        "use again; refused: no model was replaced; cancelled: by a newer request, or the service stopped; settled: the "
-        "models of the config are in use, earlier results no longer apply; fallback: the service has started with "
-        "models used before, because one named by the config cannot be used."
+        description="swapped: the new model is in use; rolled_back: the new model failed after the replacement, the old "
+        "one is in use again; refused: no model was replaced; cancelled: by a newer request, or the service stopped; "
+        "settled: the models of the config are in use, earlier results no longer apply; fallback: the service has "
+        "started with models used before, because one named by the config cannot be used."
     )
     reason: str | None = Field(description="Reason why no swap was made, or why the previous models are in use.")
     models: list[ExchangedModel] = Field(description="Old and new models; empty if the new one was not usable.")
