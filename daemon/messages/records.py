@@ -319,7 +319,7 @@ class SwapMessage(Message):
     clock_synchronized: bool = Field(description="Whether the device's clock was synchronized then.")
     trigger: Literal["start", "file", "signal", "command"] = Field(description="What requested it.")
     result: SwapResult = Field(
-        description="swapped: the new model is in use; rolled_back: the new model failed after the replacement, the old "
+        description="swapped: the new model is in use; rolled_back: the new model failed after replacement, the old "
         "one is in use again; refused: no model was replaced; cancelled: by a newer request, or the service stopped; "
         "settled: the models of the config are in use, earlier results no longer apply; fallback: the service has "
         "started with models used before, because one named by the config cannot be used."
