@@ -6,7 +6,6 @@ from pathlib import Path
 
 from edgemeta.daemon.config.config import Config
 from edgemeta.daemon.config.key_table import keys, replaced, table
-from edgemeta.daemon.config.loader import ConfigFile
 
 
 def rows() -> dict[str, list[str]]:
@@ -47,10 +46,3 @@ def test_rows_have_values_default_and_when_a_change_applies() -> None:
 def test_every_key_and_every_section_has_a_meaning() -> None:
     assert all(key.field.description for key in keys())
     assert all(field.description for field in Config.model_fields.values())
-
-
-def test_the_shipped_configs_are_valid(repository: Path) -> None:
-    shipped = sorted((repository / "configs").glob("*.yaml"))
-    assert shipped
-    for path in shipped:
-        assert ConfigFile(path).validate()[1] == [], path
