@@ -101,7 +101,7 @@ def test_marking_a_message_as_historical_changes_nothing_else(label: str, score:
 @pytest.mark.parametrize(
     "payload", [b"", b"5", b"[]", b'{"a":1}', b"not JSON", b'"historical"', b"\xff", b'{"historical']
 )
-def test_what_has_no_such_member_is_returned_as_it_is(payload: bytes) -> None:
+def test_a_payload_without_that_member_is_returned_unchanged(payload: bytes) -> None:
     assert as_historical(payload) == payload
 
 

@@ -69,7 +69,7 @@ def test_the_frame_message_in_the_documentation_is_one(repository: Path, page: s
     assert list(json.loads(blocks[0])) == list(schema["properties"]), "and the order is that of real messages"
 
 
-def test_the_documentation_says_which_fields_of_a_command_may_be_left_out(repository: Path) -> None:
+def test_the_documentation_marks_the_optional_fields_of_commands(repository: Path) -> None:
     text = (repository / "docs" / "mqtt.md").read_text("utf-8")
     for channel in CHANNELS:
         if channel.received and channel.message is not None:
@@ -95,7 +95,7 @@ def test_every_reference_of_the_asyncapi_document_leads_somewhere() -> None:
             node = node[step]
 
 
-def test_the_asyncapi_document_says_how_each_topic_is_sent() -> None:
+def test_the_asyncapi_document_has_qos_and_retention_of_each_topic() -> None:
     whole = document()
     assert whole["asyncapi"] == "3.0.0"
     for channel in CHANNELS:

@@ -346,5 +346,5 @@ def test_what_fires_on_a_day(verdicts: list[list[str]], number: int) -> None:
 
 
 @pytest.mark.gate("4 s: 1440 minutes of every rule")
-def test_nothing_fires_on_a_whole_good_day(alerts: Path, tmp_path: Path) -> None:
+def test_nothing_fires_on_a_normal_day(alerts: Path, tmp_path: Path) -> None:
     assert verdicts_of([day("a good day", GOOD, 1440)], alerts, tmp_path) == [["SUCCESS"]]

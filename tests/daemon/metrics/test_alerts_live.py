@@ -94,7 +94,7 @@ def test_frames_that_flow_are_not_silent_where_the_clock_is_two_hours_behind(
     assert 0 < uptime < 600
 
 
-def test_one_outage_of_many_tries_is_no_camera_that_comes_and_goes_but_three_are(
+def test_three_outages_make_an_unstable_camera_but_not_one_with_many_attempts(
     watched: Callable[..., tuple[Prometheus, int]], colours: Path
 ) -> None:
     prometheus, _ = watched()

@@ -122,7 +122,7 @@ def test_a_description_of_an_alert_names_labels_that_it_has(alerts: Path) -> Non
         assert rule["labels"]["severity"] in ("info", "warning", "critical")
 
 
-def test_every_panel_has_something_to_show(
+def test_every_panel_has_data(
     make_prometheus: Callable[[str], Prometheus],
     broker: Any,
     write_config: Callable[..., Path],

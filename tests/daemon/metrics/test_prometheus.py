@@ -79,7 +79,7 @@ def test_a_camera_without_a_frame_has_no_age_of_its_last(parsed: dict[str, Metri
     assert values(parsed["edgemeta_camera_last_frame_age_seconds"], "camera") == {"front": 12.25}
 
 
-def test_an_outbox_that_is_meant_to_be_in_memory_is_not_told_as_a_fault(readings: MetricsSnapshot) -> None:
+def test_an_outbox_configured_in_memory_is_not_reported_as_an_error(readings: MetricsSnapshot) -> None:
     text, _ = exposition(replace(readings, wants_disk=False))
     families = {family.name: family for family in text_string_to_metric_families(text.decode())}
     assert families["edgemeta_outbox_on_disk"].samples == []
@@ -121,7 +121,7 @@ def test_names_and_help_go_by_the_conventions(parsed: dict[str, Metric]) -> None
         assert family.type in ("counter", "gauge", "histogram")
 
 
-def test_promtool_finds_nothing_to_complain_of(readings: MetricsSnapshot) -> None:
+def test_promtool_finds_no_problem(readings: MetricsSnapshot) -> None:
     promtool = shutil.which("promtool")
     if promtool is None:
         pytest.skip("promtool is not installed (Debian package prometheus)")

@@ -87,7 +87,7 @@ def test_a_resent_message_never_overtakes_a_live_one(network: MqttProxy, subscri
     assert connected_again == len(firsts) - 1, "the newest message waited for older ones"
 
 
-def test_while_nothing_is_acknowledged_the_state_says_so_until_the_first_acknowledgement(
+def test_the_state_is_unacknowledged_until_the_first_acknowledgement(
     network: MqttProxy, make_link: Any, late_soon: None, caplog: Any
 ) -> None:
     link = connect(make_link, network)

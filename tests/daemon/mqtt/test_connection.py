@@ -1,4 +1,4 @@
-"""One connection against a broker that sends anything at all: it works, or ends with one sentence."""
+"""One connection to a broker that sends any bytes: it works, or ends with an error of one sentence."""
 
 import random
 import socket
@@ -33,8 +33,8 @@ PACKETS = [
 ]
 
 
-class Speaker:
-    """Accepts one connection after the other and says to each what it is told."""
+class FixedBroker:
+    """A broker that accepts connections one after the other and sends fixed bytes to each."""
 
     def __init__(self) -> None:
         self._listener = socket.create_server(("127.0.0.1", 0))
@@ -66,17 +66,17 @@ class Speaker:
 
 
 @pytest.fixture(scope="module")
-def speaker() -> Iterator[Speaker]:
-    speaker = Speaker()
-    yield speaker
-    speaker.close()
+def broker() -> Iterator[FixedBroker]:
+    broker = FixedBroker()
+    yield broker
+    broker.close()
 
 
-def listen_to(speaker: Speaker, description: bytes, version: int) -> str:
+def listen_to(broker: FixedBroker, description: bytes, version: int) -> str:
     """Connect to a broker that says this and closes; return why the connection ended."""
-    speaker.description = description
+    broker.description = description
     config = MqttConfig.model_validate(
-        {"host": "127.0.0.1", "port": speaker.port, "version": 5 if version == 5 else "3.1.1"}
+        {"host": "127.0.0.1", "port": broker.port, "version": 5 if version == 5 else "3.1.1"}
     )
     wakeup = Wakeup()
     connection = Connection(config, "fuzzed", OutgoingMessage("t", b"offline", 1, retain=True), wakeup)
@@ -94,12 +94,12 @@ def listen_to(speaker: Speaker, description: bytes, version: int) -> str:
         connection.close(politely=False)
 
 
-def test_a_lawful_end(speaker: Speaker) -> None:
+def test_a_lawful_end(broker: FixedBroker) -> None:
     for accepted, version in ((ACCEPTED, 5), (bytes([0x20, 2, 0, 0]), 3)):
-        assert "lost: the broker closed it without a reason" in listen_to(speaker, accepted, version)
-    assert "refused the connection: not authorized" in listen_to(speaker, bytes([0x20, 3, 0, 0x87, 0]), 5)
-    assert "closed the connection before it answered" in listen_to(speaker, b"", 5)
-    assert "closed the connection before it answered" in listen_to(speaker, b"HTTP/1.1 400 Bad Request\r\n\r\n", 5)
+        assert "lost: the broker closed it without a reason" in listen_to(broker, accepted, version)
+    assert "refused the connection: not authorized" in listen_to(broker, bytes([0x20, 3, 0, 0x87, 0]), 5)
+    assert "closed the connection before it answered" in listen_to(broker, b"", 5)
+    assert "closed the connection before it answered" in listen_to(broker, b"HTTP/1.1 400 Bad Request\r\n\r\n", 5)
 
 
 sentences = st.lists(st.sampled_from(PACKETS) | st.binary(max_size=40), max_size=5).map(b"".join)
@@ -107,21 +107,21 @@ sentences = st.lists(st.sampled_from(PACKETS) | st.binary(max_size=40), max_size
 
 @settings(max_examples=150, deadline=None)
 @given(description=sentences, accepted=st.booleans(), version=st.sampled_from([5, 3]))
-def test_whatever_a_broker_says_ends_with_one_sentence(
-    speaker: Speaker, description: bytes, accepted: bool, version: int
+def test_any_packets_of_a_broker_end_with_one_sentence(
+    broker: FixedBroker, description: bytes, accepted: bool, version: int
 ) -> None:
-    assert str(speaker.port) in listen_to(speaker, (ACCEPTED if accepted else b"") + description, version)
+    assert str(broker.port) in listen_to(broker, (ACCEPTED if accepted else b"") + description, version)
 
 
 @pytest.mark.slow
 @pytest.mark.fuzz
 @pytest.mark.timeout(3600)
-def test_fifty_thousand_things_a_broker_may_say(speaker: Speaker, fed: Callable[[str, int], None]) -> None:
+def test_fifty_thousand_random_packets_of_a_broker(broker: FixedBroker, fed: Callable[[str, int], None]) -> None:
     generator = random.Random(50)
     for _ in range(50_000):
         description = bytearray(b"".join(generator.choices(PACKETS, k=generator.randint(1, 5))))
         for _ in range(generator.randint(0, 4)):
             description[generator.randrange(len(description))] = generator.randrange(256)
         accepted = ACCEPTED if generator.random() < 0.7 else b""
-        assert str(speaker.port) in listen_to(speaker, accepted + bytes(description), generator.choice([3, 5]))
+        assert str(broker.port) in listen_to(broker, accepted + bytes(description), generator.choice([3, 5]))
     fed("MQTT packets of a broker", 50_000)

@@ -85,7 +85,7 @@ def test_it_is_empty_only_when_everything_is_answered() -> None:
     assert queue.is_empty
 
 
-def test_a_message_that_is_only_kept_is_not_its_business() -> None:
+def test_a_kept_message_that_is_not_retained_is_ignored() -> None:
     queue = DirectQueue()
     queue.put(OutgoingMessage("frame", b"1", 1, retain=False, kept=True), connected=True)
     assert queue.is_empty

@@ -36,7 +36,7 @@ def test_waits_double_up_to_the_cap() -> None:
 
 
 @pytest.mark.parametrize("state", sorted(SLOW_RETRY))
-def test_what_the_next_attempt_will_not_cure_waits_for_long_at_once(state: BrokerState) -> None:
+def test_after_an_error_that_a_retry_does_not_cure_the_wait_is_long_at_once(state: BrokerState) -> None:
     _, delay = tracker().add(failure(state), None)
     assert CAP / 2 <= delay < CAP
 
@@ -74,7 +74,7 @@ def test_short_lived_connections_in_a_row_mean_another_client_with_our_id() -> N
         (BrokerState.UNACKNOWLEDGED, 0.0),
     ],
 )
-def test_anything_else_in_between_and_they_are_not_in_a_row(between: BrokerState, lasted: float | None) -> None:
+def test_another_failure_between_them_starts_the_count_again(between: BrokerState, lasted: float | None) -> None:
     failures = tracker()
     for _ in range(3):
         for _ in range(SHORT_LIVED - 1):

@@ -27,7 +27,7 @@ def test_nothing_in_flight_is_never_overdue(clock: list[float]) -> None:
     assert waiting.overdue == 0.0
 
 
-def test_acknowledgements_in_turn_start_the_clock_anew(clock: list[float]) -> None:
+def test_acknowledgements_in_order_restart_the_time(clock: list[float]) -> None:
     waiting = InFlight[str]()
     for identifier in (1, 2, 3):
         waiting.add(identifier, str(identifier))
@@ -58,7 +58,7 @@ def test_an_acknowledgement_of_nothing_changes_nothing(clock: list[float]) -> No
 
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 9), st.floats(0, 20)), max_size=60))
-def test_it_is_as_long_as_since_everything_sent_before_was_acknowledged(steps: list[tuple[bool, int, float]]) -> None:
+def test_overdue_is_the_time_since_all_earlier_packets_were_acknowledged(steps: list[tuple[bool, int, float]]) -> None:
     """Against the definition, computed anew from the whole history: max(sent, last earlier acknowledgement)."""
     waiting = InFlight[int]()
     sent: dict[int, float] = {}

@@ -49,7 +49,7 @@ def test_messages_arrive_in_order_and_are_reported_as_acknowledged(
     assert link.stats.published == 201  # `online`, too
 
 
-def test_threads_that_send_at_once_while_the_broker_stalls_lose_and_mix_nothing(
+def test_messages_of_several_threads_are_complete_and_in_order_after_the_broker_stalls(
     broker: Any, subscriber: Any, make_link: Any
 ) -> None:
     """A broker that reads nothing leaves packets half written."""
@@ -133,7 +133,7 @@ def test_after_a_stall_the_broker_answers_at_once_again(broker: Any, make_link: 
     )
 
 
-def test_what_is_flushed_is_counted(broker: Any, make_link: Any) -> None:
+def test_after_a_flush_every_message_is_counted(broker: Any, make_link: Any) -> None:
     """The last stats of a stop are made when all is flushed: a message between the two would look lost."""
     link = make_link(broker.port)
     wait_until(lambda: link.connected)
@@ -164,7 +164,7 @@ def test_online_at_connect_and_offline_at_close(broker: Any, subscriber: Any, ma
     assert not link.connected
 
 
-def test_the_broker_says_offline_when_the_link_is_cut(broker: Any, subscriber: Any, make_link: Any) -> None:
+def test_the_broker_publishes_offline_when_the_connection_is_lost(broker: Any, subscriber: Any, make_link: Any) -> None:
     """A second client with the same id makes mosquitto drop the first and send its will."""
     link = make_link(broker.port, retry={"initial_delay": 3600, "max_delay": 3600})
     subscriber.wait("availability")
@@ -173,7 +173,7 @@ def test_the_broker_says_offline_when_the_link_is_cut(broker: Any, subscriber: A
     wait_until(lambda: not link.connected)
 
 
-def test_it_connects_to_a_broker_that_comes_later(make_broker: Any, make_subscriber: Any, make_link: Any) -> None:
+def test_it_connects_to_a_broker_that_starts_later(make_broker: Any, make_subscriber: Any, make_link: Any) -> None:
     broker = make_broker()
     link = make_link(broker.port)
     link.send(OutgoingMessage("edgemeta/test/info", b"kept", 1, retain=True))
@@ -202,7 +202,7 @@ def test_retained_messages_come_again_after_a_broker_restarts_empty(
     assert subscriber.wait("availability")[0].payload == b"online"
 
 
-def test_messages_of_an_outage_come_late_in_order_and_paced(broker: Any, make_link: Any) -> None:
+def test_messages_of_an_outage_are_replayed_in_order_at_the_configured_rate(broker: Any, make_link: Any) -> None:
     link = make_link(broker.port, outbox={"max_replayed_per_second": 25})
     wait_until(lambda: link.connected)
     broker.stop()
@@ -254,7 +254,7 @@ def test_frame_messages_expire_at_the_broker_and_retained_ones_do_not(
     assert left is None if expected is None else left is not None and expected - 30 <= left <= expected
 
 
-def test_a_message_that_is_not_kept_is_forgotten_with_the_connection(make_broker: Any, make_link: Any) -> None:
+def test_a_message_that_is_not_kept_is_not_sent_on_another_connection(make_broker: Any, make_link: Any) -> None:
     broker = make_broker()
     link = make_link(broker.port)
     link.send(OutgoingMessage("edgemeta/test/numbers", b"1", 1, retain=False))
@@ -274,9 +274,7 @@ def test_answers_on_one_topic_do_not_take_each_others_place(broker: Any, subscri
     assert [int(message.payload) for message in answers] == list(range(200))
 
 
-def test_a_late_state_does_not_become_the_topics_retained_message(
-    make_broker: Any, make_subscriber: Any, make_link: Any
-) -> None:
+def test_a_replayed_state_is_not_retained(make_broker: Any, make_subscriber: Any, make_link: Any) -> None:
     """The present state is sent at the connect; what waited is told beside it, marked and not retained."""
     broker = make_broker()
     link = make_link(broker.port, version="3.1.1")
@@ -346,7 +344,7 @@ def test_messages_the_broker_refuses_are_counted_and_not_acknowledged(
     assert caplog.text.count("the broker refuses messages to edgemeta/test/numbers") == 1
 
 
-def test_a_broker_that_says_nothing_is_given_up(make_link: Any, monkeypatch: Any, caplog: Any) -> None:
+def test_a_broker_that_does_not_answer_is_disconnected(make_link: Any, monkeypatch: Any, caplog: Any) -> None:
     monkeypatch.setattr("edgemeta.daemon.mqtt.connection.ANSWER_TIMEOUT", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as silent, caplog.at_level("WARNING", "edgemeta.daemon.mqtt"):
         make_link(silent.getsockname()[1])

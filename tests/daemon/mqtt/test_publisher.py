@@ -1,4 +1,4 @@
-"""What is published is the record's JSON with its own number."""
+"""A published message is the record's JSON with its number."""
 
 from datetime import datetime, timezone
 from typing import cast

@@ -1,4 +1,4 @@
-"""A camera that is no longer in the config leaves nothing at the broker; what others left there stays."""
+"""A removed camera leaves no retained message in the broker; messages of others stay."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -160,7 +160,7 @@ def test_home_assistant_forgets_the_camera_before_its_topics_are_emptied(
     assert [removed(message) for message in later].index(True) < [message.payload for message in later].index(b"")
 
 
-def test_where_an_access_list_lets_us_read_nothing_the_service_runs_on(
+def test_without_permission_to_read_the_service_still_runs(
     make_broker: Any, make_subscriber: Any, tmp_path: Path, serve: Any
 ) -> None:
     (tmp_path / "acl").write_text(f"user watcher\ntopic readwrite #\npattern write {BASE}/test/#\n")

@@ -25,7 +25,7 @@ def tracker() -> StatusTracker:
     return StatusTracker("host:1883", TIMEOUT)
 
 
-def test_it_is_connected_only_once_something_is_acknowledged(caplog: pytest.LogCaptureFixture) -> None:
+def test_it_is_connected_once_something_is_acknowledged(caplog: pytest.LogCaptureFixture) -> None:
     status, acks = tracker(), Acks()
     with caplog.at_level(logging.INFO):
         status.check(acks)

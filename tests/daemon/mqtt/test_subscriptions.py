@@ -1,4 +1,4 @@
-"""What the broker sends: heard at every connection, bounded, and never in the link's way."""
+"""Messages from the broker: subscribed at every connection, bounded, and never blocking the link."""
 
 import logging
 import socket
@@ -113,7 +113,7 @@ def test_subscribed_again_after_the_broker_restarted_empty(broker: Mosquitto, li
     wait_until(lambda: bool(heard.messages), "the message")
 
 
-def test_what_an_answer_needs_comes_along_and_goes_back(
+def test_response_topic_and_correlation_data_are_used_for_the_answer(
     broker: Mosquitto, link_to: Any, publish: Any, faults: list[BaseException]
 ) -> None:
     heard = Heard()
@@ -140,7 +140,7 @@ def test_what_an_answer_needs_comes_along_and_goes_back(
     assert answers[0].properties.CorrelationData == b"\x00\xff42"
 
 
-def test_a_retained_message_says_so(broker: Mosquitto, link_to: Any, publish: Any) -> None:
+def test_a_retained_message_is_marked_as_such(broker: Mosquitto, link_to: Any, publish: Any) -> None:
     publish("d/cmd/x", b"kept", retain=True)
     heard = Heard()
     link_to(broker.port, heard)
@@ -162,7 +162,7 @@ def test_a_message_that_is_too_long_is_never_handed_on(
     assert link.connects == 1
 
 
-def test_a_flood_is_bounded_and_the_link_goes_on(
+def test_a_flood_is_bounded_and_the_link_still_sends(
     broker: Mosquitto, link_to: Any, publish: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     go = threading.Event()
@@ -196,7 +196,7 @@ def test_a_handler_that_fails_ends_the_service(faults: list[BaseException]) -> N
     inbox.stop(1.0)
 
 
-def test_a_broker_that_forbids_it_is_told_in_the_log(link_to: Any, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_refused_subscription_is_logged(link_to: Any, caplog: pytest.LogCaptureFixture) -> None:
     """Played by a socket: mosquitto's access lists let everybody subscribe, and then pass nothing on."""
 
     def serve(listener: socket.socket) -> None:

@@ -1,4 +1,4 @@
-"""TLS and refusals against a real mosquitto, with certificates made here: what works, and how each failure is told."""
+"""TLS and refusals with a real mosquitto and certificates created here: what works, and how failures are reported."""
 
 import shutil
 import socket
@@ -174,7 +174,9 @@ def test_no_tls_where_it_is_spoken(make_tls_broker: Any, make_link: Any) -> None
 
 
 @pytest.mark.parametrize("version", [5, "3.1.1"])
-def test_a_client_id_that_another_takes_again_and_again(broker: Any, make_link: Any, version: Any, caplog: Any) -> None:
+def test_a_client_id_that_another_client_takes_repeatedly(
+    broker: Any, make_link: Any, version: Any, caplog: Any
+) -> None:
     """This mosquitto (2.0.11) closes the connection without a word, with MQTT 5, too."""
     with caplog.at_level("WARNING"):
         link = make_link(broker.port, version=version)
@@ -190,7 +192,7 @@ def test_a_client_id_that_another_takes_again_and_again(broker: Any, make_link: 
     assert "another client probably uses the client id 'link-under-test', too" in caplog.text
 
 
-def test_a_client_id_that_is_taken_by_the_brokers_own_words(make_link: Any) -> None:
+def test_a_client_id_conflict_reported_by_the_broker(make_link: Any) -> None:
     accepted, taken_over = bytes([0x20, 3, 0, 0, 0]), bytes([0xE0, 2, 0x8E, 0])
 
     def serve(listener: socket.socket) -> None:
@@ -221,7 +223,7 @@ def test_after_a_refusal_the_next_try_is_slow(make_broker: Any, make_link: Any) 
         time.sleep(0.02)
 
 
-def test_a_password_file_that_goes_is_told_and_read_again(make_broker: Any, make_link: Any, tmp_path: Path) -> None:
+def test_a_missing_password_file_is_reported_and_read_again(make_broker: Any, make_link: Any, tmp_path: Path) -> None:
     broker = make_broker()
     broker.start()
     secret = tmp_path / "secret"
@@ -235,7 +237,7 @@ def test_a_password_file_that_goes_is_told_and_read_again(make_broker: Any, make
 # -- files
 
 
-def test_files_that_cannot_be_used_are_told(authority: Authority, stranger: Authority, tmp_path: Path) -> None:
+def test_unusable_files_are_reported(authority: Authority, stranger: Authority, tmp_path: Path) -> None:
     own, other = authority.issue("one"), authority.issue("two")
     empty = tmp_path / "empty.pem"
     empty.touch()

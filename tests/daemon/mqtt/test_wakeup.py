@@ -26,7 +26,7 @@ def test_it_is_readable_from_set_to_clear() -> None:
     assert is_readable(wakeup)
 
 
-def test_nothing_that_was_added_before_set_is_overlooked() -> None:
+def test_nothing_added_before_set_is_missed() -> None:
     """Four threads add 20,000 numbers; the waiting one, which reads only when it is woken, gets all of them."""
     wakeup = Wakeup()
     queue: deque[int] = deque()

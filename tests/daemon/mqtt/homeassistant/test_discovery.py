@@ -58,7 +58,7 @@ def test_every_entity_has_a_value_out_of_real_messages(
     home.wait(lambda assistant: not any(each.is_available for each in assistant.entities.values()), "the end")
 
 
-def test_a_state_that_comes_late_is_not_taken_for_the_present_one(
+def test_a_late_state_does_not_replace_the_present_one(
     broker: Any, listen: Any, write_config: Any, colours: Path, run_daemon: Any
 ) -> None:
     """The camera sees another colour with every frame, also while the broker is away; those states come afterwards."""
@@ -99,7 +99,7 @@ def test_a_camera_s_entities_are_available_while_it_runs(
     assert home.assistant.of("problem_bad").is_available
 
 
-def test_what_is_no_more_is_removed_across_a_restart(
+def test_removed_entities_disappear_after_a_restart(
     broker: Any, listen: Any, write_config: Any, colours: Path, run_daemon: Any
 ) -> None:
     """A camera goes; later discovery is switched off. Home Assistant starts between, from retained messages alone."""
@@ -234,7 +234,7 @@ def test_a_flood_of_starts_is_limited(discovery: tuple[FakeLink, Callable[[bool]
 
 
 @pytest.mark.parametrize("payload", JUNK)
-def test_what_others_write_to_our_topic_changes_nothing(
+def test_messages_of_others_on_our_topic_change_nothing(
     discovery: tuple[FakeLink, Callable[[bool], None]], payload: bytes
 ) -> None:
     link, switch = discovery
@@ -244,7 +244,7 @@ def test_what_others_write_to_our_topic_changes_nothing(
     assert len(link.sent) == 1
 
 
-def test_with_discovery_off_only_our_own_announcement_is_taken_back(
+def test_with_discovery_off_only_our_own_announcement_is_removed(
     discovery: tuple[FakeLink, Callable[[bool], None]],
 ) -> None:
     link, switch = discovery
@@ -257,14 +257,14 @@ def test_with_discovery_off_only_our_own_announcement_is_taken_back(
     assert [(message.topic, message.payload, message.retain) for message in link.sent] == [(TOPIC, b"", True)]
 
 
-def test_a_device_that_has_nothing_to_do_with_home_assistant_does_not_listen_to_it() -> None:
+def test_without_a_homeassistant_section_nothing_is_subscribed() -> None:
     config = Config.model_validate({"device": "test", "cameras": {"front": {"source": "synthetic://"}}})
     link, view = FakeLink(), view_of(config, {"front": ("a",)})
     Discovery(link, config.homeassistant, view).update(False, view)
     assert (link.handlers, link.sent) == ({}, [])
 
 
-def test_cameras_that_went_one_after_the_other_stay_named_as_gone() -> None:
+def test_cameras_removed_one_after_the_other_stay_marked_as_removed() -> None:
     """Whoever hears only the newest announcement hears of both; one that comes back is no longer gone."""
     every = {
         "front": {"source": "synthetic://"},

@@ -26,7 +26,7 @@ def announced(config: Config) -> dict[str, Any]:
 
 
 @given(st.lists(names, min_size=1, max_size=5, unique=True), names)
-def test_every_announcement_is_taken_and_all_its_ids_differ(cameras: list[str], device: str) -> None:
+def test_every_announcement_is_accepted_and_all_its_ids_differ(cameras: list[str], device: str) -> None:
     config = config_of({name: {"source": "synthetic://"} for name in cameras}, device=device)
     assistant = Assistant()
     assistant.hear(f"homeassistant/device/edgemeta-{device}/config", json.dumps(announced(config)).encode())
@@ -61,7 +61,7 @@ def test_a_state_expires_after_three_of_its_longest_silences(
     assert components["rate_a"]["expire_after"] == 30
 
 
-def test_where_a_message_comes_once_nothing_expires() -> None:
+def test_values_of_messages_that_are_sent_once_do_not_expire() -> None:
     components = announced(config_of({"a": {"source": "synthetic://"}}))["cmps"]
     assert {key for key, component in components.items() if "expire_after" not in component} == {
         "problem_a",
@@ -72,12 +72,12 @@ def test_where_a_message_comes_once_nothing_expires() -> None:
 
 
 BEFORE = ["unknown", "unavailable", "cat"]
-"""What the entity may say when a late state comes: nothing heard yet, its camera or the device away, a label."""
+"""States of the entity when a late state arrives: none yet, camera or device unavailable, a label."""
 
 
 @pytest.mark.parametrize("before", BEFORE)
 @pytest.mark.parametrize("late", ["dog", None])
-def test_a_late_state_makes_no_value_that_is_no_option(before: str, late: str | None) -> None:
+def test_a_late_state_results_in_a_valid_option(before: str, late: str | None) -> None:
     """Home Assistant warns `Ignoring invalid option` of any value but an option and None, which means unknown."""
     component = announced(config_of({"front": {"source": "synthetic://"}}))["cmps"]["state_front"]
     payload = json.dumps({"state": late, "historical": True})
@@ -85,7 +85,7 @@ def test_a_late_state_makes_no_value_that_is_no_option(before: str, late: str | 
 
 
 @pytest.mark.parametrize("before", BEFORE)
-def test_a_live_state_is_taken_whatever_was_before(before: str) -> None:
+def test_a_live_state_replaces_any_previous_one(before: str) -> None:
     component = announced(config_of({"front": {"source": "synthetic://"}}))["cmps"]["state_front"]
     for state, shown in (("dog", "dog"), (None, "None")):
         payload = json.dumps({"state": state, "historical": False})

@@ -1,4 +1,4 @@
-"""An outbox whose disk work goes tick by tick, and what tests of it have in common."""
+"""An outbox whose writer is polled by the test, and helpers of these tests."""
 
 import time
 from collections import Counter
@@ -27,7 +27,7 @@ def value(delivery: Delivery) -> int:
 
 
 class KeptOutbox(Outbox):
-    """An outbox with its writer, whose thread does not run: a test says `tick`."""
+    """An outbox with its writer, whose thread does not run: a test calls `poll`."""
 
     writer: OutboxWriter
 

@@ -58,7 +58,7 @@ def stored(bench: Bench) -> list[int]:
         return [int(payload) for (payload,) in database.execute("SELECT payload FROM messages ORDER BY number")]
 
 
-def test_what_is_on_disk_is_sent_and_removed_while_the_disk_is_full(disk: SmallDisk, on_disk: Bench) -> None:
+def test_messages_on_disk_are_sent_and_removed_while_the_disk_is_full(disk: SmallDisk, on_disk: Bench) -> None:
     outbox = on_disk.make()
     offer(outbox, 0, 1000)
     outbox.poll()
@@ -92,9 +92,7 @@ def test_deletions_make_room_for_more_inside_the_file(disk: SmallDisk, on_disk: 
 
 
 @pytest.mark.parametrize("killed", [True, False])
-def test_a_restart_on_a_full_disk_sends_what_is_there_and_sends_it_once(
-    disk: SmallDisk, on_disk: Bench, killed: bool
-) -> None:
+def test_after_a_restart_on_a_full_disk_messages_are_sent_once(disk: SmallDisk, on_disk: Bench, killed: bool) -> None:
     outbox = on_disk.make()
     offer(outbox, 0, 1000)
     outbox.poll()
@@ -115,7 +113,7 @@ def test_a_restart_on_a_full_disk_sends_what_is_there_and_sends_it_once(
         assert outbox.stats.waiting == 0
 
 
-def test_an_end_on_a_full_disk_keeps_what_the_file_has_room_for(disk: SmallDisk, on_disk: Bench) -> None:
+def test_a_stop_on_a_full_disk_writes_as_many_messages_as_fit_into_the_file(disk: SmallDisk, on_disk: Bench) -> None:
     outbox = on_disk.make()
     offer(outbox, 0, 300)
     outbox.poll()
@@ -184,7 +182,7 @@ def test_a_disk_full_at_the_first_start(disk: SmallDisk, on_disk: Bench) -> None
     assert stored(on_disk) == list(range(10))
 
 
-def test_what_was_in_memory_goes_to_disk_and_memory_keeps_its_bound(disk: SmallDisk, on_disk: Bench) -> None:
+def test_messages_in_memory_are_bounded_and_written_when_the_disk_has_room(disk: SmallDisk, on_disk: Bench) -> None:
     outbox = on_disk.make(max_memory_mb=1)
     offer(outbox, 0, 100)
     outbox.poll()
@@ -235,9 +233,7 @@ def test_a_large_message_does_not_leave_a_large_log(disk: SmallDisk, on_disk: Be
     assert stored(on_disk) == list(range(6))
 
 
-def test_where_removing_cannot_be_written_nothing_is_sent_twice_and_all_is_removed_later(
-    disk: SmallDisk, on_disk: Bench
-) -> None:
+def test_if_removing_fails_nothing_is_sent_twice_and_all_is_removed_later(disk: SmallDisk, on_disk: Bench) -> None:
     outbox = on_disk.make()
     offer(outbox, 0, 1000)
     outbox.poll()
@@ -345,7 +341,7 @@ def test_a_used_up_quota_is_a_full_disk(bench: Bench, monkeypatch: pytest.Monkey
     assert drain(outbox) == list(range(3010))
 
 
-def test_a_file_removed_while_in_use_is_made_anew_with_its_messages(
+def test_a_file_removed_while_in_use_is_created_again_with_its_messages(
     bench: Bench, caplog: pytest.LogCaptureFixture
 ) -> None:
     outbox = bench.make()

@@ -1,10 +1,10 @@
-"""The outbox as the link sees it: live and late messages, answers that come or not, a restart."""
+"""The outbox as the link uses it: live and replayed messages, missing answers, a restart."""
 
 from edgemeta.daemon.mqtt.outbox.queue import LIVE
 from tests.daemon.mqtt.outbox.conftest import Bench, drain, message, value, wait_until_stored
 
 
-def test_while_the_broker_answers_nothing_touches_the_disk(bench: Bench) -> None:
+def test_while_the_broker_acknowledges_the_disk_is_not_accessed(bench: Bench) -> None:
     outbox = bench.make()
     outbox.begin()
     assert bench.path is not None
@@ -21,7 +21,7 @@ def test_while_the_broker_answers_nothing_touches_the_disk(bench: Bench) -> None
     assert outbox.stats.waiting == 0
 
 
-def test_what_waited_is_late_and_comes_in_order(bench: Bench) -> None:
+def test_waiting_messages_are_replayed_in_order(bench: Bench) -> None:
     outbox = bench.make()
     for number in range(5):
         outbox.offer(message(number))
@@ -41,7 +41,7 @@ def test_what_waited_is_late_and_comes_in_order(bench: Bench) -> None:
     assert late[6] is None
 
 
-def test_what_was_not_answered_comes_again(bench: Bench) -> None:
+def test_messages_without_an_answer_are_sent_again(bench: Bench) -> None:
     outbox = bench.make()
     for number in range(3):
         outbox.offer(message(number))
@@ -88,7 +88,7 @@ def test_a_killed_process_loses_only_what_was_neither_written_nor_answered(bench
     assert drain(outbox) == [0, 1, 2, 3, 10]
 
 
-def test_an_end_in_order_writes_everything(bench: Bench) -> None:
+def test_a_normal_stop_writes_everything(bench: Bench) -> None:
     outbox = bench.make()
     outbox.begin()
     for number in range(4):
@@ -100,7 +100,7 @@ def test_an_end_in_order_writes_everything(bench: Bench) -> None:
     assert drain(outbox) == [0, 1, 2, 3]
 
 
-def test_more_live_messages_than_a_slow_broker_takes_become_late(bench: Bench) -> None:
+def test_live_messages_are_replayed_if_a_slow_broker_leaves_too_many(bench: Bench) -> None:
     outbox = bench.make()
     outbox.begin()
     outbox.offer(message(0))

@@ -9,7 +9,7 @@ from edgemeta.daemon.mqtt.outbox.spans import Spans
 
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 30), st.integers(1, 10))))
-def test_it_holds_what_a_set_holds(steps: list[tuple[bool, int, int]]) -> None:
+def test_it_contains_the_same_numbers_as_a_set(steps: list[tuple[bool, int, int]]) -> None:
     spans, numbers = Spans(), set[int]()
     for removes, number, width in steps:
         if removes and (piece := spans.first_piece(width)):

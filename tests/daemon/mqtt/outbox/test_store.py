@@ -80,7 +80,7 @@ def test_the_ledger_counts_messages_and_bytes(tmp_path: Path) -> None:
     again.close()
 
 
-def test_what_is_not_there_any_more_is_not_counted_as_removed(tmp_path: Path) -> None:
+def test_missing_messages_are_not_counted_as_removed(tmp_path: Path) -> None:
     """As after a damaged file was replaced, while some of its messages were in flight."""
     store = Store(tmp_path / "o", BOOT)
     store.add(deliveries(1, 5))
@@ -209,7 +209,7 @@ def test_sqlite_never_makes_the_file_larger_than_what_was_reserved(
 
 @settings(max_examples=30, deadline=None)
 @given(size=st.integers(0, 20_000), count=st.integers(1, 60))
-def test_what_is_reserved_is_enough(tmp_path_factory: pytest.TempPathFactory, size: int, count: int) -> None:
+def test_the_reserved_space_is_enough(tmp_path_factory: pytest.TempPathFactory, size: int, count: int) -> None:
     store = Store(tmp_path_factory.mktemp("reserve") / "o", BOOT)
     store.add(deliveries(1, 1, 0))
     store.add(deliveries(2, count, size))
@@ -267,7 +267,7 @@ def test_rows_that_hold_no_message_are_passed_by_and_counted(tmp_path: Path) -> 
     store.close()
 
 
-def test_what_is_readable_of_a_damaged_file_is_saved(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_readable_messages_of_a_damaged_file_are_recovered(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path = filled(tmp_path / "o", 1000, 700)
     content = bytearray(path.read_bytes())
     middle = len(content) // 2 // 4096 * 4096
@@ -304,7 +304,7 @@ def test_a_file_that_is_no_database_is_put_aside(tmp_path: Path, content: bytes)
     assert (tmp_path / "o.damaged").read_bytes() == content
 
 
-def test_a_ledger_that_says_too_little_and_rows_without_a_payload(tmp_path: Path) -> None:
+def test_a_ledger_with_too_small_numbers_and_rows_without_a_payload(tmp_path: Path) -> None:
     """Damage that SQLite does not notice: counts never fall below nothing."""
     path = filled(tmp_path / "o", 5)
     with closing(sqlite3.connect(path)) as database:

@@ -1,4 +1,4 @@
-"""Any order of whatever can happen to an outbox."""
+"""Random sequences of everything that can happen to an outbox."""
 
 import errno
 import os

@@ -21,7 +21,7 @@ from tests.daemon.conftest import wait_until
 from tests.daemon.mqtt.outbox.conftest import BOOT, Bench, drain, message, value
 
 
-def test_a_full_disk_makes_a_ring_in_memory_and_says_so(
+def test_on_a_full_disk_the_newest_messages_stay_in_memory_and_it_is_reported(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     outbox = bench.make(max_memory_mb=1)
@@ -122,7 +122,7 @@ def test_a_file_damaged_under_way_is_replaced_and_read(bench: Bench, caplog: pyt
     assert outbox.stats.place == "disk"
 
 
-def test_a_ledger_that_says_too_little_does_no_harm(bench: Bench) -> None:
+def test_a_ledger_with_too_small_numbers_does_no_harm(bench: Bench) -> None:
     outbox = bench.make()
     for number in range(5):
         outbox.offer(message(number))
