@@ -18,7 +18,7 @@ from edgemeta.toolchain.data.dataset import load_dataset
 from tests.conformance.on_all_cores import reference_logits
 from tests.emulation.executor import Emulator, Order
 
-IMAGES, SOME, FEW = 200, 10, 4
+IMAGES, SOME, FEW = 200, 5, 2
 
 
 @cache

@@ -20,6 +20,7 @@ from tests.emulation.compiler import EmulationCompiler
 from tests.emulation.executor import Emulator, Images, Order, cached
 
 FEW, MANY = 3 * len(ON_CUDA), 75 * len(ON_CUDA)
+MORE = pytest.mark.gate("8 s of processor time in all: more networks than one that begins with each kind of layer")
 ORDERS: tuple[Order, ...] = ("forward", "reverse", 11)
 
 
@@ -41,7 +42,9 @@ def assert_equal(number: int, images: Images) -> list[str]:
     return [launch.source.path.split("/")[0] for launch in plan.launches]
 
 
-@pytest.mark.parametrize("number", range(FEW))
+@pytest.mark.parametrize(
+    "number", [*range(len(ON_CUDA)), *(pytest.param(each, marks=MORE) for each in range(len(ON_CUDA), FEW))]
+)
 def test_a_few(number: int) -> None:
     assert_equal(number, cached("quick"))
 
