@@ -123,7 +123,7 @@ def test_a_failed_gpu_ends_the_service_for_a_restart(environment: dict[str, str]
     config.write_text(
         "backend: {name: cuda, options: {tiles: rule}}\n"
         'cameras: {a: {source: "synthetic://", fps: 20}}\n'
-        f"mqtt: {{port: 1, outbox: {{folder: {tmp_path}}}}}\n"
+        f"mqtt: {{port: 1}}\ndata_folder: {tmp_path}\n"
     )
     faults = "cuGraphLaunch:90:719"  # behind the self-tests at the start
     done = edgemeta(environment | {"EDGEMETA_EMULATED_FAULTS": faults}, "run", config)
