@@ -1,11 +1,11 @@
-"""What it costs to keep messages: commits to the outbox file, and a message's way while the broker answers quickly.
+"""Costs of the outbox: commits to its file, and a message on its way to a broker that acknowledges quickly.
 
     python benchmarks/outbox.py --keep      writes benchmarks/results/outbox.json and .md
 
-Commits: messages of one tick together, `sync` as once a second. CPU time is the thread's own; wall time depends on the
-disk and on who else uses the machine. The way: `Publisher.encode` of a frame message, the outbox, the link, mosquitto
-and its acknowledgement, at 30 messages per second; the CPU time is that of all threads of this process, less what the
-same threads take while nothing is sent.
+Commits: messages of one poll together, `sync` as once a second. CPU time is that of the thread; wall time depends on
+the disk and on other users of the machine. The way: `Publisher.encode` of a frame message, the outbox, the link,
+mosquitto and its acknowledgement, at 30 messages per second; the CPU time is that of all threads of this process, less
+what the same threads take while nothing is sent.
 """
 
 import argparse
@@ -86,19 +86,19 @@ def commits(folder: Path, batch: int, sync: bool, repeats: int) -> dict[str, Any
 
 
 class Count:
-    """Keeps how long each frame message took until the broker had taken it, in ns."""
+    """Collects the time from encoding to acknowledgement of each frame message, in ns."""
 
     def __init__(self) -> None:
         self.trips: list[int] = []
 
     def acknowledged(self, delivery: Delivery) -> None:
-        """Note one message."""
+        """Add one message."""
         if delivery.message.kept:
             self.trips.append(time.monotonic_ns() - delivery.message.made_ns)
 
 
 def way(folder: Path, port: int, seconds: float) -> dict[str, Any]:
-    """Measure the CPU time of messages on a good day, and their time until the broker has taken them."""
+    """Measure CPU time and latency of messages that the broker acknowledges at once."""
     config = MqttConfig(host="127.0.0.1", port=port)
     outbox = Outbox(config.outbox, no_drop)
     writer = OutboxWriter(outbox, config.outbox, folder / "way.sqlite3", BOOT, Clock(), fail)
@@ -130,11 +130,11 @@ def way(folder: Path, port: int, seconds: float) -> dict[str, Any]:
     writer.close(5)
     return {
         "messages": len(calls),
-        "taken": len(count.trips),
+        "acknowledged": len(count.trips),
         "cpu_us_per_message": round((busy - idle) / len(calls) / 1000, 1),
         "idle_cpu_us_per_second": round(idle / seconds / 1000, 1),
         "encode_and_send_us_median": round(median(calls) / 1000, 1),
-        "until_taken_us_median": round(median(count.trips) / 1000),
+        "until_acknowledged_us_median": round(median(count.trips) / 1000),
         "nothing_written_to_disk": untouched,
     }
 
@@ -156,7 +156,7 @@ def fail(error: BaseException) -> None:
     raise SystemExit(f"a thread failed: {error}")
 
 
-def table(rows: list[dict[str, Any]], good_day: dict[str, Any]) -> str:
+def table(rows: list[dict[str, Any]], normal_operation: dict[str, Any]) -> str:
     """Return the figures as text."""
     lines = [
         "| messages per commit | synchronous | CPU per message | commit, median | commit, p99 |",
@@ -167,11 +167,11 @@ def table(rows: list[dict[str, Any]], good_day: dict[str, Any]) -> str:
             for row in rows
         ),
         "",
-        f"On a good day (mosquitto on this machine, QoS 1, 30 messages per second) a message takes "
-        f"{good_day['cpu_us_per_message']} µs of CPU in all threads together, from its encoding to the broker's "
-        f"acknowledgement; encoding and sending it takes {good_day['encode_and_send_us_median']} µs of the "
-        f"caller (median). Nothing is written to the disk. An idle link and outbox take "
-        f"{good_day['idle_cpu_us_per_second']} µs of CPU per second.",
+        "With a broker that acknowledges at once (mosquitto on this machine, QoS 1, 30 messages per second) a message "
+        f"takes {normal_operation['cpu_us_per_message']} µs of CPU in all threads together, from its encoding to the "
+        f"broker's acknowledgement; encoding and sending it takes {normal_operation['encode_and_send_us_median']} µs "
+        "of the caller (median). Nothing is written to the disk. An idle link and outbox take "
+        f"{normal_operation['idle_cpu_us_per_second']} µs of CPU per second.",
     ]
     return "\n".join(lines)
 
@@ -191,14 +191,14 @@ def main() -> None:
         broker = Mosquitto(folder)
         broker.start()
         try:
-            good_day = way(folder, broker.port, arguments.seconds)
+            normal_operation = way(folder, broker.port, arguments.seconds)
         finally:
             broker.stop()
     if arguments.keep:
         command = "python benchmarks/outbox.py --keep"
-        write_json("outbox", command, {"commits": rows, "good_day": good_day})
-        write_markdown("outbox", command, table(rows, good_day))
-    print(json.dumps({"commits": rows, "good_day": good_day}, indent=2))
+        write_json("outbox", command, {"commits": rows, "normal_operation": normal_operation})
+        write_markdown("outbox", command, table(rows, normal_operation))
+    print(json.dumps({"commits": rows, "normal_operation": normal_operation}, indent=2))
 
 
 if __name__ == "__main__":
