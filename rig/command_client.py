@@ -11,7 +11,7 @@ from rig.waiting import TIMEOUT, RigError
 
 
 def send_command(port: int, device: str, verb: str, **content: Any) -> dict[str, Any]:
-    """Send one command; return its answer. Raises RigError where none comes."""
+    """Send one command; return its answer. Raises RigError without one."""
     answers: list[dict[str, Any]] = []
     came = threading.Event()
 

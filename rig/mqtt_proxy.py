@@ -51,7 +51,7 @@ class MqttProxy(TcpProxy):
 
 
 def packet_length(buffer: bytes | bytearray) -> int | None:
-    """Return the length of the MQTT packet at the buffer's start, None where it is not whole yet (MQTT 5, 2.1.4)."""
+    """Return the length of the MQTT packet at the buffer's start, None while it is incomplete (MQTT 5, 2.1.4)."""
     remaining = 0
     for index, byte in enumerate(buffer[1:5]):
         remaining |= (byte & 0x7F) << 7 * index

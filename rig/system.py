@@ -119,9 +119,9 @@ class System:
 
     def settle(self) -> None:
         """Wait until the outbox has no late message."""
-        begun = self.subscriber.since["stats"]
+        before = self.subscriber.since["stats"]
         wait_until(
-            lambda: self.subscriber.since["stats"] > begun + 1 and self.subscriber.stats["outbox"]["waiting"] < 3,
+            lambda: self.subscriber.since["stats"] > before + 1 and self.subscriber.stats["outbox"]["waiting"] < 3,
             "an outbox without late messages",
         )
 

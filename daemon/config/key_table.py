@@ -47,7 +47,7 @@ def keys(section: type[BaseModel] = Config, prefix: str = "", inherited: Applies
 
 
 def table() -> str:
-    """Return the table as Markdown, with the lines that mark its begin and end."""
+    """Return the table as Markdown, between its marker lines."""
     rows = (
         f"| `{key.name}` | {value(key)} | {default(key)} | {key.applies.value} | {key.field.description} |"
         for key in keys()
