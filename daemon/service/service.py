@@ -230,7 +230,7 @@ class Service:
             hanging_threads=tuple(problem for heartbeat in heartbeats if (problem := heartbeat.overdue) is not None),
         )
 
-    def readings(self) -> MetricsSnapshot:
+    def snapshot(self) -> MetricsSnapshot:
         """Return a snapshot of all counters. Any thread may call this."""
         return MetricsSnapshot(
             device=self.identity.device,
@@ -256,7 +256,7 @@ class Service:
         telemetry = self._telemetry
         view = ServiceView(
             self.health,
-            self.readings,
+            self.snapshot,
             lambda: telemetry.info(self.plan, self.refused),
             lambda: telemetry.last_stats,
             lambda: self._link.status,

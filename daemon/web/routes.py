@@ -92,7 +92,7 @@ class Routes:
         return b"data: " + state.model_dump_json().encode() + b"\n\n", cursor
 
     def _metrics(self) -> Response:
-        text, kind = exposition(self._service.readings())
+        text, kind = exposition(self._service.snapshot())
         return Response(HTTPStatus.OK, kind, text)
 
     def _health(self) -> Response:
@@ -103,13 +103,13 @@ class Routes:
 
     def _readiness(self) -> Response:
         """Ready while every camera delivers frames or has ended, and the broker is connected."""
-        health, readings = self._service.health(), self._service.readings()
+        health, snapshot = self._service.health(), self._service.snapshot()
         cameras = [f"camera {name} {description}" for name, description in health.cameras.items()]
         working = {CameraState.RUNNING, CameraState.ENDED}
         ready = (
             not health.hanging_threads
-            and readings.broker is BrokerState.CONNECTED
-            and all(camera.state in working for camera in readings.cameras.values())
+            and snapshot.broker is BrokerState.CONNECTED
+            and all(camera.state in working for camera in snapshot.cameras.values())
         )
         lines = ["ready" if ready else "not ready", *health.hanging_threads, *cameras, f"broker {health.broker}"]
         lines += [f"model refused, another one is in use: {health.refused}"] if health.refused else []

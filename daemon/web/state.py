@@ -25,7 +25,7 @@ class ServiceView:
     """
 
     health: Callable[[], Health]
-    readings: Callable[[], MetricsSnapshot]
+    snapshot: Callable[[], MetricsSnapshot]
     info: Callable[[], InfoMessage]
     stats: Callable[[], StatsMessage | None]
     broker: Callable[[], LinkStatus]
@@ -44,25 +44,25 @@ class Observer:
     def observe(self, after: int = 0) -> tuple[PageState, int]:
         """Return the state with the points numbered above `after`, and the number for the next call."""
         now = time.monotonic_ns()
-        readings, health, info = self._service.readings(), self._service.health(), self._service.info()
+        snapshot, health, info = self._service.snapshot(), self._service.health(), self._service.info()
         stats, link = self._service.stats(), self._service.broker()
         points_of = {camera: self._recent.points(camera, after) for camera in self._recent.cameras}
         state = PageState(
             time=self._clock.utc(now),
-            clock_synchronized=readings.clock_synchronized,
+            clock_synchronized=snapshot.clock_synchronized,
             uptime_s=round((self._clock.utc(now) - info.started).total_seconds(), 1),
             pictures=self._show_frames,
             info=info,
             cameras={
                 name: self._camera(name, reading, health.cameras, points_of[name], now)
-                for name, reading in readings.cameras.items()
+                for name, reading in snapshot.cameras.items()
             },
             stages=StagePage(period_s=stats.period_s, latency_us=stats.latency_us) if stats else None,
             broker=BrokerPage(address=self._broker, state=link.state, reason=link.reason),
-            outbox=readings.outbox,
-            wants_disk=readings.wants_disk,
+            outbox=snapshot.outbox,
+            wants_disk=snapshot.wants_disk,
             swap=health.swap,
-            swaps=dict(readings.swaps),
+            swaps=dict(snapshot.swaps),
             hanging_threads=list(health.hanging_threads),
         )
         newest = max((points[-1].number for points in points_of.values() if points), default=after)

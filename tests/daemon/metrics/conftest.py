@@ -34,7 +34,7 @@ from edgemeta.daemon.mqtt.flood_control import REASONS
 
 
 @pytest.fixture
-def readings() -> MetricsSnapshot:
+def snapshot() -> MetricsSnapshot:
     numbers = itertools.count(1)
     latencies = StageLatencies()
     for stage in Stages.model_fields:

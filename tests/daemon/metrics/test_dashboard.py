@@ -51,17 +51,17 @@ def rules(alerts: Path) -> dict[str, str]:
     return {rule["alert"]: rule["expr"] for rule in group["rules"]}
 
 
-def samples(readings: MetricsSnapshot) -> dict[str, Metric]:
+def samples(snapshot: MetricsSnapshot) -> dict[str, Metric]:
     """What is exposed, by the names of its samples."""
-    text, _ = exposition(readings)
+    text, _ = exposition(snapshot)
     families = text_string_to_metric_families(text.decode())
     return {sample.name: family for family in families for sample in family.samples}
 
 
 def test_every_metric_label_and_value_that_is_asked_for_is_exposed(
-    readings: MetricsSnapshot, dashboard: dict[str, Any], alerts: Path
+    snapshot: MetricsSnapshot, dashboard: dict[str, Any], alerts: Path
 ) -> None:
-    exposed = samples(readings)
+    exposed = samples(snapshot)
     wrong = []
     for place, expression in (queries(dashboard) | rules(alerts)).items():
         names = set(re.findall(r"\b(?:edgemeta|process)_[a-z_]+", expression))

@@ -17,8 +17,8 @@ def row(family: Metric) -> str:
     return f"| `{family.name}{SUFFIXES.get(family.type, '')}` | {kind} | {listed} | {family.documentation} |"
 
 
-def test_every_metric_has_its_row(repository: Path, readings: MetricsSnapshot) -> None:
+def test_every_metric_has_its_row(repository: Path, snapshot: MetricsSnapshot) -> None:
     text = (repository / "docs" / "metrics.md").read_text("utf-8")
     _, _, table = text.partition("| metric | type | labels | what it says |\n|---|---|---|---|\n")
-    expected = [row(family) for family in families(readings)]
+    expected = [row(family) for family in families(snapshot)]
     assert table.split("\n\n")[0].splitlines() == expected, "the table should be:\n" + "\n".join(expected)

@@ -16,8 +16,8 @@ from edgemeta.daemon.metrics.snapshot import MetricsSnapshot
 
 
 @pytest.fixture
-def parsed(readings: MetricsSnapshot) -> dict[str, Metric]:
-    text, _ = exposition(readings)
+def parsed(snapshot: MetricsSnapshot) -> dict[str, Metric]:
+    text, _ = exposition(snapshot)
     return {family.name: family for family in text_string_to_metric_families(text.decode())}
 
 
@@ -31,14 +31,14 @@ def values(family: Metric, label: str | None = None, **labels: str) -> object:
 
 
 def test_every_number_of_the_readings_arrives_under_its_name(
-    readings: MetricsSnapshot, parsed: dict[str, Metric]
+    snapshot: MetricsSnapshot, parsed: dict[str, Metric]
 ) -> None:
     assert values(parsed["edgemeta_build_info"], version="1.2.3") == 1
     assert values(parsed["edgemeta_config_info"], device="gate", sha256="cd" * 32) == 1
     assert values(parsed["edgemeta_uptime_seconds"]) == 86_400.5
     assert values(parsed["edgemeta_clock_synchronized"]) == 1
-    assert values(parsed["edgemeta_threads_hanging"]) == readings.hanging
-    for name, camera in readings.cameras.items():
+    assert values(parsed["edgemeta_threads_hanging"]) == snapshot.hanging
+    for name, camera in snapshot.cameras.items():
         assert values(parsed["edgemeta_frames_captured"], camera=name) == camera.counts.captured
         assert values(parsed["edgemeta_frames_processed"], camera=name) == camera.counts.processed
         assert values(parsed["edgemeta_frames_published"], camera=name) == camera.counts.published
@@ -60,35 +60,35 @@ def test_every_number_of_the_readings_arrives_under_its_name(
     states = values(parsed["edgemeta_broker_state"], "state")
     assert isinstance(states, dict)
     assert [state for state, value in states.items() if value] == ["unreachable"]
-    assert values(parsed["edgemeta_broker_failures"], "kind") == readings.link.failures.model_dump()
-    assert values(parsed["edgemeta_broker_connects"]) == readings.link.connects
-    assert values(parsed["edgemeta_broker_messages_published"]) == readings.link.published
-    assert values(parsed["edgemeta_broker_messages_refused"]) == readings.link.refused
-    assert values(parsed["edgemeta_outbox_messages"]) == readings.outbox.waiting
-    assert values(parsed["edgemeta_outbox_size_bytes"]) == readings.outbox.bytes
+    assert values(parsed["edgemeta_broker_failures"], "kind") == snapshot.link.failures.model_dump()
+    assert values(parsed["edgemeta_broker_connects"]) == snapshot.link.connects
+    assert values(parsed["edgemeta_broker_messages_published"]) == snapshot.link.published
+    assert values(parsed["edgemeta_broker_messages_refused"]) == snapshot.link.refused
+    assert values(parsed["edgemeta_outbox_messages"]) == snapshot.outbox.waiting
+    assert values(parsed["edgemeta_outbox_size_bytes"]) == snapshot.outbox.bytes
     assert values(parsed["edgemeta_outbox_on_disk"]) == 0
-    assert values(parsed["edgemeta_outbox_replayed"]) == readings.outbox.replayed
+    assert values(parsed["edgemeta_outbox_replayed"]) == snapshot.outbox.replayed
     assert values(parsed["edgemeta_outbox_dropped"], "reason") == {
-        "full": readings.outbox.dropped,
-        "expired": readings.outbox.expired,
+        "full": snapshot.outbox.dropped,
+        "expired": snapshot.outbox.expired,
     }
-    assert values(parsed["edgemeta_swaps"], "result") == readings.swaps
+    assert values(parsed["edgemeta_swaps"], "result") == snapshot.swaps
 
 
 def test_a_camera_without_a_frame_has_no_age_of_its_last(parsed: dict[str, Metric]) -> None:
     assert values(parsed["edgemeta_camera_last_frame_age_seconds"], "camera") == {"front": 12.25}
 
 
-def test_an_outbox_configured_in_memory_is_not_reported_as_an_error(readings: MetricsSnapshot) -> None:
-    text, _ = exposition(replace(readings, wants_disk=False))
+def test_an_outbox_configured_in_memory_is_not_reported_as_an_error(snapshot: MetricsSnapshot) -> None:
+    text, _ = exposition(replace(snapshot, wants_disk=False))
     families = {family.name: family for family in text_string_to_metric_families(text.decode())}
     assert families["edgemeta_outbox_on_disk"].samples == []
 
 
-def test_histograms_are_in_seconds_and_complete(readings: MetricsSnapshot, parsed: dict[str, Metric]) -> None:
+def test_histograms_are_in_seconds_and_complete(snapshot: MetricsSnapshot, parsed: dict[str, Metric]) -> None:
     family = parsed["edgemeta_stage_duration_seconds"]
     assert family.type == "histogram"
-    for stage, reading in readings.stages.items():
+    for stage, reading in snapshot.stages.items():
         samples = [sample for sample in family.samples if sample.labels["stage"] == stage]
         buckets = {float(sample.labels["le"]): sample.value for sample in samples if sample.name.endswith("_bucket")}
         assert list(buckets) == [*(bound / 1e9 for bound in BOUNDS_NS), float("inf")]
@@ -121,11 +121,11 @@ def test_names_and_help_go_by_the_conventions(parsed: dict[str, Metric]) -> None
         assert family.type in ("counter", "gauge", "histogram")
 
 
-def test_promtool_finds_no_problem(readings: MetricsSnapshot) -> None:
+def test_promtool_finds_no_problem(snapshot: MetricsSnapshot) -> None:
     promtool = shutil.which("promtool")
     if promtool is None:
         pytest.skip("promtool is not installed (Debian package prometheus)")
-    text, content_type = exposition(readings)
+    text, content_type = exposition(snapshot)
     assert content_type.startswith("text/plain; version=")
     told = subprocess.run([promtool, "check", "metrics"], input=text, capture_output=True, check=False)
     assert (told.returncode, told.stdout, told.stderr) == (0, b"", b"")
