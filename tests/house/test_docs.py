@@ -1,4 +1,4 @@
-"""What a user can type is described: every verb in the README's table, every link in the documents leads somewhere."""
+"""Documents: every command has a row and an example, every link leads somewhere, lines have at most 120 columns."""
 
 import re
 from pathlib import Path
@@ -8,6 +8,15 @@ import pytest
 from click.testing import CliRunner
 
 from edgemeta.cli.main import edgemeta
+
+WIDTH = 120
+
+
+def documents_of(repository: Path) -> list[Path]:
+    folders = ("docs", "kernels", "systemd")
+    documents = [*repository.glob("*.md"), *(each for name in folders for each in (repository / name).rglob("*.md"))]
+    assert len(documents) > 40
+    return documents
 
 
 def verbs() -> list[str]:
@@ -39,11 +48,9 @@ def test_every_command_is_described_fully_in_a_list_of_80_columns(group: list[st
 
 
 def test_links_between_documents_lead_somewhere(repository: Path) -> None:
-    documents = [*repository.glob("*.md"), *(repository / "docs").rglob("*.md")]
-    assert documents
     broken = [
         f"{document.relative_to(repository)}: {target}"
-        for document in documents
+        for document in documents_of(repository)
         for target in re.findall(r"\]\(([^)#\s]+)", document.read_text("utf-8"))
         if "://" not in target and not (document.parent / target).exists()
     ]
@@ -53,7 +60,7 @@ def test_links_between_documents_lead_somewhere(repository: Path) -> None:
 def test_every_make_target_that_a_document_names_is_in_the_help(repository: Path) -> None:
     """Documents, programs and the gate; in documents a target is named in backticks, or on a line with a comment."""
     targets = set(re.findall(r"^([a-z-]+): .*## ", (repository / "Makefile").read_text("utf-8"), re.MULTILINE))
-    documents = [*repository.glob("*.md"), *(repository / "docs").rglob("*.md"), repository / ".ci" / "run"]
+    documents = [*documents_of(repository), repository / ".ci" / "run"]
     named = {
         target
         for document in documents
@@ -63,3 +70,16 @@ def test_every_make_target_that_a_document_names_is_in_the_help(repository: Path
     }
     assert {"test", "check", "long", "coverage"} <= named
     assert named <= targets
+
+
+def test_lines_of_documents_have_at_most_120_columns(repository: Path) -> None:
+    """Tables, code blocks and lines without a place to break them (a URL) may be longer."""
+    long_lines = []
+    for document in documents_of(repository):
+        in_code = False
+        for number, line in enumerate(document.read_text("utf-8").splitlines(), 1):
+            in_code ^= line.lstrip().startswith("```")
+            may_be_longer = in_code or line.lstrip().startswith(("|", "<!--")) or len(line.split()) < 3
+            if len(line) > WIDTH and not may_be_longer:
+                long_lines.append(f"{document.relative_to(repository)}:{number}: {len(line)} columns")
+    assert not long_lines
