@@ -77,14 +77,18 @@ class Service:
         self._counters = {name: FrameCounters() for name in names}
         self._latencies = StageLatencies()
         self._topics = topics = Topics(config.mqtt.base_topic, config.device)
-        receipts = DeliveryCounters({topics.of(FRAME, name): self._counters[name] for name in names}, self._latencies)
-        self._outbox = Outbox(config.mqtt.outbox, receipts.dropped)
+        delivery_counters = DeliveryCounters(
+            {topics.of(FRAME, name): self._counters[name] for name in names}, self._latencies
+        )
+        self._outbox = Outbox(config.mqtt.outbox, delivery_counters.dropped)
         file = file_of(config)
         self._outbox_writer = OutboxWriter(
             self._outbox, config.mqtt.outbox, file, self.identity.boot, self._clock, on_fatal
         )
         client_id = config.mqtt.client_id or f"edgemeta-{config.device}"
-        self._link = MqttLink(config.mqtt, client_id, topics.of(AVAILABILITY), self._outbox, receipts, on_fatal)
+        self._link = MqttLink(
+            config.mqtt, client_id, topics.of(AVAILABILITY), self._outbox, delivery_counters, on_fatal
+        )
         self.publisher = Publisher(self._link, topics, config.mqtt.qos)
         self._telemetry = Telemetry(
             *(self.identity, self._clock, self.publisher, self._link, self._outbox),
