@@ -9,6 +9,7 @@ import select
 import socket
 import ssl
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
@@ -22,6 +23,7 @@ from edgemeta.daemon.config.broker import MqttConfig
 from edgemeta.daemon.config.secrets import password_of, username_of
 from edgemeta.daemon.messages.broker_state import BrokerState
 from edgemeta.daemon.messages.encoding import as_historical
+from edgemeta.daemon.mqtt.buffered_client import BufferedClient
 from edgemeta.daemon.mqtt.in_flight import InFlight
 from edgemeta.daemon.mqtt.outbox.delivery import Delivery, OutgoingMessage
 from edgemeta.daemon.mqtt.packed_properties import PackedProperties
@@ -86,10 +88,10 @@ class Connection:
         self._watched.register(wakeup, select.POLLIN)
         self._descriptor = -1
         self._writing = False
-        self._has_decrypted = False  # bytes that no poll of the socket reports
+        self._has_bytes = False  # read or decrypted bytes, which no poll of the socket reports
         self._keepalive_checked = 0.0
         self._errors = _LastError()
-        self._client = paho.Client(
+        self._client = BufferedClient(
             CallbackAPIVersion.VERSION2,
             client_id=client_id,
             protocol=paho.MQTTv5 if self._speaks_5 else paho.MQTTv311,
@@ -138,6 +140,7 @@ class Connection:
         """Subscribe to these topics; `receive` is called for each message, within `process`."""
         self._client.on_message = lambda _client, _userdata, message: receive(_incoming(message))
         for topic_filter in topic_filters:
+            self._client.unwanted.discard(topic_filter.encode())
             self._subscribe(topic_filter, qos=1)
 
     def read_retained(self, topic_filter: str, receive: Callable[[Incoming], None]) -> None:
@@ -158,6 +161,16 @@ class Connection:
         _, mid = self._client.subscribe(topic_filter, qos)
         if mid is not None:
             self._subscriptions.add(mid, topic_filter)
+
+    def unsubscribe_flooded(self, topic: str) -> None:
+        """End the subscription of a flooded topic; of its messages that are on their way most are skipped."""
+        self.unsubscribe(topic)
+        self._client.unwanted.add(topic.encode())
+
+    def take_skipped(self) -> dict[str, int]:
+        """Return the number of messages skipped since the last call, by topic."""
+        counts, self._client.skipped = self._client.skipped, Counter()
+        return {topic.decode(): count for topic, count in counts.items()}
 
     def _connect(self) -> None:
         """Reach the broker and send the first packet. Raises TlsError, OSError, UnicodeError."""
@@ -228,7 +241,7 @@ class Connection:
         if self._client.want_write() != self._writing:
             self._writing = not self._writing
             self._watched.modify(self._descriptor, select.POLLIN | (select.POLLOUT if self._writing else 0))
-        readable, writable = self._has_decrypted, False
+        readable, writable = self._has_bytes, False
         for descriptor, event in self._watched.poll(0 if readable else timeout * 1000):
             if descriptor == self._descriptor:
                 readable, writable = readable or event != select.POLLOUT, bool(event & select.POLLOUT)
@@ -287,7 +300,8 @@ class Connection:
             if now - self._keepalive_checked > KEEPALIVE_CHECK_EVERY:
                 self._keepalive_checked = now
                 self._client.loop_misc()
-            self._has_decrypted = isinstance(connection, ssl.SSLSocket) and connection.pending() > 0
+            has_decrypted = isinstance(connection, ssl.SSLSocket) and connection.pending() > 0
+            self._has_bytes = self._client.has_buffered or has_decrypted
         except Exception as error:  # noqa: BLE001 - paho's decoders raise many kinds at bytes that are no MQTT
             self._lost = f"the broker sent an invalid MQTT packet ({type(error).__name__})"
 

@@ -8,7 +8,7 @@ import logging
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple, Protocol, TypeAlias
@@ -67,8 +67,11 @@ class Subscribing(Protocol):
     def subscribe(self, topic_filters: Sequence[str], receive: Callable[[Incoming], None]) -> None:
         """Subscribe, and have `receive` called for each message."""
 
-    def unsubscribe(self, topic_filter: str) -> None:
-        """End a subscription."""
+    def unsubscribe_flooded(self, topic: str) -> None:
+        """End the subscription of a flooded topic."""
+
+    def take_skipped(self) -> Mapping[str, int]:
+        """Return the number of messages on flooded topics that were skipped since the last call, by topic."""
 
 
 class _Subscription(NamedTuple):
@@ -115,6 +118,9 @@ class SubscriptionQueue:
     def poll(self, connection: Subscribing) -> None:
         """Unsubscribe from topics that are flooded, and subscribe again after their pause."""
         if self.is_flooding:
+            skipped = connection.take_skipped()
+            for control in self._controls:
+                control.dropped["flood"] += skipped.get(control.topic_filter, 0)
             self._adjust(connection)
             self.is_flooding = any(control.is_flooded for control in self._controls)
 
@@ -130,7 +136,7 @@ class SubscriptionQueue:
             connection.subscribe(wanted, self.put)
         for control in changed:
             if not control.subscribed:
-                connection.unsubscribe(control.topic_filter)
+                connection.unsubscribe_flooded(control.topic_filter)
 
     @property
     def _controls(self) -> list[FloodControl]:

@@ -1,0 +1,68 @@
+"""paho's client with a read buffer, in which messages of a flood are skipped before paho parses them.
+
+paho takes about 0.1 ms of Python for each message. A broker may have sent thousands before it receives our UNSUBSCRIBE,
+and acknowledgements of our own messages wait behind them (docs/decisions/0019).
+"""
+
+from collections import Counter
+from typing import Any
+
+import paho.mqtt.client as paho
+from paho.mqtt.enums import MQTTErrorCode
+
+READ_BYTES = 16_384
+"""Bytes that are read from the socket at once."""
+
+_TO_TOPIC = 4
+"""Least bytes of a PUBLISH up to its topic: type, remaining length, two bytes of the topic's length."""
+
+
+class BufferedClient(paho.Client):
+    """Skips messages of QoS 0 on the topics in `unwanted`.
+
+    It overrides two private methods of paho: pyproject.toml limits paho to the versions in which this was tested. In a
+    version that no longer calls them, floods are read and dropped as other messages are.
+    """
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.unwanted: set[bytes] = set()
+        self.skipped: Counter[bytes] = Counter()
+        self._buffer = b""
+        self._at = 0
+
+    @property
+    def has_buffered(self) -> bool:
+        """Whether bytes are in the buffer, which no poll of the socket reports."""
+        return self._at < len(self._buffer)
+
+    def _sock_recv(self, bufsize: int) -> bytes:
+        if not self.has_buffered:
+            self._buffer, self._at = super()._sock_recv(max(bufsize, READ_BYTES)), 0
+        piece = self._buffer[self._at : self._at + bufsize]
+        self._at += len(piece)
+        return piece
+
+    def _packet_read(self) -> MQTTErrorCode:
+        if self.unwanted and self._in_packet["command"] == 0:
+            self._skip_unwanted()
+        return super()._packet_read()
+
+    def _skip_unwanted(self) -> None:
+        """Skip and count complete messages of QoS 0 on unwanted topics at the start of the buffer."""
+        buffer, at = self._buffer, self._at
+        while at + _TO_TOPIC <= len(buffer) and buffer[at] & 0xF6 == 0x30:  # PUBLISH, QoS 0
+            start, length, shift = at + 1, 0, 0
+            while start < len(buffer) and shift < 28:
+                group, start = buffer[start], start + 1
+                length |= (group & 0x7F) << shift
+                shift += 7
+                if group < 0x80:
+                    break
+            end = start + length
+            topic = buffer[start + 2 : start + 2 + int.from_bytes(buffer[start : start + 2], "big")]
+            if end > len(buffer) or topic not in self.unwanted:
+                break
+            self.skipped[topic] += 1
+            at = end
+        self._at = at

@@ -1,0 +1,69 @@
+"""Skipping of flooded messages in the read buffer: none lost, none invented, wherever the bytes are cut."""
+
+import socket
+from itertools import pairwise
+
+import paho.mqtt.client as paho
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from paho.mqtt.enums import CallbackAPIVersion
+
+from edgemeta.daemon.mqtt.buffered_client import BufferedClient
+
+TOPICS = (b"d/cmd/reload", b"d/cmd/model")
+
+
+def published(topic: bytes, payload: bytes, number: int = 0) -> bytes:
+    """A PUBLISH of MQTT 3.1.1; of QoS 1 if it has a number."""
+    body = len(topic).to_bytes(2, "big") + topic + (number.to_bytes(2, "big") if number else b"") + payload
+    length = bytes([len(body)]) if len(body) < 128 else bytes([len(body) % 128 | 128, len(body) // 128])
+    return bytes([0x32 if number else 0x30]) + length + body
+
+
+messages = st.tuples(st.sampled_from(TOPICS), st.binary(max_size=200), st.integers(0, 3))
+
+
+@given(sent=st.lists(messages, max_size=30), cuts=st.lists(st.integers(0, 3000), max_size=5))
+def test_only_messages_of_qos_0_on_unwanted_topics_are_skipped(
+    sent: list[tuple[bytes, bytes, int]], cuts: list[int]
+) -> None:
+    """Wherever the bytes are cut: paho parses an incomplete packet, and no message is lost or invented."""
+    received: list[tuple[bytes, bytes, int]] = []
+
+    def on_message(_client: paho.Client, _userdata: object, message: paho.MQTTMessage) -> None:
+        received.append((message.topic.encode(), message.payload, message.qos))
+
+    client = BufferedClient(CallbackAPIVersion.VERSION2, protocol=paho.MQTTv311)
+    client.on_message = on_message
+    client.unwanted = {TOPICS[0]}
+    stream = b"".join(published(*message) for message in sent)
+    bounds = [0, *sorted(cut for cut in cuts if cut < len(stream)), len(stream)]
+    here, there = socket.socketpair()
+    with here, there:
+        here.setblocking(False)
+        client._sock = here
+        for begin, end in pairwise(bounds):
+            there.sendall(stream[begin:end])
+            for _ in range(2 * len(sent) + 2):
+                assert client.loop_read() == paho.MQTT_ERR_SUCCESS
+        assert not client.has_buffered
+        client._sock = None
+    expected = [(topic, payload, min(number, 1)) for topic, payload, number in sent]
+    assert [one for one in received if is_wanted(one)] == [one for one in expected if is_wanted(one)]
+    assert len(received) + client.skipped.total() == len(sent)
+
+
+def is_wanted(message: tuple[bytes, bytes, int]) -> bool:
+    topic, _, qos = message
+    return topic != TOPICS[0] or qos == 1
+
+
+def test_a_buffer_of_unwanted_messages_is_skipped() -> None:
+    client = BufferedClient(CallbackAPIVersion.VERSION2, protocol=paho.MQTTv311)
+    client.on_message = lambda *_: pytest.fail("paho got a message")
+    client.unwanted = {TOPICS[0]}
+    client._buffer = 100 * published(TOPICS[0], b"")
+    client._skip_unwanted()
+    assert client.skipped == {TOPICS[0]: 100}
+    assert not client.has_buffered
