@@ -353,7 +353,7 @@ def refused_model_left(scenario: Scenario) -> Iterator[None]:
     scenario.wait_for_retained("swap", {"result": "fallback", "boot": scenario.retained("info")["boot"]})
     info = scenario.retained("info")
     if info["model"]["sha256"] != good or info["model_refused"] is None:
-        raise RigError(f"not the last good model serves, or nobody says so: {info}")
+        raise RigError(f"the last good model is not in use, or not reported: {info}")
     scenario.wait_for_status("model refused, another one is in use: ")
     yield
     file.write_bytes(content)

@@ -158,7 +158,7 @@ def test_a_new_model_that_hangs_after_the_replacement_is_abandoned_with_its_thre
     counters = running.service._counters["front"]
     planted.release.set()
     wait_until(lambda: planted.open == 1, "the run in hand to close its session")
-    wait_until(lambda: [thread.name for thread in threading.enumerate()].count("worker") == 1, "the thread left behind")
+    wait_until(lambda: [thread.name for thread in threading.enumerate()].count("worker") == 1, "the abandoned thread to end")
     assert counters.failed == 0
     sequences = running.newest["front"].frame.sequence
     running.wait_for_frames(1)

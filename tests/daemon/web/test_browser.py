@@ -245,7 +245,7 @@ import("/health.js").then(({ problems }) => done(problems(arguments[0])));
 def test_only_a_connected_broker_is_good(serve: Any, look: Any, state: str) -> None:
     page = serve()
     told = page.state_with_frames()
-    told["broker"] |= {"state": state, "reason": None if state == "connecting" else "the reason in words"}
+    told["broker"] |= {"state": state, "reason": None if state == "connecting" else "the reason"}
     told["cameras"]["front"] |= {"status": "running", "words": "running"}
     found = look(page).driver.execute_async_script(STANDING, told)
     if state == "connected":
@@ -254,7 +254,7 @@ def test_only_a_connected_broker_is_good(serve: Any, look: Any, state: str) -> N
     (problem,) = found
     assert problem["short"] == f"broker {state.replace('_', ' ')}"
     assert (problem["tone"], problem["text"]) == (
-        ("warn", "") if state == "connecting" else ("bad", "the reason in words")
+        ("warn", "") if state == "connecting" else ("bad", "the reason")
     )
 
 

@@ -265,7 +265,7 @@ def test_without_a_homeassistant_section_nothing_is_subscribed() -> None:
 
 
 def test_cameras_removed_one_after_the_other_stay_marked_as_removed() -> None:
-    """Whoever hears only the newest announcement hears of both; one that comes back is no longer gone."""
+    """The newest announcement alone removes both; a component that returns is no longer removed."""
     every = {
         "front": {"source": "synthetic://"},
         "side": {"source": "synthetic://"},

@@ -1,4 +1,4 @@
-"""Predicted time: the formula by hand, and that the choice by rule goes by it."""
+"""Predicted time: the formula by hand, and the choice by rule follows it."""
 
 from dataclasses import replace
 from itertools import pairwise
