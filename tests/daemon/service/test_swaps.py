@@ -139,7 +139,7 @@ def test_a_new_model_that_hangs_in_the_shadow_run_is_abandoned(
     running.wait_for_frames(5)
     assert running.serving == {"front": "old"}
     planted.release.set()
-    wait_until(lambda: planted.open == 1, "the run in hand to close its session")
+    wait_until(lambda: planted.open == 1, "the run in progress to close its session")
 
 
 def test_a_new_model_that_hangs_after_the_replacement_is_abandoned_with_its_thread(
@@ -157,8 +157,10 @@ def test_a_new_model_that_hangs_after_the_replacement_is_abandoned_with_its_thre
     assert [thread.name for thread in threading.enumerate()].count("worker") == 2
     counters = running.service._counters["front"]
     planted.release.set()
-    wait_until(lambda: planted.open == 1, "the run in hand to close its session")
-    wait_until(lambda: [thread.name for thread in threading.enumerate()].count("worker") == 1, "the abandoned thread to end")
+    wait_until(lambda: planted.open == 1, "the run in progress to close its session")
+    wait_until(
+        lambda: [thread.name for thread in threading.enumerate()].count("worker") == 1, "the abandoned thread to end"
+    )
     assert counters.failed == 0
     sequences = running.newest["front"].frame.sequence
     running.wait_for_frames(1)

@@ -253,9 +253,7 @@ def test_only_a_connected_broker_is_good(serve: Any, look: Any, state: str) -> N
         return
     (problem,) = found
     assert problem["short"] == f"broker {state.replace('_', ' ')}"
-    assert (problem["tone"], problem["text"]) == (
-        ("warn", "") if state == "connecting" else ("bad", "the reason")
-    )
+    assert (problem["tone"], problem["text"]) == (("warn", "") if state == "connecting" else ("bad", "the reason"))
 
 
 def test_a_refused_model_is_a_problem(serve: Any, look: Any) -> None:
