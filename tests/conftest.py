@@ -13,6 +13,10 @@ from tests.missing_parts import (  # noqa: F401
     pytest_terminal_summary,
 )
 
+# Set before anything imports NumPy or PyTorch: threads of their own would only compete with the other workers'.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 # The same examples in every run, however slow the machine is.
 settings.register_profile("edgemeta", derandomize=True, deadline=None)
 settings.load_profile("edgemeta")

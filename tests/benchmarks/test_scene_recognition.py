@@ -1,5 +1,7 @@
 """The shipped network recognizes what the synthetic camera draws: the promise that the demo makes."""
 
+import pytest
+
 from benchmarks.scene_recognition import recognition
 from edgemeta.daemon.capture.sources.synthetic.show import SCENES
 from edgemeta.model.file import load
@@ -9,6 +11,7 @@ from edgemeta.plugins.registry import choose
 WANTED_CLASSES, WANTED_RATE = 5, 0.8
 
 
+@pytest.mark.gate("9 s: hundreds of frames are painted")
 def test_every_scene_is_classified_correctly_in_four_fifths_of_its_frames() -> None:
     """The demo promises five classes; a scene that falls below the rate is to leave the show."""
     model = load(find("resnet8-cifar10"))

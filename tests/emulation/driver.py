@@ -25,6 +25,8 @@ def build(folder: Path | None = None) -> Path:
         library.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=library.parent) as temporary:
             made = Path(temporary) / _NAME
-            run_gcc([*_OPTIONS, *map(str, sorted(_SOURCES.glob("*.cpp"))), "-ldl", "-o", str(made)])
+            unit = Path(temporary) / "driver.cpp"  # one unit compiles in half the time: the headers are read once
+            unit.write_text("".join(f'#include "{source}"\n' for source in sorted(_SOURCES.glob("*.cpp"))))
+            run_gcc([*_OPTIONS, str(unit), "-ldl", "-o", str(made)])
             made.replace(library)
     return library

@@ -55,7 +55,13 @@ def run(folder: Path, *arguments: str, full: str = "0") -> "subprocess.Completed
     )
 
 
-@pytest.mark.parametrize("arguments", [(), ("-n", "2", "--dist", "worksteal")], ids=["one process", "xdist"])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        pytest.param((), id="one process"),
+        pytest.param(("-n", "2", "--dist", "worksteal"), id="xdist", marks=pytest.mark.gate("5 s: three processes")),
+    ],
+)
 def test_the_end_of_a_run_names_each_missing_part_once(tmp_path: Path, arguments: tuple[str, ...]) -> None:
     done = run(tmp_path, *arguments)
     lines = [line.strip() for line in done.stdout.split("skipped, since parts are missing", 1)[1].splitlines()]

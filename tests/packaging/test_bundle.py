@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.gate("8 s: pip is started once for each Python and folder")
+
 PYTHONS = ["3.10", "3.11"]
 
 

@@ -5,7 +5,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 
+
+@pytest.mark.gate("3 s: the short form of an acceptance program")
 def test_no_flipped_bit_passes_the_checksum(repository: Path) -> None:
     program = repository / "reliability" / "flipped_bits.py"
     ended = subprocess.run([sys.executable, program, "--bits", "20"], capture_output=True, text=True, check=False)

@@ -340,6 +340,7 @@ def verdicts(alerts: Path, tmp_path_factory: pytest.TempPathFactory) -> list[lis
     return verdicts_of([case for _, case in CASES], alerts, tmp_path_factory.mktemp("days"))
 
 
+@pytest.mark.gate("10 s of processor time: Prometheus runs the rules over 60 days")
 @pytest.mark.parametrize("number", range(len(CASES)), ids=[f"{name}: {each.what}" for name, each in CASES])
 def test_what_fires_on_a_day(verdicts: list[list[str]], number: int) -> None:
     assert verdicts[number] == ["SUCCESS"]

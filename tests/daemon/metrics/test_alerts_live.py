@@ -78,6 +78,7 @@ def watched(
     return start
 
 
+@pytest.mark.gate("10 s of scrapes")
 def test_frames_that_flow_are_not_silent_where_the_clock_is_two_hours_behind(
     watched: Callable[..., tuple[Prometheus, int]], two_hours_behind: dict[str, str]
 ) -> None:
@@ -94,6 +95,7 @@ def test_frames_that_flow_are_not_silent_where_the_clock_is_two_hours_behind(
     assert 0 < uptime < 600
 
 
+@pytest.mark.gate("12 s: three outages one after the other")
 def test_three_outages_make_an_unstable_camera_but_not_one_with_many_attempts(
     watched: Callable[..., tuple[Prometheus, int]], colours: Path
 ) -> None:

@@ -57,6 +57,7 @@ def test_the_last_good_model_is_used_and_reported_everywhere(
     service.check(exit_code=78, said="is damaged")
 
 
+@pytest.mark.gate("the service is started two to four times")
 def test_a_corrected_model_ends_the_problem(service_of: ServiceOf, model_file: Path) -> None:
     service = service_of()
     service.stop()
@@ -88,6 +89,7 @@ def test_without_a_last_good_model_or_with_the_fallback_disabled_it_ends_with_78
     assert service_of().info()["model"]["name"] == "good"
 
 
+@pytest.mark.gate("the service is started two to four times")
 @pytest.mark.parametrize("fault", ["self-test", "gone", "no model", "digest"])
 def test_any_reason_will_do(service_of: ServiceOf, model_file: Path, tmp_path: Path, fault: str) -> None:
     service_of().stop()
@@ -101,6 +103,7 @@ def test_any_reason_will_do(service_of: ServiceOf, model_file: Path, tmp_path: P
     assert service.info()["model"]["name"] == "colour"
 
 
+@pytest.mark.gate("the service is started two to four times")
 def test_one_camera_s_model_falls_back_and_the_other_s_is_taken(
     service_of: ServiceOf, model_file: Path, tmp_path: Path
 ) -> None:
@@ -118,6 +121,7 @@ def test_one_camera_s_model_falls_back_and_the_other_s_is_taken(
     assert "cameras.back.model: found " in service.info()["model_refused"]
 
 
+@pytest.mark.gate("the service is started two to four times")
 def test_only_a_signed_copy_is_used_where_keys_are_trusted(
     service_of: ServiceOf, model_file: Path, tmp_path: Path
 ) -> None:
@@ -133,6 +137,7 @@ def test_only_a_signed_copy_is_used_where_keys_are_trusted(
     assert service_of(**trust).swap("start")["result"] == "fallback"
 
 
+@pytest.mark.gate("the service is started two to four times")
 def test_a_model_that_failed_on_live_frames_is_not_used_at_the_next_start(
     service_of: ServiceOf, model_file: Path
 ) -> None:
@@ -171,6 +176,7 @@ def test_a_state_folder_that_cannot_be_written_is_reported_once_and_stops_nothin
     assert service.daemon.said.count("no last good model is kept for the next start") == 1
 
 
+@pytest.mark.gate("the service is started two to four times")
 def test_a_saved_file_that_was_refused_and_corrected_is_settled(service_of: ServiceOf, model_file: Path) -> None:
     """Without a reload: the file watcher detects both."""
     service = service_of(watch_files=True)
@@ -184,6 +190,7 @@ def test_a_saved_file_that_was_refused_and_corrected_is_settled(service_of: Serv
     service.wait_for_info(lambda info: info["model_refused"] is None)
 
 
+@pytest.mark.gate("the service is started two to four times")
 def test_a_command_that_fails_does_not_cancel_the_swap_of_the_config(service_of: ServiceOf, model_file: Path) -> None:
     service = service_of(swap={"shadow_frames": 100, "trial_frames": 2}, watch_files=False)
     write_model(model_file, "next")

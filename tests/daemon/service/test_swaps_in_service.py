@@ -98,6 +98,7 @@ def test_by_command_and_back_by_a_reload(start: Start, another: Path) -> None:
     assert daemon.stop() == 0
 
 
+@pytest.mark.gate("3 s: the service is started three times")
 def test_only_signed_models_run_where_keys_are_trusted(
     start: Start, broker: Mosquitto, write_config: Any, run_daemon: Any, model_file: Path, another: Path, tmp_path: Path
 ) -> None:

@@ -358,6 +358,7 @@ CanvasRenderingContext2D.prototype.fillText = function (text, ...place) {
 """Records the text on canvases."""
 
 
+@pytest.mark.gate("23 s: the strip is drawn after so many")
 def test_while_the_state_is_null_strip_and_label_show_no_label(
     serve: Any, look: Any, browser: Browser, tmp_path: Path
 ) -> None:

@@ -1,8 +1,8 @@
 """The conformance table on the lowered kernels, run on the CPU: equal bit for bit, or refused as docs/backends.md says.
 
 In forward, reverse and shuffled order of threads. Every case runs on one architecture, drawn by its name, so that both
-inner loops (16-bit multiply-adds and dp4a) see about half of the table; the slow test runs the other half. Two
-of three cases are for the gate.
+inner loops (16-bit multiply-adds and dp4a) see about half of the table; the slow test runs the other half. Five
+of six cases are for the gate.
 """
 
 import re
@@ -71,7 +71,7 @@ ROWS: Mapping[str, Callable[[Layer, Shape], bool]] = {
 """Rows of the table in docs/backends.md: which layers belong to each, by layer and shape of its first input."""
 
 
-GATE = pytest.mark.gate("40 s of processor time in all: the kernels of two thirds of the table are compiled")
+GATE = pytest.mark.gate("40 s of processor time in all: the kernels of most of the table are compiled")
 
 
 def drawn(case: Case) -> int:
@@ -79,7 +79,7 @@ def drawn(case: Case) -> int:
 
 
 def is_for_the_gate(case: Case) -> bool:
-    return SMALL.index(case) % 3 != 0
+    return SMALL.index(case) % 6 != 0
 
 
 def row_of(layer: Layer, model: Model) -> str:

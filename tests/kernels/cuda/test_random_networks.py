@@ -61,6 +61,7 @@ def test_many(kind: int, tmp_path: Path) -> None:
     assert len(ran) >= 2
 
 
+@pytest.mark.gate("3 s of processor time")
 def test_every_shipped_kernel_is_used() -> None:
     folders = {
         launch.source.path.split("/")[0]

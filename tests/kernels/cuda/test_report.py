@@ -19,7 +19,10 @@ from edgemeta.model.file import load
 from edgemeta.model.graph import Model
 from edgemeta.model.zoo import find
 
-pytestmark = pytest.mark.usefixtures("compiler", "disassembler")
+pytestmark = [
+    pytest.mark.usefixtures("compiler", "disassembler"),
+    pytest.mark.gate("20 s: the machine code of a network in both designs; a small one: tests/cli/test_kernels.py"),
+]
 
 NANO = ARCHITECTURES["sm_53"]
 

@@ -67,6 +67,7 @@ def test_its_rows_equal_the_reference(case: Case, sources: Path, launcher: Modul
         np.testing.assert_array_equal(emulator.run(batch), reference.run(case.model, batch), err_msg=name, strict=True)
 
 
+@pytest.mark.gate("3 s of processor time")
 @pytest.mark.usefixtures("disassembler")
 def test_its_loops_are_those_of_the_machine_code(
     sources: Path, launcher: ModuleType, compiler: Compiler, monkeypatch: pytest.MonkeyPatch

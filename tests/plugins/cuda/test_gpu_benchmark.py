@@ -47,6 +47,7 @@ def test_the_float_rows_are_measured(device: DeviceContext, cubins: Cubins) -> N
     assert table.splitlines()[3] == "| other | int8 | – | – |"
 
 
+@pytest.mark.gate("2 s each: a network, emulated")
 @pytest.mark.parametrize(
     "kernels", [paper.KERNELS, paper.BASELINE, paper.AS_PRINTED], ids=["winograd", "tiled", "printed"]
 )
@@ -70,6 +71,7 @@ class Refuses:
         raise CompilerError(f"nothing is made of {source.path} here")
 
 
+@pytest.mark.gate("3 s of processor time: most of a benchmark, emulated")
 def test_every_part_survives_the_failure_of_the_others(
     device: DeviceContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -86,6 +86,7 @@ def test_backends_names_the_device(environment: dict[str, str]) -> None:
     assert f"({environment['EDGEMETA_EMULATED_ARCHITECTURE']}), " in entry["reason"]
 
 
+@pytest.mark.gate("3 s: a shipped network is loaded, emulated")
 def test_the_jetson_configs_are_valid(environment: dict[str, str], repository: Path, tmp_path: Path) -> None:
     config = by_rule(repository / "configs" / environment["CONFIG"], tmp_path)
     done = edgemeta(environment, "check", "--json", config)
@@ -118,6 +119,7 @@ def test_the_service_runs_on_the_device_and_stops_in_order(environment: dict[str
     assert "not classified" not in log
 
 
+@pytest.mark.gate("7 s: an emulated network under frames")
 def test_a_failed_gpu_ends_the_service_for_a_restart(environment: dict[str, str], tmp_path: Path) -> None:
     """A session that is lost would fail every later frame, too."""
     config = tmp_path / "config.yaml"

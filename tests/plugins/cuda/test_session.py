@@ -26,7 +26,13 @@ from tests.plugins.cuda.emulated import Driver
 from tests.plugins.cuda.proofs import batches_of_all_sizes, first_images, grown, mismatches
 
 
-@pytest.mark.parametrize(("name", "launch"), [("resnet8-cifar10", "graph"), ("resnet8-cifar10-paper", "kernels")])
+@pytest.mark.parametrize(
+    ("name", "launch"),
+    [
+        ("resnet8-cifar10", "graph"),
+        pytest.param("resnet8-cifar10-paper", "kernels", marks=pytest.mark.gate("4 s: another network, emulated")),
+    ],
+)
 def test_real_images_equal_the_reference(backend: CudaBackend, shared_data: Path, name: str, launch: str) -> None:
     model = load(find(name))
     images = first_images(model, shared_data, 5)
@@ -148,6 +154,7 @@ def test_a_closed_session_refuses_to_run(backend: CudaBackend, driver: Driver, s
     assert driver.live() == {}
 
 
+@pytest.mark.gate("2 s of processor time")
 def test_200_sessions_leak_nothing(driver: Driver, device: DeviceContext, cubins: Cubins, small: Case) -> None:
     """The plan is lowered once, since lowering is slow."""
     plan = lower(small.model, device.architecture)

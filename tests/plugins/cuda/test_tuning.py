@@ -64,6 +64,7 @@ def test_every_candidate_is_measured_once_and_the_choice_stored(
     assert [launch.source for launch in again.launches] == [launch.source for launch in plan.launches]
 
 
+@pytest.mark.gate("9 s: every kernel is measured twice, emulated")
 def test_a_damaged_tuning_file_is_measured_again(
     device: DeviceContext, driver: Driver, cubins: Cubins, small: Case, folder: Path
 ) -> None:
@@ -77,6 +78,7 @@ def test_a_damaged_tuning_file_is_measured_again(
         assert json.loads(stored(folder).read_text()).keys() == json.loads(whole).keys(), damage
 
 
+@pytest.mark.gate("3 s: every kernel is measured once more, emulated")
 def test_choices_for_other_kernels_are_measured_again(
     device: DeviceContext, driver: Driver, cubins: Cubins, small: Case, folder: Path
 ) -> None:

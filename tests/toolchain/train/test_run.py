@@ -49,6 +49,7 @@ def weights(network: ResNet8) -> Any:
     return torch.cat([v.double().flatten() for v in network.state_dict().values()])
 
 
+@pytest.mark.gate("11 s: two trainings")
 def test_an_interrupted_run_ends_like_an_uninterrupted_one(tmp_path: Path, data: Dataset) -> None:
     threads = torch.get_num_threads()
     try:

@@ -16,11 +16,19 @@ from tests.emulation.witnesses import WITNESSES
 
 CHOSEN = {"direct": (1, 3), "winograd": (1, 2), "pool_dense": (0,), "tensor": (0,), "elementwise": (1,)}
 """Witnesses used for each kernel: together they execute every barrier of the product's kernels."""
+MORE = pytest.mark.gate("5 s each: the machine code of a large launch is executed")
 WITHOUT_BARRIERS = ("tensor", "elementwise")
 
 
 @pytest.mark.usefixtures("disassembler")
-@pytest.mark.parametrize(("kernel", "number"), [(kernel, n) for kernel, numbers in CHOSEN.items() for n in numbers])
+@pytest.mark.parametrize(
+    ("kernel", "number"),
+    [
+        pytest.param(kernel, number, marks=[MORE] if number != numbers[0] else [])
+        for kernel, numbers in CHOSEN.items()
+        for number in numbers
+    ],
+)
 def test_barriers_of_the_machine_code(kernel: str, number: int, compiler: Compiler) -> None:
     witness = WITNESSES[kernel][number]
     emulator = Emulator(witness.plan, mode="quick")

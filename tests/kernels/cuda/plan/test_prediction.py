@@ -76,6 +76,7 @@ def test_direct_tiles_are_sorted_by_predicted_time() -> None:
     assert all(one <= other for one, other in pairwise(clocks))
 
 
+@pytest.mark.gate("10 s: every kernel of a network is compiled and counted")
 def test_estimates_are_near_the_counts(chosen: Cost) -> None:
     """Of the tiles that are chosen: instructions and the longest warp within 15 %."""
     known = [each for each in chosen.launches if each.launch.source.path == "winograd/kernel.cu"]
@@ -112,6 +113,7 @@ def test_no_candidate_is_predicted_to_be_much_faster_than_the_choice_by_rule(
         assert each.busy_us > 0.95 * by_rule[each.launch.layers[0]], dict(each.launch.tile)
 
 
+@pytest.mark.gate("10 s: every kernel of a network is compiled and counted")
 def test_resnet8_is_predicted_to_be_busy_for_less_than_110_us(chosen: Cost) -> None:
     """What the best of the candidates took that were chosen by instructions before; those took 127."""
     assert 0 < chosen.predicted_us["busy"] < 110

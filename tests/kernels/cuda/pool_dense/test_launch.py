@@ -44,6 +44,7 @@ def test_dense_of_the_image(shape: tuple[int, int, int]) -> None:
     assert_equal(net.finish(), [("dense0",), ("dense1",)])
 
 
+@pytest.mark.gate("2 s of processor time")
 def test_a_pool_of_many_channels_alone() -> None:
     """More channels than threads, and an int8 output that leaves the network."""
     net = NetworkBuilder("pool", TensorType((3, 3, 3)))

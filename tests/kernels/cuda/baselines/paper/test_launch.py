@@ -115,10 +115,8 @@ def test_the_small_networks_use_every_kernel(kernels: str) -> None:
     assert {f"baselines/paper/{kernels}.cu", "baselines/paper/map.cu"} <= paths
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["resnet8-cifar10", pytest.param("resnet8-cifar10-paper", marks=pytest.mark.gate("5 s: the same once more"))],
-)
+@pytest.mark.gate("3 s each: a network, emulated")
+@pytest.mark.parametrize("name", ["resnet8-cifar10", "resnet8-cifar10-paper"])
 def test_the_shipped_networks_equal_the_reference(name: str) -> None:
     model = load(find(name))
     batch = np.random.default_rng(8).integers(-128, 128, (3, 32, 32, 3)).astype(np.int8)
