@@ -23,7 +23,7 @@ Transaction = Annotated[str, Field(max_length=64)]
 class Command(BaseModel):
     """Fields of every command."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, hide_input_in_errors=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, hide_input_in_errors=True, defer_build=True)
 
     transaction: Transaction | None = Field(default=None, description="Returned in the answer.")
 

@@ -45,8 +45,14 @@ def no_models(tmp_path: Path) -> dict[str, Path]:
     return {name: tmp_path / name for name in contents} | {"missing": tmp_path / "missing", "folder": tmp_path}
 
 
-@pytest.mark.parametrize("name", ["text", "empty", "truncated", "missing", "folder"])
-@pytest.mark.parametrize("verb", ["info", "classify", "bench"])
+@pytest.mark.parametrize(
+    ("verb", "name"),
+    [
+        *(("info", name) for name in ("text", "empty", "truncated", "missing", "folder")),
+        ("classify", "truncated"),
+        ("bench", "truncated"),
+    ],
+)
 def test_an_invalid_model_gets_one_sentence(
     edgemeta, one_sentence, no_models: dict[str, Path], tmp_path: Path, name: str, verb: str
 ) -> None:

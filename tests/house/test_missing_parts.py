@@ -71,6 +71,7 @@ def test_the_end_of_a_run_names_each_missing_part_once(tmp_path: Path, arguments
     assert done.returncode == 0
 
 
+@pytest.mark.gate("4 s: pytest is run twice")
 def test_on_the_gate_what_is_skipped_has_failed_and_what_is_known_to_fail_has_not(tmp_path: Path) -> None:
     done = run(tmp_path, full="1")
     assert done.returncode != 0

@@ -52,6 +52,7 @@ def test_coverage_is_the_exact_overlap(source: int, target: int) -> None:
 
 @settings(max_examples=40)
 @given(side, side, st.integers(1, 9), st.integers(1, 9), st.sampled_from([1, 3]), st.integers(0, 2**32 - 1))
+@pytest.mark.gate("5 s of fractions")
 def test_resize_equals_exact_fractions(
     source_height: int, source_width: int, height: int, width: int, channels: int, seed: int
 ) -> None:

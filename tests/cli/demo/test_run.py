@@ -51,6 +51,7 @@ def test_json_is_one_object_and_every_frame_is_accounted_for(tmp_path: Path) -> 
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.gate("5 s: the demo for so long")
 def test_the_live_page_is_served_while_it_runs(tmp_path: Path) -> None:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))

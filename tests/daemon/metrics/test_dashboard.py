@@ -122,6 +122,7 @@ def test_a_description_of_an_alert_names_labels_that_it_has(alerts: Path) -> Non
         assert rule["labels"]["severity"] in ("info", "warning", "critical")
 
 
+@pytest.mark.gate("7 s of scrapes")
 def test_every_panel_has_data(
     make_prometheus: Callable[[str], Prometheus],
     broker: Any,

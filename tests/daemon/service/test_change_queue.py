@@ -150,6 +150,7 @@ def test_a_mistake_that_was_corrected_is_reported_although_nothing_changed(
     assert rig.reported.messages[1:] == [NOTHING_CHANGED.message]
 
 
+@pytest.mark.gate("2 s of processor time")
 def test_the_watch_reloads_and_reports_nothing_without_a_change(
     run_service: RunService, rig_of: RigOf, model_of: ModelOf
 ) -> None:

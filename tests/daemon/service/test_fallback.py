@@ -76,6 +76,7 @@ def test_a_corrected_model_ends_the_problem(service_of: ServiceOf, model_file: P
     assert service_of().info()["model"]["name"] == "next", "remembered since"
 
 
+@pytest.mark.gate("4 s: the service is started five times")
 def test_without_a_last_good_model_or_with_the_fallback_disabled_it_ends_with_78(
     service_of: ServiceOf, model_file: Path
 ) -> None:

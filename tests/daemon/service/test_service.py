@@ -167,6 +167,7 @@ def test_a_clip_as_fast_as_possible_loses_no_frame(
     assert last["captured"] == last["published"] == 795
 
 
+@pytest.mark.gate("3 s of processor time: the whole clip as fast as possible")
 def test_a_clip_faster_than_it_can_be_classified_every_frame_accounted_for(
     broker: Any, subscriber: Any, write_config: Any, run_daemon: Any, shared_data: Path
 ) -> None:

@@ -42,8 +42,7 @@ def hanging_camera(tmp_path: Path) -> dict[str, Any]:
     return {"source": str(folder), "frame_timeout": 1}
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-@pytest.mark.parametrize("there_is_a_broker", [True, False])
+@pytest.mark.parametrize(("number", "there_is_a_broker"), [(signal.SIGTERM, True), (signal.SIGINT, False)])
 def test_a_signal_ends_it(
     make_broker: Any, write_config: Any, run_daemon: Any, number: int, there_is_a_broker: bool
 ) -> None:

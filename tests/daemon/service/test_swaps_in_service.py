@@ -130,6 +130,7 @@ def test_only_signed_models_run_where_keys_are_trusted(
     assert daemon.stop() == 0
 
 
+@pytest.mark.gate("5 s: the folder is watched until files are at rest")
 def test_a_half_written_model_is_refused_and_the_whole_one_taken(start: Start, model_file: Path, another: Path) -> None:
     daemon, subscriber = start()
     content = another.read_bytes()

@@ -314,6 +314,7 @@ def test_messages_that_cannot_be_written_to_disk(
     assert ("outbox-test.sqlite3" in browser.text("#trouble")) == bool(size)
 
 
+@pytest.mark.gate("7 s: until data counts as outdated")
 def test_without_the_service_all_data_is_marked_as_outdated(
     write_config: Any, run_daemon: Any, look: Any, free_port: Any, broker: Any
 ) -> None:

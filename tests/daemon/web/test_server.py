@@ -239,6 +239,7 @@ def test_many_clients_at_once_are_all_answered(serve: Any) -> None:
     assert statuses == [200] * 80
 
 
+@pytest.mark.gate("2 s of processor time: thousands of connections")
 def test_connections_leak_no_memory(serve: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Hundreds of requests and pages; then those again, which must find all the memory they need freed."""
     monkeypatch.setattr("edgemeta.daemon.web.routes.EVENT_INTERVAL", 0.01)

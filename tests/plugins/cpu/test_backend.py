@@ -111,6 +111,7 @@ def test_a_closed_session_refuses_to_run(resnet8: Case) -> None:
         session.run(image)
 
 
+@pytest.mark.gate("3 s of processor time: hundreds of sessions")
 def test_opening_and_closing_frees_all_memory(resnet8: Case) -> None:
     image = random_image(resnet8.model)
 

@@ -44,6 +44,7 @@ def stored(folder: Path) -> Path:
     return file
 
 
+@pytest.mark.gate("3 s: every tile is compiled and run, emulated")
 def test_every_candidate_is_measured_once_and_the_choice_stored(
     device: DeviceContext, driver: Driver, cubins: Cubins, small: Case, folder: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
