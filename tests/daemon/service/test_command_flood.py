@@ -19,7 +19,8 @@ GROWTH_KIB = 10_000
 
 
 @pytest.fixture
-def rig(tmp_path: Path) -> Iterator[System]:
+def rig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[System]:
+    monkeypatch.delenv("COVERAGE_PROCESS_CONFIG", raising=False)  # what coverage itself holds is not to be counted
     if not Mosquitto.installed():
         pytest.skip("mosquitto is not installed (Debian package mosquitto)")
     keys = {"cameras": {"front": {"source": "synthetic://", "fps": 10}}, "log": {"level": "info"}}
