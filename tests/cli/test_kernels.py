@@ -53,6 +53,7 @@ def test_a_device_without_compiler_finds_what_build_compiled(
     assert all(cubins.get(source, plan.architecture).startswith(b"\x7fELF") for source in plan.sources)
 
 
+@pytest.mark.gate("4 s: every kernel of a network is compiled and counted")
 def test_report_prints_both_designs(edgemeta_json: Callable[..., Any], model: Path) -> None:
     values = edgemeta_json("kernels", "report", model, "--arch", "sm_53")
     keys = {"launches", "warp_instructions", "predicted_us", "layers"}

@@ -36,14 +36,10 @@ def expected(name: str, data: Path, count: int) -> tuple[NDArray[np.int8], NDArr
     return batch, reference.run(model, batch) if count <= SOME else reference_logits(model, batch)
 
 
-ONCE_MORE = pytest.mark.gate("4 s each: another network, and other instructions")
-
-
-@pytest.mark.parametrize(
-    "count", [SOME, pytest.param(IMAGES, marks=pytest.mark.gate("50 s of processor time: many images, emulated"))]
-)
-@pytest.mark.parametrize("architecture", ["sm_53", pytest.param("sm_87", marks=ONCE_MORE)])
-@pytest.mark.parametrize("name", ["resnet8-cifar10", pytest.param("resnet8-cifar10-paper", marks=ONCE_MORE)])
+@pytest.mark.gate("4 s each, 20 s of many images: networks, emulated; one: tests/plugins/cuda/test_session.py")
+@pytest.mark.parametrize("count", [SOME, IMAGES])
+@pytest.mark.parametrize("architecture", ["sm_53", "sm_87"])
+@pytest.mark.parametrize("name", ["resnet8-cifar10", "resnet8-cifar10-paper"])
 def test_real_images(name: str, architecture: str, count: int, shared_data: Path) -> None:
     batch, logits = expected(name, shared_data, count)
     plan = lower(shipped(name), ARCHITECTURES[architecture])

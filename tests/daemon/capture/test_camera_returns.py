@@ -53,6 +53,7 @@ def test_an_rtsp_camera_that_is_killed_and_restarted(
     assert max(took) <= WITHIN, took
 
 
+@pytest.mark.gate("4 s: until a frame counts as missing")
 def test_an_rtsp_camera_that_freezes_and_continues(
     broker: Any, subscriber: Any, write_config: Any, run_daemon: Any, rtsp_server: Any, free_port: Any
 ) -> None:

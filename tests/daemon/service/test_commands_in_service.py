@@ -84,27 +84,26 @@ def test_answers_stay_below_the_device_s_own_topics(operator: Operator) -> None:
     assert {topic for topic, _, _ in operator.heard} == {"edgemeta/test/resp/me", "edgemeta/test/resp/reload"}
 
 
-@pytest.mark.parametrize("model", ["link", "link.safetensors", "copy"])
-def test_no_answer_quotes_a_file(operator: Operator, model: str) -> None:
+def test_no_answer_quotes_a_file(operator: Operator) -> None:
     """Its first eight bytes would be the length of a model file's header."""
-    _, answer = operator.ask(
-        "model", json.dumps({"model": model, "transaction": "7"}).encode(), "edgemeta/test/resp/me"
-    )
-    assert (answer["ok"], answer["transaction"]) == (False, "7")
-    assert "hunter2" not in answer["outcome"]
-    assert str(int.from_bytes(SECRET.encode()[:8], "little")) not in answer["outcome"]
-    assert ("leads out of" in answer["outcome"]) == model.startswith("link")
+    for model in ("link", "link.safetensors", "copy"):
+        payload = json.dumps({"model": model, "transaction": "7"}).encode()
+        _, answer = operator.ask("model", payload, "edgemeta/test/resp/me")
+        assert (answer["ok"], answer["transaction"]) == (False, "7")
+        assert "hunter2" not in answer["outcome"]
+        assert str(int.from_bytes(SECRET.encode()[:8], "little")) not in answer["outcome"]
+        assert ("leads out of" in answer["outcome"]) == model.startswith("link")
 
 
-@pytest.mark.parametrize(
-    ("payload", "reason"),
-    [
-        (b'{"transaction": "7", "model": "a", "model": "b"}', "the key 'model' twice"),
-        (b'{"transaction": "7", "model": NaN}', "found no JSON (NaN)"),
-        (b'{"transaction": "7", "modell": "a"}', "found nothing, expected this key to be given"),
-    ],
-)
-def test_an_invalid_command_is_answered_with_its_transaction(operator: Operator, payload: bytes, reason: str) -> None:
-    topic, answer = operator.ask("model", payload, "edgemeta/test/resp/me")
-    assert (topic, answer["ok"], answer["transaction"]) == ("edgemeta/test/resp/me", False, "7")
-    assert reason in answer["outcome"]
+INVALID = {
+    b'{"transaction": "7", "model": "a", "model": "b"}': "the key 'model' twice",
+    b'{"transaction": "7", "model": NaN}': "found no JSON (NaN)",
+    b'{"transaction": "7", "modell": "a"}': "found nothing, expected this key to be given",
+}
+
+
+def test_an_invalid_command_is_answered_with_its_transaction(operator: Operator) -> None:
+    for payload, reason in INVALID.items():
+        topic, answer = operator.ask("model", payload, "edgemeta/test/resp/me")
+        assert (topic, answer["ok"], answer["transaction"]) == ("edgemeta/test/resp/me", False, "7")
+        assert reason in answer["outcome"]

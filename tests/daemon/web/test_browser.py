@@ -155,6 +155,7 @@ def test_without_frames(serve: Any, look: Any) -> None:
     assert browser.log() == []
 
 
+@pytest.mark.gate("4 s: two services, and the page between them")
 def test_a_service_that_stops_and_returns(write_config: Any, run_daemon: Any, look: Any, free_port: Any) -> None:
     port = free_port()
     config = write_config(web={"enabled": True, "port": port}, mqtt={"host": "127.0.0.1", "port": free_port()})

@@ -99,6 +99,7 @@ def test_a_camera_s_entities_are_available_while_it_runs(
     assert home.assistant.of("problem_bad").is_available
 
 
+@pytest.mark.gate("4 s: the service is started three times")
 def test_removed_entities_disappear_after_a_restart(
     broker: Any, listen: Any, write_config: Any, colours: Path, run_daemon: Any
 ) -> None:
