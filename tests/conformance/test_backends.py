@@ -24,7 +24,7 @@ def expected(name: str) -> list[tuple[NDArray[Any], NDArray[Any]]]:
 
 @pytest.mark.parametrize("isa", ISAS)
 def test_cpu_equals_the_reference(case: Case, isa: str) -> None:
-    for threads in (1, 2):
+    for threads in (1, 2) if isa == ISAS[-1] else (1,):  # the threads share the work alike on each
         with closing(choose("cpu").compile(case.model, {"isa": isa, "threads": threads})) as session:
             for batch, logits in expected(case.name):
                 np.testing.assert_array_equal(session.run(batch), logits, strict=True)
