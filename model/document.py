@@ -19,15 +19,21 @@ from edgemeta.model.graph import INPUT, Classification, Model, Preprocessing, Se
 from edgemeta.model.layers import (
     Add,
     AveragePool,
+    ChannelShuffle,
     Clamp,
     Concat,
     Conv,
     Dense,
     Layer,
+    Lookup,
     MaxPool,
     Multiplier,
+    Pad,
+    Product,
     Rescale,
+    ResizeBilinear,
     ShiftTable,
+    Slice,
     TensorType,
     Upsample,
 )
@@ -39,23 +45,33 @@ KINDS: Mapping[str, type[Any]] = {
     "add": Add,
     "average_pool": AveragePool,
     "binary": StoredBinary,
+    "channel_shuffle": ChannelShuffle,
     "clamp": Clamp,
     "classification": Classification,
     "concat": Concat,
     "conv": Conv,
     "dense": Dense,
     "fixed": StoredFixed,
+    "lookup": Lookup,
     "max_pool": MaxPool,
     "multiplier": Multiplier,
+    "pad": Pad,
     "power_of_two": StoredPowerOfTwo,
+    "product": Product,
     "rescale": Rescale,
+    "resize_bilinear": ResizeBilinear,
     "shift_table": ShiftTable,
+    "slice": Slice,
     "upsample": Upsample,
 }
 """Records by their value of "kind"."""
 
-OPTIONAL: Mapping[type, Mapping[str, Any]] = {Classification: {"temperature": 1.0}, Model: {"self_test": None}}
-"""Optional fields with their defaults; a field that has its default is not written."""
+OPTIONAL: Mapping[type, Mapping[str, Any]] = {
+    Classification: {"temperature": 1.0},
+    Conv: {"dilation": [1, 1]},
+    Model: {"self_test": None},
+}
+"""Optional fields with their defaults as in a document; a field that has its default is not written."""
 
 MAX_WEIGHTS = 1 << 27
 """Greatest number of unpacked weights in one file."""
@@ -92,8 +108,8 @@ def _write_record(record: Any, owner: str, tensors: Tensors) -> dict[str, Any]:
     if isinstance(record, get_args(Layer)):
         owner = record.name
     optional = OPTIONAL.get(type(record), {})
-    written = [name for name in _HINTS[type(record)] if name not in optional or getattr(record, name) != optional[name]]
-    fields = {name: _write(getattr(record, name), owner, name, tensors) for name in written}
+    fields = {name: _write(getattr(record, name), owner, name, tensors) for name in _HINTS[type(record)]}
+    fields = {name: value for name, value in fields.items() if name not in optional or value != optional[name]}
     return fields | ({"kind": _NAMES[type(record)]} if type(record) in _NAMES else {})
 
 

@@ -6,12 +6,13 @@ A tensor is one image in H, W, C order; batches put N in front. An integer q of 
 Notation in the formulas: x an input integer, zx its zero point, zy the output's zero point, `>>` an arithmetic shift,
 round(v, s) = (v + 2**(s-1)) >> s for s > 0 and v for s = 0 (half up; `fixedpoint.rounding_shift`).
 
-Padding is smaller than the kernel on every side. A global pool is a pool whose kernel is the whole map. ReLU is a clamp
-from below at the zero point; ReLU6 also clamps from above at the integer of 6.0.
+Padding is smaller than the (dilated) kernel on every side. A global pool is a pool whose kernel is the whole map. ReLU
+is a clamp from below at the zero point; ReLU6 also clamps from above at the integer of 6.0. Sigmoid, swish and every
+other function of one element is a Lookup. A transposed convolution is a Pad with spacing and a Conv.
 """
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +23,8 @@ Shape: TypeAlias = tuple[int, int, int]
 Pair: TypeAlias = tuple[int, int]
 Padding: TypeAlias = tuple[int, int, int, int]
 """Rows above, columns left, rows below, columns right."""
+Coordinates: TypeAlias = Literal["half_pixel", "align_corners", "asymmetric"]
+"""Which place of the input an element of an enlarged or reduced map comes from."""
 
 
 @dataclass(frozen=True)
@@ -89,8 +92,9 @@ Requantize: TypeAlias = Multiplier | ShiftTable
 class Conv:
     """acc[o] = bias[o] + sum over taps and channels of w * (x - zx); a tap in the padding adds 0.
 
-    weights [O, KH, KW, I / groups]; bias int32 [O] or None; output H = (H + top + bottom - KH) // stride + 1, W alike.
-    `requantize` None outputs the int32 accumulator (model output only; the weights then have one scale).
+    weights [O, KH, KW, I / groups]; bias int32 [O] or None. Tap (u, v) reads the element u * dilation rows below and
+    v * dilation columns right of the window's corner, so that the kernel covers (KH - 1) * dilation + 1 rows; output
+    H = (H + top + bottom - covered rows) // stride + 1, W alike. `requantize` None outputs the int32 accumulator (model output only; the weights then have one scale).
     """
 
     name: str
@@ -102,6 +106,7 @@ class Conv:
     padding: Padding = (0, 0, 0, 0)
     groups: int = 1
     requantize: Requantize | None = None
+    dilation: Pair = (1, 1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,9 +205,103 @@ class Upsample:
     factor: Pair
 
 
-Layer: TypeAlias = Conv | Dense | Add | Clamp | Rescale | MaxPool | AveragePool | Concat | Upsample
+@dataclass(frozen=True, eq=False)
+class Lookup:
+    """y = table[c][x - least], `least` the least integer of the input's dtype: -128 if signed, 0 if not.
+
+    table [C, 256] or [1, 256] of the output's dtype. Any function of one element, such as sigmoid and swish.
+    """
+
+    name: str
+    input: str
+    output: TensorType
+    table: NDArray[np.int8] | NDArray[np.uint8]
+
+
+@dataclass(frozen=True, eq=False)
+class Product:
+    """Elementwise product: acc = (a - za) * (b - zb), requantized.
+
+    b has the shape of a, or (1, 1, C): one factor per channel, as in squeeze-and-excite.
+    """
+
+    name: str
+    inputs: tuple[str, str]
+    output: TensorType
+    requantize: Requantize
+
+
+@dataclass(frozen=True)
+class Pad:
+    """y[top + i * spacing_y, left + j * spacing_x] = x[i, j], and the zero point everywhere else.
+
+    Output H = top + (H - 1) * spacing_y + 1 + bottom, W alike. The output has the input's quantization.
+    """
+
+    name: str
+    input: str
+    output: TensorType
+    padding: Padding
+    spacing: Pair = (1, 1)
+
+
+@dataclass(frozen=True)
+class Slice:
+    """y[i, j, k] = x[start + (i, j, k) * step] below `stop`, in H, W, C. The output has the input's quantization."""
+
+    name: str
+    input: str
+    output: TensorType
+    start: Shape
+    stop: Shape
+    step: Shape = (1, 1, 1)
+
+
+@dataclass(frozen=True)
+class ChannelShuffle:
+    """y[c] = x[(c % groups) * (C / groups) + c // groups]. The output has the input's quantization."""
+
+    name: str
+    input: str
+    output: TensorType
+    groups: int
+
+
+@dataclass(frozen=True)
+class ResizeBilinear:
+    """y = round(sum of wy * wx * x over two rows and two columns, 22), weights in units of 2**-11.
+
+    Output row i is at p rows of the input, clamped to 0 .. H - 1, with p exactly ((2 i + 1) H - H') / (2 H') for
+    "half_pixel", i (H - 1) / (H' - 1) for "align_corners" (0 if H' is 1), i H / H' for "asymmetric". The lower row is
+    floor(p), the upper one the next, at most H - 1, and weighs floor((p - floor(p)) * 2**11 + 1/2); the lower one has
+    the rest of 2**11. Columns alike. The output has the input's quantization.
+    """
+
+    name: str
+    input: str
+    output: TensorType
+    coordinates: Coordinates
+
+
+Layer: TypeAlias = (
+    Conv
+    | Dense
+    | Add
+    | Clamp
+    | Rescale
+    | MaxPool
+    | AveragePool
+    | Concat
+    | Upsample
+    | Lookup
+    | Product
+    | Pad
+    | Slice
+    | ChannelShuffle
+    | ResizeBilinear
+)
 
 
 def inputs_of(layer: Layer) -> tuple[str, ...]:
     """Names of the tensors that a layer reads."""
-    return layer.inputs if isinstance(layer, Add | Concat) else (layer.input,)
+    return layer.inputs if isinstance(layer, Add | Concat | Product) else (layer.input,)

@@ -16,13 +16,19 @@ from edgemeta.model.graph import INPUT, Model, Preprocessing
 from edgemeta.model.layers import (
     Add,
     AveragePool,
+    ChannelShuffle,
     Clamp,
     Concat,
     Conv,
     Dense,
     Layer,
+    Lookup,
     MaxPool,
+    Pad,
+    Product,
     Rescale,
+    ResizeBilinear,
+    Slice,
     TensorType,
     Upsample,
     inputs_of,
@@ -33,6 +39,7 @@ from edgemeta.model.prove_arithmetic import (
     prove_clamp,
     prove_pool_accumulators,
     prove_requantize,
+    prove_table,
     prove_type,
     prove_weights,
 )
@@ -120,7 +127,11 @@ def _prove_layer(layer: Layer, types: Types, *, is_output: bool) -> None:
         case AveragePool():
             prove_pool_accumulators(math.prod(layer.kernel), sources[0])
             prove_requantize(layer.requantize, layer.output)
-        case MaxPool() | Concat() | Upsample():
+        case Lookup():
+            prove_table(layer.table, layer.output)
+        case Product():
+            prove_requantize(layer.requantize, layer.output)
+        case MaxPool() | Concat() | Upsample() | Pad() | Slice() | ChannelShuffle() | ResizeBilinear():
             for source in sources:
                 is_equal = _quantization(source) == _quantization(layer.output)
                 require(is_equal, "inputs and output do not share one quantization")

@@ -65,8 +65,14 @@ def prove_requantize(requantize: Requantize, output: TensorType) -> None:
         prove_clamp(requantize.lo, requantize.hi, output)
         return
     require_values(requantize.shift, 0, 31, "shift")
-    require_array(requantize.table, output.dtype, ((1, 256), (channels, 256)), "table")
-    require_values(requantize.table, output.lo, output.hi, "table")
+    prove_table(requantize.table, output)
+
+
+def prove_table(table: NDArray[np.int8] | NDArray[np.uint8], output: TensorType) -> None:
+    """256 entries per layer or per channel, all of them within the output type."""
+    require(output.bits <= 8, f"output has {output.bits} bits, expected 1 .. 8 from a table")
+    require_array(table, output.dtype, ((1, 256), (output.shape[2], 256)), "table")
+    require_values(table, output.lo, output.hi, "table")
 
 
 def prove_clamp(lo: int, hi: int, output: TensorType) -> None:

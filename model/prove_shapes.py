@@ -5,16 +5,22 @@ import math
 from edgemeta.model.layers import (
     Add,
     AveragePool,
+    ChannelShuffle,
     Clamp,
     Concat,
     Conv,
     Dense,
     Layer,
+    Lookup,
     MaxPool,
+    Pad,
     Padding,
     Pair,
+    Product,
     Rescale,
+    ResizeBilinear,
     Shape,
+    Slice,
     Upsample,
 )
 from edgemeta.model.require import require, require_between
@@ -47,7 +53,22 @@ def infer_shape(layer: Layer, inputs: tuple[Shape, ...]) -> Shape:
             for factor in layer.factor:
                 require_between(factor, 1, MAX_SIDE, "factor")
             return first[0] * layer.factor[0], first[1] * layer.factor[1], first[2]
-        case Clamp() | Rescale():
+        case Product():
+            expected = "an equal one or one factor per channel"
+            is_fit = inputs[1] in (first, (1, 1, first[2]))
+            require(is_fit, f"inputs have shapes {list(first)} and {list(inputs[1])}, expected {expected}")
+            return first
+        case Pad():
+            return *_padded(first, layer), first[2]
+        case Slice():
+            return _sliced(first, layer)
+        case ChannelShuffle():
+            require_between(layer.groups, 1, first[2], "groups")
+            require(first[2] % layer.groups == 0, f"{first[2]} channels are no multiple of {layer.groups} groups")
+            return first
+        case ResizeBilinear():
+            return *layer.output.shape[:2], first[2]
+        case Clamp() | Rescale() | Lookup():
             return first
 
 
@@ -78,4 +99,34 @@ def _convolved(layer: Conv, source: Shape) -> Shape:
         source[2] == depth * layer.groups and channels % layer.groups == 0,
         f"weights have shape {list(shape)} in {layer.groups} groups, which does not fit {source[2]} input channels",
     )
-    return *slide(source, (kernel_height, kernel_width), layer.stride, layer.padding), channels
+    for axis, name in enumerate(("rows", "columns")):
+        require_between(layer.dilation[axis], 1, MAX_SIDE, f"the dilation's {name}")
+    return *slide(source, covered(layer), layer.stride, layer.padding), channels
+
+
+def covered(layer: Conv) -> Pair:
+    """Rows and columns from the first to the last tap of a convolution's kernel."""
+    (height, width), (down, right) = layer.weights.shape[1:3], layer.dilation
+    return (height - 1) * down + 1, (width - 1) * right + 1
+
+
+def _padded(shape: Shape, layer: Pad) -> Pair:
+    sides = []
+    for axis, name in enumerate(("rows", "columns")):
+        require_between(layer.spacing[axis], 1, MAX_SIDE, f"the spacing's {name}")
+        for amount in (layer.padding[axis], layer.padding[axis + 2]):
+            require_between(amount, 0, MAX_SIDE, f"the padding's {name}")
+        inside = (shape[axis] - 1) * layer.spacing[axis] + 1
+        sides.append(layer.padding[axis] + inside + layer.padding[axis + 2])
+    return sides[0], sides[1]
+
+
+def _sliced(shape: Shape, layer: Slice) -> Shape:
+    sides = []
+    for axis, name in enumerate(("rows", "columns", "channels")):
+        start, stop, step = layer.start[axis], layer.stop[axis], layer.step[axis]
+        require_between(stop, 1, shape[axis], f"the stop of the {name}")
+        require_between(start, 0, stop - 1, f"the start of the {name}")
+        require_between(step, 1, MAX_SIDE, f"the step of the {name}")
+        sides.append(-(-(stop - start) // step))
+    return sides[0], sides[1], sides[2]

@@ -11,26 +11,34 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
+from edgemeta.model.bilinear import BILINEAR_BITS, BilinearAxis, bilinear_axis
 from edgemeta.model.fixedpoint import rounding_shift, saturate
 from edgemeta.model.graph import INPUT, Model
 from edgemeta.model.layers import (
     Add,
     AveragePool,
+    ChannelShuffle,
     Clamp,
     Concat,
     Conv,
     Dense,
     Layer,
+    Lookup,
     MaxPool,
+    Pad,
     Padding,
     Pair,
+    Product,
     Requantize,
     Rescale,
+    ResizeBilinear,
     ShiftTable,
+    Slice,
     TensorType,
     Upsample,
     inputs_of,
 )
+from edgemeta.model.prove_shapes import covered
 
 Tensor = NDArray[Any]
 
@@ -100,6 +108,25 @@ def _run_layer(layer: Layer, tensors: dict[str, Tensor], types: dict[str, Tensor
             return np.concatenate(values, axis=3)
         case Upsample():
             return x.repeat(layer.factor[0], axis=1).repeat(layer.factor[1], axis=2)
+        case Lookup():
+            return _looked_up(layer.table, x.astype(np.int64) - np.iinfo(x.dtype).min)
+        case Product():
+            factors = _centred(x, zero_point) * _centred(values[1], types[names[1]].zero_point)
+            return _requantized(factors, layer.requantize, layer.output)
+        case Pad():
+            return _padded(x, layer)
+        case Slice():
+            rows, columns, channels = map(slice, layer.start, layer.stop, layer.step)
+            return x[:, rows, columns, channels]
+        case ChannelShuffle():
+            order = np.arange(x.shape[3]).reshape(layer.groups, -1).T.ravel()
+            return x[..., order]
+        case ResizeBilinear():
+            rows = bilinear_axis(x.shape[1], layer.output.shape[0], layer.coordinates)
+            columns = bilinear_axis(x.shape[2], layer.output.shape[1], layer.coordinates)
+            down = _between(x.astype(np.int64), rows, 1)
+            sums = _between(down, columns, 2)
+            return rounding_shift(sums, 2 * BILINEAR_BITS).astype(x.dtype)
 
 
 def _centred(x: Tensor, zero_point: int) -> NDArray[np.int64]:
@@ -125,7 +152,8 @@ def _convolve(x: NDArray[np.int64], layer: Conv) -> NDArray[np.int64]:
     outputs, kernel_height, kernel_width, depth = weights.shape
     filters, taps = outputs // groups, kernel_height * kernel_width * depth
     matrices = weights.reshape(groups, filters, taps).transpose(0, 2, 1)
-    windows = _windows(x.astype(np.float64), (kernel_height, kernel_width), layer.stride, layer.padding, 0)
+    windows = _windows(x.astype(np.float64), covered(layer), layer.stride, layer.padding, 0)
+    windows = windows[:, :, :, :: layer.dilation[0], :: layer.dilation[1]]
     images, height, width = windows.shape[:3]
     grouped = windows.reshape(*windows.shape[:5], groups, depth).transpose(5, 0, 1, 2, 3, 4, 6)
     accumulators = np.empty((images, height, width, outputs), np.int64)
@@ -145,6 +173,31 @@ def _windows(x: Tensor, kernel: Pair, stride: Pair, padding: Padding, fill: int)
     return windows.transpose(0, 1, 2, 4, 5, 3)
 
 
+def _looked_up(table: Tensor, columns: NDArray[np.int64]) -> Tensor:
+    """Entries of a table [C, 256] or [1, 256] at columns [N, H, W, C]."""
+    row = np.arange(columns.shape[3]) if len(table) > 1 else 0
+    entries: Tensor = table.ravel().take(256 * row + columns)
+    return entries
+
+
+def _padded(x: Tensor, layer: Pad) -> Tensor:
+    top, left, _, _ = layer.padding
+    result = np.full((len(x), *layer.output.shape), layer.output.zero_point, x.dtype)
+    inside_height, inside_width = ((x.shape[axis + 1] - 1) * layer.spacing[axis] + 1 for axis in (0, 1))
+    inside = result[:, top : top + inside_height, left : left + inside_width]
+    inside[:, :: layer.spacing[0], :: layer.spacing[1]] = x
+    return result
+
+
+def _between(x: NDArray[np.int64], axis: BilinearAxis, number: int) -> NDArray[np.int64]:
+    """Weighted sum of the two elements that each output position lies between, along axis `number`."""
+    shape = [1] * x.ndim
+    shape[number] = -1
+    upper = axis.weight.reshape(shape)
+    one = 1 << BILINEAR_BITS
+    return x.take(axis.lower, number) * (one - upper) + x.take(axis.upper, number) * upper
+
+
 def _add(layer: Add, operands: list[NDArray[np.int64]]) -> Tensor:
     weighted = layer.multipliers[0] * operands[0] + layer.multipliers[1] * operands[1]
     rounded = rounding_shift(weighted, layer.shift) + layer.output.zero_point
@@ -156,9 +209,6 @@ def _requantized(accumulators: NDArray[np.int64], requantize: Requantize | None,
     if requantize is None:
         return accumulators.astype(np.int32)
     if isinstance(requantize, ShiftTable):
-        column = np.clip(rounding_shift(accumulators, requantize.shift), -128, 127) + 128
-        row = np.arange(accumulators.shape[3]) if len(requantize.table) > 1 else 0
-        looked_up: Tensor = requantize.table.ravel().take(256 * row + column)
-        return looked_up
+        return _looked_up(requantize.table, np.clip(rounding_shift(accumulators, requantize.shift), -128, 127) + 128)
     rounded = rounding_shift(accumulators * requantize.multiplier.astype(np.int64), requantize.shift)
     return saturate(rounded + output.zero_point, requantize.lo, requantize.hi, output.dtype)

@@ -10,7 +10,7 @@ from pathlib import Path
 ISA_NAMES = ("auto", "portable", "avx2", "avx512vnni")
 """Instruction sets by their number in the library, slowest first."""
 
-_ABI_VERSION = 1
+_ABI_VERSION = 2
 _ERROR_BYTES = 256
 
 
@@ -56,7 +56,15 @@ class WindowStruct(Structure):
         ("left", c_int32),
         ("bottom", c_int32),
         ("right", c_int32),
+        ("dilation_y", c_int32),
+        ("dilation_x", c_int32),
     )
+
+
+class NeighboursStruct(Structure):
+    """`em_neighbours`; the arrays must stay alive during the call."""
+
+    _fields_ = (("lower", c_void_p), ("upper", c_void_p), ("weight", c_void_p))
 
 
 class AxisStruct(Structure):
@@ -113,6 +121,18 @@ _SIGNATURES: dict[str, tuple[object, tuple[object, ...]]] = {
     ),
     "em_add_concat": (c_int32, (c_void_p, c_char_p, c_void_p, c_int32, c_int32, c_char_p)),
     "em_add_upsample": (c_int32, (*_LAYER, c_int32, c_int32, c_char_p)),
+    "em_add_lookup": (c_int32, (*_LAYER, c_int32, c_void_p, c_char_p)),
+    "em_add_product": (
+        c_int32,
+        (c_void_p, c_char_p, c_int32, c_int32, c_int32, c_int32, POINTER(RequantizeStruct), c_char_p),
+    ),
+    "em_add_pad": (c_int32, (*_LAYER, *[c_int32] * 4, c_char_p)),
+    "em_add_slice": (c_int32, (*_LAYER, *[c_int32] * 6, c_char_p)),
+    "em_add_channel_shuffle": (c_int32, (*_LAYER, c_int32, c_char_p)),
+    "em_add_resize_bilinear": (
+        c_int32,
+        (*_LAYER, POINTER(NeighboursStruct), POINTER(NeighboursStruct), c_char_p),
+    ),
     "em_seal": (c_int32, (c_void_p, c_int32, c_int32, c_char_p)),
     "em_run": (None, (c_void_p, c_int32, c_void_p, c_void_p)),
     "em_steps": (c_int32, (c_void_p,)),

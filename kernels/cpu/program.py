@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from edgemeta.kernels.cpu.library import (
     ISA_NAMES,
     LibraryError,
+    NeighboursStruct,
     RequantizeStruct,
     TensorStruct,
     WindowStruct,
@@ -16,21 +17,28 @@ from edgemeta.kernels.cpu.library import (
     error_text,
     library,
 )
+from edgemeta.model.bilinear import BilinearAxis, bilinear_axis
 from edgemeta.model.graph import INPUT, Model
 from edgemeta.model.layers import (
     Add,
     AveragePool,
+    ChannelShuffle,
     Clamp,
     Concat,
     Conv,
     Dense,
     Layer,
+    Lookup,
     MaxPool,
     Multiplier,
+    Pad,
     Padding,
     Pair,
+    Product,
     Requantize,
     Rescale,
+    ResizeBilinear,
+    Slice,
     TensorType,
     Upsample,
     inputs_of,
@@ -111,7 +119,7 @@ class Program:
         channels = layer.output.shape[2]
         match layer:
             case Conv():
-                window = _window(layer.weights.shape[1:3], layer.stride, layer.padding)
+                window = _window(layer.weights.shape[1:3], layer.stride, layer.padding, layer.dilation)
                 self._conv(layer, inputs[0], output, window, layer.groups, layer.weights.decode())
             case Dense():
                 height, width, depth = shapes[layer.input]
@@ -136,6 +144,24 @@ class Program:
                 self._add("concat", layer, numbers.ctypes.data, len(numbers), output)
             case Upsample():
                 self._add("upsample", layer, *inputs, output, *layer.factor)
+            case Lookup():
+                table = np.ascontiguousarray(layer.table, np.int16)
+                self._add("lookup", layer, *inputs, output, len(table), table.ctypes.data)
+            case Product():
+                struct, _arrays = _requantize(layer.requantize, layer.output)
+                self._add("product", layer, *inputs, output, channels, byref(struct))
+            case Pad():
+                self._add("pad", layer, *inputs, output, *layer.padding[:2], *layer.spacing)
+            case Slice():
+                self._add("slice", layer, *inputs, output, *layer.start, *layer.step)
+            case ChannelShuffle():
+                self._add("channel_shuffle", layer, *inputs, output, layer.groups)
+            case ResizeBilinear():
+                axes = [
+                    _neighbours(bilinear_axis(shapes[layer.input][axis], layer.output.shape[axis], layer.coordinates))
+                    for axis in (0, 1)
+                ]
+                self._add("resize_bilinear", layer, *inputs, output, *(byref(struct) for struct, _ in axes))
 
     def _conv(
         self,
@@ -165,8 +191,16 @@ class Program:
         return result
 
 
-def _window(kernel: Pair | tuple[int, ...], stride: Pair, padding: Padding) -> WindowStruct:
-    return WindowStruct(*kernel, *stride, *padding)
+def _window(
+    kernel: Pair | tuple[int, ...], stride: Pair, padding: Padding, dilation: Pair = (1, 1)
+) -> WindowStruct:
+    return WindowStruct(*kernel, *stride, *padding, *dilation)
+
+
+def _neighbours(axis: BilinearAxis) -> tuple[NeighboursStruct, list[NDArray[np.int32]]]:
+    """The struct and the arrays that it points to, which must stay alive during the call."""
+    arrays = [values.astype(np.int32) for values in (axis.lower, axis.upper, axis.weight)]
+    return NeighboursStruct(*(array.ctypes.data for array in arrays)), arrays
 
 
 def _requantize(requantize: Requantize | None, output: TensorType) -> tuple[RequantizeStruct, list[NDArray[Any]]]:

@@ -79,6 +79,8 @@ def _offers(step: Step, tensors: Tensors, architecture: Architecture, kernels: S
 def _refusal(step: Step, architecture: Architecture) -> str:
     """Reason why no kernel supports a step, for an error text."""
     match step:
+        case LayerStep(Conv(dilation=dilation)) if dilation != (1, 1):
+            return f"a convolution of dilation {dilation[0]}x{dilation[1]} is not supported, expected 1x1"
         case LayerStep(Conv(groups=groups) as conv):
             least, greatest = (int(each) for each in (conv.weights.decode().min(), conv.weights.decode().max()))
             return (

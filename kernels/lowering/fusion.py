@@ -91,9 +91,11 @@ class _Chains:
 
 
 def _is_plain(conv: Conv) -> bool:
-    """One group and weights of at most 16 bits: the condition for a ConvStep."""
+    """One group, no dilation and weights of at most 16 bits: the condition for a ConvStep."""
     weights, int16 = conv.weights.decode(), np.iinfo(np.int16)
-    return conv.groups == 1 and int(weights.min()) >= int16.min and int(weights.max()) <= int16.max
+    if conv.groups != 1 or conv.dilation != (1, 1):
+        return False
+    return int(weights.min()) >= int16.min and int(weights.max()) <= int16.max
 
 
 def _with_shortcuts(steps: Sequence[Step]) -> tuple[Step, ...]:

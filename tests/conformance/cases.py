@@ -10,7 +10,7 @@ from functools import partial
 
 import numpy as np
 
-from edgemeta.model.layers import Conv, MaxPool, Multiplier, Padding, Pair, Shape, ShiftTable, TensorType
+from edgemeta.model.layers import Conv, Coordinates, MaxPool, Multiplier, Padding, Pair, Shape, ShiftTable, TensorType
 from edgemeta.model.weights import FixedWeights
 from tests.conformance.first_layers import first_layers
 from tests.conformance.networks import Case, Form, NetworkBuilder
@@ -217,6 +217,80 @@ def elementwise() -> Iterator[Case]:
         yield net.observe(net.upsample(net.start, factor))
 
 
+def tables() -> Iterator[Case]:
+    """Functions of one element, from and to every kind of integer."""
+    for make in (signed, unsigned):
+        for bits in (8, 4):
+            for per_channel in (False, True):
+                name = f"lookup-{make.__name__}{bits}-{'channel' if per_channel else 'layer'}"
+                net = NetworkBuilder(name, make(5, 4, 19, bits=bits, zero_point=1))
+                narrow = net.lookup(net.start, unsigned(1, 1, 1, bits=5, zero_point=7), per_channel)
+                yield net.observe(net.lookup(narrow, signed(1, 1, 1, zero_point=-3), per_channel))
+
+
+def products() -> Iterator[Case]:
+    """Elementwise products of two maps, of a map with itself, and with one factor per channel."""
+    for form in FORMS:
+        net = NetworkBuilder(f"product-{form}", signed(5, 6, 19, zero_point=-100))
+        other = net.conv(net.start, 19, output=unsigned(1, 1, 1, zero_point=200))
+        yield net.observe(net.product(net.start, other, signed(1, 1, 1, zero_point=9), form))
+    net = NetworkBuilder("product-itself", unsigned(4, 5, 3))
+    yield net.observe(net.product(net.start, net.start, unsigned(1, 1, 1), "multiplier"))
+    for height, width in ((6, 5), (1, 1)):
+        net = NetworkBuilder(f"squeeze-excite-{height}x{width}", signed(height, width, 20, zero_point=-7))
+        squeezed = net.average(net.start, (height, width))
+        narrow = net.conv(squeezed, 5, (1, 1), padding=NONE, output=UNSIGNED)
+        wide = net.conv(narrow, 20, (1, 1), padding=NONE, output=SIGNED)
+        factors = net.lookup(wide, unsigned(1, 1, 1))
+        yield net.observe(net.product(net.start, factors, SIGNED, "multiplier-per-layer"))
+
+
+def rearrangements() -> Iterator[Case]:
+    """Dilated and transposed convolutions, slices, the focus of YOLOX, shuffled channels, bilinear resizes."""
+    for name, kernel, dilation, padding, channels in (
+        ("2", (3, 3), (2, 2), (2, 2, 2, 2), 16),
+        ("3x1", (3, 2), (3, 1), (4, 1, 6, 0), 5),
+        ("1x4", (1, 3), (1, 4), (0, 8, 0, 3), 4),
+    ):
+        for groups in (1, channels):
+            for make in (signed, unsigned):
+                net = NetworkBuilder(f"dilated-{name}-groups{groups}-{make.__name__}", make(9, 8, channels, zero_point=5))
+                yield net.observe(
+                    net.conv(net.start, channels, kernel, padding=padding, dilation=dilation, groups=groups, output=SIGNED)
+                )
+    net = NetworkBuilder("dilated-image-stride2", signed(15, 14, 3, zero_point=-9))
+    yield net.observe(net.conv(net.start, 17, (3, 3), (2, 2), (2, 2, 2, 2), dilation=(2, 2), output=SIGNED))
+    for name, padding, spacing in (
+        ("plain", (2, 0, 1, 3), (1, 1)),
+        ("spaced", (0, 0, 0, 0), (2, 3)),
+        ("both", (1, 2, 0, 1), (3, 2)),
+    ):
+        net = NetworkBuilder(f"pad-{name}", signed(3, 4, 18, zero_point=77))
+        busy = net.conv(net.start, 18, output=signed(1, 1, 1, zero_point=77))  # may leave its integers in the memory
+        yield net.observe(net.pad(busy, padding, spacing))
+    net = NetworkBuilder("transposed-3x3-stride2", unsigned(5, 4, 8, zero_point=128))
+    spread = net.pad(net.start, (1, 1, 2, 2), (2, 2))
+    yield net.observe(net.conv(spread, 6, padding=NONE, output=SIGNED))
+    for name, start, stop, step in (
+        ("corner", (1, 2, 0), (4, 5, 20), (1, 1, 1)),
+        ("channels", (0, 0, 5), (5, 6, 18), (1, 1, 1)),
+        ("steps", (0, 1, 1), (5, 6, 20), (2, 3, 4)),
+    ):
+        net = NetworkBuilder(f"slice-{name}", signed(5, 6, 20, zero_point=-1))
+        yield net.observe(net.slice(net.start, start, stop, step))
+    net = NetworkBuilder("focus", unsigned(8, 6, 3))
+    corners = [net.slice(net.start, (y, x, 0), (8, 6, 3), (2, 2, 1)) for x, y in ((0, 0), (0, 1), (1, 0), (1, 1))]
+    yield net.observe(net.conv(net.concat(*corners), 16, output=SIGNED))
+    for groups in (1, 3, 8, 24):
+        net = NetworkBuilder(f"shuffle-{groups}", unsigned(3, 4, 24, zero_point=40))
+        yield net.observe(net.shuffle(net.start, groups))
+    coordinates: tuple[Coordinates, ...] = ("half_pixel", "align_corners", "asymmetric")
+    for each in coordinates:
+        for height, width in ((10, 12), (7, 3), (1, 1), (5, 6)):
+            net = NetworkBuilder(f"bilinear-{each}-{height}x{width}", signed(5, 6, 17, zero_point=3))
+            yield net.observe(net.bilinear(net.start, (height, width), each))
+
+
 def raw_outputs() -> Iterator[Case]:
     """Networks that end in accumulators, from a convolution over the whole map and from a dense layer."""
     net = NetworkBuilder("raw-conv", signed(4, 5, 6, zero_point=7))
@@ -291,6 +365,9 @@ CASES: tuple[Case, ...] = (
     *requantizations(),
     *extremes(),
     *elementwise(),
+    *tables(),
+    *products(),
+    *rearrangements(),
     *raw_outputs(),
     *first_layers(),
     *ties(),

@@ -12,19 +12,26 @@ from edgemeta.model.graph import INPUT, Classification, Model, Preprocessing
 from edgemeta.model.layers import (
     Add,
     AveragePool,
+    ChannelShuffle,
     Clamp,
     Concat,
     Conv,
+    Coordinates,
     Dense,
     Layer,
+    Lookup,
     MaxPool,
     Multiplier,
+    Pad,
     Padding,
     Pair,
+    Product,
     Requantize,
     Rescale,
+    ResizeBilinear,
     Shape,
     ShiftTable,
+    Slice,
     TensorType,
     Upsample,
 )
@@ -149,6 +156,7 @@ class NetworkBuilder:
         padding: Padding = (1, 1, 1, 1),
         *,
         groups: int = 1,
+        dilation: Pair = (1, 1),
         weights: Callable[[tuple[int, ...]], Weights] | None = None,
         form: Form | None = "multiplier",
         output: TensorType | None = None,
@@ -156,8 +164,8 @@ class NetworkBuilder:
     ) -> str:
         """Append a convolution; `output` is its type, whose shape is computed; form None leaves raw int32."""
         before = self.type_of(source)
-        height = (before.shape[0] + padding[0] + padding[2] - kernel[0]) // stride[0] + 1
-        width = (before.shape[1] + padding[1] + padding[3] - kernel[1]) // stride[1] + 1
+        covered = (kernel[0] - 1) * dilation[0] + 1, (kernel[1] - 1) * dilation[1] + 1
+        height, width, _ = pooled(before.shape, covered, stride, padding)
         kind = TensorType((1, 1, 1)) if output is None else output
         after = replace(kind, shape=(height, width, channels)) if form else raw((height, width, channels))
         made = (weights or self.fixed)((channels, *kernel, before.shape[2] // groups))
@@ -165,7 +173,7 @@ class NetworkBuilder:
         bias = self.bias(channels, float(spread.mean())) if with_bias else None
         requantize = self.requantize(form, spread, after) if form else None
         name = self.next_name("conv")
-        return self.append(Conv(name, source, after, made, bias, stride, padding, groups, requantize))
+        return self.append(Conv(name, source, after, made, bias, stride, padding, groups, requantize, dilation))
 
     def dense(
         self,
@@ -229,6 +237,40 @@ class NetworkBuilder:
         before = self.type_of(source)
         output = replace(before, shape=(before.shape[0] * factor[0], before.shape[1] * factor[1], before.shape[2]))
         return self.append(Upsample(self.next_name("upsample"), source, output, factor))
+
+    def lookup(self, source: str, output: TensorType, per_channel: bool = False) -> str:
+        """Append a random table, which keeps nothing of the order of the input's integers."""
+        before = self.type_of(source)
+        after = replace(output, shape=before.shape)
+        table = self.rng.integers(after.lo, after.hi + 1, (before.shape[2] if per_channel else 1, 256))
+        return self.append(Lookup(self.next_name("lookup"), source, after, table.astype(after.dtype)))
+
+    def product(self, a: str, b: str, output: TensorType, form: Form) -> str:
+        before = self.type_of(a)
+        after = replace(output, shape=before.shape)
+        spread = np.full(before.shape[2], (before.hi - before.lo) * 60.0)
+        return self.append(Product(self.next_name("product"), (a, b), after, self.requantize(form, spread, after)))
+
+    def pad(self, source: str, padding: Padding, spacing: Pair = (1, 1)) -> str:
+        before = self.type_of(source)
+        height = padding[0] + (before.shape[0] - 1) * spacing[0] + 1 + padding[2]
+        width = padding[1] + (before.shape[1] - 1) * spacing[1] + 1 + padding[3]
+        output = replace(before, shape=(height, width, before.shape[2]))
+        return self.append(Pad(self.next_name("pad"), source, output, padding, spacing))
+
+    def slice(self, source: str, start: Shape, stop: Shape, step: Shape = (1, 1, 1)) -> str:
+        before = self.type_of(source)
+        height, width, channels = (len(range(*span)) for span in zip(start, stop, step, strict=True))
+        output = replace(before, shape=(height, width, channels))
+        return self.append(Slice(self.next_name("slice"), source, output, start, stop, step))
+
+    def shuffle(self, source: str, groups: int) -> str:
+        return self.append(ChannelShuffle(self.next_name("shuffle"), source, self.type_of(source), groups))
+
+    def bilinear(self, source: str, size: Pair, coordinates: Coordinates) -> str:
+        before = self.type_of(source)
+        output = replace(before, shape=(*size, before.shape[2]))
+        return self.append(ResizeBilinear(self.next_name("bilinear"), source, output, coordinates))
 
     def observe(self, source: str) -> Case:
         """End in a raw dense layer of 5 labels that sees every element of `source`."""

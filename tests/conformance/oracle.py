@@ -5,6 +5,7 @@ by entry; padding is never made, its taps are left out.
 """
 
 from collections.abc import Iterator
+from math import floor
 from typing import Any
 
 import numpy as np
@@ -14,17 +15,23 @@ from edgemeta.model.graph import Model
 from edgemeta.model.layers import (
     Add,
     AveragePool,
+    ChannelShuffle,
     Clamp,
     Concat,
     Conv,
     Dense,
     Layer,
+    Lookup,
     MaxPool,
     Multiplier,
+    Pad,
     Padding,
     Pair,
+    Product,
     Requantize,
     Rescale,
+    ResizeBilinear,
+    Slice,
     TensorType,
     Upsample,
 )
@@ -48,6 +55,10 @@ def compute(layer: Layer, tensors: dict[str, Tensor], types: dict[str, TensorTyp
         (a, b), (ma, mb) = (real(name, tensors, types) for name in layer.inputs), layer.multipliers
         total = half_up(ma * a + mb * b, layer.shift) + layer.output.zero_point
         return np.minimum(np.maximum(total, layer.lo), layer.hi)
+    if isinstance(layer, Product):
+        a, b = (real(name, tensors, types) for name in layer.inputs)
+        products = np.stack([a[:, i, j] * b[:, i % b.shape[1], j % b.shape[2]] for i, j in np.ndindex(a.shape[1:3])])
+        return requantized(products.swapaxes(0, 1).reshape(a.shape), layer.requantize, layer.output)
     x, centred = tensors[layer.input], real(layer.input, tensors, types)
     match layer:
         case Conv():
@@ -77,6 +88,52 @@ def compute(layer: Layer, tensors: dict[str, Tensor], types: dict[str, TensorTyp
             height, width, _ = layer.output.shape
             rows = np.arange(height) // layer.factor[0]
             return x[:, rows][:, :, np.arange(width) // layer.factor[1]]
+        case Lookup():
+            first = -128 if types[layer.input].signed else 0
+            result = np.empty(x.shape, np.int64)
+            for n, i, j, c in np.ndindex(x.shape):
+                result[n, i, j, c] = layer.table[c % len(layer.table)][int(x[n, i, j, c]) - first]
+            return result
+        case Pad():
+            result = np.full((len(x), *layer.output.shape), layer.output.zero_point)
+            for i, j in np.ndindex(x.shape[1:3]):
+                result[:, layer.padding[0] + i * layer.spacing[0], layer.padding[1] + j * layer.spacing[1]] = x[:, i, j]
+            return result
+        case Slice():
+            axes = [list(range(*span)) for span in zip(layer.start, layer.stop, layer.step, strict=True)]
+            return x[np.ix_(range(len(x)), *axes)]
+        case ChannelShuffle():
+            per_group = x.shape[3] // layer.groups
+            order = [group * per_group + i for i in range(per_group) for group in range(layer.groups)]
+            return np.stack([x[..., c] for c in order], axis=3)
+        case ResizeBilinear():
+            return bilinear(x.astype(np.int64), layer)
+
+
+def bilinear(x: NDArray[np.int64], layer: ResizeBilinear) -> Tensor:
+    """One output element at a time, its place from float64: exact here, as sides are small and weights have 11 bits."""
+    height, width, _ = layer.output.shape
+    result = np.empty((len(x), *layer.output.shape), np.int64)
+    for i, j in np.ndindex(height, width):
+        (y, down), (z, right) = place(i, x.shape[1], height, layer), place(j, x.shape[2], width, layer)
+        below, beside = min(y + 1, x.shape[1] - 1), min(z + 1, x.shape[2] - 1)
+        left, up = 2048 - right, 2048 - down
+        total = up * left * x[:, y, z] + up * right * x[:, y, beside]
+        total += down * left * x[:, below, z] + down * right * x[:, below, beside]
+        result[:, i, j] = half_up(total, 22)
+    return result
+
+
+def place(i: int, source: int, target: int, layer: ResizeBilinear) -> tuple[int, int]:
+    """The lower neighbour and the upper one's weight, in 1/2048."""
+    if layer.coordinates == "half_pixel":
+        at = (i + 0.5) * source / target - 0.5
+    elif layer.coordinates == "align_corners":
+        at = i * (source - 1) / (target - 1) if target > 1 else 0.0
+    else:
+        at = i * source / target
+    at = min(max(at, 0.0), source - 1.0)
+    return floor(at), floor((at - floor(at)) * 2048 + 0.5)
 
 
 def real(name: str, tensors: dict[str, Tensor], types: dict[str, TensorType]) -> NDArray[np.int64]:
@@ -84,11 +141,17 @@ def real(name: str, tensors: dict[str, Tensor], types: dict[str, TensorType]) ->
 
 
 def taps(
-    source: tuple[int, ...], target: tuple[int, ...], kernel: Pair, stride: Pair, padding: Padding
+    source: tuple[int, ...],
+    target: tuple[int, ...],
+    kernel: Pair,
+    stride: Pair,
+    padding: Padding,
+    dilation: Pair = (1, 1),
 ) -> Iterator[tuple[int, int, int, int, int, int]]:
     """Output row and column, kernel row and column, input row and column, for every tap that is not padding."""
     for i, j, u, v in np.ndindex(target[0], target[1], *kernel):
-        y, x = i * stride[0] + u - padding[0], j * stride[1] + v - padding[1]
+        y = i * stride[0] + u * dilation[0] - padding[0]
+        x = j * stride[1] + v * dilation[1] - padding[1]
         if 0 <= y < source[1] and 0 <= x < source[2]:
             yield i, j, u, v, y, x
 
@@ -101,7 +164,7 @@ def convolution(x: NDArray[np.int64], layer: Conv) -> NDArray[np.int64]:
         sums += layer.bias
     filters = outputs // layer.groups
     for i, j, u, v, y, xx in taps(
-        x.shape, layer.output.shape, (kernel_height, kernel_width), layer.stride, layer.padding
+        x.shape, layer.output.shape, (kernel_height, kernel_width), layer.stride, layer.padding, layer.dilation
     ):
         pixel = x[:, y, xx].reshape(len(x), layer.groups, 1, depth)
         products = pixel * weights[:, u, v].reshape(layer.groups, filters, depth)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgemeta.model.graph import INPUT
-from edgemeta.model.layers import MaxPool, Multiplier, Padding, Pair, Requantize, TensorType
+from edgemeta.model.layers import Coordinates, MaxPool, Multiplier, Padding, Pair, Requantize, TensorType
 from edgemeta.model.weights import Weights
 from tests.conformance.networks import Case, Form, NetworkBuilder
 
@@ -20,7 +20,11 @@ NONE: Padding = (0, 0, 0, 0)
 WINDOWS = ("max-pool", "average")
 ON_CUDA = ("dense", "conv", "conv-3x3", "conv-whole", "average-global", "rescale", "clamp", "add")
 """Kinds that CUDA has kernels for."""
-KINDS = (*ON_CUDA, "depthwise", "groups", *WINDOWS, "concat", "upsample")
+KINDS = (
+    *ON_CUDA,
+    *("depthwise", "groups", "dilated", *WINDOWS, "concat", "upsample", "lookup", "product", "pad", "slice", "shuffle"),
+    "bilinear",
+)
 _MOST_CHANNELS = 70
 _LONGEST_SIDE = 20
 
@@ -79,6 +83,13 @@ class _Random:
             "average": lambda x: self.net.average(x, *self._window(x), form=self._form()),
             "concat": self._concat,
             "upsample": self._upsample,
+            "dilated": self._dilated,
+            "lookup": lambda x: self.net.lookup(x, self._type(), bool(self.rng.integers(2))),
+            "product": self._product,
+            "pad": self._pad,
+            "slice": self._slice,
+            "shuffle": lambda x: self.net.shuffle(x, self._one_of(_divisors(self._channels(x)))),
+            "bilinear": self._bilinear,
         }
         return make[kind](source)
 
@@ -140,6 +151,40 @@ class _Random:
         height, width = self._sides(source)
         is_small = max(height * factor[0], width * factor[1]) <= _LONGEST_SIDE
         return self.net.upsample(source, factor) if is_small else source
+
+    def _dilated(self, source: str) -> str:
+        """Padded so that the input fills a window: by nearly all that the kernel covers, above and below."""
+        kernel, dilation = (self._between(1, 4), self._between(1, 4)), (self._between(1, 4), self._between(1, 4))
+        rows, columns = ((taps - 1) * step for taps, step in zip(kernel, dilation, strict=True))
+        groups = self._one_of((1, 1, *_divisors(self._channels(source))))
+        channels = groups * self._between(1, 20 // groups + 2)
+        padding = (rows, columns, self._between(0, rows + 1), self._between(0, columns + 1))
+        return self.net.conv(
+            source, channels, kernel, padding=padding, groups=groups, dilation=dilation, **self._weighted()
+        )
+
+    def _product(self, source: str) -> str:
+        shape = self.net.type_of(source).shape
+        fitting = [name for name in self.tensors if self.net.type_of(name).shape in (shape, (1, 1, shape[2]))]
+        return self.net.product(source, self._one_of([source, *fitting]), self._type(), self._form())
+
+    def _pad(self, source: str) -> str:
+        spacing = self._between(1, 3), self._between(1, 3)
+        padding = tuple(self._between(0, 4) for _ in range(4))
+        is_small = max(self._sides(source)) <= _LONGEST_SIDE // 2
+        return self.net.pad(source, padding, spacing) if is_small else source  # type: ignore[arg-type]
+
+    def _slice(self, source: str) -> str:
+        shape = self.net.type_of(source).shape
+        start = tuple(self._between(0, side) for side in shape)
+        stop = tuple(self._between(first + 1, side + 1) for first, side in zip(start, shape, strict=True))
+        step = tuple(self._between(1, 4) for _ in shape)
+        return self.net.slice(source, start, stop, step)  # type: ignore[arg-type]
+
+    def _bilinear(self, source: str) -> str:
+        size = self._between(1, _LONGEST_SIDE), self._between(1, _LONGEST_SIDE)
+        coordinates: tuple[Coordinates, ...] = ("half_pixel", "align_corners", "asymmetric")
+        return self.net.bilinear(source, size, self._one_of(coordinates))
 
     def _window(self, source: str) -> tuple[Pair, Pair, Padding]:
         """Kernel, stride and padding below the kernel, so that the input fills a window at least."""

@@ -44,6 +44,11 @@ Layer layer_of(Kind kind, const char* name, std::vector<int32_t> inputs, int32_t
   return layer;
 }
 
+edgemeta::NeighbourLists neighbour_lists(const em_neighbours& given, int32_t size) {
+  const auto copied = [size](const int32_t* from) { return std::vector<int32_t>(from, from + size); };
+  return {copied(given.lower), copied(given.upper), copied(given.weight)};
+}
+
 int32_t add(em_program* program, Layer layer) { return program->program.add_layer(std::move(layer)); }
 
 }  // namespace
@@ -146,6 +151,71 @@ EM_EXPORT int32_t em_add_upsample(em_program* program, const char* name, int32_t
     Layer layer = layer_of(Kind::upsample, name, {input}, output);
     layer.factor_y = factor_y;
     layer.factor_x = factor_x;
+    return add(program, std::move(layer));
+  });
+}
+
+EM_EXPORT int32_t em_add_lookup(em_program* program, const char* name, int32_t input, int32_t output, int32_t tables,
+                                const int16_t* table, char* error) {
+  return guarded<int32_t>(error, -1, [&] {
+    Layer layer = layer_of(Kind::lookup, name, {input}, output);
+    layer.table.assign(table, table + size_t(tables) * 256);
+    return add(program, std::move(layer));
+  });
+}
+
+EM_EXPORT int32_t em_add_product(em_program* program, const char* name, int32_t a, int32_t b, int32_t output,
+                                 int32_t channels, const em_requantize* requantize, char* error) {
+  return guarded<int32_t>(error, -1, [&] {
+    Layer layer = layer_of(Kind::product, name, {a, b}, output);
+    layer.requantize = {*requantize, channels};
+    return add(program, std::move(layer));
+  });
+}
+
+EM_EXPORT int32_t em_add_pad(em_program* program, const char* name, int32_t input, int32_t output, int32_t top,
+                             int32_t left, int32_t spacing_y, int32_t spacing_x, char* error) {
+  return guarded<int32_t>(error, -1, [&] {
+    Layer layer = layer_of(Kind::pad, name, {input}, output);
+    layer.top = top;
+    layer.left = left;
+    layer.factor_y = spacing_y;
+    layer.factor_x = spacing_x;
+    return add(program, std::move(layer));
+  });
+}
+
+EM_EXPORT int32_t em_add_slice(em_program* program, const char* name, int32_t input, int32_t output, int32_t top,
+                               int32_t left, int32_t channel, int32_t step_y, int32_t step_x, int32_t step_channel,
+                               char* error) {
+  return guarded<int32_t>(error, -1, [&] {
+    Layer layer = layer_of(Kind::slice, name, {input}, output);
+    layer.top = top;
+    layer.left = left;
+    layer.channel = channel;
+    layer.factor_y = step_y;
+    layer.factor_x = step_x;
+    layer.step_channel = step_channel;
+    return add(program, std::move(layer));
+  });
+}
+
+EM_EXPORT int32_t em_add_channel_shuffle(em_program* program, const char* name, int32_t input, int32_t output,
+                                         int32_t groups, char* error) {
+  return guarded<int32_t>(error, -1, [&] {
+    Layer layer = layer_of(Kind::shuffle, name, {input}, output);
+    layer.groups = groups;
+    return add(program, std::move(layer));
+  });
+}
+
+EM_EXPORT int32_t em_add_resize_bilinear(em_program* program, const char* name, int32_t input, int32_t output,
+                                         const em_neighbours* rows, const em_neighbours* columns, char* error) {
+  return guarded<int32_t>(error, -1, [&] {
+    Layer layer = layer_of(Kind::bilinear, name, {input}, output);
+    const em_tensor& type = program->program.tensor(output);
+    layer.rows = neighbour_lists(*rows, type.height);
+    layer.columns = neighbour_lists(*columns, type.width);
     return add(program, std::move(layer));
   });
 }

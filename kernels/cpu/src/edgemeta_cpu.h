@@ -12,7 +12,7 @@
 extern "C" {
 #endif
 
-enum { EM_ABI_VERSION = 1, EM_ERROR_BYTES = 256 };
+enum { EM_ABI_VERSION = 2, EM_ERROR_BYTES = 256 };
 
 // Instruction sets, slowest first. EM_AUTO selects the fastest that this machine supports.
 enum { EM_AUTO = 0, EM_PORTABLE = 1, EM_AVX2 = 2, EM_AVX512VNNI = 3 };
@@ -40,7 +40,14 @@ typedef struct {
 
 typedef struct {
   int32_t kernel_height, kernel_width, stride_y, stride_x, top, left, bottom, right;
+  int32_t dilation_y, dilation_x;  // convolutions only: elements from one tap to the next, otherwise 1
 } em_window;
+
+// One axis of a bilinear resize: the two neighbours of every output position, and the weight of the upper one in units
+// of 2**-11.
+typedef struct {
+  const int32_t *lower, *upper, *weight;
+} em_neighbours;
 
 int32_t em_abi_version(void);
 
@@ -74,6 +81,22 @@ int32_t em_add_concat(em_program* program, const char* name, const int32_t* inpu
                       char* error);
 int32_t em_add_upsample(em_program* program, const char* name, int32_t input, int32_t output, int32_t factor_y,
                         int32_t factor_x, char* error);
+
+// table: 256 output integers, or 256 for each of `tables` channels, by the input integer minus the least of its dtype.
+int32_t em_add_lookup(em_program* program, const char* name, int32_t input, int32_t output, int32_t tables,
+                      const int16_t* table, char* error);
+// b has the shape of a, or one row and one column.
+int32_t em_add_product(em_program* program, const char* name, int32_t a, int32_t b, int32_t output, int32_t channels,
+                       const em_requantize* requantize, char* error);
+int32_t em_add_pad(em_program* program, const char* name, int32_t input, int32_t output, int32_t top, int32_t left,
+                   int32_t spacing_y, int32_t spacing_x, char* error);
+// Begins at (top, left, channel); the output's shape says where it ends.
+int32_t em_add_slice(em_program* program, const char* name, int32_t input, int32_t output, int32_t top, int32_t left,
+                     int32_t channel, int32_t step_y, int32_t step_x, int32_t step_channel, char* error);
+int32_t em_add_channel_shuffle(em_program* program, const char* name, int32_t input, int32_t output, int32_t groups,
+                               char* error);
+int32_t em_add_resize_bilinear(em_program* program, const char* name, int32_t input, int32_t output,
+                               const em_neighbours* rows, const em_neighbours* columns, char* error);
 
 // End the description: fuse, repack, plan the memory, start the threads. Nothing is allocated afterwards.
 int32_t em_seal(em_program* program, int32_t input, int32_t output, char* error);

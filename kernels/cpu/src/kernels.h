@@ -60,6 +60,7 @@ struct Window {
 struct Conv {
   View in, out;
   Window window;
+  int64_t tap_row;  // bytes from one kernel row to the next
   int32_t spans, span, span_step;
   const void* weights;
   const int32_t* bias;  // minus zero point times sum of weights
@@ -76,6 +77,8 @@ struct Run {
 struct GenericConv {
   View in, out;
   Window window;
+  int64_t tap_row;      // bytes from one kernel row to the next, and from one tap of a row to the next
+  int32_t tap_pixel;
   bool depthwise;  // one input and one output channel in each group
   int32_t depth;   // input channels of a group
   const Run* runs;
@@ -102,10 +105,49 @@ struct Addition {
   Sum sum;
 };
 
+// y = table[x], on the library's integers; one table for all channels or one each.
+struct Lookup {
+  View in, out;
+  const uint8_t* table;  // [1][256] or [channels][256]
+  bool per_channel;
+};
+
+// acc = (a - zero) * (b - zero); b may be one pixel that all pixels of a are multiplied by.
+struct Product {
+  View a, b, out;
+  bool one_pixel;
+  Requantize requantize;
+};
+
 struct Copy {
   View in, out;
   int32_t channel;             // concat: first output channel
   int32_t factor_y, factor_x;  // upsample
+};
+
+// Pixel (y, x) of the input goes to (top + y * spacing_y, left + x * spacing_x) of the output.
+struct Pad {
+  View in, out;
+  int32_t top, left, spacing_y, spacing_x;
+};
+
+struct Slice {
+  View in, out;
+  int32_t top, left, channel, step_y, step_x, step_channel;
+};
+
+struct Shuffle {
+  View in, out;
+  int32_t groups;
+};
+
+// As em_neighbours.
+struct Neighbours {
+  const int32_t *lower, *upper, *weight;
+};
+struct Bilinear {
+  View in, out;
+  Neighbours rows, columns;
 };
 
 // One axis of an area resize, as em_axis.
@@ -138,6 +180,12 @@ struct Kernels {
   void (*rescale)(const Elementwise&, uint8_t* arena, int32_t first, int32_t last);
   void (*concat)(const Copy&, uint8_t* arena, int32_t first, int32_t last);
   void (*upsample)(const Copy&, uint8_t* arena, int32_t first, int32_t last);
+  void (*lookup)(const Lookup&, uint8_t* arena, int32_t first, int32_t last);
+  void (*product)(const Product&, uint8_t* arena, int32_t first, int32_t last);
+  void (*pad)(const Pad&, uint8_t* arena, int32_t first, int32_t last);
+  void (*slice)(const Slice&, uint8_t* arena, int32_t first, int32_t last);
+  void (*shuffle)(const Shuffle&, uint8_t* arena, int32_t first, int32_t last);
+  void (*bilinear)(const Bilinear&, uint8_t* arena, int32_t first, int32_t last);
   // One output row of an area resize, [columns.size][channels] bytes; `crop` is the crop's first pixel.
   size_t (*resize_scratch)(const Resize&);
   void (*resize_row)(const Resize&, const uint8_t* crop, int64_t row_bytes, int32_t row, uint8_t* out,

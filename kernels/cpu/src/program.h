@@ -16,7 +16,28 @@
 
 namespace edgemeta {
 
-enum class Kind { conv, sum, clamp, rescale, max_pool, average_pool, concat, upsample };
+enum class Kind {
+  conv,
+  sum,
+  clamp,
+  rescale,
+  max_pool,
+  average_pool,
+  concat,
+  upsample,
+  lookup,
+  product,
+  pad,
+  slice,
+  shuffle,
+  bilinear
+};
+
+// One axis of a bilinear resize, as em_neighbours.
+struct NeighbourLists {
+  std::vector<int32_t> lower, upper, weight;
+};
+
 
 // A layer as described by the caller; only the fields of its kind are set.
 struct Layer {
@@ -29,7 +50,11 @@ struct Layer {
   std::vector<int32_t> weights, bias;  // weights [O, KH, KW, I / groups]
   RequantizeSpec requantize;
   int32_t multiplier_a = 0, multiplier_b = 0, shift = 0, lo = 0, hi = 0;
-  int32_t factor_y = 1, factor_x = 1;
+  int32_t factor_y = 1, factor_x = 1;     // upsample; spacing of a pad, step of a slice
+  int32_t top = 0, left = 0;              // pad, slice
+  int32_t channel = 0, step_channel = 1;  // slice
+  std::vector<int16_t> table;             // lookup
+  NeighbourLists rows, columns;           // bilinear
   // A fused addition of the following layer: this convolution's result is its operand `sum_operand`.
   std::shared_ptr<Layer> sum;
   int32_t sum_operand = 0;
@@ -62,6 +87,7 @@ class Program {
   void run(int32_t images, const uint8_t* input, void* output);
   void profile(const uint8_t* input, void* output, int64_t* nanoseconds);
 
+  const em_tensor& tensor(int32_t number) const { return tensors_.at(number).type; }
   const Kernels& kernels() const { return kernels_; }
   const std::vector<Step>& steps() const { return steps_; }
 

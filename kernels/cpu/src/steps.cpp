@@ -71,12 +71,13 @@ Step make_fast_conv(const Layer& layer, const std::vector<Tensor>& tensors, cons
   conv.in = input.view;
   conv.out = tensors[layer.output].view;
   conv.window = window_of(layer);
-  // A kernel row is one run if the channels of its pixels are contiguous.
+  conv.tap_row = conv.in.row * layer.window.dilation_y;
+  // A kernel row is one run if the channels of its taps are contiguous.
   const int32_t depth = (input.type.channels + 3) / 4 * 4;
-  const bool joined = depth == conv.in.pixel || conv.window.width == 1;
+  const bool joined = (depth == conv.in.pixel && layer.window.dilation_x == 1) || conv.window.width == 1;
   conv.spans = joined ? 1 : conv.window.width;
   conv.span = joined ? (conv.window.width - 1) * conv.in.pixel + depth : depth;
-  conv.span_step = conv.in.pixel;
+  conv.span_step = conv.in.pixel * layer.window.dilation_x;
 
   const auto blocks = static_cast<size_t>(conv.out.blocks());
   const size_t per_block = size_t(conv.window.height) * conv.spans * conv.span * kBlock;
@@ -137,6 +138,8 @@ Step make_generic_conv(const Layer& layer, const std::vector<Tensor>& tensors, c
   conv.in = tensors[layer.inputs[0]].view;
   conv.out = tensors[layer.output].view;
   conv.window = window_of(layer);
+  conv.tap_row = conv.in.row * layer.window.dilation_y;
+  conv.tap_pixel = conv.in.pixel * layer.window.dilation_x;
   conv.depth = conv.in.channels / layer.groups;
   conv.depthwise = layer.groups == conv.in.channels && layer.groups == conv.out.channels;
   slow->runs = conv.depthwise ? depthwise_runs(layer.groups) : group_runs(conv, layer.groups);
@@ -186,6 +189,31 @@ Step make_concat(const Layer& layer, const std::vector<Tensor>& tensors, const K
           }};
 }
 
+// Entries on the library's integers: u of the input is the table's column, the output's offset is added.
+Step make_lookup(const Layer& layer, const std::vector<Tensor>& tensors, const Kernels& kernels) {
+  const Tensor& output = tensors[layer.output];
+  auto table = std::make_shared<std::vector<uint8_t>>();
+  for (int16_t entry : layer.table) table->push_back(static_cast<uint8_t>(entry + output.offset));
+  const Lookup lookup{tensors[layer.inputs[0]].view, output.view, table->data(), table->size() > 256};
+  return {layer.name, output.view.height,
+          [lookup, table, run = kernels.lookup](uint8_t* arena, int32_t first, int32_t last, uint8_t*) {
+            run(lookup, arena, first, last);
+          }};
+}
+
+Step make_bilinear(const Layer& layer, const std::vector<Tensor>& tensors, const Kernels& kernels) {
+  auto lists = std::make_shared<std::pair<NeighbourLists, NeighbourLists>>(layer.rows, layer.columns);
+  const auto pointers = [](const NeighbourLists& axis) {
+    return Neighbours{axis.lower.data(), axis.upper.data(), axis.weight.data()};
+  };
+  const Bilinear bilinear{tensors[layer.inputs[0]].view, tensors[layer.output].view, pointers(lists->first),
+                          pointers(lists->second)};
+  return {layer.name, bilinear.out.height,
+          [bilinear, lists, run = kernels.bilinear](uint8_t* arena, int32_t first, int32_t last, uint8_t*) {
+            run(bilinear, arena, first, last);
+          }};
+}
+
 }  // namespace
 
 bool runs_fast(const Layer& layer, const Kernels& kernels) {
@@ -199,7 +227,7 @@ Step make_step(const Layer& layer, const std::vector<Tensor>& tensors, const Ker
   const Tensor& output = tensors[layer.output];
   const View &in = tensors[layer.inputs[0]].view, &out = output.view;
   std::shared_ptr<RequantizePlan> requantize;
-  if (layer.kind == Kind::rescale || layer.kind == Kind::average_pool)
+  if (layer.kind == Kind::rescale || layer.kind == Kind::average_pool || layer.kind == Kind::product)
     requantize = std::make_shared<RequantizePlan>(requantize_to(output, layer, whole_blocks(out.channels), kernels));
   switch (layer.kind) {
     case Kind::conv:
@@ -219,6 +247,30 @@ Step make_step(const Layer& layer, const std::vector<Tensor>& tensors, const Ker
       return make_plain(layer, Pool{in, out, window_of(layer), requantize->view()}, kernels.average_pool, requantize);
     case Kind::concat:
       return make_concat(layer, tensors, kernels);
+    case Kind::lookup:
+      return make_lookup(layer, tensors, kernels);
+    case Kind::product: {
+      const View& b = tensors[layer.inputs[1]].view;
+      const bool one_pixel = b.height == 1 && b.width == 1;
+      return make_plain(layer, Product{in, b, out, one_pixel, requantize->view()}, kernels.product, requantize);
+    }
+    case Kind::pad:
+      return make_plain(layer, Pad{in, out, layer.top, layer.left, layer.factor_y, layer.factor_x}, kernels.pad);
+    case Kind::slice: {
+      const Slice slice{in,
+                        out,
+                        layer.top,
+                        layer.left,
+                        layer.channel,
+                        layer.factor_y,
+                        layer.factor_x,
+                        layer.step_channel};
+      return make_plain(layer, slice, kernels.slice);
+    }
+    case Kind::shuffle:
+      return make_plain(layer, Shuffle{in, out, layer.groups}, kernels.shuffle);
+    case Kind::bilinear:
+      return make_bilinear(layer, tensors, kernels);
     case Kind::upsample:
       break;
   }

@@ -21,14 +21,20 @@ from edgemeta.model.graph import INPUT, Model
 from edgemeta.model.layers import (
     Add,
     AveragePool,
+    ChannelShuffle,
     Clamp,
     Concat,
     Conv,
     Dense,
     Layer,
+    Lookup,
     MaxPool,
+    Pad,
+    Product,
     Rescale,
+    ResizeBilinear,
     Shape,
+    Slice,
     TensorType,
     Upsample,
     inputs_of,
@@ -41,19 +47,24 @@ NAMES = ("sm_53", "sm_87")
 SMALL = [case for case in CASES if not case.name.startswith("resnet8")]
 
 
-def is_wide(conv: Conv) -> bool:
+def is_plain(layer: Layer) -> bool:
+    """A convolution of one group and no dilation."""
+    return isinstance(layer, Conv) and layer.groups == 1 and layer.dilation == (1, 1)
+
+
+def is_wide(layer: Layer) -> bool:
     """Weights of more than 16 bits."""
-    return int(np.abs(conv.weights.decode()).max()) > np.iinfo(np.int16).max
+    assert isinstance(layer, Conv)
+    return int(np.abs(layer.weights.decode()).max()) > np.iinfo(np.int16).max
 
 
 ROWS: Mapping[str, Callable[[Layer, Shape], bool]] = {
-    "conv of one group, weights of at most 16 bits": lambda layer, _: (
-        isinstance(layer, Conv) and layer.groups == 1 and not is_wide(layer)
+    "conv of one group, weights of at most 16 bits": lambda layer, _: is_plain(layer) and not is_wide(layer),
+    "conv of one group, weights of more bits (binary bases)": lambda layer, _: is_plain(layer) and is_wide(layer),
+    "conv of several groups, depthwise included": lambda layer, _: (
+        isinstance(layer, Conv) and layer.groups > 1 and layer.dilation == (1, 1)
     ),
-    "conv of one group, weights of more bits (binary bases)": lambda layer, _: (
-        isinstance(layer, Conv) and layer.groups == 1 and is_wide(layer)
-    ),
-    "conv of several groups, depthwise included": lambda layer, _: isinstance(layer, Conv) and layer.groups > 1,
+    "conv with dilation": lambda layer, _: isinstance(layer, Conv) and layer.dilation != (1, 1),
     "dense, weights of any encoding": lambda layer, _: isinstance(layer, Dense),
     "add": lambda layer, _: isinstance(layer, Add),
     "clamp": lambda layer, _: isinstance(layer, Clamp),
@@ -67,6 +78,12 @@ ROWS: Mapping[str, Callable[[Layer, Shape], bool]] = {
     "max pool": lambda layer, _: isinstance(layer, MaxPool),
     "concat": lambda layer, _: isinstance(layer, Concat),
     "upsample": lambda layer, _: isinstance(layer, Upsample),
+    "lookup: a table for a function of one element": lambda layer, _: isinstance(layer, Lookup),
+    "product of two tensors, or with one factor per channel": lambda layer, _: isinstance(layer, Product),
+    "pad, with spacing (transposed convolutions)": lambda layer, _: isinstance(layer, Pad),
+    "slice": lambda layer, _: isinstance(layer, Slice),
+    "channel shuffle": lambda layer, _: isinstance(layer, ChannelShuffle),
+    "bilinear resize": lambda layer, _: isinstance(layer, ResizeBilinear),
 }
 """Rows of the table in docs/backends.md: which layers belong to each, by layer and shape of its first input."""
 
@@ -78,15 +95,20 @@ def drawn(case: Case) -> int:
     return zlib.crc32(case.name.encode()) % 2
 
 
-def is_for_the_gate(case: Case) -> bool:
-    return SMALL.index(case) % 6 != 0
-
-
 def row_of(layer: Layer, model: Model) -> str:
     """The one row of the page that a layer belongs to."""
     shapes = {INPUT: model.input.shape} | {each.name: each.output.shape for each in model.layers}
     (row,) = [name for name, takes in ROWS.items() if takes(layer, shapes[inputs_of(layer)[0]])]
     return row
+
+
+def is_for_the_gate(case: Case) -> bool:
+    """Five of six, but not the first case of a row."""
+    return SMALL.index(case) % 6 != 0 and case.name not in FIRST.values()
+
+
+FIRST = {row_of(layer, case.model): case.name for case in SMALL[::-1] for layer in case.model.layers}
+"""The first case of each row, by the row."""
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-// Elementwise layers, and the function table of this instruction set.
+// Layers that compute each element from the same element of their inputs, and the function table of this instruction set.
 #include "finish.h"
 #include "table.h"
 
@@ -40,18 +40,31 @@ void rescale(const Elementwise& op, uint8_t* arena, int32_t first, int32_t last)
   }
 }
 
-// Copies one input of a concatenation to its channels of the output.
-void concat(const Copy& copy, uint8_t* arena, int32_t first, int32_t last) {
-  for (int32_t y = first; y < last; ++y)
-    for (int32_t x = 0; x < copy.in.width; ++x)
-      memcpy(arena + copy.out.at(y, x) + copy.channel, arena + copy.in.at(y, x), static_cast<size_t>(copy.in.channels));
+// A byte at a time: a vector has no load from 256 entries.
+void lookup(const Lookup& op, uint8_t* arena, int32_t first, int32_t last) {
+  const int32_t step = op.per_channel ? 256 : 0;
+  for (int32_t y = first; y < last; ++y) {
+    for (int32_t x = 0; x < op.out.width; ++x) {
+      const uint8_t* in = arena + op.in.at(y, x);
+      uint8_t* out = arena + op.out.at(y, x);
+      for (int32_t c = 0; c < op.out.channels; ++c) out[c] = op.table[c * step + in[c]];
+    }
+  }
 }
 
-void upsample(const Copy& copy, uint8_t* arena, int32_t first, int32_t last) {
-  const size_t bytes = static_cast<size_t>(copy.in.channels);
-  for (int32_t y = first; y < last; ++y)
-    for (int32_t x = 0; x < copy.out.width; ++x)
-      memcpy(arena + copy.out.at(y, x), arena + copy.in.at(y / copy.factor_y, x / copy.factor_x), bytes);
+void product(const Product& op, uint8_t* arena, int32_t first, int32_t last) {
+  const I32x16 zero_a = splat(op.a.zero), zero_b = splat(op.b.zero);
+  for (int32_t y = first; y < last; ++y) {
+    for (int32_t x = 0; x < op.out.width; ++x) {
+      const uint8_t* a = arena + op.a.at(y, x);
+      const uint8_t* b = arena + (op.one_pixel ? op.b.at(0, 0) : op.b.at(y, x));
+      uint8_t* out = arena + op.out.at(y, x);
+      for (int32_t block = 0; block < op.out.blocks(); ++block) {
+        const int32_t c = block * kBlock;
+        finish_one(op.requantize, block, (load_bytes(a + c) - zero_a) * (load_bytes(b + c) - zero_b), out + c);
+      }
+    }
+  }
 }
 
 }  // namespace
@@ -83,6 +96,12 @@ extern const Kernels kernels = {
     rescale,
     concat,
     upsample,
+    lookup,
+    product,
+    pad,
+    slice,
+    shuffle,
+    bilinear,
     resize_scratch,
     resize_row,
 };

@@ -9,7 +9,7 @@ namespace {
 template <bool DEPTHWISE>
 inline I32x16 accumulate_run(const GenericConv& conv, const uint8_t* in, const int32_t* weights, I32x16 acc) {
   const int32_t height = conv.window.height, width = conv.window.width, depth = conv.depth;
-  const int64_t row = conv.in.row, pixel = conv.in.pixel;
+  const int64_t row = conv.tap_row, pixel = conv.tap_pixel;
   for (int32_t ky = 0; ky < height; ++ky) {
     const uint8_t* tap = in + ky * row;
     for (int32_t kx = 0; kx < width; ++kx, tap += pixel)

@@ -11,6 +11,12 @@ size_t conv_scratch(const Conv&);
 void generic_conv(const GenericConv&, uint8_t* arena, int32_t first, int32_t last);
 void average_pool(const Pool&, uint8_t* arena, int32_t first, int32_t last);
 void max_pool(const Pool&, uint8_t* arena, int32_t first, int32_t last);
+void concat(const Copy&, uint8_t* arena, int32_t first, int32_t last);
+void upsample(const Copy&, uint8_t* arena, int32_t first, int32_t last);
+void pad(const Pad&, uint8_t* arena, int32_t first, int32_t last);
+void slice(const Slice&, uint8_t* arena, int32_t first, int32_t last);
+void shuffle(const Shuffle&, uint8_t* arena, int32_t first, int32_t last);
+void bilinear(const Bilinear&, uint8_t* arena, int32_t first, int32_t last);
 size_t resize_scratch(const Resize&);
 void resize_row(const Resize&, const uint8_t* crop, int64_t row_bytes, int32_t row, uint8_t* out, uint8_t* scratch);
 

@@ -24,7 +24,7 @@ size_t scratch_bytes(const Conv& conv) {
 
 inline void widen(const Conv& conv, int32_t pixels, const uint8_t* in, int16_t* patch) {
   const int64_t bytes = patch_row(conv, pixels);
-  for (int32_t ky = 0; ky < conv.window.height; ++ky, in += conv.in.row, patch += bytes) {
+  for (int32_t ky = 0; ky < conv.window.height; ++ky, in += conv.tap_row, patch += bytes) {
     int64_t i = 0;
     for (; i + 16 <= bytes; i += 16) {
       const __m128i b = _mm_loadu_si128(reinterpret_cast<const __m128i*>(in + i));

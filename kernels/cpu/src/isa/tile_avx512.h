@@ -17,7 +17,7 @@ INLINE inline Accumulators<P, N> accumulate(const Conv& conv, const TileInput& t
   const uint8_t* weights = tile.weights;
   for (int32_t ky = 0; ky < conv.window.height; ++ky) {
     for (int32_t s = 0; s < conv.spans; ++s) {
-      const uint8_t* at = tile.in + ky * conv.in.row + int64_t{s} * conv.span_step;
+      const uint8_t* at = tile.in + ky * conv.tap_row + int64_t{s} * conv.span_step;
       for (int32_t d = 0; d < conv.span; d += 4, weights += 64) {
         __m512i w[N];
         unrolled<N>([&](auto n) INLINE { w[n.value] = _mm512_loadu_si512(weights + n.value * tile.block_bytes); });

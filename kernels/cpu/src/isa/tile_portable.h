@@ -16,7 +16,7 @@ INLINE inline Accumulators<P, N> accumulate_tile(const Conv& conv, const TileInp
   const uint8_t* weights = tile.weights;
   for (int32_t ky = 0; ky < conv.window.height; ++ky) {
     for (int32_t s = 0; s < conv.spans; ++s) {
-      const uint8_t* at = tile.in + ky * conv.in.row + int64_t{s} * conv.span_step;
+      const uint8_t* at = tile.in + ky * conv.tap_row + int64_t{s} * conv.span_step;
       for (int32_t d = 0; d < conv.span; ++d, weights += 2 * kBlock) {
         int16_t w[kBlock];
         memcpy(w, weights, sizeof w);

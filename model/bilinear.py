@@ -1,0 +1,43 @@
+"""Where the elements of a bilinear resize lie between the elements of its input, exactly: layers.ResizeBilinear."""
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgemeta.model.layers import Coordinates
+
+BILINEAR_BITS = 11
+"""A weight is a multiple of 2**-11: a sum of four products of 255 and two weights stays below 2**30."""
+
+
+@dataclass(frozen=True, eq=False)
+class BilinearAxis:
+    """Of every output position: its two neighbours, and the weight of the upper one, all int64 [H'].
+
+    weight: 0 .. 2**11; the lower neighbour has the rest of 2**11.
+    """
+
+    lower: NDArray[np.int64]
+    upper: NDArray[np.int64]
+    weight: NDArray[np.int64]
+
+
+def bilinear_axis(source: int, target: int, coordinates: Coordinates) -> BilinearAxis:
+    """The neighbours of `target` positions among `source` elements."""
+    places = [min(max(_place(i, source, target, coordinates), Fraction(0)), Fraction(source - 1)) for i in range(target)]
+    lower = np.array([place.numerator // place.denominator for place in places], np.int64)
+    rests = [place - int(low) for place, low in zip(places, lower, strict=True)]
+    weight = [int((2 * rest * (1 << BILINEAR_BITS) + 1) // 2) for rest in rests]
+    return BilinearAxis(lower, np.minimum(lower + 1, source - 1), np.array(weight, np.int64))
+
+
+def _place(i: int, source: int, target: int, coordinates: Coordinates) -> Fraction:
+    match coordinates:
+        case "half_pixel":
+            return Fraction((2 * i + 1) * source - target, 2 * target)
+        case "align_corners":
+            return Fraction(i * (source - 1), max(target - 1, 1))
+        case "asymmetric":
+            return Fraction(i * source, target)
