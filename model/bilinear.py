@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from fractions import Fraction
+from math import floor
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,10 +27,10 @@ class BilinearAxis:
 
 def bilinear_axis(source: int, target: int, coordinates: Coordinates) -> BilinearAxis:
     """The neighbours of `target` positions among `source` elements."""
-    places = [min(max(_place(i, source, target, coordinates), Fraction(0)), Fraction(source - 1)) for i in range(target)]
-    lower = np.array([place.numerator // place.denominator for place in places], np.int64)
-    rests = [place - int(low) for place, low in zip(places, lower, strict=True)]
-    weight = [int((2 * rest * (1 << BILINEAR_BITS) + 1) // 2) for rest in rests]
+    places = [_place(i, source, target, coordinates) for i in range(target)]
+    inside = [min(max(place, Fraction(0)), Fraction(source - 1)) for place in places]
+    lower = np.array([floor(place) for place in inside], np.int64)
+    weight = [floor((place - floor(place)) * (1 << BILINEAR_BITS) + Fraction(1, 2)) for place in inside]
     return BilinearAxis(lower, np.minimum(lower + 1, source - 1), np.array(weight, np.int64))
 
 

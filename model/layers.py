@@ -93,8 +93,9 @@ class Conv:
     """acc[o] = bias[o] + sum over taps and channels of w * (x - zx); a tap in the padding adds 0.
 
     weights [O, KH, KW, I / groups]; bias int32 [O] or None. Tap (u, v) reads the element u * dilation rows below and
-    v * dilation columns right of the window's corner, so that the kernel covers (KH - 1) * dilation + 1 rows; output
-    H = (H + top + bottom - covered rows) // stride + 1, W alike. `requantize` None outputs the int32 accumulator (model output only; the weights then have one scale).
+    v * dilation columns right of the window's corner, so the kernel covers (KH - 1) * dilation + 1 rows; output
+    H = (H + top + bottom - covered rows) // stride + 1, W alike. `requantize` None outputs the int32 accumulator (model
+    output only; the weights then have one scale).
     """
 
     name: str

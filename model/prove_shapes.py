@@ -93,7 +93,7 @@ def slide(shape: Shape, kernel: Pair, stride: Pair, padding: Padding) -> Pair:
 def _convolved(layer: Conv, source: Shape) -> Shape:
     shape = layer.weights.shape
     require(len(shape) == 4, f"weights have shape {list(shape)}, expected [O, KH, KW, I]")
-    channels, kernel_height, kernel_width, depth = shape
+    channels, depth = shape[0], shape[3]
     require_between(layer.groups, 1, channels, "groups")
     require(
         source[2] == depth * layer.groups and channels % layer.groups == 0,

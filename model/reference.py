@@ -116,16 +116,15 @@ def _run_layer(layer: Layer, tensors: dict[str, Tensor], types: dict[str, Tensor
         case Pad():
             return _padded(x, layer)
         case Slice():
-            rows, columns, channels = map(slice, layer.start, layer.stop, layer.step)
-            return x[:, rows, columns, channels]
+            return x[(slice(None), *map(slice, layer.start, layer.stop, layer.step))]
         case ChannelShuffle():
             order = np.arange(x.shape[3]).reshape(layer.groups, -1).T.ravel()
             return x[..., order]
         case ResizeBilinear():
-            rows = bilinear_axis(x.shape[1], layer.output.shape[0], layer.coordinates)
-            columns = bilinear_axis(x.shape[2], layer.output.shape[1], layer.coordinates)
-            down = _between(x.astype(np.int64), rows, 1)
-            sums = _between(down, columns, 2)
+            sums = x.astype(np.int64)
+            for axis in (1, 2):
+                neighbours = bilinear_axis(x.shape[axis], layer.output.shape[axis - 1], layer.coordinates)
+                sums = _between(sums, neighbours, axis)
             return rounding_shift(sums, 2 * BILINEAR_BITS).astype(x.dtype)
 
 

@@ -191,9 +191,7 @@ class Program:
         return result
 
 
-def _window(
-    kernel: Pair | tuple[int, ...], stride: Pair, padding: Padding, dilation: Pair = (1, 1)
-) -> WindowStruct:
+def _window(kernel: Pair | tuple[int, ...], stride: Pair, padding: Padding, dilation: Pair = (1, 1)) -> WindowStruct:
     return WindowStruct(*kernel, *stride, *padding, *dilation)
 
 

@@ -254,10 +254,10 @@ def rearrangements() -> Iterator[Case]:
     ):
         for groups in (1, channels):
             for make in (signed, unsigned):
-                net = NetworkBuilder(f"dilated-{name}-groups{groups}-{make.__name__}", make(9, 8, channels, zero_point=5))
-                yield net.observe(
-                    net.conv(net.start, channels, kernel, padding=padding, dilation=dilation, groups=groups, output=SIGNED)
-                )
+                source = make(9, 8, channels, zero_point=5)
+                net = NetworkBuilder(f"dilated-{name}-groups{groups}-{make.__name__}", source)
+                conv = partial(net.conv, padding=padding, dilation=dilation, groups=groups)
+                yield net.observe(conv(net.start, channels, kernel, output=SIGNED))
     net = NetworkBuilder("dilated-image-stride2", signed(15, 14, 3, zero_point=-9))
     yield net.observe(net.conv(net.start, 17, (3, 3), (2, 2), (2, 2, 2, 2), dilation=(2, 2), output=SIGNED))
     for name, padding, spacing in (

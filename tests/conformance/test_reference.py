@@ -6,7 +6,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from edgemeta.model.graph import INPUT
-from edgemeta.model.layers import Conv, MaxPool, TensorType
+from edgemeta.model.layers import Conv, Coordinates, MaxPool, Pair, TensorType
 from edgemeta.model.prove import prove
 from edgemeta.model.reference import run, trace
 from tests.conformance import oracle
@@ -109,10 +109,52 @@ def test_convolutions_equal_pytorch(case: Case) -> None:
             None if layer.bias is None else torch.from_numpy(layer.bias.astype(np.float64)),
             stride=layer.stride,
             groups=layer.groups,
+            dilation=layer.dilation,
         )
         integers = sums.numpy().transpose(0, 2, 3, 1).astype(np.int64)
         expected = oracle.requantized(integers, layer.requantize, layer.output)
         np.testing.assert_array_equal(tensors[layer.name], expected)
+
+
+@pytest.mark.parametrize(("kernel", "stride", "cut", "more"), [(3, 2, 1, 1), (4, 2, 1, 0), (2, 2, 0, 0), (5, 3, 2, 1)])
+def test_a_pad_and_a_convolution_are_a_transposed_convolution(kernel: int, stride: int, cut: int, more: int) -> None:
+    """PyTorch's padding is cut from the result, its output_padding added below and right."""
+    torch = pytest.importorskip("torch", reason="PyTorch is missing (extra `train`)")
+    net = NetworkBuilder(f"transposed-{kernel}-{stride}", TensorType((5, 6, 3), zero_point=-11))
+    before, after = kernel - 1 - cut, kernel - 1 - cut + more
+    spread = net.pad(net.start, (before, before, after, after), (stride, stride))
+    name = net.conv(spread, 4, (kernel, kernel), padding=(0, 0, 0, 0), form="multiplier-per-layer")
+    case = net.observe(name)
+    ((_, batch), *_) = case.batches()
+    conv = next(layer for layer in case.model.layers if isinstance(layer, Conv))
+    flipped = conv.weights.decode()[:, ::-1, ::-1].transpose(3, 0, 1, 2).astype(np.float64)
+    sums = torch.nn.functional.conv_transpose2d(
+        torch.from_numpy((batch.astype(np.float64) + 11).transpose(0, 3, 1, 2)),
+        torch.from_numpy(flipped.copy()),
+        torch.from_numpy(np.asarray(conv.bias, np.float64)),
+        stride=stride,
+        padding=cut,
+        output_padding=more,
+    )
+    integers = sums.numpy().transpose(0, 2, 3, 1).astype(np.int64)
+    expected = oracle.requantized(integers, conv.requantize, conv.output)
+    np.testing.assert_array_equal(trace(case.model, batch)[name], expected)
+
+
+@pytest.mark.parametrize("size", [(10, 12), (13, 7), (3, 2), (5, 6)], ids=str)
+@pytest.mark.parametrize("coordinates", ["half_pixel", "align_corners"])
+def test_a_bilinear_resize_is_pytorch_s_within_its_weights_11_bits(coordinates: Coordinates, size: Pair) -> None:
+    """Two weights are each off by at most half of 2**-11, of differences of at most 255; then it is rounded."""
+    torch = pytest.importorskip("torch", reason="PyTorch is missing (extra `train`)")
+    net = NetworkBuilder("bilinear", TensorType((5, 6, 3)))
+    name = net.bilinear(net.start, size, coordinates)
+    case = net.observe(name)
+    ((_, batch), *_) = case.batches()
+    x = torch.from_numpy(batch.transpose(0, 3, 1, 2).astype(np.float64))
+    corners = coordinates == "align_corners"
+    expected = torch.nn.functional.interpolate(x, size, mode="bilinear", align_corners=corners).numpy()
+    off = np.abs(trace(case.model, batch)[name] - expected.transpose(0, 2, 3, 1)).max()
+    assert off <= 0.5 + 2 * 255 / 2**12
 
 
 @pytest.mark.parametrize(

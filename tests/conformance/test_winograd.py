@@ -21,7 +21,7 @@ def eligible(case: Case) -> list[Conv]:
         for layer in case.model.layers
         if isinstance(layer, Conv)
         and layer.weights.shape[1:3] == (3, 3)
-        and (layer.stride, layer.groups, layer.padding) == ((1, 1), 1, SAME)
+        and (layer.stride, layer.groups, layer.padding, layer.dilation) == ((1, 1), 1, SAME, (1, 1))
         and layer.weights.shape[3] <= most_channels(F4, 255, int(np.abs(layer.weights.decode()).max()))
     ]
 

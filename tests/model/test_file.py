@@ -172,8 +172,8 @@ DOCUMENT_FAULTS: dict[str, tuple[Callable[[Document], Any], str]] = {
     "missing key": (drop("task"), "model has no key 'task'"),
     "unknown key": (put("colour", value=1), "model has the unknown key 'colour'"),
     "unknown key in a layer": (
-        put("layers", 0, "dilation", value=1),
-        r"model.layers\[0\] has the unknown key 'dilation'",
+        put("layers", 0, "extent", value=1),
+        r"model.layers\[0\] has the unknown key 'extent'",
     ),
     "missing key in a type": (lambda d: d["input"].pop("bits") and None, "model.input has no key 'bits'"),
     "unknown kind": (
