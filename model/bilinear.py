@@ -27,11 +27,16 @@ class BilinearAxis:
 
 def bilinear_axis(source: int, target: int, coordinates: Coordinates) -> BilinearAxis:
     """The neighbours of `target` positions among `source` elements."""
-    places = [_place(i, source, target, coordinates) for i in range(target)]
-    inside = [min(max(place, Fraction(0)), Fraction(source - 1)) for place in places]
-    lower = np.array([floor(place) for place in inside], np.int64)
-    weight = [floor((place - floor(place)) * (1 << BILINEAR_BITS) + Fraction(1, 2)) for place in inside]
+    places = bilinear_places(source, target, coordinates)
+    lower = np.array([floor(place) for place in places], np.int64)
+    weight = [floor((place - floor(place)) * (1 << BILINEAR_BITS) + Fraction(1, 2)) for place in places]
     return BilinearAxis(lower, np.minimum(lower + 1, source - 1), np.array(weight, np.int64))
+
+
+def bilinear_places(source: int, target: int, coordinates: Coordinates) -> list[Fraction]:
+    """Where each of `target` positions lies among `source` elements, exactly, 0 .. source - 1."""
+    places = [_place(i, source, target, coordinates) for i in range(target)]
+    return [min(max(place, Fraction(0)), Fraction(source - 1)) for place in places]
 
 
 def _place(i: int, source: int, target: int, coordinates: Coordinates) -> Fraction:

@@ -27,6 +27,10 @@ class FloatModelError(ToolchainError):
     """An inconsistent float model file or graph."""
 
 
+class ImportedFileError(ToolchainError):
+    """A network of another program that cannot be imported."""
+
+
 class QuantizeError(ToolchainError):
     """A float model or calibration set that cannot be quantized as requested."""
 

@@ -10,13 +10,19 @@ from numpy.typing import NDArray
 from edgemeta.toolchain.float_model.graph import (
     Add,
     BatchNorm,
+    ChannelShuffle,
     Concat,
     Conv,
     Dense,
     FloatModel,
+    Function,
     GlobalAverage,
+    Pad,
     Pool,
+    Product,
     Relu,
+    ResizeBilinear,
+    Slice,
     Upsample,
 )
 
@@ -87,4 +93,34 @@ def every_layer() -> FloatModel:
         Relu("r6", "d6"),
         Dense("out", "r6", rng.normal(0, 0.3, (10, 12)).astype(np.float32), np.zeros(10, np.float32)),
     )
-    return FloatModel("every-layer", (32, 32, 3), layers, "out", tuple("abcdefghij"))
+    return FloatModel("every-layer", (32, 32, 3), layers, ("out",), tuple("abcdefghij"))
+
+
+@pytest.fixture
+def imported_layers() -> FloatModel:
+    """A network with the layers that other people's networks bring."""
+    rng = np.random.default_rng(12)
+    pad = (1, 1, 1, 1)
+    layers = (
+        Slice("s0", "input", (0, 0, 0), (32, 32, 3), (2, 2, 1)),
+        Slice("s1", "input", (1, 1, 0), (32, 32, 3), (2, 2, 1)),
+        Concat("focus", ("s0", "s1")),
+        conv("c0", "focus", (8, 3, 3, 6), rng, padding=pad),
+        norm("n0", "c0", 8, rng),
+        Function("f0", "n0", "silu"),
+        conv("c1", "f0", (8, 3, 3, 8), rng, padding=(2, 2, 2, 2), dilation=(2, 2)),
+        Function("f1", "c1", "hard_swish"),
+        GlobalAverage("g", "f1"),
+        conv("c2", "g", (8, 1, 1, 8), rng),
+        Function("gate", "c2", "sigmoid"),
+        Product("p", ("f1", "gate")),
+        ChannelShuffle("shuffled", "p", 2),
+        Concat("joined", ("shuffled", "f0")),
+        Pad("spread", "joined", (1, 1, 2, 2), (2, 2)),
+        conv("transposed", "spread", (8, 3, 3, 16), rng, padding=(0, 0, 0, 0)),
+        Function("f2", "transposed", "leaky_relu", 0.1),
+        ResizeBilinear("small", "f2", (7, 9), "half_pixel"),
+        GlobalAverage("g2", "small"),
+        Dense("out", "g2", rng.normal(0, 0.3, (10, 8)).astype(np.float32), np.zeros(10, np.float32)),
+    )
+    return FloatModel("imported", (32, 32, 3), layers, ("out",), tuple("abcdefghij"), colour="bgr")

@@ -1,14 +1,14 @@
 """The float model file: one safetensors file, tensors plus a JSON header, data only.
 
 The header is the metadata entry "edgemeta": a JSON object with format "edgemeta-float", version 1, name, input_shape,
-mean, scale, labels, output, provenance and layers; each layer has op, name, inputs and its other attributes, and its
-arrays are the tensors "<layer>.<field>" (float32).
+mean, scale, labels, output (or outputs, if several), colour (if not rgb), provenance and layers; each layer has op,
+name, inputs and its other attributes, and its arrays are the tensors "<layer>.<field>" (float32).
 """
 
 import json
 from dataclasses import MISSING, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,14 +19,21 @@ from edgemeta.toolchain.errors import FloatModelError
 from edgemeta.toolchain.float_model.graph import (
     Add,
     BatchNorm,
+    ChannelShuffle,
+    Colour,
     Concat,
     Conv,
     Dense,
     FloatLayer,
     FloatModel,
+    Function,
     GlobalAverage,
+    Pad,
     Pool,
+    Product,
     Relu,
+    ResizeBilinear,
+    Slice,
     Upsample,
     check,
 )
@@ -45,10 +52,23 @@ _OPS: dict[str, type[FloatLayer]] = {
     "dense": Dense,
     "concat": Concat,
     "upsample": Upsample,
+    "function": Function,
+    "product": Product,
+    "pad": Pad,
+    "slice": Slice,
+    "channel_shuffle": ChannelShuffle,
+    "resize_bilinear": ResizeBilinear,
 }
 _NAMES = {kind: op for op, kind in _OPS.items()}
-_ARRAYS = ("weight", "bias", "gamma", "beta", "mean", "variance")
-_LENGTHS = {"stride": 2, "padding": 4, "kernel": 2, "factor": 2}
+_ARRAYS: dict[type[FloatLayer], tuple[str, ...]] = {
+    **dict.fromkeys((Conv, Dense), ("weight", "bias")),
+    BatchNorm: ("gamma", "beta", "mean", "variance"),
+}
+_LENGTHS = {
+    **dict.fromkeys(("stride", "kernel", "factor", "dilation", "spacing", "size"), 2),
+    **dict.fromkeys(("start", "stop", "step"), 3),
+    "padding": 4,
+}
 
 
 def save_float_model(model: FloatModel, path: Path) -> None:
@@ -73,7 +93,8 @@ def save_float_model(model: FloatModel, path: Path) -> None:
         "mean": model.mean,
         "scale": model.scale,
         "labels": model.labels,
-        "output": model.output,
+        **({"output": model.output} if len(model.outputs) == 1 else {"outputs": model.outputs}),
+        **({"colour": model.colour} if model.colour != "rgb" else {}),
         "provenance": model.provenance,
         "layers": layers,
     }
@@ -110,17 +131,24 @@ def load_float_model(path: Path) -> FloatModel:
     if unused:
         raise FloatModelError(f"{path}: tensor {sorted(unused)[0]!r} belongs to no layer, expected only used tensors")
     labels = _typed(path, header, "labels", list)
-    if not all(isinstance(x, str) for x in labels) or not 1 <= len(labels) <= MAX_LABELS:
-        raise FloatModelError(f"{path}: labels is not a list of 1 to {MAX_LABELS} strings")
+    if not all(isinstance(x, str) for x in labels) or len(labels) > MAX_LABELS:
+        raise FloatModelError(f"{path}: labels is not a list of at most {MAX_LABELS} strings")
+    outputs = header.get("outputs", [header.get("output")])
+    if not isinstance(outputs, list) or not all(isinstance(x, str) for x in outputs):
+        raise FloatModelError(f"{path}: outputs is {outputs!r:.60}, expected names of tensors")
+    colour = header.get("colour", "rgb")
+    if colour not in get_args(Colour):
+        raise FloatModelError(f"{path}: colour is {colour!r:.60}, expected one of {', '.join(get_args(Colour))}")
     model = FloatModel(
         name=_typed(path, header, "name", str),
         input_shape=_integers(path, "input_shape", header.get("input_shape"), 3),  # type: ignore[arg-type]
         layers=layers,
-        output=_typed(path, header, "output", str),
+        outputs=tuple(outputs),
         labels=tuple(labels),
         mean=_number(path, "mean", header.get("mean")),
         scale=_number(path, "scale", header.get("scale")),
         provenance=_typed(path, header, "provenance", dict),
+        colour=colour,
     )
     check(model, str(path))
     return model
@@ -162,7 +190,7 @@ def _layer(path: Path, i: int, entry: object, tensors: dict[str, NDArray[np.floa
     for f in fields(kind):
         place, key = f"layer {name!r}: {f.name}", f"{name}.{f.name}"
         optional = f.default is not MISSING
-        if f.name in _ARRAYS:
+        if f.name in _ARRAYS.get(kind, ()):
             if key in tensors:
                 values[f.name] = tensors[key]
                 unused.discard(key)
@@ -185,7 +213,7 @@ def _attribute(path: Path, place: str, name: str, value: object) -> object:
         if not isinstance(value, list) or not value or not all(isinstance(v, str) for v in value):
             raise FloatModelError(f"{path}: {place} is {value!r:.60}, expected names of tensors")
         return tuple(value)
-    if name in ("eps", "ceiling"):
+    if name in ("eps", "ceiling", "alpha", "beta"):
         return _number(path, place, value)
     if name == "groups":
         return _integers(path, place, [value], 1)[0]

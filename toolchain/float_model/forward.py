@@ -1,33 +1,55 @@
 """Forward pass of the float graph in NumPy and float32: for calibration, `eval` of a float model and as an oracle."""
 
 from collections.abc import Callable, Iterator
+from math import floor
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
+from edgemeta.model.bilinear import bilinear_places
+from edgemeta.model.preprocess import GRAY_FROM_BGR
+from edgemeta.toolchain.float_model.functions import evaluate
 from edgemeta.toolchain.float_model.graph import (
     INPUT,
     Add,
     BatchNorm,
+    ChannelShuffle,
+    Colour,
     Concat,
     Conv,
     Dense,
     Float32,
     FloatLayer,
     FloatModel,
+    Function,
     GlobalAverage,
+    Pad,
     Padding,
     Pool,
+    Product,
     Relu,
+    ResizeBilinear,
+    Slice,
+    Upsample,
     inputs_of,
 )
 
 
 def network_input(model: FloatModel, pixels: NDArray[np.uint8]) -> Float32:
-    """(pixel - mean) / scale as float32 [N, H, W, 3], for pixels uint8 [N, H, W, 3]."""
-    x = (pixels.astype(np.float32) - np.float32(model.mean)) / np.float32(model.scale)
+    """(pixel - mean) / scale as float32 [N, H, W, C], for pixels uint8 [N, H, W, 3] in R, G, B order."""
+    x = (in_order(pixels, model.colour).astype(np.float32) - np.float32(model.mean)) / np.float32(model.scale)
     return x.astype(np.float32, copy=False)
+
+
+def in_order(pixels: NDArray[np.uint8], colour: Colour) -> NDArray[np.uint8]:
+    """Pixels [N, H, W, 3] in R, G, B order as those of a network; gray is that of `edgemeta.model.preprocess`."""
+    if colour == "bgr":
+        return pixels[..., ::-1]
+    if colour == "gray" and pixels.shape[3] == 3:
+        gray: NDArray[np.uint8] = ((pixels @ np.array(GRAY_FROM_BGR[::-1]) + 2**13) >> 14).astype(np.uint8)
+        return gray[..., np.newaxis]
+    return pixels
 
 
 def all_tensors(model: FloatModel, x: Float32) -> dict[str, Float32]:
@@ -101,8 +123,45 @@ def run_layer(layer: FloatLayer, inputs: list[Float32]) -> Float32:
         return out.reshape(len(x), 1, 1, -1)
     if isinstance(layer, Concat):
         return np.concatenate(inputs, axis=3)
-    larger: Float32 = x.repeat(layer.factor[0], 1).repeat(layer.factor[1], 2)
-    return larger
+    if isinstance(layer, Upsample):
+        return x.repeat(layer.factor[0], 1).repeat(layer.factor[1], 2)
+    return _elementwise_or_moved(layer, inputs)
+
+
+def _elementwise_or_moved(
+    layer: Function | Product | Pad | Slice | ChannelShuffle | ResizeBilinear, inputs: list[Float32]
+) -> Float32:
+    x = inputs[0]
+    match layer:
+        case Function():
+            return evaluate(layer.function, x, layer.alpha, layer.beta)
+        case Product():
+            return x * inputs[1]
+        case Pad():
+            spaced_rows, spaced_columns = ((x.shape[i + 1] - 1) * layer.spacing[i] + 1 for i in (0, 1))
+            spaced = np.zeros((len(x), spaced_rows, spaced_columns, x.shape[3]), np.float32)
+            spaced[:, :: layer.spacing[0], :: layer.spacing[1]] = x
+            return _padded(spaced, layer.padding, 0.0)
+        case Slice():
+            return x[(slice(None), *map(slice, layer.start, layer.stop, layer.step))]
+        case ChannelShuffle():
+            return x[..., np.arange(x.shape[3]).reshape(layer.groups, -1).T.ravel()]
+        case ResizeBilinear():
+            for axis in (1, 2):
+                x = _resized(x, layer, axis)
+            return x
+
+
+def _resized(x: Float32, layer: ResizeBilinear, axis: int) -> Float32:
+    """One axis of a bilinear resize, in float32, with the exact places."""
+    shape = [1] * x.ndim
+    shape[axis] = -1
+    neighbours = bilinear_places(x.shape[axis], layer.size[axis - 1], layer.coordinates)
+    lower = np.array([floor(place) for place in neighbours])
+    upper = np.minimum(lower + 1, x.shape[axis] - 1)
+    share = np.array([float(place - floor(place)) for place in neighbours], np.float32).reshape(shape)
+    between: Float32 = x.take(lower, axis) * (1 - share) + x.take(upper, axis) * share
+    return between
 
 
 def _padded(x: Float32, padding: Padding, value: float) -> Float32:
@@ -114,8 +173,10 @@ def _padded(x: Float32, padding: Padding, value: float) -> Float32:
 
 def _conv(layer: Conv, x: Float32) -> Float32:
     out_channels, kh, kw, per_group = layer.weight.shape
-    windows = sliding_window_view(_padded(x, layer.padding, 0.0), (kh, kw), axis=(1, 2))
-    windows = windows[:, :: layer.stride[0], :: layer.stride[1]]  # [N, H', W', C, KH, KW]
+    covered = (kh - 1) * layer.dilation[0] + 1, (kw - 1) * layer.dilation[1] + 1
+    windows = sliding_window_view(_padded(x, layer.padding, 0.0), covered, axis=(1, 2))
+    # [N, H', W', C, KH, KW]
+    windows = windows[:, :: layer.stride[0], :: layer.stride[1], :, :: layer.dilation[0], :: layer.dilation[1]]
     n, rows, columns = windows.shape[:3]
     share = out_channels // layer.groups
     out = np.empty((n, rows, columns, out_channels), np.float32)

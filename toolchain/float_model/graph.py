@@ -7,25 +7,31 @@ tensor has the layer's name. The input is (pixel - mean) / scale.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
+from edgemeta.model.layers import Coordinates
 from edgemeta.toolchain.errors import FloatModelError
+from edgemeta.toolchain.float_model.functions import FUNCTIONS, FunctionName
 
 INPUT = "input"
 
 Float32: TypeAlias = NDArray[np.float32]
 Shape: TypeAlias = tuple[int, int, int]
 Pair: TypeAlias = tuple[int, int]
+Colour: TypeAlias = Literal["rgb", "bgr", "gray"]
 Padding: TypeAlias = tuple[int, int, int, int]
 """Rows above, columns left, rows below, columns right; padding is zero."""
 
 
 @dataclass(frozen=True, eq=False)
 class Conv:
-    """Cross-correlation: y[o] = bias[o] + sum over taps and channels of weight * x; padding adds zeros."""
+    """Cross-correlation: y[o] = bias[o] + sum over taps and channels of weight * x; padding adds zeros.
+
+    dilation: elements from one tap to the next.
+    """
 
     name: str
     input: str
@@ -34,6 +40,7 @@ class Conv:
     stride: Pair = (1, 1)
     padding: Padding = (0, 0, 0, 0)
     groups: int = 1
+    dilation: Pair = (1, 1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,30 +120,116 @@ class Upsample:
     factor: Pair
 
 
-FloatLayer: TypeAlias = Conv | BatchNorm | Relu | Add | Pool | GlobalAverage | Dense | Concat | Upsample
+@dataclass(frozen=True)
+class Function:
+    """y = f(x), element by element; f and its alpha and beta: `functions.evaluate`."""
+
+    name: str
+    input: str
+    function: FunctionName
+    alpha: float = 0.0
+    beta: float = 0.0
+
+
+@dataclass(frozen=True)
+class Product:
+    """y = a * b; b has the shape of a, or (1, 1, C): one factor per channel."""
+
+    name: str
+    inputs: tuple[str, str]
+
+
+@dataclass(frozen=True)
+class Pad:
+    """y[top + i * spacing_y, left + j * spacing_x] = x[i, j], zero elsewhere."""
+
+    name: str
+    input: str
+    padding: Padding
+    spacing: Pair = (1, 1)
+
+
+@dataclass(frozen=True)
+class Slice:
+    """y[i, j, k] = x[start + (i, j, k) * step] below `stop`."""
+
+    name: str
+    input: str
+    start: Shape
+    stop: Shape
+    step: Shape = (1, 1, 1)
+
+
+@dataclass(frozen=True)
+class ChannelShuffle:
+    """y[c] = x[(c % groups) * (C / groups) + c // groups]."""
+
+    name: str
+    input: str
+    groups: int
+
+
+@dataclass(frozen=True)
+class ResizeBilinear:
+    """Between two rows and two columns; where an element lies: `edgemeta.model.bilinear`."""
+
+    name: str
+    input: str
+    size: Pair
+    coordinates: Coordinates
+
+
+FloatLayer: TypeAlias = (
+    Conv
+    | BatchNorm
+    | Relu
+    | Add
+    | Pool
+    | GlobalAverage
+    | Dense
+    | Concat
+    | Upsample
+    | Function
+    | Product
+    | Pad
+    | Slice
+    | ChannelShuffle
+    | ResizeBilinear
+)
 
 
 @dataclass(frozen=True, eq=False)
 class FloatModel:
-    """A float network for classification: graph, preprocessing, class names and provenance.
+    """A float network: graph, preprocessing, class names and provenance.
 
-    Network input = (pixel - mean) / scale with pixel 0..255, RGB. `output` names the tensor of the logits,
-    (1, 1, labels).
+    Network input = (pixel - mean) / scale with pixel 0..255, its channels in the order of `colour`. outputs: names of
+    tensors; a classification has one, its logits, (1, 1, labels). labels: empty for other networks without names.
     """
 
     name: str
     input_shape: Shape
     layers: tuple[FloatLayer, ...]
-    output: str
+    outputs: tuple[str, ...]
     labels: tuple[str, ...]
     mean: float = 128.0
     scale: float = 128.0
     provenance: Mapping[str, object] = field(default_factory=dict)
+    colour: Colour = "rgb"
+
+    @property
+    def output(self) -> str:
+        """The tensor of a classification's logits."""
+        return self.outputs[0]
+
+    @property
+    def is_classification(self) -> bool:
+        """Whether it has one output and names for its logits."""
+        return len(self.outputs) == 1 and bool(self.labels)
 
 
 def inputs_of(layer: FloatLayer) -> tuple[str, ...]:
     """Names of the tensors that a layer reads."""
-    return layer.inputs if isinstance(layer, Add | Concat) else (layer.input,)
+    return layer.inputs if isinstance(layer, Add | Concat | Product) else (layer.input,)
 
 
 def check(model: FloatModel, source: str) -> dict[str, Shape]:
@@ -156,12 +249,15 @@ def check(model: FloatModel, source: str) -> dict[str, Shape]:
                     f"{source}: layer {layer.name!r} reads {name!r}, expected the input or an earlier layer"
                 )
         try:
-            shapes[layer.name] = _output_shape(layer, [shapes[n] for n in inputs_of(layer)])
-        except _MismatchError as error:
+            shapes[layer.name] = output_shape(layer, [shapes[n] for n in inputs_of(layer)])
+        except MismatchError as error:
             raise FloatModelError(f"{source}: layer {layer.name!r}: {error}") from error
-    if shapes.get(model.output) != (1, 1, len(model.labels)):
+    for name in model.outputs:
+        if name not in shapes:
+            raise FloatModelError(f"{source}: output {name!r} is no tensor, expected the name of a layer")
+    if not model.outputs or (model.is_classification and shapes[model.output] != (1, 1, len(model.labels))):
         raise FloatModelError(
-            f"{source}: output {model.output!r} is {shapes.get(model.output, 'no tensor')}, expected "
+            f"{source}: output {_shown_output(model, shapes)}, expected "
             f"(1, 1, {len(model.labels)}), one logit per label"
         )
     if not (np.isfinite(model.mean) and np.isfinite(model.scale) and model.scale > 0):
@@ -172,13 +268,17 @@ def check(model: FloatModel, source: str) -> dict[str, Shape]:
     return shapes
 
 
-class _MismatchError(Exception):
+def _shown_output(model: FloatModel, shapes: Mapping[str, Shape]) -> str:
+    return f"{model.output!r} is {shapes[model.output]}" if model.outputs else "is missing"
+
+
+class MismatchError(Exception):
     """An inconsistency in one layer; `check` adds the layer's name."""
 
 
 def _expect(good: bool, text: str) -> None:
     if not good:
-        raise _MismatchError(text)
+        raise MismatchError(text)
 
 
 def _finite(**arrays: Float32 | None) -> None:
@@ -202,7 +302,8 @@ def _window(x: Shape, kernel: Pair, stride: Pair, padding: Padding) -> Pair:
     return rows, columns
 
 
-def _output_shape(layer: FloatLayer, inputs: list[Shape]) -> Shape:
+def output_shape(layer: FloatLayer, inputs: list[Shape]) -> Shape:
+    """Shape of a layer's output for the shapes of its inputs. Raises MismatchError."""
     x = inputs[0] if inputs else (0, 0, 0)
     if isinstance(layer, Conv):
         w = layer.weight
@@ -211,7 +312,9 @@ def _output_shape(layer: FloatLayer, inputs: list[Shape]) -> Shape:
         good = layer.groups >= 1 and w.shape[0] % layer.groups == 0 and w.shape[3] * layer.groups == x[2]
         _expect(good, f"weight {w.shape} in {layer.groups} groups does not fit {x[2]} input channels")
         _vector("bias", layer.bias, w.shape[0])
-        return (*_window(x, (w.shape[1], w.shape[2]), layer.stride, layer.padding), w.shape[0])
+        _expect(min(layer.dilation) >= 1, f"dilation {layer.dilation} must be positive")
+        covered = (w.shape[1] - 1) * layer.dilation[0] + 1, (w.shape[2] - 1) * layer.dilation[1] + 1
+        return (*_window(x, covered, layer.stride, layer.padding), w.shape[0])
     if isinstance(layer, BatchNorm):
         parts = {"gamma": layer.gamma, "beta": layer.beta, "mean": layer.mean, "variance": layer.variance}
         _finite(**parts)
@@ -250,5 +353,40 @@ def _output_shape(layer: FloatLayer, inputs: list[Shape]) -> Shape:
             f"concatenates tensors of shapes {inputs}, expected equal heights and widths",
         )
         return (x[0], x[1], sum(s[2] for s in inputs))
-    _expect(min(layer.factor) >= 1, f"factor {layer.factor} must be positive")
-    return (x[0] * layer.factor[0], x[1] * layer.factor[1], x[2])
+    if isinstance(layer, Upsample):
+        _expect(min(layer.factor) >= 1, f"factor {layer.factor} must be positive")
+        return (x[0] * layer.factor[0], x[1] * layer.factor[1], x[2])
+    return _rearranged(layer, x, inputs)
+
+
+def _rearranged(
+    layer: Function | Product | Pad | Slice | ChannelShuffle | ResizeBilinear, x: Shape, inputs: list[Shape]
+) -> Shape:
+    match layer:
+        case Function():
+            _expect(layer.function in FUNCTIONS, f"function is {layer.function!r}, expected one of {list(FUNCTIONS)}")
+            _expect(bool(np.isfinite([layer.alpha, layer.beta]).all()), "alpha and beta must be finite")
+            return x
+        case Product():
+            fits = len(inputs) == 2 and inputs[1] in (x, (1, 1, x[2]))
+            _expect(fits, f"multiplies tensors of shapes {inputs}, expected equal ones or one factor per channel")
+            return x
+        case Pad():
+            _expect(min(layer.padding) >= 0, f"padding {layer.padding} must not be negative")
+            _expect(min(layer.spacing) >= 1, f"spacing {layer.spacing} must be positive")
+            rows = layer.padding[0] + (x[0] - 1) * layer.spacing[0] + 1 + layer.padding[2]
+            return rows, layer.padding[1] + (x[1] - 1) * layer.spacing[1] + 1 + layer.padding[3], x[2]
+        case Slice():
+            spans = tuple(zip(layer.start, layer.stop, layer.step, x, strict=True))
+            good = all(0 <= start < stop <= side and step >= 1 for start, stop, step, side in spans)
+            _expect(good, f"takes {layer.start} .. {layer.stop} by {layer.step} of a tensor of shape {x}")
+            rows, columns, channels = (-(-(stop - start) // step) for start, stop, step, _ in spans)
+            return rows, columns, channels
+        case ChannelShuffle():
+            _expect(layer.groups >= 1 and x[2] % layer.groups == 0, f"{layer.groups} groups do not fit {x[2]} channels")
+            return x
+        case ResizeBilinear():
+            _expect(min(layer.size) >= 1, f"size {layer.size} must be positive")
+            good = layer.coordinates in get_args(Coordinates)
+            _expect(good, f"coordinates is {layer.coordinates!r}, expected one of {list(get_args(Coordinates))}")
+            return (*layer.size, x[2])

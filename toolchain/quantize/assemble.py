@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from edgemeta.model.graph import Classification, Model, Preprocessing
 from edgemeta.model.layers import Layer, TensorType
 from edgemeta.toolchain.errors import QuantizeError
+from edgemeta.toolchain.float_model.forward import in_order
 from edgemeta.toolchain.float_model.graph import FloatModel
 
 
@@ -37,13 +38,14 @@ def assemble(model: FloatModel, layers: Sequence[Layer], output: str, provenance
         layers=tuple(layers),
         outputs=(output,),
         task=Classification(model.labels),
-        preprocessing=Preprocessing("center", "rgb", table.reshape(1, 256)),
+        preprocessing=Preprocessing("center", model.colour, table.reshape(1, 256)),
         provenance=dict(provenance),
     )
 
 
 def image_integers(model: FloatModel, pixels: NDArray[np.uint8]) -> NDArray[np.int8] | NDArray[np.uint8]:
     """Pixels uint8 [N, H, W, 3] as input of the integer network, of type `input_type`."""
+    ordered = in_order(pixels, model.colour)
     if input_type(model).signed:
-        return (pixels.astype(np.int16) - 128).astype(np.int8)
-    return pixels
+        return (ordered.astype(np.int16) - 128).astype(np.int8)
+    return ordered

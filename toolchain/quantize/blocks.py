@@ -12,20 +12,41 @@ import numpy as np
 from edgemeta.toolchain.float_model.graph import (
     Add,
     BatchNorm,
+    ChannelShuffle,
     Concat,
     Conv,
     Dense,
     Float32,
     FloatLayer,
     FloatModel,
+    Function,
     GlobalAverage,
+    Pad,
     Pool,
+    Product,
     Relu,
+    ResizeBilinear,
+    Slice,
     Upsample,
     inputs_of,
 )
 
-Core: TypeAlias = Conv | Dense | Add | Pool | GlobalAverage | Relu | Concat | Upsample
+Core: TypeAlias = (
+    Conv
+    | Dense
+    | Add
+    | Pool
+    | GlobalAverage
+    | Relu
+    | Concat
+    | Upsample
+    | Function
+    | Product
+    | Pad
+    | Slice
+    | ChannelShuffle
+    | ResizeBilinear
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,7 +118,7 @@ def _core(layer: FloatLayer) -> tuple[Core, BatchNorm | None]:
 
 
 def _renamed(core: Core, made_by: dict[str, str]) -> Core:
-    if isinstance(core, Add):
+    if isinstance(core, Add | Product):
         return replace(core, inputs=(made_by[core.inputs[0]], made_by[core.inputs[1]]))
     if isinstance(core, Concat):
         return replace(core, inputs=tuple(made_by[n] for n in core.inputs))

@@ -22,19 +22,21 @@ class Statistics:
     """Sampled values of float tensors over the calibration images.
 
     sample: name -> float32 [<= about 2**18], evenly spaced in each batch; greatest: name -> greatest magnitude of all
-    values.
+    values; least: name -> least of all values.
     """
 
     def __init__(self, model: FloatModel, pixels: NDArray[np.uint8], names: Iterable[str], batch: int = 100) -> None:
         wanted = set(names)
         parts: dict[str, list[Float32]] = {name: [] for name in wanted}
         self.greatest = dict.fromkeys(wanted, 0.0)
+        self.least = dict.fromkeys(wanted, np.inf)
         batches = -(-len(pixels) // batch)
         for start in range(0, len(pixels), batch):
             tensors = all_tensors(model, network_input(model, pixels[start : start + batch]))
             for name in wanted:
                 values = tensors[name].reshape(-1)
                 self.greatest[name] = max(self.greatest[name], float(np.abs(values).max()))
+                self.least[name] = min(self.least[name], float(values.min()))
                 step = max(1, len(values) * batches // _SAMPLE)
                 parts[name].append(values[:: step | 1].copy())  # an odd step visits all channels
         self.sample = {name: np.concatenate(p) for name, p in parts.items()}

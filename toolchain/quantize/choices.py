@@ -16,8 +16,10 @@ from edgemeta.toolchain.float_model.graph import (
     Dense,
     Float32,
     FloatModel,
+    Function,
     GlobalAverage,
     Pool,
+    Product,
     Shape,
     Upsample,
 )
@@ -67,8 +69,9 @@ def tensor_types(
     """Type of every block's output (and of "input").
 
     A tensor that cannot be negative (ReLU, or computed from such tensors only) is uint8 with zero point 0 and scale
-    clip / 255; any other is int8 with zero point 0 and scale clip / 127. Max pool, upsampling and a separate ReLU keep
-    the type of their input; a concatenation has the widest type of its inputs.
+    clip / 255; any other is int8 with zero point 0 and scale clip / 127. A function of one element, such as swish, and
+    a product are uint8 from their least value to clip. Layers that only move elements, max pool, bilinear resize and a
+    separate ReLU keep the type of their input; a concatenation has the widest type of its inputs.
     """
     types = {"input": input_type(model)}
     not_negative: set[str] = set()
@@ -79,6 +82,11 @@ def tensor_types(
             not_negative.add(block.name)
         if isinstance(core, Concat):
             types[block.name] = _widest([types[n] for n in core.inputs], shape)
+        elif isinstance(core, Function | Product):
+            greatest = statistics.clip(block.after, clip, signed=False)
+            types[block.name] = _between(statistics.least[block.after], greatest, shape)
+            if types[block.name].zero_point == 0:
+                not_negative.add(block.name)
         elif isinstance(core, Conv | Dense | Add | GlobalAverage) or (
             isinstance(core, Pool) and core.kind == "average"
         ):
@@ -91,11 +99,21 @@ def tensor_types(
     return types
 
 
+def _between(least: float, greatest: float, shape: Shape) -> TensorType:
+    """Uint8 for the values from least, or 0 if that is lower, to greatest; 0 is exact."""
+    least = min(least, 0.0)
+    scale = (greatest - least) / 255
+    return TensorType(shape, signed=False, zero_point=int(np.floor(-least / scale + 0.5)), scale=scale)
+
+
 def _widest(kinds: list[TensorType], shape: Shape) -> TensorType:
     if len({(t.signed, t.zero_point, t.scale) for t in kinds}) == 1:
         return replace(kinds[0], shape=shape)
+    if any(t.zero_point for t in kinds):
+        least = min((t.lo - t.zero_point) * t.scale for t in kinds)
+        return _between(least, max((t.hi - t.zero_point) * t.scale for t in kinds), shape)
     reach = max(max(abs(t.lo - t.zero_point), t.hi - t.zero_point) * t.scale for t in kinds)
-    signed = any(t.signed or t.zero_point for t in kinds)
+    signed = any(t.signed for t in kinds)
     return TensorType(shape, signed=signed, scale=reach / (127 if signed else 255))
 
 

@@ -17,14 +17,20 @@ from edgemeta.toolchain.float_model.graph import (
     INPUT,
     Add,
     BatchNorm,
+    ChannelShuffle,
     Concat,
     Conv,
     Dense,
     FloatLayer,
     FloatModel,
+    Function,
     GlobalAverage,
+    Pad,
     Pool,
+    Product,
     Relu,
+    ResizeBilinear,
+    Slice,
     Upsample,
     inputs_of,
 )
@@ -41,7 +47,7 @@ def equalized(model: FloatModel, pixels: NDArray[np.uint8], strength: float) -> 
 
     pixels: uint8 [N, H, W, 3], a few hundred images for measuring ranges. strength: 0 (no change) to 1 (all channels
     have the greatest range). Only tensors of the integer network are considered. The input, the logits, and tensors at
-    a ReLU6 or a concatenation are not changed.
+    a ReLU6, a concatenation, a product, a slice or another function are not changed.
     """
     group = _groups(model)
     ranges = _ranges(model, pixels, {b.after for b in blocks_of(model)})
@@ -64,7 +70,7 @@ def _groups(model: FloatModel) -> Mapping[str, str]:
         return name
 
     for layer in model.layers:
-        if isinstance(layer, Relu | Add | Pool | GlobalAverage | Upsample):
+        if isinstance(layer, Relu | Add | Pool | GlobalAverage | Upsample | Pad | ResizeBilinear):
             for name in inputs_of(layer):
                 parent[root(name)] = root(layer.name)
     return {name: root(name) for name in parent}
@@ -74,7 +80,8 @@ def _fixed(model: FloatModel) -> set[str]:
     """Tensors that must keep their scale, because no neighbouring layer can absorb the factor."""
     fixed = {INPUT, model.output}
     for layer in model.layers:
-        if isinstance(layer, Concat) or (isinstance(layer, Relu) and layer.ceiling is not None):
+        keeps = isinstance(layer, Concat | Function | Product | Slice | ChannelShuffle)
+        if keeps or (isinstance(layer, Relu) and layer.ceiling is not None):
             fixed |= {layer.name, *inputs_of(layer)}
         if isinstance(layer, BatchNorm):
             fixed.add(layer.input)

@@ -42,7 +42,9 @@ def _windows(conv: Conv, x: Float32) -> Float32:
     _, kh, kw, per_group = conv.weight.shape
     top, left, bottom, right = conv.padding
     padded = np.pad(x, ((0, 0), (top, bottom), (left, right), (0, 0)))
-    view = sliding_window_view(padded, (kh, kw), axis=(1, 2))[:, :: conv.stride[0], :: conv.stride[1]]
+    down, right = conv.dilation
+    view = sliding_window_view(padded, ((kh - 1) * down + 1, (kw - 1) * right + 1), axis=(1, 2))
+    view = view[:, :: conv.stride[0], :: conv.stride[1], :, ::down, ::right]
     n, rows, columns = view.shape[:3]
     chosen = np.arange(0, n * rows * columns, max(1, n * rows * columns // _ROWS) | 1)
     picked = view[np.unravel_index(chosen, (n, rows, columns))]  # [rows, C, KH, KW]

@@ -8,15 +8,22 @@ from numpy.typing import NDArray
 from edgemeta.model import layers as q
 from edgemeta.model.graph import Model
 from edgemeta.model.layers import TensorType
+from edgemeta.toolchain.float_model.functions import evaluate
 from edgemeta.toolchain.float_model.graph import (
     Add,
+    ChannelShuffle,
     Concat,
     Conv,
     Dense,
     FloatModel,
+    Function,
     GlobalAverage,
+    Pad,
     Pool,
+    Product,
     Relu,
+    ResizeBilinear,
+    Slice,
     Upsample,
 )
 from edgemeta.toolchain.quantize.assemble import assemble
@@ -60,8 +67,37 @@ def _layers(block: Block, types: Mapping[str, TensorType], choice: Choice, last:
         return [q.Clamp(core.name, core.input, out, *_bounds(core, out))]
     if isinstance(core, Concat):
         return _joined(core, types, out)
-    assert isinstance(core, Upsample)
-    return [q.Upsample(core.name, core.input, out, core.factor)]
+    if isinstance(core, Function):
+        return [q.Lookup(core.name, core.input, out, _lookup(core, source, out))]
+    if isinstance(core, Product):
+        units = np.array([source.scale * types[core.inputs[1]].scale / out.scale])
+        return [q.Product(core.name, core.inputs, out, multiplier_for(units, out.lo, out.hi, core.name))]
+    return [_moved(core, out)]
+
+
+def _moved(core: Upsample | Pad | Slice | ChannelShuffle | ResizeBilinear, out: TensorType) -> q.Layer:
+    """Layers that keep the quantization of their input."""
+    match core:
+        case Upsample():
+            return q.Upsample(core.name, core.input, out, core.factor)
+        case Pad():
+            return q.Pad(core.name, core.input, out, core.padding, core.spacing)
+        case Slice():
+            return q.Slice(core.name, core.input, out, core.start, core.stop, core.step)
+        case ChannelShuffle():
+            return q.ChannelShuffle(core.name, core.input, out, core.groups)
+        case ResizeBilinear():
+            return q.ResizeBilinear(core.name, core.input, out, core.coordinates)
+
+
+def _lookup(core: Function, source: TensorType, out: TensorType) -> NDArray[np.int8] | NDArray[np.uint8]:
+    """[1, 256]: f of the real number of each input integer, as the nearest output integer."""
+    integers = np.arange(256) - (128 if source.signed else 0)
+    real = (source.scale * (integers - source.zero_point)).astype(np.float32)
+    values = evaluate(core.function, real, core.alpha, core.beta).astype(np.float64)
+    entries = np.clip(np.floor(values / out.scale + 0.5) + out.zero_point, out.lo, out.hi)
+    table: NDArray[np.int8] | NDArray[np.uint8] = entries.astype(out.dtype)[np.newaxis]
+    return table
 
 
 def _joined(core: Concat, types: Mapping[str, TensorType], out: TensorType) -> list[q.Layer]:
@@ -111,7 +147,18 @@ def _weighted(block: Block, source: TensorType, out: TensorType, choice: Choice,
     integer_bias = int32_bias(real_bias / units, core.name)
     if isinstance(core, Dense):
         return q.Dense(core.name, core.input, out, weights, integer_bias, requantize)
-    return q.Conv(core.name, core.input, out, weights, integer_bias, core.stride, core.padding, core.groups, requantize)
+    return q.Conv(
+        core.name,
+        core.input,
+        out,
+        weights,
+        integer_bias,
+        core.stride,
+        core.padding,
+        core.groups,
+        requantize,
+        core.dilation,
+    )
 
 
 def _table(units: NDArray[np.float64], relu: Relu | None, out: TensorType) -> tuple[q.ShiftTable, float]:

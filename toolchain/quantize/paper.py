@@ -26,6 +26,7 @@ from edgemeta.toolchain.float_model.graph import (
     GlobalAverage,
     Pool,
     Relu,
+    Upsample,
     check,
 )
 from edgemeta.toolchain.quantize.assemble import assemble, input_type
@@ -76,6 +77,8 @@ def _layer(block: Block, kind: q.TensorType, types: dict[str, q.TensorType], las
     bits_in = _fraction_bits(source)
     bounds = _bounds(block.relu)
     if isinstance(core, Conv):
+        if core.dilation != (1, 1):
+            raise QuantizeError(f"layer {name!r} has a dilation, which scheme paper does not have: use auto")
         shift = bits_in + WEIGHT_BITS - ACTIVATION_BITS
         requantize = q.ShiftTable(np.array([shift], np.uint8), _table(block, len(core.weight)))
         bias = _bias(core.bias, bits_in + WEIGHT_BITS, name)
@@ -113,6 +116,8 @@ def _layer(block: Block, kind: q.TensorType, types: dict[str, q.TensorType], las
                 f"layer {name!r}: concatenates the image, expected Q{ACTIVATION_BITS} tensors in scheme paper"
             )
         return q.Concat(name, core.inputs, same)
+    if not isinstance(core, Upsample):
+        raise QuantizeError(f"layer {name!r} is a {type(core).__name__}, which scheme paper does not have: use auto")
     return q.Upsample(name, core.input, same, core.factor)
 
 

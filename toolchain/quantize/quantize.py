@@ -17,7 +17,7 @@ from edgemeta.toolchain.confidence import calibration_error, fit_temperature
 from edgemeta.toolchain.data.dataset import Dataset, load_dataset
 from edgemeta.toolchain.errors import QuantizeError
 from edgemeta.toolchain.float_model.file import load_float_model
-from edgemeta.toolchain.float_model.forward import accuracy
+from edgemeta.toolchain.float_model.forward import accuracy, in_order
 from edgemeta.toolchain.float_model.graph import FloatModel
 from edgemeta.toolchain.quantize.auto import Agreement, quantize_auto
 from edgemeta.toolchain.quantize.paper import quantize_paper
@@ -69,6 +69,11 @@ def quantize(
     ToolchainError.
     """
     model = load_float_model(float_path)
+    if not model.is_classification:
+        raise QuantizeError(
+            f"{float_path}: has {len(model.outputs)} outputs and {len(model.labels)} labels, expected one output with "
+            "a label for each logit: only classification is quantized so far"
+        )
     float_digest = hashlib.sha256(float_path.read_bytes()).hexdigest()
     if scheme == "paper":
         integer = quantize_paper(model)
@@ -120,7 +125,7 @@ def quantize(
 def integer_logits(model: Model, data: Dataset) -> NDArray[Any]:
     """Logits [N, labels] of the reference interpreter, as the integers they are."""
     table = model.preprocessing.table.reshape(-1)
-    return reference.run(model, table[data.x])
+    return reference.run(model, table[in_order(data.x, model.preprocessing.colour)])
 
 
 def _fitting(data: Dataset, model: FloatModel, path: Path) -> Dataset:

@@ -54,7 +54,7 @@ def export_resnet8(
         name=name,
         input_shape=(32, 32, 3),
         layers=tuple(layers),
-        output="fc",
+        outputs=("fc",),
         labels=labels,
         provenance=provenance,
     )

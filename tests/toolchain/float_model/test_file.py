@@ -2,6 +2,7 @@
 
 import json
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from safetensors.numpy import save_file
 
 from edgemeta.toolchain.errors import FloatModelError
 from edgemeta.toolchain.float_model.file import is_float_model, load_float_model, save_float_model
-from edgemeta.toolchain.float_model.forward import logits
+from edgemeta.toolchain.float_model.forward import all_tensors, logits, network_input
 from edgemeta.toolchain.float_model.graph import FloatModel
 
 
@@ -34,6 +35,17 @@ def test_round_trip(path: Path, every_layer: FloatModel, pixels: Any) -> None:
     again = path.with_name("again.safetensors")
     save_float_model(loaded, again)
     assert again.read_bytes() == path.read_bytes()
+
+
+def test_round_trip_of_imported_layers(tmp_path: Path, imported_layers: FloatModel, pixels: Any) -> None:
+    path = tmp_path / "imported.safetensors"
+    save_float_model(replace(imported_layers, outputs=("small", "joined"), labels=()), path)
+    loaded = load_float_model(path)
+    assert (loaded.outputs, loaded.labels, loaded.colour) == (("small", "joined"), (), "bgr")
+    assert [type(x) for x in loaded.layers] == [type(x) for x in imported_layers.layers]
+    expected, found = (all_tensors(each, network_input(each, pixels)) for each in (imported_layers, loaded))
+    for name, tensor in expected.items():
+        np.testing.assert_array_equal(found[name], tensor)
 
 
 def rewritten(path: Path, change: Any) -> Path:

@@ -66,7 +66,7 @@ def test_mismatched_layers_are_refused(every_layer: FloatModel, layer: str, fiel
 @pytest.mark.parametrize(
     ("fields", "text"),
     [
-        ({"output": "nowhere"}, "output 'nowhere' is no tensor"),
+        ({"outputs": ("nowhere",)}, "output 'nowhere' is no tensor"),
         ({"input_shape": (0, 32, 3)}, "three positive numbers"),
         ({"scale": 0.0}, "a positive scale"),
         ({"mean": float("inf")}, "finite numbers"),
@@ -79,4 +79,4 @@ def test_wrong_frame(every_layer: FloatModel, fields: dict[str, Any], text: str)
 
 def test_smallest_network() -> None:
     layers = (Conv("c", "input", np.ones((2, 1, 1, 1), np.float32)), Relu("r", "c"))
-    assert check(FloatModel("m", (1, 1, 1), layers, "r", ("a", "b")), "net")["r"] == (1, 1, 2)
+    assert check(FloatModel("m", (1, 1, 1), layers, ("r",), ("a", "b")), "net")["r"] == (1, 1, 2)

@@ -1,5 +1,6 @@
 """Scheme auto: near the float network for any graph, and its provenance lists all choices tried."""
 
+from contextlib import closing
 from typing import Any
 
 import numpy as np
@@ -7,6 +8,7 @@ import numpy as np
 from edgemeta.model import layers as q
 from edgemeta.model import reference
 from edgemeta.model.file import decode, encode
+from edgemeta.plugins.registry import choose
 from edgemeta.toolchain.float_model.forward import logits
 from edgemeta.toolchain.float_model.graph import Conv, FloatModel, GlobalAverage
 from edgemeta.toolchain.quantize.auto import Agreement, measure, quantize_auto
@@ -23,6 +25,19 @@ def test_every_layer_is_covered(every_layer: FloatModel, pixels: Any) -> None:
     images = integer.preprocessing.table[0][pixels]
     assert (reference.run(again, images) == reference.run(integer, images)).all()
     assert measure(again, images, logits(every_layer, pixels), "x").error == best.error
+
+
+def test_imported_layers_are_covered(imported_layers: FloatModel, pixels: Any) -> None:
+    integer = quantize_auto(imported_layers, pixels)
+    error = min(each["logit_error"] for each in integer.provenance["tried"])  # type: ignore[attr-defined]
+    assert error < 5e-3
+    assert integer.preprocessing.colour == "bgr"
+    again = decode(encode(integer))
+    images = integer.preprocessing.table[0][pixels[..., ::-1]]
+    expected = reference.run(integer, images)
+    assert (reference.run(again, images) == expected).all()
+    with closing(choose("cpu").compile(again, {})) as session:
+        assert (session.run(np.ascontiguousarray(images)) == expected).all()
 
 
 def test_types(every_layer: FloatModel, pixels: Any) -> None:
@@ -47,7 +62,7 @@ def test_dead_and_lopsided_channels(pixels: Any) -> None:
     weight[1], weight[2], weight[3] = 1e-6, 1.0, 1e-3
     bias = np.array([5.0, 3.0, 0.0, 1.0], np.float32)
     layers = (Conv("c", "input", weight, bias), GlobalAverage("g", "c"))
-    model = FloatModel("m", (32, 32, 3), layers, "g", tuple("abcd"))
+    model = FloatModel("m", (32, 32, 3), layers, ("g",), tuple("abcd"))
     integer = quantize_auto(model, pixels)
     encode(integer)
     found = reference.run(integer, integer.preprocessing.table[0][pixels]) * integer.logits.scale

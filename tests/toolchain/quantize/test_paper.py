@@ -43,7 +43,7 @@ def residual(rng: np.random.Generator) -> FloatModel:
         GlobalAverage("pool", "relu"),
         Dense("fc", "pool", rng.normal(0, 0.5, (5, 4)).astype(np.float32), rng.normal(0, 1, 5).astype(np.float32)),
     )
-    return FloatModel("piece", (8, 8, 3), layers, "fc", tuple("abcde"))
+    return FloatModel("piece", (8, 8, 3), layers, ("fc",), tuple("abcde"))
 
 
 def by_hand(model: FloatModel, image: Any) -> list[int]:
@@ -117,4 +117,4 @@ def test_adding_the_image_is_refused() -> None:
         GlobalAverage("g", "a"),
     )
     with pytest.raises(QuantizeError, match="layer 'a': adds the image, expected Q3"):
-        quantize_paper(FloatModel("m", (4, 4, 3), layers, "g", tuple("abc")))
+        quantize_paper(FloatModel("m", (4, 4, 3), layers, ("g",), tuple("abc")))

@@ -1,0 +1,78 @@
+"""Files that are damaged or no networks: one sentence each."""
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+from benchmarks.topologies import write_topology
+from edgemeta.toolchain.errors import ImportedFileError
+from edgemeta.toolchain.importer.onnx_network import import_onnx
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"", r"found no ONNX network \(no nodes\)"),
+        (b"an ordinary text\n" * 40, r"found no ONNX network \("),
+        (bytes(range(256)) * 30, r"found no ONNX network \("),
+    ],
+    ids=["empty", "text", "bytes"],
+)
+def test_what_is_no_network_is_refused(content: bytes, reason: str, tmp_path: Path) -> None:
+    path = tmp_path / "net.onnx"
+    path.write_bytes(content)
+    with pytest.raises(ImportedFileError, match=rf"net\.onnx: {reason}"):
+        import_onnx(path)
+
+
+def test_a_missing_file_and_a_folder_are_named(tmp_path: Path) -> None:
+    with pytest.raises(ImportedFileError, match=r"none\.onnx: cannot be read: No such file or directory"):
+        import_onnx(tmp_path / "none.onnx")
+    with pytest.raises(ImportedFileError, match="cannot be read: Is a directory"):
+        import_onnx(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("shape", "reason"),
+    [
+        ([1, 10], "the input has 2 dimensions, expected 4"),
+        ([1, 224, 224, 3], r"the input has 224 channels, expected 1 \.\. 4 in the order N, C, H, W"),
+        ([8, 3, 16, 16], "the input is a batch of 8 images, expected 1"),
+    ],
+    ids=str,
+)
+def test_inputs_that_are_no_image_are_refused(shape: list[int], reason: str, tmp_path: Path) -> None:
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name in "xy")
+    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "small", [x], [y])
+    path = tmp_path / "net.onnx"
+    onnx.save(helper.make_model(graph), str(path))
+    with pytest.raises(ImportedFileError, match=reason):
+        import_onnx(path)
+
+
+@pytest.mark.gate("20 s: hundreds of files are read")
+def test_damaged_files_give_a_sentence_or_a_network(tmp_path: Path) -> None:
+    """Truncated anywhere, and with wrong bytes: nothing but ImportedFileError, of one line."""
+    whole = write_topology("mobilenet_v3_small", tmp_path, 32).read_bytes()
+    rng = np.random.default_rng(5)
+    path = tmp_path / "damaged.onnx"
+    sentences = []
+    for number in range(60):
+        content = bytearray(whole)
+        if number % 2:
+            del content[int(rng.integers(len(content))) :]
+        else:
+            for place in rng.integers(0, len(content), 20):
+                content[place] = int(rng.integers(256))
+            for place in rng.integers(0, 4000, 4):  # where nodes are described
+                content[place] = int(rng.integers(256))
+        path.write_bytes(bytes(content))
+        try:
+            import_onnx(path)
+        except ImportedFileError as error:
+            sentences.append(str(error))
+    assert len(sentences) > 30
+    assert not [each for each in sentences if "\n" in each]

@@ -1,0 +1,247 @@
+"""Operators one by one, in the forms in which exporters write them: equal to ONNX Runtime, or refused by name."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from edgemeta.toolchain.errors import ImportedFileError
+from edgemeta.toolchain.importer.onnx_network import OPERATORS, import_onnx
+from tests.toolchain.importer.views import largest_difference
+
+RNG = np.random.default_rng(3)
+SHAPE = (1, 6, 9, 8)
+
+
+def values(*shape: int) -> np.ndarray[Any, Any]:
+    return RNG.normal(0, 1, shape).astype(np.float32)
+
+
+def number(value: float) -> np.ndarray[Any, Any]:
+    return np.array(value, np.float32)
+
+
+def integers(*numbers: int) -> np.ndarray[Any, Any]:
+    return np.array(numbers, np.int64)
+
+
+class Nodes:
+    """Writes a small network; the last node's outputs are the network's."""
+
+    def __init__(self) -> None:
+        self.nodes: list[Any] = []
+        self.constants: list[Any] = []
+
+    def __call__(self, op: str, *inputs: Any, outputs: int = 1, **attributes: Any) -> str:
+        names = []
+        for value in inputs:
+            if isinstance(value, np.ndarray):
+                self.constants.append(numpy_helper.from_array(value, f"c{len(self.constants)}"))
+                names.append(self.constants[-1].name)
+            else:
+                names.append(value)
+        made = [f"t{len(self.nodes)}.{i}" for i in range(outputs)]
+        self.nodes.append(helper.make_node(op, names, made, name=f"node{len(self.nodes)}", **attributes))
+        return made[0]
+
+    def write(self, path: Path, opset: int = 13, shape: tuple[Any, ...] = SHAPE) -> Path:
+        x = helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)
+        results = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in self.nodes[-1].output]
+        graph = helper.make_graph(self.nodes, "small", [x], results, self.constants)
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
+        onnx.save(model, str(path))
+        return path
+
+
+def image(n: Nodes) -> str:
+    """Of six channels, from one of three."""
+    return n("Conv", "x", values(6, 3, 1, 1))
+
+
+CASES: dict[str, Callable[[Nodes, str], object]] = {
+    "Add of tensors": lambda n, x: n("Add", x, n("Relu", x)),
+    "Add per channel": lambda n, x: n("Add", x, values(1, 6, 1, 1)),
+    "Add of a number": lambda n, x: n("Add", number(0.7), x),
+    "AveragePool": lambda n, x: n("AveragePool", x, kernel_shape=[3, 2], strides=[2, 2]),
+    "AveragePool, padding counted": lambda n, x: n(
+        "AveragePool", x, kernel_shape=[3, 3], pads=[1, 1, 1, 1], count_include_pad=1
+    ),
+    "BatchNormalization": lambda n, x: n("BatchNormalization", x, values(6), values(6), values(6), values(6) ** 2),
+    "Cast": lambda n, x: n("Cast", x, to=TensorProto.FLOAT),
+    "Clip": lambda n, x: n("Clip", x, number(0), number(6)),
+    "Clip without an end": lambda n, x: n("Clip", x, number(0)),
+    "Concat": lambda n, x: n("Concat", x, n("Relu", x), x, axis=1),
+    "Conv, dilated and grouped": lambda n, x: n(
+        "Conv", x, values(8, 3, 3, 2), group=2, dilations=[2, 3], pads=[2, 0, 1, 3]
+    ),
+    "Conv, padded by more than its kernel": lambda n, x: n("Conv", x, values(4, 6, 1, 1), values(4), pads=[1, 2, 0, 1]),
+    "Conv, SAME_UPPER": lambda n, x: n("Conv", x, values(4, 6, 4, 3), auto_pad="SAME_UPPER", strides=[2, 3]),
+    "Conv, SAME_LOWER": lambda n, x: n("Conv", x, values(4, 6, 4, 3), auto_pad="SAME_LOWER", strides=[2, 1]),
+    "Conv, VALID": lambda n, x: n("Conv", x, values(4, 6, 3, 3), auto_pad="VALID"),
+    "ConvTranspose": lambda n, x: n(
+        "ConvTranspose", x, values(6, 4, 3, 3), values(4), strides=[2, 2], pads=[1, 1, 1, 1]
+    ),
+    "ConvTranspose, grouped, one-sided": lambda n, x: n(
+        "ConvTranspose", x, values(6, 2, 4, 3), group=3, strides=[2, 3], pads=[1, 0, 2, 1], output_padding=[1, 2]
+    ),
+    "ConvTranspose, dilated": lambda n, x: n(
+        "ConvTranspose", x, values(6, 4, 3, 2), dilations=[2, 3], pads=[0, 1, 2, 0]
+    ),
+    "Div": lambda n, x: n("Div", x, 1 + values(1, 6, 1, 1) ** 2),
+    "Dropout": lambda n, x: n("Dropout", x),
+    "Elu": lambda n, x: n("Elu", x, alpha=0.7),
+    "Flatten": lambda n, x: n("Flatten", x),
+    "Gemm": lambda n, x: n("Gemm", n("Flatten", x), values(432, 5), values(5), alpha=0.5, beta=2.0),
+    "Gemm, transposed": lambda n, x: n("Gemm", n("Flatten", x), values(5, 432), transB=1),
+    "GlobalAveragePool": lambda n, x: n("GlobalAveragePool", x),
+    "GlobalMaxPool": lambda n, x: n("GlobalMaxPool", x),
+    "HardSigmoid": lambda n, x: n("HardSigmoid", x, alpha=0.3, beta=0.4),
+    "HardSwish": lambda n, x: n("HardSwish", x),
+    "Identity": lambda n, x: n("Relu", n("Identity", x)),
+    "LeakyRelu": lambda n, x: n("LeakyRelu", x, alpha=0.2),
+    "MatMul": lambda n, x: n("Add", n("MatMul", n("Flatten", x), values(432, 5)), values(5)),
+    "MaxPool, ceil_mode": lambda n, x: n("MaxPool", x, kernel_shape=[3, 3], strides=[2, 3], ceil_mode=1),
+    "MaxPool, one-sided": lambda n, x: n("MaxPool", x, kernel_shape=[3, 2], pads=[1, 0, 0, 1], strides=[1, 2]),
+    "Mul of tensors": lambda n, x: n("Mul", n("Tanh", x), x),
+    "Mul, one factor per channel": lambda n, x: n("Mul", n("Sigmoid", n("GlobalAveragePool", x)), x),
+    "Mul per channel": lambda n, x: n("Mul", values(6, 1, 1), x),
+    "Mul, swish": lambda n, x: n("Mul", n("Sigmoid", x), x),
+    "PRelu": lambda n, x: n("PRelu", x, np.full((6, 1, 1), 0.3, np.float32)),
+    "Pad": lambda n, x: n("Pad", x, integers(0, 0, 1, 2, 0, 0, 3, 0)),
+    "ReduceMean": lambda n, x: n("ReduceMean", x, axes=[2, 3], keepdims=0),
+    "ReduceMean, backwards": lambda n, x: n("ReduceMean", x, axes=[-1, -2], keepdims=1),
+    "Relu": lambda n, x: n("Relu", x),
+    "Reshape to columns": lambda n, x: n("Sigmoid", n("Reshape", x, integers(1, 6, -1))),
+    "Reshape, rows of anchors": lambda n, x: n("Reshape", n("Transpose", x, perm=[0, 2, 3, 1]), integers(1, -1, 2)),
+    "Reshape and Transpose": lambda n, x: n("Transpose", n("Reshape", x, integers(1, 6, -1)), perm=[0, 2, 1]),
+    "Resize, half_pixel": lambda n, x: n("Resize", x, "", "", integers(1, 6, 13, 20), mode="linear"),
+    "Resize, align_corners": lambda n, x: n(
+        "Resize", x, "", "", integers(1, 6, 4, 20), mode="linear", coordinate_transformation_mode="align_corners"
+    ),
+    "Resize, nearest": lambda n, x: n(
+        "Resize",
+        x,
+        "",
+        np.array([1, 1, 3, 2], np.float32),
+        coordinate_transformation_mode="asymmetric",
+        nearest_mode="floor",
+    ),
+    "Sigmoid": lambda n, x: n("Sigmoid", n("Mul", x, number(60))),
+    "Slice": lambda n, x: n("Slice", x, integers(1, 0, 2), integers(6, -1, 99), integers(1, 2, 3), integers(2, 3, 1)),
+    "Softmax": lambda n, x: n("Softmax", n("Flatten", n("GlobalAveragePool", x)), axis=1),
+    "Softplus": lambda n, x: n("Softplus", x),
+    "SpaceToDepth": lambda n, x: n("SpaceToDepth", n("Pad", x, integers(0, 0, 0, 0, 0, 0, 1, 0)), blocksize=2),
+    "Split": lambda n, x: n("Split", x, integers(1, 2, 3), outputs=3, axis=1),
+    "Squeeze": lambda n, x: n("Squeeze", n("GlobalAveragePool", x), integers(2, 3)),
+    "Sub": lambda n, x: n("Sub", x, values(1, 6, 1, 1)),
+    "Sub from a constant": lambda n, x: n("Sub", values(1, 6, 1, 1), x),
+    "Tanh": lambda n, x: n("Tanh", x),
+    "Transpose, channel shuffle": lambda n, x: n(
+        "Reshape",
+        n("Transpose", n("Reshape", x, integers(1, 3, 2, 9, 8)), perm=[0, 2, 1, 3, 4]),
+        integers(1, 6, 9, 8),
+    ),
+    "Unsqueeze": lambda n, x: n("Relu", n("Unsqueeze", n("ReduceMean", x, axes=[2, 3], keepdims=0), integers(2, 3))),
+}
+
+
+def written(case: Callable[[Nodes, str], object], path: Path, opset: int = 14) -> Path:
+    nodes = Nodes()
+    case(nodes, image(nodes))
+    return nodes.write(path / "small.onnx", opset, (1, 3, 9, 8))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_an_operator_equals_onnx_runtime(name: str, tmp_path: Path) -> None:
+    assert largest_difference(written(CASES[name], tmp_path)) < 2e-6
+
+
+def test_newer_operators(tmp_path: Path) -> None:
+    """Mish is of opset 18, whose ReduceMean has its axes as an input."""
+    nodes = Nodes()
+    nodes("ReduceMean", nodes("Mish", image(nodes)), integers(2, 3))
+    assert largest_difference(nodes.write(tmp_path / "small.onnx", 18, (1, 3, 9, 8))) < 2e-6
+
+
+def test_older_operators(tmp_path: Path) -> None:
+    """Upsample was replaced by Resize in opset 10; Pad and Clip had attributes."""
+    nodes = Nodes()
+    x = nodes("Upsample", image(nodes), np.array([1, 1, 2, 3], np.float32), mode="nearest")
+    nodes("Clip", nodes("Pad", x, pads=[0, 0, 0, 1, 0, 0, 2, 0]), min=0.0, max=2.0)
+    assert largest_difference(nodes.write(tmp_path / "small.onnx", 9, (1, 3, 9, 8))) < 2e-6
+
+
+def test_every_operator_is_tried() -> None:
+    tried = {name.split(",")[0].split()[0] for name in CASES}
+    assert set(OPERATORS) - tried == {"Mish", "Upsample"}
+
+
+def test_the_page_names_every_operator(repository: Path) -> None:
+    page = (repository / "docs" / "import.md").read_text("utf-8")
+    rows = re.findall(r"^\| (`[^|]+) \|[^|]+\|[^|]*\|$", page, re.M)
+    assert sorted(name for row in rows for name in re.findall(r"`(\w+)`", row)) == sorted(OPERATORS)
+
+
+def test_a_size_that_is_left_open_is_given(tmp_path: Path) -> None:
+    nodes = Nodes()
+    nodes("GlobalAveragePool", nodes("Relu", "x"))
+    path = nodes.write(tmp_path / "open.onnx", shape=("batch", 3, "height", "width"))
+    with pytest.raises(ImportedFileError, match=r"open\.onnx: the input's height and width are left open: give --size"):
+        import_onnx(path)
+    graph, _ = import_onnx(path, (10, 12))
+    assert graph.input_shape == (1, 3, 10, 12)
+
+
+REFUSED: dict[str, tuple[Callable[[Nodes, str], object], str]] = {
+    "an operator": (lambda n, x: n("Sin", x), "Sin 'node1': this operator is not supported"),
+    "an average without its padding": (
+        lambda n, x: n("AveragePool", x, kernel_shape=[3, 3], pads=[1, 1, 1, 1]),
+        "AveragePool 'node1': an average that leaves out the padding",
+    ),
+    "a clip to other numbers": (lambda n, x: n("Clip", x, number(-1), number(1)), r"Clip 'node1': a clip to -?[\d.]+ "),
+    "a sum of different sizes": (
+        lambda n, x: n("Add", x, n("GlobalAveragePool", x)),
+        r"Add 'node2': tensors of sizes \(9, 8, 6\) and \(1, 1, 6\) \(H, W, C\), expected equal ones",
+    ),
+    "a slope for each channel": (
+        lambda n, x: n("PRelu", x, values(6, 1, 1)),
+        "PRelu 'node1': a slope for each channel",
+    ),
+    "a softmax inside": (
+        lambda n, x: n("Relu", n("Softmax", x, axis=1)),
+        "Softmax 'node1': a softmax inside the network",
+    ),
+    "rows as channels": (
+        lambda n, x: n("Transpose", x, perm=[0, 2, 1, 3]),
+        r"Transpose 'node1': axes \(0, 2, 1, 3\) of a tensor of shape \(1, 6, 9, 8\)",
+    ),
+    "backwards": (
+        lambda n, x: n("Slice", x, integers(-1), integers(-99), integers(2), integers(-1)),
+        "Slice 'node1': axis 2 by steps of -1",
+    ),
+    "cubic": (
+        lambda n, x: n("Resize", x, "", "", integers(1, 6, 13, 20), mode="cubic"),
+        "Resize 'node1': mode cubic",
+    ),
+    "a map divided by a map": (lambda n, x: n("Div", x, n("Exp", x)), "Exp 'node1'"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_cannot_be_imported_is_named(name: str, tmp_path: Path) -> None:
+    case, reason = REFUSED[name]
+    with pytest.raises(ImportedFileError, match=rf"small\.onnx: 1 operation cannot be imported: {reason}"):
+        import_onnx(written(case, tmp_path))
+
+
+def test_all_of_them_are_named_at_once(tmp_path: Path) -> None:
+    def case(n: Nodes, x: str) -> None:
+        n("Concat", n("Relu", n("Sin", x)), n("Cos", x), axis=1)
+
+    with pytest.raises(ImportedFileError, match=r"2 operations cannot be imported: Sin 'node1': .*; Cos 'node3': "):
+        import_onnx(written(case, tmp_path))

@@ -1,0 +1,34 @@
+"""Whole networks: the imported float graph gives what ONNX Runtime gives."""
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks.topologies import TOPOLOGIES, write_topology
+from tests.toolchain.importer.views import largest_difference
+
+LIMIT = 1e-4
+SMALL = {  # smaller images than usual, where the network allows them
+    **dict.fromkeys(("mobilenet_v2", "mobilenet_v3_small", "resnet18", "shufflenet_v2", "squeezenet"), 64),
+    "efficientnet_lite0": 64,
+    "yolo_v3_tiny": 64,
+    "yolo_v8n": 64,
+}
+LONG = pytest.mark.gate("5 to 30 s: hundreds of megabytes of weights, or a large image")
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_a_network_equals_onnx_runtime(name: str, tmp_path: Path) -> None:
+    assert largest_difference(write_topology(name, tmp_path, SMALL[name])) < LIMIT
+
+
+@LONG
+@pytest.mark.parametrize("name", TOPOLOGIES)
+def test_a_network_of_usual_size_equals_onnx_runtime(name: str, tmp_path: Path) -> None:
+    assert largest_difference(write_topology(name, tmp_path)) < LIMIT
+
+
+@LONG
+def test_yolox_nano_equals_onnx_runtime(shared_data: Path) -> None:
+    """A network that nobody here made."""
+    assert largest_difference(shared_data / "networks" / "yolox_nano.onnx") < LIMIT

@@ -1,0 +1,62 @@
+"""Functions of one element, as activations of networks: float32 in, float32 out."""
+
+from typing import Literal, TypeAlias, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+Float32: TypeAlias = NDArray[np.float32]
+FunctionName = Literal["sigmoid", "silu", "tanh", "leaky_relu", "elu", "hard_sigmoid", "hard_swish", "softplus", "mish"]
+
+
+def _sigmoid(x: Float32) -> Float32:
+    """1 / (1 + exp(-x)), without overflow: exp of a number below 0 only."""
+    power = np.exp(-np.abs(x))
+    result: Float32 = np.where(x >= 0, 1, power) / (1 + power)
+    return result.astype(np.float32, copy=False)
+
+
+def _softplus(x: Float32) -> Float32:
+    result: Float32 = np.logaddexp(np.float32(0), x)
+    return result
+
+
+def _leaky_relu(x: Float32, alpha: float) -> Float32:
+    result: Float32 = np.where(x >= 0, x, np.float32(alpha) * x)
+    return result
+
+
+def _elu(x: Float32, alpha: float) -> Float32:
+    result: Float32 = np.where(x >= 0, x, np.float32(alpha) * np.expm1(np.minimum(x, 0)))
+    return result
+
+
+def _hard_sigmoid(x: Float32, alpha: float, beta: float) -> Float32:
+    result: Float32 = np.clip(np.float32(alpha) * x + np.float32(beta), np.float32(0), np.float32(1))
+    return result
+
+
+FUNCTIONS: tuple[FunctionName, ...] = get_args(FunctionName)
+
+
+def evaluate(function: FunctionName, x: Float32, alpha: float = 0.0, beta: float = 0.0) -> Float32:
+    """f(x); alpha and beta count for leaky_relu, elu (alpha) and hard_sigmoid, clip(alpha * x + beta, 0, 1)."""
+    match function:
+        case "sigmoid":
+            return _sigmoid(x)
+        case "silu":
+            return x * _sigmoid(x)
+        case "tanh":
+            return np.tanh(x)
+        case "leaky_relu":
+            return _leaky_relu(x, alpha)
+        case "elu":
+            return _elu(x, alpha)
+        case "hard_sigmoid":
+            return _hard_sigmoid(x, alpha, beta)
+        case "hard_swish":
+            return x * _hard_sigmoid(x, 1 / 6, 0.5)
+        case "softplus":
+            return _softplus(x)
+        case "mish":
+            return x * np.tanh(_softplus(x))

@@ -1,0 +1,1 @@
+"""Other people's networks: an ONNX file becomes a float model."""

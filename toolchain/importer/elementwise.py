@@ -1,0 +1,164 @@
+"""Functions of one element, and sums and products, with constants and of two tensors."""
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgemeta.toolchain.float_model.functions import FunctionName
+from edgemeta.toolchain.float_model.graph import Add, BatchNorm, Function, Product, Relu
+from edgemeta.toolchain.importer.builder import Builder, UnsupportedError, float32
+from edgemeta.toolchain.importer.onnx_file import Node
+from edgemeta.toolchain.importer.values import Columns, Flat, Map, Rows, Value
+
+Convert = Callable[[Builder, Node], Value]
+
+
+def function(name: FunctionName, alpha: float = 0.0, beta: float = 0.0) -> Convert:
+    """A node that is a function of each element; alpha and beta where the node does not give its own."""
+
+    def convert(build: Builder, node: Node) -> Value:
+        a, b = float(node.attributes.get("alpha", alpha)), float(node.attributes.get("beta", beta))
+        return build.each(
+            build.value(node), node.outputs[0], lambda final, source: Function(final, source.tensor, name, a, b)
+        )
+
+    return convert
+
+
+def relu(build: Builder, node: Node) -> Value:
+    """Relu."""
+    return build.each(build.value(node), node.outputs[0], lambda name, source: Relu(name, source.tensor))
+
+
+def clip(build: Builder, node: Node) -> Value:
+    """Clip from 0: ReLU, or ReLU with a ceiling."""
+    bounds = [_bound(build, node, number, name) for number, name in ((1, "min"), (2, "max"))]
+    if bounds[0] != 0 or (bounds[1] is not None and bounds[1] <= 0):
+        raise UnsupportedError(f"a clip to {bounds[0]} .. {bounds[1]}, expected 0 or more as the lower bound 0")
+    ceiling = bounds[1]
+    return build.each(build.value(node), node.outputs[0], lambda name, source: Relu(name, source.tensor, ceiling))
+
+
+def _bound(build: Builder, node: Node, number: int, name: str) -> float | None:
+    given = build.constant(node, number)
+    value = node.attributes.get(name) if given is None else float(given.reshape(()))
+    return None if value is None or abs(value) > 1e30 else float(value)
+
+
+def prelu(build: Builder, node: Node) -> Value:
+    """PRelu with one slope: a leaky ReLU."""
+    slopes = np.unique(build.required(node, 1))
+    if len(slopes) != 1:
+        raise UnsupportedError("a slope for each channel, expected one for all")
+    return build.each(
+        build.value(node),
+        node.outputs[0],
+        lambda name, source: Function(name, source.tensor, "leaky_relu", float(slopes[0])),
+    )
+
+
+def batch_norm(build: Builder, node: Node) -> Value:
+    """BatchNormalization in inference."""
+    gamma, beta, mean, variance = (float32(build.required(node, number)) for number in (1, 2, 3, 4))
+    eps = float(node.attributes.get("epsilon", 1e-5))
+    return build.each(
+        build.value(node),
+        node.outputs[0],
+        lambda name, source: BatchNorm(name, source.tensor, gamma, beta, mean, variance, eps),
+    )
+
+
+def add(build: Builder, node: Node) -> Value:
+    """Add: of two maps, or of one number for each channel."""
+    if number := _constant_operand(build, node):
+        return _affine(build, node, number, 1.0, +1.0)
+    a, b = build.map(node, 0), build.map(node, 1)
+    if a.shape != b.shape:
+        raise UnsupportedError(f"tensors of sizes {a.shape} and {b.shape} (H, W, C), expected equal ones")
+    return _like(build.value(node), build.add(Add(node.outputs[0], (a.tensor, b.tensor))))
+
+
+def subtract(build: Builder, node: Node) -> Value:
+    """Sub of a constant, or from one."""
+    match _constant_operand(build, node):
+        case 2:
+            return _affine(build, node, 2, 1.0, -1.0)
+        case 1:
+            return _affine(build, node, 1, -1.0, 1.0)
+    raise UnsupportedError("a difference of two tensors, expected one constant")
+
+
+def multiply(build: Builder, node: Node) -> Value:
+    """Mul: of two maps, by one number for each channel, or x * sigmoid(x), which is one function."""
+    if number := _constant_operand(build, node):
+        return _affine(build, node, number, None, 0.0)
+    for gate, other in ((0, 1), (1, 0)):
+        value, rest = build.value(node, gate), build.value(node, other)
+        if isinstance(value, Map) and isinstance(rest, Map):
+            for before, whole in _GATES:
+                if build.function_before(value.tensor, before) == rest.tensor and _is_standard(build, value.tensor):
+                    return build.add(Function(node.outputs[0], rest.tensor, whole))
+    a, b = build.map(node, 0), build.map(node, 1)
+    if a.shape != b.shape and a.shape[:2] == (1, 1):
+        a, b = b, a
+    return _like(build.value(node), build.add(Product(node.outputs[0], (a.tensor, b.tensor))))
+
+
+def _like(view: Value, made: Map) -> Value:
+    """Seen flat if the first operand was, of one pixel."""
+    return Flat(made.tensor, made.shape) if isinstance(view, Flat) and made.shape[:2] == (1, 1) else made
+
+
+_GATES: tuple[tuple[FunctionName, FunctionName], ...] = (("sigmoid", "silu"), ("hard_sigmoid", "hard_swish"))
+"""f, and the function x * f(x)."""
+
+
+def _is_standard(build: Builder, tensor: str) -> bool:
+    """Whether a hard sigmoid is that of hard swish; a sigmoid always is."""
+    layer = build.layers[tensor]
+    assert isinstance(layer, Function)
+    return layer.function == "sigmoid" or (abs(layer.alpha - 1 / 6) < 1e-6 and layer.beta == 0.5)
+
+
+def divide(build: Builder, node: Node) -> Value:
+    """Div by a constant."""
+    if _constant_operand(build, node) != 2:
+        raise UnsupportedError("a division by a tensor, expected a constant")
+    return _affine(build, node, 2, None, 0.0, is_inverse=True)
+
+
+def _constant_operand(build: Builder, node: Node) -> int:
+    """1 or 2 for the first or second operand, 0 if both are tensors."""
+    return next((number + 1 for number in (0, 1) if build.is_constant(node, number)), 0)
+
+
+def _affine(
+    build: Builder, node: Node, constant: int, factor: float | None, sign: float, is_inverse: bool = False
+) -> Value:
+    """Per channel factor * x + sign * constant; with factor None constant * x, or x / constant."""
+    value = build.value(node, 2 - constant)
+    given = build.required(node, constant - 1).astype(np.float64)
+
+    def make(name: str, source: Map) -> BatchNorm:
+        channels = source.shape[2]
+        numbers = _per_channel(given, value, channels)
+        gamma = np.full(channels, factor) if factor is not None else 1 / numbers if is_inverse else numbers
+        zero = np.zeros(channels)
+        beta = sign * numbers if factor is not None else zero
+        return BatchNorm(name, source.tensor, float32(gamma), float32(beta), float32(zero), float32(zero + 1), 0.0)
+
+    return build.each(value, node.outputs[0], make)
+
+
+def _per_channel(given: NDArray[np.float64], value: Value, channels: int) -> NDArray[np.float64]:
+    """One number for each channel of a constant that is added to a view. Raises UnsupportedError."""
+    if given.size == 1:
+        return np.full(channels, given.reshape(()))
+    if isinstance(value, Flat) and value.shape[:2] != (1, 1):
+        raise UnsupportedError(f"a constant of shape {given.shape} for a flattened map, expected one number")
+    rank, axis = {Map: (4, 1), Flat: (2, 1), Columns: (3, 1), Rows: (3, 2)}.get(type(value), (0, 0))
+    padded = given.reshape((1,) * (rank - given.ndim) + given.shape) if given.ndim <= rank else given
+    if rank and padded.ndim == rank and padded.size == channels == padded.shape[axis]:
+        return padded.ravel()
+    raise UnsupportedError(f"a constant of shape {given.shape}, expected one number for each of {channels} channels")

@@ -1,0 +1,147 @@
+"""From a file of another program to a float model file, with its preprocessing and labels."""
+
+import hashlib
+from collections import Counter
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from edgemeta.toolchain.errors import ImportedFileError
+from edgemeta.toolchain.float_model.file import save_float_model
+from edgemeta.toolchain.float_model.graph import (
+    INPUT,
+    Add,
+    BatchNorm,
+    Colour,
+    Concat,
+    FloatLayer,
+    FloatModel,
+    Product,
+    Shape,
+    check,
+    inputs_of,
+)
+from edgemeta.toolchain.importer.builder import float32
+from edgemeta.toolchain.importer.onnx_file import ImageShape
+from edgemeta.toolchain.importer.onnx_network import import_onnx
+
+NORMALIZATION = "normalization"
+"""Name of the layer that subtracts means and divides by deviations where they differ between channels."""
+
+
+@dataclass(frozen=True)
+class Pixels:
+    """What the network takes for a pixel 0 .. 255: (pixel - mean) / deviation, channels in the order of `colour`.
+
+    mean, deviation: one number, or one for each channel.
+    """
+
+    mean: tuple[float, ...] = (0.0,)
+    deviation: tuple[float, ...] = (1.0,)
+    colour: Colour = "rgb"
+
+
+@dataclass(frozen=True)
+class ImportResult:
+    """Result of `import_network`. layers: how many of each kind. notes: what was left out."""
+
+    path: Path
+    model: FloatModel
+    layers: dict[str, int]
+    outputs: dict[str, Shape]
+    notes: tuple[str, ...]
+
+
+def import_network(
+    path: Path,
+    out: Path,
+    pixels: Pixels,
+    *,
+    labels: tuple[str, ...] | None = None,
+    name: str | None = None,
+    size: tuple[int, int] | None = None,
+) -> ImportResult:
+    """Read an ONNX file and write a float model file.
+
+    labels: of the logits; without, a classification's are "class 0", "class 1" and so on. name: default the file's.
+    size: H, W where the file leaves them open. Raises ImportedFileError.
+    """
+    graph, imported = import_onnx(path, size)
+    channels = graph.input_shape[1]
+    _check_pixels(path, pixels, channels)
+    layers, mean, scale = _normalized(imported.layers, pixels, channels)
+    model = FloatModel(
+        name=name or path.stem,
+        input_shape=_hwc(graph.input_shape),
+        layers=layers,
+        outputs=imported.tensors,
+        labels=(),
+        mean=mean,
+        scale=scale,
+        provenance={"imported": path.name, "sha256": hashlib.sha256(path.read_bytes()).hexdigest()},
+        colour=pixels.colour,
+    )
+    shapes = check(model, str(path))
+    outputs = {each: shapes[each] for each in model.outputs}
+    model = replace(model, labels=_labels(path, outputs, labels))
+    save_float_model(model, out)
+    counts = Counter(type(layer).__name__ for layer in model.layers)
+    return ImportResult(out, model, dict(sorted(counts.items())), outputs, imported.notes)
+
+
+def _hwc(shape: ImageShape) -> Shape:
+    return shape[2], shape[3], shape[1]
+
+
+def _check_pixels(path: Path, pixels: Pixels, channels: int) -> None:
+    for numbers, option in ((pixels.mean, "--mean"), (pixels.deviation, "--std")):
+        if len(numbers) not in (1, channels) or not np.isfinite(numbers).all():
+            raise ImportedFileError(f"{path}: {option} has {len(numbers)} numbers, expected 1 or {channels}, finite")
+    if min(pixels.deviation) <= 0:
+        raise ImportedFileError(f"{path}: --std is {min(pixels.deviation):g}, expected numbers above 0")
+    if (pixels.colour == "gray") != (channels == 1) or channels not in (1, 3):
+        raise ImportedFileError(
+            f"{path}: takes images of {channels} channels, found colour {pixels.colour}: expected gray for 1, rgb or "
+            "bgr for 3"
+        )
+
+
+def _normalized(
+    layers: tuple[FloatLayer, ...], pixels: Pixels, channels: int
+) -> tuple[tuple[FloatLayer, ...], float, float]:
+    """The layers, mean and scale: as numbers of the model if the integer input can have them, else as a first layer."""
+    mean, deviation = pixels.mean[0], pixels.deviation[0]
+    is_whole = mean == int(mean) and 0 <= mean <= 255
+    if len(set(pixels.mean)) == 1 and len(set(pixels.deviation)) == 1 and is_whole:
+        return layers, mean, deviation
+    means, deviations = (np.resize(np.array(each), channels) for each in (pixels.mean, pixels.deviation))
+    one, zero = np.ones(channels), np.zeros(channels)
+    first = BatchNorm(
+        NORMALIZATION, INPUT, float32(one), float32(zero), float32(means), float32(deviations**2), eps=0.0
+    )
+    return (first, *(_reading(layer, NORMALIZATION) for layer in layers)), 0.0, 1.0
+
+
+def _reading(layer: FloatLayer, name: str) -> FloatLayer:
+    """The layer, with another tensor for the input of the network."""
+    if INPUT not in inputs_of(layer):
+        return layer
+    first, *others = (name if each == INPUT else each for each in inputs_of(layer))
+    match layer:
+        case Add() | Product():
+            return replace(layer, inputs=(first, others[0]))
+        case Concat():
+            return replace(layer, inputs=(first, *others))
+        case _:
+            return replace(layer, input=first)
+
+
+def _labels(path: Path, outputs: dict[str, Shape], labels: tuple[str, ...] | None) -> tuple[str, ...]:
+    (height, width, count), *others = outputs.values()
+    is_classification = not others and (height, width) == (1, 1)
+    if is_classification and labels is None:
+        return tuple(f"class {number}" for number in range(count))
+    if is_classification and labels is not None and len(labels) != count:
+        raise ImportedFileError(f"{path}: has {count} logits, found {len(labels)} labels")
+    return labels or ()

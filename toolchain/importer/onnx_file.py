@@ -1,0 +1,140 @@
+"""Reads an ONNX file as plain records: nodes in execution order, constants, and the shape of every tensor.
+
+`onnxslim` folds constants, batch norms and no-operations first, so that the rest sees few kinds of nodes.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgemeta.toolchain.errors import ImportedFileError, MissingExtraError
+
+MAX_BYTES = (1 << 31) - 1
+"""Greatest file; protobuf reads no more."""
+
+Array = NDArray[Any]
+ImageShape = tuple[int, int, int, int]
+"""N, C, H, W of the network's input, N = 1."""
+
+
+@dataclass(frozen=True, eq=False)
+class Node:
+    """One operation. inputs: names of tensors, "" for one left out. attributes: numbers, texts, tuples, arrays."""
+
+    op: str
+    name: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    attributes: Mapping[str, Any]
+
+    @property
+    def place(self) -> str:
+        """How errors name it."""
+        return f"{self.op} {self.name!r}" if self.name else f"{self.op} that makes {self.outputs[0]!r}"
+
+
+@dataclass(frozen=True, eq=False)
+class OnnxGraph:
+    """A network with one image as input. shapes: of every tensor that has a known one."""
+
+    name: str
+    input: str
+    input_shape: ImageShape
+    outputs: tuple[str, ...]
+    nodes: tuple[Node, ...]
+    constants: Mapping[str, Array]
+    shapes: Mapping[str, tuple[int, ...]]
+
+
+def read_onnx(path: Path, size: tuple[int, int] | None = None) -> OnnxGraph:
+    """Read and simplify a file. size: H, W where the file leaves them open. Raises ImportedFileError."""
+    try:
+        import onnx
+        import onnxslim
+    except ImportError as error:
+        raise MissingExtraError(f"importing ONNX needs {error.name}: install edgemeta[import]") from None
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            raise ImportedFileError(f"{path}: has {path.stat().st_size} bytes, expected at most {MAX_BYTES}")
+        proto = onnx.load(str(path))
+    except OSError as error:
+        raise ImportedFileError(f"{path}: cannot be read: {error.strerror or error}") from None
+    except ImportedFileError:
+        raise
+    except Exception as error:  # noqa: BLE001 (protobuf and onnx raise anything on damaged files)
+        raise ImportedFileError(f"{path}: found no ONNX network ({_one_line(error)})") from None
+    if not proto.graph.node:
+        raise ImportedFileError(f"{path}: found no ONNX network (no nodes)")
+    name, shape = _input_of(proto, path, size)
+    try:
+        slim = onnxslim.slim(proto, input_shapes=[f"{name}:{','.join(map(str, shape))}"])
+        slim = onnx.shape_inference.infer_shapes(slim, strict_mode=True, data_prop=True)
+        return _plain(slim, name, shape)
+    except Exception as error:  # noqa: BLE001 (as above)
+        raise ImportedFileError(f"{path}: the network is not consistent ({_one_line(error)})") from None
+
+
+def _input_of(proto: Any, path: Path, size: tuple[int, int] | None) -> tuple[str, ImageShape]:
+    constants = {each.name for each in proto.graph.initializer}
+    inputs = [each for each in proto.graph.input if each.name not in constants]
+    if len(inputs) != 1:
+        raise ImportedFileError(f"{path}: the network has {len(inputs)} inputs, expected one image")
+    dims = inputs[0].type.tensor_type.shape.dim
+    if len(dims) != 4:
+        raise ImportedFileError(f"{path}: the input has {len(dims)} dimensions, expected 4: N, C, H, W")
+    found = [each.dim_value for each in dims]
+    height, width = size or (found[2], found[3])
+    if min(height, width) < 1:
+        raise ImportedFileError(f"{path}: the input's height and width are left open: give --size HxW")
+    if size is not None and any(fixed not in (0, given) for fixed, given in zip(found[2:], size, strict=True)):
+        raise ImportedFileError(f"{path}: the input is {found[2]}x{found[3]}, found --size {size[0]}x{size[1]}")
+    if not 1 <= found[1] <= 4:
+        raise ImportedFileError(f"{path}: the input has {found[1]} channels, expected 1 .. 4 in the order N, C, H, W")
+    if found[0] not in (0, 1):
+        raise ImportedFileError(f"{path}: the input is a batch of {found[0]} images, expected 1 or one left open")
+    return inputs[0].name, (1, found[1], height, width)
+
+
+def _plain(proto: Any, name: str, shape: ImageShape) -> OnnxGraph:
+    import onnx
+
+    graph = proto.graph
+    constants = {each.name: onnx.numpy_helper.to_array(each) for each in graph.initializer}
+    nodes = []
+    for each in graph.node:
+        attributes = {item.name: _value(onnx.helper.get_attribute_value(item)) for item in each.attribute}
+        if each.op_type == "Constant":
+            constants[each.output[0]] = next(np.asarray(value) for value in attributes.values())
+            continue
+        nodes.append(Node(each.op_type, each.name, tuple(each.input), tuple(each.output), attributes))
+    shapes: dict[str, tuple[int, ...]] = {key: value.shape for key, value in constants.items()}
+    for info in (*graph.input, *graph.value_info, *graph.output):
+        dims = info.type.tensor_type.shape.dim
+        if info.type.tensor_type.HasField("shape") and all(dim.dim_value > 0 for dim in dims):
+            shapes[info.name] = tuple(dim.dim_value for dim in dims)
+    shapes[name] = shape
+    outputs = tuple(each.name for each in graph.output)
+    return OnnxGraph(graph.name, name, shape, outputs, tuple(nodes), constants, shapes)
+
+
+def _value(value: Any) -> Any:
+    import onnx
+
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    if isinstance(value, onnx.TensorProto):
+        return onnx.numpy_helper.to_array(value)
+    if isinstance(value, int | float):
+        return value
+    return (
+        tuple(_value(each) for each in value) if isinstance(value, list | tuple) or hasattr(value, "__iter__") else None
+    )
+
+
+def _one_line(error: Exception) -> str:
+    text = " ".join(str(error).split())
+    return text[:200] or type(error).__name__
