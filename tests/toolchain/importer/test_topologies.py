@@ -8,12 +8,8 @@ from benchmarks.topologies import TOPOLOGIES, write_topology
 from tests.toolchain.importer.views import largest_difference
 
 LIMIT = 1e-4
-SMALL = {  # smaller images than usual, where the network allows them
-    **dict.fromkeys(("mobilenet_v2", "mobilenet_v3_small", "resnet18", "shufflenet_v2", "squeezenet"), 64),
-    "efficientnet_lite0": 64,
-    "yolo_v3_tiny": 64,
-    "yolo_v8n": 64,
-}
+SIDE = 64
+"""Smaller images than usual."""
 LONG = pytest.mark.gate("5 to 30 s: hundreds of megabytes of weights, or a large image")
 
 
