@@ -58,15 +58,14 @@ def read_onnx(path: Path, size: tuple[int, int] | None = None) -> OnnxGraph:
     except ImportError as error:
         raise MissingExtraError(f"importing ONNX needs {error.name}: install edgemeta[import]") from None
     try:
-        if path.stat().st_size > MAX_BYTES:
-            raise ImportedFileError(f"{path}: has {path.stat().st_size} bytes, expected at most {MAX_BYTES}")
-        proto = onnx.load(str(path))
+        length = path.stat().st_size
+        proto = onnx.load(str(path)) if length <= MAX_BYTES else None
     except OSError as error:
         raise ImportedFileError(f"{path}: cannot be read: {error.strerror or error}") from None
-    except ImportedFileError:
-        raise
     except Exception as error:  # noqa: BLE001 (protobuf and onnx raise anything on damaged files)
         raise ImportedFileError(f"{path}: found no ONNX network ({_one_line(error)})") from None
+    if proto is None:
+        raise ImportedFileError(f"{path}: has {length} bytes, expected at most {MAX_BYTES}")
     if not proto.graph.node:
         raise ImportedFileError(f"{path}: found no ONNX network (no nodes)")
     name, shape = _input_of(proto, path, size)

@@ -1,4 +1,4 @@
-// Layers that compute each element from the same element of their inputs, and the function table of this instruction set.
+// Layers that compute each element from the same element of their inputs; the function table of this instruction set.
 #include "finish.h"
 #include "table.h"
 
