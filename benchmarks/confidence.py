@@ -18,11 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.result_file import write_json, write_markdown
-from edgemeta.model.classification import scores
 from edgemeta.model.file import load
 from edgemeta.model.graph import Model
 from edgemeta.model.zoo import find
 from edgemeta.plugins.registry import choose
+from edgemeta.tasks.classification import scores
 from edgemeta.toolchain.confidence import calibration_error, fit_temperature
 from edgemeta.toolchain.data.dataset import Dataset, load_dataset
 

@@ -5,10 +5,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from edgemeta.daemon.capture.sources.synthetic.show import SCENES, Show
-from edgemeta.model.classification import top_k
 from edgemeta.model.graph import Model
 from edgemeta.plugins.api import Session
 from edgemeta.plugins.preprocess import make_preprocessor
+from edgemeta.tasks.classification import top_k
 
 
 @dataclass(frozen=True)

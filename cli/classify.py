@@ -7,8 +7,8 @@ import click
 
 from edgemeta.cli.options import backend_options, json_option, load_model, model_argument, open_session, report
 from edgemeta.daemon.capture.sources.image import read_image
-from edgemeta.model.classification import top_k
 from edgemeta.plugins.preprocess import make_preprocessor
+from edgemeta.tasks.classification import top_k
 
 
 @click.command()

@@ -19,7 +19,6 @@ from edgemeta.cli.options import (
     report,
 )
 from edgemeta.cli.progress import progress_bar
-from edgemeta.model.classification import scores
 from edgemeta.model.errors import EdgemetaError
 from edgemeta.model.graph import Model
 from edgemeta.model.zoo import find
@@ -27,6 +26,7 @@ from edgemeta.plugins.api import Batch, Logits
 from edgemeta.plugins.measure import bench as measure_latency
 from edgemeta.plugins.measure import verify as count_mismatches
 from edgemeta.plugins.preprocess import make_preprocessor
+from edgemeta.tasks.classification import scores
 from edgemeta.toolchain.confidence import calibration_error
 from edgemeta.toolchain.data.dataset import Dataset, load_dataset
 from edgemeta.toolchain.float_model.file import is_float_model, load_float_model

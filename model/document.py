@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgemeta.model.errors import ModelError
-from edgemeta.model.graph import INPUT, Classification, Model, Preprocessing, SelfTest
+from edgemeta.model.graph import INPUT, Model, Preprocessing, SelfTest
 from edgemeta.model.layers import (
     Add,
     AveragePool,
@@ -39,6 +39,7 @@ from edgemeta.model.layers import (
 )
 from edgemeta.model.require import shown
 from edgemeta.model.stored_weights import StoredBinary, StoredFixed, StoredPowerOfTwo, StoredWeights, store
+from edgemeta.model.tasks import Classification, Detection, DetectionLevel, Embedding, MultiLabel
 from edgemeta.model.weights import Weights
 
 KINDS: Mapping[str, type[Any]] = {
@@ -51,9 +52,12 @@ KINDS: Mapping[str, type[Any]] = {
     "concat": Concat,
     "conv": Conv,
     "dense": Dense,
+    "detection": Detection,
+    "embedding": Embedding,
     "fixed": StoredFixed,
     "lookup": Lookup,
     "max_pool": MaxPool,
+    "multi_label": MultiLabel,
     "multiplier": Multiplier,
     "pad": Pad,
     "power_of_two": StoredPowerOfTwo,
@@ -69,7 +73,16 @@ KINDS: Mapping[str, type[Any]] = {
 OPTIONAL: Mapping[type, Mapping[str, Any]] = {
     Classification: {"temperature": 1.0},
     Conv: {"dilation": [1, 1]},
+    Detection: {
+        "background": False,
+        "box_order": "xywh",
+        "score_threshold": 0.4,
+        "overlap_threshold": 0.5,
+        "max_objects": 100,
+    },
+    DetectionLevel: {"objectness": None, "anchors": []},
     Model: {"self_test": None},
+    MultiLabel: {"score_threshold": 0.5},
 }
 """Optional fields with their defaults as in a document; a field that has its default is not written."""
 
@@ -79,7 +92,7 @@ MAX_WEIGHTS = 1 << 27
 _NAMES = {record: kind for kind, record in KINDS.items()}
 _HINTS: Mapping[type, Mapping[str, Any]] = {
     record: {name: hint for name, hint in get_type_hints(record).items() if name != "digest"}
-    for record in (*KINDS.values(), Model, Preprocessing, SelfTest, TensorType)
+    for record in (*KINDS.values(), DetectionLevel, Model, Preprocessing, SelfTest, TensorType)
 }
 """Type hints of the fields in a file; without the digest, since no file can contain its own."""
 _SCALARS: Mapping[type, str] = {bool: "true or false", int: "an integer", float: "a number", str: "text"}

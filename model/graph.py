@@ -7,7 +7,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from edgemeta.model.layers import Layer, TensorType
+from edgemeta.model.layers import Conv, Dense, Layer, TensorType
+from edgemeta.model.tasks import Task, labels_of
 
 INPUT = "input"
 """Name of the tensor that holds the preprocessed image; a layer's output tensor has the layer's name."""
@@ -26,23 +27,12 @@ class Preprocessing:
     table: NDArray[np.int8] | NDArray[np.uint8]
 
 
-@dataclass(frozen=True)
-class Classification:
-    """The output is one logit per label; the predicted label is that of the greatest logit, at a tie the lowest index.
-
-    temperature: divisor of the dequantized logits before the softmax (temperature scaling), so that a score equals the
-    share of correctly classified images at that score. It does not change the order of labels.
-    """
-
-    labels: tuple[str, ...]
-    temperature: float = 1.0
-
-
 @dataclass(frozen=True, eq=False)
 class SelfTest:
-    """Inputs and expected logits, which test a backend before its results are used.
+    """Inputs and expected outputs, which test a backend before its results are used.
 
-    batch: [N, H, W, C] of the input's dtype. expected: [N, labels] of the output's dtype.
+    batch: [N, H, W, C] of the input's dtype. expected: [N, elements], the outputs of each input one after the other
+    (`self_test.flat`), of their dtype, or int32 where they have several.
     """
 
     batch: NDArray[np.int8] | NDArray[np.uint8]
@@ -53,23 +43,40 @@ class SelfTest:
 class Model:
     """A quantized network.
 
-    Layers run in the given order and read only "input" and tensors of earlier layers. provenance: how it was made
-    (data, scheme, measured accuracy; JSON values). self_test: inputs with expected logits, or None. digest: SHA-256, in
-    hex, of the file that it was read from, which identifies the model; empty for a model that was never stored.
+    Layers run in the given order and read only "input" and tensors of earlier layers. outputs: the layers whose tensors
+    are the result, each once; which ones a task wants is stated in `tasks`. provenance: how it was made (data, scheme,
+    measured accuracy; JSON values). self_test: inputs with expected outputs, or None. digest: SHA-256, in hex, of the
+    file that it was read from, which identifies the model; empty for a model that was never stored.
     """
 
     name: str
     input: TensorType
     layers: tuple[Layer, ...]
     outputs: tuple[str, ...]
-    task: Classification
+    task: Task
     preprocessing: Preprocessing
     provenance: Mapping[str, object] = field(default_factory=dict)
     self_test: SelfTest | None = None
     digest: str = ""
 
     @property
-    def logits(self) -> TensorType:
-        """Type of the output tensor."""
+    def output_types(self) -> tuple[TensorType, ...]:
+        """Type of each output."""
         types = {layer.name: layer.output for layer in self.layers}
-        return types[self.outputs[0]]
+        return tuple(types[name] for name in self.outputs)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Labels that the task can name; none for an embedding."""
+        return labels_of(self.task)
+
+    def steps(self, output: str) -> NDArray[np.float64]:
+        """What one integer step of an output is worth, for each channel [C] or for all [1].
+
+        It is the type's scale; for raw accumulators of weights with a scale per channel, scale * weights.scale[c].
+        """
+        layer = next(layer for layer in self.layers if layer.name == output)
+        scale = np.array([layer.output.scale])
+        if isinstance(layer, Conv | Dense) and layer.requantize is None and layer.weights.scale.shape != (1,):
+            return scale * layer.weights.scale.astype(np.float64)
+        return scale

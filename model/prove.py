@@ -11,6 +11,8 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
+import numpy as np
+
 from edgemeta.model.errors import ModelError
 from edgemeta.model.graph import INPUT, Model, Preprocessing
 from edgemeta.model.layers import (
@@ -44,11 +46,10 @@ from edgemeta.model.prove_arithmetic import (
     prove_weights,
 )
 from edgemeta.model.prove_shapes import MAX_SIDE, infer_shape
-from edgemeta.model.require import require, require_array, require_between, require_values, shown
+from edgemeta.model.prove_task import prove_task
+from edgemeta.model.require import require, require_array, require_between, require_text, require_values, shown
 
 MAX_LAYERS = 4096
-MAX_TEXT = 200
-"""Characters of a name or label."""
 MAX_ELEMENTS = 1 << 27
 """Total elements of all tensors of one image, padding included."""
 MAX_MULTIPLICATIONS = 1 << 37
@@ -56,21 +57,19 @@ MAX_MULTIPLICATIONS = 1 << 37
 MAX_PROVENANCE_DEPTH = 16
 MAX_SELF_TEST = 64
 """Greatest number of self-test inputs."""
-MIN_TEMPERATURE, MAX_TEMPERATURE = 0.01, 100.0
-"""Beyond these temperatures one score is nearly 1, or all scores are nearly equal."""
+MAX_OUTPUTS = 64
 
 Types = Mapping[str, TensorType]
 
 
 def prove(model: Model) -> None:
     """Raise ModelError unless the model meets every requirement stated in the docstrings of the records."""
-    _prove_text(model.name, "the model's name")
+    require_text(model.name, "the model's name")
     _prove_input(model.input, model.preprocessing)
     require_between(len(model.layers), 1, MAX_LAYERS, "the number of layers")
-    require(len(model.outputs) == 1, f"a classification has {len(model.outputs)} outputs, expected 1")
     types = {INPUT: model.input}
     for i, layer in enumerate(model.layers):
-        _prove_text(layer.name, f"the name of layer {i}")
+        require_text(layer.name, f"the name of layer {i}")
         try:
             require(layer.name not in types, "the name is already in use")
             _prove_layer(layer, types, is_output=layer.name in model.outputs)
@@ -78,14 +77,10 @@ def prove(model: Model) -> None:
             raise ModelError(f"layer {layer.name!r}: {error}") from None
         types[layer.name] = layer.output
     _prove_limits(model, types)
-    _prove_task(model, types)
+    _prove_outputs(model, types)
+    prove_task(model)
     _prove_self_test(model)
     _prove_provenance(model.provenance)
-
-
-def _prove_text(text: str, what: str) -> None:
-    is_fit = 1 <= len(text) <= MAX_TEXT and text.isprintable()
-    require(is_fit, f"{what} is {text[:MAX_TEXT]!r}, expected 1 .. {MAX_TEXT} printable characters")
 
 
 def _prove_input(kind: TensorType, preprocessing: Preprocessing) -> None:
@@ -155,7 +150,12 @@ def _prove_products(layer: Conv | Dense, source: TensorType, *, is_output: bool)
         return
     require(layer.output.bits == 32, f"output has {layer.output.bits} bits, expected 32 without requantization")
     require(is_output, "output is not requantized, which only the network's output may be")
-    require(layer.weights.scale.shape == (1,), "raw accumulators need one weight scale, found one per channel")
+    if layer.weights.scale.shape != (1,):
+        require(
+            layer.output.scale == source.scale,
+            f"raw accumulators of weights with a scale per channel have scale {layer.output.scale}, expected the "
+            f"input's, {source.scale}",
+        )
 
 
 def _prove_add(layer: Add) -> None:
@@ -191,33 +191,32 @@ def _prove_limits(model: Model, types: Types) -> None:
     )
 
 
-def _prove_task(model: Model, types: Types) -> None:
-    (output,) = model.outputs
-    require(output in types and output != INPUT, f"output {shown(output)} is not a layer")
-    labels = model.task.labels
-    require(len(labels) > 0, "there are no labels")
-    for label in labels:
-        _prove_text(label, "a label")
-    twice = next((label for label, count in Counter(labels).items() if count > 1), None)
-    require(twice is None, f"label {twice!r} occurs more than once")
-    require_between(model.task.temperature, MIN_TEMPERATURE, MAX_TEMPERATURE, "the temperature")
-    expected, shape = (1, 1, len(labels)), types[output].shape
-    require(
-        shape == expected, f"output {output!r} has shape {list(shape)}, expected {list(expected)}, one logit per label"
-    )
+def _prove_outputs(model: Model, types: Types) -> None:
+    require_between(len(model.outputs), 1, MAX_OUTPUTS, "the number of outputs")
+    for output in model.outputs:
+        require(output in types and output != INPUT, f"output {shown(output)} is not a layer")
+    twice = next((name for name, count in Counter(model.outputs).items() if count > 1), None)
+    require(twice is None, f"output {shown(twice)} occurs more than once")
 
 
 def _prove_self_test(model: Model) -> None:
-    """Check shapes, dtypes and ranges; whether the logits are right is decided when the test runs."""
+    """Check shapes, dtypes and ranges; whether the outputs are right is decided when the test runs."""
     if model.self_test is None:
         return
     batch, expected = model.self_test.batch, model.self_test.expected
     require_between(len(batch) if batch.ndim else 0, 1, MAX_SELF_TEST, "the number of self-test inputs")
     require_array(batch, model.input.dtype, ((len(batch), *model.input.shape),), "the self-test's batch")
     require_values(batch, model.input.lo, model.input.hi, "the self-test's batch")
-    kind = model.logits
-    require_array(expected, kind.dtype, ((len(batch), len(model.task.labels)),), "the self-test's expected logits")
-    require_values(expected, kind.lo, kind.hi, "the self-test's expected logits")
+    outputs = model.output_types
+    kinds = {output.dtype for output in outputs}
+    elements = sum(math.prod(output.shape) for output in outputs)
+    kind = outputs[0].dtype if len(kinds) == 1 else np.int32
+    require_array(expected, kind, ((len(batch), elements),), "the self-test's expected outputs")
+    begin = 0
+    for output in outputs:
+        end = begin + math.prod(output.shape)
+        require_values(expected[:, begin:end], output.lo, output.hi, "the self-test's expected outputs")
+        begin = end
 
 
 def _prove_provenance(provenance: Mapping[str, object]) -> None:

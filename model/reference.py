@@ -46,13 +46,13 @@ _BLOCK_ELEMENTS = 1 << 18
 """Greatest number of float64 elements that one matrix product reads: about the cache of one core."""
 
 
-def run(model: Model, batch: Tensor) -> Tensor:
-    """Logits [N, labels] of a batch [N, H, W, C] of the model input's dtype.
+def run(model: Model, batch: Tensor) -> tuple[Tensor, ...]:
+    """The outputs, each [N, H, W, C] of its type, of a batch [N, H, W, C] of the model input's dtype.
 
     Raises ValueError if the batch has another shape or dtype. The model must have been proved (`prove.prove`).
     """
-    logits = [tensors[model.outputs[0]] for tensors in _traces(model, batch)]
-    return np.concatenate(logits).reshape(len(batch), -1)
+    chunks = [[tensors[name] for name in model.outputs] for tensors in _traces(model, batch)]
+    return tuple(np.concatenate(parts) for parts in zip(*chunks, strict=True))
 
 
 def trace(model: Model, batch: Tensor) -> dict[str, Tensor]:

@@ -41,3 +41,13 @@ def require_values(array: NDArray[Any], lo: int, hi: int, what: str) -> None:
         lo <= least and greatest <= hi,
         f"{what} holds {least if least < lo else greatest}, expected values in {lo} .. {hi}",
     )
+
+
+MAX_TEXT = 200
+"""Characters of a name or label."""
+
+
+def require_text(text: str, what: str) -> None:
+    """Raise ModelError unless the text is printable, not empty and at most MAX_TEXT characters long."""
+    is_fit = 1 <= len(text) <= MAX_TEXT and text.isprintable()
+    require(is_fit, f"{what} is {text[:MAX_TEXT]!r}, expected 1 .. {MAX_TEXT} printable characters")

@@ -35,8 +35,9 @@ from benchmarks.result_file import write_json
 from edgemeta.daemon.capture.source import SourceSpec
 from edgemeta.daemon.capture.sources.registry import make_source
 from edgemeta.model.file import load, save
-from edgemeta.model.graph import Classification, Model
+from edgemeta.model.graph import Model
 from edgemeta.model.signature import make_key, sign, signature_of
+from edgemeta.model.tasks import Classification
 from edgemeta.model.zoo import find
 from rig.broker import Mosquitto
 from rig.faulty_backend import LATE, NAME, install

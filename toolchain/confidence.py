@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from edgemeta.model.classification import scores
 from edgemeta.model.layers import TensorType
 from edgemeta.model.prove import MAX_TEMPERATURE, MIN_TEMPERATURE
+from edgemeta.tasks.classification import scores
 from edgemeta.toolchain.errors import QuantizeError
 
 BINS = 15

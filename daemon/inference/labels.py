@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from edgemeta.model.classification import rank, scores
 from edgemeta.model.graph import Model
+from edgemeta.tasks.classification import rank, scores
 
 
 class LabelMap:

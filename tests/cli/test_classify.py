@@ -9,10 +9,10 @@ from PIL import Image
 
 from edgemeta.daemon.capture.sources.image import read_image
 from edgemeta.model import reference
-from edgemeta.model.classification import top_k
 from edgemeta.model.file import load
 from edgemeta.model.preprocess import preprocess
 from edgemeta.model.zoo import find
+from edgemeta.tasks.classification import top_k
 
 SHIPPED = "resnet8-cifar10"
 

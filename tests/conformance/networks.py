@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from edgemeta.model.graph import INPUT, Classification, Model, Preprocessing
+from edgemeta.model.graph import INPUT, Model, Preprocessing
 from edgemeta.model.layers import (
     Add,
     AveragePool,
@@ -35,6 +35,7 @@ from edgemeta.model.layers import (
     TensorType,
     Upsample,
 )
+from edgemeta.model.tasks import Classification
 from edgemeta.model.weights import BinaryWeights, FixedWeights, PowerOfTwoWeights, Weights
 
 Form = Literal["multiplier", "multiplier-per-layer", "table", "table-per-layer"]

@@ -33,8 +33,9 @@ from edgemeta.daemon.mqtt.outbox.writer import OutboxWriter
 from edgemeta.daemon.mqtt.subscriptions import Handler
 from edgemeta.daemon.runtime.clock import Clock
 from edgemeta.model.file import save
-from edgemeta.model.graph import Classification, Model, Preprocessing
+from edgemeta.model.graph import Model, Preprocessing
 from edgemeta.model.layers import AveragePool, Dense, Multiplier, TensorType
+from edgemeta.model.tasks import Classification
 from edgemeta.model.weights import FixedWeights
 from rig.broker import Mosquitto
 from rig.camera import NEEDS, RtspCamera

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from edgemeta.model.graph import Classification, Model, Preprocessing
+from edgemeta.model.graph import Model, Preprocessing
 from edgemeta.model.layers import (
     Add,
     AveragePool,
@@ -18,6 +18,7 @@ from edgemeta.model.layers import (
     TensorType,
     Upsample,
 )
+from edgemeta.model.tasks import Classification
 from edgemeta.model.weights import BinaryWeights, FixedWeights, PowerOfTwoWeights
 
 

@@ -13,7 +13,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgemeta.model.checksum import BLANK, with_checksum
-from edgemeta.model.classification import top_k
 from edgemeta.model.errors import ModelError
 from edgemeta.model.file import decode, encode, load
 from edgemeta.model.graph import Model
@@ -22,6 +21,7 @@ from edgemeta.model.prove import prove
 from edgemeta.model.reference import trace
 from edgemeta.model.self_test import with_self_test
 from edgemeta.model.zoo import find, names
+from edgemeta.tasks.classification import top_k
 
 HOSTILE: list[Any] = [
     *(0, 1, -1, 2, 3, 5, 7, 31, 32, 62, 63, 127, 128, 255, 256, 65535, 65536, 65537),

@@ -12,11 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgemeta.model.errors import ModelError
-from edgemeta.model.graph import Classification, Model, Preprocessing
+from edgemeta.model.graph import Model, Preprocessing
 from edgemeta.model.layers import AveragePool, Clamp, Conv, Dense, MaxPool, Multiplier, TensorType, Upsample
 from edgemeta.model.prove import MAX_LAYERS, MAX_PROVENANCE_DEPTH, prove
 from edgemeta.model.prove_shapes import MAX_SIDE
 from edgemeta.model.reference import run
+from edgemeta.model.tasks import Classification
 from edgemeta.model.weights import BinaryWeights, FixedWeights
 
 

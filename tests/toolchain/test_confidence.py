@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgemeta.model.classification import scores
 from edgemeta.model.layers import TensorType
+from edgemeta.tasks.classification import scores
 from edgemeta.toolchain.confidence import calibration_error, fit_temperature, negative_log_likelihood
 from edgemeta.toolchain.errors import QuantizeError
 

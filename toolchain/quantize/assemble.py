@@ -5,8 +5,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from edgemeta.model.graph import Classification, Model, Preprocessing
+from edgemeta.model.graph import Model, Preprocessing
 from edgemeta.model.layers import Layer, TensorType
+from edgemeta.model.tasks import Classification
 from edgemeta.toolchain.errors import QuantizeError
 from edgemeta.toolchain.float_model.forward import in_order
 from edgemeta.toolchain.float_model.graph import FloatModel

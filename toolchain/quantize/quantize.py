@@ -9,10 +9,11 @@ from typing import Any, Literal
 from numpy.typing import NDArray
 
 from edgemeta.model import reference
-from edgemeta.model.classification import scores
 from edgemeta.model.file import save as save_model
-from edgemeta.model.graph import Classification, Model
+from edgemeta.model.graph import Model
 from edgemeta.model.self_test import with_self_test
+from edgemeta.model.tasks import Classification
+from edgemeta.tasks.classification import scores
 from edgemeta.toolchain.confidence import calibration_error, fit_temperature
 from edgemeta.toolchain.data.dataset import Dataset, load_dataset
 from edgemeta.toolchain.errors import QuantizeError

@@ -10,9 +10,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from edgemeta.daemon.inference.labels import LabelMap, unknown_labels
-from edgemeta.model.classification import rank, scores
 from edgemeta.model.file import load
 from edgemeta.model.graph import Model
+from edgemeta.tasks.classification import rank, scores
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from edgemeta.daemon.messages.records import Drops, FrameMessage
 from edgemeta.daemon.runtime.clock import Clock
 from edgemeta.model.errors import FrameError
 from edgemeta.model.file import load
-from edgemeta.model.graph import Classification
+from edgemeta.model.tasks import Classification
 from edgemeta.plugins.api import BackendError
 from edgemeta.plugins.reference.backend import BACKEND
 

@@ -20,8 +20,9 @@ from edgemeta.daemon.runtime.deadline import Deadline
 from edgemeta.daemon.service.plan import prepare
 from edgemeta.daemon.service.service import Service
 from edgemeta.model.file import save
-from edgemeta.model.graph import Classification, Model
+from edgemeta.model.graph import Model
 from edgemeta.model.self_test import with_self_test
+from edgemeta.model.tasks import Classification
 from edgemeta.plugins.api import BackendError, Batch, Logits, Probe
 from edgemeta.plugins.reference.backend import BACKEND as REFERENCE
 from tests.daemon.conftest import Daemon, Subscriber, colour_model, wait_until

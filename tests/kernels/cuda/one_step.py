@@ -11,8 +11,9 @@ from edgemeta.kernels.cuda.plan.architectures import ARCHITECTURES, Architecture
 from edgemeta.kernels.cuda.plan.kernel import Candidate, Tensors
 from edgemeta.kernels.cuda.plan.launch_plan import Buffer, LaunchPlan
 from edgemeta.kernels.lowering.steps import ConvStep
-from edgemeta.model.graph import INPUT, Classification, Model, Preprocessing
+from edgemeta.model.graph import INPUT, Model, Preprocessing
 from edgemeta.model.layers import Add, Clamp, Conv, Layer, Multiplier, Padding, Requantize, ShiftTable, TensorType
+from edgemeta.model.tasks import Classification
 from edgemeta.model.weights import FixedWeights
 from tests.emulation.executor import Emulator, Order
 

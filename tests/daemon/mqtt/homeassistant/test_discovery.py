@@ -16,7 +16,7 @@ from edgemeta.daemon.mqtt.homeassistant.entities import view_of
 from edgemeta.daemon.mqtt.outbox.delivery import OutgoingMessage
 from edgemeta.daemon.mqtt.subscriptions import Handler, Incoming, Limit
 from edgemeta.model.file import load, save
-from edgemeta.model.graph import Classification
+from edgemeta.model.tasks import Classification
 from tests.daemon.mqtt.homeassistant.assistant import Assistant
 
 TOPIC = "homeassistant/device/edgemeta-test/config"

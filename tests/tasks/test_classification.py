@@ -7,10 +7,11 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgemeta.model.classification import rank, scores, top_k
-from edgemeta.model.graph import Classification, Model, Preprocessing
+from edgemeta.model.graph import Model, Preprocessing
 from edgemeta.model.layers import Dense, TensorType
+from edgemeta.model.tasks import Classification
 from edgemeta.model.weights import FixedWeights
+from edgemeta.tasks.classification import rank, scores, top_k
 
 logits_of_any_size = st.lists(st.integers(-(2**31), 2**31 - 1), min_size=1, max_size=20)
 

@@ -1,0 +1,90 @@
+"""Records of a model's task: what its outputs mean. How they become labels, objects and vectors is in `edgemeta.tasks`.
+
+An output's integer q of channel c represents step[c] * (q - zero_point) (`Model.steps`). sigmoid(v) = 1 / (1 + e**-v).
+"""
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+
+@dataclass(frozen=True)
+class Classification:
+    """One output (1, 1, labels), a logit per label; the predicted label has the greatest one, at a tie the first.
+
+    temperature: divisor of the logits before the softmax (temperature scaling), so that a score equals the share of
+    correctly classified images at that score. It does not change the order of labels.
+    """
+
+    labels: tuple[str, ...]
+    temperature: float = 1.0
+
+
+@dataclass(frozen=True)
+class MultiLabel:
+    """One output (1, 1, labels); every label is present or not, independently. Its score is sigmoid(logit).
+
+    score_threshold: a label is present from this score on, above 0 and below 1.
+    """
+
+    labels: tuple[str, ...]
+    score_threshold: float = 0.5
+
+
+@dataclass(frozen=True)
+class Embedding:
+    """One output (1, 1, D), a vector to compare with others by cosine similarity; it is divided by its length."""
+
+
+@dataclass(frozen=True)
+class DetectionLevel:
+    """The outputs of one grid of H x W cells, with A anchors (A = 1 without); channels are grouped by anchor.
+
+    boxes: name of the output (H, W, 4 A), or (H, W, 64) for "yolov8". objectness: of the output (H, W, A), or None.
+    classes: of the output (H, W, A L), L labels, or (H, W, A (L + 1)) with a background class 0.
+    anchors: width and height of each anchor in pixels of the input; empty for decodings without anchors.
+    """
+
+    boxes: str
+    classes: str
+    objectness: str | None = None
+    anchors: tuple[tuple[float, float], ...] = ()
+
+
+@dataclass(frozen=True)
+class Detection:
+    """Objects with boxes. The model's outputs are those of the levels, each once.
+
+    decoding: how the numbers t of a cell (x, y) become a box in pixels of the input, sx and sy being the input's width
+    and height divided by the grid's, aw and ah the anchor's sides, variance (0.1, 0.2):
+
+    - yolox: centre ((x + t0) sx, (y + t1) sy), size (e**t2 sx, e**t3 sy)
+    - yolov3: centre ((x + sigmoid(t0)) sx, (y + sigmoid(t1)) sy), size (e**t2 aw, e**t3 ah)
+    - yolov8: four distributions of 16 numbers each, whose expectations d under softmax are the distances from the
+      cell's centre to the sides: ((x + 1/2 - d0) sx, (y + 1/2 - d1) sy) to ((x + 1/2 + d2) sx, (y + 1/2 + d3) sy)
+    - ssd: centre ((x + 1/2) sx + 0.1 t0 aw, (y + 1/2) sy + 0.1 t1 ah), size (e**(0.2 t2) aw, e**(0.2 t3) ah); with
+      `box_order` "yxhw" the numbers come as t1, t0, t3, t2
+
+    The score of a label is the sigmoid of its class logit times the sigmoid of the objectness, where there is one; with
+    `background` it is the softmax over the classes, of which number 0 is no object. Each cell and anchor gives at most
+    one object, of its best label (at a tie the lowest index).
+
+    score_threshold: objects below it are left out. overlap_threshold: of two objects of one label whose intersection
+    over union exceeds it, the one with the lower score is left out. max_objects: at most so many remain, best first.
+    """
+
+    labels: tuple[str, ...]
+    decoding: Literal["yolox", "yolov3", "yolov8", "ssd"]
+    levels: tuple[DetectionLevel, ...]
+    background: bool = False
+    box_order: Literal["xywh", "yxhw"] = "xywh"
+    score_threshold: float = 0.4
+    overlap_threshold: float = 0.5
+    max_objects: int = 100
+
+
+Task: TypeAlias = Classification | MultiLabel | Detection | Embedding
+
+
+def labels_of(task: Task) -> tuple[str, ...]:
+    """Labels that a task can name; none for an embedding."""
+    return () if isinstance(task, Embedding) else task.labels
