@@ -83,6 +83,7 @@ OPTIONAL: Mapping[type, Mapping[str, Any]] = {
     DetectionLevel: {"objectness": None, "anchors": []},
     Model: {"self_test": None},
     MultiLabel: {"score_threshold": 0.5},
+    Preprocessing: {"fill": [0], "align": "center"},
 }
 """Optional fields with their defaults as in a document; a field that has its default is not written."""
 

@@ -18,13 +18,25 @@ INPUT = "input"
 class Preprocessing:
     """How a camera frame becomes the input tensor; the exact integers are defined in `preprocess.py`.
 
-    crop: "center" takes the largest centred region of the input's aspect ratio, "full" scales the whole frame.
-    colour: channel order of the input tensor. table: [C, 256] or [1, 256] of the input's dtype, from pixel to integer.
+    crop: "center" takes the largest centred region of the input's aspect ratio, "full" stretches the whole frame,
+    "letterbox" scales the whole frame, keeps its aspect ratio, and fills the rest of the input.
+    colour: what each of the 1 to 4 channels of the input holds, one letter for each: r, g, b, y (gray) or a (alpha,
+    always 255), such as "rgb" or "bgra"; "gray" means "y".
+    table: [C, 256] or [1, 256] of the input's dtype, from pixel to integer.
+    fill: of a letterbox, pixels 0 .. 255 before the table, one for each channel of the input or one for all.
+    align: of a letterbox, the frame lies in the middle, or in the corner at the top left.
     """
 
-    crop: Literal["center", "full"]
-    colour: Literal["rgb", "bgr", "gray"]
+    crop: Literal["center", "full", "letterbox"]
+    colour: str
     table: NDArray[np.int8] | NDArray[np.uint8]
+    fill: tuple[int, ...] = (0,)
+    align: Literal["center", "corner"] = "center"
+
+
+def channels_of(colour: str) -> str:
+    """One letter for each channel that a `colour` names: r, g, b, y (gray) or a (alpha)."""
+    return "y" if colour == "gray" else colour
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,32 +1,60 @@
-"""From a camera frame to the input tensor, in exact integers: crop, area resize, colour, table.
+"""From a camera frame to the input tensor, in exact integers: crop, area resize, colour, fill, table.
 
-Every other implementation must equal `preprocess` bit for bit; it may take the geometry from `crop_rectangle` and
-`coverage`.
+Every other implementation must equal `preprocess` bit for bit; it may take the geometry from `crop_rectangle`,
+`content_rectangle` and `coverage`. `placement` maps boxes back from the input to the frame.
 """
 
 from dataclasses import dataclass
 from math import gcd
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from edgemeta.model.errors import FrameError
-from edgemeta.model.graph import Preprocessing
+from edgemeta.model.graph import Preprocessing, channels_of
 from edgemeta.model.layers import TensorType
 
 GRAY_FROM_BGR = (1868, 9617, 4899)
 """Weights of blue, green and red in gray, times 2**14; their sum is 2**14 (ITU-R BT.601)."""
 
+Box: TypeAlias = tuple[float, float, float, float]
+"""x0, y0, x1, y1: left, top, right and bottom side, in pixels; pixel i of an axis lies between i and i + 1."""
+
 
 @dataclass(frozen=True)
 class Rectangle:
-    """A region of a frame, in pixels."""
+    """A region of a frame or of an input, in pixels."""
 
     top: int
     left: int
     height: int
     width: int
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Where the pixels of the input tensor lie in the frame: frame = input * scale + offset, on each axis, in pixels.
+
+    frame_height, frame_width: size of the frame, in pixels.
+    """
+
+    scale_x: float
+    scale_y: float
+    offset_x: float
+    offset_y: float
+    frame_height: int
+    frame_width: int
+
+    def to_frame(self, box: Box) -> Box:
+        """Map a box of the input to the frame, and clip it to the frame; a box outside becomes empty at its edge."""
+        x0, y0, x1, y1 = box
+        return (
+            _clipped(x0 * self.scale_x + self.offset_x, self.frame_width),
+            _clipped(y0 * self.scale_y + self.offset_y, self.frame_height),
+            _clipped(x1 * self.scale_x + self.offset_x, self.frame_width),
+            _clipped(y1 * self.scale_y + self.offset_y, self.frame_height),
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,22 +68,66 @@ class Span:
     weights: NDArray[np.int64]
 
 
-def crop_rectangle(frame: tuple[int, int], target: tuple[int, int], crop: Literal["center", "full"]) -> Rectangle:
+def crop_rectangle(
+    frame: tuple[int, int], target: tuple[int, int], crop: Literal["center", "full", "letterbox"]
+) -> Rectangle:
     """Region of a frame (H, W) that becomes the target (h, w).
 
-    "full" is the whole frame. "center" is the largest centred region of the target's aspect ratio, at least one pixel
-    wide and high: where H w < W h it is H rows of max(1, H w // h) columns, otherwise max(1, W h // w) rows of W
-    columns; an odd rest leaves the greater margin right or below.
+    "full" and "letterbox" take the whole frame. "center" takes the largest centred region of the target's aspect ratio,
+    at least one pixel wide and high: where H w < W h it is H rows of max(1, H w // h) columns, otherwise
+    max(1, W h // w) rows of W columns; an odd rest leaves the greater margin right or below.
     """
     frame_height, frame_width = frame
     height, width = target
-    if crop == "full":
+    if crop != "center":
         return Rectangle(0, 0, frame_height, frame_width)
     if frame_width * height > frame_height * width:
         crop_height, crop_width = frame_height, max(1, frame_height * width // height)
     else:
         crop_height, crop_width = max(1, frame_width * height // width), frame_width
     return Rectangle((frame_height - crop_height) // 2, (frame_width - crop_width) // 2, crop_height, crop_width)
+
+
+def content_rectangle(frame: tuple[int, int], target: tuple[int, int], preprocessing: Preprocessing) -> Rectangle:
+    """Region of the target (h, w) that shows a frame (H, W): the whole target, for a letterbox a part of it.
+
+    A letterbox is as large as the target on one axis: where H w < W h it is w columns of max(1, floor(H w / W + 1/2))
+    rows, otherwise h rows of max(1, floor(W h / H + 1/2)) columns. It begins at (0, 0) with `align` "corner"; with
+    "center" an odd rest leaves the greater margin right or below.
+    """
+    frame_height, frame_width = frame
+    height, width = target
+    if preprocessing.crop != "letterbox":
+        return Rectangle(0, 0, height, width)
+    if frame_width * height > frame_height * width:
+        rows, columns = max(1, (2 * frame_height * width + frame_width) // (2 * frame_width)), width
+    else:
+        rows, columns = height, max(1, (2 * frame_width * height + frame_height) // (2 * frame_height))
+    if preprocessing.align == "corner":
+        return Rectangle(0, 0, rows, columns)
+    return Rectangle((height - rows) // 2, (width - columns) // 2, rows, columns)
+
+
+def placement(
+    preprocessing: Preprocessing, target: TensorType, frame_shape: tuple[int, ...], region: Rectangle | None = None
+) -> Placement:
+    """Where the input tensor of type `target` lies in a frame of shape [H, W, 3] or [H, W].
+
+    region: the part of the frame that was preprocessed; None: all of it.
+    """
+    part = region or Rectangle(0, 0, frame_shape[0], frame_shape[1])
+    size, input_size = (part.height, part.width), (target.shape[0], target.shape[1])
+    source = crop_rectangle(size, input_size, preprocessing.crop)
+    content = content_rectangle(size, input_size, preprocessing)
+    scale_x, scale_y = source.width / content.width, source.height / content.height
+    return Placement(
+        scale_x=scale_x,
+        scale_y=scale_y,
+        offset_x=part.left + source.left - content.left * scale_x,
+        offset_y=part.top + source.top - content.top * scale_y,
+        frame_height=frame_shape[0],
+        frame_width=frame_shape[1],
+    )
 
 
 def coverage(source: int, target: int) -> tuple[Span, ...]:
@@ -92,20 +164,38 @@ def resize_area(pixels: NDArray[np.uint8], height: int, width: int) -> NDArray[n
     return rounded
 
 
+def in_channels(pixels: NDArray[np.uint8], colour: str) -> NDArray[np.uint8]:
+    """Convert uint8 [..., 3] in B, G, R order or gray [..., 1] to the channels [..., C] of a `colour`.
+
+    Gray of three channels is (1868 B + 9617 G + 4899 R + 2**13) >> 14; gray pixels are used for red, green and blue;
+    alpha is 255.
+    """
+    blue, green, red = (pixels[..., min(i, pixels.shape[-1] - 1)] for i in range(3))
+    gray = blue
+    if pixels.shape[-1] == 3:
+        gray = ((pixels @ np.array(GRAY_FROM_BGR) + 2**13) >> 14).astype(np.uint8)
+    planes = {"r": red, "g": green, "b": blue, "y": gray, "a": np.full_like(blue, 255)}
+    return np.stack([planes[letter] for letter in channels_of(colour)], axis=-1)
+
+
 def preprocess(frame: NDArray[Any], target: TensorType, preprocessing: Preprocessing) -> NDArray[Any]:
     """Make the input tensor [H, W, C] of type `target`, C-contiguous, from one frame.
 
     frame: uint8 [H, W, 3] in B, G, R order (OpenCV's) or gray uint8 [H, W]. Steps: crop, resize, colour conversion,
-    table lookup. Gray of a colour frame is (1868 B + 9617 G + 4899 R + 2**13) >> 14 after the resize; a gray frame is
-    used for all three colours. Raises FrameError for an empty frame, another dtype or another shape.
+    fill, table lookup. Raises FrameError for an empty frame, another dtype or another shape.
     """
     pixels = _three_axes(frame)
-    height, width, _ = target.shape
-    region = crop_rectangle(pixels.shape[:2], (height, width), preprocessing.crop)
+    size, input_size = pixels.shape[:2], target.shape[:2]
+    region = crop_rectangle(size, input_size, preprocessing.crop)
+    content = content_rectangle(size, input_size, preprocessing)
     cropped = pixels[region.top : region.top + region.height, region.left : region.left + region.width]
-    coloured = _convert_colour(resize_area(cropped, height, width), preprocessing.colour)
-    channel_rows = np.arange(coloured.shape[2]) if len(preprocessing.table) > 1 else 0
-    return np.ascontiguousarray(preprocessing.table[channel_rows, coloured])
+    image = np.empty(target.shape, np.uint8)
+    image[:] = np.array(preprocessing.fill, np.uint8)
+    image[content.top : content.top + content.height, content.left : content.left + content.width] = in_channels(
+        resize_area(cropped, content.height, content.width), preprocessing.colour
+    )
+    channel_rows = np.arange(image.shape[2]) if len(preprocessing.table) > 1 else 0
+    return np.ascontiguousarray(preprocessing.table[channel_rows, image])
 
 
 def _three_axes(frame: NDArray[Any]) -> NDArray[np.uint8]:
@@ -118,20 +208,11 @@ def _three_axes(frame: NDArray[Any]) -> NDArray[np.uint8]:
     return frame if frame.ndim == 3 else frame[:, :, np.newaxis]
 
 
+def _clipped(place: float, side: int) -> float:
+    return float(min(max(place, 0.0), side))
+
+
 def _weighted_sums(values: NDArray[Any], spans: tuple[Span, ...]) -> NDArray[np.int64]:
     """Sum of weight times value along the first axis, int64 [len(spans), ...]."""
     sums = [np.tensordot(s.weights, values[s.start : s.start + len(s.weights)].astype(np.int64), 1) for s in spans]
     return np.stack(sums)
-
-
-def _convert_colour(pixels: NDArray[np.uint8], colour: Literal["rgb", "bgr", "gray"]) -> NDArray[np.uint8]:
-    """[H, W, 3] in B, G, R order or [H, W, 1] gray to [H, W, 3] or, for "gray", [H, W, 1]."""
-    is_gray = pixels.shape[2] == 1
-    if colour == "gray":
-        if is_gray:
-            return pixels
-        gray: NDArray[np.uint8] = ((pixels @ np.array(GRAY_FROM_BGR) + 2**13) >> 14).astype(np.uint8)
-        return gray[:, :, np.newaxis]
-    if is_gray:
-        return np.repeat(pixels, 3, axis=2)
-    return pixels[:, :, ::-1] if colour == "rgb" else pixels

@@ -45,6 +45,7 @@ from edgemeta.model.prove_arithmetic import (
     prove_type,
     prove_weights,
 )
+from edgemeta.model.prove_preprocessing import prove_preprocessing
 from edgemeta.model.prove_shapes import MAX_SIDE, infer_shape
 from edgemeta.model.prove_task import prove_task
 from edgemeta.model.require import require, require_array, require_between, require_text, require_values, shown
@@ -91,13 +92,7 @@ def _prove_input(kind: TensorType, preprocessing: Preprocessing) -> None:
         require(kind.bits <= 8, f"bits is {kind.bits}, expected 1 .. 8")
     except ModelError as error:
         raise ModelError(f"input: {error}") from None
-    channels = 1 if preprocessing.colour == "gray" else 3
-    require(
-        kind.shape[2] == channels,
-        f"the input has {kind.shape[2]} channels, expected {channels} for colour {preprocessing.colour!r}",
-    )
-    require_array(preprocessing.table, kind.dtype, ((1, 256), (channels, 256)), "the preprocessing table")
-    require_values(preprocessing.table, kind.lo, kind.hi, "the preprocessing table")
+    prove_preprocessing(preprocessing, kind)
 
 
 def _prove_layer(layer: Layer, types: Types, *, is_output: bool) -> None:

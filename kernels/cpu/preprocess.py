@@ -32,6 +32,10 @@ class Resizer:
     ) -> None:
         self._library = library()
         self._handle: int | None = None
+        if preprocessing.crop == "letterbox" or preprocessing.colour not in ("rgb", "bgr", "gray"):
+            raise LibraryError(
+                f"crop {preprocessing.crop!r} with colour {preprocessing.colour!r} is not in the library"
+            )
         height, width, channels = target.shape
         region = crop_rectangle((frame_shape[0], frame_shape[1]), (height, width), preprocessing.crop)
         rows, _row_arrays = _axis(coverage(region.height, height))

@@ -15,9 +15,10 @@ import pytest
 from safetensors import safe_open
 from safetensors.numpy import save as safetensors_of
 
+from edgemeta.model.document import to_document
 from edgemeta.model.errors import ModelError
 from edgemeta.model.file import MAX_FILE_BYTES, decode, encode, load, save
-from edgemeta.model.graph import Model
+from edgemeta.model.graph import Model, Preprocessing
 
 Document = dict[str, Any]
 
@@ -102,6 +103,20 @@ def test_bytes_do_not_depend_on_the_process(small_model: Model, tmp_path: Path) 
 def test_bytes_do_not_depend_on_the_order_of_keys(small_model: Model) -> None:
     one, other = replace(small_model, provenance={"a": 1, "b": 2}), replace(small_model, provenance={"b": 2, "a": 1})
     assert encode(one) == encode(other)
+
+
+def test_only_a_letterbox_is_written_with_its_fill(small_model: Model) -> None:
+    """So that files of older versions keep their bytes."""
+    written, _ = to_document(small_model)
+    boxed = Preprocessing("letterbox", "bgr", small_model.preprocessing.table, (1, 2, 3), "corner")
+    assert written["preprocessing"].keys() == {"crop", "colour", "table"}
+    letterbox = replace(small_model, preprocessing=boxed)
+    document, _ = to_document(letterbox)
+    assert document["preprocessing"] == {
+        "crop": "letterbox", "colour": "bgr", "table": "input.table", "fill": [1, 2, 3], "align": "corner"
+    }  # fmt: skip
+    restored = decode(encode(letterbox)).preprocessing
+    assert (restored.crop, restored.fill, restored.align) == ("letterbox", (1, 2, 3), "corner")
 
 
 def test_saving_replaces_a_file_atomically(small_model: Model, tmp_path: Path) -> None:
@@ -196,6 +211,12 @@ DOCUMENT_FAULTS: dict[str, tuple[Callable[[Document], Any], str]] = {
         r"layers\[0\].stride is \[1, 1, 1\], expected a list of 2",
     ),
     "stride text": (put("layers", 0, "stride", value=[1, "1"]), r"layers\[0\].stride\[1\] is '1', expected an integer"),
+    "unknown align": (put("preprocessing", "align", value="left"), "model.preprocessing.align is 'left', expected one"),
+    "fill of text": (
+        put("preprocessing", "fill", value=["0"]),
+        r"model.preprocessing.fill\[0\] is '0', expected an int",
+    ),
+    "colour no text": (put("preprocessing", "colour", value=3), "model.preprocessing.colour is 3, expected text"),
     "unknown crop": (put("preprocessing", "crop", value="left"), "model.preprocessing.crop is 'left', expected one of"),
     "provenance a list": (put("provenance", value=[]), r"model.provenance is \[\], expected an object"),
     "temperature text": (

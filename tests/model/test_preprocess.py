@@ -11,10 +11,22 @@ from hypothesis import strategies as st
 from edgemeta.model.errors import FrameError
 from edgemeta.model.graph import Preprocessing
 from edgemeta.model.layers import TensorType
-from edgemeta.model.preprocess import Rectangle, coverage, crop_rectangle, preprocess, resize_area
+from edgemeta.model.preprocess import (
+    Rectangle,
+    content_rectangle,
+    coverage,
+    crop_rectangle,
+    placement,
+    preprocess,
+    resize_area,
+)
 
 IDENTITY = np.arange(256, dtype=np.uint8)[np.newaxis]
+CORNER = Preprocessing("letterbox", "rgb", IDENTITY, align="corner")
+CENTER = Preprocessing("letterbox", "rgb", IDENTITY)
 side = st.integers(1, 17)
+large_side = st.integers(1, 4000)
+target_side = st.integers(1, 640)
 
 
 def overlap(i: int, target: int, j: int, source: int) -> Fraction:
@@ -85,6 +97,130 @@ def test_known_rectangles() -> None:
     assert crop_rectangle((641, 480), (32, 32), "center") == Rectangle(80, 0, 480, 480)
     assert crop_rectangle((480, 640), (32, 32), "full") == Rectangle(0, 0, 480, 640)
     assert crop_rectangle((1, 1000), (300, 1), "center") == Rectangle(0, 499, 1, 1)
+
+
+@given(large_side, large_side, target_side, target_side)
+def test_a_letterbox_has_the_aspect_of_the_frame(frame_height: int, frame_width: int, height: int, width: int) -> None:
+    content = content_rectangle((frame_height, frame_width), (height, width), CENTER)
+    scale = min(Fraction(height, frame_height), Fraction(width, frame_width))
+    assert content.height == max(1, floor(frame_height * scale + Fraction(1, 2)))
+    assert content.width == max(1, floor(frame_width * scale + Fraction(1, 2)))
+    margins = height - content.height - content.top, width - content.width - content.left
+    assert 0 <= margins[0] - content.top <= 1
+    assert 0 <= margins[1] - content.left <= 1
+    corner = content_rectangle((frame_height, frame_width), (height, width), CORNER)
+    assert corner == Rectangle(0, 0, content.height, content.width)
+
+
+def test_known_letterboxes() -> None:
+    assert content_rectangle((360, 480), (416, 416), CENTER) == Rectangle(52, 0, 312, 416)
+    assert content_rectangle((360, 480), (416, 416), CORNER) == Rectangle(0, 0, 312, 416)
+    assert content_rectangle((1080, 1920), (640, 640), CENTER) == Rectangle(140, 0, 360, 640)
+    assert content_rectangle((1920, 1080), (640, 640), CENTER) == Rectangle(0, 140, 640, 360)
+    assert content_rectangle((5, 6), (3, 3), CENTER) == Rectangle(0, 0, 3, 3)  # 2.5 rows: a half rounds up
+    assert content_rectangle((1, 1000), (300, 300), CENTER) == Rectangle(149, 0, 1, 300)  # 0.3 rows: at least one
+    assert content_rectangle((7, 7), (9, 9), CENTER) == Rectangle(0, 0, 9, 9)
+    stretched = Preprocessing("full", "rgb", IDENTITY)
+    assert content_rectangle((360, 480), (416, 416), stretched) == Rectangle(0, 0, 416, 416)
+
+
+@settings(max_examples=60)
+@given(side, side, side, side, st.sampled_from(["center", "corner"]), st.integers(0, 2**32 - 1))
+def test_a_letterbox_is_the_stretched_frame_inside_its_fill(
+    frame_height: int, frame_width: int, height: int, width: int, align: str, seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    frame = rng.integers(0, 256, (frame_height, frame_width, 3), np.uint8)
+    table = rng.integers(-128, 128, (3, 256)).astype(np.int8)
+    fill = tuple(map(int, rng.integers(0, 256, 3)))
+    boxed = Preprocessing("letterbox", "rgb", table, fill, align)
+    content = content_rectangle((frame_height, frame_width), (height, width), boxed)
+    tensor = preprocess(frame, TensorType((height, width, 3)), boxed)
+    expected = np.broadcast_to([table[c, fill[c]] for c in range(3)], (height, width, 3)).copy()
+    inside = TensorType((content.height, content.width, 3))
+    expected[content.top : content.top + content.height, content.left : content.left + content.width] = preprocess(
+        frame, inside, Preprocessing("full", "rgb", table)
+    )
+    np.testing.assert_array_equal(tensor, expected, strict=True)
+
+
+def test_one_fill_is_for_all_channels() -> None:
+    frame = np.array([[[10, 20, 30]]], np.uint8)
+    boxed = Preprocessing("letterbox", "bgr", IDENTITY, (114,), "corner")
+    tensor = preprocess(frame, TensorType((1, 2, 3), signed=False), boxed)
+    assert tensor.tolist() == [[[10, 20, 30], [114, 114, 114]]]
+
+
+def test_a_placement_maps_boxes_to_the_frame() -> None:
+    """A 480x360 frame in an input of 416x416: scale 480 / 416, 52 rows of fill above where it is centred."""
+    shape, target = (360, 480, 3), TensorType((416, 416, 3))
+    scale = 480 / 416
+    centred = placement(CENTER, target, shape)
+    assert (centred.scale_x, centred.scale_y) == (scale, scale)
+    assert (centred.offset_x, centred.offset_y) == (0, -52 * scale)
+    assert centred.to_frame((0, 52, 416, 364)) == pytest.approx((0, 0, 480, 360))
+    assert centred.to_frame((104, 130, 208, 208)) == pytest.approx((120, 90, 240, 180))
+    assert placement(CORNER, target, shape).to_frame((104, 78, 208, 156)) == pytest.approx((120, 90, 240, 180))
+    stretched = placement(Preprocessing("full", "rgb", IDENTITY), target, shape)
+    assert stretched.to_frame((104, 104, 208, 208)) == pytest.approx((120, 90, 240, 180))
+    cut = placement(Preprocessing("center", "rgb", IDENTITY), target, shape)
+    assert cut.to_frame((0, 0, 416, 416)) == pytest.approx((60, 0, 420, 360))
+
+
+def test_boxes_are_clipped_to_the_frame() -> None:
+    centred = placement(CENTER, TensorType((416, 416, 3)), (360, 480, 3))
+    assert centred.to_frame((-30, 0, 500, 416)) == (0, 0, 480, 360)
+    assert centred.to_frame((10, 0, 20, 40))[1::2] == (0, 0)
+    cut = placement(Preprocessing("center", "rgb", IDENTITY), TensorType((36, 36, 3)), (360, 480))
+    assert cut.to_frame((-9, 0, 40, 36)) == (0, 0, 460, 360)  # beyond the crop, but inside the frame
+
+
+def test_a_placement_of_a_region_is_that_of_its_pixels_moved() -> None:
+    target, region = TensorType((100, 100, 3)), Rectangle(40, 60, 50, 100)
+    alone = placement(CENTER, target, (50, 100, 3))
+    part = placement(CENTER, target, (360, 480, 3), region)
+    assert (part.scale_x, part.scale_y) == (alone.scale_x, alone.scale_y)
+    assert (part.offset_x, part.offset_y) == (alone.offset_x + 60, alone.offset_y + 40)
+    assert part.to_frame((0, 25, 100, 75)) == (60, 40, 160, 90)
+    assert part.to_frame((0, -1000, 1000, 1000)) == (60, 0, 480, 360)
+
+
+@settings(max_examples=60)
+@given(
+    frame_size=st.tuples(st.integers(40, 200), st.integers(40, 200)),
+    size=st.tuples(st.integers(40, 200), st.integers(40, 200)),
+    crop=st.sampled_from(["center", "full", "letterbox"]),
+    align=st.sampled_from(["center", "corner"]),
+)
+def test_what_is_seen_in_the_input_lies_there_in_the_frame(frame_size, size, crop, align) -> None:
+    """A white rectangle on black: the pixels of the input that it touches map to its sides, to one of their pixels."""
+    rows, columns = frame_size
+    top, left, bottom, right = rows * 2 // 5, columns * 2 // 5, rows * 3 // 5, columns * 3 // 5
+    frame = np.zeros((rows, columns), np.uint8)
+    frame[top:bottom, left:right] = 255
+    target = TensorType((*size, 1), signed=False)
+    preprocessing = Preprocessing(crop, "gray", IDENTITY, align=align)
+    seen = preprocess(frame, target, preprocessing)[:, :, 0]
+    ys, xs = np.nonzero(seen)
+    place = placement(preprocessing, target, frame.shape)
+    box = place.to_frame((xs.min(), ys.min(), xs.max() + 1, ys.max() + 1))
+    cut = crop_rectangle(frame_size, size, crop)
+    left, right = np.clip((left, right), cut.left, cut.left + cut.width)
+    top, bottom = np.clip((top, bottom), cut.top, cut.top + cut.height)
+    allowed = max(place.scale_x, place.scale_y)
+    assert np.abs(np.array(box) - (left, top, right, bottom)).max() <= allowed + 1e-9
+
+
+@pytest.mark.parametrize("colour", ["r", "g", "b", "y", "a", "rg", "yyy", "bgra", "argb", "yrgb", "rgby", "ya"])
+def test_channels_in_any_order(colour: str) -> None:
+    """Each channel holds what its letter names, of colour frames and of gray ones."""
+    target = TensorType((1, 1, len(colour)), signed=False)
+    for frame, planes in (
+        (np.array([[[10, 20, 30]]], np.uint8), {"r": 30, "g": 20, "b": 10, "y": 22, "a": 255}),
+        (np.array([[77]], np.uint8), {"r": 77, "g": 77, "b": 77, "y": 77, "a": 255}),
+    ):
+        tensor = preprocess(frame, target, Preprocessing("full", colour, IDENTITY))
+        assert tensor.tolist() == [[[planes[letter] for letter in colour]]]
 
 
 def test_colour_orders_and_table() -> None:

@@ -72,6 +72,35 @@ FAULTS: dict[str, tuple[Callable[[Model], Model], str]] = {
         lambda m: replace(m, preprocessing=replace(m.preprocessing, colour="gray")),
         "3 channels, expected 1 for colour 'gray'",
     ),
+    "unknown letter": (
+        lambda m: replace(m, preprocessing=replace(m.preprocessing, colour="rgx")),
+        r"colour is 'rgx', expected 'gray' or 1 to 4 of the letters r, g, b, y \(gray\), a \(alpha\)",
+    ),
+    "no colour": (lambda m: replace(m, preprocessing=replace(m.preprocessing, colour="")), "colour is ''"),
+    "five channels": (
+        lambda m: replace(m, preprocessing=replace(m.preprocessing, colour="rgbya")),
+        "colour is 'rgbya', expected 'gray' or 1 to 4",
+    ),
+    "four for three channels": (
+        lambda m: replace(m, preprocessing=replace(m.preprocessing, colour="rgba")),
+        "3 channels, expected 4 for colour 'rgba'",
+    ),
+    "fill without letterbox": (
+        lambda m: replace(m, preprocessing=replace(m.preprocessing, fill=(114,))),
+        r"fill \[114\] and align 'center', expected neither for crop 'center'",
+    ),
+    "align without letterbox": (
+        lambda m: replace(m, preprocessing=replace(m.preprocessing, align="corner")),
+        r"fill \[0\] and align 'corner', expected neither",
+    ),
+    "two values of fill": (
+        lambda m: replace(m, preprocessing=replace(m.preprocessing, crop="letterbox", fill=(0, 1))),
+        "fill has 2 values, expected 1 or 3, one for each channel",
+    ),
+    "fill above a byte": (
+        lambda m: replace(m, preprocessing=replace(m.preprocessing, crop="letterbox", fill=(0, 1, 256))),
+        r"value of the preprocessing's fill is 256, expected 0 \.\. 255",
+    ),
     "short table": (
         lambda m: replace(m, preprocessing=replace(m.preprocessing, table=np.zeros((1, 255), np.int8))),
         r"preprocessing table is int8 \[1, 255\], expected int8 \[1, 256\] or \[3, 256\]",

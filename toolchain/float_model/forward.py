@@ -8,14 +8,13 @@ from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from edgemeta.model.bilinear import bilinear_places
-from edgemeta.model.preprocess import GRAY_FROM_BGR
+from edgemeta.model.preprocess import in_channels
 from edgemeta.toolchain.float_model.functions import evaluate
 from edgemeta.toolchain.float_model.graph import (
     INPUT,
     Add,
     BatchNorm,
     ChannelShuffle,
-    Colour,
     Concat,
     Conv,
     Dense,
@@ -42,14 +41,9 @@ def network_input(model: FloatModel, pixels: NDArray[np.uint8]) -> Float32:
     return x.astype(np.float32, copy=False)
 
 
-def in_order(pixels: NDArray[np.uint8], colour: Colour) -> NDArray[np.uint8]:
-    """Pixels [N, H, W, 3] in R, G, B order as those of a network; gray is that of `edgemeta.model.preprocess`."""
-    if colour == "bgr":
-        return pixels[..., ::-1]
-    if colour == "gray" and pixels.shape[3] == 3:
-        gray: NDArray[np.uint8] = ((pixels @ np.array(GRAY_FROM_BGR[::-1]) + 2**13) >> 14).astype(np.uint8)
-        return gray[..., np.newaxis]
-    return pixels
+def in_order(pixels: NDArray[np.uint8], colour: str) -> NDArray[np.uint8]:
+    """Pixels [N, H, W, 3] in R, G, B order, or gray [N, H, W, 1], as those of a network of this `colour`."""
+    return in_channels(pixels[..., ::-1], colour)
 
 
 def all_tensors(model: FloatModel, x: Float32) -> dict[str, Float32]:

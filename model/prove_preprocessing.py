@@ -1,0 +1,41 @@
+"""Proof of a model's preprocessing: every frame becomes an input tensor of its type."""
+
+from edgemeta.model.graph import Preprocessing, channels_of
+from edgemeta.model.layers import TensorType
+from edgemeta.model.require import require, require_array, require_between, require_values, shown
+
+LETTERS = "rgbya"
+MAX_CHANNELS = 4
+
+
+def prove_preprocessing(preprocessing: Preprocessing, kind: TensorType) -> None:
+    """Raise ModelError unless the preprocessing makes tensors of the input's type `kind`."""
+    colour = preprocessing.colour
+    letters = channels_of(colour)
+    channels = len(letters)
+    require(
+        1 <= channels <= MAX_CHANNELS and set(letters) <= set(LETTERS),
+        f"the preprocessing's colour is {shown(colour)}, expected 'gray' or 1 to {MAX_CHANNELS} of the letters r, g, "
+        "b, y (gray), a (alpha)",
+    )
+    require(
+        kind.shape[2] == channels,
+        f"the input has {kind.shape[2]} channels, expected {channels} for colour {colour!r}",
+    )
+    _prove_fill(preprocessing, channels)
+    require_array(preprocessing.table, kind.dtype, ((1, 256), (channels, 256)), "the preprocessing table")
+    require_values(preprocessing.table, kind.lo, kind.hi, "the preprocessing table")
+
+
+def _prove_fill(preprocessing: Preprocessing, channels: int) -> None:
+    crop, fill, align = preprocessing.crop, preprocessing.fill, preprocessing.align
+    require(
+        crop == "letterbox" or (fill, align) == ((0,), "center"),
+        f"the preprocessing has fill {shown(list(fill))} and align {align!r}, expected neither for crop {crop!r}",
+    )
+    require(
+        len(fill) in (1, channels),
+        f"the preprocessing's fill has {len(fill)} values, expected 1 or {channels}, one for each channel",
+    )
+    for value in fill:
+        require_between(value, 0, 255, "a value of the preprocessing's fill")
