@@ -80,7 +80,7 @@ OPTIONAL: Mapping[type, Mapping[str, Any]] = {
         "overlap_threshold": 0.5,
         "max_objects": 100,
     },
-    DetectionLevel: {"objectness": None, "anchors": []},
+    DetectionLevel: {"objectness": None, "anchors": [], "stride": None},
     Model: {"self_test": None},
     MultiLabel: {"score_threshold": 0.5},
     Preprocessing: {"fill": [0], "align": "center"},
@@ -165,8 +165,12 @@ class _Reader:
         if origin is Mapping:
             return _read_object(value, None, path)
         options = arguments if origin in (Union, UnionType) else (hint,)
-        if value is None and NoneType in options:
-            return None
+        if NoneType in options:
+            if value is None:
+                return None
+            options = tuple(each for each in options if each is not NoneType)
+            if len(options) == 1:
+                return self.read(options[0], value, path, owner)
         if get_origin(options[0]) in _ARRAY:
             return self._read_array(value, path, owner)
         return self.read_record(self._record_type(options, value, path), value, path, owner)

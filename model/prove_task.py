@@ -6,15 +6,28 @@ from typing import assert_never
 from edgemeta.model.graph import Model
 from edgemeta.model.layers import Shape
 from edgemeta.model.require import require, require_between, require_text, shown
-from edgemeta.model.tasks import Classification, Detection, DetectionLevel, Embedding, MultiLabel, labels_of
+from edgemeta.model.tasks import (
+    MAX_CANDIDATES,
+    MAX_SCORE,
+    MIN_SCORE,
+    Classification,
+    Detection,
+    DetectionLevel,
+    Embedding,
+    MultiLabel,
+    labels_of,
+)
 
 MIN_TEMPERATURE, MAX_TEMPERATURE = 0.01, 100.0
 """Beyond these temperatures one score is nearly 1, or all scores are nearly equal."""
 MAX_ANCHORS = 16
 """Anchors of a cell."""
-MAX_CANDIDATES = 1 << 20
+MAX_CELLS = 1 << 20
 """Cells times anchors of all levels."""
-MAX_OBJECTS = 10_000
+MAX_PIXELS = 1e6
+"""Sides of anchors and strides."""
+MIN_STEP, MAX_STEP = 1e-30, 1e30
+"""Steps of outputs whose numbers are computed: distinct integers are distinct finite numbers."""
 DISTANCES = 16
 """Numbers for each distance in the decoding "yolov8"."""
 
@@ -31,12 +44,15 @@ def prove_task(model: Model) -> None:
             is_comparable = len(model.steps(layer.name)) == 1
             require(is_comparable, "the logits have a scale per channel, expected one for all, as they are compared")
         case MultiLabel():
-            _prove_threshold(task.score_threshold, "the score threshold")
+            require_between(task.score_threshold, MIN_SCORE, MAX_SCORE, "the score threshold")
             _prove_vector(model, "multi-label classification", len(task.labels), "one logit per label")
+            _prove_steps(model)
         case Embedding():
             _prove_vector(model, "embedding", None, "a vector")
+            _prove_steps(model)
         case Detection():
             _prove_detection(model, task)
+            _prove_steps(model)
         case _:
             assert_never(task)
 
@@ -50,8 +66,10 @@ def _prove_labels(task: Classification | MultiLabel | Detection | Embedding) -> 
     require(twice is None, f"label {twice!r} occurs more than once")
 
 
-def _prove_threshold(threshold: float, what: str) -> None:
-    require(0 < threshold < 1, f"{what} is {threshold}, expected above 0 and below 1")
+def _prove_steps(model: Model) -> None:
+    for name in model.outputs:
+        for step in model.steps(name):
+            require_between(float(step), MIN_STEP, MAX_STEP, f"a step of output {name!r}")
 
 
 def _prove_vector(model: Model, task: str, count: int | None, what: str) -> None:
@@ -65,29 +83,33 @@ def _prove_vector(model: Model, task: str, count: int | None, what: str) -> None
 
 
 def _prove_detection(model: Model, task: Detection) -> None:
-    _prove_threshold(task.score_threshold, "the score threshold")
-    _prove_threshold(task.overlap_threshold, "the overlap threshold")
-    require_between(task.max_objects, 1, MAX_OBJECTS, "the greatest number of objects")
+    require_between(task.score_threshold, MIN_SCORE, MAX_SCORE, "the score threshold")
+    is_share = 0 < task.overlap_threshold < 1
+    require(is_share, f"the overlap threshold is {task.overlap_threshold}, expected above 0 and below 1")
+    require_between(task.max_objects, 1, MAX_CANDIDATES, "the greatest number of objects")
     require(len(task.levels) > 0, "a detection has no levels")
     named = [name for level in task.levels for name in (level.boxes, level.objectness, level.classes) if name]
     for name in named:
         require(name in model.outputs, f"{shown(name)} of a detection's level is not an output")
     require(sorted(named) == sorted(model.outputs), "the levels of a detection do not name each output exactly once")
     shapes = {name: kind.shape for name, kind in zip(model.outputs, model.output_types, strict=True)}
-    candidates = sum(_prove_level(level, task, shapes) for level in task.levels)
-    require(candidates <= MAX_CANDIDATES, f"a detection has {candidates} candidates, expected at most {MAX_CANDIDATES}")
+    cells = sum(_prove_level(level, task, shapes) for level in task.levels)
+    require(cells <= MAX_CELLS, f"a detection has {cells} cells, expected at most {MAX_CELLS}")
 
 
 def _prove_level(level: DetectionLevel, task: Detection, shapes: dict[str, Shape]) -> int:
-    """Check the outputs of a level; returns its number of candidates."""
+    """Check the outputs of a level; returns its number of cells times anchors."""
     wants_anchors = task.decoding in ("yolov3", "ssd")
     anchors = len(level.anchors) if wants_anchors else 1
     if wants_anchors:
         require_between(anchors, 1, MAX_ANCHORS, "the number of a level's anchors")
-        require(all(0 < side < 1e6 for anchor in level.anchors for side in anchor), "an anchor's side is not above 0")
+        sides = [side for anchor in level.anchors for side in anchor]
+        require(all(0 < side <= MAX_PIXELS for side in sides), "an anchor's side is not above 0 and at most 1e6")
     else:
         require(not level.anchors, f"a level has anchors, which the decoding {task.decoding!r} does not use")
     require(not (task.background and level.objectness), "a level has an objectness output beside a background class")
+    stride = level.stride or (1.0, 1.0)
+    require(all(0 < side <= MAX_PIXELS for side in stride), "a level's stride is not above 0 and at most 1e6")
     height, width, _ = shapes[level.boxes]
     box = 4 * DISTANCES if task.decoding == "yolov8" else 4
     expected = {

@@ -6,6 +6,11 @@ An output's integer q of channel c represents step[c] * (q - zero_point) (`Model
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+MIN_SCORE, MAX_SCORE = 0.001, 0.999
+"""Score thresholds lie between these."""
+MAX_CANDIDATES = 1000
+"""Greatest number of candidates of an image that are decoded and compared, and of its objects."""
+
 
 @dataclass(frozen=True)
 class Classification:
@@ -23,7 +28,7 @@ class Classification:
 class MultiLabel:
     """One output (1, 1, labels); every label is present or not, independently. Its score is sigmoid(logit).
 
-    score_threshold: a label is present from this score on, above 0 and below 1.
+    score_threshold: a label is present from this score on.
     """
 
     labels: tuple[str, ...]
@@ -42,20 +47,23 @@ class DetectionLevel:
     boxes: name of the output (H, W, 4 A), or (H, W, 64) for "yolov8". objectness: of the output (H, W, A), or None.
     classes: of the output (H, W, A L), L labels, or (H, W, A (L + 1)) with a background class 0.
     anchors: width and height of each anchor in pixels of the input; empty for decodings without anchors.
+    stride: (sx, sy), pixels of the input from one cell to the next; None: the input's width and height divided by the
+    grid's.
     """
 
     boxes: str
     classes: str
     objectness: str | None = None
     anchors: tuple[tuple[float, float], ...] = ()
+    stride: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True)
 class Detection:
     """Objects with boxes. The model's outputs are those of the levels, each once.
 
-    decoding: how the numbers t of a cell (x, y) become a box in pixels of the input, sx and sy being the input's width
-    and height divided by the grid's, aw and ah the anchor's sides, variance (0.1, 0.2):
+    decoding: how the numbers t of a cell (x, y) become a box in pixels of the input, (sx, sy) being the level's stride
+    and aw, ah the anchor's sides:
 
     - yolox: centre ((x + t0) sx, (y + t1) sy), size (e**t2 sx, e**t3 sy)
     - yolov3: centre ((x + sigmoid(t0)) sx, (y + sigmoid(t1)) sy), size (e**t2 aw, e**t3 ah)
@@ -64,12 +72,15 @@ class Detection:
     - ssd: centre ((x + 1/2) sx + 0.1 t0 aw, (y + 1/2) sy + 0.1 t1 ah), size (e**(0.2 t2) aw, e**(0.2 t3) ah); with
       `box_order` "yxhw" the numbers come as t1, t0, t3, t2
 
-    The score of a label is the sigmoid of its class logit times the sigmoid of the objectness, where there is one; with
-    `background` it is the softmax over the classes, of which number 0 is no object. Each cell and anchor gives at most
-    one object, of its best label (at a tie the lowest index).
+    Numbers are limited to -700 .. 700 and the exponents of sizes to 20, so that every box is finite.
 
-    score_threshold: objects below it are left out. overlap_threshold: of two objects of one label whose intersection
-    over union exceeds it, the one with the lower score is left out. max_objects: at most so many remain, best first.
+    Each cell and anchor gives at most one candidate, of the label with the greatest logit (at a tie the first). Its
+    score is the sigmoid of that logit times the sigmoid of the objectness, where there is one; with `background` it is
+    the softmax over the classes, of which number 0 is no object. Candidates that score less than score_threshold are
+    left out; of the others the best MAX_CANDIDATES are looked at, the greatest score first, at a tie in the order of
+    levels, rows, columns and anchors. One without an area inside of the input is left out, and one whose intersection
+    over union with a better object of its label exceeds overlap_threshold. At most max_objects remain. Their boxes are
+    then clipped to the input.
     """
 
     labels: tuple[str, ...]

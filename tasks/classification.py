@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from edgemeta.model.graph import Model
 from edgemeta.model.layers import TensorType
+from edgemeta.model.tasks import Classification
 
 
 def scores(logits: NDArray[Any], kind: TensorType, temperature: float = 1.0) -> NDArray[np.float64]:
@@ -34,5 +35,7 @@ def rank(logits: NDArray[Any], k: int = 1) -> NDArray[np.int64]:
 
 def top_k(model: Model, logits: NDArray[Any], k: int = 1) -> tuple[tuple[str, float], ...]:
     """Labels and scores of the k greatest logits of one image [labels], greatest first."""
-    probabilities = scores(logits, model.logits, model.task.temperature)
-    return tuple((model.task.labels[i], float(probabilities[i])) for i in rank(logits, k))
+    task = model.task
+    assert isinstance(task, Classification)
+    probabilities = scores(logits, model.output_types[0], task.temperature)
+    return tuple((task.labels[i], float(probabilities[i])) for i in rank(logits, k))

@@ -11,11 +11,12 @@ import pytest
 
 ALLOWED = {
     "model": set(),
+    "tasks": {"model"},
     "kernels": {"model"},
     "plugins": {"kernels", "model"},
-    "daemon": {"kernels", "model", "plugins"},
-    "toolchain": {"model"},
-    "cli": {"daemon", "kernels", "model", "plugins", "toolchain"},
+    "daemon": {"kernels", "model", "plugins", "tasks"},
+    "toolchain": {"model", "tasks"},
+    "cli": {"daemon", "kernels", "model", "plugins", "tasks", "toolchain"},
 }
 
 DEVELOPMENT = {"benchmarks", "reliability", "rig", "tests"}

@@ -1,0 +1,1 @@
+"""Objects with boxes, from the outputs of a detection's levels."""

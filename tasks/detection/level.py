@@ -1,0 +1,102 @@
+"""Finds the candidates of one level. Integers are compared first, so that few numbers are computed."""
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgemeta.model.graph import Model
+from edgemeta.model.tasks import Detection, DetectionLevel
+from edgemeta.tasks.detection.boxes import cells_of, width_of
+from edgemeta.tasks.numbers import Float64, Output, limited, softmax
+
+Outputs: TypeAlias = Sequence[NDArray[Any]]
+"""The outputs of one image, each [H, W, C], in the order of the model."""
+Indices: TypeAlias = NDArray[np.int64]
+Candidates: TypeAlias = tuple[Indices, Indices, Float64]
+"""Rows of a level, ascending; the best label of each; its score."""
+NONE: Candidates = (np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))
+_FIRST = np.zeros(1, np.int64)
+
+
+class Level:
+    """One level of a detection, ready for many images. cells: of its candidates.
+
+    thresholds: float64 [labels], the least score of an object of each label, each in 0.001 .. 0.999.
+    """
+
+    def __init__(self, model: Model, task: Detection, level: DetectionLevel, thresholds: Float64) -> None:
+        self._classes = Output(model, level.classes, len(task.labels) + task.background)
+        self._boxes = Output(model, level.boxes, width_of(task.decoding))
+        self._objectness = Output(model, level.objectness, 1) if level.objectness else None
+        height, width, _ = model.output_types[self._boxes.position].shape
+        self.cells = cells_of(level, (height, width), model.input.shape[:2])
+        lowest = thresholds.min(keepdims=True)
+        if self._objectness is not None:
+            self._find = self._with_objectness
+            self._least = _for_all(self._objectness.least(lowest), len(self.cells.place))
+        elif task.background:
+            self._find = self._with_background
+            self._least_margin = float(np.log(lowest / (1 - lowest))[0]) - 1e-6
+        else:
+            self._find = self._with_classes_only
+            scores = lowest if (thresholds == lowest).all() else thresholds
+            self._least = _for_all(self._classes.least(scores), len(self.cells.place) * self._classes.width)
+
+    def candidates(self, outputs: Outputs) -> Candidates:
+        """All rows whose best label scores at least its threshold, and some that do not."""
+        return self._find(outputs)
+
+    def numbers(self, outputs: Outputs, rows: Indices) -> Float64:
+        """The box numbers [n, 4 or 64] of these rows."""
+        integers = self._boxes.rows(outputs[self._boxes.position])
+        return self._boxes.numbers(integers[rows], rows)
+
+    def _with_objectness(self, outputs: Outputs) -> Candidates:
+        """Score sigmoid(objectness) sigmoid(class), at most the first factor, which is looked at first."""
+        assert self._objectness is not None
+        gates = outputs[self._objectness.position].reshape(-1)
+        rows = (gates >= self._least).nonzero()[0]
+        if not len(rows):
+            return NONE
+        labels, scores = self._best(outputs, rows)
+        return rows, labels, self._objectness.sigmoids(gates[rows], rows, _FIRST) * scores
+
+    def _with_classes_only(self, outputs: Outputs) -> Candidates:
+        """Score sigmoid(class)."""
+        hits = (outputs[self._classes.position].reshape(-1) >= self._least).nonzero()[0] // self._classes.width
+        if not len(hits):
+            return NONE
+        rows = hits[np.diff(hits, prepend=-1).nonzero()[0]]  # each row once
+        labels, scores = self._best(outputs, rows)
+        return rows, labels, scores
+
+    def _with_background(self, outputs: Outputs) -> Candidates:
+        """Softmax score; it is at most that of two classes, the label's and the background."""
+        classes = self._classes
+        integers = classes.rows(outputs[classes.position])
+        if classes.has_one_step:
+            both = np.stack([integers[:, 0], integers[:, 1:].max(axis=1)], axis=1)
+            numbers = classes.numbers(both, _FIRST)
+        else:
+            every = classes.numbers(integers, np.arange(len(integers)))
+            numbers = np.stack([every[:, 0], every[:, 1:].max(axis=1)], axis=1)
+        rows = (numbers[:, 1] - numbers[:, 0] >= self._least_margin).nonzero()[0]
+        if not len(rows):
+            return NONE
+        values = classes.values(integers[rows], rows)
+        labels = values[:, 1:].argmax(axis=1)
+        return rows, labels, softmax(limited(values))[np.arange(len(rows)), labels + 1]
+
+    def _best(self, outputs: Outputs, rows: Indices) -> tuple[Indices, Float64]:
+        """The label with the greatest logit in each row, the first one at a tie, and the sigmoid of that logit."""
+        classes = self._classes
+        integers = classes.rows(outputs[classes.position])[rows]
+        labels = (integers if classes.has_one_step else classes.values(integers, rows)).argmax(axis=1)
+        return labels, classes.sigmoids(integers[np.arange(len(rows)), labels], rows, labels)
+
+
+def _for_all(least: NDArray[Any], count: int) -> NDArray[Any]:
+    """One integer for all elements of the level, or repeated for each of `count` elements."""
+    return least if least.size == 1 else np.resize(least, count)

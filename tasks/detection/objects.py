@@ -1,0 +1,78 @@
+"""The objects of an image, from the integers of a detection's outputs."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from edgemeta.model.graph import Model
+from edgemeta.model.preprocess import Box
+from edgemeta.model.tasks import MAX_CANDIDATES, MAX_SCORE, MIN_SCORE, Detection
+from edgemeta.tasks.detection.boxes import Cells, clipped, decode, has_area
+from edgemeta.tasks.detection.level import Level, Outputs
+from edgemeta.tasks.detection.suppress import suppress
+from edgemeta.tasks.numbers import Float64
+
+
+class Object(NamedTuple):
+    """An object. score: 0 .. 1. box: x0, y0, x1, y1 in pixels of the network's input, inside of it."""
+
+    label: str
+    score: float
+    box: Box
+
+
+class Detector:
+    """Finds the objects that `Detection` defines. Built once for a model; used for many images."""
+
+    def __init__(self, model: Model, thresholds: Mapping[str, float] | None = None) -> None:
+        """thresholds: score thresholds of labels that have another one than the model's. Raises as `scores_of`."""
+        task = model.task
+        assert isinstance(task, Detection)
+        self._task = task
+        self._image = model.input.shape[:2]
+        self._least = scores_of(task, thresholds or {})
+        self._levels = [Level(model, task, level, self._least) for level in task.levels]
+        self._cells = Cells.joined([level.cells for level in self._levels])
+        self._starts = np.cumsum([0, *(len(level.cells.place) for level in self._levels)])
+
+    def objects(self, outputs: Outputs) -> tuple[Object, ...]:
+        """Objects of one image, best first, from its outputs, each [H, W, C]."""
+        found = [level.candidates(outputs) for level in self._levels]
+        labels, scores = (np.concatenate([part[i] for part in found]) for i in (1, 2))
+        rows = np.concatenate([part[0] + start for part, start in zip(found, self._starts, strict=False)])
+        good = (scores >= self._least[labels]).nonzero()[0]
+        if not len(good):
+            return ()
+        rows, labels, scores = rows[good], labels[good], scores[good]
+        if len(rows) > MAX_CANDIDATES:
+            best = np.sort(np.argsort(-scores, kind="stable")[:MAX_CANDIDATES])
+            rows, labels, scores = rows[best], labels[best], scores[best]
+        borders = np.searchsorted(rows, self._starts)
+        numbers = [
+            level.numbers(outputs, rows[begin:end] - start)
+            for level, begin, end, start in zip(self._levels, borders, borders[1:], self._starts, strict=False)
+            if begin < end
+        ]
+        boxes = decode(self._task, np.concatenate(numbers), self._cells[rows])
+        inside = clipped(boxes, self._image)
+        order = np.argsort(-scores, kind="stable")
+        order = order[has_area(inside[order])]
+        kept = order[suppress(boxes[order], labels[order], self._task.overlap_threshold, self._task.max_objects)]
+        names, corners = self._task.labels, inside[kept].tolist()
+        return tuple(
+            Object(names[label], score, (x0, y0, x1, y1))
+            for label, score, (x0, y0, x1, y1) in zip(
+                labels[kept].tolist(), scores[kept].tolist(), corners, strict=True
+            )
+        )
+
+
+def scores_of(task: Detection, thresholds: Mapping[str, float]) -> Float64:
+    """The least score [labels] of an object of each label. Raises ValueError for an unknown label or a wrong score."""
+    for label, threshold in thresholds.items():
+        if label not in task.labels:
+            raise ValueError(f"the model has no label {label!r}, expected one of {', '.join(task.labels)}"[:300])
+        if not MIN_SCORE <= threshold <= MAX_SCORE:
+            raise ValueError(f"the threshold of {label!r} is {threshold}, expected {MIN_SCORE} .. {MAX_SCORE}")
+    return np.array([thresholds.get(label, task.score_threshold) for label in task.labels], np.float64)

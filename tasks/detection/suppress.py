@@ -1,0 +1,71 @@
+"""Non-maximum suppression: of objects of one label that overlap, the one with the greatest score remains."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgemeta.tasks.numbers import Float64
+
+BLOCK = 64
+"""Candidates that are compared at a time."""
+_LATER = np.triu(np.ones((BLOCK, BLOCK), np.bool_), 1)
+"""[i, j]: whether j is later than i."""
+
+
+def suppress(
+    boxes: Float64, labels: NDArray[np.int64], overlap_threshold: float, max_objects: int
+) -> NDArray[np.int64]:
+    """Rows of the boxes [n, 4] that remain, ascending, at most max_objects. The best box comes first.
+
+    A box remains unless it overlaps, by `overlaps` above the threshold, an earlier one of its label that remains.
+    Boxes have areas above 0.
+    """
+    kept = np.empty(0, np.int64)
+    for start in range(0, len(boxes), BLOCK):
+        block = np.arange(start, min(start + BLOCK, len(boxes)))
+        if len(kept):
+            block = block[~_conflicts(boxes, labels, kept, block, overlap_threshold).any(axis=0)]
+        conflicts = _conflicts(boxes, labels, block, block, overlap_threshold)
+        conflicts &= _LATER[: len(block), : len(block)]
+        earlier, later = conflicts.nonzero()
+        dropped: set[int] = set()
+        for i, j in zip(earlier.tolist(), later.tolist(), strict=True):  # i never decreases
+            if i not in dropped:
+                dropped.add(j)
+        if dropped:
+            block = np.delete(block, list(dropped))
+        kept = np.concatenate([kept, block])
+        if len(kept) >= max_objects:
+            return kept[:max_objects]
+    return kept
+
+
+def _conflicts(
+    boxes: Float64, labels: NDArray[np.int64], rows: NDArray[np.int64], columns: NDArray[np.int64], threshold: float
+) -> NDArray[np.bool_]:
+    """[rows, columns]: whether two boxes have one label and overlap too much."""
+    result: NDArray[np.bool_] = overlaps(boxes[rows], boxes[columns]) > threshold
+    result &= labels[rows, np.newaxis] == labels[columns]
+    return result
+
+
+def overlaps(a: Float64, b: Float64) -> Float64:
+    """Intersection over union [n, m] of boxes [n, 4] and [m, 4], whose areas are above 0."""
+    shared = intersections(a, b)
+    union = areas(a)[:, np.newaxis] + areas(b) - shared
+    shared /= union
+    return shared
+
+
+def intersections(a: Float64, b: Float64) -> Float64:
+    """Areas [n, m] that boxes [n, 4] and [m, 4] share."""
+    x0, y0, x1, y1 = a.T[:, :, np.newaxis]
+    width = np.minimum(x1, b[:, 2]) - np.maximum(x0, b[:, 0])
+    height = np.minimum(y1, b[:, 3]) - np.maximum(y0, b[:, 1])
+    shared: Float64 = np.maximum(width, 0.0) * np.maximum(height, 0.0)
+    return shared
+
+
+def areas(boxes: Float64) -> Float64:
+    """Areas [n] of boxes [n, 4]."""
+    area: Float64 = (boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1])
+    return area

@@ -1,0 +1,81 @@
+"""Task records: what a file keeps of them, and which are refused."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from edgemeta.model.errors import ModelError
+from edgemeta.model.file import decode, encode
+from edgemeta.model.graph import Model
+from edgemeta.model.prove import prove
+from edgemeta.model.tasks import Detection, DetectionLevel, Embedding, MultiLabel, Task, labels_of
+from tests.tasks.detection.models import DECODINGS, detection_model
+from tests.tasks.models import vector_model
+
+
+@pytest.mark.parametrize("decoding", DECODINGS)
+def test_a_detection_is_stored(decoding: str) -> None:
+    plain = detection_model(decoding)
+    settings = {"score_threshold": 0.25, "overlap_threshold": 0.65, "max_objects": 7}
+    for task in (plain.task, replace(plain.task, **settings), _with_strides(plain.task)):
+        assert decode(encode(replace(plain, task=task))).task == task
+    assert b"score_threshold" not in encode(plain)
+
+
+def _with_strides(task: Task) -> Detection:
+    assert isinstance(task, Detection)
+    return replace(task, box_order="yxhw", levels=tuple(replace(each, stride=(7.5, 8.0)) for each in task.levels))
+
+
+def test_other_tasks_are_stored() -> None:
+    for task in (MultiLabel(("a", "b")), MultiLabel(("a", "b"), 0.7), Embedding()):
+        assert decode(encode(vector_model(task, 2))).task == task
+    assert labels_of(Embedding()) == ()
+
+
+def changed(**settings: object) -> Callable[[Detection], Detection]:
+    return lambda task: replace(task, **settings)
+
+
+def level(**settings: object) -> Callable[[Detection], Detection]:
+    return lambda task: replace(task, levels=(replace(task.levels[0], **settings), *task.levels[1:]))
+
+
+FAULTS: dict[str, tuple[str, Callable[[Detection], Detection], str]] = {
+    "no levels": ("yolox", changed(levels=()), "a detection has no levels"),
+    "threshold 0": ("yolox", changed(score_threshold=0.0), r"the score threshold is 0\.0, expected 0\.001 \.\. 0\.999"),
+    "overlap 1": ("yolox", changed(overlap_threshold=1.0), "overlap threshold is 1.0, expected above 0 and below 1"),
+    "too many objects": ("yolox", changed(max_objects=1001), "number of objects is 1001, expected 1 .. 1000"),
+    "no such output": ("yolox", level(boxes="x"), "'x' of a detection's level is not an output"),
+    "an output twice": ("yolox", level(boxes="boxes1"), "do not name each output exactly once"),
+    "one label more": ("yolox", changed(labels=tuple("abcdef")), r"'classes0' has shape \[8, 6, 5\], expected"),
+    "anchors of none": ("yolov8", level(anchors=((1.0, 1.0),)), "anchors, which the decoding 'yolov8' does not use"),
+    "no anchors": ("ssd", level(anchors=()), "number of a level's anchors is 0"),
+    "anchor of no width": ("ssd", level(anchors=((0.0, 1.0),) * 3), "anchor's side is not above 0"),
+    "anchor NaN": ("ssd", level(anchors=((float("nan"), 1.0),) * 3), "anchor's side is not above 0"),
+    "stride 0": ("ssd", level(stride=(8.0, 0.0)), "stride is not above 0"),
+    "background and objectness": ("yolox", changed(background=True), "objectness output beside a background class"),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_wrong_detection_is_refused(fault: str) -> None:
+    decoding, change, text = FAULTS[fault]
+    model = detection_model(decoding)
+    assert isinstance(model.task, Detection)
+    with pytest.raises(ModelError, match=text):
+        prove(replace(model, task=change(model.task)))
+
+
+@pytest.mark.parametrize("scale", [1e-31, 1e31])
+def test_a_step_that_makes_no_distinct_finite_numbers_is_refused(scale: float) -> None:
+    with pytest.raises(ModelError, match="a step of output 'boxes0' is 1e"):
+        detection_model("yolox", scale=scale)
+    with pytest.raises(ModelError, match="a step of output 'vector' is 1e"):
+        vector_model(Embedding(), 3, scale=scale)
+
+
+def test_levels_are_told_apart() -> None:
+    model: Model = detection_model("yolox")
+    assert model.task.levels[0] == DetectionLevel("boxes0", "classes0", "objectness0")  # type: ignore[union-attr]
