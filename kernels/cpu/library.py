@@ -10,7 +10,7 @@ from pathlib import Path
 ISA_NAMES = ("auto", "portable", "avx2", "avx512vnni")
 """Instruction sets by their number in the library, slowest first."""
 
-_ABI_VERSION = 2
+_ABI_VERSION = 4
 _ERROR_BYTES = 256
 
 
@@ -80,7 +80,7 @@ class AxisStruct(Structure):
 
 
 class ResizeStruct(Structure):
-    """`em_resize`; the table must stay alive during the call."""
+    """`em_resize`; the arrays must stay alive during the call."""
 
     _fields_ = (
         ("rows", AxisStruct),
@@ -88,9 +88,14 @@ class ResizeStruct(Structure):
         ("frame_channels", c_int32),
         ("top", c_int32),
         ("left", c_int32),
+        ("height", c_int32),
+        ("width", c_int32),
         ("channels", c_int32),
-        ("is_rgb", c_int32),
+        ("inner_top", c_int32),
+        ("inner_left", c_int32),
+        ("colours", c_void_p),
         ("table", c_void_p),
+        ("fill", c_void_p),
     )
 
 

@@ -1,4 +1,4 @@
-"""Preprocessing in the C++ library: crop, exact area resize, colour conversion and table lookup in one call."""
+"""Preprocessing in the C++ library: crop, exact area resize, colour, fill and table lookup in one call."""
 
 from ctypes import byref, c_void_p
 from typing import Any
@@ -15,9 +15,12 @@ from edgemeta.kernels.cpu.library import (
     error_text,
     library,
 )
-from edgemeta.model.graph import Preprocessing
+from edgemeta.model.graph import Preprocessing, channels_of
 from edgemeta.model.layers import TensorType
-from edgemeta.model.preprocess import Span, coverage, crop_rectangle
+from edgemeta.model.preprocess import Span, content_rectangle, coverage, crop_rectangle
+
+COLOURS = "bgrya"
+"""Letters of a `colour` by their number in the library."""
 
 
 class Resizer:
@@ -32,25 +35,25 @@ class Resizer:
     ) -> None:
         self._library = library()
         self._handle: int | None = None
-        if preprocessing.crop == "letterbox" or preprocessing.colour not in ("rgb", "bgr", "gray"):
-            raise LibraryError(
-                f"crop {preprocessing.crop!r} with colour {preprocessing.colour!r} is not in the library"
-            )
         height, width, channels = target.shape
-        region = crop_rectangle((frame_shape[0], frame_shape[1]), (height, width), preprocessing.crop)
-        rows, _row_arrays = _axis(coverage(region.height, height))
-        columns, _column_arrays = _axis(coverage(region.width, width))
+        size = frame_shape[0], frame_shape[1]
+        region = crop_rectangle(size, (height, width), preprocessing.crop)
+        content = content_rectangle(size, (height, width), preprocessing)
+        rows, _row_arrays = _axis(coverage(region.height, content.height))
+        columns, _column_arrays = _axis(coverage(region.width, content.width))
+        colours = np.array([COLOURS.index(letter) for letter in channels_of(preprocessing.colour)], np.int32)
         table = np.ascontiguousarray(np.broadcast_to(preprocessing.table, (channels, 256))).view(np.uint8)
-        frame_channels = frame_shape[2] if len(frame_shape) == 3 else 1
+        fill = table[np.arange(channels), np.array(preprocessing.fill, np.uint8)]
         struct = ResizeStruct(
             rows,
             columns,
-            frame_channels,
+            frame_shape[2] if len(frame_shape) == 3 else 1,
             region.top,
             region.left,
-            channels,
-            preprocessing.colour == "rgb",
-            c_void_p(table.ctypes.data),
+            *(height, width, channels),
+            content.top,
+            content.left,
+            *(c_void_p(array.ctypes.data) for array in (colours, table, fill)),
         )
         error = error_buffer()
         self._handle = self._library.em_resizer_open(ISA_NAMES.index(isa), byref(struct), error)

@@ -9,7 +9,7 @@ from edgemeta.kernels.cpu import library
 from edgemeta.kernels.cpu.library import ISA_NAMES, best_isa
 from edgemeta.kernels.cpu.preprocess import Resizer
 from edgemeta.model.errors import FrameError
-from edgemeta.model.graph import Preprocessing
+from edgemeta.model.graph import Preprocessing, channels_of
 from edgemeta.model.layers import TensorType
 from edgemeta.model.preprocess import preprocess
 from edgemeta.plugins.preprocess import make_preprocessor
@@ -19,29 +19,67 @@ ISAS = ISA_NAMES[1 : ISA_NAMES.index(best_isa()) + 1]
 SIDES = st.one_of(st.integers(1, 40), st.integers(1, 300), st.sampled_from([32, 64, 480, 640]))
 
 
-@settings(max_examples=150, deadline=None)
+COLOURS = ["rgb", "bgr", "gray", "r", "a", "yy", "bg", "rrb", "yrg", "gba", "rgba", "abgr", "yrgb"]
+
+
+def make_table(kind: str, target: TensorType, rng: np.random.Generator) -> np.ndarray:
+    """A table of the target's type: any values for each channel or for all, or the plain pixel - 128 or pixel."""
+    channels = target.shape[2]
+    if kind == "plain":
+        return (np.arange(256) + target.lo).astype(target.dtype)[np.newaxis]
+    return rng.integers(target.lo, target.hi + 1, (channels if kind == "channels" else 1, 256)).astype(target.dtype)
+
+
+def assert_equal_to_the_definition(frame: np.ndarray, target: TensorType, preprocessing: Preprocessing) -> None:
+    expected = preprocess(frame, target, preprocessing)
+    for isa in ISAS:
+        tensor = np.full(target.shape, 77, target.dtype)
+        Resizer(frame.shape, target, preprocessing, isa).run(frame, tensor)
+        np.testing.assert_array_equal(tensor, expected, err_msg=isa)
+
+
+@settings(max_examples=200, deadline=None)
 @given(
     frame_size=st.tuples(SIDES, SIDES),
     size=st.tuples(st.integers(1, 40), st.integers(1, 40)),
     gray_frame=st.booleans(),
-    colour=st.sampled_from(["rgb", "bgr", "gray"]),
-    crop=st.sampled_from(["center", "full"]),
-    fill=st.sampled_from([None, 0, 255]),
+    colour=st.sampled_from(COLOURS),
+    crop=st.sampled_from(["center", "full", "letterbox", "letterbox"]),
+    align=st.sampled_from(["center", "corner"]),
+    table=st.sampled_from(["plain", "channels", "one"]),
+    value=st.sampled_from([None, 0, 255]),
     seed=st.integers(0, 2**32 - 1),
 )
-def test_every_instruction_set_equals_the_definition(frame_size, size, gray_frame, colour, crop, fill, seed) -> None:
+def test_every_instruction_set_equals_the_definition(
+    frame_size, size, gray_frame, colour, crop, align, table, value, seed
+) -> None:
     rng = np.random.default_rng(seed)
     shape = frame_size if gray_frame else (*frame_size, 3)
-    frame = rng.integers(0, 256, shape).astype(np.uint8) if fill is None else np.full(shape, fill, np.uint8)
-    channels = 1 if colour == "gray" else 3
-    target = TensorType((*size, channels), signed=bool(rng.integers(2)))
-    table = rng.integers(target.lo, target.hi + 1, (rng.choice([1, channels]), 256)).astype(target.dtype)
-    preprocessing = Preprocessing(crop, colour, table)
-    expected = preprocess(frame, target, preprocessing)
-    for isa in ISAS:
-        tensor = np.zeros(target.shape, target.dtype)
-        Resizer(frame.shape, target, preprocessing, isa).run(frame, tensor)
-        np.testing.assert_array_equal(tensor, expected, err_msg=isa)
+    frame = rng.integers(0, 256, shape).astype(np.uint8) if value is None else np.full(shape, value, np.uint8)
+    target = TensorType((*size, len(channels_of(colour))), signed=bool(rng.integers(2)))
+    fill = tuple(map(int, rng.integers(0, 256, rng.choice([1, target.shape[2]]))))
+    border = (fill, align) if crop == "letterbox" else ()
+    assert_equal_to_the_definition(frame, target, Preprocessing(crop, colour, make_table(table, target, rng), *border))
+
+
+@pytest.mark.parametrize("colour", ["rgb", "bgr", "gray"])
+@pytest.mark.parametrize("crop", ["center", "full", "letterbox"])
+@pytest.mark.parametrize(
+    ("frame_size", "size"),
+    [
+        ((360, 480), (416, 416)),
+        ((480, 640), (640, 640)),
+        ((640, 640), (640, 640)),
+        ((1080, 1920), (640, 640)),
+        ((1081, 607), (640, 639)),
+        ((57, 43), (640, 480)),
+    ],
+)
+def test_large_inputs(frame_size, size, crop, colour) -> None:
+    rng = np.random.default_rng(4)
+    frame = rng.integers(0, 256, (*frame_size, 3)).astype(np.uint8)
+    target = TensorType((*size, len(channels_of(colour))))
+    assert_equal_to_the_definition(frame, target, Preprocessing(crop, colour, make_table("plain", target, rng)))
 
 
 @pytest.mark.parametrize(
@@ -53,11 +91,7 @@ def test_large_frames_do_not_overflow(shape: tuple[int, ...], value: int | None)
     frame = rng.integers(0, 256, shape, np.uint8) if value is None else np.full(shape, value, np.uint8)
     target = TensorType((32, 32, 3), signed=False)
     preprocessing = Preprocessing("full", "rgb", np.arange(256, dtype=np.uint8)[np.newaxis])
-    expected = preprocess(frame, target, preprocessing)
-    for isa in ISAS:
-        tensor = np.zeros(target.shape, np.uint8)
-        Resizer(frame.shape, target, preprocessing, isa).run(frame, tensor)
-        np.testing.assert_array_equal(tensor, expected, err_msg=isa)
+    assert_equal_to_the_definition(frame, target, preprocessing)
 
 
 def test_rows_may_be_strided_reversed_or_mirrored(resnet8: Case) -> None:

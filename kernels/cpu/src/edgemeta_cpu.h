@@ -12,7 +12,7 @@
 extern "C" {
 #endif
 
-enum { EM_ABI_VERSION = 2, EM_ERROR_BYTES = 256 };
+enum { EM_ABI_VERSION = 4, EM_ERROR_BYTES = 256 };
 
 // Instruction sets, slowest first. EM_AUTO selects the fastest that this machine supports.
 enum { EM_AUTO = 0, EM_PORTABLE = 1, EM_AVX2 = 2, EM_AVX512VNNI = 3 };
@@ -109,7 +109,7 @@ int32_t em_steps(const em_program* program);
 const char* em_step_name(const em_program* program, int32_t step);
 void em_profile(em_program* program, const uint8_t* input, void* output, int64_t* nanoseconds);
 
-// Frame to input tensor: crop, exact area resize, colour and table (model/preprocess.py).
+// Frame to input tensor: crop, exact area resize, colour, fill and table (model/preprocess.py).
 // One axis: `size` output pixels; pixel i covers `count[i]` source pixels of the crop from `start[i]` on, with the next
 // `count[i]` entries of `weights`; the weights of each output pixel sum to `total`.
 typedef struct {
@@ -118,19 +118,26 @@ typedef struct {
   int32_t total;
 } em_axis;
 
-// frame_channels 3 (blue, green, red) or 1 (gray); channels 3 (red first if is_rgb) or 1. table: [channels][256] bytes.
+// What a channel of the tensor holds.
+enum { EM_BLUE = 0, EM_GREEN = 1, EM_RED = 2, EM_GRAY = 3, EM_ALPHA = 4 };
+
+// rows, columns: of the part of the tensor that shows the frame, which begins at (inner_top, inner_left); the other
+// pixels take the integers `fill` [channels]. frame_channels: 3 (blue, green, red) or 1 (gray); top, left: the crop.
+// height, width, channels: of the tensor; 1 to 4 channels. colours: [channels]. table: [channels][256] bytes.
 typedef struct {
   em_axis rows, columns;
   int32_t frame_channels, top, left;
-  int32_t channels, is_rgb;
-  const uint8_t* table;
+  int32_t height, width, channels;
+  int32_t inner_top, inner_left;
+  const int32_t* colours;
+  const uint8_t *table, *fill;
 } em_resize;
 
 em_resizer* em_resizer_open(int32_t isa, const em_resize* resize, char* error);
 void em_resizer_close(em_resizer* resizer);
 
 // frame: its first pixel, before the crop; row_bytes: stride of the rows, may be negative; the pixels of a row
-// are contiguous. output: [rows.size, columns.size, channels].
+// are contiguous. output: [height, width, channels].
 void em_resizer_run(em_resizer* resizer, const uint8_t* frame, int64_t row_bytes, uint8_t* output);
 
 #ifdef __cplusplus

@@ -163,6 +163,13 @@ struct Resize {
   // Column weights for four pixels at a time, [w0 w1 w0 w1 w0 w1 0 0 w2 w3 w2 w3 w2 w3 0 0], padded with weights of 0.
   const int16_t* column_pairs;
 };
+// From the resized pixels of a frame to the integers of a tensor.
+struct Colour {
+  int32_t frame_channels, channels;
+  int32_t colours[4];    // EM_BLUE ... of each channel of the tensor; for a gray frame, 0 or EM_ALPHA
+  const uint8_t* table;  // [channels][256]
+  int32_t flip;          // each table is p ^ flip; -1 if they are not
+};
 
 // Each function computes the output rows first .. last - 1 of one image. `scratch` belongs to the calling thread.
 struct Kernels {
@@ -190,6 +197,7 @@ struct Kernels {
   size_t (*resize_scratch)(const Resize&);
   void (*resize_row)(const Resize&, const uint8_t* crop, int64_t row_bytes, int32_t row, uint8_t* out,
                      uint8_t* scratch);
+  void (*colour_row)(const Colour&, const uint8_t* pixels, int32_t width, uint8_t* out);
 };
 
 namespace portable {

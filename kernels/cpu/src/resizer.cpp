@@ -1,6 +1,7 @@
 #include "resizer.h"
 
 #include <algorithm>
+#include <cstring>
 #include <numeric>
 
 #include "isa.h"
@@ -18,16 +19,21 @@ Axis Resizer::AxisArrays::view() const {
   return {static_cast<int32_t>(start.size()), start.data(), count.data(), first.data(), weights.data(), total};
 }
 
+bool Resizer::AxisArrays::is_identity() const {
+  return total == 1 && start.back() + 1 == static_cast<int32_t>(start.size());
+}
+
 Resizer::Resizer(int isa, const em_resize& resize)
     : kernels_(kernels_for(isa)),
       rows_(resize.rows),
       columns_(resize.columns),
-      frame_channels_(resize.frame_channels),
       top_(resize.top),
       left_(resize.left),
-      channels_(resize.channels),
-      is_rgb_(resize.is_rgb != 0),
+      height_(resize.height),
+      inner_top_(resize.inner_top),
+      inner_left_(resize.inner_left),
       table_(resize.table, resize.table + size_t(resize.channels) * 256),
+      fill_row_(size_t(resize.width) * size_t(resize.channels)),
       column_pairs_(pair_up(columns_)),
       resize_{rows_.view(),
               columns_.view(),
@@ -35,8 +41,23 @@ Resizer::Resizer(int isa, const em_resize& resize)
               *std::max_element(rows_.weights.begin(), rows_.weights.end()),
               *std::max_element(columns_.weights.begin(), columns_.weights.end()),
               column_pairs_.data()},
+      colour_(colour_of(resize, table_.data())),
+      is_copy_(rows_.is_identity() && columns_.is_identity()),
       scratch_(kernels_.resize_scratch(resize_)),
-      row_(size_t(resize.columns.size) * size_t(resize.frame_channels)) {}
+      row_(size_t(resize.columns.size) * size_t(resize.frame_channels)) {
+  for (size_t i = 0; i < fill_row_.size(); ++i) fill_row_[i] = resize.fill[i % size_t(resize.channels)];
+}
+
+Colour Resizer::colour_of(const em_resize& resize, const uint8_t* table) {
+  Colour colour{resize.frame_channels, resize.channels, {}, table, table[0]};
+  for (int32_t c = 0; c < resize.channels; ++c) {
+    const int32_t wanted = resize.colours[c];
+    colour.colours[c] = resize.frame_channels == 1 && wanted != EM_ALPHA ? 0 : wanted;
+  }
+  for (int32_t i = 0; i < resize.channels * 256; ++i)
+    if (table[i] != ((i % 256) ^ table[0])) colour.flip = -1;
+  return colour;
+}
 
 // Weights above int16 are truncated here and not used: see `greatest_column_weight`.
 std::vector<int16_t> Resizer::pair_up(const AxisArrays& columns) {
@@ -54,33 +75,24 @@ std::vector<int16_t> Resizer::pair_up(const AxisArrays& columns) {
 }
 
 void Resizer::run(const uint8_t* frame, int64_t row_bytes, uint8_t* output) {
-  const uint8_t* crop = frame + top_ * row_bytes + int64_t{left_} * frame_channels_;
-  const int64_t row_out = int64_t{resize_.columns.size} * channels_;
-  for (int32_t y = 0; y < resize_.rows.size; ++y) {
-    kernels_.resize_row(resize_, crop, row_bytes, y, row_.data(), scratch_.data());
-    colour_row(row_.data(), output + y * row_out);
-  }
-}
-
-// Blue, green, red or gray bytes to the tensor's channels, through the table.
-void Resizer::colour_row(const uint8_t* pixels, uint8_t* out) const {
-  const uint8_t *table0 = table_.data(), *table1 = table0 + 256, *table2 = table1 + 256;
-  const int32_t width = resize_.columns.size;
-  if (channels_ == 1) {
-    for (int32_t x = 0; x < width; ++x, pixels += frame_channels_) {
-      const int32_t gray =
-          frame_channels_ == 1 ? pixels[0] : (1868 * pixels[0] + 9617 * pixels[1] + 4899 * pixels[2] + (1 << 13)) >> 14;
-      out[x] = table0[gray];
+  const uint8_t* crop = frame + top_ * row_bytes + int64_t{left_} * resize_.channels;
+  const int32_t rows = resize_.rows.size, columns = resize_.columns.size;
+  const size_t row_out = fill_row_.size(), before = size_t(inner_left_) * size_t(colour_.channels);
+  const size_t inside = size_t(columns) * size_t(colour_.channels), after = row_out - before - inside;
+  for (int32_t y = 0; y < height_; ++y, output += row_out) {
+    const int32_t row = y - inner_top_;
+    if (row < 0 || row >= rows) {
+      std::memcpy(output, fill_row_.data(), row_out);
+      continue;
     }
-    return;
-  }
-  // Position of each output channel in a pixel of the frame; a gray frame is used for all three.
-  const int32_t first = frame_channels_ == 1 ? 0 : is_rgb_ ? 2 : 0, middle = frame_channels_ == 1 ? 0 : 1;
-  const int32_t last = frame_channels_ == 1 ? 0 : 2 - first;
-  for (int32_t x = 0; x < width; ++x, pixels += frame_channels_, out += 3) {
-    out[0] = table0[pixels[first]];
-    out[1] = table1[pixels[middle]];
-    out[2] = table2[pixels[last]];
+    const uint8_t* pixels = crop + row * row_bytes;
+    if (!is_copy_) {
+      kernels_.resize_row(resize_, crop, row_bytes, row, row_.data(), scratch_.data());
+      pixels = row_.data();
+    }
+    std::memcpy(output, fill_row_.data(), before);
+    kernels_.colour_row(colour_, pixels, columns, output + before);
+    std::memcpy(output + before + inside, fill_row_.data(), after);
   }
 }
 

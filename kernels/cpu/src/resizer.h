@@ -1,4 +1,4 @@
-// Converts a camera frame to the input tensor in one pass: crop, area resize, colour, table.
+// Converts a camera frame to the input tensor in one pass: crop, area resize, colour, fill, table.
 #pragma once
 
 #include <vector>
@@ -18,21 +18,22 @@ class Resizer {
   struct AxisArrays {
     explicit AxisArrays(const em_axis& axis);
     Axis view() const;
+    bool is_identity() const;
     int32_t total;
     std::vector<int32_t> start, count, first, weights;
   };
 
   static std::vector<int16_t> pair_up(const AxisArrays& columns);
-
-  void colour_row(const uint8_t* pixels, uint8_t* out) const;
+  static Colour colour_of(const em_resize& resize, const uint8_t* table);
 
   const Kernels& kernels_;
   AxisArrays rows_, columns_;
-  int32_t frame_channels_, top_, left_, channels_;
-  bool is_rgb_;
-  std::vector<uint8_t> table_;
+  int32_t top_, left_, height_, inner_top_, inner_left_;
+  std::vector<uint8_t> table_, fill_row_;
   std::vector<int16_t> column_pairs_;
   Resize resize_;
+  Colour colour_;
+  bool is_copy_;  // the frame has the size of its part of the tensor
   Buffer scratch_, row_;
 };
 

@@ -104,6 +104,7 @@ extern const Kernels kernels = {
     bilinear,
     resize_scratch,
     resize_row,
+    colour_row,
 };
 
 }  // namespace edgemeta::EM_NAMESPACE

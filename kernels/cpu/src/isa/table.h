@@ -19,5 +19,6 @@ void shuffle(const Shuffle&, uint8_t* arena, int32_t first, int32_t last);
 void bilinear(const Bilinear&, uint8_t* arena, int32_t first, int32_t last);
 size_t resize_scratch(const Resize&);
 void resize_row(const Resize&, const uint8_t* crop, int64_t row_bytes, int32_t row, uint8_t* out, uint8_t* scratch);
+void colour_row(const Colour&, const uint8_t* pixels, int32_t width, uint8_t* out);
 
 }  // namespace edgemeta::EM_NAMESPACE
