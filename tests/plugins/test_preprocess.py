@@ -94,6 +94,20 @@ def test_large_frames_do_not_overflow(shape: tuple[int, ...], value: int | None)
     assert_equal_to_the_definition(frame, target, preprocessing)
 
 
+@pytest.mark.parametrize("sides", [(90, 91), (1, 8191), (64, 128), (2, 8191), (255, 257), (2047, 4099)])
+def test_means_at_the_border_between_two_integers(sides: tuple[int, int]) -> None:
+    """The mean of all pixels is k - 1/2, which rounds up, or one unit of the sum less; in float below 2**13 pixels."""
+    count, target = sides[0] * sides[1], TensorType((1, 1, 1), signed=False)
+    preprocessing = Preprocessing("full", "gray", np.arange(256, dtype=np.uint8)[np.newaxis])
+    for level in (1, 85, 128, 255):
+        least = -(-(2 * level - 1) * count // 2)  # the least sum whose mean is at least level - 1/2
+        for total, expected in ((least, level), (least - 1, level - 1)):
+            frame = np.full(count, total // count, np.uint8)
+            frame[: total % count] += 1
+            assert_equal_to_the_definition(frame.reshape(sides), target, preprocessing)
+            assert preprocess(frame.reshape(sides), target, preprocessing).item() == expected
+
+
 def test_rows_may_be_strided_reversed_or_mirrored(resnet8: Case) -> None:
     rng = np.random.default_rng(2)
     whole = rng.integers(0, 256, (90, 120, 3)).astype(np.uint8)

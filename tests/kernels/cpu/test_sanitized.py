@@ -16,7 +16,9 @@ import numpy as np
 from edgemeta.kernels.cpu.library import ISA_NAMES, best_isa
 from edgemeta.kernels.cpu.preprocess import Resizer
 from edgemeta.model import reference
+from edgemeta.model.graph import Preprocessing, channels_of
 from edgemeta.model.layers import TensorType
+from edgemeta.model.preprocess import preprocess
 from edgemeta.plugins.registry import choose
 from tests.conformance.cases import CASES
 
@@ -30,14 +32,19 @@ for case in CASES:
                 for batch, logits in expected:
                     assert (session.run(batch) == logits).all(), case.name
 
-preprocessing = CASES[0].model.preprocessing
 rng = np.random.default_rng(0)
-for _ in range(200):
+plain = (np.arange(256) - 128).astype(np.int8)[np.newaxis]
+for i in range(400):
     height, width, *size = map(int, rng.integers(1, 90, 4))
-    frame = rng.integers(0, 256, (height, width, 3)).astype(np.uint8)
-    target = TensorType((*size, 3))
+    frame = rng.integers(0, 256, (height, width, 3)[: 2 + i % 2]).astype(np.uint8)
+    colour = ("rgb", "bgr", "gray", "r", "ya", "bgra", "yrgb")[i % 7]
+    target = TensorType((*size, len(channels_of(colour))))
+    table = plain if i % 3 else rng.integers(-128, 128, (target.shape[2], 256)).astype(np.int8)
+    preprocessing = Preprocessing(("center", "full", "letterbox")[i % 5 % 3], colour, table)
     for isa in isas:
-        Resizer(frame.shape, target, preprocessing, isa).run(frame, np.zeros(target.shape, np.int8))
+        tensor = np.zeros(target.shape, np.int8)
+        Resizer(frame.shape, target, preprocessing, isa).run(frame, tensor)
+        assert (tensor == preprocess(frame, target, preprocessing)).all(), (i, isa)
 print("clean")
 """
 

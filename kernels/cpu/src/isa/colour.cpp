@@ -58,15 +58,58 @@ int32_t reorder(const Colour& colour, const uint8_t* pixels, int32_t width, uint
 #endif
 }
 
+// Blue, green and red to gray.
+void make_gray(const uint8_t* pixels, int32_t width, uint8_t* gray) {
+  int32_t x = 0;
+#if defined(EM_ISA_AVX512) || defined(EM_ISA_AVX2)
+  // Four pixels b g r -, as words; vpmaddwd adds blue to green, and red to nothing.
+  const __m128i apart = _mm_setr_epi8(0, 1, 2, -1, 3, 4, 5, -1, 6, 7, 8, -1, 9, 10, 11, -1);
+  const __m256i weights = _mm256_set1_epi64x((int64_t{4899} << 32) | (9617 << 16) | 1868);
+  const __m256i half = _mm256_set1_epi32(1 << 13);
+  const __m256i gather = _mm256_setr_epi8(0, 8, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1,  //
+                                          0, 8, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1);
+  for (; x + 6 <= width; x += 4) {
+    const __m128i four = _mm_shuffle_epi8(_mm_loadu_si128(reinterpret_cast<const __m128i*>(pixels + 3 * x)), apart);
+    const __m256i sums = _mm256_madd_epi16(_mm256_cvtepu8_epi16(four), weights);
+    const __m256i total = _mm256_add_epi32(_mm256_add_epi32(sums, _mm256_srli_epi64(sums, 32)), half);
+    const __m256i bytes = _mm256_shuffle_epi8(_mm256_srli_epi32(total, 14), gather);
+    const int32_t both = (_mm_cvtsi128_si32(_mm256_castsi256_si128(bytes)) & 0xffff) |
+                         (_mm_cvtsi128_si32(_mm256_extracti128_si256(bytes, 1)) << 16);
+    memcpy(gray + x, &both, sizeof both);
+  }
+#endif
+  for (; x < width; ++x) gray[x] = gray_of(pixels[3 * x], pixels[3 * x + 1], pixels[3 * x + 2]);
+}
+
+// One channel of one value per pixel.
+void one_channel(const Colour& colour, const uint8_t* __restrict values, int32_t width, uint8_t* __restrict out) {
+  const auto flip = static_cast<uint8_t>(colour.flip);
+  if (colour.flip >= 0)
+    for (int32_t x = 0; x < width; ++x) out[x] = values[x] ^ flip;
+  else
+    for (int32_t x = 0; x < width; ++x) out[x] = colour.table[values[x]];
+}
+
+void gray_row(const Colour& colour, const uint8_t* pixels, int32_t width, uint8_t* out) {
+  constexpr int32_t kPixels = 512;
+  uint8_t gray[kPixels];
+  for (int32_t x = 0; x < width; x += kPixels) {
+    const int32_t count = width - x < kPixels ? width - x : kPixels;
+    make_gray(pixels + 3 * x, count, gray);
+    one_channel(colour, gray, count, out + x);
+  }
+}
+
 }  // namespace
 
 void colour_row(const Colour& colour, const uint8_t* pixels, int32_t width, uint8_t* out) {
-  const bool in_place = colour.frame_channels == 3 && colour.channels == 3 && colour.flip >= 0 &&
-                        colour.colours[0] < EM_GRAY && colour.colours[1] < EM_GRAY && colour.colours[2] < EM_GRAY;
-  if (in_place) {
-    const int32_t done = reorder(colour, pixels, width, out);
-    pixels += 3 * done, out += 3 * done, width -= done;
-  }
+  const int32_t *colours = colour.colours, frame_channels = colour.frame_channels;
+  if (colour.channels == 1 && frame_channels == 1 && colours[0] == 0) return one_channel(colour, pixels, width, out);
+  if (colour.channels == 1 && frame_channels == 3 && colours[0] == EM_GRAY) return gray_row(colour, pixels, width, out);
+  const bool reorders = colour.channels == 3 && frame_channels == 3 && colour.flip >= 0 && colours[0] < EM_GRAY &&
+                        colours[1] < EM_GRAY && colours[2] < EM_GRAY;
+  const int32_t done = reorders ? reorder(colour, pixels, width, out) : 0;
+  pixels += done * frame_channels, out += done * colour.channels, width -= done;
   switch (colour.channels) {
     case 1:
       return look_up<1>(colour, pixels, width, out);
