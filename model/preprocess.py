@@ -108,23 +108,17 @@ def content_rectangle(frame: tuple[int, int], target: tuple[int, int], preproces
     return Rectangle((height - rows) // 2, (width - columns) // 2, rows, columns)
 
 
-def placement(
-    preprocessing: Preprocessing, target: TensorType, frame_shape: tuple[int, ...], region: Rectangle | None = None
-) -> Placement:
-    """Where the input tensor of type `target` lies in a frame of shape [H, W, 3] or [H, W].
-
-    region: the part of the frame that was preprocessed; None: all of it.
-    """
-    part = region or Rectangle(0, 0, frame_shape[0], frame_shape[1])
-    size, input_size = (part.height, part.width), (target.shape[0], target.shape[1])
+def placement(preprocessing: Preprocessing, target: TensorType, frame_shape: tuple[int, ...]) -> Placement:
+    """Where the input tensor of type `target` lies in a frame of shape [H, W, 3] or [H, W]."""
+    size, input_size = (frame_shape[0], frame_shape[1]), (target.shape[0], target.shape[1])
     source = crop_rectangle(size, input_size, preprocessing.crop)
     content = content_rectangle(size, input_size, preprocessing)
     scale_x, scale_y = source.width / content.width, source.height / content.height
     return Placement(
         scale_x=scale_x,
         scale_y=scale_y,
-        offset_x=part.left + source.left - content.left * scale_x,
-        offset_y=part.top + source.top - content.top * scale_y,
+        offset_x=source.left - content.left * scale_x,
+        offset_y=source.top - content.top * scale_y,
         frame_height=frame_shape[0],
         frame_width=frame_shape[1],
     )

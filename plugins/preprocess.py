@@ -1,8 +1,8 @@
 """Preprocesses camera frames with the fused C++ routine, equal bit for bit to `model.preprocess`."""
 
 import logging
-from collections.abc import Callable
-from typing import TypeAlias
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,46 +11,61 @@ from edgemeta.kernels.cpu.library import LibraryError
 from edgemeta.kernels.cpu.preprocess import Resizer
 from edgemeta.model.errors import FrameError
 from edgemeta.model.graph import Model
-from edgemeta.model.preprocess import preprocess
+from edgemeta.model.preprocess import Rectangle, preprocess
 from edgemeta.plugins.api import Batch
 
 Preprocessor: TypeAlias = Callable[[NDArray[np.uint8]], Batch]
-"""Makes the input [1, H, W, C] of a frame. The preprocessor owns the array; it is valid until the next call."""
+"""Makes the input [N, H, W, C] of a frame. The preprocessor owns the array; it is valid until the next call."""
 
 _log = logging.getLogger(__name__)
 
 
-def make_preprocessor(model: Model, frame_shape: tuple[int, ...]) -> Preprocessor:
+def make_preprocessor(
+    model: Model, frame_shape: tuple[int, ...], regions: Sequence[Rectangle] | None = None
+) -> Preprocessor:
     """Make a preprocessor for frames of one shape: uint8 [H, W, 3] in B, G, R order, or gray [H, W].
 
-    Rows may be strided. Raises FrameError for an invalid shape, and when called for a frame of another shape or dtype.
-    Without the C++ library it uses the reference, which is many times slower, and logs a warning.
+    regions: parts of the frame, each of which becomes one image of the input, as a frame of its own; None: the whole
+    frame, one image. Rows may be strided. Raises FrameError for an invalid shape or a region that is not inside, and
+    when called for a frame of another shape or dtype. Without the C++ library it uses the reference, which is many
+    times slower, and logs a warning.
     """
     if len(frame_shape) not in (2, 3) or frame_shape[2:] not in ((), (3,)) or min(frame_shape) < 1:
         raise FrameError(f"a frame has shape {list(frame_shape)}, expected [H, W, 3] or [H, W] of at least one pixel")
-    shape = (1, *model.input.shape)
-    tensor: Batch = np.zeros(shape, np.int8) if model.input.signed else np.zeros(shape, np.uint8)
+    parts = [Rectangle(0, 0, frame_shape[0], frame_shape[1])] if regions is None else list(regions)
+    for part in parts:
+        _check_inside(part, frame_shape)
+    shape = (len(parts), *model.input.shape)
+    batch: Batch = np.zeros(shape, np.int8) if model.input.signed else np.zeros(shape, np.uint8)
+    run = _make_run(model, {(part.height, part.width, *frame_shape[2:]) for part in parts})
+
+    def prepare(frame: NDArray[np.uint8]) -> Batch:
+        _check(frame, frame_shape)
+        packed = _with_packed_rows(frame)
+        for part, tensor in zip(parts, batch, strict=True):
+            run(packed[part.top : part.top + part.height, part.left : part.left + part.width], tensor)
+        return batch
+
+    return prepare
+
+
+def _make_run(model: Model, shapes: Iterable[tuple[int, ...]]) -> Callable[[NDArray[np.uint8], NDArray[Any]], None]:
+    """What preprocesses frames of these shapes into a tensor [H, W, C]."""
     try:
-        resizer = Resizer(frame_shape, model.input, model.preprocessing)
+        resizers = {shape: Resizer(shape, model.input, model.preprocessing) for shape in shapes}
     except LibraryError as error:
         _log.warning("frames are preprocessed by the slow NumPy reference: %s", error)
-        return _slow_preprocessor(model, frame_shape, tensor)
-
-    def prepare(frame: NDArray[np.uint8]) -> Batch:
-        _check(frame, frame_shape)
-        resizer.run(_with_packed_rows(frame), tensor)
-        return tensor
-
-    return prepare
+        return lambda frame, tensor: np.copyto(tensor, preprocess(frame, model.input, model.preprocessing))
+    return lambda frame, tensor: resizers[frame.shape].run(frame, tensor)
 
 
-def _slow_preprocessor(model: Model, frame_shape: tuple[int, ...], tensor: Batch) -> Preprocessor:
-    def prepare(frame: NDArray[np.uint8]) -> Batch:
-        _check(frame, frame_shape)
-        tensor[0] = preprocess(frame, model.input, model.preprocessing)
-        return tensor
-
-    return prepare
+def _check_inside(part: Rectangle, frame_shape: tuple[int, ...]) -> None:
+    inside = 0 <= part.top < part.top + part.height <= frame_shape[0]
+    if not (inside and 0 <= part.left < part.left + part.width <= frame_shape[1]):
+        raise FrameError(
+            f"a region has {part.height} x {part.width} pixels from row {part.top} and column {part.left} on, expected "
+            f"one inside the frame of shape {list(frame_shape)}"
+        )
 
 
 def _check(frame: NDArray[np.uint8], frame_shape: tuple[int, ...]) -> None:

@@ -175,16 +175,6 @@ def test_boxes_are_clipped_to_the_frame() -> None:
     assert cut.to_frame((-9, 0, 40, 36)) == (0, 0, 460, 360)  # beyond the crop, but inside the frame
 
 
-def test_a_placement_of_a_region_is_that_of_its_pixels_moved() -> None:
-    target, region = TensorType((100, 100, 3)), Rectangle(40, 60, 50, 100)
-    alone = placement(CENTER, target, (50, 100, 3))
-    part = placement(CENTER, target, (360, 480, 3), region)
-    assert (part.scale_x, part.scale_y) == (alone.scale_x, alone.scale_y)
-    assert (part.offset_x, part.offset_y) == (alone.offset_x + 60, alone.offset_y + 40)
-    assert part.to_frame((0, 25, 100, 75)) == (60, 40, 160, 90)
-    assert part.to_frame((0, -1000, 1000, 1000)) == (60, 0, 480, 360)
-
-
 @settings(max_examples=60)
 @given(
     frame_size=st.tuples(st.integers(40, 200), st.integers(40, 200)),

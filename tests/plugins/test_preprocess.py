@@ -11,7 +11,7 @@ from edgemeta.kernels.cpu.preprocess import Resizer
 from edgemeta.model.errors import FrameError
 from edgemeta.model.graph import Preprocessing, channels_of
 from edgemeta.model.layers import TensorType
-from edgemeta.model.preprocess import preprocess
+from edgemeta.model.preprocess import Rectangle, preprocess
 from edgemeta.plugins.preprocess import make_preprocessor
 from tests.conformance.cases import Case
 
@@ -116,6 +116,27 @@ def test_rows_may_be_strided_reversed_or_mirrored(resnet8: Case) -> None:
         prepare = make_preprocessor(resnet8.model, view.shape)
         expected = preprocess(view, resnet8.model.input, resnet8.model.preprocessing)
         np.testing.assert_array_equal(prepare(view)[0], expected, strict=True)
+
+
+@pytest.mark.parametrize("shape", [(90, 120, 3), (90, 120)])
+def test_regions_become_a_batch(resnet8: Case, shape: tuple[int, ...]) -> None:
+    """Each region is preprocessed as a frame of its own, also those of different sizes and of a strided frame."""
+    frame = np.random.default_rng(5).integers(0, 256, (2 * shape[0], *shape[1:])).astype(np.uint8)[::2]
+    regions = (Rectangle(0, 0, 60, 80), Rectangle(30, 40, 60, 80), Rectangle(89, 119, 1, 1), Rectangle(0, 0, 90, 120))
+    batch = make_preprocessor(resnet8.model, shape, regions)(frame)
+    assert batch.shape == (4, 32, 32, 3)
+    for region, tensor in zip(regions, batch, strict=True):
+        part = frame[region.top : region.top + region.height, region.left : region.left + region.width]
+        expected = preprocess(part, resnet8.model.input, resnet8.model.preprocessing)
+        np.testing.assert_array_equal(tensor, expected, strict=True)
+
+
+@pytest.mark.parametrize(
+    "region", [Rectangle(-1, 0, 4, 4), Rectangle(0, 5, 4, 4), Rectangle(0, 0, 9, 1), Rectangle(2, 2, 0, 1)]
+)
+def test_a_region_outside_is_refused(resnet8: Case, region: Rectangle) -> None:
+    with pytest.raises(FrameError, match=r"a region has .*, expected one inside the frame of shape \[8, 8, 3\]"):
+        make_preprocessor(resnet8.model, (8, 8, 3), [Rectangle(0, 0, 8, 8), region])
 
 
 def test_the_preprocessor_reuses_its_tensor(resnet8: Case) -> None:
