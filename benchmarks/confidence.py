@@ -20,9 +20,10 @@ from numpy.typing import NDArray
 from benchmarks.result_file import write_json, write_markdown
 from edgemeta.model.file import load
 from edgemeta.model.graph import Model
+from edgemeta.model.tasks import Classification
 from edgemeta.model.zoo import find
 from edgemeta.plugins.registry import choose
-from edgemeta.tasks.classification import scores
+from edgemeta.tasks.classification import logits_of, scores
 from edgemeta.toolchain.confidence import calibration_error, fit_temperature
 from edgemeta.toolchain.data.dataset import Dataset, load_dataset
 
@@ -55,27 +56,30 @@ def main() -> None:
 
 def measure(model: Model, test: Dataset, train: Dataset) -> dict[str, dict[str, Any]]:
     """Calibration error 0..1 by the way the temperature was found, with the temperatures."""
-    logits, seen = logits_of(model, test), logits_of(model, train)
+    task, kind = model.task, model.output_types[0]
+    assert isinstance(task, Classification)
+    as_shipped = task.temperature
+    logits, seen = integer_logits(model, test), integer_logits(model, train)
     even, odd = np.arange(0, len(test), 2), np.arange(1, len(test), 2)
 
     def error_at(temperature: float, images: NDArray[np.int64]) -> float:
-        return calibration_error(scores(logits[images], model.logits, temperature), test.y[images])
+        return calibration_error(scores(logits[images], kind, temperature), test.y[images])
 
     def fitted(images: NDArray[np.int64]) -> float:
-        return fit_temperature(logits[images], model.logits, test.y[images])
+        return fit_temperature(logits[images], kind, test.y[images])
 
     everything = np.arange(len(test))
     simple: dict[str, Callable[[], float]] = {
-        "as shipped": lambda: model.task.temperature,
+        "as shipped": lambda: as_shipped,
         "at temperature 1": lambda: 1.0,
-        f"fitted on {len(train):,} training images": lambda: fit_temperature(seen, model.logits, train.y),
+        f"fitted on {len(train):,} training images": lambda: fit_temperature(seen, kind, train.y),
     }
     ways = {way: _result(error_at(find_it(), everything), find_it()) for way, find_it in simple.items()}
     errors = (error_at(fitted(odd), even), error_at(fitted(even), odd))
     ways["cross-fitted on halves of the test images"] = _result(float(np.mean(errors)), fitted(odd), fitted(even))
-    shares = scores(logits, model.logits, model.task.temperature)
+    shares = scores(logits, kind, as_shipped)
     for images in (everything, even):
-        ways[f"by chance alone, on {len(images):,} images"] = _result(chance(shares[images]), model.task.temperature)
+        ways[f"by chance alone, on {len(images):,} images"] = _result(chance(shares[images]), as_shipped)
     return ways
 
 
@@ -91,11 +95,11 @@ def _result(error: float, *temperatures: float) -> dict[str, Any]:
     return {"error": error, "temperatures": list(temperatures)}
 
 
-def logits_of(model: Model, data: Dataset) -> NDArray[np.int32]:
+def integer_logits(model: Model, data: Dataset) -> NDArray[np.int32]:
     """Integer logits [N, labels] of the cpu backend, which equal the reference's."""
     table = model.preprocessing.table.reshape(-1)
     with closing(choose("cpu").compile(model, {})) as session:
-        return np.stack([session.run(table[image[np.newaxis]])[0].copy() for image in data.x])
+        return np.stack([logits_of(session.run(table[image[np.newaxis]]))[0].copy() for image in data.x])
 
 
 if __name__ == "__main__":

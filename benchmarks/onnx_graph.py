@@ -76,7 +76,9 @@ def to_onnx(model: Model) -> bytes:
             graph.quantized(real, layer.name, layer.output)
     height, width, channels = model.input.shape
     image = helper.make_tensor_value_info("image", TensorProto.UINT8, [1, channels, height, width])
-    logits = helper.make_tensor_value_info(f"{model.outputs[0]}.real", TensorProto.FLOAT, [1, model.logits.shape[2]])
+    logits = helper.make_tensor_value_info(
+        f"{model.outputs[0]}.real", TensorProto.FLOAT, [1, model.output_types[0].shape[2]]
+    )
     proto = helper.make_model(
         helper.make_graph(graph.nodes, model.name, [image], [logits], graph.constants),
         opset_imports=[helper.make_opsetid("", _OPSET)],

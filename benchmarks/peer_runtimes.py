@@ -64,7 +64,7 @@ def onnx_runtime(graph: bytes, model: Model) -> Runtime:
     codes = _codes(model)
     binding = session.io_binding()
     name = session.get_outputs()[0].name
-    logits = np.zeros((1, model.logits.shape[2]), np.float32)
+    logits = np.zeros((1, model.output_types[0].shape[2]), np.float32)
     binding.bind_input("image", "cpu", 0, np.uint8, codes.shape, codes.ctypes.data)
     binding.bind_output(name, "cpu", 0, np.float32, logits.shape, logits.ctypes.data)
 

@@ -29,6 +29,7 @@ from edgemeta.model.graph import Model
 from edgemeta.model.zoo import find
 from edgemeta.plugins.measure import random_image
 from edgemeta.plugins.preprocess import make_preprocessor
+from edgemeta.tasks.classification import logits_of
 from edgemeta.toolchain.data.dataset import load_dataset
 
 WARM_UP_RUNS = 100
@@ -102,7 +103,7 @@ def agreements(runtimes: Sequence[Runtime], model: Model, path: Path) -> dict[st
     data = load_dataset(path)
     prepare = make_preprocessor(model, data.x.shape[1:])
     images = [prepare(np.ascontiguousarray(image[..., ::-1])).copy() for image in data.x[:1000]]
-    expected = reference.run(model, np.concatenate(images)).argmax(axis=1)
+    expected = logits_of(reference.run(model, np.concatenate(images))).argmax(axis=1)
     shares = {}
     for runtime in runtimes:
         if runtime.weights == "ours":

@@ -8,7 +8,7 @@ from edgemeta.daemon.capture.sources.synthetic.show import SCENES, Show
 from edgemeta.model.graph import Model
 from edgemeta.plugins.api import Session
 from edgemeta.plugins.preprocess import make_preprocessor
-from edgemeta.tasks.classification import top_k
+from edgemeta.tasks.classification import logits_of, top_k
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ def recognition(
             frame = show.frame(number)
             if number == 0:
                 prepare = make_preprocessor(model, frame.shape)
-            ((name, _),) = top_k(model, session.run(prepare(frame))[0])
+            ((name, _),) = top_k(model, logits_of(session.run(prepare(frame)))[0])
             names[name] += 1
         right = names.pop(scene.label, 0)
         results.append(Recognition(scene.label, takes * frames_per_take, right, dict(names.most_common())))

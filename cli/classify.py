@@ -8,7 +8,7 @@ import click
 from edgemeta.cli.options import backend_options, json_option, load_model, model_argument, open_session, report
 from edgemeta.daemon.capture.sources.image import read_image
 from edgemeta.plugins.preprocess import make_preprocessor
-from edgemeta.tasks.classification import top_k
+from edgemeta.tasks.classification import logits_of, top_k
 
 
 @click.command()
@@ -41,7 +41,7 @@ def classify(
         for path, pixels in frames:
             preprocessor = make_preprocessor(model, pixels.shape)
             begin = time.perf_counter_ns()
-            logits = session.run(preprocessor(pixels))[0]
+            logits = logits_of(session.run(preprocessor(pixels)))[0]
             microseconds = (time.perf_counter_ns() - begin) / 1000
             labels = [{"label": label, "score": round(score, 4)} for label, score in top_k(model, logits, top)]
             found.append({"image": path, "top": labels, "us": round(microseconds, 1)})

@@ -5,9 +5,11 @@ import sys
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import click
 import numpy as np
+from numpy.typing import NDArray
 
 from edgemeta.cli.options import (
     backend_options,
@@ -21,12 +23,13 @@ from edgemeta.cli.options import (
 from edgemeta.cli.progress import progress_bar
 from edgemeta.model.errors import EdgemetaError
 from edgemeta.model.graph import Model
+from edgemeta.model.tasks import Classification, task_name
 from edgemeta.model.zoo import find
-from edgemeta.plugins.api import Batch, Logits
+from edgemeta.plugins.api import Batch
 from edgemeta.plugins.measure import bench as measure_latency
 from edgemeta.plugins.measure import verify as count_mismatches
 from edgemeta.plugins.preprocess import make_preprocessor
-from edgemeta.tasks.classification import scores
+from edgemeta.tasks.classification import logits_of, scores
 from edgemeta.toolchain.confidence import calibration_error
 from edgemeta.toolchain.data.dataset import Dataset, load_dataset
 from edgemeta.toolchain.float_model.file import is_float_model, load_float_model
@@ -62,17 +65,22 @@ def evaluate(
         error, digest, backend_name = None, hashlib.sha256(path.read_bytes()).hexdigest(), "float32"
     else:
         model = load_model(model_name)
-        _check_labels(data, data_path, model.task.labels)
+        task = model.task
+        if not isinstance(task, Classification):
+            raise EdgemetaError(
+                f"{model_name}: its task is {task_name(task)}, accuracy is measured for classification only"
+            )
+        _check_labels(data, data_path, model.labels)
         digest = model.digest
         backend_name, session = open_session(model, backend, threads, isa)
-        rows: list[Logits] = []  # one image's logits each
+        rows: list[NDArray[Any]] = []  # one image's logits each
         with closing(session), progress_bar("eval") as progress:
             for batch in _batches(model, data):
-                rows.extend(session.run(batch).copy())
+                rows.extend(logits_of(session.run(batch)).copy())
                 progress(len(rows), len(data))
         logits = np.stack(rows)
         top1 = float((logits.argmax(axis=1) == data.y).mean())
-        error = calibration_error(scores(logits, model.logits, model.task.temperature), data.y)
+        error = calibration_error(scores(logits, model.output_types[0], task.temperature), data.y)
     values = {
         "top1": round(100 * top1, 4),
         "calibration_error": None if error is None else round(100 * error, 4),
@@ -91,7 +99,7 @@ def evaluate(
 @backend_options
 @json_option
 def verify(model_name: str, data_path: str, backend: str, threads: int | None, isa: str | None, as_json: bool) -> None:
-    """Compare a backend's logits with the reference's, bit for bit, on every image. Exit status 1 on any mismatch.
+    """Compare a backend's outputs with the reference's, bit for bit, on every image. Exit status 1 on any mismatch.
 
     \b
     Examples:

@@ -14,6 +14,7 @@ from edgemeta.model.graph import Model
 from edgemeta.model.layers import Conv, Dense, Layer, inputs_of
 from edgemeta.model.signature import SignatureError, make_key, signature_of
 from edgemeta.model.signature import sign as signature_by
+from edgemeta.model.tasks import Classification, task_name
 from edgemeta.model.weights import BinaryWeights, FixedWeights, PowerOfTwoWeights
 from edgemeta.model.zoo import names
 from edgemeta.plugins.registry import probe_all
@@ -81,8 +82,10 @@ def info(model_name: str, as_json: bool) -> None:
         "name": loaded.name,
         "sha256": loaded.digest,
         "input": {"shape": loaded.input.shape, "bits": loaded.input.bits, "signed": loaded.input.signed},
-        "labels": loaded.task.labels,
-        "temperature": loaded.task.temperature,
+        "labels": loaded.labels,
+        "task": task_name(loaded.task),
+        "temperature": getattr(loaded.task, "temperature", None),
+        "outputs": {name: kind.shape for name, kind in zip(loaded.outputs, loaded.output_types, strict=True)},
         "parameters": sum(row.parameters for row in rows),
         "macs": sum(row.macs for row in rows),
         "layers": [asdict(row) for row in rows],
@@ -178,10 +181,12 @@ def _row(layer: Layer) -> _Row:
 
 def _lines(model: Model, rows: list[_Row]) -> Iterator[str]:
     height, width, channels = model.input.shape
-    yield f"{model.name}: {len(model.task.labels)} labels, input {height}x{width}x{channels}"
+    yield f"{model.name}: {task_name(model.task)}, {len(model.labels)} labels, input {height}x{width}x{channels}"
     yield f"sha256 {model.digest}"
-    yield f"labels {', '.join(model.task.labels)}"
-    yield f"scores at temperature {model.task.temperature:g}"
+    if model.labels:
+        yield f"labels {', '.join(model.labels)}"
+    if isinstance(model.task, Classification):
+        yield f"scores at temperature {model.task.temperature:g}"
     yield ""
     yield f"{'layer':<14} {'kind':<12} {'output':>12} {'bits':>4} {'weights':<9} {'params':>7} {'MACs':>10}"
     for row in rows:

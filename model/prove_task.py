@@ -15,7 +15,9 @@ from edgemeta.model.tasks import (
     DetectionLevel,
     Embedding,
     MultiLabel,
+    Task,
     labels_of,
+    task_name,
 )
 
 MIN_TEMPERATURE, MAX_TEMPERATURE = 0.01, 100.0
@@ -39,16 +41,16 @@ def prove_task(model: Model) -> None:
     match task:
         case Classification():
             require_between(task.temperature, MIN_TEMPERATURE, MAX_TEMPERATURE, "the temperature")
-            _prove_vector(model, "classification", len(task.labels), "one logit per label")
+            _prove_vector(model, len(task.labels), "one logit per label")
             layer = next(layer for layer in model.layers if layer.name == model.outputs[0])
             is_comparable = len(model.steps(layer.name)) == 1
             require(is_comparable, "the logits have a scale per channel, expected one for all, as they are compared")
         case MultiLabel():
             require_between(task.score_threshold, MIN_SCORE, MAX_SCORE, "the score threshold")
-            _prove_vector(model, "multi-label classification", len(task.labels), "one logit per label")
+            _prove_vector(model, len(task.labels), "one logit per label")
             _prove_steps(model)
         case Embedding():
-            _prove_vector(model, "embedding", None, "a vector")
+            _prove_vector(model, None, "a vector")
             _prove_steps(model)
         case Detection():
             _prove_detection(model, task)
@@ -57,7 +59,7 @@ def prove_task(model: Model) -> None:
             assert_never(task)
 
 
-def _prove_labels(task: Classification | MultiLabel | Detection | Embedding) -> None:
+def _prove_labels(task: Task) -> None:
     labels = labels_of(task)
     require(len(labels) > 0 or isinstance(task, Embedding), "there are no labels")
     for label in labels:
@@ -72,9 +74,8 @@ def _prove_steps(model: Model) -> None:
             require_between(float(step), MIN_STEP, MAX_STEP, f"a step of output {name!r}")
 
 
-def _prove_vector(model: Model, task: str, count: int | None, what: str) -> None:
-    article = "an" if task[0] in "aeiou" else "a"
-    require(len(model.outputs) == 1, f"{article} {task} has {len(model.outputs)} outputs, expected 1")
+def _prove_vector(model: Model, count: int | None, what: str) -> None:
+    require(len(model.outputs) == 1, f"task {task_name(model.task)} has {len(model.outputs)} outputs, expected 1")
     shape = model.output_types[0].shape
     expected = (1, 1, shape[2] if count is None else count)
     require(

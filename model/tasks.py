@@ -99,3 +99,16 @@ Task: TypeAlias = Classification | MultiLabel | Detection | Embedding
 def labels_of(task: Task) -> tuple[str, ...]:
     """Labels that a task can name; none for an embedding."""
     return () if isinstance(task, Embedding) else task.labels
+
+
+_NAMES = {
+    Classification: "classification",
+    MultiLabel: "multi-label",
+    Detection: "detection",
+    Embedding: "embedding",
+}
+
+
+def task_name(task: Task) -> str:
+    """Name of a task for people and options, such as "multi-label"."""
+    return _NAMES[type(task)]

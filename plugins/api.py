@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,8 +13,8 @@ from edgemeta.model.graph import Model
 Batch: TypeAlias = NDArray[np.int8] | NDArray[np.uint8]
 """Preprocessed images [N, H, W, C], C-contiguous, of the model input's dtype."""
 
-Logits: TypeAlias = NDArray[np.int8] | NDArray[np.uint8] | NDArray[np.int32]
-"""Output integers [N, labels]."""
+Outputs: TypeAlias = tuple[NDArray[Any], ...]
+"""One array [N, H, W, C] for each output of the model, in their order; int8, uint8 or int32 as its type says."""
 
 
 class BackendError(EdgemetaError):
@@ -44,8 +44,8 @@ class Probe:
 class Session(Protocol):
     """One compiled model. Used by one thread at a time."""
 
-    def run(self, batch: Batch) -> Logits:
-        """Logits of a batch, N >= 1. The session owns the array; it is valid until the next call.
+    def run(self, batch: Batch) -> Outputs:
+        """The outputs of a batch, N >= 1. The session owns the arrays; they are valid until the next call.
 
         Batch 1 is the hot path: after the first call of a batch size nothing is allocated. Raises BackendError if this
         batch failed but the next may succeed, SessionLostError if the session cannot run any more.

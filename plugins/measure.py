@@ -19,7 +19,7 @@ WARM_UP_RUNS = 50
 
 @dataclass(frozen=True)
 class Timing:
-    """Microseconds from input tensor to logits, batch 1. stages: median of every step, if the backend reports them."""
+    """Microseconds from input tensor to outputs, batch 1. stages: median of every step, if the backend reports them."""
 
     median_us: float
     p99_us: float
@@ -37,19 +37,17 @@ class Profiled(Protocol):
 
 
 def verify(session: Session, model: Model, batches: Iterable[Batch], total: int, progress: Progress) -> tuple[int, int]:
-    """Compare every logit with the reference's; returns the number of images and of those with any difference.
+    """Compare every output with the reference's; returns the number of images and of those with any difference.
 
     total: number of images expected. progress: called after each batch.
     """
     images = mismatches = 0
     for batch in batches:
         expected = reference.run(model, batch)
-        logits = session.run(batch)
-        differs = (
-            np.ones(len(batch), bool)
-            if logits.shape != expected.shape or logits.dtype != expected.dtype
-            else (logits != expected).any(axis=1)
-        )
+        differs = np.zeros(len(batch), bool)
+        for found, wanted in zip(session.run(batch), expected, strict=True):
+            is_alike = found.shape == wanted.shape and found.dtype == wanted.dtype
+            differs |= (found != wanted).any(axis=(1, 2, 3)) if is_alike else True
         images += len(batch)
         mismatches += int(np.count_nonzero(differs))
         progress(images, total)

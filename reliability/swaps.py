@@ -77,7 +77,7 @@ def _with_wrong_self_test(model: Model) -> Model:
 
 
 def _with_rotated_labels(model: Model) -> Model:
-    labels = model.task.labels
+    labels = model.labels
     return replace(model, task=Classification((*labels[1:], labels[0])))
 
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from edgemeta.model.graph import Model
-from edgemeta.plugins.api import BackendError, Batch, Logits, Probe, Session
+from edgemeta.plugins.api import BackendError, Batch, Outputs, Probe, Session
 from edgemeta.plugins.cpu.backend import BACKEND as CPU
 
 NAME = "faulty"
@@ -28,7 +28,7 @@ class _Session:
         self._runs_left = runs_left
         self._leak = leak
 
-    def run(self, batch: Batch) -> Logits:
+    def run(self, batch: Batch) -> Outputs:
         """Run, or fail."""
         self._runs_left -= 1
         if self._runs_left < 0:

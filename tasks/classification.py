@@ -1,5 +1,6 @@
 """From logits to scores and labels."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -8,6 +9,12 @@ from numpy.typing import NDArray
 from edgemeta.model.graph import Model
 from edgemeta.model.layers import TensorType
 from edgemeta.model.tasks import Classification
+
+
+def logits_of(outputs: Sequence[NDArray[Any]]) -> NDArray[Any]:
+    """The logits [N, labels] of a classification's only output [N, 1, 1, labels], as a view."""
+    (output,) = outputs
+    return output.reshape(len(output), -1)
 
 
 def scores(logits: NDArray[Any], kind: TensorType, temperature: float = 1.0) -> NDArray[np.float64]:

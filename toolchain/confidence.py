@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgemeta.model.layers import TensorType
-from edgemeta.model.prove import MAX_TEMPERATURE, MIN_TEMPERATURE
+from edgemeta.model.prove_task import MAX_TEMPERATURE, MIN_TEMPERATURE
 from edgemeta.tasks.classification import scores
 from edgemeta.toolchain.errors import QuantizeError
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.gpu.effort import Effort
-from benchmarks.gpu.opened import opened, outputs, random_batch
+from benchmarks.gpu.opened import opened, random_batch
 from edgemeta.kernels.cuda.baselines.paper import launch as paper
 from edgemeta.kernels.cuda.compile.cache import Cubins
 from edgemeta.kernels.cuda.lowering import KERNELS, candidate_counts, lower
@@ -58,9 +58,9 @@ def _plans(model: Model, architecture: Architecture, kernels: Sequence[Kernel]) 
 def _times(model: Model, plan: LaunchPlan, number: int, cubins: Cubins, effort: Effort) -> list[tuple[Launch, float]]:
     with opened(plan, number, cubins) as program:
         image = random_batch(plan, 1)
-        logits = outputs(program, 1)
-        program.run(image, logits)
-        if not np.array_equal(logits.reshape(1, -1), reference.run(model, image)):
+        results = program.new_outputs(1)
+        program.run(image, results)
+        if not np.array_equal(results[0], reference.run(model, image)[0]):
             raise ValueError(f"the plan of {[launch.source.path for launch in plan.launches]} computes wrong logits")
         stopwatch = Stopwatch(program)
         try:

@@ -29,12 +29,6 @@ def opened(plan: LaunchPlan, number: int, cubins: Cubins) -> Iterator[LoadedPlan
         device.close()
 
 
-def outputs(loaded: LoadedPlan, images: int) -> NDArray[Any]:
-    """An array for a batch's outputs."""
-    output = loaded.plan.output
-    return np.empty((images, *output.shape), output.kind.dtype)
-
-
 def random_batch(plan: LaunchPlan, images: int) -> NDArray[Any]:
     """Random images of the plan's input type, the same on every call: integers, or normal numbers for float32."""
     rng = np.random.default_rng(0)

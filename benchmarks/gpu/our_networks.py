@@ -5,7 +5,7 @@ from typing import Any
 
 from benchmarks.gpu.effort import Effort
 from benchmarks.gpu.float_network import float_plan_of
-from benchmarks.gpu.opened import opened, outputs, random_batch
+from benchmarks.gpu.opened import opened, random_batch
 from edgemeta.kernels.cuda.compile.cache import Cubins
 from edgemeta.kernels.cuda.plan.launch_plan import LaunchPlan
 from edgemeta.model.graph import Model
@@ -37,7 +37,7 @@ def _rows(
     rows = []
     with opened(plan, number, cubins) as program:
         for images in batches:
-            batch, result = random_batch(plan, images), outputs(program, images)
+            batch, result = random_batch(plan, images), program.new_outputs(images)
             host = effort.median_us(lambda: host_us(program, batch, result))  # noqa: B023
             stopwatch = Stopwatch(program, images, repeats=1)
             device = effort.median_us(stopwatch.network_us)

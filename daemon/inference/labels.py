@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgemeta.model.graph import Model
+from edgemeta.model.tasks import Classification
 from edgemeta.tasks.classification import rank, scores
 
 
@@ -17,9 +18,10 @@ class LabelMap:
     """
 
     def __init__(self, model: Model, aliases: Mapping[str, str]) -> None:
+        assert isinstance(model.task, Classification)
         named = [aliases.get(label, label) for label in model.task.labels]
         self.names = tuple(dict.fromkeys(named))
-        self._kind, self._temperature = model.logits, model.task.temperature
+        self._kind, self._temperature = model.output_types[0], model.task.temperature
         self._groups = None
         if len(self.names) < len(named):
             self._groups = np.array([self.names.index(name) for name in named])
@@ -45,5 +47,5 @@ class LabelMap:
 
 def unknown_labels(aliases: Mapping[str, str], models: list[Model]) -> list[str]:
     """Labels that the config has aliases for and that no model has."""
-    known = {label for model in models for label in model.task.labels}
+    known = {label for model in models for label in model.labels}
     return [label for label in aliases if label not in known]

@@ -11,7 +11,8 @@ import numpy as np
 from edgemeta.daemon.inference.model_file import ModelFile
 from edgemeta.daemon.messages.records import ModelIdentity
 from edgemeta.model.graph import Model
-from edgemeta.plugins.api import Backend, BackendError, Batch, Logits, Session
+from edgemeta.model.self_test import flat
+from edgemeta.plugins.api import Backend, BackendError, Batch, Outputs, Session
 
 WARM_UP_RUNS = 10
 
@@ -52,14 +53,14 @@ class LoadedModel:
         """Name and the first digits of the digest, for log lines."""
         return f"{self.model.name} ({self.model.digest[:12]})"
 
-    def run(self, batch: Batch) -> Logits:
-        """Like `Session.run`, but returns a copy of the logits: worker and shadow run may share a model.
+    def run(self, batch: Batch) -> Outputs:
+        """Like `Session.run`, but returns copies: worker and shadow run may share a model.
 
         `close` waits for it. Raises BackendError, also after `close`.
         """
         with self._running:
             try:
-                return self._session.run(batch).copy()
+                return tuple(output.copy() for output in self._session.run(batch))
             finally:
                 if self._closing:
                     self._session.close()
@@ -73,7 +74,7 @@ class LoadedModel:
             self.run(batch)
 
     def self_test(self) -> int:
-        """Run the self-test of the model file; returns the number of inputs. Raises BackendError where logits differ.
+        """Run the self-test of the model file; returns the number of inputs. Raises BackendError where outputs differ.
 
         One image at a time, as with frames: a larger batch would allocate its own memory.
         """
@@ -81,10 +82,10 @@ class LoadedModel:
         if test is None:
             return 0
         for number, (image, expected) in enumerate(zip(test.batch, test.expected, strict=True), 1):
-            if not np.array_equal(self.run(image[np.newaxis])[0], expected):
+            if not np.array_equal(flat(self.run(image[np.newaxis]))[0], expected):
                 raise BackendError(
-                    f"backend {self.backend} gives different logits for self-test input {number} of {self.description} "
-                    "than its file says"
+                    f"backend {self.backend} gives different outputs for self-test input {number} of "
+                    f"{self.description} than its file says"
                 )
         return len(test.batch)
 

@@ -16,6 +16,7 @@ from edgemeta.daemon.messages.records import SCHEMA_VERSION, FrameMessage, Model
 from edgemeta.daemon.runtime.clock import Clock
 from edgemeta.plugins.api import BackendError, Batch
 from edgemeta.plugins.preprocess import make_preprocessor
+from edgemeta.tasks.classification import logits_of
 
 Now = Callable[[], int]
 """Monotonic nanoseconds."""
@@ -95,7 +96,7 @@ class Pipeline:
         self._apply_wanted()
         loaded, batch = self._loaded, self._preprocess(captured)
         prepared = self._now()
-        logits = loaded.run(batch)[0]
+        logits = logits_of(loaded.run(batch))[0]
         inferred = self._now()
         if self._loaded is not loaded:
             raise BackendError(f"{loaded.description} answered after its frame was given to another model")

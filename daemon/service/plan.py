@@ -157,7 +157,7 @@ def _plan(
 
 
 def _check_labels(config: Config, models: list[Model], problems: list[Problem]) -> None:
-    labels = list(dict.fromkeys(label for model in models for label in model.task.labels))
+    labels = list(dict.fromkeys(label for model in models for label in model.labels))
     names = ", ".join(_names_of(models))
     for label in unknown_labels(config.label_map, models):
         known = difflib.get_close_matches(label, labels, n=1) or labels

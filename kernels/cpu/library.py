@@ -10,7 +10,7 @@ from pathlib import Path
 ISA_NAMES = ("auto", "portable", "avx2", "avx512vnni")
 """Instruction sets by their number in the library, slowest first."""
 
-_ABI_VERSION = 4
+_ABI_VERSION = 5
 _ERROR_BYTES = 256
 
 
@@ -138,7 +138,7 @@ _SIGNATURES: dict[str, tuple[object, tuple[object, ...]]] = {
         c_int32,
         (*_LAYER, POINTER(NeighboursStruct), POINTER(NeighboursStruct), c_char_p),
     ),
-    "em_seal": (c_int32, (c_void_p, c_int32, c_int32, c_char_p)),
+    "em_seal": (c_int32, (c_void_p, c_int32, c_void_p, c_int32, c_char_p)),
     "em_run": (None, (c_void_p, c_int32, c_void_p, c_void_p)),
     "em_steps": (c_int32, (c_void_p,)),
     "em_step_name": (c_char_p, (c_void_p, c_int32)),

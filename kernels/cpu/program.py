@@ -1,6 +1,6 @@
 """A model in the C++ library: layers are added one by one, then it is sealed and runs with one call per batch."""
 
-from ctypes import byref, c_void_p
+from ctypes import Array, byref, c_void_p
 from typing import Any
 
 import numpy as np
@@ -78,15 +78,18 @@ class Program:
         """Whether `close` was called."""
         return self._handle is None
 
-    def run(self, images: int, batch: int, logits: int) -> None:
-        """Run C-contiguous images [images, H, W, C] at address `batch` into logits [images, labels] at `logits`."""
-        self._run(self._handle, images, batch, logits)
+    def run(self, images: int, batch: int, outputs: Array[c_void_p]) -> None:
+        """Run C-contiguous images [images, H, W, C] at address `batch`.
 
-    def profile(self, image: int, logits: int) -> dict[str, float]:
+        outputs: for each output the address of an array [images, H, W, C] that receives it.
+        """
+        self._run(self._handle, images, batch, outputs)
+
+    def profile(self, image: int, outputs: Array[c_void_p]) -> dict[str, float]:
         """Run one image and return the microseconds of every step, by the names of its layers."""
         steps = self._library.em_steps(self._handle)
         nanoseconds = np.zeros(steps, np.int64)
-        self._library.em_profile(self._handle, image, logits, nanoseconds.ctypes.data)
+        self._library.em_profile(self._handle, image, outputs, nanoseconds.ctypes.data)
         names = [self._library.em_step_name(self._handle, step).decode() for step in range(steps)]
         return {name: time / 1000 for name, time in zip(names, nanoseconds.tolist(), strict=True)}
 
@@ -107,7 +110,9 @@ class Program:
         shapes = {INPUT: model.input.shape} | {layer.name: layer.output.shape for layer in model.layers}
         for layer in model.layers:
             self._layer(layer, tensors, shapes)
-        self._check(self._library.em_seal(self._handle, tensors[INPUT], tensors[model.outputs[0]], self._error))
+        outputs = np.array([tensors[name] for name in model.outputs], np.int32)
+        seal = self._library.em_seal
+        self._check(seal(self._handle, tensors[INPUT], outputs.ctypes.data, len(outputs), self._error))
 
     def _tensor(self, kind: TensorType) -> int:
         struct = TensorStruct(*kind.shape, kind.signed, kind.zero_point, max(kind.lo, -128))

@@ -53,7 +53,7 @@ def lower(
     chosen = [offer[choices.get(step.layers[0].name, 0)] for step, offer in zip(steps, offers, strict=True)]
     buffers = _buffers(steps, chosen, tensors)
     launches = tuple(candidate.launch(buffers) for candidate in chosen)
-    return LaunchPlan(architecture, launches, buffers[INPUT], buffers[model.outputs[0]])
+    return LaunchPlan(architecture, launches, buffers[INPUT], tuple(buffers[name] for name in model.outputs))
 
 
 def candidate_counts(

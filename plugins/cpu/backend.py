@@ -5,13 +5,14 @@ avx2, portable; default auto): the instruction set, refused if the machine does 
 """
 
 from collections.abc import Mapping
+from ctypes import c_void_p
 
 import numpy as np
 
 from edgemeta.kernels.cpu.library import ISA_NAMES, LibraryError, best_isa
 from edgemeta.kernels.cpu.program import OpenError, Program
 from edgemeta.model.graph import Model
-from edgemeta.plugins.api import BackendError, Batch, Logits, OptionError, Probe, Session
+from edgemeta.plugins.api import BackendError, Batch, OptionError, Outputs, Probe, Session
 from edgemeta.plugins.options import choice, reject_unknown, whole_number
 from edgemeta.plugins.session import check_batch
 
@@ -20,35 +21,36 @@ _SCORES = {"portable": 10, "avx2": 20, "avx512vnni": 30}
 
 
 class CpuSession:
-    """A model packed for this machine. It returns the same logits array as long as the batch size stays the same."""
+    """A model packed for this machine. It returns the same arrays as long as the batch size stays the same."""
 
     def __init__(self, model: Model, program: Program) -> None:
         self._model = model
         self._program = program
-        self._logits = _empty_logits(model, 0)
+        self._outputs: Outputs = ()
+        self._addresses = (c_void_p * 0)()
         # A preprocessor returns the same array for every frame, so it is checked and its address read only once.
         # Holding a reference keeps its memory valid.
         self._batch: Batch | None = None
-        self._addresses = (0, 0)
+        self._batch_address = 0
 
     @property
     def isa(self) -> str:
         """Name of the instruction set in use."""
         return self._program.isa
 
-    def run(self, batch: Batch) -> Logits:
+    def run(self, batch: Batch) -> Outputs:
         """As `Session.run`."""
         if batch is not self._batch or self._program.closed:
             self._prepare(batch)
-        self._program.run(len(self._logits), *self._addresses)
-        return self._logits
+        self._program.run(len(batch), self._batch_address, self._addresses)
+        return self._outputs
 
     def profile(self, image: Batch) -> dict[str, float]:
         """Run a batch of one and return the microseconds of every step after fusion, in execution order."""
         self._prepare(image)
         if len(image) != 1:
             raise BackendError(f"backend {_NAME}: a profile takes one image, the batch has {len(image)}")
-        return self._program.profile(*self._addresses)
+        return self._program.profile(self._batch_address, self._addresses)
 
     def close(self) -> None:
         """As `Session.close`."""
@@ -59,15 +61,11 @@ class CpuSession:
         if self._program.closed:
             raise BackendError(f"backend {_NAME}: the session is closed")
         check_batch(_NAME, self._model, batch)
-        if len(self._logits) != len(batch):
-            self._logits = _empty_logits(self._model, len(batch))
-        self._batch = batch
-        self._addresses = (batch.ctypes.data, self._logits.ctypes.data)
-
-
-def _empty_logits(model: Model, images: int) -> Logits:
-    logits: Logits = np.empty((images, model.logits.shape[2]), model.logits.dtype)  # type: ignore[assignment]
-    return logits
+        if not self._outputs or len(self._outputs[0]) != len(batch):
+            kinds = self._model.output_types
+            self._outputs = tuple(np.empty((len(batch), *kind.shape), kind.dtype) for kind in kinds)
+            self._addresses = (c_void_p * len(kinds))(*(output.ctypes.data for output in self._outputs))
+        self._batch, self._batch_address = batch, batch.ctypes.data
 
 
 class CpuBackend:

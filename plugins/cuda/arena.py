@@ -14,7 +14,7 @@ class Arena:
 
     Created and closed inside `with device:`. Raises the driver's error, with nothing left allocated.
 
-    input, output: page-locked arrays [images, *shape] of the plan's input and output.
+    input, outputs: page-locked arrays [images, *shape] of the plan's input and outputs.
     """
 
     def __init__(self, device: DeviceContext, plan: LaunchPlan, images: int) -> None:
@@ -29,7 +29,7 @@ class Arena:
                 self._allocations[buffer] = allocation
                 cuda.memset_d8_async(allocation, buffer.fill, bytes_, device.stream)
             self.input = self._staging(cuda, plan.input)
-            self.output = self._staging(cuda, plan.output)
+            self.outputs = tuple(self._staging(cuda, output) for output in plan.outputs)
             device.stream.synchronize()
         except BaseException:
             self.close()

@@ -21,11 +21,11 @@ _STATIC_SHARED_BYTES = 48 << 10  # a kernel that uses more must be configured fo
 
 @dataclass(frozen=True)
 class _Call:
-    """A prepared run of one batch size: the input array, the sequence to replay, the output array."""
+    """A prepared run of one batch size: the input array, the sequence to replay, the output arrays."""
 
     input: NDArray[Any]
     sequence: CapturedGraph | DirectLaunches
-    output: NDArray[Any]
+    outputs: tuple[NDArray[Any], ...]
 
 
 class LoadedPlan:
@@ -61,19 +61,24 @@ class LoadedPlan:
             self.close()
             raise
 
-    def run(self, batch: NDArray[Any], output: NDArray[Any]) -> None:
-        """Run images [N, *input shape] and write output [N, *output shape]; returns when the output is complete."""
+    def run(self, batch: NDArray[Any], outputs: tuple[NDArray[Any], ...]) -> None:
+        """Run images [N, *input shape] and write outputs [N, *output shape]; returns when they are complete."""
         images = len(batch)
         if images > self.most_images:
             for start in range(0, images, self.most_images):
                 part = slice(start, start + self.most_images)
-                self.run(batch[part], output[part])
+                self.run(batch[part], tuple(output[part] for output in outputs))
             return
         call = self._calls.get(images) or self._new_call(images)
         np.copyto(call.input, batch)
         call.sequence.launch()
         self.device.stream.synchronize()
-        np.copyto(output, call.output)
+        for output, staged in zip(outputs, call.outputs, strict=True):
+            np.copyto(output, staged)
+
+    def new_outputs(self, images: int) -> tuple[NDArray[Any], ...]:
+        """Arrays [images, *output shape] for `run` to write."""
+        return tuple(np.empty((images, *output.shape), output.kind.dtype) for output in self.plan.outputs)
 
     def enqueue_launch(self, launch: Launch, images: int) -> None:
         """Put one launch on the stream."""
@@ -105,8 +110,8 @@ class LoadedPlan:
 
     def _new_call(self, images: int) -> _Call:
         arena = self._arena_for(images)
-        source, target = arena.input[:images], arena.output[:images]
-        call = _Call(source, self.sequence(images, partial(self._enqueue, images, source, target)), target)
+        source, targets = arena.input[:images], tuple(output[:images] for output in arena.outputs)
+        call = _Call(source, self.sequence(images, partial(self._enqueue, images, source, targets)), targets)
         self._calls[images] = call
         return call
 
@@ -117,11 +122,12 @@ class LoadedPlan:
             self._arena = Arena(self.device, self.plan, images)
         return self._arena
 
-    def _enqueue(self, images: int, source: NDArray[Any], target: NDArray[Any]) -> None:
+    def _enqueue(self, images: int, source: NDArray[Any], targets: tuple[NDArray[Any], ...]) -> None:
         cuda, stream = self.device.cuda, self.device.stream
         cuda.memcpy_htod_async(self._address(self.plan.input), source, stream)
         self.enqueue_launches(images)
-        cuda.memcpy_dtoh_async(target, self._address(self.plan.output), stream)
+        for target, output in zip(targets, self.plan.outputs, strict=True):
+            cuda.memcpy_dtoh_async(target, self._address(output), stream)
 
     def _address(self, argument: Argument) -> int:
         if isinstance(argument, Buffer):

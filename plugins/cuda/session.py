@@ -1,14 +1,10 @@
 """A model on a GPU as a backend session."""
 
 from contextlib import suppress
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from edgemeta.kernels.cuda.plan.launch_plan import Launch
 from edgemeta.model.graph import Model
-from edgemeta.plugins.api import BackendError, Batch, Logits, SessionLostError
+from edgemeta.plugins.api import BackendError, Batch, Outputs, SessionLostError
 from edgemeta.plugins.cuda.device import DeviceContext
 from edgemeta.plugins.cuda.driver import NAME, driver_error, driver_errors
 from edgemeta.plugins.cuda.loaded_plan import LoadedPlan
@@ -20,7 +16,7 @@ HOST = "host and copies"
 
 
 class CudaSession:
-    """Owns a context and a loaded plan; returns the same logits array for every run of a batch size.
+    """Owns a context and a loaded plan; returns the same arrays for every run of a batch size.
 
     It may be used from any thread, one at a time. A device error frees everything at once, and each later call raises
     an error with the same reason.
@@ -32,7 +28,7 @@ class CudaSession:
         self._loaded = loaded
         self._closed: str | None = None
         self._refusal: type[BackendError] = BackendError
-        self._logits: dict[int, NDArray[Any]] = {}
+        self._outputs: dict[int, Outputs] = {}
         self._stopwatch: Stopwatch | None = None
         self._errors: type[Exception] = device.cuda.Error
 
@@ -46,17 +42,17 @@ class CudaSession:
         """The kernel launches of one run."""
         return self._loaded.plan.launches
 
-    def run(self, batch: Batch) -> Logits:
+    def run(self, batch: Batch) -> Outputs:
         """As `Session.run`. On a device error it frees all memory of the session and raises SessionLostError."""
         self._check_open()
         check_batch(NAME, self._model, batch)
-        logits = self._logits_for(len(batch))
+        outputs = self._outputs_for(len(batch))
         try:
             with self._device:
-                self._loaded.run(batch, logits)
+                self._loaded.run(batch, outputs)
         except self._errors as error:
             raise self._failed(error, f"running a batch of {len(batch)}") from error
-        return logits.reshape(len(batch), -1)
+        return outputs
 
     def profile(self, image: Batch) -> dict[str, float]:
         """Run a batch of one; microseconds of every launch by the device's clock, then the time added by the host."""
@@ -78,19 +74,18 @@ class CudaSession:
                 self._release()
 
     def _profile(self, image: Batch) -> dict[str, float]:
-        self._loaded.run(image, self._logits_for(1))  # the first run of a batch size prepares the later ones
+        self._loaded.run(image, self._outputs_for(1))  # the first run of a batch size prepares the later ones
         if self._stopwatch is None:
             self._stopwatch = Stopwatch(self._loaded)
         steps = {"+".join(launch.layers): self._stopwatch.launch_us(launch) for launch in self.launches}
-        host = host_us(self._loaded, image, self._logits_for(1)) - self._stopwatch.network_us()
+        host = host_us(self._loaded, image, self._outputs_for(1)) - self._stopwatch.network_us()
         return {**steps, HOST: max(0.0, host)}
 
-    def _logits_for(self, images: int) -> NDArray[Any]:
-        logits = self._logits.get(images)
-        if logits is None:
-            output = self._loaded.plan.output
-            logits = self._logits[images] = np.empty((images, *output.shape), output.kind.dtype)
-        return logits
+    def _outputs_for(self, images: int) -> Outputs:
+        outputs = self._outputs.get(images)
+        if outputs is None:
+            outputs = self._outputs[images] = self._loaded.new_outputs(images)
+        return outputs
 
     def _check_open(self) -> None:
         if self._closed is not None:
@@ -105,7 +100,7 @@ class CudaSession:
         return SessionLostError(str(reason))
 
     def _release(self) -> None:
-        self._logits.clear()
+        self._outputs.clear()
         try:
             if self._device.works():
                 with self._device:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from edgemeta.kernels.cuda.plan.launch_plan import Launch
+from edgemeta.plugins.api import Outputs
 from edgemeta.plugins.cuda.loaded_plan import LoadedPlan
 
 
@@ -54,8 +55,8 @@ class Stopwatch:
         return float(self._begin.time_till(self._end)) * 1000
 
 
-def host_us(loaded: LoadedPlan, image: np.ndarray[Any, Any], logits: np.ndarray[Any, Any]) -> float:
-    """Microseconds from the image in host memory to its logits in host memory, by the host's clock."""
+def host_us(loaded: LoadedPlan, image: np.ndarray[Any, Any], outputs: Outputs) -> float:
+    """Microseconds from the image in host memory to its outputs in host memory, by the host's clock."""
     begin = time.perf_counter_ns()
-    loaded.run(image, logits)
+    loaded.run(image, outputs)
     return (time.perf_counter_ns() - begin) / 1000

@@ -91,7 +91,7 @@ def _times(plan: LaunchPlan, number: int, cubins: Cubins) -> dict[str, float]:
 def _launch_times(loaded: LoadedPlan) -> dict[str, float]:
     plan = loaded.plan
     image: Any = np.zeros((1, *plan.input.shape), plan.input.kind.dtype)
-    loaded.run(image, np.empty((1, *plan.output.shape), plan.output.kind.dtype))
+    loaded.run(image, loaded.new_outputs(1))
     stopwatch = Stopwatch(loaded)
     try:
         return {launch.layers[0]: _least(stopwatch, launch) for launch in plan.launches}

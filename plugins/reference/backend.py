@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from edgemeta.model import reference
 from edgemeta.model.graph import Model
-from edgemeta.plugins.api import BackendError, Batch, Logits, Probe, Session
+from edgemeta.plugins.api import BackendError, Batch, Outputs, Probe, Session
 from edgemeta.plugins.options import reject_unknown
 from edgemeta.plugins.session import check_batch
 
@@ -17,13 +17,12 @@ class ReferenceSession:
     def __init__(self, model: Model) -> None:
         self._model: Model | None = model
 
-    def run(self, batch: Batch) -> Logits:
+    def run(self, batch: Batch) -> Outputs:
         """As `Session.run`."""
         if self._model is None:
             raise BackendError(f"backend {_NAME}: the session is closed")
         check_batch(_NAME, self._model, batch)
-        logits: Logits = reference.run(self._model, batch)
-        return logits
+        return reference.run(self._model, batch)
 
     def close(self) -> None:
         """As `Session.close`."""

@@ -14,6 +14,7 @@ from edgemeta.model import reference
 from edgemeta.model.file import load
 from edgemeta.model.preprocess import preprocess
 from edgemeta.model.zoo import find
+from edgemeta.tasks.classification import logits_of
 
 SHIPPED = "resnet8-cifar10"
 
@@ -54,7 +55,7 @@ def labelled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     coarse = rng.integers(0, 256, (40, 4, 4, 3), dtype=np.uint8)
     x = coarse.repeat(8, axis=1).repeat(8, axis=2)
     batch = np.concatenate([preprocess(image[..., ::-1], model.input, model.preprocessing)[None] for image in x])
-    y = reference.run(model, batch).argmax(axis=1)
+    y = logits_of(reference.run(model, batch)).argmax(axis=1)
     y[30:] = (y[30:] + 1) % 10
     path = tmp_path_factory.mktemp("data") / "labelled.npz"
     np.savez(path, x=x, y=y.astype(np.uint8))

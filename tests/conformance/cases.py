@@ -11,6 +11,7 @@ from functools import partial
 import numpy as np
 
 from edgemeta.model.layers import Conv, Coordinates, MaxPool, Multiplier, Padding, Pair, Shape, ShiftTable, TensorType
+from edgemeta.model.tasks import Detection, DetectionLevel, Embedding
 from edgemeta.model.weights import FixedWeights
 from tests.conformance.first_layers import first_layers
 from tests.conformance.networks import Case, Form, NetworkBuilder
@@ -304,6 +305,33 @@ def raw_outputs() -> Iterator[Case]:
     yield net.finish()
 
 
+def several_outputs() -> Iterator[Case]:
+    """Maps as outputs: raw with a step per channel, 8-bit, one that later layers read, and the input's own twin."""
+    for name, anchors, decoding in (("grid", 0, "yolox"), ("anchors", 3, "yolov3")):
+        net = NetworkBuilder(f"outputs-{name}", signed(6, 8, 16, zero_point=3))
+        levels = []
+        trunk = net.start
+        for level in range(2):
+            trunk = net.conv(trunk, 19, stride=(level + 1, level + 1), output=unsigned(1, 1, 1, zero_point=2))
+            per_channel = partial(net.fixed, per_channel=True)
+            count = max(1, anchors)
+            boxes = net.conv(trunk, 4 * count, (1, 1), padding=NONE, weights=per_channel, form=None)
+            objectness = net.conv(trunk, count, form=None)
+            classes = net.conv(trunk, 5 * count, (1, 1), padding=NONE, output=signed(1, 1, 1, zero_point=-7))
+            sides = tuple((8.0 * (level + 1), 5.0 + i) for i in range(anchors))
+            levels.append(DetectionLevel(boxes, classes, objectness, sides))
+        outputs = [name for level in levels for name in (level.classes, level.objectness, level.boxes) if name]
+        labels = tuple(f"object {i}" for i in range(5))
+        yield net.finish_as(Detection(labels, decoding, tuple(levels)), *outputs)
+    net = NetworkBuilder("outputs-embedding", unsigned(1, 1, 3))
+    yield net.finish_as(Embedding(), net.conv(net.start, 21, (1, 1), padding=NONE, output=SIGNED))
+    net = NetworkBuilder("outputs-read-later", signed(5, 5, 8))
+    first = net.conv(net.start, 4, output=SIGNED)
+    classes = net.conv(first, 3, (1, 1), padding=NONE, output=SIGNED)
+    task = Detection(("a", "b", "c"), "yolox", (DetectionLevel(first, classes),))
+    yield net.finish_as(task, first, classes)
+
+
 def residual_block(form: Form) -> Case:
     """Two 3x3 convolutions and a strided 1x1 shortcut, added and rectified."""
     table = form.startswith("table")
@@ -369,6 +397,7 @@ CASES: tuple[Case, ...] = (
     *products(),
     *rearrangements(),
     *raw_outputs(),
+    *several_outputs(),
     *first_layers(),
     *ties(),
     *graphs(),

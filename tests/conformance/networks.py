@@ -1,7 +1,7 @@
 """Builder of small random networks whose integers stay in range, for the conformance table."""
 
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -35,7 +35,7 @@ from edgemeta.model.layers import (
     TensorType,
     Upsample,
 )
-from edgemeta.model.tasks import Classification
+from edgemeta.model.tasks import Classification, Task
 from edgemeta.model.weights import BinaryWeights, FixedWeights, PowerOfTwoWeights, Weights
 
 Form = Literal["multiplier", "multiplier-per-layer", "table", "table-per-layer"]
@@ -168,8 +168,10 @@ class NetworkBuilder:
         covered = (kernel[0] - 1) * dilation[0] + 1, (kernel[1] - 1) * dilation[1] + 1
         height, width, _ = pooled(before.shape, covered, stride, padding)
         kind = TensorType((1, 1, 1)) if output is None else output
-        after = replace(kind, shape=(height, width, channels)) if form else raw((height, width, channels))
         made = (weights or self.fixed)((channels, *kernel, before.shape[2] // groups))
+        has_steps = len(made.scale) > 1  # a step per channel: the type's scale is then the input's
+        unfinished = raw((height, width, channels), before.scale if has_steps else 2.0**-10)
+        after = replace(kind, shape=(height, width, channels)) if form else unfinished
         spread = self.spread(made.decode(), before)
         bias = self.bias(channels, float(spread.mean())) if with_bias else None
         requantize = self.requantize(form, spread, after) if form else None
@@ -282,22 +284,30 @@ class NetworkBuilder:
         return self.finish()
 
     def finish(self) -> Case:
+        """End as a classification by the last layer."""
         last = self.layers[-1]
-        labels = tuple(f"class {i}" for i in range(last.output.shape[2]))
+        return self.finish_as(Classification(tuple(f"class {i}" for i in range(last.output.shape[2]))), last.name)
+
+    def finish_as(self, task: Task, *outputs: str) -> Case:
         colour: Literal["rgb", "gray"] = "rgb" if self.input.shape[2] == 3 else "gray"
         ramp = np.linspace(self.input.lo, self.input.hi, 256)
         table = np.round(ramp)[np.newaxis].astype(self.input.dtype)
         preprocessing = Preprocessing("center", colour, table)
-        task = Classification(labels)
-        return Case(self.name, Model(self.name, self.input, tuple(self.layers), (last.name,), task, preprocessing))
+        return Case(self.name, Model(self.name, self.input, tuple(self.layers), outputs, task, preprocessing))
 
 
-def raw(shape: Shape) -> TensorType:
+def raw(shape: Shape, scale: float = 2.0**-10) -> TensorType:
     """Type of accumulators that leave the network as they are."""
-    return TensorType(shape, bits=32, scale=2.0**-10)
+    return TensorType(shape, bits=32, scale=scale)
 
 
 def pooled(shape: Shape, kernel: Pair, stride: Pair, padding: Padding) -> Shape:
     height = (shape[0] + padding[0] + padding[2] - kernel[0]) // stride[0] + 1
     width = (shape[1] + padding[1] + padding[3] - kernel[1]) // stride[1] + 1
     return height, width, shape[2]
+
+
+def assert_equal_outputs(found: Sequence[NDArray[Any]], expected: Sequence[NDArray[Any]], place: str = "") -> None:
+    """Same number of outputs, each of the same shape, dtype and integers."""
+    for number, (one, other) in enumerate(zip(found, expected, strict=True)):
+        np.testing.assert_array_equal(one, other, err_msg=f"{place} output {number}", strict=True)

@@ -12,6 +12,7 @@ from edgemeta.model.layers import Layer
 from edgemeta.model.prove import prove
 from edgemeta.plugins.registry import choose
 from tests.conformance import oracle
+from tests.conformance.networks import assert_equal_outputs
 from tests.conformance.random_networks import KINDS, ON_CUDA, random_network
 
 ISAS = ISA_NAMES[1 : ISA_NAMES.index(best_isa()) + 1]
@@ -25,12 +26,10 @@ def assert_equal(number: int) -> None:
         tensors = reference.trace(case.model, batch)
         for layer, tensor in oracle.trace(case.model, batch).items():
             np.testing.assert_array_equal(tensors[layer], tensor, err_msg=f"{case.name} {name} {layer}")
-        logits = tensors[case.model.outputs[0]].reshape(len(batch), -1)
+        outputs = [tensors[name] for name in case.model.outputs]
         for isa in ISAS:
             with closing(choose("cpu").compile(case.model, {"isa": isa, "threads": 1 + number % 2})) as session:
-                np.testing.assert_array_equal(
-                    session.run(batch), logits, err_msg=f"{case.name} {name} {isa}", strict=True
-                )
+                assert_equal_outputs(session.run(batch), outputs, f"{case.name} {name} {isa}")
 
 
 @pytest.mark.parametrize("number", range(FEW))

@@ -174,5 +174,6 @@ def test_large_batches_equal_single_images() -> None:
     net.dense(net.conv(net.start, 16, stride=(3, 3)), 4)
     model = net.finish().model
     batch = np.random.default_rng(1).integers(-128, 128, (200, 32, 32, 3)).astype(np.int8)
-    together = run(model, batch)
-    np.testing.assert_array_equal(together, np.concatenate([run(model, batch[i : i + 1]) for i in range(len(batch))]))
+    (together,) = run(model, batch)
+    single = [run(model, batch[i : i + 1])[0] for i in range(len(batch))]
+    np.testing.assert_array_equal(together, np.concatenate(single))

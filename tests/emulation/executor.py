@@ -77,14 +77,14 @@ class Emulator:
         for launch in plan.launches:
             self._check_limits(launch)
 
-    def run(self, batch: NDArray[Any]) -> NDArray[Any]:
-        """Logits [N, labels] of a batch [N, H, W, C] of the model input's dtype. Raises EmulationError."""
+    def run(self, batch: NDArray[Any]) -> tuple[NDArray[Any], ...]:
+        """The outputs, each [N, H, W, C], of a batch [N, H, W, C] of the model input's dtype. Raises EmulationError."""
         garbage = np.random.default_rng(0)
         buffers = {buffer: BufferMemory(buffer, len(batch), garbage) for buffer in self._plan.buffers}
         buffers[self._plan.input].array[:] = batch
         for launch in self._plan.launches:
             self._launch(launch, buffers, len(batch))
-        return buffers[self._plan.output].array.reshape(len(batch), -1).copy()
+        return tuple(buffers[output].array.copy() for output in self._plan.outputs)
 
     def _launch(self, launch: Launch, buffers: Mapping[Buffer, BufferMemory], images: int) -> None:
         memories = [self._constants[a] if isinstance(a, Constant) else buffers[a] for a in launch.arguments]

@@ -54,9 +54,9 @@ def run(tmp_path: Path) -> Run:
             )
             for entry in ("first", "second")
         )
-        plan = LaunchPlan(ARCHITECTURES["sm_53"], launches, INPUT, OUTPUT)
+        plan = LaunchPlan(ARCHITECTURES["sm_53"], launches, INPUT, (OUTPUT,))
         batch = np.arange(images * 24, dtype=np.int8).reshape(images, 2, 3, 4)
-        return Emulator(plan, mode=mode, images=Fresh(tmp_path, mode)).run(batch)
+        return Emulator(plan, mode=mode, images=Fresh(tmp_path, mode)).run(batch)[0].reshape(images, -1)
 
     return with_bodies
 

@@ -44,7 +44,7 @@ def noticed(mutant: Mutant, witnesses: Iterable[Witness], folder: Path, mode: st
         if not any(SOURCES / mutant.file in texts(SOURCES / source.path) for source in witness.plan.sources):
             continue
         try:
-            if not np.array_equal(Emulator(witness.plan, images=modules).run(witness.batch), witness.logits):
+            if not np.array_equal(Emulator(witness.plan, images=modules).run(witness.batch)[0], witness.logits):
                 return f"{witness}: other integers"
         except EmulationError as error:
             return f"{witness}: {error}"

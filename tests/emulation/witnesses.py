@@ -47,7 +47,7 @@ class Witness:
 
     @cached_property
     def logits(self) -> np.ndarray:
-        return Emulator(self.plan, mode="quick").run(self.batch)
+        return Emulator(self.plan, mode="quick").run(self.batch)[0]
 
     def __str__(self) -> str:
         return self._name

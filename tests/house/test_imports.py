@@ -11,11 +11,11 @@ import pytest
 
 ALLOWED = {
     "model": set(),
-    "tasks": {"model"},
     "kernels": {"model"},
     "plugins": {"kernels", "model"},
+    "tasks": {"model"},
     "daemon": {"kernels", "model", "plugins", "tasks"},
-    "toolchain": {"model", "tasks"},
+    "toolchain": {"kernels", "model", "plugins", "tasks"},
     "cli": {"daemon", "kernels", "model", "plugins", "tasks", "toolchain"},
 }
 

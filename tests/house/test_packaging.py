@@ -22,7 +22,7 @@ def wheel(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_wheel_holds_every_module_and_data_file(repository: Path, wheel: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
     tracked = subprocess.run(["git", "ls-files"], cwd=repository, capture_output=True, text=True, check=True)
-    folders = ("model", "kernels", "plugins", "daemon", "toolchain", "cli", "configs")
+    folders = ("model", "kernels", "plugins", "tasks", "daemon", "toolchain", "cli", "configs")
     shipped = (".py", ".yaml", ".safetensors", ".json", ".cu", ".cuh", ".html", ".css", ".js", ".svg")
     expected = {
         f"edgemeta/{name}" for name in tracked.stdout.split() if name.startswith(folders) and name.endswith(shipped)

@@ -57,7 +57,7 @@ def nested(depth: int) -> dict[str, Any]:
 def test_the_unchanged_model_passes_and_runs(small_model: Model) -> None:
     prove(small_model)
     batch = np.random.default_rng(0).integers(-128, 128, (5, 4, 4, 3)).astype(np.int8)
-    assert len(np.unique(run(small_model, batch), axis=0)) == 5
+    assert len(np.unique(run(small_model, batch)[0], axis=0)) == 5
 
 
 FAULTS: dict[str, tuple[Callable[[Model], Model], str]] = {
@@ -218,7 +218,16 @@ FAULTS: dict[str, tuple[Callable[[Model], Model], str]] = {
         "layer 'point': output is not requantized",
     ),
     "raw of 8 bits": (lambda m: with_output(m, "logits", bits=8), "8 bits, expected 32 without requantization"),
-    "raw with two scales": (lambda m: with_weights(m, "logits", scale=np.ones(3)), "need one weight scale"),
+    "raw with two scales": (
+        lambda m: with_weights(with_output(m, "logits", scale=9.0), "logits", scale=np.ones(3)),
+        "raw accumulators of weights with a scale per channel have scale 9.0, expected the input's",
+    ),
+    "logits with two scales": (
+        lambda m: with_weights(
+            with_output(m, "logits", scale=layer(m, "pool").output.scale), "logits", scale=np.ones(3)
+        ),
+        "the logits have a scale per channel",
+    ),
     "raw is read": (
         lambda m: replace(m, layers=(*m.layers, replace(layer(m, "clamp"), name="after", input="logits"))),
         "input 'logits' has raw accumulators",
@@ -286,7 +295,7 @@ def test_accumulator_bounds_are_sharp() -> None:
         model = tower(Dense("end", "input", logits, weights, np.array([bias], np.int32)))
         if fits:
             prove(model)
-            extremes = run(model, np.array([-128, 127], np.int8).reshape(2, 1, 1, 1)).ravel().tolist()
+            extremes = run(model, np.array([-128, 127], np.int8).reshape(2, 1, 1, 1))[0].ravel().tolist()
             assert extremes == [bias - 128 * 127, bias + 127 * 127]
         else:
             with pytest.raises(ModelError, match="beyond int32"):
@@ -316,7 +325,7 @@ def test_worst_case_input_reaches_the_bound(data: st.DataObject, bits: int, sign
                     prove(model)
             else:
                 prove(model)
-                assert run(model, worst.reshape(1, 2, 3, 1)).item() == limit
+                assert run(model, worst.reshape(1, 2, 3, 1))[0].item() == limit
 
 
 def test_memory_and_time_are_bounded() -> None:

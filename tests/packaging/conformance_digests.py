@@ -16,5 +16,5 @@ for case in CASES:
     digest = hashlib.sha256()
     with closing(backend.compile(case.model, {})) as session:
         for _, batch in case.batches():
-            digest.update(session.run(batch).astype("<i4").tobytes())
+            digest.update(session.run(batch)[0].astype("<i4").tobytes())
     print(case.name, digest.hexdigest())

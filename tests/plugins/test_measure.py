@@ -5,7 +5,7 @@ from contextlib import closing
 import numpy as np
 
 from edgemeta.model import reference
-from edgemeta.plugins.api import Batch, Logits
+from edgemeta.plugins.api import Batch, Outputs
 from edgemeta.plugins.measure import bench, random_image, verify
 from edgemeta.plugins.registry import choose
 from tests.conformance.cases import CASES, Case
@@ -17,10 +17,10 @@ class OffByOne:
     def __init__(self, case: Case) -> None:
         self._model = case.model
 
-    def run(self, batch: Batch) -> Logits:
-        logits: Logits = reference.run(self._model, batch)
-        logits[1, -1] += 1
-        return logits
+    def run(self, batch: Batch) -> Outputs:
+        outputs = reference.run(self._model, batch)
+        outputs[0][1, 0, 0, -1] += 1
+        return outputs
 
     def close(self) -> None:
         pass

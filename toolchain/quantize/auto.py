@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from edgemeta.model import reference
 from edgemeta.model.graph import Model
 from edgemeta.model.layers import TensorType
+from edgemeta.tasks.classification import logits_of
 from edgemeta.toolchain.float_model.forward import logits
 from edgemeta.toolchain.float_model.graph import Float32, FloatModel, check
 from edgemeta.toolchain.quantize.assemble import image_integers
@@ -106,7 +107,7 @@ class _Prepared:
 
 def measure(integer: Model, images: NDArray[np.generic], wanted: Float32, choice: str) -> Agreement:
     """Run the integer model on images (of its input type) and compare with float logits [N, labels]."""
-    found = reference.run(integer, images).astype(np.float64) * integer.logits.scale
+    found = logits_of(reference.run(integer, images)).astype(np.float64) * integer.output_types[0].scale
     real = wanted - wanted.mean(1, keepdims=True)
     off = found - found.mean(1, keepdims=True) - real
     error = float(np.square(off).mean() / max(float(np.square(real).mean()), 1e-30))

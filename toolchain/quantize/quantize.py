@@ -13,7 +13,7 @@ from edgemeta.model.file import save as save_model
 from edgemeta.model.graph import Model
 from edgemeta.model.self_test import with_self_test
 from edgemeta.model.tasks import Classification
-from edgemeta.tasks.classification import scores
+from edgemeta.tasks.classification import logits_of, scores
 from edgemeta.toolchain.confidence import calibration_error, fit_temperature
 from edgemeta.toolchain.data.dataset import Dataset, load_dataset
 from edgemeta.toolchain.errors import QuantizeError
@@ -86,8 +86,8 @@ def quantize(
     provenance = {**integer.provenance, "float_sha256": float_digest, "float": dict(model.provenance)}
     if held_out is not None:
         unseen = _fitting(load_dataset(held_out, "train"), model, held_out)
-        temperature = fit_temperature(integer_logits(integer, unseen), integer.logits, unseen.y)
-        integer = replace(integer, task=Classification(integer.task.labels, temperature))
+        temperature = fit_temperature(integer_logits(integer, unseen), integer.output_types[0], unseen.y)
+        integer = replace(integer, task=Classification(integer.labels, temperature))
         provenance |= {"held_out_images": len(unseen), "held_out_pixels_sha256": unseen.sha256()}
     float_accuracy = exact = error = plain_error = None
     count = 0
@@ -97,8 +97,8 @@ def quantize(
         logits = integer_logits(integer, data)
         exact = float((logits.argmax(1) == data.y).mean())
         error, plain_error = (
-            calibration_error(scores(logits, integer.logits, temperature), data.y)
-            for temperature in (integer.task.temperature, 1.0)
+            calibration_error(scores(logits, integer.output_types[0], temperature), data.y)
+            for temperature in (_temperature(integer), 1.0)
         )
         provenance |= {
             "test_images": count,
@@ -117,7 +117,7 @@ def quantize(
         float_accuracy=float_accuracy,
         accuracy=exact,
         images=count,
-        temperature=integer.task.temperature,
+        temperature=_temperature(integer),
         calibration_error=error,
         plain_calibration_error=plain_error,
     )
@@ -126,7 +126,7 @@ def quantize(
 def integer_logits(model: Model, data: Dataset) -> NDArray[Any]:
     """Logits [N, labels] of the reference interpreter, as the integers they are."""
     table = model.preprocessing.table.reshape(-1)
-    return reference.run(model, table[in_order(data.x, model.preprocessing.colour)])
+    return logits_of(reference.run(model, table[in_order(data.x, model.preprocessing.colour)]))
 
 
 def _fitting(data: Dataset, model: FloatModel, path: Path) -> Dataset:
@@ -139,3 +139,8 @@ def _fitting(data: Dataset, model: FloatModel, path: Path) -> Dataset:
             f"{path}: images have {len(data.labels)} classes, expected {len(model.labels)} as in the float model"
         )
     return data
+
+
+def _temperature(model: Model) -> float:
+    assert isinstance(model.task, Classification)
+    return model.task.temperature

@@ -220,15 +220,16 @@ EM_EXPORT int32_t em_add_resize_bilinear(em_program* program, const char* name, 
   });
 }
 
-EM_EXPORT int32_t em_seal(em_program* program, int32_t input, int32_t output, char* error) {
+EM_EXPORT int32_t em_seal(em_program* program, int32_t input, const int32_t* outputs, int32_t count,
+                          char* error) {
   return guarded<int32_t>(error, -1, [&] {
-    program->program.seal(input, output);
+    program->program.seal(input, {outputs, outputs + count});
     return 0;
   });
 }
 
-EM_EXPORT void em_run(em_program* program, int32_t images, const uint8_t* input, void* output) {
-  program->program.run(images, input, output);
+EM_EXPORT void em_run(em_program* program, int32_t images, const uint8_t* input, void* const* outputs) {
+  program->program.run(images, input, outputs);
 }
 
 EM_EXPORT int32_t em_steps(const em_program* program) { return static_cast<int32_t>(program->program.steps().size()); }
@@ -237,8 +238,8 @@ EM_EXPORT const char* em_step_name(const em_program* program, int32_t step) {
   return program->program.steps()[step].name.c_str();
 }
 
-EM_EXPORT void em_profile(em_program* program, const uint8_t* input, void* output, int64_t* nanoseconds) {
-  program->program.profile(input, output, nanoseconds);
+EM_EXPORT void em_profile(em_program* program, const uint8_t* input, void* const* outputs, int64_t* nanoseconds) {
+  program->program.profile(input, outputs, nanoseconds);
 }
 
 EM_EXPORT em_resizer* em_resizer_open(int32_t isa, const em_resize* resize, char* error) {

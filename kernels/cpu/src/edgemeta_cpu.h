@@ -12,7 +12,7 @@
 extern "C" {
 #endif
 
-enum { EM_ABI_VERSION = 4, EM_ERROR_BYTES = 256 };
+enum { EM_ABI_VERSION = 5, EM_ERROR_BYTES = 256 };
 
 // Instruction sets, slowest first. EM_AUTO selects the fastest that this machine supports.
 enum { EM_AUTO = 0, EM_PORTABLE = 1, EM_AVX2 = 2, EM_AVX512VNNI = 3 };
@@ -99,15 +99,16 @@ int32_t em_add_resize_bilinear(em_program* program, const char* name, int32_t in
                                const em_neighbours* rows, const em_neighbours* columns, char* error);
 
 // End the description: fuse, repack, plan the memory, start the threads. Nothing is allocated afterwards.
-int32_t em_seal(em_program* program, int32_t input, int32_t output, char* error);
+// outputs: the tensors that em_run writes, each once, in this order.
+int32_t em_seal(em_program* program, int32_t input, const int32_t* outputs, int32_t count, char* error);
 
-// Run `images` images [N, H, W, C] to logits [N, labels] of the output's type (int32 for EM_RAW).
-void em_run(em_program* program, int32_t images, const uint8_t* input, void* output);
+// Run `images` images [N, H, W, C]; outputs[i] receives output i, [N, H, W, C] of its type (int32 for EM_RAW).
+void em_run(em_program* program, int32_t images, const uint8_t* input, void* const* outputs);
 
 // Number of steps after fusion, the name of each ("conv2+add0"), and one image with the nanoseconds of each step.
 int32_t em_steps(const em_program* program);
 const char* em_step_name(const em_program* program, int32_t step);
-void em_profile(em_program* program, const uint8_t* input, void* output, int64_t* nanoseconds);
+void em_profile(em_program* program, const uint8_t* input, void* const* outputs, int64_t* nanoseconds);
 
 // Frame to input tensor: crop, exact area resize, colour, fill and table (model/preprocess.py).
 // One axis: `size` output pixels; pixel i covers `count[i]` source pixels of the crop from `start[i]` on, with the next

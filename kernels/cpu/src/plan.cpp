@@ -8,10 +8,10 @@
 namespace edgemeta {
 namespace {
 
-// Number of layers that read each tensor; the network's output has one additional reader.
-std::map<int32_t, int32_t> count_readers(const std::vector<Layer>& layers, int32_t output) {
+// Number of layers that read each tensor; an output of the network has one additional reader.
+std::map<int32_t, int32_t> count_readers(const std::vector<Layer>& layers, const std::vector<int32_t>& outputs) {
   std::map<int32_t, int32_t> readers;
-  ++readers[output];
+  for (int32_t output : outputs) ++readers[output];
   for (const Layer& layer : layers)
     for (int32_t input : layer.inputs) ++readers[input];
   return readers;
@@ -31,8 +31,8 @@ int32_t find_partner(const std::vector<Layer>& layers, const std::vector<bool>& 
 
 }  // namespace
 
-std::vector<Layer> fuse_sums(std::vector<Layer> layers, int32_t output, const Kernels& kernels) {
-  const std::map<int32_t, int32_t> readers = count_readers(layers, output);
+std::vector<Layer> fuse_sums(std::vector<Layer> layers, const std::vector<int32_t>& outputs, const Kernels& kernels) {
+  const std::map<int32_t, int32_t> readers = count_readers(layers, outputs);
   std::vector<bool> taken(layers.size(), false);
   for (size_t i = 0; i < layers.size(); ++i) {
     if (layers[i].kind != Kind::sum) continue;
@@ -54,7 +54,8 @@ std::vector<Layer> fuse_sums(std::vector<Layer> layers, int32_t output, const Ke
   return left;
 }
 
-size_t plan_arena(std::vector<Tensor>& tensors, const std::vector<Layer>& layers, int32_t input, int32_t output) {
+size_t plan_arena(std::vector<Tensor>& tensors, const std::vector<Layer>& layers, int32_t input,
+                  const std::vector<int32_t>& outputs) {
   // Borders: as wide as the widest padding of a convolution or average pool that reads the tensor.
   for (const Layer& layer : layers) {
     if (layer.kind != Kind::conv && layer.kind != Kind::average_pool) continue;
@@ -68,7 +69,7 @@ size_t plan_arena(std::vector<Tensor>& tensors, const std::vector<Layer>& layers
   std::vector<int32_t> last_use(tensors.size(), -1);
   for (size_t i = 0; i < layers.size(); ++i)
     for (int32_t tensor : layers[i].inputs) last_use[tensor] = static_cast<int32_t>(i);
-  last_use[output] = static_cast<int32_t>(layers.size());
+  for (int32_t output : outputs) last_use[output] = static_cast<int32_t>(layers.size());
 
   // Memory is reused only for the same layout and zero point, so that its border stays valid.
   using Layout = std::tuple<int32_t, int32_t, int32_t, int32_t, int32_t, int32_t, int32_t, int32_t, bool>;

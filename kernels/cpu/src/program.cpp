@@ -35,11 +35,10 @@ int32_t Program::add_layer(Layer layer) {
   return static_cast<int32_t>(layers_.size()) - 1;
 }
 
-void Program::seal(int32_t input, int32_t output) {
+void Program::seal(int32_t input, std::vector<int32_t> outputs) {
   input_ = input;
-  output_ = output;
-  layers_ = fuse_sums(std::move(layers_), output, kernels_);
-  const size_t arena_bytes = plan_arena(tensors_, layers_, input, output);
+  layers_ = fuse_sums(std::move(layers_), outputs, kernels_);
+  const size_t arena_bytes = plan_arena(tensors_, layers_, input, outputs);
   size_t scratch_bytes = 0;
   for (const Layer& layer : layers_) steps_.push_back(make_step(layer, tensors_, kernels_, scratch_bytes));
   for (int i = 0; i < team_.size(); ++i) {
@@ -47,9 +46,12 @@ void Program::seal(int32_t input, int32_t output) {
     scratch_.emplace_back(scratch_bytes);
     fill_with_zero_points(tensors_, arenas_.back().data());
   }
-  const em_tensor &in = tensors_.at(input).type, &out = tensors_.at(output).type;
-  image_bytes_ = size_t(in.height) * in.width * in.channels;
-  logits_bytes_ = size_t(out.height) * out.width * out.channels * (tensors_.at(output).raw ? 4 : 1);
+  const auto elements = [](const em_tensor& type) { return size_t(type.height) * type.width * type.channels; };
+  image_bytes_ = elements(tensors_.at(input).type);
+  for (int32_t output : outputs) {
+    const Tensor& tensor = tensors_.at(output);
+    outputs_.push_back({output, elements(tensor.type) * (tensor.raw ? 4 : 1)});
+  }
   layers_ = {};  // the steps have their own copies
 }
 
@@ -83,25 +85,31 @@ void Program::load(const uint8_t* image, uint8_t* arena) const {
   }
 }
 
-void Program::unload(const uint8_t* arena, uint8_t* logits) const {
-  const Tensor& tensor = tensors_[output_];
+void Program::unload(const uint8_t* arena, const Output& output, uint8_t* target) const {
+  const Tensor& tensor = tensors_[output.tensor];
   const View& view = tensor.view;
   const size_t bytes = size_t(view.channels) * (tensor.raw ? 4 : 1);
   for (int32_t y = 0; y < view.height; ++y) {
-    for (int32_t x = 0; x < view.width; ++x, logits += bytes) {
-      std::memcpy(logits, arena + view.at(y, x), bytes);
+    for (int32_t x = 0; x < view.width; ++x, target += bytes) {
+      std::memcpy(target, arena + view.at(y, x), bytes);
       if (!tensor.raw)
-        for (size_t i = 0; i < bytes; ++i) logits[i] ^= static_cast<uint8_t>(tensor.offset);
+        for (size_t i = 0; i < bytes; ++i) target[i] ^= static_cast<uint8_t>(tensor.offset);
     }
   }
 }
 
-// One image on one thread, in that thread's arena.
-void Program::run_whole(const uint8_t* image, uint8_t* logits, int thread) const {
+// Copy all outputs of one image to its place in the caller's arrays.
+void Program::unload_all(const uint8_t* arena, void* const* outputs, int32_t image) const {
+  for (size_t i = 0; i < outputs_.size(); ++i)
+    unload(arena, outputs_[i], static_cast<uint8_t*>(outputs[i]) + image * outputs_[i].bytes);
+}
+
+// One image of a job on one thread, in that thread's arena.
+void Program::run_whole(const Job& job, int32_t image, int thread) const {
   uint8_t *arena = arenas_[thread].data(), *scratch = scratch_[thread].data();
-  load(image, arena);
+  load(job.input + image * image_bytes_, arena);
   for (const Step& step : steps_) step.run(arena, 0, step.rows, scratch);
-  unload(arena, logits);
+  unload_all(arena, job.outputs, image);
 }
 
 // Units are not assigned in advance: a thread that is not scheduled delays the others only if it has taken some. Each
@@ -131,8 +139,7 @@ void Program::help(int thread) {
 
 void Program::run_units(uint32_t phase, int32_t first, int32_t last, int thread) const {
   if (job_.images == 1) return steps_[phase].run(arenas_[0].data(), first, last, scratch_[thread].data());
-  for (int32_t i = first; i < last; ++i)
-    run_whole(job_.input + i * image_bytes_, job_.output + i * logits_bytes_, thread);
+  for (int32_t i = first; i < last; ++i) run_whole(job_, i, thread);
 }
 
 void Program::publish(uint32_t phase) {
@@ -159,17 +166,17 @@ void Program::share(const Job& job) {
   publish(0);
   if (team_.size() > 1) team_.call();
   help(0);
-  if (job.images == 1) unload(arenas_[0].data(), job.output);
+  if (job.images == 1) unload_all(arenas_[0].data(), job.outputs, 0);
 }
 
-void Program::run(int32_t images, const uint8_t* input, void* output) {
-  auto* logits = static_cast<uint8_t*>(output);
-  if (team_.size() > 1) return share({images, input, logits, nullptr});
-  for (int32_t i = 0; i < images; ++i) run_whole(input + i * image_bytes_, logits + i * logits_bytes_, 0);
+void Program::run(int32_t images, const uint8_t* input, void* const* outputs) {
+  const Job job{images, input, outputs, nullptr};
+  if (team_.size() > 1) return share(job);
+  for (int32_t i = 0; i < images; ++i) run_whole(job, i, 0);
 }
 
-void Program::profile(const uint8_t* input, void* output, int64_t* nanoseconds) {
-  share({1, input, static_cast<uint8_t*>(output), nanoseconds});
+void Program::profile(const uint8_t* input, void* const* outputs, int64_t* nanoseconds) {
+  share({1, input, outputs, nanoseconds});
 }
 
 }  // namespace edgemeta

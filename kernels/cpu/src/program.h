@@ -82,10 +82,10 @@ class Program {
 
   int32_t add_tensor(const em_tensor& type);
   int32_t add_layer(Layer layer);
-  void seal(int32_t input, int32_t output);
+  void seal(int32_t input, std::vector<int32_t> outputs);
 
-  void run(int32_t images, const uint8_t* input, void* output);
-  void profile(const uint8_t* input, void* output, int64_t* nanoseconds);
+  void run(int32_t images, const uint8_t* input, void* const* outputs);
+  void profile(const uint8_t* input, void* const* outputs, int64_t* nanoseconds);
 
   const em_tensor& tensor(int32_t number) const { return tensors_.at(number).type; }
   const Kernels& kernels() const { return kernels_; }
@@ -98,13 +98,20 @@ class Program {
   struct Job {
     int32_t images;
     const uint8_t* input;
-    uint8_t* output;
+    void* const* outputs;
     int64_t* nanoseconds;  // of each step, or null
   };
 
+  // A tensor that every run returns, and its bytes in the caller's layout.
+  struct Output {
+    int32_t tensor;
+    size_t bytes;
+  };
+
   void load(const uint8_t* image, uint8_t* arena) const;
-  void unload(const uint8_t* arena, uint8_t* logits) const;
-  void run_whole(const uint8_t* image, uint8_t* logits, int thread) const;
+  void unload(const uint8_t* arena, const Output& output, uint8_t* target) const;
+  void unload_all(const uint8_t* arena, void* const* outputs, int32_t image) const;
+  void run_whole(const Job& job, int32_t image, int thread) const;
   void share(const Job& job);
   void help(int thread);
   void run_units(uint32_t phase, int32_t first, int32_t last, int thread) const;
@@ -115,8 +122,9 @@ class Program {
   std::vector<Tensor> tensors_;
   std::vector<Layer> layers_;
   std::vector<Step> steps_;
-  int32_t input_ = -1, output_ = -1;
-  size_t image_bytes_ = 0, logits_bytes_ = 0;
+  int32_t input_ = -1;
+  size_t image_bytes_ = 0;
+  std::vector<Output> outputs_;
   std::vector<Buffer> arenas_, scratch_;  // one of each per thread
 
   // The work shared by the threads: phase in the upper half, its remaining units in the lower half. A phase is a
@@ -133,10 +141,11 @@ class Program {
 bool runs_fast(const Layer& layer, const Kernels& kernels);
 
 // Fuse each addition into the fast convolution before it if that has no other reader; returns the remaining layers.
-std::vector<Layer> fuse_sums(std::vector<Layer> layers, int32_t output, const Kernels& kernels);
+std::vector<Layer> fuse_sums(std::vector<Layer> layers, const std::vector<int32_t>& outputs, const Kernels& kernels);
 
 // Place every tensor; returns the arena's size. Tensors of equal layout share memory if their lifetimes do not overlap.
-size_t plan_arena(std::vector<Tensor>& tensors, const std::vector<Layer>& layers, int32_t input, int32_t output);
+size_t plan_arena(std::vector<Tensor>& tensors, const std::vector<Layer>& layers, int32_t input,
+                  const std::vector<int32_t>& outputs);
 
 // Make a step of a layer; `scratch` grows to the bytes that the step needs per thread.
 Step make_step(const Layer& layer, const std::vector<Tensor>& tensors, const Kernels& kernels, size_t& scratch);

@@ -142,13 +142,13 @@ class Launch:
 class LaunchPlan:
     """A complete network for one architecture. Launches run in order; each sees the results of all earlier ones.
 
-    input, output: the packed buffers that the host writes and reads.
+    input, outputs: the packed buffers that the host writes and reads.
     """
 
     architecture: Architecture
     launches: tuple[Launch, ...]
     input: Buffer
-    output: Buffer
+    outputs: tuple[Buffer, ...]
 
     @property
     def buffers(self) -> tuple[Buffer, ...]:

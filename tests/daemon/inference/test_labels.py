@@ -31,7 +31,7 @@ def test_renamed_labels_have_the_model_s_scores_and_its_order(model: Model, logi
     row = np.array(logits, np.int32)
     assert naming.names == ("stop", "go", "blue")
     named = naming.scores(row)
-    np.testing.assert_array_equal(named, scores(row, model.logits))
+    np.testing.assert_array_equal(named, scores(row, model.output_types[0]))
     assert naming.rank(row, named, 3).tolist() == rank(row, 3).tolist()
 
 
@@ -40,7 +40,7 @@ def test_renamed_labels_have_the_model_s_scores_and_its_order(model: Model, logi
 def test_a_group_has_the_sum_of_its_labels_and_scores_still_sum_to_one(model: Model, logits: list[int]) -> None:
     naming = LabelMap(model, {"red": "light", "blue": "light"})
     row = np.array(logits, np.int32)
-    own, named = scores(row, model.logits), naming.scores(row)
+    own, named = scores(row, model.output_types[0]), naming.scores(row)
     assert naming.names == ("light", "green")
     np.testing.assert_allclose(named, [own[0] + own[2], own[1]], rtol=1e-12)
     best = naming.rank(row, named, 1).tolist()
@@ -54,7 +54,7 @@ def test_a_group_may_take_the_name_of_another_label(model: Model) -> None:
 def test_the_model_s_temperature_is_used(model: Model) -> None:
     warm = replace(model, task=replace(model.task, temperature=2.0))
     row: Any = np.array([500, 0, -500], np.int32)
-    np.testing.assert_array_equal(LabelMap(warm, {}).scores(row), scores(row, model.logits, 2.0))
+    np.testing.assert_array_equal(LabelMap(warm, {}).scores(row), scores(row, model.output_types[0], 2.0))
 
 
 def test_labels_that_no_model_has_are_found(model: Model) -> None:

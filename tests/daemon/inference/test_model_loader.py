@@ -95,7 +95,7 @@ def test_a_model_that_fails_its_self_test_is_closed(
     )
     (mistake,) = mistakes(write_config(model="wrong.safetensors"))
     assert (mistake.key, mistake.line) == ("model", 9)
-    assert mistake.found.startswith(f"{tmp_path / 'wrong.safetensors'}: backend reference gives different logits")
+    assert mistake.found.startswith(f"{tmp_path / 'wrong.safetensors'}: backend reference gives different outputs")
     assert "for self-test input 4 of colour (" in mistake.found
     assert mistake.expected == "a model whose self-test passes on this backend"
     (session,) = sessions

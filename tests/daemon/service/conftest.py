@@ -23,7 +23,7 @@ from edgemeta.model.file import save
 from edgemeta.model.graph import Model
 from edgemeta.model.self_test import with_self_test
 from edgemeta.model.tasks import Classification
-from edgemeta.plugins.api import BackendError, Batch, Logits, Probe
+from edgemeta.plugins.api import BackendError, Batch, Outputs, Probe
 from edgemeta.plugins.reference.backend import BACKEND as REFERENCE
 from tests.daemon.conftest import Daemon, Subscriber, colour_model, wait_until
 
@@ -42,7 +42,7 @@ class PlantedSession:
         self._is_open = True
         backend.open += 1
 
-    def run(self, batch: Batch) -> Logits:
+    def run(self, batch: Batch) -> Outputs:
         assert self._is_open
         self._runs += 1
         kind, _, number = self._model.name.partition("-")

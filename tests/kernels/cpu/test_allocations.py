@@ -39,7 +39,7 @@ session = choose("cpu").compile(model, {"isa": sys.argv[1], "threads": int(sys.a
 opened = allocations() - before
 prepare = make_preprocessor(model, frame.shape)
 batch = np.concatenate([random_image(model)] * 5)
-print(opened, counted(lambda: session.run(prepare(frame))), counted(lambda: session.run(batch)))
+print(opened, counted(lambda: session.run(prepare(frame))[0]), counted(lambda: session.run(batch)[0]))
 session.close()
 """
 

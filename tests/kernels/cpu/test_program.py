@@ -2,6 +2,7 @@
 
 import resource
 from contextlib import closing
+from ctypes import c_void_p
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from edgemeta.model import reference
 from edgemeta.model.graph import INPUT
 from edgemeta.model.layers import Conv, MaxPool, Multiplier, TensorType
 from edgemeta.model.prove import prove
-from tests.conformance.networks import Case, NetworkBuilder
+from tests.conformance.networks import Case, NetworkBuilder, assert_equal_outputs
 
 ISAS = ISA_NAMES[1 : ISA_NAMES.index(best_isa()) + 1]
 FORMS = st.sampled_from(["multiplier", "multiplier-per-layer", "table", "table-per-layer"])
@@ -93,9 +94,10 @@ def check(case: Case, threads: int = 1) -> None:
         with closing(program):
             for name, batch in case.batches():
                 expected = reference.run(case.model, batch)
-                logits = np.zeros_like(expected)
-                program.run(len(batch), batch.ctypes.data, logits.ctypes.data)
-                np.testing.assert_array_equal(logits, expected, err_msg=f"{isa} {name}")
+                outputs = [np.zeros_like(each) for each in expected]
+                addresses = (c_void_p * len(outputs))(*(output.ctypes.data for output in outputs))
+                program.run(len(batch), batch.ctypes.data, addresses)
+                assert_equal_outputs(outputs, expected, f"{isa} {name}")
 
 
 MULTIPLIERS = st.integers(0, 2**31 - 1) | st.sampled_from([1, 2**30, 2**31 - 1])

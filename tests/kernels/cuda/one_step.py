@@ -103,7 +103,7 @@ def plan_of(model: Model, candidate: Candidate, architecture: Architecture = SM_
     for layer in model.layers:
         buffers[layer.name] = Buffer(layer.name, layer.output, (2, 1, 1, 3))
     launch = candidate.launch(buffers)
-    return LaunchPlan(architecture, (launch,), buffers[INPUT], buffers[output or model.outputs[0]])
+    return LaunchPlan(architecture, (launch,), buffers[INPUT], (buffers[output or model.outputs[0]],))
 
 
 def batches(kind: TensorType, images: int = 2) -> Iterable[NDArray[Any]]:
@@ -128,9 +128,10 @@ def ringed(buffer: Buffer, images: NDArray[Any]) -> NDArray[Any]:
 
 def run(plan: LaunchPlan, images: NDArray[Any], order: Order = "forward", mode: str = "quick") -> NDArray[Any]:
     """The output tensor [N, H, W, C]."""
-    found = Emulator(plan, order, mode).run(ringed(plan.input, images)).reshape(len(images), *plan.output.shape)
-    height, width, channels = plan.output.kind.shape
-    top, left, _, _ = plan.output.ring
+    (found,) = Emulator(plan, order, mode).run(ringed(plan.input, images))
+    (output,) = plan.outputs
+    height, width, channels = output.kind.shape
+    top, left, _, _ = output.ring
     return found[:, top : top + height, left : left + width, :channels]
 
 

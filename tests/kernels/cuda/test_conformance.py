@@ -40,7 +40,7 @@ from edgemeta.model.layers import (
     inputs_of,
 )
 from tests.conformance.cases import CASES, Case
-from tests.conformance.networks import NetworkBuilder
+from tests.conformance.networks import NetworkBuilder, assert_equal_outputs
 from tests.emulation.executor import Emulator, Order
 
 NAMES = ("sm_53", "sm_87")
@@ -132,9 +132,9 @@ def assert_equal(case: Case, architecture: str, has_kernel: Mapping[str, bool]) 
     orders: tuple[Order, ...] = ("forward", "reverse", 7)
     emulators = [Emulator(plan, order, mode="quick") for order in orders]
     for name, batch in case.batches():
-        logits = reference.run(case.model, batch)
+        outputs = reference.run(case.model, batch)
         for emulator in emulators:
-            np.testing.assert_array_equal(emulator.run(batch), logits, err_msg=name, strict=True)
+            assert_equal_outputs(emulator.run(batch), outputs, name)
 
 
 def test_every_row_of_the_page_has_cases() -> None:

@@ -40,7 +40,7 @@ def made(model: Model) -> CostReport:
 def some(plan: LaunchPlan, *layers: str) -> LaunchPlan:
     """The launches that begin with these layers."""
     launches = tuple(launch for launch in plan.launches if launch.layers[0] in layers)
-    return LaunchPlan(plan.architecture, launches, plan.input, plan.output)
+    return LaunchPlan(plan.architecture, launches, plan.input, plan.outputs)
 
 
 @pytest.fixture(scope="module")

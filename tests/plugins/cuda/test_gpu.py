@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from benchmarks.gpu.float_network import float_plan_of
-from benchmarks.gpu.opened import opened, outputs
+from benchmarks.gpu.opened import opened
 from edgemeta.kernels.cuda.compile.cache import Cubins
 from edgemeta.kernels.cuda.compile.compiler import find_compiler
 from edgemeta.kernels.cuda.lowering import lower
@@ -27,7 +27,7 @@ from edgemeta.plugins.cuda.device import DeviceContext
 from edgemeta.plugins.measure import random_image
 from edgemeta.toolchain.float_model.file import load_float_model
 from tests.conformance.cases import CASES
-from tests.conformance.on_all_cores import reference_logits
+from tests.conformance.on_all_cores import reference_outputs
 from tests.plugins.cuda.proofs import first_images, grown, mismatches
 
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(3600)]  # on a Nano, too
@@ -62,11 +62,11 @@ def test_every_bit_of_10000_images(shared_data: Path, name: str, tiles: str) -> 
     model = load(find(name))
     images = first_images(model, shared_data, 10_000)
     assert len(images) == 10_000
-    logits = reference_logits(model, images)
+    logits = reference_outputs(model, images)[0]
     with closing(BACKEND.compile(model, {"tiles": tiles})) as session:
         for start in range(0, len(images), 250):
             part = slice(start, start + 250)
-            np.testing.assert_array_equal(session.run(images[part]), logits[part], strict=True)
+            np.testing.assert_array_equal(session.run(images[part])[0], logits[part], strict=True)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
@@ -108,8 +108,8 @@ def test_the_float32_network_agrees_with_pytorch() -> None:
     device.close()
     x = np.random.default_rng(0).normal(0, 0.5, (64, 32, 32, 3)).astype(np.float32)
     with opened(plan, 0, cubins) as program:
-        logits = outputs(program, len(x))
-        program.run(x, logits)
+        (logits,) = results = program.new_outputs(len(x))
+        program.run(x, results)
     with torch.inference_mode():
         expected = torch_resnet8(model)(torch.from_numpy(x).permute(0, 3, 1, 2)).numpy()
     assert np.abs(logits.reshape(expected.shape) - expected).max() <= 1e-4 * np.abs(expected).max()

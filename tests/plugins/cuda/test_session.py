@@ -41,11 +41,11 @@ def test_real_images_equal_the_reference(backend: CudaBackend, shared_data: Path
 
 def test_batches_of_any_size_and_order(backend: CudaBackend, residual: Case) -> None:
     images = random_images(residual, 7)
-    expected = reference.run(residual.model, images)
+    expected = reference.run(residual.model, images)[0]
     with closing(backend.compile(residual.model, {"tiles": "rule"})) as session:
         for batch in batches_of_all_sizes(images):
             first = 0 if batch.ctypes.data == images.ctypes.data else len(images) - len(batch)
-            np.testing.assert_array_equal(session.run(batch), expected[first : first + len(batch)], strict=True)
+            np.testing.assert_array_equal(session.run(batch)[0], expected[first : first + len(batch)], strict=True)
 
 
 def test_a_large_batch_runs_in_parts(device: DeviceContext, cubins: Cubins, small: Case) -> None:
@@ -54,19 +54,19 @@ def test_a_large_batch_runs_in_parts(device: DeviceContext, cubins: Cubins, smal
     with device:
         loaded = LoadedPlan(device, plan, cubins, CapturedGraph)
         loaded.most_images = 3
-        output = np.empty((7, *plan.output.shape), plan.output.kind.dtype)
-        loaded.run(images, output)
+        outputs = loaded.new_outputs(7)
+        loaded.run(images, outputs)
         loaded.close()
-    np.testing.assert_array_equal(output.reshape(7, -1), reference.run(small.model, images), strict=True)
+    np.testing.assert_array_equal(outputs[0], reference.run(small.model, images)[0], strict=True)
 
 
 def test_after_the_first_call_nothing_is_allocated(backend: CudaBackend, driver: Driver, small: Case) -> None:
     images = random_images(small, 3)
     with closing(backend.compile(small.model, {"tiles": "rule"})) as session:
-        first = {size: session.run(images[:size]) for size in (3, 1)}
+        first = {size: session.run(images[:size])[0] for size in (3, 1)}
         before = driver.calls("cuMemAlloc", "cuMemHostAlloc", "cuGraphInstantiateWithFlags", "cuModuleLoadData")
         for size in (1, 3) * 50:
-            assert np.shares_memory(session.run(images[:size]), first[size])
+            assert np.shares_memory(session.run(images[:size])[0], first[size])
         after = driver.calls("cuMemAlloc", "cuMemHostAlloc", "cuGraphInstantiateWithFlags", "cuModuleLoadData")
     assert after == before
 
@@ -93,7 +93,7 @@ def test_an_input_changed_in_place_is_used(backend: CudaBackend, small: Case) ->
     with closing(backend.compile(small.model, {"tiles": "rule"})) as session:
         session.run(image)
         image[0, :4] = small.model.input.hi
-        np.testing.assert_array_equal(session.run(image), reference.run(small.model, image), strict=True)
+        np.testing.assert_array_equal(session.run(image)[0], reference.run(small.model, image)[0], strict=True)
 
 
 def test_a_session_is_created_run_and_closed_in_different_threads(
@@ -101,21 +101,21 @@ def test_a_session_is_created_run_and_closed_in_different_threads(
 ) -> None:
     image = random_image(small.model)
     session = in_thread(lambda: backend.compile(small.model, {"tiles": "rule"}))
-    logits = [in_thread(lambda: session.run(image).copy()) for _ in range(3)]
+    logits = [in_thread(lambda: session.run(image)[0].copy()) for _ in range(3)]
     in_thread(session.close)
     for each in logits:
-        np.testing.assert_array_equal(each, reference.run(small.model, image), strict=True)
+        np.testing.assert_array_equal(each, reference.run(small.model, image)[0], strict=True)
     assert driver.live() == {}
 
 
 def test_two_sessions_are_independent(backend: CudaBackend, small: Case) -> None:
     image = random_image(small.model)
-    expected = reference.run(small.model, image)
+    expected = reference.run(small.model, image)[0]
     with closing(backend.compile(small.model, {"tiles": "rule"})) as one:
         with closing(backend.compile(small.model, {"tiles": "rule"})) as two:
-            np.testing.assert_array_equal(one.run(image), expected)
-            np.testing.assert_array_equal(two.run(image), expected)
-        np.testing.assert_array_equal(one.run(image), expected)
+            np.testing.assert_array_equal(one.run(image)[0], expected)
+            np.testing.assert_array_equal(two.run(image)[0], expected)
+        np.testing.assert_array_equal(one.run(image)[0], expected)
 
 
 def test_wrong_batches_are_refused(backend: CudaBackend, small: Case) -> None:
@@ -136,7 +136,7 @@ def test_a_profile_has_every_launch_and_the_host_time(backend: CudaBackend, smal
         assert list(steps) == ["+".join(launch.layers) for launch in session.launches] + [HOST]
         assert all(microseconds >= 0 for microseconds in steps.values())
         batch = np.concatenate([image] * 3)
-        np.testing.assert_array_equal(session.run(batch), reference.run(small.model, batch))
+        np.testing.assert_array_equal(session.run(batch)[0], reference.run(small.model, batch)[0])
         assert session.profile(image).keys() == steps.keys()
         with pytest.raises(BackendError, match="a profile takes one image, the batch has 3"):
             session.profile(batch)
@@ -144,7 +144,7 @@ def test_a_profile_has_every_launch_and_the_host_time(backend: CudaBackend, smal
 
 def test_a_closed_session_refuses_to_run(backend: CudaBackend, driver: Driver, small: Case) -> None:
     session = backend.compile(small.model, {"tiles": "rule"})
-    logits = session.run(random_image(small.model))
+    logits = session.run(random_image(small.model))[0]
     expected = logits.copy()
     session.close()
     session.close()

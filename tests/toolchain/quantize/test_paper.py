@@ -9,6 +9,7 @@ import pytest
 from edgemeta.model import layers as q
 from edgemeta.model import reference
 from edgemeta.model.file import encode
+from edgemeta.tasks.classification import logits_of
 from edgemeta.toolchain.errors import QuantizeError
 from edgemeta.toolchain.float_model.forward import logits
 from edgemeta.toolchain.float_model.graph import (
@@ -83,7 +84,7 @@ def test_equals_the_paper_written_by_hand(rescale: bool) -> None:
     integer = quantize_paper(model, rescale)
     model = rescaled(model, 5, 3) if rescale else model
     images = rng.integers(-128, 128, (3, 8, 8, 3)).astype(np.int8)
-    found = reference.run(integer, images)
+    found = logits_of(reference.run(integer, images))
     assert [list(map(int, row)) for row in found] == [by_hand(model, image) for image in images]
 
 
@@ -91,7 +92,7 @@ def test_fraction_bits_and_provenance() -> None:
     integer = quantize_paper(residual(np.random.default_rng(5)))
     assert integer.input.scale == 2**-7
     assert {x.output.scale for x in integer.layers[:-1]} == {2**-3}
-    assert integer.logits.scale == 2**-8
+    assert integer.output_types[0].scale == 2**-8
     assert integer.provenance["scheme"] == "paper"
     assert all(isinstance(x.requantize, q.ShiftTable) for x in integer.layers if isinstance(x, q.Conv))
 
@@ -100,7 +101,7 @@ def test_every_layer_is_covered(every_layer: FloatModel, pixels: Any) -> None:
     integer = quantize_paper(every_layer)
     encode(integer)  # proves it
     wanted = logits(every_layer, pixels)
-    found = reference.run(integer, integer.preprocessing.table[0][pixels]) * integer.logits.scale
+    found = logits_of(reference.run(integer, integer.preprocessing.table[0][pixels])) * integer.output_types[0].scale
     assert np.corrcoef(wanted.ravel(), found.ravel())[0, 1] > 0.9
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from edgemeta.model import reference
+from edgemeta.tasks.classification import logits_of
 from edgemeta.toolchain.float_model.forward import logits
 from edgemeta.toolchain.float_model.graph import BatchNorm, Conv, Dense, FloatModel, GlobalAverage, Relu
 from edgemeta.toolchain.quantize.paper import quantize_paper
@@ -41,7 +42,9 @@ def test_rescaling_saves_sums_beyond_the_formats(pixels: Any, spread: float) -> 
 
     def error(rescale: bool) -> float:
         integer = quantize_paper(model, rescale)
-        found = reference.run(integer, integer.preprocessing.table[0][pixels]) * integer.logits.scale
+        found = (
+            logits_of(reference.run(integer, integer.preprocessing.table[0][pixels])) * integer.output_types[0].scale
+        )
         return float(np.abs(found - wanted).mean())
 
     assert error(rescale=True) < error(rescale=False) / 2

@@ -71,7 +71,7 @@ def float_plan(
     launches = [_convolution(step, tensors, architecture) for step in convolutions]
     logits = Buffer(head.name, FloatType((1, 1, len(head.bias))), packed=True)
     launches.append(_head(head, tensors[head.input], logits))
-    return LaunchPlan(architecture, tuple(launches), image, logits)
+    return LaunchPlan(architecture, tuple(launches), image, (logits,))
 
 
 def _convolution(step: FloatConv, tensors: dict[str, Buffer], architecture: Architecture) -> Launch:

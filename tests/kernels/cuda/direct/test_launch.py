@@ -26,7 +26,7 @@ NAMES = ("sm_53", "sm_87")
 def assert_equal(case: Case, plan: LaunchPlan, mode: str = "checked", order: Order = "forward") -> None:
     emulator = Emulator(plan, order, mode)
     for name, batch in case.batches():
-        np.testing.assert_array_equal(emulator.run(batch[:1]), reference.run(case.model, batch[:1]), err_msg=name)
+        np.testing.assert_array_equal(emulator.run(batch[:1])[0], reference.run(case.model, batch[:1])[0], err_msg=name)
 
 
 def random_network(seed: int) -> Case:

@@ -108,7 +108,7 @@ def test_no_candidate_is_predicted_to_be_much_faster_than_the_choice_by_rule(
     by_rule = {each.launch.layers[0]: each.busy_us or 0.0 for each in chosen.launches}
     plan = lower(model, NANO, {layer: 1 for layer, count in counts.items() if count > 1})
     others = tuple(each for each in plan.launches if counts[each.layers[0]] > 1)
-    for each in cost(LaunchPlan(NANO, others, plan.input, plan.output), model, compiler).launches:
+    for each in cost(LaunchPlan(NANO, others, plan.input, plan.outputs), model, compiler).launches:
         assert each.busy_us is not None
         assert each.busy_us > 0.95 * by_rule[each.launch.layers[0]], dict(each.launch.tile)
 

@@ -1,0 +1,123 @@
+"""Each requirement of a task, and that good models of every task pass and are stored."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from edgemeta.model.errors import ModelError
+from edgemeta.model.file import decode, encode
+from edgemeta.model.graph import Model
+from edgemeta.model.layers import Conv
+from edgemeta.model.prove import prove
+from edgemeta.model.tasks import Classification, Detection, DetectionLevel, Embedding, MultiLabel
+from tests.conformance.cases import CASES
+
+GRID, ANCHORS, VECTOR = (
+    next(case.model for case in CASES if case.name == name)
+    for name in ("outputs-grid", "outputs-anchors", "outputs-embedding")
+)
+
+
+def with_task(model: Model, **changes: Any) -> Model:
+    return replace(model, task=replace(model.task, **changes))
+
+
+def with_level(model: Model, **changes: Any) -> Model:
+    assert isinstance(model.task, Detection)
+    first, *others = model.task.levels
+    return with_task(model, levels=(replace(first, **changes), *others))
+
+
+def scaled(model: Model, name: str, scale: float) -> Model:
+    layers = [
+        replace(layer, output=replace(layer.output, scale=scale)) if layer.name == name else layer
+        for layer in model.layers
+    ]
+    return replace(model, layers=tuple(layers))
+
+
+LEVEL = GRID.task.levels[0] if isinstance(GRID.task, Detection) else DetectionLevel("", "")
+
+WRONG: dict[str, tuple[Callable[[], Model], str]] = {
+    "no labels": (lambda: replace(VECTOR, task=MultiLabel(())), "there are no labels"),
+    "a label twice": (lambda: with_task(GRID, labels=("a", "b", "c", "a", "d")), "label 'a' occurs more than once"),
+    "a label less": (lambda: with_task(GRID, labels=("a", "b", "c", "d")), r"shape \[6, 8, 5\], expected \[6, 8, 4\]"),
+    "labels and logits": (
+        lambda: replace(VECTOR, task=MultiLabel(("a", "b"))),
+        r"shape \[1, 1, 21\], expected \[1, 1, 2\], one logit per label",
+    ),
+    "a map as a vector": (
+        lambda: replace(CASES[0].model, layers=CASES[0].model.layers[:1], outputs=("conv0",), task=Embedding()),
+        "expected .1, 1, 16., a vector",
+    ),
+    "a vector of two outputs": (
+        lambda: replace(GRID, task=Embedding()),
+        "task embedding has 6 outputs, expected 1",
+    ),
+    "threshold of 1": (lambda: with_task(GRID, score_threshold=1.0), "the score threshold is 1.0, expected above 0"),
+    "threshold that is no number": (
+        lambda: with_task(GRID, overlap_threshold=float("nan")),
+        "overlap threshold is nan",
+    ),
+    "no objects": (lambda: with_task(GRID, max_objects=0), "the greatest number of objects is 0"),
+    "no levels": (lambda: with_task(GRID, levels=()), "a detection has no levels"),
+    "an unknown output": (
+        lambda: with_level(GRID, boxes="nowhere"),
+        "'nowhere' of a detection's level is not an output",
+    ),
+    "an output twice": (lambda: with_level(GRID, objectness=LEVEL.boxes), "do not name each output exactly once"),
+    "an output unused": (lambda: with_level(GRID, objectness=None), "do not name each output exactly once"),
+    "anchors for yolox": (lambda: with_level(GRID, anchors=((1.0, 2.0),)), "'yolox' does not use"),
+    "no anchors for yolov3": (lambda: with_task(GRID, decoding="yolov3"), "the number of a level's anchors is 0"),
+    "an anchor of 0": (
+        lambda: with_level(ANCHORS, anchors=((1.0, 0.0),) * 3),
+        "an anchor's side is not above 0",
+    ),
+    "boxes of yolov8": (lambda: with_task(GRID, decoding="yolov8"), r"shape \[6, 8, 4\], expected \[6, 8, 64\]"),
+    "a background beside objectness": (lambda: with_task(GRID, background=True), "beside a background class"),
+    "an output twice in the list": (
+        lambda: replace(GRID, outputs=(*GRID.outputs, GRID.outputs[0])),
+        "occurs more than once",
+    ),
+    "an output that is the input": (
+        lambda: replace(VECTOR, outputs=(*VECTOR.outputs, "input")),
+        "output 'input' is not a layer",
+    ),
+    "no outputs": (lambda: replace(CASES[0].model, layers=CASES[0].model.layers[:1], outputs=()), "outputs is 0"),
+    "steps per channel and another scale": (
+        lambda: scaled(GRID, LEVEL.boxes, 0.123),
+        "have scale 0.123, expected the input's",
+    ),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_each_error_has_its_text(wrong: str) -> None:
+    make, text = WRONG[wrong]
+    with pytest.raises(ModelError, match=text):
+        prove(make())
+
+
+@pytest.mark.parametrize("model", [GRID, ANCHORS, VECTOR], ids=lambda model: model.name)
+def test_every_task_is_stored(model: Model) -> None:
+    restored = decode(encode(model))
+    assert restored.task == model.task
+    assert restored.outputs == model.outputs
+    assert encode(restored) == encode(model)
+
+
+def test_a_threshold_of_several_labels_is_stored() -> None:
+    model = replace(VECTOR, task=MultiLabel(tuple(f"label {i}" for i in range(21)), 0.25))
+    assert decode(encode(model)).task == model.task
+
+
+def test_steps_are_those_of_each_channel() -> None:
+    boxes = next(layer for layer in GRID.layers if layer.name == LEVEL.boxes)
+    assert isinstance(boxes, Conv)
+    read = next(layer for layer in GRID.layers if layer.name == boxes.input)
+    assert GRID.steps(LEVEL.boxes).tolist() == (read.output.scale * boxes.weights.scale).tolist()
+    assert GRID.steps(LEVEL.classes).shape == (1,)
+    assert isinstance(CASES[0].model.task, Classification)
+    assert CASES[0].model.steps(CASES[0].model.outputs[0]).tolist() == [CASES[0].model.output_types[0].scale]
