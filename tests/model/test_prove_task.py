@@ -56,7 +56,7 @@ WRONG: dict[str, tuple[Callable[[], Model], str]] = {
         lambda: replace(GRID, task=Embedding()),
         "task embedding has 6 outputs, expected 1",
     ),
-    "threshold of 1": (lambda: with_task(GRID, score_threshold=1.0), "the score threshold is 1.0, expected above 0"),
+    "threshold of 1": (lambda: with_task(GRID, score_threshold=1.0), "the score threshold is 1.0, expected 0.001"),
     "threshold that is no number": (
         lambda: with_task(GRID, overlap_threshold=float("nan")),
         "overlap threshold is nan",
