@@ -7,6 +7,7 @@ import click
 
 from edgemeta.cli.options import json_option, report
 from edgemeta.toolchain.float_model.graph import Colour
+from edgemeta.toolchain.importer.heads.task_settings import TaskSettings
 from edgemeta.toolchain.importer.import_network import ImportResult, Pixels, import_network
 
 _path = click.Path(path_type=Path)
@@ -61,9 +62,8 @@ def import_(
       edgemeta import net.onnx --out net-float.safetensors \\
           --mean 123.675,116.28,103.53 --std 58.395,57.12,57.375
     """
-    result = import_network(
-        file, out, Pixels(mean, std, colour), labels=_lines(labels) if labels else None, name=name, size=size
-    )
+    settings = TaskSettings(labels=_lines(labels) if labels else None)
+    result = import_network(file, out, Pixels(mean, std, colour), settings, name=name, size=size)
     values = {
         "path": str(result.path),
         "name": result.model.name,
@@ -90,8 +90,5 @@ def _text(result: ImportResult) -> list[str]:
     lines.append(", ".join(f"{count} {kind}" for kind, count in result.layers.items()))
     lines += [f"output {name}: {' x '.join(map(str, shape))}" for name, shape in result.outputs.items()]
     lines += [f"note: {note}" for note in result.notes]
-    if result.model.is_classification:
-        lines.append(f"next: edgemeta quantize {result.path} --calibrate IMAGES --out MODEL")
-    else:
-        lines.append("it is no classification, and `edgemeta quantize` takes only those so far")
+    lines.append(f"next: edgemeta quantize {result.path} --calibrate IMAGES --out MODEL")
     return lines

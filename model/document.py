@@ -39,7 +39,7 @@ from edgemeta.model.layers import (
 )
 from edgemeta.model.require import shown
 from edgemeta.model.stored_weights import StoredBinary, StoredFixed, StoredPowerOfTwo, StoredWeights, store
-from edgemeta.model.tasks import Classification, Detection, DetectionLevel, Embedding, MultiLabel
+from edgemeta.model.tasks import Classification, Detection, DetectionLevel, Embedding, MultiLabel, Task
 from edgemeta.model.weights import Weights
 
 KINDS: Mapping[str, type[Any]] = {
@@ -116,6 +116,17 @@ def from_document(document: object, tensors: Tensors) -> Model:
     model: Model = reader.read_record(Model, document, "model", INPUT)
     reader.refuse_unread()
     return model
+
+
+def task_to_document(task: Task) -> dict[str, Any]:
+    """The JSON object of a task."""
+    return _write_record(task, INPUT, {})
+
+
+def task_from_document(document: object, path: str = "task") -> Task:
+    """Inverse of `task_to_document`. Raises ModelError; the text begins with `path`."""
+    task: Task = _Reader({}).read(Task, document, path, INPUT)
+    return task
 
 
 def _write_record(record: Any, owner: str, tensors: Tensors) -> dict[str, Any]:

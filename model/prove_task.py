@@ -1,6 +1,7 @@
 """Proof that a model's outputs are those that its task wants."""
 
 from collections import Counter
+from collections.abc import Mapping
 from typing import assert_never
 
 from edgemeta.model.graph import Model
@@ -35,26 +36,30 @@ DISTANCES = 16
 
 
 def prove_task(model: Model) -> None:
-    """Raise ModelError unless labels, settings and outputs meet the docstrings of `tasks`."""
-    task = model.task
+    """Raise ModelError unless labels, settings, outputs and their steps meet the docstrings of `tasks`."""
+    shapes = {name: kind.shape for name, kind in zip(model.outputs, model.output_types, strict=True)}
+    prove_outputs(model.task, shapes)
+    if isinstance(model.task, Classification):
+        is_comparable = len(model.steps(model.outputs[0])) == 1
+        require(is_comparable, "the logits have a scale per channel, expected one for all, as they are compared")
+    else:
+        _prove_steps(model)
+
+
+def prove_outputs(task: Task, outputs: Mapping[str, Shape]) -> None:
+    """Raise ModelError unless labels, settings and the shapes of the outputs meet the docstrings of `tasks`."""
     _prove_labels(task)
     match task:
         case Classification():
             require_between(task.temperature, MIN_TEMPERATURE, MAX_TEMPERATURE, "the temperature")
-            _prove_vector(model, len(task.labels), "one logit per label")
-            layer = next(layer for layer in model.layers if layer.name == model.outputs[0])
-            is_comparable = len(model.steps(layer.name)) == 1
-            require(is_comparable, "the logits have a scale per channel, expected one for all, as they are compared")
+            _prove_vector(task, outputs, len(task.labels), "one logit per label")
         case MultiLabel():
             require_between(task.score_threshold, MIN_SCORE, MAX_SCORE, "the score threshold")
-            _prove_vector(model, len(task.labels), "one logit per label")
-            _prove_steps(model)
+            _prove_vector(task, outputs, len(task.labels), "one logit per label")
         case Embedding():
-            _prove_vector(model, None, "a vector")
-            _prove_steps(model)
+            _prove_vector(task, outputs, None, "a vector")
         case Detection():
-            _prove_detection(model, task)
-            _prove_steps(model)
+            _prove_detection(task, outputs)
         case _:
             assert_never(task)
 
@@ -74,16 +79,14 @@ def _prove_steps(model: Model) -> None:
             require_between(float(step), MIN_STEP, MAX_STEP, f"a step of output {name!r}")
 
 
-def _prove_vector(model: Model, count: int | None, what: str) -> None:
-    require(len(model.outputs) == 1, f"task {task_name(model.task)} has {len(model.outputs)} outputs, expected 1")
-    shape = model.output_types[0].shape
+def _prove_vector(task: Task, outputs: Mapping[str, Shape], count: int | None, what: str) -> None:
+    require(len(outputs) == 1, f"task {task_name(task)} has {len(outputs)} outputs, expected 1")
+    ((name, shape),) = outputs.items()
     expected = (1, 1, shape[2] if count is None else count)
-    require(
-        shape == expected, f"output {model.outputs[0]!r} has shape {list(shape)}, expected {list(expected)}, {what}"
-    )
+    require(shape == expected, f"output {name!r} has shape {list(shape)}, expected {list(expected)}, {what}")
 
 
-def _prove_detection(model: Model, task: Detection) -> None:
+def _prove_detection(task: Detection, shapes: Mapping[str, Shape]) -> None:
     require_between(task.score_threshold, MIN_SCORE, MAX_SCORE, "the score threshold")
     is_share = 0 < task.overlap_threshold < 1
     require(is_share, f"the overlap threshold is {task.overlap_threshold}, expected above 0 and below 1")
@@ -91,14 +94,13 @@ def _prove_detection(model: Model, task: Detection) -> None:
     require(len(task.levels) > 0, "a detection has no levels")
     named = [name for level in task.levels for name in (level.boxes, level.objectness, level.classes) if name]
     for name in named:
-        require(name in model.outputs, f"{shown(name)} of a detection's level is not an output")
-    require(sorted(named) == sorted(model.outputs), "the levels of a detection do not name each output exactly once")
-    shapes = {name: kind.shape for name, kind in zip(model.outputs, model.output_types, strict=True)}
+        require(name in shapes, f"{shown(name)} of a detection's level is not an output")
+    require(sorted(named) == sorted(shapes), "the levels of a detection do not name each output exactly once")
     cells = sum(_prove_level(level, task, shapes) for level in task.levels)
     require(cells <= MAX_CELLS, f"a detection has {cells} cells, expected at most {MAX_CELLS}")
 
 
-def _prove_level(level: DetectionLevel, task: Detection, shapes: dict[str, Shape]) -> int:
+def _prove_level(level: DetectionLevel, task: Detection, shapes: Mapping[str, Shape]) -> int:
     """Check the outputs of a level; returns its number of cells times anchors."""
     wants_anchors = task.decoding in ("yolov3", "ssd")
     anchors = len(level.anchors) if wants_anchors else 1

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from edgemeta.model.tasks import Classification
 from edgemeta.toolchain.float_model.graph import (
     Add,
     BatchNorm,
@@ -93,7 +94,7 @@ def every_layer() -> FloatModel:
         Relu("r6", "d6"),
         Dense("out", "r6", rng.normal(0, 0.3, (10, 12)).astype(np.float32), np.zeros(10, np.float32)),
     )
-    return FloatModel("every-layer", (32, 32, 3), layers, ("out",), tuple("abcdefghij"))
+    return FloatModel("every-layer", (32, 32, 3), layers, ("out",), Classification(tuple("abcdefghij")))
 
 
 @pytest.fixture
@@ -123,4 +124,4 @@ def imported_layers() -> FloatModel:
         GlobalAverage("g2", "small"),
         Dense("out", "g2", rng.normal(0, 0.3, (10, 8)).astype(np.float32), np.zeros(10, np.float32)),
     )
-    return FloatModel("imported", (32, 32, 3), layers, ("out",), tuple("abcdefghij"), colour="bgr")
+    return FloatModel("imported", (32, 32, 3), layers, ("out",), Classification(tuple("abcdefghij")), colour="bgr")

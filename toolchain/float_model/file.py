@@ -1,7 +1,8 @@
 """The float model file: one safetensors file, tensors plus a JSON header, data only.
 
 The header is the metadata entry "edgemeta": a JSON object with format "edgemeta-float", version 1, name, input_shape,
-mean, scale, labels, output (or outputs, if several), colour (if not rgb), provenance and layers; each layer has op,
+mean, scale, labels (of a classification) or task (any other, as in a model file), output (or outputs, if several),
+colour (if not rgb), crop, fill and align (if not "center", [0] and "center"), provenance and layers; each layer has op,
 name, inputs and its other attributes, and its arrays are the tensors "<layer>.<field>" (float32).
 """
 
@@ -15,14 +16,19 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
+from edgemeta.model.document import task_from_document, task_to_document
+from edgemeta.model.errors import ModelError
+from edgemeta.model.tasks import Classification, Task
 from edgemeta.toolchain.errors import FloatModelError
 from edgemeta.toolchain.float_model.graph import (
     Add,
+    Align,
     BatchNorm,
     ChannelShuffle,
     Colour,
     Concat,
     Conv,
+    Crop,
     Dense,
     FloatLayer,
     FloatModel,
@@ -64,6 +70,9 @@ _ARRAYS: dict[type[FloatLayer], tuple[str, ...]] = {
     **dict.fromkeys((Conv, Dense), ("weight", "bias")),
     BatchNorm: ("gamma", "beta", "mean", "variance"),
 }
+_USUAL: dict[str, Any] = {"colour": "rgb", "crop": "center", "align": "center", "fill": (0,)}
+"""Preprocessing that is written only where it differs."""
+_CHOICES: dict[str, tuple[str, ...]] = {"colour": get_args(Colour), "crop": get_args(Crop), "align": get_args(Align)}
 _LENGTHS = {
     **dict.fromkeys(("stride", "kernel", "factor", "dilation", "spacing", "size"), 2),
     **dict.fromkeys(("start", "stop", "step"), 3),
@@ -92,9 +101,9 @@ def save_float_model(model: FloatModel, path: Path) -> None:
         "input_shape": model.input_shape,
         "mean": model.mean,
         "scale": model.scale,
-        "labels": model.labels,
+        **({"labels": model.labels} if _is_plain(model.task) else {"task": task_to_document(model.task)}),
         **({"output": model.output} if len(model.outputs) == 1 else {"outputs": model.outputs}),
-        **({"colour": model.colour} if model.colour != "rgb" else {}),
+        **{key: getattr(model, key) for key, usual in _USUAL.items() if getattr(model, key) != usual},
         "provenance": model.provenance,
         "layers": layers,
     }
@@ -102,6 +111,11 @@ def save_float_model(model: FloatModel, path: Path) -> None:
     part = path.with_name(path.name + ".part")
     part.write_bytes(save(tensors, metadata={"edgemeta": json.dumps(header, sort_keys=True)}))
     part.replace(path)
+
+
+def _is_plain(task: Task) -> bool:
+    """Whether the task is a classification that its labels describe."""
+    return isinstance(task, Classification) and task.temperature == 1
 
 
 def is_float_model(path: Path) -> bool:
@@ -130,28 +144,48 @@ def load_float_model(path: Path) -> FloatModel:
     layers = tuple(_layer(path, i, entry, tensors, unused) for i, entry in enumerate(entries))
     if unused:
         raise FloatModelError(f"{path}: tensor {sorted(unused)[0]!r} belongs to no layer, expected only used tensors")
-    labels = _typed(path, header, "labels", list)
-    if not all(isinstance(x, str) for x in labels) or len(labels) > MAX_LABELS:
-        raise FloatModelError(f"{path}: labels is not a list of at most {MAX_LABELS} strings")
     outputs = header.get("outputs", [header.get("output")])
     if not isinstance(outputs, list) or not all(isinstance(x, str) for x in outputs):
         raise FloatModelError(f"{path}: outputs is {outputs!r:.60}, expected names of tensors")
-    colour = header.get("colour", "rgb")
-    if colour not in get_args(Colour):
-        raise FloatModelError(f"{path}: colour is {colour!r:.60}, expected one of {', '.join(get_args(Colour))}")
+    usual = {key: _choice(path, key, header.get(key, _USUAL[key]), options) for key, options in _CHOICES.items()}
     model = FloatModel(
         name=_typed(path, header, "name", str),
         input_shape=_integers(path, "input_shape", header.get("input_shape"), 3),  # type: ignore[arg-type]
         layers=layers,
         outputs=tuple(outputs),
-        labels=tuple(labels),
+        task=_task(path, header),
         mean=_number(path, "mean", header.get("mean")),
         scale=_number(path, "scale", header.get("scale")),
         provenance=_typed(path, header, "provenance", dict),
-        colour=colour,
+        colour=usual["colour"],
+        crop=usual["crop"],
+        align=usual["align"],
+        fill=_fill(path, header.get("fill", list(_USUAL["fill"]))),
     )
     check(model, str(path))
     return model
+
+
+def _task(path: Path, header: dict[str, Any]) -> Task:
+    if "task" in header:
+        try:
+            return task_from_document(header["task"])
+        except ModelError as error:
+            raise FloatModelError(f"{path}: {error}") from None
+    labels = _typed(path, header, "labels", list)
+    if not all(isinstance(x, str) for x in labels) or len(labels) > MAX_LABELS:
+        raise FloatModelError(f"{path}: labels is not a list of at most {MAX_LABELS} strings")
+    return Classification(tuple(labels))
+
+
+def _choice(path: Path, key: str, value: object, options: tuple[str, ...]) -> Any:
+    if value not in options:
+        raise FloatModelError(f"{path}: {key} is {value!r:.60}, expected one of {', '.join(options)}")
+    return value
+
+
+def _fill(path: Path, value: object) -> tuple[int, ...]:
+    return _integers(path, "fill", value, len(value) if isinstance(value, list) and 1 <= len(value) <= 4 else 1)
 
 
 def _read(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[np.float32]]]:

@@ -12,7 +12,10 @@ from typing import Literal, TypeAlias, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from edgemeta.model.errors import ModelError
 from edgemeta.model.layers import Coordinates
+from edgemeta.model.prove_task import prove_outputs
+from edgemeta.model.tasks import Classification, Task, labels_of
 from edgemeta.toolchain.errors import FloatModelError
 from edgemeta.toolchain.float_model.functions import FUNCTIONS, FunctionName
 
@@ -22,6 +25,8 @@ Float32: TypeAlias = NDArray[np.float32]
 Shape: TypeAlias = tuple[int, int, int]
 Pair: TypeAlias = tuple[int, int]
 Colour: TypeAlias = Literal["rgb", "bgr", "gray"]
+Crop: TypeAlias = Literal["center", "full", "letterbox"]
+Align: TypeAlias = Literal["center", "corner"]
 Padding: TypeAlias = tuple[int, int, int, int]
 """Rows above, columns left, rows below, columns right; padding is zero."""
 
@@ -200,21 +205,25 @@ FloatLayer: TypeAlias = (
 
 @dataclass(frozen=True, eq=False)
 class FloatModel:
-    """A float network: graph, preprocessing, class names and provenance.
+    """A float network: graph, preprocessing, task and provenance.
 
-    Network input = (pixel - mean) / scale with pixel 0..255, its channels in the order of `colour`. outputs: names of
-    tensors; a classification has one, its logits, (1, 1, labels). labels: empty for other networks without names.
+    Network input = (pixel - mean) / scale with pixel 0..255, its channels in the order of `colour`; how a frame becomes
+    these pixels say crop, fill and align (`edgemeta.model.graph.Preprocessing`). outputs: the tensors that the task
+    wants; a classification has one, its logits, (1, 1, labels).
     """
 
     name: str
     input_shape: Shape
     layers: tuple[FloatLayer, ...]
     outputs: tuple[str, ...]
-    labels: tuple[str, ...]
+    task: Task
     mean: float = 128.0
     scale: float = 128.0
     provenance: Mapping[str, object] = field(default_factory=dict)
     colour: Colour = "rgb"
+    crop: Crop = "center"
+    fill: tuple[int, ...] = (0,)
+    align: Align = "center"
 
     @property
     def output(self) -> str:
@@ -222,9 +231,14 @@ class FloatModel:
         return self.outputs[0]
 
     @property
+    def labels(self) -> tuple[str, ...]:
+        """Labels that the task can name; none for an embedding."""
+        return labels_of(self.task)
+
+    @property
     def is_classification(self) -> bool:
-        """Whether it has one output and names for its logits."""
-        return len(self.outputs) == 1 and bool(self.labels)
+        """Whether its one output is a logit for each label, of which the greatest counts."""
+        return isinstance(self.task, Classification)
 
 
 def inputs_of(layer: FloatLayer) -> tuple[str, ...]:
@@ -255,10 +269,16 @@ def check(model: FloatModel, source: str) -> dict[str, Shape]:
     for name in model.outputs:
         if name not in shapes:
             raise FloatModelError(f"{source}: output {name!r} is no tensor, expected the name of a layer")
-    if not model.outputs or (model.is_classification and shapes[model.output] != (1, 1, len(model.labels))):
+    try:
+        prove_outputs(model.task, {name: shapes[name] for name in model.outputs})
+    except ModelError as error:
+        raise FloatModelError(f"{source}: {error}") from None
+    fits = model.crop == "letterbox" or (model.fill, model.align) == ((0,), "center")
+    fills = len(model.fill) in (1, model.input_shape[2]) and all(0 <= value <= 255 for value in model.fill)
+    if not (fits and fills):
         raise FloatModelError(
-            f"{source}: output {_shown_output(model, shapes)}, expected "
-            f"(1, 1, {len(model.labels)}), one logit per label"
+            f"{source}: crop is {model.crop!r}, fill {list(model.fill)}, align {model.align!r}, expected fill and "
+            "align of a letterbox only, with 1 value 0 .. 255 or one for each channel"
         )
     if not (np.isfinite(model.mean) and np.isfinite(model.scale) and model.scale > 0):
         raise FloatModelError(
@@ -266,10 +286,6 @@ def check(model: FloatModel, source: str) -> dict[str, Shape]:
             "positive scale"
         )
     return shapes
-
-
-def _shown_output(model: FloatModel, shapes: Mapping[str, Shape]) -> str:
-    return f"{model.output!r} is {shapes[model.output]}" if model.outputs else "is missing"
 
 
 class MismatchError(Exception):

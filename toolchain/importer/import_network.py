@@ -12,9 +12,11 @@ from edgemeta.toolchain.float_model.file import save_float_model
 from edgemeta.toolchain.float_model.graph import (
     INPUT,
     Add,
+    Align,
     BatchNorm,
     Colour,
     Concat,
+    Crop,
     FloatLayer,
     FloatModel,
     Product,
@@ -23,8 +25,10 @@ from edgemeta.toolchain.float_model.graph import (
     inputs_of,
 )
 from edgemeta.toolchain.importer.builder import float32
-from edgemeta.toolchain.importer.onnx_file import ImageShape
-from edgemeta.toolchain.importer.onnx_network import import_onnx
+from edgemeta.toolchain.importer.heads.task_settings import TaskSettings
+from edgemeta.toolchain.importer.onnx_file import ImageShape, read_onnx
+from edgemeta.toolchain.importer.onnx_network import build_onnx
+from edgemeta.toolchain.importer.task import meaning, recognize
 
 NORMALIZATION = "normalization"
 """Name of the layer that subtracts means and divides by deviations where they differ between channels."""
@@ -34,12 +38,16 @@ NORMALIZATION = "normalization"
 class Pixels:
     """What the network takes for a pixel 0 .. 255: (pixel - mean) / deviation, channels in the order of `colour`.
 
-    mean, deviation: one number, or one for each channel.
+    mean, deviation: one number, or one for each channel. crop, fill, align: how a frame becomes the image
+    (`edgemeta.model.graph.Preprocessing`).
     """
 
     mean: tuple[float, ...] = (0.0,)
     deviation: tuple[float, ...] = (1.0,)
     colour: Colour = "rgb"
+    crop: Crop = "center"
+    fill: tuple[int, ...] = (0,)
+    align: Align = "center"
 
 
 @dataclass(frozen=True)
@@ -57,37 +65,41 @@ def import_network(
     path: Path,
     out: Path,
     pixels: Pixels,
+    settings: TaskSettings | None = None,
     *,
-    labels: tuple[str, ...] | None = None,
     name: str | None = None,
     size: tuple[int, int] | None = None,
 ) -> ImportResult:
     """Read an ONNX file and write a float model file.
 
-    labels: of the logits; without, a classification's are "class 0", "class 1" and so on. name: default the file's.
-    size: H, W where the file leaves them open. Raises ImportedFileError.
+    settings: what its outputs mean, where that is not recognized. name: default the file's. size: H, W where the file
+    leaves them open. Raises ImportedFileError.
     """
-    graph, imported = import_onnx(path, size)
+    settings = settings or TaskSettings()
+    graph, heads = recognize(read_onnx(path, size, settings.outputs), settings, path)
+    found = meaning(build_onnx(graph, path), heads, settings, path)
     channels = graph.input_shape[1]
     _check_pixels(path, pixels, channels)
-    layers, mean, scale = _normalized(imported.layers, pixels, channels)
+    layers, mean, scale = _normalized(found.layers, pixels, channels)
     model = FloatModel(
         name=name or path.stem,
         input_shape=_hwc(graph.input_shape),
         layers=layers,
-        outputs=imported.tensors,
-        labels=(),
+        outputs=found.outputs,
+        task=found.task,
         mean=mean,
         scale=scale,
         provenance={"imported": path.name, "sha256": hashlib.sha256(path.read_bytes()).hexdigest()},
         colour=pixels.colour,
+        crop=pixels.crop,
+        fill=pixels.fill,
+        align=pixels.align,
     )
     shapes = check(model, str(path))
-    outputs = {each: shapes[each] for each in model.outputs}
-    model = replace(model, labels=_labels(path, outputs, labels))
     save_float_model(model, out)
     counts = Counter(type(layer).__name__ for layer in model.layers)
-    return ImportResult(out, model, dict(sorted(counts.items())), outputs, imported.notes)
+    outputs = {each: shapes[each] for each in model.outputs}
+    return ImportResult(out, model, dict(sorted(counts.items())), outputs, found.notes)
 
 
 def _hwc(shape: ImageShape) -> Shape:
@@ -135,13 +147,3 @@ def _reading(layer: FloatLayer, name: str) -> FloatLayer:
             return replace(layer, inputs=(first, *others))
         case _:
             return replace(layer, input=first)
-
-
-def _labels(path: Path, outputs: dict[str, Shape], labels: tuple[str, ...] | None) -> tuple[str, ...]:
-    (height, width, count), *others = outputs.values()
-    is_classification = not others and (height, width) == (1, 1)
-    if is_classification and labels is None:
-        return tuple(f"class {number}" for number in range(count))
-    if is_classification and labels is not None and len(labels) != count:
-        raise ImportedFileError(f"{path}: has {count} logits, found {len(labels)} labels")
-    return labels or ()

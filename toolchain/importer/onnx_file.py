@@ -3,6 +3,7 @@
 `onnxslim` folds constants, batch norms and no-operations first, so that the rest sees few kinds of nodes.
 """
 
+import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -50,8 +51,11 @@ class OnnxGraph:
     shapes: Mapping[str, tuple[int, ...]]
 
 
-def read_onnx(path: Path, size: tuple[int, int] | None = None) -> OnnxGraph:
-    """Read and simplify a file. size: H, W where the file leaves them open. Raises ImportedFileError."""
+def read_onnx(path: Path, size: tuple[int, int] | None = None, outputs: tuple[str, ...] = ()) -> OnnxGraph:
+    """Read and simplify a file. Raises ImportedFileError.
+
+    size: H, W where the file leaves them open. outputs: tensors that are the outputs instead of the file's.
+    """
     try:
         import onnx
         import onnxslim
@@ -69,12 +73,28 @@ def read_onnx(path: Path, size: tuple[int, int] | None = None) -> OnnxGraph:
     if not proto.graph.node:
         raise ImportedFileError(f"{path}: found no ONNX network (no nodes)")
     name, shape = _input_of(proto, path, size)
+    _set_outputs(proto, path, outputs)
     try:
         slim = onnxslim.slim(proto, input_shapes=[f"{name}:{','.join(map(str, shape))}"])
         slim = onnx.shape_inference.infer_shapes(slim, strict_mode=True, data_prop=True)
         return _plain(slim, name, shape)
     except Exception as error:  # noqa: BLE001 (as above)
         raise ImportedFileError(f"{path}: the network is not consistent ({_one_line(error)})") from None
+
+
+def _set_outputs(proto: Any, path: Path, outputs: tuple[str, ...]) -> None:
+    """Make other tensors the outputs of a graph."""
+    import onnx
+
+    known = {name for node in proto.graph.node for name in node.output}
+    for name in outputs:
+        if name not in known:
+            close = difflib.get_close_matches(name, known, 3) or [node.output[0] for node in proto.graph.node[-3:]]
+            raise ImportedFileError(f"{path}: has no tensor {name!r}, it has for example {', '.join(map(repr, close))}")
+    if outputs:
+        del proto.graph.output[:]
+        made = (onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, None) for name in outputs)
+        proto.graph.output.extend(made)
 
 
 def _input_of(proto: Any, path: Path, size: tuple[int, int] | None) -> tuple[str, ImageShape]:

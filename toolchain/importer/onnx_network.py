@@ -59,6 +59,11 @@ OPERATORS: Mapping[str, Callable[[Builder, Node], Value | tuple[Value, ...]]] = 
 def import_onnx(path: Path, size: tuple[int, int] | None = None) -> tuple[OnnxGraph, Imported]:
     """The graph of a file, and its float layers. Raises ImportedFileError that names every unsupported node."""
     graph = read_onnx(path, size)
+    return graph, build_onnx(graph, path)
+
+
+def build_onnx(graph: OnnxGraph, path: Path) -> Imported:
+    """The float layers of a graph. Raises ImportedFileError that names every unsupported node."""
     build = Builder(graph)
     for node in graph.nodes:
         build.take(node, OPERATORS.get(node.op))
@@ -66,4 +71,4 @@ def import_onnx(path: Path, size: tuple[int, int] | None = None) -> tuple[OnnxGr
         listed = "; ".join(build.problems)
         many = "operation" if len(build.problems) == 1 else "operations"
         raise ImportedFileError(f"{path}: {len(build.problems)} {many} cannot be imported: {listed}")
-    return graph, build.finish()
+    return build.finish()

@@ -7,7 +7,6 @@ from numpy.typing import NDArray
 
 from edgemeta.model.graph import Model, Preprocessing
 from edgemeta.model.layers import Layer, TensorType
-from edgemeta.model.tasks import Classification
 from edgemeta.toolchain.errors import QuantizeError
 from edgemeta.toolchain.float_model.forward import in_order
 from edgemeta.toolchain.float_model.graph import FloatModel
@@ -38,8 +37,8 @@ def assemble(model: FloatModel, layers: Sequence[Layer], output: str, provenance
         input=kind,
         layers=tuple(layers),
         outputs=(output,),
-        task=Classification(model.labels),
-        preprocessing=Preprocessing("center", model.colour, table.reshape(1, 256)),
+        task=model.task,
+        preprocessing=Preprocessing(model.crop, model.colour, table.reshape(1, 256), model.fill, model.align),
         provenance=dict(provenance),
     )
 

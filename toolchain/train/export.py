@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from edgemeta.model.tasks import Classification
 from edgemeta.toolchain.float_model.graph import (
     Add,
     BatchNorm,
@@ -55,7 +56,7 @@ def export_resnet8(
         input_shape=(32, 32, 3),
         layers=tuple(layers),
         outputs=("fc",),
-        labels=labels,
+        task=Classification(labels),
         provenance=provenance,
     )
     check(model, name)

@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from safetensors.numpy import save_file
 
+from edgemeta.model.tasks import Classification, Detection, DetectionLevel, Embedding, MultiLabel
 from edgemeta.toolchain.errors import FloatModelError
 from edgemeta.toolchain.float_model.file import is_float_model, load_float_model, save_float_model
 from edgemeta.toolchain.float_model.forward import all_tensors, logits, network_input
@@ -37,11 +38,22 @@ def test_round_trip(path: Path, every_layer: FloatModel, pixels: Any) -> None:
     assert again.read_bytes() == path.read_bytes()
 
 
+def test_preprocessing_and_task_are_kept(tmp_path: Path, imported_layers: FloatModel) -> None:
+    path = tmp_path / "others.safetensors"
+    for task in (Classification(tuple("abcdefghij"), 1.5), MultiLabel(tuple("abcdefghij"), 0.7), Embedding()):
+        changed = replace(imported_layers, task=task, crop="letterbox", fill=(114, 0, 255), align="corner")
+        save_float_model(changed, path)
+        loaded = load_float_model(path)
+        assert (loaded.task, loaded.crop, loaded.fill, loaded.align) == (task, "letterbox", (114, 0, 255), "corner")
+
+
 def test_round_trip_of_imported_layers(tmp_path: Path, imported_layers: FloatModel, pixels: Any) -> None:
     path = tmp_path / "imported.safetensors"
-    save_float_model(replace(imported_layers, outputs=("small", "joined"), labels=()), path)
+    level = DetectionLevel("f1", "shuffled", anchors=((3.0, 4.0), (5.0, 6.5)))
+    task = Detection(tuple("abcd"), "ssd", (level,), score_threshold=0.3)
+    save_float_model(replace(imported_layers, outputs=("f1", "shuffled"), task=task), path)
     loaded = load_float_model(path)
-    assert (loaded.outputs, loaded.labels, loaded.colour) == (("small", "joined"), (), "bgr")
+    assert (loaded.outputs, loaded.task, loaded.colour) == (("f1", "shuffled"), task, "bgr")
     assert [type(x) for x in loaded.layers] == [type(x) for x in imported_layers.layers]
     expected, found = (all_tensors(each, network_input(each, pixels)) for each in (imported_layers, loaded))
     for name, tensor in expected.items():
@@ -79,10 +91,16 @@ def rewritten(path: Path, change: Any) -> Path:
         (lambda h: h["layers"][6].update(kind="sum"), "kind is 'sum', expected max or average"),
         (lambda h: h["layers"].pop() and None, "belongs to no layer"),
         (lambda h: h.update(labels=[1]), "labels is not a list"),
+        (lambda h: h.update(task={"kind": "guess"}), "task.kind is 'guess', expected one of"),
+        (lambda h: h.update(task={"kind": "embedding", "size": 3}), "task has the unknown key 'size'"),
+        (lambda h: h.update(crop="round"), "crop is 'round', expected one of center, full, letterbox"),
+        (lambda h: h.update(align="corner"), "expected fill and align of a letterbox only"),
+        (lambda h: h.update(crop="letterbox", fill=[1, 2]), "with 1 value 0 .. 255 or one for each channel"),
+        (lambda h: h.update(crop="letterbox", fill="grey"), "fill is 'grey', expected 1 whole numbers"),
         (lambda h: h.update(name=3), "name is 3, expected a str"),
         (lambda h: h.update(mean=None), "mean is None, expected a finite number"),
         (lambda h: h.update(scale=10**400), "scale is 1"),
-        (lambda h: h.update(output="c0"), "output 'c0' is"),
+        (lambda h: h.update(output="c0"), "output 'c0' has shape"),
         (lambda h: [1], "the header is a list, expected an object"),
     ],
 )

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from edgemeta.model.tasks import Classification
 from edgemeta.toolchain.errors import FloatModelError
 from edgemeta.toolchain.float_model.graph import Conv, FloatModel, Relu, check, inputs_of
 
@@ -79,4 +80,4 @@ def test_wrong_frame(every_layer: FloatModel, fields: dict[str, Any], text: str)
 
 def test_smallest_network() -> None:
     layers = (Conv("c", "input", np.ones((2, 1, 1, 1), np.float32)), Relu("r", "c"))
-    assert check(FloatModel("m", (1, 1, 1), layers, ("r",), ("a", "b")), "net")["r"] == (1, 1, 2)
+    assert check(FloatModel("m", (1, 1, 1), layers, ("r",), Classification(("a", "b"))), "net")["r"] == (1, 1, 2)

@@ -8,6 +8,7 @@ import numpy as np
 from edgemeta.model import layers as q
 from edgemeta.model import reference
 from edgemeta.model.file import decode, encode
+from edgemeta.model.tasks import Classification
 from edgemeta.plugins.registry import choose
 from edgemeta.tasks.classification import logits_of
 from edgemeta.toolchain.float_model.forward import logits
@@ -63,7 +64,7 @@ def test_dead_and_lopsided_channels(pixels: Any) -> None:
     weight[1], weight[2], weight[3] = 1e-6, 1.0, 1e-3
     bias = np.array([5.0, 3.0, 0.0, 1.0], np.float32)
     layers = (Conv("c", "input", weight, bias), GlobalAverage("g", "c"))
-    model = FloatModel("m", (32, 32, 3), layers, ("g",), tuple("abcd"))
+    model = FloatModel("m", (32, 32, 3), layers, ("g",), Classification(tuple("abcd")))
     integer = quantize_auto(model, pixels)
     encode(integer)
     found = logits_of(reference.run(integer, integer.preprocessing.table[0][pixels])) * integer.output_types[0].scale

@@ -27,7 +27,7 @@ def test_fused_layers(every_layer: FloatModel) -> None:
 def test_a_tensor_with_two_readers_is_not_fused(every_layer: FloatModel) -> None:
     layers = [*every_layer.layers]
     layers[4] = type(layers[4])("a1", ("n0", "c1"))  # type: ignore[call-arg]
-    changed = FloatModel("m", (32, 32, 3), tuple(layers), ("out",), every_layer.labels)
+    changed = FloatModel("m", (32, 32, 3), tuple(layers), ("out",), every_layer.task)
     blocks = {b.name: b for b in blocks_of(changed)}
     assert blocks["c0"].relu is None
     assert blocks["r0"].inputs == ("c0",)

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from edgemeta.model.tasks import Classification
 from edgemeta.toolchain.float_model.forward import all_tensors, logits, network_input
 from edgemeta.toolchain.float_model.graph import (
     Add,
@@ -39,7 +40,7 @@ def branched(rng: np.random.Generator) -> FloatModel:
         Relu("dr", "d"),
         Dense("out", "dr", weights(5, 6)),
     )
-    return FloatModel("m", (32, 32, 3), layers, ("out",), tuple("abcde"))
+    return FloatModel("m", (32, 32, 3), layers, ("out",), Classification(tuple("abcde")))
 
 
 @pytest.mark.parametrize("strength", [0.5, 1.0])
@@ -74,5 +75,5 @@ def test_strength_0_changes_nothing(pixels: Any) -> None:
 def test_a_network_of_one_global_average(pixels: Any) -> None:
     weight = np.eye(3, dtype=np.float32).reshape(3, 1, 1, 3)
     layers = (Conv("c", "input", weight), GlobalAverage("g", "c"))
-    model = FloatModel("m", (32, 32, 3), layers, ("g",), tuple("abc"))
+    model = FloatModel("m", (32, 32, 3), layers, ("g",), Classification(tuple("abc")))
     assert (logits(equalized(model, pixels, 1.0), pixels) == logits(model, pixels)).all()

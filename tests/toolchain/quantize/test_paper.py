@@ -9,6 +9,7 @@ import pytest
 from edgemeta.model import layers as q
 from edgemeta.model import reference
 from edgemeta.model.file import encode
+from edgemeta.model.tasks import Classification
 from edgemeta.tasks.classification import logits_of
 from edgemeta.toolchain.errors import QuantizeError
 from edgemeta.toolchain.float_model.forward import logits
@@ -44,7 +45,7 @@ def residual(rng: np.random.Generator) -> FloatModel:
         GlobalAverage("pool", "relu"),
         Dense("fc", "pool", rng.normal(0, 0.5, (5, 4)).astype(np.float32), rng.normal(0, 1, 5).astype(np.float32)),
     )
-    return FloatModel("piece", (8, 8, 3), layers, ("fc",), tuple("abcde"))
+    return FloatModel("piece", (8, 8, 3), layers, ("fc",), Classification(tuple("abcde")))
 
 
 def by_hand(model: FloatModel, image: Any) -> list[int]:
@@ -118,4 +119,4 @@ def test_adding_the_image_is_refused() -> None:
         GlobalAverage("g", "a"),
     )
     with pytest.raises(QuantizeError, match="layer 'a': adds the image, expected Q3"):
-        quantize_paper(FloatModel("m", (4, 4, 3), layers, ("g",), tuple("abc")))
+        quantize_paper(FloatModel("m", (4, 4, 3), layers, ("g",), Classification(tuple("abc"))))

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from edgemeta.model import reference
+from edgemeta.model.tasks import Classification
 from edgemeta.tasks.classification import logits_of
 from edgemeta.toolchain.float_model.forward import logits
 from edgemeta.toolchain.float_model.graph import BatchNorm, Conv, Dense, FloatModel, GlobalAverage, Relu
@@ -32,7 +33,7 @@ def lopsided(rng: np.random.Generator, spread: float) -> FloatModel:
     variance = np.full(8, 27 * spread**2 * 0.1, np.float32)
     dense = Dense("out", "g", rng.normal(0, 1, (5, 8)).astype(np.float32))
     layers = (conv, BatchNorm("n", "c", ones, zeros, zeros, variance), Relu("r", "n"), GlobalAverage("g", "r"), dense)
-    return FloatModel("m", (32, 32, 3), layers, ("out",), tuple("abcde"))
+    return FloatModel("m", (32, 32, 3), layers, ("out",), Classification(tuple("abcde")))
 
 
 @pytest.mark.parametrize("spread", [0.01, 30.0])

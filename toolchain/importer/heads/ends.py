@@ -1,0 +1,143 @@
+"""Finds the last convolutions of a network, before what its file does to decode them.
+
+Files of detections end differently: some with the convolutions, some with boxes, some with the suppression. All of that
+only moves and computes single numbers, so walking back from the outputs ends at the same convolutions.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from edgemeta.toolchain.importer.onnx_file import Node, OnnxGraph
+
+CONVOLUTIONS = frozenset({"Conv"})
+PASSED = frozenset(
+    [
+        "Abs",
+        "Add",
+        "And",
+        "ArgMax",
+        "Cast",
+        "Clip",
+        "Concat",
+        "ConstantOfShape",
+        "Div",
+        "Equal",
+        "Exp",
+        "Expand",
+        "Flatten",
+        "Floor",
+        "Gather",
+        "GatherElements",
+        "GatherND",
+        "Greater",
+        "GreaterOrEqual",
+        "Identity",
+        "Less",
+        "LessOrEqual",
+        "MatMul",
+        "Max",
+        "Min",
+        "Mod",
+        "Mul",
+        "Neg",
+        "NonMaxSuppression",
+        "NonZero",
+        "Not",
+        "Or",
+        "Pow",
+        "Range",
+        "ReduceMax",
+        "ReduceSum",
+        "Reshape",
+        "ScatterND",
+        "Shape",
+        "Sigmoid",
+        "Slice",
+        "Softmax",
+        "Split",
+        "Squeeze",
+        "Sub",
+        "Tile",
+        "TopK",
+        "Transpose",
+        "Unsqueeze",
+        "Where",
+    ]
+)
+"""What may lie between the last convolutions and the outputs."""
+
+
+@dataclass(frozen=True)
+class End:
+    """A last convolution. tensor: its result. shape: (H, W, C) of it. passed: operators between it and the outputs."""
+
+    tensor: str
+    shape: tuple[int, int, int]
+    passed: frozenset[str]
+
+
+def ends_of(graph: OnnxGraph) -> tuple[End, ...]:
+    """The last convolutions, in the order in which the outputs read them; none if something else is among the ends."""
+    passed: dict[str, frozenset[str]] = dict.fromkeys(graph.outputs, frozenset())
+    makers: dict[str, Node] = {}
+    for node in reversed(graph.nodes):
+        read = [passed[name] for name in node.outputs if name in passed]
+        if not read:
+            continue
+        makers.update(dict.fromkeys(node.outputs, node))
+        if is_end(node, graph):
+            continue
+        if node.op not in PASSED | CONVOLUTIONS:
+            return ()
+        behind = frozenset().union(*read) | {node.op}
+        for name in node.inputs:
+            if name and name not in graph.constants:
+                passed[name] = passed.get(name, frozenset()) | behind
+    ends = []
+    for name in _in_order(graph, makers):
+        shape = graph.shapes.get(name, ())
+        if name not in makers or len(shape) != 4:
+            return ()  # the image, or a tensor of unknown shape
+        ends.append(End(name, (shape[2], shape[3], shape[1]), passed[name]))
+    return tuple(ends)
+
+
+def _in_order(graph: OnnxGraph, makers: Mapping[str, Node]) -> list[str]:
+    """The ends and images that the outputs are made of, in the order in which they are read."""
+    found: dict[str, None] = {}
+    seen: set[str] = set()
+    todo = list(reversed(graph.outputs))
+    while todo:
+        name = todo.pop()
+        if not name or name in graph.constants or name in seen:
+            continue
+        seen.add(name)
+        if name not in makers or is_end(makers[name], graph):
+            found[name] = None
+        else:
+            todo += reversed(makers[name].inputs)
+    return list(found)
+
+
+def is_end(node: Node, graph: OnnxGraph) -> bool:
+    """Whether a node is a convolution of the network, not of its decoding."""
+    return node.op in CONVOLUTIONS and not is_expectation(node, graph)
+
+
+def is_expectation(node: Node, graph: OnnxGraph) -> bool:
+    """Whether a convolution only takes the mean of 0, 1, 2 and so on, as in the decoding of YOLOv8."""
+    weight = graph.constants.get(node.inputs[1])
+    return weight is not None and weight.shape[:1] == (1,) and bool((weight.ravel() == np.arange(weight.size)).all())
+
+
+def cut(graph: OnnxGraph, outputs: Iterable[str]) -> OnnxGraph:
+    """The graph with other outputs, without the nodes that these do not need."""
+    wanted = tuple(outputs)
+    needed, kept = set(wanted), []
+    for node in reversed(graph.nodes):
+        if needed.intersection(node.outputs):
+            needed.update(node.inputs)
+            kept.append(node)
+    return replace(graph, outputs=wanted, nodes=tuple(reversed(kept)))

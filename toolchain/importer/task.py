@@ -1,0 +1,95 @@
+"""The task of an imported network: what the user says, or what the end of the network shows."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from edgemeta.model.tasks import Classification, Embedding, MultiLabel, Task
+from edgemeta.toolchain.errors import ImportedFileError
+from edgemeta.toolchain.float_model.graph import FloatLayer, Function
+from edgemeta.toolchain.importer.builder import Imported, maps_of
+from edgemeta.toolchain.importer.heads.detection import detection, outputs_of
+from edgemeta.toolchain.importer.heads.ends import cut, ends_of
+from edgemeta.toolchain.importer.heads.levels import HeadError, Heads, heads_of
+from edgemeta.toolchain.importer.heads.task_settings import TaskSettings
+from edgemeta.toolchain.importer.onnx_file import OnnxGraph
+from edgemeta.toolchain.importer.values import Map
+
+
+@dataclass(frozen=True, eq=False)
+class Meaning:
+    """The layers of a network, which of them are its outputs, and what these mean. notes: what was left out."""
+
+    layers: tuple[FloatLayer, ...]
+    outputs: tuple[str, ...]
+    task: Task
+    notes: tuple[str, ...]
+
+
+def recognize(graph: OnnxGraph, settings: TaskSettings, path: Path) -> tuple[OnnxGraph, Heads | None]:
+    """The heads of a detection, and the graph cut before its decoding; without, the graph as it is.
+
+    Raises ImportedFileError for a network of several outputs, or of a map, that is no detection.
+    """
+    if settings.task not in (None, "detection") or (
+        settings.task is None and not settings.decoding and _is_vector(graph)
+    ):
+        return graph, None
+    try:
+        heads = heads_of(ends_of(graph), settings)
+    except HeadError as error:
+        raise ImportedFileError(
+            f"{path}: no detection was recognized: {error}. If it is one, name its last convolutions with --outputs, "
+            "and its --decoding; for a classification name its logits"
+        ) from None
+    ends = [end for level in heads.levels for end in (level.boxes, level.objectness, level.classes) if end]
+    return cut(graph, dict.fromkeys(end.tensor for end in ends)), heads
+
+
+def _is_vector(graph: OnnxGraph) -> bool:
+    """Whether the only output is one number for each of many labels."""
+    shape = graph.shapes.get(graph.outputs[0], ())
+    return len(graph.outputs) == 1 and len(shape) >= 2 and all(side == 1 for side in (shape[0], *shape[2:]))
+
+
+def meaning(imported: Imported, heads: Heads | None, settings: TaskSettings, path: Path) -> Meaning:
+    """What a network's outputs mean. Raises ImportedFileError."""
+    if heads is not None:
+        return _detection(imported, heads, settings, path)
+    layers, outputs, notes = imported.layers, imported.tensors, list(imported.notes)
+    if len(outputs) != 1:
+        raise ImportedFileError(f"{path}: has {len(outputs)} outputs, expected 1 for a {settings.task or 'vector'}")
+    task = settings.task
+    last = next((layer for layer in layers if layer.name == outputs[0]), None)
+    if isinstance(last, Function) and last.function == "sigmoid" and task != "embedding":
+        layers, outputs = tuple(layer for layer in layers if layer is not last), (last.input,)
+        notes.append("the sigmoid at the end is left out: scores are computed from the logits before it")
+        task = task or "multi-label"
+    ((_, _, count),) = (each.shape for value in imported.outputs.values() for each in maps_of(value))
+    if task == "embedding":
+        return Meaning(layers, outputs, Embedding(), tuple(notes))
+    labels = _labels(path, settings.labels, count)
+    if task == "multi-label":
+        several = (
+            MultiLabel(labels) if settings.score_threshold is None else MultiLabel(labels, settings.score_threshold)
+        )
+        return Meaning(layers, outputs, several, tuple(notes))
+    return Meaning(layers, outputs, Classification(labels), tuple(notes))
+
+
+def _detection(imported: Imported, heads: Heads, settings: TaskSettings, path: Path) -> Meaning:
+    names = {name: value.tensor for name, value in imported.outputs.items() if isinstance(value, Map)}
+    labels = _labels(path, settings.labels, heads.labels)
+    try:
+        layers, task = detection(heads, imported.layers, names, labels, settings)
+    except HeadError as error:
+        raise ImportedFileError(f"{path}: {error}") from None
+    note = f"decoding {heads.decoding}: what follows the {len(names)} last convolutions is left out"
+    return Meaning(layers, outputs_of(task), task, (*imported.notes, note))
+
+
+def _labels(path: Path, labels: tuple[str, ...] | None, count: int) -> tuple[str, ...]:
+    if labels is None:
+        return tuple(f"class {number}" for number in range(count))
+    if len(labels) != count:
+        raise ImportedFileError(f"{path}: has {count} labels, found {len(labels)} names for them")
+    return labels
