@@ -40,12 +40,42 @@ Resizer::Resizer(int isa, const em_resize& resize)
               resize.frame_channels,
               *std::max_element(rows_.weights.begin(), rows_.weights.end()),
               *std::max_element(columns_.weights.begin(), columns_.weights.end()),
-              column_pairs_.data()},
+              column_pairs_.data(),
+              nullptr},
       colour_(colour_of(resize, table_.data())),
       is_copy_(rows_.is_identity() && columns_.is_identity()),
       scratch_(kernels_.resize_scratch(resize_)),
-      row_(size_t(resize.columns.size) * size_t(resize.frame_channels)) {
+      row_(size_t(resize.columns.size) * size_t(resize.frame_channels) + Gather::kLanes) {
   for (size_t i = 0; i < fill_row_.size(); ++i) fill_row_[i] = resize.fill[i % size_t(resize.channels)];
+  plan_gather();
+}
+
+// Five pixels of three channels, or sixteen of one, make a group.
+void Resizer::plan_gather() {
+  const int32_t channels = resize_.channels, pixels = Gather::kLanes / channels, size = resize_.columns.size;
+  const int32_t pairs = (*std::max_element(columns_.count.begin(), columns_.count.end()) + 1) / 2;
+  if (resize_.greatest_column_weight > INT16_MAX) return;
+  for (int32_t first = 0; first < size; first += pixels) {
+    const int32_t last = std::min(first + pixels, size) - 1;
+    if ((columns_.start[last] + columns_.count[last] - columns_.start[first]) * channels > Gather::kReach) return;
+  }
+  for (int32_t first = 0; first < size; first += pixels) {
+    gather_begin_.push_back(columns_.start[first] * channels);
+    for (int32_t pair = 0; pair < pairs; ++pair) {
+      int16_t places[2 * Gather::kLanes] = {}, weights[2 * Gather::kLanes] = {};
+      for (int32_t i = 0; i < 2 * pixels * channels; ++i) {
+        const int32_t x = first + i / 2 / channels, channel = i / 2 % channels, tap = 2 * pair + i % 2;
+        if (x >= size || tap >= columns_.count[x]) continue;
+        places[i] = static_cast<int16_t>((columns_.start[x] + tap - columns_.start[first]) * channels + channel);
+        weights[i] = static_cast<int16_t>(columns_.weights[size_t(columns_.first[x] + tap)]);
+      }
+      gather_taps_.insert(gather_taps_.end(), places, places + 2 * Gather::kLanes);
+      gather_taps_.insert(gather_taps_.end(), weights, weights + 2 * Gather::kLanes);
+    }
+  }
+  const auto groups = static_cast<int32_t>(gather_begin_.size());
+  gather_ = {pixels * channels, groups, pairs, gather_begin_.data(), gather_taps_.data()};
+  resize_.gather = &gather_;
 }
 
 Colour Resizer::colour_of(const em_resize& resize, const uint8_t* table) {

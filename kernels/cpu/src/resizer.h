@@ -12,6 +12,7 @@ namespace edgemeta {
 class Resizer {
  public:
   Resizer(int isa, const em_resize& resize);
+  Resizer(const Resizer&) = delete;
   void run(const uint8_t* frame, int64_t row_bytes, uint8_t* output);
 
  private:
@@ -24,13 +25,16 @@ class Resizer {
   };
 
   static std::vector<int16_t> pair_up(const AxisArrays& columns);
+  void plan_gather();
   static Colour colour_of(const em_resize& resize, const uint8_t* table);
 
   const Kernels& kernels_;
   AxisArrays rows_, columns_;
   int32_t top_, left_, height_, inner_top_, inner_left_;
   std::vector<uint8_t> table_, fill_row_;
-  std::vector<int16_t> column_pairs_;
+  std::vector<int16_t> column_pairs_, gather_taps_;
+  std::vector<int32_t> gather_begin_;
+  Gather gather_;
   Resize resize_;
   Colour colour_;
   bool is_copy_;  // the frame has the size of its part of the tensor

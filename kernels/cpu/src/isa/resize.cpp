@@ -101,24 +101,28 @@ size_t column_sum_bytes(const Resize& resize) {
   return (static_cast<size_t>(covered(resize.columns)) * static_cast<size_t>(resize.channels) + 32) * 4;
 }
 
-// Totals of the usual frame; true if it was one.
-bool sum_fast(const Resize& resize, const uint8_t* crop, int64_t row_bytes, int32_t row, uint16_t* sums,
-              uint32_t* totals) {
+// Sums of the source rows, with vectors for the usual frame. rows.total is at most 257.
+void sum_rows_fast(const Resize& resize, const uint8_t* crop, int64_t row_bytes, int32_t row, uint16_t* sums) {
 #if defined(EM_ISA_AVX512) || defined(EM_ISA_AVX2)
-  const int64_t width = int64_t{covered(resize.columns)} * 3;
-  if (resize.channels != 3 || width < kBytes || resize.greatest_row_weight > 64 ||
-      resize.greatest_column_weight > INT16_MAX)
-    return false;
-  const int32_t* weights = resize.rows.weights + resize.rows.first[row];
-  const uint8_t* source = crop + resize.rows.start[row] * row_bytes;
-  sum_rows_by_pairs(source, row_bytes, weights, resize.rows.count[row], width, sums);
-  sum_columns_by_fours(resize, sums, totals);
-  return true;
-#else
-  (void)resize, (void)crop, (void)row_bytes, (void)row, (void)sums, (void)totals;
-  return false;
+  const int64_t width = int64_t{covered(resize.columns)} * resize.channels;
+  if (width >= kBytes && resize.greatest_row_weight <= 64) {
+    const int32_t* weights = resize.rows.weights + resize.rows.first[row];
+    const uint8_t* source = crop + resize.rows.start[row] * row_bytes;
+    return sum_rows_by_pairs(source, row_bytes, weights, resize.rows.count[row], width, sums);
+  }
 #endif
+  sum_rows(resize, crop, row_bytes, row, sums);
 }
+
+void sum_columns_fast(const Resize& resize, const uint16_t* sums, uint32_t* totals) {
+#if defined(EM_ISA_AVX512) || defined(EM_ISA_AVX2)
+  if (resize.channels == 3 && resize.greatest_column_weight <= INT16_MAX)
+    return sum_columns_by_fours(resize, sums, totals);
+#endif
+  sum_columns(resize, sums, totals);
+}
+
+constexpr int64_t kFloatArea = 1 << 13;
 
 }  // namespace
 
@@ -143,11 +147,18 @@ void resize_row(const Resize& resize, const uint8_t* crop, int64_t row_bytes, in
   if (resize.rows.total > 257) {  // 257 * 255 is the greatest uint16
     sum_rows(resize, crop, row_bytes, row, wide);
     sum_columns(resize, wide, totals);
-  } else if (!sum_fast(resize, crop, row_bytes, row, words, totals)) {
-    sum_rows(resize, crop, row_bytes, row, words);
-    sum_columns(resize, words, totals);
+  } else {
+    sum_rows_fast(resize, crop, row_bytes, row, words);
+#if defined(EM_ISA_AVX512)
+    if (resize.gather && area < kFloatArea)
+      return divide_columns_by_groups(resize, words, static_cast<int32_t>(area), out);
+#endif
+    sum_columns_fast(resize, words, totals);
   }
-  area < 1 << 13 ? divide<float, int32_t>(totals, count, area, out) : divide<double, int32_t>(totals, count, area, out);
+  if (area < kFloatArea)
+    divide<float, int32_t>(totals, count, area, out);
+  else
+    divide<double, int32_t>(totals, count, area, out);
 }
 
 }  // namespace edgemeta::EM_NAMESPACE
