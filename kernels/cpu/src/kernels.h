@@ -156,8 +156,8 @@ struct Axis {
   const int32_t *start, *count, *first, *weights;  // first: index of a pixel's first weight
   int32_t total;
 };
-// Outputs of a row of column sums, `outputs` words at a time. Group g reads the kReach words from begin[g] on; taps has,
-// for each group and pair of its taps, 32 places among them, two for each output, then their 32 weights.
+// Outputs of a row of column sums, `outputs` words at a time. Group g reads the kReach words from begin[g] on. For each
+// group and pair of its taps, `taps` has 32 places among them, two for each output, then their 32 weights.
 struct Gather {
   static constexpr int32_t kReach = 64, kLanes = 16;
   int32_t outputs, groups, pairs;

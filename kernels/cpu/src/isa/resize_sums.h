@@ -114,8 +114,8 @@ inline void sum_columns_by_fours(const Resize& resize, const uint16_t* sums, uin
 #if defined(EM_ISA_AVX512)
 
 // Sums along the row and their division, a group of outputs at a time: the words of two taps for each output are
-// gathered, and vpmaddwd adds each pair. As above, 2**15 is subtracted from each sum, and 2**15 * total added after. The
-// division is that of `divide` in float. Each group writes 16 bytes; those after its outputs are written again.
+// gathered, and vpmaddwd adds each pair. As above, 2**15 is subtracted from each sum, and 2**15 * total added after.
+// The division is that of `divide` in float. Each group writes 16 bytes; those after its outputs are written again.
 inline void divide_columns_by_groups(const Resize& resize, const uint16_t* sums, int32_t area, uint8_t* out) {
   const Gather& gather = *resize.gather;
   const __m512i top = _mm512_set1_epi16(INT16_MIN), restored = _mm512_set1_epi32(resize.columns.total << 15);
