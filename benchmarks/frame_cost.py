@@ -34,11 +34,11 @@ import yaml
 
 from benchmarks.result_file import write_json, write_markdown
 from edgemeta.cli.main import edgemeta
-from edgemeta.daemon.inference.labels import LabelMap
 from edgemeta.daemon.inference.loaded_model import LoadedModel
 from edgemeta.daemon.inference.pipeline import Pipeline
-from edgemeta.daemon.inference.smoothing import Smoother
+from edgemeta.daemon.inference.readers.labels import LabelMap
 from edgemeta.daemon.inference.state_reporter import StateReporter
+from edgemeta.daemon.inference.tracking.smoothing import Smoother
 from edgemeta.daemon.inference.worker import Worker
 from edgemeta.daemon.mqtt.publisher import Publisher
 from rig.broker import Mosquitto

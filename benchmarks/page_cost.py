@@ -129,7 +129,7 @@ def measure(folder: Path, enabled: bool, pages: int, seconds: float) -> dict[str
 def hook_ns(network: LoadedModel, calls: int = 200_000) -> float:
     """Nanoseconds that the worker spends per frame on telling the page's memory of it; the best of five rounds."""
     from edgemeta.daemon.config.config import Config
-    from edgemeta.daemon.inference.settings import settings_of
+    from edgemeta.daemon.inference.readers.settings import settings_of
     from edgemeta.daemon.messages.records import Drops
 
     settings = settings_of(Config.model_validate({"cameras": {"front": {"source": "synthetic://"}}}), "front")

@@ -3,6 +3,7 @@
 An output's integer q of channel c represents step[c] * (q - zero_point) (`Model.steps`). sigmoid(v) = 1 / (1 + e**-v).
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -101,7 +102,9 @@ def labels_of(task: Task) -> tuple[str, ...]:
     return () if isinstance(task, Embedding) else task.labels
 
 
-_NAMES = {
+TaskName: TypeAlias = Literal["classification", "multi-label", "detection", "embedding"]
+
+_NAMES: Mapping[type, TaskName] = {
     Classification: "classification",
     MultiLabel: "multi-label",
     Detection: "detection",
@@ -109,6 +112,6 @@ _NAMES = {
 }
 
 
-def task_name(task: Task) -> str:
+def task_name(task: Task) -> TaskName:
     """Name of a task for people and options, such as "multi-label"."""
     return _NAMES[type(task)]

@@ -4,8 +4,9 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
+from edgemeta.daemon.config.objects import ObjectsConfig, ZoneConfig
 from edgemeta.daemon.config.reloading import Applies, marker
-from edgemeta.daemon.config.section import RetryConfig, Seconds, Section
+from edgemeta.daemon.config.section import Name, RetryConfig, Seconds, Section
 from edgemeta.daemon.config.state import PublishConfig, StateConfig
 
 SLOWEST, FASTEST = 0.001, 1000.0
@@ -90,6 +91,12 @@ class CameraConfig(Section):
     retry: RetryConfig = Field(default=RetryConfig(), description="Delays between attempts to open the source.")
     model: Annotated[Annotated[str, Field(min_length=1)] | None, Applies.AFTER_SWAP] = Field(
         default=None, description="This camera's model, in the form of `model`; null uses `model`."
+    )
+    objects: Annotated[ObjectsConfig | None, Applies.AT_ONCE] = Field(
+        default=None, description="Replaces the whole section `objects` for this camera; null uses `objects`."
+    )
+    zones: Annotated[dict[Name, ZoneConfig], Applies.AT_ONCE] = Field(
+        default={}, description="Zones of a detection by name: parts of the picture with counts of their own."
     )
     state: Annotated[StateConfig | None, Applies.AT_ONCE] = Field(
         default=None, description="Replaces the whole section `state` for this camera; null uses `state`."

@@ -16,8 +16,9 @@ from pydantic import AfterValidator, Field
 from edgemeta.daemon.config.broker import MqttConfig
 from edgemeta.daemon.config.camera import CameraConfig
 from edgemeta.daemon.config.homeassistant import HomeAssistantConfig
+from edgemeta.daemon.config.objects import ObjectsConfig
 from edgemeta.daemon.config.reloading import Applies
-from edgemeta.daemon.config.section import Name, Seconds, Section, name_of_level
+from edgemeta.daemon.config.section import Label, Name, Seconds, Section, name_of_level
 from edgemeta.daemon.config.source_address import address_from, without_password
 from edgemeta.daemon.config.state import PublishConfig, StateConfig
 from edgemeta.daemon.config.swap import SwapConfig, TrustConfig
@@ -34,12 +35,6 @@ def _camera_name(value: str) -> str:
     return name_of_level(value)
 
 
-def _label(value: str) -> str:
-    if not (1 <= len(value) <= 200 and value.isprintable()):
-        raise ValueError("1 to 200 printable characters")
-    return value
-
-
 def _option(value: object) -> object:
     if not isinstance(value, bool | int | float | str):
         raise ValueError("text, a number, true or false")
@@ -52,7 +47,6 @@ def hostname() -> str:
 
 
 CameraName = Annotated[str, AfterValidator(_camera_name)]
-Label = Annotated[str, AfterValidator(_label)]
 
 AnySection = TypeVar("AnySection", bound=Section)
 
@@ -122,6 +116,9 @@ class Config(Section):
     label_map: Annotated[dict[Label, Label], Applies.AT_ONCE] = Field(
         default={},
         description="Other names for the model's labels, `label: name`. Labels with the same name add up their scores.",
+    )
+    objects: Annotated[ObjectsConfig, Applies.AT_ONCE] = Field(
+        default=ObjectsConfig(), description="Which detected objects count."
     )
     state: Annotated[StateConfig, Applies.AT_ONCE] = Field(
         default=StateConfig(), description="When a camera's state changes."

@@ -53,7 +53,7 @@ def reloaded(running: AnyRecord, new: AnyRecord, inherited: Applies = Applies.RE
     update: dict[str, Any] = {}
     for name, field in type(running).model_fields.items():
         old, value, mark = getattr(running, name), getattr(new, name), marker(field.metadata, inherited)
-        if (entries := entries_of(field)) is not None:
+        if (entries := entries_of(field)) is not None and mark is Applies.RESTART:
             below = marker(entries[1], mark)
             update[name] = {each: reloaded(entry, value.get(each, entry), below) for each, entry in old.items()}
         elif section_of(field) is not None:

@@ -21,7 +21,14 @@ def topic_levels(value: str) -> str:
     return value
 
 
+def _label(value: str) -> str:
+    if not (1 <= len(value) <= 200 and value.isprintable()):
+        raise ValueError("1 to 200 printable characters")
+    return value
+
+
 Name = Annotated[str, AfterValidator(name_of_level)]
+Label = Annotated[str, AfterValidator(_label)]
 Port = Annotated[int, Field(ge=1, le=65535)]
 Seconds = Annotated[float, Field(gt=0, le=3600, allow_inf_nan=False)]
 

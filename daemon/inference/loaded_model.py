@@ -12,6 +12,7 @@ from edgemeta.daemon.inference.model_file import ModelFile
 from edgemeta.daemon.messages.records import ModelIdentity
 from edgemeta.model.graph import Model
 from edgemeta.model.self_test import flat
+from edgemeta.model.tasks import TaskName, task_name
 from edgemeta.plugins.api import Backend, BackendError, Batch, Outputs, Session
 
 WARM_UP_RUNS = 10
@@ -47,6 +48,11 @@ class LoadedModel:
     def identity(self) -> ModelIdentity:
         """Name and digest, as messages carry them."""
         return ModelIdentity(name=self.model.name, sha256=self.model.digest)
+
+    @property
+    def task(self) -> TaskName:
+        """The model's task."""
+        return task_name(self.model.task)
 
     @property
     def description(self) -> str:

@@ -6,17 +6,18 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from edgemeta.daemon.capture.latest_frames import CapturedFrame
-from edgemeta.daemon.inference.labels import LabelMap
 from edgemeta.daemon.inference.loaded_model import LoadedModel
-from edgemeta.daemon.inference.settings import CameraSettings
-from edgemeta.daemon.inference.smoothing import Smoother
+from edgemeta.daemon.inference.readers.by_task import reader_of
+from edgemeta.daemon.inference.readers.reading import Picture
+from edgemeta.daemon.inference.readers.settings import CameraSettings
 from edgemeta.daemon.inference.state_reporter import StateReporter, Updates
+from edgemeta.daemon.inference.tracking.by_task import tracker_of
 from edgemeta.daemon.messages.frame_fields import DropFields, FrameFields, LabelFields, ModelFields
 from edgemeta.daemon.messages.records import SCHEMA_VERSION, FrameMessage, ModelIdentity
 from edgemeta.daemon.runtime.clock import Clock
+from edgemeta.model.preprocess import Rectangle, placement
 from edgemeta.plugins.api import BackendError, Batch
 from edgemeta.plugins.preprocess import make_preprocessor
-from edgemeta.tasks.classification import logits_of
 
 Now = Callable[[], int]
 """Monotonic nanoseconds."""
@@ -32,9 +33,13 @@ class Identity:
 
 @dataclass(frozen=True)
 class FrameResult:
-    """The result of one frame: the fields of its message, its state and event updates, the time of each stage in ns."""
+    """The result of one frame: the fields of its message, its state and event updates, the time of each stage in ns.
+
+    best: its best label or object, None without any.
+    """
 
     fields: FrameFields
+    best: LabelFields | None
     updates: Updates
     stages: dict[str, int]
 
@@ -60,14 +65,15 @@ class Pipeline:
         self._camera = camera
         self._loaded = self._wanted_loaded = loaded
         self._settings = self._wanted_settings = settings
-        self._labels = LabelMap(loaded.model, settings.labels)
+        self._reader = reader_of(loaded.model, settings)
+        self._tracker = tracker_of(loaded.model)
         self._model_identity = _fields_of(loaded.identity)
-        self._smoother = Smoother(settings.rule)
         self._reporter = StateReporter()
         self._clock = clock
         self._now = now
         self._shape: tuple[int, ...] = ()
         self._prepare: Callable[..., Batch]
+        self._picture: Picture
 
     def set_settings(self, settings: CameraSettings) -> None:
         """Use other settings from the next frame on. Any thread may call this while another classifies."""
@@ -96,20 +102,13 @@ class Pipeline:
         self._apply_wanted()
         loaded, batch = self._loaded, self._preprocess(captured)
         prepared = self._now()
-        logits = logits_of(loaded.run(batch))[0]
+        outputs = loaded.run(batch)
         inferred = self._now()
         if self._loaded is not loaded:
             raise BackendError(f"{loaded.description} answered after its frame was given to another model")
-        shares = self._labels.scores(logits)
-        names = self._labels.names
-        labels: list[LabelFields] = [
-            {"label": names[place], "score": round(float(shares[place]), 6)}
-            for place in self._labels.rank(logits, shares, self._settings.top)
-        ]
         came = captured.frame.captured_ns
-        change = self._smoother.add(labels[0]["label"], labels[0]["score"], came)
-        state = self._smoother.label
-        score = round(float(shares[names.index(state)]), 6) if state in names else None
+        reading = self._reader.read(outputs, self._picture)
+        tracked = self._tracker.add(reading, self._settings, came)
         finished = self._now()
 
         stages = {
@@ -129,8 +128,12 @@ class Pipeline:
             "clock_synchronized": self._clock.synchronized,
             "model": self._model_identity,
             "backend": self._loaded.backend,
-            "labels": labels,
-            "state": state,
+            "labels": reading.labels,
+            "objects": reading.objects,
+            "embedding": reading.embedding,
+            "state": tracked.state,
+            "counts": tracked.counts,
+            "zones": tracked.zones,
             "latency_us": {
                 "wait": (taken - came) // 1000,
                 "preprocess": (prepared - taken) // 1000,
@@ -142,7 +145,8 @@ class Pipeline:
             "withheld": withheld,
             "historical": False,
         }
-        return FrameResult(fields, self._reporter.update(fields, change, score, came, self._settings), stages)
+        updates = self._reporter.update(fields, tracked, came, self._settings)
+        return FrameResult(fields, reading.best, updates, stages)
 
     def _apply_wanted(self) -> None:
         """Apply a new model or new settings; the state and the recent frames it is based on stay."""
@@ -152,15 +156,18 @@ class Pipeline:
         if loaded is not self._loaded:
             self._shape = ()
         self._loaded, self._settings = loaded, settings
-        self._labels = LabelMap(loaded.model, settings.labels)
+        self._reader = reader_of(loaded.model, settings)
+        self._tracker = tracker_of(loaded.model, self._tracker)
         self._model_identity = _fields_of(loaded.identity)
-        self._smoother.set_rule(settings.rule)
 
     def _preprocess(self, captured: CapturedFrame) -> Batch:
         """Prepare the pixels; a new frame size makes a new preprocessor and releases the old one."""
         pixels = captured.frame.pixels
         if pixels.shape != self._shape:
-            self._prepare = make_preprocessor(self._loaded.model, pixels.shape)
+            model, whole = self._loaded.model, Rectangle(0, 0, *pixels.shape[:2])
+            self._prepare = make_preprocessor(model, pixels.shape)
+            where = placement(model.preprocessing, model.input, pixels.shape)
+            self._picture = Picture(whole.height, whole.width, (whole,), (where,))
             self._shape = pixels.shape
         return self._prepare(pixels)
 

@@ -1,9 +1,9 @@
-"""Decides which messages a frame triggers: its own, a state update, an event."""
+"""Decides which messages a frame triggers: its own, a state update, events."""
 
 from dataclasses import dataclass
 
-from edgemeta.daemon.inference.settings import CameraSettings
-from edgemeta.daemon.inference.smoothing import Change
+from edgemeta.daemon.inference.readers.settings import CameraSettings
+from edgemeta.daemon.inference.tracking.tracker import Event, Tracked
 from edgemeta.daemon.messages.frame_fields import FrameFields
 from edgemeta.daemon.messages.records import EventMessage, StateMessage
 from edgemeta.daemon.runtime.clock import NS
@@ -11,10 +11,13 @@ from edgemeta.daemon.runtime.clock import NS
 
 @dataclass(frozen=True)
 class Updates:
-    """The messages beside a frame's own: state and event, None where not due; withheld: the frame is not published."""
+    """The messages beside a frame's own: the state, None where not due, and events.
+
+    withheld: the frame is not published.
+    """
 
     state: StateMessage | None
-    event: EventMessage | None
+    events: tuple[EventMessage, ...]
     withheld: bool
 
 
@@ -25,53 +28,50 @@ class StateReporter:
         self._state: StateMessage | None = None
         self._reported_ns: int | None = None
 
-    def update(
-        self,
-        frame: FrameFields,
-        change: Change | None,
-        score: float | None,
-        captured_ns: int,
-        settings: CameraSettings,
-    ) -> Updates:
+    def update(self, frame: FrameFields, tracked: Tracked, captured_ns: int, settings: CameraSettings) -> Updates:
         """Return the updates that a frame triggers.
 
-        frame: the fields of its message. score: of its state, None where unknown. captured_ns: monotonic.
+        frame: the fields of its message. tracked: the state after it. captured_ns: monotonic.
         """
-        if change is not None:
-            self._state = _state(frame, change)
+        if tracked.changed:
+            self._state = _state(frame, tracked)
         due = self._reported_ns is None or captured_ns - self._reported_ns >= settings.heartbeat_ns
-        if change is None and not due:
-            return Updates(None, None, withheld=settings.only_changes)
+        if not tracked.changed and not due:
+            return Updates(None, (), withheld=settings.only_changes)
         self._reported_ns = captured_ns
-        state = None if self._state is None else self._state.model_copy(update={"score": score})
-        return Updates(state, None if change is None else _event(frame, change, score), withheld=False)
+        state = None if self._state is None else self._state.model_copy(update={"score": tracked.score})
+        return Updates(state, tuple(_event(frame, event) for event in tracked.events), withheld=False)
 
 
-def _state(frame: FrameFields, change: Change) -> StateMessage:
+def _state(frame: FrameFields, tracked: Tracked) -> StateMessage:
     return StateMessage(
         device=frame["device"],
         boot=frame["boot"],
         camera=frame["camera"],
-        state=frame["state"],
-        previous=change.previous,
+        state=tracked.state,
+        counts=tracked.counts,
+        zones=tracked.zones,
+        previous=tracked.previous,
         sequence=frame["sequence"],
         since=frame["captured"],
         clock_synchronized=frame["clock_synchronized"],
     )
 
 
-def _event(frame: FrameFields, change: Change, score: float | None) -> EventMessage | None:
-    """Return the event of a change; None where the first frames only showed that no label is certain."""
-    if frame["state"] == change.previous:
-        return None
+def _event(frame: FrameFields, event: Event) -> EventMessage:
     return EventMessage(
         device=frame["device"],
         boot=frame["boot"],
         camera=frame["camera"],
-        state=frame["state"],
-        previous=change.previous,
-        score=score,
-        lasted_s=None if change.lasted_ns is None else round(change.lasted_ns / NS, 3),
+        kind=event.kind,
+        label=event.label,
+        zone=event.zone,
+        count=event.count,
+        previous_count=event.previous_count,
+        state=event.state,
+        previous=event.previous,
+        score=event.score,
+        lasted_s=None if event.lasted_ns is None else round(event.lasted_ns / NS, 3),
         sequence=frame["sequence"],
         captured=frame["captured"],
         clock_synchronized=frame["clock_synchronized"],

@@ -126,7 +126,8 @@ class Worker:
         if not self._release_frame():
             return
         counters.processed += 1
-        counters.state, counters.score = step.fields["state"], step.fields["labels"][0]["score"]
+        counters.state, counters.counts = step.fields["state"], step.fields["counts"]
+        counters.score = None if step.best is None else step.best["score"]
         self._failing.pop(camera, None)
         self._publish(step, captured)
         for listener in self.frame_listeners:
@@ -156,9 +157,10 @@ class Worker:
             outgoing = self._publisher.encode(FRAME, step.fields, captured.camera, captured.frame.captured_ns)
             self._latencies.add({"encode": outgoing.made_ns - started})
             self._publisher.send(outgoing)
-        for channel, message in ((STATE, step.updates.state), (EVENT, step.updates.event)):
-            if message is not None:
-                self._publisher.send(self._publisher.encode(channel, message, captured.camera))
+        if step.updates.state is not None:
+            self._publisher.send(self._publisher.encode(STATE, step.updates.state, captured.camera))
+        for event in step.updates.events:
+            self._publisher.send(self._publisher.encode(EVENT, event, captured.camera))
 
     def _log_failure(self, camera: str, reason: str) -> None:
         """Log an error once until a frame succeeds; the counter goes on."""

@@ -5,7 +5,7 @@ from which the schema is made, equal.
 """
 
 from datetime import datetime
-from typing import Literal, TypedDict
+from typing import Literal, TypeAlias, TypedDict
 
 
 class ModelFields(TypedDict):
@@ -20,6 +20,19 @@ class LabelFields(TypedDict):
 
     label: str
     score: float
+
+
+Corners: TypeAlias = tuple[float, float, float, float]
+
+
+class ObjectFields(TypedDict):
+    """`FoundObject` as a dict."""
+
+    label: str
+    score: float
+    box: Corners
+    box_relative: Corners
+    zones: list[str]
 
 
 class LatencyFields(TypedDict):
@@ -55,7 +68,11 @@ class FrameFields(TypedDict):
     model: ModelFields
     backend: str
     labels: list[LabelFields]
+    objects: list[ObjectFields] | None
+    embedding: list[float] | None
     state: str | None
+    counts: dict[str, int] | None
+    zones: dict[str, dict[str, int]] | None
     latency_us: LatencyFields
     dropped: DropFields
     withheld: int

@@ -16,14 +16,15 @@ from edgemeta.daemon.messages.records import (
     Part,
     Stages,
 )
+from edgemeta.model.tasks import TaskName
 
 
 class Point(Part):
     """The score of one frame."""
 
     time_ms: int = Field(description="When the frame was captured: UTC, milliseconds since 1970.")
-    label: str = Field(description="The most probable label.")
-    score: float = Field(ge=0, le=1, description="Score of that label.")
+    label: str | None = Field(description="The most probable label, or that of the best object; null without any.")
+    score: float = Field(ge=0, le=1, description="Score of that label or object; 0 without any.")
     state: str | None = Field(description="The state after that frame; null while no label is certain.")
 
 
@@ -33,6 +34,7 @@ class CameraPage(Part):
     status: CameraState = Field(description="Status of the camera.")
     description: str = Field(description="Description of the status, with the error if there is one.")
     model: ModelIdentity = Field(description="The model that classifies its frames.")
+    task: TaskName = Field(description="The model's task.")
     backend: str = Field(description="The backend that runs the model.")
     rate: float = Field(ge=0, description="Frames classified per second, over up to ten seconds.")
     age_s: float | None = Field(

@@ -5,11 +5,16 @@ Times are UTC (RFC 3339). Latencies are in microseconds, by the monotonic clock.
 
 from datetime import datetime
 from enum import Enum
-from typing import Literal
+from typing import Annotated, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from edgemeta.model.tasks import TaskName
+
 SCHEMA_VERSION: Literal[2] = 2
+
+Counts: TypeAlias = dict[str, Annotated[int, Field(ge=1)]]
+"""How many of each label there are."""
 
 ONLINE = "online"
 OFFLINE = "offline"
@@ -49,8 +54,27 @@ class LabelScore(Part):
 
     label: str = Field(description="The label.")
     score: float = Field(
-        ge=0, le=1, description="Softmax of the logits at the model's temperature; for a group of labels the sum."
+        ge=0,
+        le=1,
+        description="Classification: softmax of the logits at the model's temperature, for a group of labels the sum. "
+        "Multi-label: sigmoid of the label's logit, for a group the greatest.",
     )
+
+
+Box = tuple[float, float, float, float]
+
+
+class FoundObject(Part):
+    """One object with its box."""
+
+    label: str = Field(description="The label.")
+    score: float = Field(ge=0, le=1, description="How certain the model is.")
+    box: Box = Field(
+        description="Left, top, right and bottom edge in pixels of the classified picture: the frame, or the part of "
+        "it that the camera's `region` names."
+    )
+    box_relative: Box = Field(description="The same as fractions 0 to 1 of that picture's width and height.")
+    zones: list[str] = Field(description="The zones of the camera in which it stands: the middle of its lower edge.")
 
 
 class FrameLatency(Part):
@@ -91,8 +115,27 @@ class FrameMessage(Message):
     )
     model: ModelIdentity = Field(description="The model that classified the frame.")
     backend: str = Field(description="The backend that ran the model.")
-    labels: list[LabelScore] = Field(min_length=1, description="The most probable labels, best first.")
-    state: str | None = Field(description="The state after this frame; null while no label is certain.")
+    labels: list[LabelScore] = Field(
+        description="Classification: the most probable labels, best first, at least one. Multi-label: the labels that "
+        "are present. Empty for other tasks."
+    )
+    objects: list[FoundObject] | None = Field(
+        default=None, description="Detection: the objects, best first. Null for other tasks."
+    )
+    embedding: list[float] | None = Field(
+        default=None, description="Embedding: a vector of length 1. Null for other tasks."
+    )
+    state: str | None = Field(
+        description="Classification: the state after this frame, null while no label is certain. Null for other tasks."
+    )
+    counts: Counts | None = Field(
+        default=None,
+        description="Detection and multi-label: how many of each label are present after this frame, by the rule of "
+        "`state`; labels without any are left out. Null for other tasks, and before the first frames agree.",
+    )
+    zones: dict[str, Counts] | None = Field(
+        default=None, description="Detection: the same for each zone of the camera. Null for other tasks."
+    )
     latency_us: FrameLatency = Field(description="Duration of each stage.")
     dropped: Drops = Field(description="Frames with smaller numbers that were dropped so far.")
     withheld: int = Field(
@@ -108,7 +151,16 @@ class StateMessage(Message):
 
     camera: str = Field(description="Name of the camera.")
     state: str | None = Field(
-        description="The label on which enough of the last frames agree; null: no label is certain."
+        description="The label on which enough of the last frames agree; null: no label is certain, or the model's "
+        "task is no classification."
+    )
+    counts: Counts | None = Field(
+        default=None,
+        description="Detection and multi-label: how many of each label are present, as enough of the last frames "
+        "agree; labels without any are left out. Null for other tasks.",
+    )
+    zones: dict[str, Counts] | None = Field(
+        default=None, description="Detection: the same for each zone of the camera. Null for other tasks."
     )
     previous: str | None = Field(description="The previous state; null at first, or if no label was certain.")
     score: float | None = Field(
@@ -123,16 +175,38 @@ class StateMessage(Message):
     historical: bool = Field(default=False, description="Whether the message waited for the broker and is sent late.")
 
 
+class EventKind(str, Enum):
+    """What happened."""
+
+    STATE = "state"
+    APPEARED = "appeared"
+    GONE = "gone"
+
+
 class EventMessage(Message):
-    """A change of state."""
+    """A change of state, or objects that appeared or are gone."""
 
     camera: str = Field(description="Name of the camera.")
-    state: str | None = Field(description="The new state; null: no label is certain any more.")
+    kind: EventKind = Field(
+        default=EventKind.STATE,
+        description="state: another state (classification); appeared, gone: there are more or fewer of `label` than "
+        "before (detection and multi-label).",
+    )
+    label: str | None = Field(default=None, description="The label of which there are more or fewer; null for `state`.")
+    zone: str | None = Field(default=None, description="The zone in which; null: in the whole picture, or for `state`.")
+    count: int | None = Field(default=None, ge=0, description="How many there are now; null for `state`.")
+    previous_count: int | None = Field(default=None, ge=0, description="How many there were; null for `state`.")
+    state: str | None = Field(description="The new state; null: no label is certain any more, or another kind.")
     previous: str | None = Field(description="The previous state; null at first, or if no label was certain.")
     score: float | None = Field(
-        ge=0, le=1, description="Score of the new state in that frame; null while no label is certain."
+        ge=0,
+        le=1,
+        description="Score of the new state in that frame, or the greatest of the label's objects; null while no label "
+        "is certain, and for `gone`.",
     )
-    lasted_s: float | None = Field(ge=0, description="Duration of `previous` in seconds; null at first.")
+    lasted_s: float | None = Field(
+        ge=0, description="Duration of `previous`, or of `previous_count`, in seconds; null at first."
+    )
     sequence: int = Field(ge=1, description="Number of the frame that changed the state.")
     captured: datetime = Field(description="When that frame was captured, UTC.")
     clock_synchronized: bool = Field(description="Whether the device's clock was synchronized then.")
@@ -176,7 +250,15 @@ class CameraStats(Part):
         default=None, description="The state after the newest frame; null while no label is certain."
     )
     score: float | None = Field(
-        default=None, ge=0, le=1, description="Score of the newest frame's best label; null before the first frame."
+        default=None,
+        ge=0,
+        le=1,
+        description="Score of the newest frame's best label or object; null before the first frame, and without any.",
+    )
+    counts: Counts | None = Field(
+        default=None,
+        description="Detection and multi-label: how many of each label are present after the newest frame; null for "
+        "other tasks.",
     )
 
 
@@ -257,11 +339,13 @@ class InfoMessage(Message):
     version: str = Field(description="Version of edgemeta.")
     started: datetime = Field(description="When the service started, UTC.")
     model: ModelIdentity = Field(description="The model; that of the first camera if they differ.")
+    task: TaskName = Field(description="Task of that model.")
     labels: list[str] = Field(description="All labels that messages may contain.")
     backend: str = Field(description="The backend that runs it.")
     config_sha256: str = Field(pattern="^[0-9a-f]{64}$", description="SHA-256 of the config in effect.")
     cameras: list[str] = Field(description="Names of the cameras.")
     models: dict[str, ModelIdentity] = Field(description="Model of each camera.")
+    tasks: dict[str, TaskName] = Field(description="Task of each camera's model.")
     model_refused: str | None = Field(
         description="Reason why a model named by the config is not in use; null if all are."
     )

@@ -20,6 +20,7 @@ class FrameCounters:
         self.published = 0
         self.state: str | None = None
         self.score: float | None = None
+        self.counts: dict[str, int] | None = None
         self.fps = 0.0
         self._measured = 0
 
@@ -50,4 +51,5 @@ def camera_stats(counters: FrameCounters, frames: LatestFrames, camera: str) -> 
         fps=counters.fps,
         state=counters.state,
         score=counters.score,
+        counts=counters.counts,
     )

@@ -1,6 +1,7 @@
 """From a config file to all that the service needs, checked without cameras or broker: models, backend, sources."""
 
 import difflib
+import itertools
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -12,9 +13,9 @@ from edgemeta.daemon.capture.sources.registry import make_source
 from edgemeta.daemon.config.camera import CameraConfig
 from edgemeta.daemon.config.config import Config, digest, resolved
 from edgemeta.daemon.config.loader import ConfigFile, Problem
+from edgemeta.daemon.config.objects import ObjectsConfig
 from edgemeta.daemon.config.secrets import SecretError, password_of, token_of, username_of
 from edgemeta.daemon.config.source_address import without_password
-from edgemeta.daemon.inference.labels import unknown_labels
 from edgemeta.daemon.inference.loaded_model import LoadedModel
 from edgemeta.daemon.inference.model_loader import (
     ModelProblem,
@@ -25,6 +26,8 @@ from edgemeta.daemon.inference.model_loader import (
     models_of,
     verified_models,
 )
+from edgemeta.daemon.inference.readers.labels import label_names, reported_labels, unknown_labels
+from edgemeta.daemon.inference.readers.settings import settings_of
 from edgemeta.daemon.inference.swap.last_good import LastGood, NoLastGoodError, folder_of
 from edgemeta.daemon.mqtt.tls import TlsError, context_of
 from edgemeta.model.errors import EdgemetaError
@@ -51,6 +54,10 @@ class Plan:
     loaded_models: dict[str, LoadedModel]
     sources: dict[str, Source]
     refused: str | None = None
+
+    def labels_of(self, camera: str) -> tuple[str, ...]:
+        """Labels that messages of a camera may contain."""
+        return reported_labels(self.loaded_models[camera].model, settings_of(self.config, camera))
 
 
 def prepare(path: Path, running: Plan | None = None) -> Plan:
@@ -163,6 +170,26 @@ def _check_labels(config: Config, models: list[Model], problems: list[Problem]) 
         known = difflib.get_close_matches(label, labels, n=1) or labels
         expected = f"`{known[0]}`" if len(known) == 1 else f"one of {', '.join(known)}"
         problems.append(Problem(("label_map", label), f"the label {label!r}, which {names} does not have", expected))
+    _check_object_labels(config, models, names, problems)
+
+
+def _check_object_labels(config: Config, models: list[Model], names: str, problems: list[Problem]) -> None:
+    """Check the labels that objects and zones are filtered by; they are those of messages, after `label_map`."""
+    known = set(itertools.chain.from_iterable(label_names(model, config.label_map) for model in models))
+    filters: list[tuple[tuple[str, ...], ObjectsConfig]] = [(("objects",), config.objects)]
+    named: list[tuple[tuple[str, ...], str]] = []
+    for name, camera in config.cameras.items():
+        if camera.objects is not None:
+            filters.append((("cameras", name, "objects"), camera.objects))
+        for zone, each in camera.zones.items():
+            named += [(("cameras", name, "zones", zone, "labels"), label) for label in each.labels or ()]
+    for path, objects in filters:
+        named += [((*path, "labels"), label) for label in objects.labels or ()]
+        named += [((*path, "scores", label), label) for label in objects.scores]
+    for path, label in named:
+        if label not in known:
+            found = f"the label {label!r}, which {names} does not have"
+            problems.append(Problem(path, found, f"one of {', '.join(sorted(known))}"[:300]))
 
 
 def _names_of(models: list[Model]) -> list[str]:

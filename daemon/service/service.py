@@ -10,10 +10,9 @@ from edgemeta import __version__
 from edgemeta.daemon.capture.camera import Camera, CameraStatus
 from edgemeta.daemon.capture.latest_frames import LatestFrames
 from edgemeta.daemon.config.camera import CameraConfig
-from edgemeta.daemon.inference.labels import LabelMap
 from edgemeta.daemon.inference.model_loader import close_all
 from edgemeta.daemon.inference.pipeline import Identity, Pipeline
-from edgemeta.daemon.inference.settings import settings_of
+from edgemeta.daemon.inference.readers.settings import settings_of
 from edgemeta.daemon.inference.swap.coordinator import SwapCoordinator
 from edgemeta.daemon.inference.swap.replacement import Replacement, Trigger
 from edgemeta.daemon.inference.swap.report import SwapReport
@@ -295,10 +294,7 @@ class Service:
 
     @staticmethod
     def _device_view(plan: Plan) -> DeviceView:
-        labels = plan.config.label_map
-        return view_of(
-            plan.config, {name: LabelMap(each.model, labels).names for name, each in plan.loaded_models.items()}
-        )
+        return view_of(plan.config, {name: plan.labels_of(name) for name in plan.loaded_models})
 
 
 def _end(cameras: Collection[Camera]) -> None:

@@ -9,7 +9,6 @@ from edgemeta import __version__
 from edgemeta.daemon.capture.camera import CameraStatus
 from edgemeta.daemon.capture.latest_frames import LatestFrames
 from edgemeta.daemon.config.source_address import without_password
-from edgemeta.daemon.inference.labels import LabelMap
 from edgemeta.daemon.inference.pipeline import Identity
 from edgemeta.daemon.inference.swap.replacement import Trigger
 from edgemeta.daemon.inference.swap.report import SwapReport
@@ -104,17 +103,19 @@ class Telemetry:
     def info(self, plan: Plan, refused: str | None) -> InfoMessage:
         """Return the message that says what runs."""
         first, *_ = plan.loaded_models.values()
-        names = (LabelMap(loaded.model, plan.config.label_map).names for loaded in plan.loaded_models.values())
+        names = (plan.labels_of(camera) for camera in plan.loaded_models)
         return InfoMessage(
             **self._who,
             version=__version__,
             started=self._clock.utc(self._started_ns),
             model=first.identity,
+            task=first.task,
             labels=list(dict.fromkeys(itertools.chain.from_iterable(names))),
             backend=first.backend,
             config_sha256=plan.config_sha256,
             cameras=list(plan.config.cameras),
             models={name: loaded.identity for name, loaded in plan.loaded_models.items()},
+            tasks={name: loaded.task for name, loaded in plan.loaded_models.items()},
             model_refused=refused,
         )
 

@@ -35,14 +35,14 @@ class ShownFrame:
 
 @dataclass(frozen=True)
 class ScorePoint:
-    """The most probable label at one time (monotonic ns), its score, and the state then.
+    """The most probable label, or that of the best object, at one time (monotonic ns), its score, and the state then.
 
     Points of all cameras are numbered together from 1.
     """
 
     number: int
     captured_ns: int
-    label: str
+    label: str | None
     score: float
     state: str | None
 
@@ -73,13 +73,19 @@ class RecentFrames:
     def add(self, captured: CapturedFrame, step: FrameResult) -> None:
         """Add a frame that was just classified."""
         history, captured_ns = self._histories[captured.camera], captured.frame.captured_ns
-        best = step.frame.labels[0]
+        best = step.best
         with self._lock:
             history.newest = ShownFrame(step.frame, captured_ns, captured.frame.pixels if self._keep_pixels else None)
             history.times.append(captured_ns)
             if not history.points or captured_ns - history.points[-1].captured_ns >= POINT_EVERY_NS:
                 history.points.append(
-                    ScorePoint(next(self._numbers), captured_ns, best.label, best.score, step.frame.state)
+                    ScorePoint(
+                        next(self._numbers),
+                        captured_ns,
+                        best["label"] if best else None,
+                        best["score"] if best else 0.0,
+                        step.frame.state,
+                    )
                 )
 
     def newest(self, camera: str) -> ShownFrame | None:

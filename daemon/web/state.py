@@ -15,6 +15,7 @@ from edgemeta.daemon.metrics.snapshot import CameraSnapshot, MetricsSnapshot
 from edgemeta.daemon.mqtt.state import LinkStatus
 from edgemeta.daemon.runtime.clock import NS, Clock
 from edgemeta.daemon.web.recent_frames import RecentFrames, ScorePoint
+from edgemeta.model.tasks import TaskName
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ class Observer:
             pictures=self._show_frames,
             info=info,
             cameras={
-                name: self._camera(name, reading, health.cameras, points_of[name], now)
+                name: self._camera(name, reading, info.tasks[name], health.cameras, points_of[name], now)
                 for name, reading in snapshot.cameras.items()
             },
             stages=StagePage(period_s=stats.period_s, latency_us=stats.latency_us) if stats else None,
@@ -69,13 +70,20 @@ class Observer:
         return state, newest
 
     def _camera(
-        self, name: str, reading: CameraSnapshot, description: Mapping[str, str], points: list[ScorePoint], now: int
+        self,
+        name: str,
+        reading: CameraSnapshot,
+        task: TaskName,
+        description: Mapping[str, str],
+        points: list[ScorePoint],
+        now: int,
     ) -> CameraPage:
         shown = self._recent.newest(name)
         return CameraPage(
             status=reading.state,
             description=description[name],
             model=reading.model,
+            task=task,
             backend=reading.backend,
             rate=round(self._recent.rate(name, now), 1),
             age_s=round((now - shown.captured_ns) / NS, 3) if shown else None,

@@ -125,7 +125,7 @@ class Shadow:
             return None if self._ended else taken
 
     def _compare(self, comparison: _Comparison, served: FrameResult, step: FrameResult) -> None:
-        same = _label(served) == _label(step)
+        same = _answer(served) == _answer(step)
         with self._changed:
             comparison.same += same
             comparison.live.append(_work(served))
@@ -138,10 +138,12 @@ class Shadow:
             self._changed.notify_all()
 
 
-def _label(step: FrameResult) -> str:
-    """The best label of a frame."""
-    label: str = step.fields["labels"][0]["label"]
-    return label
+def _answer(step: FrameResult) -> tuple[str, ...]:
+    """What two models must agree on: the labels of all objects, sorted, or for other tasks the best label."""
+    objects = step.fields["objects"]
+    if objects is not None:
+        return tuple(sorted(each["label"] for each in objects))
+    return () if step.best is None else (step.best["label"],)
 
 
 def _work(step: FrameResult) -> int:

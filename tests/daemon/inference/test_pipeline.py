@@ -12,8 +12,8 @@ from edgemeta.daemon.capture.latest_frames import CapturedFrame
 from edgemeta.daemon.capture.source import Frame
 from edgemeta.daemon.inference.loaded_model import LoadedModel
 from edgemeta.daemon.inference.pipeline import FrameResult, Identity, Pipeline
-from edgemeta.daemon.inference.settings import CameraSettings
-from edgemeta.daemon.inference.smoothing import Rule
+from edgemeta.daemon.inference.readers.settings import CameraSettings
+from edgemeta.daemon.inference.tracking.smoothing import Rule
 from edgemeta.daemon.messages.records import Drops, FrameMessage
 from edgemeta.daemon.runtime.clock import Clock
 from edgemeta.model.errors import FrameError

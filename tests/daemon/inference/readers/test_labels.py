@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from edgemeta.daemon.inference.labels import LabelMap, unknown_labels
+from edgemeta.daemon.inference.readers.labels import LabelMap, unknown_labels
 from edgemeta.model.file import load
 from edgemeta.model.graph import Model
 from edgemeta.tasks.classification import rank, scores

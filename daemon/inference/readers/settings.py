@@ -4,15 +4,32 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from edgemeta.daemon.config.config import Config
-from edgemeta.daemon.inference.smoothing import Rule
+from edgemeta.daemon.config.objects import ObjectsConfig, ZoneConfig
 from edgemeta.daemon.runtime.clock import NS
+
+
+@dataclass(frozen=True)
+class Rule:
+    """When the state changes.
+
+    A frame votes for its best label where that scores at least `enter`, or `leave` if the label is already the state;
+    otherwise it votes for None: no label is certain. `agree` of the last `window` frames must vote alike, and
+    agree > window / 2. A state lasts at least `hold_ns` nanoseconds.
+    """
+
+    agree: int
+    window: int
+    enter: float = 0.0
+    leave: float = 0.0
+    hold_ns: int = 0
 
 
 @dataclass(frozen=True)
 class CameraSettings:
     """How the frames of one camera become messages.
 
-    top: labels named in a frame message. rule: when the state changes. labels: aliases by label of the model.
+    top: labels named in a frame message. rule: when the state changes. labels: aliases by label of the model. objects:
+    which detected objects count. zones: by name.
     only_changes: publish a frame only where the state changes, or after heartbeat_ns. heartbeat_ns: nanoseconds after
     which the state is published again in any case.
     """
@@ -20,6 +37,8 @@ class CameraSettings:
     top: int
     rule: Rule
     labels: Mapping[str, str] = field(default_factory=dict)
+    objects: ObjectsConfig = field(default_factory=ObjectsConfig)
+    zones: Mapping[str, ZoneConfig] = field(default_factory=dict)
     only_changes: bool = False
     heartbeat_ns: int = 60 * NS
 
@@ -34,6 +53,8 @@ def settings_of(config: Config, camera: str) -> CameraSettings:
             state.min_frames, state.window_frames, state.enter_score, state.leave_score, int(state.min_duration * NS)
         ),
         labels=config.label_map,
+        objects=own.objects or config.objects,
+        zones=own.zones,
         only_changes=publish.frames == "change",
         heartbeat_ns=int(publish.heartbeat_interval * NS),
     )

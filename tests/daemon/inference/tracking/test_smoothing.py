@@ -5,7 +5,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgemeta.daemon.inference.smoothing import Change, Rule, Smoother
+from edgemeta.daemon.inference.tracking.smoothing import Change, Rule, Smoother
 
 
 def states(rule: Rule, frames: list[tuple[str, float]], every_ns: int = 1) -> list[str | None]:

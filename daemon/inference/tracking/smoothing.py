@@ -3,21 +3,7 @@
 from collections import Counter, deque
 from dataclasses import dataclass
 
-
-@dataclass(frozen=True)
-class Rule:
-    """When the state changes.
-
-    A frame votes for its best label where that scores at least `enter`, or `leave` if the label is already the state;
-    otherwise it votes for None: no label is certain. `agree` of the last `window` frames must vote alike, and
-    agree > window / 2. A state lasts at least `hold_ns` nanoseconds.
-    """
-
-    agree: int
-    window: int
-    enter: float = 0.0
-    leave: float = 0.0
-    hold_ns: int = 0
+from edgemeta.daemon.inference.readers.settings import Rule
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from edgemeta.daemon.inference.readers.settings import CameraSettings
 from edgemeta.model.graph import Model
-from edgemeta.model.tasks import Classification
+from edgemeta.model.tasks import Classification, Detection
 from edgemeta.tasks.classification import rank, scores
 
 
@@ -20,7 +21,7 @@ class LabelMap:
     def __init__(self, model: Model, aliases: Mapping[str, str]) -> None:
         assert isinstance(model.task, Classification)
         named = [aliases.get(label, label) for label in model.task.labels]
-        self.names = tuple(dict.fromkeys(named))
+        self.names = label_names(model, aliases)
         self._kind, self._temperature = model.output_types[0], model.task.temperature
         self._groups = None
         if len(self.names) < len(named):
@@ -43,6 +44,19 @@ class LabelMap:
             return rank(logits, k)
         best: NDArray[np.int64] = np.argsort(-named, kind="stable")[:k]
         return best
+
+
+def label_names(model: Model, aliases: Mapping[str, str]) -> tuple[str, ...]:
+    """Names of a model's labels in messages, each once, in the order of the labels; aliases by label."""
+    return tuple(dict.fromkeys(aliases.get(label, label) for label in model.labels))
+
+
+def reported_labels(model: Model, settings: CameraSettings) -> tuple[str, ...]:
+    """Names that messages of a camera may contain: of a detection, those that the config wants."""
+    names = label_names(model, settings.labels)
+    if not isinstance(model.task, Detection) or settings.objects.labels is None:
+        return names
+    return tuple(name for name in names if name in settings.objects.labels)
 
 
 def unknown_labels(aliases: Mapping[str, str], models: list[Model]) -> list[str]:

@@ -1,0 +1,55 @@
+"""What one frame shows, in the form of messages, and how a frame's picture was given to the model."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from edgemeta.daemon.messages.frame_fields import LabelFields, ObjectFields
+from edgemeta.model.preprocess import Placement, Rectangle
+from edgemeta.plugins.api import Outputs
+
+
+@dataclass(frozen=True)
+class Picture:
+    """The classified picture: its size in pixels, and the part of it in each image of the batch.
+
+    tiles: the parts. placements: where the model's input lies in each part.
+    """
+
+    height: int
+    width: int
+    tiles: tuple[Rectangle, ...]
+    placements: tuple[Placement, ...]
+
+
+def no_score(_label: str) -> float | None:
+    """The score of a label where there is none."""
+    return None
+
+
+@dataclass(frozen=True)
+class Reading:
+    """Fields of a frame message, by the model's task; see `FrameMessage`.
+
+    score_of: score of any label, None if unknown.
+    """
+
+    labels: list[LabelFields] = field(default_factory=list)
+    objects: list[ObjectFields] | None = None
+    embedding: list[float] | None = None
+    score_of: Callable[[str], float | None] = no_score
+
+    @property
+    def best(self) -> LabelFields | None:
+        """The best label or object; None without any."""
+        if self.objects:
+            return {"label": self.objects[0]["label"], "score": self.objects[0]["score"]}
+        return self.labels[0] if self.labels else None
+
+
+class Reader(Protocol):
+    """Reads the outputs of one model by the settings of one camera."""
+
+    def read(self, outputs: Outputs, picture: Picture) -> Reading:
+        """Read the outputs [tiles, H, W, C] of one frame."""
+        ...

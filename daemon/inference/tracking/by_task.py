@@ -1,0 +1,19 @@
+"""The tracker for a model's task."""
+
+from edgemeta.daemon.inference.tracking.counts import CountTracker
+from edgemeta.daemon.inference.tracking.label import LabelTracker
+from edgemeta.daemon.inference.tracking.tracker import NoTracker, Tracker
+from edgemeta.model.graph import Model
+from edgemeta.model.tasks import Classification, Detection, Embedding, MultiLabel
+
+
+def tracker_of(model: Model, running: Tracker | None = None) -> Tracker:
+    """The tracker for a model's task: the running one, if it is of that kind."""
+    kinds: dict[type, type[Tracker]] = {
+        Classification: LabelTracker,
+        MultiLabel: CountTracker,
+        Detection: CountTracker,
+        Embedding: NoTracker,
+    }
+    kind = kinds[type(model.task)]
+    return running if running is not None and isinstance(running, kind) else kind()

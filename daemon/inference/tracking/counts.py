@@ -1,0 +1,105 @@
+"""The state of a detection or a multi-label classification: how many of each label are present, in all and per zone."""
+
+from collections import Counter, deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from edgemeta.daemon.inference.readers.reading import Reading
+from edgemeta.daemon.inference.readers.settings import CameraSettings
+from edgemeta.daemon.inference.tracking.tracker import Event, Tracked
+from edgemeta.daemon.messages.records import EventKind
+
+Key: TypeAlias = tuple[str | None, str]
+"""A zone, None for the whole picture, and a label."""
+
+
+@dataclass(frozen=True)
+class _Since:
+    count: int
+    captured_ns: int
+
+
+class CountTracker:
+    """As `Tracker`.
+
+    An object counts in a frame if it scores at least `enter`, or `leave` if its label is present already; a score that
+    the config names for its label replaces `enter`. The count of a label is the greatest number that at least `agree`
+    of the last `window` frames reach: the `agree`-th of the window's numbers in descending order. It is known once
+    `agree` frames were seen, and lasts at least `hold_ns` nanoseconds.
+    """
+
+    def __init__(self) -> None:
+        self._recent: deque[Counter[Key]] = deque()
+        self._present: dict[Key, _Since] = {}
+        self._known = False
+
+    def add(self, reading: Reading, settings: CameraSettings, captured_ns: int) -> Tracked:
+        """As `Tracker.add`."""
+        rule = settings.rule
+        for key in [key for key in self._present if key[0] is not None and key[0] not in settings.zones]:
+            del self._present[key]  # the zone was removed from the config
+        self._recent.append(Counter(self._counted(reading, settings)))
+        while len(self._recent) > rule.window:
+            self._recent.popleft()
+        became_known = not self._known and len(self._recent) >= rule.agree
+        self._known |= became_known
+        events = list(self._changes(reading, settings, captured_ns)) if self._known else []
+        if not self._known:
+            return Tracked()
+        zones: dict[str, dict[str, int]] | None = None
+        if reading.objects is not None:
+            zones = {zone: self._counts(zone) for zone in settings.zones}
+        return Tracked(counts=self._counts(None), zones=zones, changed=became_known or bool(events), events=events)
+
+    def _counted(self, reading: Reading, settings: CameraSettings) -> Iterator[Key]:
+        """A key for each label or object that counts, and for each of its zones."""
+        rule = settings.rule
+        found = [(each["label"], each["score"], each["zones"]) for each in reading.objects or ()]
+        found += [(each["label"], each["score"], []) for each in reading.labels]
+        for label, score, zones in found:
+            enter = settings.objects.scores.get(label, rule.enter)
+            for key in ((None, label), *((zone, label) for zone in zones)):
+                if score >= (min(rule.leave, enter) if self._count(key) else enter):
+                    yield key
+
+    def _changes(self, reading: Reading, settings: CameraSettings, captured_ns: int) -> Iterator[Event]:
+        rule = settings.rule
+        keys = {key for counted in self._recent for key in counted} | self._present.keys()
+        keys = {key for key in keys if key[0] is None or key[0] in settings.zones}
+        for key in sorted(keys, key=lambda key: (key[0] or "", key[1])):
+            numbers = sorted((counted[key] for counted in self._recent), reverse=True)
+            count = numbers[rule.agree - 1] if len(numbers) >= rule.agree else 0
+            before = self._present.get(key)
+            known = before.count if before is not None else 0
+            if count == known or (before is not None and captured_ns - before.captured_ns < rule.hold_ns):
+                continue
+            self._present[key] = _Since(count, captured_ns)
+            zone, label = key
+            kind = EventKind.APPEARED if count > known else EventKind.GONE
+            yield Event(
+                kind,
+                label=label,
+                zone=zone,
+                count=count,
+                previous_count=known,
+                score=_greatest(reading, zone, label) if kind is EventKind.APPEARED else None,
+                lasted_ns=captured_ns - before.captured_ns if before is not None else None,
+            )
+
+    def _count(self, key: Key) -> int:
+        return self._present[key].count if key in self._present else 0
+
+    def _counts(self, zone: str | None) -> dict[str, int]:
+        return {label: each.count for (where, label), each in self._present.items() if where == zone and each.count}
+
+
+def _greatest(reading: Reading, zone: str | None, label: str) -> float | None:
+    """The greatest score of a label in this frame; None if it is not in this frame."""
+    scores = [each["score"] for each in reading.labels if each["label"] == label]
+    scores += [
+        each["score"]
+        for each in reading.objects or ()
+        if each["label"] == label and (zone is None or zone in each["zones"])
+    ]
+    return max(scores, default=None)
