@@ -69,7 +69,7 @@ STATE = Channel(
     StateMessage,
     retain=True,
     qos=1,
-    summary="State of a camera: its smoothed label.",
+    summary="State of a camera: its smoothed label, or how many of each label are present.",
     kept=True,
 )
 EVENT = Channel(
@@ -78,7 +78,7 @@ EVENT = Channel(
     EventMessage,
     retain=False,
     qos=1,
-    summary="A change of state.",
+    summary="A change of state, or objects that appeared or are gone.",
     kept=True,
 )
 STATUS = Channel(

@@ -5,7 +5,7 @@ Times are UTC (RFC 3339). Latencies are in microseconds, by the monotonic clock.
 
 from datetime import datetime
 from enum import Enum
-from typing import Annotated, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -13,7 +13,7 @@ from edgemeta.model.tasks import TaskName
 
 SCHEMA_VERSION: Literal[2] = 2
 
-Counts: TypeAlias = dict[str, Annotated[int, Field(ge=1)]]
+Counts: TypeAlias = dict[str, int]
 """How many of each label there are."""
 
 ONLINE = "online"

@@ -88,7 +88,7 @@ def test_state_and_event_come_with_each_change_only(pipeline: Pipeline) -> None:
     assert [step.frame.state for step in steps] == [None, "red", "red", "red", "blue", "blue"]
     states = [step.updates.state for step in steps if step.updates.state is not None]
     assert [(state.state, state.previous, state.sequence) for state in states] == [("red", None, 2), ("blue", "red", 5)]
-    events = [step.updates.event for step in steps if step.updates.event is not None]
+    events = [event for step in steps for event in step.updates.events]
     assert [(event.state, event.previous, event.lasted_s, event.sequence) for event in events] == [
         ("red", None, None, 2),
         ("blue", "red", 0.03, 5),
@@ -107,7 +107,7 @@ def test_a_state_is_published_again_after_the_heartbeat_with_the_score_of_now(pi
     assert (again.state, again.sequence, again.since) == ("red", 2, steps[1].frame.captured)
     assert steps[4].frame.labels[1].label == "red"
     assert again.score == steps[4].frame.labels[1].score
-    assert steps[4].updates.event is None
+    assert steps[4].updates.events == ()
 
 
 def test_only_changes_are_published_and_every_frame_withheld_is_counted(pipeline: Pipeline) -> None:
@@ -127,7 +127,7 @@ def test_where_no_label_is_certain_the_state_is_null_and_published(pipeline: Pip
     states = [step.updates.state for step in steps if step.updates.state is not None]
     assert [(state.state, state.sequence) for state in states] == [(None, 2), ("red", 4), (None, 6)]
     assert (states[0].score, states[2].score) == (None, None)
-    events = [step.updates.event for step in steps if step.updates.event is not None]
+    events = [event for step in steps for event in step.updates.events]
     assert [(event.state, event.previous, event.lasted_s) for event in events] == [
         ("red", None, 0.02),
         (None, "red", 0.02),
@@ -152,8 +152,8 @@ def test_another_model_answers_from_the_next_frame_on_and_the_state_stays(
     pipeline.set_model(LoadedModel(other, "reference", BACKEND.compile(other, {})))
     first, second = (pipeline.classify(captured("red", number), NO_DROPS, 0) for number in (3, 4))
     assert (first.frame.model.name, first.frame.labels[0].label, first.frame.state) == ("other", "rouge", "red")
-    assert second.updates.event is not None
-    assert (second.updates.event.previous, second.frame.state) == ("red", "rouge")
+    (event,) = second.updates.events
+    assert (event.previous, second.frame.state) == ("red", "rouge")
 
 
 def test_frames_may_change_their_size(pipeline: Pipeline) -> None:

@@ -2,7 +2,8 @@
 
 import json
 from datetime import datetime, timezone
-from typing import get_args, get_origin, get_type_hints, is_typeddict
+from types import NoneType, UnionType
+from typing import Any, Union, get_args, get_origin, get_type_hints, is_typeddict
 
 import pytest
 from hypothesis import given
@@ -45,7 +46,19 @@ def frame() -> FrameFields:
         "model": {"name": "resnet8", "sha256": "ab" * 32},
         "backend": "cpu",
         "labels": [{"label": "Grüße", "score": 0.83169}, {"label": '"id":0,', "score": 0.0}],
+        "objects": [
+            {
+                "label": "person",
+                "score": 0.5,
+                "box": (1.5, 2.0, 30.25, 40.0),
+                "box_relative": (0.1, 0.2, 0.3, 0.4),
+                "zones": ["yard"],
+            }
+        ],
+        "embedding": [0.6, -0.8],
         "state": None,
+        "counts": {"person": 1},
+        "zones": {"yard": {"person": 1}},
         "latency_us": {"wait": 1, "preprocess": 2, "inference": 3, "postprocess": 4, "total": 10},
         "dropped": {"superseded": 0, "failed": 0, "outbox": 0, "stopped": 0},
         "withheld": 0,
@@ -72,14 +85,26 @@ def test_the_fields_of_a_frame_are_encoded_as_its_record_would_be(number: int) -
     assert payload == FrameMessage.model_validate(fields).model_dump_json().encode()
 
 
+def element(hint: Any) -> Any:
+    """The type of a list's elements, of a list or null; any other type is returned as it is."""
+    options = (
+        [each for each in get_args(hint) if each is not NoneType] if get_origin(hint) in (Union, UnionType) else []
+    )
+    inner = options[0] if len(options) == 1 else hint
+    return get_args(inner)[0] if get_origin(inner) is list and is_part(get_args(inner)[0]) else hint
+
+
+def is_part(kind: Any) -> bool:
+    return is_typeddict(kind) or (isinstance(kind, type) and issubclass(kind, BaseModel))
+
+
 def assert_same_keys(record: type[BaseModel], fields: type) -> None:
     hints = get_type_hints(fields)
     assert list(hints) == list(record.model_fields)
     for name, hint in hints.items():
-        inner = get_args(hint)[0] if get_origin(hint) is list else hint
+        inner = element(hint)
         if is_typeddict(inner):
-            annotation = record.model_fields[name].annotation
-            part = get_args(annotation)[0] if get_origin(annotation) is list else annotation
+            part = element(record.model_fields[name].annotation)
             assert isinstance(part, type)
             assert issubclass(part, BaseModel)
             assert_same_keys(part, inner)
