@@ -1,4 +1,4 @@
-"""`import`: makes a float model of an ONNX file."""
+"""`import`: makes a model of an ONNX or TFLite file."""
 
 from pathlib import Path
 from typing import get_args
@@ -6,9 +6,11 @@ from typing import get_args
 import click
 
 from edgemeta.cli.options import json_option, report
+from edgemeta.model.graph import Model
 from edgemeta.toolchain.float_model.graph import Colour
 from edgemeta.toolchain.importer.heads.task_settings import TaskSettings
-from edgemeta.toolchain.importer.import_network import ImportResult, Pixels, import_network
+from edgemeta.toolchain.importer.import_network import ImportResult, import_network
+from edgemeta.toolchain.importer.pixels import Pixels
 
 _path = click.Path(path_type=Path)
 
@@ -29,9 +31,9 @@ def _size(_ctx: click.Context, _param: click.Parameter, value: str | None) -> tu
     return int(height), int(width)
 
 
-@click.command("import", short_help="Make a float model of an ONNX file.")
+@click.command("import", short_help="Make a model of an ONNX or TFLite file.")
 @click.argument("file", type=_path)
-@click.option("--out", type=_path, required=True, metavar="FILE", help="The float model to write.")
+@click.option("--out", type=_path, required=True, metavar="FILE", help="The model to write.")
 @click.option("--mean", default="0", show_default=True, callback=_numbers, help="Subtracted from pixels.")
 @click.option("--std", default="1", show_default=True, callback=_numbers, help="Divides what is left.")
 @click.option(
@@ -52,7 +54,10 @@ def import_(
     name: str | None,
     as_json: bool,
 ) -> None:
-    """Make a float model of the ONNX file FILE, for `edgemeta quantize`. Needs: pip install 'edgemeta[import]'.
+    """Make a model of the ONNX or TFLite file FILE. Needs: pip install 'edgemeta[import]'.
+
+    A float network becomes a float model, for `edgemeta quantize`. An int8 network (TFLite, or ONNX with QuantizeLinear
+    and DequantizeLinear) keeps its integers and becomes a model that runs.
 
     The network takes (pixel - mean) / std with pixels 0 to 255. Operators: docs/import.md.
 
@@ -61,13 +66,15 @@ def import_(
       edgemeta import net.onnx --out net-float.safetensors --labels names.txt
       edgemeta import net.onnx --out net-float.safetensors \\
           --mean 123.675,116.28,103.53 --std 58.395,57.12,57.375
+      edgemeta import net_int8.tflite --out net.safetensors --std 255
     """
     settings = TaskSettings(labels=_lines(labels) if labels else None)
     result = import_network(file, out, Pixels(mean, std, colour), settings, name=name, size=size)
     values = {
         "path": str(result.path),
         "name": result.model.name,
-        "input": list(result.model.input_shape),
+        "quantized": isinstance(result.model, Model),
+        "input": list(result.model.input.shape if isinstance(result.model, Model) else result.model.input_shape),
         "layers": result.layers,
         "outputs": {key: list(shape) for key, shape in result.outputs.items()},
         "labels": len(result.model.labels),
@@ -85,10 +92,14 @@ def _lines(path: Path) -> tuple[str, ...]:
 
 
 def _text(result: ImportResult) -> list[str]:
-    height, width, channels = result.model.input_shape
-    lines = [f"{result.path}: {result.model.name}, image {height}x{width}, {channels} channels"]
+    model = result.model
+    height, width, channels = model.input.shape if isinstance(model, Model) else model.input_shape
+    lines = [f"{result.path}: {model.name}, image {height}x{width}, {channels} channels"]
     lines.append(", ".join(f"{count} {kind}" for kind, count in result.layers.items()))
     lines += [f"output {name}: {' x '.join(map(str, shape))}" for name, shape in result.outputs.items()]
     lines += [f"note: {note}" for note in result.notes]
-    lines.append(f"next: edgemeta quantize {result.path} --calibrate IMAGES --out MODEL")
+    if isinstance(model, Model):
+        lines.append(f"it runs as it is: edgemeta classify {result.path} IMAGE")
+    else:
+        lines.append(f"next: edgemeta quantize {result.path} --calibrate IMAGES --out MODEL")
     return lines

@@ -6,7 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 Float32: TypeAlias = NDArray[np.float32]
-FunctionName = Literal["sigmoid", "silu", "tanh", "leaky_relu", "elu", "hard_sigmoid", "hard_swish", "softplus", "mish"]
+FunctionName = Literal[
+    "sigmoid", "silu", "tanh", "leaky_relu", "elu", "hard_sigmoid", "hard_swish", "softplus", "mish", "clip"
+]
 
 
 def _sigmoid(x: Float32) -> Float32:
@@ -40,7 +42,10 @@ FUNCTIONS: tuple[FunctionName, ...] = get_args(FunctionName)
 
 
 def evaluate(function: FunctionName, x: Float32, alpha: float = 0.0, beta: float = 0.0) -> Float32:
-    """f(x); alpha and beta count for leaky_relu, elu (alpha) and hard_sigmoid, clip(alpha * x + beta, 0, 1)."""
+    """f(x); alpha and beta count for some.
+
+    leaky_relu and elu: alpha. hard_sigmoid: clip(alpha * x + beta, 0, 1). clip: alpha is the least, beta the greatest.
+    """
     match function:
         case "sigmoid":
             return _sigmoid(x)
@@ -60,3 +65,5 @@ def evaluate(function: FunctionName, x: Float32, alpha: float = 0.0, beta: float
             return _softplus(x)
         case "mish":
             return x * np.tanh(_softplus(x))
+        case "clip":
+            return np.clip(x, np.float32(alpha), np.float32(beta))

@@ -1,12 +1,15 @@
-"""Float layers, made one by one from the nodes of an ONNX file; all unsupported nodes are collected."""
+"""Float layers, made one by one from the nodes of a file; all unsupported nodes are collected."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from math import prod
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from edgemeta.toolchain.errors import ImportedFileError
 from edgemeta.toolchain.float_model.graph import (
     INPUT,
     Float32,
@@ -17,10 +20,12 @@ from edgemeta.toolchain.float_model.graph import (
     inputs_of,
     output_shape,
 )
-from edgemeta.toolchain.importer.onnx_file import Node, OnnxGraph
-from edgemeta.toolchain.importer.values import Columns, Flat, Grouped, Map, Pixels, Rows, Value
+from edgemeta.toolchain.importer.network import Network, Node, Quantization
+from edgemeta.toolchain.importer.values import Columns, Flat, Grouped, Map, Pixels, Rows, Value, flat
 
 MAX_NAME = 150
+MAX_ELEMENTS = 1 << 27
+"""Of one tensor."""
 _V = TypeVar("_V", bound=Value)
 
 
@@ -32,12 +37,16 @@ class UnsupportedError(Exception):
 class Imported:
     """The float layers of a network, and how each of its outputs is made of their tensors.
 
-    notes: what was left out, and why it changes no answer.
+    notes: what was left out, and why it changes no answer. origins: the node that each layer was made of, by the
+    layer's name. quantized: how the file stores the tensor of a layer, or the input, in integers; empty for a float
+    network.
     """
 
     layers: tuple[FloatLayer, ...]
     outputs: Mapping[str, Value]
     notes: tuple[str, ...]
+    origins: Mapping[str, Node] = field(default_factory=dict)
+    quantized: Mapping[str, Quantization] = field(default_factory=dict)
 
     @property
     def tensors(self) -> tuple[str, ...]:
@@ -75,31 +84,50 @@ def with_maps(value: _V, maps: tuple[Map, ...]) -> _V:
 class Builder:
     """Takes nodes in order. values: what each ONNX tensor is, by its name. layers: by name, in order."""
 
-    def __init__(self, graph: OnnxGraph) -> None:
+    def __init__(self, graph: Network) -> None:
         self.graph = graph
         _, channels, height, width = graph.input_shape
-        self.values: dict[str, Value] = {graph.input: Map(INPUT, (height, width, channels))}
+        image = Map(INPUT, (height, width, channels))
+        self.values: dict[str, Value] = {graph.input: image if graph.input_order == "chw" else Pixels(image)}
         self.layers: dict[str, FloatLayer] = {}
         self._shapes: dict[str, Shape] = {INPUT: (height, width, channels)}
         self.notes: list[str] = []
         self.problems: list[str] = []
         self._lost: set[str] = set()
+        self._origins: dict[str, Node] = {}
+        self._node: Node | None = None
+        self._quantized: dict[str, Quantization] = {}
+        self._note_quantization(graph.input, self.values[graph.input])
 
     def take(self, node: Node, convert: Callable[["Builder", Node], Value | tuple[Value, ...]] | None) -> None:
         """Convert one node, or note why that is impossible. What follows from an impossible one is skipped."""
         if any(name in self._lost for name in node.inputs):
             self._lost.update(node.outputs)
             return
+        self._node = node
         try:
             if convert is None:
                 raise UnsupportedError("this operator is not supported")
             made = convert(self, node)
         except (UnsupportedError, MismatchError) as error:
-            self.problems.append(f"{node.place}: {error}")
-            self._lost.update(node.outputs)
+            self._lose(node, str(error))
+            return
+        except (ArithmeticError, LookupError, TypeError, ValueError) as error:  # attributes and constants of any kind
+            self._lose(node, f"what the file says of it is not consistent ({type(error).__name__})")
             return
         for name, value in zip(node.outputs, made if isinstance(made, tuple) else (made,), strict=False):
             self.values[name] = value
+            self._note_quantization(name, value)
+
+    def _lose(self, node: Node, reason: str) -> None:
+        self.problems.append(f"{node.place}: {reason}")
+        self._lost.update(node.outputs)
+
+    def _note_quantization(self, name: str, value: Value) -> None:
+        """What the file says of a tensor holds for the maps that it shows; the first word counts."""
+        if name in self.graph.quantization:
+            for each in maps_of(value):
+                self._quantized.setdefault(each.tensor, self.graph.quantization[name])
 
     def value(self, node: Node, number: int = 0) -> Value:
         """What an input is. Raises UnsupportedError for a constant where a tensor is expected."""
@@ -110,11 +138,38 @@ class Builder:
 
     def map(self, node: Node, number: int = 0) -> Map:
         """An input that must be a map: [1, C, H, W], or [1, C] of one pixel."""
+        value = self.image(node, number)
+        if not isinstance(value, Map):
+            raise UnsupportedError(f"its input has the form {self.shape(node.inputs[number])}, expected [1, C, H, W]")
+        return value
+
+    def pixels(self, node: Node, number: int = 0) -> Map:
+        """The map of an input that must be [1, H, W, C]."""
+        value = self.value(node, number)
+        if not isinstance(value, Pixels):
+            raise UnsupportedError(f"its input has the form {self.shape(node.inputs[number])}, expected [1, H, W, C]")
+        return value.map
+
+    def image(self, node: Node, number: int = 0) -> Map | Pixels:
+        """An input that must be a map, its channels first or last; [1, C] of one pixel counts as [1, C, H, W]."""
         value = self.value(node, number)
         if isinstance(value, Flat) and value.shape[:2] == (1, 1):
             return Map(value.tensor, value.shape)
-        if not isinstance(value, Map):
-            raise UnsupportedError(f"its input has the form {self.shape(node.inputs[number])}, expected [1, C, H, W]")
+        if not isinstance(value, Map | Pixels):
+            raise UnsupportedError(f"its input has the form {self.shape(node.inputs[number])}, expected a map")
+        return value
+
+    def map_of(self, tensor: str) -> Map:
+        """A tensor of the float graph."""
+        return Map(tensor, self._shapes[tensor])
+
+    def flat(self, node: Node, number: int = 0) -> Flat:
+        """An input that must be [1, elements], or is read so."""
+        value = self.value(node, number)
+        if isinstance(value, Pixels):
+            return flat(value.map, "hwc")
+        if not isinstance(value, Flat):
+            raise UnsupportedError(f"its input has the form {self.shape(node.inputs[number])}, expected [1, elements]")
         return value
 
     def is_constant(self, node: Node, number: int) -> bool:
@@ -146,6 +201,10 @@ class Builder:
         """Append a layer, under another name if its name is in use. Raises MismatchError."""
         layer = replace(layer, name=self._unique(layer.name))
         shape = output_shape(layer, [self._shapes[source] for source in inputs_of(layer)])
+        if prod(shape) > MAX_ELEMENTS:
+            raise UnsupportedError(f"gives a tensor of shape {shape}, expected at most {MAX_ELEMENTS} elements")
+        if self._node is not None:
+            self._origins[layer.name] = self._node
         self.layers[layer.name], self._shapes[layer.name] = layer, shape
         return Map(layer.name, shape)
 
@@ -156,14 +215,16 @@ class Builder:
         return with_maps(value, tuple(self.add(make(each, source)) for each, source in zip(names, maps, strict=True)))
 
     def function_before(self, tensor: str, function: str) -> str | None:
-        """The input of the layer that makes a tensor, if it is that function."""
+        """The input of the layer that makes a tensor, if it is that function and the file stores no integers of it."""
         layer = self.layers.get(tensor)
-        return layer.input if isinstance(layer, Function) and layer.function == function else None
+        if not isinstance(layer, Function) or layer.function != function or tensor in self._quantized:
+            return None
+        return layer.input
 
     def finish(self) -> Imported:
         """The layers that the outputs need."""
         outputs = {name: self.values[name] for name in self.graph.outputs if name in self.values}
-        imported = Imported((), outputs, tuple(self.notes))
+        imported = Imported((), outputs, tuple(self.notes), self._origins, self._quantized)
         needed = set(imported.tensors)
         kept: list[FloatLayer] = []
         for layer in reversed(self.layers.values()):
@@ -178,6 +239,22 @@ class Builder:
         while result in self.layers or result == INPUT:
             number, result = number + 1, f"{base}.{number}"
         return result
+
+
+def build_network(
+    network: Network,
+    operators: Mapping[str, Callable[[Builder, Node], Value | tuple[Value, ...]]],
+    path: Path,
+) -> Imported:
+    """The float layers of a network, its nodes converted by name. Raises ImportedFileError naming all it cannot."""
+    build = Builder(network)
+    for node in network.nodes:
+        build.take(node, operators.get(node.op))
+    if build.problems:
+        listed = "; ".join(build.problems)
+        many = "operation" if len(build.problems) == 1 else "operations"
+        raise ImportedFileError(f"{path}: {len(build.problems)} {many} cannot be imported: {listed}")
+    return build.finish()
 
 
 def float32(values: NDArray[Any]) -> Float32:

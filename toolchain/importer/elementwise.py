@@ -7,9 +7,9 @@ from numpy.typing import NDArray
 
 from edgemeta.toolchain.float_model.functions import FunctionName
 from edgemeta.toolchain.float_model.graph import Add, BatchNorm, Function, Product, Relu
-from edgemeta.toolchain.importer.builder import Builder, UnsupportedError, float32
-from edgemeta.toolchain.importer.onnx_file import Node
-from edgemeta.toolchain.importer.values import Columns, Flat, Map, Rows, Value
+from edgemeta.toolchain.importer.builder import Builder, UnsupportedError, float32, maps_of, with_maps
+from edgemeta.toolchain.importer.network import Node
+from edgemeta.toolchain.importer.values import Columns, Flat, Map, Pixels, Rows, Value
 
 Convert = Callable[[Builder, Node], Value]
 
@@ -32,12 +32,18 @@ def relu(build: Builder, node: Node) -> Value:
 
 
 def clip(build: Builder, node: Node) -> Value:
-    """Clip from 0: ReLU, or ReLU with a ceiling."""
-    bounds = [_bound(build, node, number, name) for number, name in ((1, "min"), (2, "max"))]
-    if bounds[0] != 0 or (bounds[1] is not None and bounds[1] <= 0):
-        raise UnsupportedError(f"a clip to {bounds[0]} .. {bounds[1]}, expected 0 or more as the lower bound 0")
-    ceiling = bounds[1]
-    return build.each(build.value(node), node.outputs[0], lambda name, source: Relu(name, source.tensor, ceiling))
+    """Clip: from 0 a ReLU, with a ceiling or without, else a function."""
+    low, high = (_bound(build, node, number, name) for number, name in ((1, "min"), (2, "max")))
+    return clipped(build, build.value(node), node.outputs[0], low, high)
+
+
+def clipped(build: Builder, value: Value, name: str, low: float | None, high: float | None) -> Value:
+    """The layer that keeps a value within bounds. Raises UnsupportedError for bounds that no layer has."""
+    if low == 0 and (high is None or high > 0):
+        return build.each(value, name, lambda final, source: Relu(final, source.tensor, high))
+    if low is None or high is None or not low < high:
+        raise UnsupportedError(f"a clip to {low} .. {high}, expected two bounds, or 0 as the lower bound")
+    return build.each(value, name, lambda final, source: Function(final, source.tensor, "clip", low, high))
 
 
 def _bound(build: Builder, node: Node, number: int, name: str) -> float | None:
@@ -73,10 +79,10 @@ def add(build: Builder, node: Node) -> Value:
     """Add: of two maps, or of one number for each channel."""
     if number := _constant_operand(build, node):
         return _affine(build, node, number, 1.0, +1.0)
-    a, b = build.map(node, 0), build.map(node, 1)
+    view, a, b = _two(build, node)
     if a.shape != b.shape:
         raise UnsupportedError(f"tensors of sizes {a.shape} and {b.shape} (H, W, C), expected equal ones")
-    return _like(build.value(node), build.add(Add(node.outputs[0], (a.tensor, b.tensor))))
+    return with_maps(view, (build.add(Add(node.outputs[0], (a.tensor, b.tensor))),))
 
 
 def subtract(build: Builder, node: Node) -> Value:
@@ -93,21 +99,26 @@ def multiply(build: Builder, node: Node) -> Value:
     """Mul: of two maps, by one number for each channel, or x * sigmoid(x), which is one function."""
     if number := _constant_operand(build, node):
         return _affine(build, node, number, None, 0.0)
-    for gate, other in ((0, 1), (1, 0)):
-        value, rest = build.value(node, gate), build.value(node, other)
-        if isinstance(value, Map) and isinstance(rest, Map):
-            for before, whole in _GATES:
-                if build.function_before(value.tensor, before) == rest.tensor and _is_standard(build, value.tensor):
-                    return build.add(Function(node.outputs[0], rest.tensor, whole))
-    a, b = build.map(node, 0), build.map(node, 1)
+    view, a, b = _two(build, node)
+    for gate, rest in ((a, b), (b, a)):
+        for before, whole in _GATES:
+            if build.function_before(gate.tensor, before) == rest.tensor and _is_standard(build, gate.tensor):
+                return with_maps(view, (build.add(Function(node.outputs[0], rest.tensor, whole)),))
     if a.shape != b.shape and a.shape[:2] == (1, 1):
         a, b = b, a
-    return _like(build.value(node), build.add(Product(node.outputs[0], (a.tensor, b.tensor))))
+    return with_maps(view, (build.add(Product(node.outputs[0], (a.tensor, b.tensor))),))
 
 
-def _like(view: Value, made: Map) -> Value:
-    """Seen flat if the first operand was, of one pixel."""
-    return Flat(made.tensor, made.shape) if isinstance(view, Flat) and made.shape[:2] == (1, 1) else made
+def _two(build: Builder, node: Node) -> tuple[Map | Pixels | Flat, Map, Map]:
+    """How the result of two tensors is seen, and their maps."""
+    views = [build.value(node, number) for number in (0, 1)]
+    if all(isinstance(view, Flat) and view.shape[:2] == (1, 1) for view in views) and isinstance(views[0], Flat):
+        return views[0], build.map(node, 0), build.map(node, 1)
+    a, b = build.image(node, 0), build.image(node, 1)
+    if any(isinstance(view, Pixels) for view in views) and any(isinstance(view, Map) for view in views):
+        raise UnsupportedError("one tensor has its channels first, the other last")
+    view = a if isinstance(a, Pixels) or not isinstance(b, Pixels) else b
+    return view, maps_of(a)[0], maps_of(b)[0]
 
 
 _GATES: tuple[tuple[FunctionName, FunctionName], ...] = (("sigmoid", "silu"), ("hard_sigmoid", "hard_swish"))
@@ -157,7 +168,7 @@ def _per_channel(given: NDArray[np.float64], value: Value, channels: int) -> NDA
         return np.full(channels, given.reshape(()))
     if isinstance(value, Flat) and value.shape[:2] != (1, 1):
         raise UnsupportedError(f"a constant of shape {given.shape} for a flattened map, expected one number")
-    rank, axis = {Map: (4, 1), Flat: (2, 1), Columns: (3, 1), Rows: (3, 2)}.get(type(value), (0, 0))
+    rank, axis = {Map: (4, 1), Pixels: (4, 3), Flat: (2, 1), Columns: (3, 1), Rows: (3, 2)}.get(type(value), (0, 0))
     padded = given.reshape((1,) * (rank - given.ndim) + given.shape) if given.ndim <= rank else given
     if rank and padded.ndim == rank and padded.size == channels == padded.shape[axis]:
         return padded.ravel()

@@ -1,4 +1,7 @@
-"""From a file of another program to a float model file, with its preprocessing and labels."""
+"""From a file of another program to a model file, with its preprocessing and task.
+
+A float network becomes a float model, for `quantize`; one that the file stores in integers becomes a model that runs.
+"""
 
 import hashlib
 from collections import Counter
@@ -7,16 +10,15 @@ from pathlib import Path
 
 import numpy as np
 
+from edgemeta.model.file import save
+from edgemeta.model.graph import Model
 from edgemeta.toolchain.errors import ImportedFileError
 from edgemeta.toolchain.float_model.file import save_float_model
 from edgemeta.toolchain.float_model.graph import (
     INPUT,
     Add,
-    Align,
     BatchNorm,
-    Colour,
     Concat,
-    Crop,
     FloatLayer,
     FloatModel,
     Product,
@@ -24,30 +26,20 @@ from edgemeta.toolchain.float_model.graph import (
     check,
     inputs_of,
 )
-from edgemeta.toolchain.importer.builder import float32
+from edgemeta.toolchain.importer.builder import Imported, build_network, float32
 from edgemeta.toolchain.importer.heads.task_settings import TaskSettings
-from edgemeta.toolchain.importer.onnx_file import ImageShape, read_onnx
-from edgemeta.toolchain.importer.onnx_network import build_onnx
-from edgemeta.toolchain.importer.task import meaning, recognize
+from edgemeta.toolchain.importer.integer_model import integer_model
+from edgemeta.toolchain.importer.integer_network import integer_network
+from edgemeta.toolchain.importer.network import ImageShape, Network
+from edgemeta.toolchain.importer.onnx_file import read_onnx
+from edgemeta.toolchain.importer.onnx_network import OPERATORS
+from edgemeta.toolchain.importer.pixels import Pixels
+from edgemeta.toolchain.importer.task import Meaning, meaning, recognize
+from edgemeta.toolchain.importer.tflite_file import IDENTIFIER
+from edgemeta.toolchain.importer.tflite_network import import_tflite
 
 NORMALIZATION = "normalization"
 """Name of the layer that subtracts means and divides by deviations where they differ between channels."""
-
-
-@dataclass(frozen=True)
-class Pixels:
-    """What the network takes for a pixel 0 .. 255: (pixel - mean) / deviation, channels in the order of `colour`.
-
-    mean, deviation: one number, or one for each channel. crop, fill, align: how a frame becomes the image
-    (`edgemeta.model.graph.Preprocessing`).
-    """
-
-    mean: tuple[float, ...] = (0.0,)
-    deviation: tuple[float, ...] = (1.0,)
-    colour: Colour = "rgb"
-    crop: Crop = "center"
-    fill: tuple[int, ...] = (0,)
-    align: Align = "center"
 
 
 @dataclass(frozen=True)
@@ -55,7 +47,7 @@ class ImportResult:
     """Result of `import_network`. layers: how many of each kind. notes: what was left out."""
 
     path: Path
-    model: FloatModel
+    model: FloatModel | Model
     layers: dict[str, int]
     outputs: dict[str, Shape]
     notes: tuple[str, ...]
@@ -70,36 +62,60 @@ def import_network(
     name: str | None = None,
     size: tuple[int, int] | None = None,
 ) -> ImportResult:
-    """Read an ONNX file and write a float model file.
+    """Read an ONNX or TFLite file and write a model file.
 
     settings: what its outputs mean, where that is not recognized. name: default the file's. size: H, W where the file
     leaves them open. Raises ImportedFileError.
     """
     settings = settings or TaskSettings()
-    graph, heads = recognize(read_onnx(path, size, settings.outputs), settings, path)
-    found = meaning(build_onnx(graph, path), heads, settings, path)
-    channels = graph.input_shape[1]
-    _check_pixels(path, pixels, channels)
-    layers, mean, scale = _normalized(found.layers, pixels, channels)
-    model = FloatModel(
-        name=name or path.stem,
-        input_shape=_hwc(graph.input_shape),
-        layers=layers,
-        outputs=found.outputs,
-        task=found.task,
-        mean=mean,
-        scale=scale,
-        provenance={"imported": path.name, "sha256": hashlib.sha256(path.read_bytes()).hexdigest()},
-        colour=pixels.colour,
-        crop=pixels.crop,
-        fill=pixels.fill,
-        align=pixels.align,
-    )
-    shapes = check(model, str(path))
-    save_float_model(model, out)
+    network, imported, found = _read(path, size, settings)
+    _check_pixels(path, pixels, network.input_shape[1])
+    provenance = {"imported": path.name, "sha256": hashlib.sha256(path.read_bytes()).hexdigest()}
+    model: FloatModel | Model
+    if imported.quantized:
+        kept = replace(imported, layers=found.layers)
+        integers = integer_network(network, kept, found.outputs, path)
+        model = integer_model(path, integers, pixels, found.task, name or path.stem, provenance)
+        save(model, out)
+        outputs = dict(zip(model.outputs, (kind.shape for kind in model.output_types), strict=True))
+    else:
+        layers, mean, scale = _normalized(found.layers, pixels, network.input_shape[1])
+        model = FloatModel(
+            name=name or path.stem,
+            input_shape=_hwc(network.input_shape),
+            layers=layers,
+            outputs=found.outputs,
+            task=found.task,
+            mean=mean,
+            scale=scale,
+            provenance=provenance,
+            colour=pixels.colour,
+            crop=pixels.crop,
+            fill=pixels.fill,
+            align=pixels.align,
+        )
+        shapes = check(model, str(path))
+        outputs = {each: shapes[each] for each in model.outputs}
+        save_float_model(model, out)
     counts = Counter(type(layer).__name__ for layer in model.layers)
-    outputs = {each: shapes[each] for each in model.outputs}
     return ImportResult(out, model, dict(sorted(counts.items())), outputs, found.notes)
+
+
+def _read(path: Path, size: tuple[int, int] | None, settings: TaskSettings) -> tuple[Network, Imported, Meaning]:
+    """The network of a file, its float layers, and what its outputs mean."""
+    try:
+        with path.open("rb") as file:
+            is_tflite = file.read(8)[4:] == IDENTIFIER
+    except OSError as error:
+        raise ImportedFileError(f"{path}: cannot be read: {error.strerror or error}") from None
+    if is_tflite:
+        network, imported = import_tflite(path, size)
+        if settings.task == "detection" or settings.outputs or settings.decoding:
+            raise ImportedFileError(f"{path}: is a TFLite file, of which detections cannot be imported yet")
+        return network, imported, meaning(imported, None, settings, path)
+    network, heads = recognize(read_onnx(path, size, settings.outputs), settings, path)
+    imported = build_network(network, OPERATORS, path)
+    return network, imported, meaning(imported, heads, settings, path)
 
 
 def _hwc(shape: ImageShape) -> Shape:

@@ -4,54 +4,19 @@
 """
 
 import difflib
-from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from edgemeta.toolchain.errors import ImportedFileError, MissingExtraError
+from edgemeta.toolchain.importer.network import ImageShape, Network, Node
 
 MAX_BYTES = (1 << 31) - 1
 """Greatest file; protobuf reads no more."""
 
-Array = NDArray[Any]
-ImageShape = tuple[int, int, int, int]
-"""N, C, H, W of the network's input, N = 1."""
 
-
-@dataclass(frozen=True, eq=False)
-class Node:
-    """One operation. inputs: names of tensors, "" for one left out. attributes: numbers, texts, tuples, arrays."""
-
-    op: str
-    name: str
-    inputs: tuple[str, ...]
-    outputs: tuple[str, ...]
-    attributes: Mapping[str, Any]
-
-    @property
-    def place(self) -> str:
-        """How errors name it."""
-        return f"{self.op} {self.name!r}" if self.name else f"{self.op} that makes {self.outputs[0]!r}"
-
-
-@dataclass(frozen=True, eq=False)
-class OnnxGraph:
-    """A network with one image as input. shapes: of every tensor that has a known one."""
-
-    name: str
-    input: str
-    input_shape: ImageShape
-    outputs: tuple[str, ...]
-    nodes: tuple[Node, ...]
-    constants: Mapping[str, Array]
-    shapes: Mapping[str, tuple[int, ...]]
-
-
-def read_onnx(path: Path, size: tuple[int, int] | None = None, outputs: tuple[str, ...] = ()) -> OnnxGraph:
+def read_onnx(path: Path, size: tuple[int, int] | None = None, outputs: tuple[str, ...] = ()) -> Network:
     """Read and simplify a file. Raises ImportedFileError.
 
     size: H, W where the file leaves them open. outputs: tensors that are the outputs instead of the file's.
@@ -118,7 +83,7 @@ def _input_of(proto: Any, path: Path, size: tuple[int, int] | None) -> tuple[str
     return inputs[0].name, (1, found[1], height, width)
 
 
-def _plain(proto: Any, name: str, shape: ImageShape) -> OnnxGraph:
+def _plain(proto: Any, name: str, shape: ImageShape) -> Network:
     import onnx
 
     graph = proto.graph
@@ -137,7 +102,7 @@ def _plain(proto: Any, name: str, shape: ImageShape) -> OnnxGraph:
             shapes[info.name] = tuple(dim.dim_value for dim in dims)
     shapes[name] = shape
     outputs = tuple(each.name for each in graph.output)
-    return OnnxGraph(graph.name, name, shape, outputs, tuple(nodes), constants, shapes)
+    return Network(graph.name, name, shape, outputs, tuple(nodes), constants, shapes)
 
 
 def _value(value: Any) -> Any:

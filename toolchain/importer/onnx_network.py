@@ -3,11 +3,11 @@
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from edgemeta.toolchain.errors import ImportedFileError
 from edgemeta.toolchain.importer import elementwise, rearranging, windows
-from edgemeta.toolchain.importer.builder import Builder, Imported
+from edgemeta.toolchain.importer.builder import Builder, Imported, build_network
 from edgemeta.toolchain.importer.elementwise import function
-from edgemeta.toolchain.importer.onnx_file import Node, OnnxGraph, read_onnx
+from edgemeta.toolchain.importer.network import Network, Node
+from edgemeta.toolchain.importer.onnx_file import read_onnx
 from edgemeta.toolchain.importer.values import Value
 
 OPERATORS: Mapping[str, Callable[[Builder, Node], Value | tuple[Value, ...]]] = {
@@ -56,19 +56,7 @@ OPERATORS: Mapping[str, Callable[[Builder, Node], Value | tuple[Value, ...]]] = 
 """By ONNX's name; what each takes is in docs/import.md."""
 
 
-def import_onnx(path: Path, size: tuple[int, int] | None = None) -> tuple[OnnxGraph, Imported]:
-    """The graph of a file, and its float layers. Raises ImportedFileError that names every unsupported node."""
-    graph = read_onnx(path, size)
-    return graph, build_onnx(graph, path)
-
-
-def build_onnx(graph: OnnxGraph, path: Path) -> Imported:
-    """The float layers of a graph. Raises ImportedFileError that names every unsupported node."""
-    build = Builder(graph)
-    for node in graph.nodes:
-        build.take(node, OPERATORS.get(node.op))
-    if build.problems:
-        listed = "; ".join(build.problems)
-        many = "operation" if len(build.problems) == 1 else "operations"
-        raise ImportedFileError(f"{path}: {len(build.problems)} {many} cannot be imported: {listed}")
-    return build.finish()
+def import_onnx(path: Path, size: tuple[int, int] | None = None) -> tuple[Network, Imported]:
+    """The network of a file, and its float layers. Raises ImportedFileError that names every unsupported node."""
+    network = read_onnx(path, size)
+    return network, build_network(network, OPERATORS, path)

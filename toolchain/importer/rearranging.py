@@ -1,8 +1,10 @@
 """Nodes that move elements, or only see them in another way."""
 
 from math import prod
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from edgemeta.toolchain.float_model.graph import (
     ChannelShuffle,
@@ -14,12 +16,9 @@ from edgemeta.toolchain.float_model.graph import (
     Slice,
     Upsample,
 )
-from edgemeta.toolchain.importer.builder import Builder, UnsupportedError, float32, maps_of
-from edgemeta.toolchain.importer.onnx_file import Node
-from edgemeta.toolchain.importer.values import Columns, Flat, Grouped, Map, Pixels, Rows, Value
-
-_OUR_AXIS = {1: 2, 2: 0, 3: 1}
-"""Of H, W, C, by the axis of N, C, H, W."""
+from edgemeta.toolchain.importer.builder import Builder, UnsupportedError, float32, maps_of, with_maps
+from edgemeta.toolchain.importer.network import Node
+from edgemeta.toolchain.importer.values import AXES, Columns, Flat, Grouped, Map, Pixels, Rows, Value, flat
 
 
 def same(build: Builder, node: Node) -> Value:
@@ -52,37 +51,63 @@ def _reshaped(build: Builder, node: Node, value: Value, target: tuple[int, ...])
     match value:
         case Map(tensor, (height, width, channels)):
             if target == (1, channels * height * width):
-                return Flat(tensor, value.shape)
+                return flat(value, "chw")
             if target == (1, channels, height * width):
                 return Columns((value,))
             if (height, width) == (1, 1) and len(target) == 3 and channels % target[2] == 0:
                 return Rows((value,), target[2])  # of one pixel, so channels need not be moved behind it
+            if target == (1, height, width, 1):
+                return Pixels(value)
             if len(target) == 5 and target[3:] == (height, width) and target[1] * target[2] == channels:
                 return Grouped(value, target[1])
-        case Flat(tensor, (height, width, channels)):
-            if target == (1, channels, height, width):
+        case Flat(tensor, (height, width, channels), order):
+            is_pixel = (height, width) == (1, 1)
+            if target == (1, channels, height, width) and order == "chw":
                 return Map(tensor, value.shape)
+            if target == (1, height, width, channels) and (order == "hwc" or is_pixel):
+                return Pixels(Map(tensor, value.shape))
+            if is_pixel and len(target) == 3 and channels % target[2] == 0:
+                return Rows((Map(tensor, value.shape),), target[2])
         case Pixels(source):
+            if target == (1, prod(source.shape)):
+                return flat(source, "hwc")
             if len(target) == 3 and source.shape[2] % target[2] == 0:
                 return Rows((source,), target[2])
-        case Grouped(source, groups, True):
-            if target == (1, source.shape[2], *source.shape[:2]):
-                return build.add(ChannelShuffle(node.outputs[0], source.tensor, groups))
+            if target == (1, 1, *source.shape[:2]) or (source.shape[:2] == (1, 1) and target[2:] == (1, 1)):
+                return source
+            if len(target) == 5 and target[1:3] == source.shape[:2]:
+                return Grouped(source, target[3], "hwc")
+        case Grouped(source, groups, order, True):
+            kept = (source.shape[2], *source.shape[:2]) if order == "chw" else source.shape
+            if target == (1, *kept):
+                made = build.add(ChannelShuffle(node.outputs[0], source.tensor, groups))
+                return made if order == "chw" else Pixels(made)
         case Rows(maps, width) if len(maps) == 1 and len(target) == 2 and prod(maps[0].shape[:2]) == 1:
             return Flat(maps[0].tensor, maps[0].shape)
+        case Rows(maps) if len(maps) == 1 and target == (1, *maps[0].shape):
+            return Pixels(maps[0])
     return None
 
 
 def transpose(build: Builder, node: Node) -> Value:
     """Transpose: another view."""
-    value, order = build.value(node), tuple(node.attributes.get("perm", ()))
+    return transposed(build, node, tuple(node.attributes.get("perm", ())))
+
+
+def transposed(build: Builder, node: Node, order: tuple[int, ...]) -> Value:
+    """The first input, its axes in another order."""
+    value = build.value(node)
+    if order == tuple(range(len(order))):
+        return value
     match value, order:
         case (Columns(maps), (0, 2, 1)):
             return Rows(maps, maps[0].shape[2])
         case (Rows(maps, width), (0, 2, 1)) if all(each.shape[2] == width for each in maps):
             return Columns(maps)
-        case (Grouped(source, groups, False), (0, 2, 1, 3, 4)):
-            return Grouped(source, groups, is_exchanged=True)
+        case (Grouped(source, groups, "chw", False), (0, 2, 1, 3, 4)):
+            return Grouped(source, groups, "chw", is_exchanged=True)
+        case (Grouped(source, groups, "hwc", False), (0, 1, 2, 4, 3)):
+            return Grouped(source, groups, "hwc", is_exchanged=True)
         case (Map(), (0, 2, 3, 1)):
             return Pixels(value)
         case (Pixels(source), (0, 3, 1, 2)):
@@ -99,29 +124,42 @@ def concat(build: Builder, node: Node) -> Value:
     if all(isinstance(value, Rows) for value in values) and axis == 1:
         widths = {value.width for value in values if isinstance(value, Rows)}
         return Rows(tuple(each for value in values for each in maps_of(value)), widths.pop())
-    if axis != 1:
-        raise UnsupportedError(f"axis {axis}, expected the channels, axis 1")
-    maps = tuple(build.map(node, number) for number in range(len(values)))
+    is_last = all(isinstance(value, Pixels) for value in values)
+    if axis != (3 if is_last else 1):
+        raise UnsupportedError(f"axis {axis}, expected the channels")
+    maps = tuple(build.pixels(node, i) if is_last else build.map(node, i) for i in range(len(values)))
     made = build.add(Concat(node.outputs[0], tuple(each.tensor for each in maps)))
+    if is_last:
+        return Pixels(made)
     return Flat(made.tensor, made.shape) if isinstance(values[0], Flat) else made
 
 
 def slice_of(build: Builder, node: Node) -> Value:
     """Slice by constants, forwards."""
-    source = build.map(node)
     starts, ends, axes, steps = (_numbers(build, node, number, name) for number, name in enumerate(_SLICE, 1))
     if starts is None or ends is None:
         raise UnsupportedError("its starts or ends are missing")
+    count = len(starts)
+    return sliced(build, node, starts, ends, axes or list(range(count)), steps or [1] * count)
+
+
+def sliced(
+    build: Builder, node: Node, starts: list[int], ends: list[int], axes: list[int], steps: list[int]
+) -> Map | Pixels:
+    """The part of a map from `starts` below `ends`, every `steps`, along `axes`, as Python slices it."""
+    view = build.image(node)
+    source = maps_of(view)[0]
     begin, stop, step = [0, 0, 0], list(source.shape), [1, 1, 1]
-    for place, axis in enumerate(axes or range(len(starts))):
-        ours = _OUR_AXIS.get(axis % 4)
-        every = steps[place] if steps else 1
+    for axis, start, end, every in zip(axes, starts, ends, steps, strict=True):
+        ours = AXES[type(view)].get(axis % 4)
+        if ours is None and range(1)[start:end:every] == range(1):
+            continue  # the one image
         if ours is None or every < 1:
             raise UnsupportedError(f"axis {axis} by steps of {every}, expected channels, rows or columns, forwards")
-        begin[ours], stop[ours], _ = slice(starts[place], ends[place]).indices(source.shape[ours])
+        begin[ours], stop[ours], _ = slice(start, end).indices(source.shape[ours])
         step[ours] = every
     first, last, by = ((a[0], a[1], a[2]) for a in (begin, stop, step))
-    return build.add(Slice(node.outputs[0], source.tensor, first, last, by))
+    return with_maps(view, (build.add(Slice(node.outputs[0], source.tensor, first, last, by)),))
 
 
 _SLICE = ("starts", "ends", "axes", "steps")
@@ -136,44 +174,67 @@ def _numbers(build: Builder, node: Node, number: int, name: str) -> list[int] | 
 
 def split(build: Builder, node: Node) -> tuple[Value, ...]:
     """Split: a slice for each part."""
-    source = build.map(node)
-    axis = _OUR_AXIS.get(node.attributes.get("axis", 0) % 4)
-    if axis is None:
+    return split_along(build, node, node.attributes.get("axis", 0), _numbers(build, node, 1, "split"))
+
+
+def split_along(build: Builder, node: Node, axis: int, parts: list[int] | None, number: int = 0) -> tuple[Value, ...]:
+    """Parts of input `number` along an axis, of these sizes; without sizes equal ones, the last one smaller."""
+    view = build.image(node, number)
+    source, ours = maps_of(view)[0], AXES[type(view)].get(axis % 4)
+    if ours is None:
         raise UnsupportedError("a split of the batch")
-    side = source.shape[axis]
-    parts = _numbers(build, node, 1, "split") or [-(-side // len(node.outputs))] * len(node.outputs)
+    side = source.shape[ours]
+    sizes = parts or [-(-side // len(node.outputs))] * len(node.outputs)
     values, at = [], 0
-    for size, output in zip(parts, node.outputs, strict=True):
+    for size, output in zip(sizes, node.outputs, strict=True):
         begin, stop = [0, 0, 0], list(source.shape)
-        begin[axis], stop[axis] = at, min(at + size, side)
+        begin[ours], stop[ours] = at, min(at + size, side)
         first, last = (begin[0], begin[1], begin[2]), (stop[0], stop[1], stop[2])
-        values.append(build.add(Slice(output, source.tensor, first, last)))
+        values.append(with_maps(view, (build.add(Slice(output, source.tensor, first, last)),)))
         at += size
     return tuple(values)
 
 
 def space_to_depth(build: Builder, node: Node) -> Value:
     """SpaceToDepth: a slice for each place in a block, then their channels one after the other."""
-    source, block = build.map(node), node.attributes["blocksize"]
+    return blocks(build, build.map(node), node.outputs[0], node.attributes["blocksize"])
+
+
+def blocks(build: Builder, source: Map, name: str, block: int) -> Map:
+    """The map with the elements of each block as channels."""
+    if not 1 <= block <= min(source.shape[:2]):
+        raise UnsupportedError(f"blocks of {block} in a map of shape {source.shape}")
     parts = [
-        build.add(Slice(f"{node.outputs[0]}.{y}.{x}", source.tensor, (y, x, 0), source.shape, (block, block, 1)))
+        build.add(Slice(f"{name}.{y}.{x}", source.tensor, (y, x, 0), source.shape, (block, block, 1)))
         for y, x in np.ndindex(block, block)
     ]
-    return build.add(Concat(node.outputs[0], tuple(each.tensor for each in parts)))
+    return build.add(Concat(name, tuple(each.tensor for each in parts)))
 
 
 def pad(build: Builder, node: Node) -> Value:
     """Pad with zeros, of rows and columns."""
-    source = build.map(node)
     amounts, fill = _numbers(build, node, 1, "pads"), build.constant(node, 2)
     value = float(node.attributes.get("value", 0.0)) if fill is None or not fill.size else float(fill.reshape(()))
     mode = node.attributes.get("mode", "constant")
     if mode != "constant" or value != 0 or amounts is None or build.constant(node, 3) is not None:
         raise UnsupportedError(f"mode {mode} with {value:g}, expected constant with 0")
-    if len(amounts) != 8 or any(amounts[i] for i in (0, 1, 4, 5)) or min(amounts) < 0:
-        raise UnsupportedError(f"amounts {amounts}, expected those of rows and columns, none below 0")
-    padding = (amounts[2], amounts[3], amounts[6], amounts[7])
-    return build.add(Pad(node.outputs[0], source.tensor, padding))
+    return padded(build, node, amounts)
+
+
+def padded(build: Builder, node: Node, amounts: list[int]) -> Map | Pixels:
+    """A map with zeros around it: before every axis, then behind every axis."""
+    view = build.image(node)
+    axes = AXES[type(view)]
+    padding = [0, 0, 0, 0]
+    for number, amount in enumerate(amounts):
+        ours = axes.get(number % 4, 2)
+        if len(amounts) != 8 or amount < 0 or (amount and ours == 2):
+            raise UnsupportedError(f"amounts {amounts}, expected those of rows and columns, none below 0")
+        if ours < 2:
+            padding[ours + 2 * (number // 4)] = amount
+    top, left, bottom, right = padding
+    made = build.add(Pad(node.outputs[0], maps_of(view)[0].tensor, (top, left, bottom, right)))
+    return with_maps(view, (made,))
 
 
 def resize(build: Builder, node: Node) -> Value:
@@ -192,38 +253,53 @@ def resize(build: Builder, node: Node) -> Value:
         if places not in ("half_pixel", "align_corners", "asymmetric"):
             raise UnsupportedError(f"coordinates {places}, expected half_pixel, align_corners or asymmetric")
         return build.add(ResizeBilinear(node.outputs[0], source.tensor, size, places))
-    factor = (size[0] // source.shape[0], size[1] // source.shape[1])
-    is_whole = (source.shape[0] * factor[0], source.shape[1] * factor[1]) == size and min(factor) >= 1
+    factor = whole_factor(source, size) or (0, 0)
     rounding = node.attributes.get("nearest_mode", "round_prefer_floor")
     is_left = rounding == "floor" if places == "asymmetric" else "half_pixel" in places and "round" in rounding
-    if mode != "nearest" or not is_whole or not (is_left or node.op == "Upsample" or max(factor) <= 2):
+    if mode != "nearest" or factor == (0, 0) or not (is_left or node.op == "Upsample" or max(factor) <= 2):
         raise UnsupportedError(f"mode {mode} ({places}, {rounding}) from {source.shape[:2]} to {size}")
     return build.add(Upsample(node.outputs[0], source.tensor, factor))
 
 
+def whole_factor(source: Map, size: tuple[int, int]) -> tuple[int, int] | None:
+    """Whole factors by which a map is enlarged to a size, if that is what happens."""
+    factor = (size[0] // source.shape[0], size[1] // source.shape[1])
+    is_whole = (source.shape[0] * factor[0], source.shape[1] * factor[1]) == size and min(factor) >= 1
+    return factor if is_whole else None
+
+
 def reduce_mean(build: Builder, node: Node) -> Value:
     """ReduceMean over rows and columns."""
-    axes = _numbers(build, node, 1, "axes")
-    if sorted(axis % 4 for axis in axes or ()) != [2, 3]:
-        raise UnsupportedError(f"axes {axes}, expected rows and columns, [2, 3]")
-    made = build.add(GlobalAverage(node.outputs[0], build.map(node).tensor))
-    return made if node.attributes.get("keepdims", 1) else Flat(made.tensor, made.shape)
+    return mean(build, node, _numbers(build, node, 1, "axes") or [], bool(node.attributes.get("keepdims", 1)))
+
+
+def mean(build: Builder, node: Node, axes: list[int], keeps_axes: bool) -> Value:
+    """The mean over axes that must be rows and columns."""
+    view = build.image(node)
+    if sorted(AXES[type(view)].get(axis % 4, -1) for axis in axes) != [0, 1]:
+        raise UnsupportedError(f"axes {axes}, expected rows and columns")
+    made = build.add(GlobalAverage(node.outputs[0], maps_of(view)[0].tensor))
+    return with_maps(view, (made,)) if keeps_axes else Flat(made.tensor, made.shape)
 
 
 def gemm(build: Builder, node: Node) -> Value:
     """Gemm and MatMul by a constant: a dense layer, its weights in the order H, W, C."""
-    value, weight = build.value(node), build.required(node, 1).astype(np.float64)
-    if not isinstance(value, Flat) or weight.ndim != 2 or node.attributes.get("transA", 0):
-        raise UnsupportedError(f"a matrix by {build.shape(node.inputs[0])}, expected [1, inputs] by a constant matrix")
-    rows = weight if node.attributes.get("transB", 0) else weight.T
-    height, width, channels = value.shape
-    if rows.shape[1] != height * width * channels:
-        raise UnsupportedError(f"weights of shape {weight.shape} for {height * width * channels} inputs")
-    rows = rows * node.attributes.get("alpha", 1.0)
-    ordered = rows.reshape(-1, channels, height, width).transpose(0, 2, 3, 1).reshape(len(rows), -1)
+    weight = build.required(node, 1).astype(np.float64)
+    if weight.ndim != 2 or node.attributes.get("transA", 0):
+        raise UnsupportedError(f"a matrix of {weight.ndim} axes, expected [1, inputs] by a constant matrix")
+    rows = (weight if node.attributes.get("transB", 0) else weight.T) * node.attributes.get("alpha", 1.0)
     given = build.constant(node, 2)
-    bias = None
-    if given is not None:
-        bias = float32(np.broadcast_to(given.ravel() * node.attributes.get("beta", 1.0), (len(rows),)))
-    made = build.add(Dense(node.outputs[0], value.tensor, float32(ordered), bias))
+    bias = None if given is None else given.ravel() * node.attributes.get("beta", 1.0)
+    return dense(build, build.flat(node), node.outputs[0], rows, bias)
+
+
+def dense(build: Builder, value: Flat, name: str, rows: NDArray[Any], bias: NDArray[Any] | None) -> Flat:
+    """A dense layer; rows [outputs, inputs] in the order in which the value is seen, bias [outputs] or one number."""
+    height, width, channels = value.shape
+    if rows.shape[1] != prod(value.shape):
+        raise UnsupportedError(f"weights of shape {rows.shape} for {prod(value.shape)} inputs")
+    if value.order == "chw":
+        rows = rows.reshape(-1, channels, height, width).transpose(0, 2, 3, 1).reshape(len(rows), -1)
+    shift = None if bias is None else float32(np.broadcast_to(bias, (len(rows),)))
+    made = build.add(Dense(name, value.tensor, float32(rows), shift))
     return Flat(made.tensor, made.shape)

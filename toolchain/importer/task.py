@@ -11,7 +11,7 @@ from edgemeta.toolchain.importer.heads.detection import detection, outputs_of
 from edgemeta.toolchain.importer.heads.ends import cut, ends_of
 from edgemeta.toolchain.importer.heads.levels import HeadError, Heads, heads_of
 from edgemeta.toolchain.importer.heads.task_settings import TaskSettings
-from edgemeta.toolchain.importer.onnx_file import OnnxGraph
+from edgemeta.toolchain.importer.network import Network
 from edgemeta.toolchain.importer.values import Map
 
 
@@ -25,7 +25,7 @@ class Meaning:
     notes: tuple[str, ...]
 
 
-def recognize(graph: OnnxGraph, settings: TaskSettings, path: Path) -> tuple[OnnxGraph, Heads | None]:
+def recognize(graph: Network, settings: TaskSettings, path: Path) -> tuple[Network, Heads | None]:
     """The heads of a detection, and the graph cut before its decoding; without, the graph as it is.
 
     Raises ImportedFileError for a network of several outputs, or of a map, that is no detection.
@@ -45,7 +45,7 @@ def recognize(graph: OnnxGraph, settings: TaskSettings, path: Path) -> tuple[Onn
     return cut(graph, dict.fromkeys(end.tensor for end in ends)), heads
 
 
-def _is_vector(graph: OnnxGraph) -> bool:
+def _is_vector(graph: Network) -> bool:
     """Whether the only output is one number for each of many labels."""
     shape = graph.shapes.get(graph.outputs[0], ())
     return len(graph.outputs) == 1 and len(shape) >= 2 and all(side == 1 for side in (shape[0], *shape[2:]))

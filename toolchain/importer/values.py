@@ -1,13 +1,14 @@
-"""What a tensor of an ONNX file is in the float graph: a map, or maps seen as a list of rows or columns.
+"""What a tensor of a file is in the float graph: a map, or maps seen as a list of rows or columns.
 
-ONNX has N, C, H, W and moves axes freely at the end of a network; the float graph has H, W, C throughout. So a Reshape
-or Transpose makes no layer here: it changes how the same map is seen.
+ONNX has N, C, H, W, TFLite mostly N, H, W, C, and both move axes freely at the end of a network; the float graph has
+H, W, C throughout. So a Reshape or Transpose makes no layer here: it changes how the same map is seen.
 """
 
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from edgemeta.toolchain.float_model.graph import Shape
+from edgemeta.toolchain.importer.network import Order
 
 
 @dataclass(frozen=True)
@@ -20,10 +21,11 @@ class Map:
 
 @dataclass(frozen=True)
 class Flat:
-    """[1, C * H * W]: a map in the order C, H, W."""
+    """[1, C * H * W]: a map in the order C, H, W, or H, W, C; of one pixel both are the same and "chw" is written."""
 
     tensor: str
     shape: Shape
+    order: Order = "chw"
 
 
 @dataclass(frozen=True)
@@ -50,11 +52,23 @@ class Rows:
 
 @dataclass(frozen=True)
 class Grouped:
-    """[1, G, C / G, H, W], or with both middle axes exchanged: half of a channel shuffle."""
+    """[1, G, C / G, H, W], or [1, H, W, G, C / G] in the order "hwc", or with G and C / G exchanged.
+
+    It is half of a channel shuffle.
+    """
 
     map: Map
     groups: int
+    order: Order = "chw"
     is_exchanged: bool = False
 
 
 Value: TypeAlias = Map | Flat | Pixels | Columns | Rows | Grouped
+
+AXES = {Map: {1: 2, 2: 0, 3: 1}, Pixels: {1: 0, 2: 1, 3: 2}}
+"""Of a tensor's axis the axis of H, W, C, by how the map is seen."""
+
+
+def flat(map_: Map, order: Order) -> Flat:
+    """A map seen flat in an order of its axes."""
+    return Flat(map_.tensor, map_.shape, "chw" if map_.shape[:2] == (1, 1) else order)

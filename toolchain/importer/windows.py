@@ -1,12 +1,13 @@
-"""Convolutions and pools of ONNX."""
+"""Convolutions and pools: those of ONNX, and the layers that both formats make of theirs."""
 
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from edgemeta.toolchain.float_model.graph import Conv, GlobalAverage, Pad, Padding, Pair, Pool
 from edgemeta.toolchain.importer.builder import Builder, UnsupportedError, float32
-from edgemeta.toolchain.importer.onnx_file import Node
+from edgemeta.toolchain.importer.network import Node
 from edgemeta.toolchain.importer.values import Map, Value
 
 _T = TypeVar("_T")
@@ -18,15 +19,38 @@ def conv(build: Builder, node: Node) -> Value:
     if weight.ndim != 4:
         raise UnsupportedError(f"a convolution over {weight.ndim - 2} axes, expected 2")
     dilation, stride = _pair(node, "dilations"), _pair(node, "strides")
-    covered = _covered((weight.shape[2], weight.shape[3]), dilation)
-    padding = _padding(node, source, covered, stride)
-    if any(amount >= side for amount, side in zip(padding, covered * 2, strict=True)):
-        source = build.add(Pad(f"{node.outputs[0]}.pad", source.tensor, padding))
+    padding = _padding(node, source, covered((weight.shape[2], weight.shape[3]), dilation), stride)
+    channels_last, groups = weight.transpose(0, 2, 3, 1), _attribute(node, "group", 1)
+    return add_conv(build, source, node.outputs[0], channels_last, bias, stride, padding, groups, dilation)
+
+
+def add_conv(
+    build: Builder,
+    source: Map,
+    name: str,
+    weight: NDArray[Any],
+    bias: NDArray[Any] | None,
+    stride: Pair,
+    padding: Padding,
+    groups: int,
+    dilation: Pair,
+) -> Map:
+    """A convolution, weight [O, KH, KW, I / groups].
+
+    A layer before it that only pads becomes part of it where the sum is less than the kernel covers; padding of as much
+    as the kernel covers becomes a layer of its own.
+    """
+    sides = covered((weight.shape[1], weight.shape[2]), dilation) * 2
+    before = build.layers.get(source.tensor)
+    if isinstance(before, Pad) and before.spacing == (1, 1):
+        top, left, bottom, right = (a + b for a, b in zip(before.padding, padding, strict=True))
+        if all(amount < side for amount, side in zip((top, left, bottom, right), sides, strict=True)):
+            source, padding = build.map_of(before.input), (top, left, bottom, right)
+    if any(amount >= side for amount, side in zip(padding, sides, strict=True)):
+        source = build.add(Pad(f"{name}.pad", source.tensor, padding))
         padding = (0, 0, 0, 0)
-    channels_last = float32(weight.transpose(0, 2, 3, 1))
     shift = None if bias is None else float32(bias)
-    groups = _attribute(node, "group", 1)
-    return build.add(Conv(node.outputs[0], source.tensor, channels_last, shift, stride, padding, groups, dilation))
+    return build.add(Conv(name, source.tensor, float32(weight), shift, stride, padding, groups, dilation))
 
 
 def conv_transpose(build: Builder, node: Node) -> Value:
@@ -40,18 +64,33 @@ def conv_transpose(build: Builder, node: Node) -> Value:
     if "output_shape" in node.attributes or _attribute(node, "auto_pad", "NOTSET") != "NOTSET":
         raise UnsupportedError("the size of its output is given by output_shape or auto_pad, expected pads")
     groups, dilation = _attribute(node, "group", 1), _pair(node, "dilations")
-    covered = _covered((weight.shape[2], weight.shape[3]), dilation)
+    sides = covered((weight.shape[2], weight.shape[3]), dilation)
     cut, more = node.attributes.get("pads", (0, 0, 0, 0)), node.attributes.get("output_padding", (0, 0))
-    around = [covered[i % 2] - 1 - cut[i] + (more[i - 2] if i >= 2 else 0) for i in range(4)]
+    around = [sides[i % 2] - 1 - cut[i] + (more[i - 2] if i >= 2 else 0) for i in range(4)]
     if min(around) < 0:
         raise UnsupportedError(f"pads {tuple(cut)} are more than its kernel covers")
     top, left, bottom, right = around
     name, spacing = node.outputs[0], _pair(node, "strides")
-    spread = build.add(Pad(f"{name}.spread", source.tensor, (top, left, bottom, right), spacing))
-    turned = weight[:, :, ::-1, ::-1]  # [I, O / groups, KH, KW]
-    parts = [part.transpose(1, 2, 3, 0) for part in np.split(turned, groups)]
-    channels_last, shift = float32(np.concatenate(parts)), None if bias is None else float32(bias)
-    return build.add(Conv(name, spread.tensor, channels_last, shift, groups=groups, dilation=dilation))
+    parts = [part.transpose(1, 2, 3, 0) for part in np.split(weight, groups)]  # of [I, O / groups, KH, KW]
+    around_it = (top, left, bottom, right)
+    return add_transposed(build, source, name, np.concatenate(parts), bias, spacing, around_it, groups, dilation)
+
+
+def add_transposed(
+    build: Builder,
+    source: Map,
+    name: str,
+    weight: NDArray[Any],
+    bias: NDArray[Any] | None,
+    spacing: Pair,
+    around: Padding,
+    groups: int,
+    dilation: Pair,
+) -> Map:
+    """A transposed convolution, weight [O, KH, KW, I / groups]; around: zeros around the spread elements."""
+    spread = build.add(Pad(f"{name}.spread", source.tensor, around, spacing))
+    turned, shift = float32(weight[:, ::-1, ::-1]), None if bias is None else float32(bias)
+    return build.add(Conv(name, spread.tensor, turned, shift, groups=groups, dilation=dilation))
 
 
 def max_pool(build: Builder, node: Node) -> Value:
@@ -110,11 +149,12 @@ def _pair(node: Node, name: str) -> Pair:
     return first, second
 
 
-def _covered(kernel: Pair, dilation: Pair) -> Pair:
+def covered(kernel: Pair, dilation: Pair) -> Pair:
+    """Rows and columns that a dilated kernel covers."""
     return (kernel[0] - 1) * dilation[0] + 1, (kernel[1] - 1) * dilation[1] + 1
 
 
-def _padding(node: Node, source: Map, covered: Pair, stride: Pair) -> Padding:
+def _padding(node: Node, source: Map, size: Pair, stride: Pair) -> Padding:
     """`pads`, or what `auto_pad` means for the size of the input."""
     mode = node.attributes.get("auto_pad", "NOTSET")
     if mode in ("NOTSET", ""):
@@ -122,10 +162,15 @@ def _padding(node: Node, source: Map, covered: Pair, stride: Pair) -> Padding:
         return top, left, bottom, right
     if mode == "VALID":
         return 0, 0, 0, 0
+    return same_padding(source.shape[:2], size, stride, is_upper=mode == "SAME_UPPER")
+
+
+def same_padding(sides: Pair, sizes: Pair, stride: Pair, *, is_upper: bool = True) -> Padding:
+    """Padding with which the result has 1 / stride of the size, rounded up; an odd rest goes below and right."""
     total = [
         max((-(-side // step) - 1) * step + size - side, 0)
-        for side, size, step in zip(source.shape[:2], covered, stride, strict=True)
+        for side, size, step in zip(sides, sizes, stride, strict=True)
     ]
     less, more = [each // 2 for each in total], [each - each // 2 for each in total]
-    first, last = (less, more) if mode == "SAME_UPPER" else (more, less)
+    first, last = (less, more) if is_upper else (more, less)
     return first[0], first[1], last[0], last[1]

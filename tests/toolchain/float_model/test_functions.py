@@ -23,6 +23,7 @@ def test_a_function_is_pytorch_s(name: FunctionName) -> None:
         "hard_swish": lambda: functional.hardswish(x),
         "softplus": lambda: torch.logaddexp(torch.zeros(()), x),
         "mish": lambda: functional.mish(x),
+        "clip": lambda: torch.clamp(x, 0.3, 0.4),
     }[name]()
     found = evaluate(name, X, 0.3, 0.4)
     assert found.dtype == np.float32

@@ -11,7 +11,7 @@ from edgemeta.toolchain.float_model.forward import run_layer
 from edgemeta.toolchain.float_model.graph import INPUT, Float32, inputs_of
 from edgemeta.toolchain.importer.builder import Imported
 from edgemeta.toolchain.importer.onnx_network import import_onnx
-from edgemeta.toolchain.importer.values import Columns, Flat, Map, Rows, Value
+from edgemeta.toolchain.importer.values import Columns, Flat, Map, Pixels, Rows, Value
 
 
 def seen(value: Value, tensors: dict[str, Float32]) -> Float32:
@@ -19,8 +19,10 @@ def seen(value: Value, tensors: dict[str, Float32]) -> Float32:
     match value:
         case Map(tensor, _):
             return tensors[tensor].transpose(0, 3, 1, 2)
-        case Flat(tensor, _):
-            return tensors[tensor].transpose(0, 3, 1, 2).reshape(1, -1)
+        case Flat(tensor, _, order):
+            return (tensors[tensor] if order == "hwc" else tensors[tensor].transpose(0, 3, 1, 2)).reshape(1, -1)
+        case Pixels(source):
+            return tensors[source.tensor]
         case Rows(maps, width):
             return np.concatenate([tensors[each.tensor].reshape(1, -1, width) for each in maps], axis=1)
         case Columns(maps):

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from edgemeta.toolchain.importer.onnx_file import Node, OnnxGraph
+from edgemeta.toolchain.importer.network import Network, Node
 
 CONVOLUTIONS = frozenset({"Conv"})
 PASSED = frozenset(
@@ -78,7 +78,7 @@ class End:
     passed: frozenset[str]
 
 
-def ends_of(graph: OnnxGraph) -> tuple[End, ...]:
+def ends_of(graph: Network) -> tuple[End, ...]:
     """The last convolutions, in the order in which the outputs read them; none if something else is among the ends."""
     passed: dict[str, frozenset[str]] = dict.fromkeys(graph.outputs, frozenset())
     makers: dict[str, Node] = {}
@@ -104,7 +104,7 @@ def ends_of(graph: OnnxGraph) -> tuple[End, ...]:
     return tuple(ends)
 
 
-def _in_order(graph: OnnxGraph, makers: Mapping[str, Node]) -> list[str]:
+def _in_order(graph: Network, makers: Mapping[str, Node]) -> list[str]:
     """The ends and images that the outputs are made of, in the order in which they are read."""
     found: dict[str, None] = {}
     seen: set[str] = set()
@@ -121,18 +121,18 @@ def _in_order(graph: OnnxGraph, makers: Mapping[str, Node]) -> list[str]:
     return list(found)
 
 
-def is_end(node: Node, graph: OnnxGraph) -> bool:
+def is_end(node: Node, graph: Network) -> bool:
     """Whether a node is a convolution of the network, not of its decoding."""
     return node.op in CONVOLUTIONS and not is_expectation(node, graph)
 
 
-def is_expectation(node: Node, graph: OnnxGraph) -> bool:
+def is_expectation(node: Node, graph: Network) -> bool:
     """Whether a convolution only takes the mean of 0, 1, 2 and so on, as in the decoding of YOLOv8."""
     weight = graph.constants.get(node.inputs[1])
     return weight is not None and weight.shape[:1] == (1,) and bool((weight.ravel() == np.arange(weight.size)).all())
 
 
-def cut(graph: OnnxGraph, outputs: Iterable[str]) -> OnnxGraph:
+def cut(graph: Network, outputs: Iterable[str]) -> Network:
     """The graph with other outputs, without the nodes that these do not need."""
     wanted = tuple(outputs)
     needed, kept = set(wanted), []

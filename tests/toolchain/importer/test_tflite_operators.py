@@ -1,0 +1,365 @@
+"""TFLite's operators one by one, float and int8: equal to LiteRT's reference kernels, or refused by name."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from edgemeta.toolchain.errors import ImportedFileError
+from edgemeta.toolchain.importer.heads.task_settings import TaskSettings
+from edgemeta.toolchain.importer.import_network import import_network
+from edgemeta.toolchain.importer.pixels import Pixels
+from edgemeta.toolchain.importer.tflite_network import TFLITE_OPERATORS, import_tflite
+from tests.toolchain.importer.litert import integer_steps, largest_float_difference
+from tests.toolchain.importer.tflite_writer import Scale, TfliteNet
+
+RNG = np.random.default_rng(4)
+H, W, C = 9, 8, 6
+SHAPE = (1, H, W, C)
+SAME, VALID = 0, 1
+RELU, RELU_N1_TO_1, RELU6, TANH = 1, 2, 3, 4
+INPUT_SCALE, MAP_SCALE, OUT_SCALE = Scale((0.02,), (3,)), Scale((0.03,), (-11,)), Scale((0.0413,), (7,))
+
+Case = Callable[[TfliteNet, int], int]
+
+
+def values(*shape: int) -> np.ndarray[Any, Any]:
+    return RNG.normal(0, 1, shape).astype(np.float32)
+
+
+def integers(*numbers: Any) -> np.ndarray[Any, Any]:
+    return np.array(numbers, np.int32)
+
+
+def window(n: TfliteNet, op: str, options: str, x: int, shape: tuple[int, ...], weight: Any, **more: Any) -> int:
+    """A convolution with a bias for each output."""
+    outputs = shape[3]
+    attributes = {"Padding": SAME, "StrideW": 1, "StrideH": 1} | more
+    inputs = [x, n.constant(weight), n.constant(values(outputs))]
+    return n(op, inputs, shape, options, **attributes)
+
+
+def conv(n: TfliteNet, x: int, shape: tuple[int, ...], *kernel: int, **more: Any) -> int:
+    groups = C // kernel[2] if len(kernel) > 2 else 1
+    weight = values(shape[3], kernel[0], kernel[1], C // groups)
+    dilation = {"DilationWFactor": 1, "DilationHFactor": 1} | more
+    return window(n, "CONV_2D", "Conv2DOptions", x, shape, weight, **dilation)
+
+
+def pool(n: TfliteNet, op: str, x: int, shape: tuple[int, ...], **more: Any) -> int:
+    attributes = {"Padding": VALID, "StrideW": 2, "StrideH": 2, "FilterWidth": 2, "FilterHeight": 3} | more
+    return n(op, [x], shape, "Pool2DOptions", **attributes)
+
+
+def relu(n: TfliteNet, x: int) -> int:
+    return n("RELU", [x], n.tensors[x][1])
+
+
+def mean(n: TfliteNet, x: int, keep: bool = True) -> int:
+    shape = (1, 1, 1, C) if keep else (1, C)
+    return n("MEAN", [x, n.constant(integers(1, 2))], shape, "ReducerOptions", KeepDims=keep)
+
+
+def dense(n: TfliteNet, x: int, inputs: int, act: int = 0) -> int:
+    weights = [x, n.constant(values(5, inputs)), n.constant(values(5))]
+    return n("FULLY_CONNECTED", weights, (1, 5), "FullyConnectedOptions", FusedActivationFunction=act)
+
+
+def sliced(n: TfliteNet, x: int) -> int:
+    options = {"BeginMask": 0b0101, "EndMask": 0b0010}
+    ranges = [n.constant(integers(*row)) for row in ((0, 1, 3, 1), (1, 5, 8, 5), (1, 3, 2, 2))]
+    return n("STRIDED_SLICE", [x, *ranges], (1, 3, 4, 2), "StridedSliceOptions", **options)
+
+
+def shuffled(n: TfliteNet, x: int) -> int:
+    grouped = n("RESHAPE", [x, n.constant(integers(1, H, W, 2, 3))], (1, H, W, 2, 3))
+    turned = n("TRANSPOSE", [grouped, n.constant(integers(0, 1, 2, 4, 3))], (1, H, W, 3, 2))
+    return n("RESHAPE", [turned, n.constant(integers(*SHAPE))], SHAPE)
+
+
+def enlarged(op: str, shape: tuple[int, ...], **flags: bool) -> Case:
+    record = {"RESIZE_BILINEAR": "ResizeBilinearOptions", "RESIZE_NEAREST_NEIGHBOR": "ResizeNearestNeighborOptions"}[op]
+    return lambda n, x: n(op, [x, n.constant(integers(shape[1], shape[2]))], shape, record, **flags)
+
+
+def transposed(n: TfliteNet, x: int, shape: tuple[int, ...], padding: int, stride: int) -> int:
+    inputs = [n.constant(integers(*shape)), n.constant(values(shape[3], 3, 4, C)), x, n.constant(values(shape[3]))]
+    options = {"Padding": padding, "StrideW": stride, "StrideH": stride}
+    return n("TRANSPOSE_CONV", inputs, shape, "TransposeConvOptions", **options)
+
+
+def pad(n: TfliteNet, x: int) -> int:
+    return n("PAD", [x, n.constant(integers([0, 0], [1, 2], [0, 3], [0, 0]))], (1, 12, 11, C))
+
+
+FLOAT: dict[str, Case] = {
+    "ADD": lambda n, x: n("ADD", [x, relu(n, x)], SHAPE, "AddOptions", FusedActivationFunction=RELU6),
+    "ADD of a constant": lambda n, x: n("ADD", [x, n.constant(values(C))], SHAPE, "AddOptions"),
+    "AVERAGE_POOL_2D": lambda n, x: pool(n, "AVERAGE_POOL_2D", x, (1, 4, 4, C)),
+    "CONCATENATION": lambda n, x: n("CONCATENATION", [x, relu(n, x)], (1, H, W, 12), "ConcatenationOptions", Axis=3),
+    "CONV_2D, SAME": lambda n, x: conv(n, x, (1, 5, 4, 8), 3, 4, StrideW=2, StrideH=2, FusedActivationFunction=RELU),
+    "CONV_2D, dilated": lambda n, x: conv(n, x, (1, 5, 6, 8), 3, 3, Padding=VALID, DilationHFactor=2),
+    "CONV_2D, grouped": lambda n, x: conv(n, x, (1, H, W, 4), 3, 3, 3),
+    "CONV_2D, RELU_N1_TO_1": lambda n, x: conv(n, x, (1, H, W, 4), 1, 1, FusedActivationFunction=RELU_N1_TO_1),
+    "CONV_2D, behind PAD": lambda n, x: conv(n, pad(n, x), (1, 10, 9, 4), 3, 3, Padding=VALID),
+    "DEPTHWISE_CONV_2D": lambda n, x: window(
+        n,
+        "DEPTHWISE_CONV_2D",
+        "DepthwiseConv2DOptions",
+        x,
+        (1, 5, 4, 12),
+        values(1, 3, 3, 12),
+        StrideW=2,
+        StrideH=2,
+        DepthMultiplier=2,
+        DilationWFactor=1,
+        DilationHFactor=1,
+    ),
+    "DIV": lambda n, x: n("DIV", [x, n.constant(1 + values(C) ** 2)], SHAPE, "DivOptions"),
+    "ELU": lambda n, x: n("ELU", [x], SHAPE),  # not among the reference kernels
+    "EXPAND_DIMS": lambda n, x: n("EXPAND_DIMS", [mean(n, x, keep=False), n.constant(integers(1))], (1, 1, C)),
+    "FULLY_CONNECTED": lambda n, x: dense(n, x, H * W * C),
+    "FULLY_CONNECTED, RELU": lambda n, x: dense(n, mean(n, x, keep=False), C, RELU),
+    "HARD_SWISH": lambda n, x: n("HARD_SWISH", [x], SHAPE),
+    "LEAKY_RELU": lambda n, x: n("LEAKY_RELU", [x], SHAPE, "LeakyReluOptions", Alpha=0.2),
+    "LOGISTIC": lambda n, x: n("LOGISTIC", [x], SHAPE),
+    "MAX_POOL_2D": lambda n, x: pool(n, "MAX_POOL_2D", x, (1, 5, 4, C), Padding=SAME),
+    "MEAN": mean,
+    "MEAN without axes": lambda n, x: mean(n, x, keep=False),
+    "MUL": lambda n, x: n("MUL", [x, n("TANH", [x], SHAPE)], SHAPE, "MulOptions"),
+    "MUL, swish": lambda n, x: n("MUL", [x, n("LOGISTIC", [x], SHAPE)], SHAPE, "MulOptions"),
+    "MUL, one factor per channel": lambda n, x: n("MUL", [mean(n, x), x], SHAPE, "MulOptions"),
+    "MUL by a constant": lambda n, x: n("MUL", [x, n.constant(values(C))], SHAPE, "MulOptions"),
+    "PAD": pad,
+    "PADV2": lambda n, x: n(
+        "PADV2",
+        [x, n.constant(integers([0, 0], [1, 2], [0, 3], [0, 0])), n.constant(np.zeros(1, np.float32))],
+        (1, 12, 11, C),
+    ),
+    "PRELU": lambda n, x: n("PRELU", [x, n.constant(np.full((1, 1, C), 0.3, np.float32))], SHAPE),
+    "RELU": relu,
+    "RELU6": lambda n, x: n("RELU6", [x], SHAPE),
+    "RELU_N1_TO_1": lambda n, x: n("RELU_N1_TO_1", [x], SHAPE),
+    "RESHAPE": lambda n, x: n("RESHAPE", [x, n.constant(integers(1, H * W * 3, 2))], (1, H * W * 3, 2)),
+    "RESHAPE to one row": lambda n, x: dense(
+        n, n("RESHAPE", [x, n.constant(integers(1, H * W * C))], (1, H * W * C)), H * W * C
+    ),
+    "RESHAPE, channel shuffle": shuffled,
+    "RESIZE_BILINEAR": enlarged("RESIZE_BILINEAR", (1, 13, 20, C), HalfPixelCenters=True),
+    "RESIZE_BILINEAR, align_corners": enlarged("RESIZE_BILINEAR", (1, 13, 20, C), AlignCorners=True),
+    "RESIZE_BILINEAR, neither": enlarged("RESIZE_BILINEAR", (1, 13, 20, C)),
+    "RESIZE_NEAREST_NEIGHBOR": enlarged("RESIZE_NEAREST_NEIGHBOR", (1, 18, 24, C)),
+    "RESIZE_NEAREST_NEIGHBOR, half pixels": enlarged("RESIZE_NEAREST_NEIGHBOR", (1, 27, 16, C), HalfPixelCenters=True),
+    "SLICE": lambda n, x: n(
+        "SLICE", [x, n.constant(integers(0, 1, 0, 2)), n.constant(integers(1, 4, -1, 3))], (1, 4, W, 3)
+    ),
+    "SOFTMAX": lambda n, x: n("SOFTMAX", [mean(n, x, keep=False)], (1, C), "SoftmaxOptions", Beta=1.0),
+    "SPACE_TO_DEPTH": lambda n, x: n(
+        "SPACE_TO_DEPTH",
+        [n("PAD", [x, n.constant(integers([0, 0], [1, 0], [0, 0], [0, 0]))], (1, 10, W, C))],
+        (1, 5, 4, 24),
+        "SpaceToDepthOptions",
+        BlockSize=2,
+    ),
+    "SPLIT": lambda n, x: n("SPLIT", [n.constant(integers(3)), x], [(1, H, W, 3)] * 2, "SplitOptions", NumSplits=2),
+    "SPLIT_V": lambda n, x: n(
+        "SPLIT_V",
+        [x, n.constant(integers(4, 5)), n.constant(integers(1))],
+        [(1, 4, W, C), (1, 5, W, C)],
+        "SplitVOptions",
+        NumSplits=2,
+    ),
+    "SQUEEZE": lambda n, x: n("SQUEEZE", [mean(n, x)], (1, C), "SqueezeOptions", SqueezeDims=[1, 2]),
+    "STRIDED_SLICE": sliced,
+    "SUB": lambda n, x: n("SUB", [x, n.constant(values(C))], SHAPE, "SubOptions"),
+    "SUB from a constant": lambda n, x: n("SUB", [n.constant(values(C)), x], SHAPE, "SubOptions"),
+    "TANH": lambda n, x: n("TANH", [x], SHAPE),
+    "TRANSPOSE": lambda n, x: n("TRANSPOSE", [x, n.constant(integers(0, 3, 1, 2))], (1, C, H, W)),
+    "TRANSPOSE_CONV, SAME": lambda n, x: transposed(n, x, (1, 18, 16, 4), SAME, 2),
+    "TRANSPOSE_CONV, VALID": lambda n, x: transposed(n, x, (1, 27, 25, 4), VALID, 3),
+}
+
+
+def written(case: Case, path: Path) -> Path:
+    """A network of an image of three channels, a map of six and the case."""
+    net = TfliteNet()
+    image = net.tensor((1, H, W, 3))
+    first = [image, net.constant(values(C, 1, 1, 3)), net.constant(values(C))]
+    x = net("CONV_2D", first, SHAPE, "Conv2DOptions", StrideW=1, StrideH=1)
+    case(net, x)
+    return net.write(path / "small.tflite", image, net.operations[-1][2])
+
+
+@pytest.mark.parametrize("name", FLOAT)
+def test_a_float_operator_equals_litert(name: str, tmp_path: Path) -> None:
+    kernels = "AUTO" if name == "ELU" else "BUILTIN_REF"
+    assert largest_float_difference(written(FLOAT[name], tmp_path), kernels) < 2e-6
+
+
+def test_float16_weights_are_dequantized_constants(tmp_path: Path) -> None:
+    net = TfliteNet()
+    image, half = net.tensor((1, H, W, 3)), net.constant(values(C, 1, 1, 3).astype(np.float16))
+    real = net.tensor((C, 1, 1, 3))
+    net.operations.append(("DEQUANTIZE", [half], [real], None, {}))
+    net("CONV_2D", [image, real, net.constant(values(C))], SHAPE, "Conv2DOptions", StrideW=1, StrideH=1)
+    path = net.write(tmp_path / "half.tflite", image, net.operations[-1][2])
+    assert largest_float_difference(path) < 2e-6
+
+
+def weights(n: TfliteNet, *shape: int, axis: int = 0) -> int:
+    scales = tuple(RNG.uniform(0.005, 0.02, shape[axis]).tolist())
+    return n.constant(RNG.integers(-127, 128, shape).astype(np.int8), Scale(scales, axis=axis))
+
+
+def bias(n: TfliteNet, weight: int, source: Scale) -> int:
+    known = n.tensors[weight][4]
+    assert known is not None
+    scales = tuple(source.scale[0] * each for each in known.scale)
+    outputs = max(len(scales), n.tensors[weight][1][0])
+    return n.constant(RNG.integers(-2000, 2000, outputs).astype(np.int32), Scale(scales))
+
+
+def int8_conv(n: TfliteNet, x: int, outputs: int, act: int = 0, stride: int = 1) -> int:
+    weight = weights(n, outputs, 3, 3, n.tensors[x][1][3])
+    known = n.tensors[x][4]
+    assert known is not None
+    shape = (1, -(-n.tensors[x][1][1] // stride), -(-n.tensors[x][1][2] // stride), outputs)
+    inputs = [x, weight, bias(n, weight, known)]
+    options = {"StrideW": stride, "StrideH": stride, "FusedActivationFunction": act}
+    return n("CONV_2D", inputs, shape, "Conv2DOptions", OUT_SCALE, **options)
+
+
+def int8_depthwise(n: TfliteNet, x: int) -> int:
+    weight = weights(n, 1, 3, 3, C, axis=3)
+    inputs = [x, weight, bias(n, weight, MAP_SCALE)]
+    options = {"StrideW": 1, "StrideH": 1, "DepthMultiplier": 1}
+    return n("DEPTHWISE_CONV_2D", inputs, SHAPE, "DepthwiseConv2DOptions", OUT_SCALE, **options)
+
+
+def int8_dense(n: TfliteNet, x: int) -> int:
+    weight = n.constant(RNG.integers(-127, 128, (5, H * W * C)).astype(np.int8), Scale((0.001,)))
+    inputs = [x, weight, bias(n, weight, MAP_SCALE)]
+    return n("FULLY_CONNECTED", inputs, (1, 5), "FullyConnectedOptions", OUT_SCALE)
+
+
+def sigmoid(n: TfliteNet, x: int) -> int:
+    return n("LOGISTIC", [x], SHAPE, None, Scale((1 / 256,), (-128,)))
+
+
+INT8: dict[str, Case] = {
+    "ADD": lambda n, x: n("ADD", [x, int8_conv(n, x, C)], SHAPE, "AddOptions", Scale((0.05,), (1,))),
+    "ADD, RELU": lambda n, x: n(
+        "ADD", [x, int8_conv(n, x, C)], SHAPE, "AddOptions", OUT_SCALE, FusedActivationFunction=RELU
+    ),
+    "AVERAGE_POOL_2D": lambda n, x: pool(n, "AVERAGE_POOL_2D", x, (1, 4, 4, C)),
+    "CONCATENATION": lambda n, x: n("CONCATENATION", [x, x], (1, H, W, 12), "ConcatenationOptions", Axis=3),
+    "CONV_2D": lambda n, x: int8_conv(n, x, 8, stride=2),
+    "CONV_2D, RELU": lambda n, x: int8_conv(n, x, 8, RELU),
+    "CONV_2D, RELU6": lambda n, x: int8_conv(n, x, 8, RELU6),
+    "CONV_2D, RELU_N1_TO_1": lambda n, x: int8_conv(n, x, 8, RELU_N1_TO_1),
+    "DEPTHWISE_CONV_2D": int8_depthwise,
+    "FULLY_CONNECTED": int8_dense,
+    "HARD_SWISH": lambda n, x: n("HARD_SWISH", [x], SHAPE, None, OUT_SCALE),
+    "LEAKY_RELU": lambda n, x: n("LEAKY_RELU", [x], SHAPE, "LeakyReluOptions", OUT_SCALE, Alpha=0.2),
+    "LOGISTIC": sigmoid,
+    "LOGISTIC in another scale": lambda n, x: n("QUANTIZE", [sigmoid(n, x)], SHAPE, None, Scale((0.02,), (-100,))),
+    "MAX_POOL_2D": lambda n, x: pool(n, "MAX_POOL_2D", x, (1, 5, 4, C), Padding=SAME),
+    "MEAN": mean,
+    "MUL": lambda n, x: n("MUL", [x, int8_conv(n, x, C)], SHAPE, "MulOptions", Scale((0.05,), (1,))),
+    "MUL by a constant": lambda n, x: n(
+        "MUL",
+        [x, n.constant(RNG.integers(-127, 128, C).astype(np.int8), Scale((0.01,)))],
+        SHAPE,
+        "MulOptions",
+        OUT_SCALE,
+    ),
+    "MUL, swish": lambda n, x: n("MUL", [x, sigmoid(n, x)], SHAPE, "MulOptions", OUT_SCALE),
+    "PAD": pad,
+    "QUANTIZE": lambda n, x: n("QUANTIZE", [x], SHAPE, None, OUT_SCALE),
+    "QUANTIZE to uint8": lambda n, x: n("QUANTIZE", [x], SHAPE, None, Scale((0.03,), (117,)), "uint8"),
+    "RELU": lambda n, x: n("RELU", [x], SHAPE, None, OUT_SCALE),
+    "RESHAPE": lambda n, x: n("RESHAPE", [x, n.constant(integers(1, H * W * 3, 2))], (1, H * W * 3, 2)),
+    "RESIZE_BILINEAR": enlarged("RESIZE_BILINEAR", (1, 13, 20, C), HalfPixelCenters=True),
+    "RESIZE_NEAREST_NEIGHBOR": enlarged("RESIZE_NEAREST_NEIGHBOR", (1, 18, 24, C)),
+    "STRIDED_SLICE": sliced,
+    "TANH": lambda n, x: n("TANH", [x], SHAPE, None, Scale((1 / 128,), (0,))),
+}
+
+
+def written_int8(case: Case, path: Path) -> Path:
+    """The same in int8: the image is 3 channels of pixel - 128, as cameras give it."""
+    net = TfliteNet()
+    image = net.tensor((1, H, W, 3), "int8", INPUT_SCALE)
+    weight = weights(net, C, 1, 1, 3)
+    first = [image, weight, bias(net, weight, INPUT_SCALE)]
+    x = net("CONV_2D", first, SHAPE, "Conv2DOptions", MAP_SCALE, StrideW=1, StrideH=1)
+    case(net, x)
+    return net.write(path / "small.tflite", image, net.operations[-1][2])
+
+
+@pytest.mark.parametrize("name", INT8)
+def test_an_int8_operator_is_within_one_step_of_litert(name: str, tmp_path: Path) -> None:
+    images = RNG.integers(-128, 128, (6, H, W, 3)).astype(np.int8)
+    images[0], images[1] = -128, 127
+    steps = integer_steps(written_int8(INT8[name], tmp_path), images)
+    assert len(steps.layers) <= 2 + (name == "RESIZE_BILINEAR")  # LiteRT's places are multiples of 2**-10
+    assert steps.layers[1:].sum() <= 0.15 * steps.layers.sum()
+
+
+def test_every_operator_is_tried() -> None:
+    tried = {name.split(",")[0].split()[0] for name in (*FLOAT, *INT8)}
+    assert set(TFLITE_OPERATORS) - tried == {"DEQUANTIZE"}
+
+
+def test_the_page_names_every_operator(repository: Path) -> None:
+    page = (repository / "docs" / "import.md").read_text("utf-8").split("| TFLite | as |")[1].split("\n\n")[0]
+    rows = re.findall(r"^\| (`[^|]+) \|[^|]+\|[^|]*\|$", page, re.M)
+    assert sorted(name for row in rows for name in re.findall(r"`(\w+)`", row)) == sorted(TFLITE_OPERATORS)
+
+
+REFUSED: dict[str, tuple[Case, str]] = {
+    "an operator": (lambda n, x: n("SIN", [x], SHAPE), r"SIN '1 \(t4\)': this operator is not supported"),
+    "an average without its padding": (
+        lambda n, x: pool(n, "AVERAGE_POOL_2D", x, (1, 5, 4, C), Padding=SAME),
+        r"AVERAGE_POOL_2D '1 \(t4\)': an average that leaves out the padding",
+    ),
+    "a softmax inside": (
+        lambda n, x: relu(n, n("SOFTMAX", [mean(n, x, keep=False)], (1, C), "SoftmaxOptions", Beta=1.0)),
+        "SOFTMAX '2 .*: a softmax inside the network",
+    ),
+    "parts of pixels": (enlarged("RESIZE_NEAREST_NEIGHBOR", (1, 13, 20, C)), "nearest neighbours from"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_cannot_be_imported_is_named(name: str, tmp_path: Path) -> None:
+    case, reason = REFUSED[name]
+    with pytest.raises(ImportedFileError, match=rf"small\.tflite: 1 operation cannot be imported: .*{reason}"):
+        import_tflite(written(case, tmp_path))
+
+
+def test_an_int8_file_becomes_a_model_that_runs(tmp_path: Path) -> None:
+    path, out = written_int8(int8_dense, tmp_path), tmp_path / "model.safetensors"
+    pixels = Pixels((131.0,), (50.0,))  # the input's steps are 1 / 50, its zero point 3
+    result = import_network(path, out, pixels, TaskSettings(labels=("a", "b", "c", "d", "e")))
+    assert result.path.exists()
+    assert result.layers == {"Conv": 1, "Dense": 1}
+
+
+def test_pixels_that_the_input_cannot_hold_are_refused(tmp_path: Path) -> None:
+    path = written_int8(int8_dense, tmp_path)
+    with pytest.raises(ImportedFileError, match=r"its input holds -2\.62 to 2\.48, of which pixels by --mean and "):
+        import_network(path, tmp_path / "model.safetensors", Pixels())
+
+
+def test_a_network_that_is_quantized_in_part_is_refused_by_name(tmp_path: Path) -> None:
+    def case(n: TfliteNet, x: int) -> int:
+        number = int8_conv(n, x, C)
+        n.tensors[number] = (*n.tensors[number][:4], None)
+        return n("TANH", [number], SHAPE, None, Scale((1 / 128,), (0,)))
+
+    with pytest.raises(ImportedFileError, match=r"cannot be kept: CONV_2D '1 \(.*\)': its result is not quantized"):
+        import_network(written_int8(case, tmp_path), tmp_path / "out", Pixels((131.0,), (50.0,)))

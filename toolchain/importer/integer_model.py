@@ -1,0 +1,59 @@
+"""From integer layers to a model: how a pixel becomes an input integer."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgemeta.model.errors import ModelError
+from edgemeta.model.graph import Model, Preprocessing
+from edgemeta.model.layers import TensorType
+from edgemeta.model.prove import prove
+from edgemeta.model.self_test import with_self_test
+from edgemeta.model.tasks import Task
+from edgemeta.toolchain.errors import ImportedFileError
+from edgemeta.toolchain.importer.integer_network import IntegerNetwork
+from edgemeta.toolchain.importer.pixels import Pixels
+
+_LEAST_LEVELS = 128
+"""Input integers that 256 pixel values must give at least; fewer mean that the range of the pixels is another."""
+
+
+def integer_model(
+    path: Path, made: IntegerNetwork, pixels: Pixels, task: Task, name: str, provenance: Mapping[str, object]
+) -> Model:
+    """The model of a network that its file stores in integers. Raises ImportedFileError."""
+    model = Model(
+        name=name,
+        input=made.input,
+        layers=made.layers,
+        outputs=made.outputs,
+        task=task,
+        preprocessing=Preprocessing(
+            pixels.crop, pixels.colour, _table(path, made.input, pixels), pixels.fill, pixels.align
+        ),
+        provenance=provenance,
+    )
+    try:
+        prove(model)
+    except ModelError as error:
+        raise ImportedFileError(f"{path}: the network cannot run in integers: {error}") from None
+    return with_self_test(model)
+
+
+def _table(path: Path, kind: TensorType, pixels: Pixels) -> NDArray[np.int8] | NDArray[np.uint8]:
+    """[1 or C, 256]: the input integer of (pixel - mean) / deviation for each channel. Raises ImportedFileError."""
+    count = max(len(pixels.mean), len(pixels.deviation))
+    mean, deviation = (np.resize(np.array(each), count)[:, np.newaxis] for each in (pixels.mean, pixels.deviation))
+    real = (np.arange(256) - mean) / deviation
+    nearest = np.floor(real / kind.scale + 0.5) + kind.zero_point
+    integers: NDArray[np.int8] | NDArray[np.uint8] = np.clip(nearest, kind.lo, kind.hi).astype(kind.dtype)
+    levels = min(len(np.unique(row)) for row in integers)
+    if levels < _LEAST_LEVELS:
+        least, most = ((bound - kind.zero_point) * kind.scale for bound in (kind.lo, kind.hi))
+        raise ImportedFileError(
+            f"{path}: its input holds {least:.4g} to {most:.4g}, of which pixels by --mean and --std use {levels} of "
+            f"256 steps: expected (pixel - mean) / std in this range"
+        )
+    return integers

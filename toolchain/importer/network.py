@@ -1,0 +1,63 @@
+"""A network of another program as plain records, whatever the format of its file: nodes, constants, shapes, types."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+ImageShape = tuple[int, int, int, int]
+"""N, C, H, W of the network's input, N = 1."""
+Order = Literal["chw", "hwc"]
+"""Order of the axes of the network's input behind the first."""
+
+
+@dataclass(frozen=True, eq=False)
+class Node:
+    """One operation. inputs: names of tensors, "" for one left out. attributes: numbers, texts, tuples, arrays."""
+
+    op: str
+    name: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    attributes: Mapping[str, Any]
+
+    @property
+    def place(self) -> str:
+        """How errors name it."""
+        return f"{self.op} {self.name!r}" if self.name else f"{self.op} that makes {self.outputs[0]!r}"
+
+
+@dataclass(frozen=True, eq=False)
+class Quantization:
+    """How the file stores a tensor in integers: an integer q represents scale * (q - zero_point).
+
+    scale float64 and zero_point int64, both [1], or [channels] for weights with one for each. signed: int8 or uint8
+    (int32 for a bias). values: the integers of a constant, None for a tensor that is computed.
+    """
+
+    scale: NDArray[np.float64]
+    zero_point: NDArray[np.int64]
+    signed: bool
+    values: Array | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Network:
+    """A network with one image as input.
+
+    shapes: of every tensor that has a known one. quantization: of the tensors that the file stores in integers;
+    constants hold their real numbers.
+    """
+
+    name: str
+    input: str
+    input_shape: ImageShape
+    outputs: tuple[str, ...]
+    nodes: tuple[Node, ...]
+    constants: Mapping[str, Array]
+    shapes: Mapping[str, tuple[int, ...]]
+    input_order: Order = "chw"
+    quantization: Mapping[str, Quantization] = field(default_factory=dict)

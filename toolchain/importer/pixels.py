@@ -1,0 +1,21 @@
+"""What a network takes for a pixel."""
+
+from dataclasses import dataclass
+
+from edgemeta.toolchain.float_model.graph import Align, Colour, Crop
+
+
+@dataclass(frozen=True)
+class Pixels:
+    """What the network takes for a pixel 0 .. 255: (pixel - mean) / deviation, channels in the order of `colour`.
+
+    mean, deviation: one number, or one for each channel. crop, fill, align: how a frame becomes the image
+    (`edgemeta.model.graph.Preprocessing`).
+    """
+
+    mean: tuple[float, ...] = (0.0,)
+    deviation: tuple[float, ...] = (1.0,)
+    colour: Colour = "rgb"
+    crop: Crop = "center"
+    fill: tuple[int, ...] = (0,)
+    align: Align = "center"

@@ -1,0 +1,274 @@
+"""Reads a TFLite file as plain records: nodes in execution order, constants, shapes and how tensors are quantized.
+
+The schema package reads a number only where the file has one, so that a damaged file gives an exception at worst; what
+this module checks beside is that no list or text is longer than the file, and that constants have their shapes' size.
+"""
+
+import re
+import struct
+from collections.abc import Mapping
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgemeta.toolchain.errors import ImportedFileError, MissingExtraError
+from edgemeta.toolchain.importer.network import Array, ImageShape, Network, Node, Order, Quantization
+
+IDENTIFIER = b"TFL3"
+"""Of every TFLite file, at its fifth byte."""
+MAX_OPERATIONS, MAX_TENSORS, MAX_NAME, MAX_RANK = 10_000, 100_000, 10_000, 8
+
+_OPTIONS: Mapping[str, str] = {
+    "CONV_2D": "Conv2DOptions padding stride_w stride_h dilation_w_factor dilation_h_factor act",
+    "DEPTHWISE_CONV_2D": "DepthwiseConv2DOptions padding stride_w stride_h dilation_w_factor dilation_h_factor act",
+    "TRANSPOSE_CONV": "TransposeConvOptions padding stride_w stride_h act",
+    "AVERAGE_POOL_2D": "Pool2DOptions padding stride_w stride_h filter_width filter_height act",
+    "MAX_POOL_2D": "Pool2DOptions padding stride_w stride_h filter_width filter_height act",
+    "FULLY_CONNECTED": "FullyConnectedOptions weights_format keep_num_dims act",
+    "CONCATENATION": "ConcatenationOptions axis act",
+    "ADD": "AddOptions act",
+    "SUB": "SubOptions act",
+    "MUL": "MulOptions act",
+    "DIV": "DivOptions act",
+    "MEAN": "ReducerOptions keep_dims",
+    "RESIZE_BILINEAR": "ResizeBilinearOptions align_corners half_pixel_centers",
+    "RESIZE_NEAREST_NEIGHBOR": "ResizeNearestNeighborOptions align_corners half_pixel_centers",
+    "LEAKY_RELU": "LeakyReluOptions alpha",
+    "SPACE_TO_DEPTH": "SpaceToDepthOptions block_size",
+    "STRIDED_SLICE": "StridedSliceOptions begin_mask end_mask ellipsis_mask new_axis_mask shrink_axis_mask",
+}
+"""The record of an operator's options, and which of them count; `act` is the fused activation."""
+_CAMEL = {"act": "FusedActivationFunction"}
+
+
+def read_tflite(path: Path, size: tuple[int, int] | None = None) -> Network:
+    """Read a file. size: H, W, which must be the file's. Raises ImportedFileError."""
+    try:
+        import tflite
+    except ImportError:
+        raise MissingExtraError("importing TFLite needs tflite: install edgemeta[import]") from None
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise ImportedFileError(f"{path}: cannot be read: {error.strerror or error}") from None
+    try:
+        if data[4:8] != IDENTIFIER:
+            raise _DamagedError("it has no identifier TFL3")
+        network = _Reader(tflite, data).network(path.stem)
+    except _DamagedError as error:
+        raise ImportedFileError(f"{path}: found no TFLite network that can be read ({error})") from None
+    except (struct.error, ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError):
+        raise ImportedFileError(
+            f"{path}: found no TFLite network that can be read (a place or length in it leads out of it)"
+        ) from None
+    found = network.input_shape[2:]
+    if size is not None and size != found:
+        raise ImportedFileError(f"{path}: the input is {found[0]}x{found[1]}, found --size {size[0]}x{size[1]}")
+    return network
+
+
+class _DamagedError(Exception):
+    """What is wrong with a file."""
+
+
+class _Reader:
+    """Reads the first subgraph of a file's bytes. Raises _DamagedError, or what NumPy, struct and flatbuffers raise."""
+
+    def __init__(self, schema: Any, data: bytes) -> None:
+        self.schema, self.data = schema, data
+        self.model = schema.Model.GetRootAs(data, 0)
+        self.graph = self.model.Subgraphs(0)
+        self.kinds = _names(schema.TensorType)
+        self.ops = _names(schema.BuiltinOperator)
+        self.names: list[str] = []
+        self.constants: dict[str, Array] = {}
+        self.shapes: dict[str, tuple[int, ...]] = {}
+        self.quantization: dict[str, Quantization] = {}
+
+    def network(self, name: str) -> Network:
+        """All of it."""
+        if self.model.Version() != 3 or self.model.SubgraphsLength() != 1:
+            raise _DamagedError(
+                f"version {self.model.Version()} with {self.model.SubgraphsLength()} subgraphs, expected 3 with one"
+            )
+        self._tensors()
+        inputs, outputs = self._numbers(self.graph.InputsAsNumpy()), self._numbers(self.graph.OutputsAsNumpy())
+        if len(inputs) != 1 or not outputs:
+            raise _DamagedError(f"{len(inputs)} inputs and {len(outputs)} outputs, expected one image and some outputs")
+        image = self.names[inputs[0]]
+        shape, order = _image_shape(self.shapes[image])
+        count = self._length(self.graph.OperatorsLength(), "operations", MAX_OPERATIONS)
+        nodes = [self._node(self.graph.Operators(i), i) for i in range(count)]
+        results = tuple(dict.fromkeys(self.names[i] for i in outputs))
+        return Network(
+            name, image, shape, results, self._unfolded(nodes), self.constants, self.shapes, order, self.quantization
+        )
+
+    def _tensors(self) -> None:
+        count, room = self._length(self.graph.TensorsLength(), "tensors", MAX_TENSORS), 4 * len(self.data)
+        tensors = [self.graph.Tensors(number) for number in range(count)]
+        self.names = self._tensor_names(tensors)
+        for tensor, name in zip(tensors, self.names, strict=True):
+            if self._length(tensor.ShapeLength(), "axes", MAX_RANK):
+                self.shapes[name] = tuple(int(side) for side in tensor.ShapeAsNumpy())
+            else:
+                self.shapes[name] = ()
+            if self.shapes[name] and min(self.shapes[name]) < 1:
+                raise _DamagedError(f"tensor {name!r} has the shape {self.shapes[name]}")
+            room -= self._contents(tensor, name)
+            if room < 0:
+                raise _DamagedError("its constants take more than the file has")
+
+    def _tensor_names(self, tensors: list[Any]) -> list[str]:
+        """A name for each tensor: the first of those that a converter joined. Computed tensors choose first."""
+        names, used = [""] * len(tensors), {""}
+        for number in sorted(range(len(tensors)), key=lambda number: self._buffer(tensors[number]).DataLength() > 0):
+            given = tensors[number].Name() or b""
+            if len(given) > MAX_NAME:
+                raise _DamagedError(f"a name of {len(given)} bytes")
+            first = given.decode("utf-8", "replace").split(";")[0]
+            names[number] = first if first not in used else f"{first} ({number})".strip()
+            used.add(names[number])
+        return names
+
+    def _contents(self, tensor: Any, name: str) -> int:
+        """Note a tensor's constant and quantization; returns the bytes of the constant."""
+        kind = self.kinds.get(tensor.Type(), "?")
+        buffer = self._buffer(tensor)
+        size = self._length(buffer.DataLength(), "bytes of a constant", len(self.data))
+        stored = None
+        if size:
+            stored = _stored(kind, buffer.DataAsNumpy(), self.shapes[name], name)
+        quantization = self._quantization(tensor, kind, stored)
+        if stored is not None:
+            self.constants[name] = stored if quantization is None else _real(quantization, stored, tensor)
+        if quantization is not None:
+            self.quantization[name] = quantization
+        return size
+
+    def _buffer(self, tensor: Any) -> Any:
+        number = tensor.Buffer()
+        if number >= self._length(self.model.BuffersLength(), "buffers", MAX_TENSORS):
+            raise _DamagedError(f"a tensor is in buffer {number}, which does not exist")
+        return self.model.Buffers(number)
+
+    def _quantization(self, tensor: Any, kind: str, stored: Array | None) -> Quantization | None:
+        given = tensor.Quantization()
+        if given is None or kind not in ("INT8", "UINT8", "INT16", "INT32"):
+            return None
+        count = self._length(given.ScaleLength(), "scales", len(self.data))
+        if not count or (kind == "INT16"):
+            return None
+        scale = given.ScaleAsNumpy().astype(np.float64)
+        zeros = given.ZeroPointAsNumpy() if given.ZeroPointLength() else 0
+        zero_point = np.broadcast_to(np.asarray(zeros, np.int64), scale.shape)
+        if not (np.isfinite(scale).all() and (scale >= 0).all()):
+            raise _DamagedError("a scale that is not finite or below 0")
+        return Quantization(scale, zero_point, kind != "UINT8", stored)
+
+    def _node(self, operation: Any, number: int) -> Node:
+        which = operation.OpcodeIndex()
+        if which >= self._length(self.model.OperatorCodesLength(), "operator codes", MAX_OPERATIONS):
+            raise _DamagedError(f"operation {number} has the code {which}, which does not exist")
+        code = self.model.OperatorCodes(which)
+        builtin = max(code.BuiltinCode(), code.DeprecatedBuiltinCode())
+        op = self.ops.get(builtin, f"operator {builtin}")
+        if op == "CUSTOM":
+            op = f"CUSTOM {(code.CustomCode() or b'')[:60].decode('utf-8', 'replace')}"
+        inputs = tuple(self.names[i] if i >= 0 else "" for i in self._numbers(operation.InputsAsNumpy(), least=-1))
+        outputs = tuple(self.names[i] for i in self._numbers(operation.OutputsAsNumpy()))
+        if not outputs:
+            raise _DamagedError(f"operation {number} has no outputs")
+        return Node(op, f"{number} ({outputs[0]})", inputs, outputs, self._attributes(operation, op))
+
+    def _unfolded(self, nodes: list[Node]) -> tuple[Node, ...]:
+        """The nodes without those that only dequantize a constant, as files with 16-bit weights have them."""
+        kept = []
+        for node in nodes:
+            if node.op == "DEQUANTIZE" and node.inputs[0] in self.constants:
+                self.constants[node.outputs[0]] = self.constants[node.inputs[0]].astype(np.float32)
+            else:
+                kept.append(node)
+        return tuple(kept)
+
+    def _attributes(self, operation: Any, op: str) -> dict[str, Any]:
+        kind = operation.BuiltinOptionsType()
+        if op not in _OPTIONS or kind == 0:
+            return {}
+        record, *fields = _OPTIONS[op].split()
+        if kind != getattr(self.schema.BuiltinOptions, record):
+            raise _DamagedError(f"{op} with options of another operator")
+        options, table = getattr(self.schema, record)(), operation.BuiltinOptions()
+        options.Init(table.Bytes, table.Pos)
+        return {field: getattr(options, _CAMEL.get(field) or _camel(field))() for field in fields}
+
+    def _numbers(self, numbers: Any, least: int = 0) -> list[int]:
+        """Numbers of tensors."""
+        found = [int(number) for number in numbers] if isinstance(numbers, np.ndarray) else []
+        if any(not least <= number < len(self.names) for number in found):
+            raise _DamagedError("a tensor that does not exist is used")
+        return found
+
+    def _length(self, length: int, what: str, most: int) -> int:
+        if length > min(most, len(self.data)):
+            raise _DamagedError(f"{length} {what}, expected at most {min(most, len(self.data))}")
+        return length
+
+
+def _names(enumeration: Any) -> dict[int, str]:
+    return {value: name for name, value in vars(enumeration).items() if isinstance(value, int)}
+
+
+def _camel(field: str) -> str:
+    return re.sub(r"(?:^|_)(\w)", lambda found: found[1].upper(), field)
+
+
+_DTYPES: Mapping[str, str] = {
+    "FLOAT32": "<f4",
+    "FLOAT16": "<f2",
+    "FLOAT64": "<f8",
+    "INT8": "i1",
+    "UINT8": "u1",
+    "INT16": "<i2",
+    "INT32": "<i4",
+    "INT64": "<i8",
+}
+
+
+def _stored(kind: str, data: NDArray[np.uint8], shape: tuple[int, ...], name: str) -> Array | None:
+    """The constant as it is stored; None for kinds that no operator here reads."""
+    if kind not in _DTYPES:
+        return None
+    dtype = np.dtype(_DTYPES[kind])
+    if prod(shape) * dtype.itemsize != len(data):
+        raise _DamagedError(f"constant {name!r} of shape {shape} and type {kind} has {len(data)} bytes")
+    return data.view(dtype).reshape(shape)
+
+
+def _real(quantization: Quantization, stored: Array, tensor: Any) -> Array:
+    """The real numbers of a quantized constant, float32."""
+    scale, zero = quantization.scale, quantization.zero_point
+    if len(scale) > 1:
+        axis = tensor.Quantization().QuantizedDimension()
+        if not 0 <= axis < stored.ndim or stored.shape[axis] != len(scale):
+            raise _DamagedError(f"{len(scale)} scales for a constant of shape {stored.shape}")
+        sides = [1] * stored.ndim
+        sides[axis] = -1
+        scale, zero = scale.reshape(sides), zero.reshape(sides)
+    real: Array = ((stored.astype(np.float64) - zero) * scale).astype(np.float32)
+    return real
+
+
+def _image_shape(shape: tuple[int, ...]) -> tuple[ImageShape, Order]:
+    """N, C, H, W and where the channels are: at the end, as TFLite has them, or in front, as converters leave them."""
+    if len(shape) != 4 or shape[0] != 1:
+        raise _DamagedError(f"an input of shape {shape}, expected 1, H, W, C")
+    _, first, second, third = shape
+    if third <= 4:
+        return (1, third, first, second), "hwc"
+    if first <= 4:
+        return (1, first, second, third), "chw"
+    raise _DamagedError(f"an input of shape {shape}, expected 1 to 4 channels")

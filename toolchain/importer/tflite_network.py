@@ -1,0 +1,60 @@
+"""The operators of TFLite that can be imported, and the import of a whole file."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from edgemeta.toolchain.importer import elementwise, rearranging
+from edgemeta.toolchain.importer import tflite_operators as tflite
+from edgemeta.toolchain.importer.builder import Builder, Imported, build_network
+from edgemeta.toolchain.importer.elementwise import function
+from edgemeta.toolchain.importer.network import Network, Node
+from edgemeta.toolchain.importer.tflite_file import read_tflite
+from edgemeta.toolchain.importer.tflite_operators import activated, activation
+from edgemeta.toolchain.importer.values import Value
+
+TFLITE_OPERATORS: Mapping[str, Callable[[Builder, Node], Value | tuple[Value, ...]]] = {
+    "ADD": activated(elementwise.add),
+    "AVERAGE_POOL_2D": activated(tflite.pool("average")),
+    "CONCATENATION": activated(rearranging.concat),
+    "CONV_2D": activated(tflite.conv),
+    "DEPTHWISE_CONV_2D": activated(tflite.depthwise_conv),
+    "DEQUANTIZE": tflite.quantize,
+    "DIV": activated(elementwise.divide),
+    "ELU": function("elu", 1.0),
+    "EXPAND_DIMS": rearranging.reshape,
+    "FULLY_CONNECTED": activated(tflite.fully_connected),
+    "HARD_SWISH": function("hard_swish"),
+    "LEAKY_RELU": function("leaky_relu"),
+    "LOGISTIC": function("sigmoid"),
+    "MAX_POOL_2D": activated(tflite.pool("max")),
+    "MEAN": tflite.mean,
+    "MUL": activated(elementwise.multiply),
+    "PAD": tflite.pad,
+    "PADV2": tflite.pad,
+    "PRELU": elementwise.prelu,
+    "QUANTIZE": tflite.quantize,
+    "RELU": activation("RELU"),
+    "RELU6": activation("RELU6"),
+    "RELU_N1_TO_1": activation("RELU_N1_TO_1"),
+    "RESHAPE": rearranging.reshape,
+    "RESIZE_BILINEAR": tflite.resize_bilinear,
+    "RESIZE_NEAREST_NEIGHBOR": tflite.resize_nearest,
+    "SLICE": tflite.slice_of,
+    "SOFTMAX": rearranging.softmax,
+    "SPACE_TO_DEPTH": tflite.space_to_depth,
+    "SPLIT": tflite.split,
+    "SPLIT_V": tflite.split_v,
+    "SQUEEZE": rearranging.reshape,
+    "STRIDED_SLICE": tflite.strided_slice,
+    "SUB": activated(elementwise.subtract),
+    "TANH": activation("TANH"),
+    "TRANSPOSE": tflite.transpose,
+    "TRANSPOSE_CONV": activated(tflite.transpose_conv),
+}
+"""By TFLite's name; what each takes is in docs/import.md."""
+
+
+def import_tflite(path: Path, size: tuple[int, int] | None = None) -> tuple[Network, Imported]:
+    """The network of a file, and its float layers. Raises ImportedFileError that names every unsupported node."""
+    network = read_tflite(path, size)
+    return network, build_network(network, TFLITE_OPERATORS, path)
