@@ -11,6 +11,7 @@ from edgemeta.daemon.config.state import PublishConfig, StateConfig
 
 SLOWEST, FASTEST = 0.001, 1000.0
 """Frames per second."""
+MAX_TILES, MAX_OVERLAP = 8, 0.9
 Fraction = Annotated[float, Field(ge=0, lt=1, allow_inf_nan=False)]
 PositiveFraction = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
 
@@ -42,6 +43,20 @@ class RegionConfig(Section):
             if first + size > 1 + 1e-9:
                 raise ValueError(f"`{begin}` ({first:g}) and `{extent}` ({size:g}) together at most 1")
         return self
+
+
+class TilesConfig(Section):
+    """How a camera's picture is cut into tiles, each of which is a whole image for the model."""
+
+    columns: int = Field(default=1, ge=1, le=MAX_TILES, description="Tiles beside each other.")
+    rows: int = Field(default=1, ge=1, le=MAX_TILES, description="Tiles above each other.")
+    overlap: float = Field(
+        default=0.2,
+        ge=0,
+        le=MAX_OVERLAP,
+        allow_inf_nan=False,
+        description="Fraction of a tile's side that the next tile shows, too.",
+    )
 
 
 class MotionConfig(Section):
@@ -80,6 +95,9 @@ class CameraConfig(Section):
         default=None, description="Most frames per second to classify; the others are skipped. null classifies all."
     )
     region: RegionConfig = Field(default=RegionConfig(), description="Part of the frame to classify.")
+    tiles: Annotated[TilesConfig, Applies.AT_ONCE] = Field(
+        default=TilesConfig(), description="Tiles that the model runs on one by one."
+    )
     motion: MotionConfig = Field(default=MotionConfig(), description="Classify only frames that changed.")
     frozen_after: Seconds | None = Field(
         default=30.0,

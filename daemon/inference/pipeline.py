@@ -11,11 +11,11 @@ from edgemeta.daemon.inference.readers.by_task import reader_of
 from edgemeta.daemon.inference.readers.reading import Picture
 from edgemeta.daemon.inference.readers.settings import CameraSettings
 from edgemeta.daemon.inference.state_reporter import StateReporter, Updates
+from edgemeta.daemon.inference.tiles import picture_of
 from edgemeta.daemon.inference.tracking.by_task import tracker_of
 from edgemeta.daemon.messages.frame_fields import DropFields, FrameFields, LabelFields, ModelFields
 from edgemeta.daemon.messages.records import SCHEMA_VERSION, FrameMessage, ModelIdentity
 from edgemeta.daemon.runtime.clock import Clock
-from edgemeta.model.preprocess import Rectangle, placement
 from edgemeta.plugins.api import BackendError, Batch
 from edgemeta.plugins.preprocess import make_preprocessor
 
@@ -153,7 +153,7 @@ class Pipeline:
         loaded, settings = self._wanted_loaded, self._wanted_settings
         if loaded is self._loaded and settings is self._settings:
             return
-        if loaded is not self._loaded:
+        if loaded is not self._loaded or settings.tiles != self._settings.tiles:
             self._shape = ()
         self._loaded, self._settings = loaded, settings
         self._reader = reader_of(loaded.model, settings)
@@ -161,13 +161,12 @@ class Pipeline:
         self._model_identity = _fields_of(loaded.identity)
 
     def _preprocess(self, captured: CapturedFrame) -> Batch:
-        """Prepare the pixels; a new frame size makes a new preprocessor and releases the old one."""
+        """Prepare the pixels; another frame size or other tiles make a new preprocessor and release the old one."""
         pixels = captured.frame.pixels
         if pixels.shape != self._shape:
-            model, whole = self._loaded.model, Rectangle(0, 0, *pixels.shape[:2])
-            self._prepare = make_preprocessor(model, pixels.shape)
-            where = placement(model.preprocessing, model.input, pixels.shape)
-            self._picture = Picture(whole.height, whole.width, (whole,), (where,))
+            model = self._loaded.model
+            self._picture = picture_of(model, pixels.shape, self._settings.tiles)
+            self._prepare = make_preprocessor(model, pixels.shape, self._picture.tiles)
             self._shape = pixels.shape
         return self._prepare(pixels)
 

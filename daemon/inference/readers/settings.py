@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from edgemeta.daemon.config.camera import TilesConfig
 from edgemeta.daemon.config.config import Config
 from edgemeta.daemon.config.objects import ObjectsConfig, ZoneConfig
 from edgemeta.daemon.runtime.clock import NS
@@ -29,7 +30,7 @@ class CameraSettings:
     """How the frames of one camera become messages.
 
     top: labels named in a frame message. rule: when the state changes. labels: aliases by label of the model. objects:
-    which detected objects count. zones: by name.
+    which detected objects count. zones: by name. tiles: how the picture is cut.
     only_changes: publish a frame only where the state changes, or after heartbeat_ns. heartbeat_ns: nanoseconds after
     which the state is published again in any case.
     """
@@ -39,6 +40,7 @@ class CameraSettings:
     labels: Mapping[str, str] = field(default_factory=dict)
     objects: ObjectsConfig = field(default_factory=ObjectsConfig)
     zones: Mapping[str, ZoneConfig] = field(default_factory=dict)
+    tiles: TilesConfig = field(default_factory=TilesConfig)
     only_changes: bool = False
     heartbeat_ns: int = 60 * NS
 
@@ -55,6 +57,7 @@ def settings_of(config: Config, camera: str) -> CameraSettings:
         labels=config.label_map,
         objects=own.objects or config.objects,
         zones=own.zones,
+        tiles=own.tiles,
         only_changes=publish.frames == "change",
         heartbeat_ns=int(publish.heartbeat_interval * NS),
     )

@@ -20,6 +20,8 @@ from edgemeta.daemon.config.reloading import Applies, applies
         ("cameras.front.fps", Applies.CAMERA_REOPENS),
         ("cameras.front.retry.max_delay", Applies.CAMERA_REOPENS),
         ("cameras.front.model", Applies.AFTER_SWAP),
+        ("cameras.front.region.left", Applies.CAMERA_REOPENS),
+        ("cameras.front.tiles.columns", Applies.AT_ONCE),
         ("cameras.front.state", Applies.AT_ONCE),
         ("cameras.front.state.min_frames", Applies.AT_ONCE),
         ("cameras.front.publish.frames", Applies.AT_ONCE),
