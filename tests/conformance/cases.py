@@ -13,7 +13,9 @@ import numpy as np
 from edgemeta.model.layers import Conv, Coordinates, MaxPool, Multiplier, Padding, Pair, Shape, ShiftTable, TensorType
 from edgemeta.model.tasks import Detection, DetectionLevel, Embedding
 from edgemeta.model.weights import FixedWeights
+from tests.conformance.depthwise import depthwise
 from tests.conformance.first_layers import first_layers
+from tests.conformance.fusions import fusions
 from tests.conformance.networks import Case, Form, NetworkBuilder
 from tests.conformance.ties import ties
 
@@ -388,6 +390,7 @@ def graphs() -> Iterator[Case]:
 
 CASES: tuple[Case, ...] = (
     *convolutions(),
+    *depthwise(),
     *encodings(),
     *activations(),
     *requantizations(),
@@ -400,5 +403,6 @@ CASES: tuple[Case, ...] = (
     *several_outputs(),
     *first_layers(),
     *ties(),
+    *fusions(),
     *graphs(),
 )

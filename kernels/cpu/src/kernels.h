@@ -9,7 +9,8 @@
 
 namespace edgemeta {
 
-constexpr int kBlock = 16;  // output channels that one vector holds
+constexpr int kBlock = 16;     // output channels that one vector holds
+constexpr int kReadAhead = 8;  // pixels after the last one that a kernel may read, and ignore
 
 // Layout of a tensor in the arena. A pixel's channels are padded to a multiple of a block (the model's input may be
 // padded to 4 instead); the border around the image always holds the zero point.
@@ -70,6 +71,20 @@ struct Conv {
   View other;
 };
 
+// One input and one output channel in each group, weights that fit the multiplier. `taps` are the offsets of the
+// window's elements from its corner; each instruction set packs the weights as its kernel reads them.
+struct Depthwise {
+  View in, out;
+  Window window;
+  int64_t tap_row;     // bytes from one kernel row to the next, and from one tap of a row to the next
+  int32_t tap_pixel;
+  int32_t tap_count;
+  const int64_t* taps;
+  const void* weights;
+  const int32_t* bias;  // as above
+  Requantize requantize;
+};
+
 // Any convolution, groups and wide weights included: int32 weights, one run of at most 16 output channels at a time.
 struct Run {
   int32_t input_channel, output_channel, count;
@@ -79,7 +94,6 @@ struct GenericConv {
   Window window;
   int64_t tap_row;      // bytes from one kernel row to the next, and from one tap of a row to the next
   int32_t tap_pixel;
-  bool depthwise;  // one input and one output channel in each group
   int32_t depth;   // input channels of a group
   const Run* runs;
   int32_t run_count;
@@ -94,10 +108,10 @@ struct Pool {
   Requantize requantize;  // average pool only
 };
 
-struct Elementwise {
+// acc = u - zero, with parameters for each channel; with the same ones for all, a rescaling is a lookup.
+struct Rescale {
   View in, out;
-  int32_t lo, hi;         // clamp
-  Requantize requantize;  // rescale
+  Requantize requantize;
 };
 
 struct Addition {
@@ -189,12 +203,16 @@ struct Kernels {
   int32_t weight_group;  // adjacent input channels in the weights of an output channel: 4, 2 or 1
   void (*conv)(const Conv&, uint8_t* arena, int32_t first, int32_t last, uint8_t* scratch);
   size_t (*conv_scratch)(const Conv&);
+  void (*depthwise)(const Depthwise&, uint8_t* arena, int32_t first, int32_t last);
+  bool (*can_depthwise)(const Depthwise&);  // whether the kernel supports the window
+  size_t (*depthwise_bytes)(const Depthwise&);
+  void (*pack_depthwise)(const Depthwise&, const int32_t* weights, uint8_t* packed);  // weights [channels][taps]
   void (*generic_conv)(const GenericConv&, uint8_t* arena, int32_t first, int32_t last);
   void (*average_pool)(const Pool&, uint8_t* arena, int32_t first, int32_t last);
-  void (*max_pool)(const Pool&, uint8_t* arena, int32_t first, int32_t last);
+  void (*max_pool)(const Pool&, uint8_t* arena, int32_t first, int32_t last, uint8_t* scratch);
+  size_t (*max_pool_scratch)(const Pool&);
   void (*add)(const Addition&, uint8_t* arena, int32_t first, int32_t last);
-  void (*clamp)(const Elementwise&, uint8_t* arena, int32_t first, int32_t last);
-  void (*rescale)(const Elementwise&, uint8_t* arena, int32_t first, int32_t last);
+  void (*rescale)(const Rescale&, uint8_t* arena, int32_t first, int32_t last);
   void (*concat)(const Copy&, uint8_t* arena, int32_t first, int32_t last);
   void (*upsample)(const Copy&, uint8_t* arena, int32_t first, int32_t last);
   void (*lookup)(const Lookup&, uint8_t* arena, int32_t first, int32_t last);

@@ -1,6 +1,5 @@
-// Fusion of layers, and the placement of tensors in memory.
+// Placement of tensors in memory.
 #include <algorithm>
-#include <map>
 #include <tuple>
 
 #include "program.h"
@@ -8,6 +7,7 @@
 namespace edgemeta {
 namespace {
 
+<<<<<<< HEAD
 // Number of layers that read each tensor; an output of the network has one additional reader.
 std::map<int32_t, int32_t> count_readers(const std::vector<Layer>& layers, const std::vector<int32_t>& outputs) {
   std::map<int32_t, int32_t> readers;
@@ -15,20 +15,35 @@ std::map<int32_t, int32_t> count_readers(const std::vector<Layer>& layers, const
   for (const Layer& layer : layers)
     for (int32_t input : layer.inputs) ++readers[input];
   return readers;
+=======
+bool is_whole_blocks(int32_t channels) { return channels % kBlock == 0; }
+
+// The tensor whose memory a tensor lies in, itself unless it is a part; `channel` becomes its first channel there.
+int32_t whole_of(const std::vector<Tensor>& tensors, int32_t tensor, int32_t& channel) {
+  channel = 0;
+  for (; tensors[tensor].whole >= 0; tensor = tensors[tensor].whole) channel += tensors[tensor].channel;
+  return tensor;
+>>>>>>> 86c0992 (CPU kernels: tables, depthwise, fusion and places: networks of others run several times faster)
 }
 
-// Index of the latest convolution into which `sum` can be fused, or -1.
-int32_t find_partner(const std::vector<Layer>& layers, const std::vector<bool>& taken, size_t sum,
-                     const std::map<int32_t, int32_t>& readers, const Kernels& kernels) {
-  for (size_t i = sum; i-- > 0;) {
-    const Layer& layer = layers[i];
-    if (taken[i] || layer.requantize.kind == EM_RAW || layer.sum || !runs_fast(layer, kernels)) continue;
-    if (layer.output != layers[sum].inputs[0] && layer.output != layers[sum].inputs[1]) continue;
-    if (readers.at(layer.output) == 1) return static_cast<int32_t>(i);
+// A slice of channels that begins at a block is a part of its input, if that is in blocks.
+std::vector<Layer> place_slices(std::vector<Layer> layers, std::vector<Tensor>& tensors, int32_t input) {
+  const auto is_part = [&](const Layer& layer) {
+    if (layer.kind != Kind::slice || layer.inputs[0] == input) return false;
+    const em_tensor &from = tensors[layer.inputs[0]].type, &to = tensors[layer.output].type;
+    return from.height == to.height && from.width == to.width && layer.step_channel == 1 &&
+           is_whole_blocks(layer.channel);
+  };
+  for (const Layer& layer : layers) {
+    if (!is_part(layer)) continue;
+    tensors[layer.output].whole = layer.inputs[0];
+    tensors[layer.output].channel = layer.channel;
   }
-  return -1;
+  layers.erase(std::remove_if(layers.begin(), layers.end(), is_part), layers.end());
+  return layers;
 }
 
+<<<<<<< HEAD
 }  // namespace
 
 std::vector<Layer> fuse_sums(std::vector<Layer> layers, const std::vector<int32_t>& outputs, const Kernels& kernels) {
@@ -48,28 +63,118 @@ std::vector<Layer> fuse_sums(std::vector<Layer> layers, const std::vector<int32_
     fused.output = fused.sum->output;
     layers[i] = std::move(fused);
   }
+=======
+// An input of a concatenation that fills whole blocks, or ends the pixel, is written in its place: kernels write blocks.
+// The copies of such inputs are left out, and concatenations without any other input.
+std::vector<Layer> place_concats(std::vector<Layer> layers, std::vector<Tensor>& tensors, int32_t input) {
+>>>>>>> 86c0992 (CPU kernels: tables, depthwise, fusion and places: networks of others run several times faster)
   std::vector<Layer> left;
-  for (size_t i = 0; i < layers.size(); ++i)
-    if (!taken[i]) left.push_back(std::move(layers[i]));
+  for (Layer& layer : layers) {
+    if (layer.kind == Kind::concat) {
+      std::vector<int32_t> copied, channels;
+      int32_t channel = 0;
+      for (size_t i = 0; i < layer.inputs.size(); ++i) {
+        Tensor& part = tensors[layer.inputs[i]];
+        const bool fits = is_whole_blocks(channel) && (is_whole_blocks(part.type.channels) || i + 1 == layer.inputs.size());
+        if (fits && part.whole < 0 && layer.inputs[i] != input) {
+          part.whole = layer.output;
+          part.channel = channel;
+        } else {
+          copied.push_back(layer.inputs[i]);
+          channels.push_back(channel);
+        }
+        channel += part.type.channels;
+      }
+      if (copied.empty()) continue;
+      layer.inputs = copied;
+      layer.channels = channels;
+    }
+    left.push_back(std::move(layer));
+  }
   return left;
 }
 
+<<<<<<< HEAD
 size_t plan_arena(std::vector<Tensor>& tensors, const std::vector<Layer>& layers, int32_t input,
                   const std::vector<int32_t>& outputs) {
   // Borders: as wide as the widest padding of a convolution or average pool that reads the tensor.
+=======
+// Borders: as wide as the widest padding of a convolution or average pool that reads the tensor or a part of it.
+void widen_borders(std::vector<Tensor>& tensors, const std::vector<Layer>& layers) {
+>>>>>>> 86c0992 (CPU kernels: tables, depthwise, fusion and places: networks of others run several times faster)
   for (const Layer& layer : layers) {
     if (layer.kind != Kind::conv && layer.kind != Kind::average_pool) continue;
-    Tensor& read = tensors[layer.inputs[0]];
+    int32_t channel = 0;
+    Tensor& read = tensors[whole_of(tensors, layer.inputs[0], channel)];
     read.top = std::max(read.top, layer.window.top);
     read.left = std::max(read.left, layer.window.left);
     read.bottom = std::max(read.bottom, layer.window.bottom);
     read.right = std::max(read.right, layer.window.right);
   }
+}
 
+<<<<<<< HEAD
   std::vector<int32_t> last_use(tensors.size(), -1);
   for (size_t i = 0; i < layers.size(); ++i)
     for (int32_t tensor : layers[i].inputs) last_use[tensor] = static_cast<int32_t>(i);
   for (int32_t output : outputs) last_use[output] = static_cast<int32_t>(layers.size());
+=======
+void lay_out(Tensor& tensor, bool is_input) {
+  const em_tensor& type = tensor.type;
+  View& view = tensor.view;
+  const int32_t padded = (type.channels + kBlock - 1) / kBlock * kBlock;
+  view.height = type.height;
+  view.width = type.width;
+  view.channels = type.channels;
+  view.pixel = tensor.raw ? 4 * padded : is_input && type.channels <= 4 ? 4 : padded;
+  view.row = int64_t{view.pixel} * (tensor.left + type.width + tensor.right);
+  view.zero = type.zero_point + tensor.offset;
+  view.lo = type.lo + tensor.offset;
+  tensor.bytes = view.row * (tensor.top + type.height + tensor.bottom);
+}
+
+struct Life {
+  int32_t first, last;  // numbers of layers, -1 for the input
+};
+
+// From the layer that first writes a tensor or a part of it to the last that reads one.
+std::vector<Life> lives_of(const std::vector<Tensor>& tensors, const std::vector<Layer>& layers, int32_t input,
+                           int32_t output) {
+  const auto end = static_cast<int32_t>(layers.size());
+  std::vector<Life> lives(tensors.size(), {end, -1});
+  int32_t channel = 0;
+  const auto life_of = [&](int32_t tensor) -> Life& { return lives[whole_of(tensors, tensor, channel)]; };
+  for (int32_t i = 0; i < end; ++i) {
+    Life& written = life_of(layers[i].output);
+    written.first = std::min(written.first, i);
+    written.last = std::max(written.last, i);
+    for (int32_t tensor : layers[i].inputs) life_of(tensor).last = i;
+  }
+  life_of(input).first = -1;
+  life_of(output).last = end;
+  return lives;
+}
+
+}  // namespace
+
+std::vector<Layer> place_parts(std::vector<Layer> layers, std::vector<Tensor>& tensors, int32_t input) {
+  for (Layer& layer : layers) {
+    if (layer.kind != Kind::concat) continue;
+    layer.channels.clear();
+    int32_t channel = 0;
+    for (int32_t part : layer.inputs) {
+      layer.channels.push_back(channel);
+      channel += tensors[part].type.channels;
+    }
+  }
+  layers = place_slices(std::move(layers), tensors, input);
+  return place_concats(std::move(layers), tensors, input);
+}
+
+size_t plan_arena(std::vector<Tensor>& tensors, const std::vector<Layer>& layers, int32_t input, int32_t output) {
+  widen_borders(tensors, layers);
+  const std::vector<Life> lives = lives_of(tensors, layers, input, output);
+>>>>>>> 86c0992 (CPU kernels: tables, depthwise, fusion and places: networks of others run several times faster)
 
   // Memory is reused only for the same layout and zero point, so that its border stays valid.
   using Layout = std::tuple<int32_t, int32_t, int32_t, int32_t, int32_t, int32_t, int32_t, int32_t, bool>;
@@ -79,38 +184,41 @@ size_t plan_arena(std::vector<Tensor>& tensors, const std::vector<Layer>& layers
     int32_t busy_until;
   };
   std::vector<Place> places;
-  int64_t size = 0;
-  const auto place = [&](int32_t index, int32_t at) {
-    Tensor& tensor = tensors[index];
-    const em_tensor& type = tensor.type;
+  int64_t size = 0, greatest_pixel = 0;
+  std::vector<int32_t> wholes;
+  for (size_t i = 0; i < tensors.size(); ++i)
+    if (tensors[i].whole < 0) wholes.push_back(static_cast<int32_t>(i));
+  std::stable_sort(wholes.begin(), wholes.end(), [&](int32_t a, int32_t b) { return lives[a].first < lives[b].first; });
+  for (int32_t number : wholes) {
+    Tensor& tensor = tensors[number];
+    if (lives[number].first == static_cast<int32_t>(layers.size())) continue;  // inside a fused layer
     View& view = tensor.view;
-    const int32_t padded = (type.channels + kBlock - 1) / kBlock * kBlock;
-    view.height = type.height;
-    view.width = type.width;
-    view.channels = type.channels;
-    view.pixel = tensor.raw ? 4 * padded : index == input && type.channels <= 4 ? 4 : padded;
-    view.row = int64_t{view.pixel} * (tensor.left + type.width + tensor.right);
-    view.zero = type.zero_point + tensor.offset;
-    view.lo = type.lo + tensor.offset;
-    const int64_t before = tensor.top * view.row + int64_t{tensor.left} * view.pixel;
-    tensor.bytes = view.row * (tensor.top + type.height + tensor.bottom);
-    const Layout layout{type.height,   type.width,   view.pixel, tensor.top, tensor.left,
+    lay_out(tensor, number == input);
+    greatest_pixel = std::max<int64_t>(greatest_pixel, view.pixel);
+    const Layout layout{view.height,   view.width,   view.pixel, tensor.top, tensor.left,
                         tensor.bottom, tensor.right, view.zero,  tensor.raw};
     Place* free = nullptr;
     for (Place& candidate : places)
-      if (candidate.layout == layout && candidate.busy_until < at) free = &candidate;
+      if (candidate.layout == layout && candidate.busy_until < lives[number].first) free = &candidate;
     if (free == nullptr) {
       places.push_back({layout, size, 0});
       free = &places.back();
       size += (tensor.bytes + 63) / 64 * 64;
     }
-    free->busy_until = last_use[index];
+    free->busy_until = lives[number].last;
     tensor.start = free->start;
-    view.origin = free->start + before;
-  };
-  place(input, -1);
-  for (size_t i = 0; i < layers.size(); ++i) place(layers[i].output, static_cast<int32_t>(i));
-  return static_cast<size_t>(size) + 64;  // vectors may read past the last pixel
+    view.origin = free->start + tensor.top * view.row + int64_t{tensor.left} * view.pixel;
+  }
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    Tensor& tensor = tensors[i];
+    if (tensor.whole < 0) continue;
+    int32_t channel = 0;
+    tensor.view = tensors[whole_of(tensors, static_cast<int32_t>(i), channel)].view;
+    tensor.view.channels = tensor.type.channels;
+    tensor.view.origin += channel;
+  }
+  // Vectors may read past the last pixel: kernels of depthwise convolutions some pixels.
+  return static_cast<size_t>(size + kReadAhead * greatest_pixel + 64);
 }
 
 }  // namespace edgemeta

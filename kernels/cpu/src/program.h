@@ -44,7 +44,8 @@ struct Layer {
   Kind kind;
   std::string name;
   std::vector<int32_t> inputs;
-  int32_t output = -1;
+  int32_t output = -1;    // where its result is stored, of this tensor's layout
+  int32_t computed = -1;  // whose integers it computes: another one only if a table follows
   em_window window{};
   int32_t groups = 1;
   std::vector<int32_t> weights, bias;  // weights [O, KH, KW, I / groups]
@@ -54,16 +55,20 @@ struct Layer {
   int32_t top = 0, left = 0;              // pad, slice
   int32_t channel = 0, step_channel = 1;  // slice
   std::vector<int16_t> table;             // lookup
+  std::vector<int32_t> channels;          // concat: first output channel of each input
   NeighbourLists rows, columns;           // bilinear
   // A fused addition of the following layer: this convolution's result is its operand `sum_operand`.
   std::shared_ptr<Layer> sum;
   int32_t sum_operand = 0;
+  // A fused table of all later layers of one element, on the library's integers: its rows are its output. Or empty.
+  std::vector<uint8_t> after;
 };
 
 struct Tensor {
   em_tensor type;
   int32_t offset;  // from the caller's integers to the library's: 128 if signed
   bool raw = false;
+  int32_t whole = -1, channel = 0;  // a part of another tensor's pixels, from this channel on
   int32_t top = 0, left = 0, bottom = 0, right = 0;  // border
   View view{};
   int64_t start = 0, bytes = 0;  // its position in the arena, including the border
@@ -140,8 +145,21 @@ class Program {
 // Whether a convolution's weights fit the multiplier of these kernels.
 bool runs_fast(const Layer& layer, const Kernels& kernels);
 
+<<<<<<< HEAD
 // Fuse each addition into the fast convolution before it if that has no other reader; returns the remaining layers.
 std::vector<Layer> fuse_sums(std::vector<Layer> layers, const std::vector<int32_t>& outputs, const Kernels& kernels);
+=======
+// Fuse layers where the result stays the same; returns the remaining ones.
+std::vector<Layer> fuse(std::vector<Layer> layers, int32_t output, const std::vector<Tensor>& tensors,
+                        const Kernels& kernels);
+
+// The entries of a lookup with the output's offset: table[u] for the library's integer u of the input.
+std::vector<uint8_t> library_table(const Layer& lookup, const Tensor& output);
+
+// Make tensors parts of others where that saves a copy: inputs of concatenations, slices of channels; returns the
+// layers that still have something to copy.
+std::vector<Layer> place_parts(std::vector<Layer> layers, std::vector<Tensor>& tensors, int32_t input);
+>>>>>>> 86c0992 (CPU kernels: tables, depthwise, fusion and places: networks of others run several times faster)
 
 // Place every tensor; returns the arena's size. Tensors of equal layout share memory if their lifetimes do not overlap.
 size_t plan_arena(std::vector<Tensor>& tensors, const std::vector<Layer>& layers, int32_t input,

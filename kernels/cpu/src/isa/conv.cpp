@@ -1,5 +1,8 @@
 // Convolution by tiles: accumulators of a few pixels and channels stay in registers during the whole window, then they
 // are requantized, added to the shortcut if there is one, and stored.
+//
+// A tile leaves its accumulators in a buffer of less than 2 KB: stores need no unit that multiplies, and so what follows
+// exists once for all sizes of tiles.
 #include "finish.h"
 #include "table.h"
 
@@ -14,102 +17,126 @@
 namespace edgemeta::EM_NAMESPACE {
 namespace {
 
-// Store result(p) for the pixels p = 0 .. P - 1, four at a time if possible.
-template <int P, typename Result>
-INLINE inline void store_tile(uint8_t* to, int64_t step, const Result& result) {
-  if constexpr (P >= 4) {
-    unrolled<P / 4>([&](auto four) INLINE {
-      constexpr int p = 4 * four.value;
-      store_bytes(to + p * step, step, result(Constant<p>()), result(Constant<p + 1>()), result(Constant<p + 2>()),
-                  result(Constant<p + 3>()));
-    });
-  } else {
-    unrolled<P>([&](auto p) INLINE { store_bytes(to + p.value * step, result(p)); });
-  }
+// Store result(sums of pixel p) for all pixels, four at a time if possible.
+template <typename Result>
+INLINE inline void store_pixels(uint8_t* to, int64_t step, int32_t pixels, const int32_t* sums, const Result& result) {
+  int32_t p = 0;
+  for (; p + 4 <= pixels; p += 4, sums += 4 * kBlock)
+    store_bytes(to + p * step, step, result(load(sums), p), result(load(sums + kBlock), p + 1),
+                result(load(sums + 2 * kBlock), p + 2), result(load(sums + 3 * kBlock), p + 3));
+  for (; p < pixels; ++p, sums += kBlock) store_bytes(to + p * step, result(load(sums), p));
 }
 
-// Requantize and store the n-th block of a tile whose first pixel is (y, x).
-template <int n, int P, int N>
-INLINE inline void finish_block(const Conv& conv, uint8_t* arena, int32_t y, int32_t x, int32_t block,
-                                const Accumulators<P, N>& acc) {
+// Requantize and store one block of a tile whose first pixel is (y, x).
+void finish_block(const Conv& conv, uint8_t* arena, int32_t y, int32_t x, int32_t block, int32_t pixels,
+                  const int32_t* sums) {
   uint8_t* out = arena + conv.out.at(y, x);
+  const int64_t step = conv.out.pixel;
   if (conv.requantize.method[block] == Method::raw) {
-    unrolled<P>([&](auto p) INLINE {
-      finish_one(conv.requantize, block, acc.lane[p.value][n],
-                 out + p.value * int64_t{conv.out.pixel} + block * kBlock * 4);
-    });
+    for (int32_t p = 0; p < pixels; ++p)
+      memcpy(out + p * step + block * kBlock * 4, sums + p * kBlock, kBlock * sizeof(int32_t));
     return;
   }
   uint8_t* to = out + block * kBlock;
-  const int64_t step = conv.out.pixel;
   if (!conv.has_sum) {
     with_method(conv.requantize, block, true, [&](const auto& finish) INLINE {
-      store_tile<P>(to, step, [&](auto p) INLINE { return finish(acc.lane[p.value][n]); });
+      store_pixels(to, step, pixels, sums, [&](const I32x16& acc, int32_t) INLINE { return finish(acc); });
     });
     return;
   }
   const uint8_t* other = arena + conv.other.at(y, x) + block * kBlock;
   const int64_t other_step = conv.other.pixel;
   with_method(conv.requantize, block, false, [&](const auto& finish) INLINE {
-    store_tile<P>(to, step, [&](auto p) INLINE {
-      return weighted_sum(conv.sum, finish(acc.lane[p.value][n]), load_bytes(other + p.value * other_step));
+    store_pixels(to, step, pixels, sums, [&](const I32x16& acc, int32_t p) INLINE {
+      return weighted_sum(conv.sum, finish(acc), load_bytes(other + p * other_step));
     });
   });
 }
 
-// Outputs of P pixels from (y, x) on, N blocks from `block` on.
-template <int P, int N>
-void run_tile(const Conv& conv, uint8_t* arena, int32_t y, int32_t x, int32_t block, uint8_t* scratch) {
-  const Window& win = conv.window;
-  const int64_t block_bytes = int64_t{win.height} * conv.spans * conv.span * kBlock * kernels.weight_bytes;
-  const TileInput tile = {
-      arena + conv.in.at(int64_t{y} * win.stride_y - win.top, int64_t{x} * win.stride_x - win.left),
-      win.stride_x * conv.in.pixel,
-      static_cast<const uint8_t*>(conv.weights) + block * block_bytes,
-      block_bytes,
-      block == 0,
-      scratch,
-  };
-  Accumulators<P, N> acc;
-  unrolled<P * N>([&](auto i) INLINE {
-    constexpr int p = i.value / N, n = i.value % N;
-    acc.lane[p][n] = load(conv.bias + (block + n) * kBlock);
-  });
-  acc = accumulate_tile(conv, tile, acc);
-  unrolled<N>([&](auto n) INLINE { finish_block<n.value>(conv, arena, y, x, block + n.value, acc); });
-}
+// The tiles of 1 .. kPixels pixels by N blocks.
+template <int N, int... P>
+struct Tiles {
+  static constexpr RunTile run[] = {run_tile<P, N>...};
+};
+#if defined(EM_ISA_AVX512)
+template <int N>
+using AllTiles = Tiles<N, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14>;
+#elif defined(EM_ISA_AVX2)
+template <int N>
+using AllTiles = Tiles<N, 1, 2, 3, 4>;
+#else
+template <int N>
+using AllTiles = Tiles<N, 1, 2>;
+#endif
 
-template <int P>
-void run_pixels(const Conv& conv, uint8_t* arena, int32_t y, int32_t x, uint8_t* scratch) {
-  const int32_t blocks = conv.out.blocks();
-  int32_t block = 0;
-  if constexpr (P <= kPairPixels)
-    for (; block + 2 <= blocks; block += 2) run_tile<P, 2>(conv, arena, y, x, block, scratch);
-  for (; block < blocks; ++block) run_tile<P, 1>(conv, arena, y, x, block, scratch);
-}
+// A convolution's rows by tiles.
+struct Rows {
+  const Conv& conv;
+  uint8_t *arena, *scratch;
+  int32_t tiles;  // of each row, of nearly equal sizes
+  int64_t block_bytes;
 
-template <int P>
-int32_t run_pixels_up_to(const Conv& conv, uint8_t* arena, int32_t y, int32_t x, uint8_t* scratch) {
-  for (; x + P <= conv.out.width; x += P) run_pixels<P>(conv, arena, y, x, scratch);
-  return x;
-}
+  Rows(const Conv& given, uint8_t* at, uint8_t* own)
+      : conv(given),
+        arena(at),
+        scratch(own),
+        tiles((given.out.width + kPixels - 1) / kPixels),
+        block_bytes(int64_t{given.window.height} * given.spans * given.span * kBlock * kernels.weight_bytes) {}
 
-void run_row(const Conv& conv, uint8_t* arena, int32_t y, uint8_t* scratch) {
-  int32_t x = 0;
-  const bool pairs = kPairPixels > 0 && conv.out.blocks() >= 2;
-  if (!pairs) x = run_pixels_up_to<kWidePixels>(conv, arena, y, x, scratch);
-  if constexpr (kPairPixels > 0) x = run_pixels_up_to<kPairPixels>(conv, arena, y, x, scratch);
-  if constexpr (kWidePixels > 4) x = run_pixels_up_to<4>(conv, arena, y, x, scratch);
-  if constexpr (kWidePixels > 2) x = run_pixels_up_to<2>(conv, arena, y, x, scratch);
-  run_pixels_up_to<1>(conv, arena, y, x, scratch);
-}
+  int32_t start(int32_t tile) const {
+    return static_cast<int32_t>(int64_t{conv.out.width} * tile / tiles);
+  }
+
+  // One tile by as many blocks as remain up to kBlocks; returns their number.
+  INLINE inline int32_t run(int32_t y, int32_t tile, int32_t block, bool prepare) const {
+    const Window& win = conv.window;
+    const int32_t x = start(tile), pixels = start(tile + 1) - x;
+    const int32_t blocks = smaller(kBlocks, conv.out.blocks() - block);
+    const TileInput input = {
+        arena + conv.in.at(int64_t{y} * win.stride_y - win.top, int64_t{x} * win.stride_x - win.left),
+        win.stride_x * conv.in.pixel,
+        static_cast<const uint8_t*>(conv.weights) + block * block_bytes,
+        block_bytes,
+        conv.bias + block * kBlock,
+        scratch,
+    };
+    if (prepare) prepare_tile(conv, input, pixels);
+    int32_t sums[kBlocks * kPixels * kBlock];
+    if (blocks == kBlocks)
+      AllTiles<kBlocks>::run[pixels - 1](conv, input, sums);
+    else
+      AllTiles<1>::run[pixels - 1](conv, input, sums);
+    for (int32_t n = 0; n < blocks; ++n)
+      finish_block(conv, arena, y, x, block + n, pixels, sums + n * pixels * kBlock);
+    return blocks;
+  }
+
+  // All blocks of a tile, then the next tile: its input is prepared once.
+  void by_tile(int32_t first, int32_t last) const {
+    for (int32_t y = first; y < last; ++y)
+      for (int32_t tile = 0; tile < tiles; ++tile)
+        for (int32_t block = 0; block < conv.out.blocks();) block += run(y, tile, block, block == 0);
+  }
+
+  // All tiles of some rows for the same blocks: their weights stay in the first cache.
+  void by_block(int32_t first, int32_t last) const {
+    constexpr int64_t kBytes = 48 * 1024;
+    const int64_t row = conv.in.row * conv.window.stride_y + conv.out.row;
+    const auto rows = static_cast<int32_t>(kBytes / row) + 1;
+    for (int32_t top = first; top < last; top += rows)
+      for (int32_t block = 0; block < conv.out.blocks(); block += kBlocks)
+        for (int32_t y = top; y < smaller(top + rows, last); ++y)
+          for (int32_t tile = 0; tile < tiles; ++tile) run(y, tile, block, false);
+  }
+};
 
 }  // namespace
 
 void conv(const Conv& conv, uint8_t* arena, int32_t first, int32_t last, uint8_t* scratch) {
-  for (int32_t y = first; y < last; ++y) run_row(conv, arena, y, scratch);
+  const Rows rows(conv, arena, scratch);
+  kWidens ? rows.by_tile(first, last) : rows.by_block(first, last);
 }
 
-size_t conv_scratch(const Conv& conv) { return scratch_bytes(conv); }
+size_t conv_scratch(const Conv& conv) { return tile_scratch_bytes(conv); }
 
 }  // namespace edgemeta::EM_NAMESPACE

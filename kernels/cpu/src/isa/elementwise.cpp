@@ -16,18 +16,7 @@ void add(const Addition& addition, uint8_t* arena, int32_t first, int32_t last) 
   }
 }
 
-void clamp_rows(const Elementwise& op, uint8_t* arena, int32_t first, int32_t last) {
-  for (int32_t y = first; y < last; ++y) {
-    for (int32_t x = 0; x < op.out.width; ++x) {
-      const uint8_t* in = arena + op.in.at(y, x);
-      uint8_t* out = arena + op.out.at(y, x);
-      for (int32_t c = 0; c < op.out.channels; c += kBlock)
-        store_bytes(out + c, clamp(load_bytes(in + c), op.lo, op.hi));
-    }
-  }
-}
-
-void rescale(const Elementwise& op, uint8_t* arena, int32_t first, int32_t last) {
+void rescale(const Rescale& op, uint8_t* arena, int32_t first, int32_t last) {
   for (int32_t y = first; y < last; ++y) {
     for (int32_t x = 0; x < op.out.width; ++x) {
       const uint8_t* in = arena + op.in.at(y, x);
@@ -36,18 +25,6 @@ void rescale(const Elementwise& op, uint8_t* arena, int32_t first, int32_t last)
         const I32x16 acc = load_bytes(in + block * kBlock) - splat(op.in.zero);
         finish_one(op.requantize, block, acc, out + block * kBlock);
       }
-    }
-  }
-}
-
-// A byte at a time: a vector has no load from 256 entries.
-void lookup(const Lookup& op, uint8_t* arena, int32_t first, int32_t last) {
-  const int32_t step = op.per_channel ? 256 : 0;
-  for (int32_t y = first; y < last; ++y) {
-    for (int32_t x = 0; x < op.out.width; ++x) {
-      const uint8_t* in = arena + op.in.at(y, x);
-      uint8_t* out = arena + op.out.at(y, x);
-      for (int32_t c = 0; c < op.out.channels; ++c) out[c] = op.table[c * step + in[c]];
     }
   }
 }
@@ -88,11 +65,15 @@ extern const Kernels kernels = {
 #endif
     conv,
     conv_scratch,
+    depthwise,
+    can_depthwise,
+    depthwise_bytes,
+    pack_depthwise,
     generic_conv,
     average_pool,
     max_pool,
+    max_pool_scratch,
     add,
-    clamp_rows,
     rescale,
     concat,
     upsample,

@@ -1,12 +1,10 @@
-// Any convolution: groups, depthwise, and weights that do not fit a vector multiply.
+// Any convolution: groups, and weights that do not fit a vector multiply.
 #include "finish.h"
 #include "table.h"
 
 namespace edgemeta::EM_NAMESPACE {
 namespace {
 
-// DEPTHWISE: lane i of a run reads input channel i of it; otherwise all lanes read the same input channels.
-template <bool DEPTHWISE>
 inline I32x16 accumulate_run(const GenericConv& conv, const uint8_t* in, const int32_t* weights, I32x16 acc) {
   const int32_t height = conv.window.height, width = conv.window.width, depth = conv.depth;
   const int64_t row = conv.tap_row, pixel = conv.tap_pixel;
@@ -14,13 +12,14 @@ inline I32x16 accumulate_run(const GenericConv& conv, const uint8_t* in, const i
     const uint8_t* tap = in + ky * row;
     for (int32_t kx = 0; kx < width; ++kx, tap += pixel)
       for (int32_t i = 0; i < depth; ++i, weights += kBlock)
-        acc = acc + load(weights) * (DEPTHWISE ? load_bytes(tap) : splat(tap[i]));
+        acc = acc + load(weights) * splat(tap[i]);
   }
   return acc;
 }
 
-template <bool DEPTHWISE>
-void run_rows(const GenericConv& conv, uint8_t* arena, int32_t first, int32_t last) {
+}  // namespace
+
+void generic_conv(const GenericConv& conv, uint8_t* arena, int32_t first, int32_t last) {
   const Window win = conv.window;
   const View from = conv.in, to = conv.out;
   const int64_t run_weights = int64_t{win.height} * win.width * conv.depth * kBlock;
@@ -32,7 +31,7 @@ void run_rows(const GenericConv& conv, uint8_t* arena, int32_t first, int32_t la
         const Run run = conv.runs[r];
         const I32x16 bias = load(conv.bias + r * kBlock);
         const I32x16 acc =
-            accumulate_run<DEPTHWISE>(conv, in + run.input_channel, conv.weights + r * run_weights, bias);
+            accumulate_run(conv, in + run.input_channel, conv.weights + r * run_weights, bias);
         const int32_t bytes = conv.requantize.method[r] == Method::raw ? 4 : 1;
         uint8_t finished[4 * kBlock];
         finish_one(conv.requantize, r, acc, finished);
@@ -40,12 +39,6 @@ void run_rows(const GenericConv& conv, uint8_t* arena, int32_t first, int32_t la
       }
     }
   }
-}
-
-}  // namespace
-
-void generic_conv(const GenericConv& conv, uint8_t* arena, int32_t first, int32_t last) {
-  conv.depthwise ? run_rows<true>(conv, arena, first, last) : run_rows<false>(conv, arena, first, last);
 }
 
 }  // namespace edgemeta::EM_NAMESPACE

@@ -25,25 +25,40 @@ void average_pool(const Pool& pool, uint8_t* arena, int32_t first, int32_t last)
   }
 }
 
-// The border holds the zero point, which could be the maximum; the window is therefore limited to the image.
-void max_pool(const Pool& pool, uint8_t* arena, int32_t first, int32_t last) {
+namespace {
+
+// to[i] = max(to[i], from[i]); the two do not overlap.
+inline void keep_greater(uint8_t* __restrict to, const uint8_t* __restrict from, int32_t count) {
+  for (int32_t i = 0; i < count; ++i) to[i] = from[i] > to[i] ? from[i] : to[i];
+}
+
+}  // namespace
+
+// The maximum of each column of the window first, then of each row of these: KH + KW comparisons for each element. The
+// border holds the zero point, which could be the maximum; the window is therefore limited to the image.
+void max_pool(const Pool& pool, uint8_t* arena, int32_t first, int32_t last, uint8_t* scratch) {
   const Window& win = pool.window;
+  const int32_t bytes = pool.out.blocks() * kBlock;
+  const bool is_padded = pool.in.pixel % kBlock == 0;
+  const int32_t read = is_padded ? bytes : pool.in.channels;
   for (int32_t y = first; y < last; ++y) {
     const int32_t top = y * win.stride_y - win.top;
     const int32_t y0 = greater(top, 0), y1 = smaller(top + win.height, pool.in.height);
+    for (int32_t x = 0; x < pool.in.width; ++x) {
+      uint8_t* best = scratch + int64_t{x} * bytes;
+      memcpy(best, arena + pool.in.at(y0, x), static_cast<size_t>(read));
+      for (int32_t iy = y0 + 1; iy < y1; ++iy) keep_greater(best, arena + pool.in.at(iy, x), read);
+    }
     for (int32_t x = 0; x < pool.out.width; ++x) {
       const int32_t left = x * win.stride_x - win.left;
       const int32_t x0 = greater(left, 0), x1 = smaller(left + win.width, pool.in.width);
       uint8_t* out = arena + pool.out.at(y, x);
-      for (int32_t block = 0; block < pool.out.blocks(); ++block) {
-        I32x16 best = splat(pool.in.lo);
-        for (int32_t iy = y0; iy < y1; ++iy)
-          for (int32_t ix = x0; ix < x1; ++ix)
-            best = max(best, load_bytes(arena + pool.in.at(iy, ix) + block * kBlock));
-        store_bytes(out + block * kBlock, best);
-      }
+      memcpy(out, scratch + int64_t{x0} * bytes, static_cast<size_t>(bytes));
+      for (int32_t ix = x0 + 1; ix < x1; ++ix) keep_greater(out, scratch + int64_t{ix} * bytes, bytes);
     }
   }
 }
+
+size_t max_pool_scratch(const Pool& pool) { return size_t(pool.in.width) * pool.out.blocks() * kBlock; }
 
 }  // namespace edgemeta::EM_NAMESPACE

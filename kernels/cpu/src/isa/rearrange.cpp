@@ -20,8 +20,8 @@ void upsample(const Copy& copy, uint8_t* arena, int32_t first, int32_t last) {
 void pad(const Pad& op, uint8_t* arena, int32_t first, int32_t last) {
   const auto bytes = static_cast<size_t>(op.in.channels);
   for (int32_t y = first; y < last; ++y) {
-    // The whole row, since an earlier tensor may have used the memory.
-    memset(arena + op.out.at(y, 0), op.out.zero, static_cast<size_t>(op.out.width) * op.out.pixel);
+    // All of its pixels, since an earlier tensor may have used the memory.
+    for (int32_t x = 0; x < op.out.width; ++x) memset(arena + op.out.at(y, x), op.out.zero, bytes);
     const int32_t below = y - op.top, from = below / op.spacing_y;
     if (below < 0 || below % op.spacing_y != 0 || from >= op.in.height) continue;
     for (int32_t x = 0; x < op.in.width; ++x)

@@ -8,11 +8,17 @@ namespace edgemeta::EM_NAMESPACE {
 
 void conv(const Conv&, uint8_t* arena, int32_t first, int32_t last, uint8_t* scratch);
 size_t conv_scratch(const Conv&);
+void depthwise(const Depthwise&, uint8_t* arena, int32_t first, int32_t last);
+bool can_depthwise(const Depthwise&);
+size_t depthwise_bytes(const Depthwise&);
+void pack_depthwise(const Depthwise&, const int32_t* weights, uint8_t* packed);
 void generic_conv(const GenericConv&, uint8_t* arena, int32_t first, int32_t last);
 void average_pool(const Pool&, uint8_t* arena, int32_t first, int32_t last);
-void max_pool(const Pool&, uint8_t* arena, int32_t first, int32_t last);
+void max_pool(const Pool&, uint8_t* arena, int32_t first, int32_t last, uint8_t* scratch);
+size_t max_pool_scratch(const Pool&);
 void concat(const Copy&, uint8_t* arena, int32_t first, int32_t last);
 void upsample(const Copy&, uint8_t* arena, int32_t first, int32_t last);
+void lookup(const Lookup&, uint8_t* arena, int32_t first, int32_t last);
 void pad(const Pad&, uint8_t* arena, int32_t first, int32_t last);
 void slice(const Slice&, uint8_t* arena, int32_t first, int32_t last);
 void shuffle(const Shuffle&, uint8_t* arena, int32_t first, int32_t last);

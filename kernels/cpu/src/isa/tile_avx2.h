@@ -10,7 +10,8 @@
 namespace edgemeta::EM_NAMESPACE {
 namespace {
 
-constexpr int kWidePixels = 4, kPairPixels = 0;  // eight registers of sums; more pixels measured slower
+constexpr int kPixels = 4, kBlocks = 1;  // eight registers of sums; more pixels measured slower
+constexpr bool kWidens = true;
 
 // Bytes of one kernel row under a tile of some pixels.
 inline int64_t patch_row(const Conv& conv, int32_t pixels) {
@@ -18,12 +19,14 @@ inline int64_t patch_row(const Conv& conv, int32_t pixels) {
   return (pixels - 1) * step + int64_t{conv.spans - 1} * conv.span_step + conv.span;
 }
 
-size_t scratch_bytes(const Conv& conv) {
-  return static_cast<size_t>(conv.window.height * patch_row(conv, kWidePixels) * 2);
+size_t tile_scratch_bytes(const Conv& conv) {
+  return static_cast<size_t>(conv.window.height * patch_row(conv, kPixels) * 2);
 }
 
-inline void widen(const Conv& conv, int32_t pixels, const uint8_t* in, int16_t* patch) {
+inline void prepare_tile(const Conv& conv, const TileInput& tile, int32_t pixels) {
   const int64_t bytes = patch_row(conv, pixels);
+  const uint8_t* in = tile.in;
+  int16_t* patch = reinterpret_cast<int16_t*>(tile.scratch);
   for (int32_t ky = 0; ky < conv.window.height; ++ky, in += conv.tap_row, patch += bytes) {
     int64_t i = 0;
     for (; i + 16 <= bytes; i += 16) {
@@ -35,12 +38,13 @@ inline void widen(const Conv& conv, int32_t pixels, const uint8_t* in, int16_t* 
 }
 
 template <int P, int N>
-INLINE inline Accumulators<P, N> accumulate_tile(const Conv& conv, const TileInput& tile, Accumulators<P, N> acc) {
+void run_tile(const Conv& conv, const TileInput& tile, int32_t* sums) {
   static_assert(N == 1, "the registers hold one block");
-  int16_t* patch = reinterpret_cast<int16_t*>(tile.scratch);
-  if (tile.first_block) widen(conv, P, tile.in, patch);
+  const int16_t* patch = reinterpret_cast<const int16_t*>(tile.scratch);
   const int64_t row = patch_row(conv, P), step = tile.step;
   const uint8_t* weights = tile.weights;
+  I32x16 acc[P];
+  unrolled<P>([&](auto p) INLINE { acc[p.value] = load(tile.bias); });
   for (int32_t ky = 0; ky < conv.window.height; ++ky) {
     for (int32_t s = 0; s < conv.spans; ++s) {
       const int16_t* at = patch + ky * row + int64_t{s} * conv.span_step;
@@ -50,13 +54,13 @@ INLINE inline Accumulators<P, N> accumulate_tile(const Conv& conv, const TileInp
           int32_t pair;
           memcpy(&pair, at + p.value * step + d, 4);
           const __m256i x = _mm256_set1_epi32(pair);
-          I32x16& sum = acc.lane[p.value][0];
+          I32x16& sum = acc[p.value];
           sum = {_mm256_add_epi32(sum.a, _mm256_madd_epi16(x, wa)), _mm256_add_epi32(sum.b, _mm256_madd_epi16(x, wb))};
         });
       }
     }
   }
-  return acc;
+  unrolled<P>([&](auto p) INLINE { store(sums + p.value * kBlock, acc[p.value]); });
 }
 
 }  // namespace

@@ -1,4 +1,8 @@
 // Tiles with VNNI: each step spreads four input bytes of a pixel over a vector and multiplies them by 16 x 4 weights.
+//
+// Fourteen pixels by two blocks take 28 of the 32 registers; two are left for weights and one for the spread bytes. The
+// sizes 1 .. 14 exist, so that a row is divided into tiles of nearly equal sizes: with few pixels the sums wait for each
+// other, as one vpdpbusd takes five cycles and two start in each.
 #pragma once
 
 #include "tile.h"
@@ -6,53 +10,49 @@
 namespace edgemeta::EM_NAMESPACE {
 namespace {
 
-constexpr int kWidePixels = 16, kPairPixels = 8;  // tiles of one block, of two: sixteen accumulators each
+constexpr int kPixels = 14, kBlocks = 2;
+constexpr bool kWidens = false;
 
-size_t scratch_bytes(const Conv&) { return 0; }
+size_t tile_scratch_bytes(const Conv&) { return 0; }
+inline void prepare_tile(const Conv&, const TileInput&, int32_t) {}
 
-// STEP: the distance of two pixels where it is one of the usual, so that addresses need no registers; 0 otherwise.
-template <int P, int N, int STEP>
-INLINE inline Accumulators<P, N> accumulate(const Conv& conv, const TileInput& tile, Accumulators<P, N> acc) {
-  const int64_t step = STEP > 0 ? STEP : tile.step;
-  const uint8_t* weights = tile.weights;
+// Pixels are addressed by threes, as base, base + step and base + 2 * step: so they need few registers.
+template <int P, int N>
+void run_tile(const Conv& conv, const TileInput& tile, int32_t* sums) {
+  constexpr int kGroups = (P + 2) / 3;
+  const int64_t step = tile.step;
+  const uint8_t *weights = tile.weights, *more_weights = tile.weights + tile.block_bytes;
+  __m512i acc[P][N];
+  unrolled<P * N>([&](auto i) INLINE {
+    constexpr int p = i.value / N, n = i.value % N;
+    acc[p][n] = _mm512_loadu_si512(tile.bias + n * kBlock);
+  });
   for (int32_t ky = 0; ky < conv.window.height; ++ky) {
     for (int32_t s = 0; s < conv.spans; ++s) {
+      const uint8_t* group[kGroups];
       const uint8_t* at = tile.in + ky * conv.tap_row + int64_t{s} * conv.span_step;
-      for (int32_t d = 0; d < conv.span; d += 4, weights += 64) {
-        __m512i w[N];
-        unrolled<N>([&](auto n) INLINE { w[n.value] = _mm512_loadu_si512(weights + n.value * tile.block_bytes); });
-        unrolled<P>([&](auto p) INLINE {
+      unrolled<kGroups>([&](auto g) INLINE { group[g.value] = at + 3 * g.value * step; });
+      for (int32_t d = 0; d < conv.span; d += 4) {
+        const __m512i first = _mm512_loadu_si512(weights);
+        const __m512i second = N > 1 ? _mm512_loadu_si512(more_weights) : first;
+        unrolled<P>([&](auto i) INLINE {
+          constexpr int p = i.value;
           int32_t four;
-          memcpy(&four, at + p.value * step + d, 4);
+          memcpy(&four, group[p / 3] + p % 3 * step, 4);
           const __m512i x = _mm512_set1_epi32(four);
-          unrolled<N>([&](auto n) INLINE {
-            __m512i& sum = acc.lane[p.value][n.value].v;
-            sum = _mm512_dpbusd_epi32(sum, x, w[n.value]);
-          });
+          acc[p][0] = _mm512_dpbusd_epi32(acc[p][0], x, first);
+          if constexpr (N > 1) acc[p][1] = _mm512_dpbusd_epi32(acc[p][1], x, second);
         });
+        unrolled<kGroups>([&](auto g) INLINE { group[g.value] += 4; });
+        weights += 64;
+        more_weights += 64;
       }
     }
   }
-  return acc;
-}
-
-template <int P, int N>
-INLINE inline Accumulators<P, N> accumulate_tile(const Conv& conv, const TileInput& tile, Accumulators<P, N> acc) {
-  if constexpr (P >= 8) {
-    switch (tile.step) {
-      case 4:
-        return accumulate<P, N, 4>(conv, tile, acc);
-      case 16:
-        return accumulate<P, N, 16>(conv, tile, acc);
-      case 32:
-        return accumulate<P, N, 32>(conv, tile, acc);
-      case 64:
-        return accumulate<P, N, 64>(conv, tile, acc);
-      case 128:
-        return accumulate<P, N, 128>(conv, tile, acc);
-    }
-  }
-  return accumulate<P, N, 0>(conv, tile, acc);
+  unrolled<P * N>([&](auto i) INLINE {
+    constexpr int p = i.value % P, n = i.value / P;
+    _mm512_storeu_si512(sums + i.value * kBlock, acc[p][n]);
+  });
 }
 
 }  // namespace

@@ -6,14 +6,18 @@
 namespace edgemeta::EM_NAMESPACE {
 namespace {
 
-constexpr int kWidePixels = 2, kPairPixels = 0;
+constexpr int kPixels = 2, kBlocks = 1;
+constexpr bool kWidens = false;
 
-size_t scratch_bytes(const Conv&) { return 0; }
+size_t tile_scratch_bytes(const Conv&) { return 0; }
+inline void prepare_tile(const Conv&, const TileInput&, int32_t) {}
 
 template <int P, int N>
-INLINE inline Accumulators<P, N> accumulate_tile(const Conv& conv, const TileInput& tile, Accumulators<P, N> acc) {
+void run_tile(const Conv& conv, const TileInput& tile, int32_t* sums) {
   static_assert(N == 1, "the registers hold one block");
   const uint8_t* weights = tile.weights;
+  I32x16 acc[P];
+  for (int p = 0; p < P; ++p) acc[p] = load(tile.bias);
   for (int32_t ky = 0; ky < conv.window.height; ++ky) {
     for (int32_t s = 0; s < conv.spans; ++s) {
       const uint8_t* at = tile.in + ky * conv.tap_row + int64_t{s} * conv.span_step;
@@ -23,12 +27,12 @@ INLINE inline Accumulators<P, N> accumulate_tile(const Conv& conv, const TileInp
         for (int p = 0; p < P; ++p) {
           const int16_t x = at[p * int64_t{tile.step} + d];
           for (int i = 0; i < kBlock; ++i)
-            acc.lane[p][0].v[i] = wrap(bits(acc.lane[p][0].v[i]) + bits(int32_t{w[i]} * int32_t{x}));
+            acc[p].v[i] = wrap(bits(acc[p].v[i]) + bits(int32_t{w[i]} * int32_t{x}));
         }
       }
     }
   }
-  return acc;
+  for (int p = 0; p < P; ++p) store(sums + p * kBlock, acc[p]);
 }
 
 }  // namespace

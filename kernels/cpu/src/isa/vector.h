@@ -42,6 +42,12 @@ INLINE inline void unrolled(const F& f) {
   unrolled_from<0, N>(f);
 }
 
+// A type as a value, to select a template by.
+template <typename T>
+struct Type {
+  using Of = T;
+};
+
 inline int32_t smaller(int32_t a, int32_t b) { return a < b ? a : b; }
 inline int32_t greater(int32_t a, int32_t b) { return a > b ? a : b; }
 

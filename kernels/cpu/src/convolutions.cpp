@@ -1,0 +1,206 @@
+// Converts convolutions to steps: repacks weights, folds zero points into the bias.
+#include <algorithm>
+
+#include "steps.h"
+
+namespace edgemeta {
+namespace {
+
+// bias - zero * sum of weights, modulo 2**32: with it the kernel can sum w * u instead of w * (u - zero).
+int32_t corrected_bias(const Layer& layer, size_t channel, int32_t zero) {
+  const size_t per_channel = layer.weights.size() / layer.bias.size();
+  uint32_t sum = 0;
+  for (size_t i = 0; i < per_channel; ++i) sum += static_cast<uint32_t>(layer.weights[channel * per_channel + i]);
+  return static_cast<int32_t>(static_cast<uint32_t>(layer.bias[channel]) - static_cast<uint32_t>(zero) * sum);
+}
+
+template <typename Weight>
+void pack(const Layer& layer, const Conv& conv, int32_t group, Weight* packed) {
+  const em_window& w = layer.window;
+  const auto outputs = static_cast<int32_t>(layer.bias.size());
+  const auto depth =
+      static_cast<int32_t>(layer.weights.size() / layer.bias.size()) / (w.kernel_height * w.kernel_width);
+  const bool joined = conv.spans == 1;
+  const int32_t* from = layer.weights.data();
+  for (int32_t o = 0; o < outputs; ++o)
+    for (int32_t ky = 0; ky < w.kernel_height; ++ky)
+      for (int32_t kx = 0; kx < w.kernel_width; ++kx)
+        for (int32_t i = 0; i < depth; ++i, ++from) {
+          const int32_t span = joined ? 0 : kx, in_span = joined ? kx * conv.span_step + i : i;
+          const int64_t row = (int64_t{o / kBlock} * w.kernel_height + ky) * conv.spans + span;
+          const int64_t group_index = row * (conv.span / group) + in_span / group;
+          packed[(group_index * kBlock + o % kBlock) * group + in_span % group] = static_cast<Weight>(*from);
+        }
+}
+
+struct FastConv {
+  Conv conv{};
+  Buffer weights;
+  std::vector<int32_t> bias;
+  RequantizePlan requantize;
+};
+
+Step make_fast_conv(const Layer& layer, const std::vector<Tensor>& tensors, const Kernels& kernels, size_t& scratch) {
+  auto fast = std::make_shared<FastConv>();
+  Conv& conv = fast->conv;
+  const Tensor& input = tensors[layer.inputs[0]];
+  conv.in = input.view;
+  conv.out = tensors[layer.output].view;
+  conv.window = window_of(layer);
+  conv.tap_row = conv.in.row * layer.window.dilation_y;
+  // A kernel row is one run if the channels of its taps are contiguous.
+  const int32_t depth = (input.type.channels + 3) / 4 * 4;
+  const bool joined = (depth == conv.in.pixel && layer.window.dilation_x == 1) || conv.window.width == 1;
+  conv.spans = joined ? 1 : conv.window.width;
+  conv.span = joined ? (conv.window.width - 1) * conv.in.pixel + depth : depth;
+  conv.span_step = conv.in.pixel * layer.window.dilation_x;
+
+  const auto blocks = static_cast<size_t>(conv.out.blocks());
+  const size_t per_block = size_t(conv.window.height) * conv.spans * conv.span * kBlock;
+  fast->weights = Buffer(blocks * per_block * kernels.weight_bytes);
+  if (kernels.weight_bytes == 1)
+    pack(layer, conv, kernels.weight_group, reinterpret_cast<int8_t*>(fast->weights.data()));
+  else
+    pack(layer, conv, kernels.weight_group, reinterpret_cast<int16_t*>(fast->weights.data()));
+  conv.weights = fast->weights.data();
+  fast->bias.assign(blocks * kBlock, 0);
+  for (size_t o = 0; o < layer.bias.size(); ++o) fast->bias[o] = corrected_bias(layer, o, conv.in.zero);
+  conv.bias = fast->bias.data();
+
+  const std::vector<Run> runs = whole_blocks(conv.out.channels);
+  conv.has_sum = layer.sum != nullptr;
+  fast->requantize = requantize_to(tensors[layer.computed], layer, runs, kernels);
+  if (conv.has_sum) {
+    conv.sum = sum_of(*layer.sum, tensors, layer.sum_operand);
+    conv.other = tensors[layer.inputs[1]].view;
+  }
+  conv.requantize = fast->requantize.view();
+  scratch = std::max(scratch, kernels.conv_scratch(conv));
+  return {layer.name, conv.out.height,
+          [fast, run = kernels.conv](uint8_t* arena, int32_t first, int32_t last, uint8_t* own) {
+            run(fast->conv, arena, first, last, own);
+          }};
+}
+
+struct DepthwiseConv {
+  Depthwise conv{};
+  std::vector<int64_t> taps;
+  Buffer weights;
+  std::vector<int32_t> bias;
+  RequantizePlan requantize;
+};
+
+// The arguments without weights.
+std::shared_ptr<DepthwiseConv> describe_depthwise(const Layer& layer, const std::vector<Tensor>& tensors) {
+  auto made = std::make_shared<DepthwiseConv>();
+  Depthwise& conv = made->conv;
+  conv.in = tensors[layer.inputs[0]].view;
+  conv.out = tensors[layer.output].view;
+  conv.window = window_of(layer);
+  conv.tap_row = conv.in.row * layer.window.dilation_y;
+  conv.tap_pixel = conv.in.pixel * layer.window.dilation_x;
+  for (int32_t ky = 0; ky < conv.window.height; ++ky)
+    for (int32_t kx = 0; kx < conv.window.width; ++kx)
+      made->taps.push_back(ky * conv.tap_row + int64_t{kx} * conv.tap_pixel);
+  conv.taps = made->taps.data();
+  conv.tap_count = static_cast<int32_t>(made->taps.size());
+  return made;
+}
+
+Step make_depthwise(const Layer& layer, const std::vector<Tensor>& tensors, const Kernels& kernels) {
+  auto made = describe_depthwise(layer, tensors);
+  Depthwise& conv = made->conv;
+  made->weights = Buffer(kernels.depthwise_bytes(conv));
+  kernels.pack_depthwise(conv, layer.weights.data(), made->weights.data());
+  conv.weights = made->weights.data();
+  made->bias.assign(size_t(conv.out.blocks()) * kBlock, 0);
+  for (size_t c = 0; c < layer.bias.size(); ++c) made->bias[c] = corrected_bias(layer, c, conv.in.zero);
+  conv.bias = made->bias.data();
+  made->requantize = requantize_to(tensors[layer.computed], layer, whole_blocks(conv.out.channels), kernels);
+  conv.requantize = made->requantize.view();
+  return {layer.name, conv.out.height,
+          [made, run = kernels.depthwise](uint8_t* arena, int32_t first, int32_t last, uint8_t*) {
+            run(made->conv, arena, first, last);
+          }};
+}
+
+struct SlowConv {
+  GenericConv conv{};
+  std::vector<Run> runs;
+  std::vector<int32_t> weights, bias;
+  RequantizePlan requantize;
+};
+
+// Blocks of output channels within a group, all reading the group's input channels.
+std::vector<Run> group_runs(const GenericConv& conv, int32_t groups) {
+  std::vector<Run> runs;
+  const int32_t per_group = conv.out.channels / groups;
+  for (int32_t group = 0; group < groups; ++group)
+    for (int32_t o = 0; o < per_group; o += kBlock)
+      runs.push_back({group * conv.depth, group * per_group + o, std::min(kBlock, per_group - o)});
+  return runs;
+}
+
+Step make_generic_conv(const Layer& layer, const std::vector<Tensor>& tensors, const Kernels& kernels) {
+  auto slow = std::make_shared<SlowConv>();
+  GenericConv& conv = slow->conv;
+  conv.in = tensors[layer.inputs[0]].view;
+  conv.out = tensors[layer.output].view;
+  conv.window = window_of(layer);
+  conv.tap_row = conv.in.row * layer.window.dilation_y;
+  conv.tap_pixel = conv.in.pixel * layer.window.dilation_x;
+  conv.depth = conv.in.channels / layer.groups;
+  slow->runs = group_runs(conv, layer.groups);
+  const int32_t taps = conv.window.height * conv.window.width * conv.depth;
+  slow->weights.assign(slow->runs.size() * taps * kBlock, 0);
+  slow->bias.assign(slow->runs.size() * kBlock, 0);
+  for (size_t r = 0; r < slow->runs.size(); ++r) {
+    for (int32_t lane = 0; lane < slow->runs[r].count; ++lane) {
+      const size_t channel = slow->runs[r].output_channel + lane;
+      slow->bias[r * kBlock + lane] = corrected_bias(layer, channel, conv.in.zero);
+      for (int32_t t = 0; t < taps; ++t)
+        slow->weights[(r * taps + t) * kBlock + lane] = layer.weights[channel * taps + t];
+    }
+  }
+  conv.runs = slow->runs.data();
+  conv.run_count = static_cast<int32_t>(slow->runs.size());
+  conv.weights = slow->weights.data();
+  conv.bias = slow->bias.data();
+  slow->requantize = requantize_to(tensors[layer.computed], layer, slow->runs, kernels);
+  conv.requantize = slow->requantize.view();
+  return {layer.name, conv.out.height,
+          [slow, run = kernels.generic_conv](uint8_t* arena, int32_t first, int32_t last, uint8_t*) {
+            run(slow->conv, arena, first, last);
+          }};
+}
+
+}  // namespace
+
+namespace {
+
+bool weights_fit(const Layer& layer, const Kernels& kernels) {
+  const int32_t greatest = kernels.weight_bytes == 1 ? 127 : 32767;
+  const auto bounds = std::minmax_element(layer.weights.begin(), layer.weights.end());
+  return *bounds.first >= -greatest - 1 && *bounds.second <= greatest;
+}
+
+bool is_depthwise(const Layer& layer, const std::vector<Tensor>& tensors) {
+  return layer.groups == tensors[layer.inputs[0]].type.channels && layer.groups == tensors[layer.output].type.channels;
+}
+
+}  // namespace
+
+bool runs_fast(const Layer& layer, const Kernels& kernels) {
+  return layer.kind == Kind::conv && layer.groups == 1 && weights_fit(layer, kernels);
+}
+
+Step make_convolution(const Layer& layer, const std::vector<Tensor>& tensors, const Kernels& kernels,
+                      size_t& scratch) {
+  if (runs_fast(layer, kernels)) return make_fast_conv(layer, tensors, kernels, scratch);
+  if (is_depthwise(layer, tensors) && layer.requantize.kind != EM_RAW && weights_fit(layer, kernels) &&
+      kernels.can_depthwise(describe_depthwise(layer, tensors)->conv))
+    return make_depthwise(layer, tensors, kernels);
+  return make_generic_conv(layer, tensors, kernels);
+}
+
+}  // namespace edgemeta

@@ -1,0 +1,21 @@
+// Shared by the files that convert layers to steps.
+#pragma once
+
+#include "program.h"
+
+namespace edgemeta {
+
+inline int32_t zero_of(const Tensor& tensor) { return tensor.type.zero_point + tensor.offset; }
+
+Window window_of(const Layer& layer);
+
+// How a layer's accumulators become integers of `output`.
+RequantizePlan requantize_to(const Tensor& output, const Layer& layer, const std::vector<Run>& runs,
+                             const Kernels& kernels);
+
+// An addition whose a is the operand 0 or 1 of the layer.
+Sum sum_of(const Layer& layer, const std::vector<Tensor>& tensors, int32_t first_operand);
+
+Step make_convolution(const Layer& layer, const std::vector<Tensor>& tensors, const Kernels& kernels, size_t& scratch);
+
+}  // namespace edgemeta
