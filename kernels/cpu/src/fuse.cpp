@@ -11,9 +11,9 @@ namespace {
 using Readers = std::map<int32_t, int32_t>;
 
 // Number of layers that read each tensor; an output of the network has one additional reader.
-Readers count_readers(const std::vector<Layer>& layers, int32_t output) {
+Readers count_readers(const std::vector<Layer>& layers, const std::vector<int32_t>& outputs) {
   Readers readers;
-  ++readers[output];
+  for (int32_t output : outputs) ++readers[output];
   for (const Layer& layer : layers)
     for (int32_t input : layer.inputs) ++readers[input];
   return readers;
@@ -45,8 +45,8 @@ int32_t find_partner(const std::vector<Layer>& layers, const std::vector<bool>& 
   return -1;
 }
 
-std::vector<Layer> fuse_sums(std::vector<Layer> layers, int32_t output, const Kernels& kernels) {
-  const Readers readers = count_readers(layers, output);
+std::vector<Layer> fuse_sums(std::vector<Layer> layers, const std::vector<int32_t>& outputs, const Kernels& kernels) {
+  const Readers readers = count_readers(layers, outputs);
   std::vector<bool> taken(layers.size(), false);
   for (size_t i = 0; i < layers.size(); ++i) {
     if (layers[i].kind != Kind::sum) continue;
@@ -113,8 +113,9 @@ bool takes_table(const Layer& layer) {
 }
 
 // A lookup that is the only reader of a layer runs on each row of its output.
-std::vector<Layer> fuse_tables(std::vector<Layer> layers, int32_t output, const std::vector<Tensor>& tensors) {
-  const Readers readers = count_readers(layers, output);
+std::vector<Layer> fuse_tables(std::vector<Layer> layers, const std::vector<int32_t>& outputs,
+                               const std::vector<Tensor>& tensors) {
+  const Readers readers = count_readers(layers, outputs);
   std::vector<bool> taken(layers.size(), false);
   for (size_t i = 0; i < layers.size(); ++i) {
     Layer& lookup = layers[i];
@@ -169,8 +170,9 @@ void convolve_source(Layer& conv, const std::vector<const Layer*>& slices, const
 }
 
 // Space to depth, then a convolution: slices, a concatenation and their reader become one convolution.
-std::vector<Layer> fuse_slices(std::vector<Layer> layers, int32_t output, const std::vector<Tensor>& tensors) {
-  const Readers readers = count_readers(layers, output);
+std::vector<Layer> fuse_slices(std::vector<Layer> layers, const std::vector<int32_t>& outputs,
+                               const std::vector<Tensor>& tensors) {
+  const Readers readers = count_readers(layers, outputs);
   std::vector<bool> taken(layers.size(), false);
   for (size_t i = 0; i < layers.size(); ++i) {
     Layer& conv = layers[i];
@@ -202,12 +204,12 @@ std::vector<uint8_t> library_table(const Layer& lookup, const Tensor& output) {
   return table;
 }
 
-std::vector<Layer> fuse(std::vector<Layer> layers, int32_t output, const std::vector<Tensor>& tensors,
-                        const Kernels& kernels) {
-  layers = fuse_slices(std::move(layers), output, tensors);
-  layers = fuse_sums(std::move(layers), output, kernels);
+std::vector<Layer> fuse(std::vector<Layer> layers, const std::vector<int32_t>& outputs,
+                        const std::vector<Tensor>& tensors, const Kernels& kernels) {
+  layers = fuse_slices(std::move(layers), outputs, tensors);
+  layers = fuse_sums(std::move(layers), outputs, kernels);
   make_lookups(layers, tensors);
-  return fuse_tables(std::move(layers), output, tensors);
+  return fuse_tables(std::move(layers), outputs, tensors);
 }
 
 }  // namespace edgemeta

@@ -7,15 +7,6 @@
 namespace edgemeta {
 namespace {
 
-<<<<<<< HEAD
-// Number of layers that read each tensor; an output of the network has one additional reader.
-std::map<int32_t, int32_t> count_readers(const std::vector<Layer>& layers, const std::vector<int32_t>& outputs) {
-  std::map<int32_t, int32_t> readers;
-  for (int32_t output : outputs) ++readers[output];
-  for (const Layer& layer : layers)
-    for (int32_t input : layer.inputs) ++readers[input];
-  return readers;
-=======
 bool is_whole_blocks(int32_t channels) { return channels % kBlock == 0; }
 
 // The tensor whose memory a tensor lies in, itself unless it is a part; `channel` becomes its first channel there.
@@ -23,7 +14,6 @@ int32_t whole_of(const std::vector<Tensor>& tensors, int32_t tensor, int32_t& ch
   channel = 0;
   for (; tensors[tensor].whole >= 0; tensor = tensors[tensor].whole) channel += tensors[tensor].channel;
   return tensor;
->>>>>>> 86c0992 (CPU kernels: tables, depthwise, fusion and places: networks of others run several times faster)
 }
 
 // A slice of channels that begins at a block is a part of its input, if that is in blocks.
@@ -43,31 +33,9 @@ std::vector<Layer> place_slices(std::vector<Layer> layers, std::vector<Tensor>& 
   return layers;
 }
 
-<<<<<<< HEAD
-}  // namespace
-
-std::vector<Layer> fuse_sums(std::vector<Layer> layers, const std::vector<int32_t>& outputs, const Kernels& kernels) {
-  const std::map<int32_t, int32_t> readers = count_readers(layers, outputs);
-  std::vector<bool> taken(layers.size(), false);
-  for (size_t i = 0; i < layers.size(); ++i) {
-    if (layers[i].kind != Kind::sum) continue;
-    const int32_t partner = find_partner(layers, taken, i, readers, kernels);
-    if (partner < 0) continue;
-    // The convolution runs at the position of the addition, where the other operand is available.
-    Layer fused = std::move(layers[partner]);
-    taken[partner] = true;
-    fused.sum_operand = layers[i].inputs[1] == fused.output;
-    fused.sum = std::make_shared<Layer>(std::move(layers[i]));
-    fused.name += "+" + fused.sum->name;
-    fused.inputs.push_back(fused.sum->inputs[1 - fused.sum_operand]);
-    fused.output = fused.sum->output;
-    layers[i] = std::move(fused);
-  }
-=======
 // An input of a concatenation that fills whole blocks, or ends the pixel, is written in its place: kernels write blocks.
 // The copies of such inputs are left out, and concatenations without any other input.
 std::vector<Layer> place_concats(std::vector<Layer> layers, std::vector<Tensor>& tensors, int32_t input) {
->>>>>>> 86c0992 (CPU kernels: tables, depthwise, fusion and places: networks of others run several times faster)
   std::vector<Layer> left;
   for (Layer& layer : layers) {
     if (layer.kind == Kind::concat) {
@@ -94,14 +62,8 @@ std::vector<Layer> place_concats(std::vector<Layer> layers, std::vector<Tensor>&
   return left;
 }
 
-<<<<<<< HEAD
-size_t plan_arena(std::vector<Tensor>& tensors, const std::vector<Layer>& layers, int32_t input,
-                  const std::vector<int32_t>& outputs) {
-  // Borders: as wide as the widest padding of a convolution or average pool that reads the tensor.
-=======
 // Borders: as wide as the widest padding of a convolution or average pool that reads the tensor or a part of it.
 void widen_borders(std::vector<Tensor>& tensors, const std::vector<Layer>& layers) {
->>>>>>> 86c0992 (CPU kernels: tables, depthwise, fusion and places: networks of others run several times faster)
   for (const Layer& layer : layers) {
     if (layer.kind != Kind::conv && layer.kind != Kind::average_pool) continue;
     int32_t channel = 0;
@@ -113,12 +75,6 @@ void widen_borders(std::vector<Tensor>& tensors, const std::vector<Layer>& layer
   }
 }
 
-<<<<<<< HEAD
-  std::vector<int32_t> last_use(tensors.size(), -1);
-  for (size_t i = 0; i < layers.size(); ++i)
-    for (int32_t tensor : layers[i].inputs) last_use[tensor] = static_cast<int32_t>(i);
-  for (int32_t output : outputs) last_use[output] = static_cast<int32_t>(layers.size());
-=======
 void lay_out(Tensor& tensor, bool is_input) {
   const em_tensor& type = tensor.type;
   View& view = tensor.view;
@@ -139,7 +95,7 @@ struct Life {
 
 // From the layer that first writes a tensor or a part of it to the last that reads one.
 std::vector<Life> lives_of(const std::vector<Tensor>& tensors, const std::vector<Layer>& layers, int32_t input,
-                           int32_t output) {
+                           const std::vector<int32_t>& outputs) {
   const auto end = static_cast<int32_t>(layers.size());
   std::vector<Life> lives(tensors.size(), {end, -1});
   int32_t channel = 0;
@@ -151,7 +107,7 @@ std::vector<Life> lives_of(const std::vector<Tensor>& tensors, const std::vector
     for (int32_t tensor : layers[i].inputs) life_of(tensor).last = i;
   }
   life_of(input).first = -1;
-  life_of(output).last = end;
+  for (int32_t output : outputs) life_of(output).last = end;
   return lives;
 }
 
@@ -171,10 +127,10 @@ std::vector<Layer> place_parts(std::vector<Layer> layers, std::vector<Tensor>& t
   return place_concats(std::move(layers), tensors, input);
 }
 
-size_t plan_arena(std::vector<Tensor>& tensors, const std::vector<Layer>& layers, int32_t input, int32_t output) {
+size_t plan_arena(std::vector<Tensor>& tensors, const std::vector<Layer>& layers, int32_t input,
+                  const std::vector<int32_t>& outputs) {
   widen_borders(tensors, layers);
-  const std::vector<Life> lives = lives_of(tensors, layers, input, output);
->>>>>>> 86c0992 (CPU kernels: tables, depthwise, fusion and places: networks of others run several times faster)
+  const std::vector<Life> lives = lives_of(tensors, layers, input, outputs);
 
   // Memory is reused only for the same layout and zero point, so that its border stays valid.
   using Layout = std::tuple<int32_t, int32_t, int32_t, int32_t, int32_t, int32_t, int32_t, int32_t, bool>;

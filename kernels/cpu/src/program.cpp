@@ -38,15 +38,9 @@ int32_t Program::add_layer(Layer layer) {
 
 void Program::seal(int32_t input, std::vector<int32_t> outputs) {
   input_ = input;
-<<<<<<< HEAD
-  layers_ = fuse_sums(std::move(layers_), outputs, kernels_);
-  const size_t arena_bytes = plan_arena(tensors_, layers_, input, outputs);
-=======
-  output_ = output;
-  layers_ = fuse(std::move(layers_), output, tensors_, kernels_);
+  layers_ = fuse(std::move(layers_), outputs, tensors_, kernels_);
   layers_ = place_parts(std::move(layers_), tensors_, input);
-  const size_t arena_bytes = plan_arena(tensors_, layers_, input, output);
->>>>>>> 86c0992 (CPU kernels: tables, depthwise, fusion and places: networks of others run several times faster)
+  const size_t arena_bytes = plan_arena(tensors_, layers_, input, outputs);
   size_t scratch_bytes = 0;
   for (const Layer& layer : layers_) steps_.push_back(make_step(layer, tensors_, kernels_, scratch_bytes));
   for (int i = 0; i < team_.size(); ++i) {

@@ -145,13 +145,9 @@ class Program {
 // Whether a convolution's weights fit the multiplier of these kernels.
 bool runs_fast(const Layer& layer, const Kernels& kernels);
 
-<<<<<<< HEAD
-// Fuse each addition into the fast convolution before it if that has no other reader; returns the remaining layers.
-std::vector<Layer> fuse_sums(std::vector<Layer> layers, const std::vector<int32_t>& outputs, const Kernels& kernels);
-=======
 // Fuse layers where the result stays the same; returns the remaining ones.
-std::vector<Layer> fuse(std::vector<Layer> layers, int32_t output, const std::vector<Tensor>& tensors,
-                        const Kernels& kernels);
+std::vector<Layer> fuse(std::vector<Layer> layers, const std::vector<int32_t>& outputs,
+                        const std::vector<Tensor>& tensors, const Kernels& kernels);
 
 // The entries of a lookup with the output's offset: table[u] for the library's integer u of the input.
 std::vector<uint8_t> library_table(const Layer& lookup, const Tensor& output);
@@ -159,7 +155,6 @@ std::vector<uint8_t> library_table(const Layer& lookup, const Tensor& output);
 // Make tensors parts of others where that saves a copy: inputs of concatenations, slices of channels; returns the
 // layers that still have something to copy.
 std::vector<Layer> place_parts(std::vector<Layer> layers, std::vector<Tensor>& tensors, int32_t input);
->>>>>>> 86c0992 (CPU kernels: tables, depthwise, fusion and places: networks of others run several times faster)
 
 // Place every tensor; returns the arena's size. Tensors of equal layout share memory if their lifetimes do not overlap.
 size_t plan_arena(std::vector<Tensor>& tensors, const std::vector<Layer>& layers, int32_t input,

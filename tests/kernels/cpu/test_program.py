@@ -17,6 +17,7 @@ from edgemeta.model import reference
 from edgemeta.model.graph import INPUT
 from edgemeta.model.layers import Conv, MaxPool, Multiplier, TensorType
 from edgemeta.model.prove import prove
+from tests.conformance.cases import CASES
 from tests.conformance.networks import Case, NetworkBuilder, assert_equal_outputs
 
 ISAS = ISA_NAMES[1 : ISA_NAMES.index(best_isa()) + 1]
@@ -126,16 +127,34 @@ def test_any_multiplier_equals_the_reference(multipliers, shifts, bias, bounds, 
     check(net.observe(name))
 
 
+def steps_of(case: Case) -> list[str]:
+    with closing(Program(case.model, best_isa(), 1)) as program:
+        image = np.zeros((1, *case.model.input.shape), case.model.input.dtype)
+        outputs = [np.zeros(kind.shape, kind.dtype) for kind in case.model.output_types]
+        addresses = (c_void_p * len(outputs))(*(output.ctypes.data for output in outputs))
+        return list(program.profile(image.ctypes.data, addresses))
+
+
 def test_additions_are_fused_into_the_convolution_before_them(resnet8: Case) -> None:
-    program = Program(resnet8.model, best_isa(), 1)
-    with closing(program):
-        image = np.zeros((1, *resnet8.model.input.shape), resnet8.model.input.dtype)
-        logits = np.zeros((1, 10), np.int32)
-        steps = program.profile(image.ctypes.data, logits.ctypes.data)
+    steps = steps_of(resnet8)
     layers = [layer.name for layer in resnet8.model.layers]
     assert sorted(name for step in steps for name in step.split("+")) == sorted(layers)
     if best_isa() != "portable":
         assert len(steps) == len(layers) - 3
+
+
+@pytest.mark.parametrize(
+    ("name", "steps"),
+    [
+        ("table-after-depthwise", ["spread", "conv1+lookup2", "dense3"]),
+        ("table-two-readers", ["spread", "conv1", "lookup2", "lookup3", "dense5"]),
+        ("space-to-depth-rows-3x3", ["conv5", "dense6"]),
+        ("concat-16-32-16", ["spread", "conv1", "conv2", "conv3", "conv5", "conv6", "concat7", "dense8"]),
+        ("split-and-join", ["spread", "conv1+lookup2", "conv5+add6", "concat7", "conv8", "dense9"]),
+    ],
+)
+def test_layers_that_copy_or_follow_a_table_are_no_steps(name: str, steps: list[str]) -> None:
+    assert steps_of(next(case for case in CASES if case.name == name)) == steps
 
 
 def test_more_threads_than_memory_allows_is_an_error(resnet8: Case) -> None:
