@@ -33,8 +33,8 @@ std::vector<Layer> place_slices(std::vector<Layer> layers, std::vector<Tensor>& 
   return layers;
 }
 
-// An input of a concatenation that fills whole blocks, or ends the pixel, is written in its place: kernels write blocks.
-// The copies of such inputs are left out, and concatenations without any other input.
+// An input of a concatenation that fills whole blocks, or ends the pixel, is written in its place: kernels write
+// blocks. The copies of such inputs are left out, and concatenations without any other input.
 std::vector<Layer> place_concats(std::vector<Layer> layers, std::vector<Tensor>& tensors, int32_t input) {
   std::vector<Layer> left;
   for (Layer& layer : layers) {
@@ -43,7 +43,8 @@ std::vector<Layer> place_concats(std::vector<Layer> layers, std::vector<Tensor>&
       int32_t channel = 0;
       for (size_t i = 0; i < layer.inputs.size(); ++i) {
         Tensor& part = tensors[layer.inputs[i]];
-        const bool fits = is_whole_blocks(channel) && (is_whole_blocks(part.type.channels) || i + 1 == layer.inputs.size());
+        const bool is_last = i + 1 == layer.inputs.size();
+        const bool fits = is_whole_blocks(channel) && (is_last || is_whole_blocks(part.type.channels));
         if (fits && part.whole < 0 && layer.inputs[i] != input) {
           part.whole = layer.output;
           part.channel = channel;

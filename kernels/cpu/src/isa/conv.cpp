@@ -1,8 +1,8 @@
 // Convolution by tiles: accumulators of a few pixels and channels stay in registers during the whole window, then they
 // are requantized, added to the shortcut if there is one, and stored.
 //
-// A tile leaves its accumulators in a buffer of less than 2 KB: stores need no unit that multiplies, and so what follows
-// exists once for all sizes of tiles.
+// A tile leaves its accumulators in a buffer of less than 2 KB: stores need no unit that multiplies, and so what
+// follows exists once for all sizes of tiles.
 #include "finish.h"
 #include "table.h"
 

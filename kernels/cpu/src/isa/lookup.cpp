@@ -3,11 +3,11 @@
 // VBMI (checked when it runs): a table is four registers. Two vpermi2b select among the lower and the upper 128 entries
 // by seven bits of x, and the eighth bit selects between the two results.
 //
-// Otherwise: a table is sixteen rows of sixteen entries, T[0] .. T[15]. pshufb takes the row's entry by the low four bits
-// of x, or gives 0 where bit 7 is set. With D[0] = T[0] and D[r] = T[r] ^ T[r - 1], x looked up in D[0], x - 16 in D[1],
-// x - 32 in D[2] and so on, as signed numbers which saturate at -128: all rows up to x / 16 give their entry and those
-// after it 0, so that the exclusive or of all is T[x / 16] at x. That serves x = 0 .. 127; the upper half is alike with
-// x - 128 and rows of its own, and each half gives 0 for the other's x.
+// Otherwise: a table is sixteen rows of sixteen entries, T[0] .. T[15]. pshufb takes the row's entry by the low four
+// bits of x, or gives 0 where bit 7 is set. With D[0] = T[0] and D[r] = T[r] ^ T[r - 1], x looked up in D[0], x - 16
+// in D[1], x - 32 in D[2] and so on, as signed numbers which saturate at -128: all rows up to x / 16 give their entry
+// and those after it 0, so that the exclusive or of all is T[x / 16] at x. That serves x = 0 .. 127; the upper half
+// is alike with x - 128 and rows of its own, and each half gives 0 for the other's x.
 #include "finish.h"
 #include "table.h"
 

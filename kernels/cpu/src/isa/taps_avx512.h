@@ -1,10 +1,10 @@
 // Taps of a depthwise convolution with VNNI, whose multiply-add sums four products of neighbouring bytes.
 //
-// Four pixels by sixteen channels are transposed, so that the four bytes of a lane are one channel of the four pixels;
-// they meet the taps of one kernel row. A kernel row of up to four taps needs one such vector and leaves room: shifted
-// by s bytes, the weights are those of the output s pixels on. Three taps at stride 1 so give two outputs, one tap four.
-// Rows of five to eight taps take two vectors. Places without a tap have the weight 0; pixels after the last are read,
-// and ignored.
+// Four pixels by sixteen channels are transposed, so that the four bytes of a lane are one channel of the four
+// pixels; they meet the taps of one kernel row. A kernel row of up to four taps needs one such vector and leaves
+// room: shifted by s bytes, the weights are those of the output s pixels on. Three taps at stride 1 so give two
+// outputs, one tap four. Rows of five to eight taps take two vectors. Places without a tap have the weight 0; pixels
+// after the last are read, and ignored.
 #pragma once
 
 #include "../kernels.h"

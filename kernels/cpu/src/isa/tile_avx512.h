@@ -1,8 +1,8 @@
 // Tiles with VNNI: each step spreads four input bytes of a pixel over a vector and multiplies them by 16 x 4 weights.
 //
-// Fourteen pixels by two blocks take 28 of the 32 registers; two are left for weights and one for the spread bytes. The
-// sizes 1 .. 14 exist, so that a row is divided into tiles of nearly equal sizes: with few pixels the sums wait for each
-// other, as one vpdpbusd takes five cycles and two start in each.
+// Fourteen pixels by two blocks take 28 of the 32 registers; two are left for weights and one for the spread bytes.
+// The sizes 1 .. 14 exist, so that a row is divided into tiles of nearly equal sizes: with few pixels the sums wait
+// for each other, as one vpdpbusd takes five cycles and two start in each.
 #pragma once
 
 #include "tile.h"
