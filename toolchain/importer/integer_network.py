@@ -44,7 +44,7 @@ from edgemeta.toolchain.importer.joined_tables import join_tables
 from edgemeta.toolchain.importer.network import Network, Quantization
 from edgemeta.toolchain.quantize.scales import add_factors, int32_bias, multiplier_for
 
-_UNIT = 64
+_UNIT = 127
 """The integer weight of a factor that the file has no integers of."""
 
 

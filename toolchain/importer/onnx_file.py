@@ -4,6 +4,7 @@
 """
 
 import difflib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,12 @@ import numpy as np
 
 from edgemeta.toolchain.errors import ImportedFileError, MissingExtraError
 from edgemeta.toolchain.importer.network import ImageShape, Network, Node
+from edgemeta.toolchain.importer.qdq import QuantizedFormError, take_out
 
 MAX_BYTES = (1 << 31) - 1
 """Greatest file; protobuf reads no more."""
+_FUSIONS = ["graph_fusion", "subexpression_elimination", "weight_tying"]
+"""What onnxslim leaves out for a quantized network, whose tensors must keep their numbers and names."""
 
 
 def read_onnx(path: Path, size: tuple[int, int] | None = None, outputs: tuple[str, ...] = ()) -> Network:
@@ -40,9 +44,14 @@ def read_onnx(path: Path, size: tuple[int, int] | None = None, outputs: tuple[st
     name, shape = _input_of(proto, path, size)
     _set_outputs(proto, path, outputs)
     try:
-        slim = onnxslim.slim(proto, input_shapes=[f"{name}:{','.join(map(str, shape))}"])
+        quantization = take_out(proto)
+        skipped = _FUSIONS if quantization else None
+        sizes = [f"{name}:{','.join(map(str, shape))}"]
+        slim = onnxslim.slim(proto, input_shapes=sizes, skip_optimizations=skipped)
         slim = onnx.shape_inference.infer_shapes(slim, strict_mode=True, data_prop=True)
-        return _plain(slim, name, shape)
+        return replace(_plain(slim, name, shape), quantization=quantization)
+    except QuantizedFormError as error:
+        raise ImportedFileError(f"{path}: {error}") from None
     except Exception as error:  # noqa: BLE001 (as above)
         raise ImportedFileError(f"{path}: the network is not consistent ({_one_line(error)})") from None
 

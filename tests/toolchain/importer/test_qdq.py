@@ -1,0 +1,98 @@
+"""ONNX files that are quantized already: their integers are kept, and each layer is ONNX Runtime's within one step."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from benchmarks.topologies import write_topology
+from edgemeta.model.file import load
+from edgemeta.toolchain.errors import ImportedFileError
+from edgemeta.toolchain.importer.heads.task_settings import TaskSettings
+from edgemeta.toolchain.importer.import_network import import_network
+from edgemeta.toolchain.importer.onnx_network import import_onnx
+from edgemeta.toolchain.importer.pixels import Pixels
+from tests.toolchain.importer.qdq_steps import qdq_steps, quantized
+from tests.toolchain.importer.test_operators import Nodes, integers, number, values, written
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # of the quantizer, about its own future
+RNG = np.random.default_rng(9)
+
+CASES: dict[str, Callable[[Nodes, str], object]] = {
+    "Add, Relu": lambda n, x: n("Relu", n("Add", x, n("Conv", x, values(6, 6, 1, 1)))),
+    "AveragePool": lambda n, x: n("AveragePool", n("Relu", x), kernel_shape=[3, 2], strides=[2, 2]),
+    "Clip": lambda n, x: n("Clip", n("Conv", x, values(6, 6, 1, 1)), number(0), number(1)),
+    "Concat": lambda n, x: n("Concat", x, n("Conv", x, values(3, 6, 1, 1), values(3)), axis=1),
+    "Conv": lambda n, x: n("Conv", x, values(8, 3, 3, 2), values(8), group=2, dilations=[2, 3], pads=[2, 0, 1, 3]),
+    "ConvTranspose": lambda n, x: n(
+        "ConvTranspose", x, values(6, 4, 3, 3), values(4), strides=[2, 2], pads=[1, 1, 1, 1]
+    ),
+    "Gemm": lambda n, x: n("Gemm", n("Flatten", x), values(5, 432), values(5), transB=1),
+    "GlobalAveragePool": lambda n, x: n("GlobalAveragePool", x),
+    "MatMul, Add": lambda n, x: n("Add", n("MatMul", n("Flatten", x), values(432, 5)), values(5)),
+    "MaxPool": lambda n, x: n("MaxPool", x, kernel_shape=[3, 2], pads=[1, 0, 0, 1], strides=[1, 2]),
+    "Mul": lambda n, x: n("Mul", x, n("Conv", x, values(6, 6, 1, 1))),
+    "Mul, swish": lambda n, x: n("Mul", n("Sigmoid", x), x),
+    "Reshape, Transpose": lambda n, x: n("Transpose", n("Reshape", x, integers(1, 6, -1)), perm=[0, 2, 1]),
+    "Resize": lambda n, x: n(
+        "Resize",
+        x,
+        "",
+        np.array([1, 1, 3, 2], np.float32),
+        coordinate_transformation_mode="asymmetric",
+        nearest_mode="floor",
+    ),
+    "Sigmoid": lambda n, x: n("Sigmoid", x),
+}
+
+
+@pytest.mark.parametrize("kind", ["QInt8", "QUInt8"])
+@pytest.mark.parametrize("name", CASES)
+def test_a_quantized_operator_is_within_one_step_of_onnx_runtime(name: str, kind: str, tmp_path: Path) -> None:
+    path = quantized(written(CASES[name], tmp_path), kind, per_channel=kind == "QInt8")
+    steps = qdq_steps(path, RNG.normal(0, 1, (4, 1, 3, 9, 8)).astype(np.float32)[:, 0])
+    assert len(steps.layers) <= 2
+    assert steps.layers[1:].sum() <= 0.02 * steps.layers.sum()  # averages of six lie between two integers often
+
+
+@pytest.mark.gate("20 s: whole networks are quantized")
+@pytest.mark.parametrize("name", ["resnet18", "mobilenet_v2", "squeezenet"])
+def test_each_layer_of_a_network_is_within_one_step_of_onnx_runtime(name: str, tmp_path: Path) -> None:
+    path = quantized(write_topology(name, tmp_path, 64))
+    steps = qdq_steps(path, RNG.normal(0, 1, (2, 3, 64, 64)).astype(np.float32))
+    assert len(steps.layers) == 2
+    assert steps.layers[1] <= 0.005 * steps.layers.sum()
+
+
+def test_a_qdq_file_becomes_a_model_that_runs(tmp_path: Path) -> None:
+    path, out = quantized(written(CASES["Gemm"], tmp_path)), tmp_path / "model.safetensors"
+    labels = TaskSettings(labels=("a", "b", "c", "d", "e"))
+    result = import_network(path, out, Pixels((128.0,), (60.0,)), labels)
+    assert result.layers == {"Conv": 1, "Dense": 1}
+    assert load(out).labels == ("a", "b", "c", "d", "e")
+
+
+def test_another_form_of_quantization_is_refused(tmp_path: Path) -> None:
+    path = quantized(written(CASES["Conv"], tmp_path), form="QOperator")
+    with pytest.raises(
+        ImportedFileError, match=r"QLinearConv .* is of another form of quantization, expected Quantize"
+    ):
+        import_onnx(path)
+
+
+def test_a_scale_that_is_computed_is_refused(tmp_path: Path) -> None:
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 3, 8, 8]) for name in "xy")
+    nodes = [
+        helper.make_node("ReduceMax", ["x"], ["scale"], keepdims=0),
+        helper.make_node("QuantizeLinear", ["x", "scale", "zero"], ["q"], name="quantize"),
+        helper.make_node("DequantizeLinear", ["q", "scale", "zero"], ["y"]),
+    ]
+    zero = numpy_helper.from_array(np.int8(0), "zero")
+    path = tmp_path / "net.onnx"
+    graph = helper.make_graph(nodes, "small", [x], [y], [zero])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), str(path))
+    with pytest.raises(ImportedFileError, match="'quantize' has a computed scale or one for each block"):
+        import_onnx(path)
