@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from edgemeta.cli.float_info import float_lines, float_values
 from edgemeta.cli.options import json_option, load_model, model_argument, report
 from edgemeta.model.address import MARK, Address
 from edgemeta.model.file import parse, save
@@ -18,6 +19,7 @@ from edgemeta.model.tasks import Classification, task_name
 from edgemeta.model.weights import BinaryWeights, FixedWeights, PowerOfTwoWeights
 from edgemeta.model.zoo import names
 from edgemeta.plugins.registry import probe_all
+from edgemeta.toolchain.float_model.file import is_float_model, load_float_model
 
 _WEIGHT_NAMES = {FixedWeights: "fixed", PowerOfTwoWeights: "pow2", BinaryWeights: "binary"}
 
@@ -76,6 +78,11 @@ def info(model_name: str, as_json: bool) -> None:
       edgemeta model info resnet8-cifar10
       edgemeta model info ./mine.safetensors --json
     """
+    if is_float_model(Path(model_name)):
+        float_path = Path(model_name)
+        floating = load_float_model(float_path)
+        report(as_json, float_values(floating, float_path), float_lines(floating, float_path))
+        return
     loaded = load_model(model_name)
     rows = [_row(layer) for layer in loaded.layers]
     values = {

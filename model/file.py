@@ -37,6 +37,8 @@ def decode(data: bytes) -> Model:
     """The proved model in a file's bytes, with its digest. Raises ModelError; the subject of the text is the file."""
     _require_size(len(data))
     entries, metadata = read_container(data)
+    if '"edgemeta-float"' in metadata.get("edgemeta", ""):
+        raise ModelError("is a float model: make an integer model of it with `edgemeta quantize`")
     if metadata.get("format") != FORMAT:
         raise ModelError("is a safetensors file that contains no edgemeta model")
     version = metadata.get("version", "")

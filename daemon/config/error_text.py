@@ -10,10 +10,12 @@ _EXPECTED = {
     "finite_number": "a finite number",
     "float_type": "a number",
     "int_type": "a whole number",
+    "list_type": "a list",
     "model_type": "a mapping (`key: value`)",
     "missing": "this key to be given",
     "string_type": "text",
     "string_unicode": "Unicode text",
+    "tuple_type": "a list",
 }
 
 _BOUNDS = {

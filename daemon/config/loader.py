@@ -1,16 +1,15 @@
-"""Loads a YAML file as a Config, or reports all its mistakes: file, line, key, what was found and expected."""
+"""Loads a YAML file as a record, or reports all its mistakes: file, line, key, what was found and expected."""
 
 import difflib
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Generic, TypeAlias, TypeVar
 
 import yaml
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from edgemeta.daemon.config.config import Config
 from edgemeta.daemon.config.error_text import expected, shown
 from edgemeta.daemon.config.fields import entries_of, optional_section_of, section_of
 from edgemeta.daemon.config.renamed import new_name
@@ -24,6 +23,7 @@ FORMER_NAME = "the key's former name"
 """What was found where a key has been renamed; its new name is what was expected."""
 
 KeyPath: TypeAlias = tuple[str | int, ...]
+Record = TypeVar("Record", bound=BaseModel)
 
 SECRETS = frozenset({"password", "token"})
 """Keys whose values are never printed."""
@@ -69,37 +69,38 @@ class ConfigError(EdgemetaError):
         self.mistakes = mistakes
 
 
-class ConfigFile:
-    """A parsed config file. It is kept as YAML nodes, which have the line of every key."""
+class ConfigFile(Generic[Record]):
+    """A parsed YAML file of a record, such as Config. It is kept as YAML nodes, which have the line of every key."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, record: type[Record]) -> None:
         self.path = path
+        self._record = record
         self._root = _parse(path, _read(path))
         self._data: Any = yaml.SafeLoader("").construct_document(self._root)
 
-    def validate(self) -> tuple[Config | None, list[Problem]]:
-        """Validate every key. Without problems the config is complete.
+    def validate(self) -> tuple[Record | None, list[Problem]]:
+        """Validate every key. Without problems the record is complete.
 
         With problems the wrong keys have their defaults, so that further checks of the other keys are possible; None if
         a key without a default is wrong.
         """
         problems = _yaml_mistakes(self._root)
         try:
-            config = Config.model_validate(self._data)
+            record = self._record.model_validate(self._data)
         except ValidationError as error:
             reported = {problem.path for problem in problems}
             details = error.errors(include_url=False)
             found = [
-                _problem(detail) for detail in details if detail["type"] != "string_unicode"
+                _problem(self._record, detail) for detail in details if detail["type"] != "string_unicode"
             ]  # reported by _yaml_mistakes
             problems += [problem for problem in found if problem.path not in reported]
         else:
-            return config, problems
+            return record, problems
         remains = self._data
         for problem in problems:
             remains = _without(remains, problem.path)
         try:
-            return Config.model_validate(remains), problems
+            return self._record.model_validate(remains), problems
         except ValidationError:
             return None, problems
 
@@ -182,22 +183,21 @@ def _yaml_mistakes(root: yaml.Node) -> list[Problem]:
     return problems
 
 
-def _problem(detail: ErrorDetails) -> Problem:
+def _problem(record: type[BaseModel], detail: ErrorDetails) -> Problem:
     path = tuple(step for step in detail["loc"] if step != "[key]")
     if detail["type"] == "missing":
         return Problem(path, "nothing", expected(detail))
     if detail["type"] == "extra_forbidden" and (renamed := new_name(path)) is not None:
         return Problem(path, FORMER_NAME, renamed)
     if detail["type"] == "extra_forbidden":
-        return Problem(path, "an unknown key", _known_keys(path))
+        return Problem(path, "an unknown key", _known_keys(record, path))
     if detail["loc"][-1:] == ("[key]",):
         return Problem(path, f"the name {_shown(path, path[-1])}", expected(detail))
     return Problem(path, _shown(path, detail["input"]), expected(detail))
 
 
-def _known_keys(path: KeyPath) -> str:
+def _known_keys(section: type[BaseModel], path: KeyPath) -> str:
     """Return the known keys of the mapping with an unknown one, or the one that was probably meant."""
-    section: type[BaseModel] = Config
     steps = list(path[:-1])
     while steps:
         field = section.model_fields[str(steps.pop(0))]

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeAlias
 
-from edgemeta.daemon.config.config import resolved
+from edgemeta.daemon.config.config import Config, resolved
 from edgemeta.daemon.config.loader import ConfigError, ConfigFile
 from edgemeta.daemon.runtime.periodic import Periodic
 from edgemeta.model.address import Address
@@ -74,7 +74,7 @@ class _Named:
         if mark != self._mark:
             self._mark = mark
             try:
-                config, _ = ConfigFile(self._config).validate()
+                config, _ = ConfigFile(self._config, Config).validate()
             except ConfigError:
                 config = None
             if config is not None:

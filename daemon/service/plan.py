@@ -65,7 +65,7 @@ def prepare(path: Path, running: Plan | None = None) -> Plan:
 
     The models of a running plan are reused where model file and backend are the same.
     """
-    file = ConfigFile(path)
+    file = ConfigFile(path, Config)
     config, problems = file.validate()
     plan = None if config is None else _plan(path, resolved(config, path.parent), running, problems)
     if plan is None:
@@ -79,7 +79,7 @@ def prepare_start(path: Path) -> Plan:
     So are models that failed on live frames when they were last tried. Raises ConfigError where the config has other
     mistakes, disables the fallback (`swap.fallback_at_start`), or a camera has no last good model.
     """
-    file = ConfigFile(path)
+    file = ConfigFile(path, Config)
     found, problems = file.validate()
     if found is None:
         raise file.error(problems)

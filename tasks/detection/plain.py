@@ -22,13 +22,10 @@ def plain_objects(model: Model, outputs: Outputs, thresholds: Mapping[str, float
     assert isinstance(task, Detection)
     least = scores_of(task, thresholds or {})
     candidates: list[tuple[float, int, int, Float64]] = []  # minus score, index, label, box
-    for level in task.levels:
-        boxes = _boxes(model, task, level, outputs)
-        logits, scores = _scores(model, task, level, outputs)
-        for box, logit, score in zip(boxes, logits, scores, strict=True):
-            label = int(logit.argmax())
-            if score[label] >= least[label]:
-                candidates.append((-float(score[label]), len(candidates), label, box))
+    for box, logit, score in zip(*plain_numbers(model, outputs), strict=True):
+        label = int(logit.argmax())
+        if score[label] >= least[label]:
+            candidates.append((-float(score[label]), len(candidates), label, box))
     size = model.input.shape[:2]
     kept: list[tuple[float, int, int, Float64]] = []
     for candidate in sorted(candidates, key=lambda each: each[:2])[:MAX_CANDIDATES]:
@@ -40,6 +37,16 @@ def plain_objects(model: Model, outputs: Outputs, thresholds: Mapping[str, float
     return tuple(
         Object(task.labels[label], -score, _inside(box, size)) for score, _, label, box in kept[: task.max_objects]
     )
+
+
+def plain_numbers(model: Model, outputs: Outputs) -> tuple[Float64, Float64, Float64]:
+    """Boxes [n, 4], logits [n, labels] and scores [n, labels] of every cell and anchor, level after level."""
+    task = model.task
+    assert isinstance(task, Detection)
+    boxes = [_boxes(model, task, level, outputs) for level in task.levels]
+    rest = [_scores(model, task, level, outputs) for level in task.levels]
+    logits, scores = ([part[i] for part in rest] for i in (0, 1))
+    return np.concatenate(boxes), np.concatenate(logits), np.concatenate(scores)
 
 
 def _numbers(model: Model, name: str, width: int, outputs: Outputs) -> Float64:

@@ -128,6 +128,11 @@ def is_float_model(path: Path) -> bool:
     return isinstance(header, dict) and header.get("format") == FORMAT
 
 
+def next_step(path: Path) -> str:
+    """The command that makes an integer model of a float model file."""
+    return f"edgemeta quantize {path} --calibrate IMAGES --out MODEL"
+
+
 def load_float_model(path: Path) -> FloatModel:
     """Read and check a float model. Raises FloatModelError."""
     header, tensors = _read(path)

@@ -21,7 +21,7 @@ def test_the_shipped_configs_are_valid(repository: Path) -> None:
     shipped = [*sorted((repository / "configs").glob("*.yaml")), repository / "docker" / "config.yaml"]
     assert len(shipped) > 3
     for path in shipped:
-        assert ConfigFile(path).validate()[1] == [], path
+        assert ConfigFile(path, Config).validate()[1] == [], path
 
 
 def test_the_configs_in_the_documents_are_valid(repository: Path, tmp_path: Path) -> None:
@@ -30,6 +30,6 @@ def test_the_configs_in_the_documents_are_valid(repository: Path, tmp_path: Path
         for example in examples(page):
             path = tmp_path / f"{page.name}.yaml"
             path.write_text(yaml.safe_dump({"cameras": {"front": {"source": "synthetic://"}}} | example))
-            assert ConfigFile(path).validate()[1] == [], f"{page}: {example}"
+            assert ConfigFile(path, Config).validate()[1] == [], f"{page}: {example}"
             found += 1
     assert found > 5

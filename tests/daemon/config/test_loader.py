@@ -18,7 +18,7 @@ def errors_of(tmp_path: Path, text: str | bytes) -> list[str]:
     path = tmp_path / "c.yaml"
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
     try:
-        file = ConfigFile(path)
+        file = ConfigFile(path, Config)
         _, problems = file.validate()
         lines = [str(mistake) for mistake in file.error(problems).mistakes]
     except ConfigError as error:
@@ -30,7 +30,7 @@ def errors_of(tmp_path: Path, text: str | bytes) -> list[str]:
 def test_the_smallest_config_has_the_documented_defaults(tmp_path: Path) -> None:
     path = tmp_path / "c.yaml"
     path.write_text(GOOD)
-    config, problems = ConfigFile(path).validate()
+    config, problems = ConfigFile(path, Config).validate()
     assert problems == []
     assert config is not None
     assert config.model == "resnet8-cifar10"
@@ -164,9 +164,9 @@ def test_duplicate_keys_are_reported_with_other_mistakes(tmp_path: Path) -> None
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"gone.yaml: found no readable file \(No such file or directory\)"):
-        ConfigFile(tmp_path / "gone.yaml")
+        ConfigFile(tmp_path / "gone.yaml", Config)
     with pytest.raises(ConfigError, match=r"no readable file \(Is a directory\)"):
-        ConfigFile(tmp_path)
+        ConfigFile(tmp_path, Config)
 
 
 def test_secrets_are_never_shown(tmp_path: Path) -> None:
@@ -177,7 +177,7 @@ def test_secrets_are_never_shown(tmp_path: Path) -> None:
 def test_valid_keys_are_kept_for_further_checks(tmp_path: Path) -> None:
     path = tmp_path / "c.yaml"
     path.write_text(GOOD + "model: mine\nmqtt: {port: x, host: broker}\n")
-    config, problems = ConfigFile(path).validate()
+    config, problems = ConfigFile(path, Config).validate()
     assert len(problems) == 1
     assert config is not None
     assert (config.model, config.mqtt.host, config.mqtt.port) == ("mine", "broker", 1883)

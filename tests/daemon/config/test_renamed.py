@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
+from edgemeta.daemon.config.config import Config
 from edgemeta.daemon.config.key_table import keys
 from edgemeta.daemon.config.loader import ConfigFile
 from edgemeta.daemon.config.renamed import RENAMED
@@ -26,7 +27,7 @@ def test_a_former_key_is_one_error_that_names_the_new_key(tmp_path: Path, former
         config |= nested(steps, 1)
     path = tmp_path / "c.yaml"
     path.write_text(text := yaml.safe_dump(config, sort_keys=False))
-    file = ConfigFile(path)
+    file = ConfigFile(path, Config)
     checked, problems = file.validate()
     line = next(number for number, each in enumerate(text.splitlines(), 1) if each.strip() == f"{steps[-1]}: 1")
     new = RENAMED[former].replace("*", "front")
@@ -44,6 +45,6 @@ def test_new_names_exist_and_former_names_do_not() -> None:
 def test_a_camera_may_have_the_name_of_a_former_key(tmp_path: Path) -> None:
     path = tmp_path / "c.yaml"
     path.write_text("cameras:\n  timeout:\n    source: synthetic://\n    timeout: 1\n")
-    file = ConfigFile(path)
+    file = ConfigFile(path, Config)
     _, problems = file.validate()
     assert str(file.error(problems)) == f"{path}:4: cameras.timeout.timeout: renamed to cameras.timeout.frame_timeout"

@@ -12,6 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from safetensors.numpy import save_file
 
+from edgemeta.model.errors import ModelError
+from edgemeta.model.file import decode
 from edgemeta.model.tasks import Classification, Detection, DetectionLevel, Embedding, MultiLabel
 from edgemeta.toolchain.errors import FloatModelError
 from edgemeta.toolchain.float_model.file import is_float_model, load_float_model, save_float_model
@@ -36,6 +38,11 @@ def test_round_trip(path: Path, every_layer: FloatModel, pixels: Any) -> None:
     again = path.with_name("again.safetensors")
     save_float_model(loaded, again)
     assert again.read_bytes() == path.read_bytes()
+
+
+def test_an_integer_model_is_expected_elsewhere(path: Path) -> None:
+    with pytest.raises(ModelError, match="is a float model: make an integer model of it with `edgemeta quantize`"):
+        decode(path.read_bytes())
 
 
 def test_preprocessing_and_task_are_kept(tmp_path: Path, imported_layers: FloatModel) -> None:

@@ -46,7 +46,8 @@ def heads_of(ends: tuple[End, ...], settings: TaskSettings) -> Heads:
     grids: dict[tuple[int, int], list[End]] = {}
     for end in ends:
         grids.setdefault(end.shape[:2], []).append(end)
-    ordered = [grids[grid] for grid in sorted(grids, key=lambda grid: -grid[0] * grid[1])]
+    finest_first = sorted(grids.values(), key=lambda ends: -ends[0].shape[0] * ends[0].shape[1])
+    ordered = [level for ends in finest_first for level in _apart(ends)]
     if not ordered:
         raise HeadError("the outputs do not come from convolutions by operations that a decoding is made of")
     decoding = settings.decoding or _recognized(ordered, settings)
@@ -71,6 +72,17 @@ def heads_of(ends: tuple[End, ...], settings: TaskSettings) -> Heads:
     if len(counts) != 1:
         raise HeadError(f"the grids have {', '.join(map(str, sorted(counts)))} classes, expected the same number")
     return Heads(decoding, tuple(levels), counts.pop(), background)
+
+
+def _apart(ends: list[End]) -> list[list[End]]:
+    """The levels of one size of grid: several if each number of channels occurs equally often, more than once."""
+    by_channels: dict[int, list[End]] = {}
+    for end in ends:
+        by_channels.setdefault(end.shape[2], []).append(end)
+    times = {len(alike) for alike in by_channels.values()}
+    if len(by_channels) == 1 or len(times) > 1:
+        return [ends]
+    return [list(level) for level in zip(*by_channels.values(), strict=True)]
 
 
 def _recognized(grids: list[list[End]], settings: TaskSettings) -> Decoding:
@@ -156,11 +168,13 @@ def _ssd(
 
 
 def _taken(ends: list[End], channels: int) -> End | None:
-    """Take the first end of so many channels out of a list."""
-    for number, end in enumerate(ends):
-        if end.shape[2] == channels:
-            return ends.pop(number)
-    return None
+    """Take the first end of so many channels out of a list, first of all one that is no score."""
+    alike = [end for end in ends if end.shape[2] == channels]
+    alike.sort(key=lambda end: "Sigmoid" in end.passed)
+    if not alike:
+        return None
+    ends.remove(alike[0])
+    return alike[0]
 
 
 def _listed(grids: Iterable[list[End]]) -> str:
