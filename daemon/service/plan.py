@@ -1,7 +1,6 @@
 """From a config file to all that the service needs, checked without cameras or broker: models, backend, sources."""
 
 import difflib
-import itertools
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -13,7 +12,6 @@ from edgemeta.daemon.capture.sources.registry import make_source
 from edgemeta.daemon.config.camera import CameraConfig
 from edgemeta.daemon.config.config import Config, digest, resolved
 from edgemeta.daemon.config.loader import ConfigFile, Problem
-from edgemeta.daemon.config.objects import ObjectsConfig
 from edgemeta.daemon.config.secrets import SecretError, password_of, token_of, username_of
 from edgemeta.daemon.config.source_address import without_password
 from edgemeta.daemon.inference.loaded_model import LoadedModel
@@ -26,10 +24,11 @@ from edgemeta.daemon.inference.model_loader import (
     models_of,
     verified_models,
 )
-from edgemeta.daemon.inference.readers.labels import label_names, reported_labels, unknown_labels
+from edgemeta.daemon.inference.readers.labels import reported_labels, unknown_labels
 from edgemeta.daemon.inference.readers.settings import settings_of
 from edgemeta.daemon.inference.swap.last_good import LastGood, NoLastGoodError, folder_of
 from edgemeta.daemon.mqtt.tls import TlsError, context_of
+from edgemeta.daemon.service.object_checks import object_problems
 from edgemeta.model.errors import EdgemetaError
 from edgemeta.model.graph import Model
 
@@ -142,7 +141,7 @@ def _plan(
     addresses = {**addresses_of(config), **fallbacks}
     models = {} if wrong & {"model", "trust"} else verified_models(config, addresses, problems)
     if models and not fallbacks and "label_map" not in wrong:  # the labels are those of the config's own models
-        _check_labels(config, [file.model for file in models.values()], problems)
+        _check_labels(config, {name: models[at].model for name, at in addresses.items() if at in models}, problems)
     _check_data_folder(config, problems)
     if "mqtt" not in wrong:
         _check_login(config, problems)
@@ -163,33 +162,16 @@ def _plan(
     return Plan(path, config, digest(config), loaded_models, sources)
 
 
-def _check_labels(config: Config, models: list[Model], problems: list[Problem]) -> None:
-    labels = list(dict.fromkeys(label for model in models for label in model.labels))
-    names = ", ".join(_names_of(models))
-    for label in unknown_labels(config.label_map, models):
+def _check_labels(config: Config, models: Mapping[str, Model], problems: list[Problem]) -> None:
+    """Check the labels that the config names against those of the models, by camera."""
+    own = list({model.digest: model for model in models.values()}.values())
+    labels = list(dict.fromkeys(label for model in own for label in model.labels))
+    names = ", ".join(_names_of(own))
+    for label in unknown_labels(config.label_map, own):
         known = difflib.get_close_matches(label, labels, n=1) or labels
         expected = f"`{known[0]}`" if len(known) == 1 else f"one of {', '.join(known)}"
         problems.append(Problem(("label_map", label), f"the label {label!r}, which {names} does not have", expected))
-    _check_object_labels(config, models, names, problems)
-
-
-def _check_object_labels(config: Config, models: list[Model], names: str, problems: list[Problem]) -> None:
-    """Check the labels that objects and zones are filtered by; they are those of messages, after `label_map`."""
-    known = set(itertools.chain.from_iterable(label_names(model, config.label_map) for model in models))
-    filters: list[tuple[tuple[str, ...], ObjectsConfig]] = [(("objects",), config.objects)]
-    named: list[tuple[tuple[str, ...], str]] = []
-    for name, camera in config.cameras.items():
-        if camera.objects is not None:
-            filters.append((("cameras", name, "objects"), camera.objects))
-        for zone, each in camera.zones.items():
-            named += [(("cameras", name, "zones", zone, "labels"), label) for label in each.labels or ()]
-    for path, objects in filters:
-        named += [((*path, "labels"), label) for label in objects.labels or ()]
-        named += [((*path, "scores", label), label) for label in objects.scores]
-    for path, label in named:
-        if label not in known:
-            found = f"the label {label!r}, which {names} does not have"
-            problems.append(Problem(path, found, f"one of {', '.join(sorted(known))}"[:300]))
+    problems += object_problems(config, models)
 
 
 def _names_of(models: list[Model]) -> list[str]:

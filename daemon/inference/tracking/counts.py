@@ -24,9 +24,10 @@ class CountTracker:
     """As `Tracker`.
 
     An object counts in a frame if it scores at least `enter`, or `leave` if its label is present already; a score that
-    the config names for its label replaces `enter`. The count of a label is the greatest number that at least `agree`
-    of the last `window` frames reach: the `agree`-th of the window's numbers in descending order. It is known once
-    `agree` frames were seen, and lasts at least `hold_ns` nanoseconds.
+    the config names for its label replaces `enter`. The count of a label changes to a number that at least `agree` of
+    the last `window` frames reach, or do not exceed: with the `agree`-th greatest and the `agree`-th least of the
+    window's numbers it is clamp(count, greatest, least). As agree > window / 2, the first is never above the second.
+    The counts are known once `agree` frames were seen, and each lasts at least `hold_ns` nanoseconds.
     """
 
     def __init__(self) -> None:
@@ -50,7 +51,8 @@ class CountTracker:
         zones: dict[str, dict[str, int]] | None = None
         if reading.objects is not None:
             zones = {zone: self._counts(zone) for zone in settings.zones}
-        return Tracked(counts=self._counts(None), zones=zones, changed=became_known or bool(events), events=events)
+        changed = became_known or bool(events)
+        return Tracked(counts=self._counts(None), zones=zones, changed=changed, events=tuple(events))
 
     def _counted(self, reading: Reading, settings: CameraSettings) -> Iterator[Key]:
         """A key for each label or object that counts, and for each of its zones."""
@@ -68,10 +70,9 @@ class CountTracker:
         keys = {key for counted in self._recent for key in counted} | self._present.keys()
         keys = {key for key in keys if key[0] is None or key[0] in settings.zones}
         for key in sorted(keys, key=lambda key: (key[0] or "", key[1])):
-            numbers = sorted((counted[key] for counted in self._recent), reverse=True)
-            count = numbers[rule.agree - 1] if len(numbers) >= rule.agree else 0
             before = self._present.get(key)
             known = before.count if before is not None else 0
+            count = _agreed(sorted(counted[key] for counted in self._recent), rule.agree, known)
             if count == known or (before is not None and captured_ns - before.captured_ns < rule.hold_ns):
                 continue
             self._present[key] = _Since(count, captured_ns)
@@ -92,6 +93,13 @@ class CountTracker:
 
     def _counts(self, zone: str | None) -> dict[str, int]:
         return {label: each.count for (where, label), each in self._present.items() if where == zone and each.count}
+
+
+def _agreed(ascending: list[int], agree: int, count: int) -> int:
+    """The count after these frames, before which it was `count`; see `CountTracker`."""
+    if len(ascending) < agree:
+        return count
+    return min(max(count, ascending[-agree]), ascending[agree - 1])
 
 
 def _greatest(reading: Reading, zone: str | None, label: str) -> float | None:

@@ -1,0 +1,53 @@
+"""Whether the config's objects and zones fit the models of the cameras."""
+
+import difflib
+from collections.abc import Iterator, Mapping
+
+from edgemeta.daemon.config.config import Config
+from edgemeta.daemon.config.loader import KeyPath, Problem
+from edgemeta.daemon.config.objects import ObjectsConfig
+from edgemeta.daemon.inference.readers.labels import label_names
+from edgemeta.model.graph import Model
+from edgemeta.model.tasks import Detection, task_name
+
+
+def object_problems(config: Config, models: Mapping[str, Model]) -> Iterator[Problem]:
+    """Problems of `objects` and `zones`. models: by camera. Labels are those of messages, after `label_map`.
+
+    The service's own `objects` may name the labels of any camera's model.
+    """
+    known = {camera: label_names(model, config.label_map) for camera, model in models.items()}
+    everywhere = tuple(dict.fromkeys(label for labels in known.values() for label in labels))
+    yield from _unknown(_labels_of(config.objects, ("objects",)), everywhere, "no model has")
+    for name, camera in config.cameras.items():
+        if name not in models:
+            continue
+        own, model = ("cameras", name), models[name]
+        for key, given in (("objects", camera.objects), ("zones", camera.zones)):
+            if given and not isinstance(model.task, Detection):
+                found = f"{key} for {model.name}, whose task is {task_name(model.task)}"
+                yield Problem((*own, key), found, "a model that finds objects")
+        lacks = f"{model.name} does not have"
+        if camera.objects is not None:
+            yield from _unknown(_labels_of(camera.objects, (*own, "objects")), known[name], lacks)
+        for zone, each in camera.zones.items():
+            path = (*own, "zones", zone, "labels")
+            yield from _unknown(((path, label) for label in each.labels or ()), known[name], lacks)
+
+
+def _labels_of(objects: ObjectsConfig, path: KeyPath) -> Iterator[tuple[KeyPath, str]]:
+    yield from (((*path, "labels"), label) for label in objects.labels or ())
+    yield from (((*path, "scores", label), label) for label in objects.scores)
+
+
+def _unknown(named: Iterator[tuple[KeyPath, str]], known: tuple[str, ...], lacks: str) -> Iterator[Problem]:
+    for path, label in named:
+        if label not in known:
+            near = difflib.get_close_matches(label, known, n=1)
+            expected = f"`{near[0]}`" if near else _one_of(known)
+            yield Problem(path, f"the label {label!r}, which {lacks}", expected)
+
+
+def _one_of(labels: tuple[str, ...]) -> str:
+    shown = ", ".join(labels[:10])
+    return f"one of {shown}, or {len(labels) - 10} more" if len(labels) > 10 else f"one of {shown}"
