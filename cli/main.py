@@ -15,6 +15,7 @@ _VERBS = {
     "classify": "edgemeta.cli.classify:classify",
     "demo": "edgemeta.cli.demo:demo",
     "eval": "edgemeta.cli.measure:evaluate",
+    "export": "edgemeta.cli.exporting:export",
     "import": "edgemeta.cli.importing:import_",
     "kernels": "edgemeta.cli.kernels:kernels",
     "model": "edgemeta.cli.models:model",

@@ -31,6 +31,10 @@ class ImportedFileError(ToolchainError):
     """A network of another program that cannot be imported."""
 
 
+class ExportError(ToolchainError):
+    """A model that has no form in another program's file."""
+
+
 class QuantizeError(ToolchainError):
     """A float model or calibration set that cannot be quantized as requested."""
 

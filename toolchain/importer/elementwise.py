@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgemeta.toolchain.float_model.functions import FunctionName
-from edgemeta.toolchain.float_model.graph import Add, BatchNorm, Function, Product, Relu
+from edgemeta.toolchain.float_model.graph import Add, BatchNorm, Function, Product, Relu, Upsample
 from edgemeta.toolchain.importer.builder import Builder, UnsupportedError, float32, maps_of, with_maps
 from edgemeta.toolchain.importer.network import Node
 from edgemeta.toolchain.importer.values import Columns, Flat, Map, Pixels, Rows, Value
@@ -32,9 +32,19 @@ def relu(build: Builder, node: Node) -> Value:
 
 
 def clip(build: Builder, node: Node) -> Value:
-    """Clip: from 0 a ReLU, with a ceiling or without, else a function."""
+    """Clip: from 0 a ReLU, with a ceiling or without, else a function; without bounds a change of integers only."""
     low, high = (_bound(build, node, number, name) for number, name in ((1, "min"), (2, "max")))
+    if low is None and high is None:
+        return place_of(build, node)
     return clipped(build, build.value(node), node.outputs[0], low, high)
+
+
+def place_of(build: Builder, node: Node) -> Value:
+    """The value; where the file has other integers of it from here on, a layer that changes nothing holds the place."""
+    value = build.value(node)
+    if node.inputs[0] not in build.graph.quantization or node.outputs[0] not in build.graph.quantization:
+        return value
+    return build.each(value, node.outputs[0], lambda name, source: Upsample(name, source.tensor, (1, 1)))
 
 
 def clipped(build: Builder, value: Value, name: str, low: float | None, high: float | None) -> Value:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from edgemeta.model import layers as q
 from edgemeta.model.layers import TensorType
-from edgemeta.model.weights import FixedWeights
+from edgemeta.model.weights import FixedWeights, Weights
 from edgemeta.toolchain.errors import ImportedFileError, QuantizeError
 from edgemeta.toolchain.float_model.functions import evaluate
 from edgemeta.toolchain.float_model.graph import (
@@ -129,6 +129,9 @@ class _Converter:
             out = _type(self.imported.quantized[name], shape)
         elif _is_bounded(layer):
             out = replace(sources[0], shape=shape)
+        elif isinstance(layer, Conv | Dense) and name in self.outputs and not self._readers[name]:
+            self._append(name, self._raw(layer, sources[0], shape))
+            return
         else:
             raise UnsupportedError("its result is not quantized, expected a scale and a zero point")
         lo, hi = _bounds(activation if activation is not None else layer, out)
@@ -170,6 +173,14 @@ class _Converter:
                     return q.Clamp(name, inputs[0], out, lo, hi)
                 return self._rescale(name, inputs[0], first, out, lo, hi)
         raise AssertionError(layer)
+
+    def _raw(self, layer: Conv | Dense, source: TensorType, shape: Shape) -> q.Layer:
+        """The last layer, whose accumulators are the result: its real numbers are not quantized in the file."""
+        made = self._layer(layer, layer.name, [source], TensorType(shape), 0, 0)
+        assert isinstance(made, q.Conv | q.Dense)
+        weights = _one_scale(made.weights)
+        scale = source.scale * (float(weights.scale[0]) if weights.scale.shape == (1,) else 1.0)
+        return replace(made, weights=weights, output=TensorType(shape, 32, scale=scale), requantize=None)
 
     def _weighted(
         self, layer: Conv | Dense, source: TensorType, out: TensorType, lo: int, hi: int
@@ -245,6 +256,12 @@ class _Converter:
 
 
 _MOVING = (Upsample, Pad, Slice, ChannelShuffle, ResizeBilinear, Concat)
+
+
+def _one_scale(weights: Weights) -> Weights:
+    """The same weights with one scale, if all outputs have the same."""
+    is_one = isinstance(weights, FixedWeights) and len(np.unique(weights.scale)) == 1
+    return replace(weights, scale=weights.scale[:1]) if is_one else weights
 
 
 def _moved(layer: FloatLayer, name: str, source: str, out: TensorType) -> q.Layer:

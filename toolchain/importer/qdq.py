@@ -45,17 +45,21 @@ class _Remover:
     def run(self) -> dict[str, Quantization]:
         import onnx
 
-        kept = []
+        kept: list[Any] = []
         for node in self.graph.node:
             if node.op_type == "QuantizeLinear":
-                self._quantize(node)
+                kept += self._quantize(node)
             elif node.op_type == "DequantizeLinear":
                 self._dequantize(node)
+            elif node.op_type == "Identity" and node.input[0] not in self.constants and not self._is_output(node):
+                self.same[node.output[0]] = self.same.get(node.input[0], node.input[0])
             else:
                 if any(name in self.quantized for name in node.input):
                     raise QuantizedFormError(f"{node.op_type} {node.name!r} reads integers, expected DequantizeLinear")
                 for number, name in enumerate(node.input):
                     node.input[number] = self.same.get(name, name)
+                if node.op_type == "Identity" and node.input[0] in self.known:
+                    self.known[node.output[0]] = self.known[node.input[0]]  # onnxslim keeps this name
                 kept.append(node)
         for each in self.graph.output:
             if each.name in self.quantized:
@@ -68,17 +72,27 @@ class _Remover:
         self.graph.node.extend(kept)
         return self.known
 
-    def _quantize(self, node: Any) -> None:
+    def _is_output(self, node: Any) -> bool:
+        return any(each.name in node.output for each in self.graph.output)
+
+    def _quantize(self, node: Any) -> list[Any]:
+        """Note a QuantizeLinear; gives a Clip without bounds where a tensor gets other integers than it has already."""
+        import onnx
+
         source, how = self.same.get(node.input[0], node.input[0]), self._how(node)
         if how.zero_point.size != 1 and source not in self.constants:
             raise QuantizedFormError(f"{node.name!r} has a scale for each channel of a computed tensor, expected one")
         if source in self.constants:  # weights that are stored as float
             self._store(node.output[0], _integers(self.constants[source], how, _axis(node)))
-            return
+            return []
         earlier = self.known.setdefault(source, how)
-        if (earlier.scale[0], earlier.zero_point[0]) != (how.scale[0], how.zero_point[0]):
-            raise QuantizedFormError(f"tensor {source!r} is quantized twice, in different steps, expected one")
-        self.quantized[node.output[0]] = source, how
+        if (earlier.scale[0], earlier.zero_point[0]) == (how.scale[0], how.zero_point[0]):
+            self.quantized[node.output[0]] = source, how
+            return []
+        again = f"{source}.requantized {len(self.known)}"
+        self.known[again] = how
+        self.quantized[node.output[0]] = again, how
+        return [onnx.helper.make_node("Clip", [source], [again], name=node.name)]
 
     def _dequantize(self, node: Any) -> None:
         source, result = node.input[0], node.output[0]

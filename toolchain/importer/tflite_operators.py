@@ -181,14 +181,6 @@ def resize_nearest(build: Builder, node: Node) -> Value:
     return with_maps(view, (build.add(Upsample(node.outputs[0], source.tensor, factor)),))
 
 
-def quantize(build: Builder, node: Node) -> Value:
-    """QUANTIZE and DEQUANTIZE: between two integer types a layer that changes nothing holds the place."""
-    value = build.value(node)
-    if node.inputs[0] not in build.graph.quantization or node.outputs[0] not in build.graph.quantization:
-        return value
-    return build.each(value, node.outputs[0], lambda name, source: Upsample(name, source.tensor, (1, 1)))
-
-
 def _size(build: Builder, node: Node) -> Pair:
     height, width = (int(each) for each in build.required(node, 1))
     return height, width

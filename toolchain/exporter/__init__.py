@@ -1,0 +1,1 @@
+"""Our networks for other programs: an integer model becomes a QDQ ONNX file."""

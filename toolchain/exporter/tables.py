@@ -1,0 +1,67 @@
+"""Which function a table is, so that ONNX can say it by name."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgemeta.model.layers import Lookup, TensorType
+from edgemeta.toolchain.exporter.qdq_graph import QdqGraph
+from edgemeta.toolchain.float_model.functions import FunctionName, evaluate
+
+_PLAIN: dict[FunctionName, str] = {
+    "sigmoid": "Sigmoid",
+    "tanh": "Tanh",
+    "hard_swish": "HardSwish",
+    "softplus": "Softplus",
+}
+
+
+@dataclass(frozen=True)
+class Known:
+    """A function by its name in the float graph."""
+
+    function: FunctionName
+    alpha: float = 0.0
+    beta: float = 0.0
+
+
+def _candidates() -> Iterator[Known]:
+    for function in ("sigmoid", "silu", "tanh", "hard_swish", "softplus"):
+        yield Known(function)
+    yield Known("hard_sigmoid", 1 / 6, 0.5)
+    yield Known("hard_sigmoid", 0.2, 0.5)
+    for slope in (0.01, 0.1, 0.2, 0.3):
+        yield Known("leaky_relu", slope)
+    yield Known("elu", 1.0)
+
+
+def function_of(layer: Lookup, source: TensorType) -> Known | None:
+    """The function of which the table holds the nearest integers, all of them."""
+    if len(layer.table) != 1:
+        return None
+    real = (source.scale * (np.arange(256) - (128 if source.signed else 0) - source.zero_point)).astype(np.float32)
+    return next((known for known in _candidates() if (_table(known, real, layer.output) == layer.table[0]).all()), None)
+
+
+def _table(known: Known, real: NDArray[np.float32], out: TensorType) -> NDArray[np.float64]:
+    values = evaluate(known.function, real, known.alpha, known.beta).astype(np.float64)
+    entries: NDArray[np.float64] = np.clip(np.floor(values / out.scale + 0.5) + out.zero_point, out.lo, out.hi)
+    return entries
+
+
+def write_function(graph: QdqGraph, known: Known, source: str, name: str) -> None:
+    """The function of a real tensor, under a name."""
+    match known.function:
+        case "silu":
+            gate = graph.node("Sigmoid", [source], f"{name}.gate")
+            graph.node("Mul", [source, gate], name)
+        case "leaky_relu":
+            graph.node("LeakyRelu", [source], name, alpha=known.alpha)
+        case "elu":
+            graph.node("Elu", [source], name, alpha=known.alpha)
+        case "hard_sigmoid":
+            graph.node("HardSigmoid", [source], name, alpha=known.alpha, beta=known.beta)
+        case _:
+            graph.node(_PLAIN[known.function], [source], name)
