@@ -33,12 +33,12 @@ def _numbers(value: object) -> object:
 
 def _bytes(value: object) -> object:
     try:
-        numbers = [int(each) for each in _numbers(value)]  # type: ignore[attr-defined]
+        numbers: Any = _numbers(value)
     except ValueError:
-        numbers = [-1]
-    if not all(0 <= number <= 255 for number in numbers):
+        numbers = ()
+    if not numbers or not all(number in range(256) for number in numbers):
         raise ValueError("a whole number 0 .. 255, or one for each channel, with commas between them")
-    return tuple(numbers)
+    return tuple(int(number) for number in numbers)
 
 
 def _size(value: object) -> object:

@@ -1,5 +1,8 @@
 """`edgemeta import`: a float model of an ONNX file, which the other commands take."""
 
+import re
+import shlex
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -7,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks.topologies import Network
+from benchmarks.topologies import Network, write_topology
 
 
 @pytest.fixture(scope="module")
@@ -45,6 +48,48 @@ def test_a_small_network_is_quantized_and_classifies(
     done = edgemeta("quantize", out, "--calibrate", data, "--images", 20, "--out", model)
     assert done.returncode == 0, done.stderr
     assert edgemeta_json("verify", model, "--data", data, "--backend", "cpu")["mismatches"] == 0
+
+
+def test_a_detection_is_imported_and_shown(
+    edgemeta: Callable[..., Any], edgemeta_json: Callable[..., Any], tmp_path: Path
+) -> None:
+    net = Network("detector", 32, 2)
+    x, outputs = net.conv("images", 8, 3, 2), []
+    for _ in range(2):
+        x = net.conv(x, 8, 3, 2)
+        outputs += [net.conv(x, channels, 1, norm=False, act="") for channels in (4, 1, 3)]
+    path, out = net.write(tmp_path / "net.onnx", *outputs), tmp_path / "net.safetensors"
+    (tmp_path / "net.onnx.yaml").write_text("labels: [cat, dog, bird]\ncrop: letterbox\nfill: 114\n")
+    values = edgemeta_json("import", path, "--out", out, "--colour", "bgr")
+    assert (values["task"], values["decoding"], values["labels"]) == ("detection", "yolox", 3)
+    assert list(values["outputs"].values()) == [[8, 8, 4], [8, 8, 1], [8, 8, 3], [4, 4, 4], [4, 4, 1], [4, 4, 3]]
+    shown = edgemeta_json("model", "info", out)
+    assert shown["kind"] == "float model"
+    assert shown["labels"] == ["cat", "dog", "bird"]
+    assert shown["input"] == {"shape": [32, 32, 3], "colour": "bgr", "crop": "letterbox"}
+    done = edgemeta("model", "info", out)
+    lines = done.stdout.splitlines()
+    assert lines[0] == "net: a float model, before quantization; the service runs integer models"
+    assert lines[-1] == f"next: edgemeta quantize {out} --calibrate IMAGES --out MODEL"
+
+
+@pytest.mark.gate("imports four networks of usual size, one of them from the shared data")
+def test_the_commands_of_the_page_run(
+    edgemeta: Callable[..., Any], repository: Path, shared_data: Path, tmp_path: Path
+) -> None:
+    page = (repository / "docs" / "detection.md").read_text("utf-8")
+    (tmp_path / "ssd.yaml").write_text(page.split("```yaml\n")[1].split("```")[0])
+    shutil.copy(shared_data / "networks" / "yolox_nano.onnx", tmp_path)
+    for topology, name in (("yolo_v8n", "yolov8n"), ("yolo_v3_tiny", "yolov3-tiny"), ("ssd_mobilenet", "ssd")):
+        write_topology(topology, tmp_path).rename(tmp_path / f"{name}.onnx")
+    commands = re.findall(r"^edgemeta (import (?:.*\\\n)*.*)$", page, re.MULTILINE)
+    assert len(commands) == 4
+    for command in commands:
+        words = shlex.split(command.replace("\\\n", " "))
+        files = (".onnx", ".safetensors", ".yaml")
+        done = edgemeta(*(tmp_path / word if word.endswith(files) else word for word in words))
+        assert done.returncode == 0, done.stderr
+        assert "task detection" in done.stdout
 
 
 @pytest.mark.parametrize(
