@@ -35,7 +35,7 @@ ROOMS: dict[str, list[set[str]]] = {
         {"config", "runtime"},
     ],
     "daemon/capture": [{"sources"}, {MODULES}],
-    "daemon/inference": [{"swap"}, {MODULES}],
+    "daemon/inference": [{"swap"}, {MODULES}, {"tracking"}, {"readers"}],
     "daemon/mqtt": [{"homeassistant"}, {MODULES}, {"outbox"}],
     "kernels": [{"cpu", "cuda"}, {"lowering"}],
     "kernels/cuda": [
