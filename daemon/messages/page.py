@@ -9,6 +9,7 @@ from edgemeta.daemon.messages.broker_state import BrokerState
 from edgemeta.daemon.messages.records import (
     CameraState,
     CameraStats,
+    FoundObject,
     FrameMessage,
     InfoMessage,
     ModelIdentity,
@@ -36,6 +37,9 @@ class CameraPage(Part):
     model: ModelIdentity = Field(description="The model that classifies its frames.")
     task: TaskName = Field(description="The model's task.")
     backend: str = Field(description="The backend that runs the model.")
+    zones: dict[str, list[tuple[float, float]]] = Field(
+        description="Corners of the camera's zones as fractions of the picture's width and height, by name."
+    )
     rate: float = Field(ge=0, description="Frames classified per second, over up to ten seconds.")
     age_s: float | None = Field(
         description="Seconds since the newest classified frame was captured; null before the first."
@@ -43,6 +47,14 @@ class CameraPage(Part):
     frame: FrameMessage | None = Field(description="The newest classified frame, as published; null before the first.")
     counts: CameraStats = Field(description="Frames since the start.")
     points: list[Point] = Field(description="Scores over time, oldest first, at most four per second.")
+
+
+class FramePicture(Part):
+    """A classified frame as JPEG, with what was found in this very frame."""
+
+    sequence: int = Field(ge=1, description="Number of the captured frame.")
+    objects: list[FoundObject] = Field(description="Its objects, best first; empty for other tasks than detection.")
+    jpeg: str = Field(description="The frame as JPEG, in Base64.")
 
 
 class StagePage(Part):

@@ -263,6 +263,7 @@ class Service:
             lambda: telemetry.info(self.plan, self.refused),
             lambda: telemetry.last_stats,
             lambda: self._link.status,
+            lambda: {name: camera.zones for name, camera in self.plan.config.cameras.items()},
         )
         return make_page(self.plan.config, view, seen, self._clock, self._on_fatal)
 

@@ -21,9 +21,10 @@ from edgemeta.daemon.web.state import Observer, ServiceView
 EVENT_INTERVAL = 0.25
 """Seconds between two events."""
 
+SCRIPTS = ("page.js", "camera.js", "reading.js", "overlay.js", "chart.js", "health.js", "format.js")
 FILES = {
     "page.css": "text/css; charset=utf-8",
-    **dict.fromkeys(("page.js", "camera.js", "chart.js", "health.js", "format.js"), "text/javascript; charset=utf-8"),
+    **dict.fromkeys(SCRIPTS, "text/javascript; charset=utf-8"),
     "icon.svg": "image/svg+xml",
 }
 """The page's own files, and their types."""
@@ -73,15 +74,17 @@ class Routes:
         return Response(HTTPStatus.UNAUTHORIZED, HTML, page, delay=WRONG_TOKEN_DELAY if wrong else 0.0)
 
     def _frame(self, path: str) -> Response:
-        name = re.fullmatch(r"/frame/([A-Za-z0-9_-]{1,64})\.jpg", path)
+        name = re.fullmatch(r"/frame/([A-Za-z0-9_-]{1,64})\.(jpg|json)", path)
         if name is None:
             return sentence(HTTPStatus.NOT_FOUND, "not found")
         if name[1] not in self._frames.cameras:
             return sentence(HTTPStatus.NOT_FOUND, f"unknown camera {name[1]}")
-        jpeg = self._frames.jpeg(name[1])
-        if jpeg is None:
+        picture = self._frames.picture(name[1])
+        if picture is None:
             return sentence(HTTPStatus.NOT_FOUND, f"no frame of camera {name[1]} yet, or frames are not shown")
-        return Response(HTTPStatus.OK, "image/jpeg", jpeg)
+        if name[2] == "jpg":
+            return Response(HTTPStatus.OK, "image/jpeg", picture.jpeg)
+        return Response(HTTPStatus.OK, JSON, picture.record.model_dump_json().encode())
 
     def _state(self) -> Response:
         state, _ = self._observer.observe()

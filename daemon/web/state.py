@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from edgemeta.daemon.config.config import Config
+from edgemeta.daemon.config.objects import ZoneConfig
 from edgemeta.daemon.messages.page import BrokerPage, CameraPage, PageState, Point, StagePage
 from edgemeta.daemon.messages.records import (
     InfoMessage,
@@ -22,7 +23,7 @@ from edgemeta.model.tasks import TaskName
 class ServiceView:
     """What the page reads from the service. Any thread may call these.
 
-    stats: the last stats message, None before the first. broker: status of the link.
+    stats: the last stats message, None before the first. broker: status of the link. zones: of each camera, by name.
     """
 
     health: Callable[[], Health]
@@ -30,6 +31,7 @@ class ServiceView:
     info: Callable[[], InfoMessage]
     stats: Callable[[], StatsMessage | None]
     broker: Callable[[], LinkStatus]
+    zones: Callable[[], Mapping[str, Mapping[str, ZoneConfig]]]
 
 
 class Observer:
@@ -46,7 +48,7 @@ class Observer:
         """Return the state with the points numbered above `after`, and the number for the next call."""
         now = time.monotonic_ns()
         snapshot, health, info = self._service.snapshot(), self._service.health(), self._service.info()
-        stats, link = self._service.stats(), self._service.broker()
+        stats, link, zones = self._service.stats(), self._service.broker(), self._service.zones()
         points_of = {camera: self._recent.points(camera, after) for camera in self._recent.cameras}
         state = PageState(
             time=self._clock.utc(now),
@@ -55,7 +57,7 @@ class Observer:
             pictures=self._show_frames,
             info=info,
             cameras={
-                name: self._camera(name, reading, info.tasks[name], health.cameras, points_of[name], now)
+                name: self._camera(name, reading, info.tasks[name], zones[name], health.cameras, points_of[name], now)
                 for name, reading in snapshot.cameras.items()
             },
             stages=StagePage(period_s=stats.period_s, latency_us=stats.latency_us) if stats else None,
@@ -74,6 +76,7 @@ class Observer:
         name: str,
         reading: CameraSnapshot,
         task: TaskName,
+        zones: Mapping[str, ZoneConfig],
         description: Mapping[str, str],
         points: list[ScorePoint],
         now: int,
@@ -85,6 +88,7 @@ class Observer:
             model=reading.model,
             task=task,
             backend=reading.backend,
+            zones={name: [(x, y) for x, y in zone.polygon] for name, zone in zones.items()},
             rate=round(self._recent.rate(name, now), 1),
             age_s=round((now - shown.captured_ns) / NS, 3) if shown else None,
             frame=shown.message if shown else None,

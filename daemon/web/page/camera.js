@@ -1,11 +1,14 @@
 // One camera's card.
 
-import { colour, draw, UNSURE } from "./chart.js";
+import { colour, draw } from "./chart.js";
 import { toneOf } from "./health.js";
-import { count, duration, percent, reasons } from "./format.js";
+import { count, duration, reasons } from "./format.js";
+import { Overlay } from "./overlay.js";
+import { readingOf } from "./reading.js";
 
 const KEPT_MS = 125_000;
 const OLD_S = 3; // an older frame is outdated
+const PICTURE_TIMEOUT_MS = 10_000;
 
 export class CameraCard {
   constructor(name) {
@@ -16,6 +19,8 @@ export class CameraCard {
     this.loading = false;
     this.find("h2").textContent = name;
     this.image = this.find("figure img");
+    this.overlay = new Overlay(this.find(".overlay"));
+    this.shown = () => this.overlay.hide(); // what to draw over the picture once it is loaded
     this.image.addEventListener("load", () => this.onLoaded(true));
     this.image.addEventListener("error", () => this.onLoaded(false));
   }
@@ -31,10 +36,11 @@ export class CameraCard {
     this.showStatus(camera);
     const old = camera.frame !== null && (camera.status !== "running" || camera.age_s > OLD_S);
     this.root.toggleAttribute("data-old", old);
-    this.showFrame(camera, state.pictures, old);
-    this.showVerdict(camera, state.info.labels, now, old);
+    this.showFrame(camera, state, old);
+    this.showReading(camera, state.info.labels, now, old);
     this.showFacts(camera);
-    draw(this.find("canvas"), this.points, now, state.info.labels);
+    this.find(".chart").hidden = camera.task === "embedding"; // it has no scores
+    draw(this.find("canvas"), this.points, now, state.info.labels, camera.task === "classification");
   }
 
   showStatus(camera) {
@@ -44,7 +50,7 @@ export class CameraCard {
     pill.title = camera.description;
   }
 
-  showFrame(camera, pictures, old) {
+  showFrame(camera, { pictures, info }, old) {
     const wrong = camera.description.slice(camera.status.length + 2);
     let instead = wrong;
     if (!instead && !pictures) instead = "Frames are not shown (web.show_frames: false).";
@@ -57,34 +63,70 @@ export class CameraCard {
     if (!pictures || camera.frame === null || this.loading || camera.frame.sequence === this.sequence) return;
     this.loading = true;
     this.sequence = camera.frame.sequence;
-    this.image.src = `frame/${this.name}.jpg?${camera.frame.sequence}`;
+    if (camera.task === "detection") this.loadWithBoxes(camera, info.labels);
+    else {
+      this.shown = () => this.overlay.hide();
+      this.image.src = `frame/${this.name}.jpg?${camera.frame.sequence}`;
+    }
+  }
+
+  // The newest picture may be of a later frame than the state: it brings the objects of its own frame.
+  async loadWithBoxes(camera, labels) {
+    try {
+      const answer = await fetch(`frame/${this.name}.json`, { signal: AbortSignal.timeout(PICTURE_TIMEOUT_MS) });
+      if (!answer.ok) return this.onLoaded(false);
+      const { sequence, objects, jpeg } = await answer.json();
+      this.shown = () => {
+        this.overlay.show(this.image, objects, camera.zones, labels);
+        this.image.alt = `Frame ${sequence} of camera ${this.name}, ${objects.length} objects`;
+      };
+      this.image.src = `data:image/jpeg;base64,${jpeg}`;
+    } catch {
+      this.loading = false; // no answer: the page shows that the connection is lost; the picture stays
+    }
   }
 
   onLoaded(ok) {
     this.loading = false;
     this.image.hidden = !ok;
-    if (ok) this.image.alt = `Newest frame of camera ${this.name}`;
+    if (!ok) return this.overlay.hide();
+    this.image.alt = `Newest frame of camera ${this.name}`;
+    this.shown();
   }
 
-  showVerdict(camera, labels, now, old) {
-    const frame = camera.frame;
-    this.find(".label").toggleAttribute("data-unsure", old || !frame?.state);
-    set(this.find(".label"), frame ? frame.state ?? UNSURE : "–");
-    let held = "";
+  showReading(camera, labels, now, old) {
+    const { headline, sure, rows, zones, list, note } = readingOf(camera);
+    this.find(".label").toggleAttribute("data-unsure", old || !sure);
+    set(this.find(".label"), headline);
+    let held = note ?? "";
     if (old) held = `${duration(camera.age_s)} ago`;
-    else if (frame?.state) held = this.held(frame.state, now);
+    else if (camera.frame?.state) held = this.held(camera.frame.state, now);
     set(this.find(".held"), held);
+    this.showRows(rows, labels, list ?? "");
+    this.showZones(zones);
+  }
+
+  showRows(rows, labels, name) {
     const scores = this.find(".scores");
-    const wanted = frame?.labels ?? [];
-    while (scores.children.length > wanted.length) scores.lastChild.remove();
-    while (scores.children.length < wanted.length) scores.append(scoreRow());
-    wanted.forEach(({ label, score }, at) => {
+    scores.setAttribute("aria-label", name);
+    while (scores.children.length > rows.length) scores.lastChild.remove();
+    while (scores.children.length < rows.length) scores.append(scoreRow());
+    rows.forEach(({ label, share, figure }, at) => {
       const [what, bar, how] = scores.children[at].children;
       set(what, label);
-      set(how, percent(score));
-      bar.firstChild.style.width = `${100 * score}%`;
-      bar.firstChild.style.background = `var(${colour(label, labels)})`;
+      set(how, figure);
+      bar.firstChild.style.width = `${100 * share}%`;
+      bar.firstChild.style.background = colour(label, labels);
     });
+  }
+
+  showZones(zones) {
+    const rows = this.find(".in-zones");
+    rows.hidden = zones.length === 0;
+    const wanted = zones.flat();
+    while (rows.children.length > wanted.length) rows.lastChild.remove();
+    while (rows.children.length < wanted.length) rows.append(document.createElement(rows.children.length % 2 ? "dd" : "dt"));
+    wanted.forEach((text, at) => set(rows.children[at], text));
   }
 
   // Duration of the state, as far as the points reach back.

@@ -3,19 +3,22 @@
 export const UNSURE = "not sure"; // shown for the state null
 
 const SPAN_MS = 120_000;
+const GOLDEN_ANGLE = 137.508; // degrees
 const GAP_MS = 3_000; // a longer time without points is a gap in the line
 const RIBBON = 16;
 const BELOW = 16; // space for the time axis
 
 const style = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
-// One of ten colours, the same for a label wherever it appears.
+// The colour of a label, the same wherever it appears: one of ten for the first ten labels, then hues far apart.
 export function colour(label, labels) {
   const index = labels.indexOf(label);
-  return `--c${(index < 0 ? [...label].reduce((sum, letter) => sum + letter.codePointAt(0), 0) : index) % 10}`;
+  const number = index < 0 ? [...label].reduce((sum, letter) => sum + letter.codePointAt(0), 0) : index;
+  return number < 10 ? style(`--c${number}`) : `hsl(${Math.round(GOLDEN_ANGLE * number) % 360} 55% ${style("--lightness")})`;
 }
 
-export function draw(canvas, points, nowMs, labels) {
+// `states`: whether the points have states, which are drawn as a ribbon below.
+export function draw(canvas, points, nowMs, labels, states) {
   const ratio = window.devicePixelRatio || 1;
   const width = canvas.clientWidth;
   const height = canvas.clientHeight;
@@ -36,8 +39,8 @@ export function draw(canvas, points, nowMs, labels) {
   pen.beginPath();
   pen.rect(left, 0, width - left, height);
   pen.clip();
-  for (const run of runsOf(points, (point) => point.label)) drawRun(pen, run, x, y, floor, labels);
-  for (const run of runsOf(points, (point) => point.state)) drawState(pen, run, x, left, floor + 4, labels);
+  for (const run of runsOf(points, (point) => point.label).filter(([{ label }]) => label !== null)) drawRun(pen, run, x, y, floor, labels);
+  if (states) for (const run of runsOf(points, (point) => point.state)) drawState(pen, run, x, left, floor + 4, labels);
   pen.restore();
 }
 
@@ -79,7 +82,7 @@ function drawAxes(pen, x, y, nowMs, left, width, height) {
 }
 
 function drawRun(pen, run, x, y, floor, labels) {
-  const paint = style(colour(run[0].label, labels));
+  const paint = colour(run[0].label, labels);
   const begin = x(run[0].time_ms);
   const end = x(run.at(-1).time_ms);
   const line = new Path2D();
@@ -107,7 +110,7 @@ function drawState(pen, run, x, left, top, labels) {
   pen.roundRect(begin + 0.5, top + 0.5, Math.max(1, wide - 2), RIBBON - 5, 3);
   if (sure) {
     pen.globalAlpha = 0.28;
-    pen.fillStyle = style(colour(state, labels));
+    pen.fillStyle = colour(state, labels);
     pen.fill();
     pen.globalAlpha = 1;
   } else {

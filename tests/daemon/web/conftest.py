@@ -25,8 +25,8 @@ class Labels:
 
     def __init__(self, label: str, score: float, state: str | None) -> None:
         self.frame: Any = self
-        self.labels: Any = [self]
-        self.label, self.score, self.state = label, score, state
+        self.best = {"label": label, "score": score}
+        self.state, self.sequence, self.objects = state, 1, None
 
 
 @dataclass(frozen=True)

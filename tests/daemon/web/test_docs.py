@@ -19,7 +19,7 @@ def test_every_address_has_a_row_and_nothing_else_has(serve: Any, repository: Pa
     page = serve()
     site: Any = page.service._page._routes
     documented = [cells[0].strip("`") for cells in rows(repository, "address")]
-    assert sorted(documented) == sorted([*site._answers, "/frame/CAMERA.jpg"])
+    assert sorted(documented) == sorted([*site._answers, "/frame/CAMERA.jpg", "/frame/CAMERA.json"])
     page.state_with_frames()
     for address in documented:
         path = address.replace("CAMERA", "front")

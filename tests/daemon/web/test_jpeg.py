@@ -9,7 +9,7 @@ import pytest
 from edgemeta.daemon.capture.latest_frames import CapturedFrame
 from edgemeta.daemon.capture.source import Frame
 from edgemeta.daemon.web import jpeg as module
-from edgemeta.daemon.web.jpeg import LONGEST_SIDE, JpegEncoder, encode
+from edgemeta.daemon.web.jpeg import LONGEST_SIDE, EncodedFrame, JpegEncoder, encode
 from edgemeta.daemon.web.recent_frames import RecentFrames
 from tests.daemon.web.conftest import Labels
 
@@ -40,9 +40,9 @@ def add(seen: RecentFrames, camera: str, value: int) -> None:
     seen.add(CapturedFrame(camera, 1, Frame(np.full((48, 64, 3), value, np.uint8), value), 0), step)
 
 
-def brightness(jpeg: bytes | None) -> int:
-    assert jpeg is not None
-    return int(cv2.imdecode(np.frombuffer(jpeg, np.uint8), cv2.IMREAD_COLOR)[24, 32, 0])
+def brightness(encoded: EncodedFrame | None) -> int:
+    assert encoded is not None
+    return int(cv2.imdecode(np.frombuffer(encoded.jpeg, np.uint8), cv2.IMREAD_COLOR)[24, 32, 0])
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_nothing_is_encoded_without_a_request_or_twice(made: list[int]) -> None:
         add(seen, "a", value)
     assert made == []
     for _ in range(20):
-        assert brightness(pictures.jpeg("a")) == 49
+        assert brightness(pictures.picture("a")) == 49
         clock.now += 1
     assert made == [49]
 
@@ -84,14 +84,14 @@ def test_the_rate_is_shared_by_all_cameras(made: list[int]) -> None:
         for camera in ("a", "b"):
             add(seen, camera, step % 200)
         for _ in range(3):
-            assert pictures.jpeg("a") is not None
-        assert pictures.jpeg("b") is not None
+            assert pictures.picture("a") is not None
+        assert pictures.picture("b") is not None
         clock.now += 0.01
     assert len(made) == pytest.approx(40, abs=2)
 
 
 def test_no_jpeg_before_the_first_frame_or_if_frames_are_not_shown() -> None:
-    assert JpegEncoder(RecentFrames(["a"], keep_pixels=True), 10).jpeg("a") is None
+    assert JpegEncoder(RecentFrames(["a"], keep_pixels=True), 10).picture("a") is None
     seen = RecentFrames(["a"], keep_pixels=False)
     add(seen, "a", 1)
-    assert JpegEncoder(seen, 10).jpeg("a") is None
+    assert JpegEncoder(seen, 10).picture("a") is None

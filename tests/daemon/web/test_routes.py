@@ -1,8 +1,10 @@
 """The routes of a running service over HTTP: health, state, frames, metrics, and unknown paths."""
 
+import base64
 import json
 import logging
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,7 @@ from edgemeta.daemon.web.access import WRONG_TOKEN_DELAY
 from edgemeta.daemon.web.request import Request
 from edgemeta.daemon.web.response import GUARDS, Response, head_of
 from edgemeta.daemon.web.routes import FILES
+from rig.square_detector import save_square_detector, write_squares
 from tests.daemon.web.conftest import TOKEN
 
 KNOWN = ["/api/state", "/frame/front.jpg", "/healthz", "/metrics", "/readyz"]
@@ -52,6 +55,36 @@ def test_a_jpeg_is_the_newest_frame(serve: Any, colours: Path) -> None:
     picture = cv2.imdecode(np.frombuffer(answer.body, np.uint8), cv2.IMREAD_COLOR)
     assert picture.shape == (48, 64, 3)
     np.testing.assert_allclose(picture[24, 32], (0, 0, 255), atol=8)
+
+
+def test_a_picture_with_the_objects_of_its_own_frame(serve: Any, tmp_path: Path) -> None:
+    """The page's state is of a later frame; zones are those of the config, also after a reload."""
+    write_squares(tmp_path / "squares.png", {(1, 1): "red"})
+    polygon = [[0.0, 0.0], [0.5, 0.0], [0.5, 0.5]]
+    page = serve(
+        model=str(save_square_detector(tmp_path / "squares.safetensors")),
+        cameras={
+            "front": {
+                "source": str(tmp_path / "squares.png"),
+                "loop": True,
+                "fps": 30,
+                "zones": {"yard": {"polygon": polygon}},
+            }
+        },
+    )
+    camera = page.state_with_frames()["cameras"]["front"]
+    assert (camera["task"], camera["zones"]) == ("detection", {"yard": polygon})
+    answer = page.ask("/frame/front.json")
+    assert (answer.status, answer.headers["content-type"]) == (200, "application/json")
+    picture = cv2.imdecode(np.frombuffer(base64.b64decode(answer.json["jpeg"]), np.uint8), cv2.IMREAD_COLOR)
+    assert picture.shape == (192, 256, 3)
+    (found,) = answer.json["objects"]
+    assert (found["label"], found["box"], found["zones"]) == ("red", [32, 32, 64, 64], [])
+    assert answer.json["sequence"] >= 1
+    running = page.service.plan
+    moved = running.config.cameras["front"].model_copy(update={"zones": {}})
+    page.service.apply(replace(running, config=running.config.model_copy(update={"cameras": {"front": moved}})))
+    page.wait("/api/state", lambda answer: answer.json["cameras"]["front"]["zones"] == {})
 
 
 def test_a_camera_without_frames_and_an_unknown_one(serve: Any, tmp_path: Path) -> None:

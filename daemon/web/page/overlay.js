@@ -1,0 +1,61 @@
+// Boxes of objects and outlines of zones over a picture, at the same scale as the picture.
+
+import { colour } from "./chart.js";
+import { percent } from "./format.js";
+
+const SVG = "http://www.w3.org/2000/svg";
+const UNITS = 1000; // of the outlines, over the whole width and height
+
+export class Overlay {
+  constructor(root) {
+    this.root = root;
+    this.outlines = root.appendChild(document.createElementNS(SVG, "svg"));
+    this.outlines.setAttribute("viewBox", `0 0 ${UNITS} ${UNITS}`);
+    this.outlines.setAttribute("preserveAspectRatio", "none");
+    this.boxes = root.appendChild(document.createElement("ol"));
+  }
+
+  // `picture`: an image that is loaded; objects and zones with places as fractions of it.
+  show(picture, objects, zones, labels) {
+    this.root.hidden = false;
+    this.root.style.setProperty("--ratio", picture.naturalWidth / picture.naturalHeight);
+    this.outlines.replaceChildren(...Object.values(zones).map(outline));
+    this.boxes.replaceChildren(...Object.entries(zones).map(zoneName), ...objects.map((object) => box(object, labels)));
+  }
+
+  hide() {
+    this.root.hidden = true;
+    this.outlines.replaceChildren();
+    this.boxes.replaceChildren();
+  }
+}
+
+function outline(corners) {
+  const polygon = document.createElementNS(SVG, "polygon");
+  polygon.setAttribute("points", corners.map(([x, y]) => `${UNITS * x},${UNITS * y}`).join(" "));
+  return polygon;
+}
+
+// The name stands at the zone's topmost corner.
+function zoneName([name, corners]) {
+  const [x, y] = corners.reduce((top, corner) => (corner[1] < top[1] ? corner : top));
+  const item = Object.assign(document.createElement("li"), { className: "zone" });
+  place(item, x, y, x, y);
+  item.append(Object.assign(document.createElement("span"), { textContent: name }));
+  return item;
+}
+
+function box({ label, score, box_relative: [left, top, right, bottom] }, labels) {
+  const item = Object.assign(document.createElement("li"), { className: "box" });
+  item.style.setProperty("--colour", colour(label, labels));
+  place(item, left, top, right, bottom);
+  item.append(Object.assign(document.createElement("span"), { textContent: `${label} ${percent(score)}` }));
+  return item;
+}
+
+// Text stands above the place, below its upper edge where there is no room above, and ends with it at the right.
+function place(item, left, top, right, bottom) {
+  Object.assign(item.style, { left: `${100 * left}%`, top: `${100 * top}%`, width: `${100 * (right - left)}%`, height: `${100 * (bottom - top)}%` });
+  item.toggleAttribute("data-high", top < 0.1);
+  item.toggleAttribute("data-right", left > 0.6);
+}
