@@ -10,6 +10,7 @@ from edgemeta.model.address import Address
 from edgemeta.model.file import parse
 from edgemeta.model.graph import Model
 from edgemeta.plugins.api import Session
+from edgemeta.plugins.compile import compile_model
 from edgemeta.plugins.registry import choose
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -45,7 +46,7 @@ def open_session(model: Model, backend: str, threads: int | None, isa: str | Non
     """Compile a model on a backend, by name or "auto"; return its name and the session. Raises BackendError."""
     chosen = choose(backend)
     options = {key: value for key, value in (("threads", threads), ("isa", isa)) if value is not None}
-    return chosen.name, chosen.compile(model, options)
+    return chosen.name, compile_model(model, chosen, options)
 
 
 def report(as_json: bool, values: Mapping[str, object], lines: Iterable[str]) -> None:

@@ -1,7 +1,6 @@
-"""Proof that a model can run: a model that passes has no overflow in any layer, on the reference and on every backend.
+"""Proof that a model can run: a model that passes has no overflow in any layer, wherever that layer runs.
 
-The backends `reference` and `cpu` run every proved model; `cuda` refuses models with layers that it has no kernel for
-(docs/backends.md).
+The backends `reference` and `cpu` support every layer; others say which ones they do (the table in docs/backends.md).
 
 Each failure is a ModelError of one sentence. The limits prevent a hostile file from exhausting memory or time.
 """

@@ -1,20 +1,25 @@
 """The interface between the service and a backend."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from edgemeta.model.errors import EdgemetaError
 from edgemeta.model.graph import Model
+from edgemeta.model.layers import Layer, TensorType
 
 Batch: TypeAlias = NDArray[np.int8] | NDArray[np.uint8]
 """Preprocessed images [N, H, W, C], C-contiguous, of the model input's dtype."""
 
 Outputs: TypeAlias = tuple[NDArray[Any], ...]
 """One array [N, H, W, C] for each output of the model, in their order; int8, uint8 or int32 as its type says."""
+
+
+Fallback: TypeAlias = Literal["cpu", "refuse"]
+"""What happens to layers that a backend does not support: they run on `cpu`, or the model is refused."""
 
 
 class BackendError(EdgemetaError):
@@ -66,10 +71,21 @@ class Backend(Protocol):
         """Check the machine; quick, without side effects, never raises."""
         ...
 
+    def supports(self, layer: Layer, inputs: Sequence[TensorType]) -> str | None:
+        """None if it can run a layer of a proved model, otherwise the reason, such as "MaxPool is not supported".
+
+        inputs: types of the tensors that the layer reads. The answer is quick and depends on these two only, not on
+        the machine; `compile` may still refuse a model that is too large for a device. Unsupported layers run on
+        another backend, or the model is refused (`plugins.compile`). A backend of another package may lack this
+        method: then it is asked to run every layer.
+        """
+        ...
+
     def compile(self, model: Model, options: Mapping[str, object]) -> Session:
         """Make a session for a proved model: one from `model.file`, or one that `model.prove.prove` accepted.
 
-        The proof is not repeated here: kernels rely on it and check no index and no overflow. Raises OptionError for
-        an unknown option or a wrong value, BackendError for a model that this backend cannot run.
+        The proof is not repeated here: kernels rely on it and check no index and no overflow. A model may be a part of
+        a larger one: its task then says nothing about its outputs. Raises OptionError for an unknown option or a wrong
+        value, BackendError for a model that this backend cannot run.
         """
         ...

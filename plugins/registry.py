@@ -5,11 +5,13 @@ The module of a backend is imported only when the backend is requested.
 
 import logging
 import sys
+from collections.abc import Sequence
 from difflib import get_close_matches
 from functools import lru_cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 
+from edgemeta.model.layers import Layer, TensorType
 from edgemeta.plugins.api import Backend, BackendError, Probe
 
 GROUP = "edgemeta.backends"
@@ -17,7 +19,7 @@ GROUP = "edgemeta.backends"
 
 AUTO = "auto"
 
-_BUILT_IN = {
+BUILT_IN = {
     "reference": "edgemeta.plugins.reference.backend:BACKEND",
     "cpu": "edgemeta.plugins.cpu.backend:BACKEND",
     "cuda": "edgemeta.plugins.cuda.backend:BACKEND",
@@ -28,14 +30,14 @@ _log = logging.getLogger(__name__)
 
 def names() -> tuple[str, ...]:
     """Names of all backends, built-in ones first; an entry point with a built-in name is ignored."""
-    return (*_BUILT_IN, *sorted(set(_third_parties()) - set(_BUILT_IN)))
+    return (*BUILT_IN, *sorted(set(_third_parties()) - set(BUILT_IN)))
 
 
 def load(name: str) -> Backend:
     """Import a backend. Raises BackendError if the name is unknown or its module cannot be imported."""
     third_parties = _third_parties()
-    if name in _BUILT_IN:
-        module, attribute = _BUILT_IN[name].split(":")
+    if name in BUILT_IN:
+        module, attribute = BUILT_IN[name].split(":")
         backend: Backend = getattr(import_module(module), attribute)
         return backend
     if name not in third_parties:
@@ -98,7 +100,20 @@ def _checked(name: str, candidate: object) -> Backend:
     if missing:
         raise BackendError(f"backend {name}: the object of its entry point has no {', '.join(missing)}")
     backend: Backend = candidate  # type: ignore[assignment]  # the attributes of the protocol were just checked
-    return backend
+    return backend if hasattr(candidate, "supports") else _OlderBackend(backend)
+
+
+class _OlderBackend:
+    """A backend of another package from before `Backend.supports`: it is asked to run every layer."""
+
+    def __init__(self, backend: Backend) -> None:
+        self.name = backend.name
+        self.probe = backend.probe
+        self.compile = backend.compile
+
+    def supports(self, layer: Layer, inputs: Sequence[TensorType]) -> str | None:
+        """As `Backend.supports`: every layer."""
+        return None
 
 
 def _unknown(name: str) -> str:

@@ -5,10 +5,11 @@ ends in `-late` fail on a live frame during the trial; with the option `leak`, e
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from edgemeta.model.graph import Model
+from edgemeta.model.layers import Layer, TensorType
 from edgemeta.plugins.api import BackendError, Batch, Outputs, Probe, Session
 from edgemeta.plugins.cpu.backend import BACKEND as CPU
 
@@ -49,6 +50,10 @@ class _Faulty:
     def probe(self) -> Probe:
         """Available, but never selected by `auto`."""
         return Probe(True, "injects errors", 0)
+
+    def supports(self, layer: Layer, inputs: Sequence[TensorType]) -> str | None:
+        """As `Backend.supports`: every layer."""
+        return None
 
     def compile(self, model: Model, options: Mapping[str, object]) -> Session:
         """Create a session of `cpu` with the injected errors."""

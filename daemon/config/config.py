@@ -24,6 +24,7 @@ from edgemeta.daemon.config.state import PublishConfig, StateConfig
 from edgemeta.daemon.config.swap import SwapConfig, TrustConfig
 from edgemeta.daemon.config.web import WebConfig
 from edgemeta.model.address import MARK
+from edgemeta.plugins.api import Fallback
 
 RESERVED = frozenset({"availability", "cmd", "health", "info", "resp", "stats", "swap"})
 """Topic levels of a device that are not cameras, so no camera can have these names."""
@@ -60,6 +61,11 @@ class BackendConfig(Section):
     )
     options: dict[str, Annotated[object, AfterValidator(_option)]] = Field(
         default={}, description="Options of the backend, for example `threads: 2` for `cpu`."
+    )
+    fallback: Fallback = Field(
+        default="cpu",
+        description="What happens to layers that the backend does not support: `cpu` runs them on the backend `cpu`, "
+        "with a warning in the log; `refuse` refuses the model.",
     )
 
 

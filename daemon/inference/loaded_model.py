@@ -13,7 +13,8 @@ from edgemeta.daemon.messages.records import ModelIdentity
 from edgemeta.model.graph import Model
 from edgemeta.model.self_test import flat
 from edgemeta.model.tasks import TaskName, task_name
-from edgemeta.plugins.api import Backend, BackendError, Batch, Outputs, Session
+from edgemeta.plugins.api import Backend, BackendError, Batch, Fallback, Outputs, Session
+from edgemeta.plugins.compile import compile_model
 
 WARM_UP_RUNS = 10
 
@@ -105,10 +106,12 @@ class LoadedModel:
                 self._running.release()
 
 
-def load_model(model: Model, backend: Backend, options: Mapping[str, object], verify_ns: int) -> LoadedModel:
+def load_model(
+    model: Model, backend: Backend, options: Mapping[str, object], fallback: Fallback, verify_ns: int
+) -> LoadedModel:
     """Compile a verified model, warm it up and run its self-test. Raises BackendError, and then releases everything."""
     started = time.monotonic_ns()
-    session = backend.compile(model, options)
+    session = compile_model(model, backend, options, fallback)
     compiled = time.monotonic_ns()
     loaded = LoadedModel(model, backend.name, session)
     try:

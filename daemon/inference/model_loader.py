@@ -13,6 +13,7 @@ from edgemeta.model.address import DigestError
 from edgemeta.model.errors import ModelError
 from edgemeta.model.signature import SignatureError, check_key
 from edgemeta.plugins.api import Backend, BackendError, OptionError
+from edgemeta.plugins.compile import UnsupportedLayerError
 from edgemeta.plugins.registry import choose
 
 Addresses: TypeAlias = Mapping[str, str]
@@ -82,12 +83,14 @@ def models_of(
     for address, file in models.items():
         if file.model.digest not in loaded_models:
             try:
-                made = load_model(file.model, backend, config.backend.options, file.verify_ns)
+                made = load_model(file.model, backend, config.backend.options, config.backend.fallback, file.verify_ns)
             except OptionError as error:
                 problems.append(Problem(("backend", "options"), str(error), "options that this backend has"))
                 break
             except BackendError as error:
                 expected = "a model whose self-test passes on this backend"
+                if isinstance(error, UnsupportedLayerError):
+                    expected = "a model whose layers this backend supports, or `backend.fallback: cpu`"
                 problems.append(model_problem(config, addresses, address, f"{file.path}: {error}", expected))
                 continue
             loaded_models[file.model.digest] = made

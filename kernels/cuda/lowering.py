@@ -6,15 +6,15 @@ from pathlib import Path
 from types import MappingProxyType
 
 from edgemeta.kernels.cuda.direct import launch as direct
-from edgemeta.kernels.cuda.plan.architectures import Architecture
+from edgemeta.kernels.cuda.plan.architectures import ARCHITECTURES, Architecture
 from edgemeta.kernels.cuda.plan.kernel import NO_RING, Candidate, Kernel, Tensors
 from edgemeta.kernels.cuda.plan.launch_plan import Buffer, LaunchPlan, UnsupportedError
 from edgemeta.kernels.cuda.tensor import launch as tensor
 from edgemeta.kernels.cuda.winograd import launch as winograd
-from edgemeta.kernels.lowering.fusion import fuse
+from edgemeta.kernels.lowering.fusion import fuse, step_of
 from edgemeta.kernels.lowering.steps import LayerStep, Step
 from edgemeta.model.graph import INPUT, Model
-from edgemeta.model.layers import AveragePool, Conv, Padding
+from edgemeta.model.layers import AveragePool, Conv, Layer, Padding, TensorType
 
 _CONVOLUTIONS: tuple[Kernel, ...] = (tensor.candidates, winograd.candidates, direct.candidates, winograd.alternatives)
 
@@ -62,6 +62,20 @@ def candidate_counts(
     """Number of candidates of each step, by the name of its first layer. Raises UnsupportedError as `lower`."""
     tensors = _tensors(model)
     return {step.layers[0].name: len(_offers(step, tensors, architecture, kernels)) for step in fuse(model)}
+
+
+def unsupported(layer: Layer, inputs: Sequence[TensorType], kernels: Sequence[Kernel] = KERNELS) -> str | None:
+    """Reason why no architecture has a kernel for a layer, or None if one has.
+
+    inputs: types of the tensors that the layer reads. Convolutions, dense layers and pools over the whole map have
+    kernels that need shared memory: `lower` refuses those that are too large for an architecture.
+    """
+    step = step_of(layer, inputs)
+    tensors = Tensors({**dict(zip(step.reads, inputs, strict=True)), layer.name: layer.output}, frozenset())
+    greatest = max(ARCHITECTURES.values(), key=lambda each: each.shared_bytes)
+    if not isinstance(step, LayerStep) or any(True for offers in kernels for _ in offers(step, tensors, greatest)):
+        return None
+    return _refusal(step, greatest)
 
 
 def _tensors(model: Model) -> Tensors:

@@ -15,9 +15,22 @@ import numpy as np
 
 from edgemeta.kernels.lowering.steps import ConvStep, LayerStep, PoolDenseStep, Step
 from edgemeta.model.graph import INPUT, Model
-from edgemeta.model.layers import Add, AveragePool, Clamp, Conv, Dense, Layer, inputs_of
+from edgemeta.model.layers import Add, AveragePool, Clamp, Conv, Dense, Layer, TensorType, inputs_of
 
 _L = TypeVar("_L", bound=Layer)
+
+
+def step_of(layer: Layer, inputs: Sequence[TensorType]) -> Step:
+    """The step of a layer that is not fused with others; inputs: types of the tensors that it reads."""
+    match layer:
+        case Conv() if _is_plain(layer):
+            return ConvStep(layer)
+        case AveragePool() if layer.kernel == inputs[0].shape[:2] and not any(layer.padding):
+            return PoolDenseStep(layer, None)
+        case Dense():
+            return PoolDenseStep(None, layer)
+        case _:
+            return LayerStep(layer)
 
 
 def fuse(model: Model) -> tuple[Step, ...]:
@@ -46,16 +59,14 @@ class _Chains:
         return steps
 
     def _step(self, layer: Layer) -> Step:
-        match layer:
-            case Conv() if _is_plain(layer):
-                return self._conv(layer)
-            case AveragePool() if layer.kernel == self._types[layer.input].shape[:2] and not any(layer.padding):
-                after = self._only_reader(layer)
-                return PoolDenseStep(layer, self._take(after) if isinstance(after, Dense) else None)
-            case Dense():
-                return PoolDenseStep(None, layer)
-            case _:
-                return LayerStep(layer)
+        match step_of(layer, [self._types[name] for name in inputs_of(layer)]):
+            case ConvStep(conv):
+                return self._conv(conv)
+            case PoolDenseStep(AveragePool() as pool):
+                after = self._only_reader(pool)
+                return PoolDenseStep(pool, self._take(after) if isinstance(after, Dense) else None)
+            case alone:
+                return alone
 
     def _conv(self, conv: Conv) -> ConvStep:
         last: Layer = conv

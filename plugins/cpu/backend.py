@@ -4,7 +4,7 @@ Options: `threads` (1 .. 256, default 1): a batch is divided by images, a single
 avx2, portable; default auto): the instruction set, refused if the machine does not support it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from ctypes import c_void_p
 
 import numpy as np
@@ -12,6 +12,7 @@ import numpy as np
 from edgemeta.kernels.cpu.library import ISA_NAMES, LibraryError, best_isa
 from edgemeta.kernels.cpu.program import OpenError, Program
 from edgemeta.model.graph import Model
+from edgemeta.model.layers import Layer, TensorType
 from edgemeta.plugins.api import BackendError, Batch, OptionError, Outputs, Probe, Session
 from edgemeta.plugins.options import choice, reject_unknown, whole_number
 from edgemeta.plugins.session import check_batch
@@ -80,6 +81,10 @@ class CpuBackend:
         except LibraryError as error:
             return Probe(False, str(error))
         return Probe(True, f"C++ kernels, {isa}", _SCORES[isa])
+
+    def supports(self, layer: Layer, inputs: Sequence[TensorType]) -> str | None:
+        """As `Backend.supports`: every layer."""
+        return None
 
     def compile(self, model: Model, options: Mapping[str, object]) -> Session:
         """As `Backend.compile`."""

@@ -6,15 +6,16 @@ kernels; default graph): replay a run as one CUDA graph, or launch kernel by ker
 """
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from edgemeta.kernels.cuda.compile.cache import Cubins, default_folder, holds
 from edgemeta.kernels.cuda.compile.compiler import CompilerError, CubinMaker, find_compiler
-from edgemeta.kernels.cuda.lowering import lower
+from edgemeta.kernels.cuda.lowering import lower, unsupported
 from edgemeta.kernels.cuda.plan.architectures import Architecture
 from edgemeta.kernels.cuda.plan.launch_plan import LaunchPlan, UnsupportedError
 from edgemeta.model.graph import Model
+from edgemeta.model.layers import Layer, TensorType
 from edgemeta.plugins.api import BackendError, OptionError, Probe, Session
 from edgemeta.plugins.cuda.device import DeviceContext, architecture_of, find_device
 from edgemeta.plugins.cuda.driver import NAME, UnavailableError, driver_errors, first_line, load
@@ -58,6 +59,10 @@ class CudaBackend:
                 return Probe(False, f"{name} ({architecture.name}) was found, but {error}")
             made_by = "kernels compiled ahead of time"
         return Probe(True, f"{name} ({architecture.name}), {made_by}", _SCORE)
+
+    def supports(self, layer: Layer, inputs: Sequence[TensorType]) -> str | None:
+        """As `Backend.supports`: the layers that have a kernel."""
+        return unsupported(layer, inputs)
 
     def compile(self, model: Model, options: Mapping[str, object]) -> Session:
         """As `Backend.compile`."""

@@ -1,9 +1,10 @@
 """The reference interpreter (`model.reference`) as a backend."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from edgemeta.model import reference
 from edgemeta.model.graph import Model
+from edgemeta.model.layers import Layer, TensorType
 from edgemeta.plugins.api import BackendError, Batch, Outputs, Probe, Session
 from edgemeta.plugins.options import reject_unknown
 from edgemeta.plugins.session import check_batch
@@ -37,6 +38,10 @@ class ReferenceBackend:
     def probe(self) -> Probe:
         """Always available, since NumPy is required anyway."""
         return Probe(True, "NumPy, the reference for all other backends", 1)
+
+    def supports(self, layer: Layer, inputs: Sequence[TensorType]) -> str | None:
+        """As `Backend.supports`: every layer."""
+        return None
 
     def compile(self, model: Model, options: Mapping[str, object]) -> Session:
         """As `Backend.compile`."""

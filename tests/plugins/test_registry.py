@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from edgemeta.model.graph import Model
+from edgemeta.model.layers import Clamp, TensorType
 from edgemeta.plugins import registry
 from edgemeta.plugins.api import BackendError, Probe, Session
+from tests.conformance.cases import CASES
 
 THIRD_PARTY = """
 from edgemeta.plugins.api import BackendError, Probe
@@ -91,6 +93,16 @@ def test_entry_points_add_backends_but_never_replace_ours() -> None:
 
 
 @pytest.mark.usefixtures("third_party")
+def test_a_backend_from_before_supports_is_asked_to_run_every_layer() -> None:
+    clamp = Clamp("clamp", "input", TensorType((1, 1, 1)), 0, 1)
+    slow = registry.load("slow")
+    assert slow.supports(clamp, [clamp.output]) is None
+    assert (slow.name, slow.probe()) == ("slow", Probe(False, "no such chip in this machine"))
+    with pytest.raises(BackendError, match=r"^backend slow: not here$"):
+        slow.compile(CASES[0].model, {})
+
+
+@pytest.mark.usefixtures("third_party")
 def test_a_named_backend_that_cannot_run_is_refused_with_its_reason() -> None:
     with pytest.raises(BackendError, match="backend slow is not available: no such chip in this machine"):
         registry.choose("slow")
@@ -117,6 +129,6 @@ BACKEND = Unavailable()
 
 def test_auto_without_any_backend_reports_every_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "only_backend", sys.modules[__name__])
-    monkeypatch.setattr(registry, "_BUILT_IN", {"unavailable": "only_backend:BACKEND"})
+    monkeypatch.setattr(registry, "BUILT_IN", {"unavailable": "only_backend:BACKEND"})
     with pytest.raises(BackendError, match="no backend is available: unavailable: nothing here"):
         registry.choose("auto")

@@ -14,9 +14,11 @@ from edgemeta.daemon.service.plan import Plan, PlanError, prepare, replan
 from edgemeta.kernels.cpu.library import LibraryError
 from edgemeta.kernels.cpu.program import OpenError, Program
 from edgemeta.model.file import save
+from edgemeta.model.layers import AveragePool
 from edgemeta.model.self_test import with_self_test
 from edgemeta.plugins.api import BackendError
 from tests.daemon.conftest import colour_model
+from tests.plugins.choosy import without
 
 CAMERA = {"source": "synthetic://"}
 
@@ -67,6 +69,34 @@ def test_each_model_that_cannot_be_used_is_reported_once_with_the_first_key_that
 def test_a_model_that_no_camera_uses_is_not_loaded(plan_of: Any, model_file: Path) -> None:
     plan = plan_of(model="away", cameras={"a": CAMERA | {"model": str(model_file)}})
     assert plan.loaded_models["a"].model.name == "colour"
+
+
+def test_layers_that_the_backend_does_not_support_run_on_cpu_or_the_model_is_refused(
+    plan_of: Any,
+    write_config: Callable[..., Path],
+    model_file: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    backend = without(AveragePool)
+    monkeypatch.setattr("edgemeta.daemon.inference.model_loader.choose", lambda name: backend)
+    running = plan_of(backend={"name": "choosy", "options": {"number": 1}})
+    assert running.loaded_models["front"].backend == "choosy"
+    assert [record.levelname for record in caplog.records if "layers run on cpu" in record.getMessage()] == ["WARNING"]
+    assert [dict(options) for options in backend.options] == [{"number": 1}]
+    path = write_config(backend={"name": "choosy", "fallback": "refuse"})
+    (mistake,) = mistakes(path, running)
+    assert str(mistake) == (
+        f"{path}:{line_of(path, 'model:')}: model: found {model_file}: backend choosy: layer 'pool': AveragePool is "
+        "not supported, expected a model whose layers this backend supports, or `backend.fallback: cpu`"
+    )
+    (mistake,) = mistakes(write_config(backend={"fallback": "gpu"}))
+    assert (mistake.key, mistake.found, mistake.expected) == ("backend.fallback", "the text 'gpu'", "'cpu' or 'refuse'")
+
+
+def line_of(path: Path, key: str) -> int:
+    lines = path.read_text().splitlines()
+    return next(number for number, line in enumerate(lines, 1) if line.startswith(key))
 
 
 def test_an_invalid_trusted_key(write_config: Callable[..., Path], tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from edgemeta.daemon.service.plan import prepare
 from edgemeta.daemon.service.service import Service
 from edgemeta.model.file import save
 from edgemeta.model.graph import Model
+from edgemeta.model.layers import Layer, TensorType
 from edgemeta.model.self_test import with_self_test
 from edgemeta.model.tasks import Classification
 from edgemeta.plugins.api import BackendError, Batch, Outputs, Probe
@@ -75,6 +76,9 @@ class PlantedBackend:
 
     def probe(self) -> Probe:
         return Probe(True, "planted")
+
+    def supports(self, layer: Layer, inputs: Sequence[TensorType]) -> str | None:
+        return None
 
     def compile(self, model: Model, options: Mapping[str, object]) -> PlantedSession:
         if model.name == "uncompilable":

@@ -261,7 +261,7 @@ def test_frames_do_not_wait_for_a_slow_new_model(run_service: RunService, model_
 def test_a_model_that_is_closed_while_it_runs_ends_its_run_first(planted: PlantedBackend, small: Model) -> None:
     from edgemeta.daemon.inference.loaded_model import load_model
 
-    loaded = load_model(small, planted, {}, 0)
+    loaded = load_model(small, planted, {}, "cpu", 0)
     batch = small.self_test.batch[:1]  # type: ignore[union-attr]
     thread = threading.Thread(target=lambda: loaded.run(batch)[0])
     thread.start()

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from edgemeta.kernels.cuda.lowering import lower
+from edgemeta.kernels.cuda.lowering import lower, unsupported
 from edgemeta.kernels.cuda.plan.architectures import ARCHITECTURES
 from edgemeta.kernels.cuda.plan.launch_plan import UnsupportedError
 from edgemeta.model import reference
@@ -41,6 +41,7 @@ from edgemeta.model.layers import (
 )
 from tests.conformance.cases import CASES, Case
 from tests.conformance.networks import NetworkBuilder, assert_equal_outputs
+from tests.conformance.random_networks import random_network
 from tests.emulation.executor import Emulator, Order
 
 NAMES = ("sm_53", "sm_87")
@@ -115,10 +116,19 @@ FIRST = {row_of(layer, case.model): case.name for case in SMALL[::-1] for layer 
 def has_kernel(repository: Path) -> Mapping[str, bool]:
     """The column `cuda` of the page's table, by row."""
     page = (repository / "docs" / "backends.md").read_text("utf-8")
-    rows = {name: (both, cuda) for name, both, cuda in re.findall(r"^\| (.+?) \| (yes|no) \| (yes|no) \|$", page, re.M)}
-    assert list(rows) == list(ROWS)
-    assert all(both == "yes" for both, _ in rows.values())  # tests/conformance/test_backends.py
-    return {name: cuda == "yes" for name, (_, cuda) in rows.items()}
+    cells = re.findall(r"^\| (.+?) \| yes \| yes \| (yes|no) \|$", page, re.M)  # reference, cpu, cuda
+    assert [name for name, _ in cells] == list(ROWS)
+    return {name: cuda == "yes" for name, cuda in cells}
+
+
+def test_supported_is_what_the_page_says(has_kernel: Mapping[str, bool]) -> None:
+    """Asked about every layer of the table and of random networks, fused or not."""
+    for case in (*CASES, *map(random_network, range(100))):
+        types = {INPUT: case.model.input} | {layer.name: layer.output for layer in case.model.layers}
+        for layer in case.model.layers:
+            reason = unsupported(layer, [types[name] for name in inputs_of(layer)])
+            assert (reason is None) == has_kernel[row_of(layer, case.model)], (case.name, layer.name, reason)
+            assert reason is None or reason.endswith("is not supported") or "is not supported, expected" in reason
 
 
 def assert_equal(case: Case, architecture: str, has_kernel: Mapping[str, bool]) -> None:

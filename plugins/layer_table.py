@@ -1,0 +1,114 @@
+"""The table of layers and backends in docs/backends.md, from what the backends say that they support.
+
+python -m edgemeta.plugins.layer_table docs/backends.md      writes the table into that page
+"""
+
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from edgemeta.model.layers import (
+    Add,
+    AveragePool,
+    ChannelShuffle,
+    Clamp,
+    Concat,
+    Conv,
+    Dense,
+    Layer,
+    Lookup,
+    MaxPool,
+    Multiplier,
+    Pad,
+    Product,
+    Rescale,
+    ResizeBilinear,
+    Slice,
+    TensorType,
+    Upsample,
+)
+from edgemeta.model.weights import BinaryWeights, FixedWeights
+from edgemeta.plugins.registry import BUILT_IN, load
+
+BEGIN, END = "<!-- layers: python -m edgemeta.plugins.layer_table docs/backends.md -->", "<!-- end -->"
+
+_MAP = TensorType((6, 6, 4))
+_HALF = TensorType((3, 3, 4))
+_POINT = TensorType((1, 1, 4))
+_DOUBLE = TensorType((12, 12, 4))
+_SCALE = np.array([1.0])
+_HALVED = Multiplier(np.array([1], np.int32), np.array([1], np.uint8), -128, 127)
+_TABLE = np.zeros((1, 256), np.int8)
+
+
+class Row(NamedTuple):
+    """A row: what it says, and a layer of that kind."""
+
+    text: str
+    layer: Layer
+
+    @property
+    def inputs(self) -> Sequence[TensorType]:
+        """Types of what the layer reads."""
+        return (_MAP, _MAP) if isinstance(self.layer, Add | Concat | Product) else (_MAP,)
+
+
+def rows() -> Iterator[Row]:
+    """Every kind of layer, and where a backend may draw a line inside a kind."""
+    conv = Conv("conv", "input", _MAP, _fixed(4, 1, 1, 4), requantize=_HALVED)
+    depthwise = replace(conv, weights=_fixed(4, 1, 1, 1), groups=4)
+    dilated = replace(conv, weights=_fixed(4, 3, 3, 4), padding=(2, 2, 2, 2), dilation=(2, 2))
+    wide = BinaryWeights(np.ones((2, 4, 1, 1, 4), np.int8), np.full((4, 2), 30_000, np.int16), _SCALE)
+    whole = AveragePool("pool", "input", _POINT, (6, 6), (1, 1), _HALVED)
+    yield Row("conv of one group, weights of at most 16 bits", conv)
+    yield Row("conv of one group, weights of more bits (binary bases)", replace(conv, weights=wide))
+    yield Row("conv of several groups, depthwise included", depthwise)
+    yield Row("conv with dilation", dilated)
+    yield Row("dense, weights of any encoding", Dense("dense", "input", _POINT, _fixed(4, 144), requantize=_HALVED))
+    yield Row("add", Add("add", ("input", "other"), _MAP, (1, 1), 1, -128, 127))
+    yield Row("clamp", Clamp("clamp", "input", _MAP, 0, 6))
+    yield Row("rescale", Rescale("rescale", "input", _MAP, _HALVED))
+    yield Row("average pool over the whole map", whole)
+    yield Row("average pool over less, or padded", replace(whole, output=_HALF, kernel=(2, 2), stride=(2, 2)))
+    yield Row("max pool", MaxPool("pool", "input", _HALF, (2, 2), (2, 2)))
+    yield Row("concat", Concat("concat", ("input", "other"), TensorType((6, 6, 8))))
+    yield Row("upsample", Upsample("upsample", "input", _DOUBLE, (2, 2)))
+    yield Row("lookup: a table for a function of one element", Lookup("lookup", "input", _MAP, _TABLE))
+    yield Row(
+        "product of two tensors, or with one factor per channel",
+        Product("product", ("input", "other"), _MAP, _HALVED),
+    )
+    yield Row("pad, with spacing (transposed convolutions)", Pad("pad", "input", TensorType((8, 8, 4)), (1, 1, 1, 1)))
+    yield Row("slice", Slice("slice", "input", _HALF, (0, 0, 0), (3, 3, 4)))
+    yield Row("channel shuffle", ChannelShuffle("shuffle", "input", _MAP, 2))
+    yield Row("bilinear resize", ResizeBilinear("resize", "input", _DOUBLE, "half_pixel"))
+
+
+def table() -> str:
+    """Return the table as Markdown, between its marker lines."""
+    backends = [load(name) for name in BUILT_IN]
+    head = f"| layer | {' | '.join(f'`{backend.name}`' for backend in backends)} |"
+    lines = [BEGIN, head, f"|{'---|' * (1 + len(backends))}"]
+    for row in rows():
+        answers = (backend.supports(row.layer, row.inputs) for backend in backends)
+        lines.append(f"| {row.text} | {' | '.join('yes' if reason is None else 'no' for reason in answers)} |")
+    return "\n".join((*lines, END))
+
+
+def replaced(page: str) -> str:
+    """Return a page with the table between its marks renewed."""
+    before, _, rest = page.partition(BEGIN)
+    return before + table() + rest.partition(END)[2]
+
+
+def _fixed(*shape: int) -> FixedWeights:
+    return FixedWeights(np.ones(shape, np.int8), 8, _SCALE)
+
+
+if __name__ == "__main__":
+    path = Path(sys.argv[1])
+    path.write_text(replaced(path.read_text("utf-8")), "utf-8")
