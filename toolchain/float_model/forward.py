@@ -35,6 +35,10 @@ from edgemeta.toolchain.float_model.graph import (
 )
 
 
+_BLOCK = 1 << 22
+"""Greatest number of float32 elements that one matrix product of a convolution reads."""
+
+
 def network_input(model: FloatModel, pixels: NDArray[np.uint8]) -> Float32:
     """(pixel - mean) / scale as float32 [N, H, W, C], for pixels uint8 [N, H, W, 3] in R, G, B order."""
     x = (in_order(pixels, model.colour).astype(np.float32) - np.float32(model.mean)) / np.float32(model.scale)
@@ -48,10 +52,31 @@ def in_order(pixels: NDArray[np.uint8], colour: str) -> NDArray[np.uint8]:
 
 def all_tensors(model: FloatModel, x: Float32) -> dict[str, Float32]:
     """Run the network on x [N, H, W, C] and return all tensors by name, including the input."""
+    return dict(walk(model, x))
+
+
+def walk(model: FloatModel, x: Float32) -> Iterator[tuple[str, Float32]]:
+    """Run the network on x [N, H, W, C] and yield the name and value of every tensor, the input first.
+
+    Only tensors that a later layer reads are kept, so memory is that of the widest place of the network.
+    """
+    last_use = {name: i for i, layer in enumerate(model.layers) for name in inputs_of(layer)}
     tensors = {INPUT: x}
-    for layer in model.layers:
-        tensors[layer.name] = run_layer(layer, [tensors[n] for n in inputs_of(layer)])
-    return tensors
+    yield INPUT, x
+    for i, layer in enumerate(model.layers):
+        result = run_layer(layer, [tensors[n] for n in inputs_of(layer)])
+        for name in set(inputs_of(layer)):
+            if last_use[name] == i:
+                del tensors[name]
+        if layer.name in last_use:
+            tensors[layer.name] = result
+        yield layer.name, result
+
+
+def outputs(model: FloatModel, x: Float32) -> tuple[Float32, ...]:
+    """Run the network on x [N, H, W, C] and return its outputs, each [N, H, W, C]."""
+    found = {name: tensor for name, tensor in walk(model, x) if name in model.outputs}
+    return tuple(found[name] for name in model.outputs)
 
 
 def logits(model: FloatModel, pixels: NDArray[np.uint8], batch: int = 250) -> Float32:
@@ -61,15 +86,8 @@ def logits(model: FloatModel, pixels: NDArray[np.uint8], batch: int = 250) -> Fl
 
 def logits_in_batches(model: FloatModel, pixels: NDArray[np.uint8], batch: int = 250) -> Iterator[Float32]:
     """Yield the logits [<= batch, labels] of each batch; tensors are freed as soon as possible."""
-    last_use = {name: i for i, layer in enumerate(model.layers) for name in inputs_of(layer)}
     for start in range(0, len(pixels), batch):
-        tensors = {INPUT: network_input(model, pixels[start : start + batch])}
-        for i, layer in enumerate(model.layers):
-            tensors[layer.name] = run_layer(layer, [tensors[n] for n in inputs_of(layer)])
-            for name in set(inputs_of(layer)):
-                if last_use[name] == i and name != model.output:
-                    del tensors[name]
-        out = tensors[model.output]
+        out = outputs(model, network_input(model, pixels[start : start + batch]))[0]
         yield out.reshape(len(out), -1)
 
 
@@ -167,21 +185,59 @@ def _padded(x: Float32, padding: Padding, value: float) -> Float32:
 
 def _conv(layer: Conv, x: Float32) -> Float32:
     out_channels, kh, kw, per_group = layer.weight.shape
-    covered = (kh - 1) * layer.dilation[0] + 1, (kw - 1) * layer.dilation[1] + 1
-    windows = sliding_window_view(_padded(x, layer.padding, 0.0), covered, axis=(1, 2))
-    # [N, H', W', C, KH, KW]
-    windows = windows[:, :: layer.stride[0], :: layer.stride[1], :, :: layer.dilation[0], :: layer.dilation[1]]
-    n, rows, columns = windows.shape[:3]
-    share = out_channels // layer.groups
-    out = np.empty((n, rows, columns, out_channels), np.float32)
-    for g in range(layer.groups):
-        part = windows[:, :, :, g * per_group : (g + 1) * per_group].transpose(0, 1, 2, 4, 5, 3)
-        weight = layer.weight[g * share : (g + 1) * share].reshape(share, -1)
-        out[..., g * share : (g + 1) * share] = (part.reshape(-1, kh * kw * per_group) @ weight.T).reshape(
-            n, rows, columns, share
-        )
+    padded = _padded(x, layer.padding, 0.0)
+    if layer.groups == out_channels == x.shape[3]:
+        out = _depthwise(layer, padded)
+    elif (kh, kw, layer.groups) == (1, 1, 1):
+        picked = padded[:, :: layer.stride[0], :: layer.stride[1]]
+        product = picked.reshape(-1, per_group) @ layer.weight.reshape(out_channels, -1).T
+        out = product.reshape(*picked.shape[:3], out_channels)
+    else:
+        out = _grouped(layer, padded)
     if layer.bias is not None:
         out += layer.bias
+    return out
+
+
+def _tap(layer: Conv, padded: Float32, place: tuple[int, int], size: tuple[int, int]) -> Float32:
+    """View [N, H', W', C] of the elements that one tap of the kernel reads, for H', W' = size."""
+    top, left = (place[axis] * layer.dilation[axis] for axis in (0, 1))
+    bottom, right = top + (size[0] - 1) * layer.stride[0] + 1, left + (size[1] - 1) * layer.stride[1] + 1
+    return padded[:, top : bottom : layer.stride[0], left : right : layer.stride[1]]
+
+
+def _output_size(layer: Conv, padded: Float32) -> tuple[int, int]:
+    rows, columns = (
+        (padded.shape[axis + 1] - (layer.weight.shape[axis + 1] - 1) * layer.dilation[axis] - 1) // layer.stride[axis]
+        + 1
+        for axis in (0, 1)
+    )
+    return rows, columns
+
+
+def _depthwise(layer: Conv, padded: Float32) -> Float32:
+    """One filter per channel, tap by tap."""
+    size = _output_size(layer, padded)
+    out = np.zeros((len(padded), *size, padded.shape[3]), np.float32)
+    for place in np.ndindex(layer.weight.shape[1:3]):
+        out += _tap(layer, padded, place, size) * layer.weight[:, place[0], place[1], 0]
+    return out
+
+
+def _grouped(layer: Conv, padded: Float32) -> Float32:
+    """One matrix product for each group and each block of output rows; a block reads about `_BLOCK` elements."""
+    out_channels, kh, kw, per_group = layer.weight.shape
+    size, share, n = _output_size(layer, padded), out_channels // layer.groups, len(padded)
+    out = np.empty((n, *size, out_channels), np.float32)
+    rows = max(1, _BLOCK // (n * size[1] * kh * kw * per_group))
+    for g in range(layer.groups):
+        part = padded[..., g * per_group : (g + 1) * per_group]
+        weight = layer.weight[g * share : (g + 1) * share].reshape(share, -1).T
+        taps = [_tap(layer, part, place, size) for place in np.ndindex(kh, kw)]
+        for top in range(0, size[0], rows):
+            columns = np.stack([tap[:, top : top + rows] for tap in taps], axis=3)  # [N, rows, W', taps, I]
+            product = columns.reshape(-1, kh * kw * per_group) @ weight
+            out[:, top : top + rows, :, g * share : (g + 1) * share] = product.reshape(*columns.shape[:3], share)
     return out
 
 
