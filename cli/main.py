@@ -19,7 +19,7 @@ _VERBS = {
     "import": "edgemeta.cli.importing:import_",
     "kernels": "edgemeta.cli.kernels:kernels",
     "model": "edgemeta.cli.models:model",
-    "quantize": "edgemeta.cli.workshop:quantize",
+    "quantize": "edgemeta.cli.quantizing:quantize",
     "run": "edgemeta.cli.service:run",
     "train": "edgemeta.cli.workshop:train",
     "verify": "edgemeta.cli.measure:verify",

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,18 +10,34 @@ from numpy.typing import NDArray
 from edgemeta.kernels.cpu.library import LibraryError
 from edgemeta.kernels.cpu.preprocess import Resizer
 from edgemeta.model.errors import FrameError
-from edgemeta.model.graph import Model
+from edgemeta.model.graph import Preprocessing
+from edgemeta.model.layers import TensorType
 from edgemeta.model.preprocess import Rectangle, preprocess
 from edgemeta.plugins.api import Batch
 
 Preprocessor: TypeAlias = Callable[[NDArray[np.uint8]], Batch]
 """Makes the input [N, H, W, C] of a frame. The preprocessor owns the array; it is valid until the next call."""
 
+
+class ImageInput(Protocol):
+    """What a frame becomes; a Model says it."""
+
+    @property
+    def input(self) -> TensorType:
+        """The type of the image tensor."""
+        ...
+
+    @property
+    def preprocessing(self) -> Preprocessing:
+        """How a frame becomes it."""
+        ...
+
+
 _log = logging.getLogger(__name__)
 
 
 def make_preprocessor(
-    model: Model, frame_shape: tuple[int, ...], regions: Sequence[Rectangle] | None = None
+    model: ImageInput, frame_shape: tuple[int, ...], regions: Sequence[Rectangle] | None = None
 ) -> Preprocessor:
     """Make a preprocessor for frames of one shape: uint8 [H, W, 3] in B, G, R order, or gray [H, W].
 
@@ -49,7 +65,9 @@ def make_preprocessor(
     return prepare
 
 
-def _make_run(model: Model, shapes: Iterable[tuple[int, ...]]) -> Callable[[NDArray[np.uint8], NDArray[Any]], None]:
+def _make_run(
+    model: ImageInput, shapes: Iterable[tuple[int, ...]]
+) -> Callable[[NDArray[np.uint8], NDArray[Any]], None]:
     """What preprocesses frames of these shapes into a tensor [H, W, C]."""
     try:
         resizers = {shape: Resizer(shape, model.input, model.preprocessing) for shape in shapes}

@@ -4,8 +4,6 @@ import re
 from pathlib import Path
 from urllib.parse import unquote
 
-IMAGE_SUFFIXES = {".jpg", ".jpeg", ".png", ".bmp", ".webp", ".tif", ".tiff", ".ppm", ".pgm"}
-
 
 def is_number(address: str) -> bool:
     """Return whether an address is the number of a V4L2 device."""

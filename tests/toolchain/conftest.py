@@ -7,7 +7,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from edgemeta.model import reference
+from edgemeta.model.graph import Model
 from edgemeta.model.tasks import Classification
+from edgemeta.toolchain.data.frames import ArrayFrames
 from edgemeta.toolchain.float_model.graph import (
     Add,
     BatchNorm,
@@ -26,6 +29,7 @@ from edgemeta.toolchain.float_model.graph import (
     Slice,
     Upsample,
 )
+from edgemeta.toolchain.quantize.images import PreparedImages
 
 
 @pytest.fixture
@@ -125,3 +129,18 @@ def imported_layers() -> FloatModel:
         Dense("out", "g2", rng.normal(0, 0.3, (10, 8)).astype(np.float32), np.zeros(10, np.float32)),
     )
     return FloatModel("imported", (32, 32, 3), layers, ("out",), Classification(tuple("abcdefghij")), colour="bgr")
+
+
+@pytest.fixture
+def images(pixels: NDArray[np.uint8]) -> Any:
+    """A function that prepares the twenty images for a network."""
+
+    def prepare(model: FloatModel) -> PreparedImages:
+        return PreparedImages(model, ArrayFrames(pixels))
+
+    return prepare
+
+
+def trace(integer: Model, images: PreparedImages) -> dict[str, NDArray[np.generic]]:
+    """All tensors of the reference interpreter for all images."""
+    return reference.trace(integer, np.concatenate(list(images)))

@@ -14,7 +14,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from edgemeta.toolchain.data.cifar_files import read_binary, read_python_batch
+from edgemeta.toolchain.data.cifar_files import RECORD, read_binary, read_python_batch
 from edgemeta.toolchain.data.jpeg_container import decode_container
 from edgemeta.toolchain.errors import DataError
 
@@ -38,6 +38,7 @@ _FILES: dict[Split, tuple[str, ...]] = {
     "train": tuple(f"data_batch_{i}" for i in range(1, 6)),
     "test": ("test_batch",),
 }
+_ENDS = (".bin", "")
 
 
 @dataclass(frozen=True)
@@ -98,6 +99,15 @@ def load_dataset(path: Path, split: Split = "test") -> Dataset:
             "(3,073-byte records) or a CIFAR-10 Python batch"
         )
     return Dataset(x, y)
+
+
+def is_dataset(path: Path) -> bool:
+    """Whether a file begins like a data set, or a folder holds official CIFAR-10 files (they may still be damaged)."""
+    if path.is_dir():
+        return any((path / f"{name}{end}").is_file() for names in _FILES.values() for name in names for end in _ENDS)
+    head = _head(path)
+    is_binary = head[:1] < bytes([len(CIFAR10_LABELS)]) and path.stat().st_size % RECORD == 0
+    return head.startswith((b"PK\x03\x04", b"\x80")) or (bool(head) and is_binary)
 
 
 def load_alternates(path: Path, train: Dataset) -> Alternates:

@@ -34,7 +34,6 @@ from edgemeta.toolchain.float_model.graph import (
     inputs_of,
 )
 
-
 _BLOCK = 1 << 22
 """Greatest number of float32 elements that one matrix product of a convolution reads."""
 

@@ -1,6 +1,7 @@
 """Shared by both schemes: input type, preprocessing, and the assembly of the integer model from its layers."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,18 +28,37 @@ def input_type(model: FloatModel) -> TensorType:
     return TensorType(model.input_shape, signed=False, zero_point=int(mean), scale=1.0 / model.scale)
 
 
-def assemble(model: FloatModel, layers: Sequence[Layer], output: str, provenance: Mapping[str, object]) -> Model:
-    """The integer model of `layers` with the logits `output`; name, labels and preprocessing are the float model's."""
-    kind = input_type(model)
+def preprocessing_of(model: FloatModel) -> Preprocessing:
+    """How a frame becomes the image tensor of type `input_type`."""
     pixels = np.arange(256)
-    table = (pixels - 128).astype(np.int8) if kind.signed else pixels.astype(np.uint8)
+    table = (pixels - 128).astype(np.int8) if input_type(model).signed else pixels.astype(np.uint8)
+    return Preprocessing(model.crop, model.colour, table.reshape(1, 256), model.fill, model.align)
+
+
+@dataclass(frozen=True, eq=False)
+class ImageInput:
+    """What a frame becomes: the image tensor's type, and the preprocessing that makes it."""
+
+    input: TensorType
+    preprocessing: Preprocessing
+
+
+def image_input(model: FloatModel) -> ImageInput:
+    """What a frame becomes for the integer network of a float model."""
+    return ImageInput(input_type(model), preprocessing_of(model))
+
+
+def assemble(
+    model: FloatModel, layers: Sequence[Layer], outputs: Sequence[str], provenance: Mapping[str, object]
+) -> Model:
+    """The integer model of `layers`; name, task and preprocessing are the float model's."""
     return Model(
         name=model.name,
-        input=kind,
+        input=input_type(model),
         layers=tuple(layers),
-        outputs=(output,),
+        outputs=tuple(outputs),
         task=model.task,
-        preprocessing=Preprocessing(model.crop, model.colour, table.reshape(1, 256), model.fill, model.align),
+        preprocessing=preprocessing_of(model),
         provenance=dict(provenance),
     )
 

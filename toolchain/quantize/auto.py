@@ -1,125 +1,91 @@
 """Scheme `auto`: folded batch norm, per-channel weights, calibrated activations, the best choice by measurement.
 
-Every combination of clip rule and requantization form is built and run with the reference interpreter on calibration
-images. On the one whose logits differ least from those of the float network, rounding with error feedback, then also
-equalization of channels, then bias correction are tried; each is kept if it reduces the difference further.
+Each rule for the ranges of tensors is built and run on the cpu backend with calibration images, then the best one with
+tables for requantization. On the one whose outputs differ least from those of the float network, rounding with error
+feedback, then also equalization of channels, then bias correction are tried; each is kept if it reduces the difference
+further.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
-import numpy as np
-from numpy.typing import NDArray
-
-from edgemeta.model import reference
 from edgemeta.model.graph import Model
-from edgemeta.model.layers import TensorType
-from edgemeta.tasks.classification import logits_of
-from edgemeta.toolchain.float_model.forward import logits
-from edgemeta.toolchain.float_model.graph import Float32, FloatModel, check
-from edgemeta.toolchain.quantize.assemble import image_integers
-from edgemeta.toolchain.quantize.blocks import blocks_of
-from edgemeta.toolchain.quantize.calibrate import CLIP_RULES, Statistics
-from edgemeta.toolchain.quantize.choices import FORMS, Choice, tensor_types
-from edgemeta.toolchain.quantize.correct import corrected
-from edgemeta.toolchain.quantize.equalize import equalized
-from edgemeta.toolchain.quantize.feedback import Moments, second_moments
-from edgemeta.toolchain.quantize.integer_layers import build
+from edgemeta.toolchain.float_model.graph import FloatModel
+from edgemeta.toolchain.quantize.choices import Choice
+from edgemeta.toolchain.quantize.compare import Expected, LayerError
+from edgemeta.toolchain.quantize.equalize import can_equalize, equalized
+from edgemeta.toolchain.quantize.images import PreparedImages
+from edgemeta.toolchain.quantize.observer import Agreement, Observer
+from edgemeta.toolchain.quantize.prepared import Prepared
+from edgemeta.toolchain.quantize.ranges import RANGE_RULES, RangeRule
 
-_FEW_IMAGES = 256
 EQUALIZATIONS = (0.5, 1.0)
 
 
 @dataclass(frozen=True)
-class Agreement:
-    """Agreement of an integer network with its float network on the calibration images.
+class AutoResult:
+    """What scheme `auto` has made. tried: every choice, in order; layers: error of each layer, worst first."""
 
-    error: mean square difference of the logits, after subtracting each image's mean, relative to the mean square of the
-    float logits. same_label: share 0..1 of images with the same greatest logit.
-    """
-
-    choice: str
-    error: float
-    same_label: float
+    model: Model
+    agreement: Agreement
+    tried: tuple[Agreement, ...]
+    layers: tuple[LayerError, ...]
 
 
 def quantize_auto(
     model: FloatModel,
-    pixels: NDArray[np.uint8],
-    progress: Callable[[Agreement], None] | None = None,
-) -> Model:
-    """The best integer model for calibration images uint8 [N, H, W, 3], N about 500 to 2,000.
+    images: PreparedImages,
+    rules: Sequence[RangeRule] = RANGE_RULES,
+    observer: Observer | None = None,
+) -> AutoResult:
+    """The best integer model for calibration images, about 100 to 1,000.
 
-    Its provenance lists all choices tried. Raises QuantizeError.
+    rules: for the ranges of tensors, of which the best is taken. The provenance of the model lists every choice that
+    was tried. Raises QuantizeError, BackendError.
     """
-    wanted = logits(model, pixels)
-    images = image_integers(model, pixels)
-    few = pixels[:_FEW_IMAGES]
-    prepared = {0.0: _Prepared(model, pixels)}
+    observer = observer or Observer()
+    expected = Expected(model, images, partial(observer.progress, "float network"))
     tried: list[tuple[Agreement, Model, Choice]] = []
+    prepared = {0.0: Prepared(model, images, observer)}
 
     def attempt(choice: Choice) -> None:
-        integer = prepared[choice.equalize].build(choice)
-        agreement = measure(integer, images, wanted, choice.text)
+        integer = prepared[choice.equalize].builder(choice).build()
+        agreement = expected.measure(integer, choice.text)
         tried.append((agreement, integer, choice))
-        if progress is not None:
-            progress(agreement)
+        observer.tried(agreement)
 
     def best() -> tuple[Agreement, Model, Choice]:
-        return min(tried, key=lambda t: t[0].error)
+        return min(tried, key=lambda each: each[0].error)
 
-    for form in FORMS:
-        for clip in CLIP_RULES:
-            attempt(Choice(clip, form))
+    for rule in rules:
+        attempt(Choice(rule, "multiplier"))
+    attempt(replace(best()[2], form="table"))
     plain = best()[2]
-    attempt(replace(plain, moments=prepared[0.0].moments(few)))
-    for strength in EQUALIZATIONS:
-        prepared[strength] = _Prepared(equalized(model, few, strength), pixels)
-        attempt(replace(plain, equalize=strength, moments=prepared[strength].moments(few)))
+    attempt(replace(plain, feedback=True))
+    if can_equalize(model, prepared[0.0].statistics.reach):
+        for strength in EQUALIZATIONS:
+            scaled = equalized(model, prepared[0.0].statistics.reach, strength)
+            prepared[strength] = Prepared(scaled, images, observer)
+            attempt(replace(plain, equalize=strength, feedback=True))
     chosen = best()[2]
-    attempt(prepared[chosen.equalize].corrected(chosen, few))
-    agreement, integer, _ = best()
-    return replace(integer, provenance=_provenance(agreement, [t[0] for t in tried], len(pixels)))
+    attempt(prepared[chosen.equalize].corrected(chosen))
+    agreement, integer, chosen = best()
+    made_from = prepared[chosen.equalize]
+    layers = made_from.layer_errors(integer)
+    provenance = _provenance(agreement, [each[0] for each in tried], len(images))
+    return AutoResult(replace(integer, provenance=provenance), agreement, tuple(each[0] for each in tried), layers)
 
 
-class _Prepared:
-    """A float network with the data needed to build integer networks from it."""
-
-    def __init__(self, model: FloatModel, pixels: NDArray[np.uint8]) -> None:
-        self._model, self._shapes, self._blocks = model, check(model, model.name), blocks_of(model)
-        self._statistics = Statistics(model, pixels, {b.after for b in self._blocks})
-
-    def _types(self, choice: Choice) -> dict[str, TensorType]:
-        return tensor_types(self._model, self._shapes, self._blocks, self._statistics, choice.clip)
-
-    def build(self, choice: Choice) -> Model:
-        """The integer model for one choice."""
-        return build(self._model, self._blocks, self._types(choice), choice)
-
-    def moments(self, pixels: NDArray[np.uint8]) -> Mapping[str, Moments]:
-        """Second moments of every block's inputs."""
-        return second_moments(self._model, self._blocks, pixels)
-
-    def corrected(self, choice: Choice, pixels: NDArray[np.uint8]) -> Choice:
-        """The choice with bias corrections added."""
-        return corrected(self._model, self._blocks, self._types(choice), choice, pixels)
-
-
-def measure(integer: Model, images: NDArray[np.generic], wanted: Float32, choice: str) -> Agreement:
-    """Run the integer model on images (of its input type) and compare with float logits [N, labels]."""
-    found = logits_of(reference.run(integer, images)).astype(np.float64) * integer.output_types[0].scale
-    real = wanted - wanted.mean(1, keepdims=True)
-    off = found - found.mean(1, keepdims=True) - real
-    error = float(np.square(off).mean() / max(float(np.square(real).mean()), 1e-30))
-    return Agreement(choice, error, float((found.argmax(1) == wanted.argmax(1)).mean()))
-
-
-def _provenance(best: Agreement, tried: list[Agreement], images: int) -> Mapping[str, object]:
+def _provenance(best: Agreement, tried: Sequence[Agreement], images: int) -> Mapping[str, object]:
     return {
         "scheme": "auto",
         "choice": best.choice,
         "calibration_images": images,
-        "tried": [
-            {"choice": t.choice, "logit_error": round(t.error, 6), "same_label": round(t.same_label, 4)} for t in tried
-        ],
+        "tried": [_entry(each) for each in tried],
     }
+
+
+def _entry(agreement: Agreement) -> Mapping[str, object]:
+    same = {} if agreement.same_label is None else {"same_label": round(agreement.same_label, 4)}
+    return {"choice": agreement.choice, "output_error": round(agreement.error, 6), **same}

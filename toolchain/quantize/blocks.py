@@ -69,6 +69,11 @@ class Block:
         return self.core.name
 
     @property
+    def has_weights(self) -> bool:
+        """Whether it is a convolution or a dense layer."""
+        return isinstance(self.core, Conv | Dense)
+
+    @property
     def inputs(self) -> tuple[str, ...]:
         """Names of the blocks (or "input") that it reads."""
         return inputs_of(self.core)
@@ -89,13 +94,13 @@ def blocks_of(model: FloatModel) -> tuple[Block, ...]:
         core, norm = _core(layer)
         before = after = layer.name
         if isinstance(core, Conv | Dense) and norm is None:
-            follower = _only_reader(readers, after, model.output)
+            follower = _only_reader(readers, after, model.outputs)
             if isinstance(follower, BatchNorm):
                 norm, before, after = follower, follower.name, follower.name
                 joined.add(follower.name)
         relu = None
         if isinstance(core, Conv | Dense | Add | GlobalAverage) or (isinstance(core, Pool) and core.kind == "average"):
-            follower = _only_reader(readers, after, model.output)
+            follower = _only_reader(readers, after, model.outputs)
             if isinstance(follower, Relu):
                 relu, after = follower, follower.name
                 joined.add(follower.name)
@@ -104,9 +109,9 @@ def blocks_of(model: FloatModel) -> tuple[Block, ...]:
     return tuple(blocks)
 
 
-def _only_reader(readers: dict[str, list[FloatLayer]], tensor: str, output: str) -> FloatLayer | None:
+def _only_reader(readers: dict[str, list[FloatLayer]], tensor: str, outputs: tuple[str, ...]) -> FloatLayer | None:
     follow = readers.get(tensor, [])
-    return follow[0] if len(follow) == 1 and tensor != output else None
+    return follow[0] if len(follow) == 1 and tensor not in outputs else None
 
 
 def _core(layer: FloatLayer) -> tuple[Core, BatchNorm | None]:

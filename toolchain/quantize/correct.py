@@ -6,56 +6,71 @@ channel before its activation over the calibration images is compared between th
 "Data-Free Quantization Through Weight Equalization and Bias Correction", 2019, the empirical form).
 """
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping
+from contextlib import closing
 from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from edgemeta.model import reference
 from edgemeta.model.graph import Model
-from edgemeta.model.layers import TensorType
-from edgemeta.toolchain.float_model.forward import all_tensors, network_input, run_layer
-from edgemeta.toolchain.float_model.graph import Conv, Dense, Float32, FloatModel
-from edgemeta.toolchain.quantize.assemble import image_integers
-from edgemeta.toolchain.quantize.blocks import Block, folded
+from edgemeta.model.layers import Conv, Layer
+from edgemeta.toolchain.quantize.assemble import assemble
+from edgemeta.toolchain.quantize.blocks import Block
 from edgemeta.toolchain.quantize.choices import Choice
-from edgemeta.toolchain.quantize.integer_layers import build
+from edgemeta.toolchain.quantize.images import PreparedImages
+from edgemeta.toolchain.quantize.integer_layers import Builder
+from edgemeta.toolchain.quantize.run import integer_session, needed
+
+Channels = NDArray[np.float64]
+
+_MOST_WORK = 1 << 40
+"""Multiplications of all runs together: about a quarter of a minute of one core."""
+_FEWEST, _MOST = 16, 256
 
 
 def corrected(
-    model: FloatModel,
-    blocks: Sequence[Block],
-    types: Mapping[str, TensorType],
-    choice: Choice,
-    pixels: NDArray[np.uint8],
+    builder: Builder,
+    means: Mapping[str, Channels],
+    images: PreparedImages,
+    stage: Callable[[int, int], None] | None = None,
 ) -> Choice:
-    """The choice with corrections measured on pixels uint8 [N, H, W, 3]; a few hundred images are enough."""
-    tensors = all_tensors(model, network_input(model, pixels))
-    images = image_integers(model, pixels)
-    for block in blocks:
-        if isinstance(block.core, Conv | Dense):
-            integer = build(model, blocks, types, choice)
-            wanted = tensors[block.before].mean((0, 1, 2), dtype=np.float64)
-            shift = wanted - _mean_before_activation(integer, block, images)
-            choice = replace(choice, shifts={**choice.shifts, block.name: shift})
-    return choice
+    """The builder's choice with a correction for every layer with weights.
+
+    means: of each channel before the activation, by name of the float tensor, measured on the same images.
+    """
+    few = images.chosen(images_for_correction(builder.build()))
+    layers: list[Layer] = []
+    for done, block in enumerate(builder.blocks, 1):
+        if block.has_weights:
+            off = means[block.before] - _mean_before_activation(builder, layers, block, few)
+            shifts = builder.choice.shifts
+            more = {**shifts, block.name: shifts.get(block.name, 0.0) + off}
+            builder = replace(builder, choice=replace(builder.choice, shifts=more))
+        layers += builder.layers(block)
+        if stage is not None:
+            stage(done, len(builder.blocks))
+    return builder.choice
 
 
-def _mean_before_activation(integer: Model, block: Block, images: NDArray[np.generic]) -> NDArray[np.float64]:
-    """Mean per channel [C] of a block's accumulators with its folded bias in the integer network, as real numbers."""
-    core = block.core
-    assert isinstance(core, Conv | Dense)
-    index = next(i for i, layer in enumerate(integer.layers) if layer.name == block.name)
-    layer = integer.layers[index]
-    kind = {"input": integer.input} | {x.name: x.output for x in integer.layers}
-    source = kind[core.input]
-    trimmed = replace(integer, layers=integer.layers[:index], outputs=(core.input,))
-    values = reference.trace(trimmed, images)[core.input] if index else images
-    x: Float32 = ((values.astype(np.float32) - source.zero_point) * np.float32(source.scale)).astype(np.float32)
-    weights = layer.weights  # type: ignore[union-attr]
-    scale = weights.scale.reshape(-1, *[1] * (len(weights.shape) - 1))
-    weight = (weights.decode() * scale).astype(np.float32)
-    out = run_layer(replace(core, weight=weight, bias=folded(block)[1]), [x])
-    mean: NDArray[np.float64] = out.mean((0, 1, 2), dtype=np.float64)
+def images_for_correction(model: Model) -> int:
+    """How many images are affordable: every layer with weights takes a run of the network up to it."""
+    work, before = 0, 0
+    for layer in model.layers:
+        if isinstance(layer, Conv):
+            before += math.prod(layer.output.shape) * math.prod(layer.weights.shape[1:])
+            work += before
+    return min(_MOST, max(_FEWEST, _MOST_WORK // max(work, 1)))
+
+
+def _mean_before_activation(builder: Builder, layers: list[Layer], block: Block, images: PreparedImages) -> Channels:
+    """Mean per channel [C] of a block's accumulators behind the layers so far, as real numbers."""
+    raw = builder.weighted(block, is_raw=True)
+    model = needed(replace(assemble(builder.model, [*layers, raw], (raw.name,), {})), (raw.name,))
+    total = np.zeros(raw.output.shape[2])
+    with closing(integer_session(model)) as session:
+        for image in images:
+            total += session.run(image)[0].mean((0, 1, 2), dtype=np.float64)
+    mean: Channels = total / len(images) * model.steps(raw.name)
     return mean

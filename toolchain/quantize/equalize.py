@@ -6,13 +6,12 @@ unchanged (Nagel, van Baalen, Blankevoort and Welling, 2019). Tensors connected 
 activations gain in precision, the weights of the next layer may lose, so the caller measures the best strength.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from edgemeta.toolchain.float_model.forward import all_tensors, network_input
 from edgemeta.toolchain.float_model.graph import (
     INPUT,
     Add,
@@ -34,7 +33,6 @@ from edgemeta.toolchain.float_model.graph import (
     Upsample,
     inputs_of,
 )
-from edgemeta.toolchain.quantize.blocks import blocks_of
 
 _LEAST = 1 / 16
 """Least factor: a channel is enlarged by at most sixteen."""
@@ -42,22 +40,31 @@ _LEAST = 1 / 16
 Factors = NDArray[np.float64]
 
 
-def equalized(model: FloatModel, pixels: NDArray[np.uint8], strength: float) -> FloatModel:
+def equalized(model: FloatModel, reach: Mapping[str, Factors], strength: float) -> FloatModel:
     """The network with s[c] = (range of channel c / greatest range) ** strength in every free group of tensors.
 
-    pixels: uint8 [N, H, W, 3], a few hundred images for measuring ranges. strength: 0 (no change) to 1 (all channels
-    have the greatest range). Only tensors of the integer network are considered. The input, the logits, and tensors at
-    a ReLU6, a concatenation, a product, a slice or another function are not changed.
+    reach: greatest magnitude of every channel [C] of the tensors of the integer network. strength: 0 (no change) to 1
+    (all channels have the greatest range). The input, the outputs, and tensors at a ReLU6, a concatenation, a product,
+    a slice or another function are not changed.
     """
     group = _groups(model)
-    ranges = _ranges(model, pixels, {b.after for b in blocks_of(model)})
     factors: dict[str, Factors] = {}
-    for root in {group[name] for name in ranges} - {group[name] for name in _fixed(model)}:
-        members = [found for name, found in ranges.items() if group[name] == root]
+    for root in _free(model, group, reach):
+        members = [found for name, found in reach.items() if group[name] == root]
         shape = np.max([m / max(float(m.max()), 1e-30) for m in members], axis=0)
         factors[root] = np.maximum(shape / max(float(shape.max()), 1e-30), _LEAST) ** strength
     by_tensor = {name: factors[root] for name, root in group.items() if root in factors}
     return replace(model, layers=tuple(_scaled(x, by_tensor) for x in model.layers))
+
+
+def can_equalize(model: FloatModel, tensors: Iterable[str]) -> bool:
+    """Whether any of these tensors may change its scale."""
+    return bool(_free(model, _groups(model), tensors))
+
+
+def _free(model: FloatModel, group: Mapping[str, str], tensors: Iterable[str]) -> set[str]:
+    """The groups that may change their scale."""
+    return {group[name] for name in tensors} - {group[name] for name in _fixed(model)}
 
 
 def _groups(model: FloatModel) -> Mapping[str, str]:
@@ -78,7 +85,7 @@ def _groups(model: FloatModel) -> Mapping[str, str]:
 
 def _fixed(model: FloatModel) -> set[str]:
     """Tensors that must keep their scale, because no neighbouring layer can absorb the factor."""
-    fixed = {INPUT, model.output}
+    fixed = {INPUT, *model.outputs}
     for layer in model.layers:
         keeps = isinstance(layer, Concat | Function | Product | Slice | ChannelShuffle)
         if keeps or (isinstance(layer, Relu) and layer.ceiling is not None):
@@ -86,17 +93,6 @@ def _fixed(model: FloatModel) -> set[str]:
         if isinstance(layer, BatchNorm):
             fixed.add(layer.input)
     return fixed
-
-
-def _ranges(model: FloatModel, pixels: NDArray[np.uint8], names: set[str]) -> Mapping[str, Factors]:
-    """Greatest magnitude of every channel [C] of the given tensors."""
-    ranges: dict[str, Factors] = {}
-    for start in range(0, len(pixels), 100):
-        tensors = all_tensors(model, network_input(model, pixels[start : start + 100]))
-        for name in names:
-            found = np.abs(tensors[name]).max((0, 1, 2)).astype(np.float64)
-            ranges[name] = np.maximum(ranges.get(name, found), found)
-    return ranges
 
 
 def _scaled(layer: FloatLayer, factors: Mapping[str, Factors]) -> FloatLayer:

@@ -5,57 +5,77 @@ input at a time; the part of the error that later inputs can cancel is subtracte
 rounded (Frantar, Ashkboos, Hoefler and Alistarh, "GPTQ", 2022; Hassibi and Stork, "Optimal Brain Surgeon", 1993).
 """
 
+import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
-from edgemeta.toolchain.float_model.forward import all_tensors, network_input
-from edgemeta.toolchain.float_model.graph import Conv, Dense, Float32, FloatModel
+from edgemeta.toolchain.float_model.forward import walk
+from edgemeta.toolchain.float_model.graph import INPUT, Conv, Dense, Float32, FloatModel
 from edgemeta.toolchain.quantize.blocks import Block
+from edgemeta.toolchain.quantize.images import PreparedImages
 
 _ROWS = 40_000
 _DAMPING = 0.01
+_MOST_MOMENTS = 1 << 24
+"""Numbers of all moments together: 128 MiB."""
 
 Moments = NDArray[np.float64]
 """Second moments [groups, K, K] of a layer's inputs, K in the order of its weights [KH, KW, I] flattened."""
 
 
-def second_moments(model: FloatModel, blocks: Sequence[Block], pixels: NDArray[np.uint8]) -> Mapping[str, Moments]:
-    """Measure the moments of every Conv and Dense block on pixels uint8 [N, H, W, 3]; about 40,000 windows for each."""
-    tensors = all_tensors(model, network_input(model, pixels))
-    made = {b.name: b.after for b in blocks} | {"input": "input"}
-    moments: dict[str, Moments] = {}
+def second_moments(model: FloatModel, blocks: Sequence[Block], images: PreparedImages) -> Mapping[str, Moments]:
+    """Measure the moments of the layers that `affordable` names; about 40,000 windows of all images for each."""
+    wanted = affordable(blocks)
+    readers: dict[str, list[Conv | Dense]] = {}
+    made = {block.name: block.after for block in blocks} | {INPUT: INPUT}
     for block in blocks:
-        core = block.core
-        if isinstance(core, Dense):
-            flat = tensors[made[core.input]].reshape(1, len(pixels), -1)
-            moments[core.name] = _moment(flat)
-        elif isinstance(core, Conv):
-            moments[core.name] = _moment(_windows(core, tensors[made[core.input]]))
-    return moments
+        if block.name in wanted and isinstance(block.core, Conv | Dense):
+            readers.setdefault(made[block.core.input], []).append(block.core)
+    sums: dict[str, Moments] = {}
+    for image in images:
+        for name, tensor in walk(model, images.real(image)):
+            for core in readers.get(name, ()):
+                rows = _windows(core, tensor, max(1, _ROWS // len(images)))
+                moment = np.matmul(rows.transpose(0, 2, 1), rows).astype(np.float64) / rows.shape[1]
+                sums[core.name] = sums[core.name] + moment if core.name in sums else moment
+    return {name: total / len(images) for name, total in sums.items()}
 
 
-def _windows(conv: Conv, x: Float32) -> Float32:
-    """Input rows of the weights, [groups, rows, K], chosen evenly from all positions of all images."""
-    _, kh, kw, per_group = conv.weight.shape
-    top, left, bottom, right = conv.padding
+def affordable(blocks: Sequence[Block]) -> frozenset[str]:
+    """Blocks with weights whose moments fit into `_MOST_MOMENTS` numbers together, the smallest first."""
+    left, chosen = _MOST_MOMENTS, []
+    sizes = [(_size(block.core), block.name) for block in blocks if isinstance(block.core, Conv | Dense)]
+    for size, name in sorted(sizes):
+        if size > left:
+            break
+        left -= size
+        chosen.append(name)
+    return frozenset(chosen)
+
+
+def _size(core: Conv | Dense) -> int:
+    taps = int(np.prod(core.weight.shape[1:]))
+    return (core.groups if isinstance(core, Conv) else 1) * taps**2
+
+
+def _windows(core: Conv | Dense, x: Float32, most: int) -> Float32:
+    """Input rows of the weights, [groups, about `most` rows, K], chosen evenly from all positions of an image."""
+    if isinstance(core, Dense):
+        return x.reshape(1, len(x), -1)
+    _, kh, kw, per_group = core.weight.shape
+    top, left, bottom, right = core.padding
     padded = np.pad(x, ((0, 0), (top, bottom), (left, right), (0, 0)))
-    down, right = conv.dilation
-    view = sliding_window_view(padded, ((kh - 1) * down + 1, (kw - 1) * right + 1), axis=(1, 2))
-    view = view[:, :: conv.stride[0], :: conv.stride[1], :, ::down, ::right]
-    n, rows, columns = view.shape[:3]
-    chosen = np.arange(0, n * rows * columns, max(1, n * rows * columns // _ROWS) | 1)
-    picked = view[np.unravel_index(chosen, (n, rows, columns))]  # [rows, C, KH, KW]
-    grouped = picked.reshape(len(chosen), conv.groups, per_group, kh, kw).transpose(1, 0, 3, 4, 2)
-    return grouped.reshape(conv.groups, len(chosen), -1)
-
-
-def _moment(rows: Float32) -> Moments:
-    product = np.matmul(rows.transpose(0, 2, 1), rows).astype(np.float64)
-    moment: Moments = product / rows.shape[1]
-    return moment
+    down, across = core.dilation
+    view = sliding_window_view(padded, ((kh - 1) * down + 1, (kw - 1) * across + 1), axis=(1, 2))
+    view = view[:, :: core.stride[0], :: core.stride[1], :, ::down, ::across]
+    places = view.shape[:3]
+    chosen = np.arange(0, math.prod(places), max(1, math.prod(places) // most) | 1)
+    picked = view[np.unravel_index(chosen, places)]  # [rows, C, KH, KW]
+    grouped = picked.reshape(len(chosen), core.groups, per_group, kh, kw).transpose(1, 0, 3, 4, 2)
+    return grouped.reshape(core.groups, len(chosen), -1)
 
 
 def round_with_feedback(weight: NDArray[np.float64], scale: NDArray[np.float64], moments: Moments) -> NDArray[np.int8]:

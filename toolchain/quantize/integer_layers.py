@@ -1,6 +1,7 @@
 """Scheme `auto`, layer by layer: converts a block with the types of its tensors to one or more integer layers."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,52 +28,99 @@ from edgemeta.toolchain.float_model.graph import (
     Upsample,
 )
 from edgemeta.toolchain.quantize.assemble import assemble
-from edgemeta.toolchain.quantize.blocks import Block, folded
-from edgemeta.toolchain.quantize.choices import Choice, quantize_weights
+from edgemeta.toolchain.quantize.blocks import Block
+from edgemeta.toolchain.quantize.choices import Choice
 from edgemeta.toolchain.quantize.scales import add_factors, int32_bias, multiplier_for
+from edgemeta.toolchain.quantize.weights import LayerWeights
 
 _BIAS_ROOM = 2.0**29
 
 
-def build(model: FloatModel, blocks: Sequence[Block], types: Mapping[str, TensorType], choice: Choice) -> Model:
-    """The integer model for one choice. Raises QuantizeError if a number does not fit."""
-    layers: list[q.Layer] = []
-    output = ""
-    for block in blocks:
-        last = block.after == model.output
-        layers += _layers(block, types, choice, last)
-        if last:
-            output = block.name
-    return assemble(model, layers, output, {"scheme": "auto"})
+@dataclass(frozen=True, eq=False)
+class Builder:
+    """Makes the integer layers of a network's blocks. types: of every block's output; weights: of its layers.
 
+    raw: names of the outputs that stay int32 accumulators, with weights per channel unless `one_step`, which gives the
+    whole output one scale (logits that are compared with each other). Its methods raise QuantizeError if a number does
+    not fit.
+    """
 
-def _layers(block: Block, types: Mapping[str, TensorType], choice: Choice, last: bool) -> list[q.Layer]:
-    core, out = block.core, types[block.name]
-    source = types[block.inputs[0]]
-    if isinstance(core, Conv | Dense):
-        return [_weighted(block, source, out, choice, last)]
-    if isinstance(core, Add):
-        pair, shift = add_factors(types[core.inputs[0]], types[core.inputs[1]], out, core.name)
-        return [q.Add(core.name, core.inputs, out, pair, shift, *_bounds(block.relu, out))]
-    if isinstance(core, GlobalAverage) or (isinstance(core, Pool) and core.kind == "average"):
-        kernel, stride, pads = source.shape[:2], source.shape[:2], (0, 0, 0, 0)
+    model: FloatModel
+    blocks: Sequence[Block]
+    types: Mapping[str, TensorType]
+    weights: LayerWeights
+    choice: Choice
+    raw: frozenset[str]
+    one_step: bool
+
+    def build(self) -> Model:
+        """The integer model."""
+        layers = [layer for block in self.blocks for layer in self.layers(block)]
+        names = {block.after: block.name for block in self.blocks}
+        outputs = [names[output] for output in self.model.outputs]
+        return assemble(self.model, layers, outputs, {"scheme": "auto"})
+
+    def layers(self, block: Block) -> list[q.Layer]:
+        """The layers of one block."""
+        core, out, types = block.core, self.types[block.name], self.types
+        source = types[block.inputs[0]]
+        if isinstance(core, Conv | Dense):
+            return [self.weighted(block, is_raw=block.name in self.raw)]
+        if isinstance(core, Add):
+            pair, shift = add_factors(types[core.inputs[0]], types[core.inputs[1]], out, core.name)
+            return [q.Add(core.name, core.inputs, out, pair, shift, *_bounds(block.relu, out))]
+        if isinstance(core, GlobalAverage) or (isinstance(core, Pool) and core.kind == "average"):
+            kernel, stride, pads = source.shape[:2], source.shape[:2], (0, 0, 0, 0)
+            if isinstance(core, Pool):
+                kernel, stride, pads = core.kernel, core.stride, core.padding
+            factor = np.array([source.scale / (out.scale * kernel[0] * kernel[1])])
+            mean = multiplier_for(factor, *_bounds(block.relu, out), core.name)
+            return [q.AveragePool(core.name, core.input, out, kernel, stride, mean, pads)]
         if isinstance(core, Pool):
-            kernel, stride, pads = core.kernel, core.stride, core.padding
-        factor = np.array([source.scale / (out.scale * kernel[0] * kernel[1])])
-        mean = multiplier_for(factor, *_bounds(block.relu, out), core.name)
-        return [q.AveragePool(core.name, core.input, out, kernel, stride, mean, pads)]
-    if isinstance(core, Pool):
-        return [q.MaxPool(core.name, core.input, out, core.kernel, core.stride, core.padding)]
-    if isinstance(core, Relu):
-        return [q.Clamp(core.name, core.input, out, *_bounds(core, out))]
-    if isinstance(core, Concat):
-        return _joined(core, types, out)
-    if isinstance(core, Function):
-        return [q.Lookup(core.name, core.input, out, _lookup(core, source, out))]
-    if isinstance(core, Product):
-        units = np.array([source.scale * types[core.inputs[1]].scale / out.scale])
-        return [q.Product(core.name, core.inputs, out, multiplier_for(units, out.lo, out.hi, core.name))]
-    return [_moved(core, out)]
+            return [q.MaxPool(core.name, core.input, out, core.kernel, core.stride, core.padding)]
+        if isinstance(core, Relu):
+            return [q.Clamp(core.name, core.input, out, *_bounds(core, out))]
+        if isinstance(core, Concat):
+            return _joined(core, types, out)
+        if isinstance(core, Function):
+            return [q.Lookup(core.name, core.input, out, _lookup(core, source, out))]
+        if isinstance(core, Product):
+            units = np.array([source.scale * types[core.inputs[1]].scale / out.scale])
+            return [q.Product(core.name, core.inputs, out, multiplier_for(units, out.lo, out.hi, core.name))]
+        return [_moved(core, out)]
+
+    def weighted(self, block: Block, *, is_raw: bool) -> q.Conv | q.Dense:
+        """The layer of a block with weights; raw: its int32 accumulators are the output."""
+        core, choice = block.core, self.choice
+        assert isinstance(core, Conv | Dense)
+        source, out = self.types[core.input], self.types[block.name]
+        bias = self.weights.bias(block.name) + choice.shifts.get(block.name, 0.0)
+        per_channel = block.name not in self.raw or not self.one_step
+        weights = self.weights.integers(block.name, per_channel, np.abs(bias) / (source.scale * _BIAS_ROOM))
+        units = source.scale * weights.scale  # real value of one accumulator step, [C] or [1]
+        requantize: q.Requantize | None = None
+        if is_raw:
+            out = TensorType(out.shape, 32, scale=source.scale if len(units) > 1 else float(units[0]))
+        elif choice.form == "multiplier":
+            requantize = multiplier_for(units / out.scale, *_bounds(block.relu, out), core.name)
+        else:
+            requantize, middle = _table(units, block.relu, out)
+            bias = bias - middle
+        integer_bias = int32_bias(bias / units, core.name)
+        if isinstance(core, Dense):
+            return q.Dense(core.name, core.input, out, weights, integer_bias, requantize)
+        window = core.stride, core.padding, core.groups
+        return q.Conv(core.name, core.input, out, weights, integer_bias, *window, requantize, core.dilation)
+
+
+def raw_outputs(model: FloatModel, blocks: Sequence[Block]) -> frozenset[str]:
+    """Blocks whose int32 accumulators are outputs of the network: with weights, without ReLU, read by nothing."""
+    read = {name for block in blocks for name in block.inputs}
+    return frozenset(
+        block.name
+        for block in blocks
+        if block.after in model.outputs and block.has_weights and block.relu is None and block.name not in read
+    )
 
 
 def _moved(core: Upsample | Pad | Slice | ChannelShuffle | ResizeBilinear, out: TensorType) -> q.Layer:
@@ -124,41 +172,6 @@ def _bounds(relu: Relu | None, out: TensorType) -> tuple[int, int]:
         return out.zero_point, out.hi
     top = int(np.floor(relu.ceiling / out.scale + 0.5)) + out.zero_point
     return out.zero_point, min(out.hi, top)
-
-
-def _weighted(block: Block, source: TensorType, out: TensorType, choice: Choice, last: bool) -> q.Layer:
-    core = block.core
-    assert isinstance(core, Conv | Dense)
-    weight, bias = folded(block)
-    real_bias = bias.astype(np.float64) + choice.shifts.get(block.name, 0.0)
-    raw = last and block.relu is None
-    weights = quantize_weights(
-        weight, not raw, np.abs(real_bias) / (source.scale * _BIAS_ROOM), choice.moments.get(block.name)
-    )
-    units = source.scale * weights.scale  # real value of one accumulator step, [C] or [1]
-    requantize: q.Requantize | None = None
-    if raw:
-        out = TensorType(out.shape, 32, scale=float(units[0]))
-    elif choice.form == "multiplier":
-        requantize = multiplier_for(units / out.scale, *_bounds(block.relu, out), core.name)
-    else:
-        requantize, middle = _table(units, block.relu, out)
-        real_bias = real_bias - middle
-    integer_bias = int32_bias(real_bias / units, core.name)
-    if isinstance(core, Dense):
-        return q.Dense(core.name, core.input, out, weights, integer_bias, requantize)
-    return q.Conv(
-        core.name,
-        core.input,
-        out,
-        weights,
-        integer_bias,
-        core.stride,
-        core.padding,
-        core.groups,
-        requantize,
-        core.dilation,
-    )
 
 
 def _table(units: NDArray[np.float64], relu: Relu | None, out: TensorType) -> tuple[q.ShiftTable, float]:

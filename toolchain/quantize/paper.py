@@ -64,7 +64,7 @@ def quantize_paper(model: FloatModel, rescale: bool = True) -> Model:
         layers.append(layer)
         types[block.name] = layer.output
     scheme = {"image": IMAGE_BITS, "activations": ACTIVATION_BITS, "weights": WEIGHT_BITS}
-    return assemble(model, layers, output, {"scheme": "paper", "fraction_bits": scheme, "rescaled": rescale})
+    return assemble(model, layers, (output,), {"scheme": "paper", "fraction_bits": scheme, "rescaled": rescale})
 
 
 def _fraction_bits(kind: q.TensorType) -> int:

@@ -3,12 +3,11 @@
 import time
 from pathlib import Path
 
-import cv2
-import numpy as np
-
 from edgemeta.daemon.capture.source import Frame, Pixels, SourceEnded, SourceError, SourceSpec
-from edgemeta.daemon.config.source_address import IMAGE_SUFFIXES, path_of
+from edgemeta.daemon.config.source_address import path_of
 from edgemeta.daemon.runtime.clock import NS
+from edgemeta.model.errors import FrameError
+from edgemeta.plugins.pictures import PICTURE_SUFFIXES, read_picture
 
 FRAMES_PER_SECOND = 1.0
 
@@ -54,29 +53,15 @@ class ImageSource:
             raise SourceError(f"{self._path} does not exist, expected an image or a folder of images")
         if not self._path.is_dir():
             return [self._path]
-        images = sorted(path for path in self._path.iterdir() if path.suffix.lower() in IMAGE_SUFFIXES)
+        images = sorted(path for path in self._path.iterdir() if path.suffix.lower() in PICTURE_SUFFIXES)
         if not images:
-            raise SourceError(f"folder {self._path} has no images ({', '.join(sorted(IMAGE_SUFFIXES))})")
+            raise SourceError(f"folder {self._path} has no images ({', '.join(sorted(PICTURE_SUFFIXES))})")
         return images
 
 
 def read_image(path: Path) -> Pixels:
-    """Decode an image file of any depth, gray, palette or colour, to [H, W, 3] BGR. Raises SourceError.
-
-    A JPEG without its end marker is refused: decoders fill the missing part with gray without an error.
-    """
+    """Decode an image file to [H, W, 3] BGR, as `read_picture`. Raises SourceError."""
     try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise SourceError(f"image {path} cannot be read: {error.strerror}") from error
-    if content[:2] == b"\xff\xd8" and b"\xff\xd9" not in content[2:]:
-        raise SourceError(f"image {path} is a JPEG truncated after {len(content)} bytes")
-    if not content:
-        raise SourceError(f"image {path} is empty")
-    try:
-        pixels = cv2.imdecode(np.frombuffer(content, np.uint8), cv2.IMREAD_COLOR)
-    except cv2.error:  # for example more pixels than OpenCV takes
-        pixels = None
-    if pixels is None:
-        raise SourceError(f"image {path} cannot be decoded, expected JPEG, PNG or the like")
-    return np.asarray(pixels, np.uint8)
+        return read_picture(path)
+    except FrameError as error:
+        raise SourceError(str(error)) from error

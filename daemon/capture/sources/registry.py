@@ -5,7 +5,8 @@ from typing import cast
 from urllib.parse import SplitResult, urlsplit
 
 from edgemeta.daemon.capture.source import Source, SourceError, SourceFactory, SourceSpec
-from edgemeta.daemon.config.source_address import IMAGE_SUFFIXES, is_number, path_of
+from edgemeta.daemon.config.source_address import is_number, path_of
+from edgemeta.plugins.pictures import PICTURE_SUFFIXES
 
 SOURCES = {
     "synthetic": "edgemeta.daemon.capture.sources.synthetic.source:SyntheticSource",
@@ -35,7 +36,7 @@ def kind_of(address: str) -> str:
             raise SourceError(f"source {address!r} has the unknown scheme {scheme!r}, expected {', '.join(SOURCES)}")
         return scheme
     path = path_of(address)
-    return "image" if path.is_dir() or path.suffix.lower() in IMAGE_SUFFIXES else "video"
+    return "image" if path.is_dir() or path.suffix.lower() in PICTURE_SUFFIXES else "video"
 
 
 def make_source(spec: SourceSpec) -> Source:

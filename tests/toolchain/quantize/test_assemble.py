@@ -21,13 +21,13 @@ def test_mean_128_is_exact_int8(every_layer: FloatModel, pixels: Any) -> None:
     assert (images.astype(int) + 128 == pixels).all()
 
 
-def test_other_means_become_zero_points(every_layer: FloatModel, pixels: Any) -> None:
+def test_other_means_become_zero_points(every_layer: FloatModel, pixels: Any, images: Any) -> None:
     model = replace(every_layer, mean=0.0, scale=255.0)
-    integer = quantize_auto(model, pixels)
+    integer = quantize_auto(model, images(model)).model
     assert (integer.input.signed, integer.input.zero_point) == (False, 0)
     encode(integer)
     assert integer.task.labels == model.labels
     assert (integer.preprocessing.table[0] == np.arange(256)).all()
     assert (image_integers(model, pixels) == pixels).all()
     with pytest.raises(QuantizeError, match="expected a whole number"):
-        quantize_auto(replace(every_layer, mean=127.5), pixels)
+        images(replace(every_layer, mean=127.5))

@@ -1,34 +1,37 @@
-"""Ranges from calibration images."""
+"""Statistics of float tensors over the calibration images."""
 
 from typing import Any
 
 import numpy as np
 import pytest
 
+from edgemeta.model.tasks import Embedding
+from edgemeta.toolchain.errors import QuantizeError
 from edgemeta.toolchain.float_model.forward import all_tensors, network_input
-from edgemeta.toolchain.float_model.graph import FloatModel
-from edgemeta.toolchain.quantize.calibrate import CLIP_RULES, Statistics
+from edgemeta.toolchain.float_model.graph import Conv, FloatModel
+from edgemeta.toolchain.quantize.blocks import blocks_of
+from edgemeta.toolchain.quantize.calibrate import Statistics
 
 
-def test_greatest_magnitude(every_layer: FloatModel, pixels: Any) -> None:
-    statistics = Statistics(every_layer, pixels, ["n0", "out"], batch=7)
+def test_ranges_reach_and_means(every_layer: FloatModel, images: Any, pixels: Any) -> None:
+    seen: list[tuple[int, int]] = []
+    blocks = blocks_of(every_layer)
+    statistics = Statistics(every_layer, blocks, images(every_layer), lambda *at: seen.append(at))
     tensors = all_tensors(every_layer, network_input(every_layer, pixels))
-    for name in ("n0", "out"):
-        assert statistics.greatest[name] == pytest.approx(np.abs(tensors[name]).max(), rel=1e-5)
-        assert statistics.clip(name, "minmax", signed=True) == statistics.greatest[name]
+    for block in blocks:
+        tensor, histogram = tensors[block.after], statistics.histograms[block.after]
+        assert histogram.greatest == pytest.approx(max(float(tensor.max()), 0), rel=1e-4)
+        assert histogram.least == pytest.approx(min(float(tensor.min()), 0), rel=1e-4)
+        np.testing.assert_allclose(statistics.reach[block.after], np.abs(tensor).max((0, 1, 2)), rtol=1e-4)
+    for name in ("n0", "c1", "n2", "out"):
+        np.testing.assert_allclose(statistics.means[name], tensors[name].mean((0, 1, 2)), rtol=1e-3, atol=1e-4)
+    assert seen == [(i, 20) for i in range(1, 21)]
 
 
-def test_clip_rules_remove_outliers(every_layer: FloatModel, pixels: Any) -> None:
-    statistics = Statistics(every_layer, pixels, ["n0"])
-    rng = np.random.default_rng(0)
-    statistics.sample["n0"] = np.append(rng.normal(0, 1, 200_000), 30).astype(np.float32)
-    statistics.greatest["n0"] = 30.0
-    percentile, least = (statistics.clip("n0", r, signed=True) for r in ("percentile", "mse"))
-    assert 3 < percentile < 6
-    assert 3 < least < 20
-
-
-def test_dead_tensor(every_layer: FloatModel, pixels: Any) -> None:
-    statistics = Statistics(every_layer, pixels, ["n0"])
-    statistics.greatest["n0"] = 0.0
-    assert [statistics.clip("n0", r, signed=True) for r in CLIP_RULES] == [1.0, 1.0, 1.0]
+def test_infinite_tensors_are_refused(images: Any) -> None:
+    weight = np.full((1, 1, 1, 3), 3e38, np.float32)
+    model = FloatModel(
+        "m", (32, 32, 3), (Conv("c", "input", weight), Conv("d", "c", weight[..., :1])), ("d",), Embedding()
+    )
+    with pytest.raises(QuantizeError, match="becomes infinite on the calibration images"), np.errstate(all="ignore"):
+        Statistics(model, blocks_of(model), images(model))

@@ -1,34 +1,40 @@
 """Bias correction brings the mean of each channel back."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from edgemeta.model import reference
 from edgemeta.model.file import encode
 from edgemeta.toolchain.float_model.forward import all_tensors, network_input
-from edgemeta.toolchain.float_model.graph import FloatModel, check
-from edgemeta.toolchain.quantize.blocks import blocks_of
-from edgemeta.toolchain.quantize.calibrate import Statistics
-from edgemeta.toolchain.quantize.choices import Choice, tensor_types
-from edgemeta.toolchain.quantize.correct import corrected
-from edgemeta.toolchain.quantize.integer_layers import build
+from edgemeta.toolchain.float_model.graph import FloatModel
+from edgemeta.toolchain.quantize.choices import Choice
+from edgemeta.toolchain.quantize.compare import real
+from edgemeta.toolchain.quantize.correct import corrected, images_for_correction
+from edgemeta.toolchain.quantize.observer import Observer
+from edgemeta.toolchain.quantize.prepared import Prepared
+from tests.toolchain.conftest import trace
 
 
-def test_means_are_restored(every_layer: FloatModel, pixels: Any) -> None:
-    blocks = blocks_of(every_layer)
-    statistics = Statistics(every_layer, pixels, {b.after for b in blocks})
-    types = tensor_types(every_layer, check(every_layer, "m"), blocks, statistics, "minmax")
+def test_means_are_restored(every_layer: FloatModel, images: Any, pixels: Any) -> None:
+    inputs = images(every_layer)
+    prepared = Prepared(every_layer, inputs, Observer())
     plain = Choice("minmax", "multiplier", shifts={"c2": np.full(8, 0.3)})  # a bias that is wrong on purpose
-    better = corrected(every_layer, blocks, types, plain, pixels)
+    better = corrected(prepared.builder(plain), prepared.statistics.means, inputs)
     assert set(better.shifts) == {"c0", "c1", "c2", "n4", "d6", "out"}
     wanted = all_tensors(every_layer, network_input(every_layer, pixels))["n2"].mean((0, 1, 2))
 
     def off(choice: Choice) -> float:
-        integer = build(every_layer, blocks, types, choice)
+        integer = prepared.builder(choice).build()
         encode(integer)
-        found = reference.trace(integer, integer.preprocessing.table[0][pixels])["c2"] * types["c2"].scale
+        found = real(integer, "c2", trace(integer, inputs)["c2"])
         return float(np.abs(found.mean((0, 1, 2)) - wanted).mean())
 
     assert off(plain) > 0.2
     assert off(better) < 0.02
+
+
+def test_large_networks_are_corrected_with_fewer_images(every_layer: FloatModel, images: Any) -> None:
+    integer = Prepared(every_layer, images(every_layer), Observer()).builder(Choice("minmax", "multiplier")).build()
+    assert images_for_correction(integer) == 256
+    assert images_for_correction(replace(integer, layers=integer.layers * 100_000)) == 16

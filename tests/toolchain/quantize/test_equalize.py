@@ -17,7 +17,8 @@ from edgemeta.toolchain.float_model.graph import (
     Pool,
     Relu,
 )
-from edgemeta.toolchain.quantize.equalize import equalized
+from edgemeta.toolchain.quantize.blocks import blocks_of
+from edgemeta.toolchain.quantize.equalize import can_equalize, equalized
 
 
 def branched(rng: np.random.Generator) -> FloatModel:
@@ -43,11 +44,17 @@ def branched(rng: np.random.Generator) -> FloatModel:
     return FloatModel("m", (32, 32, 3), layers, ("out",), Classification(tuple("abcde")))
 
 
+def reach(model: FloatModel, pixels: Any) -> Any:
+    """Greatest magnitude of every channel of the tensors of the integer network."""
+    tensors = all_tensors(model, network_input(model, pixels))
+    return {b.after: np.abs(tensors[b.after]).max((0, 1, 2)).astype(np.float64) for b in blocks_of(model)}
+
+
 @pytest.mark.parametrize("strength", [0.5, 1.0])
 def test_the_float_network_is_unchanged(every_layer: FloatModel, pixels: Any, strength: float) -> None:
     for model in (every_layer, branched(np.random.default_rng(2))):
         wanted = logits(model, pixels)
-        found = logits(equalized(model, pixels, strength), pixels)
+        found = logits(equalized(model, reach(model, pixels), strength), pixels)
         np.testing.assert_allclose(found, wanted, rtol=1e-3, atol=1e-4 * np.abs(wanted).max())
 
 
@@ -58,7 +65,7 @@ def test_channels_are_equalized(pixels: Any) -> None:
         peak = all_tensors(changed, network_input(changed, pixels))[name].max((0, 1, 2))
         return float(peak.max() / peak[peak > 0].min())
 
-    even = equalized(model, pixels, 1.0)
+    even = equalized(model, reach(model, pixels), 1.0)
     assert unlike(model, "r") > 8
     assert unlike(even, "r") < 4  # shared with the branches
     assert unlike(even, "cr") < unlike(model, "cr") / 8
@@ -67,7 +74,7 @@ def test_channels_are_equalized(pixels: Any) -> None:
 
 def test_strength_0_changes_nothing(pixels: Any) -> None:
     model = branched(np.random.default_rng(2))
-    for before, after in zip(model.layers, equalized(model, pixels, 0.0).layers, strict=True):
+    for before, after in zip(model.layers, equalized(model, reach(model, pixels), 0.0).layers, strict=True):
         if isinstance(before, Conv | Dense):
             assert (before.weight == after.weight).all()  # type: ignore[union-attr]
 
@@ -76,4 +83,9 @@ def test_a_network_of_one_global_average(pixels: Any) -> None:
     weight = np.eye(3, dtype=np.float32).reshape(3, 1, 1, 3)
     layers = (Conv("c", "input", weight), GlobalAverage("g", "c"))
     model = FloatModel("m", (32, 32, 3), layers, ("g",), Classification(tuple("abc")))
-    assert (logits(equalized(model, pixels, 1.0), pixels) == logits(model, pixels)).all()
+    assert (logits(equalized(model, reach(model, pixels), 1.0), pixels) == logits(model, pixels)).all()
+
+
+def test_functions_keep_their_scale(imported_layers: FloatModel, every_layer: FloatModel) -> None:
+    assert can_equalize(every_layer, [b.after for b in blocks_of(every_layer)])
+    assert not can_equalize(imported_layers, [b.after for b in blocks_of(imported_layers)])

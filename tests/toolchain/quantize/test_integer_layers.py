@@ -6,51 +6,80 @@ import numpy as np
 import pytest
 
 from edgemeta.model import layers as q
-from edgemeta.model import reference
 from edgemeta.model.file import encode
-from edgemeta.toolchain.float_model.forward import all_tensors, logits, network_input
-from edgemeta.toolchain.float_model.graph import FloatModel, check
-from edgemeta.toolchain.quantize.auto import measure
-from edgemeta.toolchain.quantize.blocks import blocks_of
-from edgemeta.toolchain.quantize.calibrate import Statistics
-from edgemeta.toolchain.quantize.choices import Choice, tensor_types
-from edgemeta.toolchain.quantize.integer_layers import build
+from edgemeta.model.tasks import Detection, DetectionLevel
+from edgemeta.toolchain.float_model.forward import all_tensors, network_input
+from edgemeta.toolchain.float_model.graph import Conv, FloatModel
+from edgemeta.toolchain.quantize.choices import Choice
+from edgemeta.toolchain.quantize.compare import Expected, real
+from edgemeta.toolchain.quantize.observer import Observer
+from edgemeta.toolchain.quantize.prepared import Prepared
+from tests.toolchain.conftest import trace
 
 
 @pytest.mark.parametrize("form", ["multiplier", "table"])
-@pytest.mark.parametrize("clip", ["minmax", "percentile", "mse"])
-def test_every_choice_is_near_the_float_network(every_layer: FloatModel, pixels: Any, form: Any, clip: Any) -> None:
-    blocks = blocks_of(every_layer)
-    statistics = Statistics(every_layer, pixels, {b.after for b in blocks})
-    types = tensor_types(every_layer, check(every_layer, "m"), blocks, statistics, clip)
-    integer = build(every_layer, blocks, types, Choice(clip, form))
+@pytest.mark.parametrize("ranges", ["minmax", "percentile", "mse"])
+def test_every_choice_is_near_the_float_network(every_layer: FloatModel, images: Any, form: Any, ranges: Any) -> None:
+    inputs = images(every_layer)
+    integer = Prepared(every_layer, inputs, Observer()).builder(Choice(ranges, form)).build()
     encode(integer)
-    assert measure(integer, integer.preprocessing.table[0][pixels], logits(every_layer, pixels), "x").error < 0.01
+    assert Expected(every_layer, inputs).measure(integer, "x").error < 0.01
 
 
-def test_every_tensor_is_near_its_float_tensor(every_layer: FloatModel, pixels: Any) -> None:
-    blocks = blocks_of(every_layer)
-    statistics = Statistics(every_layer, pixels, {b.after for b in blocks})
-    types = tensor_types(every_layer, check(every_layer, "m"), blocks, statistics, "minmax")
-    integer = build(every_layer, blocks, types, Choice("minmax", "multiplier"))
-    found = reference.trace(integer, integer.preprocessing.table[0][pixels])
+def test_every_tensor_is_near_its_float_tensor(every_layer: FloatModel, images: Any, pixels: Any) -> None:
+    inputs = images(every_layer)
+    builder = Prepared(every_layer, inputs, Observer()).builder(Choice("minmax", "multiplier"))
+    integer = builder.build()
+    found = trace(integer, inputs)
     wanted = all_tensors(every_layer, network_input(every_layer, pixels))
-    for block in blocks[:-1]:
-        kind = types[block.name]
-        off = np.abs(found[block.name] * kind.scale - wanted[block.after])
-        assert off.mean() < 3 * kind.scale, block.name
+    for block in builder.blocks[:-1]:
+        off = np.abs(real(integer, block.name, found[block.name]) - wanted[block.after])
+        assert off.mean() < 3 * builder.types[block.name].scale, block.name
 
 
-def test_clamps_from_above_and_below(every_layer: FloatModel, pixels: Any) -> None:
-    blocks = blocks_of(every_layer)
-    statistics = Statistics(every_layer, pixels, {b.after for b in blocks})
-    statistics.greatest["r0"] = 12.0
-    types = tensor_types(every_layer, check(every_layer, "m"), blocks, statistics, "minmax")
+def test_clamps_from_above_and_below(every_layer: FloatModel, images: Any) -> None:
+    prepared = Prepared(every_layer, images(every_layer), Observer())
+    prepared.statistics.histograms["r0"].greatest = 12.0
     for form in ("multiplier", "table"):
-        first = build(every_layer, blocks, types, Choice("minmax", form)).layers[0]  # type: ignore[arg-type]
+        first = prepared.builder(Choice("minmax", form)).build().layers[0]  # type: ignore[arg-type]
         assert isinstance(first, q.Conv)
         if isinstance(first.requantize, q.ShiftTable):
             assert (first.requantize.table.min(), first.requantize.table.max()) == (0, 128)
         else:
             assert isinstance(first.requantize, q.Multiplier)
             assert (first.requantize.lo, first.requantize.hi) == (0, 128)
+
+
+def detection(*, objectness: str | None = None) -> Detection:
+    return Detection(tuple("abcdef"), "yolox", (DetectionLevel("boxes", "classes", objectness),))
+
+
+def test_outputs_of_a_head_are_accumulators_with_a_step_for_each_channel(images: Any, pixels: Any) -> None:
+    rng = np.random.default_rng(4)
+    weight = (rng.normal(0, 0.3, (6, 1, 1, 3)) * np.logspace(0, 3, 6).reshape(6, 1, 1, 1)).astype(np.float32)
+    layers = (
+        Conv("classes", "input", weight, rng.normal(0, 1, 6).astype(np.float32)),
+        Conv("objectness", "input", weight[:1]),
+        Conv("boxes", "input", weight[2:]),
+    )
+    model = FloatModel("m", (32, 32, 3), layers, ("boxes", "objectness", "classes"), detection(objectness="objectness"))
+    inputs = images(model)
+    builder = Prepared(model, inputs, Observer()).builder(Choice("minmax", "multiplier"))
+    layer = builder.weighted(builder.blocks[0], is_raw=True)
+    assert (layer.requantize, layer.output.bits, layer.output.scale) == (None, 32, builder.types["input"].scale)
+    wanted = all_tensors(model, network_input(model, pixels))
+    integer = builder.build()
+    encode(integer)
+    assert integer.outputs == model.outputs
+    found = trace(integer, inputs)
+    for name in integer.outputs:
+        off = np.abs(real(integer, name, found[name]) - wanted[name]).max((0, 1, 2))
+        assert (off < 0.02 * np.abs(wanted[name]).max((0, 1, 2))).all(), name
+
+
+def test_an_output_that_is_read_again_has_eight_bits(images: Any) -> None:
+    weight = np.full((4, 1, 1, 3), 0.2, np.float32)
+    layers = (Conv("boxes", "input", weight), Conv("classes", "boxes", np.ones((6, 1, 1, 4), np.float32)))
+    model = FloatModel("m", (32, 32, 3), layers, ("boxes", "classes"), detection())
+    integer = Prepared(model, images(model), Observer()).builder(Choice("minmax", "multiplier")).build()
+    assert [layer.output.bits for layer in integer.layers] == [8, 32]

@@ -9,10 +9,12 @@ import pytest
 
 from edgemeta.model.file import encode, load
 from edgemeta.toolchain.data.dataset import Dataset
-from edgemeta.toolchain.errors import DataError, FloatModelError, QuantizeError
+from edgemeta.toolchain.errors import FloatModelError, QuantizeError
 from edgemeta.toolchain.float_model.file import save_float_model
 from edgemeta.toolchain.float_model.graph import FloatModel
-from edgemeta.toolchain.quantize.quantize import integer_logits, quantize
+from edgemeta.toolchain.quantize.calibration import Calibration
+from edgemeta.toolchain.quantize.labelled import integer_logits
+from edgemeta.toolchain.quantize.quantize import quantize
 
 
 @pytest.fixture
@@ -26,24 +28,28 @@ def files(tmp_path: Path, every_layer: FloatModel, pixels: Any, classes: Any) ->
 @pytest.mark.parametrize("scheme", ["paper", "auto"])
 def test_quantize(files: tuple[Path, Path, Path], scheme: Any) -> None:
     source, data, out = files
-    result = quantize(source, out, scheme, calibration=data, test=data)
+    result = quantize(source, out, scheme, calibration=Calibration(data), test=data)
     model = load(out)
     assert model.digest == result.sha256
     assert model.provenance["scheme"] == scheme
-    assert model.provenance["test_accuracy"] == result.accuracy
-    assert model.provenance["float_test_accuracy"] == result.float_accuracy
-    assert result.images == 20
-    assert (result.choice is None) == (scheme == "paper")
+    assert result.test is not None
+    assert model.provenance["test_accuracy"] == result.test.accuracy
+    assert model.provenance["float_test_accuracy"] == result.test.float_accuracy
+    assert result.test.images == 20
+    assert result.size == out.stat().st_size
+    assert (result.auto is None) == (scheme == "paper")
     assert isinstance(model.provenance["float_sha256"], str)
 
 
 def test_the_same_input_gives_the_same_bytes(files: tuple[Path, Path, Path]) -> None:
     source, data, out = files
-    first = quantize(source, out, "auto", calibration=data)
-    assert quantize(source, out, "auto", calibration=data) == first
-    assert first.accuracy is None
+    first = quantize(source, out, "auto", calibration=Calibration(data))
+    content = out.read_bytes()
+    assert quantize(source, out, "auto", calibration=Calibration(data)).sha256 == first.sha256
+    assert out.read_bytes() == content
+    assert first.test is None
     float_name = load(out).name
-    quantize(source, out, "auto", calibration=data, name="mine")
+    quantize(source, out, "auto", calibration=Calibration(data), name="mine")
     assert load(out).name == "mine" != float_name
 
 
@@ -52,16 +58,19 @@ def test_held_out_images_fit_a_temperature_and_change_nothing_else(
 ) -> None:
     """The plain network names the images, one in five is named otherwise: an unsure network, a wrong-headed one."""
     source, data, out = files
-    plain = quantize(source, out, "auto", calibration=data)
+    plain = quantize(source, out, "auto", calibration=Calibration(data))
     network = load(out)
     named = integer_logits(network, Dataset(pixels, np.zeros(20, np.uint8))).argmax(1)
     named[::5] = (named[::5] + 1) % 10
     np.savez(tmp_path / "held.npz", x=pixels, y=named.astype(np.uint8))
-    warm = quantize(source, out, "auto", calibration=data, held_out=tmp_path / "held.npz", test=tmp_path / "held.npz")
+    warm = quantize(
+        source, out, "auto", calibration=Calibration(data), held_out=tmp_path / "held.npz", test=tmp_path / "held.npz"
+    )
     fitted = load(out)
     assert (plain.temperature, network.task.temperature) == (1.0, 1.0)
     assert fitted.task.temperature == warm.temperature != 1.0
-    assert warm.calibration_error != warm.plain_calibration_error
+    assert warm.test is not None
+    assert warm.test.calibration_error != warm.test.plain_calibration_error
     assert fitted.provenance["held_out_images"] == 20
     bare = replace(fitted, task=network.task, provenance=network.provenance)
     assert encode(bare) == encode(network)
@@ -73,12 +82,12 @@ def test_unsupported_models_are_refused(files: tuple[Path, Path, Path], tmp_path
         quantize(source, out, "auto")
     np.savez(tmp_path / "small.npz", x=np.zeros((3, 8, 8, 3), np.uint8), y=np.zeros(3, np.uint8))
     with pytest.raises(QuantizeError, match=r"images are \(8, 8, 3\), expected \(32, 32, 3\)"):
-        quantize(source, out, "auto", calibration=tmp_path / "small.npz")
+        quantize(source, out, "auto", calibration=Calibration(tmp_path / "small.npz"))
     np.savez(tmp_path / "three.npz", x=np.zeros((3, 32, 32, 3), np.uint8), y=np.zeros(3, np.uint8), labels=["a", "b"])
     with pytest.raises(QuantizeError, match="have 2 classes, expected 10 as in the float model"):
         quantize(source, out, "paper", held_out=tmp_path / "three.npz")
-    with pytest.raises(DataError):
-        quantize(source, out, "auto", calibration=tmp_path / "none.npz")
+    with pytest.raises(QuantizeError, match=r"none\.npz does not exist, expected a data set, a folder of pictures"):
+        quantize(source, out, "auto", calibration=Calibration(tmp_path / "none.npz"))
     with pytest.raises(FloatModelError, match="not a complete safetensors file"):
         quantize(data, out, "paper")
     assert not out.exists()

@@ -1,0 +1,187 @@
+"""`quantize`: makes an integer model file of a float model."""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from edgemeta.cli.options import json_option, report
+from edgemeta.cli.progress import progress_bar
+from edgemeta.model.zoo import find
+from edgemeta.toolchain.quantize.auto import AutoResult
+from edgemeta.toolchain.quantize.calibration import DATASET_IMAGES, PICTURES, Calibration
+from edgemeta.toolchain.quantize.observer import Agreement, Observer
+from edgemeta.toolchain.quantize.quantize import SCHEMES, QuantizeResult, Scheme
+from edgemeta.toolchain.quantize.quantize import quantize as quantize_file
+from edgemeta.toolchain.quantize.ranges import RANGE_RULES
+
+_path = click.Path(path_type=Path)
+_SHOWN_LAYERS = 10
+_MIB = 1 << 20
+
+
+@click.command(short_help="Turn a float model into an integer model file.")
+@click.argument("float_model", metavar="FLOAT")
+@click.option("--scheme", type=click.Choice(SCHEMES), default="auto", show_default=True, help="Quantization scheme.")
+@click.option(
+    "--calibrate",
+    type=_path,
+    metavar="PATH",
+    help="Images for the choice of scales by `auto`: a folder of pictures, a video, or a labelled data set.",
+)
+@click.option(
+    "--images",
+    "--frames",
+    "images",
+    type=click.IntRange(min=1),
+    help=f"Number of images used, evenly chosen.  [default: {PICTURES}; of a data set {DATASET_IMAGES}]",
+)
+@click.option("--from", "first", type=click.IntRange(min=0), default=0, help="First frame of a video that may be used.")
+@click.option("--to", "last", type=click.IntRange(min=1), help="Frame of a video before which to stop.")
+@click.option(
+    "--ranges",
+    type=click.Choice(("best", *RANGE_RULES)),
+    default="best",
+    show_default=True,
+    help="Ranges of tensors: all values, all but the rarest, those of least square error, or the best by measurement.",
+)
+@click.option(
+    "--held-out",
+    type=_path,
+    metavar="PATH",
+    help="Labelled images not used for training, to fit the temperature of the scores.",
+)
+@click.option(
+    "--test", type=_path, metavar="PATH", help="Measure both networks on labelled images and store the figures."
+)
+@click.option("--name", help="Name of the model in messages and logs; default: that of the float model.")
+@click.option("--out", type=_path, required=True, metavar="FILE", help="The integer model to write.")
+@json_option
+def quantize(
+    float_model: str,
+    scheme: Scheme,
+    calibrate: Path | None,
+    images: int | None,
+    first: int,
+    last: int | None,
+    ranges: str,
+    held_out: Path | None,
+    test: Path | None,
+    name: str | None,
+    out: Path,
+    as_json: bool,
+) -> None:
+    """Turn the float model FLOAT (a file or a shipped name) into an integer model file.
+
+    `auto` chooses scales with calibration images like those that the camera will deliver; they need no labels. It
+    prints how far each choice is from the float network, and the signal-to-noise ratio of every layer, worst first.
+    `paper` is exactly the scheme of Terakura et al. (image Q7, weights Q5, activations Q3, tables).
+
+    \b
+    Examples:
+      edgemeta quantize net-float.safetensors --calibrate pictures/ --out net.safetensors
+      edgemeta quantize net-float.safetensors --calibrate yard.mp4 --frames 200 --from 0 --to 6000 \\
+          --out net.safetensors --json
+      edgemeta quantize resnet8-cifar10-float --calibrate train.npz --test test.npz --out mine.safetensors
+      edgemeta quantize mine-float.safetensors --scheme paper --test test.npz --out paper.safetensors --json
+    """
+    if last is not None and last <= first:
+        raise click.BadParameter(f"found {last}, expected more than {first}, the first frame", param_hint="--to")
+    with closing(_Bars()) as bars:
+        result = quantize_file(
+            find(float_model),
+            out,
+            scheme,
+            calibration=None if calibrate is None else Calibration(calibrate, images, first, last),
+            ranges=tuple(rule for rule in RANGE_RULES if ranges in ("best", rule)),
+            held_out=held_out,
+            test=test,
+            name=name,
+            observer=bars,
+        )
+    report(as_json, _values(result, scheme), _text(result, scheme))
+
+
+def _values(result: QuantizeResult, scheme: Scheme) -> dict[str, object]:
+    auto, test = result.auto, result.test
+    return {
+        "path": str(result.path),
+        "sha256": result.sha256,
+        "bytes": result.size,
+        "scheme": scheme,
+        "choice": None if auto is None else auto.agreement.choice,
+        "calibration_images": result.images,
+        "tried": [asdict(each) for each in auto.tried] if auto else [],
+        "output_errors": dict(zip(auto.model.outputs, auto.agreement.errors, strict=True)) if auto else {},
+        "same_label": _percent(auto.agreement.same_label if auto else None),
+        "layers": [asdict(each) for each in auto.layers] if auto else [],
+        "float_top1": _percent(test.float_accuracy if test else None),
+        "top1": _percent(test.accuracy if test else None),
+        "images": test.images if test else 0,
+        "temperature": result.temperature,
+        "calibration_error": _percent(test.calibration_error if test else None),
+        "plain_calibration_error": _percent(test.plain_calibration_error if test else None),
+        "seconds": round(result.seconds, 1),
+        "peak_memory": result.peak_memory,
+    }
+
+
+def _percent(share: float | None) -> float | None:
+    return None if share is None else round(100 * share, 4)
+
+
+def _text(result: QuantizeResult, scheme: Scheme) -> Iterator[str]:
+    choice = f", {result.auto.agreement.choice}" if result.auto else ""
+    if result.auto:
+        yield from _auto_text(result.auto, result.images)
+    yield f"{result.path}: scheme {scheme}{choice}, {result.size:,} bytes, sha256 {result.sha256[:12]}"
+    if result.test:
+        before, after = 100 * result.test.float_accuracy, 100 * result.test.accuracy
+        yield f"top-1 {after:.2f} % of {result.test.images:,} test images, float {before:.2f} %"
+    if result.temperature != 1.0:
+        yield f"temperature of the scores {result.temperature:g}, fitted on the held-out images"
+    if result.test:
+        before, after = 100 * result.test.plain_calibration_error, 100 * result.test.calibration_error
+        yield f"calibration error {after:.2f} % on the test images, at temperature 1 {before:.2f} %"
+    yield f"{result.seconds:.1f} s, at most {result.peak_memory / _MIB:,.0f} MiB of memory"
+
+
+def _auto_text(auto: AutoResult, images: int) -> Iterator[str]:
+    for each in auto.tried:
+        yield f"tried {each.choice}: output error {each.error:.2e}{_same(each)}"
+    shown = auto.layers[:_SHOWN_LAYERS]
+    width = max(len(each.layer) for each in shown)
+    yield f"signal-to-quantization-noise, the worst {len(shown)} of {len(auto.layers)} layers (--json has all):"
+    for layer in shown:
+        yield f"  {layer.layer:<{width}}  {layer.kind:<14} {layer.decibels:6.1f} dB"
+    yield f"{images:,} calibration images; agreement with the float network{_same(auto.agreement)}:"
+    for name, error in zip(auto.model.outputs, auto.agreement.errors, strict=True):
+        yield f"  output {name}: relative error {error:.2e}"
+
+
+def _same(agreement: Agreement) -> str:
+    return "" if agreement.same_label is None else f", same label {agreement.same_label:.2%}"
+
+
+class _Bars(Observer):
+    """Draws one progress bar for each stage."""
+
+    def __init__(self) -> None:
+        self._shown = ExitStack()
+        self._stage = ""
+        self._move: Callable[[int, int], None]
+
+    def progress(self, stage: str, done: int, total: int) -> None:
+        if stage != self._stage or done == 1:
+            self.close()
+            self._stage, self._move = stage, self._shown.enter_context(progress_bar(stage))
+        self._move(done, total)
+
+    def damaged(self, sentence: str) -> None:
+        click.echo(f"left out: {sentence}", err=True)
+
+    def close(self) -> None:
+        """End the bar that is shown."""
+        self._shown.close()

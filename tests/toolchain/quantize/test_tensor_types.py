@@ -1,0 +1,79 @@
+"""Which tensors share a type, and how wide it is."""
+
+from typing import Any
+
+import numpy as np
+
+from edgemeta.model.layers import TensorType
+from edgemeta.model.tasks import Embedding
+from edgemeta.toolchain.float_model.graph import Concat, Conv, FloatModel, Function, GlobalAverage, Pool, Slice, check
+from edgemeta.toolchain.quantize.assemble import input_type
+from edgemeta.toolchain.quantize.blocks import blocks_of
+from edgemeta.toolchain.quantize.calibrate import Statistics
+from edgemeta.toolchain.quantize.ranges import RangeRule
+from edgemeta.toolchain.quantize.tensor_types import tensor_types
+
+
+def types_of(model: FloatModel, images: Any, rule: RangeRule = "minmax") -> tuple[dict[str, TensorType], Statistics]:
+    blocks = blocks_of(model)
+    statistics = Statistics(model, blocks, images(model))
+    return tensor_types(input_type(model), check(model, "m"), blocks, statistics, rule), statistics
+
+
+def quantization(kind: TensorType) -> tuple[bool, int, float]:
+    return kind.signed, kind.zero_point, kind.scale
+
+
+def test_types_depend_on_the_range_of_a_tensor(every_layer: FloatModel, images: Any) -> None:
+    types, statistics = types_of(every_layer, images)
+    assert quantization(types["c0"]) == (False, 0, statistics.histograms["r0"].greatest / 255)
+    assert quantization(types["m2"]) == quantization(types["a1"])  # a max pool
+    assert quantization(types["u2"]) == quantization(types["c2"]) == quantization(types["j3"])  # only the concat reads
+    histogram = statistics.histograms["c1"]
+    kind = types["c1"]
+    assert (kind.lo - kind.zero_point) * kind.scale <= histogram.least + kind.scale
+    assert (kind.hi - kind.zero_point) * kind.scale >= histogram.greatest - kind.scale
+
+
+def test_a_concatenation_of_parts_of_the_image_keeps_its_type(imported_layers: FloatModel, images: Any) -> None:
+    types, _ = types_of(imported_layers, images)
+    assert quantization(types["focus"]) == quantization(types["s1"]) == quantization(types["input"])
+
+
+def test_the_image_beside_other_tensors_is_requantized(images: Any) -> None:
+    weight = np.full((4, 1, 1, 3), 2.0, np.float32)
+    layers = (
+        Conv("c", "input", weight),
+        Concat("j", ("c", "input")),
+        Conv("out", "j", np.ones((1, 1, 1, 7), np.float32)),
+        GlobalAverage("g", "out"),
+    )
+    types, _ = types_of(FloatModel("m", (32, 32, 3), layers, ("g",), Embedding()), images)
+    assert types["input"].scale == 1 / 128
+    assert quantization(types["j"]) != quantization(types["input"])
+
+
+def test_a_narrow_tensor_that_others_read_keeps_its_own_type(images: Any) -> None:
+    weight = np.zeros((4, 1, 1, 3), np.float32)
+    weight[:, 0, 0, 0] = 1
+    layers = (
+        Conv("wide", "input", 9 * weight),
+        Conv("narrow", "input", weight),
+        Concat("j", ("wide", "narrow")),
+        Conv("other", "narrow", np.ones((1, 1, 1, 4), np.float32)),
+        Pool("pooled", "j", "max", (2, 2), (2, 2)),
+        Conv("out", "pooled", np.ones((1, 1, 1, 8), np.float32)),
+        GlobalAverage("g1", "out"),
+        GlobalAverage("g2", "other"),
+        Concat("last", ("g1", "g2")),
+    )
+    types, _ = types_of(FloatModel("m", (32, 32, 3), layers, ("last",), Embedding()), images)
+    assert quantization(types["wide"]) == quantization(types["j"]) == quantization(types["pooled"])
+    assert types["narrow"].scale < types["j"].scale / 4
+
+
+def test_least_error_narrows_what_a_function_does_not_need(imported_layers: FloatModel, images: Any) -> None:
+    (plain, _), (least, _) = types_of(imported_layers, images), types_of(imported_layers, images, "mse")
+    assert least["c0"].scale < plain["c0"].scale
+    assert isinstance(imported_layers.layers[5], Function)
+    assert isinstance(imported_layers.layers[0], Slice)

@@ -1,0 +1,49 @@
+"""Integers of weights, with their scales."""
+
+import numpy as np
+
+from edgemeta.toolchain.float_model.graph import Conv, Dense
+from edgemeta.toolchain.quantize.blocks import Block
+from edgemeta.toolchain.quantize.weights import LayerWeights, best_scales, rounded
+
+
+def weights_of(weight: np.ndarray) -> LayerWeights:
+    core = Conv("c", "input", weight) if weight.ndim == 4 else Dense("c", "input", weight)
+    return LayerWeights([Block(core, None, None, "c", "c")])
+
+
+def test_a_bias_may_require_a_larger_scale() -> None:
+    found = weights_of(np.full((2, 3), 1e-6, np.float32)).integers("c", True, np.array([0.0, 1.0]))
+    assert found.scale[0] < 1e-7
+    assert found.scale[1] == 1.0
+    assert found.values[1].tolist() == [0, 0, 0]
+
+
+def test_weights_per_channel_are_finer() -> None:
+    rng = np.random.default_rng(3)
+    weight = (rng.normal(0, 1, (6, 3, 3, 4)) * np.logspace(-2, 0, 6).reshape(6, 1, 1, 1)).astype(np.float32)
+
+    def off(per_channel: bool) -> float:
+        found = weights_of(weight).integers("c", per_channel, np.zeros(6))
+        assert np.abs(found.values).max() <= 127
+        back = found.values * found.scale.reshape(-1, 1, 1, 1)
+        return float(np.abs(back / weight - 1).mean())
+
+    assert off(per_channel=True) < off(per_channel=False) / 2
+
+
+def test_large_layers_are_done_in_pieces_with_the_same_result() -> None:
+    weight = np.random.default_rng(5).normal(0, 1, (3, 700_000)).astype(np.float32)
+    together = best_scales(weight, True)
+    apart = np.concatenate([best_scales(row[None], True) for row in weight])
+    assert (together == apart).all()
+    values = rounded(weight, together, None).values
+    assert (values[1] == rounded(weight[1:2], together[1:2], None).values[0]).all()
+
+
+def test_integers_are_computed_once_for_a_scale() -> None:
+    weights = weights_of(np.random.default_rng(5).normal(0, 1, (3, 5)).astype(np.float32))
+    first = weights.integers("c", True, np.zeros(3))
+    assert weights.integers("c", True, np.zeros(3)) is first
+    assert weights.integers("c", True, np.full(3, 9.0)) is not first
+    assert weights.integers("c", False, np.zeros(3)).scale.shape == (1,)

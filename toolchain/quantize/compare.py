@@ -1,0 +1,116 @@
+"""How near an integer network is to its float network: of its outputs, and layer by layer."""
+
+import math
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgemeta.model.graph import Model
+from edgemeta.model.prove import MAX_OUTPUTS
+from edgemeta.toolchain.float_model.forward import outputs, walk
+from edgemeta.toolchain.float_model.graph import Float32, FloatModel, check
+from edgemeta.toolchain.quantize.blocks import Block
+from edgemeta.toolchain.quantize.images import PreparedImages
+from edgemeta.toolchain.quantize.observer import Agreement
+from edgemeta.toolchain.quantize.run import integer_session, needed
+
+Stage = Callable[[int, int], None]
+
+_MOST_NUMBERS = 1 << 24
+"""Float outputs that are kept for comparisons: 64 MiB."""
+_TINY = 1e-30
+
+
+@dataclass(frozen=True)
+class LayerError:
+    """Signal-to-quantization-noise ratio of one tensor in dB, errors of all layers before it included.
+
+    It is ten times the decimal logarithm of the mean square of the float tensor through that of the difference.
+    """
+
+    layer: str
+    kind: str
+    decibels: float
+
+
+class Expected:
+    """The outputs of a float network on some of the calibration images, to compare integer networks with."""
+
+    def __init__(self, model: FloatModel, images: PreparedImages, stage: Stage | None = None) -> None:
+        shapes = check(model, model.name)
+        numbers = sum(math.prod(shapes[name]) for name in model.outputs)
+        self.images = images.chosen(max(1, _MOST_NUMBERS // numbers))
+        self._compares_labels = model.is_classification
+        self._wanted: list[tuple[Float32, ...]] = []
+        for done, image in enumerate(self.images, 1):
+            self._wanted.append(outputs(model, self.images.real(image)))
+            if stage is not None:
+                stage(done, len(self.images))
+        self._variances = [self._variance(number) for number in range(len(model.outputs))]
+
+    def measure(self, integer: Model, choice: str) -> Agreement:
+        """Run an integer network on the images and compare its outputs."""
+        off, same = np.zeros(len(self._variances)), 0
+        with closing(integer_session(integer)) as session:
+            for image, wanted in zip(self.images, self._wanted, strict=True):
+                found = [
+                    real(integer, name, out) for name, out in zip(integer.outputs, session.run(image), strict=True)
+                ]
+                off += [float(np.square(self._centred(f - w)).mean()) for f, w in zip(found, wanted, strict=True)]
+                same += int(found[0].argmax() == wanted[0].argmax())
+        errors = tuple((off / len(self.images) / self._variances).tolist())
+        share = same / len(self.images) if self._compares_labels else None
+        return Agreement(choice, float(np.mean(errors)), errors, share)
+
+    def _centred(self, values: NDArray[Any]) -> NDArray[Any]:
+        return values - values.mean() if self._compares_labels else values
+
+    def _variance(self, number: int) -> float:
+        if self._compares_labels:
+            each = [np.square(self._centred(wanted[number])).mean(dtype=np.float64) for wanted in self._wanted]
+            return max(float(np.mean(each)), _TINY)
+        means = [wanted[number].mean(dtype=np.float64) for wanted in self._wanted]
+        squares = [np.square(wanted[number].astype(np.float64)).mean() for wanted in self._wanted]
+        return max(float(np.mean(squares) - np.mean(means) ** 2), _TINY)
+
+
+def real(model: Model, output: str, integers: NDArray[np.generic]) -> NDArray[np.float64]:
+    """The real numbers that an output's integers represent."""
+    kind = next(layer.output for layer in model.layers if layer.name == output)
+    values: NDArray[np.float64] = (integers.astype(np.float64) - kind.zero_point) * model.steps(output)
+    return values
+
+
+def layer_errors(
+    model: FloatModel, blocks: Sequence[Block], integer: Model, images: PreparedImages, stage: Stage | None = None
+) -> tuple[LayerError, ...]:
+    """The error of every layer's tensor on these images, worst first."""
+    names = [block.name for block in blocks]
+    parts = [names[i : i + MAX_OUTPUTS] for i in range(0, len(names), MAX_OUTPUTS)]
+    after = {block.after: block.name for block in blocks}
+    signal, noise = dict.fromkeys(names, 0.0), dict.fromkeys(names, 0.0)
+    with ExitStack() as stack:
+        models = [needed(integer, part) for part in parts]
+        sessions = [stack.enter_context(closing(integer_session(each))) for each in models]
+        for done, image in enumerate(images, 1):
+            found: dict[str, NDArray[np.generic]] = {}
+            for part, session in zip(parts, sessions, strict=True):
+                found |= zip(part, session.run(image), strict=True)
+            for tensor, wanted in walk(model, images.real(image)):
+                name = after.get(tensor)
+                if name is not None:
+                    signal[name] += float(np.square(wanted, dtype=np.float64).sum())
+                    noise[name] += float(np.square(real(integer, name, found[name]) - wanted).sum())
+            if stage is not None:
+                stage(done, len(images))
+    kinds = {block.name: type(block.core).__name__ for block in blocks}
+    errors = [LayerError(name, kinds[name], _decibels(signal[name], noise[name])) for name in names]
+    return tuple(sorted(errors, key=lambda error: error.decibels))
+
+
+def _decibels(signal: float, noise: float) -> float:
+    return round(10 * math.log10(max(signal, _TINY) / max(noise, _TINY)), 2)

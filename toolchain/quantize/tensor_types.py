@@ -1,0 +1,135 @@
+"""The type of every tensor of the integer network: its range, and which tensors share one."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgemeta.model.layers import TensorType
+from edgemeta.toolchain.float_model.functions import evaluate
+from edgemeta.toolchain.float_model.graph import (
+    INPUT,
+    ChannelShuffle,
+    Concat,
+    Function,
+    Pad,
+    Pool,
+    Relu,
+    ResizeBilinear,
+    Shape,
+    Slice,
+    Upsample,
+)
+from edgemeta.toolchain.quantize.blocks import Block, Core
+from edgemeta.toolchain.quantize.calibrate import Statistics
+from edgemeta.toolchain.quantize.ranges import Range, RangeRule, choose_range, tensor_type
+
+_SHARED = 1.25
+"""An input of a concatenation that others read, too, takes its type if that is at most so much wider."""
+
+
+def tensor_types(
+    image: TensorType, shapes: Mapping[str, Shape], blocks: Sequence[Block], statistics: Statistics, rule: RangeRule
+) -> dict[str, TensorType]:
+    """Type of every block's output, and of "input", which is `image`.
+
+    Layers that only move or select elements share the type of their input. A concatenation shares its type with the
+    inputs that nothing else reads, as these would be rounded twice, and with those whose own range is nearly as wide;
+    the others are requantized, as is the image beside other tensors. The range of a shared type is that of the
+    concatenation, or of the tensor it begins with. The range of a tensor that only one function reads is the one with
+    the least error after the function.
+    """
+    after = {block.name: block.after for block in blocks}
+    functions = _functions_after(blocks)
+    ranges = {
+        block.name: choose_range(statistics.histograms[block.after], rule, functions.get(block.name))
+        for block in blocks
+    }
+    shared = _Shared([INPUT, *after])
+    decides: dict[str, str] = {}  # a representative -> the block whose range counts
+    for block in blocks:
+        if _keeps_type(block):
+            shared.join(block.inputs[0], block.name)
+    readers = _readers(blocks, shared)
+    for block in blocks:
+        if isinstance(block.core, Concat):
+            is_image = [shared.of(name) == INPUT for name in block.inputs]
+            for name in block.inputs if all(is_image) or not any(is_image) else ():
+                is_free = readers[shared.of(name)] <= {block.name}
+                if is_free or _width(ranges, block.name) <= _SHARED * _width(ranges, name):
+                    shared.join(name, block.name)
+    for block in blocks:
+        decides.setdefault(shared.of(block.name), block.name)
+        if isinstance(block.core, Concat):
+            decides[shared.of(block.name)] = block.name
+    types = {INPUT: image}
+    for block in blocks:
+        root, shape = shared.of(block.name), shapes[block.after]
+        if root == INPUT:
+            types[block.name] = replace(image, shape=shape)
+        else:
+            types[block.name] = tensor_type(ranges[decides[root]], shape)
+    return types
+
+
+class _Shared:
+    """Sets of tensors that have one type (union-find)."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._parent = {name: name for name in names}
+
+    def of(self, name: str) -> str:
+        """The representative of a tensor's set."""
+        while self._parent[name] != name:
+            name = self._parent[name]
+        return name
+
+    def join(self, one: str, other: str) -> None:
+        """Make one set of two; the representative of `one` stays."""
+        self._parent[self.of(other)] = self.of(one)
+
+
+def _keeps_type(block: Block) -> bool:
+    core = block.core
+    is_max_pool = isinstance(core, Pool) and core.kind == "max"
+    return is_max_pool or isinstance(core, Relu | Upsample | Pad | Slice | ChannelShuffle | ResizeBilinear)
+
+
+def _readers(blocks: Sequence[Block], shared: _Shared) -> dict[str, set[str]]:
+    """Representative -> blocks that read a tensor of its set and compute another type from it."""
+    readers: dict[str, set[str]] = {shared.of(name): set() for name in [INPUT, *(b.name for b in blocks)]}
+    for block in blocks:
+        if not _keeps_type(block):
+            for name in block.inputs:
+                readers[shared.of(name)].add(block.name)
+    return readers
+
+
+def _width(ranges: Mapping[str, Range], name: str) -> float:
+    least, greatest = ranges[name]
+    return greatest - least
+
+
+def _functions_after(blocks: Sequence[Block]) -> "dict[str, _Applied]":
+    """Block -> the function that is the only reader of its output, where that is so."""
+    readers: dict[str, list[Core]] = {}
+    for block in blocks:
+        for name in block.inputs:
+            readers.setdefault(name, []).append(block.core)
+    return {
+        name: _Applied(cores[0])
+        for name, cores in readers.items()
+        if len(cores) == 1 and isinstance(cores[0], Function)
+    }
+
+
+class _Applied:
+    """A function of a layer, in float64."""
+
+    def __init__(self, layer: Function) -> None:
+        self._layer = layer
+
+    def __call__(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
+        values = evaluate(self._layer.function, x.astype(np.float32), self._layer.alpha, self._layer.beta)
+        return values.astype(np.float64)

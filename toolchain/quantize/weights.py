@@ -1,0 +1,113 @@
+"""Quantization of weights: symmetric int8 with the scale of least error, per output channel or for the whole layer."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgemeta.model.weights import FixedWeights
+from edgemeta.toolchain.float_model.graph import Float32
+from edgemeta.toolchain.quantize.blocks import Block, folded
+from edgemeta.toolchain.quantize.feedback import Moments, round_with_feedback
+
+Scales = NDArray[np.float64]
+
+_FRACTIONS = np.linspace(0.5, 1.0, 51)
+_BLOCK = 1 << 20
+"""Weights that are tried at a time."""
+
+
+class LayerWeights:
+    """The folded weights and biases of all layers of a network, and their integers, each computed once.
+
+    moments: second moments of the inputs of some layers; their weights are rounded with error feedback.
+    """
+
+    def __init__(self, blocks: Sequence[Block], moments: Mapping[str, Moments] | None = None) -> None:
+        self._folded = {block.name: folded(block) for block in blocks if block.has_weights}
+        self._moments = moments or {}
+        self._scales: dict[tuple[str, bool], Scales] = {}
+        self._rounded: dict[str, FixedWeights] = {}
+
+    @property
+    def is_feedback(self) -> bool:
+        """Whether any layer is rounded with error feedback."""
+        return bool(self._moments)
+
+    def with_moments(self, moments: Mapping[str, Moments]) -> "LayerWeights":
+        """The same weights, rounded with error feedback."""
+        other = LayerWeights((), moments)
+        other._folded, other._scales = self._folded, self._scales
+        return other
+
+    def bias(self, name: str) -> NDArray[np.float64]:
+        """The real bias of a layer [O]."""
+        return self._folded[name][1].astype(np.float64)
+
+    def integers(self, name: str, per_channel: bool, least_scale: Scales) -> FixedWeights:
+        """Weights -127 .. 127, rounded half up, one scale per output channel or one for all.
+
+        Each scale is greatest magnitude / 127 times the fraction 0.5 .. 1 with the least mean square error of the
+        weights, and at least `least_scale` ([O], required by the bias).
+        """
+        weight = self._folded[name][0]
+        if (name, per_channel) not in self._scales:
+            self._scales[name, per_channel] = best_scales(weight, per_channel)
+        best = np.maximum(
+            self._scales[name, per_channel], least_scale if per_channel else least_scale.max(keepdims=True)
+        )
+        known = self._rounded.get(name)
+        if known is None or not np.array_equal(known.scale, best):
+            known = self._rounded[name] = rounded(weight, best, self._moments.get(name))
+        return known
+
+
+def best_scales(weight: Float32, per_channel: bool) -> Scales:
+    """The scales [O] or [1] of least mean square error for weights [O, ...]."""
+    rows = weight.reshape(len(weight), -1)
+    greatest = np.abs(rows).max(1).astype(np.float64)
+    if not per_channel:
+        greatest = greatest.max(keepdims=True)
+    full = np.where(greatest > 0, greatest, 1.0) / 127
+    best, error = full, np.full(len(full), np.inf)
+    for fraction in _FRACTIONS:
+        off = _square_errors(rows, full * fraction)
+        off = off if per_channel else off.sum(keepdims=True)
+        best, error = np.where(off < error, full * fraction, best), np.minimum(off, error)
+    return best
+
+
+def rounded(weight: Float32, scale: Scales, moments: Moments | None) -> FixedWeights:
+    """The integers of weights [O, ...] for scales [O] or [1]."""
+    rows = weight.reshape(len(weight), -1)
+    if moments is not None:
+        values = round_with_feedback(rows.astype(np.float64), scale, moments)
+        return FixedWeights(values.reshape(weight.shape), 8, scale)
+    values = np.empty(rows.shape, np.int8)
+    for part in _parts(rows):
+        values[part] = _nearest(rows[part], _of(scale, part))
+    return FixedWeights(values.reshape(weight.shape), 8, scale)
+
+
+def _square_errors(rows: Float32, scale: Scales) -> NDArray[np.float64]:
+    """Sum of square errors of each row [O]."""
+    off = np.empty(len(rows))
+    for part in _parts(rows):
+        step = _of(scale, part)
+        off[part] = np.square(rows[part] - _nearest(rows[part], step) * step).sum(1)
+    return off
+
+
+def _nearest(rows: Float32, step: NDArray[np.float64]) -> NDArray[np.float64]:
+    nearest: NDArray[np.float64] = np.clip(np.floor(rows / step + 0.5), -127, 127)
+    return nearest
+
+
+def _of(scale: Scales, part: slice) -> NDArray[np.float64]:
+    return scale[part, None] if len(scale) > 1 else scale[:, None]
+
+
+def _parts(rows: Float32) -> list[slice]:
+    """The rows in pieces of bounded size, so that a large layer needs little memory beside its weights."""
+    count = max(1, _BLOCK // rows.shape[1])
+    return [slice(start, start + count) for start in range(0, len(rows), count)]
