@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from benchmarks.result_file import write_json, write_markdown
 from edgemeta.model.file import load
 from edgemeta.model.graph import Model
+from edgemeta.model.preprocess import look_up
 from edgemeta.model.tasks import Classification
 from edgemeta.model.zoo import find
 from edgemeta.plugins.registry import choose
@@ -97,9 +98,9 @@ def _result(error: float, *temperatures: float) -> dict[str, Any]:
 
 def integer_logits(model: Model, data: Dataset) -> NDArray[np.int32]:
     """Integer logits [N, labels] of the cpu backend, which equal the reference's."""
-    table = model.preprocessing.table.reshape(-1)
+    images = look_up(model.preprocessing.table, data.x)
     with closing(choose("cpu").compile(model, {})) as session:
-        return np.stack([logits_of(session.run(table[image[np.newaxis]]))[0].copy() for image in data.x])
+        return np.stack([logits_of(session.run(image[np.newaxis]))[0].copy() for image in images])
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from edgemeta.daemon.config.loader import ConfigFile
 from edgemeta.daemon.config.section import Section
 from edgemeta.model.tasks import MAX_CANDIDATES, MAX_SCORE, MIN_SCORE
 from edgemeta.toolchain.errors import ImportedFileError
-from edgemeta.toolchain.float_model.graph import Align, Colour, Crop
+from edgemeta.toolchain.float_model.graph import Align, Crop
 from edgemeta.toolchain.importer.heads.coco import COCO
 from edgemeta.toolchain.importer.heads.task_settings import Decoding, TaskName, TaskSettings
 from edgemeta.toolchain.importer.pixels import Pixels
@@ -101,7 +101,7 @@ class ImportSettings(Section):
     crop: Crop | None = None
     align: Align | None = None
     fill: Annotated[tuple[int, ...] | None, BeforeValidator(_bytes)] = None
-    colour: Colour | None = None
+    colour: str | None = None
     mean: Annotated[tuple[float, ...] | None, BeforeValidator(_numbers)] = None
     std: Annotated[tuple[float, ...] | None, BeforeValidator(_numbers)] = None
     task: TaskName | None = None

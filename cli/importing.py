@@ -10,7 +10,7 @@ from edgemeta.cli.options import json_option, report
 from edgemeta.model.graph import Model
 from edgemeta.model.tasks import Detection, task_name
 from edgemeta.toolchain.float_model.file import next_step
-from edgemeta.toolchain.float_model.graph import Align, Colour, Crop, FloatModel, Shape
+from edgemeta.toolchain.float_model.graph import Align, Crop, FloatModel, Shape
 from edgemeta.toolchain.importer.heads.task_settings import Decoding, TaskName
 from edgemeta.toolchain.importer.import_network import ImportResult, import_network
 
@@ -23,7 +23,7 @@ _path = click.Path(path_type=Path)
 @click.option("--settings", "settings_file", type=_path, metavar="FILE", help="Options as YAML; default: FILE.yaml.")
 @click.option("--mean", help="Subtracted from pixels: one number, or one for each channel. Default 0.")
 @click.option("--std", help="Divides what is left. Default 1.")
-@click.option("--colour", type=click.Choice(get_args(Colour)), help="Order of the channels. Default rgb.")
+@click.option("--colour", help="Letters of its channels: r, g, b, y (gray), a (alpha); or gray. Default rgb.")
 @click.option("--crop", type=click.Choice(get_args(Crop)), help="How a frame fits the image. Default center.")
 @click.option("--fill", help="Of a letterbox: pixels beside the frame, 0 .. 255. Default 0.")
 @click.option("--align", type=click.Choice(get_args(Align)), help="Of a letterbox: where the frame is. Default center.")

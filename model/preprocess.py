@@ -172,6 +172,11 @@ def in_channels(pixels: NDArray[np.uint8], colour: str) -> NDArray[np.uint8]:
     return np.stack([planes[letter] for letter in channels_of(colour)], axis=-1)
 
 
+def look_up(table: NDArray[Any], pixels: NDArray[np.uint8]) -> NDArray[Any]:
+    """The entries of a table [C, 256] or [1, 256] for pixels uint8 [..., C]."""
+    return table[np.arange(len(table)), pixels]
+
+
 def preprocess(frame: NDArray[Any], target: TensorType, preprocessing: Preprocessing) -> NDArray[Any]:
     """Make the input tensor [H, W, C] of type `target`, C-contiguous, from one frame.
 
@@ -188,8 +193,7 @@ def preprocess(frame: NDArray[Any], target: TensorType, preprocessing: Preproces
     image[content.top : content.top + content.height, content.left : content.left + content.width] = in_channels(
         resize_area(cropped, content.height, content.width), preprocessing.colour
     )
-    channel_rows = np.arange(image.shape[2]) if len(preprocessing.table) > 1 else 0
-    return np.ascontiguousarray(preprocessing.table[channel_rows, image])
+    return np.ascontiguousarray(look_up(preprocessing.table, image))
 
 
 def _three_axes(frame: NDArray[Any]) -> NDArray[np.uint8]:

@@ -10,21 +10,24 @@ MAX_CHANNELS = 4
 
 def prove_preprocessing(preprocessing: Preprocessing, kind: TensorType) -> None:
     """Raise ModelError unless the preprocessing makes tensors of the input's type `kind`."""
-    colour = preprocessing.colour
+    channels = kind.shape[2]
+    prove_colour(preprocessing.colour, channels)
+    _prove_fill(preprocessing, channels)
+    require_array(preprocessing.table, kind.dtype, ((1, 256), (channels, 256)), "the preprocessing table")
+    require_values(preprocessing.table, kind.lo, kind.hi, "the preprocessing table")
+
+
+def prove_colour(colour: str, channels: int) -> None:
+    """Raise ModelError unless a colour names what each channel of an input holds."""
     letters = channels_of(colour)
-    channels = len(letters)
     require(
-        1 <= channels <= MAX_CHANNELS and set(letters) <= set(LETTERS),
+        1 <= len(letters) <= MAX_CHANNELS and set(letters) <= set(LETTERS),
         f"the preprocessing's colour is {shown(colour)}, expected 'gray' or 1 to {MAX_CHANNELS} of the letters r, g, "
         "b, y (gray), a (alpha)",
     )
     require(
-        kind.shape[2] == channels,
-        f"the input has {kind.shape[2]} channels, expected {channels} for colour {colour!r}",
+        channels == len(letters), f"the input has {channels} channels, expected {len(letters)} for colour {colour!r}"
     )
-    _prove_fill(preprocessing, channels)
-    require_array(preprocessing.table, kind.dtype, ((1, 256), (channels, 256)), "the preprocessing table")
-    require_values(preprocessing.table, kind.lo, kind.hi, "the preprocessing table")
 
 
 def _prove_fill(preprocessing: Preprocessing, channels: int) -> None:

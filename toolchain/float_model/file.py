@@ -1,9 +1,10 @@
 """The float model file: one safetensors file, tensors plus a JSON header, data only.
 
 The header is the metadata entry "edgemeta": a JSON object with format "edgemeta-float", version 1, name, input_shape,
-mean, scale, labels (of a classification) or task (any other, as in a model file), output (or outputs, if several),
-colour (if not rgb), crop, fill and align (if not "center", [0] and "center"), provenance and layers; each layer has op,
-name, inputs and its other attributes, and its arrays are the tensors "<layer>.<field>" (float32).
+mean and scale (each a number, or a list of one for each channel), labels (of a classification) or task (any other, as
+in a model file), output (or outputs, if several), colour (if not rgb), crop, fill and align (if not "center", [0] and
+"center"), provenance and layers; each layer has op, name, inputs and its other attributes, and its arrays are the
+tensors "<layer>.<field>" (float32).
 """
 
 import json
@@ -25,7 +26,6 @@ from edgemeta.toolchain.float_model.graph import (
     Align,
     BatchNorm,
     ChannelShuffle,
-    Colour,
     Concat,
     Conv,
     Crop,
@@ -72,7 +72,7 @@ _ARRAYS: dict[type[FloatLayer], tuple[str, ...]] = {
 }
 _USUAL: dict[str, Any] = {"colour": "rgb", "crop": "center", "align": "center", "fill": (0,)}
 """Preprocessing that is written only where it differs."""
-_CHOICES: dict[str, tuple[str, ...]] = {"colour": get_args(Colour), "crop": get_args(Crop), "align": get_args(Align)}
+_CHOICES: dict[str, tuple[str, ...]] = {"crop": get_args(Crop), "align": get_args(Align)}
 _LENGTHS = {
     **dict.fromkeys(("stride", "kernel", "factor", "dilation", "spacing", "size"), 2),
     **dict.fromkeys(("start", "stop", "step"), 3),
@@ -99,8 +99,8 @@ def save_float_model(model: FloatModel, path: Path) -> None:
         "version": VERSION,
         "name": model.name,
         "input_shape": model.input_shape,
-        "mean": model.mean,
-        "scale": model.scale,
+        "mean": _shortened(model.mean),
+        "scale": _shortened(model.scale),
         **({"labels": model.labels} if _is_plain(model.task) else {"task": task_to_document(model.task)}),
         **({"output": model.output} if len(model.outputs) == 1 else {"outputs": model.outputs}),
         **{key: getattr(model, key) for key, usual in _USUAL.items() if getattr(model, key) != usual},
@@ -111,6 +111,11 @@ def save_float_model(model: FloatModel, path: Path) -> None:
     part = path.with_name(path.name + ".part")
     part.write_bytes(save(tensors, metadata={"edgemeta": json.dumps(header, sort_keys=True)}))
     part.replace(path)
+
+
+def _shortened(numbers: tuple[float, ...]) -> float | tuple[float, ...]:
+    """One number for all channels is written as a number."""
+    return numbers[0] if len(numbers) == 1 else numbers
 
 
 def _is_plain(task: Task) -> bool:
@@ -159,10 +164,10 @@ def load_float_model(path: Path) -> FloatModel:
         layers=layers,
         outputs=tuple(outputs),
         task=_task(path, header),
-        mean=_number(path, "mean", header.get("mean")),
-        scale=_number(path, "scale", header.get("scale")),
+        mean=_numbers(path, "mean", header.get("mean")),
+        scale=_numbers(path, "scale", header.get("scale")),
         provenance=_typed(path, header, "provenance", dict),
-        colour=usual["colour"],
+        colour=_typed(path, {"colour": _USUAL["colour"], **header}, "colour", str),
         crop=usual["crop"],
         align=usual["align"],
         fill=_fill(path, header.get("fill", list(_USUAL["fill"]))),
@@ -268,6 +273,11 @@ def _integers(path: Path, place: str, value: object, count: int) -> tuple[int, .
     if not good or not all(type(v) is int and 0 <= v < 1 << 20 for v in value):  # type: ignore[attr-defined]
         raise FloatModelError(f"{path}: {place} is {value!r:.60}, expected {count} whole numbers below 2**20")
     return tuple(value)  # type: ignore[arg-type]
+
+
+def _numbers(path: Path, place: str, value: object) -> tuple[float, ...]:
+    values = value if isinstance(value, list) and 1 <= len(value) <= 4 else [value]
+    return tuple(_number(path, place, each) for each in values)
 
 
 def _number(path: Path, place: str, value: object) -> float:

@@ -40,8 +40,9 @@ _BLOCK = 1 << 22
 
 def network_input(model: FloatModel, pixels: NDArray[np.uint8]) -> Float32:
     """(pixel - mean) / scale as float32 [N, H, W, C], for pixels uint8 [N, H, W, 3] in R, G, B order."""
-    x = (in_order(pixels, model.colour).astype(np.float32) - np.float32(model.mean)) / np.float32(model.scale)
-    return x.astype(np.float32, copy=False)
+    mean, scale = np.array(model.mean, np.float32), np.array(model.scale, np.float32)
+    x: Float32 = (in_order(pixels, model.colour).astype(np.float32) - mean) / scale
+    return x
 
 
 def in_order(pixels: NDArray[np.uint8], colour: str) -> NDArray[np.uint8]:

@@ -2,7 +2,7 @@
 
 Tensors are float32 in N, H, W, C order; convolution weights are [O, KH, KW, I / groups], as in the integer graph
 (`edgemeta.model.layers`). Layers run in the given order and read "input" or outputs of earlier layers; a layer's output
-tensor has the layer's name. The input is (pixel - mean) / scale.
+tensor has the layer's name. The input is (pixel - mean) / scale, of each channel.
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,9 @@ from numpy.typing import NDArray
 
 from edgemeta.model.errors import ModelError
 from edgemeta.model.layers import Coordinates
+from edgemeta.model.prove_preprocessing import prove_colour
 from edgemeta.model.prove_task import prove_outputs
+from edgemeta.model.require import shown
 from edgemeta.model.tasks import Classification, Task, labels_of
 from edgemeta.toolchain.errors import FloatModelError
 from edgemeta.toolchain.float_model.functions import FUNCTIONS, FunctionName
@@ -24,7 +26,6 @@ INPUT = "input"
 Float32: TypeAlias = NDArray[np.float32]
 Shape: TypeAlias = tuple[int, int, int]
 Pair: TypeAlias = tuple[int, int]
-Colour: TypeAlias = Literal["rgb", "bgr", "gray"]
 Crop: TypeAlias = Literal["center", "full", "letterbox"]
 Align: TypeAlias = Literal["center", "corner"]
 Padding: TypeAlias = tuple[int, int, int, int]
@@ -207,9 +208,9 @@ FloatLayer: TypeAlias = (
 class FloatModel:
     """A float network: graph, preprocessing, task and provenance.
 
-    Network input = (pixel - mean) / scale with pixel 0..255, its channels in the order of `colour`; how a frame becomes
-    these pixels say crop, fill and align (`edgemeta.model.graph.Preprocessing`). outputs: the tensors that the task
-    wants; a classification has one, its logits, (1, 1, labels).
+    Network input = (pixel - mean) / scale with pixel 0..255; mean and scale are one number for all channels or one for
+    each. How a frame becomes these pixels say colour, crop, fill and align (`edgemeta.model.graph.Preprocessing`).
+    outputs: the tensors that the task wants; a classification has one, its logits, (1, 1, labels).
     """
 
     name: str
@@ -217,10 +218,10 @@ class FloatModel:
     layers: tuple[FloatLayer, ...]
     outputs: tuple[str, ...]
     task: Task
-    mean: float = 128.0
-    scale: float = 128.0
+    mean: tuple[float, ...] = (128.0,)
+    scale: tuple[float, ...] = (128.0,)
     provenance: Mapping[str, object] = field(default_factory=dict)
-    colour: Colour = "rgb"
+    colour: str = "rgb"
     crop: Crop = "center"
     fill: tuple[int, ...] = (0,)
     align: Align = "center"
@@ -273,19 +274,29 @@ def check(model: FloatModel, source: str) -> dict[str, Shape]:
         prove_outputs(model.task, {name: shapes[name] for name in model.outputs})
     except ModelError as error:
         raise FloatModelError(f"{source}: {error}") from None
+    _check_preprocessing(model, source)
+    return shapes
+
+
+def _check_preprocessing(model: FloatModel, source: str) -> None:
+    channels = model.input_shape[2]
+    try:
+        prove_colour(model.colour, channels)
+    except ModelError as error:
+        raise FloatModelError(f"{source}: {error}") from None
     fits = model.crop == "letterbox" or (model.fill, model.align) == ((0,), "center")
-    fills = len(model.fill) in (1, model.input_shape[2]) and all(0 <= value <= 255 for value in model.fill)
+    fills = len(model.fill) in (1, channels) and all(0 <= value <= 255 for value in model.fill)
     if not (fits and fills):
         raise FloatModelError(
             f"{source}: crop is {model.crop!r}, fill {list(model.fill)}, align {model.align!r}, expected fill and "
             "align of a letterbox only, with 1 value 0 .. 255 or one for each channel"
         )
-    if not (np.isfinite(model.mean) and np.isfinite(model.scale) and model.scale > 0):
+    counts = {len(model.mean), len(model.scale)} <= {1, channels}
+    if not (counts and np.isfinite(model.mean).all() and np.isfinite(model.scale).all() and min(model.scale) > 0):
         raise FloatModelError(
-            f"{source}: preprocessing is (pixel - {model.mean}) / {model.scale}, expected finite numbers and a "
-            "positive scale"
+            f"{source}: preprocessing is (pixel - {shown(model.mean)}) / {shown(model.scale)}, expected 1 or "
+            f"{channels} finite numbers each, and scales above 0"
         )
-    return shapes
 
 
 class MismatchError(Exception):

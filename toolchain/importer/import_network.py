@@ -11,22 +11,15 @@ from pathlib import Path
 import numpy as np
 
 from edgemeta.model.file import save
-from edgemeta.model.graph import Model
+from edgemeta.model.graph import Model, channels_of
 from edgemeta.toolchain.errors import ImportedFileError
 from edgemeta.toolchain.float_model.file import save_float_model
 from edgemeta.toolchain.float_model.graph import (
-    INPUT,
-    Add,
-    BatchNorm,
-    Concat,
-    FloatLayer,
     FloatModel,
-    Product,
     Shape,
     check,
-    inputs_of,
 )
-from edgemeta.toolchain.importer.builder import Imported, build_network, float32
+from edgemeta.toolchain.importer.builder import Imported, build_network
 from edgemeta.toolchain.importer.heads.task_settings import TaskSettings
 from edgemeta.toolchain.importer.integer_model import integer_model
 from edgemeta.toolchain.importer.integer_network import integer_network
@@ -37,9 +30,6 @@ from edgemeta.toolchain.importer.pixels import Pixels
 from edgemeta.toolchain.importer.task import Meaning, meaning, recognize
 from edgemeta.toolchain.importer.tflite_file import IDENTIFIER
 from edgemeta.toolchain.importer.tflite_network import import_tflite
-
-NORMALIZATION = "normalization"
-"""Name of the layer that subtracts means and divides by deviations where they differ between channels."""
 
 
 @dataclass(frozen=True)
@@ -79,15 +69,14 @@ def import_network(
         save(model, out)
         outputs = dict(zip(model.outputs, (kind.shape for kind in model.output_types), strict=True))
     else:
-        layers, mean, scale = _normalized(found.layers, pixels, network.input_shape[1])
         model = FloatModel(
             name=name or path.stem,
             input_shape=_hwc(network.input_shape),
-            layers=layers,
+            layers=found.layers,
             outputs=found.outputs,
             task=found.task,
-            mean=mean,
-            scale=scale,
+            mean=pixels.mean,
+            scale=pixels.deviation,
             provenance=provenance,
             colour=pixels.colour,
             crop=pixels.crop,
@@ -128,38 +117,8 @@ def _check_pixels(path: Path, pixels: Pixels, channels: int) -> None:
             raise ImportedFileError(f"{path}: {option} has {len(numbers)} numbers, expected 1 or {channels}, finite")
     if min(pixels.deviation) <= 0:
         raise ImportedFileError(f"{path}: --std is {min(pixels.deviation):g}, expected numbers above 0")
-    if (pixels.colour == "gray") != (channels == 1) or channels not in (1, 3):
+    if len(channels_of(pixels.colour)) != channels:
         raise ImportedFileError(
-            f"{path}: takes images of {channels} channels, found colour {pixels.colour}: expected gray for 1, rgb or "
-            "bgr for 3"
+            f"{path}: takes images of {channels} channels, found colour {pixels.colour}: expected a letter for each, "
+            "such as rgb, bgr, y (gray) or rgba"
         )
-
-
-def _normalized(
-    layers: tuple[FloatLayer, ...], pixels: Pixels, channels: int
-) -> tuple[tuple[FloatLayer, ...], float, float]:
-    """The layers, mean and scale: as numbers of the model if the integer input can have them, else as a first layer."""
-    mean, deviation = pixels.mean[0], pixels.deviation[0]
-    is_whole = mean == int(mean) and 0 <= mean <= 255
-    if len(set(pixels.mean)) == 1 and len(set(pixels.deviation)) == 1 and is_whole:
-        return layers, mean, deviation
-    means, deviations = (np.resize(np.array(each), channels) for each in (pixels.mean, pixels.deviation))
-    one, zero = np.ones(channels), np.zeros(channels)
-    first = BatchNorm(
-        NORMALIZATION, INPUT, float32(one), float32(zero), float32(means), float32(deviations**2), eps=0.0
-    )
-    return (first, *(_reading(layer, NORMALIZATION) for layer in layers)), 0.0, 1.0
-
-
-def _reading(layer: FloatLayer, name: str) -> FloatLayer:
-    """The layer, with another tensor for the input of the network."""
-    if INPUT not in inputs_of(layer):
-        return layer
-    first, *others = (name if each == INPUT else each for each in inputs_of(layer))
-    match layer:
-        case Add() | Product():
-            return replace(layer, inputs=(first, others[0]))
-        case Concat():
-            return replace(layer, inputs=(first, *others))
-        case _:
-            return replace(layer, input=first)

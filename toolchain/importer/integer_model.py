@@ -13,6 +13,7 @@ from edgemeta.model.prove import prove
 from edgemeta.model.self_test import with_self_test
 from edgemeta.model.tasks import Task
 from edgemeta.toolchain.errors import ImportedFileError
+from edgemeta.toolchain.float_model.pixel_table import pixel_table
 from edgemeta.toolchain.importer.integer_network import IntegerNetwork
 from edgemeta.toolchain.importer.pixels import Pixels
 
@@ -44,11 +45,7 @@ def integer_model(
 
 def _table(path: Path, kind: TensorType, pixels: Pixels) -> NDArray[np.int8] | NDArray[np.uint8]:
     """[1 or C, 256]: the input integer of (pixel - mean) / deviation for each channel. Raises ImportedFileError."""
-    count = max(len(pixels.mean), len(pixels.deviation))
-    mean, deviation = (np.resize(np.array(each), count)[:, np.newaxis] for each in (pixels.mean, pixels.deviation))
-    real = (np.arange(256) - mean) / deviation
-    nearest = np.floor(real / kind.scale + 0.5) + kind.zero_point
-    integers: NDArray[np.int8] | NDArray[np.uint8] = np.clip(nearest, kind.lo, kind.hi).astype(kind.dtype)
+    integers = pixel_table(kind, pixels.mean, pixels.deviation)
     levels = min(len(np.unique(row)) for row in integers)
     if levels < _LEAST_LEVELS:
         least, most = ((bound - kind.zero_point) * kind.scale for bound in (kind.lo, kind.hi))

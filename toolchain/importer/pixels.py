@@ -2,20 +2,20 @@
 
 from dataclasses import dataclass
 
-from edgemeta.toolchain.float_model.graph import Align, Colour, Crop
+from edgemeta.toolchain.float_model.graph import Align, Crop
 
 
 @dataclass(frozen=True)
 class Pixels:
-    """What the network takes for a pixel 0 .. 255: (pixel - mean) / deviation, channels in the order of `colour`.
+    """What the network takes for a pixel 0 .. 255: (pixel - mean) / deviation.
 
-    mean, deviation: one number, or one for each channel. crop, fill, align: how a frame becomes the image
+    mean, deviation: one number, or one for each channel. colour, crop, fill, align: how a frame becomes the image
     (`edgemeta.model.graph.Preprocessing`).
     """
 
     mean: tuple[float, ...] = (0.0,)
     deviation: tuple[float, ...] = (1.0,)
-    colour: Colour = "rgb"
+    colour: str = "rgb"
     crop: Crop = "center"
     fill: tuple[int, ...] = (0,)
     align: Align = "center"

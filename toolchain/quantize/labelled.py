@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgemeta.model.graph import Model
+from edgemeta.model.preprocess import look_up
 from edgemeta.model.tasks import Classification
 from edgemeta.plugins.api import Batch
 from edgemeta.tasks.classification import logits_of, scores
@@ -71,12 +72,11 @@ def temperature_of(integer: Model) -> float:
 
 def integer_logits(model: Model, data: Dataset) -> NDArray[Any]:
     """Logits [N, labels] of all images, as the integers they are."""
-    table: NDArray[Any] = model.preprocessing.table.reshape(-1)
     rows = []
     with closing(integer_session(model)) as session:
         for start in range(0, len(data), _BATCH):
             ordered = in_order(data.x[start : start + _BATCH], model.preprocessing.colour)
-            batch: Batch = np.ascontiguousarray(table[ordered])
+            batch: Batch = np.ascontiguousarray(look_up(model.preprocessing.table, ordered))
             rows.append(logits_of(session.run(batch)).copy())
     return np.concatenate(rows)
 

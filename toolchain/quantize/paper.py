@@ -29,8 +29,9 @@ from edgemeta.toolchain.float_model.graph import (
     Upsample,
     check,
 )
-from edgemeta.toolchain.quantize.assemble import assemble, input_type
+from edgemeta.toolchain.quantize.assemble import assemble
 from edgemeta.toolchain.quantize.blocks import Block, blocks_of
+from edgemeta.toolchain.quantize.image_type import image_type
 from edgemeta.toolchain.quantize.rescale import rescaled
 from edgemeta.toolchain.quantize.scales import int32_bias, multiplier_for
 
@@ -46,14 +47,14 @@ def quantize_paper(model: FloatModel, rescale: bool = True) -> Model:
     support.
     """
     shapes = check(model, model.name)
-    if (model.mean, model.scale) != (128.0, 128.0):
+    if {*model.mean, *model.scale} != {128.0}:
         raise QuantizeError(
-            f"{model.name}: the input is (pixel - {model.mean:g}) / {model.scale:g}, "
+            f"{model.name}: the input is (pixel - {model.mean}) / {model.scale}, "
             "scheme paper expects (pixel - 128) / 128"
         )
     if rescale:
         model = rescaled(model, WEIGHT_BITS, ACTIVATION_BITS)
-    types = {"input": input_type(model)}
+    types = {"input": image_type(model)}
     layers: list[q.Layer] = []
     output = ""
     for block in blocks_of(model):

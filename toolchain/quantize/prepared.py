@@ -5,13 +5,13 @@ from functools import partial
 
 from edgemeta.model.graph import Model
 from edgemeta.toolchain.float_model.graph import FloatModel, check
-from edgemeta.toolchain.quantize.assemble import input_type
 from edgemeta.toolchain.quantize.blocks import blocks_of
 from edgemeta.toolchain.quantize.calibrate import Statistics
 from edgemeta.toolchain.quantize.choices import Choice
 from edgemeta.toolchain.quantize.compare import LayerError, layer_errors
 from edgemeta.toolchain.quantize.correct import corrected
 from edgemeta.toolchain.quantize.feedback import second_moments
+from edgemeta.toolchain.quantize.image_type import image_type
 from edgemeta.toolchain.quantize.images import PreparedImages
 from edgemeta.toolchain.quantize.integer_layers import Builder, raw_outputs
 from edgemeta.toolchain.quantize.observer import Observer
@@ -35,7 +35,7 @@ class Prepared:
 
     def builder(self, choice: Choice) -> Builder:
         """What builds the integer model of a choice."""
-        types = tensor_types(input_type(self._model), self._shapes, self._blocks, self.statistics, choice.ranges)
+        types = tensor_types(image_type(self._model), self._shapes, self._blocks, self.statistics, choice.ranges)
         weights = self._feedback() if choice.feedback else self._plain
         return Builder(self._model, self._blocks, types, weights, choice, self._raw, self._model.is_classification)
 

@@ -69,8 +69,8 @@ def test_mismatched_layers_are_refused(every_layer: FloatModel, layer: str, fiel
     [
         ({"outputs": ("nowhere",)}, "output 'nowhere' is no tensor"),
         ({"input_shape": (0, 32, 3)}, "three positive numbers"),
-        ({"scale": 0.0}, "a positive scale"),
-        ({"mean": float("inf")}, "finite numbers"),
+        ({"scale": (0.0,)}, "scales above 0"),
+        ({"mean": (float("inf"),)}, "finite numbers"),
     ],
 )
 def test_wrong_frame(every_layer: FloatModel, fields: dict[str, Any], text: str) -> None:
@@ -80,4 +80,5 @@ def test_wrong_frame(every_layer: FloatModel, fields: dict[str, Any], text: str)
 
 def test_smallest_network() -> None:
     layers = (Conv("c", "input", np.ones((2, 1, 1, 1), np.float32)), Relu("r", "c"))
-    assert check(FloatModel("m", (1, 1, 1), layers, ("r",), Classification(("a", "b"))), "net")["r"] == (1, 1, 2)
+    model = FloatModel("m", (1, 1, 1), layers, ("r",), Classification(("a", "b")), colour="gray")
+    assert check(model, "net")["r"] == (1, 1, 2)

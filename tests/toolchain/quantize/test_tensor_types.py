@@ -7,9 +7,9 @@ import numpy as np
 from edgemeta.model.layers import TensorType
 from edgemeta.model.tasks import Embedding
 from edgemeta.toolchain.float_model.graph import Concat, Conv, FloatModel, Function, GlobalAverage, Pool, Slice, check
-from edgemeta.toolchain.quantize.assemble import input_type
 from edgemeta.toolchain.quantize.blocks import blocks_of
 from edgemeta.toolchain.quantize.calibrate import Statistics
+from edgemeta.toolchain.quantize.image_type import image_type
 from edgemeta.toolchain.quantize.ranges import RangeRule
 from edgemeta.toolchain.quantize.tensor_types import tensor_types
 
@@ -17,7 +17,7 @@ from edgemeta.toolchain.quantize.tensor_types import tensor_types
 def types_of(model: FloatModel, images: Any, rule: RangeRule = "minmax") -> tuple[dict[str, TensorType], Statistics]:
     blocks = blocks_of(model)
     statistics = Statistics(model, blocks, images(model))
-    return tensor_types(input_type(model), check(model, "m"), blocks, statistics, rule), statistics
+    return tensor_types(image_type(model), check(model, "m"), blocks, statistics, rule), statistics
 
 
 def quantization(kind: TensorType) -> tuple[bool, int, float]:

@@ -1,0 +1,43 @@
+"""The integers of the image: their type, and the table that gives them for pixels."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgemeta.model.layers import TensorType
+from edgemeta.toolchain.float_model.graph import FloatModel
+from edgemeta.toolchain.float_model.pixel_table import pixel_table
+
+
+def image_type(model: FloatModel) -> TensorType:
+    """Type of the image tensor, whose integers represent (pixel - mean) / scale.
+
+    One mean and scale for all channels, the mean from 0 to 255: the integers are the pixels, uint8 with the whole
+    number nearest to the mean as zero point, or pixel - 128 as int8 if that is 128. Otherwise int8, with the range of
+    all channels and 0 over its 256 steps.
+    """
+    if _keeps_pixels(model):
+        zero, step = _nearest(model.mean[0]), 1.0 / model.scale[0]
+        if zero == 128:
+            return TensorType(model.input_shape, scale=step)
+        return TensorType(model.input_shape, signed=False, zero_point=zero, scale=step)
+    mean, scale = np.array(model.mean), np.array(model.scale)
+    least, greatest = min(0.0, (-mean / scale).min()), max(0.0, ((255 - mean) / scale).max())
+    step = float(greatest - least) / 255
+    return TensorType(model.input_shape, zero_point=_nearest(-least / step) - 128, scale=step)
+
+
+def image_table(model: FloatModel) -> NDArray[np.int8] | NDArray[np.uint8]:
+    """[1 or C, 256]: the integer of each pixel, of type `image_type`; the nearest one where it is not exact."""
+    kind = image_type(model)
+    if _keeps_pixels(model):
+        pixels = np.arange(256)[np.newaxis]
+        return (pixels - 128).astype(np.int8) if kind.signed else pixels.astype(np.uint8)
+    return pixel_table(kind, model.mean, model.scale)
+
+
+def _keeps_pixels(model: FloatModel) -> bool:
+    return len({*model.mean}) == len({*model.scale}) == 1 and 0 <= _nearest(model.mean[0]) <= 255
+
+
+def _nearest(value: float) -> int:
+    return int(np.floor(value + 0.5))
