@@ -108,7 +108,7 @@ def test_every_layer_is_covered(every_layer: FloatModel, pixels: Any) -> None:
 
 def test_other_preprocessing_is_refused(every_layer: FloatModel) -> None:
     with pytest.raises(QuantizeError, match="scheme paper expects"):
-        quantize_paper(replace(every_layer, scale=255.0))
+        quantize_paper(replace(every_layer, scale=(255.0,)))
 
 
 def test_adding_the_image_is_refused() -> None:
