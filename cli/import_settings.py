@@ -6,11 +6,12 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import click
-from pydantic import BeforeValidator, Field, ValidationError
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
 
 from edgemeta.daemon.config.error_text import expected, shown
 from edgemeta.daemon.config.loader import ConfigFile
 from edgemeta.daemon.config.section import Section
+from edgemeta.model.prove_preprocessing import COLOURS, is_colour
 from edgemeta.model.tasks import MAX_CANDIDATES, MAX_SCORE, MIN_SCORE
 from edgemeta.toolchain.errors import ImportedFileError
 from edgemeta.toolchain.float_model.graph import Align, Crop
@@ -93,6 +94,12 @@ def _pair(value: Any) -> tuple[float, float]:
 Score = Annotated[float, Field(ge=MIN_SCORE, le=MAX_SCORE, allow_inf_nan=False)]
 
 
+def _colour(value: str) -> str:
+    if not is_colour(value):
+        raise ValueError(COLOURS)
+    return value
+
+
 class ImportSettings(Section):
     """Everything may be left out."""
 
@@ -101,7 +108,7 @@ class ImportSettings(Section):
     crop: Crop | None = None
     align: Align | None = None
     fill: Annotated[tuple[int, ...] | None, BeforeValidator(_bytes)] = None
-    colour: str | None = None
+    colour: Annotated[str, AfterValidator(_colour)] | None = None
     mean: Annotated[tuple[float, ...] | None, BeforeValidator(_numbers)] = None
     std: Annotated[tuple[float, ...] | None, BeforeValidator(_numbers)] = None
     task: TaskName | None = None

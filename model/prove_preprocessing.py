@@ -6,6 +6,8 @@ from edgemeta.model.require import require, require_array, require_between, requ
 
 LETTERS = "rgbya"
 MAX_CHANNELS = 4
+COLOURS = f"'gray' or 1 to {MAX_CHANNELS} of the letters r, g, b, y (gray), a (alpha)"
+"""The values of `colour`, for error texts."""
 
 
 def prove_preprocessing(preprocessing: Preprocessing, kind: TensorType) -> None:
@@ -17,17 +19,17 @@ def prove_preprocessing(preprocessing: Preprocessing, kind: TensorType) -> None:
     require_values(preprocessing.table, kind.lo, kind.hi, "the preprocessing table")
 
 
+def is_colour(text: str) -> bool:
+    """Whether a text names what each channel of an input holds."""
+    letters = channels_of(text)
+    return 1 <= len(letters) <= MAX_CHANNELS and set(letters) <= set(LETTERS)
+
+
 def prove_colour(colour: str, channels: int) -> None:
     """Raise ModelError unless a colour names what each channel of an input holds."""
-    letters = channels_of(colour)
-    require(
-        1 <= len(letters) <= MAX_CHANNELS and set(letters) <= set(LETTERS),
-        f"the preprocessing's colour is {shown(colour)}, expected 'gray' or 1 to {MAX_CHANNELS} of the letters r, g, "
-        "b, y (gray), a (alpha)",
-    )
-    require(
-        channels == len(letters), f"the input has {channels} channels, expected {len(letters)} for colour {colour!r}"
-    )
+    require(is_colour(colour), f"the preprocessing's colour is {shown(colour)}, expected {COLOURS}")
+    count = len(channels_of(colour))
+    require(channels == count, f"the input has {channels} channels, expected {count} for colour {colour!r}")
 
 
 def _prove_fill(preprocessing: Preprocessing, channels: int) -> None:

@@ -85,7 +85,9 @@ def test_every_mistake_of_the_file_has_its_line(tmp_path: Path) -> None:
         read_settings(NETWORK, path, {})
     lines = str(caught.value).splitlines()
     assert [line.split(": ")[0] for line in lines] == [f"{path}:{number}" for number in range(1, 10)]
-    assert lines[0].endswith("colour: found the text 'red', expected 'rgb', 'bgr' or 'gray'")
+    assert lines[0].endswith(
+        "colour: found the text 'red', expected 'gray' or 1 to 4 of the letters r, g, b, y (gray), a (alpha)"
+    )
     assert lines[1].endswith("mena: found an unknown key, expected `mean`")
     assert "expected a whole number 0 .. 255, or one for each channel" in lines[2]
     assert "width,height of each anchor" in lines[3]
