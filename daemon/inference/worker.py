@@ -8,6 +8,7 @@ from collections.abc import Callable
 from edgemeta.daemon.capture.latest_frames import CapturedFrame, LatestFrames
 from edgemeta.daemon.inference.pipeline import FrameResult, Pipeline
 from edgemeta.daemon.messages.channels import EVENT, FRAME, STATE
+from edgemeta.daemon.messages.records import EventKind
 from edgemeta.daemon.metrics.counters import FrameCounters
 from edgemeta.daemon.metrics.latency import StageLatencies
 from edgemeta.daemon.mqtt.publisher import Publisher
@@ -160,6 +161,9 @@ class Worker:
         if step.updates.state is not None:
             self._publisher.send(self._publisher.encode(STATE, step.updates.state, captured.camera))
         for event in step.updates.events:
+            if event.label is not None and event.zone is None and event.kind is EventKind.APPEARED:
+                grown = (event.count or 0) - (event.previous_count or 0)
+                self._counters[captured.camera].appeared[event.label] += grown
             self._publisher.send(self._publisher.encode(EVENT, event, captured.camera))
 
     def _log_failure(self, camera: str, reason: str) -> None:

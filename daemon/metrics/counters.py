@@ -1,5 +1,7 @@
 """Per-camera frame counters since start-up. Each number has one writing thread, so none needs a lock."""
 
+from collections import Counter
+
 from edgemeta.daemon.capture.latest_frames import LatestFrames
 from edgemeta.daemon.messages.frame_fields import DropFields
 from edgemeta.daemon.messages.records import CameraStats, Drops
@@ -7,6 +9,8 @@ from edgemeta.daemon.messages.records import CameraStats, Drops
 
 class FrameCounters:
     """Counters of one camera in addition to those of `LatestFrames`, and state and score of its newest frame.
+
+    appeared: by label, how many appeared: by how much its count grew, each time that it did.
 
     The worker writes them, except `published` (the MQTT thread), `outbox` (one thread at a time, under the outbox's
     lock) and `fps` (whoever measures it).
@@ -21,6 +25,7 @@ class FrameCounters:
         self.state: str | None = None
         self.score: float | None = None
         self.counts: dict[str, int] | None = None
+        self.appeared: Counter[str] = Counter()
         self.fps = 0.0
         self._measured = 0
 

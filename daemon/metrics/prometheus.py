@@ -41,6 +41,7 @@ def families(snapshot: MetricsSnapshot) -> list[Metric]:
         *_frames(snapshot),
         *_stages(snapshot),
         *_cameras(snapshot),
+        *_objects(snapshot),
         *_broker(snapshot),
         *_outbox(snapshot),
         *_swaps(snapshot),
@@ -152,6 +153,28 @@ def _cameras(snapshot: MetricsSnapshot) -> Iterator[Metric]:
         interval.add_metric([name], camera.frame_interval)
         model.add_metric([name], {"name": camera.model.name, "sha256": camera.model.sha256, "backend": camera.backend})
     yield from (state, failures, outages, runs, age, interval, model)
+
+
+def _objects(snapshot: MetricsSnapshot) -> Iterator[Metric]:
+    """Counts of detections and multi-label classifications; other tasks have none."""
+    present = GaugeMetricFamily(
+        "edgemeta_camera_objects",
+        "Objects that are present, by the rule of `state`; multi-label: 1 while the label is.",
+        labels=["camera", "label"],
+    )
+    appeared = CounterMetricFamily(
+        "edgemeta_camera_objects_appeared",
+        "Objects that appeared: by how much the count of the label grew, each time that it did.",
+        labels=["camera", "label"],
+    )
+    for name, camera in snapshot.cameras.items():
+        counts = camera.counts.counts
+        if counts is None:
+            continue
+        for label in dict.fromkeys((*camera.listed_labels, *camera.appeared, *counts)):
+            present.add_metric([name, label], counts.get(label, 0))
+            appeared.add_metric([name, label], camera.appeared.get(label, 0))
+    yield from (present, appeared)
 
 
 def _broker(snapshot: MetricsSnapshot) -> Iterator[Metric]:

@@ -1,7 +1,7 @@
 """A snapshot of all counters of the service, as plain records; `prometheus.py` makes metrics of it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from edgemeta.daemon.messages.broker_state import BrokerState
 from edgemeta.daemon.messages.records import BrokerStats, CameraState, CameraStats, ModelIdentity, OutboxStats
@@ -14,7 +14,8 @@ class CameraSnapshot:
 
     failures, outages, runs: how often its source failed (each attempt counts), how often frames stopped, and how often
     they started. last_frame_age: seconds since the last frame; None before the first. frame_interval: seconds between
-    two frames if the service sets the rate, else 0. model, backend: those that classify its frames.
+    two frames if the service sets the rate, else 0. model, backend: those that classify its frames. listed_labels:
+    labels with series from the start. appeared: how many of each label appeared since then.
     """
 
     counts: CameraStats
@@ -26,6 +27,8 @@ class CameraSnapshot:
     frame_interval: float
     model: ModelIdentity
     backend: str
+    listed_labels: tuple[str, ...] = ()
+    appeared: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

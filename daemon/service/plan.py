@@ -24,7 +24,7 @@ from edgemeta.daemon.inference.model_loader import (
     models_of,
     verified_models,
 )
-from edgemeta.daemon.inference.readers.labels import reported_labels, unknown_labels
+from edgemeta.daemon.inference.readers.labels import listed_labels, reported_labels, unknown_labels
 from edgemeta.daemon.inference.readers.settings import settings_of
 from edgemeta.daemon.inference.swap.last_good import LastGood, NoLastGoodError, folder_of
 from edgemeta.daemon.mqtt.tls import TlsError, context_of
@@ -57,6 +57,10 @@ class Plan:
     def labels_of(self, camera: str) -> tuple[str, ...]:
         """Labels that messages of a camera may contain."""
         return reported_labels(self.loaded_models[camera].model, settings_of(self.config, camera))
+
+    def listed_labels_of(self, camera: str) -> tuple[str, ...]:
+        """Labels of a camera that have values of their own in Home Assistant and in the metrics."""
+        return listed_labels(self.loaded_models[camera].model, settings_of(self.config, camera))
 
 
 def prepare(path: Path, running: Plan | None = None) -> Plan:

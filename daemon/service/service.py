@@ -280,6 +280,8 @@ class Service:
             frame_interval=camera.frame_interval,
             model=self.plan.loaded_models[name].identity,
             backend=self.plan.loaded_models[name].backend,
+            listed_labels=self.plan.listed_labels_of(name),
+            appeared=dict(self._counters[name].appeared),
         )
 
     def _camera(self, name: str, config: CameraConfig, plan: Plan) -> Camera:
@@ -295,7 +297,8 @@ class Service:
 
     @staticmethod
     def _device_view(plan: Plan) -> DeviceView:
-        return view_of(plan.config, {name: plan.labels_of(name) for name in plan.loaded_models})
+        tasks = {name: loaded.task for name, loaded in plan.loaded_models.items()}
+        return view_of(plan.config, {name: plan.listed_labels_of(name) for name in plan.loaded_models}, tasks)
 
 
 def _end(cameras: Collection[Camera]) -> None:

@@ -59,6 +59,21 @@ def reported_labels(model: Model, settings: CameraSettings) -> tuple[str, ...]:
     return tuple(name for name in names if name in settings.objects.labels)
 
 
+LISTED = 10
+"""Most labels of a model that get entities and series of their own without being named in the config."""
+
+
+def listed_labels(model: Model, settings: CameraSettings) -> tuple[str, ...]:
+    """Labels that get values of their own in Home Assistant and in the metrics.
+
+    Those that `objects.labels` names, or all if there are at most LISTED; of a classification all. None otherwise: many
+    models know a label for every thing there is.
+    """
+    names = reported_labels(model, settings)
+    named = isinstance(model.task, Detection) and settings.objects.labels is not None
+    return names if named or len(names) <= LISTED or isinstance(model.task, Classification) else ()
+
+
 def unknown_labels(aliases: Mapping[str, str], models: list[Model]) -> list[str]:
     """Labels that the config has aliases for and that no model has."""
     known = {label for model in models for label in model.labels}

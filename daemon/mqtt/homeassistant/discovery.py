@@ -12,7 +12,8 @@ import threading
 from typing import Any, Protocol
 
 from edgemeta.daemon.config.homeassistant import HomeAssistantConfig
-from edgemeta.daemon.mqtt.homeassistant.entities import Component, DeviceView, announcement
+from edgemeta.daemon.mqtt.homeassistant.counts import Component
+from edgemeta.daemon.mqtt.homeassistant.entities import DeviceView, announcement
 from edgemeta.daemon.mqtt.outbox.delivery import OutgoingMessage
 from edgemeta.daemon.mqtt.subscriptions import Handler, Incoming, Limit
 

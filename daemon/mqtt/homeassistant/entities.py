@@ -6,26 +6,19 @@ silently ignores unknown keys, so the tests know all keys.
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from edgemeta import __version__
 from edgemeta.daemon.config.camera import CameraConfig
 from edgemeta.daemon.config.config import Config
+from edgemeta.daemon.config.objects import ZoneConfig
 from edgemeta.daemon.messages.channels import AVAILABILITY, INFO, STATE, STATS, STATUS, SWAP, Topics
 from edgemeta.daemon.messages.records import CameraState, SwapResult
+from edgemeta.daemon.mqtt.homeassistant.counts import Component, live, objects, present_labels
+from edgemeta.model.tasks import TaskName
 
-Component = dict[str, Any]
-
-STATE_NOW = (
-    "{% if not value_json.historical %}{{ value_json.state }}"
-    "{% else %}{{ this.state if this.state not in ('unknown', 'unavailable') else none }}{% endif %}"
-)
-"""A historical state must not replace the present one: the entity keeps its state.
-
-`unknown` and `unavailable` are Home Assistant's own values, not options of the sensor. None renders as `None`, which an
-MQTT sensor shows as unknown; for any other text that is not an option Home Assistant warns `Ignoring invalid option`.
-"""
+STATE_NOW = live("value_json.state")
 
 EXPIRES_AFTER = 3
 """A value expires when it was not updated for this many of its periods."""
@@ -36,10 +29,16 @@ SHORTEST_EXPIRY = 30
 
 @dataclass(frozen=True)
 class CameraView:
-    """One camera: the labels that its state may have, and the longest time between two state messages, in seconds."""
+    """One camera. state_period: longest time between two state messages, in seconds.
+
+    labels: of a classification, those that its state may have; of a detection or multi-label classification, those with
+    entities of their own. zones: the same for each zone.
+    """
 
     labels: tuple[str, ...]
     state_period: float
+    task: TaskName = "classification"
+    zones: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -56,15 +55,22 @@ class DeviceView:
         return f"edgemeta-{self.topics.device}"
 
 
-def view_of(config: Config, labels: Mapping[str, tuple[str, ...]]) -> DeviceView:
-    """Return the device of a config; labels are the names that each camera's state may have."""
+def view_of(config: Config, labels: Mapping[str, tuple[str, ...]], tasks: Mapping[str, TaskName]) -> DeviceView:
+    """Return the device of a config; labels and tasks of each camera, as `CameraView` has them."""
     cameras = {
         name: CameraView(
-            labels[name], max((camera.publish or config.publish).heartbeat_interval, _longest_pause(camera))
+            labels[name],
+            max((camera.publish or config.publish).heartbeat_interval, _longest_pause(camera)),
+            tasks[name],
+            {zone: _labels_in(each, labels[name]) for zone, each in camera.zones.items()},
         )
         for name, camera in config.cameras.items()
     }
     return DeviceView(Topics(config.mqtt.base_topic, config.device), cameras, config.stats.interval)
+
+
+def _labels_in(zone: ZoneConfig, labels: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(label for label in labels if zone.labels is None or label in zone.labels)
 
 
 def announcement(view: DeviceView) -> dict[str, Any]:
@@ -91,29 +97,38 @@ def _camera(view: DeviceView, name: str, camera: CameraView) -> dict[str, Compon
     """Return a camera's entities. Their keys begin with the kind of value, so no two cameras can share one."""
     topics, counts, model = view.topics, _part("cameras", name), _part("models", name)
     running = {"availability": _while_running(topics, name), "availability_mode": "all"}
-    return {
-        f"state_{name}": {
-            "p": "sensor",
-            "name": f"{name} state",
-            "device_class": "enum",
-            "options": list(camera.labels),
-            "state_topic": topics.of(STATE, name),
-            "value_template": STATE_NOW,
-            "expire_after": _expiry(camera.state_period),
-            **running,
-        },
-        f"confidence_{name}": {
-            "p": "sensor",
-            "name": f"{name} confidence",
-            **_stats(
-                view,
-                f"{{% set score = {counts}.get('score') %}}"
-                "{{ (100 * score) | round(1) if score is not none else none }}",
-            ),
-            "unit_of_measurement": "%",
-            "state_class": "measurement",
-            **running,
-        },
+    state = {"state_topic": topics.of(STATE, name), "expire_after": _expiry(camera.state_period), **running}
+    score = f"{{% set score = {counts}.get('score') %}}"
+    confidence: Component = {
+        "p": "sensor",
+        "name": f"{name} confidence",
+        **_stats(view, score + "{{ (100 * score) | round(1) if score is not none else none }}"),
+        "unit_of_measurement": "%",
+        "state_class": "measurement",
+        **running,
+    }
+    in_all: Component = {
+        "json_attributes_topic": topics.of(STATS),
+        "json_attributes_template": f"{{{{ ({counts}.get('counts') or {{}}) | tojson }}}}",
+    }
+    found: dict[str, Component] = {}
+    match camera.task:
+        case "classification":
+            found[f"state_{name}"] = {
+                "p": "sensor",
+                "name": f"{name} state",
+                "device_class": "enum",
+                "options": list(camera.labels),
+                "value_template": STATE_NOW,
+                **state,
+            }
+        case "detection":
+            found = objects(name, camera.labels, camera.zones, state, in_all)
+        case "multi-label":
+            found = present_labels(name, camera.labels, state, in_all)
+    if camera.task != "embedding":
+        found[f"confidence_{name}"] = confidence
+    return found | {
         f"problem_{name}": {
             "p": "binary_sensor",
             "name": f"{name} problem",

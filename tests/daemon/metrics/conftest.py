@@ -48,6 +48,7 @@ def snapshot() -> MetricsSnapshot:
                 processed=next(numbers),
                 published=next(numbers),
                 withheld=next(numbers),
+                counts={"person": next(numbers)},
                 dropped=Drops(**{reason: next(numbers) for reason in Drops.model_fields}),
             ),
             state=state,
@@ -58,6 +59,8 @@ def snapshot() -> MetricsSnapshot:
             frame_interval=next(numbers) / 8,
             model=ModelIdentity(name='a "quoted"\nname', sha256="ab" * 32),
             backend="cpu",
+            listed_labels=("car", "person"),
+            appeared={"person": next(numbers), 'a "dog"': next(numbers)},
         )
 
     return MetricsSnapshot(

@@ -48,6 +48,11 @@ def test_every_number_of_the_readings_arrives_under_its_name(
         assert values(parsed["edgemeta_camera_outages"], camera=name) == camera.outages
         assert values(parsed["edgemeta_camera_runs"], camera=name) == camera.runs
         assert values(parsed["edgemeta_camera_frame_interval_seconds"], camera=name) == camera.frame_interval
+        assert camera.counts.counts is not None
+        present = {"car": 0, "person": camera.counts.counts["person"], 'a "dog"': 0}
+        assert values(parsed["edgemeta_camera_objects"], "label", camera=name) == present
+        appeared = {"car": 0, **camera.appeared}
+        assert values(parsed["edgemeta_camera_objects_appeared"], "label", camera=name) == appeared
         model = {"camera": name, "name": camera.model.name, "sha256": "ab" * 32, "backend": "cpu"}
         assert values(parsed["edgemeta_model_info"], **model) == 1
     assert values(parsed["edgemeta_camera_state"], "state", camera="front") == {

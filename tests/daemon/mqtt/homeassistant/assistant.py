@@ -83,6 +83,8 @@ class Entity:
             assert isinstance(self.attributes, dict)
         if topic == self.config["state_topic"]:
             before = "unavailable" if not self.is_available else "unknown" if self.value is None else self.value
+            if self.config["platform"] == "binary_sensor":
+                before = before.lower()  # the state of a binary sensor is `on` or `off`
             self.value = self._value(render(self.config["value_template"], payload, before))
 
     def _value(self, text: str) -> str | None:

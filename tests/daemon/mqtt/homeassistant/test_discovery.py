@@ -16,7 +16,8 @@ from edgemeta.daemon.mqtt.homeassistant.entities import view_of
 from edgemeta.daemon.mqtt.outbox.delivery import OutgoingMessage
 from edgemeta.daemon.mqtt.subscriptions import Handler, Incoming, Limit
 from edgemeta.model.file import load, save
-from edgemeta.model.tasks import Classification
+from edgemeta.model.tasks import Classification, TaskName
+from rig.square_detector import save_square_detector, write_squares
 from tests.daemon.mqtt.homeassistant.assistant import Assistant
 
 TOPIC = "homeassistant/device/edgemeta-test/config"
@@ -150,6 +151,39 @@ def test_a_reload_switches_discovery_on_and_off_and_changes_what_a_state_may_be(
     home.wait(lambda assistant: not assistant.entities, "the device's end")
 
 
+def test_objects_and_zones_appear_with_a_detection_and_disappear_with_their_zone(
+    broker: Any, listen: Any, write_config: Any, colours: Path, run_daemon: Any, tmp_path: Path
+) -> None:
+    picture = write_squares(tmp_path / "squares.png", {(1, 1): "red", (2, 4): "red", (6, 4): "blue"})
+    many = ("red", "green", "blue", *(f"label {number}" for number in range(20)))
+    save_square_detector(tmp_path / "squares.safetensors", many)
+    left = {"polygon": [[0, 0], [0.5, 0], [0.5, 1], [0, 1]]}
+    camera = {"source": str(picture), "fps": 20, "loop": True, "zones": {"left": left}}
+    keys = keys_of(broker, colours, label_map={}, model=str(tmp_path / "squares.safetensors"), objects={})
+    keys["cameras"] = {"front": camera}
+    home = listen(broker.port)
+    daemon = run_daemon(write_config(**keys))
+    total = home.entity("objects_front")
+    assert total.value == "3"
+    home.wait(lambda assistant: assistant.of("objects_front").attributes == {"red": 2, "blue": 1}, "the attributes")
+    assert home.entity("occupancy_front.left").value == "ON"
+    assert not any(key.startswith("count_") for _, key in home.assistant.entities), "23 labels, none of them named"
+    write_config(**keys | {"objects": {"labels": ["red", "green"]}})
+    daemon.process.send_signal(signal.SIGHUP)
+    for key, value in {"count_front.red": "2", "count_front.green": "0", "count_front.left.red": "2"}.items():
+        assert home.entity(key).value == value
+    home.wait(lambda assistant: assistant.of("objects_front").value == "2", "without blue")
+    write_config(**keys | {"objects": {"labels": ["red"]}, "cameras": {"front": {**camera, "zones": {}}}})
+    daemon.process.send_signal(signal.SIGHUP)
+    home.wait(lambda assistant: (TOPIC, "occupancy_front.left") not in assistant.entities, "the zone's end")
+    assert sorted(key for _, key in home.assistant.removed) == [
+        "count_front.green",
+        "count_front.left.green",
+        "count_front.left.red",
+        "occupancy_front.left",
+    ]
+
+
 def test_another_network_brings_other_options(
     broker: Any, listen: Any, write_config: Any, colours: Path, run_daemon: Any, model_file: Path
 ) -> None:
@@ -208,7 +242,7 @@ class FakeLink:
 def discovery() -> tuple[FakeLink, Callable[[bool], None]]:
     """A link, and what switches its discovery on or off."""
     config = Config.model_validate({"device": "test", "cameras": {"front": {"source": "synthetic://"}}})
-    link, view = FakeLink(), view_of(config, {"front": ("a",)})
+    link, view = FakeLink(), view_of(config, {"front": ("a",)}, {"front": "classification"})
     made = Discovery(link, HomeAssistantConfig(enabled=False), view)
     return link, lambda enabled: made.update(enabled, view)
 
@@ -260,7 +294,7 @@ def test_with_discovery_off_only_our_own_announcement_is_removed(
 
 def test_without_a_homeassistant_section_nothing_is_subscribed() -> None:
     config = Config.model_validate({"device": "test", "cameras": {"front": {"source": "synthetic://"}}})
-    link, view = FakeLink(), view_of(config, {"front": ("a",)})
+    link, view = FakeLink(), view_of(config, {"front": ("a",)}, {"front": "classification"})
     Discovery(link, config.homeassistant, view).update(False, view)
     assert (link.handlers, link.sent) == ({}, [])
 
@@ -274,10 +308,11 @@ def test_cameras_removed_one_after_the_other_stay_marked_as_removed() -> None:
     }
     config = Config.model_validate({"device": "test", "cameras": every})
     link, labels = FakeLink(), dict.fromkeys(every, ("a",))
-    made = Discovery(link, config.homeassistant, view_of(config, labels))
+    tasks: dict[str, TaskName] = dict.fromkeys(every, "classification")
+    made = Discovery(link, config.homeassistant, view_of(config, labels, tasks))
     for names in (["front", "side", "back"], ["front", "side"], ["front"], ["front", "back"]):
         cameras = {name: config.cameras[name] for name in names}
-        made.update(True, view_of(config.model_copy(update={"cameras": cameras}), labels))
+        made.update(True, view_of(config.model_copy(update={"cameras": cameras}), labels, tasks))
     third, fourth = (json.loads(message.payload)["cmps"] for message in link.sent[2:])
     assert third["state_back"] == third["state_side"] == {"p": "sensor"}
     assert fourth["state_side"] == {"p": "sensor"}

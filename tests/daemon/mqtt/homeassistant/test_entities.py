@@ -7,13 +7,15 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgemeta.daemon.config.config import RESERVED, Config
 from edgemeta.daemon.mqtt.homeassistant.entities import announcement, view_of
+from edgemeta.model.tasks import TaskName
 from tests.daemon.mqtt.homeassistant.assistant import Assistant, render
 
+YARD = {"polygon": [[0, 0], [1, 0], [1, 1]]}
 names = st.from_regex(r"[A-Za-z0-9_-]{1,64}", fullmatch=True).filter(lambda name: name not in RESERVED)
 
 
@@ -21,8 +23,10 @@ def config_of(cameras: dict[str, Any], **keys: Any) -> Config:
     return Config.model_validate({"device": "gate", "cameras": cameras, **keys})
 
 
-def announced(config: Config) -> dict[str, Any]:
-    return announcement(view_of(config, dict.fromkeys(config.cameras, ("cat", "dog"))))
+def announced(
+    config: Config, task: TaskName = "classification", labels: tuple[str, ...] = ("cat", "dog")
+) -> dict[str, Any]:
+    return announcement(view_of(config, dict.fromkeys(config.cameras, labels), dict.fromkeys(config.cameras, task)))
 
 
 @given(st.lists(names, min_size=1, max_size=5, unique=True), names)
@@ -92,20 +96,88 @@ def test_a_live_state_replaces_any_previous_one(before: str) -> None:
         assert render(component["value_template"], payload, before) == shown
 
 
+def state_of(counts: Any, zones: Any = None, historical: bool = False) -> str:
+    return json.dumps({"counts": counts, "zones": zones, "historical": historical})
+
+
+def test_counts_of_objects_by_label_and_zone() -> None:
+    zones = {"yard": YARD, "gate": YARD | {"labels": ["cat"]}}
+    config = config_of({"front": {"source": "synthetic://", "zones": zones}})
+    found = announced(config, "detection")["cmps"]
+    assert {key for key in found if "front" in key and found[key]["state_topic"].endswith("/state")} == {
+        *("objects_front", "count_front.cat", "count_front.dog", "occupancy_front.yard", "occupancy_front.gate"),
+        *("count_front.yard.cat", "count_front.yard.dog", "count_front.gate.cat"),
+    }
+
+    def shown(key: str, payload: str, before: str = "unknown") -> str:
+        return render(found[key]["value_template"], payload, before)
+
+    now = state_of({"cat": 2, "bird": 1}, {"yard": {"cat": 1}, "gate": {}})
+    assert [shown(key, now) for key in ("objects_front", "count_front.cat", "count_front.dog")] == ["3", "2", "0"]
+    assert [shown(f"occupancy_front.{zone}", now) for zone in zones] == ["ON", "OFF"]
+    assert [shown(f"count_front.yard.{label}", now) for label in ("cat", "dog")] == ["1", "0"]
+    late = state_of({"cat": 9}, {"yard": {}}, historical=True)
+    assert [shown("count_front.cat", late, before) for before in ("2", "unknown", "unavailable")] == [
+        "2",
+        "None",
+        "None",
+    ]
+    assert [shown("occupancy_front.yard", late, before) for before in ("on", "off", "unknown")] == ["ON", "OFF", "None"]
+    for key in ("objects_front", "count_front.cat", "occupancy_front.yard"):
+        assert shown(key, state_of(None)) == "None"
+    stats = json.dumps({"cameras": {"front": {"counts": {"cat": 2, "a 'b\\'": 1}}}})
+    assert json.loads(render(found["objects_front"]["json_attributes_template"], stats)) == {"cat": 2, "a 'b\\'": 1}
+    for nothing in ({"front": {"counts": None}}, {}):
+        payload = json.dumps({"cameras": nothing})
+        assert render(found["objects_front"]["json_attributes_template"], payload) == "{}"
+    present = announced(config, "multi-label")["cmps"]
+    assert render(present["present_front.cat"]["value_template"], now) == "ON"
+    assert render(present["present_front.dog"]["value_template"], now) == "OFF"
+    assert render(present["labels_front"]["value_template"], state_of({"cat": 1, "bird": 1})) == "2"
+    assert not any(key.startswith(("state_", "confidence_")) for key in announced(config, "embedding")["cmps"])
+
+
+@settings(deadline=None, max_examples=15)
+@given(st.lists(st.text(st.characters(exclude_categories=["Cs"]), min_size=1), min_size=1, max_size=8, unique=True))
+def test_any_label_has_an_entity_with_its_count(labels: list[str]) -> None:
+    """Labels with quotes, braces and characters that no key has."""
+    config = config_of({"front": {"source": "synthetic://", "zones": {"yard": YARD}}})
+    counts = {label: number for number, label in enumerate(labels, start=1)}
+    for task, kinds in (("detection", ("count_front.", "count_front.yard.")), ("multi-label", ("present_front.",))):
+        assistant = Assistant()
+        content = announced(config, task, tuple(labels))  # type: ignore[arg-type]
+        assistant.hear("homeassistant/device/edgemeta-gate/config", json.dumps(content).encode())
+        for kind in kinds:
+            entities = [each for key, each in content["cmps"].items() if re.fullmatch(rf"{re.escape(kind)}[^.]+", key)]
+            shown = [render(each["value_template"], state_of(counts, {"yard": counts}), "unknown") for each in entities]
+            assert shown == (["ON"] * len(labels) if kind.startswith("present") else [str(n) for n in counts.values()])
+
+
 def test_every_entity_has_a_row_in_the_documentation_with_the_topic_its_value_comes_from(repository: Path) -> None:
     text = (repository / "docs" / "home-assistant.md").read_text("utf-8")
-    rows = set(re.findall(r"^\| `(\w+)` \| (camera|device) \| .+ \| `(\w+)` \|$", text, re.MULTILINE))
-    components = announced(config_of({"front": {"source": "synthetic://"}}))["cmps"]
+    row = r"^\| `(\w+)` \| (camera|device|label|zone|zone and label) \| .+ \| `(\w+)` \|$"
+    rows = set(re.findall(row, text, re.MULTILINE))
+    cameras = {"front": {"source": "synthetic://", "zones": {"yard": YARD}}}
+    tasks: tuple[TaskName, ...] = ("classification", "detection", "multi-label", "embedding")
     wanted = set()
-    for key, component in components.items():
-        kind, _, camera = key.partition("_")
-        wanted.add((kind, "camera" if camera else "device", component["state_topic"].rpartition("/")[2]))
+    for task in tasks:
+        for key, component in announced(config_of(cameras), task)["cmps"].items():
+            kind, _, place = key.partition("_")
+            levels = tuple("label" if each in ("cat", "dog") else each for each in place.split("."))
+            per = {
+                ("",): "device",
+                ("front",): "camera",
+                ("front", "label"): "label",
+                ("front", "yard"): "zone",
+                ("front", "yard", "label"): "zone and label",
+            }
+            wanted.add((kind, per[levels], component["state_topic"].rpartition("/")[2]))
     assert rows == wanted
 
 
 def test_the_examples_of_the_documentation_are_yaml_and_json(repository: Path) -> None:
     text = (repository / "docs" / "home-assistant.md").read_text("utf-8")
     blocks = re.findall(r"^```(yaml|json)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
-    assert len(blocks) == 4
+    assert len(blocks) == 5
     for language, block in blocks:
         assert (json.loads if language == "json" else yaml.safe_load)(block)

@@ -1,0 +1,96 @@
+"""Entities of detections and multi-label classifications, from the counts in state messages."""
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+Component = dict[str, Any]
+
+
+def live(value: str) -> str:
+    """Return the template of a sensor whose value a state message has, as a Jinja expression.
+
+    A historical state must not replace the present one: the entity keeps its state. `unknown` and `unavailable` are
+    Home Assistant's own values. None renders as `None`, which an MQTT sensor shows as unknown; for any other text that
+    is no option or no number Home Assistant logs a warning.
+    """
+    kept = "this.state if this.state not in ('unknown', 'unavailable') else none"
+    return f"{{% if not value_json.historical %}}{{{{ {value} }}}}{{% else %}}{{{{ {kept} }}}}{{% endif %}}"
+
+
+def objects(
+    camera: str,
+    labels: tuple[str, ...],
+    zones: Mapping[str, tuple[str, ...]],
+    state: Component,
+    attributes: Component,
+) -> dict[str, Component]:
+    """Return the entities of a detection: how many objects, of each label, in each zone, and whether it is occupied.
+
+    state: keys of values of the state message. attributes: keys of the attributes of the total. Keys of the components
+    have the camera's, the zone's and the label's name with dots between, which no name contains.
+    """
+    found = {f"objects_{camera}": {**_number(f"{camera} objects", _total(_COUNTS)), **state, **attributes}}
+    for label in labels:
+        found[f"count_{camera}.{_slug(label)}"] = _number(f"{camera} {label}", _count(_COUNTS, label)) | state
+    for zone, in_zone in zones.items():
+        counts = f"(value_json.zones or {{}}).get('{zone}')"
+        found[f"occupancy_{camera}.{zone}"] = {
+            "p": "binary_sensor",
+            "name": f"{camera} {zone}",
+            "device_class": "occupancy",
+            "value_template": _on_or_off(_total(counts)),
+            **state,
+        }
+        for label in in_zone:
+            key = f"count_{camera}.{zone}.{_slug(label)}"
+            found[key] = _number(f"{camera} {zone} {label}", _count(counts, label)) | state
+    return found
+
+
+def present_labels(
+    camera: str, labels: tuple[str, ...], state: Component, attributes: Component
+) -> dict[str, Component]:
+    """Return the entities of a multi-label classification: how many labels are present, and whether each of them is."""
+    found = {f"labels_{camera}": {**_number(f"{camera} labels", _total(_COUNTS)), **state, **attributes}}
+    for label in labels:
+        found[f"present_{camera}.{_slug(label)}"] = {
+            "p": "binary_sensor",
+            "name": f"{camera} {label}",
+            "value_template": _on_or_off(_count(_COUNTS, label)),
+            **state,
+        }
+    return found
+
+
+_COUNTS = "value_json.counts"
+
+
+def _number(name: str, value: str) -> Component:
+    return {"p": "sensor", "name": name, "state_class": "measurement", "value_template": live(value)}
+
+
+def _total(counts: str) -> str:
+    return f"{counts}.values() | sum if {counts} is not none else none"
+
+
+def _count(counts: str, label: str) -> str:
+    """The label as a Jinja string: JSON's escapes are valid there, for quotes and backslashes."""
+    return f"{counts}.get({json.dumps(label, ensure_ascii=False)}, 0) if {counts} is not none else none"
+
+
+def _on_or_off(number: str) -> str:
+    """As `live`; the state of a binary sensor is `on` or `off`, what it takes is `ON` or `OFF`."""
+    return (
+        "{% if not value_json.historical %}"
+        f"{{% set number = {number} %}}{{{{ none if number is none else 'ON' if number else 'OFF' }}}}"
+        "{% else %}{{ this.state | upper if this.state in ('on', 'off') else none }}{% endif %}"
+    )
+
+
+def _slug(label: str) -> str:
+    """A label as part of a key: letters, digits, `-` and `_`; one that has other characters gets a hash."""
+    plain = re.sub(r"[^A-Za-z0-9_-]", "-", label)
+    return plain if plain == label else f"{plain}-{hashlib.sha256(label.encode()).hexdigest()[:8]}"
