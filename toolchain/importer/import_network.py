@@ -12,6 +12,7 @@ import numpy as np
 
 from edgemeta.model.file import save
 from edgemeta.model.graph import Model, channels_of
+from edgemeta.model.tasks import Detection
 from edgemeta.toolchain.errors import ImportedFileError
 from edgemeta.toolchain.float_model.file import save_float_model
 from edgemeta.toolchain.float_model.graph import (
@@ -20,6 +21,8 @@ from edgemeta.toolchain.float_model.graph import (
     check,
 )
 from edgemeta.toolchain.importer.builder import Imported, build_network
+from edgemeta.toolchain.importer.heads.detection import renamed
+from edgemeta.toolchain.importer.heads.ends import cut, require_tensors
 from edgemeta.toolchain.importer.heads.task_settings import TaskSettings
 from edgemeta.toolchain.importer.integer_model import integer_model
 from edgemeta.toolchain.importer.integer_network import integer_network
@@ -28,8 +31,8 @@ from edgemeta.toolchain.importer.onnx_file import read_onnx
 from edgemeta.toolchain.importer.onnx_network import OPERATORS
 from edgemeta.toolchain.importer.pixels import Pixels
 from edgemeta.toolchain.importer.task import Meaning, meaning, recognize
-from edgemeta.toolchain.importer.tflite_file import IDENTIFIER
-from edgemeta.toolchain.importer.tflite_network import import_tflite
+from edgemeta.toolchain.importer.tflite_file import IDENTIFIER, read_tflite
+from edgemeta.toolchain.importer.tflite_network import TFLITE_OPERATORS
 
 
 @dataclass(frozen=True)
@@ -65,7 +68,10 @@ def import_network(
     if imported.quantized:
         kept = replace(imported, layers=found.layers)
         integers = integer_network(network, kept, found.outputs, path)
-        model = integer_model(path, integers, pixels, found.task, name or path.stem, provenance)
+        task = found.task
+        if isinstance(task, Detection):
+            task = renamed(task, dict(zip(found.outputs, integers.outputs, strict=True)))
+        model = integer_model(path, integers, pixels, task, name or path.stem, provenance)
         save(model, out)
         outputs = dict(zip(model.outputs, (kind.shape for kind in model.output_types), strict=True))
     else:
@@ -98,12 +104,14 @@ def _read(path: Path, size: tuple[int, int] | None, settings: TaskSettings) -> t
     except OSError as error:
         raise ImportedFileError(f"{path}: cannot be read: {error.strerror or error}") from None
     if is_tflite:
-        network, imported = import_tflite(path, size)
-        if settings.task == "detection" or settings.outputs or settings.decoding:
-            raise ImportedFileError(f"{path}: is a TFLite file, of which detections cannot be imported yet")
-        return network, imported, meaning(imported, None, settings, path)
-    network, heads = recognize(read_onnx(path, size, settings.outputs), settings, path)
-    imported = build_network(network, OPERATORS, path)
+        whole, operators = read_tflite(path, size), TFLITE_OPERATORS
+        if settings.outputs:
+            require_tensors(path, settings.outputs, [name for node in whole.nodes for name in node.outputs])
+            whole = cut(whole, settings.outputs)
+    else:
+        whole, operators = read_onnx(path, size, settings.outputs), OPERATORS
+    network, heads = recognize(whole, settings, path)
+    imported = build_network(network, operators, path)
     return network, imported, meaning(imported, heads, settings, path)
 
 

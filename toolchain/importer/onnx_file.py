@@ -3,7 +3,6 @@
 `onnxslim` folds constants, batch norms and no-operations first, so that the rest sees few kinds of nodes.
 """
 
-import difflib
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from edgemeta.toolchain.errors import ImportedFileError, MissingExtraError
+from edgemeta.toolchain.importer.heads.ends import require_tensors
 from edgemeta.toolchain.importer.network import ImageShape, Network, Node
 from edgemeta.toolchain.importer.qdq import QuantizedFormError, take_out
 
@@ -60,11 +60,7 @@ def _set_outputs(proto: Any, path: Path, outputs: tuple[str, ...]) -> None:
     """Make other tensors the outputs of a graph."""
     import onnx
 
-    known = {name for node in proto.graph.node for name in node.output}
-    for name in outputs:
-        if name not in known:
-            close = difflib.get_close_matches(name, known, 3) or [node.output[0] for node in proto.graph.node[-3:]]
-            raise ImportedFileError(f"{path}: has no tensor {name!r}, it has for example {', '.join(map(repr, close))}")
+    require_tensors(path, outputs, [name for node in proto.graph.node for name in node.output])
     if outputs:
         del proto.graph.output[:]
         made = (onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, None) for name in outputs)

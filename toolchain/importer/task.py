@@ -12,7 +12,6 @@ from edgemeta.toolchain.importer.heads.ends import cut, ends_of
 from edgemeta.toolchain.importer.heads.levels import HeadError, Heads, heads_of
 from edgemeta.toolchain.importer.heads.task_settings import TaskSettings
 from edgemeta.toolchain.importer.network import Network
-from edgemeta.toolchain.importer.values import Map
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +76,7 @@ def meaning(imported: Imported, heads: Heads | None, settings: TaskSettings, pat
 
 
 def _detection(imported: Imported, heads: Heads, settings: TaskSettings, path: Path) -> Meaning:
-    names = {name: value.tensor for name, value in imported.outputs.items() if isinstance(value, Map)}
+    names = {name: maps_of(value)[0].tensor for name, value in imported.outputs.items()}
     labels = _labels(path, settings.labels, heads.labels)
     try:
         layers, task = detection(heads, imported.layers, names, labels, settings)

@@ -5,22 +5,27 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import cv2
 import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
 
 from benchmarks.topologies import Network, write_topology
+from edgemeta.model import reference
+from edgemeta.model.graph import Model
+from edgemeta.model.preprocess import preprocess
 from edgemeta.model.tasks import Classification, Detection, Embedding, MultiLabel
 from edgemeta.tasks.detection.plain import plain_numbers
 from edgemeta.toolchain.errors import ImportedFileError
 from edgemeta.toolchain.float_model.forward import all_tensors
 from edgemeta.toolchain.float_model.graph import FloatModel
-from edgemeta.toolchain.float_model.results import as_integers, stand_in
+from edgemeta.toolchain.float_model.results import as_integers, float_reader, stand_in
 from edgemeta.toolchain.importer.heads.coco import COCO
 from edgemeta.toolchain.importer.heads.task_settings import TaskSettings
 from edgemeta.toolchain.importer.import_network import import_network
 from edgemeta.toolchain.importer.pixels import Pixels
+from tests.toolchain.importer.litert import ReferenceKernels
 from tests.toolchain.importer.views import expected
 
 TINY_ANCHORS = (((10.0, 14.0), (23.0, 27.0), (37.0, 58.0)), ((81.0, 82.0), (135.0, 169.0), (344.0, 319.0)))
@@ -31,7 +36,9 @@ Write = Callable[[Network], str | list[str]]
 
 
 def imported(path: Path, settings: TaskSettings | None = None) -> FloatModel:
-    return import_network(path, path.with_suffix(".safetensors"), Pixels(), settings).model
+    model = import_network(path, path.with_suffix(".safetensors"), Pixels(), settings).model
+    assert isinstance(model, FloatModel)
+    return model
 
 
 def decoded(model: FloatModel, image: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -123,22 +130,17 @@ def test_ssd_is_decoded_with_its_background(tmp_path: Path) -> None:
 @LONG
 def test_yolox_nano_gives_the_objects_of_onnx_runtime(shared_data: Path, tmp_path: Path) -> None:
     """A network that nobody here made, on a frame of the clip, by YOLOX's published formula."""
-    import cv2
-
-    from edgemeta.model.preprocess import preprocess
-    from edgemeta.toolchain.float_model.results import float_reader
-
     source = shared_data / "networks" / "yolox_nano.onnx"
     pixels = Pixels(colour="bgr", crop="letterbox", align="corner", fill=(114,))
     model = import_network(source, tmp_path / "f.safetensors", pixels, TaskSettings(labels=COCO)).model
+    assert isinstance(model, FloatModel)
     assert isinstance(model.task, Detection)
     model = replace(model, task=replace(model.task, score_threshold=0.3))
-    capture = cv2.VideoCapture(str(shared_data / "video" / "vtest_480x360.avi"))
-    capture.set(cv2.CAP_PROP_POS_FRAMES, 400)
-    frame = capture.read()[1]
     stand = stand_in(model)
     table = np.arange(256, dtype=np.uint8)[np.newaxis]
-    image = preprocess(frame, stand.input, replace(stand.preprocessing, table=table))[np.newaxis].astype(np.float32)
+    image = preprocess(frame_of(shared_data), stand.input, replace(stand.preprocessing, table=table))[
+        np.newaxis
+    ].astype(np.float32)
     objects = float_reader(model)(all_tensors(model, image)).objects
     (rows,) = (torch.from_numpy(each)[0].double() for each in expected(source, image.transpose(0, 3, 1, 2)))
     places = torch.cat([grid(416 // stride) for stride in (8, 16, 32)])
@@ -155,9 +157,54 @@ def test_yolox_nano_gives_the_objects_of_onnx_runtime(shared_data: Path, tmp_pat
     np.testing.assert_allclose([each.box for each in objects], boxes[kept], atol=1e-3)
 
 
+@pytest.mark.gate("runs YOLOX-nano in the reference, and LiteRT")
+def test_an_int8_detection_of_tflite_keeps_its_integers(shared_data: Path, tmp_path: Path) -> None:
+    """Its last convolutions give about what LiteRT's output shows.
+
+    That is rounded once more, and over a hundred layers differ by one step here and there (test_tflite_files.py). The
+    network knows three labels that the clip does not show; so numbers are compared, not objects.
+    """
+    source = shared_data / "networks" / "yolox_nano_int8.tflite"
+    model = import_network(source, tmp_path / "net.safetensors", Pixels((127.5,), (127.5,), "bgr")).model
+    assert isinstance(model, Model)
+    assert isinstance(model.task, Detection)
+    assert (model.task.decoding, len(model.outputs), len(model.labels)) == ("yolox", 9, 3)
+    image = preprocess(frame_of(shared_data), model.input, model.preprocessing)[np.newaxis]
+    outputs = dict(zip(model.outputs, reference.run(model, image), strict=True))
+    kinds = dict(zip(model.outputs, model.output_types, strict=True))
+
+    def real(name: str) -> NDArray[Any]:
+        kind = kinds[name]
+        return (outputs[name].astype(np.float64).reshape(-1, kind.shape[2]) - kind.zero_point) * kind.scale
+
+    rows = []
+    for level in model.task.levels:
+        assert level.objectness is not None
+        scores = [1 / (1 + np.exp(-real(name))) for name in (level.objectness, level.classes)]
+        rows.append(np.concatenate([real(level.boxes), *scores], axis=1))
+    litert = ReferenceKernels(source)
+    litert(np.ascontiguousarray(image.transpose(0, 3, 1, 2)))
+    (output,) = litert.network.outputs
+    kept = litert.network.quantization[output]
+    step, zero = float(kept.scale[0]), int(kept.zero_point[0])
+    wanted = (litert.tensor(output)[0].astype(np.float64) - zero) * step
+    found = np.clip(np.concatenate(rows), (-128 - zero) * step, (127 - zero) * step)
+    for column in range(4):
+        assert np.corrcoef(found[:, column], wanted[:, column])[0, 1] > 0.9
+    assert float(np.median(np.abs(found - wanted), axis=0).max()) < 5 * step
+
+
 def _iou(a: torch.Tensor, b: torch.Tensor) -> float:
     shared = (torch.minimum(a[2:], b[2:]) - torch.maximum(a[:2], b[:2])).clamp(min=0).prod()
     return float(shared / ((a[2:] - a[:2]).prod() + (b[2:] - b[:2]).prod() - shared))
+
+
+def frame_of(shared_data: Path) -> NDArray[np.uint8]:
+    """A frame of the clip."""
+    capture = cv2.VideoCapture(str(shared_data / "video" / "vtest_480x360.avi"))
+    capture.set(cv2.CAP_PROP_POS_FRAMES, 400)
+    frame: NDArray[np.uint8] = capture.read()[1]
+    return frame
 
 
 def small(tmp_path: Path, write: Write, side: int = 32) -> Path:

@@ -1,6 +1,6 @@
 """Makes a detection of recognized heads: the task, and the convolutions that are its outputs."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -45,6 +45,20 @@ def detection(
         "max_objects": settings.max_objects,
     }
     return changed, replace(task, **{key: value for key, value in given.items() if value is not None})
+
+
+def renamed(task: Detection, names: Mapping[str, str]) -> Detection:
+    """The same detection of outputs with other names."""
+    levels = tuple(
+        replace(
+            level,
+            boxes=names[level.boxes],
+            classes=names[level.classes],
+            objectness=level.objectness and names[level.objectness],
+        )
+        for level in task.levels
+    )
+    return replace(task, levels=levels)
 
 
 def outputs_of(task: Detection) -> tuple[str, ...]:

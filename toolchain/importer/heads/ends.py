@@ -4,74 +4,24 @@ Files of detections end differently: some with the convolutions, some with boxes
 only moves and computes single numbers, so walking back from the outputs ends at the same convolutions.
 """
 
-from collections.abc import Iterable, Mapping
+import difflib
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 
+from edgemeta.toolchain.errors import ImportedFileError
+from edgemeta.toolchain.importer.heads.operators import CONVOLUTIONS, PASSED, PLAIN_NAMES
 from edgemeta.toolchain.importer.network import Network, Node
-
-CONVOLUTIONS = frozenset({"Conv"})
-PASSED = frozenset(
-    [
-        "Abs",
-        "Add",
-        "And",
-        "ArgMax",
-        "Cast",
-        "Clip",
-        "Concat",
-        "ConstantOfShape",
-        "Div",
-        "Equal",
-        "Exp",
-        "Expand",
-        "Flatten",
-        "Floor",
-        "Gather",
-        "GatherElements",
-        "GatherND",
-        "Greater",
-        "GreaterOrEqual",
-        "Identity",
-        "Less",
-        "LessOrEqual",
-        "MatMul",
-        "Max",
-        "Min",
-        "Mod",
-        "Mul",
-        "Neg",
-        "NonMaxSuppression",
-        "NonZero",
-        "Not",
-        "Or",
-        "Pow",
-        "Range",
-        "ReduceMax",
-        "ReduceSum",
-        "Reshape",
-        "ScatterND",
-        "Shape",
-        "Sigmoid",
-        "Slice",
-        "Softmax",
-        "Split",
-        "Squeeze",
-        "Sub",
-        "Tile",
-        "TopK",
-        "Transpose",
-        "Unsqueeze",
-        "Where",
-    ]
-)
-"""What may lie between the last convolutions and the outputs."""
 
 
 @dataclass(frozen=True)
 class End:
-    """A last convolution. tensor: its result. shape: (H, W, C) of it. passed: operators between it and the outputs."""
+    """A last convolution. tensor: its result. shape: (H, W, C) of it.
+
+    passed: operators between it and the outputs, by ONNX's names.
+    """
 
     tensor: str
     shape: tuple[int, int, int]
@@ -91,7 +41,7 @@ def ends_of(graph: Network) -> tuple[End, ...]:
             continue
         if node.op not in PASSED | CONVOLUTIONS:
             return ()
-        behind = frozenset().union(*read) | {node.op}
+        behind = frozenset().union(*read) | {PLAIN_NAMES.get(node.op, node.op)}
         for name in node.inputs:
             if name and name not in graph.constants:
                 passed[name] = passed.get(name, frozenset()) | behind
@@ -100,7 +50,9 @@ def ends_of(graph: Network) -> tuple[End, ...]:
         shape = graph.shapes.get(name, ())
         if name not in makers or len(shape) != 4:
             return ()  # the image, or a tensor of unknown shape
-        ends.append(End(name, (shape[2], shape[3], shape[1]), passed[name]))
+        is_channels_last = makers[name].op == "CONV_2D"
+        size = (shape[1], shape[2], shape[3]) if is_channels_last else (shape[2], shape[3], shape[1])
+        ends.append(End(name, size, passed[name]))
     return tuple(ends)
 
 
@@ -141,3 +93,11 @@ def cut(graph: Network, outputs: Iterable[str]) -> Network:
             needed.update(node.inputs)
             kept.append(node)
     return replace(graph, outputs=wanted, nodes=tuple(reversed(kept)))
+
+
+def require_tensors(path: Path, wanted: Iterable[str], known: Sequence[str]) -> None:
+    """Raise ImportedFileError for the first name that is none of the tensors, with names that are near."""
+    for name in wanted:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, 3) or known[-3:]
+            raise ImportedFileError(f"{path}: has no tensor {name!r}, it has for example {', '.join(map(repr, near))}")
