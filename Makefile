@@ -36,8 +36,8 @@ $(VENV)/.installed-%: $(VENV)/bin/python $(SOURCES)
 	$(BIN)/python -m pip install --quiet --editable '.[$*]'
 	@touch $@
 
-demo: $(VENV)/.installed-demo          ## watch frames being classified and arriving over MQTT
-	$(BIN)/edgemeta demo $(if $(URL),--source $(URL)) --seconds $(SECONDS)
+demo: $(VENV)/.installed-demo          ## watch frames being classified, their messages arriving over MQTT; URL=clip.avi MODEL=file: yours
+	$(BIN)/edgemeta demo $(if $(URL),--source $(URL)) $(if $(MODEL),--model $(MODEL)) --seconds $(SECONDS)
 
 # The CUDA kernels are compiled and counted without a GPU: by wheels, 400 MB of them.
 test: $(VENV)/.installed-demo,test,cuda-compiler,report   ## run the tests; one of them: .venv/bin/python -m pytest PATH::NAME

@@ -48,7 +48,7 @@ class Photographer(View):
                 file=io.StringIO(), record=True, width=SMALLEST.width, color_system="truecolor", force_terminal=True
             )
             assert tally.frame is not None
-            console.print(screen(tally, self._frame_of(tally.frame.sequence), "time is up"))
+            console.print(screen(tally, self._frame_of(tally.frame), "time is up"))
             self.svg = console.export_svg(title="edgemeta demo", unique_id="demo")
 
     def interrupted(self) -> None:

@@ -10,8 +10,9 @@ import click
 from edgemeta.cli.demo.pixels import drawn, free_port, from_page
 from edgemeta.cli.demo.run import run_demo, show_for
 from edgemeta.cli.demo.view import choose_view
-from edgemeta.cli.options import json_option
+from edgemeta.cli.options import json_option, load_model
 from edgemeta.daemon.config.source_address import address_from, without_password
+from edgemeta.model.address import MARK
 
 SECONDS = 30
 SOURCE = "synthetic://"
@@ -34,13 +35,18 @@ SOURCE = "synthetic://"
     help="Any source of the service: a clip, an image, a folder, a device number, rtsp://…",
 )
 @click.option(
+    "--model",
+    metavar="FILE",
+    help="A model file, or the name of a shipped model; of any task: a detection's boxes are drawn.",
+)
+@click.option(
     "--page",
     type=click.IntRange(1, 65_535),
     metavar="PORT",
     help="Also serve the live page at http://127.0.0.1:PORT/ while the demo runs.",
 )
 @json_option
-def demo(seconds: int, source: str, page: int | None, as_json: bool) -> None:
+def demo(seconds: int, source: str, model: str | None, page: int | None, as_json: bool) -> None:
     """Watch frames being classified and arriving over MQTT, all on this machine.
 
     Starts a broker on a free loopback port, the service with a synthetic camera, and a subscriber, and shows what it
@@ -51,14 +57,20 @@ def demo(seconds: int, source: str, page: int | None, as_json: bool) -> None:
       edgemeta demo
       edgemeta demo --seconds 0 --page 8480
       edgemeta demo --source clip.avi
+      edgemeta demo --source clip.avi --model yolox.safetensors
       edgemeta demo --seconds 10 --json
     """
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # like Ctrl-C: an orderly end with a summary
     address = address_from(source, Path.cwd())
+    if model is not None:
+        load_model(model)  # its errors name the file
+        place, mark, digest = model.partition(MARK)
+        if Path(place).is_file():  # the service runs in another folder
+            model = f"{Path(place).resolve()}{mark}{digest}"
     show, terminal = show_for(address), sys.stdout.isatty() and not as_json
     if show is None and page is None and terminal:
         page = free_port()  # the view gets frames from it that it cannot redraw
     view = choose_view(quiet=as_json, terminal=terminal, frame_of=drawn(show) if show else from_page(page or 0))
-    tally = run_demo(address, seconds, view, page)
+    tally = run_demo(address, seconds, view, page, model)
     if as_json:
         click.echo(json.dumps({"source": without_password(source), **tally.summary()}))

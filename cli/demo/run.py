@@ -25,22 +25,23 @@ POLL_S = 0.1
 FAREWELL_S = 5.0
 
 
-def run_demo(source: str, seconds: float, view: View, page: int | None = None) -> Tally:
+def run_demo(source: str, seconds: float, view: View, page: int | None = None, model: str | None = None) -> Tally:
     """Run the whole demo and return the subscriber's tally; `seconds` 0: until Ctrl-C.
 
     The time counts from the first frame message. A clip that ends, ends the demo. `page` is the live page's port, None
-    for none. Raises SourceError for an address that cannot be understood and DemoError where a part of the demo cannot
+    for none. `model` is the name or path of a model, None for the default, whose labels are those of the synthetic
+    source. Raises SourceError for an address that cannot be understood and DemoError where a part of the demo cannot
     run.
     """
     make_source(SourceSpec(source))
     if page is not None:
         check_free(page)
-    tally = Tally(truth_of(show_for(source)))
+    tally = Tally(truth_of(show_for(source)) if model is None else None)
     with (
         tempfile.TemporaryDirectory(prefix="edgemeta-demo-") as folder,
         DemoBroker() as broker,
         Subscriber(broker.host, broker.port, f"{BASE}/{DEVICE}/#") as subscriber,
-        DemoService(write_config(Path(folder), source, broker.host, broker.port, page)) as service,
+        DemoService(write_config(Path(folder), source, broker.host, broker.port, page, model)) as service,
         view,
     ):
         try:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from types import TracebackType
 
 import cv2
+import numpy as np
 from rich.color import Color
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -14,8 +15,9 @@ from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
-from edgemeta.cli.demo.pixels import FrameOf
-from edgemeta.cli.demo.tally import Tally
+from edgemeta.cli.demo.boxes import colour_of, with_boxes
+from edgemeta.cli.demo.pixels import DemoPicture, FrameOf
+from edgemeta.cli.demo.tally import Tally, found_in, is_classification, present_in
 from edgemeta.cli.demo.view import View
 from edgemeta.daemon.capture.source import Pixels
 from edgemeta.daemon.messages.records import CameraState
@@ -28,19 +30,28 @@ NEWEST = 300
 
 @dataclass(frozen=True)
 class Layout:
-    """Layout of the screen, in characters. frame_side: side of the frame, whose pixels are half a character high."""
+    """Layout of the screen, in characters.
+
+    frame_side: side of the frame, whose pixels are half a character high. rows: of the frame and of what is beside it.
+    """
 
     width: int
     frame_side: int
     bar: int
     columns: int
+    rows: int
+
+    @property
+    def picture(self) -> tuple[int, int]:
+        """Width and height in pixels within which a picture with boxes fits."""
+        return self.width - 44, 2 * self.rows
 
     @staticmethod
     def of(width: int, height: int) -> "Layout":
         """For a terminal of this size: at least 80 columns and 24 rows; more than 140 columns are not used."""
         width = min(max(width, 80), 140)
         frame_side = min(max(2 * (height - 8), 32), 64, width - 48) & ~1
-        return Layout(width, frame_side, 14 + width - 80 - (frame_side - 32), (width - 4) // 25)
+        return Layout(width, frame_side, 14 + width - 80 - (frame_side - 32), (width - 4) // 25, max(height - 8, 16))
 
 
 SMALLEST = Layout.of(80, 24)
@@ -52,7 +63,7 @@ class ScreenView(View):
     def __init__(self, frame_of: FrameOf, console: Console | None = None) -> None:
         self._console = console or Console()
         self._frame_of = frame_of if self._console.color_system else None  # without colours a frame cannot be drawn
-        self._frame: Pixels | None = None
+        self._picture: DemoPicture | None = None
         self._live = Live(console=self._console, auto_refresh=False, transient=False)
         self._next = 0.0
         self._ended = ""
@@ -73,10 +84,9 @@ class ScreenView(View):
             self._ended = "time is up"
         if tally.frame is not None and (last or time.monotonic() >= self._next):
             if self._frame_of is not None:
-                frame = self._frame_of(tally.frame.sequence)
-                self._frame = self._frame if frame is None else frame
+                self._picture = self._frame_of(tally.frame) or self._picture
             layout = Layout.of(self._console.width, self._console.height)
-            self._live.update(screen(tally, self._frame, self._ended, layout), refresh=True)
+            self._live.update(screen(tally, self._picture, self._ended, layout), refresh=True)
             self._next = time.monotonic() + PERIOD_S
 
     def interrupted(self) -> None:
@@ -84,15 +94,19 @@ class ScreenView(View):
         self._ended = "stopped by you"
 
 
-def screen(tally: Tally, frame: Pixels | None, ended: str, layout: Layout = SMALLEST) -> RenderableType:
+def screen(tally: Tally, picture: DemoPicture | None, ended: str, layout: Layout = SMALLEST) -> RenderableType:
     """Lay the screen out, on the smallest terminal 80 columns and with ten labels 23 rows; the tally has a frame."""
-    facts: list[RenderableType] = [_verdict(tally, layout), Text(), _latencies(tally)]
+    assert tally.frame is not None
+    show_found = _verdict if is_classification(tally.frame) else _found
+    facts: list[RenderableType] = [show_found(tally, layout), Text(), _latencies(tally)]
     body = Table.grid(padding=(0, 3, 0, 0))
-    if frame is None:
+    if picture is None:
         body.add_row(Group(*facts))
     else:
-        body.add_column(width=layout.frame_side)
-        body.add_row(_pixels(frame, layout.frame_side), Group(*facts))
+        has_boxes = tally.frame.objects is not None
+        pixels = with_boxes(picture, *layout.picture) if has_boxes else _middle(picture.pixels, layout.frame_side)
+        body.add_column(width=pixels.shape[1])
+        body.add_row(_half_blocks(pixels), Group(*facts))
     counts = _recognition(tally, layout) if tally.truth is not None else _labels(tally, layout)
     return Panel(
         Group(_headline(tally), body, counts),
@@ -143,6 +157,26 @@ def _verdict(tally: Tally, layout: Layout) -> RenderableType:
     return Group(Text.assemble("drawn  ", (truth, "bold"), f"  {mark}"), table, state, change)
 
 
+def _found(tally: Tally, layout: Layout) -> RenderableType:
+    """Show the objects or labels of a frame with their scores, and what is present over several frames."""
+    assert tally.frame is not None
+    frame = tally.frame
+    if frame.embedding is not None:
+        return Text(f"a vector of {len(frame.embedding)} numbers")
+    table = Table.grid(padding=(0, 1))
+    table.add_column(width=14, no_wrap=True)
+    table.add_column(width=10)
+    table.add_column(width=6, justify="right")
+    shown = found_in(frame)[: layout.rows - 10]  # below: present, event, and the latencies with two lines of their own
+    for each in shown:
+        style = Style(color=Color.from_rgb(*colour_of(each.label)))
+        bar = Text("━" * round(10 * each.score), style=style)
+        table.add_row(Text(each.label, style=style), bar, f"{each.score:.0%}")
+    present = Text(f"present  {present_in(frame) or '—'}", style="bold", overflow="ellipsis", no_wrap=True)
+    event = Text(f"event  {tally.change or '—'}", style="dim", overflow="ellipsis", no_wrap=True)
+    return Group(table if shown else Text("nothing in this frame", style="dim"), present, event)
+
+
 def _latencies(tally: Tally) -> Table:
     table = Table(box=None, padding=(0, 1, 0, 0), show_edge=False, header_style="dim")
     table.add_column("stage", width=14)
@@ -161,9 +195,9 @@ def _recognition(tally: Tally, layout: Layout) -> Table:
 
 
 def _labels(tally: Tally, layout: Layout) -> Table:
-    """Show the number of frames of each label."""
+    """Show the number of frames of each label, or of its objects in all frames."""
     newest = tally.labels.most_common(4 * SMALLEST.columns)
-    return _in_columns([(label, count / tally.frames, f"{count}") for label, count in newest], layout)
+    return _in_columns([(label, min(1.0, count / tally.frames), f"{count}") for label, count in newest], layout)
 
 
 def _in_columns(cells: list[tuple[str, float, str]], layout: Layout) -> Table:
@@ -181,11 +215,15 @@ def _in_columns(cells: list[tuple[str, float, str]], layout: Layout) -> Table:
     return table
 
 
-def _pixels(frame: Pixels, side: int) -> Segments:
-    """A frame's middle square, two pixels to a character: above as its colour, below as its ground."""
+def _middle(frame: Pixels, side: int) -> Pixels:
+    """A frame's middle square, RGB."""
     region = crop_rectangle((frame.shape[0], frame.shape[1]), (side, side), "center")
     cropped = frame[region.top : region.top + region.height, region.left : region.left + region.width]
-    pixels = cv2.cvtColor(resize_area(cropped, side, side), cv2.COLOR_BGR2RGB)
+    return np.asarray(cv2.cvtColor(resize_area(cropped, side, side), cv2.COLOR_BGR2RGB), np.uint8)
+
+
+def _half_blocks(pixels: Pixels) -> Segments:
+    """RGB pixels, two to a character: above as its colour, below as its ground."""
     colours = [[Color.from_rgb(*pixel) for pixel in row] for row in pixels.tolist()]
     segments: list[Segment] = []
     for upper, lower in zip(colours[0::2], colours[1::2], strict=True):

@@ -22,12 +22,15 @@ DEVICE = "demo"
 CAMERA = "camera"
 
 
-def write_config(folder: Path, source: str, host: str, port: int, page: int | None = None) -> Path:
+def write_config(
+    folder: Path, source: str, host: str, port: int, page: int | None = None, model: str | None = None
+) -> Path:
     """Write the demo's config file into `folder`; MQTT 3.1.1, because the demo's broker supports no newer version.
 
-    page: the port of the live page; None serves none.
+    page: the port of the live page; None serves none. model: name or path; None uses the default.
     """
     config = {
+        **({} if model is None else {"model": model}),
         "device": DEVICE,
         "cameras": {CAMERA: {"source": source}},
         "mqtt": {"host": host, "port": port, "version": "3.1.1", "outbox": {"max_disk_mb": 0}},

@@ -1,7 +1,7 @@
 """Statistics of a subscriber: counts, latencies and, if the true labels are known, the recognition rate."""
 
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
@@ -9,10 +9,13 @@ from itertools import islice
 import numpy as np
 
 from edgemeta.daemon.messages.records import (
+    EventKind,
     EventMessage,
+    FoundObject,
     FrameLatency,
     FrameMessage,
     InfoMessage,
+    LabelScore,
     StatsMessage,
     StatusMessage,
 )
@@ -77,12 +80,12 @@ class Tally:
         self.frame = frame
         self.frames += 1
         self._first, self._last = self._first or received, received
-        label = frame.labels[0].label
-        self.labels[label] += 1
+        named = found_in(frame)
+        self.labels.update(each.label for each in (named[:1] if is_classification(frame) else named))
         if self.truth is not None:
             shown = self.truth(frame.sequence)
             self.shown[shown] += 1
-            self.right[shown] += label == shown
+            self.right[shown] += named[0].label == shown
         for stage, micros in frame.latency_us:
             self.latencies[stage].append(micros)
         self.latencies["delivered"].append(round((received - frame.captured).total_seconds() * 1e6))
@@ -117,6 +120,9 @@ class Tally:
     def change(self) -> str | None:
         """Description of the newest change of state, None before the first."""
         event = self.event
+        if event is not None and event.kind is not EventKind.STATE:
+            zone = "" if event.zone is None else f" in {event.zone}"
+            return f"{event.label} {event.kind.value}{zone}: {event.count} after {event.previous_count}"
         if event is None or event.lasted_s is None:
             return None if event is None else _named(event.state)
         return f"{_named(event.state)} after {event.lasted_s:.1f} s of {_named(event.previous)}"
@@ -161,6 +167,24 @@ class Tally:
             label: {"frames": count, "right": self.right[label], "rate": round(self.recognized(label), 4)}
             for label, count in self.shown.items()
         }
+
+
+def found_in(frame: FrameMessage) -> Sequence[LabelScore | FoundObject]:
+    """Return what was found in a frame, best first: its objects or its labels."""
+    return frame.labels if frame.objects is None else frame.objects
+
+
+def is_classification(frame: FrameMessage) -> bool:
+    """Whether a frame has one best label and a state, and no objects, counts or vector."""
+    return frame.objects is None and frame.counts is None and frame.embedding is None
+
+
+def present_in(frame: FrameMessage) -> str | None:
+    """Return the state after a frame: the label, or the counts as text; None where nothing is certain."""
+    if frame.counts is None:
+        return frame.state
+    ordered = sorted(frame.counts.items(), key=lambda item: -item[1])
+    return ", ".join(f"{count} {label}" for label, count in ordered) or "nothing"
 
 
 def _named(state: str | None) -> str:

@@ -2,6 +2,7 @@
 
 import importlib
 import time
+from collections import Counter
 from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Protocol
@@ -10,7 +11,8 @@ import click
 
 from edgemeta.cli.demo.errors import DemoError
 from edgemeta.cli.demo.pixels import FrameOf
-from edgemeta.cli.demo.tally import Tally
+from edgemeta.cli.demo.tally import Tally, found_in
+from edgemeta.daemon.messages.records import FrameMessage
 
 
 class View(AbstractContextManager["View"], Protocol):
@@ -73,26 +75,39 @@ class LineView(QuietView):
                 click.echo(line)
         elif tally.frame is not None and time.monotonic() >= self._next:
             self._next = time.monotonic() + self.PERIOD_S
-            best = tally.frame.labels[0]
             truth = f" (shown: {tally.truth(tally.frame.sequence)})" if tally.truth else ""
             median, _ = tally.percentiles("delivered", newest=100)
             click.echo(
-                f"frame {tally.frame.sequence:6d}  {best.label} {best.score:.1%}{truth}  "
+                f"frame {tally.frame.sequence:6d}  {_description(tally.frame)}{truth}  "
                 f"{tally.rate:.1f} frames/s  {median / 1000:.1f} ms"
             )
+
+
+def _description(frame: FrameMessage) -> str:
+    if frame.embedding is not None:
+        return f"vector of {len(frame.embedding)} numbers"
+    named = found_in(frame)
+    if frame.objects is None:
+        return f"{named[0].label} {named[0].score:.1%}" if named else "no label"
+    counted = Counter(each.label for each in named).most_common(3)
+    return ", ".join(f"{number} {label}" for label, number in counted) or "no objects"
 
 
 def summary_lines(tally: Tally) -> list[str]:
     """Return a summary in plain text, at most 80 columns wide."""
     lines = [f"{tally.frames} frame messages in {tally.seconds:.1f} s, {tally.dropped} frames dropped by the service"]
-    lines.append(f"{tally.changes} changes of state")
+    has_objects = tally.frame is not None and tally.frame.objects is not None
+    lines.append(f"{tally.changes} {'objects appeared or gone' if has_objects else 'changes of state'}")
     if tally.info is not None and tally.frame is not None:
         lines.append(f"model {tally.info.model.name} ({tally.info.model.sha256[:12]}) on backend {tally.frame.backend}")
     for stage in tally.stages():
         p50, p99 = tally.percentiles(stage)
         lines.append(f"{stage:12s} p50 {p50:7d} us   p99 {p99:7d} us")
     if tally.truth is None:
-        lines += [f"{label:12s} {count:6d} frames" for label, count in tally.labels.most_common()]
+        lines += [
+            f"{label:12s} {count:6d} {'objects' if has_objects else 'frames'}"
+            for label, count in tally.labels.most_common()
+        ]
     else:
         lines += [
             f"{label:12s} {tally.right[label]:6d} of {count} frames named right ({tally.recognized(label):.1%})"

@@ -1,12 +1,22 @@
 """Frame messages as the service writes them, with known numbers."""
 
+from collections import Counter
 from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
 
 import pytest
 
 from edgemeta.cli.demo.tally import Arrival
-from edgemeta.daemon.messages.records import Drops, EventMessage, FrameLatency, FrameMessage, LabelScore, ModelIdentity
+from edgemeta.daemon.messages.records import (
+    Box,
+    Drops,
+    EventMessage,
+    FoundObject,
+    FrameLatency,
+    FrameMessage,
+    LabelScore,
+    ModelIdentity,
+)
 
 START = datetime(2026, 1, 1, tzinfo=timezone.utc)
 NO_DROPS = Drops(superseded=0, failed=0, outbox=0, stopped=0)
@@ -57,5 +67,36 @@ def event_arrival() -> FrameArrival:
             clock_synchronized=True,
         )
         return Arrival("edgemeta/demo/camera/event", message.model_dump_json().encode(), START)
+
+    return make
+
+
+@pytest.fixture
+def objects_arrival() -> FrameArrival:
+    """Make the arrival of frame `sequence` with these objects: label, score and box as fractions."""
+
+    def make(sequence: int, *objects: tuple[str, float, Box]) -> Arrival:
+        found = [
+            FoundObject(label=label, score=score, box=(0, 0, 1, 1), box_relative=box, zones=[])
+            for label, score, box in objects
+        ]
+        message = FrameMessage(
+            device="demo",
+            boot="0" * 32,
+            camera="camera",
+            sequence=sequence,
+            captured=START,
+            clock_synchronized=True,
+            model=ModelIdentity(name="yolox", sha256="cd" * 32),
+            backend="cpu",
+            labels=[],
+            objects=found,
+            state=None,
+            counts=dict(Counter(label for label, _, _ in objects)),
+            zones={},
+            latency_us=FrameLatency(wait=20, preprocess=40, inference=9_000, postprocess=10, total=9_100),
+            dropped=NO_DROPS,
+        )
+        return Arrival("edgemeta/demo/camera/frame", message.model_dump_json().encode(), START)
 
     return make

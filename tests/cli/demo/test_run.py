@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -27,6 +28,7 @@ from edgemeta.cli.demo.view import QuietView
 from edgemeta.cli.main import edgemeta
 from edgemeta.daemon.capture.source import SourceError
 from edgemeta.daemon.capture.sources.synthetic.show import SCENES
+from rig.square_detector import save_square_detector, squares_picture
 
 pytest.importorskip("amqtt", reason="needs amqtt: pip install 'edgemeta[demo]'")
 
@@ -77,14 +79,15 @@ def test_the_view_gets_the_frames_of_another_source_from_the_page(tmp_path: Path
 
     class Looking(QuietView):
         def show(self, tally: Tally, last: bool = False) -> None:
-            frame = newest(1)
-            if frame is not None:
-                found.append(frame)
+            picture = newest(tally.frame) if tally.frame else None
+            if picture is not None:
+                found.append(picture)
                 raise KeyboardInterrupt
 
     run_demo(str(image), 0, Looking(), port)
-    assert found[0].shape == (48, 64, 3)
-    assert found[0][24, 32, 2] > 200 > found[0][24, 32, 0]
+    assert found[0].pixels.shape == (48, 64, 3)
+    assert found[0].pixels[24, 32, 2] > 200 > found[0].pixels[24, 32, 0]
+    assert found[0].objects == []
 
 
 def test_a_port_in_use_is_an_error(tmp_path: Path) -> None:
@@ -144,6 +147,28 @@ def test_a_clip_that_ends_ends_the_demo(tmp_path: Path) -> None:
     assert 1 <= tally.frames <= 12
     assert tally.summary()["recognition"] is None
     assert tally.availability == "offline"
+
+
+def test_a_clip_and_a_detection(tmp_path: Path) -> None:
+    clip, squares = tmp_path / "clip.avi", {(1, 1): "red", (3, 2): "red", (6, 4): "blue"}
+    writer = cv2.VideoWriter(str(clip), cv2.VideoWriter.fourcc(*"MJPG"), 20, (256, 192))
+    for _ in range(30):
+        writer.write(squares_picture(squares))
+    writer.release()
+    save_square_detector(tmp_path / "squares.safetensors")
+    command = [*EDGEMETA, "demo", "--source", "clip.avi", "--model", "squares.safetensors"]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, cwd=tmp_path, check=False)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert re.search(r"^frame +\d+  2 red, 1 blue  ", ended.stdout, re.MULTILINE)
+    assert re.search(r"^red +\d+ objects$", ended.stdout, re.MULTILINE)
+    assert re.search(r"^event +\d+  (red|blue) appeared: ", ended.stdout, re.MULTILINE)
+    assert "model squares (" in ended.stdout
+    missing = subprocess.run(
+        [*EDGEMETA, "demo", "--model", "none.safetensors"], capture_output=True, text=True, cwd=tmp_path, check=False
+    )
+    assert missing.returncode != 0
+    assert "none.safetensors" in missing.stderr
+    assert missing.stderr.count("\n") == 1
 
 
 def test_a_source_that_cannot_be_opened_ends_it_with_the_reason(tmp_path: Path) -> None:

@@ -3,9 +3,11 @@
 import io
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 
-from edgemeta.cli.demo.pixels import drawn, free_port, from_page
+from edgemeta.cli.demo.boxes import colour_of, with_boxes
+from edgemeta.cli.demo.pixels import DemoPicture, drawn, free_port, from_page
 from edgemeta.cli.demo.run import truth_of
 from edgemeta.cli.demo.tally import Arrival, Tally
 from edgemeta.daemon.capture.sources.synthetic.show import SCENES, Show
@@ -21,8 +23,8 @@ STRIDE = 90
 def rendered(tally: Tally, show: Show | None, width: int = 80, height: int = 24) -> list[str]:
     console = rich_console.Console(file=io.StringIO(), width=width, height=height, color_system=None)
     assert tally.frame is not None
-    frame = None if show is None else drawn(show)(tally.frame.sequence)
-    console.print(screen(tally, frame, "", Layout.of(width, height)))
+    picture = None if show is None else drawn(show)(tally.frame)
+    console.print(screen(tally, picture, "", Layout.of(width, height)))
     text: str = console.file.getvalue()
     return text.splitlines()
 
@@ -92,8 +94,52 @@ def test_a_view_without_colours_requests_no_frame(all_scenes: Tally) -> None:
         view.show(all_scenes)
 
 
-def test_a_missing_page_has_no_frame() -> None:
-    assert from_page(free_port())(1) is None
+def test_a_missing_page_has_no_frame(all_scenes: Tally) -> None:
+    assert all_scenes.frame is not None
+    assert from_page(free_port())(all_scenes.frame) is None
+
+
+@pytest.mark.parametrize(("width", "height", "picture"), [(80, 24, (36, 28)), (120, 40, (76, 56)), (140, 60, (96, 72))])
+def test_objects_are_drawn_into_the_whole_picture_and_listed(
+    objects_arrival: MakeFrame, width: int, height: int, picture: tuple[int, int]
+) -> None:
+    """Thirty objects are more than there is room for."""
+    persons = [("person", 0.9 - number / 100, (0.5, 0.25, 0.75, 0.75)) for number in range(30)]
+    tally = Tally()
+    tally.add(objects_arrival(1, ("a car of a long name", 0.995, (0.0, 0.0, 0.25, 0.5)), *persons))
+    assert tally.frame is not None
+    assert tally.frame.objects is not None
+    shot = DemoPicture(np.full((480, 640, 3), 40, np.uint8), tally.frame.objects)
+    layout = Layout.of(width, height)
+    drawn_picture = with_boxes(shot, *layout.picture)
+    assert drawn_picture.shape[1::-1] == picture
+    right, bottom = picture[0] // 4 - 1, picture[1] // 2 - 1
+    coloured = np.argwhere((drawn_picture == colour_of("a car of a long name")).all(axis=2))
+    edges = {(y, x) for y in range(bottom + 1) for x in range(right + 1) if y in (0, bottom) or x in (0, right)}
+    assert {(int(y), int(x)) for y, x in coloured} == edges
+    console = rich_console.Console(file=io.StringIO(), width=width, height=height, color_system=None)
+    console.print(screen(tally, shot, "", layout))
+    lines = console.file.getvalue().splitlines()
+    assert len(lines) < height
+    assert {len(line) for line in lines} == {width}
+    text = "\n".join(lines)
+    for part in ("a car of a lo", "person", "90%", "present  30 person", "9,000", "yolox"):
+        assert part in text
+
+
+def test_other_tasks_have_a_screen(frame_arrival: MakeFrame) -> None:
+    tally = Tally()
+    tally.add(frame_arrival(1, "cat"))
+    assert tally.frame is not None
+    for update, part in (
+        ({"labels": [], "state": None, "counts": {}}, "nothing in this frame"),
+        ({"state": None, "counts": {"cat": 1}}, "present  1 cat"),
+        ({"labels": [], "state": None, "embedding": [0.6, 0.8]}, "a vector of 2 numbers"),
+    ):
+        other = Tally()
+        frame = tally.frame.model_copy(update=update)
+        other.add(Arrival("edgemeta/demo/camera/frame", frame.model_dump_json().encode(), frame.captured))
+        assert part in "\n".join(rendered(other, None))
 
 
 def test_without_a_frame_nothing_is_drawn(frame_arrival: MakeFrame) -> None:
