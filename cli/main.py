@@ -12,13 +12,14 @@ _VERBS = {
     "backends": "edgemeta.cli.models:backends",
     "bench": "edgemeta.cli.measure:bench",
     "check": "edgemeta.cli.service:check",
-    "classify": "edgemeta.cli.classify:classify",
+    "classify": "edgemeta.cli.predict:classify",
     "demo": "edgemeta.cli.demo:demo",
     "eval": "edgemeta.cli.measure:evaluate",
     "export": "edgemeta.cli.exporting:export",
     "import": "edgemeta.cli.importing:import_",
     "kernels": "edgemeta.cli.kernels:kernels",
     "model": "edgemeta.cli.models:model",
+    "predict": "edgemeta.cli.predict:predict",
     "quantize": "edgemeta.cli.quantizing:quantize",
     "run": "edgemeta.cli.service:run",
     "train": "edgemeta.cli.workshop:train",
@@ -51,7 +52,7 @@ def edgemeta() -> None:
     Examples:
       edgemeta demo                              watch it work, nothing to set up
       edgemeta run configs/default.yaml          the service
-      edgemeta classify resnet8-cifar10 cat.jpg  one image
+      edgemeta predict resnet8-cifar10 cat.jpg   one image
     """
 
 

@@ -9,13 +9,14 @@ import click
 
 from edgemeta.cli.float_info import float_lines, float_values
 from edgemeta.cli.options import json_option, load_model, model_argument, report
+from edgemeta.cli.task_info import task_lines, task_values
 from edgemeta.model.address import MARK, Address
 from edgemeta.model.file import parse, save
 from edgemeta.model.graph import Model
 from edgemeta.model.layers import Conv, Dense, Layer, inputs_of
 from edgemeta.model.signature import SignatureError, make_key, signature_of
 from edgemeta.model.signature import sign as signature_by
-from edgemeta.model.tasks import Classification, task_name
+from edgemeta.model.tasks import task_name
 from edgemeta.model.weights import BinaryWeights, FixedWeights, PowerOfTwoWeights
 from edgemeta.model.zoo import names
 from edgemeta.plugins.registry import probe_all
@@ -91,6 +92,7 @@ def info(model_name: str, as_json: bool) -> None:
         "input": {"shape": loaded.input.shape, "bits": loaded.input.bits, "signed": loaded.input.signed},
         "labels": loaded.labels,
         "task": task_name(loaded.task),
+        "task_settings": task_values(loaded),
         "temperature": getattr(loaded.task, "temperature", None),
         "outputs": {name: kind.shape for name, kind in zip(loaded.outputs, loaded.output_types, strict=True)},
         "parameters": sum(row.parameters for row in rows),
@@ -192,8 +194,7 @@ def _lines(model: Model, rows: list[_Row]) -> Iterator[str]:
     yield f"sha256 {model.digest}"
     if model.labels:
         yield f"labels {', '.join(model.labels)}"
-    if isinstance(model.task, Classification):
-        yield f"scores at temperature {model.task.temperature:g}"
+    yield from task_lines(model)
     yield ""
     yield f"{'layer':<14} {'kind':<12} {'output':>12} {'bits':>4} {'weights':<9} {'params':>7} {'MACs':>10}"
     for row in rows:

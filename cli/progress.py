@@ -8,9 +8,10 @@ import click
 
 
 @contextmanager
-def progress_bar(label: str) -> Iterator[Callable[[int, int], None]]:
-    """Show a bar; yields a function (done, total) that updates it."""
-    with click.progressbar(length=1, label=label, file=sys.stderr, hidden=not sys.stderr.isatty()) as bar:
+def progress_bar(label: str, *, wanted: bool = True) -> Iterator[Callable[[int, int], None]]:
+    """Show a bar, where it is wanted; yields a function (done, total) that updates it."""
+    hidden = not (wanted and sys.stderr.isatty())
+    with click.progressbar(length=1, label=label, file=sys.stderr, hidden=hidden) as bar:
 
         def update(done: int, total: int) -> None:
             bar.length = total

@@ -6,8 +6,12 @@ import numpy as np
 import pytest
 
 from edgemeta.kernels.cpu.library import ISA_NAMES, best_isa
-from edgemeta.model.file import load
+from edgemeta.model.file import load, save
+from edgemeta.model.graph import Model
+from edgemeta.model.tasks import MultiLabel
 from edgemeta.model.zoo import find
+from tests.tasks.detection.models import detection_model
+from tests.tasks.models import vector_model
 
 SHIPPED = "resnet8-cifar10"
 
@@ -46,6 +50,18 @@ def test_images_of_other_labels_are_refused(edgemeta, one_sentence, tmp_path: Pa
     path = tmp_path / "two.npz"
     np.savez(path, x=np.zeros((2, 32, 32, 3), np.uint8), y=np.array([0, 11], np.uint8))
     one_sentence(edgemeta("eval", SHIPPED, "--data", path), str(path), "11")
+
+
+@pytest.mark.parametrize(
+    ("model", "task"),
+    [(vector_model(MultiLabel(tuple("abc")), 3), "multi-label"), (detection_model("yolox"), "detection")],
+)
+def test_eval_is_for_classification(
+    edgemeta, one_sentence, labelled: Path, tmp_path: Path, model: Model, task: str
+) -> None:
+    save(model, tmp_path / "net")
+    result = edgemeta("eval", tmp_path / "net", "--data", labelled)
+    one_sentence(result, f"net: its task is {task}, accuracy is measured for classification only")
 
 
 def test_missing_data_is_named(edgemeta, one_sentence, tmp_path: Path) -> None:

@@ -4,8 +4,12 @@ from pathlib import Path
 
 import pytest
 
+from edgemeta.model.file import save
 from edgemeta.model.signature import verify
+from edgemeta.model.tasks import MultiLabel
 from edgemeta.model.zoo import find, names
+from tests.tasks.detection.models import detection_model
+from tests.tasks.models import vector_model
 
 SHIPPED = "resnet8-cifar10"
 
@@ -27,6 +31,31 @@ def test_info_counts_resnet8(edgemeta_json) -> None:
     assert info["macs"] == 12_500_992 + 640  # the convolutions' by MLPerf Tiny's count, and the dense layer
     assert info["parameters"] == 76_720 + 640
     assert len(info["labels"]) == 10
+
+
+def test_info_of_a_detection_has_decoding_levels_and_outputs(edgemeta, edgemeta_json, tmp_path: Path) -> None:
+    save(detection_model("yolov3", score_threshold=0.3), tmp_path / "net")
+    lines = edgemeta("model", "info", tmp_path / "net").stdout.splitlines()
+    assert lines[0] == "detection: detection, 5 labels, input 64x48x3"
+    assert lines[3:8] == [
+        "decoding yolov3, box xywh",
+        "objects from a score of 0.3 on, overlap up to 0.5, at most 100",
+        "level 8x6, stride 8x8: boxes boxes0, classes classes0, objectness objectness0, anchors 10x14 23x27 37x58",
+        "level 4x3, stride 16x16: boxes boxes1, classes classes1, objectness objectness1, anchors 10x14 23x27 37x58",
+        "output boxes0: 8x6x12, 8 bits",
+    ]
+    info = edgemeta_json("model", "info", tmp_path / "net")
+    assert (info["task"], info["task_settings"]["decoding"]) == ("detection", "yolov3")
+    assert info["task_settings"]["levels"][1]["boxes"] == "boxes1"
+    assert info["outputs"]["classes1"] == [4, 3, 15]
+    assert len(info["labels"]) == 5
+
+
+def test_info_of_several_labels_has_their_threshold(edgemeta, tmp_path: Path) -> None:
+    save(vector_model(MultiLabel(tuple("abc"), 0.25), 3), tmp_path / "net")
+    lines = edgemeta("model", "info", tmp_path / "net").stdout.splitlines()
+    assert lines[0] == "v: multi-label, 3 labels, input 4x4x3"
+    assert lines[3:5] == ["labels are present from a score of 0.25 on", "output vector: 1x1x3, 8 bits"]
 
 
 def test_info_fits_a_terminal_of_80_columns(edgemeta) -> None:

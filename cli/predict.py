@@ -1,0 +1,202 @@
+"""`predict`: what a model says about image files; `classify` is its other name."""
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from copy import copy
+from dataclasses import replace
+from functools import lru_cache
+
+import click
+import numpy as np
+from numpy.typing import NDArray
+
+from edgemeta.cli.image_files import image_files, read_image
+from edgemeta.cli.options import backend_options, load_model, model_argument, open_session
+from edgemeta.cli.progress import progress_bar
+from edgemeta.model.errors import FrameError
+from edgemeta.model.graph import Model
+from edgemeta.model.preprocess import placement
+from edgemeta.model.tasks import MAX_SCORE, MIN_SCORE, Detection, Embedding, MultiLabel
+from edgemeta.plugins.api import Session
+from edgemeta.plugins.preprocess import make_preprocessor
+from edgemeta.tasks.results import Result, reader
+from edgemeta.tasks.tiles import in_frame
+
+_MANY = 10
+"""From so many images on there is a progress bar."""
+_SHAPES = 8
+"""Frame shapes whose preprocessors are kept."""
+_TOP = 3
+"""Labels of a classification, unless `--top` says otherwise."""
+
+
+@click.command(short_help="What a model says about image files.")
+@model_argument
+@click.argument("images", nargs=-1, required=True, metavar="IMAGE...")
+@click.option(
+    "--top",
+    type=click.IntRange(min=1),
+    help=f"Most labels or objects of an image.  [default: {_TOP} labels of a classification, otherwise all]",
+)
+@click.option(
+    "--threshold",
+    type=click.FloatRange(MIN_SCORE, MAX_SCORE),
+    help="Least score of a label or an object.  [default: the model's own; none for a classification]",
+)
+@backend_options
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object for each image, on a line of its own.")
+def predict(
+    model_name: str,
+    images: tuple[str, ...],
+    top: int | None,
+    threshold: float | None,
+    backend: str,
+    threads: int | None,
+    isa: str | None,
+    as_json: bool,
+) -> None:
+    """Print what a model says about each IMAGE: labels with scores, objects with boxes in its pixels, or an embedding.
+
+    IMAGE may be a folder: its images are taken, with those of its sub-folders. An image that cannot be read is one
+    sentence on standard error; the others get their answers, and the exit status is 1 at the end.
+
+    \b
+    Examples:
+      edgemeta predict resnet8-cifar10 cat.jpg ship.png
+      edgemeta predict ./yolox.safetensors street/ --threshold 0.5
+      edgemeta predict ./yolox.safetensors street/ --json > objects.jsonl
+    """
+    model = load_model(model_name)
+    if isinstance(model.task, Embedding) and (top is not None or threshold is not None):
+        raise click.UsageError(f"--top and --threshold are for labels and objects, {model_name} makes an embedding")
+    files = list(image_files(images))
+    failed = False
+    with closing(open_session(model, backend, threads, isa)[1]) as session:
+        predictor = _Predictor(model, session, top, threshold)
+        shows_bar = len(files) >= _MANY and sys.stderr.isatty() and not sys.stdout.isatty()
+        with progress_bar("predict", wanted=shows_bar) as progress:
+            if not as_json:
+                click.echo(_row("image", *_heads(model)))
+            for done, file in enumerate(files, 1):
+                try:
+                    pixels, complaint = read_image(_named(file))
+                except FrameError as error:
+                    failed = True
+                    _say(str(error), on_new_line=shows_bar)
+                else:
+                    if complaint is not None:
+                        _say(f"image {file}: {complaint}", on_new_line=shows_bar)
+                    _print(str(file), model, predictor.result(pixels), as_json=as_json)
+                progress(done, len(files))
+    if failed:
+        sys.exit(1)
+
+
+classify = copy(predict)
+classify.name = "classify"
+classify.short_help = "The other name of `predict`."
+classify.help = (predict.help or "").replace("edgemeta predict", "edgemeta classify")
+
+
+class _Predictor:
+    """A model on a backend, asked about one image file after the other. top, threshold: as the options."""
+
+    def __init__(self, model: Model, session: Session, top: int | None, threshold: float | None) -> None:
+        if threshold is not None and isinstance(model.task, Detection | MultiLabel):
+            model = replace(model, task=replace(model.task, score_threshold=threshold))
+        is_ranked = not isinstance(model.task, Detection | MultiLabel)
+        self._top = _TOP if top is None and is_ranked else top
+        self._threshold = threshold or 0.0
+        self._model, self._session = model, session
+        self._read = reader(model, max(1, len(model.labels)))
+        self._preprocessor = lru_cache(_SHAPES)(lambda shape: make_preprocessor(model, shape))
+
+    def result(self, pixels: NDArray[np.uint8]) -> Result:
+        """Labels, objects with boxes in pixels of the image, or the embedding."""
+        outputs = self._session.run(self._preprocessor(pixels.shape)(pixels))
+        result = self._read([output[0] for output in outputs])
+        place = placement(self._model.preprocessing, self._model.input, pixels.shape)
+        labels = [(label, score) for label, score in result.labels if score >= self._threshold]
+        return replace(result, labels=tuple(labels[: self._top]), objects=in_frame(result.objects, place)[: self._top])
+
+
+def _named(file: str | FrameError) -> str:
+    """The file. Raises the FrameError that stands in its place."""
+    if isinstance(file, FrameError):
+        raise file
+    return file
+
+
+def _say(sentence: str, *, on_new_line: bool) -> None:
+    """One line on standard error, below a progress bar if there is one."""
+    click.echo(f"{chr(10) * on_new_line}edgemeta: {_printable(sentence)}", err=True)
+
+
+def _print(file: str, model: Model, result: Result, *, as_json: bool) -> None:
+    for line in [_json(file, model, result)] if as_json else _table(file, model, result):
+        click.echo(line)
+
+
+def _json(file: str, model: Model, result: Result) -> str:
+    entry: dict[str, object] = {"image": file}
+    match model.task:
+        case Detection():
+            entry["objects"] = [
+                {"label": each.label, "score": round(each.score, 6), "box": [round(side, 2) for side in each.box]}
+                for each in result.objects
+            ]
+        case Embedding():
+            entry["embedding"] = [round(number, 6) for number in result.embedding]
+        case _:
+            entry["labels"] = [{"label": label, "score": round(score, 6)} for label, score in result.labels]
+    return json.dumps(entry)
+
+
+def _heads(model: Model) -> tuple[str, ...]:
+    """What stands above the columns after the first."""
+    match model.task:
+        case Detection():
+            return "label", "score", "x0", "y0", "x1", "y1"
+        case Embedding():
+            return ("embedding",)
+        case _:
+            return "label", "score"
+
+
+def _table(file: str, model: Model, result: Result) -> Iterator[str]:
+    """A row for each label or object, the image named in the first."""
+    rows: list[tuple[str, ...]] = [(label, f"{score:.1%}") for label, score in result.labels]
+    rows += [(each.label, f"{each.score:.1%}", *(f"{side:.0f}" for side in each.box)) for each in result.objects]
+    if isinstance(model.task, Embedding):
+        first = " ".join(f"{number:.3f}" for number in result.embedding[:3])
+        rows = [(f"{len(result.embedding)} numbers: {first} …",)]
+    for number, row in enumerate(rows or [("none",)]):
+        name = "" if number else file
+        yield _row(name, *row, boxes=isinstance(model.task, Detection))
+
+
+def _row(image: str, *cells: str, boxes: bool | None = None) -> str:
+    """At most 80 columns: an image, a label, a score, four sides of a box."""
+    has_box = len(cells) > 2 if boxes is None else boxes
+    image_width, label_width = (26, 20) if has_box else (36, 34)
+    label, *numbers = cells
+    widths = (7, 6, 6, 6, 6)
+    text = f"{_cut(image, image_width, from_left=True)}  {_cut(label, label_width)}" + "".join(
+        f" {number:>{width - 1}}" for number, width in zip(numbers, widths, strict=False)
+    )
+    return text.rstrip()
+
+
+def _cut(text: str, width: int, *, from_left: bool = False) -> str:
+    """Printable text of exactly this width; what is too long loses its beginning or its end."""
+    text = _printable(text)
+    if len(text) > width:
+        text = f"…{text[1 - width :]}" if from_left else f"{text[: width - 1]}…"
+    return text.ljust(width)
+
+
+def _printable(text: str) -> str:
+    """Text that any terminal takes: a file's name need not be text."""
+    return "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text)

@@ -1,0 +1,42 @@
+"""What `model info` says of a model's task and outputs."""
+
+from collections.abc import Iterator
+from dataclasses import asdict
+
+from edgemeta.model.graph import Model
+from edgemeta.model.tasks import Classification, Detection, DetectionLevel, MultiLabel
+
+
+def task_values(model: Model) -> dict[str, object]:
+    """The fields of the task's record without its labels, for `--json`."""
+    return {key: value for key, value in asdict(model.task).items() if key != "labels"}
+
+
+def task_lines(model: Model) -> Iterator[str]:
+    """The same as lines of text, then the outputs."""
+    task = model.task
+    match task:
+        case Classification():
+            yield f"scores at temperature {task.temperature:g}"
+        case MultiLabel():
+            yield f"labels are present from a score of {task.score_threshold:g} on"
+        case Detection():
+            yield f"decoding {task.decoding}{', with background' if task.background else ''}, box {task.box_order}"
+            yield (
+                f"objects from a score of {task.score_threshold:g} on, overlap up to {task.overlap_threshold:g}, "
+                f"at most {task.max_objects}"
+            )
+            yield from (_level_line(model, level) for level in task.levels)
+    for name, kind in zip(model.outputs, model.output_types, strict=True):
+        yield f"output {name}: {'x'.join(map(str, kind.shape))}, {kind.bits} bits"
+
+
+def _level_line(model: Model, level: DetectionLevel) -> str:
+    height, width, _ = model.output_types[model.outputs.index(level.boxes)].shape
+    sides = level.stride or (model.input.shape[1] / width, model.input.shape[0] / height)
+    parts = [f"boxes {level.boxes}", f"classes {level.classes}"]
+    if level.objectness is not None:
+        parts.append(f"objectness {level.objectness}")
+    if level.anchors:
+        parts.append(f"anchors {' '.join(f'{across:g}x{down:g}' for across, down in level.anchors)}")
+    return f"level {height}x{width}, stride {sides[0]:g}x{sides[1]:g}: {', '.join(parts)}"
