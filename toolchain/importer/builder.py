@@ -20,12 +20,13 @@ from edgemeta.toolchain.float_model.graph import (
     inputs_of,
     output_shape,
 )
-from edgemeta.toolchain.importer.network import Network, Node, Quantization
+from edgemeta.toolchain.importer.network import Network, Node, Quantization, printable
 from edgemeta.toolchain.importer.values import Columns, Flat, Grouped, Map, Pixels, Rows, Value, flat
 
-MAX_NAME = 150
 MAX_ELEMENTS = 1 << 27
 """Of one tensor."""
+SHARING = 16
+"""By how many layers weights may be shared, on average."""
 _V = TypeVar("_V", bound=Value)
 
 
@@ -95,6 +96,7 @@ class Builder:
         self.problems: list[str] = []
         self._lost: set[str] = set()
         self._origins: dict[str, Node] = {}
+        self._room = SHARING * sum(4 * each.size for each in graph.constants.values()) + (1 << 20)
         self._node: Node | None = None
         self._quantized: dict[str, Quantization] = {}
         self._note_quantization(graph.input, self.values[graph.input])
@@ -120,7 +122,7 @@ class Builder:
             self._note_quantization(name, value)
 
     def _lose(self, node: Node, reason: str) -> None:
-        self.problems.append(f"{node.place}: {reason}")
+        self.problems.append(f"{node.place}: {' '.join(reason.split())}")
         self._lost.update(node.outputs)
 
     def _note_quantization(self, name: str, value: Value) -> None:
@@ -203,6 +205,9 @@ class Builder:
         shape = output_shape(layer, [self._shapes[source] for source in inputs_of(layer)])
         if prod(shape) > MAX_ELEMENTS:
             raise UnsupportedError(f"gives a tensor of shape {shape}, expected at most {MAX_ELEMENTS} elements")
+        self._room -= sum(value.nbytes for value in vars(layer).values() if isinstance(value, np.ndarray))
+        if self._room < 0:
+            raise UnsupportedError(f"the layers up to here have {SHARING} times the weights of the file")
         if self._node is not None:
             self._origins[layer.name] = self._node
         self.layers[layer.name], self._shapes[layer.name] = layer, shape
@@ -234,7 +239,7 @@ class Builder:
         return replace(imported, layers=tuple(reversed(kept)))
 
     def _unique(self, name: str) -> str:
-        base = "".join(char if char.isprintable() else "_" for char in name)[:MAX_NAME] or "layer"
+        base = printable(name) or "layer"
         number, result = 1, base
         while result in self.layers or result == INPUT:
             number, result = number + 1, f"{base}.{number}"

@@ -14,6 +14,15 @@ Order = Literal["chw", "hwc"]
 """Order of the axes of the network's input behind the first."""
 
 
+MAX_SHOWN = 150
+"""Characters of a name in a file that are shown."""
+
+
+def printable(text: str) -> str:
+    """The beginning of a text of a file, on one line."""
+    return "".join(char if char.isprintable() else "_" for char in text[:MAX_SHOWN])
+
+
 @dataclass(frozen=True, eq=False)
 class Node:
     """One operation. inputs: names of tensors, "" for one left out. attributes: numbers, texts, tuples, arrays."""
@@ -27,7 +36,9 @@ class Node:
     @property
     def place(self) -> str:
         """How errors name it."""
-        return f"{self.op} {self.name!r}" if self.name else f"{self.op} that makes {self.outputs[0]!r}"
+        made = self.outputs[0] if self.outputs else ""
+        name = self.name[:MAX_SHOWN]
+        return f"{printable(self.op)} {name!r}" if name else f"{printable(self.op)} that makes {made[:MAX_SHOWN]!r}"
 
 
 @dataclass(frozen=True, eq=False)

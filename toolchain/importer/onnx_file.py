@@ -10,12 +10,15 @@ from typing import Any
 import numpy as np
 
 from edgemeta.toolchain.errors import ImportedFileError, MissingExtraError
+from edgemeta.toolchain.importer.child import in_child
 from edgemeta.toolchain.importer.heads.ends import require_tensors
-from edgemeta.toolchain.importer.network import ImageShape, Network, Node
+from edgemeta.toolchain.importer.network import ImageShape, Network, Node, Quantization
 from edgemeta.toolchain.importer.qdq import QuantizedFormError, take_out
 
 MAX_BYTES = (1 << 31) - 1
 """Greatest file; protobuf reads no more."""
+_MEMORY, _SECONDS = 1 << 31, 300.0
+"""Bytes, beside 16 times those of the file, and time in which a file must be simplified."""
 _FUSIONS = ["graph_fusion", "subexpression_elimination", "weight_tying"]
 """What onnxslim leaves out for a quantized network, whose tensors must keep their numbers and names."""
 
@@ -27,7 +30,7 @@ def read_onnx(path: Path, size: tuple[int, int] | None = None, outputs: tuple[st
     """
     try:
         import onnx
-        import onnxslim
+        import onnxslim  # noqa: F401 (the child needs it)
     except ImportError as error:
         raise MissingExtraError(f"importing ONNX needs {error.name}: install edgemeta[import]") from None
     try:
@@ -44,16 +47,29 @@ def read_onnx(path: Path, size: tuple[int, int] | None = None, outputs: tuple[st
     name, shape = _input_of(proto, path, size)
     _set_outputs(proto, path, outputs)
     try:
-        quantization = take_out(proto)
-        skipped = _FUSIONS if quantization else None
-        sizes = [f"{name}:{','.join(map(str, shape))}"]
-        slim = onnxslim.slim(proto, input_shapes=sizes, skip_optimizations=skipped)
-        slim = onnx.shape_inference.infer_shapes(slim, strict_mode=True, data_prop=True)
-        return replace(_plain(slim, name, shape), quantization=quantization)
-    except QuantizedFormError as error:
-        raise ImportedFileError(f"{path}: {error}") from None
+        slim, quantization = in_child(lambda: _slim(proto, name, shape), _MEMORY + 16 * length, _SECONDS)
+        plain = _plain(onnx.load_from_string(slim), name, shape)
     except Exception as error:  # noqa: BLE001 (as above)
         raise ImportedFileError(f"{path}: the network is not consistent ({_one_line(error)})") from None
+    if isinstance(quantization, str):
+        raise ImportedFileError(f"{path}: {quantization}")
+    return replace(plain, quantization=quantization)
+
+
+def _slim(proto: Any, name: str, shape: ImageShape) -> tuple[bytes, dict[str, Quantization] | str]:
+    """The simplified network, and how its tensors are quantized, or why that is not read."""
+    import onnx
+    import onnxslim
+
+    try:
+        quantization = take_out(proto)
+    except QuantizedFormError as error:
+        return b"", str(error)
+    skipped = _FUSIONS if quantization else None
+    sizes = [f"{name}:{','.join(map(str, shape))}"]
+    slim = onnxslim.slim(proto, input_shapes=sizes, skip_optimizations=skipped)
+    slim = onnx.shape_inference.infer_shapes(slim, strict_mode=True, data_prop=True)
+    return slim.SerializeToString(), quantization
 
 
 def _set_outputs(proto: Any, path: Path, outputs: tuple[str, ...]) -> None:

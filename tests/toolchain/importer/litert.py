@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgemeta.model import reference
-from edgemeta.model.graph import INPUT
+from edgemeta.model.graph import INPUT, Model, Preprocessing
 from edgemeta.model.layers import inputs_of
+from edgemeta.model.tasks import Embedding
 from edgemeta.toolchain.importer.integer_network import IntegerNetwork, integer_network
 from edgemeta.toolchain.importer.tflite_network import import_tflite
 from tests.toolchain.importer.views import run
@@ -80,25 +81,35 @@ class Steps:
     same_label: float
 
 
-def integer_steps(path: Path, images: Array) -> Steps:
-    """Compare the integer network of a file with LiteRT on images [N, H, W, C] of its input's type."""
+def integer_steps(path: Path, images: Array, layered: int = 1000) -> Steps:
+    """Compare the integer network of a file with LiteRT on images [N, H, W, C] of its input's type.
+
+    layered: how many of the images are compared layer by layer, too.
+    """
     kernels = ReferenceKernels(path)
     made = integer_network(kernels.network, kernels.imported, kernels.imported.tensors, path)
     outputs, layers, same = np.zeros(256, np.int64), np.zeros(256, np.int64), 0
-    for image in images[:, np.newaxis]:
+    everything = reference.run(_model(made), images)
+    for number, image in enumerate(images[:, np.newaxis]):
         kernels(image if kernels.network.input_order == "hwc" else np.ascontiguousarray(image.transpose(0, 3, 1, 2)))
-        tensors = _tensors(made, image)
         wanted, found = [], []
-        for name in made.outputs:
+        for name, ours in zip(made.outputs, everything, strict=True):
             shape = next(layer.output.shape for layer in made.layers if layer.name == name)
             theirs = kernels.map(name, shape)
             assert theirs is not None, name
             wanted.append(theirs.ravel().astype(int))
-            found.append(tensors[name].ravel().astype(int))
+            found.append(ours[number].ravel().astype(int))
         outputs += _counted(np.concatenate(wanted), np.concatenate(found))
         same += int(np.argmax(wanted[0]) == np.argmax(found[0]))
-        layers += _layer_by_layer(kernels, made, image)
+        if number < layered:
+            layers += _layer_by_layer(kernels, made, image)
     return Steps(_trimmed(outputs), _trimmed(layers), same / len(images))
+
+
+def _model(made: IntegerNetwork) -> Model:
+    colours = {1: "gray", 3: "rgb"}[made.input.shape[2]]
+    pixels = Preprocessing("full", colours, np.zeros((1, 256), made.input.dtype))
+    return Model("net", made.input, made.layers, made.outputs, Embedding(), pixels)
 
 
 def _tensors(made: IntegerNetwork, image: Array) -> dict[str, Array]:

@@ -76,3 +76,52 @@ def test_damaged_files_give_a_sentence_or_a_network(tmp_path: Path) -> None:
             sentences.append(str(error))
     assert len(sentences) > 30
     assert not [each for each in sentences if "\n" in each]
+
+
+def hostile(nodes: list[onnx.NodeProto], constants: dict[str, list[int]]) -> bytes:
+    """A network of an image and what these nodes make of constants."""
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 3, 16, 16]) for name in "xy")
+    tensors = [onnx.numpy_helper.from_array(np.array(values, np.int64), name) for name, values in constants.items()]
+    graph = helper.make_graph([*nodes, helper.make_node("Add", ["x", "big"], ["y"])], "hostile", [x], [y], tensors)
+    content: bytes = helper.make_model(
+        graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8
+    ).SerializeToString()
+    return content
+
+
+HUGE = 1 << 36
+HOSTILE = {
+    "ConstantOfShape": hostile([helper.make_node("ConstantOfShape", ["n"], ["big"])], {"n": [HUGE]}),
+    "Expand": hostile(
+        [helper.make_node("ConstantOfShape", ["one"], ["small"]), helper.make_node("Expand", ["small", "n"], ["big"])],
+        {"one": [1], "n": [1 << 18, 1 << 18]},
+    ),
+    "doubled": hostile(
+        [
+            helper.make_node("ConstantOfShape", ["one"], ["c0"]),
+            *(helper.make_node("Concat", [f"c{i}", f"c{i}"], [f"c{i + 1}"], axis=0) for i in range(36)),
+            helper.make_node("Identity", ["c36"], ["big"]),
+        ],
+        {"one": [1]},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_constants_that_a_file_makes_large_are_refused(name: str, tmp_path: Path) -> None:
+    """Of 64 billion elements, from files of a few hundred bytes; the limit of memory holds for the child that reads."""
+    path = tmp_path / "hostile.onnx"
+    path.write_bytes(HOSTILE[name])
+    with pytest.raises(ImportedFileError, match=r"hostile\.onnx: ") as caught:
+        import_onnx(path)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_shape_without_data_is_refused(tmp_path: Path) -> None:
+    weight = TensorProto(name="w", data_type=TensorProto.FLOAT, dims=[1 << 20, 1 << 20, 1, 1], raw_data=b"\0" * 16)
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 3, 16, 16]) for name in "xy")
+    graph = helper.make_graph([helper.make_node("Conv", ["x", "w"], ["y"])], "hostile", [x], [y], [weight])
+    path = tmp_path / "hostile.onnx"
+    onnx.save(helper.make_model(graph), str(path))
+    with pytest.raises(ImportedFileError, match="the network is not consistent"):
+        import_onnx(path)

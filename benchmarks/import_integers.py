@@ -1,0 +1,163 @@
+"""Int8 networks of others beside the runtimes they were made for: labels, steps of the outputs, steps of each layer."""
+
+import hashlib
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.topologies import write_topology
+from edgemeta.model.file import load
+from edgemeta.model.graph import Model
+from edgemeta.model.zoo import find
+from edgemeta.plugins.registry import choose
+from edgemeta.toolchain.data.dataset import load_dataset
+from edgemeta.toolchain.exporter.onnx_export import export_onnx
+from edgemeta.toolchain.importer.import_network import import_network
+from edgemeta.toolchain.importer.pixels import Pixels
+from tests.toolchain.importer.litert import Steps, integer_steps, largest_float_difference
+from tests.toolchain.importer.qdq_steps import qdq_steps, quantized
+
+Row = dict[str, Any]
+IMAGES = 1000
+
+
+def float_rows(data: Path) -> dict[str, float]:
+    """Largest difference of float TFLite files from LiteRT, as a share of the output's range."""
+    files = ("mlperf_tiny/pretrainedResnet.tflite", "networks/vww_96_float.tflite")
+    return {Path(file).stem: largest_float_difference(data / file) for file in files}
+
+
+def tflite_rows(data: Path) -> Iterator[Row]:
+    """The int8 files, on images of the kind they are for."""
+    pixels, _ = _cifar(data)
+    yield _row("MLPerf ResNet-8", data / "mlperf_tiny/pretrainedResnet_quant.tflite", _signed(pixels[:IMAGES]))
+    photos = sorted((data / "clothing" / "train").rglob("*.jpg"))[::3]
+    yield _row("visual wake words", data / "networks/vww_96_int8.tflite", _signed(_resized(photos[:IMAGES], 96)))
+    frames = _frames(data / "video" / "vtest_480x360.avi", 416, 10)
+    yield _row("YOLOX-nano", data / "networks/yolox_nano_int8.tflite", _signed(frames))
+
+
+def _row(name: str, path: Path, images: NDArray[np.int8]) -> Row:
+    return _described(name, integer_steps(path, images, 3), len(images), path)
+
+
+def _described(name: str, steps: Steps, images: int, path: Path | None = None) -> Row:
+    return {
+        "network": name,
+        "images": images,
+        "same_label": steps.same_label,
+        "largest_step": len(steps.outputs) - 1,
+        "outputs_equal": float(steps.outputs[0] / steps.outputs.sum()),
+        "outputs_within_one": float(steps.outputs[:2].sum() / steps.outputs.sum()),
+        "largest_step_of_a_layer": len(steps.layers) - 1,
+        "layers_equal": float(steps.layers[0] / steps.layers.sum()),
+        "sha256": hashlib.sha256(path.read_bytes()).hexdigest() if path is not None else None,
+    }
+
+
+def qdq_rows() -> Iterator[Row]:
+    """Networks with random weights, as ONNX Runtime quantizes them, on random images."""
+    images = np.random.default_rng(9).normal(0, 1, (5, 3, 64, 64)).astype(np.float32)
+    with tempfile.TemporaryDirectory() as folder:
+        for name in ("mobilenet_v2", "resnet18", "squeezenet"):
+            steps = qdq_steps(quantized(write_topology(name, Path(folder), 64)), images)
+            yield _described(name, steps, len(images))
+
+
+def litert_itself(data: Path) -> float:
+    """Share of images of which LiteRT's default kernels give the label of its reference kernels: MLPerf's ResNet-8."""
+    pixels, _ = _cifar(data)
+    path, images = data / "mlperf_tiny/pretrainedResnet_quant.tflite", _signed(pixels[:IMAGES])
+    ours, theirs = (_litert_labels(path, images, kernels) for kernels in ("AUTO", "BUILTIN_REF"))
+    return float((ours == theirs).mean())
+
+
+def accuracy(data: Path) -> dict[str, float]:
+    """Top-1 of MLPerf's int8 file on the CIFAR-10 test images of the data folder, by LiteRT and imported."""
+    pixels, labels = _cifar(data)
+    path = data / "mlperf_tiny/pretrainedResnet_quant.tflite"
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / "net.safetensors"
+        import_network(path, out, Pixels())
+        model = load(out)
+    session = choose("cpu").compile(model, {})
+    found = np.concatenate([_labels(session.run(batch[np.newaxis])) for batch in _signed(pixels)])
+    session.close()
+    theirs = _litert_labels(path, _signed(pixels), "AUTO")
+    return {"litert": float((theirs == labels).mean()), "imported": float((found == labels).mean())}
+
+
+def exported(data: Path) -> Row:
+    """The shipped network as QDQ ONNX in ONNX Runtime, beside our own integers."""
+    import onnxruntime
+
+    pixels, _ = _cifar(data)
+    model: Model = load(find("resnet8-cifar10"))
+    batch = model.preprocessing.table[0][pixels[:IMAGES]]
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "net.onnx"
+        export_onnx(model, path)
+        options = onnxruntime.SessionOptions()
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+        session = onnxruntime.InferenceSession(str(path), options)
+    ours = choose("cpu").compile(model, {})
+    same = 0
+    for image in batch[:, np.newaxis]:
+        real = (image.astype(np.float32) - model.input.zero_point) * np.float32(model.input.scale)
+        (theirs,) = session.run(None, {"input": real.transpose(0, 3, 1, 2)})
+        same += int(theirs.argmax() == _labels(ours.run(image))[0])
+    ours.close()
+    return {"images": len(batch), "same_label": same / len(batch)}
+
+
+def _labels(outputs: tuple[NDArray[Any], ...]) -> NDArray[np.int64]:
+    labels: NDArray[np.int64] = outputs[0].reshape(len(outputs[0]), -1).argmax(1)
+    return labels
+
+
+def _litert_labels(path: Path, images: NDArray[np.int8], kernels: str) -> NDArray[np.int64]:
+    from ai_edge_litert.interpreter import Interpreter, OpResolverType
+
+    interpreter = Interpreter(str(path), experimental_op_resolver_type=OpResolverType[kernels], num_threads=1)
+    interpreter.allocate_tensors()
+    source, target = interpreter.get_input_details()[0]["index"], interpreter.get_output_details()[0]["index"]
+    labels = []
+    for image in images[:, np.newaxis]:
+        interpreter.set_tensor(source, image)
+        interpreter.invoke()
+        labels.append(int(interpreter.get_tensor(target).argmax()))
+    return np.array(labels)
+
+
+def _cifar(data: Path) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+    test = load_dataset(data / "cifar10" / "test.npz")
+    return test.x, test.y
+
+
+def _signed(pixels: NDArray[np.uint8]) -> NDArray[np.int8]:
+    return (pixels.astype(np.int16) - 128).astype(np.int8)
+
+
+def _resized(photos: list[Path], side: int) -> NDArray[np.uint8]:
+    """R, G, B [N, side, side, 3]."""
+    images = (cv2.imread(str(photo)) for photo in photos)
+    return np.stack([cv2.resize(each, (side, side), interpolation=cv2.INTER_AREA)[..., ::-1] for each in images])
+
+
+def _frames(clip: Path, side: int, count: int) -> NDArray[np.uint8]:
+    """Frames of a clip, B, G, R, scaled to the width and filled with gray below."""
+    capture, frames = cv2.VideoCapture(str(clip)), []
+    for number in range(count):
+        capture.set(cv2.CAP_PROP_POS_FRAMES, number * 70)
+        is_read, frame = capture.read()
+        assert is_read
+        height = side * frame.shape[0] // frame.shape[1]
+        filled = np.full((side, side, 3), 114, np.uint8)
+        filled[:height] = cv2.resize(frame, (side, height))
+        frames.append(filled)
+    return np.stack(frames)
