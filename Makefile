@@ -20,7 +20,7 @@ MACHINE_arm64 := aarch64
 TOOLS   := PATH="$(CURDIR)/$(BIN):$$PATH"
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test long coverage check bench wheel soak fuzz slow sanitize carry gpu outages full-disk swaps clean wheels deb deb-test docker-test
+.PHONY: help demo test long coverage check bench wheel soak fuzz damaged-files slow sanitize carry gpu outages full-disk swaps clean wheels deb deb-test docker-test
 
 help:            ## list the targets
 	@sed -n 's/^\([a-z-]*\): .*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -60,6 +60,9 @@ bench: $(VENV)/.installed-demo,test,bench   ## compare speed with peers; writes 
 
 fuzz: $(VENV)/.installed-demo,test     ## damaged configs, commands, model files, MQTT packets by the hundred thousand
 	$(BIN)/python reliability/fuzz.py
+
+damaged-files: $(VENV)/.installed-demo,test     ## damaged networks and pictures, 55,000 of them
+	$(BIN)/python reliability/damaged_files.py
 
 slow: $(VENV)/.installed-demo,test,cuda-compiler,report   ## all long tests: hours
 	$(BIN)/python -m pytest -m slow

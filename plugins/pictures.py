@@ -8,6 +8,8 @@ from numpy.typing import NDArray
 
 from edgemeta.model.errors import FrameError
 
+cv2.utils.logging.setLogLevel(cv2.utils.logging.LOG_LEVEL_SILENT)  # an unreadable picture is an error of ours
+
 PICTURE_SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".bmp", ".webp", ".tif", ".tiff", ".ppm", ".pgm"})
 """Endings, in small letters, of the files in a folder that count as pictures."""
 

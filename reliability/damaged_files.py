@@ -1,6 +1,6 @@
 """Damaged and hostile files that a user gives to commands: ONNX and TFLite networks, pictures.
 
-    python reliability/damaged_files.py --keep      54,000 inputs; writes benchmarks/results/damaged-files.json
+    python reliability/damaged_files.py --keep      55,000 inputs; writes benchmarks/results/damaged-files.json
 
 Every input is a file that is read to the end or refused in one sentence that names it. Batches run in processes of
 their own with limited memory, so that a crash, a hang and a hunger for memory are seen.
@@ -27,7 +27,7 @@ from benchmarks.result_file import write_json
 from edgemeta.cli.progress import progress_bar
 from edgemeta.model.errors import EdgemetaError
 
-COUNTS = {"onnx": 12_000, "tflite": 22_000, "picture": 20_000}
+COUNTS = {"onnx": 5_000, "tflite": 25_000, "picture": 25_000}
 BATCH = 500
 MEMORY = 3 << 30
 """Bytes of address space that a batch may take beside what it starts with."""
@@ -196,7 +196,7 @@ def _tflite(folder: Path) -> tuple[Reader, list[bytes], str]:
 
 
 def _picture(_: Path) -> tuple[Reader, list[bytes], str]:
-    from edgemeta.daemon.capture.sources.image import read_image
+    from edgemeta.plugins.pictures import read_picture
 
     rng = np.random.default_rng(2)
     image = rng.integers(0, 256, (6, 8, 3)).astype(np.uint8).repeat(8, 0).repeat(8, 1)
@@ -206,7 +206,7 @@ def _picture(_: Path) -> tuple[Reader, list[bytes], str]:
             contents.append(cv2.imencode(suffix, pixels)[1].tobytes())
     contents += [cv2.imencode(".ppm", image)[1].tobytes(), cv2.imencode(".pgm", image[:, :, 0])[1].tobytes()]
     deep = cv2.imencode(".png", image.astype(np.uint16) * 257)[1]
-    return read_image, [*contents, deep.tobytes()], ".picture"
+    return read_picture, [*contents, deep.tobytes()], ".picture"
 
 
 KINDS: dict[str, Callable[[Path], tuple[Reader, list[bytes], str]]] = {

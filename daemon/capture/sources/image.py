@@ -9,8 +9,6 @@ from edgemeta.daemon.runtime.clock import NS
 from edgemeta.model.errors import FrameError
 from edgemeta.plugins.pictures import PICTURE_SUFFIXES, read_picture
 
-cv2.utils.logging.setLogLevel(cv2.utils.logging.LOG_LEVEL_SILENT)  # an unreadable image is an error of ours
-
 FRAMES_PER_SECOND = 1.0
 
 
