@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from benchmarks.result_file import write_json, write_markdown
 from edgemeta.model.graph import Model
 from edgemeta.tasks.detection.objects import Detector
-from edgemeta.tasks.detection.plain import plain_objects
+from edgemeta.tasks.detection.plain import plain_numbers, plain_objects
 from tests.tasks.detection.models import Kind, detection_model
 
 COMMAND = "python benchmarks/detection.py"
@@ -43,6 +43,10 @@ def main() -> None:
             objects = detector.objects(outputs)
             if objects != plain_objects(model, outputs):
                 raise AssertionError("the detector differs from the plain version")
+            boxes, _, scores = plain_numbers(model, outputs)
+            above = int((scores.max(axis=1) >= 0.4).sum())
+            if above != {"usual": CANDIDATES, "nothing": 0, "every cell": len(boxes)}[name]:
+                raise AssertionError(f"{name}: {above} candidates are above the threshold")
             taken = times(detector, outputs, arguments.calls)
             row = {"outputs": text, "image": name, "objects": len(objects)}
             rows.append(row | {"min_us": round(float(taken.min())), "median_us": round(float(np.median(taken)))})
@@ -79,10 +83,9 @@ def usual() -> dict[str, NDArray[np.float64]]:
     rng = np.random.default_rng(1)
     numbers = nothing()
     left = CANDIDATES
-    for number in range(OBJECTS):
-        level = (0, 0, 1, 1, 1, 2, 2, 2)[number]
+    for number, level in enumerate((0, 0, 1, 1, 1, 2, 2, 2)):
         side = 416 // SIDES[level]
-        y, x = rng.integers(0, 2) * (side // 2) + 1, number * (side // OBJECTS) + 1  # apart from each other
+        y, x = rng.integers(0, side - 2), 1 + number % 3 * (side // 3)  # apart from each other
         cells = min(left - (OBJECTS - number - 1), 4)
         left -= cells
         size = rng.uniform(0.5, 1.5, 2)

@@ -19,24 +19,22 @@ def suppress(
     A box remains unless it overlaps, by `overlaps` above the threshold, an earlier one of its label that remains.
     Boxes have areas above 0.
     """
-    kept = np.empty(0, np.int64)
+    kept: list[int] = []
     for start in range(0, len(boxes), BLOCK):
         block = np.arange(start, min(start + BLOCK, len(boxes)))
-        if len(kept):
-            block = block[~_conflicts(boxes, labels, kept, block, overlap_threshold).any(axis=0)]
+        if kept:
+            earlier_ones = np.array(kept)
+            block = block[~_conflicts(boxes, labels, earlier_ones, block, overlap_threshold).any(axis=0)]
         conflicts = _conflicts(boxes, labels, block, block, overlap_threshold)
         conflicts &= _LATER[: len(block), : len(block)]
-        earlier, later = conflicts.nonzero()
         dropped: set[int] = set()
-        for i, j in zip(earlier.tolist(), later.tolist(), strict=True):  # i never decreases
+        for i, j in np.argwhere(conflicts).tolist():  # i never decreases
             if i not in dropped:
                 dropped.add(j)
-        if dropped:
-            block = np.delete(block, list(dropped))
-        kept = np.concatenate([kept, block])
+        kept += [row for i, row in enumerate(block.tolist()) if i not in dropped]
         if len(kept) >= max_objects:
-            return kept[:max_objects]
-    return kept
+            break
+    return np.array(kept[:max_objects], np.int64)
 
 
 def _conflicts(
@@ -51,17 +49,19 @@ def _conflicts(
 def overlaps(a: Float64, b: Float64) -> Float64:
     """Intersection over union [n, m] of boxes [n, 4] and [m, 4], whose areas are above 0."""
     shared = intersections(a, b)
-    union = areas(a)[:, np.newaxis] + areas(b) - shared
+    union = areas(a)[:, np.newaxis] + areas(b)
+    union -= shared
     shared /= union
     return shared
 
 
 def intersections(a: Float64, b: Float64) -> Float64:
     """Areas [n, m] that boxes [n, 4] and [m, 4] share."""
-    x0, y0, x1, y1 = a.T[:, :, np.newaxis]
-    width = np.minimum(x1, b[:, 2]) - np.maximum(x0, b[:, 0])
-    height = np.minimum(y1, b[:, 3]) - np.maximum(y0, b[:, 1])
-    shared: Float64 = np.maximum(width, 0.0) * np.maximum(height, 0.0)
+    first = np.maximum(a[:, np.newaxis, :2], b[:, :2])
+    sides = np.minimum(a[:, np.newaxis, 2:], b[:, 2:])
+    sides -= first
+    np.maximum(sides, 0.0, out=sides)
+    shared: Float64 = sides[..., 0] * sides[..., 1]
     return shared
 
 
