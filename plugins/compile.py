@@ -105,23 +105,23 @@ def _profile(part: Part, session: Session, batch: Batch) -> Mapping[str, float]:
 
 
 def _description(model: Model, backend: Backend, parts: Sequence[Part]) -> str:
-    """Which layers run on `cpu`, and why."""
+    """Which layers run on `cpu`, why, and how often an image changes the backend."""
     others = [part for part in parts if not part.is_supported]
-    named = [f"{part.span} ({'; '.join(_reasons(part))})" for part in others[:_MOST_NAMED]]
-    if len(others) > _MOST_NAMED:
-        named.append(f"and {len(others) - _MOST_NAMED} more parts")
     count = sum(len(part.model.layers) for part in others)
-    seams = len(parts) - 1
+    first: dict[str, str] = {}
+    for part in others:
+        for name, reason in part.refusals.items():
+            first.setdefault(reason, name)
+    reasons = [f"layer {name!r}: {reason}" for reason, name in first.items()]
     return (
-        f"model {model.name}: {count} of {len(model.layers)} layers run on {FALLBACK_BACKEND}, as backend "
-        f"{backend.name} does not support them: {', '.join(named)}; {seams} change{'s' * (seams != 1)} of backend for "
-        "every image"
+        f"model {model.name}: {count} of {len(model.layers)} layers run on {FALLBACK_BACKEND} "
+        f"({_few([part.span for part in others], ', ')}), as backend {backend.name} does not support "
+        f"{sum(len(part.refusals) for part in others)} of them ({_few(reasons, '; ')}); changes of backend for every "
+        f"image: {len(parts) - 1}"
     )
 
 
-def _reasons(part: Part) -> list[str]:
-    """Each reason once, with the first layer that has it."""
-    first: dict[str, str] = {}
-    for name, reason in part.refusals.items():
-        first.setdefault(reason, name)
-    return [f"layer {name!r}: {reason}" for reason, name in first.items()]
+def _few(texts: Sequence[str], separator: str) -> str:
+    """The first of them, and how many there are beside."""
+    more = [f"{len(texts) - _MOST_NAMED} more"] if len(texts) > _MOST_NAMED else []
+    return separator.join([*texts[:_MOST_NAMED], *more])

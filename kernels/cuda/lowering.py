@@ -95,12 +95,11 @@ def _refusal(step: Step, architecture: Architecture) -> str:
     match step:
         case LayerStep(Conv(dilation=dilation)) if dilation != (1, 1):
             return f"a convolution of dilation {dilation[0]}x{dilation[1]} is not supported, expected 1x1"
-        case LayerStep(Conv(groups=groups) as conv):
+        case LayerStep(Conv(groups=groups)) if groups != 1:
+            return f"a convolution of {groups} groups is not supported, expected 1"
+        case LayerStep(Conv() as conv):
             least, greatest = (int(each) for each in (conv.weights.decode().min(), conv.weights.decode().max()))
-            return (
-                f"a convolution of groups {groups} and weights {least} .. {greatest} is not supported, "
-                "expected groups 1 and weights of at most 16 bits"
-            )
+            return f"a convolution of weights {least} .. {greatest} is not supported, expected at most 16 bits"
         case LayerStep(AveragePool(kernel=(height, width))):
             return f"average pool {height}x{width} is not supported, expected a global one"
         case LayerStep(layer):

@@ -83,11 +83,23 @@ def test_parts_on_cpu_are_logged_once_with_reason(chain: Case, caplog: pytest.Lo
     (record,) = [record for record in caplog.records if record.name == "edgemeta.plugins.compile"]
     assert record.levelno == logging.WARNING
     assert record.getMessage() == (
-        "model chain: 2 of 6 layers run on cpu, as backend choosy does not support them: lookup1 (layer 'lookup1': "
-        "Lookup is not supported), lookup3 (layer 'lookup3': Lookup is not supported); 4 changes of backend for "
-        "every image"
+        "model chain: 2 of 6 layers run on cpu (lookup1, lookup3), as backend choosy does not support 2 of them "
+        "(layer 'lookup1': Lookup is not supported); changes of backend for every image: 4"
     )
     assert [model.name for model in backend.models] == ["chain conv0", "chain conv2", "chain clamp4..dense5"]
+
+
+def test_a_warning_names_only_the_first_of_many(caplog: pytest.LogCaptureFixture) -> None:
+    net = NetworkBuilder("deep", TensorType((6, 6, 3)))
+    last = INPUT
+    for _ in range(7):
+        last = net.lookup(net.conv(last, 3), TensorType((1, 1, 1)))
+    compile_model(net.observe(last).model, without(Lookup), {}).close()
+    (record,) = caplog.records
+    assert record.getMessage() == (
+        "model deep: 7 of 15 layers run on cpu (lookup1, lookup3, lookup5, lookup7, 3 more), as backend choosy does "
+        "not support 7 of them (layer 'lookup1': Lookup is not supported); changes of backend for every image: 14"
+    )
 
 
 def test_a_model_with_an_unsupported_layer_is_refused_by_name(chain: Case) -> None:
