@@ -215,6 +215,8 @@ struct Kernels {
   void (*rescale)(const Rescale&, uint8_t* arena, int32_t first, int32_t last);
   void (*concat)(const Copy&, uint8_t* arena, int32_t first, int32_t last);
   void (*upsample)(const Copy&, uint8_t* arena, int32_t first, int32_t last);
+  // A row of an image of three channels: each byte exclusive-or `flip`.
+  void (*load_pixels)(const uint8_t* image, uint8_t* row, int32_t width, uint8_t flip);
   void (*lookup)(const Lookup&, uint8_t* arena, int32_t first, int32_t last);
   void (*product)(const Product&, uint8_t* arena, int32_t first, int32_t last);
   void (*pad)(const Pad&, uint8_t* arena, int32_t first, int32_t last);

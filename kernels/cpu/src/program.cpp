@@ -62,7 +62,6 @@ void Program::load(const uint8_t* image, uint8_t* arena) const {
   const Tensor& tensor = tensors_[input_];
   const View& view = tensor.view;
   const auto flip = static_cast<uint8_t>(tensor.offset);
-  const uint32_t flips = flip * 0x01010101u;
   for (int32_t y = 0; y < view.height; ++y) {
     uint8_t* row = arena + view.at(y, 0);
     if (view.channels == view.pixel) {
@@ -70,15 +69,7 @@ void Program::load(const uint8_t* image, uint8_t* arena) const {
       for (int32_t i = 0; i < bytes; ++i) row[i] = image[i] ^ flip;
       image += bytes;
     } else if (view.channels == 3 && view.pixel == 4) {
-      // Four bytes at a time: the fourth belongs to the next pixel and has weights of 0. The last pixel has no next
-      // one.
-      for (int32_t x = 0; x + 1 < view.width; ++x) {
-        uint32_t four;
-        std::memcpy(&four, image + 3 * x, 4);
-        four ^= flips;
-        std::memcpy(row + 4 * x, &four, 4);
-      }
-      for (int32_t c = 0; c < 3; ++c) row[4 * (view.width - 1) + c] = image[3 * (view.width - 1) + c] ^ flip;
+      kernels_.load_pixels(image, row, view.width, flip);
       image += 3 * view.width;
     } else {
       for (int32_t x = 0; x < view.width; ++x, image += view.channels)
@@ -87,16 +78,31 @@ void Program::load(const uint8_t* image, uint8_t* arena) const {
   }
 }
 
+namespace {
+
+// Eight bytes at a time: pixels are short.
+inline void copy_flipped(uint8_t* to, const uint8_t* from, size_t bytes, uint8_t flip) {
+  const uint64_t flips = flip * 0x0101010101010101u;
+  size_t i = 0;
+  for (; i + 8 <= bytes; i += 8) {
+    uint64_t eight;
+    std::memcpy(&eight, from + i, 8);
+    eight ^= flips;
+    std::memcpy(to + i, &eight, 8);
+  }
+  for (; i < bytes; ++i) to[i] = from[i] ^ flip;
+}
+
+}  // namespace
+
 void Program::unload(const uint8_t* arena, const Output& output, uint8_t* target) const {
   const Tensor& tensor = tensors_[output.tensor];
   const View& view = tensor.view;
   const size_t bytes = size_t(view.channels) * (tensor.raw ? 4 : 1);
   for (int32_t y = 0; y < view.height; ++y) {
-    for (int32_t x = 0; x < view.width; ++x, target += bytes) {
-      std::memcpy(target, arena + view.at(y, x), bytes);
-      if (!tensor.raw)
-        for (size_t i = 0; i < bytes; ++i) target[i] ^= static_cast<uint8_t>(tensor.offset);
-    }
+    const uint8_t* from = arena + view.at(y, 0);
+    for (int32_t x = 0; x < view.width; ++x, target += bytes, from += view.pixel)
+      copy_flipped(target, from, bytes, tensor.raw ? 0 : static_cast<uint8_t>(tensor.offset));
   }
 }
 

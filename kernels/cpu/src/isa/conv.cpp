@@ -44,11 +44,12 @@ void finish_block(const Conv& conv, uint8_t* arena, int32_t y, int32_t x, int32_
     });
     return;
   }
+  const Sum sum = conv.sum;  // a copy: bytes that are stored could be those of the original
   const uint8_t* other = arena + conv.other.at(y, x) + block * kBlock;
   const int64_t other_step = conv.other.pixel;
   with_method(conv.requantize, block, false, [&](const auto& finish) INLINE {
     store_pixels(to, step, pixels, sums, [&](const I32x16& acc, int32_t p) INLINE {
-      return weighted_sum(conv.sum, finish(acc), load_bytes(other + p * other_step));
+      return weighted_sum(sum, finish(acc), load_bytes(other + p * other_step));
     });
   });
 }
@@ -87,11 +88,16 @@ struct Rows {
     return static_cast<int32_t>(int64_t{conv.out.width} * tile / tiles);
   }
 
-  // One tile by as many blocks as remain up to kBlocks; returns their number.
-  INLINE inline int32_t run(int32_t y, int32_t tile, int32_t block, bool prepare) const {
+  // Blocks of the tiles from `block` on.
+  int32_t blocks_from(int32_t block) const {
+    const int32_t left = conv.out.blocks() - block;
+    if (conv.out.width == 1 && left >= kColumnBlocks) return kColumnBlocks;
+    return smaller(kBlocks, left);
+  }
+
+  INLINE inline void run(int32_t y, int32_t tile, int32_t block, int32_t blocks, bool prepare) const {
     const Window& win = conv.window;
     const int32_t x = start(tile), pixels = start(tile + 1) - x;
-    const int32_t blocks = smaller(kBlocks, conv.out.blocks() - block);
     const TileInput input = {
         arena + conv.in.at(int64_t{y} * win.stride_y - win.top, int64_t{x} * win.stride_x - win.left),
         win.stride_x * conv.in.pixel,
@@ -101,21 +107,24 @@ struct Rows {
         scratch,
     };
     if (prepare) prepare_tile(conv, input, pixels);
-    int32_t sums[kBlocks * kPixels * kBlock];
-    if (blocks == kBlocks)
+    alignas(64) int32_t sums[kBlocks * kPixels * kBlock];  // no vector in two cache lines
+    static_assert(kColumnBlocks <= kBlocks * kPixels);
+    if (blocks > kBlocks)
+      run_tile<1, kColumnBlocks>(conv, input, sums);
+    else if (blocks == kBlocks)
       AllTiles<kBlocks>::run[pixels - 1](conv, input, sums);
     else
       AllTiles<1>::run[pixels - 1](conv, input, sums);
     for (int32_t n = 0; n < blocks; ++n)
       finish_block(conv, arena, y, x, block + n, pixels, sums + n * pixels * kBlock);
-    return blocks;
   }
 
   // All blocks of a tile, then the next tile: its input is prepared once.
   void by_tile(int32_t first, int32_t last) const {
     for (int32_t y = first; y < last; ++y)
       for (int32_t tile = 0; tile < tiles; ++tile)
-        for (int32_t block = 0; block < conv.out.blocks();) block += run(y, tile, block, block == 0);
+        for (int32_t block = 0; block < conv.out.blocks(); block += kBlocks)
+          run(y, tile, block, blocks_from(block), block == 0);
   }
 
   // All tiles of some rows for the same blocks: their weights stay in the first cache.
@@ -124,9 +133,11 @@ struct Rows {
     const int64_t row = conv.in.row * conv.window.stride_y + conv.out.row;
     const auto rows = static_cast<int32_t>(kBytes / row) + 1;
     for (int32_t top = first; top < last; top += rows)
-      for (int32_t block = 0; block < conv.out.blocks(); block += kBlocks)
+      for (int32_t block = 0, blocks; block < conv.out.blocks(); block += blocks) {
+        blocks = blocks_from(block);
         for (int32_t y = top; y < smaller(top + rows, last); ++y)
-          for (int32_t tile = 0; tile < tiles; ++tile) run(y, tile, block, false);
+          for (int32_t tile = 0; tile < tiles; ++tile) run(y, tile, block, blocks, false);
+      }
   }
 };
 

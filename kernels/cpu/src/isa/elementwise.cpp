@@ -6,13 +6,14 @@ namespace edgemeta::EM_NAMESPACE {
 namespace {
 
 void add(const Addition& addition, uint8_t* arena, int32_t first, int32_t last) {
+  const Sum sum = addition.sum;  // a copy: bytes that are stored could be those of the original
+  const View va = addition.a, vb = addition.b, to = addition.out;
   for (int32_t y = first; y < last; ++y) {
-    for (int32_t x = 0; x < addition.out.width; ++x) {
-      const uint8_t *a = arena + addition.a.at(y, x), *b = arena + addition.b.at(y, x);
-      uint8_t* out = arena + addition.out.at(y, x);
-      for (int32_t c = 0; c < addition.out.channels; c += kBlock)
-        store_bytes(out + c, weighted_sum(addition.sum, load_bytes(a + c), load_bytes(b + c)));
-    }
+    const uint8_t *a = arena + va.at(y, 0), *b = arena + vb.at(y, 0);
+    uint8_t* out = arena + to.at(y, 0);
+    for (int32_t x = 0; x < to.width; ++x, a += va.pixel, b += vb.pixel, out += to.pixel)
+      for (int32_t c = 0; c < to.channels; c += kBlock)
+        store_bytes(out + c, weighted_sum(sum, load_bytes(a + c), load_bytes(b + c)));
   }
 }
 
@@ -31,16 +32,16 @@ void rescale(const Rescale& op, uint8_t* arena, int32_t first, int32_t last) {
 
 void product(const Product& op, uint8_t* arena, int32_t first, int32_t last) {
   const I32x16 zero_a = splat(op.a.zero), zero_b = splat(op.b.zero);
+  const int64_t width = op.out.width, step = op.out.pixel, a_step = op.a.pixel, b_step = op.one_pixel ? 0 : op.b.pixel;
   for (int32_t y = first; y < last; ++y) {
-    for (int32_t x = 0; x < op.out.width; ++x) {
-      const uint8_t* a = arena + op.a.at(y, x);
-      const uint8_t* b = arena + (op.one_pixel ? op.b.at(0, 0) : op.b.at(y, x));
-      uint8_t* out = arena + op.out.at(y, x);
-      for (int32_t block = 0; block < op.out.blocks(); ++block) {
-        const int32_t c = block * kBlock;
-        finish_one(op.requantize, block, (load_bytes(a + c) - zero_a) * (load_bytes(b + c) - zero_b), out + c);
-      }
-    }
+    const uint8_t *a = arena + op.a.at(y, 0), *b = arena + (op.one_pixel ? op.b.at(0, 0) : op.b.at(y, 0));
+    uint8_t* out = arena + op.out.at(y, 0);
+    for (int32_t block = 0; block < op.out.blocks(); ++block, a += kBlock, b += kBlock, out += kBlock)
+      with_method(op.requantize, block, true, [&](const auto& finish) INLINE {
+        for (int64_t x = 0; x < width; ++x)
+          store_bytes(out + x * step, finish((load_bytes(a + x * a_step) - zero_a) *
+                                             (load_bytes(b + x * b_step) - zero_b)));
+      });
   }
 }
 
@@ -77,6 +78,7 @@ extern const Kernels kernels = {
     rescale,
     concat,
     upsample,
+    load_pixels,
     lookup,
     product,
     pad,

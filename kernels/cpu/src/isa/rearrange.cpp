@@ -10,11 +10,33 @@ void concat(const Copy& copy, uint8_t* arena, int32_t first, int32_t last) {
       memcpy(arena + copy.out.at(y, x) + copy.channel, arena + copy.in.at(y, x), static_cast<size_t>(copy.in.channels));
 }
 
+// Whole blocks where the input has them: what the last one holds after the last channel is never used.
 void upsample(const Copy& copy, uint8_t* arena, int32_t first, int32_t last) {
-  const size_t bytes = static_cast<size_t>(copy.in.channels);
-  for (int32_t y = first; y < last; ++y)
-    for (int32_t x = 0; x < copy.out.width; ++x)
-      memcpy(arena + copy.out.at(y, x), arena + copy.in.at(y / copy.factor_y, x / copy.factor_x), bytes);
+  const int32_t bytes = copy.in.pixel % kBlock == 0 ? copy.in.blocks() * kBlock : 0;
+  for (int32_t y = first; y < last; ++y) {
+    const uint8_t* in = arena + copy.in.at(y / copy.factor_y, 0);
+    uint8_t* out = arena + copy.out.at(y, 0);
+    for (int32_t x = 0; x < copy.in.width; ++x, in += copy.in.pixel)
+      for (int32_t i = 0; i < copy.factor_x; ++i, out += copy.out.pixel) {
+        for (int32_t c = 0; c < bytes; c += kBlock) memcpy(out + c, in + c, kBlock);
+        if (bytes == 0) memcpy(out, in, static_cast<size_t>(copy.in.channels));
+      }
+  }
+}
+
+// To pixels of four bytes; the fourth has weights of 0. Reads only the pixels' own bytes.
+void load_pixels(const uint8_t* image, uint8_t* row, int32_t width, uint8_t flip) {
+  int32_t x = 0;
+#if defined(EM_ISA_AVX512) || defined(EM_ISA_AVX2)
+  const __m128i order = _mm_setr_epi8(0, 1, 2, -1, 3, 4, 5, -1, 6, 7, 8, -1, 9, 10, 11, -1);
+  const __m128i flips = _mm_set1_epi8(static_cast<char>(flip));
+  for (; x + 6 <= width; x += 4) {
+    const __m128i four = _mm_loadu_si128(reinterpret_cast<const __m128i*>(image + 3 * x));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(row + 4 * x), _mm_xor_si128(_mm_shuffle_epi8(four, order), flips));
+  }
+#endif
+  for (; x < width; ++x)
+    for (int32_t c = 0; c < 3; ++c) row[4 * x + c] = image[3 * x + c] ^ flip;
 }
 
 void pad(const Pad& op, uint8_t* arena, int32_t first, int32_t last) {

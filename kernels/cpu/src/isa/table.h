@@ -17,6 +17,7 @@ void average_pool(const Pool&, uint8_t* arena, int32_t first, int32_t last);
 void max_pool(const Pool&, uint8_t* arena, int32_t first, int32_t last, uint8_t* scratch);
 size_t max_pool_scratch(const Pool&);
 void concat(const Copy&, uint8_t* arena, int32_t first, int32_t last);
+void load_pixels(const uint8_t* image, uint8_t* row, int32_t width, uint8_t flip);
 void upsample(const Copy&, uint8_t* arena, int32_t first, int32_t last);
 void lookup(const Lookup&, uint8_t* arena, int32_t first, int32_t last);
 void pad(const Pad&, uint8_t* arena, int32_t first, int32_t last);

@@ -11,6 +11,7 @@ namespace edgemeta::EM_NAMESPACE {
 namespace {
 
 constexpr int kPixels = 14, kBlocks = 2;
+constexpr int kColumnBlocks = 8;  // of a tile of one pixel, where maps are that wide: eight streams of weights
 constexpr bool kWidens = false;
 
 size_t tile_scratch_bytes(const Conv&) { return 0; }
@@ -21,7 +22,7 @@ template <int P, int N>
 void run_tile(const Conv& conv, const TileInput& tile, int32_t* sums) {
   constexpr int kGroups = (P + 2) / 3;
   const int64_t step = tile.step;
-  const uint8_t *weights = tile.weights, *more_weights = tile.weights + tile.block_bytes;
+  const uint8_t* weights = tile.weights;
   __m512i acc[P][N];
   unrolled<P * N>([&](auto i) INLINE {
     constexpr int p = i.value / N, n = i.value % N;
@@ -33,19 +34,17 @@ void run_tile(const Conv& conv, const TileInput& tile, int32_t* sums) {
       const uint8_t* at = tile.in + ky * conv.tap_row + int64_t{s} * conv.span_step;
       unrolled<kGroups>([&](auto g) INLINE { group[g.value] = at + 3 * g.value * step; });
       for (int32_t d = 0; d < conv.span; d += 4) {
-        const __m512i first = _mm512_loadu_si512(weights);
-        const __m512i second = N > 1 ? _mm512_loadu_si512(more_weights) : first;
+        __m512i w[N];
+        unrolled<N>([&](auto n) INLINE { w[n.value] = _mm512_loadu_si512(weights + n.value * tile.block_bytes); });
         unrolled<P>([&](auto i) INLINE {
           constexpr int p = i.value;
           int32_t four;
           memcpy(&four, group[p / 3] + p % 3 * step, 4);
           const __m512i x = _mm512_set1_epi32(four);
-          acc[p][0] = _mm512_dpbusd_epi32(acc[p][0], x, first);
-          if constexpr (N > 1) acc[p][1] = _mm512_dpbusd_epi32(acc[p][1], x, second);
+          unrolled<N>([&](auto n) INLINE { acc[p][n.value] = _mm512_dpbusd_epi32(acc[p][n.value], x, w[n.value]); });
         });
         unrolled<kGroups>([&](auto g) INLINE { group[g.value] += 4; });
         weights += 64;
-        more_weights += 64;
       }
     }
   }

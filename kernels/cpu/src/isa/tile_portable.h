@@ -7,6 +7,7 @@ namespace edgemeta::EM_NAMESPACE {
 namespace {
 
 constexpr int kPixels = 2, kBlocks = 1;
+constexpr int kColumnBlocks = 1;
 constexpr bool kWidens = false;
 
 size_t tile_scratch_bytes(const Conv&) { return 0; }
