@@ -1,6 +1,6 @@
 // Placement of tensors in memory.
 #include <algorithm>
-#include <tuple>
+#include <utility>
 
 #include "program.h"
 
@@ -112,6 +112,34 @@ std::vector<Life> lives_of(const std::vector<Tensor>& tensors, const std::vector
   return lives;
 }
 
+int64_t rounded(int64_t bytes) { return (bytes + 63) / 64 * 64; }
+
+void set_start(Tensor& tensor, int64_t start) {
+  tensor.start = start;
+  tensor.view.origin = start + tensor.top * tensor.view.row + int64_t{tensor.left} * tensor.view.pixel;
+}
+
+// The lowest place for tensor `number` of `wholes` beside those before it that live at the same time.
+int64_t find_gap(const std::vector<Tensor>& tensors, const std::vector<Life>& lives, const std::vector<int32_t>& wholes,
+                 size_t number, int64_t begin) {
+  const Life life = lives[wholes[number]];
+  std::vector<std::pair<int64_t, int64_t>> taken;
+  for (size_t i = 0; i < number; ++i) {
+    const Life other = lives[wholes[i]];
+    const Tensor& tensor = tensors[wholes[i]];
+    if (other.first <= life.last && life.first <= other.last)
+      taken.push_back({tensor.start, tensor.start + rounded(tensor.bytes)});
+  }
+  std::sort(taken.begin(), taken.end());
+  const int64_t bytes = rounded(tensors[wholes[number]].bytes);
+  int64_t start = begin;
+  for (const auto& [from, to] : taken) {
+    if (start + bytes <= from) break;
+    start = std::max(start, to);
+  }
+  return start;
+}
+
 }  // namespace
 
 std::vector<Layer> place_parts(std::vector<Layer> layers, std::vector<Tensor>& tensors, int32_t input) {
@@ -128,43 +156,32 @@ std::vector<Layer> place_parts(std::vector<Layer> layers, std::vector<Tensor>& t
   return place_concats(std::move(layers), tensors, input);
 }
 
-size_t plan_arena(std::vector<Tensor>& tensors, const std::vector<Layer>& layers, int32_t input,
+size_t plan_arena(std::vector<Tensor>& tensors, std::vector<Layer>& layers, int32_t input,
                   const std::vector<int32_t>& outputs) {
   widen_borders(tensors, layers);
   const std::vector<Life> lives = lives_of(tensors, layers, input, outputs);
 
-  // Memory is reused only for the same layout and zero point, so that its border stays valid.
-  using Layout = std::tuple<int32_t, int32_t, int32_t, int32_t, int32_t, int32_t, int32_t, int32_t, bool>;
-  struct Place {
-    Layout layout;
-    int64_t start;
-    int32_t busy_until;
-  };
-  std::vector<Place> places;
-  int64_t size = 0, greatest_pixel = 0;
+  const auto end = static_cast<int32_t>(layers.size());
   std::vector<int32_t> wholes;
-  for (size_t i = 0; i < tensors.size(); ++i)
-    if (tensors[i].whole < 0) wholes.push_back(static_cast<int32_t>(i));
-  std::stable_sort(wholes.begin(), wholes.end(), [&](int32_t a, int32_t b) { return lives[a].first < lives[b].first; });
-  for (int32_t number : wholes) {
-    Tensor& tensor = tensors[number];
-    if (lives[number].first == static_cast<int32_t>(layers.size())) continue;  // inside a fused layer
-    View& view = tensor.view;
-    lay_out(tensor, number == input);
-    greatest_pixel = std::max<int64_t>(greatest_pixel, view.pixel);
-    const Layout layout{view.height,   view.width,   view.pixel, tensor.top, tensor.left,
-                        tensor.bottom, tensor.right, view.zero,  tensor.raw};
-    Place* free = nullptr;
-    for (Place& candidate : places)
-      if (candidate.layout == layout && candidate.busy_until < lives[number].first) free = &candidate;
-    if (free == nullptr) {
-      places.push_back({layout, size, 0});
-      free = &places.back();
-      size += (tensor.bytes + 63) / 64 * 64;
-    }
-    free->busy_until = lives[number].last;
-    tensor.start = free->start;
-    view.origin = free->start + tensor.top * view.row + int64_t{tensor.left} * view.pixel;
+  int64_t greatest_pixel = 0;
+  for (int32_t i = 0; i < static_cast<int32_t>(tensors.size()); ++i) {
+    if (tensors[i].whole >= 0 || lives[i].first == end) continue;  // a part, or inside a fused layer
+    lay_out(tensors[i], i == input);
+    greatest_pixel = std::max<int64_t>(greatest_pixel, tensors[i].view.pixel);
+    if (i != input) wholes.push_back(i);
+  }
+  // The greatest first: it leaves gaps for the others. The input keeps its memory, and its border.
+  std::stable_sort(wholes.begin(), wholes.end(),
+                   [&](int32_t a, int32_t b) { return tensors[a].bytes > tensors[b].bytes; });
+  set_start(tensors[input], 0);
+  const int64_t begin = rounded(tensors[input].bytes);
+  int64_t size = begin;
+  for (size_t i = 0; i < wholes.size(); ++i) {
+    Tensor& tensor = tensors[wholes[i]];
+    set_start(tensor, find_gap(tensors, lives, wholes, i, begin));
+    size = std::max(size, tensor.start + rounded(tensor.bytes));
+    const bool has_border = tensor.top + tensor.left + tensor.bottom + tensor.right > 0;
+    if (has_border) layers[lives[wholes[i]].first].border_of = wholes[i];
   }
   for (size_t i = 0; i < tensors.size(); ++i) {
     Tensor& tensor = tensors[i];

@@ -57,6 +57,7 @@ struct Layer {
   std::vector<int16_t> table;             // lookup
   std::vector<int32_t> channels;          // concat: first output channel of each input
   NeighbourLists rows, columns;           // bilinear
+  int32_t border_of = -1;                 // a tensor whose border is filled together with the output
   // A fused addition of the following layer: this convolution's result is its operand `sum_operand`.
   std::shared_ptr<Layer> sum;
   int32_t sum_operand = 0;
@@ -156,8 +157,9 @@ std::vector<uint8_t> library_table(const Layer& lookup, const Tensor& output);
 // layers that still have something to copy.
 std::vector<Layer> place_parts(std::vector<Layer> layers, std::vector<Tensor>& tensors, int32_t input);
 
-// Place every tensor; returns the arena's size. Tensors of equal layout share memory if their lifetimes do not overlap.
-size_t plan_arena(std::vector<Tensor>& tensors, const std::vector<Layer>& layers, int32_t input,
+// Place every tensor; returns the arena's size. Tensors share memory if their lifetimes do not overlap; the first layer
+// that writes one with a border fills that, too.
+size_t plan_arena(std::vector<Tensor>& tensors, std::vector<Layer>& layers, int32_t input,
                   const std::vector<int32_t>& outputs);
 
 // Make a step of a layer; `scratch` grows to the bytes that the step needs per thread.

@@ -2,6 +2,7 @@
 #include "steps.h"
 
 #include <algorithm>
+#include <cstring>
 
 namespace edgemeta {
 
@@ -147,11 +148,26 @@ Step with_table(Step step, const Layer& layer, const View& out, const Kernels& k
           }};
 }
 
+// Fills the border at the rows that a step makes: after each row its right side and the left one of the next row.
+Step with_border(Step step, const Tensor& tensor) {
+  const View view = tensor.view;
+  const int64_t start = tensor.start, pixel = view.pixel, left = tensor.left * pixel, right = tensor.right * pixel;
+  const int64_t above = tensor.top * view.row + left, below = right + tensor.bottom * view.row;
+  return {step.name, step.rows,
+          [=, make = std::move(step.run)](uint8_t* arena, int32_t first, int32_t last, uint8_t* own) {
+            make(arena, first, last, own);
+            if (first == 0) std::memset(arena + start, view.zero, above);
+            for (int32_t y = first; y < last; ++y)
+              std::memset(arena + view.at(y, view.width), view.zero, y + 1 < view.height ? right + left : below);
+          }};
+}
+
 }  // namespace
 
 Step make_step(const Layer& layer, const std::vector<Tensor>& tensors, const Kernels& kernels, size_t& scratch) {
   Step step = make_plain_step(layer, tensors, kernels, scratch);
-  return layer.after.empty() ? step : with_table(std::move(step), layer, tensors[layer.output].view, kernels);
+  if (!layer.after.empty()) step = with_table(std::move(step), layer, tensors[layer.output].view, kernels);
+  return layer.border_of < 0 ? step : with_border(std::move(step), tensors[layer.border_of]);
 }
 
 }  // namespace edgemeta
