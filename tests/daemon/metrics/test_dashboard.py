@@ -17,6 +17,7 @@ from edgemeta.daemon.messages.broker_state import BrokerState
 from edgemeta.daemon.messages.records import CameraState
 from edgemeta.daemon.metrics.prometheus import exposition
 from edgemeta.daemon.metrics.snapshot import MetricsSnapshot
+from rig.square_detector import save_square_detector, write_squares
 from tests.daemon.metrics.conftest import Prometheus
 
 VARIABLES = {"$__rate_interval": "30s", "$instance": ".*", "$camera": ".*", "$stage": "total", "${datasource}": "x"}
@@ -130,11 +131,21 @@ def test_every_panel_has_data(
     run_daemon: Callable[..., Any],
     free_port: Callable[[], int],
     dashboard: dict[str, Any],
+    tmp_path: Path,
 ) -> None:
     """The service runs, Prometheus scrapes it, and every query of the dashboard has numbers."""
     port = free_port()
+    squares = str(write_squares(tmp_path / "squares.png", {(1, 1): "red"}))
+    model = str(save_square_detector(tmp_path / "squares.safetensors"))
     run_daemon(
-        write_config(mqtt={"host": "127.0.0.1", "port": broker.port}, web={"enabled": True, "port": port}),
+        write_config(
+            mqtt={"host": "127.0.0.1", "port": broker.port},
+            web={"enabled": True, "port": port},
+            cameras={
+                "front": {"source": "synthetic://", "fps": 30},
+                "yard": {"source": squares, "fps": 20, "loop": True, "model": model},
+            },
+        ),
     )
     prometheus = make_prometheus(f"127.0.0.1:{port}")
     prometheus.wait('increase(edgemeta_stage_duration_seconds_count{stage="total"}[30s]) > 0')
