@@ -91,7 +91,7 @@ def _text(result: ImportResult) -> list[str]:
     lines += [f"output {name}: {' x '.join(map(str, shape))}" for name, shape in result.outputs.items()]
     lines += [f"note: {note}" for note in result.notes]
     if isinstance(model, Model):
-        return [*lines, f"it runs as it is: edgemeta classify {result.path} IMAGE"]
+        return [*lines, f"it runs as it is: edgemeta predict {result.path} IMAGE"]
     return [*lines, f"next: {next_step(result.path)}"]
 
 
