@@ -63,13 +63,14 @@ def integer_network(network: Network, imported: Imported, outputs: tuple[str, ..
     The layers may be fewer than those of the file, but no others.
     """
     _, channels, height, width = network.input_shape
-    problems = []
-    if INPUT not in imported.quantized:
-        problems.append("the input has no scale and zero point, as only a part of the network is quantized")
-    else:
+    try:
+        if INPUT not in imported.quantized:
+            raise UnsupportedError("the input has no scale and zero point, as only a part of the network is quantized")
         converter = _Converter(network, imported, (height, width, channels), outputs)
         converter.run()
         problems = converter.problems
+    except UnsupportedError as error:
+        problems = [str(error)]
     if problems:
         raise ImportedFileError(f"{path}: the integers of this network cannot be kept: {'; '.join(problems)}")
     final = tuple(converter.final[name] for name in outputs)

@@ -96,14 +96,6 @@ HOSTILE = {
         [helper.make_node("ConstantOfShape", ["one"], ["small"]), helper.make_node("Expand", ["small", "n"], ["big"])],
         {"one": [1], "n": [1 << 18, 1 << 18]},
     ),
-    "doubled": hostile(
-        [
-            helper.make_node("ConstantOfShape", ["one"], ["c0"]),
-            *(helper.make_node("Concat", [f"c{i}", f"c{i}"], [f"c{i + 1}"], axis=0) for i in range(36)),
-            helper.make_node("Identity", ["c36"], ["big"]),
-        ],
-        {"one": [1]},
-    ),
 }
 
 

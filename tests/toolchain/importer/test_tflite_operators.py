@@ -11,6 +11,7 @@ import pytest
 from edgemeta.toolchain.errors import ImportedFileError
 from edgemeta.toolchain.importer.heads.task_settings import TaskSettings
 from edgemeta.toolchain.importer.import_network import import_network
+from edgemeta.toolchain.importer.integer_network import integer_network
 from edgemeta.toolchain.importer.pixels import Pixels
 from edgemeta.toolchain.importer.tflite_network import TFLITE_OPERATORS, import_tflite
 from tests.toolchain.importer.litert import integer_steps, largest_float_difference
@@ -355,11 +356,25 @@ def test_pixels_that_the_input_cannot_hold_are_refused(tmp_path: Path) -> None:
         import_network(path, tmp_path / "model.safetensors", Pixels())
 
 
+def test_an_impossible_zero_point_of_the_input_is_refused(tmp_path: Path) -> None:
+    net = TfliteNet()
+    image = net.tensor((1, H, W, 3), "int8", Scale((0.02,), (13172,)))
+    weight = weights(net, C, 1, 1, 3)
+    first = [image, weight, bias(net, weight, INPUT_SCALE)]
+    net("CONV_2D", first, SHAPE, "Conv2DOptions", MAP_SCALE, StrideW=1, StrideH=1)
+    path = net.write(tmp_path / "small.tflite", image, net.operations[-1][2])
+    network, imported = import_tflite(path)
+    with pytest.raises(ImportedFileError, match=r"cannot be kept: a zero point of 13172, expected -128 \.\. 127"):
+        integer_network(network, imported, imported.tensors, path)
+
+
 def test_a_network_that_is_quantized_in_part_is_refused_by_name(tmp_path: Path) -> None:
     def case(n: TfliteNet, x: int) -> int:
         number = int8_conv(n, x, C)
         n.tensors[number] = (*n.tensors[number][:4], None)
         return n("TANH", [number], SHAPE, None, Scale((1 / 128,), (0,)))
 
+    path = written_int8(case, tmp_path)
+    network, imported = import_tflite(path)
     with pytest.raises(ImportedFileError, match=r"cannot be kept: CONV_2D '1 \(.*\)': its result is not quantized"):
-        import_network(written_int8(case, tmp_path), tmp_path / "out", Pixels((131.0,), (50.0,)))
+        integer_network(network, imported, imported.tensors, path)
