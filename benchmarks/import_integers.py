@@ -73,9 +73,14 @@ def _text(outcome: dict[str, Any]) -> str:
     )
 
 
+def _share(share: float | None) -> str:
+    """Detections have no one label."""
+    return "" if share is None else f"{share:.1%}"
+
+
 def _integers(found: list[dict[str, Any]]) -> str:
     rows = "\n".join(
-        f"| {row['network']} | {row['images']:,} | {row['same_label']:.1%} | {row['outputs_equal']:.1%} | "
+        f"| {row['network']} | {row['images']:,} | {_share(row['same_label'])} | {row['outputs_equal']:.1%} | "
         f"{row['outputs_within_one']:.1%} | {row['largest_step']} | {row['layers_equal']:.2%} | "
         f"{row['largest_step_of_a_layer']} |"
         for row in found
@@ -97,7 +102,7 @@ def tflite_rows(data: Path) -> Iterator[Row]:
     photos = sorted((data / "clothing" / "train").rglob("*.jpg"))[::3]
     yield _row("visual wake words", data / "networks/vww_96_int8.tflite", _signed(_resized(photos[:IMAGES], 96)))
     frames = _frames(data / "video" / "vtest_480x360.avi", 416, 4)
-    yield _row("YOLOX-nano", data / "networks/yolox_nano_int8.tflite", _signed(frames))
+    yield _row("YOLOX-nano", data / "networks/yolox_nano_int8.tflite", _signed(frames)) | {"same_label": None}
 
 
 def _row(name: str, path: Path, images: NDArray[np.int8]) -> Row:
