@@ -116,6 +116,7 @@ def _values(result: QuantizeResult, scheme: Scheme) -> dict[str, object]:
         "tried": [asdict(each) for each in auto.tried] if auto else [],
         "output_errors": dict(zip(auto.model.outputs, auto.agreement.errors, strict=True)) if auto else {},
         "same_label": _percent(auto.agreement.same_label if auto else None),
+        "same_objects": auto.agreement.same_objects if auto else None,
         "layers": [asdict(each) for each in auto.layers] if auto else [],
         "float_top1": _percent(test.float_accuracy if test else None),
         "top1": _percent(test.accuracy if test else None),
@@ -162,6 +163,8 @@ def _auto_text(auto: AutoResult, images: int) -> Iterator[str]:
 
 
 def _same(agreement: Agreement) -> str:
+    if agreement.same_objects is not None:
+        return f", same objects {agreement.same_objects:.3f}"
     return "" if agreement.same_label is None else f", same label {agreement.same_label:.2%}"
 
 

@@ -1,9 +1,9 @@
 """Scheme `auto`: folded batch norm, per-channel weights, calibrated activations, the best choice by measurement.
 
 Each rule for the ranges of tensors is built and run on the cpu backend with calibration images, then the best one with
-tables for requantization. On the one whose outputs differ least from those of the float network, rounding with error
-feedback, then also equalization of channels, then bias correction are tried; each is kept if it reduces the difference
-further.
+tables for requantization. On the one that agrees best with the float network, rounding with error feedback, then also
+equalization of channels, then bias correction are tried; each is kept if it agrees better. A detection agrees by its
+objects, any other network by its outputs.
 """
 
 from collections.abc import Mapping, Sequence
@@ -56,7 +56,7 @@ def quantize_auto(
         observer.tried(agreement)
 
     def best() -> tuple[Agreement, Model, Choice]:
-        return min(tried, key=lambda each: each[0].error)
+        return min(tried, key=lambda each: each[0].distance)
 
     for rule in rules:
         attempt(Choice(rule, "multiplier"))
@@ -87,5 +87,6 @@ def _provenance(best: Agreement, tried: Sequence[Agreement], images: int) -> Map
 
 
 def _entry(agreement: Agreement) -> Mapping[str, object]:
-    same = {} if agreement.same_label is None else {"same_label": round(agreement.same_label, 4)}
-    return {"choice": agreement.choice, "output_error": round(agreement.error, 6), **same}
+    shares = {"same_label": agreement.same_label, "same_objects": agreement.same_objects}
+    stated = {key: round(share, 4) for key, share in shares.items() if share is not None}
+    return {"choice": agreement.choice, "output_error": round(agreement.error, 6), **stated}

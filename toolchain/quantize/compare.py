@@ -11,10 +11,13 @@ from numpy.typing import NDArray
 
 from edgemeta.model.graph import Model
 from edgemeta.model.prove import MAX_OUTPUTS
+from edgemeta.model.tasks import Detection
+from edgemeta.tasks.detection.objects import Detector, Object
 from edgemeta.toolchain.float_model.forward import outputs, walk
 from edgemeta.toolchain.float_model.graph import Float32, FloatModel, check
 from edgemeta.toolchain.quantize.blocks import Block
 from edgemeta.toolchain.quantize.images import PreparedImages
+from edgemeta.toolchain.quantize.matched_objects import FloatDetector, Matches
 from edgemeta.toolchain.quantize.observer import Agreement
 from edgemeta.toolchain.quantize.run import integer_session, needed
 
@@ -45,26 +48,33 @@ class Expected:
         numbers = sum(math.prod(shapes[name]) for name in model.outputs)
         self.images = images.chosen(max(1, _MOST_NUMBERS // numbers))
         self._compares_labels = model.is_classification
+        detector = FloatDetector(model) if isinstance(model.task, Detection) else None
         self._wanted: list[tuple[Float32, ...]] = []
+        self._objects: list[tuple[Object, ...]] = []
         for done, image in enumerate(self.images, 1):
             self._wanted.append(outputs(model, self.images.real(image)))
+            if detector is not None:
+                self._objects.append(detector.objects(self._wanted[-1]))
             if stage is not None:
                 stage(done, len(self.images))
         self._variances = [self._variance(number) for number in range(len(model.outputs))]
 
     def measure(self, integer: Model, choice: str) -> Agreement:
         """Run an integer network on the images and compare its outputs."""
-        off, same = np.zeros(len(self._variances)), 0
+        off, same, matches = np.zeros(len(self._variances)), 0, Matches()
+        detector = Detector(integer) if self._objects else None
         with closing(integer_session(integer)) as session:
-            for image, wanted in zip(self.images, self._wanted, strict=True):
-                found = [
-                    real(integer, name, out) for name, out in zip(integer.outputs, session.run(image), strict=True)
-                ]
+            for number, (image, wanted) in enumerate(zip(self.images, self._wanted, strict=True)):
+                integers = session.run(image)
+                found = [real(integer, name, each) for name, each in zip(integer.outputs, integers, strict=True)]
                 off += [float(np.square(self._centred(f - w)).mean()) for f, w in zip(found, wanted, strict=True)]
                 same += int(found[0].argmax() == wanted[0].argmax())
+                if detector is not None:
+                    matches.add(self._objects[number], detector.objects(tuple(each[0] for each in integers)))
         errors = tuple((off / len(self.images) / self._variances).tolist())
-        share = same / len(self.images) if self._compares_labels else None
-        return Agreement(choice, float(np.mean(errors)), errors, share)
+        labels = same / len(self.images) if self._compares_labels else None
+        objects = matches.f1 if matches.wanted else None
+        return Agreement(choice, float(np.mean(errors)), errors, labels, objects)
 
     def _centred(self, values: NDArray[Any]) -> NDArray[Any]:
         return values - values.mean() if self._compares_labels else values

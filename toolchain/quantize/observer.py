@@ -9,13 +9,20 @@ class Agreement:
 
     error: mean over the outputs of their relative errors. errors: of each output, the mean square difference relative
     to the variance of the float output; logits of a classification are compared after subtracting each image's mean.
-    same_label: share 0..1 of images with the same greatest logit; None for other networks.
+    same_label: of a classification, the share 0..1 of images with the same greatest logit. same_objects: of a
+    detection, F1 0..1 of the objects of both networks (`matched_objects.py`); None if there are none.
     """
 
     choice: str
     error: float
     errors: tuple[float, ...]
-    same_label: float | None
+    same_label: float | None = None
+    same_objects: float | None = None
+
+    @property
+    def distance(self) -> tuple[float, float]:
+        """Less is better: the objects of a detection that differ, then the error of the outputs."""
+        return (0.0 if self.same_objects is None else 1 - self.same_objects, self.error)
 
 
 class Observer:

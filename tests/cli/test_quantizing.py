@@ -1,0 +1,74 @@
+"""`edgemeta quantize`: a folder of pictures or a video, without labels."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+import pytest
+
+from edgemeta.model.file import load
+from edgemeta.model.tasks import Classification
+from edgemeta.toolchain.float_model.file import save_float_model
+from edgemeta.toolchain.float_model.graph import Conv, FloatModel, GlobalAverage, Relu
+
+
+@pytest.fixture
+def network(tmp_path: Path) -> Path:
+    """A small float network of three classes."""
+    weight = np.random.default_rng(2).normal(0, 0.3, (3, 3, 3, 3)).astype(np.float32)
+    layers = (Conv("c", "input", weight), Relu("r", "c"), GlobalAverage("g", "r"))
+    path = tmp_path / "float.safetensors"
+    save_float_model(FloatModel("small", (16, 16, 3), layers, ("g",), Classification(tuple("abc"))), path)
+    return path
+
+
+@pytest.fixture
+def pictures(tmp_path: Path) -> Path:
+    """A folder of five pictures, one of them damaged."""
+    folder = tmp_path / "pictures"
+    folder.mkdir()
+    rng = np.random.default_rng(3)
+    for number in range(5):
+        cv2.imwrite(str(folder / f"{number}.png"), rng.integers(0, 256, (20 + number, 40, 3)).astype(np.uint8))
+    (folder / "2.png").write_bytes(b"damaged")
+    return folder
+
+
+def test_a_folder_with_a_damaged_picture(
+    edgemeta: Callable[..., Any], network: Path, pictures: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "net.safetensors"
+    done = edgemeta("quantize", network, "--calibrate", pictures, "--out", out)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.strip().endswith("2.png cannot be decoded, expected JPEG, PNG or the like")
+    assert "4 calibration images; agreement with the float network, same label" in done.stdout
+    assert "signal-to-quantization-noise, the worst 2 of 2 layers" in done.stdout
+    assert load(out).provenance["calibration_images"] == 4
+
+
+def test_the_report_as_json(edgemeta_json: Callable[..., Any], network: Path, pictures: Path, tmp_path: Path) -> None:
+    (pictures / "2.png").unlink()
+    out = tmp_path / "net.safetensors"
+    values = edgemeta_json("quantize", network, "--calibrate", pictures, "--ranges", "minmax", "--out", out)
+    assert values["bytes"] == out.stat().st_size
+    assert values["calibration_images"] == 4
+    assert {each["layer"] for each in values["layers"]} == {"c", "g"}
+    assert values["output_errors"]["g"] < 0.01
+    assert values["peak_memory"] > 1 << 20
+    assert all("minmax" in each["choice"] for each in values["tried"])
+
+
+def test_mistakes_get_one_sentence(
+    edgemeta: Callable[..., Any], one_sentence: Callable[..., Any], network: Path, pictures: Path, tmp_path: Path
+) -> None:
+    out, empty = tmp_path / "net.safetensors", tmp_path / "empty"
+    empty.mkdir()
+    for arguments, said in (
+        ((pictures, "--to", "9"), "is no video, so it has no frames to choose by number"),
+        ((empty,), "has no pictures, expected some of"),
+        ((tmp_path / "none",), "does not exist, expected a data set, a folder of pictures or a video"),
+    ):
+        one_sentence(edgemeta("quantize", network, "--out", out, "--calibrate", *arguments), said)
+        assert not out.exists()

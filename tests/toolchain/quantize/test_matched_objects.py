@@ -1,0 +1,49 @@
+"""Objects of two networks, matched."""
+
+import numpy as np
+import pytest
+
+from edgemeta.model.tasks import Detection, DetectionLevel
+from edgemeta.tasks.detection.objects import Object
+from edgemeta.toolchain.float_model.graph import Conv, FloatModel
+from edgemeta.toolchain.quantize.matched_objects import FloatDetector, Matches
+
+
+def thing(label: str, left: float, score: float = 0.9) -> Object:
+    return Object(label, score, (left, 0.0, left + 10.0, 10.0))
+
+
+def test_objects_match_by_label_and_place_once() -> None:
+    matches = Matches()
+    wanted = [thing("cat", 0), thing("dog", 100), thing("cat", 200)]
+    matches.add(wanted, [thing("cat", 1), thing("cat", 2), thing("cat", 101), thing("cat", 206)])
+    assert (matches.wanted, matches.found, matches.matched) == (3, 4, 1)
+    assert matches.f1 == pytest.approx(2 / 7)
+
+
+def test_images_without_objects() -> None:
+    matches = Matches()
+    assert matches.f1 == 1
+    matches.add([], [])
+    matches.add([thing("cat", 0)], [])
+    matches.add([], [thing("cat", 0)])
+    assert (matches.f1, matches.wanted, matches.found) == (0, 1, 1)
+
+
+def test_float_outputs_are_decoded_as_defined() -> None:
+    """YOLOX: centre ((x + t0) sx, (y + t1) sy), size (e**t2 sx, e**t3 sy), score sigmoid times sigmoid."""
+    weight = np.zeros((4, 1, 1, 3), np.float32)
+    layers = (
+        Conv("boxes", "input", weight),
+        Conv("objectness", "input", weight[:1]),
+        Conv("classes", "input", weight[:2]),
+    )
+    task = Detection(("cat", "dog"), "yolox", (DetectionLevel("boxes", "classes", "objectness"),))
+    model = FloatModel("m", (4, 4, 3), layers, ("boxes", "objectness", "classes"), task)
+    boxes, objectness = np.zeros((1, 4, 4, 4)), np.full((1, 4, 4, 1), -9.0)
+    classes = np.zeros((1, 4, 4, 2))
+    boxes[0, 1, 2], objectness[0, 1, 2], classes[0, 1, 2] = (0.5, 0.25, np.log(2.0), 0.0), 3.0, (-9.0, 2.0)
+    (found,) = FloatDetector(model).objects([boxes, objectness, classes])
+    assert found.label == "dog"
+    assert found.score == pytest.approx(1 / (1 + np.exp(-3)) / (1 + np.exp(-2)), abs=1e-4)
+    np.testing.assert_allclose(found.box, (1.5, 0.75, 3.5, 1.75), atol=1e-3)
