@@ -9,7 +9,7 @@ reaches back; then a headless Chromium writes docs/images/live-page.png (a desk'
     python benchmarks/page_picture.py --model yolox.safetensors --photos FOLDER
 
 writes docs/images/objects.png instead: a camera for each photograph of the folder, and the boxes that the detection
-finds. Those of the picture are chelsea.png and coffee.png (CC0) and astronaut.png (NASA, public domain) out of the
+finds. Those of the picture are astronaut.png (NASA, public domain) and coffee.png (CC0, Rachel Michetti) out of the
 package scikit-image, folder skimage/data.
 """
 
@@ -40,11 +40,11 @@ DRAWN = {
 
 
 def cameras_of(photos: Path) -> dict[str, dict[str, Any]]:
-    """Return a camera for each photograph, with a zone for its left half."""
-    zone = {"polygon": [[0.02, 0.03], [0.5, 0.03], [0.5, 0.97], [0.02, 0.97]]}
+    """Return a camera for each photograph, with a zone at the bottom."""
+    zone = {"polygon": [[0.04, 0.6], [0.96, 0.5], [0.96, 0.96], [0.04, 0.96]]}
     found = sorted(each for each in photos.iterdir() if each.suffix in (".png", ".jpg"))
     return {
-        each.stem: {"source": str(each.resolve()), "fps": 4, "loop": True, "zones": {"left": zone}} for each in found
+        each.stem: {"source": str(each.resolve()), "fps": 4, "loop": True, "zones": {"front": zone}} for each in found
     }
 
 
@@ -105,7 +105,7 @@ def main() -> None:
             time.sleep(options.seconds)
             with chromium() as browser:
                 if options.model is not None:
-                    photograph(browser, page, "objects.png", "light", 1280, 620)
+                    photograph(browser, page, "objects.png", "light", 1100, 720)
                 else:
                     photograph(browser, page, "live-page.png", "light", 1280, None)
                     photograph(browser, page, "live-page-phone.png", "dark", 390, 844)
