@@ -93,9 +93,9 @@ def test_its_demo_runs(page: str, folder: Path) -> None:
     assert re.search(r"^person +\d+ objects$", done.stdout, re.MULTILINE)
 
 
-@pytest.mark.gate("quantizes a network of usual size, from the shared data")
+@pytest.mark.slow
 def test_its_calibration_runs(page: str, folder: Path, shared_data: Path) -> None:
-    """With the import that the page begins with; the clip is short."""
+    """With the import that the page begins with; the clip is short. Minutes: every way to quantize is tried."""
     commands = [
         *re.findall(r"^edgemeta (import yolox(?:.*\\\n)*.*)$", page, re.MULTILINE),
         *re.findall(r"^edgemeta (quantize .*)$", page, re.MULTILINE),
