@@ -41,6 +41,7 @@ def assert_equal(case: Case, backend: ChoosyBackend) -> None:
     assert backend.open == 0
 
 
+@pytest.mark.gate("the whole table, in parts")
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_the_conformance_table_without_one_kind(case: Case) -> None:
     """Without the kind of the layer before the last, which the last one observes."""

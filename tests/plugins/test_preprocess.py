@@ -62,6 +62,7 @@ def test_every_instruction_set_equals_the_definition(
     assert_equal_to_the_definition(frame, target, Preprocessing(crop, colour, make_table(table, target, rng), *border))
 
 
+@pytest.mark.gate("10 s: the reference on large pictures")
 @pytest.mark.parametrize("colour", ["rgb", "bgr", "gray"])
 @pytest.mark.parametrize("crop", ["center", "full", "letterbox"])
 @pytest.mark.parametrize(

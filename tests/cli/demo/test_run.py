@@ -149,6 +149,7 @@ def test_a_clip_that_ends_ends_the_demo(tmp_path: Path) -> None:
     assert tally.availability == "offline"
 
 
+@pytest.mark.gate("4 s: two demos")
 def test_a_clip_and_a_detection(tmp_path: Path) -> None:
     clip, squares = tmp_path / "clip.avi", {(1, 1): "red", (3, 2): "red", (6, 4): "blue"}
     writer = cv2.VideoWriter(str(clip), cv2.VideoWriter.fourcc(*"MJPG"), 20, (256, 192))

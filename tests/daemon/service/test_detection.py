@@ -42,9 +42,9 @@ def test_objects_are_counted_and_reported(
             label_map={"blue": "cold"},
         )
     )
-    subscriber.wait_for("yard/status", lambda message: message.json["status"] == "ended")
-    assert daemon.stop() == 0
     frames = [message.json for message in subscriber.wait("yard/frame", len(SCENES) * FRAMES_EACH)]
+    assert daemon.stop() == 0
+    subscriber.wait("availability", 2)
     assert [sorted(each["label"] for each in frame["objects"]) for frame in frames[::FRAMES_EACH]] == [
         [],
         ["red"],

@@ -486,6 +486,7 @@ def test_boxes_lie_on_the_objects_of_their_own_frame(
     assert browser.log() == []
 
 
+@pytest.mark.gate("13 s: several services with a browser")
 def test_every_task_shows_what_it_finds(serve: Any, look: Any, tmp_path: Path, colours: Path) -> None:
     picture = write_squares(tmp_path / "squares.png", {(1, 1): "red", (2, 4): "red", (6, 4): "blue"})
     for name, task in {"labels": MultiLabel(("red", "green", "blue"), 0.9), "vector": Embedding()}.items():

@@ -67,6 +67,7 @@ def test_constant_outputs_and_exponents_that_overflow(decoding: str, scale: floa
         assert all(np.isfinite([*each.box, each.score]).all() for each in objects)
 
 
+@pytest.mark.gate("4 s: the plain form of thousands of candidates")
 @pytest.mark.parametrize("decoding", DECODINGS)
 def test_every_cell_above_the_threshold_is_cut_to_the_best_candidates(decoding: str) -> None:
     model = detection_model(decoding, labels=3, image=(256, 256), strides=(8, 16), score_threshold=0.001)

@@ -21,6 +21,7 @@ def one_by_one(boxes: Float64, labels: list[int], threshold: float, most: int) -
     return kept[:most]
 
 
+@pytest.mark.gate("5 s: the plain form of many boxes")
 @pytest.mark.parametrize("count", [0, 1, 2, BLOCK - 1, BLOCK, BLOCK + 1, 3 * BLOCK, 500])
 @pytest.mark.parametrize("spread", [1.0, 10.0, 100.0])
 def test_random_boxes(count: int, spread: float) -> None:

@@ -36,6 +36,7 @@ def test_percentile_and_least_error_leave_outliers_out() -> None:
         assert 3 < greatest < most
 
 
+@pytest.mark.gate("4 s: every range is tried")
 def test_the_least_error_is_least() -> None:
     values = normal(9, -7, 8)
     least, greatest = choose_range(histogram_of(values), "mse")
