@@ -92,6 +92,8 @@ def _prove_detection(task: Detection, shapes: Mapping[str, Shape]) -> None:
     require(is_share, f"the overlap threshold is {task.overlap_threshold}, expected above 0 and below 1")
     require_between(task.max_objects, 1, MAX_CANDIDATES, "the greatest number of objects")
     require(len(task.levels) > 0, "a detection has no levels")
+    gated = [level.objectness is not None for level in task.levels]
+    require(all(gated) or not any(gated), "some levels of a detection have objectness, expected all or none")
     named = [name for level in task.levels for name in (level.boxes, level.objectness, level.classes) if name]
     for name in named:
         require(name in shapes, f"{shown(name)} of a detection's level is not an output")

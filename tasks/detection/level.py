@@ -27,54 +27,42 @@ class Level:
     """
 
     def __init__(self, model: Model, task: Detection, level: DetectionLevel, thresholds: Float64) -> None:
-        self._classes = Output(model, level.classes, len(task.labels) + task.background)
-        self._boxes = Output(model, level.boxes, width_of(task.decoding))
-        self._objectness = Output(model, level.objectness, 1) if level.objectness else None
-        height, width, _ = model.output_types[self._boxes.position].shape
+        self.classes = Output(model, level.classes, len(task.labels) + task.background)
+        self.boxes = Output(model, level.boxes, width_of(task.decoding))
+        self.objectness = Output(model, level.objectness, 1) if level.objectness else None
+        height, width, _ = model.output_types[self.boxes.position].shape
         self.cells = cells_of(level, (height, width), model.input.shape[:2])
         lowest = thresholds.min(keepdims=True)
-        if self._objectness is not None:
-            self._find = self._with_objectness
-            self._least = _for_all(self._objectness.least(lowest), len(self.cells.place))
+        if self.objectness is not None:
+            self._least = _for_all(self.objectness.least(lowest), len(self.cells.place))
         elif task.background:
-            self._find = self._with_background
             self._least_margin = float(np.log(lowest / (1 - lowest))[0]) - 1e-6
         else:
-            self._find = self._with_classes_only
             scores = lowest if (thresholds == lowest).all() else thresholds
-            self._least = _for_all(self._classes.least(scores), len(self.cells.place) * self._classes.width)
+            self._least = _for_all(self.classes.least(scores), len(self.cells.place) * self.classes.width)
 
-    def candidates(self, outputs: Outputs) -> Candidates:
-        """All rows whose best label scores at least its threshold, and some that do not."""
-        return self._find(outputs)
+    def rows(self, outputs: Outputs) -> Indices:
+        """Rows that may score enough, ascending: all that do, and some that do not. Not for softmax scores.
+
+        The score is sigmoid(objectness) sigmoid(class), or without objectness sigmoid(class); it is at most the first
+        factor.
+        """
+        if self.objectness is not None:
+            return (outputs[self.objectness.position].reshape(-1) >= self._least).nonzero()[0]
+        hits = (outputs[self.classes.position].reshape(-1) >= self._least).nonzero()[0] // self.classes.width
+        return hits[np.diff(hits, prepend=-1).nonzero()[0]]  # each row once
 
     def numbers(self, outputs: Outputs, rows: Indices) -> Float64:
         """The box numbers [n, 4 or 64] of these rows."""
-        integers = self._boxes.rows(outputs[self._boxes.position])
-        return self._boxes.numbers(integers[rows], rows)
+        integers = self.boxes.rows(outputs[self.boxes.position])
+        return self.boxes.numbers(integers[rows], rows)
 
-    def _with_objectness(self, outputs: Outputs) -> Candidates:
-        """Score sigmoid(objectness) sigmoid(class), at most the first factor, which is looked at first."""
-        assert self._objectness is not None
-        gates = outputs[self._objectness.position].reshape(-1)
-        rows = (gates >= self._least).nonzero()[0]
-        if not len(rows):
-            return NONE
-        labels, scores = self._best(outputs, rows)
-        return rows, labels, self._objectness.sigmoids(gates[rows], rows, _FIRST) * scores
+    def softmax_candidates(self, outputs: Outputs) -> Candidates:
+        """Rows that may score enough, the best label of each, its score by softmax.
 
-    def _with_classes_only(self, outputs: Outputs) -> Candidates:
-        """Score sigmoid(class)."""
-        hits = (outputs[self._classes.position].reshape(-1) >= self._least).nonzero()[0] // self._classes.width
-        if not len(hits):
-            return NONE
-        rows = hits[np.diff(hits, prepend=-1).nonzero()[0]]  # each row once
-        labels, scores = self._best(outputs, rows)
-        return rows, labels, scores
-
-    def _with_background(self, outputs: Outputs) -> Candidates:
-        """Softmax score; it is at most that of two classes, the label's and the background."""
-        classes = self._classes
+        The score is at most that of two classes, the label's and the background.
+        """
+        classes = self.classes
         integers = classes.rows(outputs[classes.position])
         if classes.has_one_step:
             both = np.stack([integers[:, 0], integers[:, 1:].max(axis=1)], axis=1)
@@ -88,13 +76,6 @@ class Level:
         values = classes.values(integers[rows], rows)
         labels = values[:, 1:].argmax(axis=1)
         return rows, labels, softmax(limited(values))[np.arange(len(rows)), labels + 1]
-
-    def _best(self, outputs: Outputs, rows: Indices) -> tuple[Indices, Float64]:
-        """The label with the greatest logit in each row, the first one at a tie, and the sigmoid of that logit."""
-        classes = self._classes
-        integers = classes.rows(outputs[classes.position])[rows]
-        labels = (integers if classes.has_one_step else classes.values(integers, rows)).argmax(axis=1)
-        return labels, classes.sigmoids(integers[np.arange(len(rows)), labels], rows, labels)
 
 
 def _for_all(least: NDArray[Any], count: int) -> NDArray[Any]:

@@ -1,6 +1,6 @@
 """The objects of an image, from the integers of a detection's outputs."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -9,9 +9,11 @@ from edgemeta.model.graph import Model
 from edgemeta.model.preprocess import Box
 from edgemeta.model.tasks import MAX_CANDIDATES, MAX_SCORE, MIN_SCORE, Detection
 from edgemeta.tasks.detection.boxes import Cells, clipped, decode, has_area
-from edgemeta.tasks.detection.level import Level, Outputs
+from edgemeta.tasks.detection.level import NONE, Candidates, Indices, Level, Outputs
 from edgemeta.tasks.detection.suppress import suppress
-from edgemeta.tasks.numbers import Float64
+from edgemeta.tasks.numbers import Float64, JoinedOutput
+
+_FIRST = np.zeros(1, np.int64)
 
 
 class Object(NamedTuple):
@@ -35,12 +37,11 @@ class Detector:
         self._levels = [Level(model, task, level, self._least) for level in task.levels]
         self._cells = Cells.joined([level.cells for level in self._levels])
         self._starts = np.cumsum([0, *(len(level.cells.place) for level in self._levels)])
+        self._scores = None if task.background else JointScores(self._levels)
 
     def objects(self, outputs: Outputs) -> tuple[Object, ...]:
         """Objects of one image, best first, from its outputs, each [H, W, C]."""
-        found = [level.candidates(outputs) for level in self._levels]
-        labels, scores = (np.concatenate([part[i] for part in found]) for i in (1, 2))
-        rows = np.concatenate([part[0] + start for part, start in zip(found, self._starts, strict=False)])
+        rows, labels, scores = self._candidates(outputs)
         good = (scores >= self._least[labels]).nonzero()[0]
         if not len(good):
             return ()
@@ -66,6 +67,51 @@ class Detector:
                 labels[kept].tolist(), scores[kept].tolist(), corners, strict=True
             )
         )
+
+    def _candidates(self, outputs: Outputs) -> Candidates:
+        """Rows of all levels that may score enough, ascending; the best label of each; its score."""
+        if self._scores is not None:
+            found = [level.rows(outputs) for level in self._levels]
+            rows = np.concatenate([part + start for part, start in zip(found, self._starts, strict=False)])
+            return (rows, *self._scores.best(outputs, found, rows)) if len(rows) else NONE
+        parts = [level.softmax_candidates(outputs) for level in self._levels]
+        rows = np.concatenate([part[0] + start for part, start in zip(parts, self._starts, strict=False)])
+        return rows, np.concatenate([part[1] for part in parts]), np.concatenate([part[2] for part in parts])
+
+
+class JointScores:
+    """Scores by sigmoids, of the rows of all levels at once."""
+
+    def __init__(self, levels: Sequence[Level]) -> None:
+        self._levels = levels
+        self._classes = JoinedOutput([(level.classes, len(level.cells.place)) for level in levels])
+        gates = [(level.objectness, len(level.cells.place)) for level in levels if level.objectness is not None]
+        self._objectness = JoinedOutput(gates) if len(gates) == len(levels) else None
+
+    def best(self, outputs: Outputs, found: Sequence[Indices], rows: Indices) -> tuple[Indices, Float64]:
+        """The label with the greatest logit in each row, the first one at a tie, and its score.
+
+        found: rows of each level. rows: the same, of all levels.
+        """
+        integers = np.concatenate(
+            [
+                level.classes.rows(outputs[level.classes.position])[part]
+                for level, part in zip(self._levels, found, strict=True)
+            ]
+        )
+        classes = self._classes
+        labels = (integers if classes.has_one_step else classes.values(integers, rows)).argmax(axis=1)
+        scores = classes.sigmoids(integers[np.arange(len(rows)), labels], rows, labels)
+        if self._objectness is None:
+            return labels, scores
+        gates = np.concatenate(
+            [
+                outputs[level.objectness.position].reshape(-1)[part]
+                for level, part in zip(self._levels, found, strict=True)
+                if level.objectness is not None
+            ]
+        )
+        return labels, self._objectness.sigmoids(gates, rows, _FIRST) * scores
 
 
 def scores_of(task: Detection, thresholds: Mapping[str, float]) -> Float64:

@@ -68,7 +68,14 @@ WRONG: dict[str, tuple[Callable[[], Model], str]] = {
         "'nowhere' of a detection's level is not an output",
     ),
     "an output twice": (lambda: with_level(GRID, objectness=LEVEL.boxes), "do not name each output exactly once"),
-    "an output unused": (lambda: with_level(GRID, objectness=None), "do not name each output exactly once"),
+    "an output unused": (
+        lambda: with_task(replace(GRID, outputs=GRID.outputs), levels=GRID.task.levels[:1]),  # type: ignore[union-attr]
+        "do not name each output exactly once",
+    ),
+    "objectness of one level": (
+        lambda: with_level(GRID, objectness=None),
+        "some levels of a detection have objectness, expected all or none",
+    ),
     "anchors for yolox": (lambda: with_level(GRID, anchors=((1.0, 2.0),)), "'yolox' does not use"),
     "no anchors for yolov3": (lambda: with_task(GRID, decoding="yolov3"), "the number of a level's anchors is 0"),
     "an anchor of 0": (

@@ -1,5 +1,6 @@
 """The fast detector equals the plain one; both agree with an oracle of their own."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +13,6 @@ from edgemeta.model.tasks import MAX_CANDIDATES
 from edgemeta.tasks.detection.objects import Detector, Object
 from edgemeta.tasks.detection.plain import plain_objects
 from tests.tasks.detection.models import DECODINGS, KINDS, Kind, constant_outputs, detection_model, random_outputs
-from tests.tasks.detection.upstream import upstream_objects
 
 Outputs = tuple[NDArray[Any], ...]
 
@@ -24,6 +24,14 @@ def both(model: Model, outputs: Outputs, thresholds: dict[str, float] | None = N
     return fast
 
 
+def upstream() -> Callable[..., Any]:
+    """The oracle, which needs PyTorch."""
+    pytest.importorskip("torch", reason="torch is not installed: pip install edgemeta[train]")
+    from tests.tasks.detection.upstream import upstream_objects
+
+    return upstream_objects
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("decoding", DECODINGS)
 def test_random_outputs_give_what_the_upstream_definition_gives(decoding: str, kind: Kind) -> None:
@@ -31,7 +39,7 @@ def test_random_outputs_give_what_the_upstream_definition_gives(decoding: str, k
     found = 0
     for seed in range(2):
         outputs = random_outputs(model, seed, spread=40)
-        objects, expected = both(model, outputs), upstream_objects(model, outputs)
+        objects, expected = both(model, outputs), upstream()(model, outputs)
         assert [each.label for each in objects] == [label for label, _, _ in expected]
         np.testing.assert_allclose([each.score for each in objects], [score for _, score, _ in expected], rtol=1e-12)
         np.testing.assert_allclose([each.box for each in objects], [box for _, _, box in expected], atol=1e-9)
@@ -42,7 +50,7 @@ def test_random_outputs_give_what_the_upstream_definition_gives(decoding: str, k
 def test_the_order_of_box_numbers() -> None:
     model = detection_model("ssd", box_order="yxhw")
     outputs = random_outputs(model, 3)
-    objects, expected = both(model, outputs), upstream_objects(model, outputs)
+    objects, expected = both(model, outputs), upstream()(model, outputs)
     assert len(objects) > 5
     np.testing.assert_allclose([each.box for each in objects], [box for _, _, box in expected], atol=1e-9)
 

@@ -8,7 +8,6 @@ from typing import Any
 import cv2
 import numpy as np
 import pytest
-import torch
 from numpy.typing import NDArray
 
 from benchmarks.topologies import Network, write_topology
@@ -27,6 +26,8 @@ from edgemeta.toolchain.importer.import_network import import_network
 from edgemeta.toolchain.importer.pixels import Pixels
 from tests.toolchain.importer.litert import ReferenceKernels
 from tests.toolchain.importer.views import expected
+
+torch = pytest.importorskip("torch", reason="torch is not installed: pip install edgemeta[train]")
 
 TINY_ANCHORS = (((10.0, 14.0), (23.0, 27.0), (37.0, 58.0)), ((81.0, 82.0), (135.0, 169.0), (344.0, 319.0)))
 SSD_ANCHORS = (((30.0, 30.0), (42.0, 21.0), (21.0, 42.0)), *(((50.0, 50.0), (70.0, 35.0), (35.0, 70.0)) * 2,) * 5)
@@ -52,13 +53,13 @@ def image_of(side: int) -> NDArray[Any]:
     return np.random.default_rng(3).uniform(0, 1, (1, 3, side, side)).astype(np.float32)
 
 
-def grid(side: int) -> torch.Tensor:
+def grid(side: int) -> Any:
     """Cells (x, y) of a square grid [cells, 2]."""
     y, x = torch.meshgrid(torch.arange(side), torch.arange(side), indexing="ij")
     return torch.stack([x, y], 2).reshape(-1, 2).double()
 
 
-def corners(centre: torch.Tensor, size: torch.Tensor) -> torch.Tensor:
+def corners(centre: Any, size: Any) -> Any:
     return torch.cat([centre - size / 2, centre + size / 2], -1)
 
 
@@ -194,7 +195,7 @@ def test_an_int8_detection_of_tflite_keeps_its_integers(shared_data: Path, tmp_p
     assert float(np.median(np.abs(found - wanted), axis=0).max()) < 5 * step
 
 
-def _iou(a: torch.Tensor, b: torch.Tensor) -> float:
+def _iou(a: Any, b: Any) -> float:
     shared = (torch.minimum(a[2:], b[2:]) - torch.maximum(a[:2], b[:2])).clamp(min=0).prod()
     return float(shared / ((a[2:] - a[:2]).prod() + (b[2:] - b[:2]).prod() - shared))
 
