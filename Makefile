@@ -9,6 +9,9 @@ MINUTES ?= 30
 WORKERS ?= $(shell expr \( $$(nproc) \* 3 + 1 \) / 2)
 PYTEST  := $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal
 
+# Options of pytest-cov for `test` and `long`; the gate measures both as one.
+COVERAGE ?=
+
 # The suite starts hundreds of Python processes: without compiled modules each would compile all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -41,10 +44,10 @@ demo: $(VENV)/.installed-demo          ## watch frames being classified, their m
 
 # The CUDA kernels are compiled and counted without a GPU: by wheels, 400 MB of them.
 test: $(VENV)/.installed-demo,test,cuda-compiler,report   ## run the tests; one of them: .venv/bin/python -m pytest PATH::NAME
-	$(PYTEST)
+	$(PYTEST) $(COVERAGE)
 
 long: $(VENV)/.installed-demo,test,cuda-compiler,report   ## run the tests that are too long for `make test`
-	$(PYTEST) -m 'gate and not slow'
+	$(PYTEST) -m 'gate and not slow' $(COVERAGE)
 
 coverage: $(VENV)/.installed-demo,test,cuda-compiler,report   ## run both with coverage measured, in subprocesses, too
 	$(PYTEST) -m 'not slow and not gpu' --cov --cov-report term:skip-covered
