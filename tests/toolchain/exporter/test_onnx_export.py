@@ -23,6 +23,14 @@ from edgemeta.toolchain.importer.tflite_network import import_tflite
 from tests.toolchain.importer.test_tflite_operators import INT8, written_int8
 
 RNG = np.random.default_rng(12)
+
+
+@pytest.fixture(autouse=True)
+def same_numbers() -> None:
+    """Every test draws the same numbers, whatever ran before it."""
+    RNG.bit_generator.state = np.random.default_rng(12).bit_generator.state
+
+
 TABLE = np.arange(256, dtype=np.uint8).reshape(1, 256)
 FUNCTIONS = {"HARD_SWISH", "LEAKY_RELU", "LOGISTIC", "TANH"}
 

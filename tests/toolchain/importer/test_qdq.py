@@ -19,7 +19,12 @@ from tests.toolchain.importer.qdq_steps import qdq_steps, quantized
 from tests.toolchain.importer.test_operators import Nodes, integers, number, values, written
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of the quantizer, about its own future
-RNG = np.random.default_rng(9)
+
+
+def rng() -> np.random.Generator:
+    """The same numbers in every test, whatever ran before it."""
+    return np.random.default_rng(9)
+
 
 CASES: dict[str, Callable[[Nodes, str], object]] = {
     "Add, Relu": lambda n, x: n("Relu", n("Add", x, n("Conv", x, values(6, 6, 1, 1)))),
@@ -53,7 +58,7 @@ CASES: dict[str, Callable[[Nodes, str], object]] = {
 @pytest.mark.parametrize("name", CASES)
 def test_a_quantized_operator_is_within_one_step_of_onnx_runtime(name: str, kind: str, tmp_path: Path) -> None:
     path = quantized(written(CASES[name], tmp_path), kind, per_channel=kind == "QInt8")
-    steps = qdq_steps(path, RNG.normal(0, 1, (4, 1, 3, 9, 8)).astype(np.float32)[:, 0])
+    steps = qdq_steps(path, rng().normal(0, 1, (4, 1, 3, 9, 8)).astype(np.float32)[:, 0])
     assert len(steps.layers) <= 2
     assert steps.layers[1:].sum() <= 0.02 * steps.layers.sum()  # averages of six lie between two integers often
 
@@ -62,9 +67,9 @@ def test_a_quantized_operator_is_within_one_step_of_onnx_runtime(name: str, kind
 @pytest.mark.parametrize("name", ["resnet18", "mobilenet_v2", "squeezenet"])
 def test_each_layer_of_a_network_is_within_one_step_of_onnx_runtime(name: str, tmp_path: Path) -> None:
     path = quantized(write_topology(name, tmp_path, 64))
-    steps = qdq_steps(path, RNG.normal(0, 1, (2, 3, 64, 64)).astype(np.float32))
-    assert len(steps.layers) == 2
-    assert steps.layers[1] <= 0.005 * steps.layers.sum()
+    steps = qdq_steps(path, rng().normal(0, 1, (2, 3, 64, 64)).astype(np.float32))
+    assert len(steps.layers) <= 2
+    assert steps.layers[1:].sum() <= 0.005 * steps.layers.sum()
 
 
 def test_a_qdq_file_becomes_a_model_that_runs(tmp_path: Path) -> None:

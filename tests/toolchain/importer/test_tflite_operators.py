@@ -18,6 +18,14 @@ from tests.toolchain.importer.litert import integer_steps, largest_float_differe
 from tests.toolchain.importer.tflite_writer import Scale, TfliteNet
 
 RNG = np.random.default_rng(4)
+
+
+@pytest.fixture(autouse=True)
+def same_numbers() -> None:
+    """Every test draws the same numbers, whatever ran before it."""
+    RNG.bit_generator.state = np.random.default_rng(4).bit_generator.state
+
+
 H, W, C = 9, 8, 6
 SHAPE = (1, H, W, C)
 SAME, VALID = 0, 1
