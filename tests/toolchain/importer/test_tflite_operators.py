@@ -386,3 +386,15 @@ def test_a_network_that_is_quantized_in_part_is_refused_by_name(tmp_path: Path) 
     network, imported = import_tflite(path)
     with pytest.raises(ImportedFileError, match=r"cannot be kept: CONV_2D '1 \(.*\)': its result is not quantized"):
         integer_network(network, imported, imported.tensors, path)
+
+
+def test_an_activation_behind_a_last_layer_without_integers_is_refused(tmp_path: Path) -> None:
+    def case(n: TfliteNet, x: int) -> int:
+        number = int8_conv(n, x, C, RELU)
+        n.tensors[number] = (*n.tensors[number][:4], None)
+        return number
+
+    path = written_int8(case, tmp_path)
+    network, imported = import_tflite(path)
+    with pytest.raises(ImportedFileError, match=r"cannot be kept: CONV_2D '1 \(.*\)': its result is not quantized"):
+        integer_network(network, imported, imported.tensors, path)
