@@ -130,7 +130,7 @@ class _Converter:
             out = _type(self.imported.quantized[name], shape)
         elif _is_bounded(layer):
             out = replace(sources[0], shape=shape)
-        elif activation is None and isinstance(layer, Conv | Dense) and name in self.outputs and not self._readers[name]:
+        elif isinstance(layer, Conv | Dense) and layer.name in self.outputs and not self._readers[layer.name]:
             self._append(name, self._raw(layer, sources[0], shape))
             return
         else:
