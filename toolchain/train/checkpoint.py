@@ -1,10 +1,11 @@
-"""Checkpoints: written atomically, read without executing code, bound to their recipe.
+"""Checkpoints: written atomically, read without executing code, bound to their recipe and their data.
 
 No random state is stored: all random numbers of epoch e depend only on (seed, stream, e), so a run continued from a
 checkpoint makes the same steps as one that was never interrupted.
 """
 
 import os
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,21 +14,29 @@ import torch
 from edgemeta.toolchain.errors import CheckpointError
 
 
-def save_checkpoint(path: Path, state: dict[str, Any]) -> None:
+@dataclass(frozen=True)
+class RunIdentity:
+    """What a checkpoint belongs to: SHA-256 (hex) of the recipe, and of the training data (`data_digest`)."""
+
+    recipe: str
+    data: str
+
+
+def save_checkpoint(path: Path, identity: RunIdentity, state: dict[str, Any]) -> None:
     """Write `state` (tensors, numbers, strings, lists and mappings of them) to `path` atomically."""
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(path.name + ".part")
     with part.open("wb") as file:
-        torch.save(state, file)
+        torch.save({**state, "digest": identity.recipe, "data": identity.data}, file)
         file.flush()
         os.fsync(file.fileno())
     part.replace(path)
 
 
-def load_checkpoint(path: Path, digest: str) -> dict[str, Any] | None:
+def load_checkpoint(path: Path, identity: RunIdentity) -> dict[str, Any] | None:
     """The state at `path`, or None if there is no such file.
 
-    digest: required recipe digest, stored under "digest". Raises CheckpointError for a damaged file or another recipe.
+    Raises CheckpointError for a damaged file, and for one of another recipe or other data.
     """
     if not path.exists():
         return None
@@ -38,9 +47,14 @@ def load_checkpoint(path: Path, digest: str) -> dict[str, Any] | None:
         raise CheckpointError(f"{path}: not a readable checkpoint ({reason})") from error
     if not isinstance(state, dict) or "digest" not in state:
         raise CheckpointError(f"{path}: not a checkpoint of this program, expected a digest in it")
-    if state["digest"] != digest:
-        raise CheckpointError(
-            f"{path}: made with another recipe or seed (digest {str(state['digest'])[:12]}), "
-            f"expected {digest[:12]}; use another run folder or the recipe that the run was started with"
-        )
+    _require_same(path, "another recipe or seed", state["digest"], identity.recipe, "the recipe")
+    _require_same(path, "other training data", state.get("data", "none"), identity.data, "the data")
     return state
+
+
+def _require_same(path: Path, other: str, found: object, expected: str, needed: str) -> None:
+    if found != expected:
+        raise CheckpointError(
+            f"{path}: made with {other} (digest {str(found)[:12]}), expected {expected[:12]}; use another run folder, "
+            f"or {needed} that the run was started with, or start afresh with --fresh"
+        )

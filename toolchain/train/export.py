@@ -1,12 +1,14 @@
-"""Converts the trained PyTorch student to a float graph."""
+"""Converts a trained PyTorch chain to a float graph, and a float graph's weights back."""
 
 from collections.abc import Mapping
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from edgemeta.model.tasks import Classification
+from edgemeta.toolchain.errors import FloatModelError
 from edgemeta.toolchain.float_model.graph import (
     Add,
     BatchNorm,
@@ -15,47 +17,20 @@ from edgemeta.toolchain.float_model.graph import (
     FloatLayer,
     FloatModel,
     GlobalAverage,
+    Pool,
     Relu,
     check,
 )
-from edgemeta.toolchain.train.networks import RESNET8_CONVS, ResNet8
+from edgemeta.toolchain.train.chain import Chain, Link, Mean, Sum
 
 
-def export_resnet8(
-    network: ResNet8, name: str, labels: tuple[str, ...], provenance: Mapping[str, object]
-) -> FloatModel:
+def export_network(network: Chain, name: str, labels: tuple[str, ...], provenance: Mapping[str, object]) -> FloatModel:
     """The network as a float graph; batch norm stays separate, so that a quantizer can fold it or tabulate it."""
-    layers: list[FloatLayer] = []
-
-    def block(number: int, source: str, relu: bool) -> str:
-        conv, norm = network.get_submodule(f"conv{number}"), network.get_submodule(f"bn{number}")
-        assert isinstance(conv, nn.Conv2d)
-        assert isinstance(norm, nn.BatchNorm2d)
-        _, _, kernel, stride = RESNET8_CONVS[number]
-        pads = _same_padding(kernel)
-        weight = np.ascontiguousarray(_array(conv.weight).transpose(0, 2, 3, 1))
-        layers.append(Conv(f"conv{number}", source, weight, None, (stride, stride), pads))
-        layers.append(_norm(f"bn{number}", f"conv{number}", norm))
-        if relu:
-            layers.append(Relu(f"relu{number}", f"bn{number}"))
-        return layers[-1].name
-
-    def join(number: int, a: str, b: str) -> str:
-        layers.append(Add(f"add{number}", (a, b)))
-        layers.append(Relu(f"relu{number}", f"add{number}"))
-        return f"relu{number}"
-
-    x = block(0, "input", relu=True)
-    x = join(2, x, block(2, block(1, x, relu=True), relu=False))
-    x = join(5, block(3, x, relu=False), block(5, block(4, x, relu=True), relu=False))
-    x = join(8, block(6, x, relu=False), block(8, block(7, x, relu=True), relu=False))
-    layers.append(GlobalAverage("pool", x))
-    layers.append(Dense("fc", "pool", _array(network.fc.weight), _array(network.fc.bias)))
     model = FloatModel(
         name=name,
-        input_shape=(32, 32, 3),
-        layers=tuple(layers),
-        outputs=("fc",),
+        input_shape=(network.size, network.size, 3),
+        layers=tuple(_layer(link, network.get_submodule(link.name)) for link in network.links),
+        outputs=(network.links[-1].name,),
         task=Classification(labels),
         provenance=provenance,
     )
@@ -63,17 +38,74 @@ def export_resnet8(
     return model
 
 
-def _same_padding(kernel: int) -> tuple[int, int, int, int]:
-    return (kernel // 2, kernel // 2, kernel // 2, kernel // 2)
+def load_weights(network: Chain, model: FloatModel, source: str) -> None:
+    """Set the network's weights to those of a float model of the same layers; "fc" stays if its classes differ.
+
+    Raises FloatModelError with `source` and the first layer that is missing or has another shape.
+    """
+    given = _parameters(model)
+    state = network.state_dict()
+    for name, mine in state.items():
+        if name not in given:
+            if name.endswith(".num_batches_tracked"):
+                continue
+            raise FloatModelError(f"{source}: has no {name}, expected the layers of the network to train")
+        shape = tuple(given[name].shape)
+        if shape == tuple(mine.shape):
+            state[name] = given[name]
+        elif not name.startswith("fc."):
+            raise FloatModelError(f"{source}: {name} has shape {shape}, expected {tuple(mine.shape)}")
+    network.load_state_dict(state)
 
 
-def _norm(name: str, source: str, norm: nn.BatchNorm2d) -> BatchNorm:
-    mean, variance = norm.running_mean, norm.running_var
-    assert mean is not None
-    assert variance is not None
-    return BatchNorm(
-        name, source, _array(norm.weight), _array(norm.bias), _array(mean), _array(variance), float(norm.eps)
-    )
+def _layer(link: Link, module: nn.Module) -> FloatLayer:
+    name, source = link.name, link.inputs[0]
+    match module:
+        case nn.Conv2d():
+            stride, pad = module.stride[0], module.padding[0]
+            assert isinstance(pad, int)
+            weight = np.ascontiguousarray(_array(module.weight).transpose(0, 2, 3, 1))
+            return Conv(name, source, weight, None, (stride, stride), (pad, pad, pad, pad), module.groups)
+        case nn.BatchNorm2d():
+            mean, variance = module.running_mean, module.running_var
+            assert mean is not None
+            assert variance is not None
+            shift, factor = _array(module.bias), _array(module.weight)
+            return BatchNorm(name, source, factor, shift, _array(mean), _array(variance), float(module.eps))
+        case nn.ReLU():
+            return Relu(name, source)
+        case nn.ReLU6():
+            return Relu(name, source, 6.0)
+        case nn.MaxPool2d():
+            size = module.kernel_size
+            assert isinstance(size, int)
+            return Pool(name, source, "max", (size, size), (size, size))
+        case Sum():
+            return Add(name, (source, link.inputs[1]))
+        case Mean():
+            return GlobalAverage(name, source)
+        case nn.Linear():
+            return Dense(name, source, _array(module.weight), _array(module.bias))
+    raise AssertionError(f"no float layer for {type(module).__name__}")
+
+
+def _parameters(model: FloatModel) -> dict[str, Tensor]:
+    """The weights of a float model under their PyTorch names."""
+    arrays: dict[str, NDArray[np.float32] | None] = {}
+    for layer in model.layers:
+        match layer:
+            case Conv():
+                arrays[f"{layer.name}.weight"] = layer.weight.transpose(0, 3, 1, 2)
+            case BatchNorm():
+                arrays |= {
+                    f"{layer.name}.weight": layer.gamma,
+                    f"{layer.name}.bias": layer.beta,
+                    f"{layer.name}.running_mean": layer.mean,
+                    f"{layer.name}.running_var": layer.variance,
+                }
+            case Dense():
+                arrays |= {f"{layer.name}.weight": layer.weight, f"{layer.name}.bias": layer.bias}
+    return {name: torch.from_numpy(np.array(array)) for name, array in arrays.items() if array is not None}
 
 
 def _array(tensor: Tensor) -> NDArray[np.float32]:

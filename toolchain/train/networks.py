@@ -1,110 +1,143 @@
-"""The PyTorch networks of the training: the student, which is shipped, and the teacher.
+"""The PyTorch networks that can be trained, exported and shipped: residual networks and MobileNetV2.
 
-Both take float [B, 3, 32, 32] (channels first) holding (pixel - 128) / 128 and give logits [B, 10].
+All take float [B, 3, S, S] (channels first) holding (pixel - 128) / 128 and give logits [B, classes]. The depth of a
+residual network, the width and the number of classes are free; the input's side S decides only where the network halves
+its grid, so that weights learnt at one size load at any other.
 """
 
-from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias, get_args
 
-import torch
-from torch import Tensor, nn
-from torch.nn import functional
+from torch import nn
 
-#: (in, out, kernel, stride) of conv0..conv8, as in the integer Winograd paper (S1).
-RESNET8_CONVS: tuple[tuple[int, int, int, int], ...] = (
-    (3, 16, 3, 1),
-    (16, 16, 3, 1),
-    (16, 16, 3, 1),
-    (16, 32, 1, 2),
-    (16, 32, 3, 2),
-    (32, 32, 3, 1),
-    (32, 64, 1, 2),
-    (32, 64, 3, 2),
-    (64, 64, 3, 1),
+from edgemeta.toolchain.errors import RecipeError
+from edgemeta.toolchain.train.chain import Chain
+
+Family: TypeAlias = Literal["resnet", "mobilenetv2"]
+FAMILIES: tuple[Family, ...] = get_args(Family)
+
+DEPTHS = (8, 14, 20)
+"""Depths of a residual network: one, two or three blocks in each of its three stages."""
+MIN_SIZE, MAX_SIZE = 24, 224
+"""Sides of the square input, in pixels."""
+MIN_WIDTH, MAX_WIDTH = 0.125, 8.0
+"""Factors on the number of channels."""
+_GRID = 6
+"""The last grid of a network has at least this many rows."""
+
+#: Convolutions, by stage, of MobileNetV2: factor of expansion, channels, blocks, whether the first block may halve.
+_MOBILENET_STAGES = (
+    (1, 16, 1, False),
+    (6, 24, 2, True),
+    (6, 32, 3, True),
+    (6, 64, 4, True),
+    (6, 96, 3, False),
+    (6, 160, 3, True),
+    (6, 320, 1, False),
 )
 
 
-class ResNet8(nn.Module):
-    """ResNet-8 for 32x32 images: nine convolutions, each followed by batch norm; 78 k parameters.
+@dataclass(frozen=True)
+class Design:
+    """Which network: its family, classes and size.
 
-    ReLU after conv0, conv1, conv4, conv7 and after each of the three additions; nothing between a
-    residual's second batch norm and the addition. Global average, then one dense layer.
+    size: side of the square input in pixels, MIN_SIZE..MAX_SIZE. depth: of a residual network, one of DEPTHS (ignored
+    for MobileNetV2). width: factor on all channels, MIN_WIDTH..MAX_WIDTH; at 1 a residual network has 16, 32 and 64.
     """
 
-    def __init__(self, classes: int = 10) -> None:
-        super().__init__()
-        for number, (cin, cout, kernel, stride) in enumerate(RESNET8_CONVS):
-            conv = nn.Conv2d(cin, cout, kernel, stride, kernel // 2, bias=False)
-            nn.init.kaiming_normal_(conv.weight, mode="fan_out", nonlinearity="relu")
-            self.add_module(f"conv{number}", conv)
-            self.add_module(f"bn{number}", nn.BatchNorm2d(cout))
-        self.fc = nn.Linear(64, classes)
+    classes: int = 10
+    size: int = 32
+    family: Family = "resnet"
+    depth: int = 8
+    width: float = 1.0
 
-    def _block(self, number: int, x: Tensor) -> Tensor:
-        conv = self.get_submodule(f"conv{number}")
-        norm = self.get_submodule(f"bn{number}")
-        out: Tensor = norm(conv(x))
-        return out
+    def __post_init__(self) -> None:
+        if self.family not in FAMILIES:
+            raise RecipeError(f"network is {self.family!r}, expected one of {', '.join(FAMILIES)}")
+        if not MIN_SIZE <= self.size <= MAX_SIZE:
+            raise RecipeError(f"size is {self.size}, expected {MIN_SIZE} to {MAX_SIZE} pixels")
+        if self.family == "resnet" and self.depth not in DEPTHS:
+            raise RecipeError(f"depth is {self.depth}, expected one of {', '.join(map(str, DEPTHS))}")
+        if not MIN_WIDTH <= self.width <= MAX_WIDTH:
+            raise RecipeError(f"width is {self.width:g}, expected {MIN_WIDTH:g} to {MAX_WIDTH:g}")
+        if self.classes < 2:
+            raise RecipeError(f"there are {self.classes} classes, expected at least 2")
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Logits [B, classes] of x [B, 3, 32, 32]."""
-        x = functional.relu(self._block(0, x))
-        x = functional.relu(x + self._block(2, functional.relu(self._block(1, x))))
-        x = functional.relu(self._block(3, x) + self._block(5, functional.relu(self._block(4, x))))
-        x = functional.relu(self._block(6, x) + self._block(8, functional.relu(self._block(7, x))))
-        out: Tensor = self.fc(x.mean((2, 3)))
-        return out
+    @property
+    def name(self) -> str:
+        """Name for files and messages, such as "resnet14" or "mobilenetv2-w0.35"."""
+        depth = str(self.depth) if self.family == "resnet" else ""
+        width = "" if self.width == 1 else f"-w{self.width:g}"
+        return f"{self.family}{depth}{width}"
 
 
-class Teacher(nn.Module):
-    """A wider network that trains fast: two convolutions per block, early pooling, global maximum.
+def build(design: Design) -> Chain:
+    """The network of a design, with random weights from PyTorch's generator."""
+    return _resnet(design) if design.family == "resnet" else _mobilenet(design)
 
-    The first 2x2 convolution is set once to the whitening transform of the training patches (`whiten`) and is not
-    trained. Batch norms have a trained shift but no trained scale. Widths 64, 128, 256 take about 65 million
-    multiply-accumulates per image.
+
+def halvings(size: int) -> int:
+    """How often a network for inputs of this side halves its grid: as often as the last grid keeps six rows."""
+    count = 0
+    while size >= _GRID << (count + 1):
+        count += 1
+    return count
+
+
+def _resnet(design: Design) -> Chain:
+    """ResNet: a convolution, three stages of residual blocks of two convolutions, global average, one dense layer.
+
+    Stages 2 and 3 halve the grid; a larger input is halved before by the first convolution, then by max-pooling.
+    ReLU after every convolution and addition, but not between a block's second batch norm and its addition.
     """
-
-    def __init__(self, widths: Sequence[int] = (64, 128, 256), classes: int = 10) -> None:
-        super().__init__()
-        self.whitening = nn.Conv2d(3, 24, 2)
-        self.whitening.weight.requires_grad_(False)
-        layers: list[nn.Module] = []
-        cin = 24
-        for width in widths:
-            layers += [
-                nn.GELU(),
-                nn.Conv2d(cin, width, 3, padding=1, bias=False),
-                nn.MaxPool2d(2),
-                _shift_only_norm(width),
-                nn.GELU(),
-                nn.Conv2d(width, width, 3, padding=1, bias=False),
-                _shift_only_norm(width),
-            ]
+    widths = [max(1, round(base * design.width)) for base in (16, 32, 64)]
+    count = halvings(design.size)
+    net = Chain(design.size)
+    x = net.relu(net.convolution("input", 3, widths[0], 3, 2 if count > 2 else 1))
+    if count > 3:
+        x = net.add("pool0", nn.MaxPool2d(2), x)
+    cin = widths[0]
+    for stage, width in enumerate(widths):
+        for block in range((design.depth - 2) // 6):
+            stride = 2 if stage and not block else 1
+            side = x if stride == 1 else net.convolution(x, cin, width, 1, stride)
+            inner = net.relu(net.convolution(x, cin, width, 3, stride))
+            x = net.relu(net.join(side, net.convolution(inner, width, width, 3, 1)))
             cin = width
-        self.blocks = nn.Sequential(*layers, nn.GELU(), nn.AdaptiveMaxPool2d(1))
-        for module in self.blocks:
-            if isinstance(module, nn.Conv2d):  # identity on the first channels, small noise beyond
-                nn.init.kaiming_uniform_(module.weight, nonlinearity="linear")
-                nn.init.dirac_(module.weight[: module.in_channels].data)
-        self.head = nn.Linear(cin, classes, bias=False)
-
-    def whiten(self, x: Tensor, eps: float = 5e-4) -> None:
-        """Set the first convolution from images x [B, 3, H, W].
-
-        Its filters are the eigenvectors of the covariance of all 2x2 patches, divided by the root of their eigenvalues
-        + eps, and their negatives.
-        """
-        patches = functional.unfold(x, 2).transpose(1, 2).reshape(-1, 12)
-        values, vectors = torch.linalg.eigh((patches.T @ patches) / len(patches))
-        scaled = (vectors / torch.sqrt(values + eps)).T.reshape(12, 3, 2, 2)
-        self.whitening.weight.data.copy_(torch.cat([scaled, -scaled]))
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Logits [B, classes] of x [B, 3, 32, 32]; scaled by 1/9 for a stable start of the training."""
-        out: Tensor = self.head(self.blocks(self.whitening(x)).flatten(1)) / 9.0
-        return out
+    net.classify(x, cin, design.classes)
+    return net
 
 
-def _shift_only_norm(width: int) -> nn.BatchNorm2d:
-    norm = nn.BatchNorm2d(width, momentum=0.4)
-    norm.weight.requires_grad_(False)
-    return norm
+def _mobilenet(design: Design) -> Chain:
+    """MobileNetV2 (Sandler et al. 2018): expansion, depthwise convolution, linear projection; ReLU6.
+
+    The grid is halved at the last of the five places of the published network that the size has use for. Channels are
+    multiples of 8.
+    """
+    places = 5 - halvings(design.size)  # places, from the front, that do not halve
+    net = Chain(design.size)
+    cin = _multiple_of_8(32 * design.width)
+    x = net.relu_to_6(net.convolution("input", 3, cin, 3, 1 if places > 0 else 2))
+    places -= 1
+    for expansion, channels, blocks, halves in _MOBILENET_STAGES:
+        width = _multiple_of_8(channels * design.width)
+        for block in range(blocks):
+            stride = 1
+            if halves and block == 0:
+                stride, places = 1 if places > 0 else 2, places - 1
+            inner = x if expansion == 1 else net.relu_to_6(net.convolution(x, cin, cin * expansion, 1, 1))
+            wide = cin * expansion
+            inner = net.relu_to_6(net.convolution(inner, wide, wide, 3, stride, groups=wide))
+            out = net.convolution(inner, wide, width, 1, 1)
+            x = net.join(x, out) if stride == 1 and cin == width else out
+            cin = width
+    last = _multiple_of_8(1280 * max(1.0, design.width))
+    x = net.relu_to_6(net.convolution(x, cin, last, 1, 1))
+    net.classify(x, last, design.classes)
+    return net
+
+
+def _multiple_of_8(channels: float) -> int:
+    """The nearest multiple of 8, at least 8 and at least nine tenths of `channels`, as the published networks have."""
+    rounded = max(8, int(channels + 4) // 8 * 8)
+    return rounded + 8 if rounded < 0.9 * channels else rounded

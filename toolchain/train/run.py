@@ -1,5 +1,7 @@
 """A complete training run: teachers, their targets, student; each stage continues where it was interrupted."""
 
+import hashlib
+import json
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +11,7 @@ from edgemeta.toolchain.data.dataset import Alternates, Dataset
 from edgemeta.toolchain.errors import DataError
 from edgemeta.toolchain.progress import ProgressCallback, Reporter
 from edgemeta.toolchain.train.augment import ImageBank
-from edgemeta.toolchain.train.networks import ResNet8
+from edgemeta.toolchain.train.chain import Chain
 from edgemeta.toolchain.train.recipe import Recipe
 from edgemeta.toolchain.train.student import train_student
 from edgemeta.toolchain.train.teacher import teacher_logits, train_teacher
@@ -24,26 +26,37 @@ def train_network(
     alternates: Alternates | None = None,
     threads: int | None = None,
     progress: ProgressCallback | None = None,
-) -> ResNet8:
+) -> Chain:
     """Train by `recipe` in `folder` (created if missing; continued if it contains checkpoints).
 
     train, test: images and labels; the test images are only measured. alternates: alternative pixels of some training
     images. threads: CPU threads (None: PyTorch's default). Returns the averaged student in evaluation mode. Raises
-    DataError for images that do not fit, CheckpointError for checkpoints of another recipe.
+    DataError for images that do not fit, CheckpointError for checkpoints of another recipe or other training data.
     """
     _check_data(recipe, train, test)
     if threads is not None:
         torch.set_num_threads(threads)
     folder.mkdir(parents=True, exist_ok=True)
     reporter = Reporter(folder / "log.jsonl", progress)
+    data = data_digest(train, alternates)
     other = (alternates.x, alternates.index) if alternates is not None else (None, None)
     bank = ImageBank(train.x, recipe.teacher.pad, *other)
     targets = np.zeros((len(train), len(train.labels)), np.float32)
     for number in range(recipe.teacher.count):
-        teacher = train_teacher(recipe, number, bank, train, test, folder, reporter)
-        targets += teacher_logits(recipe, number, teacher, bank, folder, reporter) / np.float32(recipe.teacher.count)
+        teacher = train_teacher(recipe, number, bank, train, test, folder, data, reporter)
+        mean = teacher_logits(recipe, number, teacher, bank, folder, data, reporter)
+        targets += mean / np.float32(recipe.teacher.count)
     bank = ImageBank(train.x, recipe.student.pad, *other)
-    return train_student(recipe, bank, targets, train, test, folder, reporter)
+    return train_student(recipe, bank, targets, train, test, folder, data, reporter)
+
+
+def data_digest(train: Dataset, alternates: Alternates | None = None) -> str:
+    """SHA-256 (hex) of pixels, classes and labels of training data, and of its alternative pixels."""
+    digest = hashlib.sha256(json.dumps([train.x.shape, train.labels]).encode())
+    arrays = (train.x, train.y) if alternates is None else (train.x, train.y, alternates.x, alternates.index)
+    for array in arrays:
+        digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()
 
 
 def _check_data(recipe: Recipe, train: Dataset, test: Dataset) -> None:

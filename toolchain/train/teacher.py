@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import nn
+from torch import Tensor, nn
 from torch.nn import functional
 
 from edgemeta.toolchain.data.dataset import Dataset
@@ -13,9 +13,10 @@ from edgemeta.toolchain.errors import CheckpointError
 from edgemeta.toolchain.progress import Reporter
 from edgemeta.toolchain.train.augment import STREAM_ORDER, STREAM_TEACHER, STREAM_VIEWS, ImageBank, draw_view, generator
 from edgemeta.toolchain.train.batches import accuracy_percent, logits_of, mixed_precision, network_input
-from edgemeta.toolchain.train.checkpoint import load_checkpoint, save_checkpoint
-from edgemeta.toolchain.train.networks import Teacher
+from edgemeta.toolchain.train.checkpoint import RunIdentity
+from edgemeta.toolchain.train.loop import BatchLoss, Training, run_epochs
 from edgemeta.toolchain.train.recipe import Recipe, TeacherRecipe
+from edgemeta.toolchain.train.teacher_network import Teacher
 
 
 def triangle(position: float, warmup: float, start: float, end: float) -> float:
@@ -48,74 +49,75 @@ def _optimizer(network: Teacher, recipe: TeacherRecipe) -> torch.optim.SGD:
 
 
 def train_teacher(
-    recipe: Recipe, number: int, bank: ImageBank, train: Dataset, test: Dataset, folder: Path, reporter: Reporter
+    recipe: Recipe,
+    number: int,
+    bank: ImageBank,
+    train: Dataset,
+    test: Dataset,
+    folder: Path,
+    data: str,
+    reporter: Reporter,
 ) -> Teacher:
-    """Train (or continue, or just load) teacher `number`; its checkpoint is folder/teacher-<number>.pt."""
+    """Train (or continue, or just load) teacher `number`; its checkpoint is folder/teacher-<number>.pt.
+
+    data: digest of the training data.
+    """
     part = recipe.teacher
     seed = recipe.seed + 100 * number
-    path, digest = folder / f"teacher-{number}.pt", recipe.digest("teacher")
     torch.manual_seed(seed)
     network = Teacher(part.widths, len(train.labels))
     network.whiten(network_input(np.ascontiguousarray(train.x[:5000].transpose(0, 3, 1, 2))))
     network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-    optimizer = _optimizer(network, part)
-    done = 0
-    state = load_checkpoint(path, digest)
-    if state is not None:
-        network.load_state_dict(state["network"])
-        optimizer.load_state_dict(state["optimizer"])
-        done = int(state["epoch"])
-    factors = (1.0, part.bias_lr)
     labels = torch.from_numpy(train.y.astype(np.int64))
     steps = bank.images // part.batch
-    first, every = number * part.epochs, part.count * part.epochs  # epochs before this teacher's, epochs of all
-    reporter.restart_clock()
-    for epoch in range(done, part.epochs):
-        network.train()
+
+    def rates(epoch: int, step: int) -> tuple[float, float]:
+        position = (epoch + step / steps) / part.epochs
+        rate = part.lr * triangle(position, part.warmup, part.lr_start, part.lr_end)
+        return rate, rate * part.bias_lr
+
+    def losses(epoch: int) -> BatchLoss:
         view = draw_view(seed, STREAM_TEACHER, epoch, bank.images, bank.pad, recipe.alternate_share)
-        order = generator(seed, STREAM_ORDER, epoch).permutation(bank.images)
-        total = 0.0
-        for step in range(steps):
-            position = (epoch + step / steps) / part.epochs
-            rate = part.lr * triangle(position, part.warmup, part.lr_start, part.lr_end)
-            for group, factor in zip(optimizer.param_groups, factors, strict=True):
-                group["lr"] = rate * factor
-            index = order[step * part.batch : (step + 1) * part.batch]
+
+        def loss(index: NDArray[np.int64]) -> Tensor:
             with mixed_precision():
                 logits = network(network_input(bank.cut(view, index)))
-            loss = functional.cross_entropy(logits.float(), labels[index])
-            optimizer.zero_grad()
-            loss.backward()  # type: ignore[no-untyped-call]
-            optimizer.step()
-            total += loss.item()
-            if (step + 1) % 20 == 0 and step + 1 < steps:
-                reporter.report("teacher", first + epoch + 1, every, step + 1, steps, total / (step + 1))
-        accuracy = accuracy_percent(network, test.x, test.y)
-        save_checkpoint(
-            path,
-            {
-                "digest": digest,
-                "network": network.state_dict(),
-                "optimizer": optimizer.state_dict(),
-                "epoch": epoch + 1,
-            },
-        )
-        reporter.report("teacher", first + epoch + 1, every, steps, steps, total / steps, accuracy)
-    return network
+            return functional.cross_entropy(logits.float(), labels[index])
+
+        return loss
+
+    training = Training(
+        stage="teacher",
+        network=network,
+        optimizer=_optimizer(network, part),
+        epochs=part.epochs,
+        images=bank.images,
+        batch=part.batch,
+        order=lambda epoch: generator(seed, STREAM_ORDER, epoch).permutation(bank.images),
+        rates=rates,
+        losses=losses,
+        measure=lambda candidate: accuracy_percent(candidate, test.x, test.y),
+        report_every=20,
+        first_epoch=number * part.epochs,
+        all_epochs=part.count * part.epochs,
+    )
+    identity = RunIdentity(recipe.digest("teacher"), data)
+    return run_epochs(training, folder / f"teacher-{number}.pt", identity, reporter).network
 
 
 def teacher_logits(
-    recipe: Recipe, number: int, teacher: Teacher, bank: ImageBank, folder: Path, reporter: Reporter
+    recipe: Recipe, number: int, teacher: Teacher, bank: ImageBank, folder: Path, data: str, reporter: Reporter
 ) -> NDArray[np.float32]:
     """Mean logits [N, classes] of teacher `number` over the recipe's views of every training image.
 
-    The logits of each view are stored in a file in `folder`, which is created if missing.
+    The logits of each view are stored in a file in `folder`, named after the digests of recipe and training data.
     """
     total = np.zeros((bank.images, teacher.head.out_features), np.float32)
     reporter.restart_clock()
     views = recipe.teacher.views
+    stem = f"logits-{recipe.digest('teacher')[:12]}-{data[:12]}-{number}"
     for view in range(views):
-        path = folder / f"logits-{recipe.digest('teacher')[:12]}-{number}-{view:02d}.npy"
+        path = folder / f"{stem}-{view:02d}.npy"
         if not path.exists():
             _write_logits(path, recipe, view, teacher, bank)
             reporter.report("views", number * views + view + 1, recipe.teacher.count * views, 1, 1)

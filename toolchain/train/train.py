@@ -13,7 +13,7 @@ from edgemeta.toolchain.train.recipe import Recipe, load_recipe
 from edgemeta.toolchain.train.recipe_files import find_recipe
 
 if TYPE_CHECKING:
-    from edgemeta.toolchain.train.networks import ResNet8
+    from edgemeta.toolchain.train.chain import Chain
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ def train(
 
 def _export(
     recipe: Recipe,
-    network: "ResNet8",
+    network: "Chain",
     epochs: int,
     images: Dataset,
     measured: Dataset,
@@ -71,7 +71,7 @@ def _export(
 ) -> TrainResult:
     import torch
 
-    from edgemeta.toolchain.train.export import export_resnet8
+    from edgemeta.toolchain.train.export import export_network
 
     provenance: dict[str, object] = {
         "recipe": recipe.name,
@@ -84,7 +84,7 @@ def _export(
         "test_images": len(measured),
         "test_pixels_sha256": measured.sha256(),
     }
-    model = export_resnet8(network, recipe.name, images.labels, provenance)
+    model = export_network(network, recipe.name, images.labels, provenance)
     right = accuracy(model, measured.x, measured.y)
     model = replace(model, provenance={**provenance, "test_accuracy": right})
     save_float_model(model, out)

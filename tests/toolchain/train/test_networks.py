@@ -1,28 +1,87 @@
-"""The networks: size, shapes, whitening."""
+"""The networks: published sizes, every input size, wrong designs."""
 
+import pytest
 import torch
 
-from edgemeta.toolchain.train.networks import ResNet8, Teacher
+from edgemeta.toolchain.errors import RecipeError
+from edgemeta.toolchain.train.networks import Design, build, halvings
+
+
+def parameters(design: Design) -> int:
+    return sum(p.numel() for p in build(design).parameters())
 
 
 def test_resnet8_has_the_papers_size() -> None:
-    network = ResNet8()
+    network = build(Design())
     assert sum(p.numel() for p in network.parameters() if p.ndim == 4) == 76_720
     assert sum(p.numel() for p in network.parameters()) == 78_042
     assert network(torch.zeros(2, 3, 32, 32)).shape == (2, 10)
 
 
-def test_teacher_gives_logits() -> None:
-    assert Teacher((8, 16, 16), 7)(torch.zeros(2, 3, 32, 32)).shape == (2, 7)
+def test_mobilenetv2_has_the_published_sizes() -> None:
+    """Trained parameters of the published weights: Keras' count without classes, less the statistics."""
+    for width, published in ((0.35, 410_208 - 14_080), (1.0, 2_257_984 - 34_112)):
+        network = build(Design(1000, 224, "mobilenetv2", width=width))
+        assert sum(p.numel() for p in network.parameters()) == published + 1_281_000, width
 
 
-def test_whitening_makes_patches_uncorrelated() -> None:
-    torch.manual_seed(0)
-    coarse = torch.randn(64, 3, 8, 8)
-    x = torch.nn.functional.interpolate(coarse, scale_factor=4, mode="bilinear") + 0.1 * torch.randn(64, 3, 32, 32)
-    teacher = Teacher((8,))
-    teacher.whiten(x)
+@pytest.mark.parametrize("depth", [8, 14, 20])
+def test_a_residual_network_has_its_depth(depth: int) -> None:
+    network = build(Design(depth=depth))
+    kernels = [p for p in network.parameters() if p.ndim == 4 and p.shape[2] == 3]
+    assert len(kernels) + 1 == depth  # without the projections of two stages, with the dense layer
+
+
+def test_a_grid_is_halved_as_often_as_six_rows_remain() -> None:
+    assert {size: halvings(size) for size in (24, 32, 47, 48, 64, 96, 128, 191, 192, 224)} == {
+        24: 2,
+        32: 2,
+        47: 2,
+        48: 3,
+        64: 3,
+        96: 4,
+        128: 4,
+        191: 4,
+        192: 5,
+        224: 5,
+    }
+
+
+@pytest.mark.parametrize("size", [24, 33, 48, 95, 96, 160, 224])
+@pytest.mark.parametrize("family", ["resnet", "mobilenetv2"])
+def test_every_size_gives_logits(family: str, size: int) -> None:
+    design = Design(3, size, family, depth=8, width=0.25)  # type: ignore[arg-type]
+    network = build(design).eval()
     with torch.no_grad():
-        out = torch.nn.functional.conv2d(x, teacher.whitening.weight).transpose(0, 1).reshape(24, -1)[:12]
-    covariance = (out @ out.T) / out.shape[1]
-    assert (covariance - torch.eye(12)).abs().max() < 0.1
+        assert network(torch.zeros(1, 3, size, size)).shape == (1, 3)
+        for link in network.links[:-2]:
+            assert link.name != "pool"
+
+
+def test_weights_of_one_size_fit_another() -> None:
+    for family in ("resnet", "mobilenetv2"):
+        small, large = (build(Design(4, size, family, 14, 0.5)) for size in (32, 224))  # type: ignore[arg-type]
+        large.load_state_dict(small.state_dict())
+
+
+@pytest.mark.parametrize(
+    ("wrong", "sentence"),
+    [
+        ({"family": "vgg"}, "network is 'vgg', expected one of resnet, mobilenetv2"),
+        ({"size": 23}, "size is 23, expected 24 to 224 pixels"),
+        ({"size": 225}, "size is 225"),
+        ({"depth": 9}, "depth is 9, expected one of 8, 14, 20"),
+        ({"width": 0.1}, "width is 0.1, expected 0.125 to 8"),
+        ({"width": float("nan")}, "width is nan"),
+        ({"classes": 1}, "there are 1 classes, expected at least 2"),
+    ],
+)
+def test_wrong_designs(wrong: dict[str, object], sentence: str) -> None:
+    with pytest.raises(RecipeError, match=sentence):
+        Design(**wrong)  # type: ignore[arg-type]
+
+
+def test_names() -> None:
+    assert Design().name == "resnet8"
+    assert Design(depth=14, width=1.5).name == "resnet14-w1.5"
+    assert Design(family="mobilenetv2", width=0.35).name == "mobilenetv2-w0.35"

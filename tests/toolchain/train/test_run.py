@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from edgemeta.toolchain.data.dataset import Alternates, Dataset
-from edgemeta.toolchain.errors import DataError
+from edgemeta.toolchain.errors import CheckpointError, DataError
 from edgemeta.toolchain.progress import Progress
-from edgemeta.toolchain.train.networks import ResNet8
+from edgemeta.toolchain.train.chain import Chain
 from edgemeta.toolchain.train.recipe import Recipe, recipe_from
 from edgemeta.toolchain.train.run import train_network
 
@@ -35,7 +35,7 @@ class StoppedError(Exception):
     """Stands for Ctrl-C."""
 
 
-def run(folder: Path, data: Dataset, stop: tuple[str, int] | None = None) -> ResNet8:
+def run(folder: Path, data: Dataset, stop: tuple[str, int] | None = None) -> Chain:
     def watch(event: Progress) -> None:
         if stop == (event.stage, event.epoch):
             raise StoppedError
@@ -45,7 +45,7 @@ def run(folder: Path, data: Dataset, stop: tuple[str, int] | None = None) -> Res
     return train_network(recipe, data, data, folder, alternates=alternates, threads=1, progress=watch)
 
 
-def weights(network: ResNet8) -> Any:
+def weights(network: Chain) -> Any:
     return torch.cat([v.double().flatten() for v in network.state_dict().values()])
 
 
@@ -87,3 +87,21 @@ def test_data_that_does_not_fit(tmp_path: Path, data: Dataset) -> None:
     few = Dataset(data.x[:15], data.y[:15], data.labels)
     with pytest.raises(DataError, match="there are 15 training images, expected at least one batch of 16"):
         train_network(recipe, few, data, tmp_path)
+
+
+def test_a_run_belongs_to_its_data(tmp_path: Path, data: Dataset) -> None:
+    """Other data in the folder of a finished run gave its weights at once, with false provenance."""
+    one = {"epochs": 1, "batch": 16}
+    recipe = recipe_from({"teacher": {**RECIPE["teacher"], **one, "count": 1}, "student": one}, "r")
+    train_network(recipe, data, data, tmp_path, threads=1)
+    others = (
+        Dataset(255 - data.x, data.y, data.labels),
+        Dataset(data.x, 1 - data.y, data.labels),
+        Dataset(data.x, data.y, ("bright", "dark")),
+    )
+    for other in others:
+        with pytest.raises(CheckpointError, match=r"made with other training data .* use another run folder"):
+            train_network(recipe, other, other, tmp_path, threads=1)
+    alternates = Alternates(255 - data.x[:4], np.arange(4))
+    with pytest.raises(CheckpointError, match="made with other training data"):
+        train_network(recipe, data, data, tmp_path, alternates=alternates, threads=1)

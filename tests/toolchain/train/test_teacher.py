@@ -10,9 +10,9 @@ from edgemeta.toolchain.errors import CheckpointError
 from edgemeta.toolchain.progress import Progress, Reporter
 from edgemeta.toolchain.train.augment import STREAM_VIEWS, ImageBank, draw_view
 from edgemeta.toolchain.train.batches import logits_of
-from edgemeta.toolchain.train.networks import Teacher
 from edgemeta.toolchain.train.recipe import recipe_from
 from edgemeta.toolchain.train.teacher import teacher_logits, triangle
+from edgemeta.toolchain.train.teacher_network import Teacher
 
 
 def test_triangle() -> None:
@@ -26,7 +26,7 @@ def test_the_mean_logits_of_all_views_are_stored(tmp_path: Path, pixels: Any) ->
     teacher, bank = Teacher((8, 8)), ImageBank(pixels, 1)
     events: list[Progress] = []
     reporter = Reporter(tmp_path / "log.jsonl", events.append)
-    mean = teacher_logits(recipe, 1, teacher, bank, tmp_path, reporter)
+    mean = teacher_logits(recipe, 1, teacher, bank, tmp_path, "data", reporter)
     views = [draw_view(recipe.seed, STREAM_VIEWS, k, 20, 1, 0.5) for k in range(3)]
     raw = np.stack([logits_of(teacher, bank.cut(v, np.arange(20))).numpy() for v in views])
     assert mean.dtype == np.float32
@@ -35,8 +35,8 @@ def test_the_mean_logits_of_all_views_are_stored(tmp_path: Path, pixels: Any) ->
     files = sorted(tmp_path.glob("logits-*.npy"))
     assert len(files) == 3
     stamps = [f.stat().st_mtime_ns for f in files]
-    assert (teacher_logits(recipe, 1, teacher, bank, tmp_path, reporter) == mean).all()
+    assert (teacher_logits(recipe, 1, teacher, bank, tmp_path, "data", reporter) == mean).all()
     assert [f.stat().st_mtime_ns for f in files] == stamps
     np.save(files[1], np.zeros((4, 10), np.float16))
     with pytest.raises(CheckpointError, match="expected float16 logits of 20 images"):
-        teacher_logits(recipe, 1, teacher, bank, tmp_path, reporter)
+        teacher_logits(recipe, 1, teacher, bank, tmp_path, "data", reporter)

@@ -1,0 +1,93 @@
+"""A PyTorch network as a list of named layers, each reading named earlier ones: what an exporter can walk.
+
+Layers are numbered by convolutions: conv3, its batch norm bn3, the ReLU relu3 or the addition add3 after it. Names are
+those of parameters ("conv3.weight") and of the exported graph's layers.
+"""
+
+from dataclasses import dataclass
+
+from torch import Tensor, nn
+
+INPUT = "input"
+
+
+@dataclass(frozen=True)
+class Link:
+    """A layer of a chain: the module of this name, applied to the outputs of other layers (or "input")."""
+
+    name: str
+    inputs: tuple[str, ...]
+
+
+class Sum(nn.Module):
+    """a + b."""
+
+    def forward(self, a: Tensor, b: Tensor) -> Tensor:
+        """The sum of two tensors of one shape."""
+        return a + b
+
+
+class Mean(nn.Module):
+    """Global average."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[B, C], the mean over rows and columns of x [B, C, H, W]."""
+        return x.mean((2, 3))
+
+
+class Chain(nn.Module):
+    """A network of convolutions with batch norms, activations, additions and one dense layer "fc".
+
+    size: side of the square input in pixels. links: its layers in their order; the last one gives the logits. `add` and
+    the functions built on it append a layer and return its name.
+    """
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.size = size
+        self.links: list[Link] = []
+        self._last_reader: dict[str, Link] = {}
+        self._convolutions = 0
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Logits [B, classes] of x [B, 3, size, size]."""
+        values = {INPUT: x}
+        for link in self.links:
+            values[link.name] = self.get_submodule(link.name)(*(values[name] for name in link.inputs))
+            for name in set(link.inputs):
+                if self._last_reader[name] is link:  # an evaluation keeps no more tensors than it needs
+                    del values[name]
+        return values[self.links[-1].name]
+
+    def add(self, name: str, module: nn.Module, *inputs: str) -> str:
+        """Append a module that reads the outputs of `inputs`."""
+        self.add_module(name, module)
+        link = Link(name, inputs)
+        self.links.append(link)
+        self._last_reader |= dict.fromkeys(inputs, link)
+        return name
+
+    def convolution(self, x: str, cin: int, cout: int, kernel: int, stride: int, groups: int = 1) -> str:
+        """Append a convolution without bias, padded by kernel // 2, and its batch norm."""
+        number = self._convolutions
+        self._convolutions += 1
+        conv = nn.Conv2d(cin, cout, kernel, stride, kernel // 2, groups=groups, bias=False)
+        nn.init.kaiming_normal_(conv.weight, mode="fan_out", nonlinearity="relu")
+        self.add(f"conv{number}", conv, x)
+        return self.add(f"bn{number}", nn.BatchNorm2d(cout), f"conv{number}")
+
+    def relu(self, x: str) -> str:
+        """Append a ReLU, named after the newest convolution."""
+        return self.add(f"relu{self._convolutions - 1}", nn.ReLU(), x)
+
+    def relu_to_6(self, x: str) -> str:
+        """Append a ReLU limited to 6, named after the newest convolution."""
+        return self.add(f"relu{self._convolutions - 1}", nn.ReLU6(), x)
+
+    def join(self, a: str, b: str) -> str:
+        """Append the addition of two layers."""
+        return self.add(f"add{self._convolutions - 1}", Sum(), a, b)
+
+    def classify(self, x: str, channels: int, classes: int) -> None:
+        """Append the global average "pool" and the dense layer "fc"."""
+        self.add("fc", nn.Linear(channels, classes), self.add("pool", Mean(), x))
