@@ -14,11 +14,14 @@ PICTURE_SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".bmp", ".webp", ".tif", 
 """Endings, in small letters, of the files in a folder that count as pictures."""
 
 
+_PNG = b"\x89PNG\r\n\x1a\n"
+
+
 def read_picture(path: Path) -> NDArray[np.uint8]:
     """Decode a picture file of any depth, gray, palette or colour, to uint8 [H, W, 3] in B, G, R order.
 
     Raises FrameError. A JPEG without its end marker is refused: decoders fill the missing part with gray without an
-    error.
+    error. So is a PNG with a part that is longer than the file: the decoder would take as much memory as is claimed.
     """
     try:
         content = path.read_bytes()
@@ -26,6 +29,8 @@ def read_picture(path: Path) -> NDArray[np.uint8]:
         raise FrameError(f"image {path} cannot be read: {error.strerror}") from error
     if content[:2] == b"\xff\xd8" and b"\xff\xd9" not in content[2:]:
         raise FrameError(f"image {path} is a JPEG truncated after {len(content)} bytes")
+    if content.startswith(_PNG) and not _is_whole_png(content):
+        raise FrameError(f"image {path} is a PNG truncated or damaged: {len(content)} bytes, less than its parts claim")
     if not content:
         raise FrameError(f"image {path} is empty")
     try:
@@ -35,3 +40,14 @@ def read_picture(path: Path) -> NDArray[np.uint8]:
     if pixels is None:
         raise FrameError(f"image {path} cannot be decoded, expected JPEG, PNG or the like")
     return np.asarray(pixels, np.uint8)
+
+
+def _is_whole_png(content: bytes) -> bool:
+    """Whether all parts up to the last one, IEND, lie in the file. A part: length, name, data, checksum."""
+    place, name = len(_PNG), b""
+    while name != b"IEND":
+        if place + 12 > len(content):
+            return False
+        name = content[place + 4 : place + 8]
+        place += 12 + int.from_bytes(content[place : place + 4], "big")
+    return place <= len(content)

@@ -258,7 +258,8 @@ def _real(quantization: Quantization, stored: Array, tensor: Any) -> Array:
         sides = [1] * stored.ndim
         sides[axis] = -1
         scale, zero = scale.reshape(sides), zero.reshape(sides)
-    real: Array = ((stored.astype(np.float64) - zero) * scale).astype(np.float32)
+    with np.errstate(over="ignore"):  # a damaged scale gives infinite numbers, which are refused with the layer's name
+        real: Array = ((stored.astype(np.float64) - zero) * scale).astype(np.float32)
     return real
 
 
