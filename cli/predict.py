@@ -7,12 +7,13 @@ from contextlib import closing
 from copy import copy
 from dataclasses import replace
 from functools import lru_cache
+from pathlib import Path
 
 import click
 import numpy as np
 from numpy.typing import NDArray
 
-from edgemeta.cli.image_files import image_files, read_image
+from edgemeta.cli.image_files import image_files
 from edgemeta.cli.options import backend_options, load_model, model_argument, open_session
 from edgemeta.cli.progress import progress_bar
 from edgemeta.model.errors import FrameError
@@ -20,6 +21,7 @@ from edgemeta.model.graph import Model
 from edgemeta.model.preprocess import placement
 from edgemeta.model.tasks import MAX_SCORE, MIN_SCORE, Detection, Embedding, MultiLabel
 from edgemeta.plugins.api import Session
+from edgemeta.plugins.checked_pictures import read_checked_picture
 from edgemeta.plugins.preprocess import make_preprocessor
 from edgemeta.tasks.results import Result, reader
 from edgemeta.tasks.tiles import in_frame
@@ -81,7 +83,7 @@ def predict(
                 click.echo(_row("image", *_heads(model)))
             for done, file in enumerate(files, 1):
                 try:
-                    pixels, complaint = read_image(_named(file))
+                    pixels, complaint = read_checked_picture(Path(_named(file)))
                 except FrameError as error:
                     failed = True
                     _say(str(error), on_new_line=shows_bar)

@@ -5,6 +5,7 @@ Every other implementation must equal `preprocess` bit for bit; it may take the 
 """
 
 from dataclasses import dataclass
+from functools import lru_cache
 from math import gcd
 from typing import Any, Literal, TypeAlias
 
@@ -61,7 +62,7 @@ class Placement:
 class Span:
     """The source pixels start, start + 1, ... under one output pixel of an axis, and how much of each it covers.
 
-    weights int64 [pixels], each > 0, in the units of `coverage`.
+    weights int64 [pixels], each > 0, in the units of `coverage`; not writable.
     """
 
     start: int
@@ -124,6 +125,7 @@ def placement(preprocessing: Preprocessing, target: TensorType, frame_shape: tup
     )
 
 
+@lru_cache(maxsize=256)
 def coverage(source: int, target: int) -> tuple[Span, ...]:
     """How `target` output pixels of equal length cover `source` pixels along one axis, in integer units.
 
@@ -138,7 +140,9 @@ def coverage(source: int, target: int) -> tuple[Span, ...]:
         begin, end = i * target_length, (i + 1) * target_length
         start, stop = begin // source_length, -(-end // source_length)
         borders = np.clip(np.arange(start, stop + 1, dtype=np.int64) * source_length, begin, end)
-        spans.append(Span(start, borders[1:] - borders[:-1]))
+        weights = borders[1:] - borders[:-1]
+        weights.flags.writeable = False  # the spans are kept for the next frame
+        spans.append(Span(start, weights))
     return tuple(spans)
 
 

@@ -1,21 +1,25 @@
 """Image data sets for training, calibration and evaluation: one record, one loader for all formats.
 
-Supported: the official CIFAR-10 binary files, the official CIFAR-10 Python batches, `.npz` archives with pixels, and
-`.npz` archives of JPEG files (docs/training.md describes each). Nothing in a file is ever executed. Every problem
+Supported: a folder of pictures for each class, `.npz` archives with pixels or of JPEG files, and the official CIFAR-10
+files, binary or Python batches (docs/training.md describes each). Nothing in a file is ever executed. Every problem
 raises a DataError of one sentence with the file, what was found and what was expected.
 """
 
 import hashlib
-from collections.abc import Mapping
+import logging
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from edgemeta.toolchain.data.cifar_files import RECORD, read_binary, read_python_batch
+from edgemeta.toolchain.data.class_folders import Report, is_class_folder, list_class_folders
+from edgemeta.toolchain.data.copies import contradictions
 from edgemeta.toolchain.data.jpeg_container import decode_container
+from edgemeta.toolchain.data.npz_files import classes_of, labels_of, members_of, pixels_of, require_members
+from edgemeta.toolchain.data.picture_files import read_squares
 from edgemeta.toolchain.errors import DataError
 
 #: Class names of CIFAR-10 in label order.
@@ -45,12 +49,14 @@ _ENDS = (".bin", "")
 class Dataset:
     """Images with their classes.
 
-    x: uint8 [N, H, W, 3], RGB. y: uint8 [N], index into `labels`. N >= 1.
+    x: uint8 [N, H, W, 3], RGB. y: integers [N], index into `labels`. N >= 1. names: of the pictures, "class/file"; None
+    where they come from one file.
     """
 
     x: NDArray[np.uint8]
-    y: NDArray[np.uint8]
+    y: NDArray[np.integer]
     labels: tuple[str, ...] = CIFAR10_LABELS
+    names: tuple[str, ...] | None = None
 
     def __len__(self) -> int:
         return len(self.y)
@@ -65,7 +71,12 @@ class Dataset:
         keep = np.zeros(len(self.y), dtype=bool)
         for label in range(len(self.labels)):
             keep[np.flatnonzero(self.y == label)[:share]] = True
-        return Dataset(self.x[keep], self.y[keep], self.labels)
+        return self.take(keep)
+
+    def take(self, which: NDArray[np.bool_] | NDArray[np.integer]) -> "Dataset":
+        """Some of the images: a mask [N], or their numbers in the order wanted. All labels stay."""
+        names = None if self.names is None else tuple(self.names[i] for i in np.arange(len(self))[which])
+        return Dataset(self.x[which], self.y[which], self.labels, names)
 
 
 @dataclass(frozen=True)
@@ -79,13 +90,40 @@ class Alternates:
     index: NDArray[np.int64]
 
 
-def load_dataset(path: Path, split: Split = "test") -> Dataset:
-    """Read a data set from a file, or from a folder of official CIFAR-10 files.
+_log = logging.getLogger(__name__)
 
-    split chooses the files inside a folder and is ignored for a single file. Raises DataError.
+
+def load_dataset(
+    path: Path, split: Split = "test", size: int | None = None, report: Report = _log.warning, *, least_classes: int = 2
+) -> Dataset:
+    """Read a data set: a folder of pictures for each class, a file, or a folder of official CIFAR-10 files.
+
+    split chooses among CIFAR-10's official files in a folder and is ignored otherwise. size: side of the squares that
+    pictures become (`make_square`); a folder of pictures needs it, other images are checked to have it, where it is
+    given. report: is called with one sentence for each picture or file that is left out. least_classes: fewer folders
+    are refused. Raises DataError.
     """
-    if path.is_dir():
-        return _from_folder(path, split)
+    if is_class_folder(path) or (path.is_dir() and not is_dataset(path)):
+        return _from_pictures(path, size, report, least_classes)
+    dataset = _from_folder(path, split) if path.is_dir() else _from_file(path)
+    if size is not None and dataset.x.shape[1:3] != (size, size):
+        height, width = dataset.x.shape[1:3]
+        raise DataError(f"{path}: images are {width}x{height} pixels, expected {size}x{size}")
+    return dataset
+
+
+def _from_pictures(path: Path, size: int | None, report: Report, least_classes: int) -> Dataset:
+    files = list_class_folders(path, report, least_classes=least_classes)
+    if size is None:
+        raise DataError(f"{path}: is a folder of pictures, expected also the size that they are to have, in pixels")
+    x, read = read_squares(files, size, report)
+    dataset = Dataset(x, files.y[read], files.labels, tuple(files.names[i] for i in read))
+    for one, other in contradictions(x, dataset.y):
+        report(f"{files.file(read[other])}: is the same picture as {files.file(read[one])}, of another class")
+    return dataset
+
+
+def _from_file(path: Path) -> Dataset:
     head = _head(path)
     if head.startswith(b"PK\x03\x04"):
         return _from_npz(path)
@@ -115,9 +153,9 @@ def load_alternates(path: Path, train: Dataset) -> Alternates:
 
     Raises DataError, also if a label differs from that of the corresponding image.
     """
-    members = _members(path)
-    _require(path, members, ("x", "y", "index"))
-    x, y = _pixels(path, members["x"]), _classes(path, members["y"], train.labels)
+    members = members_of(path)
+    require_members(path, members, ("x", "y", "index"))
+    x, y = pixels_of(path, members["x"]), classes_of(path, members["y"], train.labels)
     index = np.asarray(members["index"])
     if index.ndim != 1 or index.dtype.kind not in "iu" or not len(index) == len(x) == len(y):
         raise DataError(
@@ -151,15 +189,15 @@ def _from_folder(path: Path, split: Split) -> Dataset:
 
 
 def _from_npz(path: Path) -> Dataset:
-    members = _members(path)
+    members = members_of(path)
     if "jpeg" in members:
-        _require(path, members, ("jpeg", "offsets", "y"))
+        require_members(path, members, ("jpeg", "offsets", "y"))
         x = decode_container(path, members["jpeg"], members["offsets"])
     else:
-        _require(path, members, ("x", "y"))
-        x = _pixels(path, members["x"])
-    labels = _labels(path, members["labels"]) if "labels" in members else CIFAR10_LABELS
-    y = _classes(path, members["y"], labels)
+        require_members(path, members, ("x", "y"))
+        x = pixels_of(path, members["x"])
+    labels = labels_of(path, members["labels"]) if "labels" in members else CIFAR10_LABELS
+    y = classes_of(path, members["y"], labels)
     if len(x) != len(y):
         raise DataError(f"{path}: holds {len(x)} images and {len(y)} labels, expected equal numbers")
     return Dataset(x, y, labels)
@@ -171,47 +209,3 @@ def _head(path: Path) -> bytes:
             return file.read(16)
     except OSError as error:
         raise DataError(f"{path}: cannot be read: {error.strerror or error}") from error
-
-
-def _members(path: Path) -> dict[str, NDArray[Any]]:
-    """All members of an .npz archive; nothing is unpickled."""
-    try:
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-            if not isinstance(archive, np.lib.npyio.NpzFile):
-                raise DataError(f"{path}: is a single array, expected an .npz archive")
-            return {name: archive[name] for name in archive.files}
-    except DataError:
-        raise
-    except Exception as error:  # a damaged archive can fail in any way, in zip, zlib or the header's parser
-        reason = " ".join(str(error).split()) or type(error).__name__
-        raise DataError(f"{path}: not a complete .npz archive ({reason})") from error
-
-
-def _require(path: Path, members: Mapping[str, object], names: tuple[str, ...]) -> None:
-    if not all(name in members for name in names):
-        found = ", ".join(sorted(members)) or "nothing"
-        raise DataError(
-            f"{path}: the archive holds {found}, expected x and y, or jpeg, offsets and y"
-            if "index" not in names
-            else f"{path}: the archive holds {found}, expected {', '.join(names)}"
-        )
-
-
-def _pixels(path: Path, x: NDArray[Any]) -> NDArray[np.uint8]:
-    if x.dtype != np.uint8 or x.ndim != 4 or x.shape[3] != 3 or 0 in x.shape:
-        raise DataError(f"{path}: x is {x.dtype} {x.shape}, expected uint8 [images, height, width, 3]")
-    return x
-
-
-def _classes(path: Path, y: NDArray[Any], labels: tuple[str, ...]) -> NDArray[np.uint8]:
-    if y.dtype.kind not in "iu" or y.ndim != 1 or not len(y):
-        raise DataError(f"{path}: y is {y.dtype} {y.shape}, expected integers [images]")
-    if y.min() < 0 or y.max() >= len(labels):
-        raise DataError(f"{path}: labels run from {y.min()} to {y.max()}, expected 0..{len(labels) - 1}")
-    return y.astype(np.uint8)
-
-
-def _labels(path: Path, names: NDArray[Any]) -> tuple[str, ...]:
-    if names.dtype.kind != "U" or names.ndim != 1 or not 1 <= len(names) <= 256:
-        raise DataError(f"{path}: labels is {names.dtype} {names.shape}, expected 1 to 256 strings")
-    return tuple(str(name) for name in names)

@@ -94,7 +94,7 @@ def logits_in_batches(model: FloatModel, pixels: NDArray[np.uint8], batch: int =
 def accuracy(
     model: FloatModel,
     pixels: NDArray[np.uint8],
-    y: NDArray[np.uint8],
+    y: NDArray[np.integer],
     progress: Callable[[int, int], None] | None = None,
 ) -> float:
     """Share 0..1 of images whose greatest logit is that of the label (at a tie the lowest index counts).

@@ -32,7 +32,7 @@ def logits_of(network: nn.Module, pixels: NDArray[np.uint8], batch: int = 500) -
     return torch.cat(out)
 
 
-def accuracy_percent(network: nn.Module, x: NDArray[np.uint8], y: NDArray[np.uint8], batch: int = 500) -> float:
+def accuracy_percent(network: nn.Module, x: NDArray[np.uint8], y: NDArray[np.integer], batch: int = 500) -> float:
     """Top-1 accuracy in percent on x uint8 [N, H, W, 3], y uint8 [N].
 
     An estimate during training (`mixed_precision`); the published figure is measured on the exported float32 model.

@@ -30,7 +30,7 @@ def test_npz_with_pixels(write_npz: Any, pixels: Any, classes: Any) -> None:
     data = load_dataset(write_npz(x=pixels, y=classes.astype(np.int64)))
     assert (data.x == pixels).all()
     assert (data.y == classes).all()
-    assert data.y.dtype == np.uint8
+    assert data.y.dtype == np.int64
     assert data.labels == CIFAR10_LABELS
 
 
@@ -62,10 +62,60 @@ def test_folder_of_official_files(tmp_path: Path, pixels: Any, classes: Any, pic
     assert (test.x == np.roll(pixels, 5, axis=0)).all()
 
 
-def test_folder_without_the_files(tmp_path: Path) -> None:
+def test_folder_without_some_of_the_official_files(tmp_path: Path) -> None:
+    (tmp_path / "data_batch_1.bin").write_bytes(bytes(3073))
     with pytest.raises(DataError, match=r"neither test_batch\.bin nor test_batch, expected") as error:
         load_dataset(tmp_path)
     one_sentence(error, tmp_path)
+
+
+def test_a_folder_of_pictures(class_folder: Path, draw: Any) -> None:
+    data = load_dataset(class_folder, size=32)
+    assert data.x.shape == (9, 32, 32, 3)
+    assert data.y.tolist() == [0, 0, 1, 1, 1, 2, 2, 2, 2]
+    assert data.labels == ("bird", "boat", "car")
+    assert (data.names or ())[3] == "boat/1.png"
+    assert load_dataset(class_folder, size=32).sha256() == data.sha256()
+    assert load_dataset(class_folder, size=24).sha256() != data.sha256()
+
+
+def test_a_folder_of_pictures_needs_a_size(class_folder: Path) -> None:
+    with pytest.raises(DataError, match="is a folder of pictures, expected also the size") as error:
+        load_dataset(class_folder)
+    one_sentence(error, class_folder)
+
+
+def test_one_picture_in_two_classes_is_reported(class_folder: Path, said: list[str]) -> None:
+    (class_folder / "car" / "x.png").write_bytes((class_folder / "bird" / "0.png").read_bytes())
+    load_dataset(class_folder, size=8, report=said.append)
+    assert said == [
+        f"{class_folder}/car/x.png: is the same picture as {class_folder}/bird/0.png, of another class",
+    ]
+
+
+def test_without_a_report_warnings_are_logged(class_folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (class_folder / "car" / "notes.txt").write_text("")
+    load_dataset(class_folder, size=8)
+    assert caplog.messages == [f"{class_folder}/car: 1 entry (notes.txt) hidden or no picture, left out"]
+
+
+def test_images_of_another_size_than_wanted(write_npz: Any, pixels: Any, classes: Any) -> None:
+    path = write_npz(x=pixels, y=classes)
+    assert len(load_dataset(path, size=32)) == 20
+    with pytest.raises(DataError, match="images are 32x32 pixels, expected 96x96"):
+        load_dataset(path, size=96)
+
+
+def test_300_labels(write_npz: Any, pixels: Any) -> None:
+    names = np.array([f"class {i}" for i in range(300)])
+    data = load_dataset(write_npz(x=pixels, y=np.arange(280, 300), labels=names))
+    assert data.y.tolist() == list(range(280, 300))
+
+
+def test_some_images_keep_their_names(class_folder: Path) -> None:
+    some = load_dataset(class_folder, size=8).take(np.array([5, 0]))
+    assert some.names == ("car/0.png", "bird/0.png")
+    assert some.y.tolist() == [2, 0]
 
 
 def test_missing_file(tmp_path: Path) -> None:

@@ -1,0 +1,49 @@
+"""The pixels of listed pictures: one full-size picture at a time, or all of them as small squares."""
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgemeta.model.errors import FrameError
+from edgemeta.plugins.checked_pictures import read_checked_picture
+from edgemeta.toolchain.data.class_folders import ClassFolders, Report
+from edgemeta.toolchain.data.square_pictures import make_square
+from edgemeta.toolchain.errors import DataError
+
+
+def read_pictures(files: ClassFolders, report: Report) -> Iterator[tuple[int, NDArray[np.uint8]]]:
+    """Yield the number and the pixels, uint8 [H, W, 3] in B, G, R order, of each picture that can be decoded.
+
+    A damaged picture, and what a decoder minds in another one, is reported with one sentence. The orientation that a
+    camera has noted (EXIF) is applied.
+    """
+    for number in range(len(files)):
+        path = files.file(number)
+        try:
+            pixels, remark = read_checked_picture(path)
+        except FrameError as error:
+            report(f"left out: {error}")
+            continue
+        if remark is not None:
+            report(f"image {path}: {remark}")
+        yield number, pixels
+
+
+def read_squares(files: ClassFolders, size: int, report: Report) -> tuple[NDArray[np.uint8], NDArray[np.intp]]:
+    """All pictures that can be decoded: x uint8 [N, size, size, 3] RGB (`make_square`), and their numbers [N].
+
+    Memory holds x and one full-size picture. Raises DataError if all pictures of a class are damaged.
+    """
+    square = make_square(size)
+    x = np.empty((len(files), size, size, 3), np.uint8)
+    read: list[int] = []
+    for number, pixels in read_pictures(files, report):
+        x[len(read)] = square(pixels)
+        read.append(number)
+    numbers = np.array(read, np.intp)
+    counts = np.bincount(files.y[numbers], minlength=len(files.labels))
+    if (counts == 0).any():
+        label = files.labels[int(counts.argmin())]
+        raise DataError(f"{files.path / label}: no picture of this class can be decoded, expected at least one")
+    return x[: len(read)], numbers
