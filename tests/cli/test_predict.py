@@ -189,8 +189,8 @@ def test_each_damaged_image_gets_a_sentence_and_the_others_their_answers(edgemet
         f"edgemeta: folder {empty} has no images (.bmp, .jpeg, .jpg, .pgm, .png, .ppm, .tif, .tiff, .webp)",
         f"edgemeta: image {missing} cannot be read: No such file or directory",
         f"edgemeta: image {tmp_path / 'cut.jpg'} is a JPEG truncated after {len(jpeg) // 2} bytes",
-        f"edgemeta: image {tmp_path / 'cut.png'} is a PNG truncated or damaged: {len(png) // 2} bytes, less than its parts"
-        " claim",
+        f"edgemeta: image {tmp_path / 'cut.png'} is a PNG truncated or damaged: "
+        f"{len(png) // 2} bytes, less than its parts claim",
         f"edgemeta: image {tmp_path / 'short.jpg'} is damaged: Corrupt JPEG data: premature end of data segment",
         f"edgemeta: image {tmp_path / 'text.jpg'} cannot be decoded, expected JPEG, PNG or the like",
         f"edgemeta: image {tmp_path / 'zero.png'} is empty",
