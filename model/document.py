@@ -39,7 +39,7 @@ from edgemeta.model.layers import (
 )
 from edgemeta.model.require import shown
 from edgemeta.model.stored_weights import StoredBinary, StoredFixed, StoredPowerOfTwo, StoredWeights, store
-from edgemeta.model.tasks import Classification, Detection, DetectionLevel, Embedding, MultiLabel, Task
+from edgemeta.model.tasks import Classification, Detection, DetectionLevel, Embedding, MultiLabel, Rejection, Task
 from edgemeta.model.weights import Weights
 
 KINDS: Mapping[str, type[Any]] = {
@@ -71,7 +71,7 @@ KINDS: Mapping[str, type[Any]] = {
 """Records by their value of "kind"."""
 
 OPTIONAL: Mapping[type, Mapping[str, Any]] = {
-    Classification: {"temperature": 1.0},
+    Classification: {"temperature": 1.0, "rejection": None},
     Conv: {"dilation": [1, 1]},
     Detection: {
         "background": False,
@@ -84,6 +84,7 @@ OPTIONAL: Mapping[type, Mapping[str, Any]] = {
     Model: {"self_test": None},
     MultiLabel: {"score_threshold": 0.5},
     Preprocessing: {"fill": [0], "align": "center"},
+    Rejection: {"output": None},
 }
 """Optional fields with their defaults as in a document; a field that has its default is not written."""
 
@@ -93,7 +94,7 @@ MAX_WEIGHTS = 1 << 27
 _NAMES = {record: kind for kind, record in KINDS.items()}
 _HINTS: Mapping[type, Mapping[str, Any]] = {
     record: {name: hint for name, hint in get_type_hints(record).items() if name != "digest"}
-    for record in (*KINDS.values(), DetectionLevel, Model, Preprocessing, SelfTest, TensorType)
+    for record in (*KINDS.values(), DetectionLevel, Model, Preprocessing, Rejection, SelfTest, TensorType)
 }
 """Type hints of the fields in a file; without the digest, since no file can contain its own."""
 _SCALARS: Mapping[type, str] = {bool: "true or false", int: "an integer", float: "a number", str: "text"}

@@ -42,6 +42,9 @@ def prove_task(model: Model) -> None:
     if isinstance(model.task, Classification):
         is_comparable = len(model.steps(model.outputs[0])) == 1
         require(is_comparable, "the logits have a scale per channel, expected one for all, as they are compared")
+        if model.task.rejection is not None:
+            kind = model.output_types[-1]
+            require_between(model.task.rejection.threshold, kind.lo, kind.hi, "the threshold of the rejection")
     else:
         _prove_steps(model)
 
@@ -52,7 +55,7 @@ def prove_outputs(task: Task, outputs: Mapping[str, Shape]) -> None:
     match task:
         case Classification():
             require_between(task.temperature, MIN_TEMPERATURE, MAX_TEMPERATURE, "the temperature")
-            _prove_vector(task, outputs, len(task.labels), "one logit per label")
+            _prove_classification(task, outputs)
         case MultiLabel():
             require_between(task.score_threshold, MIN_SCORE, MAX_SCORE, "the score threshold")
             _prove_vector(task, outputs, len(task.labels), "one logit per label")
@@ -84,6 +87,20 @@ def _prove_vector(task: Task, outputs: Mapping[str, Shape], count: int | None, w
     ((name, shape),) = outputs.items()
     expected = (1, 1, shape[2] if count is None else count)
     require(shape == expected, f"output {name!r} has shape {list(shape)}, expected {list(expected)}, {what}")
+
+
+def _prove_classification(task: Classification, outputs: Mapping[str, Shape]) -> None:
+    output = None if task.rejection is None else task.rejection.output
+    if output is None:
+        _prove_vector(task, outputs, len(task.labels), "one logit per label")
+        return
+    names = list(outputs)
+    require(
+        len(names) == 2 and names[1] == output,
+        f"the outputs are {shown(names)}, expected the logits and then {shown(output)}, the evidence of the rejection",
+    )
+    _prove_vector(task, {names[0]: outputs[names[0]]}, len(task.labels), "one logit per label")
+    _prove_vector(task, {output: outputs[output]}, 1, "the evidence of the rejection")
 
 
 def _prove_detection(task: Detection, shapes: Mapping[str, Shape]) -> None:

@@ -14,15 +14,30 @@ MAX_CANDIDATES = 1000
 
 
 @dataclass(frozen=True)
+class Rejection:
+    """When a classification gives no label: the image shows nothing that the network knows.
+
+    The evidence of an image is one integer: the only element of the output `output`, of shape (1, 1, 1), or the
+    greatest logit where output is None. The image is unknown if its evidence is less than the threshold, an integer of
+    that output. No other number takes part, so every backend rejects the same images.
+    """
+
+    threshold: int
+    output: str | None = None
+
+
+@dataclass(frozen=True)
 class Classification:
     """One output (1, 1, labels), a logit per label; the predicted label has the greatest one, at a tie the first.
 
     temperature: divisor of the logits before the softmax (temperature scaling), so that a score equals the share of
     correctly classified images at that score. It does not change the order of labels.
+    rejection: when there is no label, or None: there always is one. Its output, if any, is the model's second one.
     """
 
     labels: tuple[str, ...]
     temperature: float = 1.0
+    rejection: Rejection | None = None
 
 
 @dataclass(frozen=True)

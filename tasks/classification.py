@@ -12,9 +12,22 @@ from edgemeta.model.tasks import Classification
 
 
 def logits_of(outputs: Sequence[NDArray[Any]]) -> NDArray[Any]:
-    """The logits [N, labels] of a classification's only output [N, 1, 1, labels], as a view."""
-    (output,) = outputs
-    return output.reshape(len(output), -1)
+    """The logits [N, labels] of a classification's first output [N, 1, 1, labels], as a view."""
+    return outputs[0].reshape(len(outputs[0]), -1)
+
+
+def evidence_of(outputs: Sequence[NDArray[Any]]) -> NDArray[Any]:
+    """The evidence [N] that each image shows something known: the second output, or else the greatest logit."""
+    rows = outputs[-1].reshape(len(outputs[-1]), -1)
+    return rows[:, 0] if len(outputs) > 1 else rows.max(axis=1)
+
+
+def unknown(task: Classification, outputs: Sequence[NDArray[Any]]) -> NDArray[np.bool_]:
+    """Whether each image [N] is unknown by the model's rejection rule; none is where the model has no rule."""
+    if task.rejection is None:
+        return np.zeros(len(outputs[0]), np.bool_)
+    below: NDArray[np.bool_] = evidence_of(outputs) < task.rejection.threshold
+    return below
 
 
 def scores(logits: NDArray[Any], kind: TensorType, temperature: float = 1.0) -> NDArray[np.float64]:

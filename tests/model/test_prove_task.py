@@ -6,12 +6,14 @@ from typing import Any
 
 import pytest
 
+from edgemeta.model.document import task_to_document
 from edgemeta.model.errors import ModelError
 from edgemeta.model.file import decode, encode
 from edgemeta.model.graph import Model
-from edgemeta.model.layers import Conv
+from edgemeta.model.layers import Conv, Dense
 from edgemeta.model.prove import prove
-from edgemeta.model.tasks import Classification, Detection, DetectionLevel, Embedding, MultiLabel
+from edgemeta.model.tasks import Classification, Detection, DetectionLevel, Embedding, MultiLabel, Rejection
+from edgemeta.model.weights import FixedWeights
 from tests.conformance.cases import CASES
 
 GRID, ANCHORS, VECTOR = (
@@ -38,6 +40,23 @@ def scaled(model: Model, name: str, scale: float) -> Model:
     return replace(model, layers=tuple(layers))
 
 
+def with_rejection(threshold: int, output: str | None = "familiarity", outputs: tuple[str, ...] = ()) -> Model:
+    """A classifier with a second dense layer, whose only integer is compared with the threshold."""
+    model = CASES[0].model
+    logits = model.layers[-1]
+    assert isinstance(logits, Dense)
+    assert isinstance(logits.weights, FixedWeights)
+    row = FixedWeights(logits.weights.values[:1], logits.weights.bits, logits.weights.scale[:1])
+    shape = (1, 1, 1)
+    evidence = Dense("familiarity", logits.input, replace(logits.output, shape=shape), row)
+    return replace(
+        with_task(model, rejection=Rejection(threshold, output)),
+        layers=(*model.layers, evidence),
+        outputs=outputs or (logits.name, evidence.name),
+        self_test=None,
+    )
+
+
 LEVEL = GRID.task.levels[0] if isinstance(GRID.task, Detection) else DetectionLevel("", "")
 
 WRONG: dict[str, tuple[Callable[[], Model], str]] = {
@@ -55,6 +74,20 @@ WRONG: dict[str, tuple[Callable[[], Model], str]] = {
     "a vector of two outputs": (
         lambda: replace(GRID, task=Embedding()),
         "task embedding has 6 outputs, expected 1",
+    ),
+    "an evidence that is no output": (lambda: with_rejection(0, "pool"), "and then 'pool', the evidence of the reje"),
+    "an evidence before the logits": (
+        lambda: with_rejection(0, outputs=("familiarity", "dense1")),
+        "expected the logits and then 'familiarity', the evidence of the rejection",
+    ),
+    "an evidence of several integers": (
+        lambda: with_rejection(0, "dense1", ("familiarity", "dense1")),
+        r"output 'familiarity' has shape \[1, 1, 1\], expected \[1, 1, 5\], one logit per label",
+    ),
+    "an output without a rule": (lambda: with_rejection(0, None), "task classification has 2 outputs, expected 1"),
+    "a threshold that no integer reaches": (
+        lambda: with_rejection(1 << 31),
+        "the threshold of the rejection is 2147483648, expected -2147483648 .. 2147483647",
     ),
     "threshold of 1": (lambda: with_task(GRID, score_threshold=1.0), "the score threshold is 1.0, expected 0.001"),
     "threshold that is no number": (
@@ -113,6 +146,18 @@ def test_every_task_is_stored(model: Model) -> None:
     assert restored.task == model.task
     assert restored.outputs == model.outputs
     assert encode(restored) == encode(model)
+
+
+@pytest.mark.parametrize("model", [with_rejection(-5), with_task(CASES[0].model, rejection=Rejection(7))])
+def test_a_rejection_is_stored(model: Model) -> None:
+    restored = decode(encode(model))
+    assert restored.task == model.task
+    assert encode(restored) == encode(model)
+
+
+def test_a_classification_without_a_rejection_is_stored_as_before() -> None:
+    assert sorted(task_to_document(Classification(("a", "b")))) == ["kind", "labels"]
+    assert task_to_document(Classification(("a",), rejection=Rejection(3)))["rejection"] == {"threshold": 3}
 
 
 def test_a_threshold_of_several_labels_is_stored() -> None:

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from edgemeta.model.graph import Model, Preprocessing
 from edgemeta.model.layers import Dense, TensorType
-from edgemeta.model.tasks import Classification
+from edgemeta.model.tasks import Classification, Rejection
 from edgemeta.model.weights import FixedWeights
-from edgemeta.tasks.classification import rank, scores, top_k
+from edgemeta.tasks.classification import evidence_of, logits_of, rank, scores, top_k, unknown
 
 logits_of_any_size = st.lists(st.integers(-(2**31), 2**31 - 1), min_size=1, max_size=20)
 
@@ -74,3 +74,15 @@ def test_labels_have_their_scores() -> None:
     assert (first, second) == ("dog", "frog")
     assert best == next_best
     assert math.isclose(best, 1 / (2 + math.exp(-2)), rel_tol=1e-12)
+
+
+def test_an_image_is_unknown_below_the_threshold() -> None:
+    logits = np.array([[3, 5], [4, 4], [9, -9]], np.int32)[:, np.newaxis, np.newaxis]
+    labels = ("cat", "dog")
+    assert unknown(Classification(labels), [logits]).tolist() == [False] * 3
+    assert unknown(Classification(labels, rejection=Rejection(5)), [logits]).tolist() == [False, True, False]
+    second = np.array([-7, -8, 8], np.int8)[:, np.newaxis, np.newaxis, np.newaxis]
+    task = Classification(labels, rejection=Rejection(-7, "familiarity"))
+    assert unknown(task, [logits, second]).tolist() == [False, True, False]
+    assert evidence_of([logits, second]).tolist() == [-7, -8, 8]
+    assert logits_of([logits, second]).tolist() == [[3, 5], [4, 4], [9, -9]]
