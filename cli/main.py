@@ -13,6 +13,7 @@ _VERBS = {
     "bench": "edgemeta.cli.measure:bench",
     "check": "edgemeta.cli.service:check",
     "classify": "edgemeta.cli.predict:classify",
+    "collect": "edgemeta.cli.collecting:collect",
     "demo": "edgemeta.cli.demo:demo",
     "eval": "edgemeta.cli.measure:evaluate",
     "export": "edgemeta.cli.exporting:export",

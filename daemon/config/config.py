@@ -15,6 +15,7 @@ from pydantic import AfterValidator, Field
 
 from edgemeta.daemon.config.broker import MqttConfig
 from edgemeta.daemon.config.camera import CameraConfig
+from edgemeta.daemon.config.collect import CollectConfig, TeachConfig
 from edgemeta.daemon.config.homeassistant import HomeAssistantConfig
 from edgemeta.daemon.config.objects import ObjectsConfig
 from edgemeta.daemon.config.reloading import Applies
@@ -137,6 +138,8 @@ class Config(Section):
         default=HomeAssistantConfig(), description="Discovery by Home Assistant."
     )
     web: WebConfig = Field(default=WebConfig(), description="The live page, health and metrics.")
+    collect: CollectConfig = Field(default=CollectConfig(), description="Collecting labelled pictures.")
+    teach: TeachConfig = Field(default=TeachConfig(), description="Teaching a network by the collected pictures.")
     stats: Annotated[StatsConfig, Applies.AT_ONCE] = Field(default=StatsConfig(), description="Statistics messages.")
     log: Annotated[LogConfig, Applies.AT_ONCE] = Field(default=LogConfig(), description="The log.")
 
@@ -172,9 +175,18 @@ def resolved(config: Config, folder: Path) -> Config:
     tls = _resolve_paths(mqtt.tls, folder, "ca_file", "cert_file", "key_file")
     mqtt = mqtt.model_copy(update={"tls": tls})
     web = _resolve_paths(config.web, folder, "token_file")
+    collect = _resolve_paths(config.collect, folder, "folder")
     config = _resolve_paths(config, folder, "data_folder")
     return config.model_copy(
-        update={"model": model, "cameras": cameras, "mqtt": mqtt, "web": web, "swap": swap, "trust": trust}
+        update={
+            "model": model,
+            "cameras": cameras,
+            "mqtt": mqtt,
+            "web": web,
+            "swap": swap,
+            "trust": trust,
+            "collect": collect,
+        }
     )
 
 

@@ -53,6 +53,11 @@ class WebConfig(Section):
         return self
 
     @property
+    def has_token(self) -> bool:
+        """Whether clients need a token."""
+        return (self.token, self.token_file, self.token_env) != (None, None, None)
+
+    @property
     def loopback(self) -> bool:
         """Whether programs of this machine alone can reach the address."""
         return ipaddress.ip_address(self.host).is_loopback

@@ -11,6 +11,7 @@ from pydantic import BaseModel
 
 from edgemeta.daemon.messages.asyncapi import document
 from edgemeta.daemon.messages.channels import CHANNELS
+from edgemeta.daemon.messages.collection import CollectionState
 from edgemeta.daemon.messages.page import PageState
 
 
@@ -20,6 +21,7 @@ def files() -> dict[str, str]:
         channel.name: channel.message for channel in CHANNELS if channel.message is not None
     }
     records["page"] = PageState
+    records["collection"] = CollectionState
     texts = {
         f"{name}.schema.json": {
             "$schema": "https://json-schema.org/draft/2020-12/schema",

@@ -14,6 +14,7 @@ from edgemeta.daemon.service.change_queue import ChangeQueue
 from edgemeta.daemon.service.commands import Commands
 from edgemeta.daemon.service.plan import Plan, prepare_start
 from edgemeta.daemon.service.service import Service
+from edgemeta.daemon.service.taught_models import TaughtModels
 from edgemeta.daemon.service.watchdog import Watchdog
 from edgemeta.model.errors import EdgemetaError
 
@@ -58,6 +59,8 @@ class App:
         commands = Commands(changes, service.publisher, service.identity, config.mqtt.base_topic, config.cameras)
         handlers = {RELOAD_COMMAND: commands.reload, MODEL_COMMAND: commands.model}
         service.register_commands(handlers, commands.refuse)
+        if service.collection is not None:
+            service.collection.use = TaughtModels(changes, service.collection).use
 
     @property
     def failed(self) -> bool:

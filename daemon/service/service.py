@@ -43,6 +43,7 @@ from edgemeta.daemon.web.recent_frames import RecentFrames
 from edgemeta.daemon.web.state import ServiceView
 
 if TYPE_CHECKING:
+    from edgemeta.daemon.collect.collection import CollectionService
     from edgemeta.daemon.web.server import WebServer
 
 log = logging.getLogger(__name__)
@@ -111,10 +112,14 @@ class Service:
         self._cameras = {name: self._camera(name, camera, plan) for name, camera in config.cameras.items()}
         self._heartbeats = [self._worker.heartbeat, *self._link.heartbeats]
         self._stats_timer = Periodic("stats", config.stats.interval, self._telemetry.publish_stats, on_fatal)
+        self.collection = self._make_collection() if config.web.enabled else None
+        """Collecting and teaching; None where the config does not allow them."""
         self._page = self._make_page(seen) if config.web.enabled else None
 
     def start(self) -> None:
         """Start all parts."""
+        if self.collection is not None:
+            self.collection.collector.start()
         if self._page is not None:
             self._page.start()
         self._publish_info()
@@ -140,6 +145,9 @@ class Service:
         producers = deadline.minus(LINK_NEEDS + OUTBOX_NEEDS)
         if self._page is not None:
             self._page.stop(producers.left)
+        if self.collection is not None:
+            self.collection.teacher.stop(0.0)
+            self.collection.collector.stop(0.0)
         for camera in self._cameras.values():
             camera.stop()
         self._frames.close()
@@ -265,7 +273,18 @@ class Service:
             lambda: self._link.status,
             lambda: {name: camera.zones for name, camera in self.plan.config.cameras.items()},
         )
-        return make_page(self.plan.config, view, seen, self._clock, self._on_fatal)
+        return make_page(self.plan.config, view, seen, self._clock, self.collection, self._on_fatal)
+
+    def _make_collection(self) -> "CollectionService | None":
+        from edgemeta.daemon.collect.collection import make_collection, unavailable_because
+
+        config = self.plan.config
+        if unavailable_because(config) is not None:
+            return None
+        made = make_collection(config, lambda: self.plan.config, self._clock, self._on_fatal)
+        collector = made.collector
+        self._worker.frame_listeners.append(lambda captured, _: collector.offer(captured.camera, captured.frame))
+        return made
 
     def _camera_reading(self, name: str, camera: Camera) -> CameraSnapshot:
         last_ns = camera.last_frame_ns

@@ -18,7 +18,7 @@ from http import HTTPStatus
 from urllib.parse import parse_qs
 
 from edgemeta.daemon.web.request import Request
-from edgemeta.daemon.web.response import Response, sentence
+from edgemeta.daemon.web.response import JSON, Response, sentence
 
 log = logging.getLogger(__name__)
 
@@ -60,6 +60,26 @@ class Access:
             return None
         cookie = f"{self._cookie}={self._session}; Path=/; HttpOnly; SameSite=Strict"
         return sentence(HTTPStatus.SEE_OTHER, "signed in", {"Location": "./", "Set-Cookie": cookie})
+
+    def refusal_of_action(self, request: Request) -> Response | None:
+        """Return the answer to a request that changes something and must not; None for one that may.
+
+        It needs a configured token, and must come from this page: `Sec-Fetch-Site` says so where the browser sends it
+        (over HTTPS, or on this machine), otherwise `Origin` must name the host that was asked. Another site's form
+        cannot send JSON. A program that sends the token itself has no origin.
+        """
+        if self._token is None:
+            return sentence(HTTPStatus.FORBIDDEN, "changes need an access token: set web.token_file in the config")
+        if request.headers.get("content-type", "").partition(";")[0].strip().lower() != JSON:
+            return sentence(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"the body must be {JSON}")
+        site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
+        if site is not None:
+            is_ours = site == "same-origin"
+        elif origin is not None:
+            is_ours = origin.partition("://")[2] == request.headers.get("host", "")
+        else:
+            is_ours = request.headers.get("authorization") is not None
+        return None if is_ours else sentence(HTTPStatus.FORBIDDEN, "only from the page itself, or with the token")
 
     @property
     def _session(self) -> str:

@@ -48,7 +48,14 @@ class Stream:
     interval: float
 
 
-Answer: TypeAlias = Response | Stream
+@dataclass(frozen=True)
+class Deferred:
+    """An answer that needs the disk: `make` is called in another thread."""
+
+    make: Callable[[], Response]
+
+
+Answer: TypeAlias = Response | Stream | Deferred
 
 
 def sentence(status: HTTPStatus, text: str, headers: Mapping[str, str] | None = None) -> Response:
@@ -56,7 +63,7 @@ def sentence(status: HTTPStatus, text: str, headers: Mapping[str, str] | None = 
     return Response(status, TEXT, f"{text}\n".encode(), headers or {})
 
 
-def head_of(answer: Answer) -> bytes:
+def head_of(answer: Response | Stream) -> bytes:
     """Return the status line and headers of an answer, with the empty line at their end."""
     if isinstance(answer, Stream):
         status, own = HTTPStatus.OK, {"Content-Type": EVENTS, "X-Accel-Buffering": "no"}

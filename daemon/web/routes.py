@@ -14,6 +14,7 @@ from edgemeta.daemon.messages.records import CameraState
 from edgemeta.daemon.metrics.prometheus import exposition
 from edgemeta.daemon.web.access import WRONG_TOKEN_DELAY, Access
 from edgemeta.daemon.web.jpeg import JpegEncoder
+from edgemeta.daemon.web.panel import Panel
 from edgemeta.daemon.web.request import Request
 from edgemeta.daemon.web.response import JSON, Answer, Response, Stream, sentence
 from edgemeta.daemon.web.state import Observer, ServiceView
@@ -21,7 +22,10 @@ from edgemeta.daemon.web.state import Observer, ServiceView
 EVENT_INTERVAL = 0.25
 """Seconds between two events."""
 
-SCRIPTS = ("page.js", "camera.js", "reading.js", "overlay.js", "chart.js", "health.js", "format.js")
+SCRIPTS = (
+    *("page.js", "camera.js", "reading.js", "overlay.js", "chart.js", "health.js", "format.js"),
+    *("panel.js", "pictures.js"),
+)
 FILES = {
     "page.css": "text/css; charset=utf-8",
     **dict.fromkeys(SCRIPTS, "text/javascript; charset=utf-8"),
@@ -35,11 +39,14 @@ HTML = "text/html; charset=utf-8"
 class Routes:
     """Answers requests from the service's state."""
 
-    def __init__(self, access: Access, service: ServiceView, observer: Observer, frames: JpegEncoder) -> None:
+    def __init__(
+        self, access: Access, service: ServiceView, observer: Observer, frames: JpegEncoder, panel: Panel
+    ) -> None:
         self._access = access
         self._service = service
         self._observer = observer
         self._frames = frames
+        self._panel = panel
         folder = resources.files("edgemeta.daemon.web") / "page"
         self._files = {f"/{name}": (kind, (folder / name).read_bytes()) for name, kind in FILES.items()}
         self._page, self._sign_in_page = ((folder / name).read_bytes() for name in ("index.html", "sign-in.html"))
@@ -56,6 +63,8 @@ class Routes:
         """Answer a request."""
         if request.path == "/sign-in" and request.method == "POST":
             return self._access.sign_in(request) or self._sign_in(wrong=True)
+        if request.path in self._panel.actions and request.method == "POST":
+            return self._panel.act(request)
         if request.method not in ("GET", "HEAD"):
             return sentence(HTTPStatus.METHOD_NOT_ALLOWED, f"{request.method} is not supported", {"Allow": "GET"})
         if request.path in self._files:
@@ -67,7 +76,7 @@ class Routes:
             return self._sign_in() if show_form else refusal
         if request.path in self._answers:
             return self._answers[request.path]()
-        return self._frame(request.path)
+        return self._panel.read(request.path) or self._frame(request.path)
 
     def _sign_in(self, wrong: bool = False) -> Response:
         page = self._sign_in_page.replace(b'data-wrong="no"', b'data-wrong="yes"') if wrong else self._sign_in_page

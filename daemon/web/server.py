@@ -16,8 +16,9 @@ from typing import Any
 
 from edgemeta.daemon.runtime.backoff import Backoff
 from edgemeta.daemon.runtime.threads import guarded_thread
+from edgemeta.daemon.web.background import Background
 from edgemeta.daemon.web.request import MAX_HEAD, Request, RequestError, parse
-from edgemeta.daemon.web.response import Answer, Response, Stream, head_of, sentence
+from edgemeta.daemon.web.response import Deferred, Response, Stream, head_of, sentence
 from edgemeta.daemon.web.routes import Routes
 
 log = logging.getLogger(__name__)
@@ -33,6 +34,9 @@ REQUEST_TIMEOUT = 5.0
 
 SEND_TIMEOUT = 10.0
 """Seconds for a client to receive an answer, or one event."""
+
+DISK_TIMEOUT = 20.0
+"""Seconds for an answer that needs the disk."""
 
 SEND_BUFFER = 65_536
 """Size of the kernel's send buffer for a slow client, in bytes."""
@@ -55,6 +59,7 @@ class WebServer:
         self._host, self._port = host, port
         self._routes = routes
         self._thread = guarded_thread("page", self._run, on_fatal)
+        self._background = Background(on_fatal)
         self._connections: dict[asyncio.Task[None], bool] = {}  # whether the request was received; oldest first
         self._streams = 0
         self.problem: str | None = None
@@ -72,6 +77,7 @@ class WebServer:
             with suppress(RuntimeError):  # the loop has just ended
                 self._loop.call_soon_threadsafe(self._stopping.set)
             self._thread.join(timeout)
+        self._background.stop()
 
     def _run(self) -> None:
         try:
@@ -152,7 +158,7 @@ class WebServer:
                 await asyncio.wait_for(_discard(reader), LINGER)
             return
         self._connections[task] = True
-        answer = self._answer(request)
+        answer = await self._answer(request)
         if isinstance(answer, Response):
             await asyncio.sleep(answer.delay)
             await _send(writer, answer, with_body=request.method != "HEAD")
@@ -161,9 +167,14 @@ class WebServer:
         else:
             await self._stream(writer, answer)
 
-    def _answer(self, request: Request) -> Answer:
+    async def _answer(self, request: Request) -> Response | Stream:
         try:
-            return self._routes.answer(request)
+            answer = self._routes.answer(request)
+            if isinstance(answer, Deferred):
+                return await asyncio.wait_for(self._background.make(answer.make), DISK_TIMEOUT)
+            return answer
+        except asyncio.TimeoutError:
+            return sentence(HTTPStatus.SERVICE_UNAVAILABLE, f"the disk did not answer within {DISK_TIMEOUT:g} s")
         except Exception:
             # A request must not stop the service: the error is logged, and the client gets status 500.
             log.exception("page: error while answering %s", request.path)
@@ -199,7 +210,7 @@ async def _read_request(reader: asyncio.StreamReader, writer: asyncio.StreamWrit
     return replace(request, body=body)
 
 
-async def _send(writer: asyncio.StreamWriter, answer: Answer, with_body: bool = True) -> None:
+async def _send(writer: asyncio.StreamWriter, answer: Response | Stream, with_body: bool = True) -> None:
     """Send an answer, and close the sending side."""
     body = answer.body if isinstance(answer, Response) and with_body else b""
     writer.write(head_of(answer) + body)

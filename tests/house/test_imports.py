@@ -28,7 +28,7 @@ ROOMS: dict[str, list[set[str]]] = {
     "daemon": [
         {"service"},
         {"web"},
-        {"inference"},
+        {"collect", "inference"},
         {"metrics"},
         {"capture", "mqtt"},
         {"messages"},

@@ -1,0 +1,1 @@
+"""Pictures of the cameras, collected under labels, and teaching a network by them."""

@@ -1,0 +1,240 @@
+"""The pictures of one camera on disk: a folder per label, a JPEG per picture, its time in its name.
+
+The disk is the only record, so pictures outlive the service, and others may look at them and move them. A picture is
+written beside its name, synced and then renamed: whatever ends the program, there is no half picture.
+"""
+
+import contextlib
+import hashlib
+import json
+import os
+import re
+import tempfile
+import threading
+import time
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+
+from edgemeta.daemon.collect.errors import CollectError
+from edgemeta.daemon.collect.labels import checked_label
+from edgemeta.plugins.pictures import PICTURE_SUFFIXES
+
+NOTE = ".collection.json"
+"""Notes the region of the frames, so that pictures of two regions are not mixed."""
+
+PART = ".part"
+ABANDONED_AFTER = 60.0
+"""Seconds after which a partly written file counts as left by a program that was killed."""
+
+SETTLED_NS = 100_000_000
+"""A folder that changed more recently is read again: the next change may have the same time."""
+
+Region = tuple[float, float, float, float]
+"""Left, top, width and height as fractions of the frame."""
+
+
+@dataclass(frozen=True)
+class Picture:
+    """One picture; size in bytes."""
+
+    label: str
+    name: str
+    size: int
+
+    @property
+    def id(self) -> str:
+        """A name without any path in it, the same after a restart: 16 hexadecimal digits."""
+        return hashlib.sha256(f"{self.label}/{self.name}".encode()).hexdigest()[:16]
+
+
+@dataclass(frozen=True)
+class _Listing:
+    """A label's pictures as they were read. changed_ns: time of the folder's last change then; read_ns: wall clock."""
+
+    changed_ns: int
+    read_ns: int
+    pictures: tuple[Picture, ...]
+
+
+class PictureFolder:
+    """The labels and pictures in a folder. Any thread may use it; other programs may, too.
+
+    region: that of the frames that are added. Every method raises CollectError where the disk refuses.
+    """
+
+    def __init__(self, folder: Path, region: Region) -> None:
+        self.folder = folder
+        self._region = region
+        self._listings: dict[str, _Listing] = {}
+        self._lock = threading.RLock()
+
+    def labels(self) -> list[str]:
+        """Return the labels, sorted: every folder, also an empty one, unless its name starts with a dot."""
+        with _reasons(self.folder):
+            try:
+                with os.scandir(self.folder) as entries:
+                    return sorted(e.name for e in entries if e.name[0] != "." and e.is_dir(follow_symlinks=False))
+            except FileNotFoundError:
+                return []
+
+    def pictures(self, label: str) -> tuple[Picture, ...]:
+        """Return a label's pictures, oldest first; none for an unknown label."""
+        if label not in self.labels():
+            return ()
+        folder = self.folder / label
+        with self._lock, _reasons(folder):
+            try:
+                changed_ns, known = folder.stat().st_mtime_ns, self._listings.get(label)
+                if known and known.changed_ns == changed_ns and known.read_ns - changed_ns > SETTLED_NS:
+                    return known.pictures
+                read_ns = time.time_ns()
+                with os.scandir(folder) as entries:
+                    found = [Picture(label, e.name, e.stat().st_size) for e in entries if _is_picture(e)]
+            except FileNotFoundError:
+                return ()
+            pictures = tuple(sorted(found, key=lambda picture: picture.name))
+            self._listings[label] = _Listing(changed_ns, read_ns, pictures)
+            return pictures
+
+    def all(self) -> Mapping[str, tuple[Picture, ...]]:
+        """Return the pictures of every label."""
+        return {label: self.pictures(label) for label in self.labels()}
+
+    def find(self, ids: Collection[str]) -> list[Picture]:
+        """Return the pictures with these ids, those that still exist."""
+        wanted = set(ids)
+        return [picture for pictures in self.all().values() for picture in pictures if picture.id in wanted]
+
+    def prepare(self, label: str) -> str:
+        """Return the label as its folder is named, after checking that pictures may be added under it.
+
+        Raises CollectError for an invalid label, and if the pictures here are of another region.
+        """
+        name = checked_label(label, self.labels())
+        with _reasons(self.folder):
+            self._note_region()
+            make_folder(self.folder / name)
+            self._tidy(self.folder / name)
+        return name
+
+    def add(self, label: str, camera: str, when: datetime, jpeg: bytes) -> Path:
+        """Write one picture and return its file. when: UTC; a millisecond more for each picture of the same name."""
+        folder = self.folder / label
+        with self._lock, _reasons(folder):
+            make_folder(folder)
+            while (target := folder / f"{_stamp(when)}-{camera}.jpg").exists():
+                when += timedelta(milliseconds=1)
+            _write(target, jpeg)
+        return target
+
+    def read(self, picture: Picture) -> bytes:
+        """Return a picture's file."""
+        path = self.folder / picture.label / picture.name
+        with _reasons(path):
+            return path.read_bytes()
+
+    def discard(self, pictures: Collection[Picture]) -> int:
+        """Delete pictures, and folders that are then empty; return how many there were."""
+        with self._lock, _reasons(self.folder):
+            for picture in pictures:
+                (self.folder / picture.label / picture.name).unlink(missing_ok=True)
+            for label in {picture.label for picture in pictures}:
+                with contextlib.suppress(OSError):  # it is not empty, or gone
+                    (self.folder / label).rmdir()
+        return len(pictures)
+
+    def rename(self, label: str, new: str) -> str:
+        """Give a label another name; return it. Raises CollectError for an unknown label, and for one that exists."""
+        labels = self.labels()
+        if label not in labels:
+            raise CollectError(f"there is no label {label!r}")
+        name = checked_label(new, [each for each in labels if each != label])
+        if name in labels:
+            raise CollectError(f"the label {name!r} exists already")
+        with self._lock, _reasons(self.folder / label):
+            (self.folder / label).rename(self.folder / name)
+        return name
+
+    def _note_region(self) -> None:
+        """Note the region of the pictures. Raises CollectError if there are pictures of another one."""
+        note, text = self.folder / NOTE, json.dumps({"version": 1, "region": self._region})
+        make_folder(self.folder)
+        found = note.read_text("utf-8") if note.exists() else text
+        if found != text and any(self.all().values()):
+            raise CollectError(
+                f"the pictures in {self.folder} are of another region of the frame ({found}, now {text}): "
+                "throw them away, or choose another folder"
+            )
+        if found != text or not note.exists():
+            _write(note, text.encode())
+
+    @staticmethod
+    def _tidy(folder: Path) -> None:
+        """Remove what a program that was killed left partly written."""
+        for path in folder.glob(f".*{PART}"):
+            with contextlib.suppress(OSError):  # another program removed it
+                if time.time() - path.stat().st_mtime > ABANDONED_AFTER:
+                    path.unlink()
+
+
+def make_folder(folder: Path) -> None:
+    """Create a folder, for its owner only, with those above it.
+
+    The administrator's belong to whom the folder above belongs: the service, which has another user, may then use them.
+    Raises OSError.
+    """
+    if folder.is_dir():
+        return
+    above = folder.parent
+    make_folder(above)
+    folder.mkdir(mode=0o700, exist_ok=True)
+    _as_above(folder)
+
+
+def time_of(picture: Picture) -> str | None:
+    """Return the time in a picture's name, as RFC 3339; None if it has none."""
+    found = re.match(r"(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d)\.(\d{3})Z", picture.name)
+    return "{}-{}-{}T{}:{}:{}.{}Z".format(*found.groups()) if found else None
+
+
+def _stamp(when: datetime) -> str:
+    return f"{when:%Y%m%dT%H%M%S}.{when.microsecond // 1000:03d}Z"
+
+
+def _is_picture(entry: "os.DirEntry[str]") -> bool:
+    suffix = os.path.splitext(entry.name)[1].lower()  # noqa: PTH122 - ten thousand Path objects take a second
+    return entry.name[0] != "." and suffix in PICTURE_SUFFIXES and entry.is_file(follow_symlinks=False)
+
+
+def _write(target: Path, data: bytes) -> None:
+    """Write a file completely or not at all. Raises OSError."""
+    temporary = None
+    try:
+        with tempfile.NamedTemporaryFile(dir=target.parent, prefix=".", suffix=PART, delete=False) as file:
+            temporary = Path(file.name)
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        _as_above(temporary)
+        temporary.replace(target)
+    except BaseException:
+        if temporary is not None:
+            temporary.unlink(missing_ok=True)
+        raise
+
+
+def _as_above(path: Path) -> None:
+    if os.geteuid() == 0:
+        above = path.parent.stat()
+        os.chown(path, above.st_uid, above.st_gid)
+
+
+@contextlib.contextmanager
+def _reasons(path: Path) -> Iterator[None]:
+    """Turn an error of the disk into a CollectError."""
+    try:
+        yield
+    except OSError as error:
+        raise CollectError(f"{error.filename or path}: {(error.strerror or str(error)).lower()}") from error
