@@ -140,6 +140,7 @@ def test_two_labels_are_needed(make: Callable[..., Teacher], number: int) -> Non
         teacher.start("back")
 
 
+@pytest.mark.gate("3 s: six processes")
 def test_old_model_files_are_deleted_but_not_those_in_use(make: Callable[..., Teacher], tmp_path: Path) -> None:
     used = str(tmp_path / "taught" / "front-1.safetensors")
     teacher = make(WRITES, in_use=(f"{used}@sha256:{'0' * 64}",))
@@ -162,6 +163,7 @@ time.sleep(600)
 """
 
 
+@pytest.mark.gate("3 s: a service and its command")
 def test_it_ends_with_a_service_that_is_killed(make: Callable[..., Teacher], tmp_path: Path) -> None:
     import subprocess
 
