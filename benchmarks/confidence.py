@@ -26,7 +26,7 @@ from edgemeta.model.zoo import find
 from edgemeta.plugins.registry import choose
 from edgemeta.tasks.classification import logits_of, scores
 from edgemeta.toolchain.confidence import calibration_error, fit_temperature
-from edgemeta.toolchain.data.dataset import Dataset, load_dataset
+from edgemeta.toolchain.data.dataset import CIFAR10_LABELS, Dataset, load_dataset
 
 NETWORKS = ("resnet8-cifar10", "resnet8-cifar10-paper")
 TRAINING_IMAGES = 5000
@@ -39,8 +39,8 @@ def main() -> None:
     parser.add_argument("--test", type=Path, required=True, help="labelled images that no network has seen")
     parser.add_argument("--train", type=Path, required=True, help="the training images")
     paths = parser.parse_args()
-    test = load_dataset(paths.test)
-    train = load_dataset(paths.train, "train").balanced(TRAINING_IMAGES)
+    test = load_dataset(paths.test, labels=CIFAR10_LABELS)
+    train = load_dataset(paths.train, "train", labels=CIFAR10_LABELS).balanced(TRAINING_IMAGES)
     measured = {name: measure(load(find(name)), test, train) for name in NETWORKS}
     rows = ["| network | scores | temperature | calibration error % |", "|---|---|---|---|"]
     for name, ways in measured.items():

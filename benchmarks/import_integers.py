@@ -23,7 +23,7 @@ from edgemeta.model.file import load
 from edgemeta.model.graph import Model
 from edgemeta.model.zoo import find
 from edgemeta.plugins.registry import choose
-from edgemeta.toolchain.data.dataset import load_dataset
+from edgemeta.toolchain.data.dataset import CIFAR10_LABELS, load_dataset
 from edgemeta.toolchain.exporter.onnx_export import export_onnx
 from edgemeta.toolchain.importer.import_network import import_network
 from edgemeta.toolchain.importer.pixels import Pixels
@@ -198,7 +198,7 @@ def _litert_labels(path: Path, images: NDArray[np.int8], kernels: str) -> NDArra
 
 
 def _cifar(data: Path) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-    test = load_dataset(data / "cifar10" / "test.npz")
+    test = load_dataset(data / "cifar10" / "test.npz", labels=CIFAR10_LABELS)
     return test.x, test.y
 
 

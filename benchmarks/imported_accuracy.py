@@ -12,7 +12,7 @@ from pathlib import Path
 
 from benchmarks.result_file import write_json, write_markdown
 from edgemeta.model.file import load
-from edgemeta.toolchain.data.dataset import load_dataset
+from edgemeta.toolchain.data.dataset import CIFAR10_LABELS, load_dataset
 from edgemeta.toolchain.float_model.file import load_float_model
 from edgemeta.toolchain.float_model.forward import accuracy
 from edgemeta.toolchain.importer.import_network import import_network
@@ -35,7 +35,7 @@ def main() -> None:
         parser.add_argument(name, type=Path, required=True)
     parser.add_argument("--model", type=Path, help="our integer model, which was made so before")
     arguments = vars(parser.parse_args())
-    data = load_dataset(arguments["test"], "test")
+    data = load_dataset(arguments["test"], "test", labels=CIFAR10_LABELS)
     with tempfile.TemporaryDirectory() as folder:
         floating, theirs, ours = (Path(folder) / name for name in ("float", "theirs", "ours"))
         import_network(arguments["float"], floating, Pixels())

@@ -30,7 +30,7 @@ from edgemeta.model.zoo import find
 from edgemeta.plugins.measure import random_image
 from edgemeta.plugins.preprocess import make_preprocessor
 from edgemeta.tasks.classification import logits_of
-from edgemeta.toolchain.data.dataset import load_dataset
+from edgemeta.toolchain.data.dataset import CIFAR10_LABELS, load_dataset
 
 WARM_UP_RUNS = 100
 LITERT = "LiteRT int8"
@@ -100,7 +100,7 @@ def take_turns(
 
 def agreements(runtimes: Sequence[Runtime], model: Model, path: Path) -> dict[str, float]:
     """Share of 1,000 images, in percent, on which a runtime of our weights names the reference's label."""
-    data = load_dataset(path)
+    data = load_dataset(path, labels=CIFAR10_LABELS)
     prepare = make_preprocessor(model, data.x.shape[1:])
     images = [prepare(np.ascontiguousarray(image[..., ::-1])).copy() for image in data.x[:1000]]
     expected = logits_of(reference.run(model, np.concatenate(images))).argmax(axis=1)

@@ -4,6 +4,7 @@ import hashlib
 import sys
 from collections.abc import Iterator
 from contextlib import closing
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -18,24 +19,29 @@ from edgemeta.cli.options import (
     load_model,
     model_argument,
     open_session,
+    remark,
     report,
 )
 from edgemeta.cli.progress import progress_bar
 from edgemeta.model.errors import EdgemetaError
 from edgemeta.model.graph import Model
-from edgemeta.model.tasks import Classification, task_name
+from edgemeta.model.tasks import Classification, Task, task_name
 from edgemeta.model.zoo import find
 from edgemeta.plugins.api import Batch
 from edgemeta.plugins.measure import bench as measure_latency
 from edgemeta.plugins.measure import verify as count_mismatches
 from edgemeta.plugins.preprocess import make_preprocessor
-from edgemeta.tasks.classification import logits_of, scores
-from edgemeta.toolchain.confidence import calibration_error
-from edgemeta.toolchain.data.dataset import Dataset, load_dataset
+from edgemeta.toolchain.data.dataset import NUMBERS, is_dataset, load_dataset
+from edgemeta.toolchain.data.frames import ArrayFrames, FolderFrames, Frames
+from edgemeta.toolchain.data.labelled_images import open_images
+from edgemeta.toolchain.evaluation import Evaluation, evaluate_float
+from edgemeta.toolchain.evaluation import evaluate as evaluate_integers
 from edgemeta.toolchain.float_model.file import is_float_model, load_float_model
-from edgemeta.toolchain.float_model.forward import accuracy
 
 _BATCH = 100
+_SHAPES = 64
+"""Frame shapes whose preprocessors are kept."""
+_SHOWN_CLASSES = 20
 
 
 @click.command("eval", short_help="Measure accuracy on labelled images.")
@@ -46,51 +52,63 @@ _BATCH = 100
 def evaluate(
     model_name: str, data_path: str, backend: str, threads: int | None, isa: str | None, as_json: bool
 ) -> None:
-    """Measure top-1 accuracy and the expected calibration error of the scores on labelled images, in percent.
+    """Measure top-1 accuracy, the expected calibration error of the scores and each label's recall, in percent.
 
-    A float model runs in NumPy, regardless of the backend, and has no scores.
+    Labels are matched by name. Pictures are cropped and resized as camera frames are. A float model runs in NumPy,
+    regardless of the backend, and has no scores.
 
     \b
     Examples:
       edgemeta eval resnet8-cifar10 --data test.npz
+      edgemeta eval ./clothing.safetensors --data clothing/validation
       edgemeta eval resnet8-cifar10-float --data test.npz --json
     """
-    data = load_dataset(Path(data_path))
     path = find(model_name)
     if is_float_model(path):
         floating = load_float_model(path)
-        _check_labels(data, data_path, floating.labels)
+        _require_classification(model_name, floating.task)
+        images = open_images(Path(data_path), floating.labels, remark)
         with progress_bar("eval") as progress:
-            top1 = accuracy(floating, data.x, data.y, progress)
-        error, digest, backend_name = None, hashlib.sha256(path.read_bytes()).hexdigest(), "float32"
+            result = evaluate_float(floating, images, progress)
+        digest, backend_name = hashlib.sha256(path.read_bytes()).hexdigest(), "float32"
     else:
         model = load_model(model_name)
-        task = model.task
-        if not isinstance(task, Classification):
-            raise EdgemetaError(
-                f"{model_name}: its task is {task_name(task)}, accuracy is measured for classification only"
-            )
-        _check_labels(data, data_path, model.labels)
+        _require_classification(model_name, model.task)
+        images = open_images(Path(data_path), model.labels, remark)
         digest = model.digest
         backend_name, session = open_session(model, backend, threads, isa)
-        rows: list[NDArray[Any]] = []  # one image's logits each
         with closing(session), progress_bar("eval") as progress:
-            for batch in _batches(model, data):
-                rows.extend(logits_of(session.run(batch)).copy())
-                progress(len(rows), len(data))
-        logits = np.stack(rows)
-        top1 = float((logits.argmax(axis=1) == data.y).mean())
-        error = calibration_error(scores(logits, model.output_types[0], task.temperature), data.y)
+            result = evaluate_integers(model, session, images, progress)
     values = {
-        "top1": round(100 * top1, 4),
-        "calibration_error": None if error is None else round(100 * error, 4),
-        "images": len(data),
+        "top1": round(100 * result.top1, 4),
+        "calibration_error": None if result.calibration_error is None else round(100 * result.calibration_error, 4),
+        "images": result.images,
+        "recall": {
+            each.label: {"percent": round(100 * each.share, 4), "images": each.images} for each in result.recalls
+        },
         "sha256": digest,
         "backend": backend_name,
     }
+    report(as_json, values, _lines(result, f"{backend_name}, sha256 {digest[:12]}"))
+
+
+def _require_classification(model_name: str, task: Task) -> None:
+    if not isinstance(task, Classification):
+        raise EdgemetaError(
+            f"{model_name}: its task is {task_name(task)}, accuracy is measured for classification only"
+        )
+
+
+def _lines(result: Evaluation, origin: str) -> Iterator[str]:
+    error = result.calibration_error
     calibration = "" if error is None else f", calibration error {100 * error:.2f} %"
-    line = f"top-1 {100 * top1:.2f} %{calibration}, {len(data):,} images ({backend_name}, sha256 {digest[:12]})"
-    report(as_json, values, [line])
+    yield f"top-1 {100 * result.top1:.2f} %{calibration}, {result.images:,} images ({origin})"
+    shown = result.recalls[:_SHOWN_CLASSES]
+    more = len(result.recalls) > len(shown)
+    yield f"recall of the worst {len(shown)} of {len(result.recalls)} labels (--json has all):" if more else "recall:"
+    width = max(len(each.label) for each in shown)
+    for each in shown:
+        yield f"  {each.label:<{width}}  {100 * each.share:6.2f} % of {each.images:,} images"
 
 
 @click.command(short_help="Compare a backend with the reference, bit for bit.")
@@ -101,16 +119,20 @@ def evaluate(
 def verify(model_name: str, data_path: str, backend: str, threads: int | None, isa: str | None, as_json: bool) -> None:
     """Compare a backend's outputs with the reference's, bit for bit, on every image. Exit status 1 on any mismatch.
 
+    The images need no labels: PATH may also be any folder of pictures.
+
     \b
     Examples:
       edgemeta verify resnet8-cifar10 --data test.npz --backend cpu
       edgemeta verify resnet8-cifar10 --data test.npz --backend cpu --isa avx2 --json
     """
-    data = load_dataset(Path(data_path))
     model = load_model(model_name)
+    frames = _frames(Path(data_path))
     backend_name, session = open_session(model, backend, threads, isa)
     with closing(session), progress_bar("verify") as progress:
-        images, mismatches = count_mismatches(session, model, _batches(model, data), len(data), progress)
+        images, mismatches = count_mismatches(session, model, _batches(model, frames), len(frames), progress)
+    if not images:
+        raise EdgemetaError(f"{data_path}: no image can be decoded, expected at least one")
     values = {"images": images, "mismatches": mismatches, "sha256": model.digest, "backend": backend_name}
     report(as_json, values, [f"{images:,} images, {mismatches:,} mismatches against the reference ({backend_name})"])
     if mismatches:
@@ -153,14 +175,26 @@ def bench(
     report(as_json, values, lines)
 
 
-def _batches(model: Model, data: Dataset) -> Iterator[Batch]:
-    """The images as model input, preprocessed like camera frames."""
-    preprocessor = make_preprocessor(model, data.x.shape[1:])
-    bgr = np.ascontiguousarray(data.x[..., ::-1])
-    for start in range(0, len(data), _BATCH):
-        yield np.concatenate([preprocessor(frame).copy() for frame in bgr[start : start + _BATCH]])
+def _frames(path: Path) -> Frames:
+    """All frames of a data set or of a folder of pictures."""
+    if path.is_dir() and not is_dataset(path):
+        return FolderFrames(path, sys.maxsize, remark)
+    return ArrayFrames(load_dataset(path, labels=NUMBERS).x, str(path))
 
 
-def _check_labels(data: Dataset, path: str, labels: tuple[str, ...]) -> None:
-    if data.labels != labels:
-        raise EdgemetaError(f"{path}: labels are {', '.join(data.labels)}, expected the model's: {', '.join(labels)}")
+def _batches(model: Model, frames: Frames) -> Iterator[Batch]:
+    """The frames as model input, preprocessed as in the service."""
+    preprocessor = lru_cache(_SHAPES)(lambda shape: make_preprocessor(model, shape))
+    images: list[NDArray[Any]] = []
+    for frame in frames:
+        images.append(preprocessor(frame.shape)(frame).copy())
+        if len(images) == _BATCH:
+            yield _joined(images)
+            images = []
+    if images:
+        yield _joined(images)
+
+
+def _joined(images: list[NDArray[Any]]) -> Batch:
+    batch: Batch = np.concatenate(images)
+    return batch

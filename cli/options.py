@@ -1,6 +1,7 @@
 """Arguments and output shared by several commands."""
 
 import json
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
@@ -22,7 +23,7 @@ data_option = click.option(
     "data_path",
     required=True,
     metavar="PATH",
-    help="Labelled images: .npz with x and y, the JPEG container, or the official CIFAR-10 files.",
+    help="Labelled images: a folder of pictures for each class, .npz, or the official CIFAR-10 files.",
 )
 
 
@@ -47,6 +48,12 @@ def open_session(model: Model, backend: str, threads: int | None, isa: str | Non
     chosen = choose(backend)
     options = {key: value for key, value in (("threads", threads), ("isa", isa)) if value is not None}
     return chosen.name, compile_model(model, chosen, options)
+
+
+def remark(sentence: str) -> None:
+    """Print a sentence on standard error, in place of a progress bar's line if there is one."""
+    clear = "\r\x1b[K" if sys.stderr.isatty() else ""
+    click.echo(f"{clear}edgemeta: {sentence}", err=True)
 
 
 def report(as_json: bool, values: Mapping[str, object], lines: Iterable[str]) -> None:

@@ -13,6 +13,7 @@ import click
 import numpy as np
 from numpy.typing import NDArray
 
+from edgemeta.cli.folder_agreement import FolderAgreement
 from edgemeta.cli.image_files import image_files
 from edgemeta.cli.options import backend_options, load_model, model_argument, open_session
 from edgemeta.cli.progress import progress_bar
@@ -61,8 +62,11 @@ def predict(
 ) -> None:
     """Print what a model says about each IMAGE: labels with scores, objects with boxes in its pixels, or an embedding.
 
-    IMAGE may be a folder: its images are taken, with those of its sub-folders. An image that cannot be read is one
-    sentence on standard error; the others get their answers, and the exit status is 1 at the end.
+    IMAGE may be a folder: its images are taken, with those of its sub-folders. If its folders have names of labels, the
+    last line is the share of images that get the label of their folder (with --json on standard error).
+
+    An image that cannot be read is one sentence on standard error; the others get their answers, and the exit status is
+    1 at the end.
 
     \b
     Examples:
@@ -74,6 +78,7 @@ def predict(
     if isinstance(model.task, Embedding) and (top is not None or threshold is not None):
         raise click.UsageError(f"--top and --threshold are for labels and objects, {model_name} makes an embedding")
     files = list(image_files(images))
+    agreement = FolderAgreement(model, images)
     failed = False
     with closing(open_session(model, backend, threads, isa)[1]) as session:
         predictor = _Predictor(model, session, top, threshold)
@@ -90,8 +95,12 @@ def predict(
                 else:
                     if complaint is not None:
                         _say(f"image {file}: {complaint}", on_new_line=shows_bar)
-                    _print(str(file), model, predictor.result(pixels), as_json=as_json)
+                    result = predictor.result(pixels)
+                    agreement.add(Path(str(file)), result)
+                    _print(str(file), model, predictor.shown(result), as_json=as_json)
                 progress(done, len(files))
+    if (line := agreement.line) is not None:
+        click.echo(line, err=as_json)
     if failed:
         sys.exit(1)
 
@@ -116,12 +125,16 @@ class _Predictor:
         self._preprocessor = lru_cache(_SHAPES)(lambda shape: make_preprocessor(model, shape))
 
     def result(self, pixels: NDArray[np.uint8]) -> Result:
-        """Labels, objects with boxes in pixels of the image, or the embedding."""
+        """All labels, objects with boxes in pixels of the image, or the embedding."""
         outputs = self._session.run(self._preprocessor(pixels.shape)(pixels))
         result = self._read([output[0] for output in outputs])
         place = placement(self._model.preprocessing, self._model.input, pixels.shape)
+        return replace(result, objects=in_frame(result.objects, place))
+
+    def shown(self, result: Result) -> Result:
+        """What of a result the options let through."""
         labels = [(label, score) for label, score in result.labels if score >= self._threshold]
-        return replace(result, labels=tuple(labels[: self._top]), objects=in_frame(result.objects, place)[: self._top])
+        return replace(result, labels=tuple(labels[: self._top]), objects=result.objects[: self._top])
 
 
 def _named(file: str | FrameError) -> str:

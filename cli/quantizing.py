@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from edgemeta.cli.options import json_option, report
+from edgemeta.cli.options import json_option, remark, report
 from edgemeta.cli.progress import progress_bar
 from edgemeta.model.zoo import find
 from edgemeta.toolchain.quantize.auto import AutoResult
@@ -182,8 +182,8 @@ class _Bars(Observer):
             self._stage, self._move = stage, self._shown.enter_context(progress_bar(stage))
         self._move(done, total)
 
-    def damaged(self, sentence: str) -> None:
-        click.echo(f"left out: {sentence}", err=True)
+    def left_out(self, sentence: str) -> None:
+        remark(sentence)
 
     def close(self) -> None:
         """End the bar that is shown."""

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from edgemeta.cli.options import json_option, report
+from edgemeta.cli.options import json_option, remark, report
 from edgemeta.cli.progress import progress_bar
 from edgemeta.toolchain.progress import Progress, ProgressCallback
 from edgemeta.toolchain.train.train import train as train_by_recipe
@@ -54,7 +54,16 @@ def train(
     """
     with _training_bars() as show:
         result = train_by_recipe(
-            recipe, data, test, folder, out, alternates=alternates, resume=not fresh, threads=threads, progress=show
+            recipe,
+            data,
+            test,
+            folder,
+            out,
+            alternates=alternates,
+            resume=not fresh,
+            threads=threads,
+            progress=show,
+            report=remark,
         )
     values = {"path": str(result.path), "top1": 100 * result.accuracy, "images": result.images, "epochs": result.epochs}
     line = f"{out}: top-1 {100 * result.accuracy:.2f} % of {result.images:,} test images after {result.epochs} epochs"

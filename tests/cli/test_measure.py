@@ -20,6 +20,9 @@ SHIPPED = "resnet8-cifar10"
 def test_eval_counts_right_labels(edgemeta_json, labelled: Path, backend: str) -> None:
     result = edgemeta_json("eval", SHIPPED, "--data", labelled, "--backend", backend)
     assert 0 < result.pop("calibration_error") < 50
+    recalls = result.pop("recall").values()
+    assert sum(each["images"] for each in recalls) == 40
+    assert sum(each["images"] * each["percent"] for each in recalls) / 100 == pytest.approx(30)
     assert result == {"top1": 75.0, "images": 40, "sha256": load(find(SHIPPED)).digest, "backend": backend}
 
 

@@ -14,7 +14,7 @@ from edgemeta.model.file import load
 from edgemeta.model.graph import Model
 from edgemeta.model.zoo import find
 from edgemeta.plugins.preprocess import make_preprocessor
-from edgemeta.toolchain.data.dataset import load_dataset
+from edgemeta.toolchain.data.dataset import CIFAR10_LABELS, load_dataset
 from tests.conformance.on_all_cores import reference_outputs
 from tests.emulation.executor import Emulator, Order
 
@@ -30,7 +30,7 @@ def shipped(name: str) -> Model:
 def expected(name: str, data: Path, count: int) -> tuple[NDArray[np.int8], NDArray[np.int32]]:
     """Images as the network takes them, and their logits."""
     model = shipped(name)
-    images = load_dataset(data / "cifar10" / "test.npz").x[:count]
+    images = load_dataset(data / "cifar10" / "test.npz", labels=CIFAR10_LABELS).x[:count]
     prepare = make_preprocessor(model, images.shape[1:])
     batch = np.concatenate([prepare(np.ascontiguousarray(image[..., ::-1])).copy() for image in images])
     run = reference.run if count <= SOME else reference_outputs

@@ -7,7 +7,7 @@ and folders within a class folder. The order is that of the labels, then of the 
 
 import os
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,9 +21,6 @@ from edgemeta.toolchain.errors import DataError
 
 Report = Callable[[str], None]
 """Is called with one sentence for everything that is left out."""
-
-_SHOWN = 5
-"""Names in a sentence."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,6 +50,11 @@ def is_class_folder(path: Path) -> bool:
         return path.is_dir() and any(_contents(each).pictures for each in _contents(path).folders)
     except DataError:
         return False
+
+
+def class_names(path: Path) -> tuple[str, ...]:
+    """Names of the folders in a folder, sorted; hidden ones are left out. Raises DataError."""
+    return tuple(folder.name for folder in _contents(path).folders)
 
 
 def list_class_folders(path: Path, report: Report, *, least_classes: int = 2) -> ClassFolders:
@@ -112,7 +114,7 @@ def _pictures_of(folder: Path, report: Report) -> list[str]:
     deeper = [each.name for each in inside.folders if _contents(each).pictures]
     if not inside.pictures and deeper:
         raise DataError(
-            f"{folder}: its pictures lie in folders of their own ({_some(deeper)}), expected them directly in the "
+            f"{folder}: its pictures lie in folders of their own ({some_of(deeper)}), expected them directly in the "
             "folder of their class"
         )
     if not inside.pictures:
@@ -144,8 +146,9 @@ def _report_others(path: Path, names: list[str], report: Report) -> None:
 
 def _counted(names: list[str], one: str, many: str | None = None) -> str:
     what = one if len(names) == 1 else many or f"{one}s"
-    return f"{len(names):,} {what} ({_some(names)})"
+    return f"{len(names):,} {what} ({some_of(names)})"
 
 
-def _some(names: list[str]) -> str:
-    return ", ".join(names[:_SHOWN]) + (", …" if len(names) > _SHOWN else "")
+def some_of(names: Sequence[str], most: int = 5) -> str:
+    """The first names, for a sentence."""
+    return ", ".join(names[:most]) + (", …" if len(names) > most else "")

@@ -7,6 +7,7 @@ raises a DataError of one sentence with the file, what was found and what was ex
 
 import hashlib
 import logging
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -18,7 +19,7 @@ from edgemeta.toolchain.data.cifar_files import RECORD, read_binary, read_python
 from edgemeta.toolchain.data.class_folders import Report, is_class_folder, list_class_folders
 from edgemeta.toolchain.data.copies import contradictions
 from edgemeta.toolchain.data.jpeg_container import decode_container
-from edgemeta.toolchain.data.npz_files import classes_of, labels_of, members_of, pixels_of, require_members
+from edgemeta.toolchain.data.npz_files import MAX_LABELS, classes_of, labels_of, members_of, pixels_of, require_members
 from edgemeta.toolchain.data.picture_files import read_squares
 from edgemeta.toolchain.errors import DataError
 
@@ -35,6 +36,9 @@ CIFAR10_LABELS = (
     "ship",
     "truck",
 )
+
+#: Names of classes for those who need none: the numbers.
+NUMBERS = tuple(str(number) for number in range(MAX_LABELS))
 
 Split = Literal["train", "test"]
 
@@ -66,12 +70,18 @@ class Dataset:
         return hashlib.sha256(np.ascontiguousarray(self.x).tobytes()).hexdigest()
 
     def balanced(self, count: int) -> "Dataset":
-        """The first count / classes images of every class, in order: a deterministic sample for calibration."""
-        share = max(1, count // len(self.labels))
+        """The first count / classes images of every class that has some, in order: a fixed sample for calibration."""
+        classes = np.unique(self.y)
+        share = max(1, count // len(classes))
         keep = np.zeros(len(self.y), dtype=bool)
-        for label in range(len(self.labels)):
+        for label in classes:
             keep[np.flatnonzero(self.y == label)[:share]] = True
         return self.take(keep)
+
+    def frames(self) -> Iterator[tuple[int, NDArray[np.uint8]]]:
+        """The number, from 0, and the pixels, uint8 [H, W, 3] in B, G, R order, of each image."""
+        for number, image in enumerate(self.x):
+            yield number, np.ascontiguousarray(image[..., ::-1])
 
     def take(self, which: NDArray[np.bool_] | NDArray[np.integer]) -> "Dataset":
         """Some of the images: a mask [N], or their numbers in the order wanted. All labels stay."""
@@ -94,26 +104,31 @@ _log = logging.getLogger(__name__)
 
 
 def load_dataset(
-    path: Path, split: Split = "test", size: int | None = None, report: Report = _log.warning, *, least_classes: int = 2
+    path: Path,
+    split: Split = "test",
+    size: int | None = None,
+    report: Report = _log.warning,
+    *,
+    labels: tuple[str, ...] | None = None,
 ) -> Dataset:
     """Read a data set: a folder of pictures for each class, a file, or a folder of official CIFAR-10 files.
 
     split chooses among CIFAR-10's official files in a folder and is ignored otherwise. size: side of the squares that
     pictures become (`make_square`); a folder of pictures needs it, other images are checked to have it, where it is
-    given. report: is called with one sentence for each picture or file that is left out. least_classes: fewer folders
-    are refused. Raises DataError.
+    given. report: is called with one sentence for each picture or file that is left out. labels: names for the classes
+    of an archive that has none; without them it is refused. Raises DataError.
     """
     if is_class_folder(path) or (path.is_dir() and not is_dataset(path)):
-        return _from_pictures(path, size, report, least_classes)
-    dataset = _from_folder(path, split) if path.is_dir() else _from_file(path)
+        return _from_pictures(path, size, report)
+    dataset = _from_folder(path, split) if path.is_dir() else _from_file(path, labels)
     if size is not None and dataset.x.shape[1:3] != (size, size):
         height, width = dataset.x.shape[1:3]
         raise DataError(f"{path}: images are {width}x{height} pixels, expected {size}x{size}")
     return dataset
 
 
-def _from_pictures(path: Path, size: int | None, report: Report, least_classes: int) -> Dataset:
-    files = list_class_folders(path, report, least_classes=least_classes)
+def _from_pictures(path: Path, size: int | None, report: Report) -> Dataset:
+    files = list_class_folders(path, report)
     if size is None:
         raise DataError(f"{path}: is a folder of pictures, expected also the size that they are to have, in pixels")
     x, read = read_squares(files, size, report)
@@ -123,10 +138,10 @@ def _from_pictures(path: Path, size: int | None, report: Report, least_classes: 
     return dataset
 
 
-def _from_file(path: Path) -> Dataset:
+def _from_file(path: Path, labels: tuple[str, ...] | None) -> Dataset:
     head = _head(path)
     if head.startswith(b"PK\x03\x04"):
-        return _from_npz(path)
+        return _from_npz(path, labels)
     if head.startswith(b"\x80"):
         x, y = read_python_batch(path)
     elif head and head[0] < len(CIFAR10_LABELS):
@@ -136,7 +151,7 @@ def _from_file(path: Path) -> Dataset:
             f"{path}: begins with {head[:4]!r}, expected an .npz archive, a CIFAR-10 binary file "
             "(3,073-byte records) or a CIFAR-10 Python batch"
         )
-    return Dataset(x, y)
+    return Dataset(x, y, CIFAR10_LABELS)
 
 
 def is_dataset(path: Path) -> bool:
@@ -185,10 +200,10 @@ def _from_folder(path: Path, split: Split) -> Dataset:
             parts.append(read_python_batch(pickled))
         else:
             raise DataError(f"{path}: has neither {name}.bin nor {name}, expected the official files")
-    return Dataset(np.concatenate([p[0] for p in parts]), np.concatenate([p[1] for p in parts]))
+    return Dataset(np.concatenate([p[0] for p in parts]), np.concatenate([p[1] for p in parts]), CIFAR10_LABELS)
 
 
-def _from_npz(path: Path) -> Dataset:
+def _from_npz(path: Path, names: tuple[str, ...] | None) -> Dataset:
     members = members_of(path)
     if "jpeg" in members:
         require_members(path, members, ("jpeg", "offsets", "y"))
@@ -196,7 +211,9 @@ def _from_npz(path: Path) -> Dataset:
     else:
         require_members(path, members, ("x", "y"))
         x = pixels_of(path, members["x"])
-    labels = labels_of(path, members["labels"]) if "labels" in members else CIFAR10_LABELS
+    labels = labels_of(path, members["labels"]) if "labels" in members else names
+    if labels is None:
+        raise DataError(f"{path}: does not name its classes, expected `labels`, a string for each, beside x and y")
     y = classes_of(path, members["y"], labels)
     if len(x) != len(y):
         raise DataError(f"{path}: holds {len(x)} images and {len(y)} labels, expected equal numbers")

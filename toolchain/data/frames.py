@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgemeta.model.errors import FrameError
-from edgemeta.plugins.pictures import PICTURE_SUFFIXES, read_picture
+from edgemeta.plugins.checked_pictures import read_checked_picture
+from edgemeta.plugins.pictures import PICTURE_SUFFIXES
 from edgemeta.toolchain.errors import DataError
 
 Frame = NDArray[np.uint8]
@@ -65,9 +66,13 @@ class FolderFrames:
     def __iter__(self) -> Iterator[Frame]:
         for path in self._paths:
             try:
-                yield read_picture(path)
+                pixels, remark = read_checked_picture(path)
             except FrameError as error:
-                self._report(str(error))
+                self._report(f"left out: {error}")
+                continue
+            if remark is not None:
+                self._report(f"image {path}: {remark}")
+            yield pixels
 
 
 def _pictures(path: Path) -> list[Path]:

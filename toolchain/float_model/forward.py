@@ -40,8 +40,13 @@ _BLOCK = 1 << 22
 
 def network_input(model: FloatModel, pixels: NDArray[np.uint8]) -> Float32:
     """(pixel - mean) / scale as float32 [N, H, W, C], for pixels uint8 [N, H, W, 3] in R, G, B order."""
+    return normalized(model, in_order(pixels, model.colour))
+
+
+def normalized(model: FloatModel, pixels: NDArray[np.uint8]) -> Float32:
+    """(pixel - mean) / scale as float32 [N, H, W, C], for pixels [N, H, W, C] in the network's own channels."""
     mean, scale = np.array(model.mean, np.float32), np.array(model.scale, np.float32)
-    x: Float32 = (in_order(pixels, model.colour).astype(np.float32) - mean) / scale
+    x: Float32 = (pixels.astype(np.float32) - mean) / scale
     return x
 
 

@@ -5,11 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edgemeta.plugins.pictures import PICTURE_SUFFIXES
-from edgemeta.toolchain.data.dataset import is_dataset, load_dataset
+from edgemeta.toolchain.data.dataset import NUMBERS, is_dataset, load_dataset
 from edgemeta.toolchain.data.frames import ArrayFrames, ClipFrames, FolderFrames, Frames
 from edgemeta.toolchain.errors import QuantizeError
-from edgemeta.toolchain.float_model.graph import FloatModel
-from edgemeta.toolchain.quantize.labelled import fitting
 
 DATASET_IMAGES, PICTURES = 1000, 200
 """How many images of a data set, and how many pictures or frames, are used unless stated."""
@@ -28,7 +26,7 @@ class Calibration:
     first: int = 0
     last: int | None = None
 
-    def frames(self, model: FloatModel, report: Callable[[str], None]) -> Frames:
+    def frames(self, report: Callable[[str], None]) -> Frames:
         """The images. report: called with one sentence for each damaged picture. Raises ToolchainError."""
         if not self.path.exists():
             raise QuantizeError(f"{self.path} does not exist, expected a data set, a folder of pictures or a video")
@@ -38,7 +36,7 @@ class Calibration:
         if self.first or self.last is not None:
             raise QuantizeError(f"{self.path} is no video, so it has no frames to choose by number")
         if is_dataset(self.path):
-            data = fitting(load_dataset(self.path, "train"), model, self.path)
+            data = load_dataset(self.path, "train", report=report, labels=NUMBERS)
             return ArrayFrames(data.balanced(self.images or DATASET_IMAGES).x, str(self.path))
         return FolderFrames(self.path, self.images or PICTURES, report)
 

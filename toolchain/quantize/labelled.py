@@ -1,6 +1,7 @@
 """What labelled images say about a classification: its accuracy, and the temperature of its scores."""
 
-from collections.abc import Mapping
+import hashlib
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,56 +12,70 @@ from numpy.typing import NDArray
 
 from edgemeta.model.graph import Model
 from edgemeta.model.preprocess import look_up
-from edgemeta.model.tasks import Classification
-from edgemeta.plugins.api import Batch
+from edgemeta.model.tasks import Classification, task_name
+from edgemeta.plugins.api import Batch, Session
 from edgemeta.tasks.classification import logits_of, scores
 from edgemeta.toolchain.confidence import calibration_error, fit_temperature
-from edgemeta.toolchain.data.dataset import Dataset
+from edgemeta.toolchain.data.class_folders import Report
+from edgemeta.toolchain.data.dataset import Split
+from edgemeta.toolchain.data.labelled_images import LabelledImages, network_pixels, open_images
 from edgemeta.toolchain.errors import QuantizeError
-from edgemeta.toolchain.float_model.forward import accuracy, in_order
+from edgemeta.toolchain.float_model.forward import normalized, outputs
 from edgemeta.toolchain.float_model.graph import FloatModel
 from edgemeta.toolchain.quantize.run import integer_session
 
-_BATCH = 100
+Stage = Callable[[int, int], None]
+"""Called with the number of images done and of all."""
 
 
 @dataclass(frozen=True)
 class Measured:
     """Both networks on labelled test images.
 
-    images: their number. float_accuracy, accuracy: share 0..1 of correctly classified images before and after.
-    calibration_error, plain_calibration_error: of the integer network's scores, with and without its temperature.
+    images: their number. pixels_sha256: of their pixels as the network takes them, before its table. float_accuracy,
+    accuracy: share 0..1 of correctly classified images before and after. calibration_error, plain_calibration_error: of
+    the integer network's scores, with and without its temperature.
     """
 
     images: int
+    pixels_sha256: str
     float_accuracy: float
     accuracy: float
     calibration_error: float
     plain_calibration_error: float
 
-    def provenance(self, data: Dataset) -> Mapping[str, object]:
+    def provenance(self) -> Mapping[str, object]:
         """The figures as the model file states them."""
         return {
             "test_images": self.images,
-            "test_pixels_sha256": data.sha256(),
+            "test_pixels_sha256": self.pixels_sha256,
             "test_accuracy": self.accuracy,
             "test_calibration_error": round(self.calibration_error, 6),
             "float_test_accuracy": self.float_accuracy,
         }
 
 
-def measure(model: FloatModel, integer: Model, data: Dataset) -> Measured:
+def measure(model: FloatModel, integer: Model, data: LabelledImages, stage: Stage | None = None) -> Measured:
     """Run both networks on all images of a data set."""
-    logits, kind = integer_logits(integer, data), integer.output_types[0]
-    error, plain = (calibration_error(scores(logits, kind, t), data.y) for t in (temperature_of(integer), 1.0))
-    exact = float((logits.argmax(1) == data.y).mean())
-    return Measured(len(data), accuracy(model, data.x, data.y), exact, error, plain)
+    float_classes: list[NDArray[Any]] = []
+
+    def run_float(pixels: NDArray[np.uint8]) -> None:
+        logits = outputs(model, normalized(model, pixels))[0]
+        float_classes.append(logits.reshape(len(logits), -1).argmax(1))
+
+    found = _logits(integer, data, stage, run_float)
+    kind, classes = integer.output_types[0], found.classes
+    error, plain = (calibration_error(scores(found.logits, kind, t), classes) for t in (temperature_of(integer), 1.0))
+    exact = float((found.logits.argmax(1) == classes).mean())
+    floating = float((np.concatenate(float_classes) == classes).mean())
+    return Measured(len(classes), found.pixels_sha256, floating, exact, error, plain)
 
 
-def with_temperature(integer: Model, data: Dataset) -> Model:
+def with_temperature(integer: Model, data: LabelledImages, stage: Stage | None = None) -> Model:
     """The network with the temperature fitted to images that were not used for training."""
-    temperature = fit_temperature(integer_logits(integer, data), integer.output_types[0], data.y)
-    held_out = {"held_out_images": len(data), "held_out_pixels_sha256": data.sha256()}
+    found = _logits(integer, data, stage)
+    temperature = fit_temperature(found.logits, integer.output_types[0], found.classes)
+    held_out = {"held_out_images": len(found.classes), "held_out_pixels_sha256": found.pixels_sha256}
     task = Classification(integer.labels, temperature)
     return replace(integer, task=task, provenance={**integer.provenance, **held_out})
 
@@ -70,25 +85,50 @@ def temperature_of(integer: Model) -> float:
     return integer.task.temperature if isinstance(integer.task, Classification) else 1.0
 
 
-def integer_logits(model: Model, data: Dataset) -> NDArray[Any]:
-    """Logits [N, labels] of all images, as the integers they are."""
-    rows = []
+def integer_logits(model: Model, data: LabelledImages) -> NDArray[Any]:
+    """Logits [N, labels] of all images that can be decoded, as the integers they are."""
+    return _logits(model, data).logits
+
+
+def labelled_images(path: Path, model: FloatModel, split: Split, report: Report) -> LabelledImages:
+    """The images of a data set with the network's labels. Raises QuantizeError for a network of another task."""
+    if not model.is_classification:
+        raise QuantizeError(f"{path}: labelled images are for a classification, found a {task_name(model.task)}")
+    return open_images(path, model.labels, report, split)
+
+
+@dataclass(frozen=True)
+class _Logits:
+    """Of all images that can be decoded. logits: integers [N, labels]; classes [N]; pixels_sha256: as in Measured."""
+
+    logits: NDArray[Any]
+    classes: NDArray[np.integer]
+    pixels_sha256: str
+
+
+def _logits(
+    model: Model,
+    data: LabelledImages,
+    stage: Stage | None = None,
+    also: Callable[[NDArray[np.uint8]], None] | None = None,
+) -> _Logits:
+    """Run a network on all images. also: is called with the pixels of each batch."""
+    rows: list[NDArray[Any]] = []
+    classes: list[NDArray[np.integer]] = []
+    digest, done = hashlib.sha256(), 0
     with closing(integer_session(model)) as session:
-        for start in range(0, len(data), _BATCH):
-            ordered = in_order(data.x[start : start + _BATCH], model.preprocessing.colour)
-            batch: Batch = np.ascontiguousarray(look_up(model.preprocessing.table, ordered))
-            rows.append(logits_of(session.run(batch)).copy())
-    return np.concatenate(rows)
+        for pixels, of_batch in network_pixels(data, model):
+            rows.append(_run(session, model, pixels))
+            classes.append(of_batch)
+            digest.update(pixels.tobytes())
+            if also is not None:
+                also(pixels)
+            done += len(of_batch)
+            if stage is not None:
+                stage(done, len(data))
+    return _Logits(np.concatenate(rows), np.concatenate(classes), digest.hexdigest())
 
 
-def fitting(data: Dataset, model: FloatModel, path: Path) -> Dataset:
-    """The data set, if its images and classes are those of the network. Raises QuantizeError."""
-    if data.x.shape[1:] != model.input_shape:
-        raise QuantizeError(
-            f"{path}: images are {data.x.shape[1:]}, expected {model.input_shape}, the float model's input shape"
-        )
-    if len(data.labels) != len(model.labels):
-        raise QuantizeError(
-            f"{path}: images have {len(data.labels)} classes, expected {len(model.labels)} as in the float model"
-        )
-    return data
+def _run(session: Session, model: Model, pixels: NDArray[np.uint8]) -> NDArray[Any]:
+    batch: Batch = np.ascontiguousarray(look_up(model.preprocessing.table, pixels))
+    return logits_of(session.run(batch)).copy()

@@ -34,5 +34,5 @@ class Observer:
     def tried(self, agreement: Agreement) -> None:
         """A choice of scheme auto was built and compared."""
 
-    def damaged(self, sentence: str) -> None:
-        """A picture is left out; the sentence says which and why."""
+    def left_out(self, sentence: str) -> None:
+        """A picture or file is left out, or has something to be known; the sentence says which and why."""

@@ -10,14 +10,18 @@ from typing import Literal
 
 from edgemeta.model.file import save as save_model
 from edgemeta.model.self_test import with_self_test
-from edgemeta.toolchain.data.dataset import Dataset, Split, load_dataset
 from edgemeta.toolchain.errors import QuantizeError
 from edgemeta.toolchain.float_model.file import load_float_model
-from edgemeta.toolchain.float_model.graph import FloatModel
 from edgemeta.toolchain.quantize.auto import AutoResult, quantize_auto
 from edgemeta.toolchain.quantize.calibration import Calibration
 from edgemeta.toolchain.quantize.images import PreparedImages
-from edgemeta.toolchain.quantize.labelled import Measured, fitting, measure, temperature_of, with_temperature
+from edgemeta.toolchain.quantize.labelled import (
+    Measured,
+    labelled_images,
+    measure,
+    temperature_of,
+    with_temperature,
+)
 from edgemeta.toolchain.quantize.observer import Observer
 from edgemeta.toolchain.quantize.paper import quantize_paper
 from edgemeta.toolchain.quantize.ranges import RANGE_RULES, RangeRule
@@ -67,29 +71,29 @@ def quantize(
     BackendError.
     """
     begin = time.monotonic()
+    observer = observer or Observer()
     model = load_float_model(float_path)
-    unseen = None if held_out is None else _labelled(held_out, model, "train")
-    test_data = None if test is None else _labelled(test, model, "test")
+    unseen = None if held_out is None else labelled_images(held_out, model, "train", observer.left_out)
+    test_data = None if test is None else labelled_images(test, model, "test", observer.left_out)
     auto, images = None, 0
     if scheme == "paper":
         integer = quantize_paper(model)
     elif calibration is None:
         raise QuantizeError("scheme auto needs calibration images, found none: name a folder, a video or a data set")
     else:
-        observer = observer or Observer()
-        frames = calibration.frames(model, observer.damaged)
+        frames = calibration.frames(observer.left_out)
         prepared = PreparedImages(model, frames, partial(observer.progress, "images"))
         images = len(prepared)
         auto = quantize_auto(model, prepared, ranges, observer)
         integer = auto.model
     if unseen is not None:
-        integer = with_temperature(integer, unseen)
+        integer = with_temperature(integer, unseen, partial(observer.progress, "held-out images"))
     float_digest = hashlib.sha256(float_path.read_bytes()).hexdigest()
     provenance = {**integer.provenance, "float_sha256": float_digest, "float": dict(model.provenance)}
     measured = None
     if test_data is not None:
-        measured = measure(model, integer, test_data)
-        provenance |= measured.provenance(test_data)
+        measured = measure(model, integer, test_data, partial(observer.progress, "test images"))
+        provenance |= measured.provenance()
     named = replace(integer, name=name or integer.name, provenance=provenance)
     digest = save_model(with_self_test(named), out)
     return QuantizeResult(
@@ -103,9 +107,3 @@ def quantize(
         seconds=time.monotonic() - begin,
         peak_memory=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
     )
-
-
-def _labelled(path: Path, model: FloatModel, split: Split) -> Dataset:
-    if not model.is_classification:
-        raise QuantizeError(f"{path}: labelled images are for classifications, and {model.name} is none")
-    return fitting(load_dataset(path, split), model, path)

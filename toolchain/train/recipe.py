@@ -76,10 +76,12 @@ class StudentRecipe:
 class Recipe:
     """A complete recipe.
 
-    alternate_share: probability of using the alternative (lossless) pixels of an image that has them.
+    alternate_share: probability of using the alternative (lossless) pixels of an image that has them. labels: names of
+    the classes, for data that number them only; without them such data are refused.
     """
 
     name: str = "resnet8-cifar10"
+    labels: tuple[str, ...] = ()
     seed: int = 1
     alternate_share: float = 0.5
     teacher: TeacherRecipe = TeacherRecipe()
@@ -152,6 +154,10 @@ def _check_bounds(key: str, value: Any, place: str) -> None:
 
 
 def _checked(default: object, value: object, place: str) -> object:
+    if default == ():
+        if not isinstance(value, list) or not value or not all(isinstance(v, str) for v in value):
+            raise RecipeError(f"{place} is {value!r}, expected a list of names")
+        return tuple(value)
     if isinstance(default, tuple):
         good = isinstance(value, list) and bool(value) and all(_positive_int(v) for v in value)
         if not good:

@@ -1,9 +1,12 @@
 """Command `train`: makes a float model file from data files and a recipe. Imports PyTorch only when it is called."""
 
+import logging
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from edgemeta.toolchain.data.apart import check_apart
+from edgemeta.toolchain.data.class_folders import Report
 from edgemeta.toolchain.data.dataset import Alternates, Dataset, load_alternates, load_dataset
 from edgemeta.toolchain.errors import CheckpointError, MissingExtraError
 from edgemeta.toolchain.float_model.file import save_float_model
@@ -14,6 +17,8 @@ from edgemeta.toolchain.train.recipe_files import find_recipe
 
 if TYPE_CHECKING:
     from edgemeta.toolchain.train.chain import Chain
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -41,12 +46,14 @@ def train(
     resume: bool = True,
     threads: int | None = None,
     progress: ProgressCallback | None = None,
+    report: Report = _log.warning,
 ) -> TrainResult:
     """Train by a recipe (a shipped name or a file) and write the float model to `out`.
 
     data, test: data sets (`load_dataset`). alternates: alternative pixels of some training images (`load_alternates`).
     folder: run folder for checkpoints, cached logits and log.jsonl. resume: continue the run in the folder; if False, a
-    folder that contains a run is refused. Raises a ToolchainError, which is MissingExtraError without PyTorch.
+    folder that contains a run is refused. report: is called with one sentence where test images are also training
+    images; if all are, they are refused. Raises a ToolchainError, which is MissingExtraError without PyTorch.
     """
     chosen = load_recipe(find_recipe(recipe))
     if not resume and any(folder.glob("*.pt")):
@@ -54,7 +61,9 @@ def train(
     _require_torch()
     from edgemeta.toolchain.train.run import train_network
 
-    images, measured = load_dataset(data, "train"), load_dataset(test, "test")
+    names = chosen.labels or None
+    images, measured = load_dataset(data, "train", labels=names), load_dataset(test, "test", labels=names)
+    check_apart(images, measured, data, test, report)
     other = None if alternates is None else load_alternates(alternates, images)
     network = train_network(chosen, images, measured, folder, alternates=other, threads=threads, progress=progress)
     return _export(chosen, network, chosen.student.epochs, images, measured, out, other)

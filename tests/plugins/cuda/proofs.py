@@ -10,7 +10,7 @@ from edgemeta.model.graph import Model
 from edgemeta.plugins.api import Backend, Batch, Session
 from edgemeta.plugins.measure import verify
 from edgemeta.plugins.preprocess import make_preprocessor
-from edgemeta.toolchain.data.dataset import load_dataset
+from edgemeta.toolchain.data.dataset import CIFAR10_LABELS, load_dataset
 
 
 def mismatches(backend: Backend, model: Model, images: Batch, batch: int, **options: object) -> int:
@@ -24,7 +24,7 @@ def mismatches(backend: Backend, model: Model, images: Batch, batch: int, **opti
 
 def first_images(model: Model, data: Path, count: int) -> Batch:
     """The first `count` CIFAR-10 test images as the model's input, the way a camera frame goes."""
-    images = load_dataset(data / "cifar10" / "test.npz").x[:count]
+    images = load_dataset(data / "cifar10" / "test.npz", labels=CIFAR10_LABELS).x[:count]
     prepare = make_preprocessor(model, images.shape[1:])
     return np.concatenate([prepare(np.ascontiguousarray(image[..., ::-1])).copy() for image in images])
 

@@ -27,11 +27,24 @@ def one_sentence(error: pytest.ExceptionInfo[DataError], path: Path) -> str:
 
 
 def test_npz_with_pixels(write_npz: Any, pixels: Any, classes: Any) -> None:
-    data = load_dataset(write_npz(x=pixels, y=classes.astype(np.int64)))
+    data = load_dataset(write_npz(x=pixels, y=classes.astype(np.int64), labels=list("abcdefghij")))
     assert (data.x == pixels).all()
     assert (data.y == classes).all()
     assert data.y.dtype == np.int64
-    assert data.labels == CIFAR10_LABELS
+    assert data.labels == tuple("abcdefghij")
+
+
+def test_an_archive_without_labels_gets_names_only_from_who_knows_them(
+    write_npz: Any, pixels: Any, classes: Any
+) -> None:
+    """Once, it was taken for CIFAR-10 silently."""
+    path = write_npz(x=pixels, y=classes)
+    with pytest.raises(DataError, match="does not name its classes, expected `labels`, a string for each") as error:
+        load_dataset(path)
+    one_sentence(error, path)
+    assert load_dataset(path, labels=tuple("klmnopqrst")).labels == tuple("klmnopqrst")
+    named = write_npz(x=pixels, y=classes, labels=list("abcdefghij"))
+    assert load_dataset(named, labels=tuple("klmnopqrst")).labels == tuple("abcdefghij")
 
 
 def test_npz_may_have_its_own_labels(write_npz: Any, pixels: Any) -> None:
@@ -101,9 +114,9 @@ def test_without_a_report_warnings_are_logged(class_folder: Path, caplog: pytest
 
 def test_images_of_another_size_than_wanted(write_npz: Any, pixels: Any, classes: Any) -> None:
     path = write_npz(x=pixels, y=classes)
-    assert len(load_dataset(path, size=32)) == 20
+    assert len(load_dataset(path, size=32, labels=CIFAR10_LABELS)) == 20
     with pytest.raises(DataError, match="images are 32x32 pixels, expected 96x96"):
-        load_dataset(path, size=96)
+        load_dataset(path, size=96, labels=CIFAR10_LABELS)
 
 
 def test_300_labels(write_npz: Any, pixels: Any) -> None:
@@ -158,7 +171,7 @@ def test_wrong_members(write_npz: Any, pixels: Any, classes: Any, change: dict[s
     members = {"x": pixels, "y": classes, **change}
     path = write_npz(**{k: v for k, v in members.items() if v is not None})
     with pytest.raises(DataError, match=text) as error:
-        load_dataset(path)
+        load_dataset(path, labels=CIFAR10_LABELS)
     one_sentence(error, path)
 
 
@@ -175,7 +188,7 @@ def test_damaged_archives_are_one_error(write_npz: Any, pixels: Any, classes: An
         raw[where] ^= 1 << data.draw(st.integers(0, 7))
     path.write_bytes(raw)
     with suppress(DataError):  # and no other error
-        assert load_dataset(path).x.dtype == np.uint8
+        assert load_dataset(path, labels=CIFAR10_LABELS).x.dtype == np.uint8
 
 
 def test_balanced_selects_the_first_images_of_each_class(pixels: Any, classes: Any) -> None:
@@ -221,6 +234,6 @@ def test_wrong_alternates(write_npz: Any, pixels: Any, classes: Any, change: dic
 
 def test_real_container_decodes_to_the_documented_pixels(shared_data: Path) -> None:
     pytest.importorskip("PIL", reason="Pillow is not installed: pip install edgemeta[train]")
-    data = load_dataset(shared_data / "cifar10" / "test.npz")
+    data = load_dataset(shared_data / "cifar10" / "test.npz", labels=CIFAR10_LABELS)
     assert data.sha256() == "b7018a062865e9348a704e72416eb53c816b43cc8ac42ab43276a2b967508ab6"
     assert np.bincount(data.y).tolist() == [1000] * 10

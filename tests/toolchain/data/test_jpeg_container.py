@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from edgemeta.toolchain.data import jpeg_container
-from edgemeta.toolchain.data.dataset import load_dataset
+from edgemeta.toolchain.data.dataset import CIFAR10_LABELS, load_dataset
 from edgemeta.toolchain.errors import DataError, MissingExtraError
 
 
@@ -33,7 +33,7 @@ def without_pillow(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_decodes_with_opencv(container: Path, pixels: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     without_pillow(monkeypatch)
     assert jpeg_container.decoder_name() == "OpenCV"
-    data = load_dataset(container)
+    data = load_dataset(container, labels=CIFAR10_LABELS)
     assert data.x.shape == pixels.shape
     assert np.abs(data.x.astype(int) - pixels).mean() < 12
 
@@ -41,16 +41,16 @@ def test_decodes_with_opencv(container: Path, pixels: Any, monkeypatch: pytest.M
 def test_pillow_and_opencv_nearly_agree(container: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("PIL", reason="Pillow is not installed: pip install edgemeta[train]")
     assert jpeg_container.decoder_name() == "Pillow"
-    with_pillow = load_dataset(container).x.astype(int)
+    with_pillow = load_dataset(container, labels=CIFAR10_LABELS).x.astype(int)
     without_pillow(monkeypatch)
-    assert np.abs(load_dataset(container).x - with_pillow).max() <= 6
+    assert np.abs(load_dataset(container, labels=CIFAR10_LABELS).x - with_pillow).max() <= 6
 
 
 def test_no_decoder(container: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     without_pillow(monkeypatch)
     monkeypatch.setitem(sys.modules, "cv2", None)
     with pytest.raises(MissingExtraError, match=r"pip install edgemeta\[train\]"):
-        load_dataset(container)
+        load_dataset(container, labels=CIFAR10_LABELS)
 
 
 @pytest.mark.parametrize("decoder", ["Pillow", "OpenCV"])
@@ -81,7 +81,7 @@ def test_wrong_container(
         pytest.importorskip("PIL", reason="Pillow is not installed: pip install edgemeta[train]")
     path = write_npz(**{k: v for k, v in {**members(pixels, classes), **change}.items() if v is not None})
     with pytest.raises(DataError, match=text) as error:
-        load_dataset(path)
+        load_dataset(path, labels=CIFAR10_LABELS)
     assert str(error.value).startswith(f"{path}: ")
     assert "\n" not in str(error.value)
 
@@ -93,12 +93,12 @@ def test_truncated_jpeg_and_odd_sizes(write_npz: Any, pixels: Any, classes: Any)
     cut = np.concatenate([good["jpeg"][: ends[1]], good["jpeg"][ends[1] : ends[2] - 200]])
     path = write_npz(jpeg=cut, offsets=np.array([0, ends[1], len(cut)]), y=classes[:2])
     with pytest.raises(DataError, match="image 1 cannot be decoded"):
-        load_dataset(path)
+        load_dataset(path, labels=CIFAR10_LABELS)
     small = members(pixels[:1, :16, :16], classes[:1])
     both = np.concatenate([good["jpeg"][: ends[1]], small["jpeg"]])
     path = write_npz(jpeg=both, offsets=np.array([0, ends[1], len(both)]), y=classes[:2])
     with pytest.raises(DataError, match="image 1 is 16x16 pixels, expected 32x32"):
-        load_dataset(path)
+        load_dataset(path, labels=CIFAR10_LABELS)
 
 
 def test_grey_and_huge_images(write_npz: Any, classes: Any) -> None:
@@ -106,8 +106,8 @@ def test_grey_and_huge_images(write_npz: Any, classes: Any) -> None:
     grey = cv2.imencode(".jpg", np.zeros((8, 8), np.uint8))[1].reshape(-1)
     path = write_npz(jpeg=grey, offsets=np.array([0, len(grey)]), y=classes[:1])
     with pytest.raises(DataError, match="image 0 is L, 8x8 pixels, expected an RGB JPEG"):
-        load_dataset(path)
+        load_dataset(path, labels=CIFAR10_LABELS)
     wide = cv2.imencode(".jpg", np.zeros((1, jpeg_container.MAX_SIDE + 1, 3), np.uint8))[1].reshape(-1)
     path = write_npz(jpeg=wide, offsets=np.array([0, len(wide)]), y=classes[:1])
     with pytest.raises(DataError, match="image 0 is RGB, 1025x1 pixels"):
-        load_dataset(path)
+        load_dataset(path, labels=CIFAR10_LABELS)

@@ -33,7 +33,7 @@ def test_digest_follows_the_parts_named() -> None:
         ("", "the recipe is empty, expected a mapping"),
         ("- 1", "the recipe is a list"),
         ("a: [", "not a YAML recipe"),
-        ("epochs: 3", "unknown entry epochs, expected one of name, seed"),
+        ("epochs: 3", "unknown entry epochs, expected one of name, labels, seed"),
         ("teacher: 3", "teacher is a int, expected a mapping"),
         ("teacher: {lrate: 3}", "unknown entry teacher.lrate"),
         ("student: {epochs: -1}", "student.epochs is -1, expected an integer that is not negative"),
@@ -48,6 +48,8 @@ def test_digest_follows_the_parts_named() -> None:
         ("teacher: {widths: []}", "teacher.widths is .., expected a list of positive integers"),
         ("teacher: {widths: [0]}", "expected a list of positive integers"),
         ("name: 3", "name is 3, expected a string"),
+        ("labels: cat", "labels is 'cat', expected a list of names"),
+        ("labels: [1, 2]", "expected a list of names"),
     ],
 )
 def test_wrong_entries(tmp_path: Path, text: str, wrong: str) -> None:

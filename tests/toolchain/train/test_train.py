@@ -13,6 +13,7 @@ from edgemeta.toolchain.train.train import train
 
 RECIPE = """
 name: tiny
+labels: [a, b, c, d, e, f, g, h, i, j]
 teacher: {epochs: 1, batch: 10, widths: [4, 4], bias_lr: 1, lr: 0.01}
 student: {epochs: 1, batch: 10, warmup_epochs: 0}
 """
@@ -23,10 +24,11 @@ def files(tmp_path: Path, pixels: Any, classes: Any) -> dict[str, Any]:
     """Arguments of `train`."""
     (tmp_path / "tiny.yaml").write_text(RECIPE)
     np.savez(tmp_path / "data.npz", x=pixels, y=classes)
+    np.savez(tmp_path / "test.npz", x=255 - pixels, y=classes)
     return {
         "recipe": str(tmp_path / "tiny.yaml"),
         "data": tmp_path / "data.npz",
-        "test": tmp_path / "data.npz",
+        "test": tmp_path / "test.npz",
         "folder": tmp_path / "run",
         "out": tmp_path / "tiny.safetensors",
     }
@@ -41,7 +43,8 @@ def test_train_and_export(files: dict[str, Any]) -> None:
     assert model.name == "tiny"
     assert (result.images, result.epochs) == (20, 1)
     assert model.provenance["test_accuracy"] == result.accuracy
-    assert model.provenance["train_pixels_sha256"] == model.provenance["test_pixels_sha256"]
+    assert model.labels == tuple("abcdefghij")
+    assert model.provenance["train_pixels_sha256"] != model.provenance["test_pixels_sha256"]
     first = files["out"].read_bytes()
     assert train(**files, threads=1) == result  # the run is finished, nothing is trained again
     assert files["out"].read_bytes() == first
@@ -61,6 +64,24 @@ def test_wrong_arguments_are_found_before_training(files: dict[str, Any], tmp_pa
     pytest.importorskip("torch", reason="torch is not installed: pip install edgemeta[train]")
     with pytest.raises(DataError, match=r"none\.npz: cannot be read"):
         train(**{**files, "data": tmp_path / "none.npz"})
+
+
+def test_data_without_names_of_classes_need_a_recipe_that_has_them(files: dict[str, Any], tmp_path: Path) -> None:
+    pytest.importorskip("torch", reason="torch is not installed: pip install edgemeta[train]")
+    (tmp_path / "tiny.yaml").write_text(RECIPE.replace("labels:", "# labels:"))
+    with pytest.raises(DataError, match=r"data\.npz: does not name its classes, expected `labels`"):
+        train(**files)
+
+
+def test_training_images_are_no_test_images(files: dict[str, Any], tmp_path: Path, pixels: Any) -> None:
+    pytest.importorskip("torch", reason="torch is not installed: pip install edgemeta[train]")
+    with pytest.raises(DataError, match=r"data\.npz: all 20 test pictures are also training pictures of .*data\.npz"):
+        train(**{**files, "test": files["data"]})
+    assert not files["out"].exists()
+    said: list[str] = []
+    np.savez(tmp_path / "test.npz", x=np.concatenate([255 - pixels[:10], pixels[10:]]), y=np.arange(20) % 10)
+    train(**files, report=said.append)
+    assert said == [f"{files['test']}: 10 of 20 test pictures are also training pictures of {files['data']}"]
 
 
 def test_the_toolchain_imports_without_torch() -> None:
