@@ -1,20 +1,34 @@
 """Progress bars on standard error, if it is a terminal."""
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Protocol
 
 import click
 
 
-@contextmanager
-def progress_bar(label: str, *, wanted: bool = True) -> Iterator[Callable[[int, int], None]]:
-    """Show a bar, where it is wanted; yields a function (done, total) that updates it."""
-    hidden = not (wanted and sys.stderr.isatty())
-    with click.progressbar(length=1, label=label, file=sys.stderr, hidden=hidden) as bar:
+class Move(Protocol):
+    """Updates a bar: how much is done, of how much, and a text such as a loss and an estimate of the time left.
 
-        def update(done: int, total: int) -> None:
+    A text takes the place of the bar's own estimate.
+    """
+
+    def __call__(self, done: int, total: int, text: str | None = None) -> None:
+        """Show this state."""
+
+
+@contextmanager
+def progress_bar(label: str, *, wanted: bool = True) -> Iterator[Move]:
+    """Show a bar, where it is wanted; yields the function that updates it."""
+    hidden = not (wanted and sys.stderr.isatty())
+    with click.progressbar(
+        length=1, label=label, file=sys.stderr, hidden=hidden, item_show_func=lambda text: text
+    ) as bar:
+
+        def update(done: int, total: int, text: str | None = None) -> None:
             bar.length = total
-            bar.update(done - bar.pos)
+            bar.show_eta = text is None
+            bar.update(done - bar.pos, text)
 
         yield update

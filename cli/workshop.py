@@ -1,25 +1,56 @@
 """`train`: makes a float model from labelled images."""
 
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import click
 
 from edgemeta.cli.options import json_option, remark, report
-from edgemeta.cli.progress import progress_bar
-from edgemeta.toolchain.progress import Progress, ProgressCallback
+from edgemeta.cli.training_bars import TrainingBars
+from edgemeta.toolchain.float_model.file import next_step
+from edgemeta.toolchain.train.designs import DEPTHS, FAMILIES, MAX_SIZE, MAX_WIDTH, MIN_SIZE, MIN_WIDTH, Family, Wishes
+from edgemeta.toolchain.train.own_pictures import PicturesResult, train_pictures
 from edgemeta.toolchain.train.train import train as train_by_recipe
 
 _path = click.Path(path_type=Path)
+_INTERRUPTED = 130
+"""Exit code of a process that Ctrl-C ended, as shells have it."""
 
 
-@click.command(short_help="Train a float network by a recipe.")
-@click.argument("recipe")
-@click.option("--data", type=_path, required=True, metavar="PATH", help="Labelled training images.")
-@click.option("--test", type=_path, required=True, metavar="PATH", help="Labelled images for measuring only.")
+@click.command(short_help="Train a float network on own pictures, or by a recipe.")
+@click.argument("recipe", required=False)
 @click.option(
-    "--alternates", type=_path, metavar="PATH", help="Alternative pixels of some training images (x, y, index)."
+    "--data",
+    type=_path,
+    required=True,
+    metavar="PATH",
+    help="Labelled training images: a folder with a folder of pictures for each class, or a data set.",
+)
+@click.option("--test", type=_path, metavar="PATH", help="Labelled images that are only measured, at the end.")
+@click.option(
+    "--size",
+    type=click.IntRange(MIN_SIZE, MAX_SIZE),
+    help="Side of the network's square input in pixels.  [default: 96, or that of the images of a file]",
+)
+@click.option("--network", "family", type=click.Choice(FAMILIES), help="Kind of network.  [default: resnet]")
+@click.option(
+    "--depth", type=click.Choice([str(depth) for depth in DEPTHS]), help="Layers of a residual network.  [default: 14]"
+)
+@click.option(
+    "--width",
+    type=click.FloatRange(MIN_WIDTH, MAX_WIDTH),
+    metavar="F",
+    help="Factor on all channels.  [default: 3 for resnet, 0.5 for mobilenetv2]",
+)
+@click.option(
+    "--start",
+    metavar="FLOAT",
+    help="Float model, a file or a shipped name, whose weights are the first ones; its network is trained.",
+)
+@click.option("--epochs", type=click.IntRange(min=1), help="Passes over the pictures.  [default: 60]")
+@click.option(
+    "--alternates", type=_path, metavar="PATH", help="With a recipe: other pixels of some images (x, y, index)."
 )
 @click.option(
     "--folder",
@@ -29,30 +60,69 @@ _path = click.Path(path_type=Path)
     help="Folder for checkpoints and log; a run in it is continued.",
 )
 @click.option("--out", type=_path, required=True, metavar="FILE", help="The float model to write.")
-@click.option("--fresh", is_flag=True, help="Fail if the folder contains a run, instead of continuing it.")
+@click.option("--name", help="Name of the model in messages and logs; default: that of the network and the data.")
+@click.option("--fresh", is_flag=True, help="Delete the run in the folder and start afresh, instead of continuing it.")
 @click.option("--threads", type=click.IntRange(min=1), help="CPU threads of PyTorch.")
 @json_option
 def train(
-    recipe: str,
+    recipe: str | None,
     data: Path,
-    test: Path,
+    test: Path | None,
+    size: int | None,
+    family: Family | None,
+    depth: str | None,
+    width: float | None,
+    start: str | None,
+    epochs: int | None,
     alternates: Path | None,
     folder: Path,
     out: Path,
+    name: str | None,
     fresh: bool,
     threads: int | None,
     as_json: bool,
 ) -> None:
-    """Train a float network by RECIPE, a shipped name or a YAML file. Needs PyTorch: pip install 'edgemeta[train]'.
+    """Train a float network on your own pictures, or by RECIPE. Needs PyTorch: pip install 'edgemeta[train]'.
 
-    An interrupted run continues after its last complete epoch.
+    Without RECIPE a fixed tenth of each class is held out to choose the best epoch. RECIPE is a shipped name or a YAML
+    file; it needs --test, and the network is its own.
+
+    An interrupted run continues after its last complete epoch when the same command is given again.
 
     \b
     Examples:
+      edgemeta train --data pictures/ --folder runs/gate --out gate-float.safetensors
+      edgemeta train --data pictures/ --test later/ --size 64 --depth 8 --width 1 \\
+          --folder runs/small --out small-float.safetensors --json
       edgemeta train resnet8-cifar10 --data cifar-10-batches-bin --test cifar-10-batches-bin \\
           --folder runs/mine --out mine-float.safetensors
     """
-    with _training_bars() as show:
+    wishes = Wishes(family, None if depth is None else int(depth), width, size)
+    if recipe is None:
+        if alternates is not None:
+            raise click.UsageError("--alternates needs a RECIPE")
+        with _watched() as bars:
+            pictures = train_pictures(
+                data,
+                folder,
+                out,
+                test=test,
+                wishes=wishes,
+                start=start,
+                epochs=epochs,
+                name=name,
+                fresh=fresh,
+                threads=threads,
+                progress=bars.show,
+                report=remark,
+            )
+        report(as_json, _pictures_values(pictures), _pictures_text(pictures))
+        return
+    if test is None:
+        raise click.UsageError("Missing option '--test', which a RECIPE needs")
+    if wishes != Wishes() or start is not None or epochs is not None:
+        raise click.UsageError("--size, --network, --depth, --width, --start and --epochs are given by the RECIPE")
+    with _watched() as bars:
         result = train_by_recipe(
             recipe,
             data,
@@ -60,9 +130,10 @@ def train(
             folder,
             out,
             alternates=alternates,
-            resume=not fresh,
+            name=name,
+            fresh=fresh,
             threads=threads,
-            progress=show,
+            progress=bars.show,
             report=remark,
         )
     values = {"path": str(result.path), "top1": 100 * result.accuracy, "images": result.images, "epochs": result.epochs}
@@ -70,16 +141,52 @@ def train(
     report(as_json, values, [line])
 
 
+def _pictures_values(result: PicturesResult) -> dict[str, object]:
+    test = result.test
+    return {
+        "path": str(result.path),
+        "name": result.name,
+        "network": result.network,
+        "size": result.size,
+        "labels": list(result.validation.labels),
+        "epochs": result.epochs,
+        "best_epoch": result.epoch,
+        "validation_top1": 100 * result.validation.accuracy,
+        "validation_images": result.validation.images,
+        "top1": None if test is None else 100 * test.accuracy,
+        "images": 0 if test is None else test.images,
+        "recall": {label: None if share is None else 100 * share for label, share in result.measured.recall().items()},
+        "confusion": result.measured.counts.tolist(),
+        "confusion_png": str(result.picture),
+    }
+
+
+def _pictures_text(result: PicturesResult) -> Iterator[str]:
+    validation, test = result.validation, result.test
+    yield (
+        f"{result.path}: {result.name}, {result.network} of {result.size}x{result.size} pixels, "
+        f"{len(validation.labels)} classes, epoch {result.epoch} of {result.epochs}"
+    )
+    yield f"top-1 {100 * validation.accuracy:.2f} % of {validation.images:,} images held out to choose the epoch"
+    if test is not None:
+        yield f"top-1 {100 * test.accuracy:.2f} % of {test.images:,} test images"
+    yield f"recall of each {'test' if test else 'held-out'} class, and the labels given (columns):"
+    yield from result.measured.text()
+    yield f"the same as a picture: {result.picture}"
+    yield f"next: {next_step(result.path)}"
+
+
 @contextmanager
-def _training_bars() -> Iterator[ProgressCallback]:
-    """A callback that draws one progress bar per stage of a training run."""
-    with ExitStack() as bars:
-        moves: dict[str, Callable[[int, int], None]] = {}
-
-        def show(event: Progress) -> None:
-            if event.stage not in moves:
-                bars.close()
-                moves[event.stage] = bars.enter_context(progress_bar(event.stage))
-            moves[event.stage]((event.epoch - 1) * event.steps + event.step, event.epochs * event.steps)
-
-        yield show
+def _watched() -> Iterator[TrainingBars]:
+    """Bars of a training; Ctrl-C becomes one sentence that says how to continue."""
+    bars = TrainingBars()
+    try:
+        yield bars
+    except KeyboardInterrupt:
+        bars.close()
+        kept = bars.epochs_kept()
+        state = "before the first epoch" if kept is None else f"{kept[0]} of {kept[1]} epochs are kept"
+        click.echo(f"\ninterrupted, {state}; the same command continues (--fresh starts afresh)", err=True)
+        raise click.exceptions.Exit(_INTERRUPTED) from None
+    finally:
+        bars.close()

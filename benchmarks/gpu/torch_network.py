@@ -2,8 +2,9 @@
 
 from edgemeta.toolchain.float_model.graph import FloatModel
 from edgemeta.toolchain.train.chain import Chain
+from edgemeta.toolchain.train.designs import Design
 from edgemeta.toolchain.train.export import load_weights
-from edgemeta.toolchain.train.networks import Design, build
+from edgemeta.toolchain.train.networks import build
 
 
 def torch_resnet8(model: FloatModel) -> Chain:

@@ -5,23 +5,11 @@ residual network, the width and the number of classes are free; the input's side
 its grid, so that weights learnt at one size load at any other.
 """
 
-from dataclasses import dataclass
-from typing import Literal, TypeAlias, get_args
-
 from torch import nn
 
-from edgemeta.toolchain.errors import RecipeError
 from edgemeta.toolchain.train.chain import Chain
+from edgemeta.toolchain.train.designs import Design
 
-Family: TypeAlias = Literal["resnet", "mobilenetv2"]
-FAMILIES: tuple[Family, ...] = get_args(Family)
-
-DEPTHS = (8, 14, 20)
-"""Depths of a residual network: one, two or three blocks in each of its three stages."""
-MIN_SIZE, MAX_SIZE = 24, 224
-"""Sides of the square input, in pixels."""
-MIN_WIDTH, MAX_WIDTH = 0.125, 8.0
-"""Factors on the number of channels."""
 _GRID = 6
 """The last grid of a network has at least this many rows."""
 
@@ -35,40 +23,6 @@ _MOBILENET_STAGES = (
     (6, 160, 3, True),
     (6, 320, 1, False),
 )
-
-
-@dataclass(frozen=True)
-class Design:
-    """Which network: its family, classes and size.
-
-    size: side of the square input in pixels, MIN_SIZE..MAX_SIZE. depth: of a residual network, one of DEPTHS (ignored
-    for MobileNetV2). width: factor on all channels, MIN_WIDTH..MAX_WIDTH; at 1 a residual network has 16, 32 and 64.
-    """
-
-    classes: int = 10
-    size: int = 32
-    family: Family = "resnet"
-    depth: int = 8
-    width: float = 1.0
-
-    def __post_init__(self) -> None:
-        if self.family not in FAMILIES:
-            raise RecipeError(f"network is {self.family!r}, expected one of {', '.join(FAMILIES)}")
-        if not MIN_SIZE <= self.size <= MAX_SIZE:
-            raise RecipeError(f"size is {self.size}, expected {MIN_SIZE} to {MAX_SIZE} pixels")
-        if self.family == "resnet" and self.depth not in DEPTHS:
-            raise RecipeError(f"depth is {self.depth}, expected one of {', '.join(map(str, DEPTHS))}")
-        if not MIN_WIDTH <= self.width <= MAX_WIDTH:
-            raise RecipeError(f"width is {self.width:g}, expected {MIN_WIDTH:g} to {MAX_WIDTH:g}")
-        if self.classes < 2:
-            raise RecipeError(f"there are {self.classes} classes, expected at least 2")
-
-    @property
-    def name(self) -> str:
-        """Name for files and messages, such as "resnet14" or "mobilenetv2-w0.35"."""
-        depth = str(self.depth) if self.family == "resnet" else ""
-        width = "" if self.width == 1 else f"-w{self.width:g}"
-        return f"{self.family}{depth}{width}"
 
 
 def build(design: Design) -> Chain:

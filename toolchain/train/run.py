@@ -1,7 +1,5 @@
 """A complete training run: teachers, their targets, student; each stage continues where it was interrupted."""
 
-import hashlib
-import json
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +11,7 @@ from edgemeta.toolchain.progress import ProgressCallback, Reporter
 from edgemeta.toolchain.train.augment import ImageBank
 from edgemeta.toolchain.train.chain import Chain
 from edgemeta.toolchain.train.recipe import Recipe
+from edgemeta.toolchain.train.run_folder import data_digest
 from edgemeta.toolchain.train.student import train_student
 from edgemeta.toolchain.train.teacher import teacher_logits, train_teacher
 
@@ -38,7 +37,7 @@ def train_network(
         torch.set_num_threads(threads)
     folder.mkdir(parents=True, exist_ok=True)
     reporter = Reporter(folder / "log.jsonl", progress)
-    data = data_digest(train, alternates)
+    data = data_digest(train) if alternates is None else data_digest(train, alternates)
     other = (alternates.x, alternates.index) if alternates is not None else (None, None)
     bank = ImageBank(train.x, recipe.teacher.pad, *other)
     targets = np.zeros((len(train), len(train.labels)), np.float32)
@@ -48,15 +47,6 @@ def train_network(
         targets += mean / np.float32(recipe.teacher.count)
     bank = ImageBank(train.x, recipe.student.pad, *other)
     return train_student(recipe, bank, targets, train, test, folder, data, reporter)
-
-
-def data_digest(train: Dataset, alternates: Alternates | None = None) -> str:
-    """SHA-256 (hex) of pixels, classes and labels of training data, and of its alternative pixels."""
-    digest = hashlib.sha256(json.dumps([train.x.shape, train.labels]).encode())
-    arrays = (train.x, train.y) if alternates is None else (train.x, train.y, alternates.x, alternates.index)
-    for array in arrays:
-        digest.update(np.ascontiguousarray(array).tobytes())
-    return digest.hexdigest()
 
 
 def _check_data(recipe: Recipe, train: Dataset, test: Dataset) -> None:

@@ -15,8 +15,9 @@ from edgemeta.toolchain.train.augment import STREAM_ORDER, STREAM_STUDENT, Image
 from edgemeta.toolchain.train.batches import accuracy_percent, mixed_precision, network_input
 from edgemeta.toolchain.train.chain import Chain
 from edgemeta.toolchain.train.checkpoint import RunIdentity
+from edgemeta.toolchain.train.designs import Design
 from edgemeta.toolchain.train.loop import BatchLoss, Training, run_epochs
-from edgemeta.toolchain.train.networks import Design, build
+from edgemeta.toolchain.train.networks import build
 from edgemeta.toolchain.train.recipe import Recipe
 
 

@@ -1,4 +1,4 @@
-"""Command `train`: makes a float model file from data files and a recipe. Imports PyTorch only when it is called."""
+"""Command `train` with a recipe: makes a float model file from data files. Imports PyTorch only when it is called."""
 
 import logging
 from dataclasses import dataclass, replace
@@ -8,17 +8,22 @@ from typing import TYPE_CHECKING
 from edgemeta.toolchain.data.apart import check_apart
 from edgemeta.toolchain.data.class_folders import Report
 from edgemeta.toolchain.data.dataset import Alternates, Dataset, load_alternates, load_dataset
-from edgemeta.toolchain.errors import CheckpointError, MissingExtraError
 from edgemeta.toolchain.float_model.file import save_float_model
 from edgemeta.toolchain.float_model.forward import accuracy
 from edgemeta.toolchain.progress import ProgressCallback
+from edgemeta.toolchain.train.pictures_data import data_name
 from edgemeta.toolchain.train.recipe import Recipe, load_recipe
 from edgemeta.toolchain.train.recipe_files import find_recipe
+from edgemeta.toolchain.train.requirements import require_torch
+from edgemeta.toolchain.train.run_folder import prepare_run, require_writable
 
 if TYPE_CHECKING:
     from edgemeta.toolchain.train.chain import Chain
 
 _log = logging.getLogger(__name__)
+
+_NETWORK, _SIZE = "resnet8", 32
+"""What a recipe trains: the network and the side of its input in pixels."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +48,8 @@ def train(
     out: Path,
     *,
     alternates: Path | None = None,
-    resume: bool = True,
+    name: str | None = None,
+    fresh: bool = False,
     threads: int | None = None,
     progress: ProgressCallback | None = None,
     report: Report = _log.warning,
@@ -51,28 +57,33 @@ def train(
     """Train by a recipe (a shipped name or a file) and write the float model to `out`.
 
     data, test: data sets (`load_dataset`). alternates: alternative pixels of some training images (`load_alternates`).
-    folder: run folder for checkpoints, cached logits and log.jsonl. resume: continue the run in the folder; if False, a
-    folder that contains a run is refused. report: is called with one sentence where test images are also training
-    images; if all are, they are refused. Raises a ToolchainError, which is MissingExtraError without PyTorch.
+    folder: run folder for checkpoints, cached logits and log.jsonl; a run in it is continued, or deleted before if
+    `fresh`. name: of the model; None: that of the recipe for data with the recipe's labels, that of the network and
+    the data for others. report: called with one sentence for what is left out or deleted, and where test images are
+    also training images; if all are, they are refused. Raises a ToolchainError, which is MissingExtraError without
+    PyTorch.
     """
     chosen = load_recipe(find_recipe(recipe))
-    if not resume and any(folder.glob("*.pt")):
-        raise CheckpointError(f"{folder}: already contains a run, expected an empty folder (or resume the run)")
-    _require_torch()
+    require_writable(out)
+    require_torch()
     from edgemeta.toolchain.train.run import train_network
 
     names = chosen.labels or None
-    images, measured = load_dataset(data, "train", labels=names), load_dataset(test, "test", labels=names)
+    images = load_dataset(data, "train", _SIZE, report, labels=names)
+    measured = load_dataset(test, "test", _SIZE, report, labels=names)
     check_apart(images, measured, data, test, report)
     other = None if alternates is None else load_alternates(alternates, images)
+    prepare_run(folder, fresh, report)
     network = train_network(chosen, images, measured, folder, alternates=other, threads=threads, progress=progress)
-    return _export(chosen, network, chosen.student.epochs, images, measured, out, other)
+    if name is None:
+        name = chosen.name if chosen.labels == images.labels else f"{_NETWORK}-{data_name(data)}"
+    return _export(chosen, network, name, images, measured, out, other)
 
 
 def _export(
     recipe: Recipe,
     network: "Chain",
-    epochs: int,
+    name: str,
     images: Dataset,
     measured: Dataset,
     out: Path,
@@ -82,8 +93,9 @@ def _export(
 
     from edgemeta.toolchain.train.export import export_network
 
+    epochs = recipe.student.epochs
     provenance: dict[str, object] = {
-        "recipe": recipe.name,
+        **({"recipe": recipe.name} if recipe.labels == images.labels else {}),
         "recipe_sha256": recipe.digest(),
         "epochs": epochs,
         "torch": torch.__version__,
@@ -93,17 +105,8 @@ def _export(
         "test_images": len(measured),
         "test_pixels_sha256": measured.sha256(),
     }
-    model = export_network(network, recipe.name, images.labels, provenance)
+    model = export_network(network, name, images.labels, provenance)
     right = accuracy(model, measured.x, measured.y)
     model = replace(model, provenance={**provenance, "test_accuracy": right})
     save_float_model(model, out)
     return TrainResult(out, right, len(measured), epochs)
-
-
-def _require_torch() -> None:
-    try:
-        import torch  # noqa: F401
-    except ImportError as error:
-        raise MissingExtraError(
-            "training needs PyTorch, which is not installed: pip install edgemeta[train]"
-        ) from error

@@ -13,8 +13,9 @@ from edgemeta.toolchain.float_model.file import load_float_model, save_float_mod
 from edgemeta.toolchain.float_model.forward import logits
 from edgemeta.toolchain.train.batches import network_input
 from edgemeta.toolchain.train.chain import Chain
+from edgemeta.toolchain.train.designs import Design
 from edgemeta.toolchain.train.export import export_network, load_weights
-from edgemeta.toolchain.train.networks import Design, build
+from edgemeta.toolchain.train.networks import build
 
 DESIGNS = [
     Design(7),

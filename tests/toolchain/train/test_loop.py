@@ -15,8 +15,9 @@ from edgemeta.toolchain.progress import Progress, Reporter
 from edgemeta.toolchain.train.augment import STREAM_ORDER, STREAM_STUDENT, ImageBank, draw_view, generator
 from edgemeta.toolchain.train.batches import mixed_precision, network_input
 from edgemeta.toolchain.train.checkpoint import RunIdentity
+from edgemeta.toolchain.train.designs import Design
 from edgemeta.toolchain.train.loop import Training, run_epochs
-from edgemeta.toolchain.train.networks import Design, build
+from edgemeta.toolchain.train.networks import build
 from edgemeta.toolchain.train.recipe import recipe_from
 from edgemeta.toolchain.train.student import cosine, distillation_loss, train_student
 

@@ -1,14 +1,10 @@
-"""The networks: published sizes, every input size, wrong designs."""
+"""The networks: published sizes, every input size."""
 
 import pytest
 import torch
 
-from edgemeta.toolchain.errors import RecipeError
-from edgemeta.toolchain.train.networks import Design, build, halvings
-
-
-def parameters(design: Design) -> int:
-    return sum(p.numel() for p in build(design).parameters())
+from edgemeta.toolchain.train.designs import Design
+from edgemeta.toolchain.train.networks import build, halvings
 
 
 def test_resnet8_has_the_papers_size() -> None:
@@ -62,26 +58,3 @@ def test_weights_of_one_size_fit_another() -> None:
     for family in ("resnet", "mobilenetv2"):
         small, large = (build(Design(4, size, family, 14, 0.5)) for size in (32, 224))  # type: ignore[arg-type]
         large.load_state_dict(small.state_dict())
-
-
-@pytest.mark.parametrize(
-    ("wrong", "sentence"),
-    [
-        ({"family": "vgg"}, "network is 'vgg', expected one of resnet, mobilenetv2"),
-        ({"size": 23}, "size is 23, expected 24 to 224 pixels"),
-        ({"size": 225}, "size is 225"),
-        ({"depth": 9}, "depth is 9, expected one of 8, 14, 20"),
-        ({"width": 0.1}, "width is 0.1, expected 0.125 to 8"),
-        ({"width": float("nan")}, "width is nan"),
-        ({"classes": 1}, "there are 1 classes, expected at least 2"),
-    ],
-)
-def test_wrong_designs(wrong: dict[str, object], sentence: str) -> None:
-    with pytest.raises(RecipeError, match=sentence):
-        Design(**wrong)  # type: ignore[arg-type]
-
-
-def test_names() -> None:
-    assert Design().name == "resnet8"
-    assert Design(depth=14, width=1.5).name == "resnet14-w1.5"
-    assert Design(family="mobilenetv2", width=0.35).name == "mobilenetv2-w0.35"

@@ -48,8 +48,33 @@ def test_train_and_export(files: dict[str, Any]) -> None:
     first = files["out"].read_bytes()
     assert train(**files, threads=1) == result  # the run is finished, nothing is trained again
     assert files["out"].read_bytes() == first
-    with pytest.raises(CheckpointError, match="already contains a run"):
-        train(**files, resume=False)
+    said: list[str] = []
+    assert train(**files, threads=1, fresh=True, report=said.append) == result
+    assert said == [f"{files['folder']}: deleted the run in it (12 files) to start afresh"]
+
+
+def test_own_data_do_not_keep_the_recipes_name(files: dict[str, Any], pixels: Any, classes: Any) -> None:
+    """The file, and with it messages and metrics, said "resnet8-cifar10" about pictures of anything."""
+    torch = pytest.importorskip("torch", reason="torch is not installed: pip install edgemeta[train]")
+    threads = torch.get_num_threads()
+    own, test = (files["data"].with_name(name) for name in ("gate.npz", "later.npz"))
+    for path, x in ((own, pixels), (test, 255 - pixels)):
+        np.savez(path, x=x, y=classes % 2, labels=np.array(["closed", "open"]))
+    train(**{**files, "data": own, "test": test}, threads=1)
+    model = load_float_model(files["out"])
+    assert model.name == "resnet8-gate"
+    assert model.labels == ("closed", "open")
+    assert "tiny" not in str(model.provenance)
+    train(**{**files, "data": own, "test": test}, name="my-gate", threads=1)
+    assert load_float_model(files["out"]).name == "my-gate"
+    torch.set_num_threads(threads)
+
+
+def test_the_file_must_be_writable_before_the_training(files: dict[str, Any], tmp_path: Path) -> None:
+    """It was found out after hours, or a mistyped folder was created."""
+    with pytest.raises(CheckpointError, match="there is no folder"):
+        train(**{**files, "out": tmp_path / "missing" / "m.safetensors"})
+    assert not files["folder"].exists()
 
 
 def test_without_torch(files: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:

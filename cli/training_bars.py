@@ -1,0 +1,69 @@
+"""Progress of a training on a terminal: a bar for each stage, loss, accuracy, and about how long it still takes."""
+
+from contextlib import ExitStack
+
+from edgemeta.cli.progress import Move, progress_bar
+from edgemeta.toolchain.progress import Progress
+
+
+class TrainingBars:
+    """Draws one bar for each stage; `last` is the newest event."""
+
+    def __init__(self) -> None:
+        self.last: Progress | None = None
+        self._shown = ExitStack()
+        self._first: Progress
+        self._accuracy: float | None = None
+        self._move: Move
+
+    def show(self, event: Progress) -> None:
+        """Show an event of the training."""
+        if self.last is None or event.stage != self.last.stage:
+            self.close()
+            self._first, self._accuracy = event, None
+            self._move = self._shown.enter_context(progress_bar(event.stage))
+        self.last = event
+        if event.accuracy is not None:
+            self._accuracy = event.accuracy
+        self._move(_done(event), event.epochs * event.steps, self._text(event))
+
+    def close(self) -> None:
+        """End the bar that is shown."""
+        self._shown.close()
+
+    def epochs_kept(self) -> tuple[int, int] | None:
+        """Complete epochs of the newest stage, which are in its checkpoint, and all of them; None before the first."""
+        if self.last is None:
+            return None
+        return self.last.epoch - (self.last.step < self.last.steps), self.last.epochs
+
+    def _text(self, event: Progress) -> str:
+        parts = [f"epoch {event.epoch}/{event.epochs}"]
+        if event.loss is not None:
+            parts.append(f"loss {event.loss:.3f}")
+        if self._accuracy is not None:
+            parts.append(f"accuracy {self._accuracy:.1f} %")
+        left = remaining_seconds(self._first, event)
+        return ", ".join(parts if left is None else [*parts, _about(left)])
+
+
+def remaining_seconds(first: Progress, now: Progress) -> float | None:
+    """Estimate from the steps between two events of a stage; None if there are none between them.
+
+    The first event of this process counts, not the start of the run: an interrupted run may have been on a faster day.
+    """
+    taken = _done(now) - _done(first)
+    if taken <= 0:
+        return None
+    return (now.epochs * now.steps - _done(now)) * (now.seconds - first.seconds) / taken
+
+
+def _done(event: Progress) -> int:
+    return (event.epoch - 1) * event.steps + event.step
+
+
+def _about(seconds: float) -> str:
+    if seconds < 100:
+        return f"{seconds:.0f} s left"
+    minutes = round(seconds / 60)
+    return f"{minutes} min left" if minutes < 100 else f"{minutes / 60:.1f} h left"

@@ -1,0 +1,64 @@
+"""Checks before a training: where the model is written, what a fresh start deletes, which data a run has."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from edgemeta.toolchain.data.dataset import Alternates, Dataset
+from edgemeta.toolchain.errors import CheckpointError
+from edgemeta.toolchain.train.run_folder import data_digest, prepare_run, require_writable
+
+
+def test_a_fresh_start_deletes_the_run_and_nothing_else(tmp_path: Path) -> None:
+    said: list[str] = []
+    run = ["network.pt", "teacher-0.pt", "student.pt.part", "logits-abc-0-01.npy", "log.jsonl", "confusion.png"]
+    others = ["notes.txt", "mine.safetensors", "picture.png"]
+    for name in (*run, *others):
+        (tmp_path / name).write_bytes(b"x")
+    prepare_run(tmp_path, False, said.append)
+    assert len(list(tmp_path.iterdir())) == 9
+    prepare_run(tmp_path, True, said.append)
+    assert sorted(p.name for p in tmp_path.iterdir()) == sorted(others)
+    assert said == [f"{tmp_path}: deleted the run in it (6 files) to start afresh"]
+    prepare_run(tmp_path / "new" / "run", True, said.append)
+    assert (tmp_path / "new" / "run").is_dir()
+    assert len(said) == 1
+
+
+def test_a_folder_that_cannot_be_one(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    for folder in (tmp_path / "file", tmp_path / "file" / "run"):
+        with pytest.raises(CheckpointError, match=r"cannot be written \(.*\), expected a folder for the run"):
+            prepare_run(folder, False, print)
+
+
+def test_the_model_must_be_writable(tmp_path: Path) -> None:
+    require_writable(tmp_path / "new.safetensors")
+    assert list(tmp_path.iterdir()) == []
+    old = tmp_path / "old.safetensors"
+    old.write_bytes(b"old")
+    require_writable(old)
+    assert old.read_bytes() == b"old"
+    with pytest.raises(CheckpointError, match="is a folder, expected the name of the file to write"):
+        require_writable(tmp_path)
+    with pytest.raises(CheckpointError, match=r"there is no folder .*/missing, expected an existing one"):
+        require_writable(tmp_path / "missing" / "m.safetensors")
+    with pytest.raises(CheckpointError, match=r"cannot be written \(File name too long\)"):
+        require_writable(tmp_path / ("m" * 300))
+
+
+def test_the_digest_tells_data_apart() -> None:
+    x, y = np.zeros((4, 8, 8, 3), np.uint8), np.array([0, 1, 0, 1])
+    sets = [
+        (Dataset(x, y, ("a", "b")),),
+        (Dataset(x + 1, y, ("a", "b")),),
+        (Dataset(x, 1 - y, ("a", "b")),),
+        (Dataset(x, y, ("a", "c")),),
+        (Dataset(x.reshape(4, 4, 16, 3), y, ("a", "b")),),
+        (Dataset(x, y, ("a", "b")), Alternates(x[:1], np.array([0]))),
+        (Dataset(x, y, ("a", "b")), Alternates(x[:1], np.array([1]))),
+        (Dataset(x[:2], y[:2], ("a", "b")), Dataset(x[2:], y[2:], ("a", "b"))),
+    ]
+    assert len({data_digest(*parts) for parts in sets}) == len(sets)
+    assert data_digest(Dataset(x, y, ("a", "b"))) == data_digest(Dataset(x, y.astype(np.uint8), ("a", "b")))

@@ -1,0 +1,114 @@
+"""The recipe for own pictures: a small data set, no teachers."""
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn import functional
+
+from edgemeta.toolchain.data.dataset import Dataset
+from edgemeta.toolchain.progress import Reporter
+from edgemeta.toolchain.train.augment import STREAM_ORDER, STREAM_PICTURES, generator
+from edgemeta.toolchain.train.batches import accuracy_percent, mixed_precision
+from edgemeta.toolchain.train.chain import Chain
+from edgemeta.toolchain.train.checkpoint import RunIdentity
+from edgemeta.toolchain.train.designs import Design
+from edgemeta.toolchain.train.loop import BatchLoss, Trained, Training, run_epochs
+from edgemeta.toolchain.train.picture_views import ViewSettings, blend, random_views
+from edgemeta.toolchain.train.student import cosine
+
+
+@dataclass(frozen=True)
+class PicturesRecipe:
+    """Training by labels with random views, blends and smoothed labels.
+
+    margin: pictures are read at this factor of the network's size, so that a crop need not be enlarged. lr: peak
+    learning rate of AdamW, reached linearly after `warmup_epochs`, then cosine to zero. smoothing: share of the label
+    spread evenly over all classes. blended: share of batches that are blended, with `blend_strength` (`blend`).
+    ema: decay per step of the moving average of the weights, which is measured and exported. validation: share of each
+    class that is held out to choose the best epoch.
+    """
+
+    epochs: int = 60
+    batch: int = 64
+    margin: float = 4 / 3
+    lr: float = 3e-3
+    warmup_epochs: float = 3.0
+    weight_decay: float = 0.05
+    smoothing: float = 0.1
+    blended: float = 0.7
+    blend_strength: float = 0.8
+    ema: float = 0.997
+    seed: int = 1
+    validation: float = 0.1
+    views: ViewSettings = field(default_factory=ViewSettings)
+
+    def digest(self, design: Design, start: str | None) -> str:
+        """SHA-256 (hex) of everything but the data that decides a run's steps; start: digest of the first weights."""
+        whole = {**asdict(self), "network": asdict(design), "start": start}
+        return hashlib.sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest()
+
+
+def train_on_pictures(
+    recipe: PicturesRecipe,
+    network: Chain,
+    large: Dataset,
+    validation: Dataset,
+    checkpoint: Path,
+    identity: RunIdentity,
+    reporter: Reporter,
+) -> Trained[Chain]:
+    """Train (or continue) and return the epoch that is best on `validation`.
+
+    network: with its first weights. large: training pictures, square and at least of the network's size. validation:
+    pictures of the network's size.
+    """
+    network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    images, classes = len(large), len(large.labels)
+    batch = min(recipe.batch, images)
+    steps = images // batch
+    even = recipe.smoothing / classes
+    targets = functional.one_hot(torch.from_numpy(large.y.astype(np.int64)), classes) * (1.0 - recipe.smoothing) + even
+    decaying = [p for p in network.parameters() if p.ndim > 1]
+    others = [p for p in network.parameters() if p.ndim <= 1]
+    groups = [{"params": decaying, "weight_decay": recipe.weight_decay}, {"params": others, "weight_decay": 0.0}]
+
+    def rates(epoch: int, step: int) -> tuple[float, float]:
+        position = (epoch * steps + step) / (recipe.epochs * steps)
+        rate = recipe.lr * cosine(position, min(recipe.warmup_epochs / recipe.epochs, 0.5))
+        return rate, rate
+
+    def losses(epoch: int) -> BatchLoss:
+        rng = generator(recipe.seed, STREAM_PICTURES, epoch)
+
+        def loss(index: NDArray[np.int64]) -> Tensor:
+            x, target = random_views(large.x[index], network.size, recipe.views, rng), targets[index]
+            if rng.random() < recipe.blended:
+                x, target = blend(x, target, recipe.blend_strength, rng)
+            with mixed_precision():
+                logits = network(x)
+            return functional.cross_entropy(logits.float(), target)
+
+        return loss
+
+    training = Training(
+        stage="training",
+        network=network,
+        optimizer=torch.optim.AdamW(groups, lr=recipe.lr),
+        epochs=recipe.epochs,
+        images=images,
+        batch=batch,
+        order=lambda epoch: generator(recipe.seed, STREAM_ORDER, epoch).permutation(images),
+        rates=rates,
+        losses=losses,
+        measure=lambda candidate: accuracy_percent(candidate, validation.x, validation.y, 100),
+        average=recipe.ema,
+        keep_best=True,
+        report_every=10,
+    )
+    return run_epochs(training, checkpoint, identity, reporter)

@@ -1,0 +1,65 @@
+"""A run's folder and its output file: what is checked before a training begins, and what `--fresh` deletes."""
+
+import hashlib
+import json
+from pathlib import Path
+
+import numpy as np
+
+from edgemeta.toolchain.data.class_folders import Report
+from edgemeta.toolchain.data.dataset import Alternates, Dataset
+from edgemeta.toolchain.errors import CheckpointError
+
+_FILES = ("*.pt", "*.pt.part", "logits-*.npy", "logits-*.part", "log.jsonl", "confusion.txt", "confusion.png")
+"""Files that a run writes into its folder."""
+
+
+def data_digest(*parts: Dataset | Alternates) -> str:
+    """SHA-256 (hex) of pixels, classes and labels of all parts of the training data, in their order."""
+    digest = hashlib.sha256()
+    for part in parts:
+        numbers, labels = (part.y, part.labels) if isinstance(part, Dataset) else (part.index, ())
+        digest.update(json.dumps([type(part).__name__, part.x.shape, labels]).encode())
+        digest.update(np.ascontiguousarray(part.x).tobytes())
+        digest.update(np.ascontiguousarray(numbers.astype(np.int64)).tobytes())
+    return digest.hexdigest()
+
+
+def prepare_run(folder: Path, fresh: bool, report: Report) -> None:
+    """Create the run folder if it is missing; delete the run in it if wanted, and nothing else.
+
+    report: called with a sentence about what was deleted. Raises CheckpointError if the folder cannot be written.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        _try_writing(folder / "log.jsonl")
+        files = sorted({path for pattern in _FILES for path in folder.glob(pattern)}) if fresh else []
+        for path in files:
+            path.unlink()
+    except OSError as error:
+        raise CheckpointError(
+            f"{folder}: cannot be written ({error.strerror}), expected a folder for the run"
+        ) from error
+    if files:
+        report(f"{folder}: deleted the run in it ({len(files)} files) to start afresh")
+
+
+def require_writable(out: Path) -> None:
+    """Raise CheckpointError unless a file `out` can be written: hours of training end with that."""
+    try:
+        if out.is_dir():
+            raise CheckpointError(f"{out}: is a folder, expected the name of the file to write")
+        if not out.parent.is_dir():
+            raise CheckpointError(f"{out}: there is no folder {out.parent}, expected an existing one for the file")
+        _try_writing(out)
+    except OSError as error:
+        raise CheckpointError(f"{out}: cannot be written ({error.strerror})") from error
+
+
+def _try_writing(path: Path) -> None:
+    """Open a new file beside `path`, and `path` where it exists, for writing; raises OSError."""
+    part = path.with_name(path.name + ".part")
+    part.open("ab").close()
+    part.unlink()
+    if path.exists():
+        path.open("ab").close()
