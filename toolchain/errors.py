@@ -39,5 +39,9 @@ class QuantizeError(ToolchainError):
     """A float model or calibration set that cannot be quantized as requested."""
 
 
+class TeachError(ToolchainError):
+    """Pictures or a backbone from which nothing can be taught."""
+
+
 class MissingExtraError(ToolchainError):
     """A part of the toolchain needs a package that is not installed."""

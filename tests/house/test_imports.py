@@ -48,7 +48,13 @@ ROOMS: dict[str, list[set[str]]] = {
         {"compile"},
         {"plan"},
     ],
-    "toolchain": [{"exporter", "importer"}, {"train", "quantize"}, {MODULES}, {"data", "float_model"}, {"errors"}],
+    "toolchain": [
+        {"exporter", "importer", "teach"},
+        {"train", "quantize"},
+        {MODULES},
+        {"data", "float_model"},
+        {"errors"},
+    ],
 }
 """The rooms of a folder, from the top layer down. A room imports from itself and from lower layers only."""
 

@@ -1,0 +1,73 @@
+"""`edgemeta teach` as a user runs it."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from edgemeta.cli.teaching import teach
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Six pictures of each of two grey levels, the bright one in the right half only."""
+    rng = np.random.default_rng(0)
+    path = tmp_path_factory.mktemp("teach") / "lamp"
+    for label, grey in (("off", 60), ("on", 140)):
+        (path / label).mkdir(parents=True)
+        for i in range(6):
+            pixels = rng.normal(60, 10, (40, 60, 3))
+            pixels[:, 30:] += grey - 60
+            cv2.imwrite(str(path / label / f"{i}.png"), np.clip(pixels, 0, 255).astype(np.uint8))
+    return path
+
+
+def test_it_writes_a_model_that_predicts(edgemeta: Callable[..., Any], folder: Path, tmp_path: Path) -> None:
+    out = tmp_path / "lamp.safetensors"
+    result = edgemeta("teach", folder, "--out", out, "--region", "0.5,0,0.5,1", "--json")
+    assert result.returncode == 0, result.stderr
+    values = json.loads(result.stdout)
+    assert values["labels"] == ["off", "on"]
+    assert values["pictures"] == 12
+    assert values["accuracy"] == 1
+    assert values["confusing"] == []
+    assert values["region"] == {"left": 0.5, "top": 0.0, "width": 0.5, "height": 1.0}
+    assert values["warnings"][0].startswith("too few pictures")
+    assert result.stderr.splitlines()[0] == "pictures: 1 of 12"
+    cropped = tmp_path / "right.png"
+    cv2.imwrite(str(cropped), cv2.imread(str(folder / "on" / "0.png"))[:, 30:])
+    predicted = edgemeta("predict", out, cropped, "--json")
+    assert json.loads(predicted.stdout)["labels"][0]["label"] == "on"
+
+
+def test_the_text_gives_lines_for_the_config(edgemeta: Callable[..., Any], folder: Path, tmp_path: Path) -> None:
+    out = tmp_path / "lamp.safetensors"
+    result = edgemeta("teach", folder, "--out", out, "--region", "0.5,0,0.5,1")
+    assert result.returncode == 0, result.stderr
+    lines = result.stdout.splitlines()
+    assert lines[-2:] == [
+        f'    model: "{out}"',
+        "    region: {left: 0.5, top: 0, width: 0.5, height: 1}",
+    ]
+    assert result.stderr == ""
+
+
+@pytest.mark.parametrize("region", ["1,2,3", "a,b,c,d", "0.5,0,0.6,1", "0,0,0,1"])
+def test_a_wrong_region_is_wrong_usage(folder: Path, tmp_path: Path, region: str) -> None:
+    result = CliRunner().invoke(teach, [str(folder), "--out", str(tmp_path / "m"), "--region", region])
+    assert result.exit_code == 2
+    assert "left,top,width,height" in result.output
+
+
+def test_one_class_is_one_sentence(
+    edgemeta: Callable[..., Any], one_sentence: Callable[..., None], folder: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "single").mkdir()
+    (tmp_path / "single" / "on").symlink_to(folder / "on")
+    one_sentence(edgemeta("teach", tmp_path / "single", "--out", tmp_path / "m"), "single", "only the class 'on'")
+    assert not (tmp_path / "m").exists()

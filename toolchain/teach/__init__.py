@@ -1,0 +1,1 @@
+"""`edgemeta teach`: a model for your own pictures, learnt on the device in seconds, without PyTorch."""

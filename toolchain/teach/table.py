@@ -1,0 +1,75 @@
+"""The pictures as a table: a row of integer features for each view, as the integer layers give them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgemeta.model.fixedpoint import rounding_shift
+from edgemeta.model.layers import AveragePool, Layer, Lookup, Multiplier, TensorType
+from edgemeta.toolchain.teach.backbone import Plan
+from edgemeta.toolchain.teach.features import PREFIX
+from edgemeta.toolchain.teach.pictures import Pictures
+from edgemeta.toolchain.teach.views import MIRRORED
+
+Float64 = NDArray[np.float64]
+_LEAST_DEVIATION = 0.2
+"""A feature's deviation counts as at least so much of the mean deviation."""
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """features: int8 [N, views, D], D in H, W, C order of the last feature layer. y: [N]. labels: number of classes.
+
+    factors: float64 [D]; a feature enters the regression as (integer - mean) * factor.
+    """
+
+    features: NDArray[np.int8]
+    y: NDArray[np.int64]
+    labels: int
+    mean: Float64
+    factors: Float64
+
+    def rows(self, pictures: NDArray[np.integer], *, mirrored: bool) -> NDArray[np.int64]:
+        """Rows of `products` that train with these pictures: all their views, or those that are not mirrored."""
+        views = [view for view in range(self.features.shape[1]) if mirrored or view not in MIRRORED]
+        rows: NDArray[np.int64] = (pictures[:, np.newaxis] * self.features.shape[1] + np.array(views)).ravel()
+        return rows
+
+    def standardized(self) -> Float64:
+        """All rows, one for each view of each picture, as they enter the regression: [N * views, D]."""
+        rows = self.features.reshape(-1, self.features.shape[2])
+        return (rows - self.mean) * self.factors
+
+
+def make_table(pictures: Pictures, layers: Mapping[str, Layer], plan: Plan, importance: Float64) -> Table:
+    """Compute the features as the layers do, from the means that the backbone's tensors have in each cell."""
+    parts = []
+    for name, cells in plan.grids.items():
+        pool, root = layers[f"{PREFIX}.mean.{name}"], layers[f"{PREFIX}.root.{name}"]
+        assert isinstance(pool, AveragePool)
+        assert isinstance(root, Lookup)
+        integers = _looked_up(root, pool.output, _pooled(pool, pictures.means[name]))
+        factor = plan.cells // cells
+        parts.append(integers.repeat(factor, axis=2).repeat(factor, axis=3))
+    joined = np.concatenate(parts, axis=4)
+    features = joined.reshape(*joined.shape[:2], -1)
+    plain = features[:, 0].astype(np.float64)
+    deviation = plain.std(axis=0)
+    deviation = np.maximum(deviation, max(_LEAST_DEVIATION * deviation.mean(), 1e-9))
+    factors = importance / deviation
+    return Table(features, pictures.y, len(pictures.labels), plain.mean(axis=0), factors)
+
+
+def _pooled(pool: AveragePool, means: Float64) -> NDArray[np.int64]:
+    assert isinstance(pool.requantize, Multiplier)
+    sums = np.floor(means * (pool.kernel[0] * pool.kernel[1]) + 0.5).astype(np.int64)
+    kind: TensorType = pool.output
+    rounded = rounding_shift(sums * pool.requantize.multiplier.astype(np.int64), pool.requantize.shift)
+    return np.clip(rounded + kind.zero_point, pool.requantize.lo, pool.requantize.hi)
+
+
+def _looked_up(root: Lookup, kind: TensorType, integers: NDArray[np.int64]) -> NDArray[np.int8]:
+    entries = root.table[np.arange(len(root.table)), integers - (-128 if kind.signed else 0)]
+    return entries.astype(np.int8, copy=False)

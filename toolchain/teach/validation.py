@@ -1,0 +1,109 @@
+"""Cross-validation: what the taught network says about pictures that it was not taught with.
+
+The strength of the regularization, and whether mirrored copies help, are chosen inside each training part by holding
+out its own folds in turn; so no held-out picture has a say in the network that judges it. The choice goes by the
+squared error of the regression, in which every class counts the same: it is smoother than the number of right answers.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgemeta.toolchain.teach.folds import FOLDS
+from edgemeta.toolchain.teach.head import Head, Linear, linear, quantized, step_for
+from edgemeta.toolchain.teach.ridge import STRENGTHS, Coefficients, class_weights, solve
+from edgemeta.toolchain.teach.table import Table
+
+Float64 = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What is not fitted but chosen: the strength of the regularization, and whether to train with mirrored copies."""
+
+    strength: float
+    mirrored: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Validated:
+    """The network taught with all pictures, and its judgement by pictures held out.
+
+    head: of all pictures. choice: made for it. logits: int32 [N, labels], of each picture by the head of the other
+    folds, with the step of `head`. fewer: the same of heads that saw two folds of five, or None with too few pictures.
+    """
+
+    head: Head
+    choice: Choice
+    logits: NDArray[np.int32]
+    fewer: NDArray[np.int32]
+
+
+class Validation:
+    """Fits on parts of a table. fold: of each picture. moved: is called with how many fits are done, of how many."""
+
+    def __init__(self, table: Table, fold: NDArray[np.int64], moved: Callable[[int, int], None]) -> None:
+        self._table, self._fold, self._moved = table, fold, moved
+        self._rows = table.standardized()
+        self._products = self._rows @ self._rows.T
+        self._errors: dict[tuple[frozenset[int], Choice, int], float] = {}
+        mirrors = (True, False) if table.features.shape[1] > 1 else (False,)
+        self.choices = tuple(Choice(strength, mirrored) for mirrored in mirrors for strength in STRENGTHS)
+
+    def run(self) -> Validated:
+        """All of it."""
+        pairs = list(combinations(range(FOLDS), 2))
+        for done, held in enumerate([*pairs, *((k,) for k in range(FOLDS))], 1):
+            self._measure(frozenset(held))
+            self._moved(done, len(pairs) + FOLDS)
+        everything = frozenset(range(FOLDS))
+        choice = self._best(frozenset(), everything)
+        final = self._linear(frozenset(), choice)
+        parts = [self._linear(frozenset({k}), self._best(frozenset({k}), everything - {k})) for k in range(FOLDS)]
+        lesser = [self._linear(everything - {(k + 1) % FOLDS, (k + 2) % FOLDS}, choice) for k in range(FOLDS)]
+        step = max(step_for(function) for function in (final, *parts))
+        return Validated(quantized(final, step), choice, self._judged(parts, step), self._judged(lesser, step))
+
+    def _measure(self, held: frozenset[int]) -> None:
+        """Squared error on each fold held out, of heads trained on the others, for every choice."""
+        for choice in self.choices:
+            rows, coefficients = self._fit(held, choice)
+            for fold in held:
+                tested = np.flatnonzero(self._fold == fold)
+                self._errors[held, choice, fold] = self._error(tested, rows, coefficients)
+
+    def _error(self, tested: NDArray[np.int64], rows: NDArray[np.int64], coefficients: Coefficients) -> float:
+        if not len(tested):
+            return 0.0
+        table = self._table
+        plain = tested * table.features.shape[1]
+        logits = self._products[np.ix_(plain, rows)] @ coefficients.pictures + coefficients.bias
+        targets = 2.0 * np.eye(table.labels)[table.y[tested]] - 1
+        return float(class_weights(table.y, table.labels)[tested] @ ((logits - targets) ** 2).sum(1))
+
+    def _best(self, held: frozenset[int], others: frozenset[int]) -> Choice:
+        """The choice of least error over the other folds, each held out beside `held`."""
+        return min(self.choices, key=lambda choice: sum(self._errors[held | {k}, choice, k] for k in others))
+
+    def _fit(self, held: frozenset[int], choice: Choice) -> tuple[NDArray[np.int64], Coefficients]:
+        """Rows of the training part, and its coefficients."""
+        table = self._table
+        training = np.flatnonzero(~np.isin(self._fold, list(held)))
+        rows = table.rows(training, mirrored=choice.mirrored)
+        classes = table.y[rows // table.features.shape[1]]
+        return rows, solve(self._products[np.ix_(rows, rows)], classes, table.labels, choice.strength)
+
+    def _linear(self, held: frozenset[int], choice: Choice) -> Linear:
+        rows, coefficients = self._fit(held, choice)
+        return linear(coefficients, self._table, self._rows[rows])
+
+    def _judged(self, parts: Sequence[Linear], step: float) -> NDArray[np.int32]:
+        """Integer logits of every picture by the head of its fold."""
+        logits = np.zeros((len(self._fold), self._table.labels), np.int32)
+        for fold, function in enumerate(parts):
+            tested = np.flatnonzero(self._fold == fold)
+            logits[tested] = quantized(function, step).logits(self._table.features[tested, 0])
+        return logits
