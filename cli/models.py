@@ -9,6 +9,7 @@ import click
 
 from edgemeta.cli.float_info import float_lines, float_values
 from edgemeta.cli.options import json_option, load_model, model_argument, report
+from edgemeta.cli.rejecting import reject
 from edgemeta.cli.task_info import task_lines, task_values
 from edgemeta.model.address import MARK, Address
 from edgemeta.model.file import parse, save
@@ -162,6 +163,9 @@ def sign(model_name: str, key_file: Path, as_json: bool) -> None:
     report(
         as_json, {"path": str(place), "sha256": digest}, [f"{place}: signature of {file.name}, sha256 {digest[:12]}"]
     )
+
+
+model.add_command(reject)
 
 
 @dataclass(frozen=True)

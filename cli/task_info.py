@@ -18,6 +18,9 @@ def task_lines(model: Model) -> Iterator[str]:
     match task:
         case Classification():
             yield f"scores at temperature {task.temperature:g}"
+            if task.rejection is not None:
+                summed = " + ".join(task.rejection.outputs) or "the greatest logit"
+                yield f"unknown below {task.rejection.threshold} of {summed}"
         case MultiLabel():
             yield f"labels are present from a score of {task.score_threshold:g} on"
         case Detection():

@@ -84,7 +84,7 @@ OPTIONAL: Mapping[type, Mapping[str, Any]] = {
     Model: {"self_test": None},
     MultiLabel: {"score_threshold": 0.5},
     Preprocessing: {"fill": [0], "align": "center"},
-    Rejection: {"output": None},
+    Rejection: {"outputs": []},
 }
 """Optional fields with their defaults as in a document; a field that has its default is not written."""
 

@@ -16,6 +16,7 @@ from edgemeta.model.tasks import (
     DetectionLevel,
     Embedding,
     MultiLabel,
+    Rejection,
     Task,
     labels_of,
     task_name,
@@ -43,8 +44,7 @@ def prove_task(model: Model) -> None:
         is_comparable = len(model.steps(model.outputs[0])) == 1
         require(is_comparable, "the logits have a scale per channel, expected one for all, as they are compared")
         if model.task.rejection is not None:
-            kind = model.output_types[-1]
-            require_between(model.task.rejection.threshold, kind.lo, kind.hi, "the threshold of the rejection")
+            _prove_evidence(model, model.task.rejection)
     else:
         _prove_steps(model)
 
@@ -90,17 +90,27 @@ def _prove_vector(task: Task, outputs: Mapping[str, Shape], count: int | None, w
 
 
 def _prove_classification(task: Classification, outputs: Mapping[str, Shape]) -> None:
-    output = None if task.rejection is None else task.rejection.output
-    if output is None:
+    evidence = () if task.rejection is None else task.rejection.outputs
+    if not evidence:
         _prove_vector(task, outputs, len(task.labels), "one logit per label")
         return
-    names = list(outputs)
+    logits, *others = outputs
     require(
-        len(names) == 2 and names[1] == output,
-        f"the outputs are {shown(names)}, expected the logits and then {shown(output)}, the evidence of the rejection",
+        others == list(evidence),
+        f"the outputs are {shown(list(outputs))}, expected the logits and then those of the rejection, "
+        f"{shown(list(evidence))}",
     )
-    _prove_vector(task, {names[0]: outputs[names[0]]}, len(task.labels), "one logit per label")
-    _prove_vector(task, {output: outputs[output]}, 1, "the evidence of the rejection")
+    _prove_vector(task, {logits: outputs[logits]}, len(task.labels), "one logit per label")
+    for name in evidence:
+        _prove_vector(task, {name: outputs[name]}, 1, "the evidence of the rejection")
+
+
+def _prove_evidence(model: Model, rejection: Rejection) -> None:
+    kinds = model.output_types[1:] or model.output_types
+    scales = {float(step) for name in rejection.outputs for step in model.steps(name)}
+    require(len(scales) <= 1, "the outputs of the rejection have several scales, expected one, as they are added")
+    lo, hi = sum(kind.lo for kind in kinds), sum(kind.hi for kind in kinds)
+    require_between(rejection.threshold, lo, hi, "the threshold of the rejection")
 
 
 def _prove_detection(task: Detection, shapes: Mapping[str, Shape]) -> None:

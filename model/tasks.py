@@ -17,13 +17,13 @@ MAX_CANDIDATES = 1000
 class Rejection:
     """When a classification gives no label: the image shows nothing that the network knows.
 
-    The evidence of an image is one integer: the only element of the output `output`, of shape (1, 1, 1), or the
-    greatest logit where output is None. The image is unknown if its evidence is less than the threshold, an integer of
-    that output. No other number takes part, so every backend rejects the same images.
+    The evidence of an image is one integer: the sum of the integers of `outputs`, each of shape (1, 1, 1) and of one
+    scale, or the greatest logit where there are none. The image is unknown if its evidence is less than the threshold.
+    No other number takes part, so every backend rejects the same images.
     """
 
     threshold: int
-    output: str | None = None
+    outputs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Classification:
 
     temperature: divisor of the logits before the softmax (temperature scaling), so that a score equals the share of
     correctly classified images at that score. It does not change the order of labels.
-    rejection: when there is no label, or None: there always is one. Its output, if any, is the model's second one.
+    rejection: when there is no label, or None: there always is one. Its outputs are the model's others, in order.
     """
 
     labels: tuple[str, ...]

@@ -17,9 +17,12 @@ def logits_of(outputs: Sequence[NDArray[Any]]) -> NDArray[Any]:
 
 
 def evidence_of(outputs: Sequence[NDArray[Any]]) -> NDArray[Any]:
-    """The evidence [N] that each image shows something known: the second output, or else the greatest logit."""
-    rows = outputs[-1].reshape(len(outputs[-1]), -1)
-    return rows[:, 0] if len(outputs) > 1 else rows.max(axis=1)
+    """The evidence [N] that each image shows something known: the sum of the other outputs, or the greatest logit."""
+    if len(outputs) == 1:
+        greatest: NDArray[Any] = logits_of(outputs).max(axis=1)
+        return greatest
+    total: NDArray[np.int64] = np.sum([each.reshape(len(each)) for each in outputs[1:]], axis=0, dtype=np.int64)
+    return total
 
 
 def unknown(task: Classification, outputs: Sequence[NDArray[Any]]) -> NDArray[np.bool_]:

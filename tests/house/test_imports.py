@@ -49,7 +49,7 @@ ROOMS: dict[str, list[set[str]]] = {
         {"plan"},
     ],
     "toolchain": [
-        {"exporter", "importer", "teach"},
+        {"exporter", "importer", "reject", "teach"},
         {"train", "quantize"},
         {MODULES},
         {"data", "float_model"},

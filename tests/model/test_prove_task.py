@@ -40,7 +40,9 @@ def scaled(model: Model, name: str, scale: float) -> Model:
     return replace(model, layers=tuple(layers))
 
 
-def with_rejection(threshold: int, output: str | None = "familiarity", outputs: tuple[str, ...] = ()) -> Model:
+def with_rejection(
+    threshold: int, evidence: tuple[str, ...] = ("familiarity",), outputs: tuple[str, ...] = ()
+) -> Model:
     """A classifier with a second dense layer, whose only integer is compared with the threshold."""
     model = CASES[0].model
     logits = model.layers[-1]
@@ -48,11 +50,11 @@ def with_rejection(threshold: int, output: str | None = "familiarity", outputs: 
     assert isinstance(logits.weights, FixedWeights)
     row = FixedWeights(logits.weights.values[:1], logits.weights.bits, logits.weights.scale[:1])
     shape = (1, 1, 1)
-    evidence = Dense("familiarity", logits.input, replace(logits.output, shape=shape), row)
+    last = Dense("familiarity", logits.input, replace(logits.output, shape=shape), row)
     return replace(
-        with_task(model, rejection=Rejection(threshold, output)),
-        layers=(*model.layers, evidence),
-        outputs=outputs or (logits.name, evidence.name),
+        with_task(model, rejection=Rejection(threshold, evidence)),
+        layers=(*model.layers, last),
+        outputs=outputs or (logits.name, last.name),
         self_test=None,
     )
 
@@ -75,16 +77,19 @@ WRONG: dict[str, tuple[Callable[[], Model], str]] = {
         lambda: replace(GRID, task=Embedding()),
         "task embedding has 6 outputs, expected 1",
     ),
-    "an evidence that is no output": (lambda: with_rejection(0, "pool"), "and then 'pool', the evidence of the reje"),
+    "an evidence that is no output": (
+        lambda: with_rejection(0, ("pool",)),
+        r"and then those of the rejection, \['pool'\]",
+    ),
     "an evidence before the logits": (
         lambda: with_rejection(0, outputs=("familiarity", "dense1")),
-        "expected the logits and then 'familiarity', the evidence of the rejection",
+        r"expected the logits and then those of the rejection, \['familiarity'\]",
     ),
     "an evidence of several integers": (
-        lambda: with_rejection(0, "dense1", ("familiarity", "dense1")),
+        lambda: with_rejection(0, ("dense1",), ("familiarity", "dense1")),
         r"output 'familiarity' has shape \[1, 1, 1\], expected \[1, 1, 5\], one logit per label",
     ),
-    "an output without a rule": (lambda: with_rejection(0, None), "task classification has 2 outputs, expected 1"),
+    "an output without a rule": (lambda: with_rejection(0, ()), "task classification has 2 outputs, expected 1"),
     "a threshold that no integer reaches": (
         lambda: with_rejection(1 << 31),
         "the threshold of the rejection is 2147483648, expected -2147483648 .. 2147483647",

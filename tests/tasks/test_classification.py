@@ -82,7 +82,9 @@ def test_an_image_is_unknown_below_the_threshold() -> None:
     assert unknown(Classification(labels), [logits]).tolist() == [False] * 3
     assert unknown(Classification(labels, rejection=Rejection(5)), [logits]).tolist() == [False, True, False]
     second = np.array([-7, -8, 8], np.int8)[:, np.newaxis, np.newaxis, np.newaxis]
-    task = Classification(labels, rejection=Rejection(-7, "familiarity"))
+    task = Classification(labels, rejection=Rejection(-7, ("familiarity",)))
     assert unknown(task, [logits, second]).tolist() == [False, True, False]
     assert evidence_of([logits, second]).tolist() == [-7, -8, 8]
+    most = np.full((3, 1, 1, 1), 2**31 - 1, np.int32)
+    assert evidence_of([logits, second, most, most]).tolist() == [2**32 - 2 + each for each in (-7, -8, 8)]
     assert logits_of([logits, second]).tolist() == [[3, 5], [4, 4], [9, -9]]

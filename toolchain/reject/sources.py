@@ -1,0 +1,48 @@
+"""Where known and foreign pictures come from: the paths of `edgemeta model reject`."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from edgemeta.model.graph import Model
+from edgemeta.plugins.pictures import PICTURE_SUFFIXES
+from edgemeta.toolchain.data.dataset import Dataset, Split, is_dataset, load_dataset
+from edgemeta.toolchain.data.frames import ArrayFrames, ClipFrames, FolderFrames, Frames
+from edgemeta.toolchain.errors import DataError
+
+MOST = 3000
+"""Greatest number of pictures or frames used of one path of foreign pictures."""
+KNOWN = 10_000
+"""Greatest number of pictures used of one path of known pictures, equally many of each class."""
+
+Report = Callable[[str], None]
+"""Called with one sentence for each picture that is left out."""
+
+
+def labelled(path: Path, model: Model, split: Split, report: Report) -> Dataset:
+    """A labelled data set at the size of the model's square input. Raises DataError."""
+    height, width, _ = model.input.shape
+    if height != width:
+        raise DataError(f"{path}: data sets hold squares, and the model's input is {height}x{width} pixels")
+    return load_dataset(path, split, size=height, report=report)
+
+
+def known_pictures(paths: Sequence[Path], model: Model, report: Report) -> Dataset | None:
+    """The pictures of several data sets as one; None without any. Raises DataError."""
+    sets = [labelled(path, model, "train", report).balanced(KNOWN) for path in paths]
+    if not sets:
+        return None
+    return Dataset(np.concatenate([each.x for each in sets]), np.concatenate([each.y for each in sets]), sets[0].labels)
+
+
+def foreign_pictures(path: Path, report: Report) -> Frames:
+    """The pictures of a folder (with its sub-folders), a data set, a picture or a video. Raises DataError."""
+    if not path.exists():
+        raise DataError(f"{path}: does not exist, expected a folder of pictures, a data set, a picture or a video")
+    if is_dataset(path):
+        x = load_dataset(path).x
+        return ArrayFrames(x[np.arange(min(len(x), MOST)) * len(x) // min(len(x), MOST)], str(path))
+    if path.is_dir() or path.suffix.lower() in PICTURE_SUFFIXES:
+        return FolderFrames(path, MOST, report)
+    return ClipFrames(path, MOST)
