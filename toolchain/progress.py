@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
 
-Stage = Literal["teacher", "views", "student", "training"]
+Stage = Literal["teacher", "views", "student", "continuation", "training"]
 
 
 @dataclass(frozen=True)

@@ -99,6 +99,11 @@ class Alternates:
     x: NDArray[np.uint8]
     index: NDArray[np.int64]
 
+    def of(self, kept: NDArray[np.bool_]) -> "Alternates":
+        """Those of a part of the training set, bool [N] of its images, numbered as the images of that part."""
+        mine = kept[self.index]
+        return Alternates(self.x[mine], (np.cumsum(kept) - 1)[self.index[mine]])
+
 
 _log = logging.getLogger(__name__)
 

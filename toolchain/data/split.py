@@ -17,9 +17,14 @@ def split(dataset: Dataset, share: float, seed: int) -> tuple[Dataset, Dataset]:
     Pictures with the same pixels stay together, so that no copy of a training picture is among those that measure.
     `choose` states the rule; pictures are told apart by name, where they have one, else by pixels. Raises DataError.
     """
-    copies = picture_digests(dataset.x)
-    part = choose(dataset.y, dataset.names or copies, share, seed, copies)
+    part = held_out(dataset, share, seed)
     return dataset.take(~part), dataset.take(part)
+
+
+def held_out(dataset: Dataset, share: float, seed: int) -> NDArray[np.bool_]:
+    """Which pictures `split` puts in the part, bool [N]. Raises DataError."""
+    copies = picture_digests(dataset.x)
+    return choose(dataset.y, dataset.names or copies, share, seed, copies)
 
 
 def choose(

@@ -12,7 +12,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 #: Streams of random numbers; each purpose has its own, so that their values are independent.
-STREAM_TEACHER, STREAM_VIEWS, STREAM_ORDER, STREAM_STUDENT, STREAM_PICTURES = 1, 2, 3, 4, 5
+STREAM_TEACHER, STREAM_VIEWS, STREAM_ORDER, STREAM_STUDENT, STREAM_PICTURES, STREAM_BLEND = 1, 2, 3, 4, 5, 6
 
 
 def generator(seed: int, stream: int, number: int) -> np.random.Generator:

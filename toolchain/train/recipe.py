@@ -12,11 +12,13 @@ from edgemeta.toolchain.errors import RecipeError
 
 T = TypeVar("T")
 
-_AT_LEAST_1 = ("epochs", "batch", "count", "views", "evaluate_every")
-_ABOVE_0 = ("lr", "temperature")
+_AT_LEAST_1 = ("epochs", "batch", "teacher.count", "evaluate_every")
+_ABOVE_0 = ("lr", "temperature", "blend_strength")
 _AT_MOST: dict[str, float] = {
     "alternate_share": 1,
     "hard_weight": 1,
+    "blended": 1,
+    "validation": 0.5,
     "ema": 1,
     "momentum": 1,
     "warmup": 1,
@@ -32,7 +34,8 @@ class TeacherRecipe:
     of a batch, reached after the share `warmup` of all steps starting from `lr_start` * lr, then decreasing linearly to
     `lr_end` * lr. bias_lr: factor on lr for the shifts of the batch norms. pad: greatest shift of a crop in pixels.
     views: number of augmented views of every training image that a teacher classifies after its training; the student's
-    target is the mean of those logits over all views and teachers.
+    target is the mean of those logits over all views and teachers. With 0, the teachers classify the very view that the
+    student sees, in every step; the target is the mean of their logits.
     """
 
     count: int = 2
@@ -56,7 +59,8 @@ class StudentRecipe:
 
     lr: peak learning rate, reached linearly after `warmup_epochs`, then cosine to zero. pad: greatest shift of a crop
     in pixels. temperature T and hard_weight h: loss = (1 - h) T^2 KL(teacher/T || student/T) + h CE(label). ema: decay
-    per step of the moving average of the weights, which is exported.
+    per step of the moving average of the weights, which is exported. blended: share of each batch whose images, with
+    their labels, are blended with another one of them (`blend`, with blend_strength), before the teachers see them.
     """
 
     epochs: int = 150
@@ -68,8 +72,24 @@ class StudentRecipe:
     pad: int = 4
     temperature: float = 3.0
     hard_weight: float = 0.1
+    blended: float = 0.0
+    blend_strength: float = 1.0
     ema: float = 0.999
     evaluate_every: int = 10
+
+
+@dataclass(frozen=True)
+class ContinuationRecipe:
+    """Continuations of the finished student, each with other random numbers; the result is the mean of their weights.
+
+    count: number of continuations; 0: the result is the student. lr: peak learning rate, reached linearly after
+    `warmup_epochs`, then cosine to zero. All else is as in the student's recipe.
+    """
+
+    count: int = 0
+    epochs: int = 30
+    lr: float = 0.05
+    warmup_epochs: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -77,23 +97,26 @@ class Recipe:
     """A complete recipe.
 
     alternate_share: probability of using the alternative (lossless) pixels of an image that has them. labels: names of
-    the classes, for data that number them only; without them such data are refused.
+    the classes, for data that number them only; without them such data are refused. validation: share of the training
+    images of each class that is held out and measured during the training; 0: the test images are.
     """
 
     name: str = "resnet8-cifar10"
     labels: tuple[str, ...] = ()
     seed: int = 1
     alternate_share: float = 0.5
+    validation: float = 0.0
     teacher: TeacherRecipe = TeacherRecipe()
     student: StudentRecipe = StudentRecipe()
+    continuation: ContinuationRecipe = ContinuationRecipe()
 
     def digest(self, *parts: str) -> str:
-        """SHA-256 (hex) of the named parts (default: all) with the seed and the alternates' share.
+        """SHA-256 (hex) of the named parts (default: all) with the seed and the shares of alternates and validation.
 
         A checkpoint can be continued only if its digest is equal.
         """
         whole = asdict(self)
-        chosen = {p: whole[p] for p in (*parts, "seed", "alternate_share")} if parts else whole
+        chosen = {p: whole[p] for p in (*parts, "seed", "alternate_share", "validation")} if parts else whole
         return hashlib.sha256(json.dumps(chosen, sort_keys=True).encode()).hexdigest()
 
 
@@ -116,6 +139,7 @@ def recipe_from(entries: object, source: str) -> Recipe:
     parts: dict[str, type[Any]] = {
         "teacher": TeacherRecipe,
         "student": StudentRecipe,
+        "continuation": ContinuationRecipe,
     }
     whole = _mapping(entries, source, "")
     values = dict(whole)
@@ -140,12 +164,13 @@ def _build(kind: type[T], values: dict[str, Any], source: str, prefix: str) -> T
     checked: dict[str, Any] = {}
     for key, value in values.items():
         checked[key] = _checked(known[key].default, value, f"{source}: {prefix}{key}")
-        _check_bounds(key, value, f"{source}: {prefix}{key}")
+        _check_bounds(f"{prefix}{key}", value, f"{source}: {prefix}{key}")
     return kind(**checked)
 
 
-def _check_bounds(key: str, value: Any, place: str) -> None:
-    if key in _AT_LEAST_1 and value < 1:
+def _check_bounds(entry: str, value: Any, place: str) -> None:
+    key = entry.rpartition(".")[2]
+    if (key in _AT_LEAST_1 or entry in _AT_LEAST_1) and value < 1:
         raise RecipeError(f"{place} is {value}, expected at least 1")
     if key in _ABOVE_0 and value <= 0:
         raise RecipeError(f"{place} is {value}, expected more than 0")

@@ -6,13 +6,15 @@ import numpy as np
 import torch
 
 from edgemeta.toolchain.data.dataset import Alternates, Dataset
+from edgemeta.toolchain.data.split import held_out
 from edgemeta.toolchain.errors import DataError
 from edgemeta.toolchain.progress import ProgressCallback, Reporter
 from edgemeta.toolchain.train.augment import ImageBank
 from edgemeta.toolchain.train.chain import Chain
 from edgemeta.toolchain.train.recipe import Recipe
 from edgemeta.toolchain.train.run_folder import data_digest
-from edgemeta.toolchain.train.student import train_student
+from edgemeta.toolchain.train.student import Lesson, continue_student, train_student
+from edgemeta.toolchain.train.targets import live_target, stored_target
 from edgemeta.toolchain.train.teacher import teacher_logits, train_teacher
 
 
@@ -28,9 +30,11 @@ def train_network(
 ) -> Chain:
     """Train by `recipe` in `folder` (created if missing; continued if it contains checkpoints).
 
-    train, test: images and labels; the test images are only measured. alternates: alternative pixels of some training
-    images. threads: CPU threads (None: PyTorch's default). Returns the averaged student in evaluation mode. Raises
-    DataError for images that do not fit, CheckpointError for checkpoints of another recipe or other training data.
+    train, test: images and labels. Epochs are measured on the part of the training images that the recipe holds out;
+    only if it holds out none, on the test images. alternates: alternative pixels of some training images. threads: CPU
+    threads (None: PyTorch's default). Returns the averaged student, or the mean of its continuations, in evaluation
+    mode. Raises DataError for images that do not fit, CheckpointError for checkpoints of another recipe or other
+    training data.
     """
     _check_data(recipe, train, test)
     if threads is not None:
@@ -38,15 +42,30 @@ def train_network(
     folder.mkdir(parents=True, exist_ok=True)
     reporter = Reporter(folder / "log.jsonl", progress)
     data = data_digest(train) if alternates is None else data_digest(train, alternates)
+    train, measured, alternates = _parts(recipe, train, test, alternates)
     other = (alternates.x, alternates.index) if alternates is not None else (None, None)
     bank = ImageBank(train.x, recipe.teacher.pad, *other)
-    targets = np.zeros((len(train), len(train.labels)), np.float32)
+    teachers, targets = [], np.zeros((len(train), len(train.labels)), np.float32)
     for number in range(recipe.teacher.count):
-        teacher = train_teacher(recipe, number, bank, train, test, folder, data, reporter)
-        mean = teacher_logits(recipe, number, teacher, bank, folder, data, reporter)
-        targets += mean / np.float32(recipe.teacher.count)
-    bank = ImageBank(train.x, recipe.student.pad, *other)
-    return train_student(recipe, bank, targets, train, test, folder, data, reporter)
+        teacher = train_teacher(recipe, number, bank, train, measured, folder, data, reporter)
+        teachers.append(teacher)
+        if recipe.teacher.views:
+            mean = teacher_logits(recipe, number, teacher, bank, folder, data, reporter)
+            targets += mean / np.float32(recipe.teacher.count)
+    target = stored_target(targets) if recipe.teacher.views else live_target(teachers)
+    lesson = Lesson(train, ImageBank(train.x, recipe.student.pad, *other), target, measured)
+    student = train_student(recipe, lesson, folder, data, reporter)
+    return continue_student(recipe, student, lesson, folder, data, reporter)
+
+
+def _parts(
+    recipe: Recipe, train: Dataset, test: Dataset, alternates: Alternates | None
+) -> tuple[Dataset, Dataset, Alternates | None]:
+    """What is trained on, what is measured, and the alternative pixels of the first."""
+    if not recipe.validation:
+        return train, test, alternates
+    rest = ~held_out(train, recipe.validation, recipe.seed)
+    return train.take(rest), train.take(~rest), None if alternates is None else alternates.of(rest)
 
 
 def _check_data(recipe: Recipe, train: Dataset, test: Dataset) -> None:

@@ -1,6 +1,8 @@
 """Distillation of the student: ResNet-8 is trained on the teachers' mean logits and the labels."""
 
 import math
+from copy import deepcopy
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -10,15 +12,35 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from edgemeta.toolchain.data.dataset import Dataset
-from edgemeta.toolchain.progress import Reporter
-from edgemeta.toolchain.train.augment import STREAM_ORDER, STREAM_STUDENT, ImageBank, draw_view, generator
+from edgemeta.toolchain.progress import Reporter, Stage
+from edgemeta.toolchain.train.augment import STREAM_BLEND, STREAM_ORDER, STREAM_STUDENT, ImageBank, draw_view, generator
 from edgemeta.toolchain.train.batches import accuracy_percent, mixed_precision, network_input
 from edgemeta.toolchain.train.chain import Chain
 from edgemeta.toolchain.train.checkpoint import RunIdentity
 from edgemeta.toolchain.train.designs import Design
 from edgemeta.toolchain.train.loop import BatchLoss, Training, run_epochs
+from edgemeta.toolchain.train.mean_network import mean_network, refresh_statistics
 from edgemeta.toolchain.train.networks import build
-from edgemeta.toolchain.train.recipe import Recipe
+from edgemeta.toolchain.train.picture_views import blend
+from edgemeta.toolchain.train.recipe import Recipe, StudentRecipe
+from edgemeta.toolchain.train.targets import Target
+
+_STATISTICS_BATCH = 500
+"""Images of a batch when the statistics of a mean of networks are measured."""
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """What a student learns from.
+
+    bank: views of the training images `train`, padded as the student's recipe says. target: the teachers' logits.
+    measured: the images on which epochs are measured.
+    """
+
+    train: Dataset
+    bank: ImageBank
+    target: Target
+    measured: Dataset
 
 
 def cosine(position: float, warmup: float) -> float:
@@ -31,8 +53,8 @@ def cosine(position: float, warmup: float) -> float:
 def distillation_loss(logits: Tensor, target: Tensor, labels: Tensor, temperature: float, hard_weight: float) -> Tensor:
     """(1 - h) T^2 KL(softmax(target / T) || softmax(logits / T)) + h CE(logits, labels), batch mean.
 
-    logits, target: float [B, classes]; labels: int64 [B]. Hinton, Vinyals and Dean, "Distilling the Knowledge in a
-    Neural Network", 2015.
+    logits, target, labels: float [B, classes], each row of labels adding up to 1. Hinton, Vinyals and Dean,
+    "Distilling the Knowledge in a Neural Network", 2015.
     """
     soft = functional.kl_div(
         functional.log_softmax(logits / temperature, 1),
@@ -52,55 +74,87 @@ def nesterov(network: nn.Module, lr: float, momentum: float, weight_decay: float
     return torch.optim.SGD(groups, lr=lr, momentum=momentum, nesterov=True)
 
 
-def train_student(
-    recipe: Recipe,
-    bank: ImageBank,
-    targets: NDArray[np.float32],
-    train: Dataset,
-    test: Dataset,
-    folder: Path,
-    data: str,
-    reporter: Reporter,
-) -> Chain:
+def train_student(recipe: Recipe, lesson: Lesson, folder: Path, data: str, reporter: Reporter) -> Chain:
     """Distil the student (or continue) and return the averaged network; checkpoint folder/student.pt.
 
-    targets: the teachers' mean logits, float32 [N, classes]. data: digest of the training data.
+    data: digest of the training data.
     """
-    part = recipe.student
     torch.manual_seed(recipe.seed + 1)
-    network = build(Design(len(train.labels)))
+    network = build(Design(len(lesson.train.labels)))
     network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-    labels, soft = torch.from_numpy(train.y.astype(np.int64)), torch.from_numpy(targets)
+    training = _distillation("student", network, recipe.student, recipe.seed, recipe.alternate_share, lesson)
+    identity = RunIdentity(recipe.digest("teacher", "student"), data)
+    return run_epochs(training, folder / "student.pt", identity, reporter).network
+
+
+def continue_student(
+    recipe: Recipe, student: Chain, lesson: Lesson, folder: Path, data: str, reporter: Reporter
+) -> Chain:
+    """Train the finished student on, as often as the recipe says, and return the mean of the results.
+
+    Continuation k, counted from 0, has the recipe's seed plus 1000 (k + 1); its checkpoint is folder/continuation-k.pt.
+    """
+    part = recipe.continuation
+    if part.count == 0:
+        return student
+    settings = replace(recipe.student, epochs=part.epochs, lr=part.lr, warmup_epochs=part.warmup_epochs)
+    identity = RunIdentity(recipe.digest("teacher", "student", "continuation"), data)
+    results = []
+    for number in range(part.count):
+        seed = recipe.seed + 1000 * (number + 1)
+        network = deepcopy(student)
+        training = _distillation("continuation", network, settings, seed, recipe.alternate_share, lesson)
+        training = replace(training, first_epoch=number * part.epochs, all_epochs=part.count * part.epochs)
+        results.append(run_epochs(training, folder / f"continuation-{number}.pt", identity, reporter).network)
+    mean = mean_network(results)
+    view = draw_view(recipe.seed, STREAM_STUDENT, 0, lesson.bank.images, lesson.bank.pad, recipe.alternate_share)
+    starts = range(0, lesson.bank.images, _STATISTICS_BATCH)
+    refresh_statistics(mean, (network_input(lesson.bank.cut(view, _numbers(s, lesson.bank.images))) for s in starts))
+    return mean
+
+
+def _numbers(start: int, images: int) -> NDArray[np.int64]:
+    return np.arange(start, min(start + _STATISTICS_BATCH, images))
+
+
+def _distillation(
+    stage: Stage, network: Chain, part: StudentRecipe, seed: int, alternate_share: float, lesson: Lesson
+) -> Training[Chain]:
+    bank = lesson.bank
+    classes = len(lesson.train.labels)
+    labels = functional.one_hot(torch.from_numpy(lesson.train.y.astype(np.int64)), classes).float()
     steps = bank.images // part.batch
-    warmup = part.warmup_epochs / part.epochs
+    blended = round(part.blended * part.batch)
 
     def rates(epoch: int, step: int) -> tuple[float, float]:
-        rate = part.lr * cosine((epoch * steps + step) / (part.epochs * steps), warmup)
+        rate = part.lr * cosine((epoch * steps + step) / (part.epochs * steps), part.warmup_epochs / part.epochs)
         return rate, rate
 
     def losses(epoch: int) -> BatchLoss:
-        view = draw_view(recipe.seed, STREAM_STUDENT, epoch, bank.images, part.pad, recipe.alternate_share)
+        view = draw_view(seed, STREAM_STUDENT, epoch, bank.images, part.pad, alternate_share)
+        rng = generator(seed, STREAM_BLEND, epoch)
 
         def loss(index: NDArray[np.int64]) -> Tensor:
+            x, hard = network_input(bank.cut(view, index)), labels[index]
+            if blended > 1:
+                x[:blended], hard[:blended] = blend(x[:blended], hard[:blended], part.blend_strength, rng)
             with mixed_precision():
-                output = network(network_input(bank.cut(view, index)))
-            return distillation_loss(output.float(), soft[index], labels[index], part.temperature, part.hard_weight)
+                output = network(x)
+            return distillation_loss(output.float(), lesson.target(index, x), hard, part.temperature, part.hard_weight)
 
         return loss
 
-    training = Training(
-        stage="student",
+    return Training(
+        stage=stage,
         network=network,
         optimizer=nesterov(network, part.lr, part.momentum, part.weight_decay),
         epochs=part.epochs,
         images=bank.images,
         batch=part.batch,
-        order=lambda epoch: generator(recipe.seed, STREAM_ORDER, 1_000_000 + epoch).permutation(bank.images),
+        order=lambda epoch: generator(seed, STREAM_ORDER, 1_000_000 + epoch).permutation(bank.images),
         rates=rates,
         losses=losses,
-        measure=lambda candidate: accuracy_percent(candidate, test.x, test.y),
+        measure=lambda candidate: accuracy_percent(candidate, lesson.measured.x, lesson.measured.y),
         evaluate_every=part.evaluate_every,
         average=part.ema,
     )
-    identity = RunIdentity(recipe.digest("teacher", "student"), data)
-    return run_epochs(training, folder / "student.pt", identity, reporter).network

@@ -100,6 +100,7 @@ def _export(
         "epochs": epochs,
         "torch": torch.__version__,
         "train_images": len(images),
+        "validation_share": recipe.validation,
         "train_pixels_sha256": images.sha256(),
         "alternate_images": 0 if alternates is None else len(alternates.index),
         "test_images": len(measured),

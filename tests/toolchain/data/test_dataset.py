@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from edgemeta.toolchain.data.dataset import CIFAR10_LABELS, Dataset, load_alternates, load_dataset
+from edgemeta.toolchain.data.dataset import CIFAR10_LABELS, Alternates, Dataset, load_alternates, load_dataset
 from edgemeta.toolchain.errors import DataError
 
 
@@ -237,3 +237,10 @@ def test_real_container_decodes_to_the_documented_pixels(shared_data: Path) -> N
     data = load_dataset(shared_data / "cifar10" / "test.npz", labels=CIFAR10_LABELS)
     assert data.sha256() == "b7018a062865e9348a704e72416eb53c816b43cc8ac42ab43276a2b967508ab6"
     assert np.bincount(data.y).tolist() == [1000] * 10
+
+
+def test_alternatives_of_a_part_are_numbered_as_its_images() -> None:
+    x = np.arange(3, dtype=np.uint8).reshape(3, 1, 1, 1).repeat(3, 3)
+    part = Alternates(x, np.array([4, 0, 2])).of(np.array([False, True, True, False, True]))
+    assert part.index.tolist() == [2, 1]
+    assert part.x[:, 0, 0, 0].tolist() == [0, 2]

@@ -19,7 +19,8 @@ from edgemeta.toolchain.train.designs import Design
 from edgemeta.toolchain.train.loop import Training, run_epochs
 from edgemeta.toolchain.train.networks import build
 from edgemeta.toolchain.train.recipe import recipe_from
-from edgemeta.toolchain.train.student import cosine, distillation_loss, train_student
+from edgemeta.toolchain.train.student import Lesson, cosine, distillation_loss, train_student
+from edgemeta.toolchain.train.targets import stored_target
 
 IDENTITY = RunIdentity("recipe", "data")
 
@@ -38,7 +39,8 @@ def test_the_students_steps_are_those_of_a_plain_loop(tmp_path: Path, pixels: An
     part, data = recipe.student, Dataset(pixels, classes)
     bank, rng = ImageBank(pixels, part.pad), np.random.default_rng(1)
     targets = rng.normal(0, 2, (20, 10)).astype(np.float32)
-    found = train_student(recipe, bank, targets, data, data, tmp_path, "data", Reporter(tmp_path / "log.jsonl", None))
+    lesson = Lesson(data, bank, stored_target(targets), data)
+    found = train_student(recipe, lesson, tmp_path, "data", Reporter(tmp_path / "log.jsonl", None))
 
     torch.manual_seed(recipe.seed + 1)
     network, average = build(Design()), build(Design())
@@ -52,7 +54,7 @@ def test_the_students_steps_are_those_of_a_plain_loop(tmp_path: Path, pixels: An
         momentum=part.momentum,
         nesterov=True,
     )
-    labels, taken = torch.from_numpy(classes.astype(np.int64)), 0
+    labels, taken = functional.one_hot(torch.from_numpy(classes.astype(np.int64)), 10).float(), 0
     for epoch in range(2):
         network.train()
         order = generator(recipe.seed, STREAM_ORDER, 1_000_000 + epoch).permutation(20)

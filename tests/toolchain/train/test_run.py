@@ -35,14 +35,28 @@ class StoppedError(Exception):
     """Stands for Ctrl-C."""
 
 
-def run(folder: Path, data: Dataset, stop: tuple[str, int] | None = None) -> Chain:
+HELD_OUT = {
+    "validation": 0.25,
+    "teacher": {**RECIPE["teacher"], "views": 0},
+    "student": {**RECIPE["student"], "blended": 0.5},
+    "continuation": {"count": 2, "epochs": 1, "lr": 0.01},
+}
+
+
+def run(
+    folder: Path,
+    data: Dataset,
+    stop: tuple[str, int] | None = None,
+    entries: object = RECIPE,
+    test: Dataset | None = None,
+) -> Chain:
     def watch(event: Progress) -> None:
         if stop == (event.stage, event.epoch):
             raise StoppedError
 
-    recipe: Recipe = recipe_from(RECIPE, "r")
+    recipe: Recipe = recipe_from(entries, "r")
     alternates = Alternates(255 - data.x[:4], np.arange(4))
-    return train_network(recipe, data, data, folder, alternates=alternates, threads=1, progress=watch)
+    return train_network(recipe, data, test or data, folder, alternates=alternates, threads=1, progress=watch)
 
 
 def weights(network: Chain) -> Any:
@@ -75,6 +89,29 @@ def test_an_interrupted_run_ends_like_an_uninterrupted_one(tmp_path: Path, data:
     ]
     assert lines[-1]["loss"] < lines[-3]["loss"]
     assert lines[-1]["accuracy"] is not None
+
+
+@pytest.mark.gate("10 s: two trainings")
+def test_a_held_out_part_is_measured_and_continuations_end_like_uninterrupted_ones(
+    tmp_path: Path, data: Dataset
+) -> None:
+    threads = torch.get_num_threads()
+    wrong = Dataset(data.x, 1 - data.y, data.labels)  # measuring the test images would give the opposite
+    try:
+        whole = run(tmp_path / "whole", data, None, HELD_OUT, wrong)
+        for stop in (("teacher", 3), ("student", 2), ("continuation", 1)):
+            with pytest.raises(StoppedError):
+                run(tmp_path / "parts", data, stop, HELD_OUT, wrong)
+        parts = run(tmp_path / "parts", data, None, HELD_OUT, wrong)
+    finally:
+        torch.set_num_threads(threads)
+    assert (weights(parts) == weights(whole)).all()
+    lines = [json.loads(line) for line in (tmp_path / "whole" / "log.jsonl").read_text().splitlines()]
+    assert [(e["stage"], e["epoch"]) for e in lines[4:]] == [
+        *(("student", epoch) for epoch in (1, 2, 3)),
+        *(("continuation", epoch) for epoch in (1, 2)),
+    ]
+    assert all(event["accuracy"] > 50 for event in lines[-2:])
 
 
 def test_data_that_does_not_fit(tmp_path: Path, data: Dataset) -> None:
