@@ -19,7 +19,7 @@ from edgemeta.model.signature import SignatureError, make_key, signature_of
 from edgemeta.model.signature import sign as signature_by
 from edgemeta.model.tasks import task_name
 from edgemeta.model.weights import BinaryWeights, FixedWeights, PowerOfTwoWeights
-from edgemeta.model.zoo import names
+from edgemeta.model.zoo import is_shipped, names
 from edgemeta.plugins.registry import probe_all
 from edgemeta.toolchain.float_model.file import is_float_model, load_float_model
 
@@ -147,6 +147,8 @@ def key(file: Path, as_json: bool) -> None:
 def sign(model_name: str, key_file: Path, as_json: bool) -> None:
     """Sign a model file: check it, then write the signature to MODEL.sig in the same folder.
 
+    A shipped model is copied first (`edgemeta model rename`): the installed package is not written to.
+
     Needs cryptography: pip install 'edgemeta[signature]'.
 
     \b
@@ -155,6 +157,11 @@ def sign(model_name: str, key_file: Path, as_json: bool) -> None:
     """
     file, data = Address.parse(model_name).read()
     digest = parse(data, file).digest
+    if is_shipped(file):
+        raise SignatureError(
+            f"{file}: is a file of the installed package, expected a copy of your own: edgemeta model rename "
+            f"{file.stem} {file.stem} --out FILE"
+        )
     signature, place = signature_by(data, key_file), signature_of(file)
     try:
         place.write_bytes(signature)

@@ -1,14 +1,14 @@
 """`quantize`: makes an integer model file of a float model."""
 
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing
+from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
 
 import click
 
 from edgemeta.cli.options import json_option, remark, report
-from edgemeta.cli.progress import progress_bar
+from edgemeta.cli.stages import Stages
 from edgemeta.model.zoo import find
 from edgemeta.toolchain.quantize.auto import AutoResult
 from edgemeta.toolchain.quantize.calibration import DATASET_IMAGES, PICTURES, Calibration
@@ -16,6 +16,7 @@ from edgemeta.toolchain.quantize.observer import Agreement, Observer
 from edgemeta.toolchain.quantize.quantize import SCHEMES, QuantizeResult, Scheme
 from edgemeta.toolchain.quantize.quantize import quantize as quantize_file
 from edgemeta.toolchain.quantize.ranges import RANGE_RULES
+from edgemeta.toolchain.quantize.stages import Stage, StageName
 
 _path = click.Path(path_type=Path)
 _SHOWN_LAYERS = 10
@@ -89,7 +90,7 @@ def quantize(
     """
     if last is not None and last <= first:
         raise click.BadParameter(f"found {last}, expected more than {first}, the first frame", param_hint="--to")
-    with closing(_Bars()) as bars:
+    with closing(_Shown()) as shown:
         result = quantize_file(
             find(float_model),
             out,
@@ -99,7 +100,7 @@ def quantize(
             held_out=held_out,
             test=test,
             name=name,
-            observer=bars,
+            observer=shown,
         )
     report(as_json, _values(result, scheme), _text(result, scheme))
 
@@ -168,23 +169,24 @@ def _same(agreement: Agreement) -> str:
     return "" if agreement.same_label is None else f", same label {agreement.same_label:.2%}"
 
 
-class _Bars(Observer):
-    """Draws one progress bar for each stage."""
+class _Shown(Observer):
+    """Shows the stages, and what is left out."""
 
     def __init__(self) -> None:
-        self._shown = ExitStack()
-        self._stage = ""
-        self._move: Callable[[int, int], None]
+        self._stages = Stages()
 
-    def progress(self, stage: str, done: int, total: int) -> None:
-        if stage != self._stage or done == 1:
-            self.close()
-            self._stage, self._move = stage, self._shown.enter_context(progress_bar(stage))
-        self._move(done, total)
+    def planned(self, stages: Sequence[Stage]) -> None:
+        self._stages.plan(stages)
+
+    def begin(self, stage: StageName, detail: str = "") -> None:
+        self._stages.begin(stage, detail)
+
+    def progress(self, done: int, total: int) -> None:
+        self._stages.progress(done, total)
 
     def left_out(self, sentence: str) -> None:
         remark(sentence)
 
     def close(self) -> None:
         """End the bar that is shown."""
-        self._shown.close()
+        self._stages.close()

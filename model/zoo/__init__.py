@@ -36,6 +36,11 @@ def find(name_or_path: str) -> Path:
     return path
 
 
+def is_shipped(file: Path) -> bool:
+    """Whether the folder of a file is in the installed package, also by way of a link."""
+    return file.parent.resolve() == _FOLDER.resolve()
+
+
 def shipped_digest(file: Path) -> str | None:
     """Expected SHA-256, in hex, of a shipped file; None for a file that is not shipped.
 

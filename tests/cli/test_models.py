@@ -123,6 +123,24 @@ def test_a_model_is_written_with_another_name(edgemeta_json, edgemeta, one_sente
     one_sentence(edgemeta("model", "rename", SHIPPED, "", "--out", out), "name")
 
 
+@pytest.mark.parametrize("by_path", [False, True])
+def test_a_shipped_model_is_not_signed_in_the_installed_package(
+    edgemeta, edgemeta_json, one_sentence, tmp_path: Path, by_path: bool
+) -> None:
+    """Once, the signature was written beside it, into the package."""
+    edgemeta_json("model", "key", tmp_path / "k")
+    shipped = find(SHIPPED)
+    (tmp_path / "link").symlink_to(shipped.parent)
+    named = tmp_path / "link" / shipped.name if by_path else SHIPPED
+    refused = edgemeta("model", "sign", named, "--key", tmp_path / "k")
+    one_sentence(refused, f"{shipped.name}: is a file of the installed package", "edgemeta model rename")
+    assert not shipped.with_name(f"{shipped.name}.sig").exists()
+    copy = tmp_path / "copy.safetensors"
+    edgemeta_json("model", "rename", SHIPPED, SHIPPED, "--out", copy)
+    edgemeta_json("model", "sign", copy, "--key", tmp_path / "k")
+    assert verify(copy.read_bytes(), copy, [tmp_path / "k.pub"])
+
+
 def test_an_invalid_model_is_not_signed(edgemeta, one_sentence, tmp_path: Path) -> None:
     text = tmp_path / "text"
     text.write_text("no model")

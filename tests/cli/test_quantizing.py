@@ -1,5 +1,6 @@
 """`edgemeta quantize`: a folder of pictures or a video, without labels."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -42,16 +43,24 @@ def test_a_folder_with_a_damaged_picture(
     out = tmp_path / "net.safetensors"
     done = edgemeta("quantize", network, "--calibrate", pictures, "--out", out)
     assert done.returncode == 0, done.stderr
-    assert done.stderr.strip().endswith("2.png cannot be decoded, expected JPEG, PNG or the like")
+    lines = done.stderr.splitlines()
+    assert lines[0] == "edgemeta: 1/12 images"
+    assert lines[1].startswith("edgemeta: left out: image ")
+    assert lines[1].endswith("2.png cannot be decoded, expected JPEG, PNG or the like")
+    assert lines[2].startswith("edgemeta: 2/12 float network, about ")
+    assert lines[-1].startswith("edgemeta: 12/12 layers, about ")
+    assert len(lines) == 13
     assert "4 calibration images; agreement with the float network, same label" in done.stdout
     assert "signal-to-quantization-noise, the worst 2 of 2 layers" in done.stdout
     assert load(out).provenance["calibration_images"] == 4
 
 
-def test_the_report_as_json(edgemeta_json: Callable[..., Any], network: Path, pictures: Path, tmp_path: Path) -> None:
+def test_the_report_as_json(edgemeta: Callable[..., Any], network: Path, pictures: Path, tmp_path: Path) -> None:
     (pictures / "2.png").unlink()
     out = tmp_path / "net.safetensors"
-    values = edgemeta_json("quantize", network, "--calibrate", pictures, "--ranges", "minmax", "--out", out)
+    done = edgemeta("quantize", network, "--calibrate", pictures, "--ranges", "minmax", "--out", out, "--json")
+    assert done.returncode == 0, done.stderr
+    values = json.loads(done.stdout)
     assert values["bytes"] == out.stat().st_size
     assert values["calibration_images"] == 4
     assert {each["layer"] for each in values["layers"]} == {"c", "g"}

@@ -8,19 +8,16 @@ objects, any other network by its outputs.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 
 from edgemeta.model.graph import Model
 from edgemeta.toolchain.float_model.graph import FloatModel
 from edgemeta.toolchain.quantize.choices import Choice
 from edgemeta.toolchain.quantize.compare import Expected, LayerError
-from edgemeta.toolchain.quantize.equalize import can_equalize, equalized
+from edgemeta.toolchain.quantize.equalize import EQUALIZATIONS, can_equalize, equalized
 from edgemeta.toolchain.quantize.images import PreparedImages
 from edgemeta.toolchain.quantize.observer import Agreement, Observer
 from edgemeta.toolchain.quantize.prepared import Prepared
 from edgemeta.toolchain.quantize.ranges import RANGE_RULES, RangeRule
-
-EQUALIZATIONS = (0.5, 1.0)
 
 
 @dataclass(frozen=True)
@@ -45,13 +42,13 @@ def quantize_auto(
     was tried. Raises QuantizeError, BackendError.
     """
     observer = observer or Observer()
-    expected = Expected(model, images, partial(observer.progress, "float network"))
+    expected = Expected(model, images, observer.stage("float network"))
     tried: list[tuple[Agreement, Model, Choice]] = []
     prepared = {0.0: Prepared(model, images, observer)}
 
     def attempt(choice: Choice) -> None:
         integer = prepared[choice.equalize].builder(choice).build()
-        agreement = expected.measure(integer, choice.text)
+        agreement = expected.measure(integer, choice.text, observer.stage("trying", choice.text))
         tried.append((agreement, integer, choice))
         observer.tried(agreement)
 

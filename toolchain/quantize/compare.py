@@ -59,7 +59,7 @@ class Expected:
                 stage(done, len(self.images))
         self._variances = [self._variance(number) for number in range(len(model.outputs))]
 
-    def measure(self, integer: Model, choice: str) -> Agreement:
+    def measure(self, integer: Model, choice: str, stage: Stage | None = None) -> Agreement:
         """Run an integer network on the images and compare its outputs."""
         off, same, matches = np.zeros(len(self._variances)), 0, Matches()
         detector = Detector(integer) if self._objects else None
@@ -71,6 +71,8 @@ class Expected:
                 same += int(found[0].argmax() == wanted[0].argmax())
                 if detector is not None:
                     matches.add(self._objects[number], detector.objects(tuple(each[0] for each in integers)))
+                if stage is not None:
+                    stage(number + 1, len(self.images))
         errors = tuple((off / len(self.images) / self._variances).tolist())
         labels = same / len(self.images) if self._compares_labels else None
         objects = matches.f1 if matches.wanted else None

@@ -34,6 +34,8 @@ from edgemeta.toolchain.float_model.graph import (
     inputs_of,
 )
 
+EQUALIZATIONS = (0.5, 1.0)
+"""Strengths that scheme `auto` tries."""
 _LEAST = 1 / 16
 """Least factor: a channel is enlarged by at most sixteen."""
 

@@ -6,7 +6,7 @@ rounded (Frantar, Ashkboos, Hoefler and Alistarh, "GPTQ", 2022; Hassibi and Stor
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -17,6 +17,8 @@ from edgemeta.toolchain.float_model.graph import INPUT, Conv, Dense, Float32, Fl
 from edgemeta.toolchain.quantize.blocks import Block
 from edgemeta.toolchain.quantize.images import PreparedImages
 
+MOMENT_IMAGES = 64
+"""Images of which the moments are taken."""
 _ROWS = 40_000
 _DAMPING = 0.01
 _MOST_MOMENTS = 1 << 24
@@ -26,7 +28,12 @@ Moments = NDArray[np.float64]
 """Second moments [groups, K, K] of a layer's inputs, K in the order of its weights [KH, KW, I] flattened."""
 
 
-def second_moments(model: FloatModel, blocks: Sequence[Block], images: PreparedImages) -> Mapping[str, Moments]:
+def second_moments(
+    model: FloatModel,
+    blocks: Sequence[Block],
+    images: PreparedImages,
+    stage: Callable[[int, int], None] | None = None,
+) -> Mapping[str, Moments]:
     """Measure the moments of the layers that `affordable` names; about 40,000 windows of all images for each."""
     wanted = affordable(blocks)
     readers: dict[str, list[Conv | Dense]] = {}
@@ -35,12 +42,14 @@ def second_moments(model: FloatModel, blocks: Sequence[Block], images: PreparedI
         if block.name in wanted and isinstance(block.core, Conv | Dense):
             readers.setdefault(made[block.core.input], []).append(block.core)
     sums: dict[str, Moments] = {}
-    for image in images:
+    for done, image in enumerate(images, 1):
         for name, tensor in walk(model, images.real(image)):
             for core in readers.get(name, ()):
                 rows = _windows(core, tensor, max(1, _ROWS // len(images)))
                 moment = np.matmul(rows.transpose(0, 2, 1), rows).astype(np.float64) / rows.shape[1]
                 sums[core.name] = sums[core.name] + moment if core.name in sums else moment
+        if stage is not None:
+            stage(done, len(images))
     return {name: total / len(images) for name, total in sums.items()}
 
 

@@ -1,6 +1,9 @@
 """Who is told what happens during a quantization."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+
+from edgemeta.toolchain.quantize.stages import Stage, StageName
 
 
 @dataclass(frozen=True)
@@ -28,8 +31,19 @@ class Agreement:
 class Observer:
     """Is told nothing; a subclass overrides what it wants to hear of."""
 
-    def progress(self, stage: str, done: int, total: int) -> None:
-        """So much of a stage is done; 1 is the first of `total`."""
+    def planned(self, stages: Sequence[Stage]) -> None:
+        """These stages will begin, in this order."""
+
+    def begin(self, stage: StageName, detail: str = "") -> None:
+        """A stage begins."""
+
+    def progress(self, done: int, total: int) -> None:
+        """So much of the stage that began last is done."""
+
+    def stage(self, stage: StageName, detail: str = "") -> Callable[[int, int], None]:
+        """Begin a stage; what is returned takes its progress."""
+        self.begin(stage, detail)
+        return self.progress
 
     def tried(self, agreement: Agreement) -> None:
         """A choice of scheme auto was built and compared."""

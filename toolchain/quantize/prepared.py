@@ -1,8 +1,5 @@
 """What scheme `auto` knows of one float network, and the integer networks that it builds from it."""
 
-from collections.abc import Callable
-from functools import partial
-
 from edgemeta.model.graph import Model
 from edgemeta.toolchain.float_model.graph import FloatModel, check
 from edgemeta.toolchain.quantize.blocks import blocks_of
@@ -10,7 +7,7 @@ from edgemeta.toolchain.quantize.calibrate import Statistics
 from edgemeta.toolchain.quantize.choices import Choice
 from edgemeta.toolchain.quantize.compare import LayerError, layer_errors
 from edgemeta.toolchain.quantize.correct import corrected
-from edgemeta.toolchain.quantize.feedback import second_moments
+from edgemeta.toolchain.quantize.feedback import MOMENT_IMAGES, second_moments
 from edgemeta.toolchain.quantize.image_type import image_type
 from edgemeta.toolchain.quantize.images import PreparedImages
 from edgemeta.toolchain.quantize.integer_layers import Builder, raw_outputs
@@ -18,7 +15,6 @@ from edgemeta.toolchain.quantize.observer import Observer
 from edgemeta.toolchain.quantize.tensor_types import tensor_types
 from edgemeta.toolchain.quantize.weights import LayerWeights
 
-MOMENT_IMAGES = 64
 LAYER_IMAGES = 8
 
 
@@ -29,7 +25,7 @@ class Prepared:
         self._model, self._images, self._observer = model, images, observer
         self._shapes, self._blocks = check(model, model.name), blocks_of(model)
         self._raw = raw_outputs(model, self._blocks)
-        self.statistics = Statistics(model, self._blocks, images, self._progress("ranges"))
+        self.statistics = Statistics(model, self._blocks, images, observer.stage("ranges"))
         self._plain = LayerWeights(self._blocks)
         self._with_feedback: LayerWeights | None = None
 
@@ -41,18 +37,16 @@ class Prepared:
 
     def corrected(self, choice: Choice) -> Choice:
         """The choice with bias corrections added."""
-        return corrected(self.builder(choice), self.statistics.means, self._images, self._progress("biases"))
+        return corrected(self.builder(choice), self.statistics.means, self._images, self._observer.stage("biases"))
 
     def layer_errors(self, integer: Model) -> tuple[LayerError, ...]:
         """The error of every layer, on a few images."""
         few = self._images.chosen(LAYER_IMAGES)
-        return layer_errors(self._model, self._blocks, integer, few, self._progress("layers"))
-
-    def _progress(self, stage: str) -> Callable[[int, int], None]:
-        return partial(self._observer.progress, stage)
+        return layer_errors(self._model, self._blocks, integer, few, self._observer.stage("layers"))
 
     def _feedback(self) -> LayerWeights:
         if self._with_feedback is None:
-            moments = second_moments(self._model, self._blocks, self._images.chosen(MOMENT_IMAGES))
+            few = self._images.chosen(MOMENT_IMAGES)
+            moments = second_moments(self._model, self._blocks, few, self._observer.stage("rounding"))
             self._with_feedback = self._plain.with_moments(moments)
         return self._with_feedback

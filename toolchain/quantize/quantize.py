@@ -4,7 +4,6 @@ import hashlib
 import resource
 import time
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -25,6 +24,7 @@ from edgemeta.toolchain.quantize.labelled import (
 from edgemeta.toolchain.quantize.observer import Observer
 from edgemeta.toolchain.quantize.paper import quantize_paper
 from edgemeta.toolchain.quantize.ranges import RANGE_RULES, RangeRule
+from edgemeta.toolchain.quantize.stages import stages_of_auto, stages_of_measuring
 
 Scheme = Literal["paper", "auto"]
 SCHEMES: tuple[Scheme, ...] = ("paper", "auto")
@@ -75,24 +75,27 @@ def quantize(
     model = load_float_model(float_path)
     unseen = None if held_out is None else labelled_images(held_out, model, "train", observer.left_out)
     test_data = None if test is None else labelled_images(test, model, "test", observer.left_out)
+    measuring = stages_of_measuring(*(None if each is None else len(each) for each in (unseen, test_data)))
     auto, images = None, 0
     if scheme == "paper":
+        observer.planned(measuring)
         integer = quantize_paper(model)
     elif calibration is None:
         raise QuantizeError("scheme auto needs calibration images, found none: name a folder, a video or a data set")
     else:
         frames = calibration.frames(observer.left_out)
-        prepared = PreparedImages(model, frames, partial(observer.progress, "images"))
+        observer.planned((*stages_of_auto(model, len(frames), len(ranges)), *measuring))
+        prepared = PreparedImages(model, frames, observer.stage("images"))
         images = len(prepared)
         auto = quantize_auto(model, prepared, ranges, observer)
         integer = auto.model
     if unseen is not None:
-        integer = with_temperature(integer, unseen, partial(observer.progress, "held-out images"))
+        integer = with_temperature(integer, unseen, observer.stage("held-out images"))
     float_digest = hashlib.sha256(float_path.read_bytes()).hexdigest()
     provenance = {**integer.provenance, "float_sha256": float_digest, "float": dict(model.provenance)}
     measured = None
     if test_data is not None:
-        measured = measure(model, integer, test_data, partial(observer.progress, "test images"))
+        measured = measure(model, integer, test_data, observer.stage("test images"))
         provenance |= measured.provenance()
     named = replace(integer, name=name or integer.name, provenance=provenance)
     digest = save_model(with_self_test(named), out)

@@ -1,6 +1,7 @@
 """Scheme auto: near the float network for any graph, and its provenance lists all choices tried."""
 
 from contextlib import closing
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,8 @@ from edgemeta.toolchain.float_model.graph import Conv, FloatModel, GlobalAverage
 from edgemeta.toolchain.quantize.auto import quantize_auto
 from edgemeta.toolchain.quantize.compare import Expected, real
 from edgemeta.toolchain.quantize.observer import Agreement, Observer
+from edgemeta.toolchain.quantize.ranges import RANGE_RULES, RangeRule
+from edgemeta.toolchain.quantize.stages import StageName, stages_of_auto
 
 
 class Recorder(Observer):
@@ -23,10 +26,14 @@ class Recorder(Observer):
 
     def __init__(self) -> None:
         self.choices: list[Agreement] = []
-        self.stages: dict[str, tuple[int, int]] = {}
+        self.begun: list[StageName] = []
+        self.ended: dict[StageName, tuple[int, int]] = {}
 
-    def progress(self, stage: str, done: int, total: int) -> None:
-        self.stages[stage] = (done, total)
+    def begin(self, stage: StageName, detail: str = "") -> None:
+        self.begun.append(stage)
+
+    def progress(self, done: int, total: int) -> None:
+        self.ended[self.begun[-1]] = (done, total)
 
     def tried(self, agreement: Agreement) -> None:
         self.choices.append(agreement)
@@ -41,12 +48,28 @@ def test_every_layer_is_covered(every_layer: FloatModel, images: Any) -> None:
     assert integer.provenance["choice"] == best.choice
     assert best == result.agreement
     assert best.error < 2e-3
-    assert set(recorder.stages) == {"float network", "ranges", "biases", "layers"}
-    assert all(done == total for done, total in recorder.stages.values())
+    assert set(recorder.ended) == {"float network", "ranges", "trying", "rounding", "biases", "layers"}
+    assert all(done == total for done, total in recorder.ended.values())
     again = decode(encode(integer))  # proved, stored, read
     batch = np.concatenate(list(inputs))
     assert (reference.run(again, batch)[0] == reference.run(integer, batch)[0]).all()
     assert Expected(every_layer, inputs).measure(again, "x").error == best.error
+
+
+@pytest.mark.parametrize("rules", [RANGE_RULES, ("minmax",)])
+@pytest.mark.parametrize("equalizes", [True, False])
+def test_the_planned_stages_are_those_that_begin(
+    every_layer: FloatModel, images: Any, rules: tuple[RangeRule, ...], equalizes: bool
+) -> None:
+    recorder, model = Recorder(), every_layer
+    if not equalizes:
+        weight = np.random.default_rng(2).normal(0, 0.3, (10, 3, 3, 3)).astype(np.float32)
+        model = replace(every_layer, layers=(Conv("c", "input", weight), GlobalAverage("g", "c")), outputs=("g",))
+    inputs = images(model)
+    result = quantize_auto(model, inputs, rules, observer=recorder)
+    planned = [stage.name for stage in stages_of_auto(model, len(inputs), len(rules))]
+    assert ["images", *recorder.begun] == planned
+    assert len(result.tried) == planned.count("trying") == len(rules) + 3 + 2 * equalizes
 
 
 def test_the_error_of_every_layer_is_stated_worst_first(every_layer: FloatModel, images: Any) -> None:
