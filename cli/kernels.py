@@ -4,6 +4,7 @@ from pathlib import Path
 
 import click
 
+from edgemeta.cli.completion import model_names
 from edgemeta.cli.options import json_option, load_model, report
 from edgemeta.cli.progress import progress_bar
 from edgemeta.kernels.cuda.compile.cache import Cubins
@@ -28,7 +29,7 @@ def kernels() -> None:
 
 
 @kernels.command()
-@click.argument("models", metavar="[MODEL]...", nargs=-1)
+@click.argument("models", metavar="[MODEL]...", nargs=-1, shell_complete=model_names)
 @click.option("--arch", "architectures", type=_architecture, multiple=True, required=True, help="GPU generation.")
 @click.option(
     "--folder",
@@ -64,7 +65,7 @@ def build(models: tuple[str, ...], architectures: tuple[str, ...], folder: Path 
 
 
 @kernels.command("report")
-@click.argument("model_name", metavar="[MODEL]", default="resnet8-cifar10")
+@click.argument("model_name", metavar="[MODEL]", default="resnet8-cifar10", shell_complete=model_names)
 @click.option("--arch", "architecture", type=_architecture, default="sm_53", show_default=True, help="GPU generation.")
 @json_option
 def report_cost(model_name: str, architecture: str, as_json: bool) -> None:

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgemeta.cli.options import (
+    any_model_argument,
     backend_options,
     data_option,
     json_option,
@@ -45,7 +46,7 @@ _SHOWN_CLASSES = 20
 
 
 @click.command("eval", short_help="Measure accuracy on labelled images.")
-@model_argument
+@any_model_argument
 @data_option
 @backend_options
 @json_option

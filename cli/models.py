@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from edgemeta.cli.float_info import float_lines, float_values
-from edgemeta.cli.options import json_option, load_model, model_argument, report
+from edgemeta.cli.options import any_model_argument, json_option, load_model, model_argument, report
 from edgemeta.cli.rejecting import reject
 from edgemeta.cli.task_info import task_lines, task_values
 from edgemeta.model.address import MARK, Address
@@ -70,7 +70,7 @@ def list_models(as_json: bool) -> None:
 
 
 @model.command()
-@model_argument
+@any_model_argument
 @json_option
 def info(model_name: str, as_json: bool) -> None:
     """Show a model's layers, labels, size and provenance.

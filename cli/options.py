@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 import click
 
+from edgemeta.cli.completion import all_model_names, backend_words, model_names
 from edgemeta.model.address import Address
 from edgemeta.model.file import parse
 from edgemeta.model.graph import Model
@@ -17,10 +18,13 @@ from edgemeta.plugins.registry import choose
 F = TypeVar("F", bound=Callable[..., Any])
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text.")
-model_argument = click.argument("model_name", metavar="MODEL")
+model_argument = click.argument("model_name", metavar="MODEL", shell_complete=model_names)
+any_model_argument = click.argument("model_name", metavar="MODEL", shell_complete=all_model_names)
+"""Of an integer or a float model."""
 data_option = click.option(
     "--data",
     "data_path",
+    type=click.Path(),
     required=True,
     metavar="PATH",
     help="Labelled images: a folder of pictures for each class, .npz, or the official CIFAR-10 files.",
@@ -30,7 +34,11 @@ data_option = click.option(
 def backend_options(command: F) -> F:
     """Add --backend, --threads and --isa to a command."""
     backend = click.option(
-        "--backend", default="auto", show_default=True, help="reference, cpu, … (edgemeta backends)."
+        "--backend",
+        default="auto",
+        show_default=True,
+        help="reference, cpu, … (edgemeta backends).",
+        shell_complete=backend_words,
     )
     threads = click.option("--threads", type=click.IntRange(1, 256), help="Worker threads of the backend.")
     isa = click.option("--isa", help="Force the cpu backend's instruction set: avx512vnni, avx2 or portable.")

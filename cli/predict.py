@@ -37,7 +37,7 @@ _TOP = 3
 
 @click.command(short_help="What a model says about image files.")
 @model_argument
-@click.argument("images", nargs=-1, required=True, metavar="IMAGE...")
+@click.argument("images", nargs=-1, required=True, metavar="IMAGE...", type=click.Path())
 @click.option(
     "--top",
     type=click.IntRange(min=1),

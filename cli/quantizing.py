@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from edgemeta.cli.completion import float_model_names
 from edgemeta.cli.options import json_option, remark, report
 from edgemeta.cli.stages import Stages
 from edgemeta.model.zoo import find
@@ -24,7 +25,7 @@ _MIB = 1 << 20
 
 
 @click.command(short_help="Turn a float model into an integer model file.")
-@click.argument("float_model", metavar="FLOAT")
+@click.argument("float_model", metavar="FLOAT", shell_complete=float_model_names)
 @click.option("--scheme", type=click.Choice(SCHEMES), default="auto", show_default=True, help="Quantization scheme.")
 @click.option(
     "--calibrate",

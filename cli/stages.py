@@ -1,4 +1,4 @@
-"""The stages of a long command on standard error, with the time left: a bar for each on a terminal, otherwise a line."""
+"""The stages of a long command on standard error, with the time left: a bar each on a terminal, otherwise a line."""
 
 import math
 import sys

@@ -9,6 +9,7 @@ from typing import get_args
 import click
 from pydantic import ValidationError
 
+from edgemeta.cli.completion import model_names
 from edgemeta.cli.options import json_option, load_model, report
 from edgemeta.cli.progress import progress_bar
 from edgemeta.daemon.capture.frame_filter import crop as crop_region
@@ -39,7 +40,14 @@ def _region(_context: click.Context, _parameter: click.Parameter, value: str | N
 @click.command(short_help="Make a model of a folder of your pictures, in seconds.")
 @click.argument("folder", type=_path)
 @click.option("--out", type=_path, required=True, metavar="FILE", help="The model to write.")
-@click.option("--backbone", default="resnet8-cifar10", show_default=True, metavar="MODEL", help="Whose layers to use.")
+@click.option(
+    "--backbone",
+    default="resnet8-cifar10",
+    show_default=True,
+    metavar="MODEL",
+    help="Whose layers to use.",
+    shell_complete=model_names,
+)
 @click.option(
     "--region",
     callback=_region,

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from edgemeta.cli.completion import float_model_names
 from edgemeta.cli.options import json_option, remark, report
 from edgemeta.cli.training_bars import TrainingBars
 from edgemeta.toolchain.float_model.file import next_step
@@ -46,6 +47,7 @@ _INTERRUPTED = 130
 @click.option(
     "--start",
     metavar="FLOAT",
+    shell_complete=float_model_names,
     help="Float model, a file or a shipped name, whose weights are the first ones; its network is trained.",
 )
 @click.option("--epochs", type=click.IntRange(min=1), help="Passes over the pictures.  [default: 60]")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from edgemeta.cli.completion import model_names
 from edgemeta.cli.demo.pixels import drawn, free_port, from_page
 from edgemeta.cli.demo.run import run_demo, show_for
 from edgemeta.cli.demo.view import choose_view
@@ -37,6 +38,7 @@ SOURCE = "synthetic://"
 @click.option(
     "--model",
     metavar="FILE",
+    shell_complete=model_names,
     help="A model file, or the name of a shipped model; of any task: a detection's boxes are drawn.",
 )
 @click.option(
