@@ -9,7 +9,6 @@ import click
 from edgemeta.cli.completion import float_model_names
 from edgemeta.cli.options import json_option, remark, report
 from edgemeta.cli.training_bars import TrainingBars
-from edgemeta.toolchain.float_model.file import next_step
 from edgemeta.toolchain.train.designs import DEPTHS, FAMILIES, MAX_SIZE, MAX_WIDTH, MIN_SIZE, MIN_WIDTH, Family, Wishes
 from edgemeta.toolchain.train.own_pictures import PicturesResult, train_pictures
 from edgemeta.toolchain.train.train import train as train_by_recipe
@@ -118,7 +117,7 @@ def train(
                 progress=bars.show,
                 report=remark,
             )
-        report(as_json, _pictures_values(pictures), _pictures_text(pictures))
+        report(as_json, _pictures_values(pictures), _pictures_text(pictures, data))
         return
     if test is None:
         raise click.UsageError("Missing option '--test', which a RECIPE needs")
@@ -160,10 +159,11 @@ def _pictures_values(result: PicturesResult) -> dict[str, object]:
         "recall": {label: None if share is None else 100 * share for label, share in result.measured.recall().items()},
         "confusion": result.measured.counts.tolist(),
         "confusion_png": str(result.picture),
+        "held_out": str(result.held_out),
     }
 
 
-def _pictures_text(result: PicturesResult) -> Iterator[str]:
+def _pictures_text(result: PicturesResult, data: Path) -> Iterator[str]:
     validation, test = result.validation, result.test
     yield (
         f"{result.path}: {result.name}, {result.network} of {result.size}x{result.size} pixels, "
@@ -175,7 +175,7 @@ def _pictures_text(result: PicturesResult) -> Iterator[str]:
     yield f"recall of each {'test' if test else 'held-out'} class, and the labels given (columns):"
     yield from result.measured.text()
     yield f"the same as a picture: {result.picture}"
-    yield f"next: {next_step(result.path)}"
+    yield f"next: edgemeta quantize {result.path} --calibrate {data} --held-out {result.held_out} --out MODEL"
 
 
 @contextmanager

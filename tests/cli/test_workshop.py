@@ -15,7 +15,6 @@ import cv2
 import numpy as np
 import pytest
 
-from edgemeta.toolchain.data.dataset import load_dataset
 from edgemeta.toolchain.float_model.file import load_float_model
 
 torch = pytest.importorskip("torch", reason="torch is not installed: pip install edgemeta[train]")
@@ -55,7 +54,10 @@ def test_own_pictures_become_a_float_model(edgemeta: Callable[..., Any], gate: P
     assert lines[2] == "top-1 100.00 % of 20 test images"
     assert lines[5].split() == ["1", "closed", "100", "%", "10", "."]
     assert lines[-2] == f"the same as a picture: {tmp_path / 'run' / 'confusion.png'}"
-    assert lines[-1].startswith("next: edgemeta quantize ")
+    assert lines[-1] == (
+        f"next: edgemeta quantize {tmp_path / 'run.safetensors'} --calibrate {gate} "
+        f"--held-out {tmp_path / 'run' / 'validation.npz'} --out MODEL"
+    )
     assert max(map(len, lines[4:7])) <= 80
 
 
@@ -66,10 +68,9 @@ def test_from_pictures_to_a_model_that_runs(edgemeta_json: Callable[..., Any], g
     assert trained["recall"] == {"closed": 100.0, "open": 100.0}
     assert trained["confusion"] == [[1, 0], [0, 1]]
     out = tmp_path / "gate-int8.safetensors"
-    later, images = load_dataset(draw(tmp_path / "later", 1), size=24), tmp_path / "later.npz"
-    np.savez(images, x=later.x, y=later.y, labels=np.array(later.labels))
-    edgemeta_json("quantize", trained["path"], "--calibrate", gate, "--out", out)
-    measured = edgemeta_json("eval", out, "--data", images)
+    later = draw(tmp_path / "later", 1)
+    edgemeta_json("quantize", trained["path"], "--calibrate", gate, "--held-out", trained["held_out"], "--out", out)
+    measured = edgemeta_json("eval", out, "--data", later)
     assert (measured["top1"], measured["images"]) == (100.0, 20)
 
 
@@ -109,7 +110,7 @@ def test_a_fresh_start_says_what_it_deletes(edgemeta: Callable[..., Any], gate: 
     assert "made with other training data" in refused.stderr
     fresh = edgemeta(*arguments(other, tmp_path / "run", 1), "--fresh")
     assert fresh.returncode == 0
-    assert fresh.stderr == f"{tmp_path / 'run'}: deleted the run in it (4 files) to start afresh\n"
+    assert fresh.stderr == f"{tmp_path / 'run'}: deleted the run in it (5 files) to start afresh\n"
 
 
 @pytest.mark.gate("6 s: processes that import PyTorch, on a terminal")

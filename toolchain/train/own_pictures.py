@@ -17,7 +17,7 @@ from edgemeta.toolchain.train.confusion import Confusion, confusion
 from edgemeta.toolchain.train.designs import Design, Wishes
 from edgemeta.toolchain.train.pictures_data import PicturesData, load_pictures, load_test
 from edgemeta.toolchain.train.requirements import require_torch
-from edgemeta.toolchain.train.run_folder import data_digest, prepare_run, require_writable
+from edgemeta.toolchain.train.run_folder import data_digest, prepare_run, require_writable, save_npz
 from edgemeta.toolchain.train.start import described, design_of
 
 if TYPE_CHECKING:
@@ -34,8 +34,9 @@ class PicturesResult:
 
     path: the float model file; name: its name; network: that of its design. size: side of its input in pixels.
     epochs: of the training; epoch: the exported one, from 1, best on the validation part. validation, test: what the
-    exported float32 model says about both parts; test is None without test images. table, picture: files with the
-    confusion table of the test images, or of the validation part without.
+    exported float32 model says about both parts; test is None without test images. held_out: file with the validation
+    part, for `quantize`. table, picture: files with the confusion table of the test images, or of the validation part
+    without.
     """
 
     path: Path
@@ -46,6 +47,7 @@ class PicturesResult:
     epoch: int
     validation: Confusion
     test: Confusion | None
+    held_out: Path
     table: Path
     picture: Path
 
@@ -191,10 +193,12 @@ def _measure(
         epoch=trained.epoch,
         validation=validation,
         test=tested,
+        held_out=run.folder / "validation.npz",
         table=run.folder / "confusion.txt",
         picture=run.folder / "confusion.png",
     )
     save_float_model(replace(model, provenance={**model.provenance, **figures}), out)
+    save_npz(run.pictures.validation, result.held_out)
     result.table.write_text("\n".join(result.measured.text()) + "\n", encoding="utf-8")
     result.measured.save_png(result.picture)
     return result

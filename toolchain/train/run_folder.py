@@ -10,7 +10,10 @@ from edgemeta.toolchain.data.class_folders import Report
 from edgemeta.toolchain.data.dataset import Alternates, Dataset
 from edgemeta.toolchain.errors import CheckpointError
 
-_FILES = ("*.pt", "*.pt.part", "logits-*.npy", "logits-*.part", "log.jsonl", "confusion.txt", "confusion.png")
+_FILES = (
+    *("*.pt", "*.pt.part", "logits-*.npy", "logits-*.part", "log.jsonl"),
+    *("validation.npz", "validation.npz.part", "confusion.txt", "confusion.png", "confusion.png.part"),
+)
 """Files that a run writes into its folder."""
 
 
@@ -54,6 +57,14 @@ def require_writable(out: Path) -> None:
         _try_writing(out)
     except OSError as error:
         raise CheckpointError(f"{out}: cannot be written ({error.strerror})") from error
+
+
+def save_npz(images: Dataset, path: Path) -> None:
+    """Write a data set as an archive with x, y and labels, atomically."""
+    part = path.with_name(path.name + ".part")
+    with part.open("wb") as file:
+        np.savez(file, x=images.x, y=images.y, labels=np.array(images.labels))
+    part.replace(path)
 
 
 def _try_writing(path: Path) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 
+from edgemeta.toolchain.data.dataset import load_dataset
 from edgemeta.toolchain.errors import CheckpointError, DataError, FloatModelError, RecipeError
 from edgemeta.toolchain.float_model.file import load_float_model
 from edgemeta.toolchain.progress import Progress
@@ -54,7 +55,10 @@ def test_it_learns_and_says_what_it_was_made_of(
     assert result.measured.recall() == {"closed": 1.0, "open": 1.0}
     assert result.table.read_text().splitlines() == result.measured.text()
     assert cv2.imread(str(result.picture)) is not None
+    held_out = load_dataset(result.held_out)
+    assert (held_out.x.shape, held_out.labels) == ((2, 24, 24, 3), ("closed", "open"))
     model = load_float_model(result.path)
+    assert model.provenance["validation_pixels_sha256"] == held_out.sha256()
     assert (model.name, model.labels, model.input_shape) == (result.name, ("closed", "open"), (24, 24, 3))
     made = model.provenance
     assert made["network"] == {"family": "resnet", "depth": 8, "width": 0.25}
@@ -94,7 +98,7 @@ def test_a_run_belongs_to_its_data_and_its_network(
         learn(epochs=1, wishes=Wishes(depth=14, width=0.25, size=24))
     said: list[str] = []
     learn(data=other, epochs=1, fresh=True, report=said.append)
-    assert said == [f"{tmp_path / 'run'}: deleted the run in it (4 files) to start afresh"]
+    assert said == [f"{tmp_path / 'run'}: deleted the run in it (5 files) to start afresh"]
     assert load_float_model(tmp_path / "gate.safetensors").provenance["data"] == "other"
 
 
