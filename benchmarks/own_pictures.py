@@ -107,7 +107,7 @@ def _text(trained: PicturesResult, quantized: QuantizeResult, seconds: dict[str,
         took += f"{seconds['threads']} threads"
     floating, integer = 100 * trained.test.accuracy, 100 * quantized.test.accuracy
     rows = [
-        f"{trained.network}, {trained.size}x{trained.size}, {len(trained.validation.labels)} classes; training: {took}.",
+        f"{trained.network}, {trained.size}x{trained.size}, {len(trained.test.labels)} classes; training: {took}.",
         "",
         "| what | figure |",
         "|---|---|",
