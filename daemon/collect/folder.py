@@ -22,8 +22,12 @@ from edgemeta.daemon.collect.errors import CollectError
 from edgemeta.daemon.collect.labels import checked_label
 from edgemeta.plugins.pictures import PICTURE_SUFFIXES
 
-NOTE = ".collection.json"
-"""Notes the region of the frames, so that pictures of two regions are not mixed."""
+NOTE = "edgemeta region "
+"""Begins the comment in each picture that notes its region: pictures of two regions must not be mixed."""
+
+JPEG_START, JPEG_COMMENT = b"\xff\xd8", b"\xff\xfe"
+NOTE_WITHIN = 256
+"""Bytes from the start of a picture that hold the comment."""
 
 PART = ".part"
 ABANDONED_AFTER = 60.0
@@ -124,8 +128,8 @@ class PictureFolder:
         """
         name = checked_label(label, self.labels())
         with _reasons(self.folder):
-            self._note_region()
-            make_folder(self.folder / name)
+            make_folder(self.folder)
+            self._check_region()
             self._tidy(self.folder / name)
         return name
 
@@ -136,7 +140,11 @@ class PictureFolder:
             make_folder(folder)
             while (target := folder / f"{_stamp(when)}-{camera}.jpg").exists():
                 when += timedelta(milliseconds=1)
-            _write(target, jpeg)
+            try:
+                _write(target, noted(jpeg, self._region))
+            except OSError:
+                _remove_if_empty(folder)
+                raise
         return target
 
     def read(self, picture: Picture) -> bytes:
@@ -151,8 +159,7 @@ class PictureFolder:
             for picture in pictures:
                 (self.folder / picture.label / picture.name).unlink(missing_ok=True)
             for label in {picture.label for picture in pictures}:
-                with contextlib.suppress(OSError):  # it is not empty, or gone
-                    (self.folder / label).rmdir()
+                _remove_if_empty(self.folder / label)
         return len(pictures)
 
     def rename(self, label: str, new: str) -> str:
@@ -167,18 +174,18 @@ class PictureFolder:
             (self.folder / label).rename(self.folder / name)
         return name
 
-    def _note_region(self) -> None:
-        """Note the region of the pictures. Raises CollectError if there are pictures of another one."""
-        note, text = self.folder / NOTE, json.dumps({"version": 1, "region": self._region})
-        make_folder(self.folder)
-        found = note.read_text("utf-8") if note.exists() else text
-        if found != text and any(self.all().values()):
+    def _check_region(self) -> None:
+        """Raise CollectError if the newest picture is of another region. One that was not collected here has none."""
+        newest = max((found[-1] for found in self.all().values() if found), key=lambda each: each.name, default=None)
+        if newest is None:
+            return
+        with (self.folder / newest.label / newest.name).open("rb") as file:
+            region = region_in(file.read(NOTE_WITHIN))
+        if region is not None and region != self._region:
             raise CollectError(
-                f"the pictures in {self.folder} are of another region of the frame ({found}, now {text}): "
-                "throw them away, or choose another folder"
+                f"the pictures in {self.folder} are of another region of the frame ({_listed(region)}; now "
+                f"{_listed(self._region)}): throw them away, or choose another folder"
             )
-        if found != text or not note.exists():
-            _write(note, text.encode())
 
     @staticmethod
     def _tidy(folder: Path) -> None:
@@ -203,10 +210,34 @@ def make_folder(folder: Path) -> None:
     _as_above(folder)
 
 
+def noted(jpeg: bytes, region: Region) -> bytes:
+    """Return a JPEG with its region in a comment."""
+    text = (NOTE + json.dumps(region)).encode()
+    return JPEG_START + JPEG_COMMENT + (len(text) + 2).to_bytes(2, "big") + text + jpeg.removeprefix(JPEG_START)
+
+
+def region_in(start: bytes) -> Region | None:
+    """Return the region that is noted at the start of a picture; None where there is none."""
+    found = re.match(rb"\xff\xd8\xff\xfe..edgemeta region \[([-+.0-9e, ]+)\]", start, re.DOTALL)
+    if found is None:
+        return None
+    numbers = [float(each) for each in found[1].split(b",")]
+    return (numbers[0], numbers[1], numbers[2], numbers[3]) if len(numbers) == 4 else None
+
+
 def time_of(picture: Picture) -> str | None:
     """Return the time in a picture's name, as RFC 3339; None if it has none."""
     found = re.match(r"(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d)\.(\d{3})Z", picture.name)
     return "{}-{}-{}T{}:{}:{}.{}Z".format(*found.groups()) if found else None
+
+
+def _listed(region: Region) -> str:
+    return ", ".join(f"{each:g}" for each in region)
+
+
+def _remove_if_empty(folder: Path) -> None:
+    with contextlib.suppress(OSError):  # it is not empty, or gone
+        folder.rmdir()
 
 
 def _stamp(when: datetime) -> str:

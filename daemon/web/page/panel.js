@@ -168,7 +168,8 @@ async function hold() {
       if (held === mine) held = null;
       break;
     }
-    if (first) chosen.label = answered.cameras[mine.camera].collecting;
+    if (answered.cameras[mine.camera].collecting !== null) chosen.label = answered.cameras[mine.camera].collecting;
+    show(answered);
     if (held !== mine) await send("api/collect", { ...mine, hold: false }); // released before the answer came
     await new Promise((done) => setTimeout(done, RENEW_MS));
   }

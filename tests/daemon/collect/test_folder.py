@@ -5,10 +5,12 @@ import time
 from datetime import datetime, timezone
 from pathlib import Path
 
+import cv2
+import numpy as np
 import pytest
 
 from edgemeta.daemon.collect.errors import CollectError
-from edgemeta.daemon.collect.folder import ABANDONED_AFTER, NOTE, PictureFolder, time_of
+from edgemeta.daemon.collect.folder import ABANDONED_AFTER, NOTE_WITHIN, PictureFolder, noted, region_in, time_of
 
 WHOLE = (0.0, 0.0, 1.0, 1.0)
 NOON = datetime(2026, 11, 22, 12, 0, 0, 250_000, timezone.utc)
@@ -67,7 +69,7 @@ def test_what_another_program_adds_and_deletes_is_seen(folder: PictureFolder) ->
     assert len(folder.pictures("open")) == 1
     other = folder.folder / "open" / "by hand.PNG"
     other.write_bytes(b"png")
-    assert [picture.size for picture in folder.pictures("open")] == [4, 3]
+    assert [picture.size for picture in folder.pictures("open")][1] == 3
     other.unlink()
     assert len(folder.pictures("open")) == 1
 
@@ -103,7 +105,28 @@ def test_pictures_of_another_region_are_not_mixed(folder: PictureFolder) -> None
     assert folder.prepare("open") == "open"
     moved.discard(moved.pictures("open"))
     assert moved.prepare("open") == "open"
-    assert "0.5" in (folder.folder / NOTE).read_text()
+    add(moved, "open")
+    with pytest.raises(CollectError, match=r"\(0.5, 0, 0.5, 1; now 0, 0, 1, 1\)"):
+        folder.prepare("open")
+
+
+def test_a_note_leaves_the_picture_as_it_is_and_pictures_from_elsewhere_have_none(folder: PictureFolder) -> None:
+    jpeg = cv2.imencode(".jpg", np.full((8, 8, 3), 90, np.uint8))[1].tobytes()
+    region = (0.1, 1e-9, 1 / 3, 0.5)
+    made = noted(jpeg, region)
+    assert region_in(made[:NOTE_WITHIN]) == region
+    assert np.array_equal(*(cv2.imdecode(np.frombuffer(each, np.uint8), 1) for each in (jpeg, made)))
+    for other in (jpeg, b"", b"\xff\xd8\xff\xfe\x00\x20edgemeta region [1, 2]", b"\x89PNG"):
+        assert region_in(other) is None
+    (folder.folder / "open").mkdir(parents=True)
+    (folder.folder / "open" / "phone.jpg").write_bytes(jpeg)
+    assert folder.prepare("open") == "open"
+
+
+def test_a_label_without_a_picture_leaves_no_folder(folder: PictureFolder) -> None:
+    """`edgemeta teach` refuses a label without pictures."""
+    assert folder.prepare("open") == "open"
+    assert folder.labels() == []
 
 
 def test_leftovers_of_a_killed_program_are_removed(folder: PictureFolder) -> None:

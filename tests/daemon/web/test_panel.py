@@ -55,6 +55,7 @@ def put(tmp_path: Path, label: str, number: int) -> None:
     folder = PictureFolder(tmp_path / "state" / "collected-test" / "front", (0.0, 0.0, 1.0, 1.0))
     jpeg = cv2.imencode(".jpg", np.full((48, 64, 3), 90, np.uint8))[1].tobytes()
     name = folder.prepare(label)
+    (folder.folder / name).mkdir()
     noon = datetime(2026, 11, 22, 12, tzinfo=timezone.utc)
     for each in range(number):
         stamp = f"{noon + timedelta(seconds=each):%Y%m%dT%H%M%S}.000Z"
