@@ -43,13 +43,16 @@ def draw(state: str, number: int, seed: int = 0) -> NDArray[np.uint8]:
 
 
 class GateCamera:
-    """Writes the pictures to a file, from `start` to `stop`. state: what the camera sees from the next picture on."""
+    """Writes the pictures to a file, from `start` to `stop`.
+
+    state: what the camera sees from the next picture on. number: of the last picture.
+    """
 
     def __init__(self, path: Path, state: str = STATES[0], seed: int = 0) -> None:
         self.path = path
         self.state = state
         self._seed = seed
-        self._number = 0
+        self.number = 0
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run)
 
@@ -74,7 +77,7 @@ class GateCamera:
             self._write()
 
     def _write(self) -> None:
-        self._number += 1
+        self.number += 1
         part = self.path.with_suffix(f".part{self.path.suffix}")
-        cv2.imwrite(str(part), draw(self.state, self._number, self._seed))
+        cv2.imwrite(str(part), draw(self.state, self.number, self._seed))
         part.replace(self.path)

@@ -136,7 +136,7 @@ class Teacher:
         make_folder(self._folder)
         file = self._next_file(camera)
         command = [sys.executable, "-m", "edgemeta.daemon.collect.limited", str(limits.max_memory_mb), *self._command]
-        command += [str(self._folders[camera].folder), "--out", str(file), "--json"]
+        command += [str(self._folders[camera].folder), "--out", str(file), "--name", file.stem, "--json"]
         command += ["--backbone", limits.backbone] if limits.backbone is not None else []
         with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
             process = subprocess.Popen(

@@ -244,6 +244,7 @@ def _teaching(taught: Teaching, folder: PictureFolder) -> TeachingPage:
         reason=taught.reason,
         model=taught.file.name if taught.file is not None else None,
         accuracy=_number(result.get("accuracy")),
+        interval=_pair(result.get("accuracy_interval")),
         pictures=result.get("pictures") if isinstance(result.get("pictures"), int) else None,
         warnings=[str(each) for each in _list(result.get("warnings"))],
         confusing=[each for each in (_confusing(row, folder) for row in _list(result.get("confusing"))) if each],
@@ -263,6 +264,11 @@ def _confusing(row: Any, folder: PictureFolder) -> ConfusingPicture | None:
 
 def _number(value: object) -> float | None:
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _pair(value: object) -> tuple[float, float] | None:
+    low, high = map(_number, value) if isinstance(value, list) and len(value) == 2 else (None, None)
+    return None if low is None or high is None else (low, high)
 
 
 def _list(value: object) -> list[Any]:

@@ -27,7 +27,8 @@ allowed = set()
 for line in open(sys.argv[1]):
     key, _, groups = line.strip().partition("=")
     if key == "SystemCallFilter":
-        named = set().union(*(members(group) for group in groups.lstrip("~").split()))
+        words = groups.lstrip("~").split()
+        named = set().union(*(members(word) if word[0] == "@" else {word} for word in words))
         allowed = allowed - named if groups.startswith("~") else allowed | named
 sandbox = seccomp.SyscallFilter(seccomp.ERRNO(1))
 for name in allowed:
@@ -51,6 +52,19 @@ def sandbox(repository: Path) -> list[str]:
     if python is None or not found or found.returncode or shutil.which("systemd-analyze") is None:
         pytest.skip("no libseccomp for Python, or no systemd-analyze (Debian packages python3-seccomp, systemd)")
     return [python, "-c", SANDBOXED, str(repository / "systemd" / "edgemeta.service")]
+
+
+TOLD = """
+import os, resource
+print(os.getpriority(os.PRIO_PROCESS, 0), resource.getrlimit(resource.RLIMIT_DATA)[0])
+"""
+
+
+def test_teaching_can_lower_its_priority_and_limit_its_memory(sandbox: list[str]) -> None:
+    """Its launcher must be a child of the service, not of the init process."""
+    command = [sys.executable, "-m", "edgemeta.daemon.collect.limited", "300", sys.executable, "-c", TOLD]
+    told = subprocess.run([*sandbox, *command], capture_output=True, text=True, timeout=60, check=False)
+    assert (told.stdout, told.stderr, told.returncode) == ("19 300000000\n", "", 0)
 
 
 def test_the_service_classifies_frames_shows_its_page_and_stops_in_order(sandbox: list[str], tmp_path: Path) -> None:

@@ -134,9 +134,10 @@ function showTeaching(teaching) {
   showConfusing(teaching?.confusing ?? []);
 }
 
-function summary({ accuracy, pictures: number, seconds }) {
-  const right = accuracy === null ? "Taught" : `${percent(accuracy)} right in the cross-validation`;
-  return `${right}${number === null ? "" : ` of ${count(number)} pictures`}, after ${Math.round(seconds)} s.`;
+function summary({ accuracy, interval, pictures: number, seconds }) {
+  if (accuracy === null) return `Taught in ${Math.round(seconds)} s.`;
+  const sure = interval === null ? "" : ` (${percent(interval[0])} to ${percent(interval[1])})`;
+  return `${percent(accuracy)}${sure} right of ${count(number ?? 0)} pictures held out; taught in ${Math.round(seconds)} s.`;
 }
 
 function showConfusing(confusing) {

@@ -8,8 +8,9 @@ import pytest
 
 from rig.browser import Browser, chromium, missing
 from rig.gate_camera import STATES, GateCamera
+from tests.daemon.conftest import broker_keys, wait_until
 from tests.daemon.web.conftest import TOKEN, Page
-from tests.daemon.web.test_browser import CONTRAST, ELSEWHERE, shows, wait
+from tests.daemon.web.test_browser import CONTRAST, ELSEWHERE, shows, wait, wait_for_page
 
 CLOSED, OPEN = STATES
 COUNTS = "return [...document.querySelectorAll('#teach-counts button')].map((each) => each.textContent)"
@@ -182,3 +183,54 @@ def test_without_a_token_the_panel_says_what_it_needs(
     shows(browser, "#teach-unavailable", "need an access token: set web.token_file in the config")
     assert browser.run("return document.querySelector('#teach-panel').hidden")
     assert browser.log() == []
+
+
+@pytest.mark.gate("40 s: a service, a broker, a browser, and a network is taught")
+def test_the_whole_way_from_the_button_to_new_labels_in_messages(
+    write_config: Any, run_daemon: Any, browser: Browser, gate: GateCamera, broker: Any, subscriber: Any, free_port: Any
+) -> None:
+    """What docs/ten-minutes.md describes, with the shipped network before it and the taught one after it."""
+    port = free_port()
+    config = write_config(
+        model="resnet8-cifar10",
+        backend={"name": "auto"},
+        cameras={"front": gate.keys},
+        web={"enabled": True, "port": port, "token": TOKEN},
+        collect={"max_fps": 10},
+        swap={"shadow_frames": 5, "trial_frames": 5},
+        mqtt=broker_keys(broker),
+    )
+    daemon = run_daemon(config)
+    wait_for_page(daemon)
+    open_panel(browser, port)
+    for state in STATES:
+        gate.state = state
+        wait_for_pictures(gate, 2)
+        collect(browser, state, 24)
+    wait(browser, "the thumbnails", lambda: browser.run(LOADED) == count(browser, OPEN))
+    before = count(browser, OPEN)
+    click(browser, "#teach-thumbs button")
+    click(browser, "#teach-discard")
+    wait(browser, "one fewer", lambda: count(browser, OPEN) == before - 1)
+    click(browser, "#teach-start")
+    shows(browser, "#teach-result", "Teaching, ")
+    shows(browser, "#teach-result", f"of {before - 1 + count(browser, CLOSED)} pictures held out")
+    assert float(browser.text("#teach-result").partition(" %")[0]) >= 97
+    click(browser, "#teach-use")
+    shows(browser, "#teach-used", "In use.")
+    shows(browser, "#teach-line code", "cameras.front.model: ")
+    shows(browser, "#models", "front-1")
+    for state in STATES:
+        gate.state = state
+        subscriber.wait_for("front/state", lambda message, state=state: message.json["state"] == state)
+    labels = {label["label"] for label in subscriber.wait("front/frame")[-1].json["labels"]}
+    assert labels == set(STATES)
+    assert subscriber.wait_for("/swap", lambda message: message.json["result"] == "swapped")
+    assert browser.run(ELSEWHERE) == []
+    assert browser.log() == []
+
+
+def wait_for_pictures(gate: GateCamera, number: int) -> None:
+    """Wait until the camera shows its state in so many pictures."""
+    first = gate.number
+    wait_until(lambda: gate.number >= first + number + 1, "pictures of the gate")
