@@ -8,16 +8,12 @@ import pytest
 
 from rig.browser import Browser, chromium, missing
 from rig.gate_camera import STATES, GateCamera
+from rig.teaching_panel import TeachingPanel
 from tests.daemon.conftest import broker_keys, wait_until
 from tests.daemon.web.conftest import TOKEN, Page
 from tests.daemon.web.test_browser import CONTRAST, ELSEWHERE, shows, wait, wait_for_page
 
 CLOSED, OPEN = STATES
-COUNTS = "return [...document.querySelectorAll('#teach-counts button')].map((each) => each.textContent)"
-LOADED = """
-const images = [...document.querySelectorAll("#teach-thumbs img")];
-return images.length > 0 && images.every((image) => image.naturalWidth > 0) ? images.length : 0;
-"""
 
 
 @pytest.fixture(scope="module")
@@ -36,51 +32,13 @@ def gate(tmp_path: Path) -> Iterator[GateCamera]:
     camera.stop()
 
 
-def open_panel(browser: Browser, port: int, width: int = 1280, theme: str = "light") -> None:
+def open_panel(browser: Browser, port: int, width: int = 1280, theme: str = "light") -> TeachingPanel:
     """Sign in and open the panel."""
     browser.size(width, 900)
     browser.theme(theme)
-    browser.driver.get("about:blank")
-    browser.driver.execute_cdp_cmd("Network.clearBrowserCookies", {})
-    browser.log()
-    browser.driver.get(f"http://127.0.0.1:{port}/")
-    browser.driver.find_element("id", "token").send_keys(TOKEN, "\n")
-    shows(browser, "#connection", "live")
-    browser.driver.find_element("css selector", "#teach summary").click()
-    wait(browser, "the panel", lambda: browser.run("return !document.querySelector('#teach-panel').hidden"))
-    browser.log()  # the sign-in's 401
-
-
-def click(browser: Browser, selector: str) -> None:
-    browser.driver.find_element("css selector", selector).click()
-
-
-def hold(browser: Browser, label: str, until: Callable[[], bool]) -> None:
-    """Type a label and hold the button until something is so."""
-    from selenium.webdriver.common.action_chains import ActionChains
-
-    field = browser.driver.find_element("id", "teach-label")
-    field.clear()
-    field.send_keys(label)
-    button = browser.driver.find_element("id", "teach-hold")
-    ActionChains(browser.driver).click_and_hold(button).perform()
-    try:
-        wait(browser, f"pictures of {label}", until)
-    finally:
-        ActionChains(browser.driver).release().perform()
-
-
-def count(browser: Browser, label: str) -> int:
-    """Pictures of a label, as the panel shows them."""
-    texts = [text.rpartition(": ") for text in browser.run(COUNTS)]
-    return next((int(number.replace(",", "")) for name, _, number in texts if name == label), 0)
-
-
-def collect(browser: Browser, label: str, number: int) -> None:
-    """Hold the button until the panel shows so many pictures, and until nothing is added any more."""
-    hold(browser, label, lambda: count(browser, label) >= number)
-    kept = "document.querySelector('#teach-hold-note').textContent"
-    wait(browser, "the end", lambda: browser.run(f"return !{kept}.includes(':')"))
+    panel = TeachingPanel(browser)
+    panel.open(port, TOKEN)
+    return panel
 
 
 KEYS: dict[str, Any] = {"web": {"token": TOKEN}, "collect": {"max_fps": 10}}
@@ -91,11 +49,11 @@ def test_pictures_are_collected_while_the_button_is_held_and_thrown_away(
     serve: Callable[..., Page], browser: Browser, gate: GateCamera
 ) -> None:
     page = serve(**KEYS, cameras={"front": gate.keys})
-    open_panel(browser, page.port)
+    panel = open_panel(browser, page.port)
     assert browser.run("return document.querySelector('#teach-hold').disabled")
-    collect(browser, OPEN, 5)
-    before = count(browser, OPEN)
-    wait(browser, "the thumbnails", lambda: browser.run(LOADED) == before)
+    panel.collect(OPEN, 5)
+    before = panel.count(OPEN)
+    wait(browser, "the thumbnails", lambda: panel.thumbnails == before)
     collector = page.service.collection.collector  # type: ignore[union-attr]
     assert not collector.is_collecting("front")
     pictures = browser.driver.find_elements("css selector", "#teach-thumbs button")
@@ -104,8 +62,8 @@ def test_pictures_are_collected_while_the_button_is_held_and_thrown_away(
     pictures[2].click()
     pictures[2].click()
     assert browser.text("#teach-discard") == "Throw away 2"
-    click(browser, "#teach-discard")
-    wait(browser, "two fewer", lambda: count(browser, OPEN) == before - 2 == browser.run(LOADED))
+    panel.click("#teach-discard")
+    wait(browser, "two fewer", lambda: panel.count(OPEN) == before - 2 == panel.thumbnails)
     assert browser.text("#teach-discard") == "Throw away"
     assert len(collector.folders["front"].pictures(OPEN)) == before - 2
     assert browser.run(ELSEWHERE) == []
@@ -120,11 +78,11 @@ def test_the_button_by_keyboard_and_a_page_that_goes(
 
     page = serve(**KEYS, cameras={"front": gate.keys})
     collector = page.service.collection.collector  # type: ignore[union-attr]
-    open_panel(browser, page.port)
+    panel = open_panel(browser, page.port)
     field = browser.driver.find_element("id", "teach-label")
     field.send_keys(OPEN, "\t")
     ActionChains(browser.driver).key_down(" ").perform()
-    wait(browser, "pictures", lambda: count(browser, OPEN) >= 2)
+    wait(browser, "pictures", lambda: panel.count(OPEN) >= 2)
     ActionChains(browser.driver).key_up(" ").perform()
     wait(browser, "the end", lambda: not collector.is_collecting("front"), 1.0)
     button = browser.driver.find_element("id", "teach-hold")
@@ -141,11 +99,11 @@ def test_it_fits_every_screen_with_enough_contrast(
     serve: Callable[..., Page], browser: Browser, gate: GateCamera, width: int, theme: str
 ) -> None:
     page = serve(**KEYS, cameras={"front": gate.keys, "back": {"source": "synthetic://"}})
-    open_panel(browser, page.port, width, theme)
-    collect(browser, "x" * 60, 3)
-    wait(browser, "thumbnails", lambda: browser.run(LOADED) >= 3)
-    click(browser, "#teach-thumbs button")
-    click(browser, "#teach-start")
+    panel = open_panel(browser, page.port, width, theme)
+    panel.collect("x" * 60, 3)
+    wait(browser, "thumbnails", lambda: panel.thumbnails >= 3)
+    panel.click("#teach-thumbs button")
+    panel.click("#teach-start")
     shows(browser, "#teach-problem", "found pictures of 1 label, expected at least 2")
     assert browser.run("return document.documentElement.scrollWidth - innerWidth") <= 0
     assert browser.run(CONTRAST) == {}
@@ -160,14 +118,13 @@ def test_a_refused_label_is_told_and_another_browsers_collecting_too(
     page = serve(**KEYS, cameras={"front": gate.keys})
     collection = page.service.collection
     assert collection is not None
-    open_panel(browser, page.port)
-    problem = "return document.querySelector('#teach-problem').textContent"
-    hold(browser, "../x", lambda: "expected 1 to 60 printable" in browser.run(problem))
+    panel = open_panel(browser, page.port)
+    panel.hold("../x", lambda: "expected 1 to 60 printable" in panel.problem)
     collection.collector.hold("front", CLOSED, seconds=60)
-    hold(browser, OPEN, lambda: f"camera front is collecting '{CLOSED}' just now" in browser.run(problem))
+    panel.hold(OPEN, lambda: f"camera front is collecting '{CLOSED}' just now" in panel.problem)
     collection.collector.release("front", CLOSED)
-    collect(browser, OPEN, 2)
-    assert browser.run(problem) == ""
+    panel.collect(OPEN, 2)
+    assert panel.problem == ""
 
 
 @pytest.mark.gate("2 s: a browser")
@@ -179,7 +136,7 @@ def test_without_a_token_the_panel_says_what_it_needs(
     browser.log()
     browser.driver.get(f"http://127.0.0.1:{page.port}/")
     shows(browser, "#connection", "live")
-    click(browser, "#teach summary")
+    TeachingPanel(browser).click("#teach summary")
     shows(browser, "#teach-unavailable", "need an access token: set web.token_file in the config")
     assert browser.run("return document.querySelector('#teach-panel').hidden")
     assert browser.log() == []
@@ -202,21 +159,21 @@ def test_the_whole_way_from_the_button_to_new_labels_in_messages(
     )
     daemon = run_daemon(config)
     wait_for_page(daemon)
-    open_panel(browser, port)
+    panel = open_panel(browser, port)
     for state in STATES:
         gate.state = state
         wait_for_pictures(gate, 2)
-        collect(browser, state, 24)
-    wait(browser, "the thumbnails", lambda: browser.run(LOADED) == count(browser, OPEN))
-    before = count(browser, OPEN)
-    click(browser, "#teach-thumbs button")
-    click(browser, "#teach-discard")
-    wait(browser, "one fewer", lambda: count(browser, OPEN) == before - 1)
-    click(browser, "#teach-start")
+        panel.collect(state, 24)
+    wait(browser, "the thumbnails", lambda: panel.thumbnails == panel.count(OPEN))
+    before = panel.count(OPEN)
+    panel.click("#teach-thumbs button")
+    panel.click("#teach-discard")
+    wait(browser, "one fewer", lambda: panel.count(OPEN) == before - 1)
+    panel.click("#teach-start")
     shows(browser, "#teach-result", "Teaching, ")
-    shows(browser, "#teach-result", f"of {before - 1 + count(browser, CLOSED)} pictures held out")
+    shows(browser, "#teach-result", f"of {before - 1 + panel.count(CLOSED)} pictures held out")
     assert float(browser.text("#teach-result").partition(" %")[0]) >= 97
-    click(browser, "#teach-use")
+    panel.click("#teach-use")
     shows(browser, "#teach-used", "In use.")
     shows(browser, "#teach-line code", "cameras.front.model: ")
     shows(browser, "#models", "front-1")
