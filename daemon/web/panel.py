@@ -37,7 +37,7 @@ from edgemeta.daemon.web.access import Access
 from edgemeta.daemon.web.request import Request
 from edgemeta.daemon.web.response import JSON, Deferred, Response, sentence
 
-PER_PAGE = 48
+PER_PAGE = 24
 """Pictures of one page."""
 
 MOST_CONFUSING = 24

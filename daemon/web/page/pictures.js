@@ -4,6 +4,8 @@ import { set } from "./camera.js";
 import { count } from "./format.js";
 
 const TIMEOUT_MS = 20_000;
+const RETRY_MS = 2000;
+const MOST_TRIES = 5; // of one thumbnail
 
 const byId = (id) => document.getElementById(`teach-${id}`);
 
@@ -11,7 +13,10 @@ const byId = (id) => document.getElementById(`teach-${id}`);
 export function thumb(camera, id, text) {
   const item = document.createElement("li");
   const picture = Object.assign(document.createElement("img"), { loading: "lazy", alt: text, title: text });
-  picture.src = `picture/${camera}/${id}.jpg`;
+  let tries = MOST_TRIES;
+  const load = () => (picture.src = `picture/${camera}/${id}.jpg`);
+  picture.addEventListener("error", () => --tries > 0 && setTimeout(() => picture.isConnected && load(), RETRY_MS));
+  load();
   item.append(picture);
   return item;
 }

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from edgemeta.daemon.web.panel import PER_PAGE
 from rig.browser import Browser, chromium, missing
 from rig.gate_camera import STATES, GateCamera
 from rig.teaching_panel import TeachingPanel
@@ -53,7 +54,7 @@ def test_pictures_are_collected_while_the_button_is_held_and_thrown_away(
     assert browser.run("return document.querySelector('#teach-hold').disabled")
     panel.collect(OPEN, 5)
     before = panel.count(OPEN)
-    wait(browser, "the thumbnails", lambda: panel.thumbnails == before)
+    wait(browser, "the thumbnails", lambda: panel.thumbnails == min(before, PER_PAGE))
     collector = page.service.collection.collector  # type: ignore[union-attr]
     assert not collector.is_collecting("front")
     pictures = browser.driver.find_elements("css selector", "#teach-thumbs button")
@@ -164,7 +165,7 @@ def test_the_whole_way_from_the_button_to_new_labels_in_messages(
         gate.state = state
         wait_for_pictures(gate, 2)
         panel.collect(state, 24)
-    wait(browser, "the thumbnails", lambda: panel.thumbnails == panel.count(OPEN))
+    wait(browser, "the thumbnails", lambda: panel.thumbnails == PER_PAGE)
     before = panel.count(OPEN)
     panel.click("#teach-thumbs button")
     panel.click("#teach-discard")
