@@ -1,7 +1,6 @@
 """Teaching and using, asked of a service that runs as a process: keys that it trusts, and a kill in the middle."""
 
 import json
-import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -170,5 +169,5 @@ def children(pid: int) -> list[int]:
                 continue
         if found:
             return found
-        assert time.monotonic() < deadline, os.listdir(f"/proc/{pid}/task")
+        assert time.monotonic() < deadline, "the service has started no process"
         time.sleep(0.05)
