@@ -18,8 +18,10 @@ KEY = "teach"
 """Key of a model's provenance under which it may say how it serves best: {"side": pixels, "grids": {tensor: cells}}."""
 MIN_SIDE, MAX_SIDE = 24, 224
 """Sides of the image, pixels."""
-_FINE, _COARSE, _TAPS = 4, 2, 3
-"""Cells of a side of the grid for all tensors but the last; for the last; and how many tensors."""
+ENLARGED = 64
+"""Pixels of a side to which the image of a backbone is enlarged, at most twofold."""
+_FINE, _COARSE, _TAPS, _LEAST = 8, 4, 3, 4
+"""Most cells of a side of the grid for all tensors but the last; for the last; how many tensors; least rows of one."""
 
 
 @dataclass(frozen=True)
@@ -42,15 +44,18 @@ class Plan:
 def make_plan(model: Model, side: int | None = None) -> Plan:
     """The plan that the file states in its provenance, else the computed one; side: of the image, if another one.
 
-    Computed: of every size of map, at least 2 x 2, the last tensor; the last three of these, the smallest map on a
-    2 x 2 grid and the others on a 4 x 4 grid where they have that many rows. Raises TeachError.
+    Computed: the image of a small network is enlarged, up to twofold, to ENLARGED pixels. Of every size of map with at
+    least 4 rows the last tensor, and of these the last three, each on a grid of at most 8 x 8 cells, the smallest map
+    of at most 4 x 4, a power of two with at least two rows in each cell. Raises TeachError.
     """
     stated = model.provenance.get(KEY)
     wanted = stated if isinstance(stated, Mapping) else {}
     own = wanted.get("side")
+    height, width, channels = model.input.shape
     if side is None and isinstance(own, int):
         side = own
-    height, width, channels = model.input.shape
+    elif side is None and max(height, width) < ENLARGED:
+        side = min(ENLARGED, 2 * min(height, width))
     if side is not None:
         if not MIN_SIDE <= side <= MAX_SIDE:
             raise TeachError(f"the side of the image is {side}, expected {MIN_SIDE} .. {MAX_SIDE} pixels")
@@ -89,15 +94,23 @@ def _computed_grids(model: Model, shapes: Mapping[str, Shape]) -> dict[str, int]
     last: dict[tuple[int, int], str] = {}
     places = {}
     for place, layer in enumerate(model.layers):
-        is_map = min(layer.output.shape[:2]) >= _COARSE and layer.name in shapes and layer.output.bits <= 8
-        if is_map and min(shapes[layer.name][:2]) >= _COARSE:
+        is_map = min(layer.output.shape[:2]) >= _LEAST and layer.name in shapes and layer.output.bits <= 8
+        if is_map and min(shapes[layer.name][:2]) >= _LEAST:
             last[shapes[layer.name][:2]] = layer.name
             places[layer.name] = place
     names = sorted(last.values(), key=lambda name: places[name])[-_TAPS:]
     if not names:
-        raise TeachError(f"model {model.name}: has no map of at least 2 x 2 elements, expected a network with some")
-    fine = {name: _FINE if min(shapes[name][:2]) >= _FINE else _COARSE for name in names[:-1]}
-    return {**fine, names[-1]: _COARSE}
+        raise TeachError(f"model {model.name}: has no map of at least 4 x 4 elements, expected a network with some")
+    sides = {name: min(shapes[name][:2]) for name in names}
+    return {name: _cells(sides[name], _COARSE if name == names[-1] else _FINE) for name in names}
+
+
+def _cells(side: int, most: int) -> int:
+    """The greatest power of two, at most `most`, that leaves two rows for each cell."""
+    cells = most
+    while cells > 1 and side < 2 * cells:
+        cells //= 2
+    return cells
 
 
 def _stated_grids(model: Model, grids: Mapping[object, object], shapes: Mapping[str, Shape]) -> dict[str, int]:

@@ -37,12 +37,13 @@ class Channels:
     deviation: NDArray[np.float64]
 
 
-def cell_means(tensor: NDArray[np.int8] | NDArray[np.uint8], zero_point: int, cells: int) -> NDArray[np.float64]:
-    """Means [cells, cells, C] of x - zero point of a tensor [H, W, C] under the windows of `window`."""
+def cell_sums(tensor: NDArray[np.int8] | NDArray[np.uint8], zero_point: int, cells: int) -> NDArray[np.int32]:
+    """Sums [cells, cells, C] of x - zero point of a tensor [H, W, C] under the windows of `window`."""
     (height, down), (width, right) = window(tensor.shape[0], cells), window(tensor.shape[1], cells)
-    rows = [tensor[i * down : i * down + height].mean(0, dtype=np.float64) for i in range(cells)]
-    means = [[row[i * right : i * right + width].mean(0) for i in range(cells)] for row in rows]
-    return np.array(means) - zero_point
+    rows = np.stack([tensor[i * down : i * down + height].sum(0, dtype=np.int32) for i in range(cells)])
+    sums = np.stack([rows[:, i * right : i * right + width].sum(1) for i in range(cells)], axis=1)
+    found: NDArray[np.int32] = (sums - height * width * zero_point).astype(np.int32)
+    return found
 
 
 def window(side: int, cells: int) -> tuple[int, int]:
@@ -63,8 +64,10 @@ def rooted(values: NDArray[np.float64]) -> NDArray[np.float64]:
     return roots
 
 
-def measure_channels(means: NDArray[np.float64], kind: TensorType) -> Channels:
-    """Of the means [N, cells, cells, C] of all pictures; kind: `pooled_type`."""
+def measure_channels(sums: NDArray[np.int32], source: TensorType, cells: int) -> Channels:
+    """Of the sums [N, cells, cells, C] of all pictures; source: the tensor's type."""
+    kind = pooled_type(source, cells)
+    means = sums / (window(source.shape[0], cells)[0] * window(source.shape[1], cells)[0])
     reach = np.maximum(np.abs(means).max(axis=(0, 1, 2)), 1 / 16)
     roots = rooted(np.clip(np.floor(means / reach * kind.hi + 0.5), kind.lo, kind.hi))
     return Channels(reach, roots.mean(axis=(0, 1, 2)), roots.std(axis=(0, 1, 2)))

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from edgemeta.model.layers import TensorType
 from edgemeta.tasks.classification import scores
+from edgemeta.toolchain.teach.pictures import Pictures
 
 FEW = 20
 """Pictures of a class below which more are asked for."""
@@ -49,16 +50,10 @@ class Findings:
 
 
 def find(
-    names: tuple[str, ...],
-    labels: tuple[str, ...],
-    y: NDArray[np.int64],
-    logits: NDArray[np.int32],
-    fewer: NDArray[np.int32],
-    kind: TensorType,
-    temperature: float,
-    thumbnails: NDArray[np.int16],
+    pictures: Pictures, logits: NDArray[np.int32], fewer: NDArray[np.int32], kind: TensorType, temperature: float
 ) -> Findings:
     """Make the findings of integer logits [N, labels]; fewer: those of heads that saw half as many pictures."""
+    names, labels, y = pictures.names, pictures.labels, pictures.y
     said, right = logits.argmax(1), logits.argmax(1) == y
     shares = scores(logits, kind, temperature)
     order = sorted(np.flatnonzero(~right).tolist(), key=lambda i: (-shares[i, said[i]], i))
@@ -66,8 +61,8 @@ def find(
     recall = {label: float(right[y == number].mean()) for number, label in enumerate(labels)}
     low, high = wilson(int(right.sum()), len(y))
     accuracy, less = float(right.mean()), float((fewer.argmax(1) == y).mean())
-    alike = tuple((names[a], names[b]) for a, b in near_duplicates(y, thumbnails))
-    warnings = _warnings(labels, np.bincount(y), accuracy, less, len(alike))
+    alike = tuple((names[a], names[b]) for a, b in near_duplicates(y, pictures.thumbnails))
+    warnings = _warnings(labels, pictures.counts, accuracy, less, len(alike))
     return Findings(accuracy, low, high, recall, less, confusions, alike, warnings)
 
 

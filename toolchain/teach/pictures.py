@@ -1,4 +1,4 @@
-"""From a folder of pictures to what the backbone makes of them: one picture at a time, only cell means are kept."""
+"""From a folder of pictures to what the backbone makes of them, picture by picture; sums over cells are kept."""
 
 import hashlib
 from collections.abc import Callable
@@ -17,7 +17,7 @@ from edgemeta.toolchain.data.picture_files import read_pictures
 from edgemeta.toolchain.errors import TeachError
 from edgemeta.toolchain.quantize.run import integer_session
 from edgemeta.toolchain.teach.backbone import Plan
-from edgemeta.toolchain.teach.features import cell_means
+from edgemeta.toolchain.teach.features import cell_sums
 from edgemeta.toolchain.teach.views import PLAIN, Frame, views
 
 _ROWS, _MOST_VIEWS = 1600, 4
@@ -38,7 +38,7 @@ Moved = Callable[[int, int], None]
 class Pictures:
     """The pictures that could be read, in the order of their labels, then of time (`natural order`).
 
-    names: "class/file" of each. y: int64 [N], index into labels. means: of each tensor of the plan, float64
+    names: "class/file" of each. y: int64 [N], index into labels. sums: of each tensor of the plan, int32
     [N, views, cells, cells, C]. thumbnails: int16 [N, THUMBNAIL, THUMBNAIL, 3]. sha256: of the images that the network
     sees and their classes.
     """
@@ -46,7 +46,7 @@ class Pictures:
     labels: tuple[str, ...]
     names: tuple[str, ...]
     y: NDArray[np.int64]
-    means: dict[str, NDArray[np.float64]]
+    sums: dict[str, NDArray[np.int32]]
     thumbnails: NDArray[np.int16]
     sha256: str
 
@@ -66,7 +66,7 @@ def look_at(
     """
     kept: list[int] = []
     thumbnails = []
-    means: dict[str, list[NDArray[np.float64]]] = {name: [] for name in plan.grids}
+    sums: dict[str, list[NDArray[np.int32]]] = {name: [] for name in plan.grids}
     types = {layer.name: layer.output for layer in network.layers}
     digest = hashlib.sha256()
     prepared = _preparer(network)
@@ -74,22 +74,22 @@ def look_at(
     with closing(integer_session(network)) as session:
         for number, pixels in read_pictures(files, report):
             frame = pixels if region is None else region(pixels)
-            of_views: dict[str, list[NDArray[np.float64]]] = {name: [] for name in plan.grids}
+            of_views: dict[str, list[NDArray[np.int32]]] = {name: [] for name in plan.grids}
             for position, view in enumerate(views(frame, files.names[number], count)):
                 image = prepared(view.shape)(view)
                 if position == 0:
                     digest.update(bytes([files.y[number] % 256]) + image.tobytes())
                 for name, output in zip(network.outputs, session.run(image), strict=True):
-                    of_views[name].append(cell_means(output[0], types[name].zero_point, plan.grids[name]))
+                    of_views[name].append(cell_sums(output[0], types[name].zero_point, plan.grids[name]))
             for name, made in of_views.items():
-                means[name].append(np.stack(made))
+                sums[name].append(np.stack(made))
             small = cv2.resize(frame, (THUMBNAIL, THUMBNAIL), interpolation=cv2.INTER_AREA)
             thumbnails.append(small.astype(np.int16))
             kept.append(number)
             moved(number + 1, len(files))
     y = files.y[kept]
     _check_counts(files, y)
-    stacked = {name: np.stack(made) for name, made in means.items()}
+    stacked = {name: np.stack(made) for name, made in sums.items()}
     names = tuple(files.names[number] for number in kept)
     return Pictures(files.labels, names, y, stacked, np.stack(thumbnails), digest.hexdigest())
 

@@ -44,13 +44,13 @@ class Table:
 
 
 def make_table(pictures: Pictures, layers: Mapping[str, Layer], plan: Plan, importance: Float64) -> Table:
-    """Compute the features as the layers do, from the means that the backbone's tensors have in each cell."""
+    """Compute the features as the layers do, from the sums of the backbone's tensors over each cell."""
     parts = []
     for name, cells in plan.grids.items():
         pool, root = layers[f"{PREFIX}.mean.{name}"], layers[f"{PREFIX}.root.{name}"]
         assert isinstance(pool, AveragePool)
         assert isinstance(root, Lookup)
-        integers = _looked_up(root, pool.output, _pooled(pool, pictures.means[name]))
+        integers = _looked_up(root, pool.output, _pooled(pool, pictures.sums[name]))
         factor = plan.cells // cells
         parts.append(integers.repeat(factor, axis=2).repeat(factor, axis=3))
     joined = np.concatenate(parts, axis=4)
@@ -62,12 +62,11 @@ def make_table(pictures: Pictures, layers: Mapping[str, Layer], plan: Plan, impo
     return Table(features, pictures.y, len(pictures.labels), plain.mean(axis=0), factors)
 
 
-def _pooled(pool: AveragePool, means: Float64) -> NDArray[np.int64]:
+def _pooled(pool: AveragePool, sums: NDArray[np.int32]) -> NDArray[np.int64]:
     assert isinstance(pool.requantize, Multiplier)
-    sums = np.floor(means * (pool.kernel[0] * pool.kernel[1]) + 0.5).astype(np.int64)
-    kind: TensorType = pool.output
-    rounded = rounding_shift(sums * pool.requantize.multiplier.astype(np.int64), pool.requantize.shift)
-    return np.clip(rounded + kind.zero_point, pool.requantize.lo, pool.requantize.hi)
+    products = sums.astype(np.int64) * pool.requantize.multiplier.astype(np.int64)
+    rounded = rounding_shift(products, pool.requantize.shift) + pool.output.zero_point
+    return np.clip(rounded, pool.requantize.lo, pool.requantize.hi)
 
 
 def _looked_up(root: Lookup, kind: TensorType, integers: NDArray[np.int64]) -> NDArray[np.int8]:

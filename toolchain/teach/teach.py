@@ -15,15 +15,16 @@ from edgemeta.model.file import save
 from edgemeta.model.graph import Model
 from edgemeta.model.prove import prove
 from edgemeta.model.self_test import with_self_test
-from edgemeta.model.tasks import Classification
+from edgemeta.model.tasks import Classification, Rejection
 from edgemeta.toolchain.data.class_folders import Report, list_class_folders
+from edgemeta.toolchain.errors import QuantizeError
+from edgemeta.toolchain.rejection import fit_logit_threshold
 from edgemeta.toolchain.teach.backbone import Plan, layers_for, make_plan
 from edgemeta.toolchain.teach.features import (
     Channels,
     feature_layers,
     importance,
     measure_channels,
-    pooled_type,
     unmeasured,
 )
 from edgemeta.toolchain.teach.findings import Findings, find
@@ -79,29 +80,21 @@ def teach(folder: Path, backbone: Model, settings: Settings, report: Report, pro
     prove(draft)  # before any of it runs
     network = replace(draft, layers=layers_for(backbone, plan), outputs=tuple(plan.grids))
     pictures = look_at(some, network, plan, settings.region, report, lambda *at: progress("pictures", *at))
-    channels = _measured(pictures, backbone)
+    channels = _measured(pictures, network)
     layers = feature_layers(backbone, plan, channels)
     table = make_table(pictures, {layer.name: layer for layer in layers}, plan, importance(plan, channels))
     fold = folds(pictures.y, pictures.thumbnails)
     validated = Validation(table, fold, lambda *at: progress("fits", *at)).run()
     kind = validated.head.kind
+    rejection = _rejection(validated, pictures, report)
     temperature = fit_doubtful_temperature(validated.logits, kind, pictures.y)
-    findings = find(
-        pictures.names,
-        pictures.labels,
-        pictures.y,
-        validated.logits,
-        validated.fewer,
-        kind,
-        temperature,
-        pictures.thumbnails,
-    )
+    findings = find(pictures, validated.logits, validated.fewer, kind, temperature)
     counts = {label: int(count) for label, count in zip(pictures.labels, pictures.counts, strict=True)}
     model = replace(
         draft,
         name=settings.name,
         layers=(*layers, validated.head.layer(layers[-1].name)),
-        task=Classification(files.labels, temperature),
+        task=Classification(files.labels, temperature, rejection),
         provenance=_provenance(backbone, plan, settings, pictures, counts, validated, findings),
     )
     prove(model)
@@ -128,12 +121,18 @@ def _draft(backbone: Model, plan: Plan, crop: Crop, labels: tuple[str, ...]) -> 
     )
 
 
-def _measured(pictures: Pictures, backbone: Model) -> Mapping[str, Channels]:
-    types = {layer.name: layer.output for layer in backbone.layers}
-    return {
-        name: measure_channels(means[:, 0], pooled_type(types[name], means.shape[2]))
-        for name, means in pictures.means.items()
-    }
+def _measured(pictures: Pictures, network: Model) -> Mapping[str, Channels]:
+    types = {layer.name: layer.output for layer in network.layers}
+    return {name: measure_channels(sums[:, 0], types[name], sums.shape[2]) for name, sums in pictures.sums.items()}
+
+
+def _rejection(validated: Validated, pictures: Pictures, report: Report) -> Rejection | None:
+    """The threshold below which there is no label, by the pictures held out; None where hardly any is right."""
+    try:
+        return Rejection(fit_logit_threshold(validated.logits, pictures.y).threshold)
+    except QuantizeError as error:
+        report(str(error))
+        return None
 
 
 def _provenance(

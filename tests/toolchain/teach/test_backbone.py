@@ -13,8 +13,10 @@ from edgemeta.toolchain.teach.backbone import layers_for, make_plan
 
 def test_the_plan_of_the_shipped_network_is_computed(backbone: Model) -> None:
     plan = make_plan(backbone)
-    assert plan.shape == (32, 32, 3)
-    assert dict(plan.grids) == {"add2": 4, "add5": 4, "add8": 2}
+    assert plan.shape == (64, 64, 3)
+    assert dict(plan.grids) == {"add2": 8, "add5": 8, "add8": 4}
+    assert dict(make_plan(backbone, 32).grids) == {"add2": 8, "add5": 8, "add8": 4}
+    assert dict(make_plan(backbone, 24).grids) == {"add2": 8, "add5": 4, "add8": 2}
 
 
 def test_a_file_may_state_its_plan(backbone: Model) -> None:

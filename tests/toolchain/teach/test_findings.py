@@ -5,6 +5,7 @@ import pytest
 
 from edgemeta.model.layers import TensorType
 from edgemeta.toolchain.teach.findings import find, near_duplicates, wilson
+from edgemeta.toolchain.teach.pictures import Pictures
 
 
 def test_the_interval_is_wilsons() -> None:
@@ -24,9 +25,9 @@ def test_confusing_pictures_are_named_the_surest_first() -> None:
     y = np.array([0, 0, 1, 1])
     logits = np.array([[5, 0], [0, 1], [9, 0], [0, 5]], np.int32)
     kind = TensorType((1, 1, 2), 32, scale=1.0)
-    names = ("a/0", "a/1", "b/0", "b/1")
     thumbnails = (99 * np.arange(4, dtype=np.int16)).reshape(4, 1, 1, 1)
-    found = find(names, ("a", "b"), y, logits, logits, kind, 1.0, thumbnails)
+    pictures = Pictures(("a", "b"), ("a/0", "a/1", "b/0", "b/1"), y, {}, thumbnails, "")
+    found = find(pictures, logits, logits, kind, 1.0)
     assert [(each.picture, each.taken_for) for each in found.confusions] == [("b/0", "a"), ("a/1", "b")]
     assert found.accuracy == 0.5
     assert found.recall == {"a": 0.5, "b": 0.5}
