@@ -23,7 +23,7 @@ def read_checked_picture(path: Path) -> tuple[NDArray[np.uint8], str | None]:
     """
     with _standard_error_of_libraries() as lines:
         pixels = read_picture(path)
-    cut = next((line for line in lines if "premature end" in line), None)
+    cut = next((line for line in lines if "premature end" in line.lower()), None)
     if cut is not None:
         raise FrameError(f"image {path} is damaged: {cut}")
     return pixels, "; ".join(dict.fromkeys(lines)) or None
