@@ -16,6 +16,8 @@ from edgemeta.daemon.messages.collection import CollectionState, HoldRequest
 
 TIMEOUT = 20.0
 RENEW_EVERY = 0.5
+SETTLES = 0.5
+"""Seconds after the end in which the last picture is written."""
 
 
 class RunningService:
@@ -68,7 +70,9 @@ class RunningService:
                 time.sleep(min(RENEW_EVERY, max(0.0, seconds - lasting)))
         except KeyboardInterrupt:
             ended = "interrupted"
-        state = self._request(HoldRequest(camera=camera, label=name, hold=False))
+        self._request(HoldRequest(camera=camera, label=name, hold=False))
+        time.sleep(SETTLES)
+        state = self._ask("GET", "/api/collection", None)
         collected = state.cameras[camera]
         if collected.kept == 0:
             raise CollectError(ended or f"camera {camera} delivered no frame within {seconds:g} s to the service")

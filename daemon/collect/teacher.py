@@ -8,7 +8,6 @@ import json
 import logging
 import os
 import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -19,6 +18,7 @@ from typing import IO, Any, Literal
 
 from edgemeta.daemon.collect.errors import CollectError
 from edgemeta.daemon.collect.folder import PictureFolder, make_folder
+from edgemeta.daemon.collect.own_python import own_python
 from edgemeta.daemon.config.collect import TeachConfig
 from edgemeta.daemon.runtime.threads import guarded_thread
 from edgemeta.model.address import Address
@@ -37,7 +37,8 @@ MOST_OUTPUT = 1_000_000
 
 SUFFIX = ".safetensors"
 
-COMMAND = (sys.executable, "-c", "from edgemeta.cli.main import main; main()", "teach")
+PYTHON, OWN_VARIABLES = own_python()
+COMMAND = (*PYTHON, "-c", "from edgemeta.cli.main import main; main()", "teach")
 
 SERVICE_VARIABLES = ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID")
 """Variables that are for the service itself."""
@@ -135,7 +136,7 @@ class Teacher:
         limits = self._limits()
         make_folder(self._folder)
         file = self._next_file(camera)
-        command = [sys.executable, "-m", "edgemeta.daemon.collect.limited", str(limits.max_memory_mb), *self._command]
+        command = [*PYTHON, "-m", "edgemeta.daemon.collect.limited", str(limits.max_memory_mb), *self._command]
         command += [str(self._folders[camera].folder), "--out", str(file), "--name", file.stem, "--json"]
         command += ["--backbone", limits.backbone] if limits.backbone is not None else []
         with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
@@ -190,7 +191,7 @@ def _number(file: Path) -> int:
 
 def _environment() -> dict[str, str]:
     own = {name: value for name, value in os.environ.items() if name not in SERVICE_VARIABLES}
-    return own | {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+    return own | OWN_VARIABLES | {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 
 
 def _end(process: "subprocess.Popen[bytes]") -> None:

@@ -103,9 +103,9 @@ class Config(Section):
     data_folder: str | None = Field(
         default=None,
         min_length=1,
-        description="Folder of the outbox (`outbox-<device>.sqlite3`) and of the last good models "
-        "(`models-<device>/`); null is `$STATE_DIRECTORY`, else `$XDG_STATE_HOME/edgemeta`, else "
-        "`~/.local/state/edgemeta`.",
+        description="Folder of the outbox (`outbox-<device>.sqlite3`), of the last good models (`models-<device>/`), "
+        "of collected pictures (`collected-<device>/`) and taught models (`taught-<device>/`); null is "
+        "`$STATE_DIRECTORY`, else `$XDG_STATE_HOME/edgemeta`, else `~/.local/state/edgemeta`.",
     )
     swap: Annotated[SwapConfig, Applies.AT_ONCE] = Field(default=SwapConfig(), description="Model swaps.")
     trust: Annotated[TrustConfig, Applies.AFTER_SWAP] = Field(
