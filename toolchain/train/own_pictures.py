@@ -17,7 +17,7 @@ from edgemeta.toolchain.train.confusion import Confusion, confusion
 from edgemeta.toolchain.train.designs import Design, Wishes
 from edgemeta.toolchain.train.pictures_data import PicturesData, load_pictures, load_test
 from edgemeta.toolchain.train.requirements import require_torch
-from edgemeta.toolchain.train.run_folder import data_digest, prepare_run, require_writable, save_npz
+from edgemeta.toolchain.train.run_folder import data_digest, opened_run, require_writable, save_npz, save_text
 from edgemeta.toolchain.train.start import described, design_of
 
 if TYPE_CHECKING:
@@ -94,12 +94,12 @@ def train_pictures(
     measured = None if test is None else load_test(test, data, pictures, report)
     given = None if first is None else design_of(first.model, first.name)
     run = _Run(recipe, wishes.design(pictures.size, len(pictures.training.labels), given), pictures, first, folder)
-    prepare_run(folder, fresh, report)
-    if threads is not None:
-        torch.set_num_threads(threads)
-    trained = run.train(Reporter(folder / "log.jsonl", progress))
-    model = run.export(trained, name or f"{run.design.name}-{pictures.name}")
-    return _measure(model, run, trained, measured, out)
+    with opened_run(folder, fresh, report):
+        if threads is not None:
+            torch.set_num_threads(threads)
+        trained = run.train(Reporter(folder / "log.jsonl", progress))
+        model = run.export(trained, name or f"{run.design.name}-{pictures.name}")
+        return _measure(model, run, trained, measured, out)
 
 
 @dataclass(frozen=True)
@@ -199,7 +199,7 @@ def _measure(
     )
     save_float_model(replace(model, provenance={**model.provenance, **figures}), out)
     save_npz(run.pictures.validation, result.held_out)
-    result.table.write_text("\n".join(result.measured.text()) + "\n", encoding="utf-8")
+    save_text(result.measured.text(), result.table)
     result.measured.save_png(result.picture)
     return result
 

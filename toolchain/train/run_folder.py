@@ -1,7 +1,10 @@
 """A run's folder and its output file: what is checked before a training begins, and what `--fresh` deletes."""
 
+import fcntl
 import hashlib
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -11,10 +14,12 @@ from edgemeta.toolchain.data.dataset import Alternates, Dataset
 from edgemeta.toolchain.errors import CheckpointError
 
 _FILES = (
-    *("*.pt", "*.pt.part", "logits-*.npy", "logits-*.part", "log.jsonl"),
-    *("validation.npz", "validation.npz.part", "confusion.txt", "confusion.png", "confusion.png.part"),
+    *("network.pt", "teacher-[0-9]*.pt", "student.pt", "logits-*-[0-9]*.npy", "log.jsonl"),
+    *("validation.npz", "confusion.txt", "confusion.png"),
+    *("*.pt.part", "logits-*.part", "validation.npz.part", "confusion.txt.part", "confusion.png.part"),
 )
-"""Files that a run writes into its folder."""
+"""Files that a run writes into its folder, the last ones only while it writes others."""
+_LOCK = "run.lock"
 
 
 def data_digest(*parts: Dataset | Alternates) -> str:
@@ -28,23 +33,43 @@ def data_digest(*parts: Dataset | Alternates) -> str:
     return digest.hexdigest()
 
 
-def prepare_run(folder: Path, fresh: bool, report: Report) -> None:
-    """Create the run folder if it is missing; delete the run in it if wanted, and nothing else.
+@contextmanager
+def opened_run(folder: Path, fresh: bool, report: Report) -> Iterator[None]:
+    """Create the run folder if it is missing and keep other trainings out of it; if `fresh`, delete the run in it.
 
-    report: called with a sentence about what was deleted. Raises CheckpointError if the folder cannot be written.
+    Nothing else in the folder is deleted. report: called with a sentence about what was deleted. Raises CheckpointError
+    if the folder cannot be written, or another process trains in it.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        _try_writing(folder / "log.jsonl")
-        files = sorted({path for pattern in _FILES for path in folder.glob(pattern)}) if fresh else []
+        lock = (folder / _LOCK).open("ab")
+    except OSError as error:
+        raise _not_writable(folder, error) from error
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise CheckpointError(
+                f"{folder}: another training is running in it, expected a folder of its own"
+            ) from error
+        if fresh:
+            _delete_run(folder, report)
+        yield
+
+
+def _delete_run(folder: Path, report: Report) -> None:
+    files = sorted({path for pattern in _FILES for path in folder.glob(pattern)})
+    try:
         for path in files:
             path.unlink()
     except OSError as error:
-        raise CheckpointError(
-            f"{folder}: cannot be written ({error.strerror}), expected a folder for the run"
-        ) from error
+        raise _not_writable(folder, error) from error
     if files:
         report(f"{folder}: deleted the run in it ({len(files)} files) to start afresh")
+
+
+def _not_writable(folder: Path, error: OSError) -> CheckpointError:
+    return CheckpointError(f"{folder}: cannot be written ({error.strerror}), expected a folder for the run")
 
 
 def require_writable(out: Path) -> None:
@@ -57,6 +82,13 @@ def require_writable(out: Path) -> None:
         _try_writing(out)
     except OSError as error:
         raise CheckpointError(f"{out}: cannot be written ({error.strerror})") from error
+
+
+def save_text(lines: list[str], path: Path) -> None:
+    """Write lines of text, atomically."""
+    part = path.with_name(path.name + ".part")
+    part.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    part.replace(path)
 
 
 def save_npz(images: Dataset, path: Path) -> None:

@@ -15,7 +15,7 @@ from edgemeta.toolchain.train.pictures_data import data_name
 from edgemeta.toolchain.train.recipe import Recipe, load_recipe
 from edgemeta.toolchain.train.recipe_files import find_recipe
 from edgemeta.toolchain.train.requirements import require_torch
-from edgemeta.toolchain.train.run_folder import prepare_run, require_writable
+from edgemeta.toolchain.train.run_folder import opened_run, require_writable
 
 if TYPE_CHECKING:
     from edgemeta.toolchain.train.chain import Chain
@@ -73,8 +73,8 @@ def train(
     measured = load_dataset(test, "test", _SIZE, report, labels=names)
     check_apart(images, measured, data, test, report)
     other = None if alternates is None else load_alternates(alternates, images)
-    prepare_run(folder, fresh, report)
-    network = train_network(chosen, images, measured, folder, alternates=other, threads=threads, progress=progress)
+    with opened_run(folder, fresh, report):
+        network = train_network(chosen, images, measured, folder, alternates=other, threads=threads, progress=progress)
     if name is None:
         name = chosen.name if chosen.labels == images.labels else f"{_NETWORK}-{data_name(data)}"
     return _export(chosen, network, name, images, measured, out, other)

@@ -7,30 +7,47 @@ import pytest
 
 from edgemeta.toolchain.data.dataset import Alternates, Dataset
 from edgemeta.toolchain.errors import CheckpointError
-from edgemeta.toolchain.train.run_folder import data_digest, prepare_run, require_writable
+from edgemeta.toolchain.train.run_folder import data_digest, opened_run, require_writable
 
 
 def test_a_fresh_start_deletes_the_run_and_nothing_else(tmp_path: Path) -> None:
     said: list[str] = []
     run = ["network.pt", "teacher-0.pt", "student.pt.part", "logits-abc-0-01.npy", "log.jsonl", "confusion.png"]
-    others = ["notes.txt", "mine.safetensors", "picture.png"]
+    others = ["notes.txt", "mine.safetensors", "picture.png", "mine.pt", "run.lock"]
     for name in (*run, *others):
         (tmp_path / name).write_bytes(b"x")
-    prepare_run(tmp_path, False, said.append)
-    assert len(list(tmp_path.iterdir())) == 9
-    prepare_run(tmp_path, True, said.append)
-    assert sorted(p.name for p in tmp_path.iterdir()) == sorted(others)
+    with opened_run(tmp_path, False, said.append):
+        assert len(list(tmp_path.iterdir())) == 11
+    with opened_run(tmp_path, True, said.append):
+        assert sorted(p.name for p in tmp_path.iterdir()) == sorted(others)
     assert said == [f"{tmp_path}: deleted the run in it (6 files) to start afresh"]
-    prepare_run(tmp_path / "new" / "run", True, said.append)
-    assert (tmp_path / "new" / "run").is_dir()
+    with opened_run(tmp_path / "new" / "run", True, said.append):
+        assert (tmp_path / "new" / "run").is_dir()
     assert len(said) == 1
+
+
+def test_two_trainings_do_not_share_a_folder(tmp_path: Path) -> None:
+    """Both would write the same checkpoint, half of it each."""
+    (tmp_path / "network.pt").write_bytes(b"x")
+    with (
+        opened_run(tmp_path, False, print),
+        pytest.raises(CheckpointError, match="another training is running in it, expected a folder of its own"),
+        opened_run(tmp_path, True, print),
+    ):
+        pass
+    assert (tmp_path / "network.pt").exists()
+    with opened_run(tmp_path, False, print):
+        pass
 
 
 def test_a_folder_that_cannot_be_one(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     for folder in (tmp_path / "file", tmp_path / "file" / "run"):
-        with pytest.raises(CheckpointError, match=r"cannot be written \(.*\), expected a folder for the run"):
-            prepare_run(folder, False, print)
+        with (
+            pytest.raises(CheckpointError, match=r"cannot be written \(.*\), expected a folder for the run"),
+            opened_run(folder, False, print),
+        ):
+            pass
 
 
 def test_the_model_must_be_writable(tmp_path: Path) -> None:
