@@ -67,7 +67,7 @@ class Dataset:
 
     def sha256(self) -> str:
         """SHA-256 (hex) of the bytes of all pixels, C order: identifies a data set independent of its file."""
-        return hashlib.sha256(np.ascontiguousarray(self.x).tobytes()).hexdigest()
+        return hashlib.sha256(np.ascontiguousarray(self.x).reshape(-1).data).hexdigest()
 
     def balanced(self, count: int) -> "Dataset":
         """The first count / classes images of every class that has some, in order: a fixed sample for calibration."""

@@ -1,5 +1,6 @@
 """Labelled images for a network that is there: at any size, one at a time, with the network's own class numbers."""
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -17,7 +18,8 @@ from edgemeta.toolchain.data.dataset import Split, load_dataset
 from edgemeta.toolchain.data.picture_files import read_pictures
 from edgemeta.toolchain.errors import DataError
 
-_BATCH = 100
+_BATCH, _BATCH_BYTES = 100, 1 << 20
+"""Images of a batch, and their bytes: a float network's tensors have hundreds of times as many."""
 _SHAPES = 64
 """Frame shapes whose preprocessors are kept."""
 
@@ -95,13 +97,14 @@ def network_pixels(
     def preprocessor(shape: tuple[int, ...]) -> Preprocessor:
         return make_preprocessor(wanted, shape)
 
+    most = max(1, min(_BATCH, _BATCH_BYTES // math.prod(model.input.shape)))
     pixels: list[NDArray[np.uint8]] = []
     numbers: list[int] = []
     done = 0
     for number, frame in images.frames():
         pixels.append(preprocessor(frame.shape)(frame)[0].astype(np.uint8))
         numbers.append(number)
-        if len(numbers) == _BATCH:
+        if len(numbers) == most:
             yield np.stack(pixels), images.y[numbers]
             done, pixels, numbers = done + len(numbers), [], []
     if numbers:

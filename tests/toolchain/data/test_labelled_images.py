@@ -67,6 +67,12 @@ def test_more_images_than_a_batch(write_npz: Any, pixels: Any) -> None:
     assert sizes == [100, 100, 20]
 
 
+def test_batches_of_large_images_are_small(class_folder: Path) -> None:
+    large = Input(TensorType((500, 500, 3)), SQUARES.preprocessing)
+    images = open_images(class_folder, ("bird", "boat", "car"), pytest.fail)
+    assert [pixels.shape for pixels, _ in network_pixels(images, large)] == [(1, 500, 500, 3)] * 9
+
+
 def test_an_archive_without_names_is_numbered_as_the_labels(write_npz: Any, pixels: Any, classes: Any) -> None:
     path = write_npz(x=pixels, y=classes)
     assert open_images(path, tuple("abcdefghij"), pytest.fail).y.tolist() == classes.tolist()
