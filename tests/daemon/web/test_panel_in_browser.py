@@ -67,6 +67,12 @@ def test_pictures_are_collected_while_the_button_is_held_and_thrown_away(
     wait(browser, "two fewer", lambda: panel.count(OPEN) == before - 2 == panel.thumbnails)
     assert browser.text("#teach-discard") == "Throw away"
     assert len(collector.folders["front"].pictures(OPEN)) == before - 2
+    panel.click("#teach-rename")
+    question = browser.driver.switch_to.alert
+    question.send_keys("ajar")
+    question.accept()
+    wait(browser, "the new name", lambda: panel.count("ajar") == before - 2)
+    assert collector.folders["front"].labels() == ["ajar"]
     assert browser.run(ELSEWHERE) == []
     assert browser.log() == []
 
