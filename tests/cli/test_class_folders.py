@@ -50,6 +50,8 @@ def quantized(edgemeta: Callable[..., Any], floating: Path, folder: Path) -> tup
     arguments = ("--calibrate", folder, "--held-out", folder, "--test", folder, "--ranges", "minmax", "--out", out)
     done = edgemeta("quantize", floating, *arguments, "--json")
     assert done.returncode == 0, done.stderr
+    said = f"edgemeta: {folder}: the test images are the held-out ones, to which the temperature was fitted"
+    assert said in done.stderr.splitlines()
     return out, json.loads(done.stdout)
 
 

@@ -97,6 +97,8 @@ def quantize(
     if test_data is not None:
         measured = measure(model, integer, test_data, observer.stage("test images"))
         provenance |= measured.provenance()
+        if measured.pixels_sha256 == integer.provenance.get("held_out_pixels_sha256"):
+            observer.left_out(f"{test}: the test images are the held-out ones, to which the temperature was fitted")
     named = replace(integer, name=name or integer.name, provenance=provenance)
     digest = save_model(with_self_test(named), out)
     return QuantizeResult(
