@@ -10,6 +10,7 @@ from edgemeta.model.weights import FixedWeights
 from edgemeta.toolchain.quantize.scales import int32_bias
 from edgemeta.toolchain.teach.features import PREFIX, UNIT
 from edgemeta.toolchain.teach.ridge import Coefficients
+from edgemeta.toolchain.teach.scales import weights_of_cells
 from edgemeta.toolchain.teach.table import Table
 
 Float64 = NDArray[np.float64]
@@ -50,8 +51,8 @@ class Head:
 
 def linear(coefficients: Coefficients, table: Table, training: Float64) -> Linear:
     """The function of integer features; training: the rows [N, D] that the coefficients belong to."""
-    weights = (training.T @ coefficients.pictures) * table.factors[:, np.newaxis]
-    return Linear(weights, coefficients.bias - table.mean @ weights)
+    weights, offset = weights_of_cells(table.scales, training.T @ coefficients.pictures, table.side)
+    return Linear(weights, coefficients.bias - offset)
 
 
 def step_for(function: Linear) -> float:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 Float64 = NDArray[np.float64]
 
-STRENGTHS = (0.00003, 0.0003, 0.001, 0.003, 0.01, 0.03)
+STRENGTHS = (0.0001, 0.001, 0.003, 0.01, 0.03)
 """Strengths of the regularization to choose from."""
 
 

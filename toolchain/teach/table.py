@@ -11,25 +11,24 @@ from edgemeta.model.layers import AveragePool, Layer, Lookup, Multiplier, Tensor
 from edgemeta.toolchain.teach.backbone import Plan
 from edgemeta.toolchain.teach.features import PREFIX
 from edgemeta.toolchain.teach.pictures import Pictures
+from edgemeta.toolchain.teach.scales import Scale, make_scales
 from edgemeta.toolchain.teach.views import MIRRORED
 
 Float64 = NDArray[np.float64]
-_LEAST_DEVIATION = 0.2
-"""A feature's deviation counts as at least so much of the mean deviation."""
 
 
 @dataclass(frozen=True, eq=False)
 class Table:
     """features: int8 [N, views, D], D in H, W, C order of the last feature layer. y: [N]. labels: number of classes.
 
-    factors: float64 [D]; a feature enters the regression as (integer - mean) * factor.
+    side: rows and columns of the features' map. scales: how the features enter the regression.
     """
 
     features: NDArray[np.int8]
     y: NDArray[np.int64]
     labels: int
-    mean: Float64
-    factors: Float64
+    side: int
+    scales: tuple[Scale, ...]
 
     def rows(self, pictures: NDArray[np.integer], *, mirrored: bool) -> NDArray[np.int64]:
         """Rows of `products` that train with these pictures: all their views, or those that are not mirrored."""
@@ -38,9 +37,9 @@ class Table:
         return rows
 
     def standardized(self) -> Float64:
-        """All rows, one for each view of each picture, as they enter the regression: [N * views, D]."""
-        rows = self.features.reshape(-1, self.features.shape[2])
-        return (rows - self.mean) * self.factors
+        """All rows, one for each view of each picture, as they enter the regression: [N * views, features]."""
+        maps = self.features.reshape(-1, self.side, self.side, self.features.shape[2] // self.side**2)
+        return np.concatenate([scale.rows(maps.astype(np.float64)) for scale in self.scales], axis=1)
 
 
 def make_table(pictures: Pictures, layers: Mapping[str, Layer], plan: Plan, importance: Float64) -> Table:
@@ -54,12 +53,9 @@ def make_table(pictures: Pictures, layers: Mapping[str, Layer], plan: Plan, impo
         factor = plan.cells // cells
         parts.append(integers.repeat(factor, axis=2).repeat(factor, axis=3))
     joined = np.concatenate(parts, axis=4)
+    scales = make_scales(joined[:, 0].astype(np.float64), importance)
     features = joined.reshape(*joined.shape[:2], -1)
-    plain = features[:, 0].astype(np.float64)
-    deviation = plain.std(axis=0)
-    deviation = np.maximum(deviation, max(_LEAST_DEVIATION * deviation.mean(), 1e-9))
-    factors = importance / deviation
-    return Table(features, pictures.y, len(pictures.labels), plain.mean(axis=0), factors)
+    return Table(features, pictures.y, len(pictures.labels), plan.cells, scales)
 
 
 def _pooled(pool: AveragePool, sums: NDArray[np.int32]) -> NDArray[np.int64]:

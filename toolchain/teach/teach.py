@@ -5,7 +5,7 @@ linear function of these is the head. All of it is integer layers of an ordinary
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -152,8 +152,7 @@ def _provenance(
         "pictures": dict(counts),
         "pixels_sha256": pictures.sha256,
         **region,
-        "strength": validated.choice.strength,
-        "mirrored": validated.choice.mirrored,
+        "choice": asdict(validated.choice),
         "folds": FOLDS,
         "cross_validated_accuracy": round(findings.accuracy, 6),
     }

@@ -7,7 +7,7 @@ squared error of the regression, in which every class counts the same: it is smo
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, product, starmap
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,10 @@ Float64 = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Choice:
-    """What is not fitted but chosen: the strength of the regularization, and whether to train with mirrored copies."""
+    """What is not fitted but chosen.
+
+    strength: of the regularization. mirrored: whether mirrored copies take part in the training.
+    """
 
     strength: float
     mirrored: bool
@@ -51,7 +54,7 @@ class Validation:
         self._products = self._rows @ self._rows.T
         self._errors: dict[tuple[frozenset[int], Choice, int], float] = {}
         mirrors = (True, False) if table.features.shape[1] > 1 else (False,)
-        self.choices = tuple(Choice(strength, mirrored) for mirrored in mirrors for strength in STRENGTHS)
+        self.choices = tuple(starmap(Choice, product(STRENGTHS, mirrors)))
 
     def run(self) -> Validated:
         """All of it."""
@@ -73,16 +76,21 @@ class Validation:
             rows, coefficients = self._fit(held, choice)
             for fold in held:
                 tested = np.flatnonzero(self._fold == fold)
-                self._errors[held, choice, fold] = self._error(tested, rows, coefficients)
+                products = self._products[np.ix_(self._plain(tested), rows)]
+                self._errors[held, choice, fold] = self._error(tested, products, coefficients)
 
-    def _error(self, tested: NDArray[np.int64], rows: NDArray[np.int64], coefficients: Coefficients) -> float:
+    def _error(self, tested: NDArray[np.int64], products: Float64, coefficients: Coefficients) -> float:
         if not len(tested):
             return 0.0
         table = self._table
-        plain = tested * table.features.shape[1]
-        logits = self._products[np.ix_(plain, rows)] @ coefficients.pictures + coefficients.bias
+        logits = products @ coefficients.pictures + coefficients.bias
         targets = 2.0 * np.eye(table.labels)[table.y[tested]] - 1
         return float(class_weights(table.y, table.labels)[tested] @ ((logits - targets) ** 2).sum(1))
+
+    def _plain(self, pictures: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Rows of the pictures as they are."""
+        rows: NDArray[np.int64] = pictures * self._table.features.shape[1]
+        return rows
 
     def _best(self, held: frozenset[int], others: frozenset[int]) -> Choice:
         """The choice of least error over the other folds, each held out beside `held`."""
