@@ -49,7 +49,7 @@ _INTERRUPTED = 130
     shell_complete=float_model_names,
     help="Float model, a file or a shipped name, whose weights are the first ones; its network is trained.",
 )
-@click.option("--epochs", type=click.IntRange(min=1), help="Passes over the pictures.  [default: 60]")
+@click.option("--epochs", type=click.IntRange(min=1), help="Passes over the pictures.  [default: 100]")
 @click.option(
     "--alternates", type=_path, metavar="PATH", help="With a recipe: other pixels of some images (x, y, index)."
 )
@@ -175,7 +175,9 @@ def _pictures_text(result: PicturesResult, data: Path) -> Iterator[str]:
     yield f"recall of each {'test' if test else 'held-out'} class, and the labels given (columns):"
     yield from result.measured.text()
     yield f"the same as a picture: {result.picture}"
-    yield f"next: edgemeta quantize {result.path} --calibrate {data} --held-out {result.held_out} --out MODEL"
+    # a temperature can only be fitted where some images are misclassified
+    held_out = f" --held-out {result.held_out}" if validation.accuracy < 1 else ""
+    yield f"next: edgemeta quantize {result.path} --calibrate {data}{held_out} --out MODEL"
 
 
 @contextmanager

@@ -15,7 +15,10 @@ import cv2
 import numpy as np
 import pytest
 
+from edgemeta.cli.workshop import _pictures_text
 from edgemeta.toolchain.float_model.file import load_float_model
+from edgemeta.toolchain.train.confusion import confusion
+from edgemeta.toolchain.train.own_pictures import PicturesResult
 
 torch = pytest.importorskip("torch", reason="torch is not installed: pip install edgemeta[train]")
 
@@ -54,24 +57,47 @@ def test_own_pictures_become_a_float_model(edgemeta: Callable[..., Any], gate: P
     assert lines[2] == "top-1 100.00 % of 20 test images"
     assert lines[5].split() == ["1", "closed", "100", "%", "10", "."]
     assert lines[-2] == f"the same as a picture: {tmp_path / 'run' / 'confusion.png'}"
-    assert lines[-1] == (
-        f"next: edgemeta quantize {tmp_path / 'run.safetensors'} --calibrate {gate} "
-        f"--held-out {tmp_path / 'run' / 'validation.npz'} --out MODEL"
-    )
+    assert lines[-1] == (f"next: edgemeta quantize {tmp_path / 'run.safetensors'} --calibrate {gate} --out MODEL")
     assert max(map(len, lines[4:7])) <= 80
 
 
+def test_the_next_command_fits_a_temperature_where_one_can_be_fitted(tmp_path: Path) -> None:
+    right, wrong = (confusion(("a", "b"), np.array([0, 1]), np.array([0, guess])) for guess in (1, 0))
+    for found, expected in ((right, False), (wrong, True)):
+        result = PicturesResult(
+            tmp_path / "f.safetensors", "n", "resnet8", 24, 2, 1, found, None, tmp_path / "v.npz", tmp_path, tmp_path
+        )
+        *_, last = _pictures_text(result, tmp_path)
+        assert ("--held-out" in last) == expected
+
+
 @pytest.mark.gate("8 s: a training, a quantization and an evaluation, each a process")
-def test_from_pictures_to_a_model_that_runs(edgemeta_json: Callable[..., Any], gate: Path, tmp_path: Path) -> None:
+def test_from_pictures_to_a_model_that_runs(
+    edgemeta: Callable[..., Any], edgemeta_json: Callable[..., Any], gate: Path, tmp_path: Path
+) -> None:
     trained = edgemeta_json(*arguments(gate, tmp_path / "run", 15))
     assert (trained["top1"], trained["validation_top1"]) == (None, 100.0)
     assert trained["recall"] == {"closed": 100.0, "open": 100.0}
     assert trained["confusion"] == [[1, 0], [0, 1]]
     out = tmp_path / "gate-int8.safetensors"
     later = draw(tmp_path / "later", 1)
-    edgemeta_json("quantize", trained["path"], "--calibrate", gate, "--held-out", trained["held_out"], "--out", out)
+    quantized = edgemeta("quantize", trained["path"], "--calibrate", gate, "--out", out)
+    assert quantized.returncode == 0, quantized.stderr
     measured = edgemeta_json("eval", out, "--data", later)
     assert (measured["top1"], measured["images"]) == (100.0, 20)
+
+
+def test_the_defaults_in_the_help_are_those_of_the_recipe(edgemeta: Callable[..., Any]) -> None:
+    """The command does not import PyTorch for its help, so the numbers stand there once more."""
+    from edgemeta.toolchain.train.designs import MOBILENET, RESNET
+    from edgemeta.toolchain.train.pictures_data import SIZE
+    from edgemeta.toolchain.train.pictures_recipe import PicturesRecipe
+
+    text = " ".join(edgemeta("train", "--help").stdout.split())
+    assert f"Passes over the pictures. [default: {PicturesRecipe().epochs}]" in text
+    assert f"[default: {RESNET.width:g} for resnet, {MOBILENET.width:g} for mobilenetv2]" in text
+    assert f"Layers of a residual network. [default: {RESNET.depth}]" in text
+    assert f"[default: {SIZE}, or that of the images of a file]" in text
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,7 @@ class PicturesRecipe:
     class that is held out to choose the best epoch.
     """
 
-    epochs: int = 60
+    epochs: int = 100
     batch: int = 64
     margin: float = 4 / 3
     lr: float = 3e-3

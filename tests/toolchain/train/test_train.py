@@ -114,6 +114,7 @@ def test_the_toolchain_imports_without_torch() -> None:
 
     code = (
         "import sys; sys.modules['torch'] = None\n"
-        "import edgemeta.toolchain.train.train, edgemeta.toolchain.quantize.quantize, edgemeta.toolchain.data.dataset"
+        "import edgemeta.toolchain.train.train, edgemeta.toolchain.train.own_pictures, edgemeta.cli.workshop\n"
+        "import edgemeta.toolchain.quantize.quantize, edgemeta.toolchain.data.dataset"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
