@@ -136,7 +136,7 @@ def test_a_fresh_start_says_what_it_deletes(edgemeta: Callable[..., Any], gate: 
     assert "made with other training data" in refused.stderr
     fresh = edgemeta(*arguments(other, tmp_path / "run", 1), "--fresh")
     assert fresh.returncode == 0
-    assert fresh.stderr == f"{tmp_path / 'run'}: deleted the run in it (5 files) to start afresh\n"
+    assert fresh.stderr == f"edgemeta: {tmp_path / 'run'}: deleted the run in it (5 files) to start afresh\n"
 
 
 @pytest.mark.gate("6 s: processes that import PyTorch, on a terminal")
