@@ -8,7 +8,7 @@ from edgemeta.daemon.capture.sources.synthetic.show import SCENES, Show
 from edgemeta.model.graph import Model
 from edgemeta.plugins.api import Session
 from edgemeta.plugins.preprocess import make_preprocessor
-from edgemeta.tasks.classification import logits_of, top_k
+from edgemeta.tasks.results import reader
 
 
 @dataclass(frozen=True)
@@ -41,9 +41,9 @@ def recognition(
         for number in range(takes * frames_per_take):
             frame = show.frame(number)
             if number == 0:
-                prepare = make_preprocessor(model, frame.shape)
-            ((name, _),) = top_k(model, logits_of(session.run(prepare(frame)))[0])
-            names[name] += 1
+                read, prepare = reader(model, 1), make_preprocessor(model, frame.shape)
+            found = read([output[0] for output in session.run(prepare(frame))])
+            names["unknown" if found.unknown else found.labels[0][0]] += 1
         right = names.pop(scene.label, 0)
         results.append(Recognition(scene.label, takes * frames_per_take, right, dict(names.most_common())))
     return results

@@ -4,6 +4,7 @@ import hashlib
 import sys
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import asdict
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -55,6 +56,9 @@ def evaluate(
 ) -> None:
     """Measure top-1 accuracy, the expected calibration error of the scores and each label's recall, in percent.
 
+    If the model has a rule of rejection: also the share that it rejects, that of images with a right label that lose
+    it, and the accuracy of the labels given, whose scores the calibration error is of; top-1 and recalls are without.
+
     Labels are matched by name. Pictures are cropped and resized as camera frames are. A float model runs in NumPy,
     regardless of the backend, and has no scores.
 
@@ -83,6 +87,9 @@ def evaluate(
     values = {
         "top1": round(100 * result.top1, 4),
         "calibration_error": None if result.calibration_error is None else round(100 * result.calibration_error, 4),
+        "rejections": None
+        if result.rejections is None
+        else {key: round(100 * share, 4) for key, share in asdict(result.rejections).items()},
         "images": result.images,
         "recall": {
             each.label: {"percent": round(100 * each.share, 4), "images": each.images} for each in result.recalls
@@ -104,6 +111,11 @@ def _lines(result: Evaluation, origin: str) -> Iterator[str]:
     error = result.calibration_error
     calibration = "" if error is None else f", calibration error {100 * error:.2f} %"
     yield f"top-1 {100 * result.top1:.2f} %{calibration}, {result.images:,} images ({origin})"
+    if (rule := result.rejections) is not None:
+        yield (
+            f"unknown {100 * rule.rejected:.2f} %: {100 * rule.lost:.2f} points lose a right label; "
+            f"{100 * rule.labelled_top1:.2f} % of the labels given are right"
+        )
     shown = result.recalls[:_SHOWN_CLASSES]
     more = len(result.recalls) > len(shown)
     yield f"recall of the worst {len(shown)} of {len(result.recalls)} labels (--json has all):" if more else "recall:"

@@ -20,7 +20,7 @@ from edgemeta.cli.progress import progress_bar
 from edgemeta.model.errors import FrameError
 from edgemeta.model.graph import Model
 from edgemeta.model.preprocess import placement
-from edgemeta.model.tasks import MAX_SCORE, MIN_SCORE, Detection, Embedding, MultiLabel
+from edgemeta.model.tasks import MAX_SCORE, MIN_SCORE, Classification, Detection, Embedding, MultiLabel
 from edgemeta.plugins.api import Session
 from edgemeta.plugins.checked_pictures import read_checked_picture
 from edgemeta.plugins.preprocess import make_preprocessor
@@ -48,6 +48,11 @@ _TOP = 3
     type=click.FloatRange(MIN_SCORE, MAX_SCORE),
     help="Least score of a label or an object.  [default: the model's own; none for a classification]",
 )
+@click.option(
+    "--no-reject",
+    is_flag=True,
+    help="Name every image of a classification, also those that the model's rule of rejection calls unknown.",
+)
 @backend_options
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object for each image, on a line of its own.")
 def predict(
@@ -55,6 +60,7 @@ def predict(
     images: tuple[str, ...],
     top: int | None,
     threshold: float | None,
+    no_reject: bool,
     backend: str,
     threads: int | None,
     isa: str | None,
@@ -65,8 +71,8 @@ def predict(
     IMAGE may be a folder: its images are taken, with those of its sub-folders. If its folders have names of labels, the
     last line is the share of images that get the label of their folder (with --json on standard error).
 
-    An image that cannot be read is one sentence on standard error; the others get their answers, and the exit status is
-    1 at the end.
+    An image that a model's rule of rejection gives no label is unknown. An image that cannot be read is one sentence
+    on standard error; the others get their answers, and the exit status is 1 at the end.
 
     \b
     Examples:
@@ -77,6 +83,8 @@ def predict(
     model = load_model(model_name)
     if isinstance(model.task, Embedding) and (top is not None or threshold is not None):
         raise click.UsageError(f"--top and --threshold are for labels and objects, {model_name} makes an embedding")
+    if no_reject and isinstance(model.task, Classification):
+        model = replace(model, task=replace(model.task, rejection=None))
     files = list(image_files(images))
     agreement = FolderAgreement(model, images)
     failed = False
@@ -166,6 +174,8 @@ def _json(file: str, model: Model, result: Result) -> str:
             entry["embedding"] = [round(number, 6) for number in result.embedding]
         case _:
             entry["labels"] = [{"label": label, "score": round(score, 6)} for label, score in result.labels]
+            if isinstance(model.task, Classification):
+                entry["unknown"] = result.unknown
     return json.dumps(entry)
 
 
@@ -187,7 +197,7 @@ def _table(file: str, model: Model, result: Result) -> Iterator[str]:
     if isinstance(model.task, Embedding):
         first = " ".join(f"{number:.3f}" for number in result.embedding[:3])
         rows = [(f"{len(result.embedding)} numbers: {first} …",)]
-    for number, row in enumerate(rows or [("none",)]):
+    for number, row in enumerate(rows or [("unknown" if result.unknown else "none",)]):
         name = "" if number else file
         yield _row(name, *row, boxes=isinstance(model.task, Detection))
 

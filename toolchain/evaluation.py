@@ -1,7 +1,7 @@
 """Accuracy of a classification on labelled images: as a whole, of its scores, and class by class."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from edgemeta.model.layers import TensorType
 from edgemeta.model.preprocess import look_up
 from edgemeta.model.tasks import Classification
 from edgemeta.plugins.api import Session
-from edgemeta.tasks.classification import logits_of, scores
+from edgemeta.tasks.classification import logits_of, scores, unknown
 from edgemeta.toolchain.confidence import calibration_error
 from edgemeta.toolchain.data.labelled_images import LabelledImages, network_pixels
 from edgemeta.toolchain.float_model.forward import normalized, outputs
@@ -37,31 +37,52 @@ class Recall:
 
 
 @dataclass(frozen=True)
+class Rejections:
+    """What a model's rule of rejection does to labelled images, as shares 0..1.
+
+    rejected: of all images. lost: of all images, those whose greatest logit is that of their label and that are
+    rejected. labelled_top1: of the images that keep a label, those with the right one; 0 if none does.
+    """
+
+    rejected: float
+    lost: float
+    labelled_top1: float
+
+
+@dataclass(frozen=True)
 class Evaluation:
     """A network on labelled images.
 
-    images: number of those that could be decoded. top1: share 0..1 whose greatest logit is that of their label.
-    calibration_error: of the scores, 0..1; None for a float network, which has none. recalls: of each label that has
-    images, the worst first.
+    images: number of those that could be decoded. top1: share 0..1 whose greatest logit is that of their label, whether
+    rejected or not. calibration_error: of the scores of the images that keep a label, 0..1; None for a float network,
+    which has none, and if none does. recalls: of each label that has images, the worst first. rejections: None for a
+    network without a rule.
     """
 
     images: int
     top1: float
     calibration_error: float | None
     recalls: tuple[Recall, ...]
+    rejections: Rejections | None = None
 
 
 def evaluate(model: Model, session: Session, images: LabelledImages, progress: Progress) -> Evaluation:
     """Run an integer classification on all images, preprocessed like camera frames. Raises DataError."""
-    assert isinstance(model.task, Classification)
-    table = model.preprocessing.table
+    task, table = model.task, model.preprocessing.table
+    assert isinstance(task, Classification)
+    rejected: list[NDArray[np.bool_]] = []
 
     def run(pixels: NDArray[np.uint8]) -> NDArray[Any]:
-        return logits_of(session.run(np.ascontiguousarray(look_up(table, pixels)))).copy()
+        found = session.run(np.ascontiguousarray(look_up(table, pixels)))
+        rejected.append(unknown(task, found))
+        return logits_of(found).copy()
 
     logits, classes = _run(images, model, run, progress)
-    error = calibration_error(scores(logits, model.output_types[0], model.task.temperature), classes)
-    return _evaluation(logits, classes, model.labels, error)
+    labelled = ~np.concatenate(rejected)
+    shares = scores(logits, model.output_types[0], task.temperature)[labelled]
+    error = calibration_error(shares, classes[labelled]) if labelled.any() else None
+    result = _evaluation(logits, classes, model.labels, error)
+    return result if task.rejection is None else replace(result, rejections=_rejections(logits, classes, labelled))
 
 
 def evaluate_float(model: FloatModel, images: LabelledImages, progress: Progress) -> Evaluation:
@@ -100,6 +121,15 @@ def _run(
         done += len(of_batch)
         progress(done, len(images))
     return np.concatenate(rows), np.concatenate(classes)
+
+
+def _rejections(logits: NDArray[Any], classes: NDArray[np.integer], labelled: NDArray[np.bool_]) -> Rejections:
+    right = logits.argmax(axis=1) == classes
+    return Rejections(
+        rejected=float((~labelled).mean()),
+        lost=float((right & ~labelled).mean()),
+        labelled_top1=float(right[labelled].mean()) if labelled.any() else 0.0,
+    )
 
 
 def _evaluation(

@@ -149,11 +149,13 @@ def _verdict(tally: Tally, layout: Layout) -> RenderableType:
             Text("━" * round(label.score * layout.bar), style=colour),
             f"{label.score:.1%}",
         )
+    if tally.frame.unknown:
+        table.add_row(Text("unknown", style="bold yellow" if truth is None else "bold red"))
     state = Text.assemble("state  ", (tally.frame.state or "—", "bold"))
     change = Text(f"event  {tally.change or '—'}", style="dim", overflow="ellipsis", no_wrap=True)
     if truth is None:
         return Group(table, state, change)
-    mark = "✓" if tally.frame.labels[0].label == truth else "✗"
+    mark = "✓" if [each.label for each in tally.frame.labels[:1]] == [truth] else "✗"
     return Group(Text.assemble("drawn  ", (truth, "bold"), f"  {mark}"), table, state, change)
 
 

@@ -23,6 +23,9 @@ from edgemeta.daemon.messages.records import (
 STAGES = (*FrameLatency.model_fields, "delivered")
 """The service's stages, and `delivered`: from the capture until the subscriber received the message."""
 
+NOTHING_SURE = "nothing sure"
+"""Description of a state that is no label."""
+
 KEPT = 100_000
 """Number of frames of which latencies are kept, so that memory is bounded."""
 
@@ -82,10 +85,11 @@ class Tally:
         self._first, self._last = self._first or received, received
         named = found_in(frame)
         self.labels.update(each.label for each in (named[:1] if is_classification(frame) else named))
+        self.labels.update(["unknown"] * frame.unknown)
         if self.truth is not None:
             shown = self.truth(frame.sequence)
             self.shown[shown] += 1
-            self.right[shown] += named[0].label == shown
+            self.right[shown] += [each.label for each in named[:1]] == [shown]
         for stage, micros in frame.latency_us:
             self.latencies[stage].append(micros)
         self.latencies["delivered"].append(round((received - frame.captured).total_seconds() * 1e6))
@@ -124,8 +128,8 @@ class Tally:
             zone = "" if event.zone is None else f" in {event.zone}"
             return f"{event.label} {event.kind.value}{zone}: {event.count} after {event.previous_count}"
         if event is None or event.lasted_s is None:
-            return None if event is None else _named(event.state)
-        return f"{_named(event.state)} after {event.lasted_s:.1f} s of {_named(event.previous)}"
+            return None if event is None else _named(event)
+        return f"{_named(event)} after {event.lasted_s:.1f} s of {event.previous or NOTHING_SURE}"
 
     def percentiles(self, stage: str, newest: int | None = None) -> tuple[int, int]:
         """Microseconds of p50 and p99, by nearest rank, over the KEPT or fewer `newest` frames."""
@@ -187,5 +191,5 @@ def present_in(frame: FrameMessage) -> str | None:
     return ", ".join(f"{count} {label}" for label, count in ordered) or "nothing"
 
 
-def _named(state: str | None) -> str:
-    return "nothing sure" if state is None else state
+def _named(event: EventMessage) -> str:
+    return event.state or ("unknown" if event.unknown else NOTHING_SURE)

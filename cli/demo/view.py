@@ -88,7 +88,7 @@ def _description(frame: FrameMessage) -> str:
         return f"vector of {len(frame.embedding)} numbers"
     named = found_in(frame)
     if frame.objects is None:
-        return f"{named[0].label} {named[0].score:.1%}" if named else "no label"
+        return f"{named[0].label} {named[0].score:.1%}" if named else "unknown" if frame.unknown else "no label"
     counted = Counter(each.label for each in named).most_common(3)
     return ", ".join(f"{number} {label}" for label, number in counted) or "no objects"
 

@@ -110,6 +110,11 @@ class CameraConfig(Section):
     model: Annotated[Annotated[str, Field(min_length=1)] | None, Applies.AFTER_SWAP] = Field(
         default=None, description="This camera's model, in the form of `model`; null uses `model`."
     )
+    reject_unknown: Annotated[bool, Applies.AT_ONCE] = Field(
+        default=True,
+        description="Whether a frame that the model's rule of rejection rejects is `unknown`; false: every frame of a "
+        "classification gets a label. Without effect for models without such a rule.",
+    )
     objects: Annotated[ObjectsConfig | None, Applies.AT_ONCE] = Field(
         default=None, description="Replaces the whole section `objects` for this camera; null uses `objects`."
     )

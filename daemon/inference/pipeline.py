@@ -129,6 +129,7 @@ class Pipeline:
             "model": self._model_identity,
             "backend": self._loaded.backend,
             "labels": reading.labels,
+            "unknown": reading.unknown,
             "objects": reading.objects,
             "embedding": reading.embedding,
             "state": tracked.state,

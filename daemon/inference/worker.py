@@ -127,6 +127,7 @@ class Worker:
         if not self._release_frame():
             return
         counters.processed += 1
+        counters.unknown += step.fields["unknown"]
         counters.state, counters.counts = step.fields["state"], step.fields["counts"]
         counters.score = None if step.best is None else step.best["score"]
         self._failing.pop(camera, None)

@@ -68,6 +68,7 @@ class FrameFields(TypedDict):
     model: ModelFields
     backend: str
     labels: list[LabelFields]
+    unknown: bool
     objects: list[ObjectFields] | None
     embedding: list[float] | None
     state: str | None

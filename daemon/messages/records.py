@@ -116,8 +116,13 @@ class FrameMessage(Message):
     model: ModelIdentity = Field(description="The model that classified the frame.")
     backend: str = Field(description="The backend that ran the model.")
     labels: list[LabelScore] = Field(
-        description="Classification: the most probable labels, best first, at least one. Multi-label: the labels that "
-        "are present. Empty for other tasks."
+        description="Classification: the most probable labels, best first; none if the frame is `unknown`. "
+        "Multi-label: the labels that are present. Empty for other tasks."
+    )
+    unknown: bool = Field(
+        default=False,
+        description="Classification: whether the model's rule of rejection says that the frame shows nothing it knows. "
+        "False for other tasks, and for models without such a rule.",
     )
     objects: list[FoundObject] | None = Field(
         default=None, description="Detection: the objects, best first. Null for other tasks."
@@ -126,7 +131,8 @@ class FrameMessage(Message):
         default=None, description="Embedding: a vector of length 1. Null for other tasks."
     )
     state: str | None = Field(
-        description="Classification: the state after this frame, null while no label is certain. Null for other tasks."
+        description="Classification: the state after this frame, null while no label is certain or what is seen is "
+        "unknown. Null for other tasks."
     )
     counts: Counts | None = Field(
         default=None,
@@ -151,8 +157,11 @@ class StateMessage(Message):
 
     camera: str = Field(description="Name of the camera.")
     state: str | None = Field(
-        description="The label on which enough of the last frames agree; null: no label is certain, or the model's "
-        "task is no classification."
+        description="The label on which enough of the last frames agree; null: no label is certain, what is seen is "
+        "unknown, or the model's task is no classification."
+    )
+    unknown: bool = Field(
+        default=False, description="Whether enough of the last frames are unknown; then `state` is null."
     )
     counts: Counts | None = Field(
         default=None,
@@ -167,7 +176,8 @@ class StateMessage(Message):
         default=None,
         ge=0,
         le=1,
-        description="Score of the state in the frame with which it is sent; null while no label is certain.",
+        description="Score of the state in the frame with which it is sent; null while no label is certain, and if "
+        "that frame is unknown.",
     )
     sequence: int = Field(ge=1, description="Number of the frame that changed the state.")
     since: datetime = Field(description="When that frame was captured, UTC.")
@@ -196,7 +206,12 @@ class EventMessage(Message):
     zone: str | None = Field(default=None, description="The zone in which; null: in the whole picture, or for `state`.")
     count: int | None = Field(default=None, ge=0, description="How many there are now; null for `state`.")
     previous_count: int | None = Field(default=None, ge=0, description="How many there were; null for `state`.")
-    state: str | None = Field(description="The new state; null: no label is certain any more, or another kind.")
+    state: str | None = Field(
+        description="The new state; null: no label is certain any more, what is seen is unknown, or another kind."
+    )
+    unknown: bool = Field(
+        default=False, description="Whether what is seen is unknown now; then `state` is null. False for other kinds."
+    )
     previous: str | None = Field(description="The previous state; null at first, or if no label was certain.")
     score: float | None = Field(
         ge=0,
@@ -245,6 +260,7 @@ class CameraStats(Part):
     published: int = Field(ge=0, description="Frame messages acknowledged by the broker.")
     dropped: Drops = Field(description="Frames dropped, by reason.")
     withheld: int = Field(default=0, ge=0, description="Frames classified and not published, as configured.")
+    unknown: int = Field(default=0, ge=0, description="Frames classified that show nothing the model knows.")
     fps: float = Field(default=0.0, ge=0, description="Frames classified per second over the period.")
     state: str | None = Field(
         default=None, description="The state after the newest frame; null while no label is certain."

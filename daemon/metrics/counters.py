@@ -20,6 +20,7 @@ class FrameCounters:
         self.processed = 0
         self.failed = 0
         self.withheld = 0
+        self.unknown = 0
         self.outbox = 0
         self.published = 0
         self.state: str | None = None
@@ -53,6 +54,7 @@ def camera_stats(counters: FrameCounters, frames: LatestFrames, camera: str) -> 
         published=counters.published,
         dropped=Drops(**counters.drops(superseded, stopped=waiting if frames.closed else 0)),
         withheld=counters.withheld,
+        unknown=counters.unknown,
         fps=counters.fps,
         state=counters.state,
         score=counters.score,

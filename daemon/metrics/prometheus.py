@@ -92,14 +92,18 @@ def _frames(snapshot: MetricsSnapshot) -> Iterator[Metric]:
     withheld = CounterMetricFamily(
         "edgemeta_frames_withheld", "Frames classified and not published, as configured.", labels=["camera"]
     )
+    unknown = CounterMetricFamily(
+        "edgemeta_frames_unknown", "Frames classified that show nothing the model knows.", labels=["camera"]
+    )
     for name, camera in snapshot.cameras.items():
         captured.add_metric([name], camera.counts.captured)
         processed.add_metric([name], camera.counts.processed)
         published.add_metric([name], camera.counts.published)
         withheld.add_metric([name], camera.counts.withheld)
+        unknown.add_metric([name], camera.counts.unknown)
         for reason, number in camera.counts.dropped:
             dropped.add_metric([name, reason], number)
-    yield from (captured, processed, published, withheld, dropped)
+    yield from (captured, processed, published, withheld, unknown, dropped)
 
 
 def _stages(snapshot: MetricsSnapshot) -> Iterator[Metric]:

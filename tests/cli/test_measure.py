@@ -19,7 +19,11 @@ SHIPPED = "resnet8-cifar10"
 @pytest.mark.parametrize("backend", ["reference", "cpu"])
 def test_eval_counts_right_labels(edgemeta_json, labelled: Path, backend: str) -> None:
     result = edgemeta_json("eval", SHIPPED, "--data", labelled, "--backend", backend)
-    assert 0 < result.pop("calibration_error") < 50
+    rejections = result.pop("rejections")
+    assert rejections["rejected"] > 90, "squares of noise are foreign to the shipped network"
+    assert 0 <= rejections["lost"] <= rejections["rejected"]
+    error = result.pop("calibration_error")
+    assert (error is None) == (rejections["rejected"] == 100)
     recalls = result.pop("recall").values()
     assert sum(each["images"] for each in recalls) == 40
     assert sum(each["images"] * each["percent"] for each in recalls) / 100 == pytest.approx(30)

@@ -22,7 +22,7 @@ from edgemeta.model import reference
 from edgemeta.model.file import load, save
 from edgemeta.model.graph import Model
 from edgemeta.model.preprocess import placement, preprocess
-from edgemeta.model.tasks import Classification, Embedding, MultiLabel
+from edgemeta.model.tasks import Classification, Embedding, MultiLabel, Rejection
 from edgemeta.model.zoo import find
 from edgemeta.tasks.results import reader
 from edgemeta.tasks.tiles import in_frame
@@ -72,11 +72,20 @@ def as_labels(labels: Any) -> list[dict[str, Any]]:
 
 
 def test_one_object_for_each_image_and_line(edgemeta, photo: Path) -> None:
-    result = edgemeta("predict", SHIPPED, photo, photo, "--json")
+    result = edgemeta("predict", SHIPPED, photo, photo, "--json", "--no-reject")
     assert (result.returncode, result.stderr) == (0, "")
     model = load(find(SHIPPED))
-    entry = {"image": str(photo), "labels": as_labels(expected_of(model, photo, 3).labels)}
+    model = replace(model, task=replace(model.task, rejection=None))
+    entry = {"image": str(photo), "labels": as_labels(expected_of(model, photo, 3).labels), "unknown": False}
     assert [json.loads(line) for line in result.stdout.splitlines()] == [entry, entry]
+
+
+def test_an_image_that_the_rule_rejects_is_unknown(lines_of, edgemeta, photo: Path, tmp_path: Path) -> None:
+    model = load(find(SHIPPED))
+    path = stored(replace(model, task=replace(model.task, rejection=Rejection(2**31, model.outputs[1:]))), tmp_path)
+    assert lines_of(path, photo) == [{"image": str(photo), "labels": [], "unknown": True}]
+    assert len(lines_of(path, photo, "--no-reject")[0]["labels"]) == 3
+    assert edgemeta("predict", path, photo).stdout.splitlines()[1].endswith("unknown")
 
 
 def test_classify_is_its_other_name(photo: Path) -> None:
@@ -86,12 +95,12 @@ def test_classify_is_its_other_name(photo: Path) -> None:
 
 
 def test_top_and_threshold_of_a_classification(lines_of, photo: Path) -> None:
-    (entry,) = lines_of(SHIPPED, photo, "--top", 10)
+    (entry,) = lines_of(SHIPPED, photo, "--no-reject", "--top", 10)
     assert len(entry["labels"]) == 10
-    (best,) = lines_of(SHIPPED, photo, "--top", 1)
+    (best,) = lines_of(SHIPPED, photo, "--no-reject", "--top", 1)
     assert best["labels"] == entry["labels"][:1]
     second = entry["labels"][1]["score"]
-    (likely,) = lines_of(SHIPPED, photo, "--threshold", second - 1e-5)
+    (likely,) = lines_of(SHIPPED, photo, "--no-reject", "--threshold", second - 1e-5)
     assert likely["labels"] == entry["labels"][:2]
 
 
@@ -150,12 +159,12 @@ def test_grey_palette_transparent_and_16_bit_images_are_read(lines_of, tmp_path:
     pixels = Image.fromarray(np.random.default_rng(1).integers(0, 256, (40, 50, 3), dtype=np.uint8))
     path = tmp_path / "picture.png"
     (pixels.convert("I").convert("I;16") if mode == "I;16" else pixels.convert(mode)).save(path)
-    assert len(lines_of(SHIPPED, path)[0]["labels"]) == 3
+    assert len(lines_of(SHIPPED, path, "--no-reject")[0]["labels"]) == 3
 
 
 def test_one_pixel_is_enough(lines_of, tmp_path: Path) -> None:
     Image.new("RGB", (1, 1), "red").save(tmp_path / "dot.png")
-    assert lines_of(SHIPPED, tmp_path / "dot.png")[0]["labels"]
+    assert lines_of(SHIPPED, tmp_path / "dot.png", "--no-reject")[0]["labels"]
     path = stored(detection_model("yolox", score_threshold=0.3), tmp_path)
     assert all(0 <= side <= 1 for each in lines_of(path, tmp_path / "dot.png")[0]["objects"] for side in each["box"])
 

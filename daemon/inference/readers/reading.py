@@ -31,12 +31,14 @@ def no_score(_label: str) -> float | None:
 class Reading:
     """Fields of a frame message, by the model's task; see `FrameMessage`.
 
-    score_of: score of any label, None if unknown.
+    unknown: the model's rule of rejection gives the frame no label. score_of: score of any label, None if there is
+    none.
     """
 
     labels: list[LabelFields] = field(default_factory=list)
     objects: list[ObjectFields] | None = None
     embedding: list[float] | None = None
+    unknown: bool = False
     score_of: Callable[[str], float | None] = no_score
 
     @property

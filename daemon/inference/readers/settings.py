@@ -14,8 +14,8 @@ class Rule:
     """When the state changes.
 
     A frame votes for its best label where that scores at least `enter`, or `leave` if the label is already the state;
-    otherwise it votes for None: no label is certain. `agree` of the last `window` frames must vote alike, and
-    agree > window / 2. A state lasts at least `hold_ns` nanoseconds.
+    otherwise it votes for None: no label is certain. An unknown frame votes for unknown. `agree` of the last `window`
+    frames must vote alike, and agree > window / 2. A state lasts at least `hold_ns` nanoseconds.
     """
 
     agree: int
@@ -29,10 +29,10 @@ class Rule:
 class CameraSettings:
     """How the frames of one camera become messages.
 
-    top: labels named in a frame message. rule: when the state changes. labels: aliases by label of the model. objects:
-    which detected objects count. zones: by name. tiles: how the picture is cut.
-    only_changes: publish a frame only where the state changes, or after heartbeat_ns. heartbeat_ns: nanoseconds after
-    which the state is published again in any case.
+    top: labels named in a frame message. reject_unknown: whether the model's rule of rejection applies. rule: when the
+    state changes. labels: aliases by label of the model. objects: which detected objects count. zones: by name. tiles:
+    how the picture is cut. only_changes: publish a frame only where the state changes, or after heartbeat_ns.
+    heartbeat_ns: nanoseconds after which the state is published again in any case.
     """
 
     top: int
@@ -41,6 +41,7 @@ class CameraSettings:
     objects: ObjectsConfig = field(default_factory=ObjectsConfig)
     zones: Mapping[str, ZoneConfig] = field(default_factory=dict)
     tiles: TilesConfig = field(default_factory=TilesConfig)
+    reject_unknown: bool = True
     only_changes: bool = False
     heartbeat_ns: int = 60 * NS
 
@@ -58,6 +59,7 @@ def settings_of(config: Config, camera: str) -> CameraSettings:
         objects=own.objects or config.objects,
         zones=own.zones,
         tiles=own.tiles,
+        reject_unknown=own.reject_unknown,
         only_changes=publish.frames == "change",
         heartbeat_ns=int(publish.heartbeat_interval * NS),
     )

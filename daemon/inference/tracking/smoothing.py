@@ -1,31 +1,44 @@
-"""The state of a camera: the label that enough of its last frames agree on, or None where no label is certain."""
+"""The state of a camera: what enough of its last frames agree on: a label, that no label is certain, or unknown."""
 
 from collections import Counter, deque
 from dataclasses import dataclass
+from enum import Enum
+from typing import Literal, TypeAlias
 
 from edgemeta.daemon.inference.readers.settings import Rule
+
+
+class Unknown(Enum):
+    """The vote of a frame that shows nothing the model knows."""
+
+    UNKNOWN = "unknown"
+
+
+Vote: TypeAlias = str | Unknown | None
+"""A label, unknown, or None: no label is certain."""
 
 
 @dataclass(frozen=True)
 class Change:
     """A change of state: the previous state and how long it lasted, None where none was known."""
 
-    previous: str | None
+    previous: Vote
     lasted_ns: int | None
 
 
 class Smoother:
     """Applies a rule to the frames of one camera.
 
-    label: the state; None while no label is certain, and before `known`. known: whether the frames so far determine it:
-    after the first agreement, or when a window is full without one. since_ns: capture time of the frame that caused it.
+    state: a label, unknown, or None: no label is certain, or not `known` yet. known: whether the frames so far
+    determine it: after the first agreement, or when a window is full without one. since_ns: capture time of the frame
+    that caused it.
     """
 
     def __init__(self, rule: Rule) -> None:
         self._rule = rule
-        self._recent: deque[str | None] = deque()
-        self._votes: Counter[str | None] = Counter()
-        self.label: str | None = None
+        self._recent: deque[Vote] = deque()
+        self._votes: Counter[Vote] = Counter()
+        self.state: Vote = None
         self.known = False
         self.since_ns = 0
 
@@ -35,13 +48,14 @@ class Smoother:
         while len(self._recent) > rule.window:
             self._forget()
 
-    def add(self, label: str, score: float, captured_ns: int) -> Change | None:
-        """Add the best label of a frame and its score; return the change, if the state changed or became known.
+    def add(self, best: str | Literal[Unknown.UNKNOWN], score: float, captured_ns: int) -> Change | None:
+        """Add the best label of a frame, or unknown; return the change, if the state changed or became known.
 
-        captured_ns: monotonic, never decreasing.
+        score: of the label, without meaning for unknown. captured_ns: monotonic, never decreasing.
         """
         rule = self._rule
-        vote = label if score >= (rule.leave if label == self.label else rule.enter) else None
+        is_sure = best is Unknown.UNKNOWN or score >= (rule.leave if best == self.state else rule.enter)
+        vote = best if is_sure else None
         if len(self._recent) == rule.window:
             self._forget()
         self._recent.append(vote)
@@ -51,13 +65,13 @@ class Smoother:
             if not agreed and len(self._recent) < rule.window:
                 return None
             return self._become(vote if agreed else None, captured_ns)
-        if not agreed or vote == self.label or captured_ns - self.since_ns < rule.hold_ns:
+        if not agreed or vote == self.state or captured_ns - self.since_ns < rule.hold_ns:
             return None
         return self._become(vote, captured_ns)
 
-    def _become(self, label: str | None, captured_ns: int) -> Change:
-        change = Change(self.label, captured_ns - self.since_ns if self.known else None)
-        self.label, self.known, self.since_ns = label, True, captured_ns
+    def _become(self, state: Vote, captured_ns: int) -> Change:
+        change = Change(self.state, captured_ns - self.since_ns if self.known else None)
+        self.state, self.known, self.since_ns = state, True, captured_ns
         return change
 
     def _forget(self) -> None:

@@ -22,13 +22,15 @@ class Event:
     previous_count: int | None = None
     score: float | None = None
     lasted_ns: int | None = None
+    unknown: bool = False
 
 
 @dataclass(frozen=True)
 class Tracked:
     """The state after a frame, by the model's task, and what has changed.
 
-    changed: the state became known or another one. previous: the label before the last change of state.
+    changed: the state became known or another one. previous: the label before the last change of state. unknown: what
+    is seen is unknown, and state is None.
     """
 
     state: str | None = None
@@ -38,6 +40,7 @@ class Tracked:
     zones: dict[str, dict[str, int]] | None = None
     changed: bool = False
     events: Sequence[Event] = field(default_factory=tuple)
+    unknown: bool = False
 
 
 class Tracker(Protocol):

@@ -1,6 +1,7 @@
 // Scores of the last two minutes: a line of the best label's score above a ribbon of states.
 
 export const UNSURE = "not sure"; // shown for the state null
+export const UNKNOWN = "unknown"; // shown for it while frames show nothing the model knows
 
 const SPAN_MS = 120_000;
 const GOLDEN_ANGLE = 137.508; // degrees

@@ -1,6 +1,6 @@
 // What a camera's newest frame shows, by its model's task: a headline, and rows of label, share and figure.
 
-import { UNSURE } from "./chart.js";
+import { UNKNOWN, UNSURE } from "./chart.js";
 import { count, percent } from "./format.js";
 
 export function readingOf({ task, frame, zones }) {
@@ -8,8 +8,8 @@ export function readingOf({ task, frame, zones }) {
   return { classification, detection, "multi-label": multiLabel, embedding }[task](frame, zones);
 }
 
-function classification({ state, labels }) {
-  return { headline: state ?? UNSURE, sure: state !== null, rows: scored(labels), zones: [], list: "Most probable labels" };
+function classification({ state, labels, unknown }) {
+  return { headline: state ?? (unknown ? UNKNOWN : UNSURE), sure: state !== null, rows: scored(labels), zones: [], list: "Most probable labels" };
 }
 
 function multiLabel({ labels, counts }) {

@@ -10,15 +10,18 @@ from pydantic_core import to_json
 
 from edgemeta.daemon.capture.latest_frames import CapturedFrame
 from edgemeta.daemon.capture.source import Frame
+from edgemeta.daemon.config.camera import TilesConfig
 from edgemeta.daemon.inference.loaded_model import LoadedModel
 from edgemeta.daemon.inference.pipeline import FrameResult, Identity, Pipeline
+from edgemeta.daemon.inference.readers.by_task import reader_of
 from edgemeta.daemon.inference.readers.settings import CameraSettings
+from edgemeta.daemon.inference.tiles import picture_of
 from edgemeta.daemon.inference.tracking.smoothing import Rule
 from edgemeta.daemon.messages.records import Drops, FrameMessage
 from edgemeta.daemon.runtime.clock import Clock
 from edgemeta.model.errors import FrameError
 from edgemeta.model.file import load
-from edgemeta.model.tasks import Classification
+from edgemeta.model.tasks import Classification, Rejection
 from edgemeta.plugins.api import BackendError
 from edgemeta.plugins.reference.backend import BACKEND
 
@@ -183,3 +186,49 @@ def test_other_settings_apply_from_the_next_frame_and_the_history_stays(pipeline
     assert [label.label for label in step.frame.labels] == ["blue"]
     assert step.updates.state is not None
     assert (step.updates.state.previous, step.updates.state.state) == ("red", "blue")
+
+
+def test_an_unknown_frame_has_no_label_and_changes_the_state(pipeline: Pipeline) -> None:
+    model = pipeline.loaded.model
+    rule = replace(model, task=replace(model.task, rejection=Rejection(3000)))  # grey: 90 * 16, pure colours: 255 * 16
+    pipeline.set_model(LoadedModel(rule, "reference", BACKEND.compile(rule, {})))
+    steps = steps_of(pipeline, ["red", "red", "grey", "grey", "grey", "green", "green"])
+    frames = [step.frame for step in steps]
+    assert [frame.unknown for frame in frames] == [False, False, True, True, True, False, False]
+    assert [len(frame.labels) for frame in frames] == [2, 2, 0, 0, 0, 2, 2]
+    assert [frame.state for frame in frames] == [None, "red", "red", None, None, None, "green"]
+    assert steps[2].best is None
+    events = [event for step in steps for event in step.updates.events]
+    assert [(each.state, each.unknown, each.previous) for each in events] == [
+        ("red", False, None),
+        (None, True, "red"),
+        ("green", False, None),
+    ]
+    states = [step.updates.state for step in steps if step.updates.state is not None]
+    assert [(each.state, each.unknown, each.score is None) for each in states] == [
+        ("red", False, False),
+        (None, True, True),
+        ("green", False, False),
+    ]
+
+
+def test_a_camera_can_want_a_label_for_every_frame(pipeline: Pipeline) -> None:
+    model = pipeline.loaded.model
+    rule = replace(model, task=replace(model.task, rejection=Rejection(3000)))
+    pipeline.set_model(LoadedModel(rule, "reference", BACKEND.compile(rule, {})))
+    pipeline.set_settings(CameraSettings(2, Rule(2, 3), reject_unknown=False))
+    frames = [step.frame for step in steps_of(pipeline, ["grey", "grey"])]
+    assert [(frame.unknown, frame.labels[0].label, frame.state) for frame in frames] == [
+        (False, "red", None),
+        (False, "red", "red"),
+    ]
+
+
+def test_a_frame_is_unknown_if_all_its_tiles_are(pipeline: Pipeline) -> None:
+    model = pipeline.loaded.model
+    rule = replace(model, task=replace(model.task, rejection=Rejection(3000)))
+    reader = reader_of(rule, CameraSettings(1, Rule(1, 1)))
+    logits = np.array([[[[1440, 1400, 0]]], [[[0, 10, 4080]]]], np.int32)
+    whole = picture_of(rule, (48, 64, 3), TilesConfig())
+    assert reader.read((logits,), whole).labels == [{"label": "blue", "score": pytest.approx(1.0, abs=1e-4)}]
+    assert reader.read((logits[:1],), whole).unknown

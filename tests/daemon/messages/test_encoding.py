@@ -46,6 +46,7 @@ def frame() -> FrameFields:
         "model": {"name": "resnet8", "sha256": "ab" * 32},
         "backend": "cpu",
         "labels": [{"label": "Grüße", "score": 0.83169}, {"label": '"id":0,', "score": 0.0}],
+        "unknown": False,
         "objects": [
             {
                 "label": "person",

@@ -48,6 +48,7 @@ def snapshot() -> MetricsSnapshot:
                 processed=next(numbers),
                 published=next(numbers),
                 withheld=next(numbers),
+                unknown=next(numbers),
                 counts={"person": next(numbers)},
                 dropped=Drops(**{reason: next(numbers) for reason in Drops.model_fields}),
             ),

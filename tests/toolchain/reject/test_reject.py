@@ -1,5 +1,6 @@
 """A rule of rejection for a network: its evidence, its threshold and temperature, and what it leaves as it was."""
 
+import hashlib
 from contextlib import closing
 from dataclasses import replace
 from typing import Any
@@ -12,7 +13,7 @@ from edgemeta.model import reference
 from edgemeta.model.file import decode, encode, load
 from edgemeta.model.graph import Model
 from edgemeta.model.preprocess import look_up
-from edgemeta.model.self_test import flat
+from edgemeta.model.self_test import flat, with_self_test
 from edgemeta.model.tasks import Classification, Rejection
 from edgemeta.model.zoo import find
 from edgemeta.plugins.registry import choose
@@ -77,6 +78,22 @@ def test_it_tells_known_from_foreign(made) -> None:
     rejected = unknown(model.task, reference.run(model, few))
     assert rejected[6:].mean() > rejected[:6].mean()
     assert set(report.foreign) == {"stripes", *KINDS}
+
+
+@pytest.mark.parametrize(
+    ("name", "before"),
+    [
+        ("resnet8-cifar10", "854c9fe0eae6b71abc00025072cc94455ad2a7c2177e6a91f234779b9ffe0fb7"),
+        ("resnet8-cifar10-paper", "014848025a1715eda94796cdf4320a16ed12a368a497c1ddd5ee4f1579c432af"),
+    ],
+)
+def test_a_shipped_model_without_its_rule_is_the_file_before(name: str, before: str) -> None:
+    """So its logits are those of the file before, whose digest this is, bit for bit."""
+    shipped = load(find(name))
+    plain = without_rejection(shipped)
+    provenance = {key: value for key, value in shipped.provenance.items() if key != "rejection"}
+    restored = with_self_test(replace(plain, task=replace(plain.task, temperature=1.0), provenance=provenance))
+    assert hashlib.sha256(encode(restored)).hexdigest() == before
 
 
 def test_the_file_states_rule_origin_and_self_test(made) -> None:

@@ -5,7 +5,9 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgemeta.daemon.inference.tracking.smoothing import Change, Rule, Smoother
+from edgemeta.daemon.inference.tracking.smoothing import Change, Rule, Smoother, Unknown
+
+UNKNOWN = Unknown.UNKNOWN
 
 
 def states(rule: Rule, frames: list[tuple[str, float]], every_ns: int = 1) -> list[str | None]:
@@ -13,7 +15,7 @@ def states(rule: Rule, frames: list[tuple[str, float]], every_ns: int = 1) -> li
     seen = []
     for number, (label, score) in enumerate(frames, 1):
         smoother.add(label, score, number * every_ns)
-        seen.append(smoother.label)
+        seen.append(smoother.state)
     return seen
 
 
@@ -50,7 +52,7 @@ def test_a_full_window_without_agreement_gives_the_state_null() -> None:
     smoother = Smoother(Rule(2, 3))
     changes = [smoother.add(label, 1.0, at) for at, label in enumerate("abcd", 1)]
     assert changes == [None, None, Change(None, None), None]
-    assert (smoother.known, smoother.label) == (True, None)
+    assert (smoother.known, smoother.state) == (True, None)
 
 
 def test_another_rule_keeps_the_state_and_the_newest_frames() -> None:
@@ -58,7 +60,7 @@ def test_another_rule_keeps_the_state_and_the_newest_frames() -> None:
     for at, label in enumerate("aaabb", 1):
         smoother.add(label, 1.0, at)
     smoother.set_rule(Rule(2, 2))
-    assert smoother.label == "a"
+    assert smoother.state == "a"
     assert smoother.add("b", 1.0, 6) == Change("a", 3)
 
 
@@ -75,16 +77,26 @@ def test_every_change_has_its_majority_and_every_state_its_time(
     votes: list[str | None] = []
     entered = 0
     for at, (label, score) in enumerate(frames, 1):
-        before, known = smoother.label, smoother.known
+        before, known = smoother.state, smoother.known
         votes.append(label if score >= (rule.leave if label == before else rule.enter) else None)
         change = smoother.add(label, score, at)
         count = Counter(votes[-rule.window :])
         if change is None:
-            assert smoother.label == before
+            assert smoother.state == before
             majority = count[votes[-1]] >= rule.agree and votes[-1] != before
             assert not majority or (known and at - entered < rule.hold_ns)
             continue
-        assert count[smoother.label] >= rule.agree or (not known and smoother.label is None and at == rule.window)
+        assert count[smoother.state] >= rule.agree or (not known and smoother.state is None and at == rule.window)
         assert not known or at - entered >= rule.hold_ns
         assert (change.previous, change.lasted_ns) == (before, at - entered if known else None)
         entered = at
+
+
+def test_unknown_is_a_state_of_its_own() -> None:
+    smoother = Smoother(Rule(2, 3, enter=0.5))
+    votes = [("a", 0.9), ("a", 0.9), (UNKNOWN, 0.0), (UNKNOWN, 0.0), ("a", 0.1), ("a", 0.2), ("a", 0.9), ("a", 0.9)]
+    states = []
+    for number, (best, score) in enumerate(votes):
+        smoother.add(best, score, number)
+        states.append(smoother.state)
+    assert states == [None, "a", "a", UNKNOWN, UNKNOWN, None, None, "a"]
