@@ -1,6 +1,8 @@
 """`edgemeta teach` as a user runs it."""
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,10 @@ import pytest
 from click.testing import CliRunner
 
 from edgemeta.cli.teaching import teach
+from edgemeta.model.file import load
+
+
+EXTRAS = ("torch", "onnx", "onnxruntime", "PIL", "rich", "tflite", "scipy", "cryptography")
 
 
 @pytest.fixture(scope="module")
@@ -71,3 +77,30 @@ def test_one_class_is_one_sentence(
     (tmp_path / "single" / "on").symlink_to(folder / "on")
     one_sentence(edgemeta("teach", tmp_path / "single", "--out", tmp_path / "m"), "single", "only the class 'on'")
     assert not (tmp_path / "m").exists()
+
+
+@pytest.mark.gate("starts the command several times")
+def test_killed_at_any_moment_it_leaves_no_half_file(folder: Path, tmp_path: Path) -> None:
+    """Killed after each of several lines of progress, and at the end: there is no file, or a whole one."""
+    command = str(Path(sys.executable).with_name("edgemeta"))
+    for lines in (1, 5, 12, 13, 20, 27):
+        out = tmp_path / f"{lines}.safetensors"
+        with subprocess.Popen(
+            [command, "teach", str(folder), "--out", str(out), "--json"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        ) as process:
+            assert process.stderr is not None
+            for _ in range(lines):
+                assert process.stderr.readline().startswith(("pictures: ", "fits: "))
+            process.kill()
+        if out.exists():
+            assert load(out).labels == ("off", "on")
+
+
+def test_the_service_s_own_install_suffices() -> None:
+    program = f"import sys, edgemeta.cli.teaching; print([name for name in {EXTRAS} if name in sys.modules])"
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd="/", timeout=120)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.strip() == "[]"
