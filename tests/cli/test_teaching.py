@@ -15,7 +15,6 @@ from click.testing import CliRunner
 from edgemeta.cli.teaching import teach
 from edgemeta.model.file import load
 
-
 EXTRAS = ("torch", "onnx", "onnxruntime", "PIL", "rich", "tflite", "scipy", "cryptography")
 
 
