@@ -62,7 +62,9 @@ def _region(_context: click.Context, _parameter: click.Parameter, value: str | N
     help="Whether the network sees all of it, stretched to a square, or the square in its middle.",
 )
 @click.option(
-    "--side", type=click.IntRange(24, 224), help="Pixels of a side of the network's image. Default: the backbone's."
+    "--side",
+    type=click.IntRange(24, 224),
+    help="Pixels of a side of the network's image. Default: the backbone's, doubled up to 64.",
 )
 @click.option("--name", help="Name of the model in messages and logs; default: that of the folder.")
 @json_option
