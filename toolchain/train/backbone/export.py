@@ -1,0 +1,38 @@
+"""The trained backbone as a float model, with where it comes from."""
+
+import hashlib
+from pathlib import Path
+
+import torch
+
+from edgemeta.toolchain.float_model.graph import FloatModel
+from edgemeta.toolchain.train.backbone.pupil import Pupil
+from edgemeta.toolchain.train.backbone.recipe import HELD_OUT, BackboneRecipe
+from edgemeta.toolchain.train.backbone.train import Material
+from edgemeta.toolchain.train.export import export_network
+
+GUIDE = "YOLOX-nano (github.com/Megvii-BaseDetection/YOLOX), Apache-2.0, Copyright 2021 Megvii Inc."
+CELLS = (4, 4)
+"""Cells of a side of the grids on which `edgemeta teach` averages the ends of the second and the third stage."""
+
+
+def export_backbone(
+    pupil: Pupil, recipe: BackboneRecipe, material: Material, guide: Path, labels: tuple[str, ...]
+) -> FloatModel:
+    """The backbone and its dense layer for CIFAR-10's classes; its provenance names the guide and all pictures."""
+    provenance: dict[str, object] = {
+        "recipe": recipe.name,
+        "recipe_sha256": recipe.digest(),
+        "epochs": recipe.epochs,
+        "views": recipe.epochs * recipe.steps * 2 * recipe.half,
+        "torch": torch.__version__,
+        "network": {"family": "resnet", "depth": recipe.depth, "width": recipe.width},
+        "imitates": GUIDE,
+        "imitates_sha256": hashlib.sha256(guide.read_bytes()).hexdigest(),
+        "labels_from": f"CIFAR-10, {len(material.images):,} training images; the last {HELD_OUT:,} are held out",
+        "unlabelled": f"{len(material.photographs):,} photographs of clothing-dataset-small's folder train (CC0), "
+        "pixels without labels",
+        "pixels_sha256": material.sha256(),
+        "teach": {"side": recipe.size, "grids": dict(zip(pupil.stages[1:], CELLS, strict=True))},
+    }
+    return export_network(pupil.network, recipe.name, labels, provenance)

@@ -1,0 +1,148 @@
+"""Trains the backbone: each step, two half batches of views; their loss joins the labels and the guide's maps."""
+
+import hashlib
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import cv2
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn import functional
+
+from edgemeta.toolchain.data.class_folders import list_class_folders
+from edgemeta.toolchain.data.dataset import Alternates, Dataset
+from edgemeta.toolchain.data.picture_files import read_pictures
+from edgemeta.toolchain.progress import ProgressCallback, Reporter
+from edgemeta.toolchain.train.backbone.guide import GuideNetwork
+from edgemeta.toolchain.train.backbone.pupil import Pupil
+from edgemeta.toolchain.train.backbone.recipe import HELD_OUT, BackboneRecipe
+from edgemeta.toolchain.train.backbone.views import UNLABELLED, Picture, Views
+from edgemeta.toolchain.train.batches import accuracy_percent, mixed_precision, network_input
+from edgemeta.toolchain.train.checkpoint import RunIdentity
+from edgemeta.toolchain.train.loop import BatchLoss, Training, run_epochs
+
+_MEASURED = 1000
+"""Held out images that an epoch is measured on."""
+_SPREAD_EPOCH, _SPREAD_BATCHES = 10**6, 8
+"""Number of the epoch whose first batches give the guide's means and deviations."""
+
+
+class Material:
+    """What the views are made of.
+
+    labelled: CIFAR-10's training images. alternates: other pixels of some of them. photographs: uint8 [H, W, 3] RGB,
+    without labels. The last HELD_OUT images are not trained on.
+    """
+
+    def __init__(self, labelled: Dataset, alternates: Alternates | None, photographs: Sequence[Picture]) -> None:
+        count = len(labelled) - HELD_OUT
+        self.images, self.y = labelled.x[:count], labelled.y[:count].astype(np.int64)
+        self.held_out, self.held_out_y = labelled.x[count:], labelled.y[count:]
+        self.alternates: dict[int, Picture] = {}
+        if alternates is not None:
+            pairs = zip(alternates.index, alternates.x, strict=True)
+            self.alternates = {int(number): pixels for number, pixels in pairs if number < count}
+        self.photographs = photographs
+
+    def sha256(self) -> str:
+        """SHA-256 (hex) of all pixels and classes."""
+        digest = hashlib.sha256(np.ascontiguousarray(self.images).tobytes() + self.y.tobytes())
+        for number, pixels in sorted(self.alternates.items()):
+            digest.update(str(number).encode() + np.ascontiguousarray(pixels).tobytes())
+        for photograph in self.photographs:
+            digest.update(str(photograph.shape).encode() + np.ascontiguousarray(photograph).tobytes())
+        return digest.hexdigest()
+
+
+def read_photographs(folder: Path, report: Callable[[str], None]) -> list[Picture]:
+    """Pixels uint8 [H, W, 3] RGB of the pictures in the folders of a folder; their names say nothing here."""
+    files = list_class_folders(folder, report, least_classes=1)
+    return [np.ascontiguousarray(pixels[..., ::-1]) for _, pixels in read_pictures(files, report)]
+
+
+def train_backbone(
+    recipe: BackboneRecipe,
+    material: Material,
+    guide: Path,
+    folder: Path,
+    progress: ProgressCallback | None = None,
+) -> Pupil:
+    """Train by `recipe` in `folder` (created if missing), or continue; the averaged weights, in evaluation mode.
+
+    Raises a ToolchainError: for a guide without the maps, or a checkpoint of another recipe or other pictures.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    views = Views(recipe, material.images, material.y, material.alternates, material.photographs)
+    teacher = GuideNetwork(guide, recipe.guide, recipe.size)
+    torch.manual_seed(1)
+    pupil = Pupil(recipe)
+    pupil.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    pupil.measure([teacher.maps(views.batch(_SPREAD_EPOCH, number)[0]) for number in range(_SPREAD_BATCHES)])
+    weights = [parameter for parameter in pupil.parameters() if parameter.ndim > 1]
+    others = [parameter for parameter in pupil.parameters() if parameter.ndim <= 1]
+    groups = [{"params": weights, "weight_decay": recipe.weight_decay}, {"params": others, "weight_decay": 0.0}]
+    squares = enlarged(material.held_out[:_MEASURED], recipe.size)
+
+    def measure(network: nn.Module) -> float:
+        return accuracy_percent(network, squares, material.held_out_y[:_MEASURED], 100)
+
+    with ThreadPoolExecutor(1) as drawer:  # draws the second half while the first one is in the network
+
+        def losses(epoch: int) -> BatchLoss:
+            def loss(steps: NDArray[np.int64]) -> Tensor:
+                halves = [drawer.submit(_drawn, views, teacher, epoch, 2 * int(steps[0]) + part) for part in (0, 1)]
+                both = [half_loss(recipe, pupil, *half.result()) for half in halves]
+                return (both[0] + both[1]) / 2
+
+            return loss
+
+        training = Training(
+            stage="student",
+            network=pupil,
+            optimizer=torch.optim.AdamW(groups, lr=recipe.lr),
+            epochs=recipe.epochs,
+            images=recipe.steps,
+            batch=1,
+            order=lambda _: np.arange(recipe.steps),
+            rates=lambda epoch, step: [recipe.rate(epoch * recipe.steps + step)] * 2,
+            losses=losses,
+            measure=measure,
+            evaluate_every=3,
+            average=recipe.average,
+            report_every=10,
+        )
+        identity = RunIdentity(recipe.digest(), material.sha256())
+        reporter = Reporter(folder / "log.jsonl", progress)
+        return run_epochs(training, folder / "backbone.pt", identity, reporter).network
+
+
+def enlarged(images: NDArray[np.uint8], size: int) -> NDArray[np.uint8]:
+    """Images [N, H, W, 3] as [N, size, size, 3], between whose pixels is interpolated."""
+    scaled = [cv2.resize(image, (size, size), interpolation=cv2.INTER_LINEAR) for image in images]
+    return np.stack([np.asarray(image, np.uint8) for image in scaled])
+
+
+def half_loss(
+    recipe: BackboneRecipe, pupil: Pupil, x: NDArray[np.uint8], y: NDArray[np.int64], maps: list[Tensor]
+) -> Tensor:
+    """Cross entropy of the labelled views, and distance of each map to the guide's (smooth L1, in deviations)."""
+    with mixed_precision():
+        logits, found = pupil.imitate(network_input(np.ascontiguousarray(x.transpose(0, 3, 1, 2))))
+    classes = torch.from_numpy(y)
+    is_labelled = classes != UNLABELLED
+    loss = recipe.label_weight * functional.cross_entropy(
+        logits.float()[is_labelled], classes[is_labelled], label_smoothing=recipe.label_smoothing
+    )
+    for weight, mine, wanted in zip(recipe.map_weights, found, pupil.in_deviations(maps), strict=True):
+        loss = loss + weight * functional.smooth_l1_loss(mine.float(), wanted)
+    return loss
+
+
+def _drawn(
+    views: Views, teacher: GuideNetwork, epoch: int, number: int
+) -> tuple[NDArray[np.uint8], NDArray[np.int64], list[Tensor]]:
+    x, y = views.batch(epoch, number)
+    return x, y, teacher.maps(x)
