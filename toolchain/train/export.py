@@ -43,7 +43,7 @@ def load_weights(network: Chain, model: FloatModel, source: str) -> None:
 
     Raises FloatModelError with `source` and the first layer that is missing or has another shape.
     """
-    given = _parameters(model)
+    given = parameters_of(model)
     state = network.state_dict()
     for name, mine in state.items():
         if name not in given:
@@ -89,7 +89,7 @@ def _layer(link: Link, module: nn.Module) -> FloatLayer:
     raise AssertionError(f"no float layer for {type(module).__name__}")
 
 
-def _parameters(model: FloatModel) -> dict[str, Tensor]:
+def parameters_of(model: FloatModel) -> dict[str, Tensor]:
     """The weights of a float model under their PyTorch names."""
     arrays: dict[str, NDArray[np.float32] | None] = {}
     for layer in model.layers:

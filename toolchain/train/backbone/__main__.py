@@ -1,6 +1,6 @@
 """Train the shipped backbone from the test data (docs/test-data.md) and write its float model.
 
-    python -m edgemeta.toolchain.train.backbone --data DATA --folder RUN --out backbone96-float.safetensors
+    python -m edgemeta.toolchain.train.backbone --data DATA --folder RUN --out backbone64-float.safetensors
 
 DATA holds cifar10/, clothing/train/ and networks/yolox_nano.onnx. A run in the folder is continued. Needs PyTorch, onnx
 and ONNX Runtime: pip install 'edgemeta[train,bench]'.
@@ -29,7 +29,7 @@ def main() -> int:
     parser.add_argument("--data", type=Path, required=True, help="folder with cifar10/, clothing/ and networks/")
     parser.add_argument("--folder", type=Path, required=True, help="run folder for checkpoint and log")
     parser.add_argument("--out", type=Path, required=True, help="the float model to write")
-    parser.add_argument("--epochs", type=int, default=BackboneRecipe.epochs, help="epochs of 12,800 views")
+    parser.add_argument("--epochs", type=int, default=BackboneRecipe.epochs, help="epochs of 6,400 views")
     parser.add_argument("--threads", type=int, default=1, help="CPU threads of PyTorch")
     arguments = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(message)s")

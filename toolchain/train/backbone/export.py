@@ -6,12 +6,14 @@ from pathlib import Path
 import torch
 
 from edgemeta.toolchain.float_model.graph import FloatModel
-from edgemeta.toolchain.train.backbone.pupil import Pupil
+from edgemeta.toolchain.train.backbone.pupil import Backbone, Pupil
 from edgemeta.toolchain.train.backbone.recipe import HELD_OUT, BackboneRecipe
 from edgemeta.toolchain.train.backbone.train import Material
 from edgemeta.toolchain.train.export import export_network
 
-GUIDE = "YOLOX-nano (github.com/Megvii-BaseDetection/YOLOX), Apache-2.0, Copyright 2021 Megvii Inc."
+SIDE = 64
+"""Side of the exported network's input, pixels. Convolutions have no fixed size."""
+GUIDE = "YOLOX-nano (github.com/Megvii-BaseDetection/YOLOX), Copyright 2021 Megvii Inc., Apache-2.0"
 CELLS = (4, 4)
 """Cells of a side of the grids on which `edgemeta teach` averages the ends of the second and the third stage."""
 
@@ -26,13 +28,15 @@ def export_backbone(
         "epochs": recipe.epochs,
         "views": recipe.epochs * recipe.steps * 2 * recipe.half,
         "torch": torch.__version__,
-        "network": {"family": "resnet", "depth": recipe.depth, "width": recipe.width},
+        "start": recipe.start,
         "imitates": GUIDE,
         "imitates_sha256": hashlib.sha256(guide.read_bytes()).hexdigest(),
         "labels_from": f"CIFAR-10, {len(material.images):,} training images; the last {HELD_OUT:,} are held out",
         "unlabelled": f"{len(material.photographs):,} photographs of clothing-dataset-small's folder train (CC0), "
         "pixels without labels",
         "pixels_sha256": material.sha256(),
-        "teach": {"side": recipe.size, "grids": dict(zip(pupil.stages[1:], CELLS, strict=True))},
+        "teach": {"side": SIDE, "grids": dict(zip(pupil.network.ends[1:], CELLS, strict=True))},
     }
-    return export_network(pupil.network, recipe.name, labels, provenance)
+    network = Backbone(recipe, SIDE)
+    network.load_state_dict(pupil.network.state_dict())
+    return export_network(network.eval(), recipe.name, labels, provenance)

@@ -1,5 +1,6 @@
 """The guide: a network of others, run in ONNX Runtime as far as the maps that the backbone learns to imitate."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,33 +11,34 @@ from torch import Tensor
 from torch.nn import functional
 
 from edgemeta.toolchain.errors import ImportedFileError, MissingExtraError
-from edgemeta.toolchain.train.backbone.recipe import Guide
+from edgemeta.toolchain.train.backbone.recipe import Imitation
 
 
-class GuideNetwork:
+class Guide:
     """Maps of a network that takes B, G, R planes of 0..255, as YOLOX does, of views of any size.
 
     Raises MissingExtraError without onnx and ONNX Runtime, ImportedFileError for a file without the maps.
     """
 
-    def __init__(self, path: Path, guide: Guide, size: int) -> None:
+    def __init__(self, path: Path, imitations: Sequence[Imitation], size: int) -> None:
         try:
             import onnxruntime
         except ImportError as error:
             raise MissingExtraError(
                 "the backbone's training needs ONNX Runtime, which is not installed: pip install edgemeta[bench]"
             ) from error
-        self._guide = guide
+        self._imitations = tuple(imitations)
+        self._names = list(dict.fromkeys(each.map for each in imitations))
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = 1
-        self._session = onnxruntime.InferenceSession(_cut(path, guide.maps, size), options)
+        self._session = onnxruntime.InferenceSession(_cut(path, self._names, size), options)
         self._input = self._session.get_inputs()[0].name
 
     def maps(self, views: NDArray[np.uint8]) -> list[Tensor]:
-        """The maps float32 [B, C, grid, grid] of views uint8 [B, H, W, 3] RGB."""
+        """For each imitation its map, float32 [B, channels, rows, rows], of views uint8 [B, H, W, 3] RGB."""
         planes = np.ascontiguousarray(views[..., ::-1].transpose(0, 3, 1, 2)).astype(np.float32)
-        found = self._session.run(list(self._guide.maps), {self._input: planes})
-        return [_on_grid(torch.from_numpy(each), rows) for each, rows in zip(found, self._guide.grids, strict=True)]
+        found = dict(zip(self._names, self._session.run(self._names, {self._input: planes}), strict=True))
+        return [_on_grid(torch.from_numpy(found[each.map]), each.rows) for each in self._imitations]
 
 
 def _on_grid(maps: Tensor, rows: int) -> Tensor:
@@ -45,7 +47,7 @@ def _on_grid(maps: Tensor, rows: int) -> Tensor:
     return functional.interpolate(maps, size=(rows, rows), mode="bilinear", antialias=True, align_corners=False)
 
 
-def _cut(path: Path, maps: tuple[str, ...], size: int) -> bytes:
+def _cut(path: Path, maps: Sequence[str], size: int) -> bytes:
     """The part of an ONNX file that computes the maps, for any number of images of size x size."""
     import onnx
 

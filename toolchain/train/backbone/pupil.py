@@ -1,31 +1,87 @@
-"""The network in training: the backbone and, for each map of the guide, a 1x1 convolution that is left behind."""
+"""The network in training: the backbone and, for each imitated map, a 1x1 convolution that is left behind."""
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from edgemeta.model.zoo import find
+from edgemeta.toolchain.float_model.file import load_float_model
 from edgemeta.toolchain.train.backbone.recipe import CLASSES, BackboneRecipe
 from edgemeta.toolchain.train.chain import INPUT, Chain
-from edgemeta.toolchain.train.networks import Design, build
+from edgemeta.toolchain.train.export import parameters_of
+
+WIDTHS = (16, 32, 64)
+
+
+class Backbone(Chain):
+    """A residual network as ResNet-8, with more blocks; those that ResNet-8 lacks begin as the identity.
+
+    ends: names of the last layers of the stages.
+    """
+
+    def __init__(self, recipe: BackboneRecipe, size: int) -> None:
+        super().__init__(size)
+        ends: list[str] = []
+        old, new = [0], []  # convolutions of ResNet-8, in their order, and the last ones of further blocks
+        x, cin = self.relu(self.convolution(INPUT, 3, WIDTHS[0], 3, 1)), WIDTHS[0]
+        for stage, width in enumerate(WIDTHS):
+            for block in range(recipe.blocks[stage]):
+                stride, first = 2 if stage and not block else 1, self._convolutions
+                side = x if stride == 1 else self.convolution(x, cin, width, 1, stride)
+                inner = self.relu(self.convolution(x, cin, width, 3, stride))
+                x, cin = self.relu(self.join(side, self.convolution(inner, width, width, 3, 1))), width
+                if block:
+                    new.append(self._convolutions - 1)
+                else:
+                    old += range(first, self._convolutions)
+            ends.append(x)
+        self.classify(x, cin, CLASSES)
+        self.ends = tuple(ends)
+        self._begin(recipe.start, old, new)
+
+    def layers_to(self, stage: int) -> list[str]:
+        """Names of the layers up to the end of a stage, counted from 1."""
+        names = [link.name for link in self.links]
+        return names[: names.index(self.ends[stage - 1]) + 1] if stage else []
+
+    def _begin(self, start: str, old: list[int], new: list[int]) -> None:
+        """Set the weights: ResNet-8's where it has the layer; a further block adds nothing at first."""
+        given, state = parameters_of(load_float_model(find(start))), self.state_dict()
+        renumbered = {f"{kind}{number}": f"{kind}{i}" for i, number in enumerate(old) for kind in ("conv", "bn")}
+        for name in state:
+            layer, _, parameter = name.partition(".")
+            source = f"{renumbered.get(layer, layer if layer == 'fc' else '')}.{parameter}"
+            if source in given:
+                state[name] = given[source]
+        for number in new:
+            state[f"bn{number}.weight"] = torch.zeros_like(state[f"bn{number}.weight"])
+        self.load_state_dict(state)
 
 
 class Pupil(nn.Module):
-    """The backbone `network` with the 1x1 convolutions `adapters`, one for each map of the guide.
+    """The backbone `network` with the 1x1 convolutions `adapters`, one for each imitation.
 
-    spread: buffers [1, C, 1, 1] of each of the guide's maps, mean and deviation, set once by `measure`.
+    Buffers hold mean and deviation, [1, C, 1, 1], of each imitated map, set once by `measure`.
     """
 
     def __init__(self, recipe: BackboneRecipe) -> None:
         super().__init__()
-        self.guide = recipe.guide
-        self.network: Chain = build(Design(CLASSES, recipe.size, "resnet", recipe.depth, recipe.width))
-        self.stages = stage_ends(self.network)
-        widths = [self.network.get_submodule(name.replace("relu", "bn")).state_dict()["weight"] for name in self.stages]
-        pairs = zip(self.guide.stages, self.guide.channels, strict=True)
-        self.adapters = nn.ModuleList([nn.Conv2d(len(widths[stage - 1]), count, 1) for stage, count in pairs])
-        for number, count in enumerate(self.guide.channels):
-            self.register_buffer(f"mean{number}", torch.zeros(1, count, 1, 1))
-            self.register_buffer(f"deviation{number}", torch.ones(1, count, 1, 1))
+        self.imitations = recipe.imitations
+        self.network = Backbone(recipe, recipe.size)
+        self._frozen = self.network.layers_to(recipe.frozen)
+        self.adapters = nn.ModuleList([nn.Conv2d(WIDTHS[each.stage - 1], each.channels, 1) for each in self.imitations])
+        for name in self._frozen:
+            self.network.get_submodule(name).requires_grad_(False)
+        for number, each in enumerate(self.imitations):
+            self.register_buffer(f"mean{number}", torch.zeros(1, each.channels, 1, 1))
+            self.register_buffer(f"deviation{number}", torch.ones(1, each.channels, 1, 1))
+
+    def train(self, mode: bool = True) -> "Pupil":
+        """As nn.Module; batch norms of frozen stages always keep their statistics."""
+        super().train(mode)
+        for name in self._frozen:
+            self.network.get_submodule(name).eval()
+        return self
 
     def forward(self, x: Tensor) -> Tensor:
         """Logits [B, classes] of x [B, 3, size, size]."""
@@ -33,14 +89,14 @@ class Pupil(nn.Module):
         return logits
 
     def imitate(self, x: Tensor) -> tuple[Tensor, list[Tensor]]:
-        """Logits [B, classes], and for each map of the guide what the backbone makes of it, in deviations."""
+        """Logits [B, classes], and for each imitation what the backbone makes of the map, in deviations."""
         values = {INPUT: x}
         for link in self.network.links:
             values[link.name] = self.network.get_submodule(link.name)(*(values[name] for name in link.inputs))
         maps = []
-        for adapter, stage, rows in zip(self.adapters, self.guide.stages, self.guide.grids, strict=True):
-            source = values[self.stages[stage - 1]]
-            window = source.shape[-1] // rows
+        for adapter, each in zip(self.adapters, self.imitations, strict=True):
+            source = values[self.network.ends[each.stage - 1]]
+            window = source.shape[-1] // each.rows
             maps.append(adapter(functional.avg_pool2d(source, window) if window > 1 else source))
         return values[self.network.links[-1].name], maps
 
@@ -57,10 +113,3 @@ class Pupil(nn.Module):
             ((values - self.get_buffer(f"mean{number}")) / self.get_buffer(f"deviation{number}")).clamp(-6, 6)
             for number, values in enumerate(maps)
         ]
-
-
-def stage_ends(network: Chain) -> tuple[str, ...]:
-    """Names of the last ReLU of each of the three stages of a residual network."""
-    ends = [link.name for link in network.links if link.name.startswith("relu") and link.inputs[0].startswith("add")]
-    blocks = len(ends) // 3
-    return tuple(ends[blocks * (stage + 1) - 1] for stage in range(3))

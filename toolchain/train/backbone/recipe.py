@@ -11,49 +11,62 @@ HELD_OUT = 2000
 
 
 @dataclass(frozen=True)
-class Guide:
-    """Which maps of the guide, an ONNX file, are imitated.
+class Imitation:
+    """One map of the guide that one stage of the backbone imitates.
 
-    maps: names of its tensors. grids: rows of each map that the backbone imitates; channels: of each. stages: the stage
-    of the backbone, from 1, that imitates it.
+    map: name of a tensor of the guide, of `channels` channels. stage: of the backbone, from 1; a 1x1 convolution on it
+    makes the map, on a grid of `rows` rows. weight: in the loss.
     """
 
-    maps: tuple[str, ...] = ("input.175", "input.283", "input.359")
-    grids: tuple[int, ...] = (12, 6, 3)
-    channels: tuple[int, ...] = (64, 128, 256)
-    stages: tuple[int, ...] = (2, 3, 3)
+    map: str
+    channels: int
+    stage: int
+    rows: int
+    weight: float
+
+
+IMITATIONS = (
+    Imitation("input.175", 64, stage=2, rows=12, weight=1.0),
+    Imitation("input.175", 64, stage=3, rows=12, weight=1.0),
+    Imitation("input.283", 128, stage=3, rows=6, weight=1.0),
+    Imitation("input.359", 256, stage=3, rows=3, weight=0.25),
+)
+"""Of YOLOX-nano: the ends of its stages at an eighth, a sixteenth and a thirty-second of the image's side."""
 
 
 @dataclass(frozen=True)
 class BackboneRecipe:
     """The network, its views and their weights in the loss.
 
-    size: side of the input, pixels. depth, width: of the residual network (`Design`). half: views in half a batch, for
-    which batch norms take their statistics; of them `labelled` are single CIFAR-10 images, `mosaics` are parts of nine
-    of these, the rest are parts of photographs. steps: of an epoch. lr: learning rate, reached after `warmup` steps and
-    kept until the last share `decay` of all steps, in which it falls to zero. label_weight, map_weights: of the parts
-    of the loss. average: decay per step of the moving average of the weights.
+    start: shipped float model whose weights the first block of each stage begins with. blocks: residual blocks of the
+    stages. frozen: stages, from the first, that keep the start's weights. view: side of the views, pixels, as the guide
+    sees them; size: of those that the backbone sees, made from the former. half: views in half a batch, for which batch
+    norms take their statistics; of them `labelled` are single CIFAR-10 images, `mosaics` are parts of nine of these,
+    the rest are parts of photographs. steps: of an epoch. lr: learning rate, reached after `warmup` steps and kept
+    until the last share `decay` of all steps, in which it falls to zero. label_weight: in the loss. average: decay per
+    step of the moving average of the weights.
     """
 
-    name: str = "backbone96"
+    name: str = "backbone64"
     seed: int = 7
-    size: int = 96
-    depth: int = 14
-    width: float = 2.0
+    start: str = "resnet8-cifar10-float"
+    blocks: tuple[int, ...] = (1, 2, 2)
+    frozen: int = 1
+    view: int = 96
+    size: int = 48
     half: int = 64
     labelled: int = 24
     mosaics: int = 8
-    steps: int = 100
-    epochs: int = 60
-    lr: float = 0.0025
-    warmup: int = 150
+    steps: int = 50
+    epochs: int = 40
+    lr: float = 0.0015
+    warmup: int = 60
     decay: float = 0.3
-    weight_decay: float = 0.05
-    label_weight: float = 0.5
+    weight_decay: float = 0.02
+    label_weight: float = 0.3
     label_smoothing: float = 0.1
-    map_weights: tuple[float, ...] = (1.0, 1.0, 0.5)
     average: float = 0.999
-    guide: Guide = Guide()
+    imitations: tuple[Imitation, ...] = IMITATIONS
 
     def rate(self, step: int) -> float:
         """Learning rate of a step, counted from 0 over all epochs."""

@@ -16,7 +16,7 @@ from edgemeta.toolchain.data.class_folders import list_class_folders
 from edgemeta.toolchain.data.dataset import Alternates, Dataset
 from edgemeta.toolchain.data.picture_files import read_pictures
 from edgemeta.toolchain.progress import ProgressCallback, Reporter
-from edgemeta.toolchain.train.backbone.guide import GuideNetwork
+from edgemeta.toolchain.train.backbone.guide import Guide
 from edgemeta.toolchain.train.backbone.pupil import Pupil
 from edgemeta.toolchain.train.backbone.recipe import HELD_OUT, BackboneRecipe
 from edgemeta.toolchain.train.backbone.views import UNLABELLED, Picture, Views
@@ -76,15 +76,16 @@ def train_backbone(
     """
     folder.mkdir(parents=True, exist_ok=True)
     views = Views(recipe, material.images, material.y, material.alternates, material.photographs)
-    teacher = GuideNetwork(guide, recipe.guide, recipe.size)
+    teacher = Guide(guide, recipe.imitations, recipe.view)
     torch.manual_seed(1)
     pupil = Pupil(recipe)
     pupil.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     pupil.measure([teacher.maps(views.batch(_SPREAD_EPOCH, number)[0]) for number in range(_SPREAD_BATCHES)])
-    weights = [parameter for parameter in pupil.parameters() if parameter.ndim > 1]
-    others = [parameter for parameter in pupil.parameters() if parameter.ndim <= 1]
+    learnt = [parameter for parameter in pupil.parameters() if parameter.requires_grad]
+    weights = [parameter for parameter in learnt if parameter.ndim > 1]
+    others = [parameter for parameter in learnt if parameter.ndim <= 1]
     groups = [{"params": weights, "weight_decay": recipe.weight_decay}, {"params": others, "weight_decay": 0.0}]
-    squares = enlarged(material.held_out[:_MEASURED], recipe.size)
+    squares = scaled_to(material.held_out[:_MEASURED], recipe.size)
 
     def measure(network: nn.Module) -> float:
         return accuracy_percent(network, squares, material.held_out_y[:_MEASURED], 100)
@@ -110,7 +111,7 @@ def train_backbone(
             rates=lambda epoch, step: [recipe.rate(epoch * recipe.steps + step)] * 2,
             losses=losses,
             measure=measure,
-            evaluate_every=3,
+            evaluate_every=2,
             average=recipe.average,
             report_every=10,
         )
@@ -119,9 +120,10 @@ def train_backbone(
         return run_epochs(training, folder / "backbone.pt", identity, reporter).network
 
 
-def enlarged(images: NDArray[np.uint8], size: int) -> NDArray[np.uint8]:
-    """Images [N, H, W, 3] as [N, size, size, 3], between whose pixels is interpolated."""
-    scaled = [cv2.resize(image, (size, size), interpolation=cv2.INTER_LINEAR) for image in images]
+def scaled_to(images: NDArray[np.uint8], size: int) -> NDArray[np.uint8]:
+    """Images [N, H, W, 3] as [N, size, size, 3]: means of areas, or interpolated between pixels."""
+    how = cv2.INTER_AREA if images.shape[1] > size else cv2.INTER_LINEAR
+    scaled = [cv2.resize(image, (size, size), interpolation=how) for image in images]
     return np.stack([np.asarray(image, np.uint8) for image in scaled])
 
 
@@ -129,20 +131,21 @@ def half_loss(
     recipe: BackboneRecipe, pupil: Pupil, x: NDArray[np.uint8], y: NDArray[np.int64], maps: list[Tensor]
 ) -> Tensor:
     """Cross entropy of the labelled views, and distance of each map to the guide's (smooth L1, in deviations)."""
+    planes = np.ascontiguousarray(scaled_to(x, recipe.size).transpose(0, 3, 1, 2))
     with mixed_precision():
-        logits, found = pupil.imitate(network_input(np.ascontiguousarray(x.transpose(0, 3, 1, 2))))
+        logits, found = pupil.imitate(network_input(planes))
     classes = torch.from_numpy(y)
     is_labelled = classes != UNLABELLED
     loss = recipe.label_weight * functional.cross_entropy(
         logits.float()[is_labelled], classes[is_labelled], label_smoothing=recipe.label_smoothing
     )
-    for weight, mine, wanted in zip(recipe.map_weights, found, pupil.in_deviations(maps), strict=True):
-        loss = loss + weight * functional.smooth_l1_loss(mine.float(), wanted)
+    for each, mine, wanted in zip(recipe.imitations, found, pupil.in_deviations(maps), strict=True):
+        loss = loss + each.weight * functional.smooth_l1_loss(mine.float(), wanted)
     return loss
 
 
 def _drawn(
-    views: Views, teacher: GuideNetwork, epoch: int, number: int
+    views: Views, teacher: Guide, epoch: int, number: int
 ) -> tuple[NDArray[np.uint8], NDArray[np.int64], list[Tensor]]:
     x, y = views.batch(epoch, number)
     return x, y, teacher.maps(x)

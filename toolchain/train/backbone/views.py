@@ -39,7 +39,7 @@ class Views:
         self._alternates, self._photographs = alternates, photographs
 
     def batch(self, epoch: int, number: int) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-        """Pixels uint8 [half, size, size, 3], and classes int64 [half], UNLABELLED for mosaics and photographs."""
+        """Pixels uint8 [half, view, view, 3], and classes int64 [half], UNLABELLED for mosaics and photographs."""
         recipe = self._recipe
         rng = np.random.default_rng([recipe.seed, epoch, number])
         views, classes = [], []
@@ -63,7 +63,7 @@ class Views:
         return image
 
     def _view(self, rng: np.random.Generator, picture: Picture, least_area: float) -> Picture:
-        return in_other_light(rng, scaled(rng, part_of(rng, picture, least_area), self._recipe.size))
+        return in_other_light(rng, scaled(rng, part_of(rng, picture, least_area), self._recipe.view))
 
 
 def part_of(rng: np.random.Generator, picture: Picture, least_area: float) -> Picture:
