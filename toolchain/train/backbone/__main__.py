@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from edgemeta.model.errors import EdgemetaError
-from edgemeta.toolchain.data.dataset import load_alternates, load_dataset
+from edgemeta.toolchain.data.dataset import CIFAR10_LABELS, load_alternates, load_dataset
 from edgemeta.toolchain.float_model.file import save_float_model
 from edgemeta.toolchain.progress import Progress
 from edgemeta.toolchain.train.backbone.recipe import BackboneRecipe
@@ -49,7 +49,7 @@ def _train(arguments: argparse.Namespace) -> None:
 
     torch.set_num_threads(arguments.threads)
     data = arguments.data
-    labelled = load_dataset(data / "cifar10" / "train.npz", "train")
+    labelled = load_dataset(data / "cifar10" / "train.npz", "train", labels=CIFAR10_LABELS)
     alternates = load_alternates(data / "cifar10" / "train_lossless.npz", labelled)
     material = Material(labelled, alternates, read_photographs(data / "clothing" / "train", logging.warning))
     recipe = replace(BackboneRecipe(), epochs=arguments.epochs)
