@@ -37,7 +37,7 @@ def main() -> None:
     parser.add_argument("--per-class", type=int, default=20, help="pictures per class")
     parser.add_argument("--seeds", type=int, default=3, help="draws of pictures")
     chosen = parser.parse_args()
-    models = {name: load_model(name) for name in chosen.backbone}
+    models = {Path(name).stem: load_model(name) for name in chosen.backbone}
     times = frame_times(models)
     results = {}
     for name, model in models.items():
@@ -49,13 +49,19 @@ def main() -> None:
         found, side = results[name], model.input.shape[0]
         draws = ", ".join(f"{percent:.1f}" for percent in runs_of(found))
         mean = f"{found['mean']:.1f}"
-        rows.append(f"| `{Path(name).stem}` | {side}x{side} | {mean} | {draws} | {found['microseconds']} |")
+        rows.append(f"| `{name}` | {side}x{side} | {mean} | {draws} | {found['microseconds']} |")
     table = "\n".join(rows)
     print(table)
-    named = " ".join(f"--backbone {Path(name).stem}" for name in models)
-    command = f"python benchmarks/backbones.py --data clothing/train --test clothing/validation {named}"
+    named = " ".join(f"--backbone {name}" for name in models)
+    command = f"python benchmarks/backbones.py --data {tail(chosen.data)} --test {tail(chosen.test)} {named}"
+    command += f" --seeds {chosen.seeds}"
     write_json("backbones", command, {"per_class": chosen.per_class, "backbones": results})
     write_markdown("backbones", command, f"{chosen.per_class} pictures per class, test folder, int8.\n\n{table}")
+
+
+def tail(path: Path) -> str:
+    """The last two parts of a path."""
+    return "/".join(path.parts[-2:])
 
 
 def runs_of(found: dict[str, object]) -> Sequence[float]:
