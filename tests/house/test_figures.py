@@ -103,6 +103,7 @@ def test_cuda_figures(repository: Path, readme: str) -> None:
 
 def test_recognition_in_the_demos_page(repository: Path) -> None:
     scenes = result(repository, "demo-recognition")["scenes"].values()
-    document = (repository / "docs" / "demo.md").read_text("utf-8")
-    assert {(scene["right"], scene["frames"]) for scene in scenes} == {(600, 600)}
-    assert "600 of 600 frames of every class" in document
+    document = on_one_line((repository / "docs" / "demo.md").read_text("utf-8"))
+    assert {scene["frames"] for scene in scenes} == {600}
+    assert f"at least {min(scene['right'] for scene in scenes)} of 600 frames of every class" in document
+    assert f"{sum(scene['right'] for scene in scenes)} of {600 * len(scenes)} in all" in document
