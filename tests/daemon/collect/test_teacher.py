@@ -125,7 +125,9 @@ def test_it_shows_how_it_gets_on_and_can_be_cancelled(make: Callable[..., Teache
 def test_it_has_a_timeout(make: Callable[..., Teacher], tmp_path: Path) -> None:
     last = taught(make(SLEEPS, timeout=1.5))
     assert last.reason == "not done within `teach.timeout`, 1.5 s"
-    assert not is_alive(pid_in(tmp_path / "collected" / "front"))
+    folder = tmp_path / "collected" / "front"
+    # On a busy machine the process may have ended before it wrote its number.
+    assert not (folder / "pid").exists() or not is_alive(pid_in(folder))
 
 
 @pytest.mark.parametrize("number", [0, 1])
