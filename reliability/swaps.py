@@ -78,7 +78,8 @@ def _with_wrong_self_test(model: Model) -> Model:
 
 def _with_rotated_labels(model: Model) -> Model:
     labels = model.labels
-    return replace(model, task=Classification((*labels[1:], labels[0])))
+    assert isinstance(model.task, Classification)
+    return replace(model, task=replace(model.task, labels=(*labels[1:], labels[0])))
 
 
 def _that_fails_late(model: Model) -> Model:

@@ -1,6 +1,7 @@
 """Fixtures that tests of several folders share."""
 
 import os
+import signal
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,6 +17,9 @@ from tests.missing_parts import (  # noqa: F401
 # Set before anything imports NumPy or PyTorch: threads of their own would only compete with the other workers'.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+# A shell that starts the tests in the background lets them and their children ignore Ctrl-C, which some tests send.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # The same examples in every run, however slow the machine is.
 settings.register_profile("edgemeta", derandomize=True, deadline=None)
