@@ -20,9 +20,6 @@ export class CameraCard {
     this.find("h2").textContent = name;
     this.image = this.find("figure img");
     this.overlay = new Overlay(this.find(".overlay"));
-    this.shown = () => this.overlay.hide(); // what to draw over the picture once it is loaded
-    this.image.addEventListener("load", () => this.onLoaded(true));
-    this.image.addEventListener("error", () => this.onLoaded(false));
   }
 
   find(selector) {
@@ -64,34 +61,45 @@ export class CameraCard {
     this.loading = true;
     this.sequence = camera.frame.sequence;
     if (camera.task === "detection") this.loadWithBoxes(camera, info.labels);
-    else {
-      this.shown = () => this.overlay.hide();
-      this.image.src = `frame/${this.name}.jpg?${camera.frame.sequence}`;
-    }
+    else this.load(`frame/${this.name}.jpg?${this.sequence}`, () => this.overlay.hide());
   }
 
   // The newest picture may be of a later frame than the state: it brings the objects of its own frame.
   async loadWithBoxes(camera, labels) {
     try {
       const answer = await fetch(`frame/${this.name}.json`, { signal: AbortSignal.timeout(PICTURE_TIMEOUT_MS) });
-      if (!answer.ok) return this.onLoaded(false);
+      if (!answer.ok) return this.showNoPicture();
       const { sequence, objects, jpeg } = await answer.json();
-      this.shown = () => {
+      await this.load(`data:image/jpeg;base64,${jpeg}`, () => {
         this.overlay.show(this.image, objects, camera.zones, labels);
         this.image.alt = `Frame ${sequence} of camera ${this.name}, ${objects.length} objects`;
-      };
-      this.image.src = `data:image/jpeg;base64,${jpeg}`;
+      });
     } catch {
       this.loading = false; // no answer: the page shows that the connection is lost; the picture stays
     }
   }
 
-  onLoaded(ok) {
+  // Decoded aside: the picture and what lies over it change together, not one before the other.
+  async load(source, drawOver) {
+    const next = this.image.cloneNode();
+    next.src = source;
+    try {
+      await next.decode();
+    } catch {
+      return this.showNoPicture();
+    }
     this.loading = false;
-    this.image.hidden = !ok;
-    if (!ok) return this.overlay.hide();
-    this.image.alt = `Newest frame of camera ${this.name}`;
-    this.shown();
+    next.hidden = false;
+    next.alt = `Newest frame of camera ${this.name}`;
+    this.image.replaceWith(next);
+    this.image = next;
+    drawOver();
+  }
+
+  showNoPicture() {
+    this.loading = false;
+    this.image.hidden = true;
+    this.overlay.hide();
   }
 
   showReading(camera, labels, now, old) {

@@ -98,6 +98,7 @@ def test_a_port_in_use_is_an_error(tmp_path: Path) -> None:
     assert str(result.exception) == f"the live page cannot use port {port}: address already in use"
 
 
+@pytest.mark.gate("8 s: a whole demo")
 def test_ctrl_c_ends_it_with_a_summary(tmp_path: Path) -> None:
     with subprocess.Popen(
         [*EDGEMETA, "demo", "--seconds", "0"],

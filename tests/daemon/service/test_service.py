@@ -135,6 +135,7 @@ def test_publishing_on_change_begins_and_ends_by_a_reload_and_no_frame_is_unacco
     assert "stopped" not in [message.json["status"] for message in subscriber.on("front/status")][:-1]
 
 
+@pytest.mark.gate("7 s: every topic of a running service")
 def test_retain_flags_and_topics_are_those_of_the_table(
     broker: Any, make_subscriber: Any, write_config: Any, run_daemon: Any
 ) -> None:

@@ -10,6 +10,8 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from rig.mqtt_proxy import MqttProxy
 from tests.daemon.conftest import (
     DEADLINE,
@@ -92,6 +94,7 @@ def test_a_full_disk_is_reported_and_loses_no_message(
     assert last["captured"] == last["published"] + sum(last["dropped"].values())
 
 
+@pytest.mark.gate("12 s: two starts and an outage")
 def test_messages_wait_for_the_next_start(
     make_broker: Any, make_subscriber: Any, write_config: Any, run_daemon: Any, free_port: Any
 ) -> None:

@@ -70,6 +70,7 @@ def test_hung_cameras_do_not_delay_the_stop(
         subscriber.wait_for("availability", lambda message: message.payload == b"offline")
 
 
+@pytest.mark.gate("5 s: a broker that hangs")
 def test_a_broker_that_hangs_loses_no_message(
     broker: Any, make_subscriber: Any, write_config: Any, run_daemon: Any, free_port: Any
 ) -> None:

@@ -24,6 +24,7 @@ def manager() -> Iterator[ServiceManager]:
     made.close()
 
 
+@pytest.mark.gate("7 s: a whole life of the service")
 def test_from_ready_to_stopping(
     broker: Any, subscriber: Any, write_config: Any, run_daemon: Any, manager: ServiceManager
 ) -> None:
@@ -110,6 +111,7 @@ def test_a_worker_that_hangs_starves_the_watchdog_and_the_abort_shows_where(
         assert "in hang_at_the_tenth_frame" in said
 
 
+@pytest.mark.gate("8 s: it waits for the watchdog")
 def test_a_camera_thread_that_hangs_starves_the_watchdog(
     broker: Any, write_config: Any, run_daemon: Any, manager: ServiceManager, tmp_path: Path
 ) -> None:

@@ -108,6 +108,7 @@ def test_a_pipeline_without_frames_is_stopped_after_its_timeout() -> None:
     assert not processes()
 
 
+@pytest.mark.gate("5 s: it waits for a process that hangs")
 def test_a_stopped_process_is_killed_and_the_next_one_continues() -> None:
     """A stopped process hears no SIGINT: it is killed, and nothing of it is left."""
     source = opened("gstreamer://videotestsrc is-live=true ! video/x-raw,width=64,height=48", timeout=5.0)
