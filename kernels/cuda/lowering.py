@@ -9,12 +9,13 @@ from edgemeta.kernels.cuda.direct import launch as direct
 from edgemeta.kernels.cuda.plan.architectures import ARCHITECTURES, Architecture
 from edgemeta.kernels.cuda.plan.kernel import NO_RING, Candidate, Kernel, Tensors
 from edgemeta.kernels.cuda.plan.launch_plan import Buffer, LaunchPlan, UnsupportedError
+from edgemeta.kernels.cuda.rearrange.launch import MOST_PARTS
 from edgemeta.kernels.cuda.tensor import launch as tensor
 from edgemeta.kernels.cuda.winograd import launch as winograd
 from edgemeta.kernels.lowering.fusion import fuse, step_of
 from edgemeta.kernels.lowering.steps import LayerStep, Step
 from edgemeta.model.graph import INPUT, Model
-from edgemeta.model.layers import AveragePool, Conv, Layer, Padding, TensorType
+from edgemeta.model.layers import Concat, Layer, Padding, TensorType
 
 _CONVOLUTIONS: tuple[Kernel, ...] = (tensor.candidates, winograd.candidates, direct.candidates, winograd.alternatives)
 
@@ -93,15 +94,8 @@ def _offers(step: Step, tensors: Tensors, architecture: Architecture, kernels: S
 def _refusal(step: Step, architecture: Architecture) -> str:
     """Reason why no kernel supports a step, for an error text."""
     match step:
-        case LayerStep(Conv(dilation=dilation)) if dilation != (1, 1):
-            return f"a convolution of dilation {dilation[0]}x{dilation[1]} is not supported, expected 1x1"
-        case LayerStep(Conv(groups=groups)) if groups != 1:
-            return f"a convolution of {groups} groups is not supported, expected 1"
-        case LayerStep(Conv() as conv):
-            least, greatest = (int(each) for each in (conv.weights.decode().min(), conv.weights.decode().max()))
-            return f"a convolution of weights {least} .. {greatest} is not supported, expected at most 16 bits"
-        case LayerStep(AveragePool(kernel=(height, width))):
-            return f"average pool {height}x{width} is not supported, expected a global one"
+        case LayerStep(Concat(inputs=inputs)) if len(inputs) > MOST_PARTS:
+            return f"a concatenation of {len(inputs)} tensors is not supported, expected at most {MOST_PARTS}"
         case LayerStep(layer):
             return f"{type(layer).__name__} is not supported"
         case _:

@@ -49,6 +49,18 @@ def sum_accumulators(source: TensorType, elements: int) -> Accumulators:
     return Accumulators(start, least, greatest)
 
 
+def window_accumulators(source: TensorType, elements: int) -> Accumulators:
+    """As `sum_accumulators`, of at most `elements` inputs, for a kernel that subtracts the zero point itself."""
+    return replace(sum_accumulators(source, elements), start=np.zeros(1, np.int64))
+
+
+def product_of_tensors(own: TensorType, other: TensorType) -> Accumulators:
+    """Accumulators of a product of two elements, each minus its zero point, as one channel."""
+    corners = [(a - own.zero_point) * (b - other.zero_point) for a in (own.lo, own.hi) for b in (other.lo, other.hi)]
+    start, least, greatest = (np.array([value], np.int64) for value in (0, min(corners), max(corners)))
+    return Accumulators(start, least, greatest)
+
+
 def fold_clamps(requantize: Requantize | None, clamps: Sequence[Clamp]) -> Requantize | None:
     """A requantization with the clamps after it folded in."""
     for clamp in clamps:

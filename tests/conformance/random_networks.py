@@ -18,10 +18,8 @@ _T = TypeVar("_T")
 FORMS: tuple[Form, ...] = ("multiplier", "multiplier-per-layer", "table", "table-per-layer")
 NONE: Padding = (0, 0, 0, 0)
 WINDOWS = ("max-pool", "average")
-ON_CUDA = ("dense", "conv", "conv-3x3", "conv-whole", "average-global", "rescale", "clamp", "add")
-"""Kinds that CUDA has kernels for."""
 KINDS = (
-    *ON_CUDA,
+    *("dense", "conv", "conv-3x3", "conv-whole", "average-global", "rescale", "clamp", "add"),
     *("depthwise", "groups", "dilated", *WINDOWS, "concat", "upsample", "lookup", "product", "pad", "slice", "shuffle"),
     "bilinear",
 )

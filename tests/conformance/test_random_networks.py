@@ -13,7 +13,7 @@ from edgemeta.model.prove import prove
 from edgemeta.plugins.registry import choose
 from tests.conformance import oracle
 from tests.conformance.networks import assert_equal_outputs
-from tests.conformance.random_networks import KINDS, ON_CUDA, random_network
+from tests.conformance.random_networks import KINDS, random_network
 
 ISAS = ISA_NAMES[1 : ISA_NAMES.index(best_isa()) + 1]
 FEW, MANY = 5 * len(KINDS), 100 * len(KINDS)
@@ -53,4 +53,3 @@ def test_every_kind_of_layer_occurs_as_first_layer() -> None:
     every = {layer.__name__ for layer in get_args(Layer)}
     assert kinds_of(range(FEW), slice(None)) == every
     assert kinds_of(range(FEW), slice(0, 1)) == every
-    assert set(ON_CUDA) < set(KINDS)

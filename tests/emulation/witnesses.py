@@ -14,14 +14,20 @@ from edgemeta.kernels.cuda.baselines.float32.launch import FloatConv, FloatHead,
 from edgemeta.kernels.cuda.baselines.paper import launch as paper
 from edgemeta.kernels.cuda.direct import launch as direct
 from edgemeta.kernels.cuda.elementwise import launch as elementwise
+from edgemeta.kernels.cuda.grouped import launch as grouped
 from edgemeta.kernels.cuda.lowering import lower
 from edgemeta.kernels.cuda.plan.architectures import ARCHITECTURES
 from edgemeta.kernels.cuda.plan.kernel import Kernel
 from edgemeta.kernels.cuda.plan.launch_plan import LaunchPlan
+from edgemeta.kernels.cuda.pool import launch as pool
 from edgemeta.kernels.cuda.pool_dense import launch as pool_dense
+from edgemeta.kernels.cuda.rearrange import launch as rearrange
+from edgemeta.kernels.cuda.resize import launch as resize
 from edgemeta.kernels.cuda.tensor import launch as tensor
 from edgemeta.kernels.cuda.winograd import launch as winograd
-from tests.conformance.cases import CASES, NONE, SIGNED, residual_block, signed
+from edgemeta.model.layers import MaxPool
+from edgemeta.model.tasks import Embedding
+from tests.conformance.cases import CASES, NONE, SAME, SIGNED, residual_block, signed
 from tests.conformance.networks import Case, NetworkBuilder
 from tests.emulation.executor import Emulator
 
@@ -29,6 +35,7 @@ BY_NAME = {case.name: case for case in CASES}
 DIRECT = (direct.candidates, pool_dense.candidates, elementwise.candidates)
 WINOGRAD = (winograd.candidates, winograd.alternatives, *DIRECT)
 TENSOR = (tensor.candidates, *DIRECT)
+ALL = (*DIRECT, grouped.candidates, pool.candidates, rearrange.candidates, resize.candidates)
 
 
 class Witness:
@@ -110,6 +117,12 @@ def only_pool() -> Case:
     return net.finish()
 
 
+def only(name: str, height: int, width: int, append: Callable[[NetworkBuilder, str], str]) -> Case:
+    """One layer that reads the image and whose 8-bit tensor leaves the network, both packed."""
+    net = NetworkBuilder(f"only-{name}", signed(height, width, 3, zero_point=9))
+    return net.finish_as(Embedding(), append(net, net.start))
+
+
 WITNESSES = {
     "direct": (
         integer(BY_NAME["conv-3x3-odd-signed"], "sm_87", DIRECT),
@@ -146,6 +159,28 @@ WITNESSES = {
     "elementwise": (
         integer(BY_NAME["rescale-table"], "sm_53", DIRECT),
         integer(only_rescale(), "sm_53", DIRECT),
+        integer(BY_NAME["product-table"], "sm_53", ALL),
+        integer(BY_NAME["lookup-signed8-channel"], "sm_53", ALL),
+    ),
+    "grouped": (
+        integer(BY_NAME["conv-3x3-groups4-signed"], "sm_53", ALL),
+        integer(only("groups", 5, 4, lambda net, x: net.conv(x, 6, groups=3, output=SIGNED)), "sm_53", ALL),
+        integer(BY_NAME["binary8-wide"], "sm_87", ALL),
+    ),
+    "pool": (
+        integer(BY_NAME["max-pool-3x3-padded-signed"], "sm_53", ALL),
+        integer(BY_NAME["average-pool-1x3-unsigned"], "sm_53", ALL),
+        integer(only("pool", 6, 5, lambda net, x: net.pool(MaxPool, x, (3, 3), (2, 1), SAME)), "sm_53", ALL),
+    ),
+    "rearrange": (
+        integer(BY_NAME["concat"], "sm_53", ALL),
+        integer(BY_NAME["pad-both"], "sm_53", ALL),
+        integer(only("pad", 3, 2, lambda net, x: net.pad(x, (1, 0, 2, 1), (2, 1))), "sm_53", ALL),
+        integer(only("slice", 5, 4, lambda net, x: net.slice(x, (1, 0, 1), (5, 4, 3), (2, 1, 1))), "sm_53", ALL),
+    ),
+    "resize": (
+        integer(only("resize", 5, 4, lambda net, x: net.bilinear(x, (3, 7), "half_pixel")), "sm_53", ALL),
+        integer(BY_NAME["bilinear-half_pixel-10x12"], "sm_53", ALL),
     ),
 }
 WITNESSES["include"] = (*WITNESSES["elementwise"], *WITNESSES["direct"])  # the headers that kernels share

@@ -17,7 +17,7 @@ def test_the_page_has_the_table_of_the_backends(repository: Path) -> None:
 
 def test_the_command_writes_the_table_and_leaves_the_rest_of_the_page(tmp_path: Path, repository: Path) -> None:
     page = (repository / "docs" / "backends.md").read_text("utf-8")
-    (tmp_path / "page.md").write_text(page.replace("| max pool | yes | yes | no |", "| max pool | no | no | yes |"))
+    (tmp_path / "page.md").write_text(page.replace("| max pool | yes | yes | yes |", "| max pool | no | no | yes |"))
     command = [sys.executable, "-m", "edgemeta.plugins.layer_table", str(tmp_path / "page.md")]
     subprocess.run(command, check=True)
     assert (tmp_path / "page.md").read_text("utf-8") == page

@@ -1,10 +1,11 @@
-// Additions, clamps and rescales that are not fused: a thread computes four channels of a pixel (README.md).
+// Additions, clamps, rescales, tables and products that are not fused: a thread computes four channels of a pixel
+// (README.md).
 #include "include/requantize.cuh"
 #include "include/tensor.cuh"
 
 TENSOR(Input, IN);
 TENSOR(Output, OUT);
-#ifdef ADD_OWN
+#if OTHER
 TENSOR(Other, OTHER);
 #endif
 #ifdef RESCALE_FORM
@@ -13,13 +14,17 @@ REQUANTIZATION(Rescale, RESCALE);
 
 extern "C" __global__ void __launch_bounds__(THREADS)
     elementwise(const unsigned char* __restrict__ input, unsigned char* __restrict__ output
-#ifdef ADD_OWN
+#if OTHER
                 ,
                 const unsigned char* __restrict__ other
 #endif
 #ifdef RESCALE_FORM
                 ,
-                const int4* __restrict__ channels, const unsigned char* __restrict__ table
+                const int4* __restrict__ channels
+#endif
+#if defined(RESCALE_FORM) || defined(LOOKUP_ROW)
+                ,
+                const unsigned char* __restrict__ table
 #endif
     ) {
   const int item = (int)(blockIdx.x * THREADS + threadIdx.x);
@@ -28,7 +33,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
   int values[4];
   unpack_four<Input>(
       load_four<Input>(image_of<Input>(input) + offset_of<Input>(row, column, channel), channel), values);
-#ifdef ADD_OWN
+#if OTHER
   int others[4];
   unpack_four<Other>(
       load_four<Other>(image_of<Other>(other) + offset_of<Other>(row, column, channel), channel), others);
@@ -38,8 +43,14 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 #ifdef ADD_OWN
     values[i] = add_residual(values[i], others[i]);
 #endif
+#ifdef PRODUCT_ZERO
+    values[i] = (values[i] - PRODUCT_ZERO) * (others[i] - PRODUCT_OTHER_ZERO);
+#endif
 #ifdef CLAMP_LO
     values[i] = clamp(values[i], CLAMP_LO, CLAMP_HI);
+#endif
+#ifdef LOOKUP_ROW
+    values[i] = __ldg(table + (channel + i) * LOOKUP_ROW + values[i] - LOOKUP_LEAST);
 #endif
 #ifdef RESCALE_FORM
     const Channel constants = load_channel<Rescale>(channels, channel + i);

@@ -1,6 +1,7 @@
 """Plans: buffers with the rings that their readers want, choices among candidates, one sentence where nothing fits."""
 
-from collections.abc import Callable, Iterable
+import re
+from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
@@ -9,16 +10,15 @@ import pytest
 from edgemeta.kernels.cuda.compile.compiler import SOURCES
 from edgemeta.kernels.cuda.direct.launch import candidates as direct
 from edgemeta.kernels.cuda.elementwise.launch import candidates as elementwise
-from edgemeta.kernels.cuda.lowering import KERNELS, candidate_counts, lower
+from edgemeta.kernels.cuda.lowering import KERNELS, candidate_counts, lower, unsupported
 from edgemeta.kernels.cuda.plan.architectures import ARCHITECTURES, Architecture
 from edgemeta.kernels.cuda.plan.kernel import Candidate, Tensors
 from edgemeta.kernels.cuda.plan.launch_plan import LaunchPlan, UnsupportedError
 from edgemeta.kernels.cuda.pool_dense.launch import candidates as pool_dense
 from edgemeta.kernels.lowering.steps import Step
 from edgemeta.model import reference
-from edgemeta.model.graph import INPUT
+from edgemeta.model.graph import INPUT, Model
 from edgemeta.model.layers import MaxPool, TensorType
-from edgemeta.model.weights import BinaryWeights, FixedWeights
 from tests.conformance.cases import CASES, Case
 from tests.conformance.networks import NetworkBuilder
 from tests.emulation.executor import Emulator
@@ -98,37 +98,24 @@ def test_mismatched_data_is_refused(resnet8: Case) -> None:
         lower(resnet8.model, tiny)
 
 
-def wide_weights(net: NetworkBuilder) -> str:
-    basis = np.ones((2, 3, 1, 1, 3), np.int8)
-    wide = BinaryWeights(basis, np.full((3, 2), 20_000, np.int16), np.array([1.0]))
-    return net.conv(INPUT, 3, (1, 1), padding=NONE, weights=lambda _: wide)
-
-
-def three_groups(net: NetworkBuilder) -> str:
-    narrow = FixedWeights(np.ones((3, 1, 1, 1), np.int8), 8, np.ones(1))
-    return net.conv(INPUT, 3, (1, 1), padding=NONE, groups=3, weights=lambda _: narrow)
-
-
-@pytest.mark.parametrize(
-    ("layer", "reason"),
-    [
-        (
-            wide_weights,
-            r"'conv0': a convolution of weights 40000 \.\. 40000 is not supported, expected at most 16 bits",
-        ),
-        (three_groups, r"'conv0': a convolution of 3 groups is not supported, expected 1"),
-        (
-            lambda net: net.average(INPUT, (3, 2)),
-            "'average0': average pool 3x2 is not supported, expected a global one",
-        ),
-        (lambda net: net.pool(MaxPool, INPUT, (2, 2), (2, 2), NONE), "'pool0': MaxPool is not supported"),
-    ],
-)
-def test_an_unsupported_layer_is_named(layer: Callable[[NetworkBuilder], str], reason: str) -> None:
+def test_a_layer_without_a_kernel_is_named() -> None:
     net = NetworkBuilder("refused", TensorType((4, 4, 3)))
-    net.dense(layer(net), 2)
-    with pytest.raises(UnsupportedError, match=f"^layer {reason}"):
+    net.dense(net.pool(MaxPool, INPUT, (2, 2), (2, 2), NONE), 2)
+    with pytest.raises(UnsupportedError, match=r"^layer 'pool0': MaxPool is not supported$"):
         lower(net.finish().model, SM_53, kernels=DIRECT)
+
+
+def test_too_many_tensors_to_concatenate_are_refused() -> None:
+    def joined(count: int) -> Model:
+        net = NetworkBuilder("joined", TensorType((1, 1, 3)))
+        return net.observe(net.concat(*[INPUT] * count)).model
+
+    assert lower(joined(32), SM_53).launches
+    reason = r"a concatenation of 33 tensors is not supported, expected at most 32$"
+    with pytest.raises(UnsupportedError, match=rf"^layer 'concat0': {reason}"):
+        lower(joined(33), SM_53)
+    concat = joined(33).layers[0]
+    assert re.match(reason, unsupported(concat, [TensorType((1, 1, 3))] * 33) or "")
 
 
 def test_every_kernel_folder_is_queried() -> None:

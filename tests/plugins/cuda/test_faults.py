@@ -14,10 +14,13 @@ from edgemeta.kernels.cuda.compile.tool import CompilerError
 from edgemeta.kernels.cuda.plan.architectures import Architecture
 from edgemeta.model import reference
 from edgemeta.model.file import save
+from edgemeta.model.graph import INPUT
+from edgemeta.model.layers import TensorType
 from edgemeta.plugins.api import BackendError, Session, SessionLostError
 from edgemeta.plugins.cuda.backend import CudaBackend
 from edgemeta.plugins.measure import random_image
-from tests.conformance.cases import CASES, Case
+from tests.conformance.cases import Case
+from tests.conformance.networks import NetworkBuilder
 from tests.plugins.cuda.emulated import Driver
 
 OUT_OF_MEMORY, INVALID_IMAGE, ILLEGAL_ADDRESS, LAUNCH_FAILED, UNAVAILABLE = 2, 200, 700, 719, 46
@@ -150,11 +153,12 @@ def test_without_a_compiler_only_existing_cubins_run(
 
 
 def test_a_layer_without_a_kernel_is_named(backend: CudaBackend) -> None:
-    depthwise = next(case for case in CASES if case.name == "conv-3x3-depthwise-signed")
+    net = NetworkBuilder("joined", TensorType((1, 1, 3)))
+    model = net.observe(net.concat(*[INPUT] * 33)).model
     with pytest.raises(
-        BackendError, match=r"^backend cuda: layer 'conv1': a convolution of 19 groups is not supported, expected 1$"
+        BackendError, match=r"^backend cuda: layer 'concat0': a concatenation of 33 tensors is not supported, expected"
     ):
-        backend.compile(depthwise.model, {"tiles": "rule"})
+        backend.compile(model, {"tiles": "rule"})
 
 
 @pytest.mark.parametrize(

@@ -16,8 +16,9 @@ from tests.emulation.witnesses import WITNESSES
 
 CHOSEN = {"direct": (1, 3), "winograd": (1, 2), "pool_dense": (0,), "tensor": (0,), "elementwise": (1,)}
 """Witnesses used for each kernel: together they execute every barrier of the product's kernels."""
+CHOSEN |= dict.fromkeys(("grouped", "pool", "rearrange", "resize"), (0,))
 MORE = pytest.mark.gate("5 s each: the machine code of a large launch is executed")
-WITHOUT_BARRIERS = ("tensor", "elementwise")
+WITHOUT_BARRIERS = ("tensor", "elementwise", "grouped", "pool", "rearrange", "resize")
 
 
 @pytest.mark.usefixtures("disassembler")

@@ -1,0 +1,1 @@
+"""Copies of elements: concat, slice, upsample, pad, channel shuffle."""

@@ -1,0 +1,1 @@
+"""Bilinear resize."""
