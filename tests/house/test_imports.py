@@ -43,7 +43,7 @@ ROOMS: dict[str, list[set[str]]] = {
         {"lowering"},
         {"baselines"},
         {"winograd"},
-        {"direct", "elementwise", "pool_dense", "tensor"},
+        {"direct", "elementwise", "grouped", "pool", "pool_dense", "rearrange", "resize", "tensor"},
         {"machine_code"},
         {"compile"},
         {"plan"},
