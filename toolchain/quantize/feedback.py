@@ -24,8 +24,13 @@ _DAMPING = 0.01
 _MOST_MOMENTS = 1 << 24
 """Numbers of all moments together: 128 MiB."""
 
+_COLUMNS = 32
+"""Inputs that are rounded one by one before their errors reach all later inputs in one product."""
+
 Moments = NDArray[np.float64]
 """Second moments [groups, K, K] of a layer's inputs, K in the order of its weights [KH, KW, I] flattened."""
+Feedback = NDArray[np.float64]
+"""Of a layer [groups, K, K], upper triangular: row j says how the inputs after j compensate an error at j."""
 
 
 def second_moments(
@@ -46,8 +51,11 @@ def second_moments(
         for name, tensor in walk(model, images.real(image)):
             for core in readers.get(name, ()):
                 rows = _windows(core, tensor, max(1, _ROWS // len(images)))
-                moment = np.matmul(rows.transpose(0, 2, 1), rows).astype(np.float64) / rows.shape[1]
-                sums[core.name] = sums[core.name] + moment if core.name in sums else moment
+                moment = np.divide(np.matmul(rows.transpose(0, 2, 1), rows), rows.shape[1], dtype=np.float64)
+                if core.name in sums:
+                    sums[core.name] += moment
+                else:
+                    sums[core.name] = moment
         if stage is not None:
             stage(done, len(images))
     return {name: total / len(images) for name, total in sums.items()}
@@ -87,22 +95,39 @@ def _windows(core: Conv | Dense, x: Float32, most: int) -> Float32:
     return grouped.reshape(core.groups, len(chosen), -1)
 
 
-def round_with_feedback(weight: NDArray[np.float64], scale: NDArray[np.float64], moments: Moments) -> NDArray[np.int8]:
+def feedback_of(moments: Moments) -> Feedback:
+    """The factors of rounding with error feedback: inverse(damped moments) = U^T U for each group."""
+    k = moments.shape[1]
+    factors = np.empty_like(moments)
+    for factor, moment in zip(factors, moments, strict=True):
+        level = float(np.trace(moment)) / k
+        damped = moment + np.eye(k) * (_DAMPING * level if level > 0 else 1.0)
+        factor[:] = np.linalg.cholesky(np.linalg.inv(damped)).T
+    return factors
+
+
+def round_with_feedback(weight: NDArray[np.float64], scale: NDArray[np.float64], factors: Feedback) -> NDArray[np.int8]:
     """Integers -127 .. 127 for weight [O, K] (O a multiple of the groups) with scale [O] or [1]: int8 [O, K]."""
-    groups, k = moments.shape[0], moments.shape[1]
-    share = len(weight) // groups
+    share = len(weight) // len(factors)
     scales = np.broadcast_to(scale, (len(weight),))
     out = np.empty(weight.shape, np.int8)
-    for g in range(groups):
+    for g, upper in enumerate(factors):
         rows = slice(g * share, (g + 1) * share)
-        level = float(np.trace(moments[g])) / k
-        damped = moments[g] + np.eye(k) * (_DAMPING * level if level > 0 else 1.0)
-        # upper triangular, inverse(damped) = U^T U; row j: how the inputs after j compensate an error at j
-        upper = np.linalg.cholesky(np.linalg.inv(damped)).T
-        left, step = weight[rows].copy(), scales[rows]
-        for j in range(k):
-            integer = np.clip(np.floor(left[:, j] / step + 0.5), -127, 127)
-            out[rows, j] = integer
-            error = (left[:, j] - integer * step) / upper[j, j]
-            left[:, j + 1 :] -= error[:, None] * upper[j, j + 1 :]
+        out[rows] = _rounded_group(weight[rows].T, scales[rows], upper).T
+    return out
+
+
+def _rounded_group(weight: NDArray[np.float64], step: NDArray[np.float64], upper: Feedback) -> NDArray[np.int8]:
+    """Integers [K, O] for weights [K, O]. The errors of all inputs before a piece of the inputs come in one product."""
+    out = np.empty(weight.shape, np.int8)
+    errors = np.empty(weight.shape)
+    for start in range(0, len(weight), _COLUMNS):
+        piece = slice(start, min(start + _COLUMNS, len(weight)))
+        left = weight[piece] - upper[:start, piece].T @ errors[:start]
+        for j in range(start, piece.stop):
+            value = left[j - start]
+            integer = np.clip(np.floor(value / step + 0.5), -127, 127)
+            out[j] = integer
+            errors[j] = (value - integer * step) / upper[j, j]
+            left[j + 1 - start :] -= upper[j, j + 1 : piece.stop, None] * errors[j]
     return out

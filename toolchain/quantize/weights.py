@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from edgemeta.model.weights import FixedWeights
 from edgemeta.toolchain.float_model.graph import Float32
 from edgemeta.toolchain.quantize.blocks import Block, folded
-from edgemeta.toolchain.quantize.feedback import Moments, round_with_feedback
+from edgemeta.toolchain.quantize.feedback import Feedback, Moments, feedback_of, round_with_feedback
 
 Scales = NDArray[np.float64]
 
@@ -20,23 +20,18 @@ _BLOCK = 1 << 20
 class LayerWeights:
     """The folded weights and biases of all layers of a network, and their integers, each computed once.
 
-    moments: second moments of the inputs of some layers; their weights are rounded with error feedback.
+    feedback: factors of some layers; their weights are rounded with error feedback.
     """
 
-    def __init__(self, blocks: Sequence[Block], moments: Mapping[str, Moments] | None = None) -> None:
+    def __init__(self, blocks: Sequence[Block], feedback: Mapping[str, Feedback] | None = None) -> None:
         self._folded = {block.name: folded(block) for block in blocks if block.has_weights}
-        self._moments = moments or {}
+        self._feedback = feedback or {}
         self._scales: dict[tuple[str, bool], Scales] = {}
         self._rounded: dict[str, FixedWeights] = {}
 
-    @property
-    def is_feedback(self) -> bool:
-        """Whether any layer is rounded with error feedback."""
-        return bool(self._moments)
-
     def with_moments(self, moments: Mapping[str, Moments]) -> "LayerWeights":
-        """The same weights, rounded with error feedback."""
-        other = LayerWeights((), moments)
+        """The same weights; layers with second moments of their inputs are rounded with error feedback."""
+        other = LayerWeights((), {name: feedback_of(each) for name, each in moments.items()})
         other._folded, other._scales = self._folded, self._scales
         return other
 
@@ -58,7 +53,7 @@ class LayerWeights:
         )
         known = self._rounded.get(name)
         if known is None or not np.array_equal(known.scale, best):
-            known = self._rounded[name] = rounded(weight, best, self._moments.get(name))
+            known = self._rounded[name] = rounded(weight, best, self._feedback.get(name))
         return known
 
 
@@ -77,11 +72,11 @@ def best_scales(weight: Float32, per_channel: bool) -> Scales:
     return best
 
 
-def rounded(weight: Float32, scale: Scales, moments: Moments | None) -> FixedWeights:
-    """The integers of weights [O, ...] for scales [O] or [1]."""
+def rounded(weight: Float32, scale: Scales, feedback: Feedback | None) -> FixedWeights:
+    """The integers of weights [O, ...] for scales [O] or [1]; to the nearest one without feedback."""
     rows = weight.reshape(len(weight), -1)
-    if moments is not None:
-        values = round_with_feedback(rows.astype(np.float64), scale, moments)
+    if feedback is not None:
+        values = round_with_feedback(rows.astype(np.float64), scale, feedback)
         return FixedWeights(values.reshape(weight.shape), 8, scale)
     values = np.empty(rows.shape, np.int8)
     for part in _parts(rows):
