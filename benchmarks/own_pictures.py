@@ -57,7 +57,7 @@ def main() -> None:
         chosen.folder / "model.safetensors",
         "auto",
         calibration=Calibration(chosen.data),
-        held_out=trained.held_out if trained.validation.accuracy < 1 else None,
+        held_out=trained.held_out,
         test=chosen.test,
     )
     seconds = None if continued else {"cpu": round(cpu), "elapsed": round(end - begin), "threads": chosen.threads}

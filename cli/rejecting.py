@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from edgemeta.cli.options import json_option, load_model, model_argument, report
+from edgemeta.cli.options import json_option, load_model, model_argument, remark, report
 from edgemeta.model.file import save
 from edgemeta.toolchain.reject.plot import save_plot
 from edgemeta.toolchain.reject.reject import Rejected
@@ -85,6 +85,7 @@ def reject(
         [foreign_pictures(path, _left_out) for path in foreign],
         [foreign_pictures(path, _left_out) for path in unseen],
         lost / 100,
+        report=remark,
     )
     digest = save(made, out)
     if plot is not None:

@@ -175,9 +175,7 @@ def _pictures_text(result: PicturesResult, data: Path) -> Iterator[str]:
     yield f"recall of each {'test' if test else 'held-out'} class, and the labels given (columns):"
     yield from result.measured.text()
     yield f"the same as a picture: {result.picture}"
-    # a temperature can only be fitted where some images are misclassified
-    held_out = f" --held-out {result.held_out}" if validation.accuracy < 1 else ""
-    yield f"next: edgemeta quantize {result.path} --calibrate {data}{held_out} --out MODEL"
+    yield f"next: edgemeta quantize {result.path} --calibrate {data} --held-out {result.held_out} --out MODEL"
 
 
 @contextmanager

@@ -15,10 +15,7 @@ import cv2
 import numpy as np
 import pytest
 
-from edgemeta.cli.workshop import _pictures_text
 from edgemeta.toolchain.float_model.file import load_float_model
-from edgemeta.toolchain.train.confusion import confusion
-from edgemeta.toolchain.train.own_pictures import PicturesResult
 
 torch = pytest.importorskip("torch", reason="torch is not installed: pip install edgemeta[train]")
 
@@ -57,18 +54,11 @@ def test_own_pictures_become_a_float_model(edgemeta: Callable[..., Any], gate: P
     assert lines[2] == "top-1 100.00 % of 20 test images"
     assert lines[5].split() == ["1", "closed", "100", "%", "10", "."]
     assert lines[-2] == f"the same as a picture: {tmp_path / 'run' / 'confusion.png'}"
-    assert lines[-1] == (f"next: edgemeta quantize {tmp_path / 'run.safetensors'} --calibrate {gate} --out MODEL")
+    held_out = tmp_path / "run" / "validation.npz"
+    assert lines[-1] == (
+        f"next: edgemeta quantize {tmp_path / 'run.safetensors'} --calibrate {gate} --held-out {held_out} --out MODEL"
+    )
     assert max(map(len, lines[4:7])) <= 80
-
-
-def test_the_next_command_fits_a_temperature_where_one_can_be_fitted(tmp_path: Path) -> None:
-    right, wrong = (confusion(("a", "b"), np.array([0, 1]), np.array([0, guess])) for guess in (1, 0))
-    for found, expected in ((right, False), (wrong, True)):
-        result = PicturesResult(
-            tmp_path / "f.safetensors", "n", "resnet8", 24, 2, 1, found, None, tmp_path / "v.npz", tmp_path, tmp_path
-        )
-        *_, last = _pictures_text(result, tmp_path)
-        assert ("--held-out" in last) == expected
 
 
 @pytest.mark.gate("8 s: a training, a quantization and an evaluation, each a process")
@@ -81,8 +71,10 @@ def test_from_pictures_to_a_model_that_runs(
     assert trained["confusion"] == [[1, 0], [0, 1]]
     out = tmp_path / "gate-int8.safetensors"
     later = draw(tmp_path / "later", 1)
-    quantized = edgemeta("quantize", trained["path"], "--calibrate", gate, "--out", out)
+    held_out = ("--held-out", trained["held_out"])
+    quantized = edgemeta("quantize", trained["path"], "--calibrate", gate, *held_out, "--out", out)
     assert quantized.returncode == 0, quantized.stderr
+    assert "edgemeta: there is no clear mistake among 2 held-out images, so the temperature" in quantized.stderr
     measured = edgemeta_json("eval", out, "--data", later)
     assert (measured["top1"], measured["images"]) == (100.0, 20)
 

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgemeta.model.layers import TensorType
+from edgemeta.model.prove_task import MAX_TEMPERATURE, MIN_TEMPERATURE
 from edgemeta.tasks.classification import scores
 from edgemeta.toolchain.confidence import calibration_error, fit_temperature, negative_log_likelihood
 from edgemeta.toolchain.errors import QuantizeError
@@ -66,10 +67,36 @@ def test_errors_cancel_within_one_of_fifteen_bins_only() -> None:
     assert calibration_error(probabilities, np.array([0, 1])) == pytest.approx((0.68 - 0.30) / 2)
 
 
-@pytest.mark.parametrize("right", [True, False])
-def test_no_temperature_for_perfect_or_random_classes(right: bool) -> None:
+def test_without_a_mistake_one_more_answer_may_be_wrong() -> None:
+    """Two labels, one margin m, N right answers: the score is (N + 1) / (N + 2), so T = m / ln(N + 1)."""
+    said: list[str] = []
+    logits = np.array([[2048, 0], [0, 2048]] * 4, np.int32)
+    kind = TensorType((1, 1, 2), bits=32, scale=2.0**-10)
+    fitted = fit_temperature(logits, kind, np.array([0, 1] * 4), said.append)
+    assert fitted == pytest.approx(2 / np.log(9), abs=1e-4)
+    (sentence,) = said
+    assert sentence == (
+        f"there is no clear mistake among 8 held-out images, so the temperature of the scores, {fitted:g}, leaves "
+        "room for one in 10"
+    )
+
+
+def test_more_right_answers_make_scores_more_certain() -> None:
     logits = np.array([[1024, 0, 0, 0], [0, 2048, 0, 0]], np.int32)
-    classes = np.array([0, 1] if right else [1, 0])
-    share = "100.0%" if right else "0.0%"
-    with pytest.raises(QuantizeError, match=f"no temperature can be fitted to 2 held-out images of which {share} are"):
-        fit_temperature(logits, KIND, classes)
+    fitted = [fit_temperature(np.tile(logits, (n, 1)), KIND, np.tile([0, 1], n)) for n in (1, 4, 100, 10_000)]
+    assert fitted == sorted(fitted, reverse=True)
+    assert all(MIN_TEMPERATURE <= each <= MAX_TEMPERATURE for each in fitted)
+
+
+def test_with_one_mistake_the_likelihood_alone_decides() -> None:
+    """Four labels, margin 1, nine right and one wrong: 30 / (e^b + 3) = 1 at the optimum, so b = ln 27."""
+    logits = np.array([[1024, 0, 0, 0]] * 9 + [[0, 1024, 0, 0]], np.int32)
+    said: list[str] = []
+    assert fit_temperature(logits, KIND, np.zeros(10, np.int64), said.append) == pytest.approx(1 / np.log(27), abs=1e-4)
+    assert said == []
+
+
+def test_no_temperature_for_a_network_that_is_always_wrong() -> None:
+    logits = np.array([[1024, 0, 0, 0], [0, 2048, 0, 0]], np.int32)
+    with pytest.raises(QuantizeError, match=r"no temperature can be fitted to 2 held-out images of which 0\.0% are"):
+        fit_temperature(logits, KIND, np.array([1, 0]))

@@ -71,10 +71,15 @@ def measure(model: FloatModel, integer: Model, data: LabelledImages, stage: Stag
     return Measured(len(classes), found.pixels_sha256, floating, exact, error, plain)
 
 
-def with_temperature(integer: Model, data: LabelledImages, stage: Stage | None = None) -> Model:
-    """The network with the temperature fitted to images that were not used for training."""
+def with_temperature(
+    integer: Model, data: LabelledImages, stage: Stage | None = None, report: Report | None = None
+) -> Model:
+    """The network with the temperature fitted to images that were not used for training.
+
+    report: called with one sentence if none of them is clearly misclassified.
+    """
     found = _logits(integer, data, stage)
-    temperature = fit_temperature(found.logits, integer.output_types[0], found.classes)
+    temperature = fit_temperature(found.logits, integer.output_types[0], found.classes, report)
     held_out = {"held_out_images": len(found.classes), "held_out_pixels_sha256": found.pixels_sha256}
     task = Classification(integer.labels, temperature)
     return replace(integer, task=task, provenance={**integer.provenance, **held_out})

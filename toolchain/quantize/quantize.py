@@ -90,7 +90,7 @@ def quantize(
         auto = quantize_auto(model, prepared, ranges, observer)
         integer = auto.model
     if unseen is not None:
-        integer = with_temperature(integer, unseen, observer.stage("held-out images"))
+        integer = with_temperature(integer, unseen, observer.stage("held-out images"), observer.left_out)
     float_digest = hashlib.sha256(float_path.read_bytes()).hexdigest()
     provenance = {**integer.provenance, "float_sha256": float_digest, "float": dict(model.provenance)}
     measured = None

@@ -20,7 +20,7 @@ from edgemeta.model.tasks import Classification, Rejection, task_name
 from edgemeta.plugins.api import Batch
 from edgemeta.plugins.preprocess import Preprocessor, make_preprocessor
 from edgemeta.tasks.classification import evidence_of, logits_of, scores
-from edgemeta.toolchain.confidence import calibration_error, fit_temperature
+from edgemeta.toolchain.confidence import Report, calibration_error, fit_temperature
 from edgemeta.toolchain.data.dataset import Dataset
 from edgemeta.toolchain.data.frames import ArrayFrames, Frames
 from edgemeta.toolchain.errors import QuantizeError
@@ -74,14 +74,16 @@ def reject(
     unseen: Sequence[Frames] = (),
     most_lost: float = MOST_LOST,
     made: int = MADE,
+    report: Report | None = None,
 ) -> tuple[Model, Rejected, Mapping[str, Measured]]:
     """The model with a rule and a temperature; what they do; and the integers of all images, by kind.
 
     held_out: images that took no part in training. known: images like those of the training; with them the evidence is
     learned, from these, foreign and made foreign images. Without, the greatest logit is the evidence. foreign: pictures
     that show none of the labels. unseen: the same, not used for the fit but measured. most_lost: greatest share of the
-    held-out images that may lose a right label. made: how many foreign images are made of each kind. Raises
-    QuantizeError, DataError, BackendError.
+    held-out images that may lose a right label. made: how many foreign images are made of each kind. report:
+    called with one sentence if no held-out image with a label is clearly misclassified. Raises QuantizeError,
+    DataError, BackendError.
     """
     if not isinstance(model.task, Classification):
         raise QuantizeError(f"{model.name}: its task is {task_name(model.task)}, a rule of rejection is for classes")
@@ -97,12 +99,12 @@ def reject(
     others = {frames.source: measure(plain, frames) for frames in unseen}
     kinds = {name: found.evidence for name, found in integers.items() if name != "held out"}
     pooled = np.concatenate([_resampled(each, made) for each in kinds.values()]) if kinds else None
-    fitted = _fitted(plain, integers["held out"], held_out.y, pooled, most_lost)
+    fitted = _fitted(plain, integers["held out"], held_out.y, pooled, most_lost, report)
     task = fitted.task
     assert isinstance(task, Classification)
     assert task.rejection is not None
     threshold = task.rejection.threshold
-    report = Rejected(
+    found = Rejected(
         threshold,
         task.temperature,
         len(held_out),
@@ -110,9 +112,9 @@ def reject(
         foreign={name: float((each >= threshold).mean()) for name, each in kinds.items()},
         unseen={name: float((each.evidence >= threshold).mean()) for name, each in others.items()},
     )
-    stated = {**asdict(report), "held_out_pixels_sha256": held_out.sha256()}
+    stated = {**asdict(found), "held_out_pixels_sha256": held_out.sha256()}
     finished = replace(fitted, provenance={**model.provenance, "rejection": _rounded(stated)})
-    return with_self_test(finished), report, {**integers, **others}
+    return with_self_test(finished), found, {**integers, **others}
 
 
 def measure(model: Model, frames: Frames) -> Measured:
@@ -158,14 +160,21 @@ def _learned(model: Model, known: Frames, foreign: Sequence[Frames]) -> Model:
     return with_evidence(means, features_of(known), [features_of(frames) for frames in foreign])
 
 
-def _fitted(model: Model, found: Measured, y: Integers, foreign: Integers | None, most_lost: float) -> Model:
+def _fitted(
+    model: Model,
+    found: Measured,
+    y: Integers,
+    foreign: Integers | None,
+    most_lost: float,
+    report: Report | None = None,
+) -> Model:
     """The model with the threshold and the temperature for these held-out images."""
     task, kind = model.task, model.output_types[0]
     assert isinstance(task, Classification)
     right = found.logits.argmax(axis=1) == y
     threshold = fit_threshold(found.evidence, right, foreign, most_lost).threshold
     labelled = found.evidence >= threshold
-    temperature = fit_temperature(found.logits[labelled], kind, y[labelled])
+    temperature = fit_temperature(found.logits[labelled], kind, y[labelled], report)
     outputs = () if task.rejection is None else task.rejection.outputs
     return replace(model, task=replace(task, temperature=temperature, rejection=Rejection(threshold, outputs)))
 

@@ -16,6 +16,7 @@ from edgemeta.model.graph import Model
 from edgemeta.model.prove import prove
 from edgemeta.model.self_test import with_self_test
 from edgemeta.model.tasks import Classification, Rejection
+from edgemeta.toolchain.confidence import fit_doubtful_temperature
 from edgemeta.toolchain.data.class_folders import Report, list_class_folders
 from edgemeta.toolchain.errors import QuantizeError
 from edgemeta.toolchain.rejection import fit_logit_threshold
@@ -32,7 +33,6 @@ from edgemeta.toolchain.teach.folds import FOLDS, folds
 from edgemeta.toolchain.teach.head import Head
 from edgemeta.toolchain.teach.pictures import Pictures, Region, chosen, look_at
 from edgemeta.toolchain.teach.table import make_table
-from edgemeta.toolchain.teach.temperature import fit_doubtful_temperature
 from edgemeta.toolchain.teach.validation import Choice, Validated, Validation
 
 Crop = Literal["full", "center"]

@@ -14,6 +14,7 @@ from edgemeta.toolchain.float_model.file import save_float_model
 from edgemeta.toolchain.float_model.graph import FloatModel
 from edgemeta.toolchain.quantize.calibration import Calibration
 from edgemeta.toolchain.quantize.labelled import integer_logits
+from edgemeta.toolchain.quantize.observer import Observer
 from edgemeta.toolchain.quantize.quantize import quantize
 
 
@@ -74,6 +75,39 @@ def test_held_out_images_fit_a_temperature_and_change_nothing_else(
     assert fitted.provenance["held_out_images"] == 20
     bare = replace(fitted, task=network.task, provenance=network.provenance)
     assert encode(bare) == encode(network)
+
+
+def test_held_out_images_without_a_mistake_leave_room_for_one(
+    files: tuple[Path, Path, Path], tmp_path: Path, pixels: Any
+) -> None:
+    source, data, out = files
+    plain = quantize(source, out, "auto", calibration=Calibration(data), ranges=("minmax",))
+    named = integer_logits(load(out), Dataset(pixels, np.zeros(20, np.uint8))).argmax(1)
+    np.savez(tmp_path / "held.npz", x=pixels, y=named.astype(np.uint8))
+    observer = Heard()
+    easy = quantize(
+        source,
+        out,
+        "auto",
+        calibration=Calibration(data),
+        ranges=("minmax",),
+        held_out=tmp_path / "held.npz",
+        observer=observer,
+    )
+    assert plain.temperature == 1.0
+    assert load(out).task.temperature == easy.temperature != 1.0
+    (sentence,) = observer.sentences
+    assert sentence.startswith("there is no clear mistake among 20 held-out images, so the temperature of the scores")
+
+
+class Heard(Observer):
+    """Keeps the sentences."""
+
+    def __init__(self) -> None:
+        self.sentences: list[str] = []
+
+    def left_out(self, sentence: str) -> None:
+        self.sentences.append(sentence)
 
 
 def test_unsupported_models_are_refused(files: tuple[Path, Path, Path], tmp_path: Path) -> None:

@@ -121,6 +121,19 @@ def test_without_known_images_the_greatest_logit_decides() -> None:
     assert report.foreign == {}
 
 
+def test_held_out_images_without_a_mistake_are_no_obstacle() -> None:
+    """Their temperature leaves room for a mistake, and one sentence says so."""
+    with closing(choose("cpu").compile(PLAIN, {})) as session:
+        batch = np.ascontiguousarray(look_up(PLAIN.preprocessing.table, HELD_OUT.x))
+        right = logits_of(session.run(batch)).argmax(axis=1).astype(np.uint8)
+    said: list[str] = []
+    model, report, _ = reject(PLAIN, Dataset(HELD_OUT.x, right), most_lost=0.05, report=said.append)
+    assert 0.05 <= model.task.temperature == report.temperature
+    assert report.wrong == 0
+    (sentence,) = said
+    assert sentence.startswith("there is no clear mistake among 11")
+
+
 def test_other_labels_and_tasks_are_refused() -> None:
     other = replace(PLAIN, task=Classification(tuple("abcdefghij")))
     with pytest.raises(QuantizeError, match=r"the held-out images have the labels airplane, .*, expected a, b, c"):
