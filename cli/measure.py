@@ -29,10 +29,11 @@ from edgemeta.model.errors import EdgemetaError
 from edgemeta.model.graph import Model
 from edgemeta.model.tasks import Classification, Task, task_name
 from edgemeta.model.zoo import find
-from edgemeta.plugins.api import Batch
+from edgemeta.plugins.api import Batch, Outputs
 from edgemeta.plugins.measure import bench as measure_latency
 from edgemeta.plugins.measure import verify as count_mismatches
 from edgemeta.plugins.preprocess import make_preprocessor
+from edgemeta.tasks.classification import unknown
 from edgemeta.toolchain.data.dataset import NUMBERS, is_dataset, load_dataset
 from edgemeta.toolchain.data.frames import ArrayFrames, FolderFrames, Frames
 from edgemeta.toolchain.data.labelled_images import open_images
@@ -132,7 +133,8 @@ def _lines(result: Evaluation, origin: str) -> Iterator[str]:
 def verify(model_name: str, data_path: str, backend: str, threads: int | None, isa: str | None, as_json: bool) -> None:
     """Compare a backend's outputs with the reference's, bit for bit, on every image. Exit status 1 on any mismatch.
 
-    The images need no labels: PATH may also be any folder of pictures.
+    The images need no labels: PATH may also be any folder of pictures. If the model has a rule of rejection: also how
+    many images it rejects, and how many it treats otherwise than on the reference.
 
     \b
     Examples:
@@ -141,15 +143,35 @@ def verify(model_name: str, data_path: str, backend: str, threads: int | None, i
     """
     model = load_model(model_name)
     frames = _frames(Path(data_path))
+    rule = _RuleOutcomes(model.task) if isinstance(model.task, Classification) and model.task.rejection else None
+    compare = None if rule is None else rule.add
     backend_name, session = open_session(model, backend, threads, isa)
     with closing(session), progress_bar("verify") as progress:
-        images, mismatches = count_mismatches(session, model, _batches(model, frames), len(frames), progress)
+        images, mismatches = count_mismatches(session, model, _batches(model, frames), len(frames), progress, compare)
     if not images:
         raise EdgemetaError(f"{data_path}: no image can be decoded, expected at least one")
     values = {"images": images, "mismatches": mismatches, "sha256": model.digest, "backend": backend_name}
-    report(as_json, values, [f"{images:,} images, {mismatches:,} mismatches against the reference ({backend_name})"])
+    lines = [f"{images:,} images, {mismatches:,} mismatches against the reference ({backend_name})"]
+    if rule is not None:
+        values |= {"rejected": rule.rejected, "rule_mismatches": rule.mismatches}
+        lines.append(f"{rule.rejected:,} images rejected by the rule, {rule.mismatches:,} mismatches of the rule")
+    report(as_json, values, lines)
     if mismatches:
         sys.exit(1)
+
+
+class _RuleOutcomes:
+    """rejected: images that a rule rejects by the reference's outputs. mismatches: other outcomes by found outputs."""
+
+    def __init__(self, task: Classification) -> None:
+        self._task = task
+        self.rejected = self.mismatches = 0
+
+    def add(self, found: Outputs, expected: Outputs) -> None:
+        """Count a batch."""
+        wanted = unknown(self._task, expected)
+        self.rejected += int(np.count_nonzero(wanted))
+        self.mismatches += int(np.count_nonzero(unknown(self._task, found) != wanted))
 
 
 @click.command(short_help="Time one image from input tensor to logits.")

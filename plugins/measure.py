@@ -9,7 +9,7 @@ import numpy as np
 
 from edgemeta.model import reference
 from edgemeta.model.graph import Model
-from edgemeta.plugins.api import Batch, Session
+from edgemeta.plugins.api import Batch, Outputs, Session
 
 Progress: TypeAlias = Callable[[int, int], None]
 """Called with the amount done and the total."""
@@ -36,18 +36,29 @@ class Profiled(Protocol):
         ...
 
 
-def verify(session: Session, model: Model, batches: Iterable[Batch], total: int, progress: Progress) -> tuple[int, int]:
+def verify(
+    session: Session,
+    model: Model,
+    batches: Iterable[Batch],
+    total: int,
+    progress: Progress,
+    compare: Callable[[Outputs, Outputs], None] | None = None,
+) -> tuple[int, int]:
     """Compare every output with the reference's; returns the number of images and of those with any difference.
 
-    total: number of images expected. progress: called after each batch.
+    total: number of images expected. progress: called after each batch. compare: called with the outputs of each batch,
+    found and expected, if they have the same shapes and types.
     """
     images = mismatches = 0
     for batch in batches:
-        expected = reference.run(model, batch)
-        differs = np.zeros(len(batch), bool)
-        for found, wanted in zip(session.run(batch), expected, strict=True):
+        expected, outputs = reference.run(model, batch), session.run(batch)
+        differs, all_alike = np.zeros(len(batch), bool), True
+        for found, wanted in zip(outputs, expected, strict=True):
             is_alike = found.shape == wanted.shape and found.dtype == wanted.dtype
             differs |= (found != wanted).any(axis=(1, 2, 3)) if is_alike else True
+            all_alike &= is_alike
+        if compare is not None and all_alike:
+            compare(outputs, expected)
         images += len(batch)
         mismatches += int(np.count_nonzero(differs))
         progress(images, total)

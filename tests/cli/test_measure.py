@@ -1,15 +1,21 @@
 """Results of the measuring commands against known figures."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from edgemeta.cli.measure import _RuleOutcomes
 from edgemeta.kernels.cpu.library import ISA_NAMES, best_isa
+from edgemeta.model import reference
 from edgemeta.model.file import load, save
 from edgemeta.model.graph import Model
-from edgemeta.model.tasks import MultiLabel
+from edgemeta.model.preprocess import look_up
+from edgemeta.model.self_test import with_self_test
+from edgemeta.model.tasks import Classification, MultiLabel, Rejection
 from edgemeta.model.zoo import find
+from edgemeta.toolchain.reject.evidence import without_rejection
 from tests.tasks.detection.models import detection_model
 from tests.tasks.models import vector_model
 
@@ -40,6 +46,35 @@ def test_eval_runs_a_float_model(edgemeta_json, labelled: Path) -> None:
 def test_verify_finds_no_mismatch_on_any_instruction_set(edgemeta_json, labelled: Path, isa: str) -> None:
     result = edgemeta_json("verify", SHIPPED, "--data", labelled, "--backend", "cpu", "--isa", isa)
     assert (result["images"], result["mismatches"]) == (40, 0)
+
+
+def test_verify_counts_the_images_that_a_rule_rejects(edgemeta, edgemeta_json, labelled: Path, tmp_path: Path) -> None:
+    """The shipped rule, one that rejects about half of the images, and a model without one."""
+    model = load(find(SHIPPED))
+    rejected = edgemeta_json("eval", SHIPPED, "--data", labelled)["rejections"]["rejected"]
+    result = edgemeta_json("verify", SHIPPED, "--data", labelled, "--backend", "cpu")
+    assert (result["rejected"], result["rule_mismatches"]) == (round(rejected * 40 / 100), 0)
+    x = np.ascontiguousarray(look_up(model.preprocessing.table, np.load(labelled)["x"]))
+    plain = without_rejection(model)
+    greatest = np.sort(reference.run(plain, x)[0].max(axis=(1, 2, 3)))
+    half = replace(plain, task=replace(plain.task, rejection=Rejection(int(greatest[17]))))
+    for name, made in (("half", half), ("plain", plain)):
+        save(with_self_test(made), tmp_path / name)
+    shown = edgemeta("verify", tmp_path / "half", "--data", labelled, "--backend", "cpu").stdout.splitlines()
+    count = int((greatest < greatest[17]).sum())
+    assert 10 < count < 20
+    assert shown[1] == f"{count} images rejected by the rule, 0 mismatches of the rule"
+    assert "rejected" not in edgemeta_json("verify", tmp_path / "plain", "--data", labelled, "--backend", "cpu")
+
+
+def test_another_outcome_of_the_rule_is_counted() -> None:
+    task = Classification(("a", "b"), 1.0, Rejection(100))
+    outcomes = _RuleOutcomes(task)
+    expected = np.array([[99, 0], [100, 0], [101, 0], [98, 0]], np.int32).reshape(4, 1, 1, 2)
+    found = expected.copy()
+    found[[0, 2, 3], 0, 0, 0] += np.array([1, -1, 1])
+    outcomes.add((found,), (expected,))
+    assert (outcomes.rejected, outcomes.mismatches) == (2, 1)
 
 
 def test_bench_prints_latencies_and_stages(edgemeta_json) -> None:

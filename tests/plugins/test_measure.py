@@ -35,6 +35,29 @@ def test_verify_finds_a_single_wrong_logit(resnet8: Case) -> None:
     assert told == [(2, 5), (5, 5)]
 
 
+class Turned(OffByOne):
+    """A session whose outputs have another shape."""
+
+    def run(self, batch: Batch) -> Outputs:
+        return tuple(each.transpose(0, 3, 1, 2) for each in reference.run(self._model, batch))
+
+
+def test_outputs_of_the_right_shape_can_be_compared_further(resnet8: Case) -> None:
+    batch = np.concatenate([random_image(resnet8.model)] * 2)
+    told: list[tuple[Outputs, Outputs]] = []
+
+    def compare(found: Outputs, expected: Outputs) -> None:
+        told.append((found, expected))
+
+    assert verify(OffByOne(resnet8), resnet8.model, [batch], 2, lambda *_: None, compare) == (2, 1)
+    ((found, expected),) = told
+    assert np.array_equal(expected[0], reference.run(resnet8.model, batch)[0])
+    assert (found[0] != expected[0]).sum() == 1
+    told.clear()
+    assert verify(Turned(resnet8), resnet8.model, [batch], 2, lambda *_: None, compare) == (2, 2)
+    assert told == []
+
+
 def test_verify_passes_the_cpu(resnet8: Case) -> None:
     with closing(choose("cpu").compile(resnet8.model, {})) as session:
         batches = [batch for _, batch in resnet8.batches()]
