@@ -26,7 +26,8 @@ from edgemeta.plugins.registry import choose
 from edgemeta.tasks.detection.objects import Detector
 from edgemeta.toolchain.data.frames import ClipFrames
 from edgemeta.toolchain.float_model.file import load_float_model
-from edgemeta.toolchain.float_model.graph import FloatModel, check
+from edgemeta.toolchain.float_model.graph import FloatModel
+from edgemeta.toolchain.float_model.shapes import check
 from edgemeta.toolchain.importer.import_network import import_network
 from edgemeta.toolchain.importer.pixels import Pixels
 from edgemeta.toolchain.quantize.calibration import Calibration

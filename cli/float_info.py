@@ -6,7 +6,8 @@ from pathlib import Path
 
 from edgemeta.model.tasks import Detection, task_name
 from edgemeta.toolchain.float_model.file import next_step
-from edgemeta.toolchain.float_model.graph import FloatModel, check
+from edgemeta.toolchain.float_model.graph import FloatModel
+from edgemeta.toolchain.float_model.shapes import check
 
 
 def float_values(model: FloatModel, path: Path) -> dict[str, object]:

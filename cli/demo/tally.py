@@ -16,9 +16,9 @@ from edgemeta.daemon.messages.records import (
     FrameMessage,
     InfoMessage,
     LabelScore,
-    StatsMessage,
     StatusMessage,
 )
+from edgemeta.daemon.messages.stats import StatsMessage
 
 STAGES = (*FrameLatency.model_fields, "delivered")
 """The service's stages, and `delivered`: from the capture until the subscriber received the message."""

@@ -12,10 +12,10 @@ from edgemeta.daemon.messages.records import (
     FrameMessage,
     InfoMessage,
     StateMessage,
-    StatsMessage,
     StatusMessage,
-    SwapMessage,
 )
+from edgemeta.daemon.messages.stats import StatsMessage
+from edgemeta.daemon.messages.swaps import SwapMessage
 
 
 @dataclass(frozen=True)

@@ -6,17 +6,8 @@ from typing import Literal
 from pydantic import Field
 
 from edgemeta.daemon.messages.broker_state import BrokerState
-from edgemeta.daemon.messages.records import (
-    CameraState,
-    CameraStats,
-    FoundObject,
-    FrameMessage,
-    InfoMessage,
-    ModelIdentity,
-    OutboxStats,
-    Part,
-    Stages,
-)
+from edgemeta.daemon.messages.records import CameraState, FoundObject, FrameMessage, InfoMessage, ModelIdentity, Part
+from edgemeta.daemon.messages.stats import CameraStats, OutboxStats, Stages
 from edgemeta.model.tasks import TaskName
 
 

@@ -1,6 +1,7 @@
-"""Every message the service sends, as records: the definition of the messages, docs/schema and docs/mqtt.md.
+"""The messages that the service sends, as records: the definition of the messages, docs/schema and docs/mqtt.md.
 
-Times are UTC (RFC 3339). Latencies are in microseconds, by the monotonic clock. Counters start with the service.
+Those of statistics are in `stats.py`, those of model swaps in `swaps.py`. Times are UTC (RFC 3339). Latencies are in
+microseconds, by the monotonic clock. Counters start with the service.
 """
 
 from datetime import datetime
@@ -252,103 +253,6 @@ class StatusMessage(Message):
     failures: int = Field(ge=0, description="Number of failures of the source.")
 
 
-class CameraStats(Part):
-    """Counters of one camera."""
-
-    captured: int = Field(ge=0, description="Frames captured.")
-    processed: int = Field(ge=0, description="Frames classified.")
-    published: int = Field(ge=0, description="Frame messages acknowledged by the broker.")
-    dropped: Drops = Field(description="Frames dropped, by reason.")
-    withheld: int = Field(default=0, ge=0, description="Frames classified and not published, as configured.")
-    unknown: int = Field(default=0, ge=0, description="Frames classified that show nothing the model knows.")
-    fps: float = Field(default=0.0, ge=0, description="Frames classified per second over the period.")
-    state: str | None = Field(
-        default=None, description="The state after the newest frame; null while no label is certain."
-    )
-    score: float | None = Field(
-        default=None,
-        ge=0,
-        le=1,
-        description="Score of the newest frame's best label or object; null before the first frame, and without any.",
-    )
-    counts: Counts | None = Field(
-        default=None,
-        description="Detection and multi-label: how many of each label are present after the newest frame; null for "
-        "other tasks.",
-    )
-
-
-class StageStats(Part):
-    """Latency of one stage over the period, in microseconds; percentiles by nearest rank."""
-
-    count: int = Field(ge=0, description="Measurements in the period; without any the other fields are null.")
-    p50: int | None = Field(ge=0, description="Median.")
-    p90: int | None = Field(ge=0, description="90th percentile.")
-    p99: int | None = Field(ge=0, description="99th percentile.")
-    max: int | None = Field(ge=0, description="Maximum.")
-
-
-class Stages(Part):
-    """Latencies of the stages of a frame."""
-
-    wait: StageStats = Field(description="From capture until the worker took the frame.")
-    preprocess: StageStats = Field(description="Crop, resize, colour conversion and quantization.")
-    inference: StageStats = Field(description="Running the model.")
-    postprocess: StageStats = Field(description="Scores, ranking and smoothing.")
-    encode: StageStats = Field(description="Encoding the message as JSON.")
-    publish: StageStats = Field(description="From encoding until the broker acknowledged the message.")
-    total: StageStats = Field(description="From capture until the broker acknowledged the message.")
-
-
-class BrokerFailures(Part):
-    """Failures of the connection to the broker by kind."""
-
-    unreachable: int = Field(ge=0, description="The broker could not be reached.")
-    refused_login: int = Field(ge=0, description="The broker refused the user name or password.")
-    bad_certificate: int = Field(
-        ge=0, description="The broker's certificate is not trusted, or the broker does not accept ours."
-    )
-    client_id_taken: int = Field(ge=0, description="Another client used the same client id.")
-    refused: int = Field(ge=0, description="The broker refused the connection for another reason.")
-    lost: int = Field(ge=0, description="An accepted connection was lost.")
-    unacknowledged: int = Field(ge=0, description="A connection was dropped because messages were not acknowledged.")
-
-
-class BrokerStats(Part):
-    """The connection to the broker."""
-
-    connects: int = Field(ge=0, description="Number of accepted connections.")
-    published: int = Field(ge=0, description="Messages of all kinds acknowledged by the broker.")
-    refused: int = Field(ge=0, description="Messages refused by the broker, for example without permission.")
-    failures: BrokerFailures = Field(description="Failures by kind.")
-    last_failure: str | None = Field(description="Description of the last failure; null if there was none.")
-
-
-class OutboxStats(Part):
-    """Messages that wait for the broker."""
-
-    place: Literal["disk", "memory"] = Field(description="Where they wait.")
-    reason: str | None = Field(description="Reason why they are not on disk; null if they are.")
-    waiting: int = Field(ge=0, description="Messages waiting now.")
-    bytes: int = Field(ge=0, description="Size of the waiting messages.")
-    replayed: int = Field(ge=0, description="Messages sent late, marked as `historical`.")
-    dropped: int = Field(ge=0, description="Messages dropped because too many waited, oldest first.")
-    expired: int = Field(ge=0, description="Messages dropped because they were too old.")
-
-
-class StatsMessage(Message):
-    """Counters and latencies, every `stats.interval` seconds and once at the end."""
-
-    time: datetime = Field(description="When the counters were read, UTC.")
-    clock_synchronized: bool = Field(description="Whether the device's clock was synchronized then.")
-    uptime_s: float = Field(ge=0, description="Seconds since the service started.")
-    period_s: float = Field(ge=0, description="Length of the period of the latencies in seconds.")
-    cameras: dict[str, CameraStats] = Field(description="Counters by camera.")
-    latency_us: Stages = Field(description="Latencies over the period.")
-    broker: BrokerStats = Field(description="The connection to the broker.")
-    outbox: OutboxStats = Field(description="Messages that wait for the broker.")
-
-
 class InfoMessage(Message):
     """What runs on the device; sent at every connect and after a reload."""
 
@@ -365,73 +269,6 @@ class InfoMessage(Message):
     model_refused: str | None = Field(
         description="Reason why a model named by the config is not in use; null if all are."
     )
-
-
-class SwapResult(str, Enum):
-    """Result of a model swap; the last two report the models in use without a swap."""
-
-    SWAPPED = "swapped"
-    ROLLED_BACK = "rolled_back"
-    REFUSED = "refused"
-    CANCELLED = "cancelled"
-    SETTLED = "settled"
-    FALLBACK = "fallback"
-
-
-class ShadowResult(Part):
-    """Result of the shadow run, in which both models classify live frames."""
-
-    frames: int = Field(ge=1, description="Frames classified by both models.")
-    same_label: float = Field(ge=0, le=1, description="Share of them with the same best label.")
-    before_us: int = Field(
-        ge=0, description="Median time to preprocess and classify a frame, old model, in microseconds."
-    )
-    after_us: int = Field(ge=0, description="The same for the new model, while the old one is also running.")
-
-
-class ExchangedModel(Part):
-    """One model replaced by another."""
-
-    cameras: list[str] = Field(description="The cameras with this model.")
-    before: ModelIdentity = Field(description="The old model.")
-    after: ModelIdentity = Field(description="The new model.")
-    backend: str = Field(description="The backend that runs the new model.")
-    shadow: ShadowResult | None = Field(
-        description="Result of the shadow run; null if there was none or it did not finish."
-    )
-    served: int = Field(ge=0, description="Frames that the new model classified before the swap ended.")
-
-
-class SwapTimes(Part):
-    """Duration of each step in microseconds; null if it was not reached."""
-
-    verify: int | None = Field(
-        default=None, ge=0, description="Reading the file, and checking digest, signature and structure."
-    )
-    compile: int | None = Field(default=None, ge=0, description="Compiling.")
-    warm_up: int | None = Field(default=None, ge=0, description="Warming up.")
-    self_test: int | None = Field(default=None, ge=0, description="The self-test of the model file.")
-    shadow: int | None = Field(default=None, ge=0, description="The shadow run.")
-    trial: int | None = Field(
-        default=None, ge=0, description="From the replacement until the new model had classified enough frames."
-    )
-
-
-class SwapMessage(Message):
-    """Result of the last model swap, or the models in use without a swap."""
-
-    time: datetime = Field(description="When it ended, UTC.")
-    clock_synchronized: bool = Field(description="Whether the device's clock was synchronized then.")
-    trigger: Literal["start", "file", "signal", "command"] = Field(description="What requested it.")
-    result: SwapResult = Field(
-        description="swapped: the new model is in use; rolled_back: the new model failed after replacement, the old "
-        "one is in use again; refused: no model was replaced; cancelled: by a newer request, or the service stopped; "
-        "settled: the models of the config are in use, earlier results no longer apply; fallback: the service has "
-        "started with models used before, because one named by the config cannot be used."
-    )
-    reason: str | None = Field(description="Reason why no swap was made, or why the previous models are in use.")
-    models: list[ExchangedModel] = Field(description="Old and new models; empty if the new one was not usable.")
-    took_us: SwapTimes = Field(description="Duration of each step.")
 
 
 class AnswerMessage(Message):

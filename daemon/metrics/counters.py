@@ -4,7 +4,8 @@ from collections import Counter
 
 from edgemeta.daemon.capture.latest_frames import LatestFrames
 from edgemeta.daemon.messages.frame_fields import DropFields
-from edgemeta.daemon.messages.records import CameraStats, Drops
+from edgemeta.daemon.messages.records import Drops
+from edgemeta.daemon.messages.stats import CameraStats
 
 
 class FrameCounters:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from edgemeta.daemon.config.broker import MqttConfig
 from edgemeta.daemon.messages.broker_state import BrokerState
-from edgemeta.daemon.messages.records import OutboxStats
+from edgemeta.daemon.messages.stats import OutboxStats
 from edgemeta.daemon.mqtt.state import LinkStatus
 
 

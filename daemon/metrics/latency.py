@@ -6,7 +6,7 @@ from array import array
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from edgemeta.daemon.messages.records import Stages, StageStats
+from edgemeta.daemon.messages.stats import Stages, StageStats
 from edgemeta.daemon.metrics.histogram import Histogram, HistogramReading
 
 CAPACITY = 16_384

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from edgemeta.daemon.messages.broker_state import BrokerState
-from edgemeta.daemon.messages.records import BrokerStats, CameraState, CameraStats, ModelIdentity, OutboxStats
+from edgemeta.daemon.messages.records import CameraState, ModelIdentity
+from edgemeta.daemon.messages.stats import BrokerStats, CameraStats, OutboxStats
 from edgemeta.daemon.metrics.histogram import HistogramReading
 
 

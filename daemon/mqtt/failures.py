@@ -4,7 +4,7 @@ from collections import Counter
 
 from edgemeta.daemon.config.section import RetryConfig
 from edgemeta.daemon.messages.broker_state import BrokerState
-from edgemeta.daemon.messages.records import BrokerFailures
+from edgemeta.daemon.messages.stats import BrokerFailures
 from edgemeta.daemon.mqtt.state import SLOW_RETRY, LinkError
 from edgemeta.daemon.runtime.backoff import Backoff, jittered
 

@@ -12,7 +12,8 @@ from collections.abc import Callable
 from edgemeta.daemon.config.broker import MqttConfig
 from edgemeta.daemon.config.secrets import SecretError
 from edgemeta.daemon.messages.broker_state import BrokerState
-from edgemeta.daemon.messages.records import OFFLINE, ONLINE, BrokerStats
+from edgemeta.daemon.messages.records import OFFLINE, ONLINE
+from edgemeta.daemon.messages.stats import BrokerStats
 from edgemeta.daemon.mqtt.connection import Connection
 from edgemeta.daemon.mqtt.connection_listener import ConnectionListener
 from edgemeta.daemon.mqtt.failures import FailureTracker

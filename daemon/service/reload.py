@@ -18,7 +18,7 @@ from edgemeta.daemon.config.loader import ConfigError
 from edgemeta.daemon.config.reloading import Applies, applies, reloaded
 from edgemeta.daemon.inference.model_loader import close_all
 from edgemeta.daemon.inference.swap.replacement import Trigger, replacements_between
-from edgemeta.daemon.messages.records import SwapResult
+from edgemeta.daemon.messages.swaps import SwapResult
 from edgemeta.daemon.runtime.log_setup import set_up
 from edgemeta.daemon.service.last_good_recorder import release
 from edgemeta.daemon.service.plan import Plan, prepare

@@ -18,7 +18,8 @@ from edgemeta.daemon.inference.swap.replacement import Replacement, Trigger
 from edgemeta.daemon.inference.swap.report import SwapReport
 from edgemeta.daemon.inference.worker import Worker
 from edgemeta.daemon.messages.channels import AVAILABILITY, FRAME, Channel, Topics
-from edgemeta.daemon.messages.records import CameraState, SwapResult
+from edgemeta.daemon.messages.records import CameraState
+from edgemeta.daemon.messages.swaps import SwapResult
 from edgemeta.daemon.metrics.counters import FrameCounters, camera_stats
 from edgemeta.daemon.metrics.delivery_counters import DeliveryCounters
 from edgemeta.daemon.metrics.health import Health, broker_description

@@ -13,7 +13,9 @@ from edgemeta.daemon.inference.pipeline import Identity
 from edgemeta.daemon.inference.swap.replacement import Trigger
 from edgemeta.daemon.inference.swap.report import SwapReport
 from edgemeta.daemon.messages.channels import INFO, STATS, STATUS, SWAP
-from edgemeta.daemon.messages.records import InfoMessage, StatsMessage, StatusMessage, SwapMessage, SwapResult
+from edgemeta.daemon.messages.records import InfoMessage, StatusMessage
+from edgemeta.daemon.messages.stats import StatsMessage
+from edgemeta.daemon.messages.swaps import SwapMessage, SwapResult
 from edgemeta.daemon.metrics.counters import FrameCounters, camera_stats
 from edgemeta.daemon.metrics.latency import StageLatencies
 from edgemeta.daemon.mqtt.link import MqttLink

@@ -7,10 +7,8 @@ from dataclasses import dataclass
 from edgemeta.daemon.config.config import Config
 from edgemeta.daemon.config.objects import ZoneConfig
 from edgemeta.daemon.messages.page import BrokerPage, CameraPage, PageState, Point, StagePage
-from edgemeta.daemon.messages.records import (
-    InfoMessage,
-    StatsMessage,
-)
+from edgemeta.daemon.messages.records import InfoMessage
+from edgemeta.daemon.messages.stats import StatsMessage
 from edgemeta.daemon.metrics.health import Health
 from edgemeta.daemon.metrics.snapshot import CameraSnapshot, MetricsSnapshot
 from edgemeta.daemon.mqtt.state import LinkStatus

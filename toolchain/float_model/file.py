@@ -41,8 +41,8 @@ from edgemeta.toolchain.float_model.graph import (
     ResizeBilinear,
     Slice,
     Upsample,
-    check,
 )
+from edgemeta.toolchain.float_model.shapes import check
 
 FORMAT, VERSION = "edgemeta-float", 1
 #: Largest file that is read, bytes, and most layers and labels.

@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 from edgemeta.model.graph import Model, Preprocessing
 from edgemeta.model.layers import Clamp, TensorType
 from edgemeta.tasks.results import Result, reader
-from edgemeta.toolchain.float_model.graph import Float32, FloatModel, check
+from edgemeta.toolchain.float_model.graph import Float32, FloatModel
+from edgemeta.toolchain.float_model.shapes import check
 
 STEP = 2.0**-20
 """Numbers are read as int32 in these steps, limited to -2,048 .. 2,048."""

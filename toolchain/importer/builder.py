@@ -10,16 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgemeta.toolchain.errors import ImportedFileError
-from edgemeta.toolchain.float_model.graph import (
-    INPUT,
-    Float32,
-    FloatLayer,
-    Function,
-    MismatchError,
-    Shape,
-    inputs_of,
-    output_shape,
-)
+from edgemeta.toolchain.float_model.graph import INPUT, Float32, FloatLayer, Function, Shape, inputs_of
+from edgemeta.toolchain.float_model.shapes import MismatchError, output_shape
 from edgemeta.toolchain.importer.network import Network, Node, Quantization, printable
 from edgemeta.toolchain.importer.values import Columns, Flat, Grouped, Map, Pixels, Rows, Value, flat
 

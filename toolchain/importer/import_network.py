@@ -15,11 +15,8 @@ from edgemeta.model.graph import Model, channels_of
 from edgemeta.model.tasks import Detection
 from edgemeta.toolchain.errors import ImportedFileError
 from edgemeta.toolchain.float_model.file import save_float_model
-from edgemeta.toolchain.float_model.graph import (
-    FloatModel,
-    Shape,
-    check,
-)
+from edgemeta.toolchain.float_model.graph import FloatModel, Shape
+from edgemeta.toolchain.float_model.shapes import check
 from edgemeta.toolchain.importer.builder import Imported, build_network
 from edgemeta.toolchain.importer.heads.detection import renamed
 from edgemeta.toolchain.importer.heads.ends import cut, require_tensors

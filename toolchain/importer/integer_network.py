@@ -37,8 +37,8 @@ from edgemeta.toolchain.float_model.graph import (
     Slice,
     Upsample,
     inputs_of,
-    output_shape,
 )
+from edgemeta.toolchain.float_model.shapes import output_shape
 from edgemeta.toolchain.importer.builder import Imported, UnsupportedError
 from edgemeta.toolchain.importer.joined_tables import join_tables
 from edgemeta.toolchain.importer.network import Network, Quantization

@@ -14,7 +14,8 @@ from edgemeta.model.prove import MAX_OUTPUTS
 from edgemeta.model.tasks import Detection
 from edgemeta.tasks.detection.objects import Detector, Object
 from edgemeta.toolchain.float_model.forward import outputs, walk
-from edgemeta.toolchain.float_model.graph import Float32, FloatModel, check
+from edgemeta.toolchain.float_model.graph import Float32, FloatModel
+from edgemeta.toolchain.float_model.shapes import check
 from edgemeta.toolchain.quantize.blocks import Block
 from edgemeta.toolchain.quantize.images import PreparedImages
 from edgemeta.toolchain.quantize.matched_objects import FloatDetector, Matches

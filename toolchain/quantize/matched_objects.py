@@ -9,7 +9,8 @@ from edgemeta.model.graph import INPUT
 from edgemeta.model.layers import Clamp, TensorType
 from edgemeta.tasks.detection.objects import Detector, Object
 from edgemeta.tasks.detection.suppress import overlaps
-from edgemeta.toolchain.float_model.graph import FloatModel, check
+from edgemeta.toolchain.float_model.graph import FloatModel
+from edgemeta.toolchain.float_model.shapes import check
 from edgemeta.toolchain.quantize.assemble import assemble
 
 SAME_PLACE = 0.5

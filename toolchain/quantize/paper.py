@@ -27,8 +27,8 @@ from edgemeta.toolchain.float_model.graph import (
     Pool,
     Relu,
     Upsample,
-    check,
 )
+from edgemeta.toolchain.float_model.shapes import check
 from edgemeta.toolchain.quantize.assemble import assemble
 from edgemeta.toolchain.quantize.blocks import Block, blocks_of
 from edgemeta.toolchain.quantize.image_type import image_type

@@ -1,7 +1,8 @@
 """What scheme `auto` knows of one float network, and the integer networks that it builds from it."""
 
 from edgemeta.model.graph import Model
-from edgemeta.toolchain.float_model.graph import FloatModel, check
+from edgemeta.toolchain.float_model.graph import FloatModel
+from edgemeta.toolchain.float_model.shapes import check
 from edgemeta.toolchain.quantize.blocks import blocks_of
 from edgemeta.toolchain.quantize.calibrate import Statistics
 from edgemeta.toolchain.quantize.choices import Choice

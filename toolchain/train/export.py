@@ -19,8 +19,8 @@ from edgemeta.toolchain.float_model.graph import (
     GlobalAverage,
     Pool,
     Relu,
-    check,
 )
+from edgemeta.toolchain.float_model.shapes import check
 from edgemeta.toolchain.train.chain import Chain, Link, Mean, Sum
 
 

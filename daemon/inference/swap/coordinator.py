@@ -13,7 +13,7 @@ from edgemeta.daemon.inference.swap.report import SwapReport
 from edgemeta.daemon.inference.swap.shadow import Shadow
 from edgemeta.daemon.inference.swap.trial import Trial
 from edgemeta.daemon.inference.worker import Worker
-from edgemeta.daemon.messages.records import SwapResult
+from edgemeta.daemon.messages.swaps import SwapResult
 from edgemeta.plugins.api import BackendError
 
 log = logging.getLogger(__name__)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from edgemeta.daemon.inference.loaded_model import LoadedModel
-from edgemeta.daemon.messages.records import SwapResult
+from edgemeta.daemon.messages.swaps import SwapResult
 from edgemeta.model.errors import EdgemetaError
 
 Trigger: TypeAlias = Literal["start", "file", "signal", "command"]

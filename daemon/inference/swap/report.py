@@ -7,7 +7,7 @@ from edgemeta.daemon.inference.loaded_model import LoadedModel, LoadTimes
 from edgemeta.daemon.inference.swap.replacement import Replacement
 from edgemeta.daemon.inference.swap.shadow import Shadow
 from edgemeta.daemon.inference.swap.trial import Trial
-from edgemeta.daemon.messages.records import ExchangedModel, SwapResult, SwapTimes
+from edgemeta.daemon.messages.swaps import ExchangedModel, SwapResult, SwapTimes
 
 LOAD_TIMES = tuple(field.name for field in fields(LoadTimes))
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from edgemeta.daemon.capture.latest_frames import CapturedFrame
 from edgemeta.daemon.inference.pipeline import FrameResult, Pipeline
 from edgemeta.daemon.inference.swap.replacement import Replacement
-from edgemeta.daemon.messages.records import ShadowResult
+from edgemeta.daemon.messages.swaps import ShadowResult
 from edgemeta.daemon.runtime.threads import guarded_thread
 from edgemeta.model.errors import EdgemetaError
 

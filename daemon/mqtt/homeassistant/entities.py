@@ -14,7 +14,8 @@ from edgemeta.daemon.config.camera import CameraConfig
 from edgemeta.daemon.config.config import Config
 from edgemeta.daemon.config.objects import ZoneConfig
 from edgemeta.daemon.messages.channels import AVAILABILITY, INFO, STATE, STATS, STATUS, SWAP, Topics
-from edgemeta.daemon.messages.records import CameraState, SwapResult
+from edgemeta.daemon.messages.records import CameraState
+from edgemeta.daemon.messages.swaps import SwapResult
 from edgemeta.daemon.mqtt.homeassistant.counts import Component, live, objects, present_labels
 from edgemeta.model.tasks import TaskName
 

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from edgemeta.daemon.config.broker import OutboxConfig
-from edgemeta.daemon.messages.records import OutboxStats
+from edgemeta.daemon.messages.stats import OutboxStats
 from edgemeta.daemon.mqtt.outbox.delivery import Delivery, OutgoingMessage
 from edgemeta.daemon.mqtt.outbox.retention import MEGABYTE
 from edgemeta.daemon.mqtt.outbox.spans import Spans

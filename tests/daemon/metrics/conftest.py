@@ -18,16 +18,8 @@ import yaml
 
 from edgemeta.daemon.inference.swap.coordinator import ENDS
 from edgemeta.daemon.messages.broker_state import BrokerState
-from edgemeta.daemon.messages.records import (
-    BrokerFailures,
-    BrokerStats,
-    CameraState,
-    CameraStats,
-    Drops,
-    ModelIdentity,
-    OutboxStats,
-    Stages,
-)
+from edgemeta.daemon.messages.records import CameraState, Drops, ModelIdentity
+from edgemeta.daemon.messages.stats import BrokerFailures, BrokerStats, CameraStats, OutboxStats, Stages
 from edgemeta.daemon.metrics.latency import StageLatencies
 from edgemeta.daemon.metrics.snapshot import CameraSnapshot, MetricsSnapshot
 from edgemeta.daemon.mqtt.flood_control import REASONS

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgemeta.daemon.messages.records import Stages
+from edgemeta.daemon.messages.stats import Stages
 from edgemeta.daemon.metrics.histogram import BOUNDS_NS, Histogram
 from edgemeta.daemon.metrics.latency import StageLatencies
 

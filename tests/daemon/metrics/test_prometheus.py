@@ -9,7 +9,8 @@ import pytest
 from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
-from edgemeta.daemon.messages.records import BrokerFailures, Drops, Stages
+from edgemeta.daemon.messages.records import Drops
+from edgemeta.daemon.messages.stats import BrokerFailures, Stages
 from edgemeta.daemon.metrics.histogram import BOUNDS_NS
 from edgemeta.daemon.metrics.prometheus import exposition
 from edgemeta.daemon.metrics.snapshot import MetricsSnapshot

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from edgemeta.daemon.messages.broker_state import BrokerState
-from edgemeta.daemon.messages.records import CameraState, Drops, SwapResult
+from edgemeta.daemon.messages.records import CameraState, Drops
+from edgemeta.daemon.messages.swaps import SwapResult
 
 WORDS = [*(state.value for state in CameraState), *(state.value for state in BrokerState), *Drops.model_fields]
 

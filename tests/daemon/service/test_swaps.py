@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from edgemeta.daemon.messages.records import SwapMessage, SwapResult
+from edgemeta.daemon.messages.swaps import SwapMessage, SwapResult
 from edgemeta.daemon.runtime.deadline import Deadline
 from edgemeta.daemon.service.reload import ChangeResult, reload
 from edgemeta.model.graph import Model

@@ -6,7 +6,8 @@ import numpy as np
 
 from edgemeta.model.layers import TensorType
 from edgemeta.model.tasks import Embedding
-from edgemeta.toolchain.float_model.graph import Concat, Conv, FloatModel, Function, GlobalAverage, Pool, Slice, check
+from edgemeta.toolchain.float_model.graph import Concat, Conv, FloatModel, Function, GlobalAverage, Pool, Slice
+from edgemeta.toolchain.float_model.shapes import check
 from edgemeta.toolchain.quantize.blocks import blocks_of
 from edgemeta.toolchain.quantize.calibrate import Statistics
 from edgemeta.toolchain.quantize.image_type import image_type

@@ -8,7 +8,8 @@ import pytest
 
 from edgemeta.model.tasks import Classification
 from edgemeta.toolchain.errors import FloatModelError
-from edgemeta.toolchain.float_model.graph import Conv, FloatModel, Relu, check, inputs_of
+from edgemeta.toolchain.float_model.graph import Conv, FloatModel, Relu, inputs_of
+from edgemeta.toolchain.float_model.shapes import check
 
 
 def changed(model: FloatModel, layer: str, fields: dict[str, Any]) -> FloatModel:
