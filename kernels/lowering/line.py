@@ -26,6 +26,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 MAGIC = 3 << 22
 """1.5 * 2**23: float32 from 2**23 to 2**24 are the integers."""
@@ -37,6 +38,7 @@ _NEIGHBOURS = (0, 1, -1, 2, -2, 3, -3)
 _MAX_FRACTION_BITS = 50
 _EXACT = 1 << 24
 """Integers up to here are float32 values."""
+_WITHIN_INT64 = 1 << 62
 
 
 @dataclass(frozen=True)
@@ -91,30 +93,62 @@ def find_line(steps: StepFunction, slope: float, base: int) -> Line | None:
 
     base: MAGIC if X comes from adding integers to MAGIC_BITS, 0 if it comes from converting x + offset.
     """
-    above, below = steps.above(), steps.below()
-    if not above or not below:
+    points = _Points.of(steps)
+    if not len(points.above) or not len(points.below):
         return Line(np.float32(0), np.float32(MAGIC + steps.constant), 0)
     start = np.float32(slope)
     for ulps in _NEIGHBOURS:
         candidate = (start.view(np.int32) + np.int32(ulps)).view(np.float32)
-        line = _fit(above, below, candidate, base)
+        line = _fit(points, candidate, base)
         if line is not None:
             return line
     return None
 
 
-def _fit(above: list[tuple[int, int]], below: list[tuple[int, int]], slope: np.float32, base: int) -> Line | None:
-    """Choose offset and addend for the slope p / 2**q, in exact integers."""
+@dataclass(frozen=True, eq=False)
+class _Points:
+    """Both sides of every step: the values k and the x where y >= k, and those where y < k; int64.
+
+    The x are relative to `least_x`, the least of them; the greatest one is `span`.
+    """
+
+    above: NDArray[np.int64]
+    above_x: NDArray[np.int64]
+    below: NDArray[np.int64]
+    below_x: NDArray[np.int64]
+    least_x: int
+    span: int
+
+    @staticmethod
+    def of(steps: StepFunction) -> "_Points":
+        """As `StepFunction.above` and `below`; their values are below 2**11 in magnitude."""
+        end = steps.greatest + 1
+        firsts = np.array([min(max(t, steps.least), end) for t in steps.thresholds], np.int64)
+        values = np.arange(steps.first + 1, steps.first + 1 + len(firsts))
+        is_above, is_below = firsts < end, firsts > steps.least
+        above_x, below_x = steps.multiple * firsts[is_above], steps.multiple * (firsts[is_below] - 1)
+        least = min(above_x.min(initial=end * steps.multiple), below_x.min(initial=end * steps.multiple))
+        above_x, below_x = above_x - least, below_x - least
+        span = max(above_x.max(initial=0), below_x.max(initial=0))
+        return _Points(values[is_above], above_x, values[is_below], below_x, int(least), int(span))
+
+
+def _fit(points: _Points, slope: np.float32, base: int) -> Line | None:
+    """Choose offset and addend for the slope p / 2**q, in exact integers.
+
+    int64 suffices: p and the span are below 2**26, a value times 2**q below 2**61.
+    """
     p, denominator = float(slope).as_integer_ratio() if np.isfinite(slope) else (0, 1)
     q = denominator.bit_length() - 1
     if p <= 0 or not 1 <= q <= _MAX_FRACTION_BITS:
         return None
-    # u >= k at x: p x + B >= (k - 1/2) 2**q; u < k likewise. B strictly between, so that rounding never meets a tie.
-    least = max((2 * k - 1 << q - 1) - p * x for k, x in above)
-    greatest = min((2 * k - 1 << q - 1) - p * x for k, x in below)
-    xs = [x for _, x in (*above, *below)]
     reach = 1 << 22 if base else _EXACT
-    lowest, highest = -reach - min(xs), reach - 1 - max(xs)
+    lowest, highest = -reach - points.least_x, reach - 1 - points.least_x - points.span
+    if lowest > highest:
+        return None
+    # u >= k at x: p x + B >= (k - 1/2) 2**q; u < k likewise. B strictly between, so that rounding never meets a tie.
+    least = int(((2 * points.above - 1 << q - 1) - p * points.above_x).max()) - p * points.least_x
+    greatest = int(((2 * points.below - 1 << q - 1) - p * points.below_x).min()) - p * points.least_x
     for first in (max(lowest, 0), lowest):
         wanted = least + 1 - p * (base + first)
         steps_up = _first_in_window(p, 1 << q, wanted % (1 << q), (wanted + greatest - least - 2) % (1 << q))
@@ -124,7 +158,7 @@ def _fit(above: list[tuple[int, int]], below: list[tuple[int, int]], slope: np.f
         fraction = (p * (base + offset) - least) % (1 << q)
         addend = MAGIC + (least + fraction - p * (base + offset) >> q)
         line = Line(slope, np.float32(addend), offset)
-        if int(line.addend) == addend and _equals(line, above, below, base):
+        if int(line.addend) == addend and _equals(line, points, base):
             return line
     return None
 
@@ -185,8 +219,23 @@ def _rounded_to_24_bits(value: int) -> int:
     return whole + (rest > half or (rest == half and whole % 2 == 1)) << surplus
 
 
-def _equals(line: Line, above: list[tuple[int, int]], below: list[tuple[int, int]], base: int) -> bool:
-    return all(value_at(line, x, base) >= k for k, x in above) and all(value_at(line, x, base) < k for k, x in below)
+def _equals(line: Line, points: _Points, base: int) -> bool:
+    start = base + points.least_x
+    above, below = (_values_at(line, xs, start, points.span) for xs in (points.above_x, points.below_x))
+    return bool((above >= points.above).all() and (below < points.below).all())
+
+
+def _values_at(line: Line, xs: NDArray[np.int64], start: int, span: int) -> NDArray[np.int64]:
+    """`value_at` of x = 0 .. span from `start` on: in int64 if all of it fits, without MAGIC, a multiple of 2."""
+    p, denominator = float(line.slope).as_integer_ratio()
+    q = denominator.bit_length() - 1
+    first = p * (start + line.offset) + (int(line.addend) - MAGIC << q)
+    if abs(first) + p * span >= _WITHIN_INT64:
+        return np.array([value_at(line, x, start) for x in xs.tolist()], np.int64)
+    total = first + p * xs
+    whole, rest = total >> q, total & denominator - 1
+    rounds_up: NDArray[np.bool_] = (2 * rest > denominator) | ((2 * rest == denominator) & (whole % 2 == 1))
+    return whole + rounds_up.astype(np.int64)
 
 
 def value_at(line: Line, x: int, base: int) -> int:

@@ -9,7 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgemeta.kernels.lowering.line import MAGIC, MAGIC_BITS, FineLine, Line, find_fine_line, find_line
+from edgemeta.kernels.lowering.line import (
+    MAGIC,
+    MAGIC_BITS,
+    FineLine,
+    Line,
+    _values_at,
+    find_fine_line,
+    find_line,
+    value_at,
+)
 from edgemeta.kernels.lowering.requantization import multiplier_step_function
 from edgemeta.model.fixedpoint import rounding_shift
 
@@ -119,3 +128,17 @@ def test_ties_round_up() -> None:
     line = find_line(steps, 0.5, MAGIC)
     assert line is not None
     assert [on_line(line, x, MAGIC, -128, 127) for x in (-3, -2, -1, 0, 1, 2, 3)] == [-1, -1, 0, 0, 1, 1, 2]
+
+
+@given(multipliers, st.integers(20, 50), st.integers(-(2**31), 2**31 - 1), st.integers(1, 2**24))
+def test_many_points_at_once_have_the_values_of_each(multiplier: int, shift: int, least: int, width: int) -> None:
+    """Wherever the range lies: what does not fit in int64 is computed in Python's integers."""
+    steps = multiplier_step_function(multiplier, shift, 3, (-128, 127), (least, least + width))
+    line = find_line(steps, multiplier / 2.0**shift, MAGIC)
+    if line is None or line.slope == 0:
+        return
+    xs = np.array([x - least for _, x in (*steps.above(), *steps.below())], np.int64)
+    for offset in (line.offset, line.offset + (1 << 40)):
+        moved = replace(line, offset=offset)
+        found = _values_at(moved, xs, MAGIC + least, width).tolist()
+        assert found == [value_at(moved, least + x, MAGIC) for x in xs.tolist()]
