@@ -41,9 +41,12 @@ export function draw(canvas, points, nowMs, labels, states) {
   pen.rect(left, 0, width - left, height);
   pen.clip();
   for (const run of runsOf(points, (point) => point.label).filter(([{ label }]) => label !== null)) drawRun(pen, run, x, y, floor, labels);
-  if (states) for (const run of runsOf(points, (point) => point.state)) drawState(pen, run, x, left, floor + 4, labels);
+  if (states) for (const run of runsOf(points, stateName)) drawState(pen, run, x, left, floor + 4, labels);
   pen.restore();
 }
+
+// The text for a point's state. Only a frame that shows nothing the model knows has no label.
+const stateName = ({ state, label }) => state ?? (label === null ? UNKNOWN : UNSURE);
 
 // Runs of points with the same value, without gaps; each run ends where the next one starts, so the line is continuous.
 function runsOf(points, valueOf) {
@@ -101,7 +104,7 @@ function drawRun(pen, run, x, y, floor, labels) {
   pen.stroke(line);
 }
 
-// A filled box with the state's name; an empty one while the state was null.
+// A filled box with the state's name; an empty one, with the reason, while the state was null.
 function drawState(pen, run, x, left, top, labels) {
   const { state } = run[0];
   const begin = Math.max(left, x(run[0].time_ms));
@@ -119,7 +122,7 @@ function drawState(pen, run, x, left, top, labels) {
     pen.strokeStyle = style("--line");
     pen.stroke();
   }
-  const name = state ?? UNSURE;
+  const name = stateName(run[0]);
   if (pen.measureText(name).width < wide - 8) {
     pen.fillStyle = style(sure ? "--ink" : "--muted");
     pen.textAlign = "left";

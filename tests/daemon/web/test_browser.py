@@ -13,7 +13,7 @@ import pytest
 
 from edgemeta.daemon.messages.broker_state import BrokerState
 from edgemeta.model.file import save
-from edgemeta.model.tasks import Embedding, MultiLabel
+from edgemeta.model.tasks import Embedding, MultiLabel, Rejection
 from rig.browser import Browser, chromium, missing
 from rig.square_detector import save_square_detector, squares_picture, write_squares
 from tests.daemon.conftest import colour_model
@@ -50,6 +50,22 @@ for (let at = 0; at < pixels.length; at += 4) if (pixels[at + 3] > 100) colours.
 return colours.size;
 """
 """Colours on the first chart, except faint ones."""
+
+RIBBON = """
+return import("/chart.js").then(({ draw }) => {
+  const canvas = document.querySelector("canvas");
+  const seen = [["red", "red"], [null, null], ["red", null]];
+  const points = seen.flatMap(([label, state], part) =>
+    Array.from({ length: 40 }, (_, at) => ({ label, state, score: 0.5, time_ms: 1000 * (40 * part + at) })),
+  );
+  const words = [];
+  canvas.getContext("2d").fillText = (word) => words.push(word);
+  draw(canvas, points, 120_000, ["red"], true);
+  delete canvas.getContext("2d").fillText;
+  return words;
+});
+"""
+"""The words on a chart of forty seconds each of red, of what is unknown, and of red that is not certain."""
 
 ELSEWHERE = """
 const names = performance.getEntries().map((entry) => entry.name).filter((name) => name.includes("://"));
@@ -130,6 +146,21 @@ def test_the_page_shows_cameras_and_broker(serve: Any, look: Any, colours: Path,
     wait(browser, "the broker's absence", lambda: browser.text("#broker-state") in ("lost", "unreachable"))
     shows(browser, "#broker", "refused")
     shows(browser, "#announcer", "broker: ")
+
+
+def test_what_the_model_does_not_know_is_unknown(serve: Any, look: Any, tmp_path: Path) -> None:
+    """In the headline and in the ribbon of states, which tells it from a state that no label is certain of."""
+    plain = colour_model()
+    save(replace(plain, task=replace(plain.task, rejection=Rejection(3000))), tmp_path / "rule.safetensors")
+    cv2.imwrite(str(tmp_path / "grey.png"), np.full((48, 64, 3), 90, np.uint8))
+    camera = {"source": str(tmp_path / "grey.png"), "loop": True, "fps": 20}
+    browser = look(serve(cameras={"wall": camera}, model=str(tmp_path / "rule.safetensors")))
+    shows(browser, ".verdict .label", "unknown")
+    assert browser.run("return document.querySelector('.verdict .label').hasAttribute('data-unsure')")
+    assert browser.text(".scores") == ""
+    words = browser.run(RIBBON)
+    assert [word for word in words if not re.match(r"\d|now", word)] == ["red", "unknown", "not sure"]
+    assert browser.log() == []
 
 
 def test_frames_and_figures_are_updated(serve: Any, look: Any) -> None:
