@@ -133,17 +133,20 @@ def _operands(text: str) -> tuple[tuple[str, ...], str | None]:
 
 def constants(cubin: bytes, entry: str) -> dict[int, int]:
     """Words of the section .nv.constant2.ENTRY, by offset: constants too wide for an instruction. Empty if none."""
-    for name, data in _sections(cubin):
+    for name, data, _ in sections(cubin):
         if name == f".nv.constant2.{entry}":
             return {offset: struct.unpack_from("<I", data, offset)[0] for offset in range(0, len(data) - 3, 4)}
     return {}
 
 
-def _sections(elf: bytes) -> Iterator[tuple[str, bytes]]:
-    """Name and content of every section of a 64-bit little-endian ELF file (System V ABI, chapter 4)."""
+def sections(elf: bytes) -> Iterator[tuple[str, bytes, int]]:
+    """Name, content and size of every section of a 64-bit little-endian ELF file (System V ABI, chapter 4).
+
+    A section of memory to reserve has a size, but its content is not in the file.
+    """
     table, size, count, names = struct.unpack_from("<Q", elf, 0x28) + struct.unpack_from("<HHH", elf, 0x3A)
     headers = [struct.unpack_from("<IIQQQQ", elf, table + size * number) for number in range(count)]
     strings = headers[names][4]
     for name, _, _, _, offset, length in headers:
         start = strings + name
-        yield elf[start : elf.index(b"\0", start)].decode(), elf[offset : offset + length]
+        yield elf[start : elf.index(b"\0", start)].decode(), elf[offset : offset + length], length

@@ -1,0 +1,1 @@
+"""Executes machine code on data, for every thread, without a GPU."""

@@ -1,0 +1,108 @@
+"""Reconvergence of the lanes of a warp: the stack of Maxwell and Pascal, the barrier registers of Volta and later.
+
+SSY, PBK and BSSY give the active lanes a token with the address where they meet again. A lane that executes SYNC, BRK
+or BSYNC waits until every lane of its warp that still has the token waits, too, or has ended.
+"""
+
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgemeta.kernels.cuda.machine_code.execution.words import ExecutionError, Flags, by_warp
+
+Lanes: TypeAlias = NDArray[np.int64]
+
+DONE, WAITS, AT_BARRIER = 1 << 30, 1 << 29, 1 << 28
+"""Values of the program counter of lanes that have ended, wait for other lanes, or wait at a barrier."""
+
+_SLOTS = 32
+
+
+class Convergence:
+    """Program counters and tokens of all lanes. pc: index of the next instruction, or one of the values above."""
+
+    def __init__(self, exists: Flags) -> None:
+        self.pc = np.where(exists, 0, DONE)
+        self.resume = np.zeros(len(exists), np.int64)
+        self._slots = np.zeros((_SLOTS, len(exists)), np.int64)
+        self._depth = np.zeros(len(exists), np.int64)
+        self._awaited = np.zeros(len(exists), np.int64)
+        self._targets = [(0, "")]
+
+    def push(self, lanes: Flags, target: int, kind: str) -> None:
+        """SSY, PBK: a token on the stack."""
+        where = np.flatnonzero(lanes)
+        if (self._depth[where] >= _SLOTS).any():
+            raise ExecutionError("the stack of tokens is full")
+        self._slots[self._depth[where], where] = self._new(target, kind)
+        self._depth[where] += 1
+
+    def put(self, lanes: Flags, slot: int, target: int) -> None:
+        """BSSY: a token in a barrier register."""
+        self._slots[slot, lanes] = self._new(target, "BSSY")
+
+    def clear(self, lanes: Flags, slot: int) -> None:
+        """BREAK: the lanes give back the token of a barrier register."""
+        self._slots[slot, lanes] = 0
+        self._settle()
+
+    def sync(self, lanes: Flags) -> None:
+        """SYNC: wait for the token on top of the stack."""
+        self._pop(np.flatnonzero(lanes), "SSY")
+
+    def leave(self, lanes: Flags) -> None:
+        """BRK: discard tokens down to that of the last PBK, and wait for it."""
+        self._pop(np.flatnonzero(lanes), "PBK")
+
+    def wait(self, lanes: Flags, slot: int) -> None:
+        """BSYNC: wait for the token in a barrier register."""
+        self._await(np.flatnonzero(lanes), self._slots[slot, lanes])
+
+    def end(self, lanes: Flags) -> None:
+        """EXIT."""
+        self.pc[lanes] = DONE
+        self._slots[:, lanes] = 0
+        self._settle()
+
+    def _new(self, target: int, kind: str) -> int:
+        self._targets.append((target, kind))
+        return len(self._targets) - 1
+
+    def _pop(self, where: Lanes, kind: str) -> None:
+        for lane in where[self._kinds(where) != kind]:
+            while self._depth[lane] and self._targets[self._slots[self._depth[lane] - 1, lane]][1] != kind:
+                if kind == "SSY":
+                    raise ExecutionError("SYNC finds the token of a PBK on the stack")
+                self._depth[lane] -= 1
+                self._slots[self._depth[lane], lane] = 0
+        if (self._depth[where] == 0).any():
+            raise ExecutionError("a lane waits for a token that it does not have")
+        self._await(where, self._slots[self._depth[where] - 1, where])
+
+    def _kinds(self, where: Lanes) -> NDArray[np.str_]:
+        tops = self._slots[np.maximum(self._depth[where] - 1, 0), where]
+        numbers, places = np.unique(tops, return_inverse=True)
+        return np.array([self._targets[number][1] for number in numbers])[places]
+
+    def _await(self, where: Lanes, tokens: Lanes) -> None:
+        if (tokens == 0).any():
+            raise ExecutionError("a lane waits for a token that it does not have")
+        self._awaited[where] = tokens
+        self.pc[where] = WAITS
+        self._settle()
+
+    def _settle(self) -> None:
+        """Let lanes go on whose token every lane of the warp that has it waits for."""
+        for token in np.unique(self._awaited[self._awaited > 0]):
+            has = (self._slots == token).any(axis=0)
+            arrived = self._awaited == token
+            ready = np.repeat(~by_warp(has & ~arrived).any(axis=1), 32) & arrived
+            if not ready.any():
+                continue
+            target, kind = self._targets[token]
+            self._slots[:, ready] = np.where(self._slots[:, ready] == token, 0, self._slots[:, ready])
+            if kind != "BSSY":
+                self._depth[ready] -= 1
+            self._awaited[ready] = 0
+            self.pc[ready] = target

@@ -1,0 +1,245 @@
+"""Executes a launch of a kernel: the lanes of several blocks side by side, basic block by basic block.
+
+The lanes whose next instruction has the lowest address are executed together, across warps and blocks. Warps that
+follow another order give the same result: shared_memory.py refuses every access whose result depends on it.
+"""
+
+from collections.abc import Sequence
+from itertools import pairwise, product
+
+import numpy as np
+
+from edgemeta.kernels.cuda.machine_code.execution.convergence import AT_BARRIER, DONE, Convergence
+from edgemeta.kernels.cuda.machine_code.execution.cubin import Kernel
+from edgemeta.kernels.cuda.machine_code.execution.global_memory import GlobalMemory
+from edgemeta.kernels.cuda.machine_code.execution.opcodes import WITHOUT_EFFECT, step_of
+from edgemeta.kernels.cuda.machine_code.execution.operands import Test, predicate_number, test
+from edgemeta.kernels.cuda.machine_code.execution.shared_memory import SharedMemory
+from edgemeta.kernels.cuda.machine_code.execution.wave import Wave
+from edgemeta.kernels.cuda.machine_code.execution.words import (
+    WARP,
+    ExecutionError,
+    Flags,
+    Mask,
+    Words,
+    by_warp,
+    refuse,
+    uniform,
+)
+from edgemeta.kernels.cuda.machine_code.sass import Instruction
+
+_LANES = 8192  # of a wave: registers stay in the processor's cache
+_JUMPS = frozenset({"BRA", "EXIT", "SYNC", "BRK", "BSYNC", "BAR"})
+_TOKENS = frozenset({"SSY", "PBK", "BSSY", "BREAK", "BMOV"})
+_STEP_LIMIT = 10_000_000
+
+
+class Program:
+    """The instructions of a kernel as functions. Raises ExecutionError for one that is not modelled."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
+        self.instructions = kernel.code.instructions
+        self._ends = _block_ends(self.instructions)
+        self.guards = [_guard(each) for each in self.instructions]
+        self._steps = [
+            None if each.base in _JUMPS | _TOKENS | WITHOUT_EFFECT else step_of(each, kernel.is_before_volta)
+            for each in self.instructions
+        ]
+        for each in self.instructions:
+            _check_control(each)
+
+    def end(self, first: int) -> int:
+        """End of the basic block that starts at an index."""
+        return self._ends[first]
+
+    def run(
+        self, grid: tuple[int, int, int], block: tuple[int, int, int], shared: int, memory: GlobalMemory,
+        pointers: Sequence[int],
+    ) -> None:  # fmt: skip
+        """Execute all blocks. shared: bytes of dynamic shared memory. Raises ExecutionError."""
+        banks = self._banks(grid, block, pointers)
+        threads = block[0] * block[1] * block[2]
+        size = -(-self.kernel.shared_bytes // 16) * 16 + shared
+        blocks = [(x, y, z) for z, y, x in product(range(grid[2]), range(grid[1]), range(grid[0]))]
+        together = max(1, _LANES // (-(-threads // WARP) * WARP))
+        for start in range(0, len(blocks), together):
+            part = blocks[start : start + together]
+            wave = Wave(threads, _special(part, block), banks, memory, SharedMemory(len(part), size))
+            _Machine(self, wave).run()
+
+    def _banks(
+        self, grid: tuple[int, int, int], block: tuple[int, int, int], pointers: Sequence[int]
+    ) -> dict[tuple[int, int], Words]:
+        offset, size = self.kernel.parameters
+        if size != 8 * len(pointers):
+            raise ExecutionError(f"{self.kernel.entry} takes {size} bytes of parameters, not {8 * len(pointers)}")
+        old = self.kernel.is_before_volta
+        words = {8 * old + 4 * n: size for n, size in enumerate((*block, *grid))}
+        # The stack pointer, and from sm_80 on the descriptor of global memory: values that nothing depends on.
+        words |= dict.fromkeys((0x20,) if old else (0x28, 0x118, 0x11C, 0x208, 0x20C), 0)
+        for n, pointer in enumerate(pointers):
+            words |= {offset + 8 * n: pointer & 0xFFFFFFFF, offset + 8 * n + 4: pointer >> 32}
+        banks = {(0, place): uniform(word) for place, word in words.items()}
+        return banks | {(2, place): uniform(word) for place, word in self.kernel.code.constants.items()}
+
+    def execute(self, wave: Wave, convergence: Convergence, first: int, end: int, every: bool) -> None:
+        """The instructions of a basic block without the jump at its end."""
+        base = None if every else wave.active
+        for index in range(first, end):
+            guard, step = self.guards[index], self._steps[index]
+            each = self.instructions[index]
+            if step is None and each.base not in _TOKENS:
+                continue
+            mask: Mask = base
+            if guard is not None:
+                flags = guard(wave)
+                if len(flags) > 1:
+                    mask = flags if base is None else flags & base
+                elif not flags[0]:
+                    continue
+            if step is None:
+                _token(each, convergence, wave.running(mask))
+            else:
+                step(wave, mask)
+
+
+def _token(each: Instruction, convergence: Convergence, lanes: Flags) -> None:
+    if each.base in ("SSY", "PBK", "BSSY") and each.target is None:
+        raise refuse(each, "it has no target")
+    if each.base == "BSSY":
+        convergence.put(lanes, _slot(each), each.target or 0)
+    elif each.base in ("SSY", "PBK"):
+        convergence.push(lanes, each.target or 0, each.base)
+    elif each.base == "BREAK":
+        convergence.clear(lanes, _slot(each))
+
+
+def _slot(each: Instruction) -> int:
+    return int(next(name for name in each.operands if name.startswith("B"))[1:])
+
+
+class _Machine:
+    """One wave."""
+
+    def __init__(self, program: Program, wave: Wave) -> None:
+        self.program = program
+        self.wave = wave
+        self.convergence = Convergence(wave.exists)
+
+    def run(self) -> None:
+        pc = self.convergence.pc
+        for _ in range(_STEP_LIMIT):
+            first = int(pc.min())
+            if first == DONE:
+                return
+            if first >= AT_BARRIER:
+                self._pass_barrier()
+                continue
+            end = self.program.end(first)
+            self.wave.active = pc == first
+            every = bool((self.wave.active | (pc == DONE)).all())
+            last = self.program.instructions[end - 1]
+            jumps = last.base in _JUMPS
+            self.program.execute(self.wave, self.convergence, first, end - jumps, every)
+            taken = self._taken(last, end - 1) if jumps else np.zeros_like(self.wave.active)
+            if end == len(self.program.instructions) and not taken.all():
+                raise ExecutionError("the kernel runs beyond its end")
+            pc[self.wave.active & ~taken] = end
+            if jumps and taken.any():
+                self._jump(last, taken, end)
+        raise ExecutionError("the kernel does not terminate")
+
+    def _taken(self, last: Instruction, index: int) -> Flags:
+        guard = self.program.guards[index]
+        taken = self.wave.active if guard is None else self.wave.active & guard(self.wave)
+        for n, name in enumerate(last.operands):
+            if last.base == "BRA" and name.lstrip("!").lstrip("U").startswith("P"):
+                taken = taken & test(last, n)(self.wave)
+        return taken
+
+    def _jump(self, last: Instruction, taken: Flags, end: int) -> None:
+        convergence = self.convergence
+        match last.base:
+            case "EXIT":
+                convergence.end(taken)
+            case "SYNC":
+                convergence.sync(taken)
+            case "BRK":
+                convergence.leave(taken)
+            case "BSYNC":
+                convergence.wait(taken, _slot(last))
+            case "BAR":
+                alive = by_warp(convergence.pc != DONE)
+                arrived = by_warp(taken)
+                if (alive & arrived.any(axis=1, keepdims=True) & ~arrived).any():
+                    raise refuse(last, "some threads of a warp reach this barrier without the others")
+                convergence.resume[taken] = end
+                convergence.pc[taken] = AT_BARRIER
+            case _:
+                assert last.target is not None
+                convergence.pc[taken] = last.target
+
+    def _pass_barrier(self) -> None:
+        """Let the blocks go on of which all threads that have not ended wait at the same barrier."""
+        wave, convergence = self.wave, self.convergence
+        shape = (wave.shared.blocks, -1)
+        waits, ended = (np.reshape(convergence.pc == value, shape) for value in (AT_BARRIER, DONE))
+        ready = (waits | ended).all(axis=1) & waits.any(axis=1)
+        if not ready.any():
+            raise ExecutionError("some threads of a block wait at a barrier or for each other, the others never come")
+        places = np.reshape(convergence.resume, shape)[ready]
+        low, high = (np.where(waits[ready], places, end) for end in (DONE, -1))
+        if (low.min(axis=1) != high.max(axis=1)).any():
+            raise ExecutionError("the threads of a block wait at different barriers")
+        wave.shared.epoch[ready] += 1
+        lanes = np.repeat(ready, waits.shape[1]) & waits.reshape(-1)
+        convergence.pc[lanes] = convergence.resume[lanes]
+
+
+def _guard(each: Instruction) -> Test | None:
+    if each.guard is None:
+        return None
+    number = predicate_number(each.guard)
+    if each.negated:
+        return lambda wave: ~wave.predicates[number]
+    return lambda wave: wave.predicates[number]
+
+
+def _check_control(each: Instruction) -> None:
+    """Raise ExecutionError for forms of jumps and barriers that are not modelled."""
+    plain = {
+        "BAR": [("SYNC",), ("SYNC", "DEFER_BLOCKING")],
+        "BMOV": [("32",), ("32", "CLEAR")],
+    }.get(each.base, [()])
+    if each.base in _JUMPS | _TOKENS and each.modifiers not in plain:
+        raise refuse(each, "its modifiers are not modelled")
+    if each.base == "BAR" and each.operands != ("0x0",):
+        raise refuse(each, "only barrier 0 for all threads is modelled")
+    if each.base == "BRA" and (each.target is None or any(name.startswith("CC.") for name in each.operands)):
+        raise refuse(each, "a jump by flags or to several targets is not modelled")
+
+
+def _special(blocks: Sequence[tuple[int, int, int]], block: tuple[int, int, int]) -> dict[str, Words]:
+    """The registers that S2R reads, for every lane."""
+    lanes = -(-block[0] * block[1] * block[2] // WARP) * WARP
+    lane = np.tile(np.arange(lanes, dtype=np.int32), len(blocks))
+    index = np.repeat(np.array(blocks, np.int32), lanes, axis=0)
+    return {
+        "SR_TID.X": lane % np.int32(block[0]),
+        "SR_TID.Y": lane // np.int32(block[0]) % np.int32(block[1]),
+        "SR_TID.Z": lane // np.int32(block[0] * block[1]),
+        **{f"SR_CTAID.{axis}": np.ascontiguousarray(index[:, n]) for n, axis in enumerate("XYZ")},
+        "SR_LANEID": lane % np.int32(WARP),
+    }
+
+
+def _block_ends(instructions: Sequence[Instruction]) -> dict[int, int]:
+    """End of the basic block that starts at an index, for every start."""
+    starts = {0, len(instructions)}
+    for index, each in enumerate(instructions):
+        if each.base in _JUMPS:
+            starts.add(index + 1)
+        if each.target is not None:
+            starts.add(each.target)
+    return dict(pairwise(sorted(starts)))

@@ -1,0 +1,44 @@
+"""The instructions that can be executed, by opcode."""
+
+from collections.abc import Callable
+
+from edgemeta.kernels.cuda.machine_code.execution import additions, bits, comparisons, floating, tensor, transfers
+from edgemeta.kernels.cuda.machine_code.execution.wave import Step
+from edgemeta.kernels.cuda.machine_code.execution.words import refuse
+from edgemeta.kernels.cuda.machine_code.sass import Instruction
+
+OPCODES: dict[str, Callable[[Instruction], Step]] = {
+    "IADD": additions.add, "IADD32I": additions.add, "XMAD": additions.xmad, "IMAD": additions.multiply_add,
+    "UIMAD": additions.multiply_add, "UIADD3": additions.add3, "ISCADD": additions.scaled_add,
+    "ISCADD32I": additions.scaled_add, "LEA": additions.scaled_add, "ULEA": additions.scaled_add,
+    "IMNMX": additions.minimum, "VIMNMX": additions.minimum, "UIMNMX": additions.minimum, "IDP": additions.dot4,
+    "IABS": additions.absolute, "VIADD": additions.add,
+    "MOV": bits.move, "MOV32I": bits.move, "UMOV": bits.move, "ULDC": bits.move, "R2UR": bits.move, "CS2R": bits.zero,
+    "S2R": bits.special, "S2UR": bits.special, "LOP": bits.logic, "LOP32I": bits.logic, "LOP3": bits.logic3,
+    "ULOP3": bits.logic3, "SHL": bits.shift, "SHR": bits.shift, "SHF": bits.funnel, "USHF": bits.funnel,
+    "BFE": bits.field, "BFI": bits.insert, "PRMT": bits.permute, "UPRMT": bits.permute, "SEL": bits.select,
+    "USEL": bits.select, "ICMP": bits.compared_select, "I2I": bits.convert_integer, "HFMA2": bits.half_constant,
+    "VMNMX": bits.limits,
+    "ISETP": comparisons.compare, "UISETP": comparisons.compare, "FSETP": comparisons.compare_floats,
+    "PSETP": comparisons.join_predicates, "PSET": comparisons.predicate_word, "PLOP3": comparisons.look_up_predicates,
+    "UPLOP3": comparisons.look_up_predicates, "P2R": comparisons.to_register, "R2P": comparisons.from_register,
+    "FFMA": floating.fused, "FADD": floating.add, "FMUL": floating.multiply, "FMNMX": floating.minimum,
+    "I2F": floating.from_integer, "I2FP": floating.from_integer,
+    "LDG": transfers.load, "LDS": transfers.load, "STG": transfers.store, "STS": transfers.store,
+    "LDC": transfers.load_constant, "SHFL": transfers.shuffle, "IMMA": tensor.matrix_multiply,
+}  # fmt: skip
+
+WITHOUT_EFFECT = frozenset({"NOP", "DEPBAR", "MEMBAR", "YIELD", "ERRBAR", "CCTL", "WARPSYNC"})
+"""Scheduling, and the order of memory accesses, which are executed in order here.
+
+WARPSYNC, too: the lanes of a warp that meet are executed together.
+"""
+
+
+def step_of(instruction: Instruction, is_before_volta: bool) -> Step:
+    """The function that executes an instruction. Raises ExecutionError, naming one that is not modelled."""
+    if instruction.base == "IADD3":
+        return (additions.add if is_before_volta else additions.add3)(instruction)
+    if instruction.base not in OPCODES:
+        raise refuse(instruction, f"the opcode {instruction.base} is not modelled")
+    return OPCODES[instruction.base](instruction)

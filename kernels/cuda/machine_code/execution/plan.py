@@ -1,0 +1,77 @@
+"""Executes the machine code of a launch plan on images: what a GPU would run, instruction by instruction."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgemeta.kernels.cuda.compile.cache import Cubins
+from edgemeta.kernels.cuda.machine_code.execution.cubin import read_kernel
+from edgemeta.kernels.cuda.machine_code.execution.global_memory import GlobalMemory, Region
+from edgemeta.kernels.cuda.machine_code.execution.machine import Program
+from edgemeta.kernels.cuda.machine_code.execution.words import ExecutionError
+from edgemeta.kernels.cuda.plan.launch_plan import Argument, Buffer, Constant, Launch, LaunchPlan
+
+
+class ExecutedPlan:
+    """A launch plan with its kernels compiled and disassembled.
+
+    Raises CompilerError, and SassError for machine code that cannot be disassembled or is not modelled.
+    """
+
+    def __init__(self, plan: LaunchPlan, cubins: Cubins) -> None:
+        self._plan = plan
+        self._programs = {
+            source: Program(read_kernel(cubins.get(source, plan.architecture), source.entry)) for source in plan.sources
+        }
+
+    def run(self, batch: NDArray[Any]) -> tuple[NDArray[Any], ...]:
+        """The outputs, each [N, H, W, C], of a batch [N, H, W, C] of the model input's dtype.
+
+        Raises ExecutionError, which names launch and instruction, for whatever is an error or undefined on a GPU.
+        """
+        arguments: list[Argument] = [*self._plan.buffers, *self._plan.constants]
+        memory = GlobalMemory([_region(each, len(batch)) for each in arguments])
+        garbage = np.random.default_rng(0)
+        for number, each in enumerate(arguments):
+            _fill(memory.content(number), each, garbage)
+        memory.content(arguments.index(self._plan.input))[:] = np.ascontiguousarray(batch).reshape(-1).view(np.uint8)
+        addresses = dict(zip(arguments, memory.addresses, strict=True))
+        for launch in self._plan.launches:
+            self._launch(launch, len(batch), memory, addresses)
+        return tuple(
+            memory.content(arguments.index(output)).view(output.kind.dtype).reshape(len(batch), *output.shape).copy()
+            for output in self._plan.outputs
+        )
+
+    def _launch(self, launch: Launch, images: int, memory: GlobalMemory, addresses: dict[Argument, int]) -> None:
+        pointers = [addresses[each] for each in launch.arguments]
+        grid = (*launch.grid, images)
+        try:
+            self._programs[launch.source].run(grid, launch.block, launch.shared_bytes, memory, pointers)
+        except ExecutionError as error:
+            raise ExecutionError(f"{'+'.join(launch.layers)}, {launch.source.path}: {error}") from None
+
+
+def _region(each: Argument, images: int) -> Region:
+    if isinstance(each, Constant):
+        return Region(each.name, each.data.nbytes, is_writable=False)
+    return Region(each.name, images * each.image_bytes, is_writable=True)
+
+
+def _fill(content: NDArray[np.uint8], each: Argument, garbage: np.random.Generator) -> None:
+    """A constant's data; the zero point in a buffer's ring, garbage inside, so that an early read is noticed."""
+    if isinstance(each, Constant):
+        content[:] = each.data.reshape(-1).view(np.uint8)
+        return
+    content[:] = each.fill
+    inside = content.view(each.kind.dtype).reshape(-1, *each.shape)[_inside(each)]
+    inside[:] = np.frombuffer(garbage.bytes(inside.nbytes), inside.dtype).reshape(inside.shape)
+
+
+def _inside(each: Buffer) -> tuple[slice, ...]:
+    if each.packed:
+        return (slice(None),)
+    height, width, _ = each.kind.shape
+    top, left, _, _ = each.ring
+    return slice(None), slice(top, top + height), slice(left, left + width)
