@@ -1,6 +1,8 @@
 """Integer additions, products, minima: IADD, XMAD, IMAD, ISCADD, LEA, IMNMX, IDP and their uniform forms."""
 
+import re
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
@@ -49,6 +51,17 @@ def keep_carry(wave: Wave, carry: Wide, mask: Mask) -> None:
     """Write the carry register: 0, 1, or 2 from three operands."""
     words = low(carry)
     wave.carry = words if mask is None else np.where(mask, words, wave.carry)
+
+
+def with_signs(i: Instruction) -> Instruction:
+    """IADD3 of Maxwell with its immediate as a signed number: it has 20 bits, which nvdisasm prints without sign."""
+
+    def signed_text(text: str) -> str:
+        if re.fullmatch(r"0x[89a-f][0-9a-f]{4}", text) is None:
+            return text
+        return f"-{(1 << 20) - int(text, 16):#x}"
+
+    return replace(i, operands=tuple(map(signed_text, i.operands)))
 
 
 def add(i: Instruction) -> Step:

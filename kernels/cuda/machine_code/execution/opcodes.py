@@ -38,7 +38,7 @@ WARPSYNC, too: the lanes of a warp that meet are executed together.
 def step_of(instruction: Instruction, is_before_volta: bool) -> Step:
     """The function that executes an instruction. Raises ExecutionError, naming one that is not modelled."""
     if instruction.base == "IADD3":
-        return (additions.add if is_before_volta else additions.add3)(instruction)
+        return additions.add(additions.with_signs(instruction)) if is_before_volta else additions.add3(instruction)
     if instruction.base not in OPCODES:
         raise refuse(instruction, f"the opcode {instruction.base} is not modelled")
     return OPCODES[instruction.base](instruction)
