@@ -148,9 +148,9 @@ def add3(i: Instruction) -> Step:
 def xmad(i: Instruction) -> Step:
     """XMAD of Maxwell: d = a.16 * b.16 (<< 16 for PSL) + c; MRG puts b's low half into d's upper half.
 
-    c is the word, its low (CLO) or high (CHI) half, or the word plus b << 16 (CBCC). CSFU is one of five instructions for
-    the high word of a signed product: the others shift the unsigned sum of a.H1 b.H0 + (a.H0 b.H0 >> 16) and a.H0 b.H1
-    right by 16, where each negative summand is too great by 2**32; CSFU takes 2**16 off for each.
+    c is the word, its low (CLO) or high (CHI) half, or the word plus b << 16 (CBCC). CSFU is one of five instructions
+    for the high word of a signed product: the others shift the unsigned sum of a.H1 b.H0 + (a.H0 b.H0 >> 16) and
+    a.H0 b.H1 right by 16, where each negative summand is too great by 2**32; CSFU takes 2**16 off for each.
     """
     modifiers = check_modifiers(i, "PSL", "CBCC", "MRG", "CLO", "CHI", "CSFU", "S16", "U16")
     signs = [each == "S16" for each in i.modifiers if each in ("S16", "U16")] or [False, False]

@@ -1,16 +1,24 @@
 """Executes the machine code of a launch plan on images: what a GPU would run, instruction by instruction."""
 
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from edgemeta.kernels.cuda.compile.cache import Cubins
 from edgemeta.kernels.cuda.machine_code.execution.cubin import read_kernel
 from edgemeta.kernels.cuda.machine_code.execution.global_memory import GlobalMemory, Region
 from edgemeta.kernels.cuda.machine_code.execution.machine import Program
 from edgemeta.kernels.cuda.machine_code.execution.words import ExecutionError
-from edgemeta.kernels.cuda.plan.launch_plan import Argument, Buffer, Constant, Launch, LaunchPlan
+from edgemeta.kernels.cuda.plan.architectures import Architecture
+from edgemeta.kernels.cuda.plan.launch_plan import Argument, Buffer, Constant, Launch, LaunchPlan, Source
+
+
+class Compiles(Protocol):
+    """The interface of a compiler that is used here."""
+
+    def compile(self, source: Source, architecture: Architecture) -> bytes:
+        """A cubin of one variant. Raises CompilerError."""
+        ...
 
 
 class ExecutedPlan:
@@ -19,10 +27,11 @@ class ExecutedPlan:
     Raises CompilerError, and SassError for machine code that cannot be disassembled or is not modelled.
     """
 
-    def __init__(self, plan: LaunchPlan, cubins: Cubins) -> None:
+    def __init__(self, plan: LaunchPlan, compiler: Compiles) -> None:
         self._plan = plan
         self._programs = {
-            source: Program(read_kernel(cubins.get(source, plan.architecture), source.entry)) for source in plan.sources
+            source: Program(read_kernel(compiler.compile(source, plan.architecture), source.entry))
+            for source in plan.sources
         }
 
     def run(self, batch: NDArray[Any]) -> tuple[NDArray[Any], ...]:

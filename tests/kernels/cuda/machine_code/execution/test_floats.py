@@ -79,7 +79,8 @@ def test_fma_of_every_rounding(fragment: Make, architecture: str) -> None:
     )
     made = fragment(
         "const float* in, float* out",
-        f"int i = blockIdx.x * 128 + threadIdx.x; float a = in[i], b = in[{COUNT} + i], c = in[{2 * COUNT} + i];\n{body}",
+        f"int i = blockIdx.x * 128 + threadIdx.x; float a = in[i], b = in[{COUNT} + i], "
+        f"c = in[{2 * COUNT} + i];\n{body}",
         architecture,
     )
     x = inputs()

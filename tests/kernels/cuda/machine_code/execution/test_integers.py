@@ -76,6 +76,10 @@ def joined(a: Wide, b: Wide) -> Wide:
     return (a << 32) | unsigned(b)
 
 
+def high_product(a: Wide, b: Wide, _: Wide) -> Wide:
+    return (unsigned(a) * (b >> 16 & 0xFFFF) + (unsigned(a) * (b & 0xFFFF) >> 16)) >> 16
+
+
 HALVES = "{ .reg .s16 al, ah, bl, bh; mov.b32 {al, ah}, %a; mov.b32 {bl, bh}, %b; mad.wide.s16 %d, "
 UNSIGNED_HALVES = HALVES.replace("s16", "u16")
 
@@ -84,7 +88,7 @@ PTX = [
     Ptx("sub.s32 %d, %a, %b;", lambda a, b, c: a - b),
     Ptx("mul.lo.s32 %d, %a, %b;", lambda a, b, c: a * b),
     Ptx("mul.hi.s32 %d, %a, %b;", lambda a, b, c: a * b >> 32),
-    Ptx("mul.hi.u32 %d, %a, %b;", lambda a, b, c: ((a & MASK) * (b >> 16 & 0xFFFF) + ((a & MASK) * (b & 0xFFFF) >> 16)) >> 16),
+    Ptx("mul.hi.u32 %d, %a, %b;", high_product),
     Ptx("mad.lo.s32 %d, %a, %b, %c;", lambda a, b, c: a * b + c),
     Ptx("mul.wide.s32 %d, %a, %b;", lambda a, b, c: a * b, is_wide=True),
     Ptx("(long long)((unsigned long long)(unsigned)a * (unsigned)b)",

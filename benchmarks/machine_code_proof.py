@@ -1,0 +1,95 @@
+"""Executes the machine code of our CUDA kernels on data, without a GPU, and compares every integer with the reference.
+
+    python benchmarks/machine_code_proof.py --data FOLDER [--arch sm_53] [--images 50] [--part 1]
+
+Networks: both shipped ones, on the first test images of CIFAR-10 (FOLDER/cifar10/test.npz). Table: one of PART of the
+cases of the conformance table that the kernels support. Writes results/machine-code-ARCH.json.
+"""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from time import process_time
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.result_file import write_json
+from edgemeta.kernels.cuda.compile.compiler import Compiler, wheel_compiler
+from edgemeta.kernels.cuda.lowering import lower
+from edgemeta.kernels.cuda.machine_code.execution.plan import ExecutedPlan
+from edgemeta.kernels.cuda.plan.architectures import ARCHITECTURES, Architecture
+from edgemeta.kernels.cuda.plan.launch_plan import UnsupportedError
+from edgemeta.model import reference
+from edgemeta.model.file import load
+from edgemeta.model.graph import Model
+from edgemeta.model.zoo import find
+from tests.conformance.cases import CASES
+from tests.plugins.cuda.proofs import first_images
+
+NETWORKS = ("resnet8-cifar10", "resnet8-cifar10-paper")
+
+
+def main() -> None:
+    """Execute everything and write the file; exit 1 if an integer differs."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--arch", choices=ARCHITECTURES, default="sm_53")
+    parser.add_argument("--images", type=int, default=50)
+    parser.add_argument("--part", type=int, default=1)
+    options = parser.parse_args()
+    architecture, compiler = ARCHITECTURES[options.arch], wheel_compiler()
+    networks = {
+        name: network(load(find(name)), architecture, compiler, options.data, options.images) for name in NETWORKS
+    }
+    cases = table(architecture, compiler, options.part)
+    command = (
+        f"python benchmarks/machine_code_proof.py --data FOLDER --arch {options.arch} "
+        f"--images {options.images} --part {options.part}"
+    )
+    write_json(
+        f"machine-code-{options.arch}", command, {"compiler": str(compiler), "networks": networks, "table": cases}
+    )
+    if cases["mismatches"] or any(each["mismatches"] for each in networks.values()):
+        sys.exit("the machine code does not give the reference's integers")
+
+
+def network(model: Model, architecture: Architecture, compiler: Compiler, data: Path, count: int) -> dict[str, Any]:
+    """Images, outputs that differ, and seconds of processor time."""
+    images = first_images(model, data, count)
+    plan = ExecutedPlan(lower(model, architecture), compiler)
+    started = process_time()
+    found = plan.run(images)
+    seconds = process_time() - started
+    result = {"images": len(images), "mismatches": differing(found, reference.run(model, images))}
+    print(f"{model.name}: {result}, {seconds:.1f} s", flush=True)
+    return {**result, "seconds": round(seconds, 1)}
+
+
+def table(architecture: Architecture, compiler: Compiler, part: int) -> dict[str, Any]:
+    """Cases that were executed, kernel variants, outputs that differ, cases with a layer that has no kernel."""
+    executed = variants = mismatches = without = 0
+    for case in CASES[::part]:
+        try:
+            plan = lower(case.model, architecture)
+        except UnsupportedError:
+            without += 1
+            continue
+        machine = ExecutedPlan(plan, compiler)
+        wrong = sum(differing(machine.run(batch), reference.run(case.model, batch)) for _, batch in case.batches())
+        executed, variants, mismatches = executed + 1, variants + len(plan.sources), mismatches + wrong
+        if wrong:
+            print(f"{case.name}: {wrong} differ", flush=True)
+    print(f"table: {executed} cases, {mismatches} mismatches", flush=True)
+    return {"cases": executed, "variants": variants, "mismatches": mismatches, "without_a_kernel": without}
+
+
+def differing(found: Sequence[NDArray[Any]], expected: Sequence[NDArray[Any]]) -> int:
+    """Integers that are not the reference's."""
+    return sum(int(np.count_nonzero(f.reshape(e.shape) != e)) for f, e in zip(found, expected, strict=True))
+
+
+if __name__ == "__main__":
+    main()
