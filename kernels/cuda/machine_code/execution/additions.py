@@ -295,6 +295,18 @@ def minimum(i: Instruction) -> Step:
     return step
 
 
+def minimum_of_sum(i: Instruction) -> Step:
+    """VIADDMNMX: the minimum of a + b and c if the predicate holds, else the maximum; signed."""
+    check_modifiers(i)
+    to, (a, b, c), smallest = target(i), (word(i, n) for n in (1, 2, 3)), test(i, 4)
+
+    def step(wave: Wave, mask: Mask) -> None:
+        x, y = a(wave) + b(wave), c(wave)
+        wave.set(to, np.where((x < y) == smallest(wave), x, y), mask)
+
+    return step
+
+
 def dot4(i: Instruction) -> Step:
     """IDP.4A: c plus four products of bytes; the modifiers say whether a's and b's are signed."""
     modifiers = check_modifiers(i, "4A", "S8", "U8")

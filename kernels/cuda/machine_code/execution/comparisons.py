@@ -6,6 +6,7 @@ import numpy as np
 
 from edgemeta.kernels.cuda.machine_code.execution.bits import COMPARE
 from edgemeta.kernels.cuda.machine_code.execution.operands import (
+    Source,
     Test,
     operand,
     predicate_target,
@@ -111,8 +112,10 @@ def look_up_predicates(i: Instruction) -> Step:
 
 
 def to_register(i: Instruction) -> Step:
-    """P2R d, PR, a, bits: predicate n as bit n of d where `bits` says so, a's bits elsewhere."""
+    """P2R d, PR, a, bits: predicate n as bit n of d where `bits` says so, a's bits elsewhere; CC: `_save_flags`."""
     check_modifiers(i)
+    if i.operands[1:] == ("CC", "RZ", "0xf"):
+        return _save_flags(target(i))
     if i.operands[1] != "PR":
         raise refuse(i, f"the operand {i.operands[1]} is not modelled")
     to, a, bits = target(i), word(i, 2), operand(i, 3).value
@@ -127,9 +130,34 @@ def to_register(i: Instruction) -> Step:
     return step
 
 
+def _save_flags(to: int) -> Step:
+    """P2R d, CC: the carry register, for R2P. The places of the bits are our own: code only saves and restores them."""
+
+    def step(wave: Wave, mask: Mask) -> None:
+        less, equal = (each.astype(np.int32) for each in wave.order)
+        wave.set(to, wave.carry | less << 2 | equal << 3, mask)
+
+    return step
+
+
+def _restore_flags(source: Source) -> Step:
+    def step(wave: Wave, mask: Mask) -> None:
+        words = source(wave)
+        carry, less, equal = words & 3, words & 4 != 0, words & 8 != 0
+        old = wave.order
+        if mask is not None:
+            carry, less = np.where(mask, carry, wave.carry), np.where(mask, less, old[0])
+            equal = np.where(mask, equal, old[1])
+        wave.carry, wave.order = carry, (less, equal)
+
+    return step
+
+
 def from_register(i: Instruction) -> Step:
-    """R2P PR, a, bits: predicates from the bits of a."""
+    """R2P PR, a, bits: predicates from the bits of a; CC: the flags that P2R saved."""
     check_modifiers(i)
+    if i.operands[0] == "CC" and i.operands[2] == "0xf":
+        return _restore_flags(word(i, 1))
     if i.operands[0] != "PR":
         raise refuse(i, f"the operand {i.operands[0]} is not modelled")
     a, bits = word(i, 1), operand(i, 2)

@@ -231,6 +231,7 @@ def _special(blocks: Sequence[tuple[int, int, int]], block: tuple[int, int, int]
         "SR_TID.Z": lane // np.int32(block[0] * block[1]),
         **{f"SR_CTAID.{axis}": np.ascontiguousarray(index[:, n]) for n, axis in enumerate("XYZ")},
         "SR_LANEID": lane % np.int32(WARP),
+        "SR_CgaCtaId": uniform(0),  # the block's number in its cluster: there are no clusters
     }
 
 

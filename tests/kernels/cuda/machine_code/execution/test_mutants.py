@@ -14,11 +14,18 @@ from edgemeta.kernels.cuda.machine_code.execution.words import ExecutionError
 from edgemeta.kernels.cuda.plan.architectures import ARCHITECTURES
 from edgemeta.kernels.cuda.plan.kernel import Kernel
 from edgemeta.model import reference
-from tests.conformance.cases import Case, residual_block
+from tests.conformance.cases import residual_block, signed
+from tests.conformance.networks import Case, NetworkBuilder
 from tests.emulation.witnesses import BY_NAME, DIRECT, TENSOR, WINOGRAD, block, one, only_pool
 from tests.kernels.cuda.machine_code.execution.mutants import GpuMutant, MutatedCompiler, arithmetic, barriers
 
 IMAGES = 2
+
+
+def pool_and_dense() -> Case:
+    """A pool over the whole map, fused with a dense layer."""
+    net = NetworkBuilder("pool-and-dense", signed(6, 6, 70))
+    return net.observe(net.average(net.start, (6, 6)))
 
 
 @cache
@@ -42,7 +49,11 @@ def witnesses(name: str) -> list[tuple[Case, str, tuple[Kernel, ...]]]:
             (block("shortcut", 10, 10, 12, 36), "sm_53", WINOGRAD),
             (one("w", 5, 5, 200, 12), "sm_53", WINOGRAD),
         ],
-        "pool_dense": [(BY_NAME["dense-table"], "sm_53", KERNELS), (only_pool(), "sm_53", KERNELS)],
+        "pool_dense": [
+            (BY_NAME["dense-table"], "sm_53", KERNELS),
+            (only_pool(), "sm_53", KERNELS),
+            (pool_and_dense(), "sm_53", KERNELS),
+        ],
     }[name]
 
 
