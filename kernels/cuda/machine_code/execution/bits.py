@@ -220,6 +220,15 @@ def field(i: Instruction) -> Step:
     return step
 
 
+def extend(i: Instruction) -> Step:
+    """SGXT: the low bits of a word, as many as an immediate says, extended with their sign."""
+    check_modifiers(i)
+    to, a, bits = target(i), word(i, 1), operand(i, 2)
+    if bits.number is not None or bits.bank is not None or not 1 <= bits.value <= 32:
+        raise refuse(i, "its operands are not modelled")
+    return lambda wave, mask: wave.set(to, a(wave) << (32 - bits.value) >> (32 - bits.value), mask)
+
+
 def insert(i: Instruction) -> Step:
     """BFI: c with a's low `length` bits from bit `start` on, where b = length << 8 | start."""
     check_modifiers(i)
