@@ -7,7 +7,7 @@ import pytest
 
 from tests.kernels.cuda.machine_code.execution.fragments import Make, words
 
-COUNT = 2048
+COUNT = 1024
 SUFFIXES = ("rn", "rd", "ru", "rz")
 
 
