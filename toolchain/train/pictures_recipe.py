@@ -17,7 +17,7 @@ from edgemeta.toolchain.train.augment import STREAM_ORDER, STREAM_PICTURES, gene
 from edgemeta.toolchain.train.batches import accuracy_percent, mixed_precision
 from edgemeta.toolchain.train.chain import Chain
 from edgemeta.toolchain.train.checkpoint import RunIdentity
-from edgemeta.toolchain.train.designs import Design
+from edgemeta.toolchain.train.designs import MIN_SIZE, Design
 from edgemeta.toolchain.train.loop import BatchLoss, Trained, Training, run_epochs
 from edgemeta.toolchain.train.picture_views import ViewSettings, blend, random_views
 from edgemeta.toolchain.train.student import cosine
@@ -30,6 +30,8 @@ class PicturesRecipe:
     margin: pictures are read at this factor of the network's size, so that a crop need not be enlarged. lr: peak
     learning rate of AdamW, reached linearly after `warmup_epochs`, then cosine to zero. smoothing: share of the label
     spread evenly over all classes. blended: share of batches that are blended, with `blend_strength` (`blend`).
+    first_size, full_size_from: the views begin at this share of the network's size, grow evenly, and have all of it
+    after this share of the epochs: early epochs need little detail (Tan and Le 2021, "EfficientNetV2") and cost less.
     ema: decay per step of the moving average of the weights, which is measured and exported. validation: share of each
     class that is held out to choose the best epoch.
     """
@@ -43,10 +45,20 @@ class PicturesRecipe:
     smoothing: float = 0.1
     blended: float = 0.7
     blend_strength: float = 0.8
+    first_size: float = 0.5
+    full_size_from: float = 0.75
     ema: float = 0.997
     seed: int = 1
     validation: float = 0.1
     views: ViewSettings = field(default_factory=ViewSettings)
+
+    def view_size(self, epoch: int, size: int) -> int:
+        """Side of the views of an epoch (from 0) for a network of this size; a multiple of 8 until it is all of it."""
+        done = epoch / (self.full_size_from * self.epochs)
+        if done >= 1.0:
+            return size
+        side = int(size * (self.first_size + (1.0 - self.first_size) * done))
+        return min(size, max(MIN_SIZE, side // 8 * 8))
 
     def digest(self, design: Design, start: str | None) -> str:
         """SHA-256 (hex) of everything but the data that decides a run's steps; start: digest of the first weights."""
@@ -84,10 +96,10 @@ def train_on_pictures(
         return rate, rate
 
     def losses(epoch: int) -> BatchLoss:
-        rng = generator(recipe.seed, STREAM_PICTURES, epoch)
+        rng, side = generator(recipe.seed, STREAM_PICTURES, epoch), recipe.view_size(epoch, network.size)
 
         def loss(index: NDArray[np.int64]) -> Tensor:
-            x, target = random_views(large.x[index], network.size, recipe.views, rng), targets[index]
+            x, target = random_views(large.x[index], side, recipe.views, rng), targets[index]
             if rng.random() < recipe.blended:
                 x, target = blend(x, target, recipe.blend_strength, rng)
             with mixed_precision():
