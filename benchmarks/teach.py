@@ -66,7 +66,7 @@ def main() -> None:
     """Teach, test, print, write."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True, help="the folder of the test data")
-    parser.add_argument("--backbone", default="resnet8-cifar10")
+    parser.add_argument("--backbone", default="backbone64")
     parser.add_argument("--only", choices=list(LIMITS)[:-1], help="one task, nothing is written")
     arguments = parser.parse_args()
     backbone = load_model(arguments.backbone)

@@ -42,7 +42,7 @@ def _region(_context: click.Context, _parameter: click.Parameter, value: str | N
 @click.option("--out", type=_path, required=True, metavar="FILE", help="The model to write.")
 @click.option(
     "--backbone",
-    default="resnet8-cifar10",
+    default="backbone64",
     show_default=True,
     metavar="MODEL",
     help="Whose layers to use.",

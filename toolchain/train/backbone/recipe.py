@@ -58,7 +58,7 @@ class BackboneRecipe:
     labelled: int = 24
     mosaics: int = 8
     steps: int = 50
-    epochs: int = 40
+    epochs: int = 50
     lr: float = 0.0015
     warmup: int = 60
     decay: float = 0.3
