@@ -41,8 +41,9 @@ def answer(*words: str) -> list[str]:
     ],
 )
 def test_names_of_shipped_models(words: tuple[str, ...], offered: tuple[str, ...]) -> None:
-    assert offered
-    assert answer(*words) == [f"file,{words[-1]}", *(f"plain,{name}" for name in offered)]
+    begun = [name for name in offered if name.startswith(words[-1])]
+    assert 0 < len(begun) < len(names()) + len(float_names())
+    assert answer(*words) == [f"file,{words[-1]}", *(f"plain,{name}" for name in begun)]
 
 
 def test_backends_and_options() -> None:

@@ -2,9 +2,7 @@
 
 import pytest
 
-pytest.importorskip("torch")
-
-from edgemeta.toolchain.train.designs import MAX_SIZE, MIN_SIZE
+from edgemeta.toolchain.train.designs import MAX_SIZE, MIN_SIZE, RESNET
 from edgemeta.toolchain.train.pictures_recipe import PicturesRecipe
 
 
@@ -25,6 +23,4 @@ def test_the_first_views_have_half_the_side() -> None:
 
 
 def test_the_size_of_the_views_belongs_to_the_run() -> None:
-    from edgemeta.toolchain.train.designs import RESNET
-
     assert PicturesRecipe().digest(RESNET, None) != PicturesRecipe(first_size=1.0).digest(RESNET, None)
