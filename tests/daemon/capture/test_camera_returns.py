@@ -37,6 +37,7 @@ def wait_until(condition: Callable[[], bool], what: str) -> None:
         time.sleep(0.01)
 
 
+@pytest.mark.gate("8 s: a camera that is killed and restarted")
 def test_an_rtsp_camera_that_is_killed_and_restarted(
     broker: Any, subscriber: Any, write_config: Any, run_daemon: Any, rtsp_server: Any, free_port: Any
 ) -> None:

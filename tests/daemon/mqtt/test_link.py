@@ -202,6 +202,7 @@ def test_retained_messages_come_again_after_a_broker_restarts_empty(
     assert subscriber.wait("availability")[0].payload == b"online"
 
 
+@pytest.mark.gate("4 s: messages at a limited rate")
 def test_messages_of_an_outage_are_replayed_in_order_at_the_configured_rate(broker: Any, make_link: Any) -> None:
     link = make_link(broker.port, outbox={"max_replayed_per_second": 25})
     wait_until(lambda: link.connected)

@@ -112,6 +112,7 @@ def test_only_messages_of_this_device_about_cameras_it_has_no_more_are_cleared(
     assert not ours.keys() & left.keys()
 
 
+@pytest.mark.gate("4 s: a thousand messages")
 def test_a_burst_of_a_thousand_retained_messages(make_broker: Any, make_subscriber: Any, serve: Any) -> None:
     """Many more than the inbox holds."""
     broker = make_broker("allow_anonymous true", "max_queued_messages 0")

@@ -82,6 +82,7 @@ def test_its_messages_match_the_schema(page: str) -> None:
         assert share == pytest.approx(pixels / side, abs=1e-4)
 
 
+@pytest.mark.gate("4 s: a whole demo")
 def test_its_demo_runs(page: str, folder: Path) -> None:
     pytest.importorskip("amqtt", reason="needs amqtt: pip install 'edgemeta[demo]'")
     command, *others = re.findall(r"^edgemeta (demo .*)$", page, re.MULTILINE)

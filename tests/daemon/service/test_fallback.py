@@ -32,6 +32,7 @@ def write_model(path: Path, name: str, self_test: bool = True) -> Path:
     return path
 
 
+@pytest.mark.gate("4 s: several starts of the service")
 def test_the_last_good_model_is_used_and_reported_everywhere(
     service_of: ServiceOf, model_file: Path, free_port: Any
 ) -> None:

@@ -154,6 +154,7 @@ def test_retain_flags_and_topics_are_those_of_the_table(
         assert first.retained == channel.retain
 
 
+@pytest.mark.gate("4 s: a whole clip")
 def test_a_clip_as_fast_as_possible_loses_no_frame(
     broker: Any, subscriber: Any, write_config: Any, run_daemon: Any, shared_data: Path
 ) -> None:

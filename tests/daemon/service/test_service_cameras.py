@@ -6,6 +6,7 @@ from typing import Any
 
 import cv2
 import numpy as np
+import pytest
 
 from tests.daemon.conftest import assert_every_frame_accounted_for, broker_keys
 
@@ -77,6 +78,7 @@ def replace(path: Path, content: bytes) -> None:
     temporary.replace(path)
 
 
+@pytest.mark.gate("4 s: a camera that dies and returns")
 def test_an_rtsp_camera_that_dies_and_returns(
     broker: Any, subscriber: Any, write_config: Any, run_daemon: Any, rtsp_server: Any, free_port: Any
 ) -> None:

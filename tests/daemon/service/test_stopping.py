@@ -119,6 +119,7 @@ main()
 """
 
 
+@pytest.mark.gate("5 s: it waits for what hangs")
 def test_where_everything_hangs_it_stops_in_time_and_reports_what_may_be_lost(
     broker: Any, subscriber: Any, write_config: Any, tmp_path: Path, hanging_camera: dict[str, Any]
 ) -> None:

@@ -80,6 +80,7 @@ main()
 """
 
 
+@pytest.mark.gate("4 s: it waits for the watchdog")
 def test_a_worker_that_hangs_starves_the_watchdog_and_the_abort_shows_where(
     broker: Any, write_config: Any, manager: ServiceManager, tmp_path: Path
 ) -> None:
