@@ -158,8 +158,8 @@ def test_what_the_model_does_not_know_is_unknown(serve: Any, look: Any, tmp_path
     shows(browser, ".verdict .label", "unknown")
     assert browser.run("return document.querySelector('.verdict .label').hasAttribute('data-unsure')")
     assert browser.text(".scores") == ""
-    words = browser.run(RIBBON)
-    assert [word for word in words if not re.match(r"\d|now", word)] == ["red", "unknown", "not sure"]
+    texts = browser.run(RIBBON)
+    assert [text for text in texts if not re.match(r"\d|now", text)] == ["red", "unknown", "not sure"]
     assert browser.log() == []
 
 

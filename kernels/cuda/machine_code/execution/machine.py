@@ -80,8 +80,8 @@ class Program:
         words |= dict.fromkeys((0x20,) if old else (0x28, 0x118, 0x11C, 0x208, 0x20C), 0)
         for n, pointer in enumerate(pointers):
             words |= {offset + 8 * n: pointer & 0xFFFFFFFF, offset + 8 * n + 4: pointer >> 32}
-        banks = {(0, place): uniform(word) for place, word in words.items()}
-        return banks | {(2, place): uniform(word) for place, word in self.kernel.code.constants.items()}
+        banks = {(0, address): uniform(value) for address, value in words.items()}
+        return banks | {(2, address): uniform(value) for address, value in self.kernel.code.constants.items()}
 
     def execute(self, wave: Wave, convergence: Convergence, first: int, end: int, every: bool) -> None:
         """The instructions of a basic block without the jump at its end."""
