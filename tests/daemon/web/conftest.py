@@ -15,6 +15,7 @@ import pytest
 from edgemeta.daemon.runtime.deadline import Deadline
 from edgemeta.daemon.service.plan import prepare
 from edgemeta.daemon.service.service import Service
+from rig.browser import Browser, chromium, missing
 
 DEADLINE = 60.0
 TOKEN = "0123456789abcdef-test"
@@ -102,6 +103,31 @@ def serve(
     for page in pages:
         page.service.stop(Deadline(5.0))
         assert page.crashes == []
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    if reason := missing():
+        pytest.skip(reason)
+    with chromium() as started:
+        yield started
+
+
+@pytest.fixture
+def look(browser: Browser) -> Callable[..., Browser]:
+    """Opens a page, light and 1280x900 unless told otherwise."""
+
+    def open_(page: Page | int, width: int = 1280, theme: str = "light") -> Browser:
+        port = page if isinstance(page, int) else page.port
+        browser.size(width, 900)
+        browser.theme(theme)
+        browser.driver.get("about:blank")
+        browser.driver.delete_all_cookies()
+        browser.log()
+        browser.driver.get(f"http://127.0.0.1:{port}/")
+        return browser
+
+    return open_
 
 
 def port_of(caplog: pytest.LogCaptureFixture) -> int:
