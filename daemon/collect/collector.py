@@ -40,11 +40,16 @@ RESERVE = 32_000_000
 
 @dataclass
 class Hold:
-    """Frames of a camera are kept under a label until a monotonic time. kept, skipped: pictures so far."""
+    """Frames of a camera are kept under a label until a monotonic time.
+
+    taken, handled: frames that were put into the queue and that came out of it. kept, skipped: pictures so far.
+    """
 
     label: str
     until_ns: float
     due_ns: int = 0
+    taken: int = 0
+    handled: int = 0
     kept: int = 0
     skipped: int = 0
     bytes: int = 0
@@ -54,6 +59,11 @@ class Hold:
     def active(self) -> bool:
         """Whether frames are being kept."""
         return self.problem is None and time.monotonic_ns() < self.until_ns
+
+    @property
+    def waiting(self) -> int:
+        """Frames that wait to be written."""
+        return self.taken - self.handled
 
 
 class Collector:
@@ -142,9 +152,11 @@ class Collector:
         if hold is None or not hold.active or frame.captured_ns < hold.due_ns:
             return
         hold.due_ns = frame.captured_ns + round(NS / self._limits().max_fps)
+        hold.taken += 1  # before: the thread that writes may be faster
         try:
             self._frames.put_nowait((camera, hold, frame))
         except queue.Full:
+            hold.taken -= 1
             hold.skipped += 1
 
     def usage(self) -> tuple[int, int]:
@@ -164,6 +176,7 @@ class Collector:
                 self._keep(camera, hold, frame)
             except CollectError as error:
                 hold.problem = str(error)
+            hold.handled += 1
 
     def _keep(self, camera: str, hold: Hold, frame: Frame) -> None:
         """Write one frame. Raises CollectError."""

@@ -16,8 +16,11 @@ from edgemeta.daemon.messages.collection import CollectionState, HoldRequest
 
 TIMEOUT = 20.0
 RENEW_EVERY = 0.5
-SETTLES = 0.5
-"""Seconds after the end in which the last picture is written."""
+WRITTEN_WITHIN = 10.0
+"""Seconds after the end in which the last pictures are written, even on a slow disk."""
+
+ASK_EVERY = 0.05
+"""Seconds between two questions whether they are."""
 
 
 class RunningService:
@@ -70,17 +73,31 @@ class RunningService:
                 time.sleep(min(RENEW_EVERY, max(0.0, seconds - lasting)))
         except KeyboardInterrupt:
             ended = "interrupted"
-        self._request(HoldRequest(camera=camera, label=name, hold=False))
-        time.sleep(SETTLES)
-        state = self._ask("GET", "/api/collection", None)
+        state = self._when_written(self._request(HoldRequest(camera=camera, label=name, hold=False)), camera)
         collected = state.cameras[camera]
         if collected.kept == 0:
             raise CollectError(ended or f"camera {camera} delivered no frame within {seconds:g} s to the service")
         return Collected(name, collected.kept, collected.skipped, Path(state.folder) / camera, ended)
 
+    def _when_written(self, state: CollectionState, camera: str) -> CollectionState:
+        """Return the state in which no frame of a camera waits to be written. Raises CollectError."""
+        deadline = time.monotonic() + WRITTEN_WITHIN
+        while state.cameras[camera].waiting > 0:
+            if time.monotonic() > deadline:
+                raise CollectError(
+                    f"the service did not write its last pictures of camera {camera} within {WRITTEN_WITHIN:g} s"
+                )
+            time.sleep(ASK_EVERY)
+            state = self._answer("GET", "/api/collection", None)
+        return state
+
     def _request(self, request: BaseModel) -> CollectionState:
+        return self._answer("POST", "/api/collect", request.model_dump_json().encode())
+
+    def _answer(self, method: str, path: str, body: bytes | None) -> CollectionState:
+        """As `_ask`, but CollectError where nothing answers any more."""
         try:
-            return self._ask("POST", "/api/collect", request.model_dump_json().encode())
+            return self._ask(method, path, body)
         except OSError as error:
             raise CollectError(f"the service at {self._host} port {self._port} does not answer: {error}") from error
 

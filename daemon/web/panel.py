@@ -229,6 +229,7 @@ def _camera(collection: CollectionService, name: str, folder: PictureFolder) -> 
         ],
         collecting=hold.label if hold is not None and hold.active else None,
         kept=hold.kept if hold is not None else 0,
+        waiting=hold.waiting if hold is not None else 0,
         skipped=hold.skipped if hold is not None else 0,
         problem=hold.problem if hold is not None else None,
     )

@@ -198,8 +198,11 @@ def test_a_slow_disk_delays_no_frame(make: Callable[..., Collector], monkeypatch
         collector.offer("front", captured)
         longest = max(longest, time.thread_time() - began)
     assert hold.skipped >= 8
+    assert hold.waiting == WAITING + 10 - hold.skipped
     assert longest < 0.01
     writing.set()
+    wait_until(lambda: hold.waiting == 0, "the last picture")
+    assert hold.kept == WAITING + 10 - hold.skipped
 
 
 def test_every_size_of_frame_is_encoded() -> None:
