@@ -7,7 +7,7 @@ Every other implementation must equal `preprocess` bit for bit; it may take the 
 from dataclasses import dataclass
 from functools import lru_cache
 from math import gcd
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,20 @@ GRAY_FROM_BGR = (1868, 9617, 4899)
 
 Box: TypeAlias = tuple[float, float, float, float]
 """x0, y0, x1, y1: left, top, right and bottom side, in pixels; pixel i of an axis lies between i and i + 1."""
+
+
+class ImageInput(Protocol):
+    """What a frame becomes; a Model says it."""
+
+    @property
+    def input(self) -> TensorType:
+        """The type of the image tensor."""
+        ...
+
+    @property
+    def preprocessing(self) -> Preprocessing:
+        """How a frame becomes it."""
+        ...
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,27 +10,11 @@ from numpy.typing import NDArray
 from edgemeta.kernels.cpu.library import LibraryError
 from edgemeta.kernels.cpu.preprocess import Resizer
 from edgemeta.model.errors import FrameError
-from edgemeta.model.graph import Preprocessing
-from edgemeta.model.layers import TensorType
-from edgemeta.model.preprocess import Rectangle, preprocess
+from edgemeta.model.preprocess import ImageInput, Rectangle, preprocess
 from edgemeta.plugins.api import Batch
 
 Preprocessor: TypeAlias = Callable[[NDArray[np.uint8]], Batch]
 """Makes the input [N, H, W, C] of a frame. The preprocessor owns the array; it is valid until the next call."""
-
-
-class ImageInput(Protocol):
-    """What a frame becomes; a Model says it."""
-
-    @property
-    def input(self) -> TensorType:
-        """The type of the image tensor."""
-        ...
-
-    @property
-    def preprocessing(self) -> Preprocessing:
-        """How a frame becomes it."""
-        ...
 
 
 _log = logging.getLogger(__name__)

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from edgemeta.model.graph import Preprocessing, channels_of
 from edgemeta.model.layers import TensorType
-from edgemeta.plugins.preprocess import ImageInput, Preprocessor, make_preprocessor
+from edgemeta.model.preprocess import ImageInput
+from edgemeta.plugins.preprocess import Preprocessor, make_preprocessor
 from edgemeta.toolchain.data.class_folders import ClassFolders, Report, is_class_folder, list_class_folders, some_of
 from edgemeta.toolchain.data.dataset import Split, load_dataset
 from edgemeta.toolchain.data.picture_files import read_pictures

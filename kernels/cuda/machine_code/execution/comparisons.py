@@ -1,4 +1,4 @@
-"""Instructions that decide predicates: ISETP, FSETP, PSETP, PSET, PLOP3, P2R, R2P, VOTE."""
+"""Instructions that compare, and words of predicates: ISETP, ISET, FSETP, PSETP, PSET, PLOP3, P2R, R2P, VOTE."""
 
 from collections.abc import Callable
 
@@ -64,6 +64,23 @@ def compare(i: Instruction) -> Step:
         return strict | (np.equal(x, y) & below(wave))
 
     return _pair(i, compared, joined)
+
+
+def compare_to_word(i: Instruction) -> Step:
+    """ISET.C.J: all ones where (a C b) J p, else zero."""
+    modifiers = check_modifiers(i, *COMPARE, *_JOIN, "U32")
+    if len(i.operands) != 4:
+        raise refuse(i, "its operands are not modelled")
+    order = next(COMPARE[each] for each in i.modifiers if each in COMPARE)
+    join = next(_JOIN[each] for each in i.modifiers if each in _JOIN)
+    kind = np.uint32 if "U32" in modifiers else np.int32
+    to, a, b, joined = target(i), word(i, 1), word(i, 2), test(i, 3)
+
+    def step(wave: Wave, mask: Mask) -> None:
+        holds = join(order(a(wave).view(kind), b(wave).view(kind)), joined(wave))
+        wave.set(to, -holds.astype(np.int32), mask)
+
+    return step
 
 
 def compare_floats(i: Instruction) -> Step:

@@ -1,0 +1,1 @@
+"""Preprocessing of camera frames: crop, area resize, colour, fill and table."""

@@ -1,0 +1,73 @@
+"""The launch that makes a model's input of camera frames."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgemeta.kernels.cuda.plan.architectures import Architecture
+from edgemeta.kernels.cuda.plan.launch_plan import Argument, Buffer, Constant, Launch, Source
+from edgemeta.kernels.cuda.preprocess.geometry import Tables
+from edgemeta.model.graph import channels_of
+from edgemeta.model.layers import TensorType
+from edgemeta.model.preprocess import ImageInput
+
+_THREADS = 128
+_FEW_MULTIPROCESSORS, _SMALL = 2, 64
+_COLOURS = "bgrya"
+_FILL, _TABLE_ROW = 256, 260
+
+
+def preprocessing_source(model: ImageInput, architecture: Architecture) -> Source:
+    """The kernel for a model's input; it does not depend on the frames."""
+    height, width, channels = model.input.shape
+    codes = [_COLOURS.index(letter) for letter in channels_of(model.preprocessing.colour)]
+    defines = {
+        "THREADS": _THREADS,
+        "HEIGHT": height,
+        "WIDTH": width,
+        "CHANNELS": channels,
+        "PIXELS": _pixels(width, architecture),
+        "COLOURS": sum(code << 4 * c for c, code in enumerate(codes)),
+    }
+    return Source("preprocess/kernel.cu", "preprocess", tuple(defines.items()))
+
+
+def preprocessing_table(model: ImageInput) -> Constant:
+    """uint8 [C, 260]: the entries' bytes; the fill's, at column 256; three that are not used."""
+    preprocessing, (_, _, channels) = model.preprocessing, model.input.shape
+    entries: NDArray[np.uint8] = np.ascontiguousarray(np.broadcast_to(preprocessing.table, (channels, 256))).view(
+        np.uint8
+    )
+    table = np.zeros((channels, _TABLE_ROW), np.uint8)
+    table[:, :_FILL] = entries
+    table[:, _FILL] = entries[np.arange(channels), np.array(preprocessing.fill, np.uint8)]
+    return Constant("preprocessing.table", table)
+
+
+def preprocessing_launch(
+    model: ImageInput, architecture: Architecture, tables: Tables, table: Constant, output: Buffer
+) -> Launch:
+    """The launch for all images of the tables. The frames are a buffer of `tables.nbytes`, of one image.
+
+    output: the packed buffer that the network reads. table: of `preprocessing_table`.
+    """
+    height, width, _ = model.input.shape
+    arguments: tuple[Argument, ...] = (
+        Buffer("frames", TensorType((1, 1, tables.nbytes), signed=False), packed=True),
+        Constant("preprocessing.geometries", tables.geometries),
+        Constant("preprocessing.spans", tables.spans),
+        table,
+        output,
+    )
+    return Launch(
+        ("preprocessing",),
+        preprocessing_source(model, architecture),
+        (height, -(-width // _pixels(width, architecture))),
+        (_THREADS, 1, 1),
+        arguments,
+    )
+
+
+def _pixels(width: int, architecture: Architecture) -> int:
+    """Pixels of a row that a block makes: fewer where many multiprocessors share the image."""
+    few, many = (32, 128) if architecture.multiprocessors <= _FEW_MULTIPROCESSORS else (8, 32)
+    return few if width <= _SMALL else many
