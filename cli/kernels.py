@@ -1,5 +1,6 @@
 """`kernels`: compile the CUDA kernels ahead of time and report their cost."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -10,8 +11,11 @@ from edgemeta.cli.progress import progress_bar
 from edgemeta.kernels.cuda.compile.cache import Cubins
 from edgemeta.kernels.cuda.compile.compiler import find_compiler
 from edgemeta.kernels.cuda.lowering import lower
-from edgemeta.kernels.cuda.plan.architectures import ARCHITECTURES
+from edgemeta.kernels.cuda.plan.architectures import ARCHITECTURES, Architecture
+from edgemeta.kernels.cuda.plan.launch_plan import Source
+from edgemeta.kernels.cuda.preprocess.launch import preprocessing_source
 from edgemeta.kernels.cuda.report import cost_report as count
+from edgemeta.model.graph import Model
 from edgemeta.model.zoo import names
 
 _architecture = click.Choice(list(ARCHITECTURES))
@@ -54,7 +58,7 @@ def build(models: tuple[str, ...], architectures: tuple[str, ...], folder: Path 
         architecture = ARCHITECTURES[name]
         compiler = find_compiler(architecture)
         cubins = Cubins(folder, compiler)
-        sources = list(dict.fromkeys(source for model in loaded for source in lower(model, architecture).sources))
+        sources = list(dict.fromkeys(source for model in loaded for source in _sources(model, architecture)))
         with progress_bar(name) as progress:
             for done, source in enumerate(sources, 1):
                 cubins.keep(source, architecture)
@@ -62,6 +66,12 @@ def build(models: tuple[str, ...], architectures: tuple[str, ...], folder: Path 
         rows.append({"arch": name, "kernels": len(sources), "compiler": str(compiler), "folder": str(cubins.folder)})
     lines = [f"{row['arch']}: {row['kernels']} kernels by {row['compiler']} in {row['folder']}" for row in rows]
     report(as_json, {"builds": rows}, lines)
+
+
+def _sources(model: Model, architecture: Architecture) -> Iterator[Source]:
+    """Kernels of the network, and the one that preprocesses its frames."""
+    yield from lower(model, architecture).sources
+    yield preprocessing_source(model, architecture)
 
 
 @kernels.command("report")

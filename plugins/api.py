@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from edgemeta.model.errors import EdgemetaError
 from edgemeta.model.graph import Model
 from edgemeta.model.layers import Layer, TensorType
+from edgemeta.model.preprocess import Rectangle
 
 Batch: TypeAlias = NDArray[np.int8] | NDArray[np.uint8]
 """Preprocessed images [N, H, W, C], C-contiguous, of the model input's dtype."""
@@ -59,6 +60,30 @@ class Session(Protocol):
 
     def close(self) -> None:
         """Free all memory; a second call does nothing. Running a closed session raises BackendError."""
+        ...
+
+
+@runtime_checkable
+class FrameSession(Protocol):
+    """A session that preprocesses camera frames on its device, too; equal bit for bit to `model.preprocess`."""
+
+    def open_frames(self, frame_shape: tuple[int, ...], regions: Sequence[Rectangle]) -> Any:
+        """What `load_frames` takes with frames of one shape: an object with `images`, the number of regions.
+
+        As `plugins.frames.FrameRunner.open`; any thread may call it.
+        """
+        ...
+
+    def load_frames(self, frames: Sequence[tuple[Any, NDArray[np.uint8]]]) -> None:
+        """Take frames, each with what `open_frames` returned for it; rows and columns may be strided.
+
+        After the first call with frames of such shapes nothing is allocated. Raises FrameError for a frame of another
+        shape or dtype, BackendError and SessionLostError as `Session.run`.
+        """
+        ...
+
+    def run_frames(self) -> Outputs:
+        """As `Session.run`, for the regions of the frames taken last, in their order."""
         ...
 
 

@@ -30,11 +30,7 @@ def make_preprocessor(
     when called for a frame of another shape or dtype. Without the C++ library it uses the reference, which is many
     times slower, and logs a warning.
     """
-    if len(frame_shape) not in (2, 3) or frame_shape[2:] not in ((), (3,)) or min(frame_shape) < 1:
-        raise FrameError(f"a frame has shape {list(frame_shape)}, expected [H, W, 3] or [H, W] of at least one pixel")
-    parts = [Rectangle(0, 0, frame_shape[0], frame_shape[1])] if regions is None else list(regions)
-    for part in parts:
-        _check_inside(part, frame_shape)
+    parts = checked_regions(frame_shape, regions)
     shape = (len(parts), *model.input.shape)
     batch: Batch = np.zeros(shape, np.int8) if model.input.signed else np.zeros(shape, np.uint8)
     run = _make_run(model, {(part.height, part.width, *frame_shape[2:]) for part in parts})
@@ -47,6 +43,16 @@ def make_preprocessor(
         return batch
 
     return prepare
+
+
+def checked_regions(frame_shape: tuple[int, ...], regions: Sequence[Rectangle] | None) -> list[Rectangle]:
+    """The regions, by default the whole frame. Raises FrameError as `make_preprocessor`."""
+    if len(frame_shape) not in (2, 3) or frame_shape[2:] not in ((), (3,)) or min(frame_shape) < 1:
+        raise FrameError(f"a frame has shape {list(frame_shape)}, expected [H, W, 3] or [H, W] of at least one pixel")
+    parts = [Rectangle(0, 0, frame_shape[0], frame_shape[1])] if regions is None else list(regions)
+    for part in parts:
+        _check_inside(part, frame_shape)
+    return parts
 
 
 def _make_run(

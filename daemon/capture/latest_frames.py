@@ -1,6 +1,8 @@
 """The newest frame of each camera: older ones are counted as superseded, not queued, so latency stays bounded."""
 
 import threading
+import time
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from edgemeta.daemon.capture.source import Frame
@@ -61,15 +63,36 @@ class LatestFrames:
         with self._changed:
             while not self.closed:
                 for camera in self._turns:
-                    taken = self._slots[camera].newest
-                    if taken is not None:
-                        self._slots[camera].newest = None
-                        self._turns.remove(camera)
-                        self._turns.append(camera)
-                        self._changed.notify_all()
+                    if (taken := self._take_of(camera)) is not None:
                         return taken
                 self._changed.wait()
             return None
+
+    def take_more(self, cameras: Collection[str], most: int, wait: float) -> list[CapturedFrame]:
+        """Take one frame of each of these cameras, at most `most`: of those that wait or come within `wait` seconds."""
+        deadline = time.monotonic() + wait
+        wanted = set(cameras)
+        found: list[CapturedFrame] = []
+        with self._changed:
+            while True:
+                for camera in [each for each in self._turns if each in wanted]:
+                    if len(found) < most and (taken := self._take_of(camera)) is not None:
+                        found.append(taken)
+                        wanted.remove(camera)
+                left = deadline - time.monotonic()
+                if len(found) == most or not wanted or left <= 0 or self.closed:
+                    return found
+                self._changed.wait(left)
+
+    def _take_of(self, camera: str) -> CapturedFrame | None:
+        """Take a camera's frame, if there is one; its next turn is the last. The lock is held."""
+        taken = self._slots[camera].newest
+        if taken is not None:
+            self._slots[camera].newest = None
+            self._turns.remove(camera)
+            self._turns.append(camera)
+            self._changed.notify_all()
+        return taken
 
     def close(self) -> None:
         """Accept no more frames and wake all waiting threads; `counts` still includes the frames left here."""

@@ -26,6 +26,7 @@ from edgemeta.daemon.config.swap import SwapConfig, TrustConfig
 from edgemeta.daemon.config.web import WebConfig
 from edgemeta.model.address import MARK
 from edgemeta.plugins.api import Fallback
+from edgemeta.plugins.frames import Place
 
 RESERVED = frozenset({"availability", "cmd", "health", "info", "resp", "stats", "swap"})
 """Topic levels of a device that are not cameras, so no camera can have these names."""
@@ -67,6 +68,26 @@ class BackendConfig(Section):
         default="cpu",
         description="What happens to layers that the backend does not support: `cpu` runs them on the backend `cpu`, "
         "with a warning in the log; `refuse` refuses the model.",
+    )
+    preprocess: Place = Field(
+        default="cpu",
+        description="Where frames are cropped, resized, converted and quantized: `cpu`, or `device`: the backend's, "
+        "which then receives whole frames; only `cuda` can.",
+    )
+
+
+class BatchConfig(Section):
+    """Frames of several cameras with the same model that run as one batch."""
+
+    max_frames: int = Field(
+        default=1, ge=1, le=64, description="Most frames in one run, one of each camera; 1 runs every frame on its own."
+    )
+    wait_ms: float = Field(
+        default=0,
+        ge=0,
+        le=1000,
+        allow_inf_nan=False,
+        description="Milliseconds that a frame waits for those of other cameras; 0 takes those that wait already.",
     )
 
 
@@ -113,6 +134,9 @@ class Config(Section):
     )
     backend: Annotated[BackendConfig, Applies.AFTER_SWAP] = Field(
         default=BackendConfig(), description="What runs the model."
+    )
+    batch: Annotated[BatchConfig, Applies.AT_ONCE] = Field(
+        default=BatchConfig(), description="Frames of several cameras in one run."
     )
     cameras: dict[CameraName, Annotated[CameraConfig, Applies.CAMERA_REOPENS]] = Field(
         min_length=1, description="The cameras by name."

@@ -2,21 +2,28 @@
 
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import accumulate, pairwise
 
 import numpy as np
+from numpy.typing import NDArray
 
 from edgemeta.daemon.inference.model_file import ModelFile
 from edgemeta.daemon.messages.records import ModelIdentity
 from edgemeta.model.graph import Model
+from edgemeta.model.preprocess import Rectangle, preprocess
 from edgemeta.model.self_test import flat
 from edgemeta.model.tasks import TaskName, task_name
 from edgemeta.plugins.api import Backend, BackendError, Batch, Fallback, Outputs, Session
 from edgemeta.plugins.compile import compile_model
+from edgemeta.plugins.frames import FrameInput, Place, frame_runner
 
 WARM_UP_RUNS = 10
+
+_TEST_FRAMES = ((97, 131, 3), (61, 40))
+"""Shapes of the frames of a preprocessing test."""
 
 CLOSES_WITHIN = 1.0
 """Seconds that closing waits for a run in progress; a longer run closes the session itself when it returns."""
@@ -32,12 +39,32 @@ class LoadTimes:
     self_test: int = 0
 
 
-class LoadedModel:
-    """A model, the name of the backend that runs it, and its session. The owner closes it."""
+@dataclass(frozen=True, eq=False)
+class FrameRun:
+    """A run of frames: the outputs of each [images, H, W, C], and the nanoseconds at which all inputs were ready."""
 
-    def __init__(self, model: Model, backend: str, session: Session, load_times: LoadTimes = LoadTimes()) -> None:
+    outputs: tuple[Outputs, ...]
+    prepared: int
+
+
+class LoadedModel:
+    """A model, the name of the backend that runs it, and its session. The owner closes it.
+
+    place: where its frames are preprocessed; raises PlaceError if the session cannot do it there.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        backend: str,
+        session: Session,
+        load_times: LoadTimes = LoadTimes(),
+        place: Place = "cpu",
+    ) -> None:
+        self._frames = frame_runner(model, backend, session, place)
         self.model = model
         self.backend = backend
+        self.place = place
         self.load_times = load_times
         self.file: ModelFile | None = None
         """The file with all its bytes, kept until its copy is written (`swap/last_good.py`)."""
@@ -72,6 +99,29 @@ class LoadedModel:
                 if self._closing:
                     self._session.close()
 
+    def open_frames(self, frame_shape: tuple[int, ...], regions: Sequence[Rectangle]) -> FrameInput:
+        """As `FrameRunner.open`."""
+        return self._frames.open(frame_shape, regions)
+
+    def run_frames(
+        self, frames: Sequence[tuple[FrameInput, NDArray[np.uint8]]], now: Callable[[], int] = time.monotonic_ns
+    ) -> FrameRun:
+        """Preprocess frames and run them together; each comes with what `open_frames` returned for its shape.
+
+        Otherwise as `run`; raises FrameError for unusable pixels, too.
+        """
+        ends = list(accumulate((each.images for each, _ in frames), initial=0))
+        with self._running:
+            try:
+                self._frames.prepare(frames)
+                prepared = now()
+                outputs = self._frames.run()
+                parts = tuple(tuple(output[a:b].copy() for output in outputs) for a, b in pairwise(ends))
+            finally:
+                if self._closing:
+                    self._session.close()
+        return FrameRun(parts, prepared)
+
     def warm_up(self) -> None:
         """Run a few empty images, so that the first frame is not slower. Raises BackendError."""
         kind = self.model.input
@@ -96,6 +146,23 @@ class LoadedModel:
                 )
         return len(test.batch)
 
+    def preprocessing_test(self) -> None:
+        """Run random frames, colour and gray, together; raises BackendError where the definition gives other outputs.
+
+        For frames that are preprocessed on a device: the self-test of the file begins behind that.
+        """
+        rng = np.random.default_rng(0)
+        frames = [rng.integers(0, 256, shape, np.uint8) for shape in _TEST_FRAMES]
+        opened = [self.open_frames(frame.shape, [Rectangle(0, 0, *frame.shape[:2])]) for frame in frames]
+        found = self.run_frames(list(zip(opened, frames, strict=True)))
+        for frame, outputs in zip(frames, found.outputs, strict=True):
+            image = preprocess(frame, self.model.input, self.model.preprocessing)
+            if not np.array_equal(flat(outputs), flat(self.run(image[np.newaxis]))):
+                raise BackendError(
+                    f"backend {self.backend} preprocesses a frame of {frame.shape[1]} x {frame.shape[0]} pixels for "
+                    f"{self.description} otherwise than defined"
+                )
+
     def close(self) -> None:
         """Release the session, after the run in progress."""
         self._closing = True
@@ -107,17 +174,31 @@ class LoadedModel:
 
 
 def load_model(
-    model: Model, backend: Backend, options: Mapping[str, object], fallback: Fallback, verify_ns: int
+    model: Model,
+    backend: Backend,
+    options: Mapping[str, object],
+    fallback: Fallback,
+    verify_ns: int,
+    place: Place = "cpu",
 ) -> LoadedModel:
-    """Compile a verified model, warm it up and run its self-test. Raises BackendError, and then releases everything."""
+    """Compile a verified model, warm it up and run its self-test. Raises BackendError, and then releases everything.
+
+    place: where its frames are preprocessed. Raises PlaceError if the backend cannot do it there.
+    """
     started = time.monotonic_ns()
     session = compile_model(model, backend, options, fallback)
     compiled = time.monotonic_ns()
-    loaded = LoadedModel(model, backend.name, session)
+    try:
+        loaded = LoadedModel(model, backend.name, session, place=place)
+    except BackendError:
+        session.close()
+        raise
     try:
         loaded.warm_up()
         warm = time.monotonic_ns()
         loaded.self_test()
+        if place == "device":
+            loaded.preprocessing_test()
     except BackendError:
         loaded.close()
         raise

@@ -14,6 +14,7 @@ from edgemeta.model.errors import ModelError
 from edgemeta.model.signature import SignatureError, check_key
 from edgemeta.plugins.api import Backend, BackendError, OptionError
 from edgemeta.plugins.compile import UnsupportedLayerError
+from edgemeta.plugins.frames import PlaceError
 from edgemeta.plugins.registry import choose
 
 Addresses: TypeAlias = Mapping[str, str]
@@ -83,7 +84,14 @@ def models_of(
     for address, file in models.items():
         if file.model.digest not in loaded_models:
             try:
-                made = load_model(file.model, backend, config.backend.options, config.backend.fallback, file.verify_ns)
+                made = load_model(
+                    *(file.model, backend, config.backend.options, config.backend.fallback, file.verify_ns),
+                    place=config.backend.preprocess,
+                )
+            except PlaceError as error:
+                expected = "`cpu`, or a backend that preprocesses frames on its device"
+                problems.append(Problem(("backend", "preprocess"), str(error), expected))
+                break
             except OptionError as error:
                 problems.append(Problem(("backend", "options"), str(error), "options that this backend has"))
                 break

@@ -1,7 +1,7 @@
 """From a captured frame to its messages: a pure function of its input. No camera, no broker, no files."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -16,8 +16,8 @@ from edgemeta.daemon.inference.tracking.by_task import tracker_of
 from edgemeta.daemon.messages.frame_fields import DropFields, FrameFields, LabelFields, ModelFields
 from edgemeta.daemon.messages.records import SCHEMA_VERSION, FrameMessage, ModelIdentity
 from edgemeta.daemon.runtime.clock import Clock
-from edgemeta.plugins.api import BackendError, Batch
-from edgemeta.plugins.preprocess import make_preprocessor
+from edgemeta.plugins.api import BackendError, Outputs
+from edgemeta.plugins.frames import FrameInput
 
 Now = Callable[[], int]
 """Monotonic nanoseconds."""
@@ -72,7 +72,7 @@ class Pipeline:
         self._clock = clock
         self._now = now
         self._shape: tuple[int, ...] = ()
-        self._prepare: Callable[..., Batch]
+        self._input: FrameInput
         self._picture: Picture
 
     def set_settings(self, settings: CameraSettings) -> None:
@@ -89,6 +89,11 @@ class Pipeline:
         return self._loaded
 
     @property
+    def next_loaded(self) -> LoadedModel:
+        """The model that will classify the next frame."""
+        return self._wanted_loaded
+
+    @property
     def model_changed(self) -> bool:
         """Whether the next frame will be classified by another model than the last."""
         return self._wanted_loaded is not self._loaded
@@ -98,15 +103,22 @@ class Pipeline:
 
         Raises FrameError for unusable pixels, BackendError where the backend failed.
         """
+        (ran,) = run_together([self.begin(captured)])
+        return self.finish(ran, dropped, withheld)
+
+    def begin(self, captured: CapturedFrame) -> "Begun":
+        """Begin with a frame: apply new settings, look at its shape. Raises FrameError."""
         taken = self._now()
         self._apply_wanted()
-        loaded, batch = self._loaded, self._preprocess(captured)
-        prepared = self._now()
-        outputs = loaded.run(batch)
-        inferred = self._now()
+        return Begun(captured, self._loaded, self._input_for(captured.frame.pixels.shape), taken, self._now)
+
+    def finish(self, ran: "Ran", dropped: DropFields, withheld: int) -> FrameResult:
+        """Make the result of a frame that has been run; otherwise as `classify`."""
+        captured, loaded = ran.begun.captured, ran.begun.loaded
         if self._loaded is not loaded:
             raise BackendError(f"{loaded.description} answered after its frame was given to another model")
-        came = captured.frame.captured_ns
+        taken, prepared, inferred, came = ran.begun.taken, ran.prepared, ran.inferred, captured.frame.captured_ns
+        outputs = ran.outputs
         reading = self._reader.read(outputs, self._picture)
         tracked = self._tracker.add(reading, self._settings, came)
         finished = self._now()
@@ -161,15 +173,46 @@ class Pipeline:
         self._tracker = tracker_of(loaded.model, self._tracker)
         self._model_identity = _fields_of(loaded.identity)
 
-    def _preprocess(self, captured: CapturedFrame) -> Batch:
-        """Prepare the pixels; another frame size or other tiles make a new preprocessor and release the old one."""
-        pixels = captured.frame.pixels
-        if pixels.shape != self._shape:
-            model = self._loaded.model
-            self._picture = picture_of(model, pixels.shape, self._settings.tiles)
-            self._prepare = make_preprocessor(model, pixels.shape, self._picture.tiles)
-            self._shape = pixels.shape
-        return self._prepare(pixels)
+    def _input_for(self, shape: tuple[int, ...]) -> FrameInput:
+        """What takes frames of this shape; another size or other tiles make a new one and release the old one."""
+        if shape != self._shape:
+            loaded = self._loaded
+            self._picture = picture_of(loaded.model, shape, self._settings.tiles)
+            self._input = loaded.open_frames(shape, self._picture.tiles)
+            self._shape = shape
+        return self._input
+
+
+@dataclass(frozen=True, eq=False)
+class Begun:
+    """A frame that is about to run: its model, what takes its pixels, when it was taken, and the clock that says it."""
+
+    captured: CapturedFrame
+    loaded: LoadedModel
+    input: FrameInput
+    taken: int
+    now: Now
+
+
+@dataclass(frozen=True, eq=False)
+class Ran:
+    """A frame that has been run, its outputs, and when all inputs of the run were ready and when it ended, in ns."""
+
+    begun: Begun
+    outputs: Outputs
+    prepared: int
+    inferred: int
+
+
+def run_together(frames: Sequence[Begun]) -> list[Ran]:
+    """Run frames of one model as one batch, in their order. Raises FrameError, BackendError.
+
+    Each is ready when all are, and ends when all do: that is what a frame's message waits for.
+    """
+    first = frames[0]
+    run = first.loaded.run_frames([(each.input, each.captured.frame.pixels) for each in frames], first.now)
+    inferred = first.now()
+    return [Ran(each, outputs, run.prepared, inferred) for each, outputs in zip(frames, run.outputs, strict=True)]
 
 
 def _fields_of(model: ModelIdentity) -> ModelFields:

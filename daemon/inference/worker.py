@@ -1,12 +1,16 @@
-"""The worker thread: takes the newest frame of each camera in turn, classifies it and queues its messages."""
+"""The worker thread: takes the newest frame of each camera in turn, classifies it and queues its messages.
+
+Frames of several cameras with the same model that are ready together may run as one batch (`batch` of the config).
+"""
 
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from edgemeta.daemon.capture.latest_frames import CapturedFrame, LatestFrames
-from edgemeta.daemon.inference.pipeline import FrameResult, Pipeline
+from edgemeta.daemon.config.config import BatchConfig
+from edgemeta.daemon.inference.pipeline import FrameResult, Pipeline, Ran, run_together
 from edgemeta.daemon.messages.channels import EVENT, FRAME, STATE
 from edgemeta.daemon.messages.records import EventKind
 from edgemeta.daemon.metrics.counters import FrameCounters
@@ -31,9 +35,10 @@ BackendErrorHandler = Callable[[str, BackendError], None]
 
 
 class Worker:
-    """Runs in one thread until the frames are closed; the current frame is finished.
+    """Runs in one thread until the frames are closed; the current frames are finished.
 
-    A thread that hangs in a model can be abandoned: a new thread takes over its frame, and its own result is discarded.
+    A thread that hangs in a model can be abandoned: a new thread takes over its frames, and its own results are
+    discarded. batch: how many frames run together; any thread may set it.
     """
 
     def __init__(
@@ -53,16 +58,18 @@ class Worker:
         self._on_fatal = on_fatal
         self._failing: dict[str, str] = {}
         self._handing = threading.Lock()
+        self._one_by_one: str | None = None
         self._thread: threading.Thread | None = None
-        self._current: CapturedFrame | None = None
+        self._current: list[CapturedFrame] = []
         self._taken_at = 0.0
+        self.batch = BatchConfig()
         self.frame_listeners: list[FrameListener] = []
         self.on_backend_error: BackendErrorHandler | None = None
         self.heartbeat = Heartbeat("worker")
 
     def start(self) -> None:
         """Start the thread. A SessionLostError ends the service: every later frame would fail, too."""
-        self._begin(None)
+        self._begin()
 
     def end(self, timeout: float) -> bool:
         """Wait for the thread to end after the frames were closed; False where it hangs and is abandoned."""
@@ -70,52 +77,99 @@ class Worker:
             self._thread.join(timeout)
         return self._thread is None or not self._thread.is_alive()
 
-    def hangs_on(self, seconds: float) -> str | None:
-        """The camera whose frame the worker has been processing for longer than this; None otherwise."""
-        current = self._current
-        return current.camera if current is not None and time.monotonic() - self._taken_at > seconds else None
+    def hangs_on(self, seconds: float) -> tuple[str, ...]:
+        """The cameras whose frames the worker has been processing for longer than this."""
+        current = list(self._current)
+        is_late = bool(current) and time.monotonic() - self._taken_at > seconds
+        return tuple(captured.camera for captured in current) if is_late else ()
 
     def abandon_thread(self) -> None:
-        """Continue in a new thread, first with the current frame, if there is one."""
+        """Continue in a new thread, first with the current frames, if there are any."""
         with self._handing:
-            if self._current is not None:
-                self._begin(self._current)
+            if self._current:
+                self._begin()
 
-    def _begin(self, first: CapturedFrame | None) -> None:
-        self._thread = guarded_thread("worker", lambda: self._run(first), self._on_fatal)
+    def _begin(self) -> None:
+        self._thread = guarded_thread("worker", self._run, self._on_fatal)
         self._thread.start()
 
-    def _run(self, captured: CapturedFrame | None) -> None:
-        """Handle frame after frame until the frames are closed or this thread is abandoned."""
-        captured = captured or self._frames.take()
-        while captured is not None:
-            self._taken_at, self._current = time.monotonic(), captured
-            self._handle(captured)
+    def _run(self) -> None:
+        """Handle frame after frame until the frames are closed or this thread is abandoned.
+
+        Frames that an abandoned thread left are handled one by one.
+        """
+        frames = self._current[:1] or self._take()
+        while frames:
+            self._taken_at = time.monotonic()
+            if not self._current:
+                self._current = list(frames)
+            self._handle(frames)
             if self._is_abandoned:
                 return
-            captured = self._frames.take()
+            frames = self._current[:1] or self._take()
+
+    def _take(self) -> list[CapturedFrame]:
+        """Wait for a frame, and take those of other cameras with the same model that the config lets join it."""
+        first, batch = self._frames.take(), self.batch
+        if first is None or batch.max_frames == 1:
+            return [] if first is None else [first]
+        loaded = self._pipelines[first.camera].next_loaded
+        others = [name for name, each in self._pipelines.items() if each.next_loaded is loaded and name != first.camera]
+        return [first, *self._frames.take_more(others, batch.max_frames - 1, batch.wait_ms / 1000)]
 
     @property
     def _is_abandoned(self) -> bool:
         return threading.current_thread() is not self._thread
 
-    def _release_frame(self) -> bool:
-        """Mark the current frame as done; False where another thread has taken it over."""
+    def _release(self, captured: CapturedFrame) -> bool:
+        """Mark a frame as done; False where another thread has taken it over."""
         with self._handing:
             if self._is_abandoned:
                 return False
-            self._current = None
+            self._current.remove(captured)
             return True
 
-    def _handle(self, captured: CapturedFrame) -> None:
-        """Process one frame. While the backend fails the heartbeat deadline stays; a classified frame clears it."""
-        camera = captured.camera
+    def _handle(self, frames: Sequence[CapturedFrame]) -> None:
+        """Process frames that were taken together: run them, then publish one after the other."""
+        self._expect()
+        ran = self._run_together(frames)
+        for captured, each in zip(frames, ran, strict=True):
+            if self._is_abandoned:
+                return
+            self._expect()
+            self._finish(captured, each)
+
+    def _expect(self) -> None:
+        """While the backend fails the heartbeat deadline stays; a classified frame clears it."""
         self.heartbeat.expect_if_idle(f"no frame classified within {FRAME_WITHIN:g} s", FRAME_WITHIN)
+
+    def _run_together(self, frames: Sequence[CapturedFrame]) -> Sequence[Ran | None]:
+        """Run several frames as one batch; None for each where it is to be run on its own.
+
+        So it is where the batch fails: then the reason is that of a frame, or logged here once.
+        """
+        alone = [None] * len(frames)
+        if len(frames) == 1:
+            return alone
+        try:
+            begun = [self._pipelines[captured.camera].begin(captured) for captured in frames]
+            if any(each.loaded is not begun[0].loaded for each in begun):
+                return alone  # a model was swapped meanwhile
+            return run_together(begun)
+        except (FrameError, BackendError) as error:
+            if not self._is_abandoned and str(error) != self._one_by_one:
+                self._one_by_one = str(error)
+                log.warning("frames of %d cameras do not run together but one by one: %s", len(frames), error)
+            return alone
+
+    def _finish(self, captured: CapturedFrame, ran: Ran | None) -> None:
+        """Classify a frame, if it has not run, and publish its messages."""
+        camera = captured.camera
         counters = self._counters[camera]
         try:
-            step = self._step(captured)
+            step = self._step(captured, ran)
         except (FrameError, BackendError) as error:
-            if not self._release_frame():
+            if not self._release(captured):
                 return
             counters.failed += 1
             if isinstance(error, SessionLostError):
@@ -124,7 +178,7 @@ class Worker:
             if isinstance(error, FrameError):
                 self.heartbeat.clear()
             return
-        if not self._release_frame():
+        if not self._release(captured):
             return
         counters.processed += 1
         counters.unknown += step.fields["unknown"]
@@ -136,12 +190,15 @@ class Worker:
             listener(captured, step)
         self.heartbeat.clear()
 
-    def _step(self, captured: CapturedFrame) -> FrameResult:
-        """Classify a frame; where the backend failed and another model was set meanwhile, with that one."""
+    def _step(self, captured: CapturedFrame, ran: Ran | None) -> FrameResult:
+        """Classify a frame; where the backend failed and another model was set meanwhile, with that one.
+
+        ran: the frame, if it ran with others.
+        """
         pipeline, counters = self._pipelines[captured.camera], self._counters[captured.camera]
         before = counters.drops(captured.superseded), counters.withheld
         try:
-            return pipeline.classify(captured, *before)
+            return pipeline.classify(captured, *before) if ran is None else pipeline.finish(ran, *before)
         except BackendError as error:
             if self.on_backend_error is not None:
                 self.on_backend_error(captured.camera, error)

@@ -82,7 +82,9 @@ class FrameLatency(Part):
     """Duration of each stage for this frame, in microseconds."""
 
     wait: int = Field(ge=0, description="From capture until the worker took the frame.")
-    preprocess: int = Field(ge=0, description="Crop, resize, colour conversion and quantization.")
+    preprocess: int = Field(
+        ge=0, description="Crop, resize, colour conversion and quantization; for a device that does this, the copy."
+    )
     inference: int = Field(ge=0, description="Running the model.")
     postprocess: int = Field(ge=0, description="Scores, ranking and smoothing.")
     total: int = Field(ge=0, description="From capture until this message was created.")

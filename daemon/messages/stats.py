@@ -48,7 +48,9 @@ class Stages(Part):
     """Latencies of the stages of a frame."""
 
     wait: StageStats = Field(description="From capture until the worker took the frame.")
-    preprocess: StageStats = Field(description="Crop, resize, colour conversion and quantization.")
+    preprocess: StageStats = Field(
+        description="Crop, resize, colour conversion and quantization; for a device that does this, the copy."
+    )
     inference: StageStats = Field(description="Running the model.")
     postprocess: StageStats = Field(description="Scores, ranking and smoothing.")
     encode: StageStats = Field(description="Encoding the message as JSON.")

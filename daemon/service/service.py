@@ -103,6 +103,7 @@ class Service:
         }
         seen = RecentFrames(names, config.web.show_frames)
         self._worker = Worker(self._frames, self._pipelines, self._counters, self._latencies, self.publisher, on_fatal)
+        self._worker.batch = config.batch
         self.swaps = SwapCoordinator(self._pipelines, self._worker, on_fatal)
         if config.web.enabled:
             self._worker.frame_listeners.append(seen.add)
@@ -174,6 +175,7 @@ class Service:
         for name, pipeline in self._pipelines.items():
             pipeline.set_settings(settings_of(config, name))
             pipeline.set_model(plan.loaded_models[name])
+        self._worker.batch = config.batch
         self._stats_timer.set_period(config.stats.interval)
         self.plan = plan
         self._publish_info()

@@ -1,6 +1,6 @@
 """A launch plan loaded onto a device: modules, constants, and one prepared call per batch size."""
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -49,9 +49,8 @@ class LoadedPlan:
         self._constants: dict[Constant, Any] = {}
         self._modules: list[Any] = []
         self._functions: dict[Source, Any] = {}
+        self._cubins = cubins
         try:
-            for source in plan.sources:
-                self._functions[source] = self._load(source, cubins.get(source, plan.architecture))
             for launch in plan.launches:
                 self._prepare(launch)
             for constant in plan.constants:
@@ -71,19 +70,37 @@ class LoadedPlan:
             return
         call = self._calls.get(images) or self._new_call(images)
         np.copyto(call.input, batch)
-        call.sequence.launch()
-        self.device.stream.synchronize()
-        for output, staged in zip(outputs, call.outputs, strict=True):
-            np.copyto(output, staged)
+        self._complete(call.sequence, call.outputs, outputs)
+
+    def run_after(
+        self, key: Hashable, prepare: Callable[[], None], images: int, outputs: tuple[NDArray[Any], ...]
+    ) -> None:
+        """As `run`, where `prepare` puts on the stream what fills the input; at most `most_images` images.
+
+        key: of the sequence of `prepare` and the launches, as in `sequence`.
+        """
+        targets = tuple(output[:images] for output in self._arena_for(images).outputs)
+        self._complete(self.sequence(key, partial(self._enqueue, images, prepare, targets)), targets, outputs)
 
     def new_outputs(self, images: int) -> tuple[NDArray[Any], ...]:
         """Arrays [images, *output shape] for `run` to write."""
         return tuple(np.empty((images, *output.shape), output.kind.dtype) for output in self.plan.outputs)
 
+    def load_kernel(self, source: Source, arguments: int) -> None:
+        """Load a kernel of so many pointers, if it is not loaded. Raises CompilerError."""
+        if source not in self._functions:
+            module = self.device.cuda.module_from_buffer(self._cubins.get(source, self.plan.architecture))
+            self._modules.append(module)
+            function = self._functions[source] = module.get_function(source.entry)
+            function.prepare("P" * arguments)
+
     def enqueue_launch(self, launch: Launch, images: int) -> None:
         """Put one launch on the stream."""
+        self.enqueue(launch, images, [self._address(argument) for argument in launch.arguments])
+
+    def enqueue(self, launch: Launch, images: int, pointers: Sequence[int]) -> None:
+        """Put a launch of a loaded kernel on the stream, with the addresses of its arguments."""
         function = self._functions[launch.source]
-        pointers = [self._address(argument) for argument in launch.arguments]
         grid = (*launch.grid, images)
         stream = self.device.stream
         function.prepared_async_call(grid, launch.block, stream, *pointers, shared_size=launch.shared_bytes)
@@ -99,6 +116,16 @@ class LoadedPlan:
             self._sequences[key] = self._make_sequence(self.device.cuda, self.device.stream, enqueue)
         return self._sequences[key]
 
+    def forget(self, key: Hashable) -> None:
+        """Discard the sequence of a key, if there is one."""
+        if key in self._sequences:
+            self._sequences.pop(key).close()
+
+    @property
+    def input_address(self) -> int:
+        """Device address of the input, until memory moves."""
+        return self._address(self.plan.input)
+
     def close(self) -> None:
         """Free all device resources of the plan; a second call does nothing."""
         self._release_arena()
@@ -111,7 +138,8 @@ class LoadedPlan:
     def _new_call(self, images: int) -> _Call:
         arena = self._arena_for(images)
         source, targets = arena.input[:images], tuple(output[:images] for output in arena.outputs)
-        call = _Call(source, self.sequence(images, partial(self._enqueue, images, source, targets)), targets)
+        prepare = partial(self._enqueue_input, source)
+        call = _Call(source, self.sequence(images, partial(self._enqueue, images, prepare, targets)), targets)
         self._calls[images] = call
         return call
 
@@ -122,9 +150,24 @@ class LoadedPlan:
             self._arena = Arena(self.device, self.plan, images)
         return self._arena
 
-    def _enqueue(self, images: int, source: NDArray[Any], targets: tuple[NDArray[Any], ...]) -> None:
+    def _complete(
+        self,
+        sequence: CapturedGraph | DirectLaunches,
+        staged: tuple[NDArray[Any], ...],
+        outputs: tuple[NDArray[Any], ...],
+    ) -> None:
+        """Launch a sequence, wait for it, and copy what it left in page-locked memory."""
+        sequence.launch()
+        self.device.stream.synchronize()
+        for output, each in zip(outputs, staged, strict=True):
+            np.copyto(output, each)
+
+    def _enqueue_input(self, source: NDArray[Any]) -> None:
+        self.device.cuda.memcpy_htod_async(self.input_address, source, self.device.stream)
+
+    def _enqueue(self, images: int, prepare: Callable[[], None], targets: tuple[NDArray[Any], ...]) -> None:
         cuda, stream = self.device.cuda, self.device.stream
-        cuda.memcpy_htod_async(self._address(self.plan.input), source, stream)
+        prepare()
         self.enqueue_launches(images)
         for target, output in zip(targets, self.plan.outputs, strict=True):
             cuda.memcpy_dtoh_async(target, self._address(output), stream)
@@ -135,17 +178,11 @@ class LoadedPlan:
             return self._arena.address(argument)
         return int(self._constants[argument])
 
-    def _load(self, source: Source, cubin: bytes) -> Any:
-        module = self.device.cuda.module_from_buffer(cubin)
-        self._modules.append(module)
-        return module.get_function(source.entry)
-
     def _prepare(self, launch: Launch) -> None:
-        function = self._functions[launch.source]
-        function.prepare("P" * len(launch.arguments))
+        self.load_kernel(launch.source, len(launch.arguments))
         if launch.shared_bytes > _STATIC_SHARED_BYTES:
             attribute = self.device.cuda.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES
-            function.set_attribute(attribute, launch.shared_bytes)
+            self._functions[launch.source].set_attribute(attribute, launch.shared_bytes)
 
     def _release_arena(self) -> None:
         self._calls.clear()

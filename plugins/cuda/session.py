@@ -1,14 +1,23 @@
 """A model on a GPU as a backend session."""
 
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 
+import numpy as np
+from numpy.typing import NDArray
+
+from edgemeta.kernels.cuda.compile.tool import CompilerError
 from edgemeta.kernels.cuda.plan.launch_plan import Launch
+from edgemeta.kernels.cuda.preprocess.geometry import FrameLayout
 from edgemeta.model.graph import Model
+from edgemeta.model.preprocess import Rectangle
 from edgemeta.plugins.api import BackendError, Batch, Outputs, SessionLostError
 from edgemeta.plugins.cuda.device import DeviceContext
 from edgemeta.plugins.cuda.driver import NAME, driver_error, driver_errors
+from edgemeta.plugins.cuda.frames import FrameRuns
 from edgemeta.plugins.cuda.loaded_plan import LoadedPlan
 from edgemeta.plugins.cuda.timing import Stopwatch, host_us
+from edgemeta.plugins.preprocess import checked_regions
 from edgemeta.plugins.session import check_batch
 
 HOST = "host and copies"
@@ -30,6 +39,7 @@ class CudaSession:
         self._refusal: type[BackendError] = BackendError
         self._outputs: dict[int, Outputs] = {}
         self._stopwatch: Stopwatch | None = None
+        self._frames: FrameRuns | None = None
         self._errors: type[Exception] = device.cuda.Error
 
     @property
@@ -47,11 +57,29 @@ class CudaSession:
         self._check_open()
         check_batch(NAME, self._model, batch)
         outputs = self._outputs_for(len(batch))
-        try:
-            with self._device:
-                self._loaded.run(batch, outputs)
-        except self._errors as error:
-            raise self._failed(error, f"running a batch of {len(batch)}") from error
+        with self._working(f"running a batch of {len(batch)}"):
+            self._loaded.run(batch, outputs)
+        return outputs
+
+    def open_frames(self, frame_shape: tuple[int, ...], regions: Sequence[Rectangle]) -> FrameLayout:
+        """As `FrameSession.open_frames`."""
+        return FrameLayout(self._model, frame_shape, checked_regions(frame_shape, regions))
+
+    def load_frames(self, frames: Sequence[tuple[FrameLayout, NDArray[np.uint8]]]) -> None:
+        """As `FrameSession.load_frames`."""
+        self._check_open()
+        with self._working(f"taking {len(frames)} frames"):
+            if self._frames is None:
+                self._frames = FrameRuns(self._model, self._loaded)
+            self._frames.load(frames)
+
+    def run_frames(self) -> Outputs:
+        """As `FrameSession.run_frames`."""
+        self._check_open()
+        assert self._frames is not None, "no frames were taken"
+        outputs = self._outputs_for(self._frames.images)
+        with self._working(f"running {self._frames.images} images of frames"):
+            self._frames.run(outputs)
         return outputs
 
     def profile(self, image: Batch) -> dict[str, float]:
@@ -60,11 +88,8 @@ class CudaSession:
         check_batch(NAME, self._model, image)
         if len(image) != 1:
             raise BackendError(f"backend {NAME}: a profile takes one image, the batch has {len(image)}")
-        try:
-            with self._device:
-                return self._profile(image)
-        except self._errors as error:
-            raise self._failed(error, "measuring its steps") from error
+        with self._working("measuring its steps"):
+            return self._profile(image)
 
     def close(self) -> None:
         """As `Session.close`."""
@@ -91,6 +116,17 @@ class CudaSession:
         if self._closed is not None:
             raise self._refusal(self._closed)
 
+    @contextmanager
+    def _working(self, doing: str) -> Iterator[None]:
+        """With the device's context current. A driver's error ends the session, one of a compiler does not."""
+        try:
+            with self._device:
+                yield
+        except CompilerError as error:
+            raise BackendError(f"backend {NAME}: {error}") from error
+        except self._errors as error:
+            raise self._failed(error, doing) from error
+
     def _failed(self, error: Exception, doing: str) -> SessionLostError:
         """Free everything. The error may have made the context unusable, so nothing is retried in it."""
         reason = driver_error(self._device.cuda, error, doing)
@@ -112,4 +148,7 @@ class CudaSession:
         if self._stopwatch is not None:
             self._stopwatch.close()
             self._stopwatch = None
+        if self._frames is not None:
+            self._frames.close()
+            self._frames = None
         self._loaded.close()

@@ -43,7 +43,7 @@ ROOMS: dict[str, list[set[str]]] = {
         {"lowering"},
         {"baselines"},
         {"winograd"},
-        {"direct", "elementwise", "grouped", "pool", "pool_dense", "rearrange", "resize", "tensor"},
+        {"direct", "elementwise", "grouped", "pool", "pool_dense", "preprocess", "rearrange", "resize", "tensor"},
         {"machine_code"},
         {"compile"},
         {"plan"},

@@ -76,10 +76,8 @@ class Trial:
     @property
     def _hangs(self) -> bool:
         """Whether a new model has had one frame for too long."""
-        camera = self._worker.hangs_on(FRAME_WITHIN)
-        if camera is None or camera not in self._replacements:
-            return False
-        return self._pipelines[camera].loaded is self._replacements[camera].after
+        hanging = (camera for camera in self._worker.hangs_on(FRAME_WITHIN) if camera in self._replacements)
+        return any(self._pipelines[camera].loaded is self._replacements[camera].after for camera in hanging)
 
     @property
     def progress(self) -> str:

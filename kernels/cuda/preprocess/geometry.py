@@ -36,12 +36,13 @@ class _Axis:
 class FrameLayout:
     """Frames of one shape, [H, W, 3] in B, G, R order or gray [H, W], whose regions become images of a model's input.
 
-    box: the part of a frame that is copied to the device. nbytes: size there. Raises FrameError for a frame whose units
-    (`coverage`) exceed 32 bits on an axis.
+    box: the part of a frame that is copied to the device. nbytes: size there. key: equal for equal layouts. Raises
+    FrameError for a frame whose units (`coverage`) of an output pixel are too many on an axis.
     """
 
     def __init__(self, image_input: ImageInput, frame_shape: tuple[int, ...], regions: Sequence[Rectangle]) -> None:
         self.frame_shape = frame_shape
+        self.key = (FrameLayout, frame_shape, tuple(regions))
         self.images = len(regions)
         self.channels = frame_shape[2] if len(frame_shape) == 3 else 1
         self._target = image_input.input.shape[0], image_input.input.shape[1]

@@ -43,19 +43,17 @@ def preprocessing_table(model: ImageInput) -> Constant:
     return Constant("preprocessing.table", table)
 
 
-def preprocessing_launch(
-    model: ImageInput, architecture: Architecture, tables: Tables, table: Constant, output: Buffer
-) -> Launch:
-    """The launch for all images of the tables. The frames are a buffer of `tables.nbytes`, of one image.
+def preprocessing_launch(model: ImageInput, architecture: Architecture, tables: Tables, output: Buffer) -> Launch:
+    """The launch for images of the tables. Arguments: frames, geometries, spans, table, output.
 
-    output: the packed buffer that the network reads. table: of `preprocessing_table`.
+    The frames are a buffer of `tables.nbytes`, of one image. output: the packed buffer that the network reads.
     """
     height, width, _ = model.input.shape
     arguments: tuple[Argument, ...] = (
         Buffer("frames", TensorType((1, 1, tables.nbytes), signed=False), packed=True),
         Constant("preprocessing.geometries", tables.geometries),
         Constant("preprocessing.spans", tables.spans),
-        table,
+        preprocessing_table(model),
         output,
     )
     return Launch(

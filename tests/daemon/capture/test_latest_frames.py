@@ -121,3 +121,33 @@ def test_close_ends_the_wait_of_put_when_free() -> None:
     waiting.join(60)
     assert not waiting.is_alive()
     assert frames.counts("a") == (1, 0, 1)
+
+
+def test_more_frames_are_taken_of_named_cameras_only_and_in_turn() -> None:
+    frames = LatestFrames(["a", "b", "c", "d"])
+    for camera in "abcd":
+        frames.put(camera, frame())
+    assert take(frames).camera == "a"
+    assert [each.camera for each in frames.take_more(["d", "c"], 1, 0)] == ["c"]
+    assert [each.camera for each in frames.take_more(["a", "c", "d"], 9, 0)] == ["d"]
+    assert frames.take_more(["a", "c", "d"], 9, 0.001) == []
+    assert take(frames).camera == "b"
+    for camera in "dcba":
+        frames.put(camera, frame())
+    assert [take(frames).camera for _ in range(4)] == ["a", "c", "d", "b"], "as long as each has waited"
+
+
+def test_more_frames_come_while_it_waits_and_an_end_ends_the_wait() -> None:
+    frames = LatestFrames(["a", "b"])
+    results: list[list[CapturedFrame]] = []
+    waiting = threading.Thread(target=lambda: results.append(frames.take_more(["a", "b"], 2, 20)))
+    waiting.start()
+    frames.put("b", frame(7))
+    frames.put("a", frame(8))
+    waiting.join(10)
+    assert sorted((each.camera, each.frame.captured_ns) for each in results[0]) == [("a", 8), ("b", 7)]
+    waiting = threading.Thread(target=lambda: results.append(frames.take_more(["a", "b"], 2, 20)))
+    waiting.start()
+    frames.close()
+    waiting.join(10)
+    assert results[1] == []

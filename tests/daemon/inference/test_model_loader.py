@@ -94,6 +94,17 @@ def test_layers_that_the_backend_does_not_support_run_on_cpu_or_the_model_is_ref
     assert (mistake.key, mistake.found, mistake.expected) == ("backend.fallback", "the text 'gpu'", "'cpu' or 'refuse'")
 
 
+@pytest.mark.parametrize("name", ["cpu", "reference"])
+def test_a_backend_that_does_not_preprocess_frames_says_so(write_config: Callable[..., Path], name: str) -> None:
+    path = write_config(backend={"name": name, "preprocess": "device"})
+    (mistake,) = mistakes(path)
+    assert mistake.key == "backend.preprocess"
+    assert mistake.found == f"backend {name} does not preprocess frames on its device for model colour"
+    assert mistake.expected == "`cpu`, or a backend that preprocesses frames on its device"
+    (mistake,) = mistakes(write_config(backend={"preprocess": "gpu"}))
+    assert (mistake.found, mistake.expected) == ("the text 'gpu'", "'cpu' or 'device'")
+
+
 def line_of(path: Path, key: str) -> int:
     lines = path.read_text().splitlines()
     return next(number for number, line in enumerate(lines, 1) if line.startswith(key))

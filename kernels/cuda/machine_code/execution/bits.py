@@ -336,10 +336,10 @@ def half_constant(i: Instruction) -> Step:
 
 
 def limits(i: Instruction) -> Step:
-    """VMNMX.MX.MIN: the minimum of c and the maximum of a and b; .MAX: the maximum; without .MX: the minimum of a, b."""
+    """VMNMX.MX.MIN: the minimum of c and the maximum of a and b; .MAX: their maximum; no .MX: the minimum of a, b."""
     if i.modifiers not in (("MX", "MIN"), ("MIN",), ("MX", "MAX"), ("MAX",)):
         raise refuse(i, "its modifiers are not modelled")
-    inner = np.maximum if i.modifiers[0] == "MX" else np.minimum
-    outer = np.maximum if i.modifiers[-1] == "MAX" else np.minimum
+    inner = np.maximum if "MX" in i.modifiers else np.minimum
+    outer = np.maximum if "MAX" in i.modifiers else np.minimum
     to, a, b, c = place(i), word(i, 1), word(i, 2), word(i, 3)
     return lambda wave, mask: wave.set(to, outer(inner(a(wave), b(wave)), c(wave)), mask)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from edgemeta.kernels.cuda.plan.architectures import ARCHITECTURES
 from edgemeta.kernels.cuda.plan.launch_plan import Buffer, LaunchPlan
 from edgemeta.kernels.cuda.preprocess.geometry import FrameLayout, tables_of
-from edgemeta.kernels.cuda.preprocess.launch import preprocessing_launch, preprocessing_table
+from edgemeta.kernels.cuda.preprocess.launch import preprocessing_launch
 from edgemeta.model.graph import INPUT, Preprocessing, channels_of
 from edgemeta.model.layers import TensorType
 from edgemeta.model.preprocess import Rectangle, preprocess
@@ -57,7 +57,7 @@ def plan_of(target: Target, shots: Sequence[Shot], architecture: str) -> tuple[L
     tables = tables_of(layouts)
     output = Buffer(INPUT, target.input, packed=True)
     found = ARCHITECTURES[architecture]
-    launch = preprocessing_launch(target, found, tables, preprocessing_table(target), output)
+    launch = preprocessing_launch(target, found, tables, output)
     frames = launch.arguments[0]
     assert isinstance(frames, Buffer)
     batch = np.full((sum(layout.images for layout in layouts), *frames.shape), 201, np.uint8)

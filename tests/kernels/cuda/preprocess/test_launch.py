@@ -82,5 +82,7 @@ def test_only_the_crop_is_copied() -> None:
 
 def test_a_frame_beyond_all_bounds_is_refused() -> None:
     side = (1 << 24) + 43
-    with pytest.raises(FrameError, match=rf"a frame of 2 x {side} pixels is too large to be preprocessed on the device"):
+    with pytest.raises(
+        FrameError, match=rf"a frame of 2 x {side} pixels is too large to be preprocessed on the device"
+    ):
         FrameLayout(TARGETS["gray"], (side, 2), [Rectangle(0, 0, side, 2)])
