@@ -43,5 +43,9 @@ class TeachError(ToolchainError):
     """Pictures or a backbone from which nothing can be taught."""
 
 
+class SimulateError(ToolchainError):
+    """A number format, a rule or a network that cannot be simulated."""
+
+
 class MissingExtraError(ToolchainError):
     """A part of the toolchain needs a package that is not installed."""

@@ -1,0 +1,162 @@
+"""Rounding beside exact rationals, and beside `ml_dtypes` where it has the format."""
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from fractions import Fraction
+from itertools import pairwise
+
+import ml_dtypes
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from edgemeta.toolchain.simulate.formats import E4M3, PRESETS, FixedPoint, FlexFloat, PowerOfTwo
+from edgemeta.toolchain.simulate.grid import Grid
+from edgemeta.toolchain.simulate.rounding import Rounding, round_to_grid
+
+ROUNDINGS: tuple[Rounding, ...] = ("nearest_even", "half_up", "towards_zero", "stochastic")
+
+
+def small_formats() -> Iterator[FlexFloat | FixedPoint | PowerOfTwo]:
+    """Every float of up to 8 bits and two biases, and some fixed-point and power-of-two formats."""
+    for exponent in range(1, 8):
+        for mantissa in range(8 - exponent):
+            for bias in (0, -3):
+                yield FlexFloat(exponent=exponent, mantissa=mantissa, bias=bias)
+    yield from (FixedPoint(bits=bits, fraction=fraction) for bits in (1, 2, 5, 8) for fraction in (-3, 0, 5, 12))
+    yield from (PowerOfTwo(bits=bits) for bits in (2, 3, 4, 5))
+
+
+def values_of(kind: FlexFloat | FixedPoint | PowerOfTwo) -> list[Fraction]:
+    """All values of a format, from its bit patterns."""
+    match kind:
+        case FlexFloat(exponent=e, mantissa=m, bias=b):
+            found = {Fraction(0)}
+            for code in range(2**e):
+                for part in range(2**m):
+                    whole, power = (0, 1) if code == 0 else (1, code)
+                    magnitude = (whole + Fraction(part, 2**m)) * Fraction(2) ** (power - (2 ** (e - 1) - 1) + b)
+                    found |= {magnitude, -magnitude}
+            return sorted(found)
+        case FixedPoint(bits=bits, fraction=n):
+            return [Fraction(q) / Fraction(2) ** n for q in range(-(2 ** (bits - 1)), 2 ** (bits - 1))]
+        case PowerOfTwo(bits=bits):
+            powers = [Fraction(1, 2**k) for k in range(2 ** (bits - 2))]
+            return sorted({Fraction(0), *powers, *(-power for power in powers)})
+
+
+def inputs(values: list[Fraction]) -> NDArray[np.float32]:
+    """Every value, every middle of two neighbours, the float32 numbers beside them, beyond both ends, random ones."""
+    exact = np.array([float(value) for value in values], np.float32)
+    middles = np.array([float((a + b) / 2) for a, b in pairwise(values)], np.float32)
+    places = np.concatenate([exact, middles, exact * np.float32(1.9), exact * np.float32(300)])
+    beside = [np.nextafter(places, np.float32(side)) for side in (-np.inf, np.inf)]
+    rng = np.random.default_rng(1)
+    spread = np.ldexp(rng.uniform(-1, 1, 300), rng.integers(-30, 30, 300)).astype(np.float32)
+    tiny = np.array([0.0, -0.0, 1e-45, -1e-45, 1e-39, 2.0**-126, 3e38, -3e38], np.float32)
+    return np.concatenate([places, *beside, spread, tiny])
+
+
+def nearest(number: float, values: list[Fraction], floats: list[float], rounding: Rounding, word: int) -> Fraction:
+    """The value that a number becomes, by the definition in words; floats: the values, all exact."""
+    place = bisect_right(floats, number)
+    if place == 0:
+        return values[0]
+    below = values[place - 1]
+    if place == len(values) or floats[place - 1] == number:
+        return below
+    above, x = values[place], Fraction(number)
+    share = (x - below) / (above - below)
+    match rounding:
+        case "towards_zero":
+            return below if x > 0 else above
+        case "stochastic":  # of the magnitude
+            part = share if x > 0 else 1 - share
+            up = (part * 2**32).__floor__() + word >= 2**32
+            return above if up == (x > 0) else below
+        case "half_up":
+            return above if share >= Fraction(1, 2) else below
+        case "nearest_even" if share == Fraction(1, 2):
+            return below if below / (above - below) % 2 == 0 else above  # an even number of steps
+        case "nearest_even":
+            return above if share > Fraction(1, 2) else below
+
+
+@pytest.mark.parametrize("rounding", ROUNDINGS)
+def test_every_small_format_rounds_as_exact_rationals_do(rounding: Rounding) -> None:
+    rng = np.random.default_rng(2)
+    for kind in small_formats():
+        values = values_of(kind)
+        floats = [float(value) for value in values]
+        x = inputs(values)
+        words = rng.integers(0, 2**32, len(x), np.uint64).astype(np.uint32)
+        found = round_to_grid(x, kind.grid, rounding, words)
+        for value, word, result in zip(x.tolist(), words.tolist(), found.tolist(), strict=True):
+            expected = nearest(value, values, floats, rounding, word)
+            assert Fraction(result) == expected, (kind, rounding, value, word)
+
+
+@pytest.mark.parametrize(
+    ("kind", "dtype"),
+    [
+        (PRESETS["bfloat16"], ml_dtypes.bfloat16),
+        (PRESETS["float16"], np.float16),
+        (FlexFloat(exponent=5, mantissa=2, specials="ieee", overflow="special"), ml_dtypes.float8_e5m2),
+        (FlexFloat(exponent=4, mantissa=3, specials="nan", overflow="special"), ml_dtypes.float8_e4m3fn),
+        (FlexFloat(exponent=4, mantissa=3, specials="ieee", overflow="special"), ml_dtypes.float8_e4m3),
+        (FlexFloat(exponent=3, mantissa=4, specials="ieee", overflow="special"), ml_dtypes.float8_e3m4),
+        (FlexFloat(exponent=3, mantissa=2), ml_dtypes.float6_e3m2fn),
+        (FlexFloat(exponent=2, mantissa=3), ml_dtypes.float6_e2m3fn),
+        (FlexFloat(exponent=2, mantissa=1), ml_dtypes.float4_e2m1fn),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_nearest_even_is_that_of_ml_dtypes(kind: FlexFloat, dtype: type) -> None:
+    """On random patterns of all magnitudes and on special ones; NaN where it has NaN."""
+    rng = np.random.default_rng(3)
+    random = rng.integers(0, 2**32, 400_000, np.uint64).astype(np.uint32).view(np.float32)
+    near = np.ldexp(rng.normal(size=400_000), rng.integers(-20, 20, 400_000)).astype(np.float32)
+    special = np.array([0, -0.0, np.inf, -np.inf, np.nan, 1e-45, 3.4e38], np.float32)
+    x = np.concatenate([random, near, special])
+    if kind.specials == "none":
+        x = x[np.isfinite(x)]
+    with np.errstate(over="ignore", invalid="ignore"):
+        expected = x.astype(dtype).astype(np.float32)
+    found = round_to_grid(x, kind.grid, "nearest_even")
+    np.testing.assert_array_equal(found, expected)
+    numbers = ~np.isnan(expected)
+    np.testing.assert_array_equal(np.signbit(found[numbers]), np.signbit(expected[numbers]))
+
+
+def test_nan_and_infinity() -> None:
+    x = np.array([np.nan, np.inf, -np.inf], np.float32)
+    for rounding in ROUNDINGS:
+        words = np.zeros(3, np.uint32)
+        np.testing.assert_array_equal(round_to_grid(x, E4M3.grid, rounding, words), np.float32([np.nan, 448, -448]))
+    special = FlexFloat(exponent=4, mantissa=3, specials="nan", overflow="special").grid
+    assert np.isnan(round_to_grid(x, special, "nearest_even")).all()
+    np.testing.assert_array_equal(round_to_grid(x, PRESETS["bfloat16"].grid, "nearest_even"), x)  # type: ignore[union-attr]
+    great = np.array([3.4e38, -3.4e38], np.float32)
+    kept = round_to_grid(great, PRESETS["float16"].grid, "towards_zero")  # type: ignore[union-attr]
+    np.testing.assert_array_equal(kept, np.float32([65504, -65504]))
+
+
+@given(st.floats(width=32, allow_nan=False, allow_infinity=False), st.integers(0, 2**32 - 1))
+def test_rounding_again_changes_nothing(value: float, word: int) -> None:
+    x, words = np.array([value], np.float32), np.array([word], np.uint32)
+    for grid in (E4M3.grid, FixedPoint(bits=8, fraction=5).grid, Grid(7, -133, -(2.0**120), 2.0**120)):
+        for rounding in ROUNDINGS:
+            once = round_to_grid(x, grid, rounding, words)
+            assert round_to_grid(once, grid, rounding, words).tolist() == once.tolist()
+
+
+def test_stochastic_rounding_is_right_on_average() -> None:
+    """1 / 8 of a step is added as often as it is random: within five standard deviations."""
+    grid, count = FixedPoint(bits=8, fraction=0).grid, 1_000_000
+    words = np.random.default_rng(4).integers(0, 2**32, count, np.uint64).astype(np.uint32)
+    for value in (0.125, -0.125, 3.5, -3.875, 1e-3):
+        found = round_to_grid(np.full(count, value, np.float32), grid, "stochastic", words)
+        share = abs(value) % 1
+        assert abs(found.mean(dtype=np.float64) - value) < 5 * (share * (1 - share) / count) ** 0.5 + 1e-7

@@ -1,0 +1,1 @@
+"""Number formats, and how a PyTorch network trains and runs under them."""
