@@ -37,7 +37,7 @@ ROOMS: dict[str, list[set[str]]] = {
     "daemon/capture": [{"sources"}, {MODULES}],
     "daemon/inference": [{"swap"}, {MODULES}, {"tracking"}, {"readers"}],
     "daemon/mqtt": [{"homeassistant"}, {MODULES}, {"outbox"}],
-    "kernels": [{"cpu", "cuda"}, {"lowering"}],
+    "kernels": [{"cuda", "simulate"}, {"cpu"}, {"lowering"}],
     "kernels/cuda": [
         {"report"},
         {"lowering"},
@@ -49,7 +49,7 @@ ROOMS: dict[str, list[set[str]]] = {
         {"plan"},
     ],
     "toolchain": [
-        {"exporter", "importer", "reject", "teach"},
+        {"exporter", "importer", "reject", "simulate", "teach"},
         {"train", "quantize"},
         {MODULES},
         {"data", "float_model"},

@@ -39,12 +39,12 @@ class FlexFloat(_Format):
     @property
     def greatest_exponent(self) -> int:
         """Exponent of the greatest value."""
-        codes = 2**self.exponent - 1 - self._no_number_above
+        codes = (1 << self.exponent) - 1 - self._no_number_above
         return codes - self._offset
 
     @property
     def _offset(self) -> int:
-        return 2 ** (self.exponent - 1) - 1 - self.bias
+        return (1 << self.exponent - 1) - 1 - self.bias
 
     @property
     def _no_number_above(self) -> bool:
@@ -65,7 +65,7 @@ class FlexFloat(_Format):
     @property
     def grid(self) -> Grid:
         """Its values."""
-        codes = 2**self.mantissa - 1 - (self.specials == "nan" and self.mantissa > 0)
+        codes = (1 << self.mantissa) - 1 - (self.specials == "nan" and self.mantissa > 0)
         highest = (1 + codes / 2**self.mantissa) * 2.0**self.greatest_exponent
         beyond: Beyond = "saturate"
         if self.overflow == "special":
@@ -88,7 +88,7 @@ class FixedPoint(_Format):
 
 
 class PowerOfTwo(_Format):
-    """0 or +-2**k with k of 2**(bits-2) values in a row, the greatest at floor(log2(4/3 of the largest magnitude))."""
+    """0 or +-2**k with k of 2**(bits-2) values in a row, the greatest k is floor(log2(4/3 of the largest magnitude))."""
 
     kind: Literal["power_of_two"] = "power_of_two"
     bits: int = Field(ge=2, le=5)
@@ -96,7 +96,7 @@ class PowerOfTwo(_Format):
     @property
     def grid(self) -> Grid:
         """Its values for the greatest exponent 0."""
-        return Grid(0, 1 - 2 ** (self.bits - 2), -1.0, 1.0)
+        return Grid(0, 1 - (1 << self.bits - 2), -1.0, 1.0)
 
 
 class Integer(_Format):
@@ -115,12 +115,12 @@ class Integer(_Format):
     @property
     def least(self) -> int:
         """Its least integer."""
-        return -(2 ** (self.bits - 1)) if self.signed else 0
+        return -(1 << self.bits - 1) if self.signed else 0
 
     @property
     def greatest(self) -> int:
         """Its greatest integer."""
-        return self.least + 2**self.bits - 1
+        return self.least + (1 << self.bits) - 1
 
 
 class Block(_Format):

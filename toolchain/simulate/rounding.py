@@ -38,7 +38,8 @@ def round_to_grid(
     finite = np.ldexp(steps.astype(np.float64), (biased - 150) + dropped)
     rounded = _limited(np.where(negative, -finite, finite), grid, rounding)
     special = np.where(magnitudes == _INFINITY, _infinities(negative, grid), np.nan)
-    return np.where(magnitudes < _INFINITY, rounded, special).astype(np.float32)
+    found = np.where(magnitudes < _INFINITY, rounded, special)
+    return np.copysign(found, np.where(negative, -1.0, 1.0)).astype(np.float32)  # zeros
 
 
 def _fraction(integers: NDArray[np.int64], dropped: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -55,16 +56,18 @@ def _rounds_up(
     words: NDArray[np.uint32] | None,
 ) -> NDArray[np.bool_]:
     """Whether a magnitude of `steps` and a fraction becomes one step greater."""
+    up: NDArray[np.bool_]
     match rounding:
         case "nearest_even":
-            return (fraction > _HALF) | ((fraction == _HALF) & (steps % 2 == 1))
+            up = (fraction > _HALF) | ((fraction == _HALF) & (steps % 2 == 1))
         case "half_up":
-            return (fraction > _HALF) | ((fraction == _HALF) & ~negative)
+            up = (fraction > _HALF) | ((fraction == _HALF) & ~negative)
         case "towards_zero":
-            return np.zeros(fraction.shape, np.bool_)
+            up = np.zeros(fraction.shape, np.bool_)
         case "stochastic":
             assert words is not None, "stochastic rounding needs random words"
-            return fraction + words.astype(np.int64) >= 1 << 32
+            up = fraction + words.astype(np.int64) >= 1 << 32
+    return up
 
 
 def _limited(values: NDArray[np.float64], grid: Grid, rounding: Rounding) -> NDArray[np.float64]:

@@ -4,22 +4,10 @@
 #include <string>
 
 #include "edgemeta_cpu.h"
+#include "features.h"
 
 namespace edgemeta {
 namespace {
-
-#if defined(__x86_64__)
-bool has_avx2() { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }
-
-bool has_avx512vnni() {
-  return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-         __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
-         __builtin_cpu_supports("avx512vnni");
-}
-#else
-bool has_avx2() { return false; }
-bool has_avx512vnni() { return false; }
-#endif
 
 const char* name_of(int isa) { return isa == EM_AVX512VNNI ? "avx512vnni" : isa == EM_AVX2 ? "avx2" : "portable"; }
 

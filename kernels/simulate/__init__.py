@@ -1,0 +1,1 @@
+"""The precision simulator's C++ library: rounds float32 arrays to number formats."""

@@ -1,0 +1,157 @@
+#include <algorithm>
+#include <mutex>
+
+#include "../../cpu/src/features.h"
+#include "edgemeta_simulate.h"
+#include "round.h"
+#include "workers.h"
+
+#define EM_EXPORT extern "C" __attribute__((visibility("default")))
+
+namespace edgemeta::simulate {
+namespace {
+
+constexpr int64_t kUnit = 32 * kBlock;  // elements that a thread takes at a time
+
+int best_isa() { return has_avx512() ? EM_SIMULATE_AVX512 : has_avx2() ? EM_SIMULATE_AVX2 : EM_SIMULATE_PORTABLE; }
+
+// Null for an instruction set that the machine lacks.
+const Kernels* kernels_for(int isa) {
+  const int best = best_isa(), chosen = isa == EM_SIMULATE_AUTO ? best : isa;
+  if (chosen < EM_SIMULATE_PORTABLE || chosen > best) return nullptr;
+#if defined(__x86_64__)
+  if (chosen == EM_SIMULATE_AVX512) return &avx512::kernels;
+  if (chosen == EM_SIMULATE_AVX2) return &avx2::kernels;
+#endif
+  return &portable::kernels;
+}
+
+// The random words of `count` elements from `place` on, at most kBlock; the first may be in the middle of 64.
+void fill_words(const Kernels& kernels, const em_places& at, int64_t place, int64_t count, uint32_t* words) {
+  const Random random = {at.seed, at.step, at.tensor};
+  while (count > 0) {
+    const auto block = static_cast<uint64_t>(place) / 64;
+    const int64_t skipped = place % 64;
+    int64_t taken = std::min<int64_t>(64 - skipped, count);
+    if (taken == 64) {
+      taken = count / 64 * 64;
+      kernels.random(random, block, taken / 64, words);
+    } else {
+      uint32_t all[64];
+      kernels.random(random, block, 1, all);
+      std::copy(all + skipped, all + skipped + taken, words);
+    }
+    place += taken;
+    words += taken;
+    count -= taken;
+  }
+}
+
+// An array that is rounded, block by block.
+struct Array {
+  const Kernels& kernels;
+  const float* x;
+  float* y;
+  uint8_t* inside;
+  const em_scaled& scaled;
+  const em_rounding& rounding;
+  const em_places* places;
+
+  int64_t count() const { return scaled.outer * scaled.channels * scaled.inner; }
+
+  // Elements first .. first + count - 1; first is a multiple of kBlock, and count at most kBlock.
+  void round_block(int64_t first, int64_t count) const {
+    uint32_t words[kBlock];
+    uint8_t flags[kBlock];
+    if (rounding.rounding == EM_STOCHASTIC) words_of_block(first, count, words);
+    const Run run = {x + first, y + first, inside ? flags : nullptr, words, count};
+    if (scaled.channels == 1) {
+      kernels.round(run, {rounding, scaled.scale, scaled.lowest, scaled.highest, false});
+    } else {
+      const Spread spread(scaled, first, count);
+      kernels.round(run, {rounding, scaled.scale ? spread.scale : nullptr, spread.lowest, spread.highest, true});
+    }
+    if (inside) pack(flags, count, inside + first / 8);
+  }
+
+ private:
+  // Scale and limits of each element of a block.
+  struct Spread {
+    Spread(const em_scaled& of, int64_t first, int64_t count) {
+      int64_t left = of.inner - first % of.inner, channel = first / of.inner % of.channels;
+      for (int64_t i = 0; i < count; ++i) {
+        scale[i] = of.scale ? of.scale[channel] : 1;
+        lowest[i] = of.lowest[channel];
+        highest[i] = of.highest[channel];
+        if (--left > 0) continue;
+        left = of.inner;
+        channel = channel + 1 < of.channels ? channel + 1 : 0;
+      }
+    }
+    float scale[kBlock], lowest[kBlock], highest[kBlock];
+  };
+
+  void words_of_block(int64_t first, int64_t count, uint32_t* words) const {
+    for (int64_t done = 0; done < count;) {
+      const int64_t row = (first + done) / places->row, column = (first + done) % places->row;
+      const int64_t taken = std::min(places->row - column, count - done);
+      fill_words(kernels, *places, (places->first + row * places->stride) * places->row + column, taken, words + done);
+      done += taken;
+    }
+  }
+
+  static void pack(const uint8_t* flags, int64_t count, uint8_t* bits) {
+    for (int64_t i = 0; i < count; i += 8) {
+      unsigned byte = 0;
+      for (int64_t j = 0; j < std::min<int64_t>(8, count - i); ++j) byte |= unsigned{flags[i + j]} << j;
+      bits[i / 8] = static_cast<uint8_t>(byte);
+    }
+  }
+};
+
+// Call f(first, count) for units of `count` elements, on several threads.
+void for_units(int threads, int64_t count, const std::function<void(int64_t, int64_t)>& f) {
+  const int64_t units = (count + kUnit - 1) / kUnit;
+  Workers::shared().run(threads, units, [&](int64_t unit) {
+    const int64_t first = unit * kUnit;
+    f(first, std::min(kUnit, count - first));
+  });
+}
+
+}  // namespace
+}  // namespace edgemeta::simulate
+
+using namespace edgemeta::simulate;
+
+EM_EXPORT int32_t em_simulate_version(void) { return EM_SIMULATE_VERSION; }
+
+EM_EXPORT int32_t em_simulate_best_isa(void) { return best_isa(); }
+
+EM_EXPORT int32_t em_simulate_round(int32_t isa, int32_t threads, const float* x, float* y, uint8_t* inside,
+                                    const em_scaled* scaled, const em_rounding* rounding, const em_places* places) {
+  const Kernels* kernels = kernels_for(isa);
+  if (!kernels) return -1;
+  const Array array = {*kernels, x, y, inside, *scaled, *rounding, places};
+  for_units(threads, array.count(), [&](int64_t first, int64_t count) {
+    for (int64_t done = 0; done < count; done += kBlock)
+      array.round_block(first + done, std::min(kBlock, count - done));
+  });
+  return 0;
+}
+
+EM_EXPORT int32_t em_simulate_range(int32_t isa, int32_t threads, const float* x, int64_t count, float* range) {
+  const Kernels* kernels = kernels_for(isa);
+  if (!kernels) return -1;
+  std::mutex mutex;
+  bool any = false;
+  for_units(threads, count, [&](int64_t first, int64_t part) {
+    float found[2];
+    kernels->range(x + first, part, found);
+    const std::lock_guard<std::mutex> lock(mutex);
+    range[0] = any ? std::min(range[0], found[0]) : found[0];
+    range[1] = any ? std::max(range[1], found[1]) : found[1];
+    any = true;
+  });
+  if (!any) range[0] = range[1] = 0;
+  return 0;
+}

@@ -1,0 +1,56 @@
+// C interface of the simulator's library: float32 arrays are rounded to the grids of number formats.
+//
+// The definition is toolchain/simulate (grid.py, rounding.py, random_words.py); every instruction set and number of
+// threads gives its bits. The caller checks sizes; nothing fails but the choice of an instruction set.
+#pragma once
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { EM_SIMULATE_VERSION = 1 };
+
+// Instruction sets, slowest first. EM_SIMULATE_AUTO selects the fastest that this machine supports.
+enum { EM_SIMULATE_AUTO = 0, EM_SIMULATE_PORTABLE = 1, EM_SIMULATE_AVX2 = 2, EM_SIMULATE_AVX512 = 3 };
+
+enum { EM_NEAREST_EVEN = 0, EM_HALF_UP = 1, EM_TOWARDS_ZERO = 2, EM_STOCHASTIC = 3 };
+enum { EM_SATURATE = 0, EM_INFINITY = 1, EM_NAN = 2 };
+
+// A grid of multiples of a power of two: `mantissa` places below the first bit, at least 2**quantum.
+typedef struct {
+  int32_t mantissa, quantum, rounding, beyond;
+} em_rounding;
+
+// Where an array lies in the tensor of the whole batch, for stochastic rounding. Its rows of `row` elements are the rows
+// first, first + stride, first + 2 stride ... of it.
+typedef struct {
+  uint64_t seed;
+  uint32_t step, tensor;
+  int64_t row, first, stride;
+} em_places;
+
+// [outer][channels][inner] elements. Channel c is divided by scale[c], rounded, limited to lowest[c] .. highest[c] and
+// multiplied by scale[c]; scale may be null for 1. Limits that are null are those of entry 0 for all channels.
+typedef struct {
+  int64_t outer, channels, inner;
+  const float *scale, *lowest, *highest;
+} em_scaled;
+
+int32_t em_simulate_version(void);
+
+// The fastest instruction set that this machine supports.
+int32_t em_simulate_best_isa(void);
+
+// y = x rounded; may be done in place. inside: a bit per element, 1 where it was not limited, eight to a byte, the first
+// in bit 0; or null. places: only for EM_STOCHASTIC. Returns 0, or -1 for an instruction set that the machine lacks.
+int32_t em_simulate_round(int32_t isa, int32_t threads, const float* x, float* y, uint8_t* inside,
+                          const em_scaled* scaled, const em_rounding* rounding, const em_places* places);
+
+// range[0], range[1]: least and greatest finite element; both 0 if there is none.
+int32_t em_simulate_range(int32_t isa, int32_t threads, const float* x, int64_t count, float* range);
+
+#ifdef __cplusplus
+}
+#endif

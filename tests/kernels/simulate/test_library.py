@@ -1,0 +1,129 @@
+"""The library gives the bits of the definition in NumPy, with every instruction set and number of threads."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from edgemeta.kernels.cpu.library import LibraryError
+from edgemeta.kernels.simulate.library import BEYOND, ISA_NAMES, ROUNDINGS, Places, best_isa, range_at, round_at
+from edgemeta.kernels.simulate.library import Rounding as Rule
+from edgemeta.toolchain.simulate.grid import Grid
+from edgemeta.toolchain.simulate.random_words import random_words
+from edgemeta.toolchain.simulate.rounding import round_to_grid
+
+ISAS = ISA_NAMES[1 : ISA_NAMES.index(best_isa()) + 1]
+GREATEST = float(np.finfo(np.float32).max)
+GRIDS = (
+    Grid(3, -9, -448.0, 448.0),
+    Grid(7, -133, -(2.0**127) * 1.9921875, 2.0**127 * 1.9921875, "infinity"),
+    Grid(24, -5, -4.0, 3.96875),
+    Grid(0, -3, -1.0, 1.0),
+    Grid(0, -126, -(2.0**-100), 2.0**-100, "nan"),
+    Grid(24, 0, -128.0, 127.0),
+    Grid(23, -149, -(2.0**127), 2.0**127),
+    Grid(2, 100, -(2.0**103), 2.0**103),
+)
+
+
+def patterns(count: int) -> NDArray[np.float32]:
+    """Every kind of float32: random patterns, usual magnitudes, subnormals, ties, zeros, infinities and NaN."""
+    rng = np.random.default_rng(count)
+    special = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1e-45, -1e-45, 3.4e38, 1.5, 2.5, -0.5], np.float32)
+    parts = [
+        rng.integers(0, 2**32, count, np.uint64).astype(np.uint32).view(np.float32),
+        np.ldexp(rng.normal(size=count), rng.integers(-15, 15, count)).astype(np.float32),
+        np.ldexp(rng.integers(-64, 64, count).astype(np.float64), rng.integers(-10, 3, count)).astype(np.float32),
+        rng.integers(0, 2**24, count).astype(np.uint32).view(np.float32),
+        np.resize(special, count),
+    ]
+    return np.resize(rng.permutation(np.concatenate(parts)), count)
+
+
+def rounded(
+    x: NDArray[np.float32], rule: Rule, shape: tuple[int, int, int] | None = None, **options: Any
+) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
+    y, inside = np.empty_like(x), np.zeros((x.size + 7) // 8, np.uint8)
+    shape = shape or (x.size, 1, 1)
+    round_at(x.ctypes.data, y.ctypes.data, shape, rule, inside=inside.ctypes.data, **options)
+    return y, np.unpackbits(inside, count=x.size, bitorder="little").astype(np.bool_).reshape(x.shape)
+
+
+def rule_of(grid: Grid, rounding: str, scale: NDArray[np.float32] | None = None) -> Rule:
+    limits = (np.array([limit], np.float32) for limit in (grid.lowest, grid.highest))
+    return Rule(grid.mantissa, grid.quantum, rounding, grid.beyond, *limits, scale)
+
+
+def assert_same(found: NDArray[np.float32], expected: NDArray[np.float32]) -> None:
+    """Equal bits; of NaN only that it is one."""
+    nan = np.isnan(expected)
+    np.testing.assert_array_equal(np.isnan(found), nan)
+    np.testing.assert_array_equal(found[~nan].view(np.uint32), expected[~nan].view(np.uint32))
+
+
+@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("rounding", ROUNDINGS)
+def test_every_grid(isa: str, rounding: Any) -> None:
+    x = patterns(10_007)
+    places = Places(seed=3 << 40, step=2, tensor=9, row=977, first=1, stride=3)
+    rows, columns = np.divmod(np.arange(x.size), places.row)
+    words = random_words((places.first + rows * places.stride) * places.row + columns, 3 << 40, 2, 9)
+    for grid in GRIDS:
+        found, inside = rounded(x, rule_of(grid, rounding), isa=isa, places=places)
+        expected = round_to_grid(x, grid, rounding, words)
+        assert_same(found, expected)
+        unlimited = Grid(grid.mantissa, grid.quantum, -GREATEST, GREATEST, "infinity")
+        free = round_to_grid(x, unlimited, rounding, words)
+        np.testing.assert_array_equal(inside, np.isnan(x) | (free >= grid.lowest) & (free <= grid.highest))
+
+
+@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("shape", [(1, 5, 600), (700, 5, 1), (3, 2000, 1), (4, 7, 33)])
+def test_a_scale_for_each_channel(isa: str, shape: tuple[int, int, int]) -> None:
+    x = patterns(int(np.prod(shape))).reshape(shape)
+    rng = np.random.default_rng(1)
+    scale = np.float32(2) ** rng.uniform(-12, 3, shape[1]).astype(np.float32)
+    lowest = rng.integers(-128, 0, shape[1]).astype(np.float32)
+    rule = Rule(24, 0, "half_up", "saturate", lowest, lowest + 255, scale)
+    found, _ = rounded(x, rule, shape, isa=isa, threads=2)
+    with np.errstate(over="ignore", invalid="ignore"):
+        for c in range(shape[1]):
+            grid = Grid(24, 0, float(lowest[c]), float(lowest[c] + 255))
+            expected = round_to_grid(x[:, c] / scale[c], grid, "half_up") * scale[c]
+            assert_same(found[:, c], expected)
+
+
+@pytest.mark.parametrize("beyond", BEYOND)
+def test_in_place_and_on_many_threads(beyond: Any) -> None:
+    """Several units, the last one incomplete."""
+    x = patterns(300_001)
+    rule, places = rule_of(Grid(3, -9, -448.0, 448.0, beyond), "stochastic"), Places(1, 2, 3, 300_001)
+    alone, inside_alone = rounded(x, rule, places=places)
+    for threads in (2, 3, 8):
+        found, inside = rounded(x, rule, places=places, threads=threads)
+        np.testing.assert_array_equal(found.view(np.uint32), alone.view(np.uint32))
+        np.testing.assert_array_equal(inside, inside_alone)
+    same = x.copy()
+    round_at(same.ctypes.data, same.ctypes.data, (x.size, 1, 1), rule, places=places, threads=2)
+    np.testing.assert_array_equal(same.view(np.uint32), alone.view(np.uint32))
+
+
+@pytest.mark.parametrize("isa", ISAS)
+def test_the_range_of_finite_elements(isa: str) -> None:
+    for count in (1, 2, 17, 100_003):
+        x = patterns(count)
+        finite = x[np.isfinite(x)]
+        expected = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 0.0)
+        assert range_at(x.ctypes.data, count, isa=isa, threads=2) == expected
+    nothing = np.array([np.nan, np.inf], np.float32)
+    assert range_at(nothing.ctypes.data, 2, isa=isa) == range_at(nothing.ctypes.data, 0, isa=isa) == (0.0, 0.0)
+
+
+def test_an_instruction_set_that_the_machine_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
+    from edgemeta.kernels.simulate import library
+
+    monkeypatch.setattr(library, "ISA_NAMES", (*ISA_NAMES, "avx1024"))
+    x = patterns(8)
+    with pytest.raises(LibraryError, match="this machine has no avx1024, its best is"):
+        range_at(x.ctypes.data, 8, isa="avx1024")
