@@ -88,7 +88,7 @@ class FixedPoint(_Format):
 
 
 class PowerOfTwo(_Format):
-    """0 or +-2**k with k of 2**(bits-2) values in a row, the greatest k is floor(log2(4/3 of the largest magnitude))."""
+    """0 or +-2**k, k of 2**(bits-2) values in a row, the greatest floor(log2(4 / 3 of the largest magnitude))."""
 
     kind: Literal["power_of_two"] = "power_of_two"
     bits: int = Field(ge=2, le=5)
