@@ -97,6 +97,7 @@ def library() -> ctypes.CDLL:
         *(c_int32, c_int32, c_void_p, c_void_p, c_void_p),
         *(POINTER(_Scaled), POINTER(_Rounding), POINTER(_Places)),
     )
+    loaded.em_simulate_keep.argtypes = (c_int32, c_int32, c_void_p, c_void_p, c_void_p, c_int64)
     loaded.em_simulate_range.argtypes = (c_int32, c_int32, c_void_p, c_int64, c_void_p)
     return loaded
 
@@ -128,6 +129,14 @@ def round_at(
     _check(
         library().em_simulate_round(ISA_NAMES.index(isa), threads, x, y, inside, byref(scaled), byref(rule), at), isa
     )
+
+
+def keep_at(x: int, y: int, inside: int, count: int, *, threads: int = 1, isa: str = "auto") -> None:
+    """Copy the float32 elements at x whose bit (as of `round_at`) is set to those at y; 0 for the others.
+
+    Raises LibraryError.
+    """
+    _check(library().em_simulate_keep(ISA_NAMES.index(isa), threads, x, y, inside, count), isa)
 
 
 def range_at(x: int, count: int, *, threads: int = 1, isa: str = "auto") -> tuple[float, float]:

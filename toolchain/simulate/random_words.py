@@ -5,43 +5,36 @@ step, the tensor and the element's place in the whole batch, and not on who comp
 several workers, and a run that was interrupted, round as one undisturbed worker does.
 """
 
-import numpy as np
-from numpy.typing import NDArray
+import torch
+from torch import Tensor
 
 _MULTIPLIERS = 0xD251_1F53, 0xCD9E_8D57
 _WEYL = 0x9E37_79B9, 0xBB67_AE85
 _ROUNDS = 10
+_MASK = 0xFFFF_FFFF
 _LANES = 16
 """Counters side by side: element i takes word (i / 16) mod 4 of counter (i / 64) 16 + i mod 16, so that a vector of 16
 counters gives the words of 64 elements in a row."""
 
 
-def philox(counters: NDArray[np.uint32], key: tuple[int, int]) -> NDArray[np.uint32]:
-    """Four random words uint32 [N, 4] for counters of four words, uint32 [N, 4]."""
-    c = [counters[:, i].astype(np.uint64) for i in range(4)]
-    k0, k1 = key
-    for _ in range(_ROUNDS):
-        product0, product1 = c[0] * np.uint64(_MULTIPLIERS[0]), c[2] * np.uint64(_MULTIPLIERS[1])
-        c = [
-            (product1 >> np.uint64(32)) ^ c[1] ^ np.uint64(k0),
-            product1 & np.uint64(0xFFFF_FFFF),
-            (product0 >> np.uint64(32)) ^ c[3] ^ np.uint64(k1),
-            product0 & np.uint64(0xFFFF_FFFF),
-        ]
-        k0, k1 = (k0 + _WEYL[0]) & 0xFFFF_FFFF, (k1 + _WEYL[1]) & 0xFFFF_FFFF
-    return np.stack(c, axis=1).astype(np.uint32)
+def philox(counters: tuple[Tensor, Tensor, Tensor, Tensor], key: tuple[int, int]) -> tuple[Tensor, ...]:
+    """Four random words for each counter of four words; all int64 0 .. 2**32 - 1 of one shape."""
+    c0, c1, c2, c3 = counters
+    for number in range(_ROUNDS):
+        k0, k1 = ((word + number * weyl) & _MASK for word, weyl in zip(key, _WEYL, strict=True))
+        product0, product1 = c0 * _MULTIPLIERS[0], c2 * _MULTIPLIERS[1]  # modulo 2**64: all bits are needed
+        c0, c1 = (product1 >> 32 & _MASK) ^ c1 ^ k0, product1 & _MASK
+        c2, c3 = (product0 >> 32 & _MASK) ^ c3 ^ k1, product0 & _MASK
+    return c0, c1, c2, c3
 
 
-def random_words(places: NDArray[np.int64], seed: int, step: int, tensor: int) -> NDArray[np.uint32]:
-    """The random word of each element, uint32 of the shape of `places`.
+def random_words(places: Tensor, seed: int, step: int, tensor: int) -> Tensor:
+    """The random word of each element, int64 0 .. 2**32 - 1 of the shape of `places`.
 
-    places: of the elements in the tensor of the whole batch, 0 .. 2**62 - 1. seed: 0 .. 2**64 - 1. step, tensor:
+    places: int64 0 .. 2**62 - 1, of the elements in the tensor of the whole batch. seed: 0 .. 2**64 - 1. step, tensor:
     0 .. 2**32 - 1.
     """
-    flat = places.reshape(-1)
-    numbers = flat // (4 * _LANES) * _LANES + flat % _LANES
-    counters = np.empty((flat.size, 4), np.uint32)
-    counters[:, 0], counters[:, 1] = numbers & 0xFFFF_FFFF, numbers >> 32
-    counters[:, 2], counters[:, 3] = tensor, step
-    words = philox(counters, (seed & 0xFFFF_FFFF, seed >> 32))
-    return words[np.arange(flat.size), flat // _LANES % 4].reshape(places.shape)
+    numbers = places // (4 * _LANES) * _LANES + places % _LANES
+    counters = numbers & _MASK, numbers >> 32, torch.full_like(places, tensor), torch.full_like(places, step)
+    words = philox(counters, (seed & _MASK, seed >> 32))
+    return torch.stack(words).gather(0, (places // _LANES % 4).unsqueeze(0)).squeeze(0)

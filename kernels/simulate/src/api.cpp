@@ -139,6 +139,16 @@ EM_EXPORT int32_t em_simulate_round(int32_t isa, int32_t threads, const float* x
   return 0;
 }
 
+EM_EXPORT int32_t em_simulate_keep(int32_t isa, int32_t threads, const float* x, float* y, const uint8_t* inside,
+                                   int64_t count) {
+  const Kernels* kernels = kernels_for(isa);
+  if (!kernels) return -1;
+  for_units(threads, count, [&](int64_t first, int64_t part) {
+    kernels->keep(x + first, y + first, inside + first / 8, part);
+  });
+  return 0;
+}
+
 EM_EXPORT int32_t em_simulate_range(int32_t isa, int32_t threads, const float* x, int64_t count, float* range) {
   const Kernels* kernels = kernels_for(isa);
   if (!kernels) return -1;

@@ -48,6 +48,9 @@ int32_t em_simulate_best_isa(void);
 int32_t em_simulate_round(int32_t isa, int32_t threads, const float* x, float* y, uint8_t* inside,
                           const em_scaled* scaled, const em_rounding* rounding, const em_places* places);
 
+// y = x where the bit of `inside` is set, else 0; may be done in place.
+int32_t em_simulate_keep(int32_t isa, int32_t threads, const float* x, float* y, const uint8_t* inside, int64_t count);
+
 // range[0], range[1]: least and greatest finite element; both 0 if there is none.
 int32_t em_simulate_range(int32_t isa, int32_t threads, const float* x, int64_t count, float* range);
 

@@ -36,6 +36,7 @@ struct Kernels {
   void (*round)(const Run&, const Rule&);
   // 64 words for each of up to kBlock / 64 blocks: those of the places 64 block .. 64 (block + blocks) - 1.
   void (*random)(const Random&, uint64_t block, int64_t blocks, uint32_t* words);
+  void (*keep)(const float* x, float* y, const uint8_t* inside, int64_t count);
   void (*range)(const float* x, int64_t count, float* range);
 };
 

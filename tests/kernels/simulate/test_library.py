@@ -1,4 +1,4 @@
-"""The library gives the bits of the definition in NumPy, with every instruction set and number of threads."""
+"""The library gives the bits of the definition in PyTorch, with every instruction set and number of threads."""
 
 from typing import Any
 
@@ -7,11 +7,23 @@ import pytest
 from numpy.typing import NDArray
 
 from edgemeta.kernels.cpu.library import LibraryError
-from edgemeta.kernels.simulate.library import BEYOND, ISA_NAMES, ROUNDINGS, Places, best_isa, range_at, round_at
+from edgemeta.kernels.simulate.library import (
+    BEYOND,
+    ISA_NAMES,
+    ROUNDINGS,
+    Places,
+    best_isa,
+    keep_at,
+    range_at,
+    round_at,
+)
 from edgemeta.kernels.simulate.library import Rounding as Rule
 from edgemeta.toolchain.simulate.grid import Grid
-from edgemeta.toolchain.simulate.random_words import random_words
-from edgemeta.toolchain.simulate.rounding import round_to_grid
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed (pip install 'edgemeta[train]')")
+
+from edgemeta.toolchain.simulate import rounding as definition  # noqa: E402
+from edgemeta.toolchain.simulate.random_words import random_words  # noqa: E402
 
 ISAS = ISA_NAMES[1 : ISA_NAMES.index(best_isa()) + 1]
 GREATEST = float(np.finfo(np.float32).max)
@@ -25,6 +37,11 @@ GRIDS = (
     Grid(23, -149, -(2.0**127), 2.0**127),
     Grid(2, 100, -(2.0**103), 2.0**103),
 )
+
+
+def round_to_grid(x: NDArray[np.float32], grid: Grid, rounding: Any, words: Any = None) -> NDArray[np.float32]:
+    result: NDArray[np.float32] = definition.round_to_grid(torch.from_numpy(x), grid, rounding, words).numpy()
+    return result
 
 
 def patterns(count: int) -> NDArray[np.float32]:
@@ -68,7 +85,8 @@ def test_every_grid(isa: str, rounding: Any) -> None:
     x = patterns(10_007)
     places = Places(seed=3 << 40, step=2, tensor=9, row=977, first=1, stride=3)
     rows, columns = np.divmod(np.arange(x.size), places.row)
-    words = random_words((places.first + rows * places.stride) * places.row + columns, 3 << 40, 2, 9)
+    whole = (places.first + rows * places.stride) * places.row + columns
+    words = random_words(torch.from_numpy(whole), 3 << 40, 2, 9)
     for grid in GRIDS:
         found, inside = rounded(x, rule_of(grid, rounding), isa=isa, places=places)
         expected = round_to_grid(x, grid, rounding, words)
@@ -90,7 +108,7 @@ def test_a_scale_for_each_channel(isa: str, shape: tuple[int, int, int]) -> None
     with np.errstate(over="ignore", invalid="ignore"):
         for c in range(shape[1]):
             grid = Grid(24, 0, float(lowest[c]), float(lowest[c] + 255))
-            expected = round_to_grid(x[:, c] / scale[c], grid, "half_up") * scale[c]
+            expected = round_to_grid(np.ascontiguousarray(x[:, c]) / scale[c], grid, "half_up") * scale[c]
             assert_same(found[:, c], expected)
 
 
@@ -118,6 +136,16 @@ def test_the_range_of_finite_elements(isa: str) -> None:
         assert range_at(x.ctypes.data, count, isa=isa, threads=2) == expected
     nothing = np.array([np.nan, np.inf], np.float32)
     assert range_at(nothing.ctypes.data, 2, isa=isa) == range_at(nothing.ctypes.data, 0, isa=isa) == (0.0, 0.0)
+
+
+@pytest.mark.parametrize("isa", ISAS)
+def test_only_what_was_not_limited_is_kept(isa: str) -> None:
+    x = patterns(70_003)
+    inside = np.random.default_rng(1).random(x.size) < 0.7
+    bits = np.packbits(inside, bitorder="little")
+    y = np.empty_like(x)
+    keep_at(x.ctypes.data, y.ctypes.data, bits.ctypes.data, x.size, isa=isa, threads=2)
+    np.testing.assert_array_equal(y.view(np.uint32), np.where(inside, x.view(np.uint32), 0))
 
 
 def test_an_instruction_set_that_the_machine_lacks(monkeypatch: pytest.MonkeyPatch) -> None:

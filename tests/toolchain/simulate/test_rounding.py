@@ -14,9 +14,20 @@ from numpy.typing import NDArray
 
 from edgemeta.toolchain.simulate.formats import E4M3, PRESETS, FixedPoint, FlexFloat, PowerOfTwo
 from edgemeta.toolchain.simulate.grid import Grid
-from edgemeta.toolchain.simulate.rounding import Rounding, round_to_grid
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed (pip install 'edgemeta[train]')")
+
+from edgemeta.toolchain.simulate import rounding as definition  # noqa: E402
+from edgemeta.toolchain.simulate.rounding import Rounding  # noqa: E402
 
 ROUNDINGS: tuple[Rounding, ...] = ("nearest_even", "half_up", "towards_zero", "stochastic")
+
+
+def round_to_grid(
+    x: NDArray[np.float32], grid: Grid, rounding: Rounding, words: NDArray[np.uint32] | None = None
+) -> NDArray[np.float32]:
+    drawn = None if words is None else torch.from_numpy(words.astype(np.int64))
+    return definition.round_to_grid(torch.from_numpy(x), grid, rounding, drawn).numpy()
 
 
 def small_formats() -> Iterator[FlexFloat | FixedPoint | PowerOfTwo]:

@@ -170,8 +170,16 @@ void finite_range(const float* x, int64_t count, float* range) {
   range[1] = least <= greatest ? from_ordered(greatest) : 0;
 }
 
+void keep_inside(const float* x, float* y, const uint8_t* inside, int64_t count) {
+#pragma GCC ivdep  // x and y are the same array, or do not overlap
+  for (int64_t i = 0; i < count; ++i) {
+    const uint32_t bit = inside[i / 8] >> (i % 8) & 1;
+    y[i] = value_of(pattern_of(x[i]) & (0u - bit));
+  }
+}
+
 }  // namespace
 
-const Kernels kernels = {round_elements, random_words, finite_range};
+const Kernels kernels = {round_elements, random_words, keep_inside, finite_range};
 
 }  // namespace edgemeta::simulate::EM_NAMESPACE

@@ -1,0 +1,92 @@
+"""The operators: equal bits by the library and by the definition, in both memory layouts; what compilers see."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from edgemeta.toolchain.simulate.grid import Grid
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed (pip install 'edgemeta[train]')")
+
+from edgemeta.toolchain.simulate.operators import (  # noqa: E402
+    finite_range,
+    grid_key,
+    keep,
+    round_by_definition,
+    round_tensor,
+)
+
+INTEGERS = Grid(24, 0, -128.0, 127.0)
+FLOATS = Grid(3, -9, -448.0, 448.0, "nan")
+COUNTER = torch.tensor([5, 6, 7, 2, 4])
+
+
+def images(layout: Any) -> Any:
+    rng = np.random.default_rng(1)
+    x = torch.from_numpy(np.ldexp(rng.normal(size=(6, 5, 7, 3)), rng.integers(-12, 12, (6, 5, 7, 3))))
+    x = x.to(torch.float32)
+    x.view(-1)[:3] = torch.tensor([torch.nan, torch.inf, -torch.inf])
+    return x.to(memory_format=layout)
+
+
+@pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
+@pytest.mark.parametrize("grid", [INTEGERS, FLOATS])
+@pytest.mark.parametrize("rounding", ["nearest_even", "half_up", "towards_zero", "stochastic"])
+@pytest.mark.parametrize("channels", [1, 5])
+def test_library_and_definition_give_equal_bits(layout: Any, grid: Grid, rounding: Any, channels: int) -> None:
+    x = images(layout)
+    scale = torch.linspace(0.01, 3, channels)
+    lowest, highest = torch.full((channels,), grid.lowest), torch.linspace(1, grid.highest, channels)
+    found, inside = round_tensor(x, scale, lowest, highest, COUNTER, grid_key(grid), rounding, 1)
+    expected, expected_inside = round_by_definition(x, scale, lowest, highest, COUNTER, grid, rounding, 1)
+    assert found.stride() == x.stride()
+    assert torch.equal(found.nan_to_num(nan=1e30).view(torch.int32), expected.nan_to_num(nan=1e30).view(torch.int32))
+    assert torch.equal(inside, expected_inside)
+
+
+def test_rows_of_several_workers_are_those_of_one() -> None:
+    """Six images: of one worker; of two that take turns, as PyTorch's distributed sampler deals them; of two halves."""
+    x = images(torch.channels_last)
+    one = torch.ones(1)
+
+    def drawn(part: Any, first: int, stride: int) -> Any:
+        counter = torch.tensor([5, 6, 7, first, stride])
+        return round_tensor(part, one, -448 * one, 448 * one, counter, grid_key(FLOATS), "stochastic", 1)[0]
+
+    whole = drawn(x, 0, 1)
+    for worker in (0, 1):
+        torch.testing.assert_close(drawn(x[worker::2], worker, 2), whole[worker::2], rtol=0, atol=0, equal_nan=True)
+        half = slice(3 * worker, 3 * worker + 3)
+        torch.testing.assert_close(drawn(x[half], 3 * worker, 1), whole[half], rtol=0, atol=0, equal_nan=True)
+
+
+def test_the_gradient_ends_where_a_value_was_limited() -> None:
+    x, one = images(torch.channels_last), torch.ones(1)
+    _, inside = round_tensor(x, one, -4 * one, 4 * one, COUNTER, grid_key(INTEGERS), "half_up", 1)
+    gradient = torch.randn(x.shape, generator=torch.Generator().manual_seed(1))  # lies otherwise in memory
+    kept = keep(gradient, inside, x.stride())
+    within = x.isnan() | ((x >= -4.5) & (x < 4.5))
+    assert torch.equal(kept, torch.where(within, gradient, 0.0))
+
+
+def test_the_range() -> None:
+    x = images(torch.contiguous_format)
+    finite = x[x.isfinite()]
+    assert finite_range(x).tolist() == [finite.min(), finite.max()]
+    assert finite_range(x[:, :, ::2]).tolist() == [
+        x[:, :, ::2][x[:, :, ::2].isfinite()].min(),
+        x[:, :, ::2][x[:, :, ::2].isfinite()].max(),
+    ]
+    assert finite_range(torch.full((3,), torch.nan)).tolist() == [0, 0]
+
+
+def test_compilers_see_through() -> None:
+    """PyTorch's own checks of custom operators: shapes, layouts, no hidden aliases."""
+    x, one = images(torch.channels_last), torch.ones(1)
+    arguments = (x, one, -4 * one, 4 * one, COUNTER, grid_key(INTEGERS), "stochastic", 1)
+    checks = ("test_schema", "test_faketensor")
+    torch.library.opcheck(round_tensor, arguments, test_utils=checks)
+    torch.library.opcheck(finite_range, (x,), test_utils=checks)
+    _, inside = round_tensor(*arguments)
+    torch.library.opcheck(keep, (x, inside, x.stride()), test_utils=checks)
