@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError,
 from edgemeta.toolchain.errors import SimulateError
 from edgemeta.toolchain.simulate.grid import FLOAT32_MANTISSA, Beyond, Grid
 
-ObserverName = Literal["min_max", "moving_average", "percentile", "mean_squared_error"]
+ObserverName = Literal["min_max", "moving_average"]
 
 
 class _Format(BaseModel):

@@ -7,6 +7,7 @@ through.
 
 from collections.abc import Sequence
 from functools import lru_cache
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -55,6 +56,22 @@ def round_tensor(
 def _(x: Tensor, *_others: object) -> tuple[Tensor, Tensor]:
     x = _dense(x)
     return torch.empty_like(x), x.new_empty((x.numel() + 7) // 8, dtype=torch.uint8)
+
+
+def _save_inside(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:  # noqa: ARG001 (PyTorch's)
+    y, inside = output
+    ctx.mark_non_differentiable(inside)
+    ctx.save_for_backward(inside)
+    ctx.strides = y.stride()
+
+
+def _gradient_inside(ctx: Any, gradient: Tensor, _: object) -> tuple[Tensor | None, ...]:
+    """Straight through the rounding, and nothing through a limit."""
+    (inside,) = ctx.saved_tensors
+    return keep(gradient, inside, ctx.strides), *[None] * 7
+
+
+round_tensor.register_autograd(_gradient_inside, setup_context=_save_inside)
 
 
 @custom_op("edgemeta::keep", mutates_args=())

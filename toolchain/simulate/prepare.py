@@ -1,0 +1,119 @@
+"""Puts a PyTorch network under rules: its modules stay, and round what they read and write.
+
+A layer that has weights reads its activation in one format and its weights in another, and its backward pass reads the
+gradient in a third: every operand of a multiplication is rounded. Sums stay float32.
+"""
+
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils import parametrize
+from torch.optim.optimizer import Optimizer, register_optimizer_step_pre_hook
+from torch.utils.weak import WeakTensorKeyDictionary
+
+from edgemeta.toolchain.errors import SimulateError
+from edgemeta.toolchain.simulate.formats import Block, Float32
+from edgemeta.toolchain.simulate.quantizer import COUNTER, Progress, Quantizer, Role
+from edgemeta.toolchain.simulate.rules import Rules, load_rules
+
+LAYERS = (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.ConvTranspose2d, nn.Linear)
+"""Kinds of modules that rules are for."""
+
+_QUANTIZERS = "simulated"
+"""Name of what is added to each layer."""
+
+_rounded_gradients = WeakTensorKeyDictionary()
+"""Parameters whose gradients are rounded before an optimizer reads them."""
+
+
+def prepare(model: nn.Module, rules: Rules | Path | Mapping[str, Any]) -> nn.Module:
+    """Put the network under rules, in place, and return it.
+
+    The parameters stay the same objects, so an optimizer may be made before or after. Raises SimulateError for rules
+    that match no layer, and for a network that was prepared before.
+    """
+    if not isinstance(rules, Rules):
+        rules = load_rules(rules)
+    if hasattr(model, COUNTER):
+        raise SimulateError("this network is prepared already, expected one that is not")
+    layers = {name: module for name, module in model.named_modules() if isinstance(module, LAYERS)}
+    _check_matches(rules, list(layers))
+    progress = Progress(model, rules.seed)
+    number = 0
+    for name, layer in layers.items():
+        quantizers: dict[str, Quantizer] = {}
+        for role, kind in rules.formats_of(name).items():
+            number += 1
+            if isinstance(kind, Float32):
+                continue
+            assert not isinstance(kind, Block), "rejected by the rules"
+            channels = layer.weight.shape[1 if role == "activation" else 0]
+            quantizers[role] = Quantizer(kind, role, rules.roundings, progress, number, channels)  # type: ignore[arg-type]
+        _attach(layer, quantizers)
+    model.register_forward_pre_hook(partial(_advance, progress))
+    return model
+
+
+def quantizers_of(model: nn.Module) -> dict[tuple[str, Role], Quantizer]:
+    """All quantizers of a prepared network, by the names of layer and role."""
+    found: dict[tuple[str, Role], Quantizer] = {}
+    for name, module in model.named_modules():
+        if isinstance(module, Quantizer):
+            layer = name.split(".parametrizations.")[0].removesuffix(f".{_QUANTIZERS}.{module.role}")
+            found[layer, module.role] = module
+    return found
+
+
+def _check_matches(rules: Rules, names: list[str]) -> None:
+    for number, rule in enumerate(rules.rules, 1):
+        if not any(rule.covers(name) for name in names):
+            raise SimulateError(
+                f"rule {number} ({', '.join(rule.layers)}) matches no layer, expected a pattern for one of "
+                f"{', '.join(names) or 'the layers, of which this network has none'}"
+            )
+
+
+def _attach(layer: nn.Module, quantizers: dict[str, Quantizer]) -> None:
+    if "weight" in quantizers:
+        parametrize.register_parametrization(layer, "weight", quantizers.pop("weight"))
+        weight = layer.parametrizations.weight.original  # type: ignore[union-attr]
+    else:
+        weight = layer.weight
+    layer.add_module(_QUANTIZERS, nn.ModuleDict(quantizers))
+    if "activation" in quantizers:
+        layer.register_forward_pre_hook(partial(_round_input, quantizers["activation"]))
+    if "gradient" in quantizers:
+        layer.register_forward_hook(partial(_round_gradient, quantizers["gradient"]))
+    if "weight_gradient" in quantizers:
+        _rounded_gradients[weight] = quantizers["weight_gradient"]
+
+
+def _round_input(quantizer: Quantizer, _layer: nn.Module, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    return quantizer(inputs[0]), *inputs[1:]
+
+
+def _round_gradient(quantizer: Quantizer, _layer: nn.Module, _inputs: tuple[Tensor, ...], output: Tensor) -> None:
+    if output.requires_grad:
+        output.register_hook(quantizer)  # type: ignore[no-untyped-call]
+
+
+def _advance(progress: Progress, model: nn.Module, _inputs: object) -> None:
+    if model.training:
+        progress.advance()
+
+
+def _round_weight_gradients(optimizer: Optimizer, _args: object, _kwargs: object) -> None:
+    """Before a step: after the workers' gradients were averaged, so that all round the same one."""
+    for group in optimizer.param_groups:
+        for parameter in group["params"]:
+            quantizer = _rounded_gradients.get(parameter)  # type: ignore[no-untyped-call]
+            if quantizer is not None and parameter.grad is not None:
+                with torch.no_grad():
+                    parameter.grad.copy_(quantizer(parameter.grad))
+
+
+register_optimizer_step_pre_hook(_round_weight_gradients)

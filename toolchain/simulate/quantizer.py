@@ -1,0 +1,171 @@
+"""One tensor of a network under one number format: finds the scale, rounds, and lets the gradient through."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor, distributed, nn
+
+from edgemeta.toolchain.errors import SimulateError
+from edgemeta.toolchain.simulate.formats import Integer
+from edgemeta.toolchain.simulate.operators import FIRST, STEP, STRIDE, TENSOR, finite_range, grid_key, round_tensor
+from edgemeta.toolchain.simulate.rounding import Rounding
+from edgemeta.toolchain.simulate.scales import Scalable, grid_of, needs_range, scales
+
+Role = Literal["activation", "weight", "gradient", "weight_gradient"]
+
+MOMENTUM = 0.1
+"""Weight of the newest range in a moving average."""
+
+
+COUNTER = "simulation_counter"
+"""Name of the buffer of a prepared network that holds its seed and its step."""
+
+
+class Progress:
+    """What all quantizers of a network share: seed, step, and which rows of the whole batch this worker has.
+
+    The step is the number of forward passes in training; seed and step are a buffer of the network, saved with it. Rows
+    are dealt in turns, as PyTorch's DistributedSampler does: worker r of W has the rows r, r + W, r + 2 W ….
+    """
+
+    def __init__(self, network: nn.Module, seed: int) -> None:
+        self._network = network
+        network.register_buffer(COUNTER, torch.tensor([seed, 0, 0, 0, 1], dtype=torch.int64))
+
+    @property
+    def counter(self) -> Tensor:
+        """Int64 [5], of the network's first tensor for a single worker."""
+        counter: Tensor = getattr(self._network, COUNTER)
+        return counter
+
+    def advance(self) -> None:
+        """Begin a step of the training."""
+        self.counter[STEP] += 1
+
+    def counter_of(self, tensor: int, in_rows: bool) -> Tensor:
+        """The counter for a tensor; in_rows: each worker has some rows of it, rather than the whole."""
+        counter = self.counter.clone()
+        counter[TENSOR] = tensor
+        if in_rows and distributed.is_initialized():
+            counter[FIRST], counter[STRIDE] = distributed.get_rank(), distributed.get_world_size()
+        return counter
+
+
+@dataclass(frozen=True)
+class Roundings:
+    """How to round in training and in evaluation."""
+
+    training: Rounding = "stochastic"
+    evaluation: Rounding = "nearest_even"
+
+
+@dataclass
+class Statistics:
+    """Elements that were rounded, limited, and rounded to zero though they were not zero; the range of the tensor."""
+
+    elements: int = 0
+    limited: int = 0
+    flushed: int = 0
+    least: float = 0.0
+    greatest: float = 0.0
+
+
+class Quantizer(nn.Module):
+    """Rounds a tensor to a format.
+
+    role: an activation of integers takes its range from an observer, which learns in training; every other tensor is
+    measured when it is rounded. number: of the tensor, for random words. channels: with a scale for each channel, along
+    axis 0 of weights, 1 of others. Data-parallel workers agree on ranges of activations and gradients.
+    statistics: collected while it is not None.
+    """
+
+    ends: Tensor
+    observed: Tensor
+
+    def __init__(
+        self, kind: Scalable, role: Role, roundings: Roundings, progress: Progress, number: int, channels: int = 1
+    ) -> None:
+        super().__init__()
+        self.kind, self.role, self.roundings, self.number = kind, role, roundings, number
+        self.statistics: Statistics | None = None
+        self._progress = progress
+        self._key = grid_key(grid_of(kind))
+        self._per_channel = isinstance(kind, Integer) and kind.per_channel
+        self._axis = 0 if role in ("weight", "weight_gradient") else 1
+        if self._observes:
+            self.register_buffer("ends", torch.zeros(channels if self._per_channel else 1, 2))
+            self.register_buffer("observed", torch.zeros((), dtype=torch.bool))
+
+    @property
+    def _observes(self) -> bool:
+        return self.role == "activation" and isinstance(self.kind, Integer)
+
+    @property
+    def _in_rows(self) -> bool:
+        return self.role in ("activation", "gradient")
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The tensor in the format. Raises SimulateError for a range that was never observed."""
+        found = scales(self.kind, self._ends_for(x))
+        rounding = self.roundings.training if self.training else self.roundings.evaluation
+        counter = self._progress.counter_of(self.number, self._in_rows)
+        y: Tensor
+        y, inside = round_tensor(x, found.scale, found.lowest, found.highest, counter, self._key, rounding, self._axis)
+        if self.statistics is not None:
+            self._count(self.statistics, x.detach(), y.detach(), inside)
+        return y
+
+    def _ends_for(self, x: Tensor) -> Tensor:
+        if not needs_range(self.kind):
+            return x.new_zeros(1, 2)
+        if not self._observes:
+            return self._measured(x.detach())
+        if self.training:
+            self._observe(self._measured(x.detach()))
+        elif not torch.compiler.is_compiling() and not self.observed:
+            raise SimulateError(
+                "found an activation whose range was never observed, expected a step of training, or a saved network"
+            )
+        ends: Tensor = self.ends
+        return ends
+
+    def _observe(self, ends: Tensor) -> None:
+        """Widen the range, or move its average."""
+        widened = torch.stack((torch.minimum(self.ends[:, 0], ends[:, 0]), torch.maximum(self.ends[:, 1], ends[:, 1])))
+        moved = self.ends + MOMENTUM * (ends - self.ends)
+        averages = isinstance(self.kind, Integer) and self.kind.observer == "moving_average"
+        self.ends.copy_(torch.where(self.observed, moved if averages else widened.T, ends))
+        self.observed.fill_(True)
+
+    def _measured(self, x: Tensor) -> Tensor:
+        """Least and greatest finite element, float32 [1 or channels, 2], over all workers."""
+        if self._per_channel:
+            channels = x.transpose(0, self._axis).flatten(1)
+            finite = channels.isfinite()
+            least = torch.where(finite, channels, torch.inf).amin(1)
+            greatest = torch.where(finite, channels, -torch.inf).amax(1)
+            ends = torch.stack((least, greatest), 1)
+            ends = torch.where((least <= greatest).unsqueeze(1), ends, 0.0)
+        else:
+            ends = finite_range(x).reshape(1, 2)
+        if self._in_rows and distributed.is_initialized():
+            both = torch.stack((-ends[:, 0], ends[:, 1]))
+            distributed.all_reduce(both, distributed.ReduceOp.MAX)
+            ends = torch.stack((-both[0], both[1]), 1)
+        return ends
+
+    @staticmethod
+    def _count(statistics: Statistics, x: Tensor, y: Tensor, inside: Tensor) -> None:
+        least, greatest = finite_range(x).tolist()
+        first = statistics.elements == 0
+        statistics.least = least if first else min(statistics.least, least)
+        statistics.greatest = greatest if first else max(statistics.greatest, greatest)
+        bits = inside.unsqueeze(1) >> torch.arange(8, dtype=torch.uint8, device=inside.device) & 1
+        statistics.elements += x.numel()
+        statistics.limited += x.numel() - int(bits.flatten()[: x.numel()].sum())
+        statistics.flushed += int(((x != 0) & (y == 0)).sum())
+
+    def extra_repr(self) -> str:
+        """Format and role."""
+        return f"{self.role}: {self.kind!r}"

@@ -1,0 +1,137 @@
+"""Rules: which layer uses which format in which role, from a YAML file or a dict."""
+
+from collections.abc import Mapping
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from edgemeta.toolchain.errors import SimulateError
+from edgemeta.toolchain.simulate.formats import Block, Format, format_of
+from edgemeta.toolchain.simulate.quantizer import Roundings
+from edgemeta.toolchain.simulate.rounding import Rounding
+
+ROLES = ("activation", "weight", "gradient", "weight_gradient")
+
+
+class RoundingRules(BaseModel):
+    """How to round in training and in evaluation."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    training: Rounding = "stochastic"
+    evaluation: Rounding = "nearest_even"
+
+    @field_validator("evaluation")
+    @classmethod
+    def _repeatable(cls, value: Rounding) -> Rounding:
+        if value == "stochastic":
+            raise ValueError("an evaluation must give the same result twice: stochastic is for training only")
+        return value
+
+
+class Rule(BaseModel):
+    """Formats for the layers whose names match one of the patterns (`*`, `?`, `[…]`).
+
+    activation: what a layer reads. weight: its weights. gradient: the gradient of what it gives, which its backward
+    pass reads. weight_gradient: the gradient that the optimizer reads. A role that is missing is left to earlier rules.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
+
+    layers: tuple[str, ...]
+    activation: Format | None = None
+    weight: Format | None = None
+    gradient: Format | None = None
+    weight_gradient: Format | None = None
+
+    @field_validator("layers", mode="before")
+    @classmethod
+    def _one_or_many(cls, value: object) -> object:
+        return (value,) if isinstance(value, str) else value
+
+    @field_validator(*ROLES, mode="before")
+    @classmethod
+    def _named(cls, value: object) -> object:
+        if value is None or isinstance(value, BaseModel):
+            return value
+        found = format_of(value)
+        if isinstance(found, Block):
+            raise ValueError("formats with a scale for each block cannot be simulated yet")
+        return found
+
+    def covers(self, layer: str) -> bool:
+        """Whether a pattern matches the layer's name."""
+        return any(fnmatchcase(layer, pattern) for pattern in self.layers)
+
+
+class Rules(BaseModel):
+    """All rules; of several that cover a layer, the last one counts, role by role."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    seed: int = Field(default=0, ge=0, lt=2**63)
+    rounding: RoundingRules = RoundingRules()
+    rules: tuple[Rule, ...] = Field(min_length=1)
+
+    @property
+    def roundings(self) -> Roundings:
+        """How to round."""
+        return Roundings(self.rounding.training, self.rounding.evaluation)
+
+    def formats_of(self, layer: str) -> dict[str, Format]:
+        """The format of each role that a rule gives to the layer."""
+        found: dict[str, Format] = {}
+        for rule in self.rules:
+            if rule.covers(layer):
+                found |= {role: kind for role in ROLES if (kind := getattr(rule, role)) is not None}
+        return found
+
+
+def load_rules(source: Path | Mapping[str, Any]) -> Rules:
+    """Read rules. Raises SimulateError, which names the file and the line of what is wrong."""
+    if not isinstance(source, Path):
+        return _validated(dict(source), "the rules", None)
+    try:
+        text = source.read_text("utf-8")
+        node = yaml.compose(text, Loader=yaml.SafeLoader)
+        data = yaml.safe_load(text)
+    except (OSError, UnicodeDecodeError) as error:
+        raise SimulateError(f"{source} cannot be read: {error}") from error
+    except yaml.YAMLError as error:
+        raise SimulateError(f"{source} is not valid YAML: {' '.join(str(error).split())}") from error
+    return _validated(data, str(source), node)
+
+
+def _validated(data: object, name: str, node: yaml.Node | None) -> Rules:
+    try:
+        return Rules.model_validate(data)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = [part for part in first["loc"] if part not in ("function-before", "function-after")]
+        key = ".".join(str(part) for part in place) or "the whole"
+        text = first["msg"].removeprefix("Value error, ")
+        line = _line_of(node, place)
+        raise SimulateError(f"{name}{f' line {line}' if line else ''}: {key}: {text}") from error
+
+
+def _line_of(node: yaml.Node | None, place: list[int | str]) -> int | None:
+    """Line, from 1, of the entry at a place, or of the last part of the place that exists."""
+    if node is None:
+        return None
+    found: int = node.start_mark.line + 1
+    for step in place:
+        if isinstance(node, yaml.MappingNode):
+            pairs = {key.value: (key, value) for key, value in node.value}
+            if step not in pairs:
+                break
+            key, node = pairs[step]
+            found = key.start_mark.line + 1
+        elif isinstance(node, yaml.SequenceNode) and isinstance(step, int) and step < len(node.value):
+            node = node.value[step]
+            found = node.start_mark.line + 1
+        else:
+            break
+    return found

@@ -1,0 +1,78 @@
+"""From the range of a tensor to the scale and the limits with which it is rounded."""
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import torch
+from torch import Tensor
+
+from edgemeta.toolchain.simulate.formats import FixedPoint, FlexFloat, Integer, PowerOfTwo
+from edgemeta.toolchain.simulate.grid import FLOAT32_GREATEST, FLOAT32_LEAST, FLOAT32_MANTISSA, Grid
+
+Scalable: TypeAlias = FlexFloat | FixedPoint | PowerOfTwo | Integer
+"""Formats of a scale for a tensor or a channel; those of blocks have one for each block."""
+
+_INTEGERS = Grid(24, 0, -(2.0**24), 2.0**24)
+
+
+@dataclass(frozen=True)
+class Scales:
+    """scale: float32 [1] or [channels]. lowest, highest: limits of values divided by it. zero_point: of integers."""
+
+    scale: Tensor
+    lowest: Tensor
+    highest: Tensor
+    zero_point: Tensor
+
+
+def grid_of(kind: Scalable) -> Grid:
+    """The grid to which values divided by their scale are rounded."""
+    return _INTEGERS if isinstance(kind, Integer) else kind.grid
+
+
+def needs_range(kind: Scalable) -> bool:
+    """Whether the scale depends on the tensor."""
+    return isinstance(kind, Integer | PowerOfTwo) or (isinstance(kind, FlexFloat) and kind.shared_exponent)
+
+
+def scales(kind: Scalable, ends: Tensor) -> Scales:
+    """The scales for values within `ends`, float32 [2] or [channels, 2]: the least and the greatest."""
+    ends = ends.reshape(-1, 2)
+    least, greatest = ends[:, 0].clamp(max=0), ends[:, 1].clamp(min=0)
+    if isinstance(kind, Integer):
+        return _of_integers(kind, least, greatest)
+    grid = kind.grid
+    scale = torch.ones_like(greatest)
+    if needs_range(kind):
+        scale = _power_of_two(_exponent(kind, torch.maximum(-least, greatest)))
+    lowest, highest = (torch.full_like(scale, limit) for limit in (grid.lowest, grid.highest))
+    return Scales(scale, lowest, highest, torch.zeros_like(scale))
+
+
+def _of_integers(kind: Integer, least: Tensor, greatest: Tensor) -> Scales:
+    """(greatest - least) / (2**bits - 1) for a step, the zero point so that 0 is exact; symmetric: zero point 0."""
+    if kind.symmetric:
+        steps = torch.where(greatest >= -least, kind.greatest, max(-kind.least, 1)) if kind.signed else kind.greatest
+        scale = torch.maximum(-least if kind.signed else least, greatest) / steps
+        zero_point = torch.zeros_like(scale)
+    else:
+        scale = (greatest - least) / (kind.greatest - kind.least)
+        zero_point = torch.floor(kind.least - least / scale + 0.5).clamp(kind.least, kind.greatest)
+    usable = scale >= torch.finfo(torch.float32).tiny
+    scale, zero_point = torch.where(usable, scale, 1.0), torch.where(usable, zero_point, 0.0).clamp(min=kind.least)
+    return Scales(scale, kind.least - zero_point, kind.greatest - zero_point, zero_point)
+
+
+def _exponent(kind: FlexFloat | FixedPoint | PowerOfTwo, magnitude: Tensor) -> Tensor:
+    """The exponent that is shared, int64: the largest magnitude's less the greatest of the format."""
+    pattern = magnitude.view(torch.int32).to(torch.int64)
+    if isinstance(kind, PowerOfTwo):
+        pattern = pattern + (1 << FLOAT32_MANTISSA - 1)  # from 1.5 on, the next power of two: floor(log2(4 / 3 x))
+    own = kind.greatest_exponent if isinstance(kind, FlexFloat) else 0
+    grid = kind.grid
+    least = FLOAT32_LEAST - min(grid.mantissa, FLOAT32_MANTISSA) - grid.quantum
+    return ((pattern >> FLOAT32_MANTISSA) - 127 - own).clamp(max(least, FLOAT32_LEAST), FLOAT32_GREATEST)
+
+
+def _power_of_two(exponent: Tensor) -> Tensor:
+    return ((exponent + 127) << FLOAT32_MANTISSA).to(torch.int32).view(torch.float32)
