@@ -10,6 +10,8 @@ enum {
   GROUP = TILE_X * TILE_Y * THREADS_C,
   THREADS = GROUP * SPLIT,
   BLOCK_FILTERS = THREADS_C * FILTERS,
+  WORDS = (FILTERS + FIELDS - 1) / FIELDS,  // of weights for one tap and word of channels, each of FIELDS filters
+  BLOCK_WORDS = THREADS_C * WORDS,
   PATCH_H = (TILE_Y - 1) * STRIDE_Y + KERNEL_H,
   PATCH_W = (TILE_X * PIXELS - 1) * STRIDE_X + KERNEL_W,
   VECTOR = VECTOR_BYTES / 4,
@@ -110,7 +112,7 @@ __device__ constexpr int last_of_phase(int v, int width, int phase) {
 
 // Add the products of one plane and one kernel row, taps V .. V + WIDTH - 1 whose column is of PHASE and the next ones.
 template <int V, int WIDTH, int PHASE, bool HALF>
-__device__ __forceinline__ void add_taps(int (&sums)[PIXELS][FILTERS], const int* row, const int* weights) {
+__device__ __forceinline__ void add_taps(int (&sums)[PIXELS][WORDS], const int* row, const int* weights) {
   enum { LAST = last_of_phase(V, WIDTH, PHASE), LAST_TAP = LAST * STRIDE_X + PHASE };
   if ((int)LAST >= 0 && (int)LAST_TAP >= V) {
     int x[PIXELS + (LAST > 0 ? LAST : 0)];
@@ -119,12 +121,12 @@ __device__ __forceinline__ void add_taps(int (&sums)[PIXELS][FILTERS], const int
     for (int j = 0; j <= LAST; ++j) {
       const int v = j * STRIDE_X + PHASE;
       if (v < V) continue;
-      int w[FILTERS];
-      load_words<FILTERS>(w, weights + (v - V) * BLOCK_FILTERS);
+      int w[WORDS];
+      load_words<WORDS>(w, weights + (v - V) * BLOCK_WORDS);
 #pragma unroll
       for (int p = 0; p < PIXELS; ++p)
 #pragma unroll
-        for (int k = 0; k < FILTERS; ++k) {
+        for (int k = 0; k < WORDS; ++k) {
 #if DEPTH == 4
           sums[p][k] = dot4<IN_SIGNED>(x[p + j], w[k], sums[p][k]);
 #else
@@ -138,12 +140,26 @@ __device__ __forceinline__ void add_taps(int (&sums)[PIXELS][FILTERS], const int
     add_taps<V, WIDTH, (PHASE + 1 < STRIDE_X ? PHASE + 1 : PHASE), HALF>(sums, row, weights);
 }
 
+#if FIELDS > 1
+// The fields of packed sums (fields.py) to the sums of the filters.
+__device__ __forceinline__ void add_fields(int (&sums)[PIXELS][FILTERS], const int (&packed)[PIXELS][WORDS]) {
+#pragma unroll
+  for (int p = 0; p < PIXELS; ++p)
+#pragma unroll
+    for (int k = 0; k < FILTERS; ++k) {
+      const int shifted = packed[p][k / FIELDS] >> (k % FIELDS * FIELD_BITS);
+      sums[p][k] += k % FIELDS == FIELDS - 1 ? shifted
+                                             : (shifted & ((1 << FIELD_BITS) - 1)) - (1 << (FIELD_BITS - 1));
+    }
+}
+#endif
+
 // Add the products of taps [U, U + HEIGHT) x [V, V + WIDTH) and all staged planes of this thread's split.
 template <int U, int HEIGHT, int V, int WIDTH>
 __device__ __forceinline__ void accumulate(int (&sums)[PIXELS][FILTERS], const int* patch, const int* weights,
                                            const Place& place) {
   const int* row = patch + place.split * PLANE_WORDS + (place.y * STRIDE_Y + U) * ROW_WORDS + place.x;
-  const int* tap = weights + place.split * (WIDTH * BLOCK_FILTERS) + place.filter;
+  const int* tap = weights + place.split * (WIDTH * BLOCK_WORDS) + place.filter / FILTERS * WORDS;
 #pragma unroll 1
   for (int u = 0; u < HEIGHT; ++u) {
 #if UNROLL_PLANES
@@ -151,21 +167,31 @@ __device__ __forceinline__ void accumulate(int (&sums)[PIXELS][FILTERS], const i
     for (int plane = 0; plane < CHUNK / SPLIT; ++plane) {
       if (plane * DEPTH >= IN_C) continue;  // padding up to a multiple of 4 channels
       if (DEPTH == 2 && plane * 2 + 1 >= IN_C)
-        add_taps<V, WIDTH, 0, true>(sums, row + plane * PLANE_WORDS, tap + plane * (WIDTH * BLOCK_FILTERS));
+        add_taps<V, WIDTH, 0, true>(sums, row + plane * PLANE_WORDS, tap + plane * (WIDTH * BLOCK_WORDS));
       else
-        add_taps<V, WIDTH, 0, false>(sums, row + plane * PLANE_WORDS, tap + plane * (WIDTH * BLOCK_FILTERS));
+        add_taps<V, WIDTH, 0, false>(sums, row + plane * PLANE_WORDS, tap + plane * (WIDTH * BLOCK_WORDS));
     }
 #else
     const int *from = row, *with = tap;
 #pragma unroll 1
-    for (int plane = 0; plane < CHUNK / SPLIT; ++plane) {
+    for (int plane = 0; plane < CHUNK / SPLIT; plane += TOGETHER) {
+#if FIELDS > 1
+      int packed[PIXELS][WORDS];
+#pragma unroll
+      for (int i = 0; i < PIXELS * WORDS; ++i) packed[i / WORDS][i % WORDS] = FIELDS_START;
+#pragma unroll
+      for (int i = 0; i < TOGETHER; ++i)
+        add_taps<V, WIDTH, 0, false>(packed, from + i * SPLIT * PLANE_WORDS, with + i * SPLIT * (WIDTH * BLOCK_WORDS));
+      add_fields(sums, packed);
+#else
       add_taps<V, WIDTH, 0, false>(sums, from, with);
-      from += SPLIT * PLANE_WORDS;
-      with += SPLIT * (WIDTH * BLOCK_FILTERS);
+#endif
+      from += TOGETHER * SPLIT * PLANE_WORDS;
+      with += TOGETHER * SPLIT * (WIDTH * BLOCK_WORDS);
     }
 #endif
     row += ROW_WORDS;
-    tap += CHUNK * WIDTH * BLOCK_FILTERS;
+    tap += CHUNK * WIDTH * BLOCK_WORDS;
   }
 }
 
@@ -216,7 +242,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
   const int y = (int)blockIdx.x / TILES_X * TILE_Y, x = (int)blockIdx.x % TILES_X * (TILE_X * PIXELS);
   const int first_filter = (int)blockIdx.y * BLOCK_FILTERS;
   const unsigned char* image = input + (unsigned long long)blockIdx.z * IN_IMAGE;
-  enum { WEIGHTS = CHUNK * KERNEL_H * KERNEL_W * BLOCK_FILTERS / 4, BESIDE_WEIGHTS = CHUNK * BLOCK_FILTERS / 4 };
+  enum { WEIGHTS = CHUNK * KERNEL_H * KERNEL_W * BLOCK_WORDS / 4, BESIDE_WEIGHTS = CHUNK * BLOCK_WORDS / 4 };
 
   int sums[PIXELS][FILTERS];
   start_sums<Main>(sums, channels, first_filter, place);

@@ -1,6 +1,7 @@
 """Launches of the direct convolution: any kernel, stride and padding, one group, with an optional shortcut."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import partial
 from math import inf
 from typing import Any
@@ -8,16 +9,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from edgemeta.kernels.cuda.direct.fields import packed_filters, possible_fields
 from edgemeta.kernels.cuda.direct.tiles import (
     Geometry,
     Layout,
     Tile,
     at_once,
+    block_words,
     blocks,
     layout,
     passes,
     patch_trips,
     tiles,
+    together,
     work,
 )
 from edgemeta.kernels.cuda.plan.architectures import Architecture
@@ -39,19 +43,37 @@ def candidates(step: Step, tensors: Tensors, architecture: Architecture) -> Iter
     """Candidates with the best tiles, for any ConvStep."""
     if not isinstance(step, ConvStep):
         return
-    geometry = _geometry(step, tensors, architecture)
-    for tile in tiles(geometry, architecture)[:_CANDIDATES]:
+    offers = [
+        (busy_clocks(work(geometry, tile), architecture), tile, geometry)
+        for geometry in _geometries(step, tensors, architecture)
+        for tile in tiles(geometry, architecture)[:_CANDIDATES]
+    ]
+    for _, tile, geometry in sorted(offers, key=lambda offer: offer[0])[:_CANDIDATES]:
         launch = partial(_launch, step, tensors, geometry, tile)
-        yield Candidate("direct", tile.as_dict() | {"depth": geometry.depth}, step.conv.padding, launch)
+        yield Candidate("direct", _parameters(geometry, tile), step.conv.padding, launch)
 
 
 def predicted_clocks(step: Step, tensors: Tensors, architecture: Architecture) -> float:
     """Predicted clocks of the best tile; infinite if none fits, and for other steps than a ConvStep."""
     if not isinstance(step, ConvStep):
         return inf
-    geometry = _geometry(step, tensors, architecture)
-    best = tiles(geometry, architecture)[:1]
-    return busy_clocks(work(geometry, best[0]), architecture) if best else inf
+    bests = [(each, tiles(each, architecture)[:1]) for each in _geometries(step, tensors, architecture)]
+    return min((busy_clocks(work(each, best[0]), architecture) for each, best in bests if best), default=inf)
+
+
+def _geometries(step: ConvStep, tensors: Tensors, architecture: Architecture) -> list[Geometry]:
+    """The plain geometry, and those with several filters in a word where the weights allow it."""
+    plain = _geometry(step, tensors, architecture)
+    if plain.depth != 2 or step.shortcut is not None:
+        return [plain]
+    packings = possible_fields(step.conv.weights.decode(), tensors.types[step.conv.input])
+    return [plain, *(replace(plain, fields=fields) for fields in packings)]
+
+
+def _parameters(geometry: Geometry, tile: Tile) -> dict[str, int]:
+    """Of a candidate, for reports."""
+    fields = {"fields": geometry.fields.count} if geometry.fields.count > 1 else {}
+    return tile.as_dict() | {"depth": geometry.depth} | fields
 
 
 def _geometry(step: ConvStep, tensors: Tensors, architecture: Architecture) -> Geometry:
@@ -110,7 +132,7 @@ def _launch(step: ConvStep, tensors: Tensors, geometry: Geometry, tile: Tile, bu
         (tile.threads, 1, 1),
         arguments,
         4 * sizes.words,
-        tile.as_dict() | {"depth": geometry.depth},
+        _parameters(geometry, tile),
         _loops(geometry, tile, sizes),
     )
 
@@ -129,6 +151,10 @@ def _tile_defines(step: ConvStep, geometry: Geometry, tile: Tile, sizes: Layout)
         "SPLIT": tile.split,
         "CHUNK": tile.chunk,
         "DEPTH": geometry.depth,
+        "FIELDS": geometry.fields.count,
+        "FIELD_BITS": geometry.fields.bits,
+        "FIELDS_START": geometry.fields.start,
+        "TOGETHER": together(geometry, tile),
         "KERNEL_H": geometry.kernel[0],
         "KERNEL_W": geometry.kernel[1],
         "STRIDE_Y": geometry.stride[0],
@@ -139,7 +165,7 @@ def _tile_defines(step: ConvStep, geometry: Geometry, tile: Tile, sizes: Layout)
         "ROW_WORDS": sizes.row_words,
         "PLANE_WORDS": sizes.plane_words,
         "SCRATCH_AT": sizes.scratch_at,
-        "UNROLL_PLANES": int(_unrolls_planes(tile)),
+        "UNROLL_PLANES": int(_unrolls_planes(geometry, tile)),
         "BESIDE": int(geometry.beside),
         "OUT_H": height,
         "OUT_W": width,
@@ -193,19 +219,25 @@ def _packed(conv: Conv, geometry: Geometry, tile: Tile) -> NDArray[Any]:
         (along * tile.block_filters, kernel_height, kernel_width, rounds * tile.chunk * geometry.depth), np.int32
     )
     full[:filters, :, :, :channels] = weights
-    parts = full.reshape(
-        along, tile.block_filters, kernel_height, kernel_width, rounds, tile.chunk, geometry.depth
-    ).transpose(0, 4, 2, 5, 3, 1, 6)
+    parts = (
+        packed_filters(full, geometry.fields, tile.filters)
+        .reshape(along, block_words(geometry, tile), kernel_height, kernel_width, rounds, tile.chunk, geometry.depth)
+        .transpose(0, 4, 2, 5, 3, 1, 6)
+    )
     return np.ascontiguousarray(parts, np.int8 if geometry.depth == 4 else np.int16)
 
 
-def _unrolls_planes(tile: Tile) -> bool:
-    return tile.chunk <= _PLANES_UNROLLED and tile.split == 1
+def _unrolls_planes(geometry: Geometry, tile: Tile) -> bool:
+    return tile.chunk <= _PLANES_UNROLLED and tile.split == 1 and geometry.fields.count == 1
+
+
+def _plane_trips(geometry: Geometry, tile: Tile) -> int:
+    return 1 if _unrolls_planes(geometry, tile) else tile.chunk // tile.split // together(geometry, tile)
 
 
 def _loops(geometry: Geometry, tile: Tile, sizes: Layout) -> tuple[int, ...]:
     """Trip counts: passes { patch, weights, kernel rows { planes } }, and the same for the shortcut."""
-    rounds, planes = passes(geometry, tile), 1 if _unrolls_planes(tile) else tile.chunk // tile.split
+    rounds, planes = passes(geometry, tile), _plane_trips(geometry, tile)
     patch = patch_trips(geometry, tile)
     weights = -(-sizes.weight_words // (4 * tile.threads))
     loops = (rounds, patch, weights, geometry.kernel[0], planes)

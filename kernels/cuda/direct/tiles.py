@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from functools import cache, lru_cache
 from itertools import product
 
+from edgemeta.kernels.cuda.direct.fields import PLAIN, Fields
 from edgemeta.kernels.cuda.plan.architectures import Architecture
 from edgemeta.kernels.cuda.plan.prediction import WARP, Work, busy_clocks
 
@@ -23,13 +24,17 @@ _THREADS_OF_FOUR_WARPS = 128
 
 _BANKS = 32
 
+_UNPACKING = 2
+"""Instructions that add one field to a sum: cut it out, add it."""
+
 
 @dataclass(frozen=True)
 class Geometry:
     """Properties of a convolution that determine its tiles.
 
     height, width, filters: of the output. channels: input channels in memory that are used, including padding. depth:
-    channels of a word. vector_bytes: channels per load. beside: a shortcut is also computed.
+    channels of a word. vector_bytes: channels per load. beside: a shortcut is also computed. fields: of the weights,
+    for depth 2 and no shortcut.
     """
 
     height: int
@@ -41,6 +46,7 @@ class Geometry:
     depth: int
     vector_bytes: int
     beside: bool
+    fields: Fields = PLAIN
 
 
 @dataclass(frozen=True)
@@ -108,7 +114,7 @@ def layout(geometry: Geometry, tile: Tile) -> Layout:
     rows = min(_BANKS // span, tile.tile_y)
     row_words = _row_words(phase_words * geometry.stride[1], geometry.stride[0], span, rows, alignment)
     plane_words = _rounded_up(patch_height * row_words, 4)
-    weight_words = tile.chunk * geometry.kernel[0] * geometry.kernel[1] * tile.block_filters
+    weight_words = tile.chunk * geometry.kernel[0] * geometry.kernel[1] * block_words(geometry, tile)
     scratch_words = tile.threads * tile.pixels * tile.filters if tile.split > 1 else 0
     weights_at = tile.chunk * plane_words
     return Layout(
@@ -149,11 +155,11 @@ def _possible(geometry: Geometry, architecture: Architecture) -> Iterator[Tile]:
         for tile_x in {min(columns, most) for most in (2, 4, 8, 16)}:
             threads = tile_x * tile_y * threads_c * split
             cut = Tile(pixels, filters, tile_x, tile_y, threads_c, split, 0)
-            registers = _rounded_up(threads, _THREADS_OF_FOUR_WARPS) * _registers(cut)
+            registers = _rounded_up(threads, _THREADS_OF_FOUR_WARPS) * _registers(geometry, cut)
             if threads > 256 or registers > architecture.registers:
                 continue
             tile = _with_chunk(geometry, cut, architecture)
-            if tile is not None:
+            if tile is not None and not _has_odd_weights(geometry, tile):
                 yield tile
 
 
@@ -173,6 +179,27 @@ def _with_chunk(geometry: Geometry, tile: Tile, architecture: Architecture) -> T
         if chunk == step:
             return None
         passes += 1
+
+
+def words(geometry: Geometry, tile: Tile) -> int:
+    """Words of weights that a thread reads for one tap and one plane."""
+    return -(-tile.filters // geometry.fields.count)
+
+
+def block_words(geometry: Geometry, tile: Tile) -> int:
+    """The same of a block."""
+    return tile.threads_c * words(geometry, tile)
+
+
+def together(geometry: Geometry, tile: Tile) -> int:
+    """Planes whose products are added up before fields are unpacked."""
+    planes = tile.chunk // tile.split
+    return next(each for each in range(geometry.fields.planes, 0, -1) if planes % each == 0)
+
+
+def _has_odd_weights(geometry: Geometry, tile: Tile) -> bool:
+    """Whether the weights of a block are no whole number of 16-byte vectors."""
+    return bool(layout(geometry, tile).weight_words % 4)
 
 
 def passes(geometry: Geometry, tile: Tile) -> int:
@@ -205,9 +232,11 @@ def _patch_items(geometry: Geometry, tile: Tile) -> int:
 def work(geometry: Geometry, tile: Tile) -> Work:
     """Estimated work for one image, from the kernel's loops."""
     sizes, rounds = layout(geometry, tile), passes(geometry, tile)
-    products = tile.pixels * tile.filters * geometry.kernel[1] * (2 if geometry.depth == 2 else 1)
+    products = tile.pixels * words(geometry, tile) * geometry.kernel[1] * (2 if geometry.depth == 2 else 1)
+    if geometry.fields.count > 1:
+        products += _UNPACKING * tile.pixels * tile.filters // together(geometry, tile)
     spans = geometry.stride[1] * (-(-tile.pixels // 4) + (geometry.kernel[1] > geometry.stride[1]))
-    inner = products + spans + geometry.kernel[1] * tile.filters // 4 + 6
+    inner = products + spans + geometry.kernel[1] * words(geometry, tile) // 4 + 6
     turns = geometry.kernel[0] * tile.chunk // tile.split * rounds
     per_load = 16 + geometry.vector_bytes // geometry.depth * 2
     loads = patch_trips(geometry, tile) * at_once(geometry, tile) * per_load * rounds
@@ -217,12 +246,13 @@ def work(geometry: Geometry, tile: Tile) -> Work:
     per_warp = inner * turns + loads + weights + ends
     across, along = blocks(geometry, tile)
     warps = across * along * -(-tile.threads // WARP)
-    return Work(across * along, tile.threads, _registers(tile), 4 * sizes.words, per_warp * warps, per_warp)
+    return Work(across * along, tile.threads, _registers(geometry, tile), 4 * sizes.words, per_warp * warps, per_warp)
 
 
-def _registers(tile: Tile) -> int:
-    """Estimated registers: sums, pixels, weights of two filters at a time, and the rest."""
-    return tile.pixels * tile.filters + tile.pixels + 2 * tile.filters + _REGISTERS_BESIDE_TILE
+def _registers(geometry: Geometry, tile: Tile) -> int:
+    """Estimated registers: sums, packed sums, pixels, weights of two filters at a time, and the rest."""
+    packed = tile.pixels * words(geometry, tile) if geometry.fields.count > 1 else 0
+    return tile.pixels * tile.filters + packed + tile.pixels + 2 * tile.filters + _REGISTERS_BESIDE_TILE
 
 
 @cache

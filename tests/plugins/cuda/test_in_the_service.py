@@ -17,6 +17,7 @@ from edgemeta.kernels.cuda.compile.compiler import CompilerError, find_compiler
 from edgemeta.kernels.cuda.lowering import lower
 from edgemeta.kernels.cuda.plan.architectures import ARCHITECTURES, Architecture
 from edgemeta.kernels.cuda.plan.launch_plan import Source
+from edgemeta.kernels.cuda.preprocess.launch import preprocessing_source
 from edgemeta.model.file import load
 from edgemeta.model.zoo import find
 from tests.emulation.executor import StoringCompiler
@@ -54,7 +55,8 @@ def environment(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPat
         cubins = Cubins(folder, AsNvidias(architecture))
     except CompilerError as error:
         pytest.skip(str(error))
-    for source in lower(load(find("resnet8-cifar10")), architecture).sources:
+    model = load(find("resnet8-cifar10"))
+    for source in (*lower(model, architecture).sources, preprocessing_source(model, architecture)):
         cubins.get(source, architecture)
     return os.environ | {
         "LD_LIBRARY_PATH": str(driver.build().parent),
@@ -94,11 +96,22 @@ def test_the_jetson_configs_are_valid(environment: dict[str, str], repository: P
     assert json.loads(done.stdout)["backend"] == "cuda"
 
 
-def test_the_service_runs_on_the_device_and_stops_in_order(environment: dict[str, str], tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "keys",
+    [
+        "",
+        pytest.param("preprocess: device, ", marks=pytest.mark.gate("10 s: the same with frames on the device")),
+    ],
+    ids=["cpu", "device"],
+)
+def test_the_service_runs_on_the_device_and_stops_in_order(
+    environment: dict[str, str], tmp_path: Path, keys: str
+) -> None:
     config = tmp_path / "config.yaml"
     config.write_text(
-        "backend: {name: cuda, options: {tiles: rule}}\n"
-        'cameras: {a: {source: "synthetic://", fps: 5}}\n'
+        f"backend: {{name: cuda, {keys}options: {{tiles: rule}}}}\n"
+        "batch: {max_frames: 2}\n"
+        'cameras: {a: {source: "synthetic://", fps: 5}, b: {source: "synthetic://", fps: 5}}\n'
         "mqtt: {port: 1}\n"
         "log: {level: debug}\n"
     )
