@@ -295,6 +295,19 @@ def minimum(i: Instruction) -> Step:
     return step
 
 
+def minimum_of_three(i: Instruction) -> Step:
+    """VIMNMX3: the minimum of a, b and c if the predicate holds, else the maximum; signed."""
+    check_modifiers(i)
+    to, (a, b, c), smallest = target(i), (word(i, n) for n in (1, 2, 3)), test(i, 4)
+
+    def step(wave: Wave, mask: Mask) -> None:
+        x, y, z = a(wave), b(wave), c(wave)
+        least, greatest = np.minimum(np.minimum(x, y), z), np.maximum(np.maximum(x, y), z)
+        wave.set(to, np.where(smallest(wave), least, greatest), mask)
+
+    return step
+
+
 def minimum_of_sum(i: Instruction) -> Step:
     """VIADDMNMX: the minimum of a + b and c if the predicate holds, else the maximum; signed."""
     check_modifiers(i)

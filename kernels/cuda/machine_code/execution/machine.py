@@ -29,7 +29,7 @@ from edgemeta.kernels.cuda.machine_code.execution.words import (
 from edgemeta.kernels.cuda.machine_code.sass import Instruction
 
 _LANES = 8192  # of a wave: registers stay in the processor's cache
-_JUMPS = frozenset({"BRA", "EXIT", "SYNC", "BRK", "BSYNC", "BAR"})
+_JUMPS = frozenset({"BRA", "CALL", "EXIT", "SYNC", "BRK", "BSYNC", "BAR"})
 _TOKENS = frozenset({"SSY", "PBK", "BSSY", "BREAK", "BMOV"})
 _STEP_LIMIT = 10_000_000
 
@@ -46,8 +46,9 @@ class Program:
             None if each.base in _JUMPS | _TOKENS | WITHOUT_EFFECT else step_of(each, kernel.is_before_volta)
             for each in self.instructions
         ]
+        returns = any(each.base == "RET" for each in self.instructions)
         for each in self.instructions:
-            _check_control(each)
+            _check_control(each, returns)
 
     def end(self, first: int) -> int:
         """End of the basic block that starts at an index."""
@@ -206,16 +207,22 @@ def _guard(each: Instruction) -> Test | None:
     return lambda wave: wave.predicates[number]
 
 
-def _check_control(each: Instruction) -> None:
-    """Raise ExecutionError for forms of jumps and barriers that are not modelled."""
+def _check_control(each: Instruction, returns: bool) -> None:
+    """Raise ExecutionError for forms of jumps and barriers that are not modelled.
+
+    returns: whether the kernel has a RET. Without one a call never comes back: it is a jump.
+    """
     plain = {
         "BAR": [("SYNC",), ("SYNC", "DEFER_BLOCKING")],
         "BMOV": [("32",), ("32", "CLEAR")],
+        "CALL": [("REL", "NOINC")],
     }.get(each.base, [()])
     if each.base in _JUMPS | _TOKENS and each.modifiers not in plain:
         raise refuse(each, "its modifiers are not modelled")
     if each.base == "BAR" and each.operands != ("0x0",):
         raise refuse(each, "only barrier 0 for all threads is modelled")
+    if each.base == "CALL" and (returns or each.target is None):
+        raise refuse(each, "a call that returns, or without a target, is not modelled")
     if each.base == "BRA" and (each.target is None or any(name.startswith("CC.") for name in each.operands)):
         raise refuse(each, "a jump by flags or to several targets is not modelled")
 

@@ -13,7 +13,7 @@ OPCODES: dict[str, Callable[[Instruction], Step]] = {
     "ISCADD32I": additions.scaled_add, "LEA": additions.scaled_add, "ULEA": additions.scaled_add,
     "IMNMX": additions.minimum, "VIMNMX": additions.minimum, "UIMNMX": additions.minimum, "IDP": additions.dot4,
     "IABS": additions.absolute, "VIADD": additions.add,
-    "VIADDMNMX": additions.minimum_of_sum,
+    "VIADDMNMX": additions.minimum_of_sum, "VIMNMX3": additions.minimum_of_three,
     "MOV": bits.move, "MOV32I": bits.move, "UMOV": bits.move, "ULDC": bits.move, "R2UR": bits.move, "CS2R": bits.zero,
     "S2R": bits.special, "S2UR": bits.special, "LOP": bits.logic, "LOP32I": bits.logic, "LOP3": bits.logic3,
     "ULOP3": bits.logic3, "SHL": bits.shift, "SHR": bits.shift, "SHF": bits.funnel, "USHF": bits.funnel,

@@ -20,7 +20,7 @@ LETTERBOX = target_of((9, 13), "bgya", "letterbox", signed=False)
         pytest.param("sm_53", RGB, id="sm_53-rgb"),
         *(
             pytest.param(name, target, id=f"{name}-{target.preprocessing.colour}", marks=GATE)
-            for name in ("sm_53", "sm_62")
+            for name in ("sm_53", "sm_62", "sm_87", "sm_90")
             for target in (RGB, LETTERBOX)
             if (name, target) != ("sm_53", RGB)
         ),
