@@ -212,12 +212,12 @@ def _check_control(each: Instruction, returns: bool) -> None:
 
     returns: whether the kernel has a RET. Without one a call never comes back: it is a jump.
     """
-    plain = {
+    forms: dict[str, list[tuple[str, ...]]] = {
         "BAR": [("SYNC",), ("SYNC", "DEFER_BLOCKING")],
         "BMOV": [("32",), ("32", "CLEAR")],
         "CALL": [("REL", "NOINC")],
-    }.get(each.base, [()])
-    if each.base in _JUMPS | _TOKENS and each.modifiers not in plain:
+    }
+    if each.base in _JUMPS | _TOKENS and each.modifiers not in forms.get(each.base, [()]):
         raise refuse(each, "its modifiers are not modelled")
     if each.base == "BAR" and each.operands != ("0x0",):
         raise refuse(each, "only barrier 0 for all threads is modelled")
