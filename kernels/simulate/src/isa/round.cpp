@@ -1,15 +1,17 @@
 // Rounding by integer operations on the pattern, element by element and without branches: the compiler makes vectors of
 // the loops. Compiled once per instruction set, in a namespace of its own.
 //
-// A magnitude is M 2**(e - 150), e its biased exponent (1 for subnormals). Its low s bits are dropped: K = M >> s is its
-// number of steps 2**q, and F the rest in units of 2**-32 steps. (rounding.py states the same in 64 bits.)
+// A magnitude is M 2**(e - 150), e its biased exponent (1 for subnormals). Its low s bits are dropped: K = M >> s is
+// its number of steps 2**q, and F the rest in units of 2**-32 steps. (rounding.py states the same in 64 bits.)
 #include "../round.h"
 
 #include <string.h>
 
 #if defined(EM_ISA_AVX512)
+#include <immintrin.h>
 #define EM_NAMESPACE avx512
 #elif defined(EM_ISA_AVX2)
+#include <immintrin.h>
 #define EM_NAMESPACE avx2
 #else
 #define EM_NAMESPACE portable
@@ -54,7 +56,8 @@ INLINE float power_of_two(int32_t q) {
 }
 
 template <int rounding>
-INLINE float rounded_magnitude(uint32_t magnitude, uint32_t negative, uint32_t word, int32_t mantissa, int32_t quantum) {
+INLINE float rounded_magnitude(uint32_t magnitude, uint32_t negative, uint32_t word, int32_t mantissa,
+                               int32_t quantum) {
   const auto code = static_cast<int32_t>(magnitude >> 23);
   const int32_t biased = greater(code, 1);
   const uint32_t integer = (magnitude & (kHidden - 1)) | (code > 0 ? kHidden : 0);
@@ -70,14 +73,24 @@ INLINE float rounded_magnitude(uint32_t magnitude, uint32_t negative, uint32_t w
   return static_cast<float>(static_cast<int32_t>(steps)) * power_of_two(step);
 }
 
+enum Scaling { kNone, kPowerOfTwo, kAny };
+
+// What a scale of 2**t is multiplied by instead of divided: 2**-t, with the same bits. 0 for another scale.
+INLINE float inverse_of(float scale) {
+  const uint32_t pattern = pattern_of(scale), exponent = pattern >> 23;
+  const bool fits = (pattern & (kHidden - 1)) == 0 && exponent > 0 && exponent < 254;
+  return fits ? value_of((254 - exponent) << 23) : 0.0f;
+}
+
 // each: scale and limits have an entry for each element.
-template <int rounding, bool scaled, bool each>
+template <int rounding, Scaling scaling, bool each>
 void round_run(const Run& run, const Rule& rule) {
   const int32_t mantissa = rule.rounding.mantissa, quantum = rule.rounding.quantum;
   const float* __restrict__ scales = rule.scale;
   const float* __restrict__ lows = rule.lowest;
   const float* __restrict__ highs = rule.highest;
-  const float scale0 = scaled ? scales[0] : 1.0f, low0 = lows[0], high0 = highs[0];
+  const float scale0 = scaling == kNone ? 1.0f : scales[0], inverse = inverse_of(scale0);
+  const float low0 = lows[0], high0 = highs[0];
   const uint32_t special = rule.rounding.beyond == EM_NAN ? kInfinity | kQuiet : kInfinity;
   const bool saturates = rule.rounding.beyond == EM_SATURATE;
   uint8_t flags[kBlock];
@@ -88,8 +101,9 @@ void round_run(const Run& run, const Rule& rule) {
   const int64_t count = run.count;
 #pragma GCC ivdep  // x and y are the same array, or do not overlap
   for (int64_t i = 0; i < count; ++i) {
-    const float scale = each && scaled ? scales[i] : scale0;
-    const uint32_t pattern = pattern_of(scaled ? x[i] / scale : x[i]);
+    const float scale = each && scaling == kAny ? scales[i] : scale0;
+    const float divided = scaling == kNone ? x[i] : scaling == kPowerOfTwo ? x[i] * inverse : x[i] / scale;
+    const uint32_t pattern = pattern_of(divided);
     const uint32_t sign = pattern & kSign, magnitude = pattern ^ sign;
     const float result = rounded_magnitude<rounding>(magnitude, sign >> 31, rounding == EM_STOCHASTIC ? words[i] : 0,
                                                      mantissa, quantum);
@@ -100,15 +114,17 @@ void round_run(const Run& run, const Rule& rule) {
     const uint32_t limited = over ? (keeps_limit ? pattern_of(limit) : special) : pattern_of(result);
     const float signed_result = value_of((magnitude > kInfinity ? magnitude | kQuiet : limited) | sign);
     inside[i] = static_cast<uint8_t>(!over | (magnitude > kInfinity));
-    y[i] = scaled ? signed_result * scale : signed_result;
+    y[i] = scaling == kNone ? signed_result : signed_result * scale;
   }
 }
 
 template <int rounding>
 void round_by(const Run& run, const Rule& rule) {
-  if (rule.scale == nullptr) return rule.each ? round_run<rounding, false, true>(run, rule)
-                                              : round_run<rounding, false, false>(run, rule);
-  return rule.each ? round_run<rounding, true, true>(run, rule) : round_run<rounding, true, false>(run, rule);
+  if (rule.each && rule.scale) return round_run<rounding, kAny, true>(run, rule);
+  if (rule.each) return round_run<rounding, kNone, true>(run, rule);
+  if (!rule.scale || *rule.scale == 1.0f) return round_run<rounding, kNone, false>(run, rule);
+  if (inverse_of(*rule.scale) != 0.0f) return round_run<rounding, kPowerOfTwo, false>(run, rule);
+  round_run<rounding, kAny, false>(run, rule);
 }
 
 void round_elements(const Run& run, const Rule& rule) {
@@ -120,31 +136,63 @@ void round_elements(const Run& run, const Rule& rule) {
   }
 }
 
+// Lanes of 64 bits of which the lower 32 count: what a widening multiplication reads and gives.
+#if defined(EM_ISA_AVX512)
+using Lanes = __m512i;
+INLINE Lanes from(uint64_t value) { return _mm512_set1_epi64(static_cast<int64_t>(value)); }
+INLINE Lanes counting(uint64_t first) {
+  return _mm512_add_epi64(from(first), _mm512_set_epi64(7, 6, 5, 4, 3, 2, 1, 0));
+}
+INLINE Lanes product(Lanes a, Lanes b) { return _mm512_mul_epu32(a, b); }
+INLINE Lanes upper(Lanes a) { return _mm512_srli_epi64(a, 32); }
+INLINE Lanes exclusive_or(Lanes a, Lanes b, Lanes c) { return _mm512_ternarylogic_epi64(a, b, c, 0x96); }
+INLINE void store_lower(uint32_t* p, Lanes a) {
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm512_cvtepi64_epi32(a));
+}
+#elif defined(EM_ISA_AVX2)
+using Lanes = __m256i;
+INLINE Lanes from(uint64_t value) { return _mm256_set1_epi64x(static_cast<int64_t>(value)); }
+INLINE Lanes counting(uint64_t first) { return _mm256_add_epi64(from(first), _mm256_set_epi64x(3, 2, 1, 0)); }
+INLINE Lanes product(Lanes a, Lanes b) { return _mm256_mul_epu32(a, b); }
+INLINE Lanes upper(Lanes a) { return _mm256_srli_epi64(a, 32); }
+INLINE Lanes exclusive_or(Lanes a, Lanes b, Lanes c) { return _mm256_xor_si256(_mm256_xor_si256(a, b), c); }
+INLINE void store_lower(uint32_t* p, Lanes a) {
+  const __m256i even = _mm256_permutevar8x32_epi32(a, _mm256_set_epi32(7, 5, 3, 1, 6, 4, 2, 0));
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm256_castsi256_si128(even));
+}
+#else
+using Lanes = uint64_t;
+INLINE Lanes from(uint64_t value) { return value; }
+INLINE Lanes counting(uint64_t first) { return first; }
+INLINE Lanes product(Lanes a, Lanes b) { return uint64_t{static_cast<uint32_t>(a)} * static_cast<uint32_t>(b); }
+INLINE Lanes upper(Lanes a) { return a >> 32; }
+INLINE Lanes exclusive_or(Lanes a, Lanes b, Lanes c) { return a ^ b ^ c; }
+INLINE void store_lower(uint32_t* p, Lanes a) { *p = static_cast<uint32_t>(a); }
+#endif
+
 // Philox 4x32 with ten rounds, sixteen counters to a block of 64 words.
 void random_words(const Random& random, uint64_t block, int64_t blocks, uint32_t* words) {
-  constexpr int64_t lanes = 16, most = kBlock / 4;
-  uint32_t word[4][most];
-  const auto key0 = static_cast<uint32_t>(random.seed), key1 = static_cast<uint32_t>(random.seed >> 32);
-  const uint32_t tensor = random.tensor, step = random.step;
-  const int64_t counters = blocks * lanes;
-  for (int64_t i = 0; i < counters; ++i) {
-    const uint64_t number = block * lanes + static_cast<uint64_t>(i);
-    auto c0 = static_cast<uint32_t>(number), c1 = static_cast<uint32_t>(number >> 32), c2 = tensor, c3 = step;
-#pragma GCC unroll 10
-    for (uint32_t round = 0; round < 10; ++round) {
-      const uint64_t product0 = uint64_t{0xD2511F53u} * c0, product1 = uint64_t{0xCD9E8D57u} * c2;
-      c0 = static_cast<uint32_t>(product1 >> 32) ^ c1 ^ (key0 + round * 0x9E3779B9u);
-      c1 = static_cast<uint32_t>(product1);
-      c2 = static_cast<uint32_t>(product0 >> 32) ^ c3 ^ (key1 + round * 0xBB67AE85u);
-      c3 = static_cast<uint32_t>(product0);
+  constexpr int64_t counters = 16, lanes = sizeof(Lanes) / sizeof(uint64_t);
+  const Lanes multiplier0 = from(0xD2511F53u), multiplier1 = from(0xCD9E8D57u);
+  for (int64_t i = 0; i < blocks * counters; i += lanes) {
+    const Lanes number = counting(block * counters + static_cast<uint64_t>(i));
+    Lanes c0 = number, c1 = upper(number), c2 = from(random.tensor), c3 = from(random.step);
+    auto k0 = static_cast<uint32_t>(random.seed), k1 = static_cast<uint32_t>(random.seed >> 32);
+    for (int round = 0; round < 10; ++round) {
+      const Lanes product0 = product(c0, multiplier0), product1 = product(c2, multiplier1);
+      c0 = exclusive_or(upper(product1), c1, from(k0));
+      c1 = product1;
+      c2 = exclusive_or(upper(product0), c3, from(k1));
+      c3 = product0;
+      k0 += 0x9E3779B9u;
+      k1 += 0xBB67AE85u;
     }
-    word[0][i] = c0;
-    word[1][i] = c1;
-    word[2][i] = c2;
-    word[3][i] = c3;
+    uint32_t* at = words + i / counters * 64 + i % counters;
+    store_lower(at, c0);
+    store_lower(at + counters, c1);
+    store_lower(at + 2 * counters, c2);
+    store_lower(at + 3 * counters, c3);
   }
-  for (int64_t i = 0; i < counters; i += lanes)
-    for (int k = 0; k < 4; ++k) memcpy(words + 4 * i + k * lanes, word[k] + i, lanes * sizeof(uint32_t));
 }
 
 // Patterns as integers that are ordered as their values are; the zeros are neighbours.
@@ -170,12 +218,21 @@ void finite_range(const float* x, int64_t count, float* range) {
   range[1] = least <= greatest ? from_ordered(greatest) : 0;
 }
 
+// x where bit is 1, and 0 where it is 0.
+INLINE float kept(float x, uint64_t bit) { return value_of(pattern_of(x) & (0u - static_cast<uint32_t>(bit))); }
+
 void keep_inside(const float* x, float* y, const uint8_t* inside, int64_t count) {
-#pragma GCC ivdep  // x and y are the same array, or do not overlap
-  for (int64_t i = 0; i < count; ++i) {
-    const uint32_t bit = inside[i / 8] >> (i % 8) & 1;
-    y[i] = value_of(pattern_of(x[i]) & (0u - bit));
+  int64_t i = 0;
+  for (; i + 64 <= count; i += 64) {
+    uint64_t bits;
+    memcpy(&bits, inside + i / 8, 8);
+    if (bits == ~uint64_t{0}) {  // nearly always
+      memmove(y + i, x + i, 64 * sizeof(float));
+      continue;
+    }
+    for (int64_t j = 0; j < 64; ++j) y[i + j] = kept(x[i + j], bits >> j & 1);
   }
+  for (; i < count; ++i) y[i] = kept(x[i], inside[i / 8] >> (i % 8) & 1u);
 }
 
 }  // namespace
