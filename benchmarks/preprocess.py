@@ -6,7 +6,8 @@ Frames are BGR and warm in the caches; one thread. The first case is ResNet-8's 
 detectors, whose peer is what their examples do: cv2.resize, cv2.copyMakeBorder, and cv2.dnn.blobFromImage for the
 float32 [1, C, H, W] that float runtimes take. Our resize is by exact area; OpenCV's is timed linear (the examples'
 choice, which skips pixels when it makes a picture smaller) and by area. It rounds otherwise, so its tensors are only
-near ours. Writes results/preprocess.{json,md}.
+near ours. What `backend.preprocess: device` leaves to the CPU, the copy of the frame to memory for the device, is timed
+beside them. Writes results/preprocess.{json,md}.
 """
 
 import argparse
@@ -20,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.result_file import write_json, write_markdown
+from edgemeta.kernels.cuda.preprocess.geometry import FrameLayout
 from edgemeta.model.file import load
 from edgemeta.model.graph import Model, Preprocessing
 from edgemeta.model.layers import TensorType
@@ -79,6 +81,7 @@ def small_input(model: Model) -> Comparison:
     ways: dict[str, Way] = {}
     for crop, text in (("full", "whole frame"), ("center", "centred square")):
         ways[f"edgemeta, {text}"] = ours(model, model.input, replace(model.preprocessing, crop=crop), shape)
+    ways["copy for a device, centred square"] = copy(Input(model.input, model.preprocessing), shape)
     table = model.preprocessing.table[0]
     ways["cv2 INTER_AREA, whole frame, resize only"] = lambda image: cv2.resize(
         image, (32, 32), interpolation=cv2.INTER_AREA
@@ -98,12 +101,13 @@ def letterbox(model: Model, size: tuple[int, int], side: int) -> Comparison:
     steps = np.round((np.arange(256) - means) / deviations / 0.0207)
     normalized = Preprocessing("letterbox", "rgb", np.clip(steps, -128, 127).astype(np.int8), (GRAY,))
     part = content_rectangle(size, (side, side), plain)
-    ways = {
+    ways: dict[str, Way] = {
         "edgemeta, pixels": ours(model, pixels, plain, shape),
         "edgemeta, normalized by a table for each channel": ours(
             model, replace(pixels, signed=True), normalized, shape
         ),
     }
+    ways["copy for a device"] = copy(Input(pixels, plain), shape)
     for interpolation, text in ((cv2.INTER_LINEAR, "INTER_LINEAR"), (cv2.INTER_AREA, "INTER_AREA")):
         ways[f"cv2 {text}, resize and border"] = boxing(part, side, interpolation)
         ways[f"cv2 {text}, resize, border, blobFromImage"] = blob(boxing(part, side, interpolation))
@@ -117,6 +121,26 @@ def ours(model: Model, target: TensorType, preprocessing: Preprocessing, shape: 
     if not (prepare(frame)[0] == preprocess(frame, target, preprocessing)).all():
         raise AssertionError("the fused routine differs from the definition")
     return prepare
+
+
+@dataclass(frozen=True, eq=False)
+class Input:
+    """What a frame becomes, as a Model says it."""
+
+    input: TensorType
+    preprocessing: Preprocessing
+
+
+def copy(target: Input, shape: tuple[int, ...]) -> Way:
+    """The part of a frame that goes to a device, copied to memory that is used again."""
+    layout = FrameLayout(target, shape, [Rectangle(0, 0, *shape[:2])])
+    memory = np.zeros(layout.nbytes, np.uint8)
+
+    def way(frame: NDArray[np.uint8]) -> NDArray[Any]:
+        layout.copy(frame, memory)
+        return memory
+
+    return way
 
 
 def boxing(part: Rectangle, side: int, interpolation: int) -> Way:
