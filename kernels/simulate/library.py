@@ -41,6 +41,7 @@ class _Scaled(Structure):
         ("outer", c_int64),
         ("channels", c_int64),
         ("inner", c_int64),
+        ("block", c_int64),
         ("scale", c_void_p),
         ("lowest", c_void_p),
         ("highest", c_void_p),
@@ -65,6 +66,7 @@ class Rounding:
     """A grid of multiples of a power of two (toolchain/simulate/grid.py) and how to round to it.
 
     scale: float32 [channels] or None for 1. lowest, highest: float32 [channels], of the values divided by the scale.
+    block: channels side by side that share a scale, float32 [outer, blocks, inner]; limits are then [1]; 0: none do.
     rounding, beyond: of ROUNDINGS and BEYOND.
     """
 
@@ -75,6 +77,7 @@ class Rounding:
     lowest: NDArray[np.float32]
     highest: NDArray[np.float32]
     scale: NDArray[np.float32] | None = None
+    block: int = 0
 
 
 @cache
@@ -118,7 +121,8 @@ def round_at(
     inside: address of a bit per element, first element in bit 0, set where the element was not limited. places: for
     stochastic rounding. Raises LibraryError.
     """
-    scaled = _Scaled(*shape, *(_address(array) for array in (rounding.scale, rounding.lowest, rounding.highest)))
+    arrays = (_address(array) for array in (rounding.scale, rounding.lowest, rounding.highest))
+    scaled = _Scaled(*shape, rounding.block, *arrays)
     rule = _Rounding(
         rounding.mantissa, rounding.quantum, ROUNDINGS.index(rounding.rounding), BEYOND.index(rounding.beyond)
     )

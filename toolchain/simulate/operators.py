@@ -5,6 +5,7 @@ PyTorch's compiler fuses it. They are custom operators with shapes, so that `tor
 through.
 """
 
+import math
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
@@ -39,17 +40,27 @@ def _grid_of(key: str) -> Grid:
 
 @custom_op("edgemeta::round", mutates_args=())
 def round_tensor(
-    x: Tensor, scale: Tensor, lowest: Tensor, highest: Tensor, counter: Tensor, grid: str, rounding: str, axis: int
+    x: Tensor,
+    scale: Tensor,
+    lowest: Tensor,
+    highest: Tensor,
+    counter: Tensor,
+    grid: str,
+    rounding: str,
+    axis: int,
+    block: int = 0,
 ) -> tuple[Tensor, Tensor]:
     """Divide x by its scale, round it to a grid, limit it, and multiply it by the scale.
 
     x: float32. scale, lowest, highest: float32 [1], or [channels] along `axis`; lowest <= 0 and highest >= 0 are limits
-    of x / scale. grid: of `grid_key`. counter: int64 [5], for stochastic rounding; a row is x[i]. Returns y like x, and
-    which elements were not limited, uint8 [ceil(elements / 8)], a bit each in the order of the memory.
+    of x / scale. With block > 0, that many channels side by side share a scale: [outer, blocks, inner] for x as
+    `block_view` shows it; the limits are then [1]. grid: of `grid_key`. counter: int64 [5], for stochastic rounding; a
+    row is x[i]. Returns y like x, and which elements were not limited, uint8 [ceil(elements / 8)], a bit each in the
+    order of the memory.
     """
     x = _dense(x)
     form = _round_by_library if x.device.type == "cpu" else round_by_definition
-    return form(x, scale, lowest, highest, counter, _grid_of(grid), rounding, axis)  # type: ignore[arg-type]
+    return form(x, scale, lowest, highest, counter, _grid_of(grid), rounding, axis, block)  # type: ignore[arg-type]
 
 
 @round_tensor.register_fake
@@ -68,7 +79,7 @@ def _save_inside(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor
 def _gradient_inside(ctx: Any, gradient: Tensor, _: object) -> tuple[Tensor | None, ...]:
     """Straight through the rounding, and nothing through a limit."""
     (inside,) = ctx.saved_tensors
-    return keep(gradient, inside, ctx.strides), *[None] * 7
+    return keep(gradient, inside, ctx.strides), *[None] * 8
 
 
 round_tensor.register_autograd(_gradient_inside, setup_context=_save_inside)
@@ -117,10 +128,18 @@ def round_by_definition(
     grid: Grid,
     rounding: Rounding,
     axis: int,
+    block: int = 0,
 ) -> tuple[Tensor, Tensor]:
     """`round_tensor` by plain PyTorch, on any device."""
-    shape = [-1 if i == axis % x.ndim else 1 for i in range(x.ndim)] if scale.numel() > 1 else [1] * x.ndim
-    scale, lowest, highest = (each.reshape(shape) for each in (scale, lowest, highest))
+    shape = [-1 if i == axis % x.ndim else 1 for i in range(x.ndim)]
+    if block:
+        outer, channels, inner = block_view(x, axis).shape
+        each = scale.reshape(outer, -1, inner).repeat_interleave(block, 1)[:, :channels].contiguous()
+        scale = each.as_strided(x.shape, x.stride())
+    scale, lowest, highest = (
+        each.reshape(shape if each.numel() > 1 else [1] * x.ndim) if each.ndim == 1 else each
+        for each in (scale, lowest, highest)
+    )
     words = _words(x, counter) if rounding == "stochastic" else None
     free = round_to_grid(x / scale, _without_limits(grid), rounding, words)
     over = (free < lowest) | (free > highest)
@@ -130,6 +149,14 @@ def round_by_definition(
         beyond = torch.where(x.isfinite(), limits, beyond)
     y = torch.empty_like(x).copy_(torch.where(over, torch.copysign(beyond, free), free) * scale)
     return y, _packed(~over, x)
+
+
+def block_view(x: Tensor, axis: int) -> Tensor:
+    """Show x as [outer, channels, inner] in the order of its memory, in which the channels are those of `axis`."""
+    x = _dense(x)
+    if x.ndim == 4 and axis == 1 and not x.is_contiguous():
+        return x.permute(0, 2, 3, 1).reshape(-1, x.shape[1], 1)
+    return x.reshape(math.prod(x.shape[:axis]), x.shape[axis], -1)
 
 
 def _without_limits(grid: Grid) -> Grid:
@@ -145,19 +172,24 @@ def _round_by_library(
     grid: Grid,
     rounding: Rounding,
     axis: int,
+    block: int = 0,
 ) -> tuple[Tensor, Tensor]:
-    channels = scale.numel()
-    inner = x.stride(axis) if channels > 1 else 1
+    if block:
+        (outer, channels, inner), limits = block_view(x, axis).shape, 1
+    else:
+        limits = scale.numel()
+        inner = x.stride(axis) if limits > 1 else 1
+        outer, channels = x.numel() // (inner * limits), limits
     scales = scale.contiguous().numpy()
-    lows, highs = (limit.expand(channels).contiguous().numpy() for limit in (lowest, highest))
-    rule = Rule(grid.mantissa, grid.quantum, rounding, grid.beyond, lows, highs, scales)
+    lows, highs = (limit.expand(limits).contiguous().numpy() for limit in (lowest, highest))
+    rule = Rule(grid.mantissa, grid.quantum, rounding, grid.beyond, lows, highs, scales, block)
     places = None
     if rounding == "stochastic":
         seed, step, tensor, first, stride = counter.tolist()
         places = Places(seed, step, tensor, _row(x), first, stride)
     y, inside = torch.empty_like(x), torch.empty((x.numel() + 7) // 8, dtype=torch.uint8)
-    shape = x.numel() // (inner * channels), channels, inner
     threads = torch.get_num_threads()
+    shape = outer, channels, inner
     round_at(x.data_ptr(), y.data_ptr(), shape, rule, inside=inside.data_ptr(), places=places, threads=threads)
     return y, inside
 

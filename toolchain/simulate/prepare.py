@@ -16,7 +16,7 @@ from torch.optim.optimizer import Optimizer, register_optimizer_step_pre_hook
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from edgemeta.toolchain.errors import SimulateError
-from edgemeta.toolchain.simulate.formats import Block, Float32
+from edgemeta.toolchain.simulate.formats import Float32
 from edgemeta.toolchain.simulate.quantizer import COUNTER, Progress, Quantizer, Role
 from edgemeta.toolchain.simulate.rules import Rules, load_rules
 
@@ -50,7 +50,6 @@ def prepare(model: nn.Module, rules: Rules | Path | Mapping[str, Any]) -> nn.Mod
             number += 1
             if isinstance(kind, Float32):
                 continue
-            assert not isinstance(kind, Block), "rejected by the rules"
             channels = layer.weight.shape[1 if role == "activation" else 0]
             quantizers[role] = Quantizer(kind, role, rules.roundings, progress, number, channels)  # type: ignore[arg-type]
         _attach(layer, quantizers)

@@ -7,10 +7,19 @@ import torch
 from torch import Tensor, distributed, nn
 
 from edgemeta.toolchain.errors import SimulateError
-from edgemeta.toolchain.simulate.formats import Integer
-from edgemeta.toolchain.simulate.operators import FIRST, STEP, STRIDE, TENSOR, finite_range, grid_key, round_tensor
+from edgemeta.toolchain.simulate.formats import Block, Integer
+from edgemeta.toolchain.simulate.operators import (
+    FIRST,
+    STEP,
+    STRIDE,
+    TENSOR,
+    block_view,
+    finite_range,
+    grid_key,
+    round_tensor,
+)
 from edgemeta.toolchain.simulate.rounding import Rounding
-from edgemeta.toolchain.simulate.scales import Scalable, grid_of, needs_range, scales
+from edgemeta.toolchain.simulate.scales import Scalable, Scales, block_scales, grid_of, needs_range, scales
 
 Role = Literal["activation", "weight", "gradient", "weight_gradient"]
 
@@ -75,16 +84,22 @@ class Quantizer(nn.Module):
     """Rounds a tensor to a format.
 
     role: an activation of integers takes its range from an observer, which learns in training; every other tensor is
-    measured when it is rounded. number: of the tensor, for random words. channels: with a scale for each channel, along
-    axis 0 of weights, 1 of others. Data-parallel workers agree on ranges of activations and gradients.
-    statistics: collected while it is not None.
+    measured when it is rounded. number: of the tensor, for random words. channels: for a scale for each, along axis 0
+    of weights, 1 of others; blocks of channels lie along axis 1. Data-parallel workers agree on ranges of activations
+    and gradients. statistics: collected while it is not None.
     """
 
     ends: Tensor
     observed: Tensor
 
     def __init__(
-        self, kind: Scalable, role: Role, roundings: Roundings, progress: Progress, number: int, channels: int = 1
+        self,
+        kind: Scalable | Block,
+        role: Role,
+        roundings: Roundings,
+        progress: Progress,
+        number: int,
+        channels: int = 1,
     ) -> None:
         super().__init__()
         self.kind, self.role, self.roundings, self.number = kind, role, roundings, number
@@ -92,7 +107,8 @@ class Quantizer(nn.Module):
         self._progress = progress
         self._key = grid_key(grid_of(kind))
         self._per_channel = isinstance(kind, Integer) and kind.per_channel
-        self._axis = 0 if role in ("weight", "weight_gradient") else 1
+        self._axis = 0 if role in ("weight", "weight_gradient") and not isinstance(kind, Block) else 1
+        self._places = self._axis, kind.size if isinstance(kind, Block) else 0
         if self._observes:
             self.register_buffer("ends", torch.zeros(channels if self._per_channel else 1, 2))
             self.register_buffer("observed", torch.zeros((), dtype=torch.bool))
@@ -107,18 +123,23 @@ class Quantizer(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """The tensor in the format. Raises SimulateError for a range that was never observed."""
-        found = scales(self.kind, self._ends_for(x))
+        found = self._scales_for(x)
         rounding = self.roundings.training if self.training else self.roundings.evaluation
         counter = self._progress.counter_of(self.number, self._in_rows)
         y: Tensor
-        y, inside = round_tensor(x, found.scale, found.lowest, found.highest, counter, self._key, rounding, self._axis)
+        y, inside = round_tensor(
+            x, found.scale, found.lowest, found.highest, counter, self._key, rounding, *self._places
+        )
         if self.statistics is not None:
             self._count(self.statistics, x.detach(), y.detach(), inside)
         return y
 
+    def _scales_for(self, x: Tensor) -> Scales:
+        if isinstance(self.kind, Block):
+            return block_scales(self.kind, block_view(x.detach(), self._axis))
+        return scales(self.kind, self._ends_for(x) if needs_range(self.kind) else x.new_zeros(1, 2))
+
     def _ends_for(self, x: Tensor) -> Tensor:
-        if not needs_range(self.kind):
-            return x.new_zeros(1, 2)
         if not self._observes:
             return self._measured(x.detach())
         if self.training:

@@ -9,7 +9,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from edgemeta.toolchain.errors import SimulateError
-from edgemeta.toolchain.simulate.formats import Block, Format, format_of
+from edgemeta.toolchain.simulate.formats import Format, format_of
 from edgemeta.toolchain.simulate.quantizer import Roundings
 from edgemeta.toolchain.simulate.rounding import Rounding
 
@@ -57,10 +57,7 @@ class Rule(BaseModel):
     def _named(cls, value: object) -> object:
         if value is None or isinstance(value, BaseModel):
             return value
-        found = format_of(value)
-        if isinstance(found, Block):
-            raise ValueError("formats with a scale for each block cannot be simulated yet")
-        return found
+        return format_of(value)
 
     def covers(self, layer: str) -> bool:
         """Whether a pattern matches the layer's name."""

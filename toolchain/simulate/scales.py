@@ -1,16 +1,17 @@
 """From the range of a tensor to the scale and the limits with which it is rounded."""
 
+import math
 from dataclasses import dataclass
 from typing import TypeAlias
 
 import torch
 from torch import Tensor
 
-from edgemeta.toolchain.simulate.formats import FixedPoint, FlexFloat, Integer, PowerOfTwo
+from edgemeta.toolchain.simulate.formats import Block, FixedPoint, FlexFloat, Integer, PowerOfTwo
 from edgemeta.toolchain.simulate.grid import FLOAT32_GREATEST, FLOAT32_LEAST, FLOAT32_MANTISSA, Grid
 
 Scalable: TypeAlias = FlexFloat | FixedPoint | PowerOfTwo | Integer
-"""Formats of a scale for a tensor or a channel; those of blocks have one for each block."""
+"""Formats with a scale for a tensor or a channel."""
 
 _INTEGERS = Grid(24, 0, -(2.0**24), 2.0**24)
 
@@ -25,7 +26,7 @@ class Scales:
     zero_point: Tensor
 
 
-def grid_of(kind: Scalable) -> Grid:
+def grid_of(kind: Scalable | Block) -> Grid:
     """The grid to which values divided by their scale are rounded."""
     return _INTEGERS if isinstance(kind, Integer) else kind.grid
 
@@ -49,6 +50,21 @@ def scales(kind: Scalable, ends: Tensor) -> Scales:
     return Scales(scale, lowest, highest, torch.zeros_like(scale))
 
 
+def block_scales(kind: Block, blocks: Tensor) -> Scales:
+    """The scales for blocks of channels; blocks: float32 [outer, channels, inner]. scale: [outer, blocks, inner].
+
+    2**(exponent of the block's largest finite magnitude - exponent of the element's greatest value).
+    """
+    outer, channels, inner = blocks.shape
+    magnitudes = torch.where(blocks.isfinite(), blocks.abs(), 0.0)
+    padded = torch.nn.functional.pad(magnitudes, (0, 0, 0, -channels % kind.size))
+    largest = padded.reshape(outer, -1, kind.size, inner).amax(2)
+    grid = kind.grid
+    scale = _power_of_two(_exponent(kind.element, largest))
+    lowest, highest = (scale.new_full((1,), limit) for limit in (grid.lowest, grid.highest))
+    return Scales(scale, lowest, highest, scale.new_zeros(1))
+
+
 def _of_integers(kind: Integer, least: Tensor, greatest: Tensor) -> Scales:
     """(greatest - least) / (2**bits - 1) for a step, the zero point so that 0 is exact; symmetric: zero point 0."""
     if kind.symmetric:
@@ -68,8 +84,8 @@ def _exponent(kind: FlexFloat | FixedPoint | PowerOfTwo, magnitude: Tensor) -> T
     pattern = magnitude.view(torch.int32).to(torch.int64)
     if isinstance(kind, PowerOfTwo):
         pattern = pattern + (1 << FLOAT32_MANTISSA - 1)  # from 1.5 on, the next power of two: floor(log2(4 / 3 x))
-    own = kind.greatest_exponent if isinstance(kind, FlexFloat) else 0
     grid = kind.grid
+    own = 0 if isinstance(kind, PowerOfTwo) else math.frexp(grid.highest)[1] - 1
     least = FLOAT32_LEAST - min(grid.mantissa, FLOAT32_MANTISSA) - grid.quantum
     return ((pattern >> FLOAT32_MANTISSA) - 127 - own).clamp(max(least, FLOAT32_LEAST), FLOAT32_GREATEST)
 

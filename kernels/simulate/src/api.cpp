@@ -66,7 +66,7 @@ struct Array {
     uint8_t flags[kBlock];
     if (rounding.rounding == EM_STOCHASTIC) words_of_block(first, count, words);
     const Run run = {x + first, y + first, inside ? flags : nullptr, words, count};
-    if (scaled.channels == 1) {
+    if (scaled.channels == 1 && scaled.block == 0) {
       kernels.round(run, {rounding, scaled.scale, scaled.lowest, scaled.highest, false});
     } else {
       const Spread spread(scaled, first, count);
@@ -76,17 +76,23 @@ struct Array {
   }
 
  private:
-  // Scale and limits of each element of a block.
+  // Scale and limits of each element.
   struct Spread {
     Spread(const em_scaled& of, int64_t first, int64_t count) {
-      int64_t left = of.inner - first % of.inner, channel = first / of.inner % of.channels;
+      int64_t position = first % of.inner, channel = first / of.inner % of.channels;
+      int64_t outer = first / (of.inner * of.channels);
+      const int64_t blocks = of.block ? (of.channels + of.block - 1) / of.block : 0;
       for (int64_t i = 0; i < count; ++i) {
-        scale[i] = of.scale ? of.scale[channel] : 1;
-        lowest[i] = of.lowest[channel];
-        highest[i] = of.highest[channel];
-        if (--left > 0) continue;
-        left = of.inner;
-        channel = channel + 1 < of.channels ? channel + 1 : 0;
+        const int64_t shared = of.block ? (outer * blocks + channel / of.block) * of.inner + position : channel;
+        const int64_t limit = of.block ? 0 : channel;
+        scale[i] = of.scale ? of.scale[shared] : 1;
+        lowest[i] = of.lowest[limit];
+        highest[i] = of.highest[limit];
+        if (++position < of.inner) continue;
+        position = 0;
+        if (++channel < of.channels) continue;
+        channel = 0;
+        ++outer;
       }
     }
     float scale[kBlock], lowest[kBlock], highest[kBlock];

@@ -23,18 +23,20 @@ typedef struct {
   int32_t mantissa, quantum, rounding, beyond;
 } em_rounding;
 
-// Where an array lies in the tensor of the whole batch, for stochastic rounding. Its rows of `row` elements are the rows
-// first, first + stride, first + 2 stride ... of it.
+// Where an array lies in the tensor of the whole batch, for stochastic rounding. Its rows of `row` elements are the
+// rows first, first + stride, first + 2 stride ... of it.
 typedef struct {
   uint64_t seed;
   uint32_t step, tensor;
   int64_t row, first, stride;
 } em_places;
 
-// [outer][channels][inner] elements. Channel c is divided by scale[c], rounded, limited to lowest[c] .. highest[c] and
-// multiplied by scale[c]; scale may be null for 1. Limits that are null are those of entry 0 for all channels.
+// [outer][channels][inner] elements. An element is divided by its scale, rounded, limited and multiplied by its scale.
+// scale: of channel c scale[c]; null for 1. Limits of channel c: lowest[c] .. highest[c]. With block > 0, `block`
+// channels side by side share a scale: scale [outer][blocks][inner], the last block may be smaller; limits are those of
+// entry 0.
 typedef struct {
-  int64_t outer, channels, inner;
+  int64_t outer, channels, inner, block;
   const float *scale, *lowest, *highest;
 } em_scaled;
 
@@ -43,8 +45,8 @@ int32_t em_simulate_version(void);
 // The fastest instruction set that this machine supports.
 int32_t em_simulate_best_isa(void);
 
-// y = x rounded; may be done in place. inside: a bit per element, 1 where it was not limited, eight to a byte, the first
-// in bit 0; or null. places: only for EM_STOCHASTIC. Returns 0, or -1 for an instruction set that the machine lacks.
+// y = x rounded; may be done in place. inside: a bit per element, 1 where it was not limited, eight to a byte, the
+// first in bit 0; or null. places: only for EM_STOCHASTIC. Returns 0, or -1 for an instruction set that the machine lacks.
 int32_t em_simulate_round(int32_t isa, int32_t threads, const float* x, float* y, uint8_t* inside,
                           const em_scaled* scaled, const em_rounding* rounding, const em_places* places);
 

@@ -112,6 +112,21 @@ def test_a_scale_for_each_channel(isa: str, shape: tuple[int, int, int]) -> None
             assert_same(found[:, c], expected)
 
 
+@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("shape", [(300, 70, 1), (3, 64, 29), (2, 5, 600)])
+def test_a_scale_for_each_block_of_channels(isa: str, shape: tuple[int, int, int]) -> None:
+    x = patterns(int(np.prod(shape))).reshape(shape)
+    blocks, grid = -(-shape[1] // 32), Grid(3, -9, -448.0, 448.0)
+    exponents = np.random.default_rng(1).integers(-20, 20, (shape[0], blocks, shape[2]))
+    scale = np.ldexp(np.float32(1), exponents).astype(np.float32)
+    limits = (np.array([limit], np.float32) for limit in (grid.lowest, grid.highest))
+    rule = Rule(grid.mantissa, grid.quantum, "nearest_even", "saturate", *limits, scale, block=32)
+    found, _ = rounded(x, rule, shape, isa=isa)
+    each = np.repeat(scale, 32, 1)[:, : shape[1]]
+    with np.errstate(over="ignore", invalid="ignore"):
+        assert_same(found, round_to_grid(x / each, grid, "nearest_even") * each)
+
+
 @pytest.mark.parametrize("beyond", BEYOND)
 def test_in_place_and_on_many_threads(beyond: Any) -> None:
     """Several units, the last one incomplete."""

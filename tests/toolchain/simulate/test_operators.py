@@ -10,6 +10,7 @@ from edgemeta.toolchain.simulate.grid import Grid
 torch = pytest.importorskip("torch", reason="PyTorch is not installed (pip install 'edgemeta[train]')")
 
 from edgemeta.toolchain.simulate.operators import (  # noqa: E402
+    block_view,
     finite_range,
     grid_key,
     keep,
@@ -42,6 +43,18 @@ def test_library_and_definition_give_equal_bits(layout: Any, grid: Grid, roundin
     expected, expected_inside = round_by_definition(x, scale, lowest, highest, COUNTER, grid, rounding, 1)
     assert found.stride() == x.stride()
     assert torch.equal(found.nan_to_num(nan=1e30).view(torch.int32), expected.nan_to_num(nan=1e30).view(torch.int32))
+    assert torch.equal(inside, expected_inside)
+
+
+@pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
+def test_blocks_by_library_and_definition(layout: Any) -> None:
+    x = images(layout)
+    scale = 2.0 ** torch.arange(-3, 5).repeat(100)[: block_view(x, 1)[:, ::2].numel()]
+    scale = scale.reshape(block_view(x, 1)[:, ::2].shape)
+    limits = torch.full((1,), -448.0), torch.full((1,), 448.0)
+    found, inside = round_tensor(x, scale, *limits, COUNTER, grid_key(FLOATS), "stochastic", 1, 2)
+    expected, expected_inside = round_by_definition(x, scale, *limits, COUNTER, FLOATS, "stochastic", 1, 2)
+    assert torch.equal(found.nan_to_num(nan=1e30), expected.nan_to_num(nan=1e30))
     assert torch.equal(inside, expected_inside)
 
 

@@ -2,14 +2,17 @@
 
 import math
 
+import ml_dtypes
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgemeta.toolchain.simulate.formats import FixedPoint, FlexFloat, Integer, PowerOfTwo
+from edgemeta.toolchain.simulate.formats import PRESETS, Block, FixedPoint, FlexFloat, Integer, PowerOfTwo
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed (pip install 'edgemeta[train]')")
 
+from edgemeta.toolchain.simulate.quantizer import Progress, Quantizer, Roundings  # noqa: E402
 from edgemeta.toolchain.simulate.scales import scales  # noqa: E402
 
 finite = st.floats(-(2.0**100), 2.0**100, width=32).filter(lambda value: value == 0 or abs(value) > 2.0**-100)
@@ -69,3 +72,32 @@ def test_formats_without_a_scale_and_tensors_without_a_range() -> None:
         assert (found.highest >= 0).all()
     shared = scales(FlexFloat(exponent=4, mantissa=3, shared_exponent=True), torch.zeros(2))
     assert 2.0**-126 <= float(shared.scale) * 480 < 2.0**-100
+
+
+@pytest.mark.parametrize("name", [name for name in PRESETS if name.startswith("mx")])
+def test_blocks_as_in_the_specification_of_microscaling(name: str) -> None:
+    """OCP microscaling 1.0, 6.3: X = 2**(floor(log2(max|v|)) - emax), elements v / X to nearest even, saturated."""
+    kind = PRESETS[name]
+    assert isinstance(kind, Block)
+    element = {
+        "mxfp8_e4m3": ("float8_e4m3fn", 8, 448.0),
+        "mxfp8_e5m2": ("float8_e5m2", 15, 57344.0),
+        "mxfp6_e3m2": ("float6_e3m2fn", 4, 28.0),
+        "mxfp6_e2m3": ("float6_e2m3fn", 2, 7.5),
+        "mxfp4_e2m1": ("float4_e2m1fn", 2, 6.0),
+        "mxint8": (None, 0, 127 / 64),
+    }[name]
+    rng = np.random.default_rng(1)
+    x = np.ldexp(rng.normal(size=(50, 70)), rng.integers(-9, 9, (50, 70))).astype(np.float32)
+    quantizer = Quantizer(kind, "activation", Roundings(), Progress(torch.nn.Module(), 0), 1).eval()
+    found = quantizer(torch.from_numpy(x)).numpy()
+    for row in range(50):
+        for start in (0, 32, 64):
+            block = x[row, start : start + 32]
+            shared = 2.0 ** (np.floor(np.log2(np.abs(block).max())) - element[1])
+            scaled = np.clip(block / shared, -element[2] if element[0] else -2.0, element[2])
+            if element[0] is None:
+                expected = np.clip(np.rint(scaled * 64), -128, 127) / 64
+            else:
+                expected = scaled.astype(getattr(ml_dtypes, element[0])).astype(np.float64)
+            np.testing.assert_array_equal(found[row, start : start + 32], expected * shared)
