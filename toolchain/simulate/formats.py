@@ -200,3 +200,12 @@ def format_of(value: object) -> Format:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"][1:])
         raise SimulateError(f"format {value!r}: {place + ': ' if place else ''}{first['msg']}") from error
+
+
+def name_of(kind: Format) -> str:
+    """The name of a preset, or the fields of another format in a short form."""
+    for name, preset in PRESETS.items():
+        if preset == kind:
+            return name
+    fields = {key: value for key, value in kind.model_dump(exclude_defaults=True).items() if key != "kind"}
+    return f"{kind.kind}({', '.join(f'{key}={value}' for key, value in fields.items())})"

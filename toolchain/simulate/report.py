@@ -1,0 +1,71 @@
+"""What a prepared network rounds: format, range and losses of every tensor."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from edgemeta.toolchain.errors import SimulateError
+from edgemeta.toolchain.simulate.formats import Format, name_of
+from edgemeta.toolchain.simulate.prepare import quantizers_of
+from edgemeta.toolchain.simulate.quantizer import Role, Statistics
+
+
+@dataclass(frozen=True)
+class Row:
+    """One tensor of a layer.
+
+    least, greatest: of its finite elements. limited: share 0..1 of elements beyond the format's ends. flushed: share
+    that is zero after rounding and was not before.
+    """
+
+    layer: str
+    role: Role
+    kind: Format
+    least: float
+    greatest: float
+    limited: float
+    flushed: float
+
+
+def report(model: nn.Module, batches: Iterable[Tensor]) -> list[Row]:
+    """Run batches of input through a prepared network in evaluation and measure its activations and weights.
+
+    The network keeps its state. Raises SimulateError for a network that is not prepared, and without batches.
+    """
+    quantizers = {place: each for place, each in quantizers_of(model).items() if each.role in ("activation", "weight")}
+    if not quantizers:
+        raise SimulateError("found a network without rounded activations and weights, expected one that is prepared")
+    training = {module: module.training for module in model.modules()}
+    model.eval()
+    for quantizer in quantizers.values():
+        quantizer.statistics = Statistics()
+    try:
+        with torch.no_grad():
+            for batch in batches:
+                model(batch)
+        return [_row(*place, quantizer.kind, quantizer.statistics) for place, quantizer in quantizers.items()]
+    finally:
+        for quantizer in quantizers.values():
+            quantizer.statistics = None
+        for module, was_training in training.items():
+            module.training = was_training
+
+
+def as_text(rows: list[Row]) -> str:
+    """A table, a line for each row."""
+    head = f"{'layer':24} {'role':10} {'format':20} {'least':>10} {'greatest':>10} {'limited':>8} {'to zero':>8}"
+    lines = [
+        f"{row.layer:24} {row.role:10} {name_of(row.kind):20} {row.least:10.4g} {row.greatest:10.4g} "
+        f"{row.limited:8.2%} {row.flushed:8.2%}"
+        for row in rows
+    ]
+    return "\n".join([head, *lines])
+
+
+def _row(layer: str, role: Role, kind: Format, found: Statistics | None) -> Row:
+    if found is None or found.elements == 0:
+        raise SimulateError(f"layer {layer} was not run, expected batches that reach all layers")
+    shares = found.limited / found.elements, found.flushed / found.elements
+    return Row(layer, role, kind, found.least, found.greatest, *shares)
