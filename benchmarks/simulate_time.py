@@ -1,0 +1,123 @@
+"""Training under the formats of the precision simulator beside float32: time of a step, and memory.
+
+    python benchmarks/simulate_time.py
+
+ResNet-20 (CIFAR-10's form), batch 128, random images, two threads, stochastic rounding: forward, backward and a step of
+SGD. The formats take turns, step by step; the ratio is of the medians. Memory is the greatest resident size of a
+process of its own that makes three steps, less that of one that makes none. Prints a table, and writes
+results/simulate-time.json and results/simulate-time.md.
+"""
+
+import argparse
+import subprocess
+import sys
+import time
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import torch
+from torch.nn import functional
+
+from benchmarks.result_file import write_json, write_markdown
+from edgemeta.toolchain.simulate.prepare import prepare
+from edgemeta.toolchain.train.designs import Design
+from edgemeta.toolchain.train.networks import build
+
+BATCH, THREADS = 128, 2
+FORMATS: dict[str, dict[str, str]] = {
+    "float32": {},
+    "Qint8": {"activation": "int8", "weight": "int8_per_channel"},
+    "Qint8, gradients too": {"activation": "int8", "weight": "int8_per_channel", "gradient": "int8"},
+    "bfloat16": {"activation": "bfloat16", "weight": "bfloat16", "gradient": "bfloat16"},
+    "FlexFP8": {"activation": "flexfp8_e4m3", "weight": "flexfp8_e4m3", "gradient": "flexfp8_e5m2"},
+    "FlexFP8, shared exponents": {
+        "activation": "flexfp8_e4m3_shared",
+        "weight": "flexfp8_e4m3_shared",
+        "gradient": "flexfp8_e5m2_shared",
+    },
+}
+"""By the names of the paper, which reports 1.95, 2.70, 1.89, 1.88 and 2.43 times float32's time."""
+
+
+class Run:
+    """A network under a format, with its optimizer."""
+
+    def __init__(self, formats: dict[str, str]) -> None:
+        torch.manual_seed(1)
+        self.model: Any = build(Design(depth=20)).to(memory_format=torch.channels_last)
+        if formats:
+            prepare(self.model, {"rules": [{"layers": "*", **formats}]})
+        self.optimizer = torch.optim.SGD(self.model.parameters(), 0.1, momentum=0.9)
+        self.x = torch.randn(BATCH, 3, 32, 32).to(memory_format=torch.channels_last)
+        self.y = torch.arange(BATCH) % 10
+        self.seconds: list[float] = []
+
+    def step(self) -> None:
+        """One step of training, timed."""
+        begin = time.perf_counter()
+        self.optimizer.zero_grad()
+        functional.cross_entropy(self.model(self.x), self.y).backward()  # type: ignore[no-untyped-call]
+        self.optimizer.step()
+        self.seconds.append(time.perf_counter() - begin)
+
+
+def main() -> None:
+    """Measure, print and write."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--steps", type=int, default=20, help="timed steps of each format (default 20)")
+    parser.add_argument("--memory-of", choices=tuple(FORMATS), help=argparse.SUPPRESS)
+    parser.add_argument("--memory-steps", type=int, default=3, help=argparse.SUPPRESS)
+    chosen = parser.parse_args()
+    torch.set_num_threads(THREADS)
+    if chosen.memory_of is not None:
+        run = Run(FORMATS[chosen.memory_of])
+        for _ in range(chosen.memory_steps):
+            run.step()
+        print(_greatest_resident_size())
+        return
+    runs = {name: Run(formats) for name, formats in FORMATS.items()}
+    for number in range(chosen.steps + 2):
+        for run in runs.values():
+            run.step()
+        if number == 1:  # the first two warm up
+            for run in runs.values():
+                run.seconds.clear()
+    times = {name: median(run.seconds) for name, run in runs.items()}
+    memory = {name: _kilobytes(name, 3) - _kilobytes(name, 0) for name in FORMATS}
+    rows = {
+        name: {
+            "milliseconds": round(1000 * times[name], 1),
+            "ratio": round(times[name] / times["float32"], 2),
+            "megabytes": round(memory[name] / 1000),
+            "memory_ratio": round(memory[name] / memory["float32"], 2),
+        }
+        for name in FORMATS
+    }
+    lines = ["| format | ms per step | ratio to float32 | MB | ratio |", "|---|---|---|---|---|"]
+    lines += [f"| {name} | " + " | ".join(str(value) for value in row.values()) + " |" for name, row in rows.items()]
+    text = "\n".join(lines)
+    print(text)
+    command = "python benchmarks/simulate_time.py"
+    write_json(
+        "simulate-time",
+        command,
+        {"network": "resnet20", "batch": BATCH, "threads": THREADS, "steps": chosen.steps, "formats": rows},
+    )
+    write_markdown("simulate-time", command, text)
+
+
+def _greatest_resident_size() -> int:
+    """Of this process, in kilobytes; getrusage counts what the process was before exec, too."""
+    status = Path("/proc/self/status").read_text("utf-8")
+    return int(status.split("VmHWM:")[1].split()[0])
+
+
+def _kilobytes(name: str, steps: int) -> int:
+    """Greatest resident size of a process that makes some steps."""
+    arguments = [sys.executable, __file__, "--memory-of", name, "--memory-steps", str(steps)]
+    return int(subprocess.run(arguments, check=True, capture_output=True, text=True).stdout)
+
+
+if __name__ == "__main__":
+    main()
