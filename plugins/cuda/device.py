@@ -24,6 +24,7 @@ class DeviceContext:
         device = find_device(self.cuda, number)
         self.number = number
         self.name: str = device.name()
+        self.multiprocessors = int(device.multiprocessor_count)
         self.architecture = architecture_of(device)
         version = self.cuda.get_driver_version()
         self.driver = f"CUDA {version // 1000}.{version % 1000 // 10}"

@@ -9,7 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgemeta.kernels.cuda.compile.cache import Cubins
-from edgemeta.kernels.cuda.plan.launch_plan import Argument, Buffer, Constant, Launch, LaunchPlan, Source
+from edgemeta.kernels.cuda.compile.resources import Resources
+from edgemeta.kernels.cuda.one_launch.plan import check_resident
+from edgemeta.kernels.cuda.plan.launch_plan import Argument, Buffer, Constant, Counter, Launch, LaunchPlan, Source
 from edgemeta.plugins.cuda.arena import Arena
 from edgemeta.plugins.cuda.device import DeviceContext
 from edgemeta.plugins.cuda.graph import CapturedGraph, DirectLaunches
@@ -33,6 +35,7 @@ class LoadedPlan:
 
     cubins: supplies machine code. sequence: `CapturedGraph` (one CUDA graph per batch size) or `DirectLaunches`
     (prepared launches, one by one). A batch larger than `most_images` runs in parts, so that memory stays bounded.
+    Raises UnsupportedError if the blocks of a persistent launch are not resident at once on the device.
     """
 
     def __init__(
@@ -46,7 +49,7 @@ class LoadedPlan:
         self._arena: Arena | None = None
         self._calls: dict[int, _Call] = {}
         self._sequences: dict[Hashable, CapturedGraph | DirectLaunches] = {}
-        self._constants: dict[Constant, Any] = {}
+        self._kept: dict[Constant | Counter, Any] = {}
         self._modules: list[Any] = []
         self._functions: dict[Source, Any] = {}
         self._cubins = cubins
@@ -54,8 +57,11 @@ class LoadedPlan:
             for launch in plan.launches:
                 self._prepare(launch)
             for constant in plan.constants:
-                self._constants[constant] = device.cuda.mem_alloc(max(1, constant.data.nbytes))
-                device.cuda.memcpy_htod(self._constants[constant], constant.data)
+                self._kept[constant] = device.cuda.mem_alloc(max(1, constant.data.nbytes))
+                device.cuda.memcpy_htod(self._kept[constant], constant.data)
+            for counter in plan.counters:
+                self._kept[counter] = device.cuda.mem_alloc(4)
+                device.cuda.memcpy_htod(self._kept[counter], np.zeros(1, np.uint32))
         except BaseException:
             self.close()
             raise
@@ -86,13 +92,13 @@ class LoadedPlan:
         """Arrays [images, *output shape] for `run` to write."""
         return tuple(np.empty((images, *output.shape), output.kind.dtype) for output in self.plan.outputs)
 
-    def load_kernel(self, source: Source, arguments: int) -> None:
-        """Load a kernel of so many pointers, if it is not loaded. Raises CompilerError."""
+    def load_kernel(self, source: Source, pointers: int, numbers: int = 0) -> None:
+        """Load a kernel of so many pointers and ints after them, if it is not loaded. Raises CompilerError."""
         if source not in self._functions:
             module = self.device.cuda.module_from_buffer(self._cubins.get(source, self.plan.architecture))
             self._modules.append(module)
             function = self._functions[source] = module.get_function(source.entry)
-            function.prepare("P" * arguments)
+            function.prepare("P" * pointers + "i" * numbers)
 
     def enqueue_launch(self, launch: Launch, images: int) -> None:
         """Put one launch on the stream."""
@@ -101,9 +107,9 @@ class LoadedPlan:
     def enqueue(self, launch: Launch, images: int, pointers: Sequence[int]) -> None:
         """Put a launch of a loaded kernel on the stream, with the addresses of its arguments."""
         function = self._functions[launch.source]
-        grid = (*launch.grid, images)
-        stream = self.device.stream
-        function.prepared_async_call(grid, launch.block, stream, *pointers, shared_size=launch.shared_bytes)
+        numbers = (images,) if launch.is_persistent else ()
+        grid, stream = launch.grid_of(images), self.device.stream
+        function.prepared_async_call(grid, launch.block, stream, *pointers, *numbers, shared_size=launch.shared_bytes)
 
     def enqueue_launches(self, images: int) -> None:
         """Put all launches on the stream; input and output stay on the device."""
@@ -129,9 +135,9 @@ class LoadedPlan:
     def close(self) -> None:
         """Free all device resources of the plan; a second call does nothing."""
         self._release_arena()
-        for allocation in self._constants.values():
+        for allocation in self._kept.values():
             allocation.free()
-        self._constants.clear()
+        self._kept.clear()
         self._functions.clear()
         self._modules.clear()
 
@@ -176,10 +182,14 @@ class LoadedPlan:
         if isinstance(argument, Buffer):
             assert self._arena is not None
             return self._arena.address(argument)
-        return int(self._constants[argument])
+        return int(self._kept[argument])
 
     def _prepare(self, launch: Launch) -> None:
-        self.load_kernel(launch.source, len(launch.arguments))
+        self.load_kernel(launch.source, len(launch.arguments), int(launch.is_persistent))
+        if launch.is_persistent:
+            function = self._functions[launch.source]
+            compiled = Resources(function.num_regs, function.shared_size_bytes, 0, 0, 0)
+            check_resident(launch, compiled, self.plan.architecture, self.device.multiprocessors)
         if launch.shared_bytes > _STATIC_SHARED_BYTES:
             attribute = self.device.cuda.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES
             self._functions[launch.source].set_attribute(attribute, launch.shared_bytes)

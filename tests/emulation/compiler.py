@@ -72,9 +72,16 @@ class EmulationCompiler:
     def compile(self, source: Source, architecture: Architecture) -> bytes:
         """A module with one kernel. Raises CompilerError with the error of g++."""
         mode = MODES[self.mode]
-        text = f'#include "{self.sources / source.path}"\n#include "kernel.h"\nEMULATION_KERNEL({source.entry})\n'
+        text = source.text or f'#include "{self.sources / source.path}"\n'
+        text += f'#include "kernel.h"\nEMULATION_KERNEL({source.entry})\n'
         options = [
-            *("-std=gnu++14", "-fno-strict-aliasing", "-Wno-attributes", "-Werror=frame-larger-than=65536"),
+            *(
+                "-std=gnu++14",
+                "-fno-exceptions",
+                "-fno-strict-aliasing",
+                "-Wno-attributes",
+                "-Werror=frame-larger-than=65536",
+            ),
             *(f"-I{RUNTIME}", f"-I{self.sources}", "-include", "language.h"),
             *("-DEDGEMETA_EMULATION", f"-D__CUDA_ARCH__={architecture.number}"),
             *(f"-D{name}={value}" for name, value in source.defines),

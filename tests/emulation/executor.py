@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from edgemeta.kernels.cuda.compile.cache import Cubins
 from edgemeta.kernels.cuda.plan.architectures import Architecture
-from edgemeta.kernels.cuda.plan.launch_plan import Buffer, Constant, Launch, LaunchPlan, Source
+from edgemeta.kernels.cuda.plan.launch_plan import Argument, Buffer, Launch, LaunchPlan, Source
 from tests.emulation.compiler import STORE, EmulationCompiler
-from tests.emulation.memory import BufferMemory, ConstantMemory
+from tests.emulation.memory import BufferMemory, ConstantMemory, CounterMemory
 from tests.emulation.module import EmulationError, Module, load
 
 Order: TypeAlias = Literal["forward", "reverse"] | int
@@ -73,7 +73,10 @@ class Emulator:
         self._poison = poison
         self._modules = _modules(plan, images or cached(mode))
         self.barriers: dict[Launch, int] = {}
-        self._constants = {constant: ConstantMemory(constant) for constant in plan.constants}
+        self._kept: dict[Argument, ConstantMemory | CounterMemory] = {
+            **{constant: ConstantMemory(constant) for constant in plan.constants},
+            **{counter: CounterMemory(counter) for counter in plan.counters},
+        }
         for launch in plan.launches:
             self._check_limits(launch)
 
@@ -87,16 +90,17 @@ class Emulator:
         return tuple(buffers[output].array.copy() for output in self._plan.outputs)
 
     def _launch(self, launch: Launch, buffers: Mapping[Buffer, BufferMemory], images: int) -> None:
-        memories = [self._constants[a] if isinstance(a, Constant) else buffers[a] for a in launch.arguments]
+        memories = [buffers[a] if isinstance(a, Buffer) else self._kept[a] for a in launch.arguments]
         try:
             self._modules[launch.source].launch(
                 launch.source.entry,
-                (*launch.grid, images),
+                launch.grid_of(images),
                 launch.block,
                 launch.shared_bytes,
                 [memory.object for memory in memories],
                 self._order,
                 self._poison,
+                (images,) if launch.is_persistent else (),
             )
             self.barriers[launch] = self._modules[launch.source].barriers
             for memory in memories:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from edgemeta.kernels.cuda.plan.launch_plan import Buffer, Constant, FloatType
+from edgemeta.kernels.cuda.plan.launch_plan import Buffer, Constant, Counter, FloatType
 from tests.emulation.module import EmulationError, Object
 
 _ALIGNMENT = 256  # of every pointer that cudaMalloc gives
@@ -46,6 +46,18 @@ class ConstantMemory(Memory):
     def __init__(self, constant: Constant) -> None:
         super().__init__(constant.name, constant.data.nbytes, is_writable=False)
         self.bytes[:] = np.ascontiguousarray(constant.data).reshape(-1).view(np.uint8)
+
+    def check(self) -> None:
+        """Raise EmulationError if a kernel wrote outside it."""
+        self.check_guards()
+
+
+class CounterMemory(Memory):
+    """A counter's word, 0 at first."""
+
+    def __init__(self, counter: Counter) -> None:
+        super().__init__(counter.name, 4, is_writable=True)
+        self.bytes[:] = 0
 
     def check(self) -> None:
         """Raise EmulationError if a kernel wrote outside it."""

@@ -82,13 +82,18 @@ class Module:
         arguments: Sequence[Object],
         order: int = 0,
         poison: int = 0xA5,
+        numbers: Sequence[int] = (),
     ) -> None:
-        """Run all blocks. order and poison are as in runtime/abi.h. Raises EmulationError."""
+        """Run all blocks. order and poison are as in runtime/abi.h, numbers: int parameters after the pointers.
+
+        Raises EmulationError.
+        """
         objects = (_Object * len(arguments))(
             *(_Object(each.name.encode(), each.address, each.bytes, each.is_writable) for each in arguments)
         )
         pointers = [c_void_p(each.address) for each in arguments]
-        parameters = (c_void_p * len(pointers))(*(ctypes.addressof(pointer) for pointer in pointers))
+        values = [*pointers, *(c_int32(number) for number in numbers)]
+        parameters = (c_void_p * len(values))(*(ctypes.addressof(value) for value in values))
         error = ctypes.create_string_buffer(_ERROR_BYTES)
         request = _Request(
             grid=grid,

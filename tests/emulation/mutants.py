@@ -18,14 +18,14 @@ _PLAIN = r"[^(){},<>&|;=?!]"
 _OPERAND = rf"(?:\(\w+\))?(?! ){_PLAIN}+(?:\([^()]*\){_PLAIN}*)*?"
 _BOUND = re.compile(rf"(?<=[(,=&| ])({_OPERAND}) (<|>=) ({_OPERAND})(?= ?[)&|;?}},])")
 _LOOP = re.compile(r"\bfor \(|static_assert|template <|^\s*//|#")
-_REQUANTIZE = "include/requantize.cuh"
+_REQUANTIZE, _RESIDUAL = "include/requantize.cuh", "include/residual.cuh"
 
 _HALF = "1LL << (channel.term - 1) : 0"
 _PRODUCT = "(long long)accumulator * channel.factor"
 _BIT = "(value >> shift) + (value >> (shift - 1) & 1)"
 _CLAMP = "clamp((sum >> ADD_SHIFT) + ADD_ZERO, ADD_LO, ADD_HI)"
 ARITHMETIC: dict[str, tuple[tuple[str, str], ...]] = {
-    # form of requantize.cuh, or ADD: (right, wrong), each right text once in the file
+    # form of requantize.cuh, or ADD (residual.cuh): (right, wrong), each right text once in the file
     "MULTIPLIER": (
         (_HALF, "(1LL << (channel.term - 1)) - 1 : 0"),
         (_HALF, "(1LL << (channel.term - 1)) + 1 : 0"),
@@ -123,10 +123,11 @@ def mutants(folder: str) -> Iterator[Mutant]:
 
 def arithmetic(form: str) -> Iterator[Mutant]:
     """Every mutant of `ARITHMETIC` for a form."""
-    lines = (SOURCES / _REQUANTIZE).read_text().splitlines()
+    file = _RESIDUAL if form == "ADD" else _REQUANTIZE
+    lines = (SOURCES / file).read_text().splitlines()
     for right, wrong in ARITHMETIC[form]:
         ((number, line),) = [(number, line) for number, line in enumerate(lines, 1) if right in line]
-        yield Mutant(_REQUANTIZE, number, line, line.replace(right, wrong))
+        yield Mutant(file, number, line, line.replace(right, wrong))
 
 
 def _changed(line: str) -> Iterator[str]:

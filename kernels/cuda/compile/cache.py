@@ -102,11 +102,18 @@ def _stem(source: Source, architecture: Architecture) -> str:
 def digest(source: Source, architecture: Architecture) -> str:
     """SHA-256, in hex, of all texts and options that determine the code of a variant, except the compiler."""
     total = hashlib.sha256()
-    for path in texts(SOURCES / source.path):
+    included = _included(source.text) if source.text else [SOURCES / source.path]
+    total.update(source.text.encode())
+    for path in dict.fromkeys(text for each in included for text in texts(each)):
         total.update(path.read_bytes() + b"\0")
     arguments = [option for option in options(source, architecture) if not option.startswith("--include-path")]
     total.update("\0".join([source.entry, *arguments]).encode())
     return total.hexdigest()
+
+
+def _included(text: str) -> list[Path]:
+    """The files that a generated text includes itself."""
+    return [SOURCES / name for name in dict.fromkeys(_INCLUDE.findall(text))]
 
 
 def texts(path: Path) -> list[Path]:

@@ -6,7 +6,9 @@ it was installed with; its libnvrtc precedes its nvcc because it needs no host c
 """
 
 import logging
+import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -74,8 +76,22 @@ class Compiler:
         """A cubin and the registers, shared memory and spills that ptxas reports. Raises CompilerError."""
         if not self.supports(architecture):
             raise CompilerError(f"{self} cannot target {architecture.name}: it supports {_range(self.tool)}")
-        cubin, text = self.tool.run(SOURCES / source.path, options(source, architecture))
+        with source_file(source) as path:
+            cubin, text = self.tool.run(path, options(source, architecture))
         return Build(cubin, parse_resources(text, source.entry))
+
+
+@contextmanager
+def source_file(source: Source) -> Iterator[Path]:
+    """The file of a source; a generated text is in a temporary one."""
+    if not source.text:
+        yield SOURCES / source.path
+        return
+    with tempfile.TemporaryDirectory(prefix="edgemeta-source-") as folder:
+        path = Path(folder) / source.path
+        path.parent.mkdir(parents=True)
+        path.write_text(source.text, "utf-8")
+        yield path
 
 
 def options(source: Source, architecture: Architecture) -> list[str]:

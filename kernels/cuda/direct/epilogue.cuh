@@ -1,6 +1,5 @@
 // Initial values of a thread's sums, and the conversion of the sums to outputs.
-#pragma once
-#include "include/pixel.cuh"
+// Included once for every layer of a kernel.
 
 template <class R>
 __device__ __forceinline__ void start_sums(int (&sums)[PIXELS][FILTERS], const int4* __restrict__ channels,
@@ -19,9 +18,9 @@ template <class R, class O, bool IS_MAIN>
 __device__ __forceinline__ void finish(int (&sums)[PIXELS][FILTERS], const int4* __restrict__ channels,
                                        const unsigned char* __restrict__ table, unsigned char* __restrict__ output,
                                        const unsigned char* __restrict__ residual, int first_filter, int y, int x,
-                                       const Place& place) {
+                                       const Place& place, unsigned image) {
   const int filter = first_filter + place.filter, row = y + place.y, column = x + place.x + place.split * LINES;
-  output += (unsigned long long)blockIdx.z * O::image * ((int)R::form == RAW ? 4 : 1);
+  output += (unsigned long long)image * O::image * ((int)R::form == RAW ? 4 : 1);
 #pragma unroll
   for (int k = 0; k < FILTERS; ++k) {
     const Channel channel = load_channel<R>(channels, filter + k);
@@ -34,7 +33,8 @@ __device__ __forceinline__ void finish(int (&sums)[PIXELS][FILTERS], const int4*
     if (OUT_CHECKED && column + p >= OUT_W) return;
 #ifdef ADD_OWN
     if (IS_MAIN)
-      add_pixel<Residual>(sums[p], image_of<Residual>(residual) + offset_of<Residual>(row, column + p, filter), filter);
+      add_pixel<Residual>(sums[p], image_of<Residual>(residual, image) + offset_of<Residual>(row, column + p, filter),
+                          filter);
 #endif
     store_pixel<R, O>(output, offset_of<O>(row, column + p, filter), sums[p], filter);
   }

@@ -44,7 +44,7 @@ __device__ __forceinline__ void load_pixel(int (&words)[VECTOR], const unsigned 
   words[0] = 0;
 #pragma unroll
   for (int i = 0; i < 4; ++i)
-    if (channel + i < IN_PIXEL) words[0] |= (int)__ldg(from + i) << 8 * i;
+    if (channel + i < IN_PIXEL) words[0] |= (int)load_activation(from + i) << 8 * i;
 #else
   load_words<VECTOR>(words, reinterpret_cast<const int*>(from));
 #endif
@@ -200,13 +200,16 @@ __device__ __forceinline__ void accumulate(int (&sums)[PIXELS][FILTERS], const i
 __device__ __forceinline__ void reduce(int (&sums)[PIXELS][FILTERS], int4* scratch, const Place& place) {
   const int in_group = (int)threadIdx.x % GROUP;
   __syncthreads();
+  if (takes_part<THREADS>()) {
 #pragma unroll
-  for (int p = 0; p < PIXELS; ++p)
+    for (int p = 0; p < PIXELS; ++p)
 #pragma unroll
-    for (int q = 0; q < FILTERS / 4; ++q)
-      scratch[((p * (FILTERS / 4) + q) * SPLIT + place.split) * GROUP + in_group] =
-          make_int4(sums[p][4 * q], sums[p][4 * q + 1], sums[p][4 * q + 2], sums[p][4 * q + 3]);
+      for (int q = 0; q < FILTERS / 4; ++q)
+        scratch[((p * (FILTERS / 4) + q) * SPLIT + place.split) * GROUP + in_group] =
+            make_int4(sums[p][4 * q], sums[p][4 * q + 1], sums[p][4 * q + 2], sums[p][4 * q + 3]);
+  }
   __syncthreads();
+  if (!takes_part<THREADS>()) return;
 #pragma unroll
   for (int p = 0; p < LINES; ++p)
 #pragma unroll
@@ -226,6 +229,65 @@ __device__ __forceinline__ void reduce(int (&sums)[PIXELS][FILTERS], int4* scrat
 
 #include "direct/epilogue.cuh"
 
+// The outputs of one block of the layer.
+__device__ __forceinline__ void compute(const Block& block, int4* shared, const unsigned char* __restrict__ input,
+                                        const int4* __restrict__ weights, const int4* __restrict__ channels,
+                                        const unsigned char* __restrict__ table,
+                                        unsigned char* __restrict__ output RESIDUAL_PARAMETER
+#if BESIDE
+                                        ,
+                                        const int4* __restrict__ beside_weights,
+                                        const int4* __restrict__ beside_channels,
+                                        const unsigned char* __restrict__ beside_table,
+                                        unsigned char* __restrict__ beside
+#endif
+) {
+  int* patch = reinterpret_cast<int*>(shared);
+  int4* staged = shared + CHUNK * PLANE_WORDS / 4;
+  const Place place = place_of(threadIdx.x);
+  const int y = (int)block.x / TILES_X * TILE_Y, x = (int)block.x % TILES_X * (TILE_X * PIXELS);
+  const int first_filter = (int)block.y * BLOCK_FILTERS;
+  const unsigned char* image = input + (unsigned long long)block.z * IN_IMAGE;
+  enum { WEIGHTS = CHUNK * KERNEL_H * KERNEL_W * BLOCK_WORDS / 4, BESIDE_WEIGHTS = CHUNK * BLOCK_WORDS / 4 };
+
+  int sums[PIXELS][FILTERS];
+  start_sums<Main>(sums, channels, first_filter, place);
+#pragma unroll 1
+  for (int pass = 0; pass < IN_PASSES; ++pass) {
+    if (pass > 0) __syncthreads();
+    if (takes_part<THREADS>()) {
+      stage_patch(patch, image, y * STRIDE_Y + IN_Y, x * STRIDE_X + IN_X, pass);
+      stage_weights<WEIGHTS>(staged, weights + ((int)block.y * IN_PASSES + pass) * WEIGHTS);
+    }
+    __syncthreads();
+    if (takes_part<THREADS>())
+      accumulate<0, KERNEL_H, 0, KERNEL_W>(sums, patch, reinterpret_cast<const int*>(staged), place);
+  }
+  if (SPLIT > 1) reduce(sums, shared + SCRATCH_AT / 4, place);
+  if (takes_part<THREADS>())
+    finish<Main, Output, true>(sums, channels, table, output, RESIDUAL_POINTER, first_filter, y, x, place, block.z);
+
+#if BESIDE
+  start_sums<Beside>(sums, beside_channels, first_filter, place);
+#pragma unroll 1
+  for (int pass = 0; pass < IN_PASSES; ++pass) {
+    __syncthreads();
+    if (takes_part<THREADS>()) {
+      if (IN_PASSES > 1) stage_patch(patch, image, y * STRIDE_Y + IN_Y, x * STRIDE_X + IN_X, pass);
+      stage_weights<BESIDE_WEIGHTS>(staged, beside_weights + ((int)block.y * IN_PASSES + pass) * BESIDE_WEIGHTS);
+    }
+    __syncthreads();
+    if (takes_part<THREADS>())
+      accumulate<PAD_TOP, 1, PAD_LEFT, 1>(sums, patch, reinterpret_cast<const int*>(staged), place);
+  }
+  if (SPLIT > 1) reduce(sums, shared + SCRATCH_AT / 4, place);
+  if (takes_part<THREADS>())
+    finish<Beside, BesideOutput, false>(sums, beside_channels, beside_table, beside, nullptr, first_filter, y, x, place,
+                                        block.z);
+#endif
+}
+
+#ifndef NETWORK_THREADS
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
     direct(const unsigned char* __restrict__ input, const int4* __restrict__ weights, const int4* __restrict__ channels,
            const unsigned char* __restrict__ table, unsigned char* __restrict__ output RESIDUAL_PARAMETER
@@ -236,38 +298,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
 #endif
     ) {
   DYNAMIC_SHARED(int4, shared);
-  int* patch = reinterpret_cast<int*>(shared);
-  int4* staged = shared + CHUNK * PLANE_WORDS / 4;
-  const Place place = place_of(threadIdx.x);
-  const int y = (int)blockIdx.x / TILES_X * TILE_Y, x = (int)blockIdx.x % TILES_X * (TILE_X * PIXELS);
-  const int first_filter = (int)blockIdx.y * BLOCK_FILTERS;
-  const unsigned char* image = input + (unsigned long long)blockIdx.z * IN_IMAGE;
-  enum { WEIGHTS = CHUNK * KERNEL_H * KERNEL_W * BLOCK_WORDS / 4, BESIDE_WEIGHTS = CHUNK * BLOCK_WORDS / 4 };
-
-  int sums[PIXELS][FILTERS];
-  start_sums<Main>(sums, channels, first_filter, place);
-#pragma unroll 1
-  for (int pass = 0; pass < IN_PASSES; ++pass) {
-    if (pass > 0) __syncthreads();
-    stage_patch(patch, image, y * STRIDE_Y + IN_Y, x * STRIDE_X + IN_X, pass);
-    stage_weights<WEIGHTS>(staged, weights + ((int)blockIdx.y * IN_PASSES + pass) * WEIGHTS);
-    __syncthreads();
-    accumulate<0, KERNEL_H, 0, KERNEL_W>(sums, patch, reinterpret_cast<const int*>(staged), place);
-  }
-  if (SPLIT > 1) reduce(sums, shared + SCRATCH_AT / 4, place);
-  finish<Main, Output, true>(sums, channels, table, output, RESIDUAL_POINTER, first_filter, y, x, place);
-
+  compute(current_block(), shared, input, weights, channels, table, output RESIDUAL_ARGUMENT
 #if BESIDE
-  start_sums<Beside>(sums, beside_channels, first_filter, place);
-#pragma unroll 1
-  for (int pass = 0; pass < IN_PASSES; ++pass) {
-    __syncthreads();
-    if (IN_PASSES > 1) stage_patch(patch, image, y * STRIDE_Y + IN_Y, x * STRIDE_X + IN_X, pass);
-    stage_weights<BESIDE_WEIGHTS>(staged, beside_weights + ((int)blockIdx.y * IN_PASSES + pass) * BESIDE_WEIGHTS);
-    __syncthreads();
-    accumulate<PAD_TOP, 1, PAD_LEFT, 1>(sums, patch, reinterpret_cast<const int*>(staged), place);
-  }
-  if (SPLIT > 1) reduce(sums, shared + SCRATCH_AT / 4, place);
-  finish<Beside, BesideOutput, false>(sums, beside_channels, beside_table, beside, nullptr, first_filter, y, x, place);
+          ,
+          beside_weights, beside_channels, beside_table, beside
 #endif
+  );
 }
+#endif

@@ -1,6 +1,6 @@
 // Additions, clamps, rescales, tables and products that are not fused: a thread computes four channels of a pixel
 // (README.md).
-#include "include/requantize.cuh"
+#include "include/residual.cuh"
 #include "include/tensor.cuh"
 
 TENSOR(Input, IN);

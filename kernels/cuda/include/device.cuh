@@ -8,6 +8,44 @@
 #define DYNAMIC_SHARED(type, name) extern __shared__ type name[]
 #endif
 
+// A block of a layer: x and y in Launch.grid, z the image. In a kernel of one layer they are
+// blockIdx; a kernel of the whole network (one_launch/source.py, which defines NETWORK_THREADS) computes several of
+// them one after the other, of layers that may use fewer threads than it has.
+struct Block {
+  unsigned x, y, z;
+};
+
+#ifndef NETWORK_THREADS
+__device__ __forceinline__ Block current_block() {
+  const Block block = {blockIdx.x, blockIdx.y, blockIdx.z};
+  return block;
+}
+#endif
+
+// Threads of the block, for a layer that uses USED of them, and whether the calling thread is one of those.
+template <int USED>
+__device__ constexpr int block_threads() {
+#ifdef NETWORK_THREADS
+  return NETWORK_THREADS;
+#else
+  return USED;
+#endif
+}
+template <int USED>
+__device__ __forceinline__ bool takes_part() {
+  return block_threads<USED>() == USED || (int)threadIdx.x < USED;
+}
+
+// A value of an activation tensor. __ldg is for memory that nobody writes while the kernel runs.
+template <class T>
+__device__ __forceinline__ T load_activation(const T* __restrict__ from) {
+#ifdef NETWORK_THREADS
+  return *from;
+#else
+  return __ldg(from);
+#endif
+}
+
 // n / D for n * D <= 65536: one 16-bit multiplication. The excess of ceil(65536 / D) * D over 65536 is below D, so the
 // product is too great by less than n * D / 65536 / D < 1 / D.
 template <int D, int LIMIT>

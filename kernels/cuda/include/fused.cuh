@@ -1,7 +1,6 @@
 // Outputs of a fused convolution: its own sums plus the residual, and the sums of the shortcut.
-#pragma once
-#include "include/requantize.cuh"
-#include "include/tensor.cuh"
+// Included once for every layer of a kernel.
+#include "include/pixel.cuh"
 
 REQUANTIZATION(Main, MAIN);
 TENSOR(Output, OUT);

@@ -1,6 +1,6 @@
 // Consecutive channels of one pixel, computed by one thread: residual addition and store.
-#pragma once
-#include "include/requantize.cuh"
+// Included once for every layer of a kernel.
+#include "include/residual.cuh"
 #include "include/tensor.cuh"
 
 #ifdef ADD_OWN

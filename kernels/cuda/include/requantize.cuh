@@ -1,4 +1,4 @@
-// Accumulators to outputs: the forms of epilogue.py, and the residual addition.
+// Accumulators to outputs: the forms of epilogue.py.
 //
 // A kernel describes a requantization with REQUANTIZATION(Name, PREFIX), which reads the defines PREFIX_*:
 //   FORM, LO, HI, ZERO (the output's zero point), SCALE_BITS (accumulators are the sums times 2**SCALE_BITS).
@@ -77,23 +77,3 @@ __device__ __forceinline__ int requantize(int sum, const Channel& channel, const
   const long long shifted = ((long long)accumulator * channel.factor + half) >> channel.term;
   return (int)min(max(shifted + R::zero, (long long)R::lo), (long long)R::hi);
 }
-
-#ifdef ADD_OWN
-// A kernel's parameter for the residual, and the argument that passes it on.
-#define RESIDUAL_PARAMETER , const unsigned char* __restrict__ residual
-#define RESIDUAL_POINTER residual
-
-// clamp(zero + round(own * m + other * n + bias)) of the int16 in the low halves of own and other. Sums and products
-// are exact modulo 2**32. Multipliers have up to 21 bits: 15 of them and the 6 above are multiplied on their own.
-__device__ __forceinline__ int add_residual(int own, int other) {
-  int sum = multiply_add_low(own, ADD_OWN & 0x7FFF, multiply_add_low(other, ADD_OTHER & 0x7FFF, ADD_BIAS));
-  if (ADD_OWN > 0x7FFF || ADD_OTHER > 0x7FFF) {
-    const int high = multiply_add_low(own, ADD_OWN >> 15, multiply_add_low(other, ADD_OTHER >> 15, 0));
-    sum = (int)((unsigned)sum + ((unsigned)high << 15));
-  }
-  return clamp((sum >> ADD_SHIFT) + ADD_ZERO, ADD_LO, ADD_HI);
-}
-#else
-#define RESIDUAL_PARAMETER
-#define RESIDUAL_POINTER nullptr
-#endif

@@ -17,10 +17,15 @@
     };                               \
   }
 
-// The image of this block. 64 bits, since a batch may be large; offsets within an image fit in 32 bits.
+// The image of this block, or of a given number. 64 bits, since a batch may be large; offsets within an image fit in 32
+// bits.
+template <class T, class Pointer>
+__device__ __forceinline__ Pointer image_of(Pointer tensor, unsigned image) {
+  return tensor + (unsigned long long)image * T::image;
+}
 template <class T, class Pointer>
 __device__ __forceinline__ Pointer image_of(Pointer tensor) {
-  return tensor + (unsigned long long)blockIdx.z * T::image;
+  return image_of<T>(tensor, blockIdx.z);
 }
 
 template <class T>
@@ -35,7 +40,7 @@ __device__ __forceinline__ int load_four(const unsigned char* __restrict__ from,
   int word = 0;
 #pragma unroll
   for (int i = 0; i < 4; ++i)
-    if (channel + i < T::channels) word |= (int)__ldg(from + i) << 8 * i;
+    if (channel + i < T::channels) word |= (int)load_activation(from + i) << 8 * i;
   return word;
 }
 

@@ -13,7 +13,7 @@ from edgemeta.kernels.cuda.machine_code.devices import DEVICES, DeviceDescriptio
 from edgemeta.kernels.cuda.machine_code.interpreter import ExecutionCounts, run
 from edgemeta.kernels.cuda.machine_code.sass import Code, SassError, disassemble
 from edgemeta.kernels.cuda.plan.architectures import Architecture
-from edgemeta.kernels.cuda.plan.launch_plan import Buffer, Launch, LaunchPlan, Source
+from edgemeta.kernels.cuda.plan.launch_plan import Buffer, Constant, Launch, LaunchPlan, Source
 from edgemeta.kernels.cuda.plan.prediction import Work
 from edgemeta.model.graph import Model
 from edgemeta.model.layers import Conv, Dense
@@ -35,7 +35,10 @@ class LaunchCost:
     @property
     def footprint(self) -> int:
         """Bytes of all data that it reads and writes, each counted once: activations of one image, weights, tables."""
-        return sum(a.image_bytes if isinstance(a, Buffer) else a.data.nbytes for a in self.launch.arguments)
+        arguments = self.launch.arguments
+        return sum(a.image_bytes for a in arguments if isinstance(a, Buffer)) + sum(
+            a.data.nbytes for a in arguments if isinstance(a, Constant)
+        )
 
     def share(self, opcode: str) -> float:
         """Share of `opcode` in the issued instructions, 0 .. 1."""

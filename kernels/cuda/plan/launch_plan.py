@@ -90,6 +90,13 @@ class Constant:
         assert self.data.flags.c_contiguous, f"{self.name}: not C-contiguous"
 
 
+@dataclass(frozen=True, eq=False)
+class Counter:
+    """A 32-bit word that is 0 before the first launch; its kernel keeps it consistent from launch to launch."""
+
+    name: str
+
+
 Defines: TypeAlias = tuple[tuple[str, int], ...]
 """Preprocessor names and their integers."""
 
@@ -99,21 +106,22 @@ class Source:
     """One compiled variant of a kernel.
 
     path: the .cu file, relative to kernels/cuda, such as "direct/kernel.cu". entry: its `extern "C"` function.
-    defines: preprocessor names and integers of the variant.
+    defines: preprocessor names and integers of the variant. text: of a generated kernel, which has no file.
     """
 
     path: str
     entry: str
     defines: Defines
+    text: str = ""
 
     @property
     def key(self) -> str:
         """Short digest that identifies the variant in file names and caches; the source's text is not included."""
-        text = json.dumps([self.path, self.entry, self.defines])
+        text = json.dumps([self.path, self.entry, self.defines, *([self.text] if self.text else [])])
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-Argument: TypeAlias = Buffer | Constant
+Argument: TypeAlias = Buffer | Constant | Counter
 """A pointer argument of a kernel."""
 
 
@@ -125,7 +133,9 @@ class Launch:
     image; image n is blockIdx.z. block: threads in x, y, z. shared_bytes: dynamic shared memory. arguments: pointers,
     in the order of the kernel's parameters; for a Buffer the address of image 0. tile: parameters of the chosen
     candidate, for reports and the tuning cache. loops: trip counts of the loops that remain in the compiled code
-    (`#pragma unroll 1`), in source order; all others are unrolled.
+    (`#pragma unroll 1`), in source order; all others are unrolled. is_persistent: the grid is the same for any number
+    of images, which is one more parameter, an int after the pointers, and its blocks must be resident at once
+    (one_launch/plan.py).
     """
 
     layers: tuple[str, ...]
@@ -136,6 +146,11 @@ class Launch:
     shared_bytes: int = 0
     tile: Mapping[str, int] = field(default_factory=dict)
     loops: tuple[int, ...] = ()
+    is_persistent: bool = False
+
+    def grid_of(self, images: int) -> tuple[int, int, int]:
+        """Blocks of the launch for that many images."""
+        return (*self.grid, 1 if self.is_persistent else images)
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,6 +175,11 @@ class LaunchPlan:
     def constants(self) -> tuple[Constant, ...]:
         """Every constant, once, in the order of first use."""
         return tuple(dict.fromkeys(a for launch in self.launches for a in launch.arguments if isinstance(a, Constant)))
+
+    @property
+    def counters(self) -> tuple[Counter, ...]:
+        """Every counter, once."""
+        return tuple(dict.fromkeys(a for launch in self.launches for a in launch.arguments if isinstance(a, Counter)))
 
     @property
     def sources(self) -> tuple[Source, ...]:

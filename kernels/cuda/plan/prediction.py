@@ -52,13 +52,19 @@ def busy_clocks(work: Work, architecture: Architecture) -> float:
 
 def rounds(work: Work, architecture: Architecture) -> int:
     """Number of rounds (waves) in which the multiprocessors execute the blocks."""
-    warps = -(-work.threads // WARP)
-    registers = warps * -(-work.registers * WARP // _REGISTER_UNIT) * _REGISTER_UNIT
+    together = max(1, resident_blocks(work.threads, work.registers, work.shared_bytes, architecture))
+    return -(-work.blocks // (together * architecture.multiprocessors))
+
+
+def resident_blocks(threads: int, registers: int, shared_bytes: int, architecture: Architecture) -> int:
+    """Blocks that a multiprocessor executes at once; registers: of a thread, shared_bytes: of a block."""
+    warps = -(-threads // WARP)
+    allocated = warps * -(-registers * WARP // _REGISTER_UNIT) * _REGISTER_UNIT
     limits = [
         architecture.resident_blocks,
         architecture.resident_warps // warps,
-        architecture.resident_registers // registers,
+        architecture.resident_registers // allocated,
     ]
-    if work.shared_bytes:
-        limits.append(architecture.resident_shared_bytes // work.shared_bytes)
-    return -(-work.blocks // (max(1, min(limits)) * architecture.multiprocessors))
+    if shared_bytes:
+        limits.append(architecture.resident_shared_bytes // shared_bytes)
+    return min(limits)

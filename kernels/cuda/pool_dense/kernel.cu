@@ -27,7 +27,7 @@ __device__ __forceinline__ void average(int* means, int* partial, const unsigned
 #pragma unroll 1
   for (int trip = 0; trip < WORD_TRIPS; ++trip) {
     const int item = trip * THREADS + (int)threadIdx.x, four = item % FOURS, slice = item / FOURS;
-    if (item < FOURS * SLICES) {
+    if (takes_part<THREADS>() && item < FOURS * SLICES) {
       int sums[4] = {0, 0, 0, 0};
 #pragma unroll 1
       for (int i = 0; i < PIXEL_TRIPS; ++i) {
@@ -47,7 +47,7 @@ __device__ __forceinline__ void average(int* means, int* partial, const unsigned
 #pragma unroll 1
   for (int trip = 0; trip < CHANNEL_TRIPS; ++trip) {
     const int channel = trip * THREADS + (int)threadIdx.x;
-    if (channel < FOURS * 4) {
+    if (takes_part<THREADS>() && channel < FOURS * 4) {
       const Channel constants = load_channel<Pool>(channels, channel);
       int sum = constants.start;
 #pragma unroll 1
@@ -75,22 +75,24 @@ __device__ __forceinline__ void load_weights(int* w, const unsigned char* __rest
 }
 #endif
 
-extern "C" __global__ void __launch_bounds__(THREADS)
-    pool_dense(const unsigned char* __restrict__ input, unsigned char* __restrict__ output
+// The outputs of one block of the layers.
+__device__ __forceinline__ void compute(const Block& block, int4* shared, const unsigned char* __restrict__ input,
+                                        unsigned char* __restrict__ output
 #if POOL
-               ,
-               const int4* __restrict__ pool_channels, const unsigned char* __restrict__ pool_table
+                                        ,
+                                        const int4* __restrict__ pool_channels,
+                                        const unsigned char* __restrict__ pool_table
 #endif
 #if DENSE
-               ,
-               const unsigned char* __restrict__ weights, const int4* __restrict__ dense_channels,
-               const unsigned char* __restrict__ dense_table
+                                        ,
+                                        const unsigned char* __restrict__ weights,
+                                        const int4* __restrict__ dense_channels,
+                                        const unsigned char* __restrict__ dense_table
 #endif
-    ) {
-  const unsigned char* image = image_of<Input>(input);
-  unsigned char* out = output + (unsigned long long)blockIdx.z * OUT_IMAGE * OUT_ELEMENT;
+) {
+  const unsigned char* image = image_of<Input>(input, block.z);
+  unsigned char* out = output + (unsigned long long)block.z * OUT_IMAGE * OUT_ELEMENT;
 #if POOL
-  DYNAMIC_SHARED(int4, shared);
   int* means = reinterpret_cast<int*>(shared);
   average(means, means + FOURS * 4, image, pool_channels, pool_table);
 #endif
@@ -98,11 +100,11 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 #pragma unroll 1
   for (int trip = 0; trip < CHANNEL_TRIPS; ++trip) {
     const int channel = trip * THREADS + (int)threadIdx.x;
-    if (channel < IN_C) out[OUT_START + channel] = (unsigned char)means[channel];
+    if (takes_part<THREADS>() && channel < IN_C) out[OUT_START + channel] = (unsigned char)means[channel];
   }
 #else
-  const int lane = (int)threadIdx.x % 32, filter = (int)(blockIdx.x * (THREADS / 32) + threadIdx.x / 32);
-  if (filter >= OUT_C) return;  // a whole warp
+  const int lane = (int)threadIdx.x % 32, filter = (int)(block.x * (THREADS / 32) + threadIdx.x / 32);
+  if (!takes_part<THREADS>() || filter >= OUT_C) return;  // a whole warp
   const unsigned char* row = weights + (unsigned long long)filter * (DENSE_FOURS * 4 * WEIGHT_BYTES);
   unsigned sum = 0;
 #pragma unroll 1
@@ -134,3 +136,30 @@ extern "C" __global__ void __launch_bounds__(THREADS)
   }
 #endif
 }
+
+#ifndef NETWORK_THREADS
+extern "C" __global__ void __launch_bounds__(THREADS)
+    pool_dense(const unsigned char* __restrict__ input, unsigned char* __restrict__ output
+#if POOL
+               ,
+               const int4* __restrict__ pool_channels, const unsigned char* __restrict__ pool_table
+#endif
+#if DENSE
+               ,
+               const unsigned char* __restrict__ weights, const int4* __restrict__ dense_channels,
+               const unsigned char* __restrict__ dense_table
+#endif
+    ) {
+  DYNAMIC_SHARED(int4, shared);
+  compute(current_block(), shared, input, output
+#if POOL
+          ,
+          pool_channels, pool_table
+#endif
+#if DENSE
+          ,
+          weights, dense_channels, dense_table
+#endif
+  );
+}
+#endif

@@ -4,7 +4,6 @@
 // A warp computes 16 ROWS pixels of 8 COLUMNS channels; a lane 2 ROWS pixels of FILTERS = 2 COLUMNS consecutive
 // channels. Shared memory is not used: a lane's bytes of the input and of the weights are contiguous in global memory.
 #include "include/fused.cuh"
-#include "include/pixel.cuh"
 #include "tensor/mma.cuh"
 
 TENSOR(Input, IN);
@@ -32,8 +31,8 @@ __device__ __forceinline__ void clear(Sums& sums) {
 }
 
 // The p-th pixel of a lane, in image order; includes pixels of a warp beyond the image.
-__device__ __forceinline__ int pixel_of(int p) {
-  const int warp = blockIdx.x * WARPS + threadIdx.x / 32;
+__device__ __forceinline__ int pixel_of(const Block& block, int p) {
+  const int warp = block.x * WARPS + threadIdx.x / 32;
   return warp * (16 * ROWS) + p * 8 + threadIdx.x % 32 / 4;
 }
 
@@ -79,10 +78,10 @@ __device__ __forceinline__ void accumulate(Sums& sums, const unsigned char* __re
 
 // Requantize, add the residual (main convolution only), clamp and write the lane's pixels.
 template <class R, class T, bool IS_MAIN>
-__device__ __forceinline__ void finish(const Sums& sums, const int4* __restrict__ channels,
+__device__ __forceinline__ void finish(const Block& block, const Sums& sums, const int4* __restrict__ channels,
                                        const unsigned char* __restrict__ table, unsigned char* __restrict__ output,
                                        const unsigned char* __restrict__ residual) {
-  const int filter = blockIdx.y * WARP_FILTERS + threadIdx.x % 4 * FILTERS;
+  const int filter = block.y * WARP_FILTERS + threadIdx.x % 4 * FILTERS;
   int values[PIXELS][FILTERS];
 #pragma unroll
   for (int k = 0; k < FILTERS; ++k) {
@@ -92,20 +91,56 @@ __device__ __forceinline__ void finish(const Sums& sums, const int4* __restrict_
       values[p][k] = requantize<R>(sums[p / 2][k / 2][p % 2 * 2 + k % 2] + channel.start, channel,
                                    table + (filter + k) * 256);
   }
-  output = image_of<T>(output);
+  output = image_of<T>(output, block.z);
 #pragma unroll
   for (int p = 0; p < PIXELS; ++p) {
-    const int pixel = pixel_of(p), row = pixel / OUT_W, column = pixel % OUT_W;
+    const int pixel = pixel_of(block, p), row = pixel / OUT_W, column = pixel % OUT_W;
     if (OUT_CHECKED && pixel >= OUT_H * OUT_W) return;
 #ifdef ADD_OWN
     if (IS_MAIN)
-      add_pixel<Residual>(values[p], image_of<Residual>(residual) + offset_of<Residual>(row, column, filter), filter);
+      add_pixel<Residual>(values[p], image_of<Residual>(residual, block.z) + offset_of<Residual>(row, column, filter), filter);
 #endif
     store_pixel<R, T>(output, offset_of<T>(row, column, filter), values[p], filter);
   }
 }
 
-// channels, tables: epilogue.py's. weights: launch.py's.
+// The outputs of one block of the layer. channels, tables: epilogue.py's. weights: launch.py's.
+__device__ __forceinline__ void compute(const Block& block, int4*, const unsigned char* __restrict__ input,
+                                        const int* __restrict__ weights, const int4* __restrict__ channels,
+                                        const unsigned char* __restrict__ table,
+                                        unsigned char* __restrict__ output RESIDUAL_PARAMETER
+#if BESIDE
+                                        ,
+                                        const int* __restrict__ beside_weights,
+                                        const int4* __restrict__ beside_channels,
+                                        const unsigned char* __restrict__ beside_table,
+                                        unsigned char* __restrict__ beside_output
+#endif
+) {
+  if (!takes_part<32 * WARPS>()) return;
+  const int lane = threadIdx.x % 32;
+  int offsets[PIXELS];
+#pragma unroll
+  for (int p = 0; p < PIXELS; ++p) {
+    const int pixel = min(pixel_of(block, p), OUT_H * OUT_W - 1);
+    offsets[p] =
+        pixel / OUT_W * (STRIDE_Y * Input::row) + pixel % OUT_W * (STRIDE_X * Input::pixel) + lane % 4 * (4 * WIDTH);
+  }
+  const unsigned char* const image = image_of<Input>(input, block.z) + Input::start;
+  Sums sums;
+  clear(sums);
+  accumulate<KERNEL_H, KERNEL_W>(
+      sums, image - PAD_TOP * Input::row - PAD_LEFT * Input::pixel, offsets,
+      weights + block.y * (KERNEL_H * KERNEL_W * GROUPS * 32 * WEIGHT_WORDS) + lane * PIECE);
+  finish<Main, Output, true>(block, sums, channels, table, output, RESIDUAL_POINTER);
+#if BESIDE
+  clear(sums);
+  accumulate<1, 1>(sums, image, offsets, beside_weights + block.y * (GROUPS * 32 * WEIGHT_WORDS) + lane * PIECE);
+  finish<Beside, BesideOutput, false>(block, sums, beside_channels, beside_table, beside_output, nullptr);
+#endif
+}
+
+#ifndef NETWORK_THREADS
 extern "C" __global__ void __launch_bounds__(32 * WARPS)
     tensor(const unsigned char* __restrict__ input, const int* __restrict__ weights, const int4* __restrict__ channels,
            const unsigned char* __restrict__ table, unsigned char* __restrict__ output RESIDUAL_PARAMETER
@@ -115,24 +150,11 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS)
            const unsigned char* __restrict__ beside_table, unsigned char* __restrict__ beside_output
 #endif
     ) {
-  const int lane = threadIdx.x % 32;
-  int offsets[PIXELS];
-#pragma unroll
-  for (int p = 0; p < PIXELS; ++p) {
-    const int pixel = min(pixel_of(p), OUT_H * OUT_W - 1);
-    offsets[p] =
-        pixel / OUT_W * (STRIDE_Y * Input::row) + pixel % OUT_W * (STRIDE_X * Input::pixel) + lane % 4 * (4 * WIDTH);
-  }
-  const unsigned char* const image = image_of<Input>(input) + Input::start;
-  Sums sums;
-  clear(sums);
-  accumulate<KERNEL_H, KERNEL_W>(
-      sums, image - PAD_TOP * Input::row - PAD_LEFT * Input::pixel, offsets,
-      weights + blockIdx.y * (KERNEL_H * KERNEL_W * GROUPS * 32 * WEIGHT_WORDS) + lane * PIECE);
-  finish<Main, Output, true>(sums, channels, table, output, RESIDUAL_POINTER);
+  compute(current_block(), nullptr, input, weights, channels, table, output RESIDUAL_ARGUMENT
 #if BESIDE
-  clear(sums);
-  accumulate<1, 1>(sums, image, offsets, beside_weights + blockIdx.y * (GROUPS * 32 * WEIGHT_WORDS) + lane * PIECE);
-  finish<Beside, BesideOutput, false>(sums, beside_channels, beside_table, beside_output, nullptr);
+          ,
+          beside_weights, beside_channels, beside_table, beside_output
 #endif
+  );
 }
+#endif

@@ -1,5 +1,5 @@
 // Step 3 of the Winograd convolution: sums of products in shared memory to outputs.
-#pragma once
+// Included once for every layer of a kernel.
 
 #if VECTOR == 4
 typedef unsigned Bytes;
@@ -45,10 +45,10 @@ struct Place {
 };
 
 template <class T>
-__device__ __forceinline__ Place place_of(int item) {
+__device__ __forceinline__ Place place_of(const Block& block, int item) {
   constexpr int VECTORS = BLOCK_OUTPUTS / VECTOR, ITEMS = BLOCK_TILES * VECTORS, LIMIT = TILES + BLOCK_TILES;
   const int in_block = quotient<VECTORS, ITEMS>(item), channel = remainder<VECTORS, ITEMS>(item) * VECTOR;
-  const int tile = tile_of(in_block), first = blockIdx.y * BLOCK_OUTPUTS + channel;
+  const int tile = tile_of(block, in_block), first = block.y * BLOCK_OUTPUTS + channel;
   const int row = quotient<TILES_ACROSS, LIMIT>(tile), across = remainder<TILES_ACROSS, LIMIT>(tile);
   return {in_block, channel, row * TILE, across * TILE, first, tile < TILES && first < T::channels};
 }
@@ -59,11 +59,12 @@ __device__ __forceinline__ void load_channels(Channel (&loaded)[VECTOR], const i
   for (int v = 0; v < VECTOR; ++v) loaded[v] = load_channel<R>(channels, first + v);
 }
 
-__device__ __forceinline__ void finish(const int* sums, int item, const int* __restrict__ constants,
+__device__ __forceinline__ void finish(const Block& block, const int* sums, int item,
+                                       const int* __restrict__ constants,
                                        const int4* __restrict__ channels, const unsigned char* __restrict__ table,
                                        const unsigned char* __restrict__ residual,
                                        unsigned char* __restrict__ output) {
-  const Place place = place_of<Output>(item);
+  const Place place = place_of<Output>(block, item);
   if (!place.is_inside) return;
   int constant[VECTOR];
   load_words<VECTOR>(constant, constants + place.first);
@@ -71,9 +72,9 @@ __device__ __forceinline__ void finish(const int* sums, int item, const int* __r
   load_columns(sums + place.tile * BLOCK_OUTPUTS + place.channel, constant, left);
   Channel channel[VECTOR];
   load_channels<Main>(channel, channels, place.first);
-  output += offset_of<Output>(place.top, place.left, place.first);
+  output = image_of<Output>(output, block.z) + offset_of<Output>(place.top, place.left, place.first);
 #ifdef ADD_OWN
-  residual = image_of<Residual>(residual) + offset_of<Residual>(place.top, place.left, place.first);
+  residual = image_of<Residual>(residual, block.z) + offset_of<Residual>(place.top, place.left, place.first);
 #endif
 #pragma unroll
   for (int y = 0; y < TILE; ++y) {
@@ -101,15 +102,16 @@ __device__ __forceinline__ void finish(const int* sums, int item, const int* __r
 }
 
 #if BESIDE
-__device__ __forceinline__ void finish_beside(const int* sums, int item, const int4* __restrict__ channels,
+__device__ __forceinline__ void finish_beside(const Block& block, const int* sums, int item,
+                                              const int4* __restrict__ channels,
                                               const unsigned char* __restrict__ table,
                                               unsigned char* __restrict__ output) {
-  const Place place = place_of<BesideOutput>(item);
+  const Place place = place_of<BesideOutput>(block, item);
   if (!place.is_inside) return;
   Channel channel[VECTOR];
   load_channels<Beside>(channel, channels, place.first);
   sums += POSITIONS * PRODUCT_WORDS + place.tile * BLOCK_OUTPUTS + place.channel;
-  output += offset_of<BesideOutput>(place.top, place.left, place.first);
+  output = image_of<BesideOutput>(output, block.z) + offset_of<BesideOutput>(place.top, place.left, place.first);
 #pragma unroll
   for (int y = 0; y < TILE; ++y) {
     if (place.top + y >= OUTPUT_HEIGHT) break;

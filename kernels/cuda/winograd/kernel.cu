@@ -31,7 +31,7 @@ constexpr int WEIGHT_WORDS = PRODUCTS * BLOCK_OUTPUTS;  // of one pair of channe
 constexpr int PRODUCT_WORDS = BLOCK_TILES * BLOCK_OUTPUTS + SUM_PADDING;
 
 // Number in the image of tile `in_block` of the block.
-__device__ __forceinline__ int tile_of(int in_block) { return blockIdx.x * BLOCK_TILES + in_block; }
+__device__ __forceinline__ int tile_of(const Block& block, int in_block) { return block.x * BLOCK_TILES + in_block; }
 
 #include "winograd/transform.cuh"
 
@@ -77,7 +77,62 @@ __device__ __forceinline__ void clear(int (&sums)[THREAD_TILES][THREAD_OUTPUTS])
     for (int o = 0; o < THREAD_OUTPUTS; ++o) sums[t][o] = 0;
 }
 
-// constants: [output channels] what is added to every Y. channels, table: epilogue.py's. residual: the tensor to add.
+// The outputs of one block of the layer. constants: [output channels] what is added to every Y. channels, table:
+// epilogue.py's. residual: the tensor to add.
+__device__ __forceinline__ void compute(const Block& block, int4* shared, const unsigned char* __restrict__ input,
+                                        const int* __restrict__ weights, const int* __restrict__ constants,
+                                        const int4* __restrict__ channels, const unsigned char* __restrict__ table,
+                                        unsigned char* __restrict__ output RESIDUAL_PARAMETER
+#if BESIDE
+                                        ,
+                                        const int4* __restrict__ beside_channels,
+                                        const unsigned char* __restrict__ beside_table,
+                                        unsigned char* __restrict__ beside_output
+#endif
+) {
+  int* const words = reinterpret_cast<int*>(shared);
+  const int product = quotient<SIDE_TILES * SIDE_OUTPUTS, THREADS>(threadIdx.x);
+  const int side = remainder<SIDE_TILES * SIDE_OUTPUTS, THREADS>(threadIdx.x);
+  const int side_output = quotient<SIDE_TILES, THREADS>(side), side_tile = remainder<SIDE_TILES, THREADS>(side);
+
+  int sums[THREAD_TILES][THREAD_OUTPUTS];
+  clear(sums);
+  input = image_of<Input>(input, block.z);
+  weights += block.y * (CHUNKS * CHUNK_QUADS * 2 * WEIGHT_WORDS) + product * BLOCK_OUTPUTS +
+             side_output * THREAD_OUTPUTS;
+#pragma unroll 1
+  for (int chunk = 0; chunk < CHUNKS; ++chunk) {
+    if (chunk > 0) __syncthreads();
+    transform_input(block, input + chunk * CHUNK_QUADS * 4, words);
+    __syncthreads();
+    if (takes_part<THREADS>()) {
+      const int* transformed = words + position_of(product) * BLOCK_TILES + side_tile * 4;
+      if (CHUNKS == 1) multiply_step(transformed, weights, sums);  // outside of a loop the first sums need no addition
+#pragma unroll 1
+      for (int step = CHUNKS == 1; step < CHUNK_QUADS * 2 / UNROLL; ++step)
+        multiply_step(transformed, weights, sums);
+    }
+  }
+
+  __syncthreads();
+  if (takes_part<THREADS>()) {
+#pragma unroll
+    for (int t = 0; t < THREAD_TILES; ++t)
+      store_words<THREAD_OUTPUTS>(words + product * PRODUCT_WORDS + (t * SIDE_TILES + side_tile) * BLOCK_OUTPUTS +
+                                      side_output * THREAD_OUTPUTS,
+                                  sums[t]);
+  }
+  __syncthreads();
+#pragma unroll 1
+  for (int item = threadIdx.x; item < BLOCK_TILES * BLOCK_OUTPUTS / VECTOR; item += block_threads<THREADS>()) {
+    finish(block, words, item, constants, channels, table, RESIDUAL_POINTER, output);
+#if BESIDE
+    finish_beside(block, words, item, beside_channels, beside_table, beside_output);
+#endif
+  }
+}
+
+#ifndef NETWORK_THREADS
 extern "C" __global__ void __launch_bounds__(THREADS)
     winograd(const unsigned char* __restrict__ input, const int* __restrict__ weights,
              const int* __restrict__ constants, const int4* __restrict__ channels,
@@ -89,41 +144,11 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 #endif
     ) {
   DYNAMIC_SHARED(int4, shared);
-  int* const words = reinterpret_cast<int*>(shared);
-  const int product = quotient<SIDE_TILES * SIDE_OUTPUTS, THREADS>(threadIdx.x);
-  const int side = remainder<SIDE_TILES * SIDE_OUTPUTS, THREADS>(threadIdx.x);
-  const int side_output = quotient<SIDE_TILES, THREADS>(side), side_tile = remainder<SIDE_TILES, THREADS>(side);
-
-  int sums[THREAD_TILES][THREAD_OUTPUTS];
-  clear(sums);
-  input = image_of<Input>(input);
-  weights += blockIdx.y * (CHUNKS * CHUNK_QUADS * 2 * WEIGHT_WORDS) + product * BLOCK_OUTPUTS +
-             side_output * THREAD_OUTPUTS;
-#pragma unroll 1
-  for (int chunk = 0; chunk < CHUNKS; ++chunk) {
-    if (chunk > 0) __syncthreads();
-    transform_input(input + chunk * CHUNK_QUADS * 4, words);
-    __syncthreads();
-    const int* transformed = words + position_of(product) * BLOCK_TILES + side_tile * 4;
-    if (CHUNKS == 1) multiply_step(transformed, weights, sums);  // outside of a loop the first sums need no addition
-#pragma unroll 1
-    for (int step = CHUNKS == 1; step < CHUNK_QUADS * 2 / UNROLL; ++step)
-      multiply_step(transformed, weights, sums);
-  }
-
-  output = image_of<Output>(output);
-  __syncthreads();
-#pragma unroll
-  for (int t = 0; t < THREAD_TILES; ++t)
-    store_words<THREAD_OUTPUTS>(words + product * PRODUCT_WORDS + (t * SIDE_TILES + side_tile) * BLOCK_OUTPUTS +
-                                    side_output * THREAD_OUTPUTS,
-                                sums[t]);
-  __syncthreads();
-#pragma unroll 1
-  for (int item = threadIdx.x; item < BLOCK_TILES * BLOCK_OUTPUTS / VECTOR; item += THREADS) {
-    finish(words, item, constants, channels, table, RESIDUAL_POINTER, output);
+  compute(current_block(), shared, input, weights, constants, channels, table, output RESIDUAL_ARGUMENT
 #if BESIDE
-    finish_beside(words, item, beside_channels, beside_table, image_of<BesideOutput>(beside_output));
+          ,
+          beside_channels, beside_table, beside_output
 #endif
-  }
+  );
 }
+#endif

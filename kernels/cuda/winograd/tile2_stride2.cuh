@@ -1,6 +1,6 @@
 // The transforms of F(2x2, 3x3) at stride 2 along one line of a tile: the even entries transformed by F(2, 2), the odd
 // entries unchanged.
-#pragma once
+// Included once for every layer of a kernel.
 
 // B^T times a line. `offset` is added to every result.
 __device__ __forceinline__ void transform_line(unsigned (&d)[5], unsigned offset) {

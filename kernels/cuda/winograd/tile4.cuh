@@ -1,5 +1,5 @@
 // The transforms of F(4x4, 3x3) along one line of a tile.
-#pragma once
+// Included once for every layer of a kernel.
 
 // B^T times a line. `offset` is added to every result.
 __device__ __forceinline__ void transform_line(unsigned (&d)[6], unsigned offset) {

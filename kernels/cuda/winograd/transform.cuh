@@ -1,5 +1,5 @@
 // Step 1 of the Winograd convolution: patches of the input to transformed pairs of channels in shared memory.
-#pragma once
+// Included once for every layer of a kernel.
 
 // Number in the block of a thread's i-th tile, and position of tile t of the block in shared memory: four tiles that
 // are adjacent in memory belong to one thread, and adjacent threads have adjacent tiles.
@@ -15,7 +15,7 @@ __device__ __forceinline__ void transform_patch(const unsigned char* __restrict_
   for (int y = 0; y < EDGE; ++y)
 #pragma unroll
     for (int x = 0; x < EDGE; ++x) {
-      const unsigned word = __ldg(reinterpret_cast<const unsigned*>(patch + y * Input::row + x * Input::pixel));
+      const unsigned word = load_activation(reinterpret_cast<const unsigned*>(patch + y * Input::row + x * Input::pixel));
       bytes[y][x] = Input::is_signed ? word ^ 0x80808080u : word;
     }
 #pragma unroll
@@ -42,12 +42,13 @@ __device__ __forceinline__ void transform_patch(const unsigned char* __restrict_
   }
 }
 
-__device__ __forceinline__ void transform_input(const unsigned char* __restrict__ image, int* transformed) {
+__device__ __forceinline__ void transform_input(const Block& block, const unsigned char* __restrict__ image,
+                                                int* transformed) {
   constexpr int ITEMS = BLOCK_TILES * CHUNK_QUADS;
 #pragma unroll 1
-  for (int item = threadIdx.x; item < ITEMS; item += THREADS) {
+  for (int item = threadIdx.x; item < ITEMS; item += block_threads<THREADS>()) {
     const int in_block = quotient<CHUNK_QUADS, ITEMS>(item), quad = remainder<CHUNK_QUADS, ITEMS>(item);
-    const int tile = min(tile_of(in_block), TILES - 1);
+    const int tile = min(tile_of(block, in_block), TILES - 1);
     const int y = quotient<TILES_ACROSS, TILES>(tile) * (TILE * STRIDE) - PAD_TOP;
     const int x = remainder<TILES_ACROSS, TILES>(tile) * (TILE * STRIDE) - PAD_LEFT;
     transform_patch(image + offset_of<Input>(y, x, quad * 4),

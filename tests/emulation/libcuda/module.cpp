@@ -159,9 +159,10 @@ CUDA_API cuFuncGetAttribute(int *value, int attribute, CUfunction function) {
     switch (attribute) {
       case 0: *value = 1024; break;                                  // threads in a block
       case 1: *value = int(function->static_shared_bytes); break;
+      case 4: *value = 64; break;                                        // registers of a thread
       case 5: case 6: *value = driver.architecture / 10; break;           // of PTX and binary
       case 8: *value = int(function->max_dynamic_shared_bytes); break;
-      default: *value = 0;                                           // constant and local memory, registers
+      default: *value = 0;                                           // constant and local memory
     }
     return kSuccess;
   });

@@ -23,6 +23,12 @@ unsigned lane();
 // For lanes outside the mask it is the address of poison bytes.
 const void *const *exchange(const void *mine, unsigned mask);
 
-void touch_atomically(const void *address, unsigned bytes);  // for the race check; does nothing in a fast module
+// The word at an address, which another block changes: the thread waits while other blocks run, then reads it.
+unsigned poll(const unsigned *address);
+
+// For the race check; both do nothing in a fast module. What a block has done before a fence is ordered before what
+// another block does after a fence that follows an atomic access to a word that the first has accessed atomically since.
+void touch_atomically(const void *address, unsigned bytes);
+void fence();
 
 }  // namespace emulation

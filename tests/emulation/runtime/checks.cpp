@@ -1,5 +1,6 @@
 #include "checks.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 
@@ -43,10 +44,47 @@ Touch now(bool is_atomic) {
   return {machine.clock, machine.warp_clock[warp], machine.block, machine.current, warp, is_atomic};
 }
 
+// Order between blocks, through atomic accesses. known[b][a]: up to this clock, exclusive, the accesses of block a are
+// ordered before the current ones of block b. At a fence, what a block knows is `published`, with its own clock; its
+// next atomic access adds that to what everyone can learn; one who makes an atomic access learns that at its next fence.
+struct Clocks {
+  unsigned blocks;
+  uint32_t *known, *published, *learned, *offered;  // [block][block], the last one [block]
+};
+
+Clocks clocks;
+
+uint32_t *row(uint32_t *matrix, unsigned block) { return matrix + uint64_t(block) * clocks.blocks; }
+
+void merge(uint32_t *to, const uint32_t *from) {
+  for (unsigned i = 0; i < clocks.blocks; ++i)
+    if (from[i] > to[i]) to[i] = from[i];
+}
+
+void start_clocks() {
+  if (clocks.known != nullptr) return;
+  clocks.blocks = gridDim.x * gridDim.y * gridDim.z;
+  const uint64_t cells = uint64_t(clocks.blocks) * clocks.blocks;
+  clocks.known = static_cast<uint32_t *>(std::calloc(cells, sizeof(uint32_t)));
+  clocks.published = static_cast<uint32_t *>(std::calloc(cells, sizeof(uint32_t)));
+  clocks.learned = static_cast<uint32_t *>(std::calloc(cells, sizeof(uint32_t)));
+  clocks.offered = static_cast<uint32_t *>(std::calloc(clocks.blocks, sizeof(uint32_t)));
+}
+
+// Whether a block knows an access of another, or of kMany others, the last of which was at that clock.
+bool is_known(const Touch &before, unsigned block) {
+  const uint32_t *const known = row(clocks.known, block);
+  if (before.block != kMany) return before.clock < known[before.block];
+  for (unsigned other = 0; other < clocks.blocks; ++other)
+    if (other != block && before.clock >= known[other]) return false;
+  return true;
+}
+
 // Whether the access `before` is ordered before the running thread's current access.
 bool is_ordered(const Touch &before, const Touch &after) {
   if (before.clock == 0) return true;
-  if (before.block != after.block) return false;
+  if (before.block != after.block)
+    return clocks.known != nullptr && is_known(before, after.block);
   if (before.clock != after.clock || before.thread == after.thread) return true;
   return before.warp == after.warp && before.warp_clock != after.warp_clock;
 }
@@ -54,7 +92,8 @@ bool is_ordered(const Touch &before, const Touch &after) {
 // The readers of a byte, including the running thread.
 void add_reader(Touch &read, const Touch &after) {
   if (read.clock != 0 && read.block != after.block) {
-    read.block = kMany;
+    if (is_ordered(read, after)) read = after;
+    else read.block = kMany, read.clock = after.clock;
   } else if (read.clock != after.clock) {
     read = after;
   } else if (read.warp != after.warp) {
@@ -100,8 +139,9 @@ void check_byte(void *pc, const Region &region, uint64_t offset, Access access) 
   const bool was_in_block = !region.is_shared || cell.write.clock >= machine.first_clock;
   if (was_in_block && !both_atomic && !is_ordered(cell.write, touch))
     fail_race(pc, region, offset, access, "wrote", cell.write);
-  if (access == Access::kRead) return add_reader(cell.read, touch);
   const bool was_read = !region.is_shared || cell.read.clock >= machine.first_clock;
+  if (access == Access::kRead && !was_read) cell.read = touch;
+  if (access == Access::kRead) return add_reader(cell.read, touch);
   if (was_read && !is_ordered(cell.read, touch)) fail_race(pc, region, offset, access, "read", cell.read);
   cell.write = touch;
 }
@@ -176,9 +216,59 @@ void start_checks() {
 void end_checks() {
   for (unsigned i = 0; i < region_count; ++i) std::free(regions[i].cells);
   std::free(regions);
+  for (uint32_t *each : {clocks.known, clocks.published, clocks.learned, clocks.offered}) std::free(each);
+  clocks = Clocks();
+}
+
+void fence() {
+  start_clocks();
+  const unsigned block = machine.block;
+  merge(row(clocks.known, block), row(clocks.learned, block));
+  std::copy_n(row(clocks.known, block), clocks.blocks, row(clocks.published, block));
+  row(clocks.published, block)[block] = machine.clock;
+}
+
+struct SharedChecks {
+  Cell *cells[2];
+};
+
+// Regions of shared memory; they come first.
+unsigned shared_count() {
+  unsigned count = 0;
+  while (count < region_count && regions[count].is_shared) ++count;
+  return count;
+}
+
+SharedChecks *new_shared_checks() {
+  SharedChecks *const checks = static_cast<SharedChecks *>(std::calloc(1, sizeof(SharedChecks)));
+  for (unsigned i = 0; i < shared_count(); ++i) {
+    checks->cells[i] = regions[i].cells;
+    regions[i].cells = nullptr;
+  }
+  return checks;
+}
+
+void start_shared_checks() {
+  for (unsigned i = 0; i < shared_count(); ++i)
+    if (regions[i].cells == nullptr) regions[i].cells = static_cast<Cell *>(std::calloc(regions[i].bytes, sizeof(Cell)));
+}
+
+void use_shared_checks(SharedChecks *checks) {
+  for (unsigned i = 0; i < shared_count(); ++i) regions[i].cells = checks->cells[i];
+}
+
+void delete_shared_checks(SharedChecks *checks) {
+  for (unsigned i = 0; i < shared_count(); ++i) {
+    if (regions[i].cells == checks->cells[i]) regions[i].cells = nullptr;
+    std::free(checks->cells[i]);
+  }
+  std::free(checks);
 }
 
 void touch_atomically(const void *address, unsigned bytes) {
+  start_clocks();
+  merge(clocks.offered, row(clocks.published, machine.block));
+  merge(row(clocks.learned, machine.block), clocks.offered);
   check(__builtin_return_address(0), address, bytes, Access::kAtomic);
 }
 

@@ -48,7 +48,7 @@ inline unsigned below(unsigned width, unsigned source) {
 
 #define __syncthreads() emulation::wait_block(__LINE__)
 static inline void __syncwarp(unsigned mask = 0xffffffffu) { emulation::wait_warp(mask); }
-static inline void __threadfence() {}
+static inline void __threadfence() { emulation::fence(); }
 static inline void __threadfence_block() {}
 
 template <class T>

@@ -50,6 +50,7 @@ void run_thread(unsigned index) {
   emulation_switch(&machine.scheduler, thread.stack_pointer);
   machine.is_in_thread = false;
   if (thread.state == State::kDone) machine.free_stacks[machine.free_stack_count++] = thread.stack;
+  if (thread.state != State::kPolling) machine.progressed = true;
 }
 
 // Resumes the lanes whose whole mask waits with the same mask. Returns whether there were any.
@@ -86,6 +87,8 @@ void run_warp(unsigned warp) {
         run_thread(first + lane);
     if (machine.failed) return;
   } while (release_warp(warp));
+  const auto polls = [](const Thread &thread) { return thread.state == State::kPolling; };
+  if (std::any_of(machine.thread + first, machine.thread + first + lanes, polls)) return;
   for (unsigned lane = 0; lane < lanes; ++lane)
     if (machine.thread[first + lane].state == State::kAtWarpBarrier) {
       machine.current = first + lane;
@@ -95,10 +98,11 @@ void run_warp(unsigned warp) {
     }
 }
 
-// Ends a barrier interval. Returns false if all threads have ended or the launch failed.
+// Ends a barrier interval. Returns false if all threads have ended, one polls, or the launch failed.
 bool release_block() {
   const Thread *const begin = machine.thread, *const end = begin + machine.threads;
   const auto waits = [](const Thread &thread) { return thread.state == State::kAtBlockBarrier; };
+  if (std::any_of(begin, end, [](const Thread &thread) { return thread.state == State::kPolling; })) return false;
   const Thread *const waiting = std::find_if(begin, end, waits);
   if (waiting == end) return false;
   const Thread *const ended = std::find_if_not(begin, end, waits);
@@ -117,6 +121,7 @@ bool release_block() {
   }
   for (unsigned i = 0; i < machine.threads; ++i) machine.thread[i].state = State::kReady;
   ++machine.clock;
+  ++machine.barriers;
   return true;
 }
 
@@ -127,34 +132,115 @@ void arrange(unsigned *order, unsigned size, Random &random) {
   if (machine.request->order > 0) std::shuffle(order, order + size, random);
 }
 
-void run_block(unsigned block) {
-  machine.block = block;
-  blockIdx = coordinates(block, gridDim);
-  const int byte = int(machine.request->poison);
-  std::fill(__start_emulation_shared, __stop_emulation_shared, char(byte));
-  std::fill_n(machine.dynamic_shared, machine.request->shared_bytes, uint8_t(byte));
-  std::fill_n(machine.thread, machine.threads, Thread());
-  std::fill_n(machine.warp_clock, machine.warps, 0);
-  machine.first_clock = ++machine.clock;
+constexpr size_t kStacksBytes(unsigned threads) { return threads * kStackStride; }
+
+char *new_stacks(unsigned threads) {
+  void *const memory =
+      mmap(nullptr, kStacksBytes(threads), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED) std::abort();
+  return static_cast<char *>(memory);
+}
+
+// A block that has started: what the machine has in hand while another block runs.
+struct Block {
+  unsigned number;
+  Thread thread[kMaxThreads];
+  uint32_t warp_clock[kMaxWarps], first_clock;
+  unsigned warp_order[kMaxWarps], lane_order[32];
+  char *stacks, *free_stacks[kMaxThreads];
+  unsigned free_stack_count;
+  uint8_t *static_shared, *dynamic_shared;
+  SharedChecks *checks;
+};
+
+// Continues a block until all its threads have ended or one polls. Returns whether they have ended.
+bool run(Block &block) {
+  machine.thread = block.thread;
+  machine.warp_clock = block.warp_clock;
+  machine.free_stacks = block.free_stacks;
+  machine.free_stack_count = block.free_stack_count;
+  machine.first_clock = block.first_clock;
+  machine.block = block.number;
+  blockIdx = coordinates(block.number, gridDim);
+  std::copy_n(block.warp_order, machine.warps, machine.warp_order);
+  std::copy_n(block.lane_order, 32, machine.lane_order);
   do {
     for (unsigned i = 0; i < machine.warps && !machine.failed; ++i) run_warp(machine.warp_order[i]);
   } while (!machine.failed && release_block());
+  block.free_stack_count = machine.free_stack_count;
+  const auto ended = [](const Thread &thread) { return thread.state == State::kDone; };
+  return std::all_of(block.thread, block.thread + machine.threads, ended);
 }
 
-struct Stacks {
-  char *memory;
-  size_t bytes;
+Block *start(unsigned number, char *stacks) {
+  Block *const block = static_cast<Block *>(std::calloc(1, sizeof(Block)));
+  block->number = number;
+  block->stacks = stacks != nullptr ? stacks : new_stacks(machine.threads);
+  for (unsigned i = 0; i < machine.threads; ++i)
+    block->free_stacks[i] = block->stacks + (machine.threads - 1 - i) * kStackStride;
+  block->free_stack_count = machine.threads;
+  block->first_clock = ++machine.clock;
+  const int byte = int(machine.request->poison);
+  std::fill(__start_emulation_shared, __stop_emulation_shared, char(byte));
+  std::fill_n(machine.dynamic_shared, machine.request->shared_bytes, uint8_t(byte));
+  start_shared_checks();
+  return block;
+}
 
-  explicit Stacks(unsigned count) : bytes(count * kStackStride) {
-    memory = static_cast<char *>(
-        mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
-    if (memory == MAP_FAILED) std::abort();
-    for (unsigned i = 0; i < count; ++i) machine.free_stacks[i] = memory + (count - 1 - i) * kStackStride;
-    machine.free_stack_count = count;
+// Frees a block; returns its stacks, for the next one.
+char *end(Block *block) {
+  char *const stacks = block->stacks;
+  std::free(block->static_shared);
+  std::free(block->dynamic_shared);
+  if (block->checks != nullptr) delete_shared_checks(block->checks);
+  std::free(block);
+  return stacks;
+}
+
+// A block that polls gives its place to another: its shared memory and what is known of the accesses to it.
+void put_aside(Block &block) {
+  const size_t size = size_t(__stop_emulation_shared - __start_emulation_shared);
+  if (block.dynamic_shared == nullptr) {
+    block.static_shared = static_cast<uint8_t *>(std::malloc(size + 1));
+    block.dynamic_shared = static_cast<uint8_t *>(std::malloc(machine.request->shared_bytes + 1));
+    block.checks = new_shared_checks();
   }
-  Stacks(const Stacks &) = delete;
-  ~Stacks() { munmap(memory, bytes); }
-};
+  std::copy_n(__start_emulation_shared, size, block.static_shared);
+  std::copy_n(machine.dynamic_shared, machine.request->shared_bytes, block.dynamic_shared);
+}
+
+void take_up(Block &block) {
+  const size_t size = size_t(__stop_emulation_shared - __start_emulation_shared);
+  std::copy_n(block.static_shared, size, __start_emulation_shared);
+  std::copy_n(block.dynamic_shared, machine.request->shared_bytes, machine.dynamic_shared);
+  if (block.checks != nullptr) use_shared_checks(block.checks);
+  ++machine.clock;
+  for (unsigned i = 0; i < machine.threads; ++i)
+    if (block.thread[i].state == State::kPolling) block.thread[i].state = State::kReady;
+}
+
+// Continues the blocks that poll by turns, until all have ended.
+void run_by_turns(Block **blocks, unsigned count) {
+  unsigned left = count;
+  while (left > 0 && !machine.failed) {
+    machine.progressed = false;
+    for (unsigned i = 0; i < count && !machine.failed; ++i) {
+      if (blocks[i] == nullptr) continue;
+      take_up(*blocks[i]);
+      if (!run(*blocks[i])) {
+        put_aside(*blocks[i]);
+        continue;
+      }
+      munmap(end(blocks[i]), kStacksBytes(machine.threads));
+      blocks[i] = nullptr;
+      --left;
+    }
+    if (!machine.progressed && !machine.failed)
+      fail(nullptr, "polls a word that no other block changes: %u blocks wait for each other", left);
+  }
+  for (unsigned i = 0; i < count; ++i)
+    if (blocks[i] != nullptr) munmap(end(blocks[i]), kStacksBytes(machine.threads));
+}
 
 }  // namespace
 
@@ -187,6 +273,13 @@ void wait_block(int line) {
   to_scheduler();
 }
 
+unsigned poll(const unsigned *address) {
+  machine.thread[machine.current].state = State::kPolling;
+  to_scheduler();
+  touch_atomically(address, sizeof *address);
+  return *address;
+}
+
 void wait_warp(unsigned mask) {
   Thread &thread = machine.thread[machine.current];
   if (!(mask >> lane() & 1))
@@ -210,14 +303,14 @@ EMULATION_EXPORT uint32_t emulation_static_shared_bytes() {
   return uint32_t(emulation::__stop_emulation_shared - emulation::__start_emulation_shared);
 }
 
-// The clock advances at the start of every block and at every barrier.
-EMULATION_EXPORT uint64_t emulation_barriers() { return machine.clock - uint64_t{gridDim.x} * gridDim.y * gridDim.z; }
+EMULATION_EXPORT uint64_t emulation_barriers() { return machine.barriers; }
 
 EMULATION_EXPORT int emulation_launch(const emulation::Kernel *kernel, emulation::Request *request) {
   machine.kernel = kernel;
   machine.request = request;
   machine.failed = false;
   machine.clock = 0;
+  machine.barriers = 0;
   machine.current = 0;
   gridDim = {request->grid[0], request->grid[1], request->grid[2]};
   blockDim = {request->block[0], request->block[1], request->block[2]};
@@ -231,7 +324,6 @@ EMULATION_EXPORT int emulation_launch(const emulation::Kernel *kernel, emulation
     return 1;
   }
   std::fill_n(emulation::poison, sizeof emulation::poison, uint8_t(request->poison));
-  const emulation::Stacks stacks(machine.threads);
   void *dynamic = nullptr;  // exactly the requested size, so that AddressSanitizer sees its end
   if (posix_memalign(&dynamic, emulation::kSharedAlignment, request->shared_bytes) != 0) std::abort();
   machine.dynamic_shared = static_cast<uint8_t *>(dynamic);
@@ -239,11 +331,24 @@ EMULATION_EXPORT int emulation_launch(const emulation::Kernel *kernel, emulation
   std::mt19937_64 random(uint64_t(request->order));
   unsigned *const block_order = static_cast<unsigned *>(std::calloc(blocks, sizeof *block_order));
   emulation::arrange(block_order, blocks, random);
+  emulation::Block **const waiting = static_cast<emulation::Block **>(std::calloc(blocks, sizeof *waiting));
+  unsigned waiting_count = 0;
+  char *stacks = nullptr;
   for (unsigned i = 0; i < blocks && !machine.failed; ++i) {
-    emulation::arrange(machine.warp_order, machine.warps, random);
-    emulation::arrange(machine.lane_order, 32, random);
-    emulation::run_block(block_order[i]);
+    emulation::Block *const block = emulation::start(block_order[i], stacks);
+    emulation::arrange(block->warp_order, machine.warps, random);
+    emulation::arrange(block->lane_order, 32, random);
+    stacks = nullptr;
+    if (emulation::run(*block) || machine.failed) {
+      stacks = emulation::end(block);
+    } else {
+      emulation::put_aside(*block);
+      waiting[waiting_count++] = block;
+    }
   }
+  emulation::run_by_turns(waiting, waiting_count);
+  if (stacks != nullptr) munmap(stacks, emulation::kStacksBytes(machine.threads));
+  std::free(waiting);
   std::free(block_order);
   emulation::end_checks();
   std::free(dynamic);

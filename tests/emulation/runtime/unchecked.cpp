@@ -7,5 +7,10 @@ char *module_start() { return nullptr; }
 void start_checks() {}
 void end_checks() {}
 void touch_atomically(const void *, unsigned) {}
+void fence() {}
+SharedChecks *new_shared_checks() { return nullptr; }
+void start_shared_checks() {}
+void use_shared_checks(SharedChecks *) {}
+void delete_shared_checks(SharedChecks *) {}
 
 }  // namespace emulation

@@ -5,7 +5,7 @@
 // Defines as in tile.cuh, and KERNEL_Y, KERNEL_X, STRIDE_Y, STRIDE_X, CHUNK (channels of one unrolled piece);
 // BESIDE_OUTPUTS: maps of the shortcut (0: none), whose input begins at BESIDE_FIRST.
 #include "include/device.cuh"
-#include "include/requantize.cuh"
+#include "include/residual.cuh"
 
 REQUANTIZATION(Main, MAIN);
 #if BESIDE_OUTPUTS

@@ -7,7 +7,7 @@
 //   IN_ZERO are used instead.
 #pragma once
 #include "include/device.cuh"
-#include "include/requantize.cuh"
+#include "include/residual.cuh"
 
 REQUANTIZATION(Main, MAIN);
 

@@ -13,8 +13,10 @@ from edgemeta.kernels.cuda.machine_code.execution.words import ExecutionError, F
 
 Lanes: TypeAlias = NDArray[np.int64]
 
-DONE, WAITS, AT_BARRIER = 1 << 30, 1 << 29, 1 << 28
-"""Values of the program counter of lanes that have ended, wait for other lanes, or wait at a barrier."""
+DONE, WAITS, AT_BARRIER, POLLS = 1 << 30, 1 << 29, 1 << 28, 1 << 27
+"""Values of the program counter of lanes that have ended, wait for other lanes, wait at a barrier, or read a word again
+and again until another block changes it.
+"""
 
 _SLOTS = 32
 

@@ -26,6 +26,7 @@ class Region:
 class GlobalMemory:
     """The memory of a launch plan. addresses: of the regions, in their order.
 
+    is_written_by_phases: by a kernel whose blocks also read what other blocks have written.
     The largest region lies across a multiple of 2**32, so that an address whose carry is lost is noticed.
     """
 
@@ -37,6 +38,7 @@ class GlobalMemory:
             end += -(-(region.bytes + _GUARD) // _ALIGNMENT) * _ALIGNMENT
         self._data = np.zeros(end + _GUARD, np.uint8)
         self._rights = np.zeros(end + _GUARD, np.uint8)
+        self.is_written_by_phases = False
         self._starts = starts
         for start, region in zip(starts, regions, strict=True):
             self._rights[start : start + region.bytes] = _READABLE | (_WRITABLE if region.is_writable else 0)
@@ -50,9 +52,14 @@ class GlobalMemory:
         start = self._starts[number]
         return self._data[start : start + self.regions[number].bytes]
 
-    def load(self, addresses: Wide, width: int) -> NDArray[np.uint8]:
-        """Bytes [lanes, width]. Raises ExecutionError for an address outside all regions or that is not aligned."""
+    def load(self, addresses: Wide, width: int, is_cached: bool = False) -> NDArray[np.uint8]:
+        """Bytes [lanes, width]. Raises ExecutionError for an address outside all regions or that is not aligned.
+
+        is_cached: through the cache for memory that nobody writes while the kernel runs.
+        """
         places = self._places(addresses, width, _READABLE, "reads")
+        if is_cached and self.is_written_by_phases and (self._rights[places] & _WRITABLE).any():
+            raise ExecutionError("a thread reads memory that the kernel writes through the cache for constant memory")
         return self._data.reshape(-1, width)[places // width]
 
     def store(self, addresses: Wide, values: NDArray[np.uint8]) -> None:

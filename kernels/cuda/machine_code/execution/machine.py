@@ -2,14 +2,21 @@
 
 The lanes whose next instruction has the lowest address are executed together, across warps and blocks. Warps that
 follow another order give the same result: shared_memory.py refuses every access whose result depends on it.
+
+Blocks that wait for each other with atomic additions are all executed in one wave. A lane that reads a word again
+because another block has not changed it stands aside until nobody else can go on. `order` says which blocks go on
+first: with "forward" or "reverse" the first or last one goes on as far as it can, so that a barrier of all blocks that
+does not hold it back lets it read what the others have not written.
 """
 
 from collections.abc import Sequence
 from itertools import pairwise, product
+from typing import Literal, TypeAlias
 
 import numpy as np
 
-from edgemeta.kernels.cuda.machine_code.execution.convergence import AT_BARRIER, DONE, Convergence
+from edgemeta.kernels.cuda.machine_code.execution.atomics import check_fences, has_atomics, is_poll
+from edgemeta.kernels.cuda.machine_code.execution.convergence import AT_BARRIER, DONE, POLLS, Convergence
 from edgemeta.kernels.cuda.machine_code.execution.cubin import Kernel
 from edgemeta.kernels.cuda.machine_code.execution.global_memory import GlobalMemory
 from edgemeta.kernels.cuda.machine_code.execution.opcodes import WITHOUT_EFFECT, step_of
@@ -33,6 +40,9 @@ _JUMPS = frozenset({"BRA", "CALL", "EXIT", "SYNC", "BRK", "BSYNC", "BAR"})
 _TOKENS = frozenset({"SSY", "PBK", "BSSY", "BREAK", "BMOV"})
 _STEP_LIMIT = 10_000_000
 
+Order: TypeAlias = Literal["together", "forward", "reverse"]
+"""Of the blocks that wait for each other."""
+
 
 class Program:
     """The instructions of a kernel as functions. Raises ExecutionError for one that is not modelled."""
@@ -46,41 +56,55 @@ class Program:
             None if each.base in _JUMPS | _TOKENS | WITHOUT_EFFECT else step_of(each, kernel.is_before_volta)
             for each in self.instructions
         ]
+        self._polls = frozenset(n for n, each in enumerate(self.instructions) if is_poll(each))
+        self.issued = np.zeros(len(self.instructions), np.int64)
         returns = any(each.base == "RET" for each in self.instructions)
         for each in self.instructions:
             _check_control(each, returns)
+        check_fences(kernel.code)
 
     def end(self, first: int) -> int:
         """End of the basic block that starts at an index."""
         return self._ends[first]
 
+    def polls(self, first: int, end: int) -> bool:
+        """Whether one of these instructions reads a word that another block changes."""
+        return not self._polls.isdisjoint(range(first, end))
+
     def run(
         self, grid: tuple[int, int, int], block: tuple[int, int, int], shared: int, memory: GlobalMemory,
-        pointers: Sequence[int],
+        pointers: Sequence[int], numbers: Sequence[int] = (), order: Order = "together",
     ) -> None:  # fmt: skip
-        """Execute all blocks. shared: bytes of dynamic shared memory. Raises ExecutionError."""
-        banks = self._banks(grid, block, pointers)
+        """Execute all blocks. shared: bytes of dynamic shared memory. numbers: int parameters after the pointers.
+
+        Raises ExecutionError.
+        """
+        banks = self._banks(grid, block, pointers, numbers)
+        waits = has_atomics(self.kernel.code)
+        memory.is_written_by_phases = waits
         threads = block[0] * block[1] * block[2]
         size = -(-self.kernel.shared_bytes // 16) * 16 + shared
         blocks = [(x, y, z) for z, y, x in product(range(grid[2]), range(grid[1]), range(grid[0]))]
-        together = max(1, _LANES // (-(-threads // WARP) * WARP))
+        together = len(blocks) if waits else max(1, _LANES // (-(-threads // WARP) * WARP))
         for start in range(0, len(blocks), together):
             part = blocks[start : start + together]
             wave = Wave(threads, _special(part, block), banks, memory, SharedMemory(len(part), size))
-            _Machine(self, wave).run()
+            _Machine(self, wave, order).run()
 
     def _banks(
-        self, grid: tuple[int, int, int], block: tuple[int, int, int], pointers: Sequence[int]
+        self, grid: tuple[int, int, int], block: tuple[int, int, int], pointers: Sequence[int], numbers: Sequence[int]
     ) -> dict[tuple[int, int], Words]:
         offset, size = self.kernel.parameters
-        if size != 8 * len(pointers):
-            raise ExecutionError(f"{self.kernel.entry} takes {size} bytes of parameters, not {8 * len(pointers)}")
+        given = 8 * len(pointers) + 4 * len(numbers)
+        if size != given:
+            raise ExecutionError(f"{self.kernel.entry} takes {size} bytes of parameters, not {given}")
         old = self.kernel.is_before_volta
         words = {8 * old + 4 * n: size for n, size in enumerate((*block, *grid))}
         # The stack pointer, and from sm_80 on the descriptor of global memory: values that nothing depends on.
         words |= dict.fromkeys((0x20,) if old else (0x28, 0x118, 0x11C, 0x208, 0x20C), 0)
         for n, pointer in enumerate(pointers):
             words |= {offset + 8 * n: pointer & 0xFFFFFFFF, offset + 8 * n + 4: pointer >> 32}
+        words |= {offset + 8 * len(pointers) + 4 * n: number for n, number in enumerate(numbers)}
         banks = {(0, address): uniform(value) for address, value in words.items()}
         return banks | {(2, address): uniform(value) for address, value in self.kernel.code.constants.items()}
 
@@ -123,22 +147,24 @@ def _slot(each: Instruction) -> int:
 class _Machine:
     """One wave."""
 
-    def __init__(self, program: Program, wave: Wave) -> None:
+    def __init__(self, program: Program, wave: Wave, order: Order) -> None:
         self.program = program
+        self.order = order
+        self.progressed = True
         self.wave = wave
         self.convergence = Convergence(wave.exists)
 
     def run(self) -> None:
         pc = self.convergence.pc
         for _ in range(_STEP_LIMIT):
-            first = int(pc.min())
+            first, running = self._next()
             if first == DONE:
                 return
-            if first >= AT_BARRIER:
-                self._pass_barrier()
+            if first >= POLLS:
+                self._wait()
                 continue
             end = self.program.end(first)
-            self.wave.active = pc == first
+            self.wave.active = running
             every = bool((self.wave.active | (pc == DONE)).all())
             last = self.program.instructions[end - 1]
             jumps = last.base in _JUMPS
@@ -146,10 +172,44 @@ class _Machine:
             taken = self._taken(last, end - 1) if jumps else np.zeros_like(self.wave.active)
             if end == len(self.program.instructions) and not taken.all():
                 raise ExecutionError("the kernel runs beyond its end")
+            polls = self._polls_again(last, taken, first, end)
+            if not polls:
+                self.program.issued[first:end] += np.count_nonzero(by_warp(running).any(axis=1))
+                self.progressed = True
             pc[self.wave.active & ~taken] = end
-            if jumps and taken.any():
+            if polls:
+                self.convergence.resume[taken] = last.target or 0
+                pc[taken] = POLLS
+            elif jumps and taken.any():
                 self._jump(last, taken, end)
         raise ExecutionError("the kernel does not terminate")
+
+    def _next(self) -> tuple[int, Flags]:
+        """The lowest address of a lane that can go on, and the lanes there; in order of the blocks, if there is one."""
+        pc = self.convergence.pc
+        first = int(pc.min())
+        if self.order == "together" or first >= POLLS:
+            return first, pc == first
+        blocks = self.wave.block[pc < POLLS]
+        mine = self.wave.block == (blocks.min() if self.order == "forward" else blocks.max())
+        first = int(pc[mine].min())
+        return first, mine & (pc == first)
+
+    def _polls_again(self, last: Instruction, taken: Flags, first: int, end: int) -> bool:
+        """Whether lanes jump back to read a word again."""
+        back = last.base == "BRA" and last.target is not None and last.target <= first and bool(taken.any())
+        return back and self.program.polls(first, end)
+
+    def _wait(self) -> None:
+        """Nobody can go on: open the barriers of blocks that are complete, else let those that poll look again."""
+        convergence = self.convergence
+        polling = convergence.pc == POLLS
+        if self._pass_barrier(may_fail=not polling.any()):
+            return
+        if not self.progressed:
+            raise ExecutionError("the blocks wait for each other for ever")
+        self.progressed = False
+        convergence.pc[polling] = convergence.resume[polling]
 
     def _taken(self, last: Instruction, index: int) -> Flags:
         guard = self.program.guards[index]
@@ -181,13 +241,15 @@ class _Machine:
                 assert last.target is not None
                 convergence.pc[taken] = last.target
 
-    def _pass_barrier(self) -> None:
-        """Let the blocks go on of which all threads that have not ended wait at the same barrier."""
+    def _pass_barrier(self, may_fail: bool) -> bool:
+        """Let the blocks go on of which all threads that have not ended wait at the same barrier; whether any did."""
         wave, convergence = self.wave, self.convergence
         shape = (wave.shared.blocks, -1)
         waits, ended = (np.reshape(convergence.pc == value, shape) for value in (AT_BARRIER, DONE))
         ready = (waits | ended).all(axis=1) & waits.any(axis=1)
         if not ready.any():
+            if not may_fail:
+                return False
             raise ExecutionError("some threads of a block wait at a barrier or for each other, the others never come")
         places = np.reshape(convergence.resume, shape)[ready]
         low, high = (np.where(waits[ready], places, end) for end in (DONE, -1))
@@ -196,6 +258,8 @@ class _Machine:
         wave.shared.epoch[ready] += 1
         lanes = np.repeat(ready, waits.shape[1]) & waits.reshape(-1)
         convergence.pc[lanes] = convergence.resume[lanes]
+        self.progressed = True
+        return True
 
 
 def _guard(each: Instruction) -> Test | None:

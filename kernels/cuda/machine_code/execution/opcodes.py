@@ -2,7 +2,15 @@
 
 from collections.abc import Callable
 
-from edgemeta.kernels.cuda.machine_code.execution import additions, bits, comparisons, floating, tensor, transfers
+from edgemeta.kernels.cuda.machine_code.execution import (
+    additions,
+    atomics,
+    bits,
+    comparisons,
+    floating,
+    tensor,
+    transfers,
+)
 from edgemeta.kernels.cuda.machine_code.execution.wave import Step
 from edgemeta.kernels.cuda.machine_code.execution.words import refuse
 from edgemeta.kernels.cuda.machine_code.sass import Instruction
@@ -28,6 +36,7 @@ OPCODES: dict[str, Callable[[Instruction], Step]] = {
     "I2F": floating.from_integer, "I2FP": floating.from_integer,
     "LDG": transfers.load, "LDS": transfers.load, "STG": transfers.store, "STS": transfers.store,
     "LDC": transfers.load_constant, "SHFL": transfers.shuffle, "IMMA": tensor.matrix_multiply,
+    "ATOM": atomics.add, "ATOMG": atomics.add, "LDL": transfers.load_local, "STL": transfers.store_local,
 }  # fmt: skip
 
 WITHOUT_EFFECT = frozenset({"NOP", "DEPBAR", "MEMBAR", "YIELD", "ERRBAR", "CCTL", "WARPSYNC"})

@@ -7,10 +7,18 @@ from numpy.typing import NDArray
 
 from edgemeta.kernels.cuda.machine_code.execution.cubin import read_kernel
 from edgemeta.kernels.cuda.machine_code.execution.global_memory import GlobalMemory, Region
-from edgemeta.kernels.cuda.machine_code.execution.machine import Program
+from edgemeta.kernels.cuda.machine_code.execution.machine import Order, Program
 from edgemeta.kernels.cuda.machine_code.execution.words import ExecutionError
 from edgemeta.kernels.cuda.plan.architectures import Architecture
-from edgemeta.kernels.cuda.plan.launch_plan import Argument, Buffer, Constant, Launch, LaunchPlan, Source
+from edgemeta.kernels.cuda.plan.launch_plan import (
+    Argument,
+    Buffer,
+    Constant,
+    Counter,
+    Launch,
+    LaunchPlan,
+    Source,
+)
 
 
 class Compiles(Protocol):
@@ -27,8 +35,10 @@ class ExecutedPlan:
     Raises CompilerError, and SassError for machine code that cannot be disassembled or is not modelled.
     """
 
-    def __init__(self, plan: LaunchPlan, compiler: Compiles) -> None:
+    def __init__(self, plan: LaunchPlan, compiler: Compiles, order: Order = "together") -> None:
+        """order: of blocks that wait for each other."""
         self._plan = plan
+        self._order = order
         self._programs = {
             source: Program(read_kernel(compiler.compile(source, plan.architecture), source.entry))
             for source in plan.sources
@@ -39,8 +49,8 @@ class ExecutedPlan:
 
         Raises ExecutionError, which names launch and instruction, for whatever is an error or undefined on a GPU.
         """
-        arguments: list[Argument] = [*self._plan.buffers, *self._plan.constants]
-        memory = GlobalMemory([_region(each, len(batch)) for each in arguments])
+        arguments: list[Argument] = [*self._plan.buffers, *self._plan.constants, *self._plan.counters]
+        memory = GlobalMemory([self._region(each, len(batch)) for each in arguments])
         garbage = np.random.default_rng(0)
         for number, each in enumerate(arguments):
             _fill(memory.content(number), each, garbage)
@@ -53,25 +63,37 @@ class ExecutedPlan:
             for output in self._plan.outputs
         )
 
+    def _region(self, each: Argument, images: int) -> Region:
+        """The memory of an argument; constants and the network's input are never written."""
+        if isinstance(each, Constant):
+            return Region(each.name, each.data.nbytes, is_writable=False)
+        if isinstance(each, Counter):
+            return Region(each.name, 4, is_writable=True)
+        return Region(each.name, images * each.image_bytes, is_writable=each is not self._plan.input)
+
+    @property
+    def warp_instructions(self) -> int:
+        """Issued by all runs, without those of waiting for other blocks."""
+        return sum(int(program.issued.sum()) for program in self._programs.values())
+
     def _launch(self, launch: Launch, images: int, memory: GlobalMemory, addresses: dict[Argument, int]) -> None:
         pointers = [addresses[each] for each in launch.arguments]
-        grid = (*launch.grid, images)
+        grid, numbers = launch.grid_of(images), (images,) if launch.is_persistent else ()
         try:
-            self._programs[launch.source].run(grid, launch.block, launch.shared_bytes, memory, pointers)
+            self._programs[launch.source].run(
+                grid, launch.block, launch.shared_bytes, memory, pointers, numbers, self._order
+            )
         except ExecutionError as error:
             raise ExecutionError(f"{'+'.join(launch.layers)}, {launch.source.path}: {error}") from None
-
-
-def _region(each: Argument, images: int) -> Region:
-    if isinstance(each, Constant):
-        return Region(each.name, each.data.nbytes, is_writable=False)
-    return Region(each.name, images * each.image_bytes, is_writable=True)
 
 
 def _fill(content: NDArray[np.uint8], each: Argument, garbage: np.random.Generator) -> None:
     """A constant's data; the zero point in a buffer's ring, garbage inside, so that an early read is noticed."""
     if isinstance(each, Constant):
         content[:] = each.data.reshape(-1).view(np.uint8)
+        return
+    if isinstance(each, Counter):
+        content[:] = 0
         return
     content[:] = each.fill
     inside = content.view(each.kind.dtype).reshape(-1, *each.shape)[_inside(each)]

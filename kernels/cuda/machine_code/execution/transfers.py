@@ -30,7 +30,8 @@ from edgemeta.kernels.cuda.machine_code.execution.words import (
 from edgemeta.kernels.cuda.machine_code.sass import Instruction
 
 _WIDTHS = {"U8": 1, "S8": 1, "U16": 2, "S16": 2, "32": 4, "64": 8, "128": 16}
-_HINTS = ("E", "CI", "CONSTANT", "U", "SYS", "CONSTANT", "STRONG", "GPU", "EF", "LU", "EL", "NA")
+_HINTS = ("E", "CI", "CV", "CONSTANT", "U", "SYS", "CONSTANT", "STRONG", "GPU", "EF", "LU", "EL", "NA")
+_READ_ONLY = frozenset({"CI", "CONSTANT"})
 _PART = re.compile(r"(U?R)(\d+|Z)((?:\.[A-Z0-9]+)*)$")
 _SCALES = {"": 1, ".X4": 4, ".X8": 8, ".X16": 16}
 
@@ -42,7 +43,7 @@ def _width(i: Instruction) -> tuple[int, bool]:
     return (_WIDTHS[found[0]], found[0].startswith("S")) if found else (4, False)
 
 
-def _global_address(i: Instruction, index: int) -> Callable[[Wave], Wide]:
+def global_address(i: Instruction, index: int) -> Callable[[Wave], Wide]:
     """[R], [R.64 + UR + offset], desc[UR][R.64]: the pair of registers, plus the others."""
     parts, offset = _address_parts(i, index)
     if not parts or parts[0][1] not in ("", ".64") or "E" not in i.modifiers:
@@ -90,8 +91,9 @@ def load(i: Instruction) -> Step:
     """LDG, LDS: 1 to 16 bytes; fewer than four are extended."""
     width, is_signed = _width(i)
     is_shared = i.base == "LDS"
-    address = (_shared_address if is_shared else _global_address)(i, 1)
+    address = (_shared_address if is_shared else global_address)(i, 1)
     targets = numbers(target(i), -(-width // 4))
+    is_cached = bool(_READ_ONLY & set(i.modifiers))
 
     def step(wave: Wave, mask: Mask) -> None:
         lanes = np.flatnonzero(wave.running(mask))
@@ -102,7 +104,7 @@ def load(i: Instruction) -> Step:
             if is_shared:
                 values = wave.shared.load(wave.block[lanes], wave.warp[lanes], where, width)
             else:
-                values = wave.memory.load(where, width)
+                values = wave.memory.load(where, width, is_cached)
         except ExecutionError as error:
             raise refuse(i, str(error)) from None
         for number, words in zip(targets, _as_words(values, is_signed), strict=True):
@@ -125,7 +127,7 @@ def store(i: Instruction) -> Step:
     """STG, STS: 1 to 16 bytes."""
     width, _ = _width(i)
     is_shared = i.base == "STS"
-    address = (_shared_address if is_shared else _global_address)(i, 0)
+    address = (_shared_address if is_shared else global_address)(i, 0)
     sources = group(i, 1, -(-width // 4))
 
     def step(wave: Wave, mask: Mask) -> None:
@@ -144,6 +146,43 @@ def store(i: Instruction) -> Step:
             raise refuse(i, str(error)) from None
 
     return step
+
+
+def load_local(i: Instruction) -> Step:
+    """LDL: memory of the thread itself, which holds registers that are spilled; all lanes at the same address."""
+    count, address, to = _local(i, 1)
+    targets = numbers(to, count)
+
+    def step(wave: Wave, mask: Mask) -> None:
+        place = int(np.broadcast_to(address(wave), (wave.lanes,))[0])
+        for n, number in enumerate(targets):
+            if place + 4 * n not in wave.local:
+                raise refuse(i, "a thread reads local memory that it has not written")
+            wave.set(number, wave.local[place + 4 * n], mask)
+
+    return step
+
+
+def store_local(i: Instruction) -> Step:
+    """STL: as `load_local`."""
+    count, address, _ = _local(i, 0)
+    sources = group(i, 1, count)
+
+    def step(wave: Wave, mask: Mask) -> None:
+        place = int(np.broadcast_to(address(wave), (wave.lanes,))[0])
+        for n, source in enumerate(sources):
+            words = wave.spread(source(wave))
+            old = wave.local.get(place + 4 * n, words)
+            wave.local[place + 4 * n] = words if mask is None else np.where(mask, words, old)
+
+    return step
+
+
+def _local(i: Instruction, index: int) -> tuple[int, Callable[[Wave], Wide], int]:
+    """Words of an access to local memory, its address, and the register that a load writes."""
+    modifiers = check_modifiers(i, "64", "128", "LU") - {"LU"}
+    count = next((int(each) // 32 for each in modifiers), 1)
+    return count, _shared_address(i, index), target(i) if index else RZ
 
 
 def load_constant(i: Instruction) -> Step:

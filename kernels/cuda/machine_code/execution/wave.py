@@ -48,6 +48,7 @@ class Wave:
         self.predicates: list[Flags] = [garbage.integers(0, 2, self.lanes).astype(np.bool_) for _ in range(_PREDICATES)]
         self.predicates[PT] = self.predicates[UPT] = np.ones(1, np.bool_)
         self.carry: Words = uniform(0)
+        self.local: dict[int, Words] = {}
         self.order: tuple[Flags, Flags] = (self.predicates[0], self.predicates[1])
 
     def set(self, number: int, words: Words, mask: Mask) -> None:

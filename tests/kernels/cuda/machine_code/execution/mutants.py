@@ -75,5 +75,7 @@ class MutatedCompiler:
 
     def compile(self, source: Source, architecture: Architecture) -> bytes:
         """A cubin of the mutated source."""
+        if source.text:
+            (self._folder / source.path).write_text(source.text, "utf-8")
         changed = [each.replace(str(SOURCES), str(self._folder)) for each in options(source, architecture)]
         return self._compiler.tool.run(self._folder / source.path, changed)[0]

@@ -1,0 +1,46 @@
+// For a kernel that computes a whole network (source.py): its barrier of all blocks, and its blocks' work.
+//
+// NETWORK_BLOCKS: of the launch; all of them must be resident at once (plan.py proves it), or the barrier never opens.
+#pragma once
+#include "include/device.cuh"
+
+#ifdef EDGEMETA_EMULATION
+__device__ __forceinline__ unsigned poll(const unsigned* counter) { return emulation::poll(counter); }
+#else
+__device__ __forceinline__ unsigned poll(const unsigned* counter) {
+  return *reinterpret_cast<const volatile unsigned*>(counter);
+}
+#endif
+
+// Every thread of every block waits here; what any of them wrote before is visible to all of them after. One thread of
+// each block adds to the counter: 1, except that block 0 adds 2**31 - (blocks - 1). So the sum of a round is 2**31: the
+// top bit changes with the last arrival and not before, and the bits below are 0 again. Nothing has to be reset.
+__device__ __forceinline__ void wait_for_all_blocks(unsigned* counter) {
+  __syncthreads();
+  if (NETWORK_BLOCKS == 1) return;
+  if (threadIdx.x == 0) {
+    __threadfence();  // publishes the block's results, which the barrier above has collected
+    const unsigned before = atomicAdd(counter, blockIdx.x == 0 ? 0x80000000u - (NETWORK_BLOCKS - 1) : 1u);
+    while (((poll(counter) ^ before) & 0x80000000u) == 0) {
+    }
+    __threadfence();  // no later load of the block is older than the last arrival
+  }
+  __syncthreads();
+}
+
+// Block `item` of a layer with ACROSS x DOWN blocks for an image.
+template <int ACROSS, int DOWN>
+__device__ __forceinline__ Block block_of(int item) {
+  const unsigned number = (unsigned)item % (ACROSS * DOWN);
+  const Block block = {number % ACROSS, number / ACROSS, (unsigned)item / (ACROSS * DOWN)};
+  return block;
+}
+
+// A pointer of any type.
+struct Untyped {
+  const unsigned char* address;
+  template <class T>
+  __device__ __forceinline__ operator T*() const {
+    return reinterpret_cast<T*>(const_cast<unsigned char*>(address));
+  }
+};

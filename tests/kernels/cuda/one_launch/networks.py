@@ -1,0 +1,25 @@
+"""Small networks of several phases and several blocks, and the shipped one, as one launch."""
+
+from edgemeta.kernels.cuda.lowering import KERNELS, lower
+from edgemeta.kernels.cuda.one_launch.plan import one_launch
+from edgemeta.kernels.cuda.plan.architectures import ARCHITECTURES
+from edgemeta.kernels.cuda.plan.launch_plan import LaunchPlan
+from tests.conformance.cases import residual_block
+from tests.conformance.networks import Case
+from tests.emulation.witnesses import DIRECT, WINOGRAD, block
+
+MULTIPROCESSORS = 2
+"""Of the device that the networks are joined for, so that more blocks than two wait for each other."""
+
+WITNESSES = {
+    "winograd": (block("shortcut", 10, 10, 12, 36), "sm_53", WINOGRAD),
+    "direct": (block("many-inputs", 5, 4, 150, 20), "sm_53", DIRECT),
+    "tensor": (residual_block("table"), "sm_87", KERNELS),
+}
+"""Network, architecture and kernels, by the kernel that all of its wider convolutions have."""
+
+
+def witness(name: str) -> tuple[Case, LaunchPlan]:
+    """A network and its plan of one launch."""
+    case, architecture, kernels = WITNESSES[name]
+    return case, one_launch(lower(case.model, ARCHITECTURES[architecture], kernels=kernels), MULTIPROCESSORS)
