@@ -40,7 +40,7 @@ ROOMS: dict[str, list[set[str]]] = {
     "kernels": [{"cuda", "simulate"}, {"cpu"}, {"lowering"}],
     "kernels/cuda": [
         {"report"},
-        {"lowering"},
+        {"lowering", "one_launch"},
         {"baselines"},
         {"winograd"},
         {"direct", "elementwise", "grouped", "pool", "pool_dense", "preprocess", "rearrange", "resize", "tensor"},

@@ -4,13 +4,14 @@
 #pragma once
 #include "include/device.cuh"
 
-#ifdef EDGEMETA_EMULATION
-__device__ __forceinline__ unsigned poll(const unsigned* counter) { return emulation::poll(counter); }
-#else
+// The counter as other blocks change it.
 __device__ __forceinline__ unsigned poll(const unsigned* counter) {
+#ifdef EDGEMETA_EMULATION
+  return emulation::poll(counter);
+#else
   return *reinterpret_cast<const volatile unsigned*>(counter);
-}
 #endif
+}
 
 // Every thread of every block waits here; what any of them wrote before is visible to all of them after. One thread of
 // each block adds to the counter: 1, except that block 0 adds 2**31 - (blocks - 1). So the sum of a round is 2**31: the

@@ -63,6 +63,11 @@ ANYWHERE = {
     ],
     ("include/device.cuh", "__syncthreads();"): ["bar.sync 0"],
     ("include/device.cuh", "__syncwarp();"): ["bar.warp.sync -1"],
+    ("include/device.cuh", "__threadfence();"): ["membar.gl"],
+    ("include/device.cuh", "out[0] = *reinterpret_cast<const volatile unsigned*>(in);"): [
+        "ld.volatile.global.u32 t0, [t1]",
+        "store t0",
+    ],
 }
 WITH_DP4A = {
     ("include/device.cuh", "out[0] = dot4<true>(in[0], in[1], in[2]);"): ["dp4a.s32.s32 t0, a, b, c", "store t0"],
