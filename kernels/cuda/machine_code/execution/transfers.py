@@ -154,8 +154,8 @@ def load_local(i: Instruction) -> Step:
     targets = numbers(to, count)
 
     def step(wave: Wave, mask: Mask) -> None:
-        place = int(np.broadcast_to(address(wave), (wave.lanes,))[0])
-        for n, number in enumerate(targets):
+        place = _same_address(i, wave, mask, address)
+        for n, number in enumerate(targets if wave.running(mask).any() else ()):
             if place + 4 * n not in wave.local:
                 raise refuse(i, "a thread reads local memory that it has not written")
             wave.set(number, wave.local[place + 4 * n], mask)
@@ -169,8 +169,8 @@ def store_local(i: Instruction) -> Step:
     sources = group(i, 1, count)
 
     def step(wave: Wave, mask: Mask) -> None:
-        place = int(np.broadcast_to(address(wave), (wave.lanes,))[0])
-        for n, source in enumerate(sources):
+        place = _same_address(i, wave, mask, address)
+        for n, source in enumerate(sources if wave.running(mask).any() else ()):
             words = wave.spread(source(wave))
             old = wave.local.get(place + 4 * n, words)
             wave.local[place + 4 * n] = words if mask is None else np.where(mask, words, old)
@@ -183,6 +183,14 @@ def _local(i: Instruction, index: int) -> tuple[int, Callable[[Wave], Wide], int
     modifiers = check_modifiers(i, "64", "128", "LU") - {"LU"}
     count = next((int(each) // 32 for each in modifiers), 1)
     return count, _shared_address(i, index), target(i) if index else RZ
+
+
+def _same_address(i: Instruction, wave: Wave, mask: Mask, address: Callable[[Wave], Wide]) -> int:
+    """The address that all running lanes have; 0 if no lane runs."""
+    found = np.unique(np.broadcast_to(address(wave), (wave.lanes,))[wave.running(mask)])
+    if len(found) > 1:
+        raise refuse(i, "local memory at different addresses is not modelled")
+    return int(found[0]) if len(found) else 0
 
 
 def load_constant(i: Instruction) -> Step:
