@@ -51,6 +51,12 @@ def shot(shape: tuple[int, ...], seed: int = 0, value: int | None = None) -> Sho
     return Shot(pixels, [Rectangle(0, 0, shape[0], shape[1])])
 
 
+def bright(shape: tuple[int, int]) -> Shot:
+    """A gray frame of random pixels near 255, whose sums come close to their bounds."""
+    pixels = np.random.default_rng(3).integers(240, 256, shape, np.uint8)
+    return Shot(pixels, [Rectangle(0, 0, *shape)])
+
+
 def plan_of(target: Target, shots: Sequence[Shot], architecture: str) -> tuple[LaunchPlan, NDArray[np.uint8]]:
     """One launch for all images, and its batch: the frames lie in the first image of the buffer."""
     layouts = [FrameLayout(target, each.pixels.shape, each.regions) for each in shots]
