@@ -1,0 +1,188 @@
+"""The integer layers of a model file in PyTorch, with gradients: what the device computes, as tensors to train through.
+
+Values are whole numbers in float64 tensors, [N, C, H, W]: exact, as `prove` bounds every accumulator far below 2**53.
+The result of each function is that of `model.reference`, bit for bit. Rounding passes the gradient straight through;
+clamping ends it outside of its limits.
+"""
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.autograd import Function
+from torch.nn import functional
+
+from edgemeta.model.bilinear import BILINEAR_BITS, BilinearAxis, bilinear_axis
+from edgemeta.model.layers import (
+    Add,
+    AveragePool,
+    ChannelShuffle,
+    Clamp,
+    Concat,
+    Conv,
+    Dense,
+    Layer,
+    Lookup,
+    MaxPool,
+    Multiplier,
+    Pad,
+    Padding,
+    Product,
+    Requantize,
+    Rescale,
+    ResizeBilinear,
+    Slice,
+    TensorType,
+    Upsample,
+    inputs_of,
+)
+
+
+def run_layer(layer: Layer, tensors: dict[str, Tensor], types: dict[str, TensorType], weights: Tensor | None) -> Tensor:
+    """The output of a layer; tensors, types: by name. weights: whole numbers, as the layer decodes them."""
+    names = inputs_of(layer)
+    values = [tensors[name] for name in names]
+    x, zero_point = values[0], types[names[0]].zero_point
+    match layer:
+        case Conv():
+            assert weights is not None
+            top, left, bottom, right = layer.padding
+            padded = functional.pad(x - zero_point, (left, right, top, bottom))
+            sums = functional.conv2d(
+                padded, weights.permute(0, 3, 1, 2), None, layer.stride, 0, layer.dilation, layer.groups
+            )
+            return _requantized(sums + _bias(layer, x), layer.requantize, layer.output)
+        case Dense():
+            assert weights is not None
+            columns = (x - zero_point).permute(0, 2, 3, 1).flatten(1)
+            sums = functional.linear(columns, weights)[:, :, None, None]
+            return _requantized(sums + _bias(layer, x), layer.requantize, layer.output)
+        case Add():
+            a, b = (tensors[name] - types[name].zero_point for name in names)
+            weighted = layer.multipliers[0] * a + layer.multipliers[1] * b
+            return (_shifted(weighted, layer.shift) + layer.output.zero_point).clamp(layer.lo, layer.hi)
+        case Clamp():
+            return x.clamp(layer.lo, layer.hi)
+        case Rescale():
+            return _requantized(x - zero_point, layer.requantize, layer.output)
+        case MaxPool():
+            padded = functional.pad(x, _sides(layer.padding), value=types[names[0]].lo)
+            return functional.max_pool2d(padded, layer.kernel, layer.stride)
+        case AveragePool():
+            padded = functional.pad(x - zero_point, _sides(layer.padding))
+            sums = functional.avg_pool2d(padded, layer.kernel, layer.stride, divisor_override=1)
+            return _requantized(sums, layer.requantize, layer.output)
+        case Concat():
+            return torch.cat(values, 1)
+        case Upsample():
+            return x.repeat_interleave(layer.factor[0], 2).repeat_interleave(layer.factor[1], 3)
+        case Lookup():
+            return _looked_up(layer.table, x, -128 if types[names[0]].signed else 0)
+        case Product():
+            factors = (x - zero_point) * (values[1] - types[names[1]].zero_point)
+            return _requantized(factors, layer.requantize, layer.output)
+        case Pad():
+            return _padded(x, layer)
+        case Slice():
+            kept = [slice(*ends) for ends in zip(layer.start, layer.stop, layer.step, strict=True)]
+            return x[:, kept[2], kept[0], kept[1]]
+        case ChannelShuffle():
+            order = torch.arange(x.shape[1]).reshape(layer.groups, -1).T.flatten()
+            return x[:, order]
+        case ResizeBilinear():
+            sums = x
+            for axis in (0, 1):
+                neighbours = bilinear_axis(x.shape[axis + 2], layer.output.shape[axis], layer.coordinates)
+                sums = _between(sums, neighbours, axis + 2)
+            return _shifted(sums, 2 * BILINEAR_BITS)
+
+
+class _Shift(Function):
+    """(accumulator * multiplier + 2**(shift-1)) >> shift in int64; the gradient is multiplier / 2**shift."""
+
+    @staticmethod
+    def forward(ctx: Any, accumulators: Tensor, multipliers: Tensor, shifts: Tensor) -> Tensor:
+        ctx.save_for_backward(multipliers / 2.0**shifts)
+        products = accumulators.to(torch.int64) * multipliers
+        halves = torch.where(shifts > 0, torch.ones_like(shifts) << (shifts - 1).clamp(min=0), 0)
+        return ((products + halves) >> shifts).to(torch.float64)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
+        (factors,) = ctx.saved_tensors
+        return gradient * factors, None, None
+
+
+class _Table(Function):
+    """Entries of a table; the gradient is the slope between the neighbouring entries."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, table: Tensor, least: int) -> Tensor:
+        channels = torch.arange(x.shape[1]) if len(table) > 1 else torch.zeros(1, dtype=torch.int64)
+        rows, columns = channels.reshape(1, -1, 1, 1), x.to(torch.int64) - least
+        upper, lower = table[rows, (columns + 1).clamp(max=255)], table[rows, (columns - 1).clamp(min=0)]
+        ctx.save_for_backward((upper - lower).to(torch.float64) / 2)
+        return table[rows, columns].to(torch.float64)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
+        (slopes,) = ctx.saved_tensors
+        return gradient * slopes, None, None
+
+
+def _requantized(accumulators: Tensor, requantize: Requantize | None, output: TensorType) -> Tensor:
+    if requantize is None:
+        return accumulators
+    if isinstance(requantize, Multiplier):
+        rounded = _shifted(accumulators, requantize.shift, requantize.multiplier)
+        return (rounded + output.zero_point).clamp(requantize.lo, requantize.hi)
+    return _looked_up(requantize.table, _shifted(accumulators, requantize.shift).clamp(-128, 127), -128)
+
+
+def _shifted(accumulators: Tensor, shift: Any, multiplier: Any = 1) -> Tensor:
+    """round(accumulator * multiplier, shift), of the layer or of each channel."""
+    channels = (
+        torch.from_numpy(np.array(each, np.int64)).reshape(1, -1, 1, 1).to(accumulators.device)
+        for each in (multiplier, shift)
+    )
+    rounded: Tensor = _Shift.apply(accumulators, *channels)  # type: ignore[no-untyped-call]
+    return rounded
+
+
+def _looked_up(table: Any, x: Tensor, least: int) -> Tensor:
+    entries = torch.from_numpy(table.astype("int64"))
+    found: Tensor = _Table.apply(x, entries, least)  # type: ignore[no-untyped-call]
+    return found
+
+
+def _bias(layer: Conv | Dense, like: Tensor) -> Tensor:
+    if layer.bias is None:
+        return like.new_zeros(1)
+    return torch.from_numpy(layer.bias.astype("float64")).reshape(1, -1, 1, 1)
+
+
+def _sides(padding: Padding) -> tuple[int, int, int, int]:
+    """Top, left, bottom, right in the order of PyTorch."""
+    top, left, bottom, right = padding
+    return left, right, top, bottom
+
+
+def _padded(x: Tensor, layer: Pad) -> Tensor:
+    height, width, channels = layer.output.shape
+    result = x.new_full((len(x), channels, height, width), layer.output.zero_point)
+    top, left, _, _ = layer.padding
+    rows, columns = (
+        slice(begin, begin + (size - 1) * spacing + 1, spacing)
+        for begin, size, spacing in zip((top, left), x.shape[2:], layer.spacing, strict=True)
+    )
+    result[:, :, rows, columns] = x
+    return result
+
+
+def _between(x: Tensor, axis: BilinearAxis, number: int) -> Tensor:
+    """Weighted sum of the two elements that each output position lies between, along axis `number`."""
+    lower, upper = (torch.from_numpy(each.astype("int64")) for each in (axis.lower, axis.upper))
+    shape = [-1 if i == number else 1 for i in range(x.ndim)]
+    weights = torch.from_numpy(axis.weight.astype("float64")).reshape(shape)
+    return x.index_select(number, lower) * ((1 << BILINEAR_BITS) - weights) + x.index_select(number, upper) * weights
