@@ -29,6 +29,7 @@ def assert_equal_integers(network: Any, model: Any, batch: Any) -> None:
         np.testing.assert_array_equal(found[name].numpy(), tensor, err_msg=name)
 
 
+@pytest.mark.gate("10 s: 500 cases")
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_every_layer_equals_the_reference(case: Case) -> None:
     """The table of cases that every backend runs: random and extreme inputs."""

@@ -127,6 +127,7 @@ def test_the_optimizer_reads_rounded_gradients() -> None:
     assert other.unique().numel() > 200
 
 
+@pytest.mark.gate("4 s: torch.export")
 def test_exported() -> None:
     model = prepare(network(), rules(INT8))
     model(batch())
@@ -137,6 +138,7 @@ def test_exported() -> None:
     torch.testing.assert_close(found, expected)
 
 
+@pytest.mark.gate("8 s: torch.compile")
 def test_compiled_in_training() -> None:
     """In one graph, forward and backward; the same gradients."""
     gradients = []

@@ -95,6 +95,7 @@ def nearest(number: float, values: list[Fraction], floats: list[float], rounding
             return above if share > Fraction(1, 2) else below
 
 
+@pytest.mark.gate("9 s: 80 formats in rational numbers")
 @pytest.mark.parametrize("rounding", ROUNDINGS)
 def test_every_small_format_rounds_as_exact_rationals_do(rounding: Rounding) -> None:
     rng = np.random.default_rng(2)
