@@ -1,16 +1,23 @@
 """A trained float network as steps of the float32 kernels: batch norm folded, additions and shortcuts fused."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import TypeAlias
 
 from edgemeta.kernels.cuda.baselines.float32.launch import FloatConv, FloatHead, float_plan
 from edgemeta.kernels.cuda.plan.architectures import Architecture
 from edgemeta.kernels.cuda.plan.launch_plan import LaunchPlan
+from edgemeta.model.layers import Shape
 from edgemeta.toolchain.float_model.graph import Add, Conv, Dense, FloatModel, GlobalAverage
 from edgemeta.toolchain.quantize.blocks import Block, blocks_of, folded
 
+PlanMaker: TypeAlias = Callable[[Shape, Sequence[FloatConv], FloatHead, Architecture], LaunchPlan]
 
-def float_plan_of(model: FloatModel, architecture: Architecture) -> LaunchPlan:
+
+def float_plan_of(model: FloatModel, architecture: Architecture, make: PlanMaker = float_plan) -> LaunchPlan:
     """Make the plan of a network of convolutions, additions, then mean and dense; input [N, H, W, C] float32.
+
+    make: float_plan, or paper_float_plan for the paper's kernels.
 
     Raises ValueError for any other layer.
     """
@@ -30,7 +37,7 @@ def float_plan_of(model: FloatModel, architecture: Architecture) -> LaunchPlan:
             raise ValueError(f"{block.name}: the float32 kernels have no {type(block.core).__name__}")
     if head is None:
         raise ValueError(f"{model.name}: no dense layer at the end")
-    return float_plan(model.input_shape, _beside(list(convolutions.values())), head, architecture)
+    return make(model.input_shape, _beside(list(convolutions.values())), head, architecture)
 
 
 def _convolution(block: Block, conv: Conv) -> FloatConv:

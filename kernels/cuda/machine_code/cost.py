@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 
-from edgemeta.kernels.cuda.compile.compiler import Compiler
+from edgemeta.kernels.cuda.compile.compiler import Build, Compiler
 from edgemeta.kernels.cuda.compile.resources import Resources
 from edgemeta.kernels.cuda.machine_code.devices import DEVICES, DeviceDescription
 from edgemeta.kernels.cuda.machine_code.interpreter import ExecutionCounts, run
 from edgemeta.kernels.cuda.machine_code.sass import Code, SassError, disassemble
+from edgemeta.kernels.cuda.machine_code.timing.launch import LaunchTimer
 from edgemeta.kernels.cuda.plan.architectures import Architecture
 from edgemeta.kernels.cuda.plan.launch_plan import Buffer, Constant, Launch, LaunchPlan, Source
-from edgemeta.kernels.cuda.plan.prediction import Work
 from edgemeta.model.graph import Model
 from edgemeta.model.layers import Conv, Dense
 
@@ -27,10 +27,16 @@ class LaunchCost:
     """Cost of one launch for one image. macs: multiply-accumulates of its layers by the model's definition."""
 
     launch: Launch
-    resources: Resources
+    build: Build
     run: ExecutionCounts
     macs: int
     architecture: Architecture
+    timer: LaunchTimer | None
+
+    @property
+    def resources(self) -> Resources:
+        """Registers and shared memory, as ptxas reports them."""
+        return self.build.resources
 
     @property
     def footprint(self) -> int:
@@ -44,24 +50,15 @@ class LaunchCost:
         """Share of `opcode` in the issued instructions, 0 .. 1."""
         return self.run.issued.get(opcode, 0) / self.run.warp_instructions
 
-    @property
-    def work(self) -> Work:
-        """Input of the prediction."""
-        launch = self.launch
-        return Work(
-            prod(launch.grid),
-            prod(launch.block),
-            self.resources.registers,
-            self.resources.shared_bytes + launch.shared_bytes,
-            self.run.warp_instructions,
-            self.run.longest,
-        )
-
     @cached_property
     def busy_us(self) -> float | None:
-        """Predicted microseconds without launch overhead; None without a device description."""
-        device = DEVICES.get(self.architecture.name)
-        return None if device is None else device.busy_us(self.work, self.run, self.footprint, self.architecture)
+        """Predicted microseconds without launch overhead, simulated when first asked for; None without a description.
+
+        Raises ExecutionError for machine code that is not modelled.
+        """
+        if self.timer is None:
+            return None
+        return self.timer.clocks(self.launch, self.build) / DEVICES[self.architecture.name].clock_mhz
 
 
 @dataclass(frozen=True)
@@ -81,8 +78,8 @@ class Cost:
         """Microseconds for one image: busy, launched one by one, as a CUDA graph; empty without a description."""
         if self.device is None:
             return {}
-        count, busy = len(self.launches), sum(each.busy_us or 0.0 for each in self.launches)
-        return {"busy": busy, "plain": self.device.plain_us(busy, count), "graph": self.device.graph_us(busy, count)}
+        busy = [each.busy_us or 0.0 for each in self.launches]
+        return {"busy": sum(busy), "plain": self.device.plain_us(busy), "graph": self.device.graph_us(busy)}
 
     def share(self, opcode: str) -> float:
         """Share of `opcode` in the issued instructions, 0 .. 1."""
@@ -106,19 +103,23 @@ def cost(plan: LaunchPlan, model: Model, compiler: Compiler) -> Cost:
     """
     macs = dict(_macs(model))
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:  # the tools run outside the GIL
-        built = list(pool.map(lambda launch: _built(launch.source, plan.architecture, compiler), plan.launches))
+        found = pool.map(lambda source: _built(source, plan.architecture, compiler), plan.sources)
+        built = dict(zip(plan.sources, found, strict=True))
+    device = DEVICES.get(plan.architecture.name)
+    timer = None if device is None else device.timer(plan)
     launches = []
-    for launch, (resources, code) in zip(plan.launches, built, strict=True):
+    for launch in plan.launches:
+        build, code = built[launch.source]
         counted = run(code, launch.grid, launch.block)
         _check_loops(launch, counted)
         products = sum(macs.get(name, 0) for name in launch.layers)
-        launches.append(LaunchCost(launch, resources, counted, products, plan.architecture))
-    return Cost(tuple(launches), DEVICES.get(plan.architecture.name))
+        launches.append(LaunchCost(launch, build, counted, products, plan.architecture, timer))
+    return Cost(tuple(launches), device)
 
 
-def _built(source: Source, architecture: Architecture, compiler: Compiler) -> tuple[Resources, Code]:
+def _built(source: Source, architecture: Architecture, compiler: Compiler) -> tuple[Build, Code]:
     build = compiler.build(source, architecture)
-    return build.resources, disassemble(build.cubin, source.entry)
+    return build, disassemble(build.cubin, source.entry)
 
 
 def _check_loops(launch: Launch, counted: ExecutionCounts) -> None:

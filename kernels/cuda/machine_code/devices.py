@@ -1,75 +1,119 @@
-"""Descriptions of devices for predicting times from counted instructions: assumptions and their sources."""
+"""Descriptions of devices for predicting times: clocks, bandwidths and the cost of launches, with their sources."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from edgemeta.kernels.cuda.machine_code.interpreter import ExecutionCounts
-from edgemeta.kernels.cuda.plan.architectures import Architecture
-from edgemeta.kernels.cuda.plan.prediction import EFFICIENCY, LONE_CLOCKS, SCHEDULERS, Work, busy_clocks
+from edgemeta.kernels.cuda.machine_code.timing.caches import Bandwidth
+from edgemeta.kernels.cuda.machine_code.timing.generations import AMPERE, HOPPER, MAXWELL, Generation
+from edgemeta.kernels.cuda.machine_code.timing.launch import LaunchTimer
+from edgemeta.kernels.cuda.plan.launch_plan import LaunchPlan
 
-# Lanes per clock of compute capability 5.3: CUDA C++ programming guide, table of arithmetic instructions' throughput.
-_HALF_RATE = frozenset({"SHL", "SHR", "SHF", "BFE", "BFI", "ISETP", "IMNMX", "ICMP", "PRMT", "LEA", "PSETP", "FMNMX"})
-_QUARTER_RATE = frozenset({"I2I", "I2F", "F2I", "F2F", "POPC", "FLO", "MUFU"})
-_MEMORY = frozenset({"LDS", "STS", "LDG", "STG", "LD", "ST", "LDC", "SHFL", "ATOM", "ATOMS", "RED"})
+# Alan Gray, "Getting started with CUDA graphs" (NVIDIA's developer blog, 2019), on a V100 of 1,380 MHz: a kernel of
+# 2.9 us takes 3.8 us in a queue of launches and 3.4 us in a graph.
+_QUEUE_US, _GRAPH_US, _V100_MHZ = 3.8 - 2.9, 3.4 - 2.9, 1380.0
 
 
 @dataclass(frozen=True)
 class DeviceDescription:
     """Properties of a device that a prediction in microseconds needs in addition to the architecture.
 
-    clock_mhz: of the GPU. bytes_per_us: memory bandwidth. launch_us: overhead of each launch by the host. node_us: from
-    one kernel of a CUDA graph to the next; the graph itself is one launch.
+    clock_mhz: of the GPU. bytes_per_us: memory bandwidth. l2_bytes: size of the L2 cache; l2_port: bytes per clock that
+    a multiprocessor gets from it. launch_us: of the host's processor, for each launch.
     """
 
     name: str
+    source: str
+    generation: Generation
     clock_mhz: float
     bytes_per_us: float
+    l2_bytes: int
+    l2_port: float
     launch_us: float
-    node_us: float
 
-    def busy_us(self, work: Work, run: ExecutionCounts, footprint: int, architecture: Architecture) -> float:
-        """Microseconds of a launch without launch overhead: the maximum over all limits."""
-        clocks = max(busy_clocks(work, architecture), unit_clocks(run) / architecture.multiprocessors)
-        return max(clocks / self.clock_mhz, footprint / self.bytes_per_us)
+    @property
+    def gap_us(self) -> float:
+        """Microseconds between two launches that wait in a queue."""
+        return _QUEUE_US * _V100_MHZ / self.clock_mhz
 
-    def plain_us(self, busy: float, launches: int) -> float:
-        """Microseconds of an image if the host launches the kernels one by one."""
-        return busy + launches * self.launch_us
+    @property
+    def node_us(self) -> float:
+        """Microseconds between two kernels of a CUDA graph."""
+        return _GRAPH_US * _V100_MHZ / self.clock_mhz
 
-    def graph_us(self, busy: float, launches: int) -> float:
-        """Microseconds of an image if the kernels are one CUDA graph, as in the backend."""
-        return busy + self.launch_us + (launches - 1) * self.node_us
+    def timer(self, plan: LaunchPlan) -> LaunchTimer:
+        """A timer for the launches of a plan; images follow each other, so a plan that fits stays in the L2 cache."""
+        held = sum(each.image_bytes for each in plan.buffers) + sum(each.data.nbytes for each in plan.constants)
+        share = self.bytes_per_us / self.clock_mhz / plan.architecture.multiprocessors
+        bandwidth = Bandwidth(self.l2_port, share, warm=held <= self.l2_bytes)
+        return LaunchTimer(plan.architecture, self.generation, bandwidth)
+
+    def plain_us(self, busy: Sequence[float]) -> float:
+        """Microseconds of an image if the host launches the kernels one by one, without waiting in between.
+
+        A kernel begins when the host has launched it, and when the one before has ended and the gap is over.
+        """
+        end = 0.0
+        for number, time in enumerate(busy):
+            end = max((number + 1) * self.launch_us, end + self.gap_us if number else 0.0) + time
+        return end
+
+    def graph_us(self, busy: Sequence[float]) -> float:
+        """Microseconds of an image if the kernels are one CUDA graph, as in the backend: one launch."""
+        return self.launch_us + sum(busy) + (len(busy) - 1) * self.node_us
 
     def assumptions(self) -> tuple[str, ...]:
         """Assumptions of the prediction, as sentences, each with its source or marked as a guess."""
         return (
-            f"{self.name}: one multiprocessor at {self.clock_mhz} MHz, memory of {self.bytes_per_us / 1000} GB/s "
-            "(data sheet of the module).",
-            f"Per clock {SCHEDULERS} warps of additions, logic and XMAD, 2 of shifts, comparisons and selection of "
-            "bits or bytes, 1 of conversions, 1 of loads, stores and shuffles (CUDA C++ programming guide, "
-            "compute capability 5.3).",
-            f"Guess: a busy kernel issues {EFFICIENCY:.0%} of them, a lone warp one instruction every {LONE_CLOCKS} "
-            "clocks.",
-            "Blocks that are not resident at once run in a later round. Not modelled: cache misses, bank conflicts.",
-            f"Guess: {self.launch_us} us for every launch by the host, {self.node_us} us from kernel to kernel of a "
-            "CUDA graph. Busy time includes neither.",
+            f"{self.name}: {self.clock_mhz} MHz, memory of {self.bytes_per_us / 1000} GB/s ({self.source}).",
+            "Simulated: issue, stalls and scoreboards as the machine code's control information says, with the rates, "
+            "latencies and caches of machine_code/timing/generations.py, where each has its source.",
+            "Not modelled: the instruction cache, register banks. Data that fits stays in the L2 cache.",
+            f"Guess: {self.launch_us} us of the host for every launch. From kernel to kernel {self.gap_us:.1f} us in a "
+            f"queue, {self.node_us:.1f} us in a CUDA graph (Gray 2019, V100, scaled by the clock). Busy time includes "
+            "neither.",
         )
-
-
-def unit_clocks(run: ExecutionCounts) -> float:
-    """Clocks of the unit with the most work."""
-    half = sum(count for opcode, count in run.issued.items() if opcode in _HALF_RATE)
-    quarter = sum(count for opcode, count in run.issued.items() if opcode in _QUARTER_RATE)
-    memory = sum(count for opcode, count in run.issued.items() if opcode in _MEMORY)
-    return max(half / 2, quarter, memory)
 
 
 DEVICES = {
     "sm_53": DeviceDescription(
         name="Jetson Nano",
-        clock_mhz=921.6,  # Jetson Nano module data sheet: Maxwell GPU, 128 cores, at most 921 MHz
-        bytes_per_us=25_600.0,  # the same: 64-bit LPDDR4, 25.6 GB/s
+        source="data sheet of the module",
+        generation=MAXWELL,
+        clock_mhz=921.6,
+        bytes_per_us=25_600.0,
+        l2_bytes=256 << 10,  # technical reference manual of the Tegra X1
+        l2_port=32.0,  # guess: a sector per clock
         launch_us=15.0,  # guess: not measured; 5 to 20 us are reported for such boards
-        node_us=2.5,  # guess: 1.3 us are reported for graphs on an H100, scaled by the clocks (1.3 * 1755 / 921.6)
-    )
+    ),
+    "sm_62": DeviceDescription(
+        name="Jetson TX2",
+        source="data sheet of the module",
+        generation=MAXWELL,  # Pascal's control information and rates are those of Maxwell (guide, 6.2 as 5.3)
+        clock_mhz=1300.5,
+        bytes_per_us=59_700.0,
+        l2_bytes=512 << 10,
+        l2_port=32.0,  # guess: a sector per clock
+        launch_us=15.0,  # guess
+    ),
+    "sm_87": DeviceDescription(
+        name="Jetson AGX Orin",
+        source="data sheet of the module, 64 GB",
+        generation=AMPERE,
+        clock_mhz=1300.5,
+        bytes_per_us=204_800.0,
+        l2_bytes=4 << 20,
+        l2_port=47.0,  # as on the A100: 5,120 bytes per clock for 108 multiprocessors (whitepaper)
+        launch_us=6.0,  # guess
+    ),
+    "sm_90": DeviceDescription(
+        name="H200",
+        source="data sheet, boost clock",
+        generation=HOPPER,
+        clock_mhz=1980.0,
+        bytes_per_us=4_800_000.0,
+        l2_bytes=50 << 20,
+        l2_port=38.8,  # as on the A100: 5,120 bytes per clock (whitepaper), for 132 multiprocessors
+        launch_us=3.0,  # guess
+    ),
 }
 """Device descriptions by architecture."""

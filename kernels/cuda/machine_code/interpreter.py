@@ -1,7 +1,8 @@
 """Counts how often each machine instruction of a kernel is issued, by executing its control flow for every thread.
 
-Only instructions that determine branches are computed (a slice of the code, `semantics`); memory holds unknown values.
-So every branch must depend on thread indexes, block indexes and constants only; a branch on loaded data is refused.
+Only instructions that determine branches are executed, a slice of the code, with the semantics of execution/. Thread
+indexes, block indexes and constants are known, memory is not: for every register and lane it is noted whether its value
+is known. So every branch must depend on what is known; a branch on loaded data is refused.
 
 Counting rules: an instruction issued for a warp counts once, however many of its lanes are active; both sides of a
 branch count for a warp whose lanes diverge, otherwise only the side taken; a guarded instruction counts even if its
@@ -18,11 +19,15 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from edgemeta.kernels.cuda.machine_code.operands import MASK, Flags, Operands, Predicate, Value
+from edgemeta.kernels.cuda.machine_code.execution.global_memory import GlobalMemory, Region
+from edgemeta.kernels.cuda.machine_code.execution.machine import special_registers
+from edgemeta.kernels.cuda.machine_code.execution.opcodes import step_of
+from edgemeta.kernels.cuda.machine_code.execution.operands import predicate_number
+from edgemeta.kernels.cuda.machine_code.execution.shared_memory import SharedMemory
+from edgemeta.kernels.cuda.machine_code.execution.wave import Step, Wave, zeros
+from edgemeta.kernels.cuda.machine_code.execution.words import WARP, ExecutionError, Flags, uniform
 from edgemeta.kernels.cuda.machine_code.sass import Code, Instruction, SassError
-from edgemeta.kernels.cuda.machine_code.semantics import VALUES, predicates
 
-WARP = 32
 _DONE = 1 << 30
 _STEP_LIMIT = 5_000_000
 
@@ -33,6 +38,8 @@ _NO_RESULT = {"ST", "STG", "STS", "STL", "RED", "BAR", "MEMBAR", "NOP", "DEPBAR"
 _NO_RESULT |= {"YIELD", "CCTL", "LDGSTS", "LDGDEPBAR"} | _JUMPS | _MARKS
 _WIDTHS = {"U8": 1, "S8": 1, "U16": 2, "S16": 2, "64": 8, "128": 16}
 _REGISTER = re.compile(r"\bU?(?:R\d+|P\d+)\b")
+_UNKNOWN = {"LDG", "LDS", "LDL", "LD", "SHFL", "IMMA", "HMMA", "ATOM", "ATOMS", "ATOMG", "VOTE", "VOTEU"}
+"""Instructions whose results depend on memory or on other lanes."""
 _CARRIES = {"IADD3", "UIADD3", "LEA", "ULEA", "IMAD", "UIMAD"}
 
 
@@ -73,26 +80,21 @@ class _Machine:
         threads = block[0] * block[1] * block[2]
         warps = -(-threads // WARP)
         lane = np.tile(np.arange(warps * WARP), grid[0] * grid[1])
-        number = np.repeat(np.arange(grid[0] * grid[1]), warps * WARP)
         self.lanes = len(lane)
         self.every = np.ones(self.lanes, dtype=np.bool_)
-        self.zero = Value(np.zeros(self.lanes, dtype=np.int64), self.every)
-        self.special = {
-            "SR_TID.X": lane % block[0],
-            "SR_TID.Y": lane // block[0] % block[1],
-            "SR_TID.Z": lane // (block[0] * block[1]),
-            "SR_CTAID.X": number % grid[0], "SR_CTAID.Y": number // grid[0], "SR_CTAID.Z": np.zeros_like(lane),
-            "SR_LANEID": lane % WARP,
-        }  # fmt: skip
+        self.none = np.zeros(self.lanes, dtype=np.bool_)
         dimensions = (*block, *grid, 1)
-        bases = (0x8, 0x0)  # blockDim and gridDim in bank 0: Maxwell and Pascal, Volta and later
         old = any(each.base in ("XMAD", "SSY", "SYNC") or each.address == 8 for each in code.instructions)
-        base = bases[0] if old else bases[1]
-        self.bank = {f"c[0x0][{base + 4 * n:#x}]": size for n, size in enumerate(dimensions)}
-        self.bank |= {f"c[0x2][{offset:#x}]": word for offset, word in code.constants.items()}
+        # blockDim and gridDim in bank 0: Maxwell and Pascal, Volta and later
+        banks = {(0, 8 * old + 4 * n): uniform(size) for n, size in enumerate(dimensions)}
+        banks |= {(2, offset): uniform(word) for offset, word in code.constants.items()}
+        blocks = [(n % grid[0], n // grid[0], 0) for n in range(grid[0] * grid[1])]
+        nothing = GlobalMemory([Region("nothing", 0, is_writable=False)])
+        shared = SharedMemory(len(blocks), 0)
+        self.wave = Wave(threads, special_registers(blocks, block), banks, nothing, shared, content=zeros)
         # sm_8x code starts with a test of UR2, which it then sets to 1: assumed to be 0 initially.
-        self.values: dict[str, Value] = {"UR2": Value(self.zero.words.copy(), self.every.copy())}
-        self.predicates: dict[str, Predicate] = {}
+        self.known: dict[str, Flags] = {"UR2": self.every}
+        self.steps = {each: _step(each, old) for each in self.slice.needed}
         self.barriers: dict[str, NDArray[np.int64]] = {}
         self.pc = np.where(lane < threads, 0, _DONE)
         self.issues = np.zeros(len(code.instructions), dtype=np.int64)
@@ -135,10 +137,10 @@ class _Machine:
         for condition in _conditions(last):
             if condition.startswith("CC."):
                 raise SassError(f"the {last.opcode} at {last.address:#x} tests flags, which are not modelled")
-            predicate = self._predicate(condition.removeprefix("!"))
-            if not predicate.known[active].all():
+            flags, known = self._predicate(condition.removeprefix("!"))
+            if not known[active].all():
                 raise SassError(_unknown(last))
-            taken &= predicate.flags ^ condition.startswith("!")
+            taken &= flags ^ condition.startswith("!")
         if {"CONV", "DIV"} & set(last.modifiers):
             parted = _by_warp((self.pc != _DONE) & ~active)
             taken &= np.repeat(parted if "DIV" in last.modifiers else ~parted, WARP)
@@ -166,8 +168,8 @@ class _Machine:
             self._evaluate(each, active)
 
     def _memory(self, each: Instruction, active: Flags) -> None:
-        guard = self._predicate(each.guard or "PT")
-        sure = guard.flags ^ each.negated | ~guard.known
+        flags, known = self._predicate(each.guard or "PT")
+        sure = flags ^ each.negated | ~known
         size = int((active & sure).sum()) * next((_WIDTHS[m] for m in each.modifiers if m in _WIDTHS), 4)
         if each.base in ("LDG", "LD"):
             self.read_bytes += size
@@ -175,68 +177,35 @@ class _Machine:
             self.written_bytes += size
 
     def _evaluate(self, each: Instruction, active: Flags) -> None:
-        guard = self._predicate(each.guard or "PT")
-        where = active & (guard.flags ^ each.negated | ~guard.known)
-        operands = Operands(each, self._value, self._predicate, lambda: self._value("CC"))
-        targets = results(each)
-        if each.base in ("S2R", "S2UR"):
-            words = self.special.get(each.operands[1])
-            self._set(targets[0], Value(words, self.every) if words is not None else operands.unknown(), where, guard)
-            return
-        pair = predicates(operands)
-        if pair is not None:
-            for name, predicate in zip(each.operands[:2], pair, strict=True):
-                self._decide(name, predicate, where, guard)
-            return
-        value = VALUES[each.base](operands) if each.base in VALUES else operands.unknown()
-        single = len([name for name in targets if "P" not in name and name != "CC"]) <= 1
-        for name in targets:
-            if name.lstrip("U").startswith("P"):
-                predicate = Predicate(value.words & MASK != 0, value.known & (each.base in ("LOP", "LOP3", "ULOP3")))
-                self._decide(name, Predicate(predicate.flags ^ ("Z" in each.modifiers), predicate.known), where, guard)
-            elif name == "CC":
-                known = value.known & ("-" not in "".join(each.operands))  # a borrow is not modelled
-                self._set(name, Value(value.words >> 32 & 1, known), where, guard)
+        """Execute an instruction; its results are known in the lanes in which its guard and its sources are."""
+        flags, known = self._predicate(each.guard or "PT")
+        where = active & (flags ^ each.negated | ~known)
+        for name in sources(each):
+            known = known & self.known.get(name, self.none)
+        step, targets = self.steps[each], results(each)
+        self.wave.active = active
+        try:
+            if step is None:
+                known = self.none
             else:
-                if value.high is not None and name != targets[0]:
-                    self._set(name, Value(value.high, value.known), where, guard)
-                    continue
-                known = value.known & (single or value.high is not None)
-                self._set(name, Value(value.words & MASK, known), where, guard)
+                step(self.wave, None if where.all() else where)
+        except ExecutionError:
+            known = self.none
+        for name in targets:
+            self.known[name] = np.where(where, known, self.known.get(name, self.none))
 
-    def _set(self, name: str, value: Value, where: Flags, guard: Predicate) -> None:
-        if name not in self.values:
-            self.values[name] = Value(self.zero.words.copy(), np.zeros_like(self.every))
-        np.copyto(self.values[name].words, value.words, where=where)
-        np.copyto(self.values[name].known, value.known & guard.known, where=where)
-
-    def _decide(self, name: str, predicate: Predicate, where: Flags, guard: Predicate) -> None:
+    def _predicate(self, name: str) -> tuple[Flags, Flags]:
+        """Flags of a predicate, and in which lanes they are known."""
         if name in ("PT", "UPT"):
-            return
-        if name not in self.predicates:
-            self.predicates[name] = Predicate(np.zeros_like(self.every), np.zeros_like(self.every))
-        np.copyto(self.predicates[name].flags, predicate.flags, where=where)
-        np.copyto(self.predicates[name].known, predicate.known & guard.known, where=where)
-
-    def _value(self, name: str) -> Value:
-        if name in ("RZ", "URZ"):
-            return self.zero
-        if "0x" in name[:3]:
-            return Value(np.full(self.lanes, int(name, 16) & MASK), self.every)
-        if name in self.bank:
-            return Value(np.full(self.lanes, self.bank[name]), self.every)
-        return self.values.get(name, Value(self.zero.words, np.zeros_like(self.every)))
-
-    def _predicate(self, name: str) -> Predicate:
-        if name in ("PT", "UPT"):
-            return Predicate(self.every, self.every)
-        return self.predicates.get(name, Predicate(np.zeros_like(self.every), np.zeros_like(self.every)))
+            return self.every, self.every
+        flags = np.broadcast_to(self.wave.predicates[predicate_number(name)], self.every.shape)
+        return flags, self.known.get(name, self.none)
 
     def _guard(self, each: Instruction, active: Flags) -> Flags:
-        guard = self._predicate(each.guard or "PT")
-        if not guard.known[active].all():
+        flags, known = self._predicate(each.guard or "PT")
+        if not known[active].all():
             raise SassError(_unknown(each))
-        return guard.flags ^ each.negated
+        return flags ^ each.negated
 
     def _result(self) -> ExecutionCounts:
         issued: Counter[str] = Counter()
@@ -258,8 +227,8 @@ class _Machine:
 
 def _unknown(each: Instruction) -> str:
     return (
-        f"the {each.opcode} at {each.address:#x} depends on loaded data, or on an instruction that semantics.py does "
-        "not model: it cannot be counted"
+        f"the {each.opcode} at {each.address:#x} depends on loaded data, or on an instruction that is not modelled: it "
+        "cannot be counted"
     )
 
 
@@ -303,11 +272,7 @@ def _slice(code: Code) -> _Slice:
             break
         needed |= added
         for each in added:
-            wanted |= set(_REGISTER.findall(" ".join(each.operands)))
-            if {"HI", "WIDE"} & set(each.modifiers) and _is_register(each.operands[-1]):
-                wanted.add(_next(each.operands[-1], 1))
-            wanted |= {each.guard} if each.guard else set()
-            wanted |= {"CC"} if "X" in each.modifiers else set()
+            wanted |= set(sources(each)) | ({each.guard} if each.guard else set())
     work = tuple(n if each in needed or _is_watched(each) else None for n, each in enumerate(code.instructions))
     heads = {each.target for n, each in enumerate(code.instructions) if each.target is not None and each.target <= n}
     return _Slice(frozenset(needed), work, frozenset(heads))
@@ -331,6 +296,37 @@ def results(each: Instruction) -> list[str]:
     wide = [_next(name, n) for name in named if _is_register(name) for n in range(1, words)]
     carry = ["CC"] if ".CC" in first or (len(each.operands) > 1 and ".CC" in each.operands[1]) else []
     return [name for name in named + wide + carry if name not in ("RZ", "URZ", "PT", "UPT")]
+
+
+def sources(each: Instruction) -> list[str]:
+    """Registers and predicates that an instruction reads, "CC" for the carry; without its guard."""
+    others = each.operands[1:]
+    targets = 2 if _sets_predicates(each) else 1
+    read = _REGISTER.findall(" ".join(each.operands[targets:]))
+    if each.base in ("IMAD", "UIMAD") and {"HI", "WIDE"} & set(each.modifiers) and _is_register(each.operands[-1]):
+        read.append(_next(each.operands[-1], 1))
+    if "PR" in others:
+        read += [f"P{n}" for n in range(7)]
+    carry = ["CC"] if "X" in each.modifiers and not any(re.fullmatch(r"!?U?P[T0-9]", name) for name in others) else []
+    return [name for name in read + carry if name not in ("RZ", "URZ", "PT", "UPT")]
+
+
+def _sets_predicates(each: Instruction) -> bool:
+    """Whether the second operand is a predicate that the instruction writes, too."""
+    if len(each.operands) < 2:
+        return False
+    first, second = each.operands[:2]
+    return first.lstrip("U").startswith("P") or (each.base in _CARRIES and re.fullmatch(r"U?P\d", second) is not None)
+
+
+def _step(each: Instruction, old: bool) -> Step | None:
+    """The function that executes an instruction; None if it is not modelled, or depends on memory or other lanes."""
+    if each.base in _UNKNOWN:
+        return None
+    try:
+        return step_of(each, old)
+    except ExecutionError:
+        return None
 
 
 def _next(name: str, count: int) -> str:

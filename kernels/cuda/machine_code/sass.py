@@ -11,7 +11,7 @@ import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -64,8 +64,12 @@ class Code:
     constants: Mapping[int, int]
 
 
+@lru_cache(maxsize=256)
 def disassemble(cubin: bytes, entry: str) -> Code:
-    """The code of one kernel of a cubin. Raises SassError without a disassembler or if all refuse the cubin."""
+    """The code of one kernel of a cubin, kept for further calls with the same.
+
+    Raises SassError without a disassembler or if all refuse the cubin.
+    """
     with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
         file.write(cubin)
         file.flush()

@@ -1,4 +1,4 @@
-"""Predicted execution time of a launch: one formula, for counted launches and for tiles with estimated counts.
+"""Estimated execution time of a tile before it is compiled, to sort candidates by; and how many blocks are resident.
 
     clocks = max(instructions / (multiprocessors * 4 * EFFICIENCY), rounds * longest * LONE_CLOCKS)
 

@@ -62,6 +62,7 @@ def test_every_convolution_is_one_launch_with_its_fused_layers(made: CostReport,
     assert len(made.own.launches) <= len(convolutions)
 
 
+@pytest.mark.gate("20 s of processor time: both designs are simulated")
 def test_json_holds_the_promised_keys_and_they_add_up(made: CostReport) -> None:
     values = made.as_json()
     assert values["arch"] == "sm_53"
@@ -73,18 +74,20 @@ def test_json_holds_the_promised_keys_and_they_add_up(made: CostReport) -> None:
         assert side["warp_instructions"] == sum(row["warp_instructions"] for row in rows)
         predicted: Any = side["predicted_us"]
         assert predicted["busy"] == pytest.approx(sum(row["busy_us"] for row in rows), abs=0.5)
-        assert predicted["plain"] == pytest.approx(predicted["busy"] + len(rows) * DEVICES["sm_53"].launch_us)
+        between = (len(rows) - 1) * DEVICES["sm_53"].node_us
+        assert predicted["graph"] == pytest.approx(predicted["busy"] + DEVICES["sm_53"].launch_us + between, abs=0.2)
         assert predicted["busy"] < predicted["graph"] < predicted["plain"]
         assert sum(row["macs"] for row in rows) == 12_501_632
         assert all(0 < row["shares"]["xmad"] < 1 and row["shares"]["idp"] == 0 for row in rows)
 
 
+@pytest.mark.gate("20 s of processor time: both designs are simulated")
 def test_the_text_has_both_designs_and_the_assumptions(made: CostReport) -> None:
     text = "\n".join(made.lines())
     assert "the paper's design" in text
     assert "predicted us, not measured" in text
     assert "921.6 MHz" in text
-    assert text.count("Guess: ") == 2
+    assert text.count("Guess: ") == 1
     for way, name in (("busy", "busy, no launches"), ("plain", "launched one by one"), ("graph", "as a CUDA graph")):
         ours, paper = made.own.predicted_us[way], made.paper_design.predicted_us[way]
         assert re.search(rf"\n  {name} +{ours:.1f} +{paper:.1f}\n", text)
@@ -106,6 +109,7 @@ def renamed(total: Cost, ending: str) -> Cost:
     )
 
 
+@pytest.mark.gate("20 s of processor time: both designs are simulated")
 @pytest.mark.parametrize("ending", ["", "_of_a_block", "/of/a/name/as/converters/like/to/make/them"])
 def test_text_fits_80_columns_whatever_the_layers_names(made: CostReport, ending: str) -> None:
     lines = list(replace(made, own=renamed(made.own, ending)).lines())
@@ -161,10 +165,10 @@ def test_undeclared_loops_stop_the_report(model: Model, compiler: Compiler) -> N
 
 
 def test_no_time_is_predicted_without_a_device_description(model: Model, compiler: Compiler) -> None:
-    orin = ARCHITECTURES["sm_87"]
-    total = cost(some(lower(model, orin), "conv0", "conv8"), model, compiler)
+    xavier = ARCHITECTURES["sm_72"]
+    total = cost(some(lower(model, xavier), "conv0", "conv8"), model, compiler)
     assert total.predicted_us == total.as_json()["predicted_us"] == {}
-    assert total.share("IDP") + total.share("IMMA") > 0.05
-    lines = list(CostReport(model.name, orin, str(compiler), total, total).lines())
-    assert lines.count("  layers     kernel blocks threads warp-insn   IDP IMMA moved kB") == 2
-    assert lines[-1] == "no predicted time for sm_87: only sm_53 has a device description"
+    assert total.share("IDP") > 0.05
+    lines = list(CostReport(model.name, xavier, str(compiler), total, total).lines())
+    assert lines.count("  layers     kernel blocks threads warp-insn   IDP moved kB") == 2
+    assert lines[-1] == "no predicted time for sm_72: only sm_53, sm_62, sm_87, sm_90 are described"

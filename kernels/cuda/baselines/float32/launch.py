@@ -70,7 +70,7 @@ def float_plan(
     tensors = {"input": image}
     launches = [_convolution(step, tensors, architecture) for step in convolutions]
     logits = Buffer(head.name, FloatType((1, 1, len(head.bias))), packed=True)
-    launches.append(_head(head, tensors[head.input], logits))
+    launches.append(head_launch(head, tensors[head.input], logits))
     return LaunchPlan(architecture, tuple(launches), image, (logits,))
 
 
@@ -156,7 +156,8 @@ def _shortcut(
     ]
 
 
-def _head(head: FloatHead, source: Buffer, logits: Buffer) -> Launch:
+def head_launch(head: FloatHead, source: Buffer, logits: Buffer) -> Launch:
+    """The launch of the mean and the dense layer."""
     height, width, channels = source.kind.shape
     labels = len(head.bias)
     defines = {

@@ -1,6 +1,7 @@
 """Weights in the order in which the paper's kernels read them ("depth-first", shuffled by Algorithm 1)."""
 
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,6 +10,7 @@ from edgemeta.model.winograd import F2, transform_weights
 
 _LEAST_LANES, WARP = 8, 32
 
+_Value = TypeVar("_Value", np.int32, np.float32)
 Packed = NDArray[np.int8] | NDArray[np.int16]
 
 
@@ -35,13 +37,13 @@ def padded_sizes(channels: int, filters: int, most_lanes: int = WARP) -> Padded:
 def transformed(weights: NDArray[np.int32], padded: Padded) -> NDArray[np.int16]:
     """4 G g G^T of int32 [O, 3, 3, C], shuffled: int16 [16, groups, channels * lanes]."""
     values = transform_weights(weights, F2)  # [O, C, 4, 4]
-    return _shuffled(values.transpose(2, 3, 1, 0).reshape(16, *values.shape[1::-1]), padded).astype(np.int16)
+    return shuffled(values.transpose(2, 3, 1, 0).reshape(16, *values.shape[1::-1]), padded).astype(np.int16)
 
 
 def by_tap(weights: NDArray[np.int32], padded: Padded) -> Packed:
     """Int32 [O, 3, 3, C], shuffled: [9, groups, channels * lanes], int8 if they fit."""
     outputs, _, _, channels = weights.shape
-    return narrow(_shuffled(weights.transpose(1, 2, 3, 0).reshape(9, channels, outputs), padded))
+    return narrow(shuffled(weights.transpose(1, 2, 3, 0).reshape(9, channels, outputs), padded))
 
 
 def by_map(weights: NDArray[np.int32], channels: int) -> NDArray[np.int32]:
@@ -55,7 +57,7 @@ def narrow(array: NDArray[np.int32]) -> Packed:
     return array.astype(np.int8) if fits else array.astype(np.int16)
 
 
-def _shuffled(values: NDArray[np.int32], padded: Padded) -> NDArray[np.int32]:
+def shuffled(values: NDArray[_Value], padded: Padded) -> NDArray[_Value]:
     """[P, C, O] to Algorithm 1's order in every group of lanes filters: [P, groups, channels * lanes].
 
     Weight i belongs to channel i % channels and filter (i % lanes + i // max(channels, lanes)) % lanes.

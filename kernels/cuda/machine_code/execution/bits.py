@@ -7,6 +7,7 @@ import numpy as np
 
 from edgemeta.kernels.cuda.machine_code.execution.additions import place
 from edgemeta.kernels.cuda.machine_code.execution.operands import (
+    constant,
     is_predicate,
     numbers,
     operand,
@@ -49,7 +50,7 @@ def move(i: Instruction) -> Step:
 
     def step(wave: Wave, mask: Mask) -> None:
         for n, number in enumerate(numbers(to, 2)):
-            wave.set(number, wave.banks[bank[0], bank[1] + 4 * n], mask)
+            wave.set(number, constant(wave, i, (bank[0], bank[1] + 4 * n)), mask)
 
     return step
 

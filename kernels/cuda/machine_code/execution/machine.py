@@ -22,7 +22,7 @@ from edgemeta.kernels.cuda.machine_code.execution.global_memory import GlobalMem
 from edgemeta.kernels.cuda.machine_code.execution.opcodes import WITHOUT_EFFECT, step_of
 from edgemeta.kernels.cuda.machine_code.execution.operands import Test, predicate_number, test
 from edgemeta.kernels.cuda.machine_code.execution.shared_memory import SharedMemory
-from edgemeta.kernels.cuda.machine_code.execution.wave import Wave
+from edgemeta.kernels.cuda.machine_code.execution.wave import Observer, Wave
 from edgemeta.kernels.cuda.machine_code.execution.words import (
     WARP,
     ExecutionError,
@@ -74,21 +74,23 @@ class Program:
     def run(
         self, grid: tuple[int, int, int], block: tuple[int, int, int], shared: int, memory: GlobalMemory,
         pointers: Sequence[int], numbers: Sequence[int] = (), order: Order = "together",
+        only: Sequence[tuple[int, int, int]] | None = None, observer: Observer | None = None,
     ) -> None:  # fmt: skip
-        """Execute all blocks. shared: bytes of dynamic shared memory. numbers: int parameters after the pointers.
+        """Execute all blocks, or only some. Raises ExecutionError.
 
-        Raises ExecutionError.
+        shared: bytes of dynamic shared memory. numbers: int parameters after the pointers.
         """
         banks = self._banks(grid, block, pointers, numbers)
         waits = has_atomics(self.kernel.code)
         memory.is_written_by_phases = waits
         threads = block[0] * block[1] * block[2]
         size = -(-self.kernel.shared_bytes // 16) * 16 + shared
-        blocks = [(x, y, z) for z, y, x in product(range(grid[2]), range(grid[1]), range(grid[0]))]
+        every = product(range(grid[2]), range(grid[1]), range(grid[0]))
+        blocks = [(x, y, z) for z, y, x in every] if only is None else only
         together = len(blocks) if waits else max(1, _LANES // (-(-threads // WARP) * WARP))
         for start in range(0, len(blocks), together):
             part = blocks[start : start + together]
-            wave = Wave(threads, _special(part, block), banks, memory, SharedMemory(len(part), size))
+            wave = Wave(threads, special_registers(part, block), banks, memory, SharedMemory(len(part), size), observer)
             _Machine(self, wave, order).run()
 
     def _banks(
@@ -168,6 +170,8 @@ class _Machine:
             every = bool((self.wave.active | (pc == DONE)).all())
             last = self.program.instructions[end - 1]
             jumps = last.base in _JUMPS
+            if self.wave.observer is not None:
+                self.wave.observer.segment(first, end, self.wave.active)
             self.program.execute(self.wave, self.convergence, first, end - jumps, every)
             taken = self._taken(last, end - 1) if jumps else np.zeros_like(self.wave.active)
             if end == len(self.program.instructions) and not taken.all():
@@ -291,7 +295,7 @@ def _check_control(each: Instruction, returns: bool) -> None:
         raise refuse(each, "a jump by flags or to several targets is not modelled")
 
 
-def _special(blocks: Sequence[tuple[int, int, int]], block: tuple[int, int, int]) -> dict[str, Words]:
+def special_registers(blocks: Sequence[tuple[int, int, int]], block: tuple[int, int, int]) -> dict[str, Words]:
     """The registers that S2R reads, for every lane."""
     lanes = -(-block[0] * block[1] * block[2] // WARP) * WARP
     lane = np.tile(np.arange(lanes, dtype=np.int32), len(blocks))

@@ -90,12 +90,13 @@ def raw(instruction: Instruction, index: int) -> Source:
         return lambda wave: wave.registers[number]
     if found.bank is not None:
         bank = found.bank
-        return lambda wave: _constant(wave, instruction, bank)
-    constant = uniform(found.value)
-    return lambda _: constant
+        return lambda wave: constant(wave, instruction, bank)
+    immediate = uniform(found.value)
+    return lambda _: immediate
 
 
-def _constant(wave: Wave, instruction: Instruction, place: tuple[int, int]) -> Words:
+def constant(wave: Wave, instruction: Instruction, place: tuple[int, int]) -> Words:
+    """A word of a constant bank. Raises ExecutionError for one of which nothing is known."""
     if place not in wave.banks:
         raise refuse(instruction, f"nothing is known of constant {place[1]:#x} in bank {place[0]}")
     return wave.banks[place]

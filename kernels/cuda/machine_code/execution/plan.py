@@ -1,5 +1,6 @@
 """Executes the machine code of a launch plan on images: what a GPU would run, instruction by instruction."""
 
+from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -64,12 +65,9 @@ class ExecutedPlan:
         )
 
     def _region(self, each: Argument, images: int) -> Region:
-        """The memory of an argument; constants and the network's input are never written."""
-        if isinstance(each, Constant):
-            return Region(each.name, each.data.nbytes, is_writable=False)
-        if isinstance(each, Counter):
-            return Region(each.name, 4, is_writable=True)
-        return Region(each.name, images * each.image_bytes, is_writable=each is not self._plan.input)
+        """The memory of an argument; the network's input is never written, either."""
+        region = _region(each, images)
+        return replace(region, is_writable=False) if each is self._plan.input else region
 
     @property
     def warp_instructions(self) -> int:
@@ -85,6 +83,26 @@ class ExecutedPlan:
             )
         except ExecutionError as error:
             raise ExecutionError(f"{'+'.join(launch.layers)}, {launch.source.path}: {error}") from None
+
+
+def launch_memory(launch: Launch) -> tuple[GlobalMemory, list[int]]:
+    """Memory with a launch's arguments for one image, buffers filled with arbitrary bytes, and their addresses."""
+    arguments: list[Argument] = list(dict.fromkeys(launch.arguments))
+    memory = GlobalMemory([_region(each, 1) for each in arguments])
+    garbage = np.random.default_rng(0)
+    for number, each in enumerate(arguments):
+        _fill(memory.content(number), each, garbage)
+    addresses = dict(zip(arguments, memory.addresses, strict=True))
+    return memory, [addresses[each] for each in launch.arguments]
+
+
+def _region(each: Argument, images: int) -> Region:
+    """The memory of an argument; constants are never written."""
+    if isinstance(each, Constant):
+        return Region(each.name, each.data.nbytes, is_writable=False)
+    if isinstance(each, Counter):
+        return Region(each.name, 4, is_writable=True)
+    return Region(each.name, images * each.image_bytes, is_writable=True)
 
 
 def _fill(content: NDArray[np.uint8], each: Argument, garbage: np.random.Generator) -> None:

@@ -100,6 +100,8 @@ def load(i: Instruction) -> Step:
         if len(lanes) == 0:
             return
         where = np.broadcast_to(address(wave), (wave.lanes,))[lanes]
+        if wave.observer is not None:
+            wave.observer.access(i.address, lanes, where, width, is_shared)
         try:
             if is_shared:
                 values = wave.shared.load(wave.block[lanes], wave.warp[lanes], where, width)
@@ -135,6 +137,8 @@ def store(i: Instruction) -> Step:
         if len(lanes) == 0:
             return
         where = np.broadcast_to(address(wave), (wave.lanes,))[lanes]
+        if wave.observer is not None:
+            wave.observer.access(i.address, lanes, where, width, is_shared)
         words = np.stack([wave.spread(source(wave))[lanes] for source in sources], axis=1)
         values = np.ascontiguousarray(words.view(np.uint8)[:, :width])
         try:

@@ -1,23 +1,57 @@
 """The state of the lanes that execute together: several blocks of one launch, side by side."""
 
 from collections.abc import Callable, Mapping
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 import numpy as np
 
 from edgemeta.kernels.cuda.machine_code.execution.global_memory import GlobalMemory
 from edgemeta.kernels.cuda.machine_code.execution.shared_memory import SharedMemory
-from edgemeta.kernels.cuda.machine_code.execution.words import WARP, Flags, Mask, Words, uniform
+from edgemeta.kernels.cuda.machine_code.execution.words import WARP, Flags, Mask, Wide, Words, uniform
 
 RZ, URZ, PT, UPT = 255, 256 + 63, 7, 8 + 7
 _REGISTERS, _PREDICATES = 256 + 64, 16
+
+
+class Observer(Protocol):
+    """Is told what a wave executes."""
+
+    def segment(self, first: int, end: int, active: Flags) -> None:
+        """The active lanes begin with the instructions first .. end-1."""
+        ...
+
+    def access(self, address: int, lanes: Wide, where: Wide, width: int, is_shared: bool) -> None:
+        """The instruction at an address accesses `width` bytes at `where` for some lanes, in ascending order."""
+        ...
+
+
+Content: TypeAlias = Callable[[int], tuple[list[Words], list[Flags]]]
+"""The registers and predicates of a number of lanes before a kernel begins."""
+
+
+def garbage(lanes: int) -> tuple[list[Words], list[Flags]]:
+    """Anything in every lane, so that a register which is read before it is written is noticed."""
+    random = np.random.default_rng(1)
+    registers: list[Words] = [random.integers(-(1 << 31), 1 << 31, lanes, np.int32) for _ in range(_REGISTERS)]
+    registers[URZ - 63 :] = [uniform(0x5A5A0000 + n) for n in range(64)]  # uniform in fact
+    registers[RZ] = registers[URZ] = uniform(0)
+    predicates: list[Flags] = [random.integers(0, 2, lanes).astype(np.bool_) for _ in range(_PREDICATES)]
+    predicates[PT] = predicates[UPT] = np.ones(1, np.bool_)
+    return registers, predicates
+
+
+def zeros(_: int) -> tuple[list[Words], list[Flags]]:
+    """The same zero in all lanes, which takes no memory."""
+    predicates = [np.zeros(1, np.bool_) for _ in range(_PREDICATES)]
+    predicates[PT] = predicates[UPT] = np.ones(1, np.bool_)
+    return [uniform(0) for _ in range(_REGISTERS)], predicates
 
 
 class Wave:
     """Registers, predicates and memories of `blocks` blocks; the lanes of a warp are adjacent, warps fill up to 32.
 
     Registers R0 .. R254, RZ are 0 .. 255, uniform ones follow; predicates P0 .. P6, PT are 0 .. 7, uniform ones follow.
-    All hold garbage at first. special: the registers that S2R reads. banks: constants, a word per (bank, offset).
+    content: what they hold at first. special: the registers of S2R. banks: constants, a word per (bank, offset).
     """
 
     def __init__(
@@ -27,7 +61,10 @@ class Wave:
         banks: Mapping[tuple[int, int], Words],
         memory: GlobalMemory,
         shared: SharedMemory,
+        observer: Observer | None = None,
+        content: Content = garbage,
     ) -> None:
+        self.observer = observer
         self.special = special
         self.banks = banks
         self.memory = memory
@@ -39,14 +76,7 @@ class Wave:
         self.block = lane // (self.warps_per_block * WARP)
         self.warp = lane // WARP % self.warps_per_block
         self.active: Flags = self.exists
-        garbage = np.random.default_rng(1)
-        self.registers: list[Words] = [
-            garbage.integers(-(1 << 31), 1 << 31, self.lanes, np.int32) for _ in range(_REGISTERS)
-        ]
-        self.registers[URZ - 63 :] = [uniform(0x5A5A0000 + n) for n in range(64)]  # uniform in fact
-        self.registers[RZ] = self.registers[URZ] = uniform(0)
-        self.predicates: list[Flags] = [garbage.integers(0, 2, self.lanes).astype(np.bool_) for _ in range(_PREDICATES)]
-        self.predicates[PT] = self.predicates[UPT] = np.ones(1, np.bool_)
+        self.registers, self.predicates = content(self.lanes)
         self.carry: Words = uniform(0)
         self.local: dict[int, Words] = {}
         self.order: tuple[Flags, Flags] = (self.predicates[0], self.predicates[1])

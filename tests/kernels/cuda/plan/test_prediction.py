@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from itertools import pairwise
+from math import prod
 
 import pytest
 
@@ -10,7 +11,7 @@ from edgemeta.kernels.cuda.direct.tiles import Geometry
 from edgemeta.kernels.cuda.direct.tiles import tiles as direct_tiles
 from edgemeta.kernels.cuda.direct.tiles import work as direct_work
 from edgemeta.kernels.cuda.lowering import candidate_counts, lower
-from edgemeta.kernels.cuda.machine_code.cost import Cost, cost
+from edgemeta.kernels.cuda.machine_code.cost import Cost, LaunchCost, cost
 from edgemeta.kernels.cuda.plan.architectures import ARCHITECTURES
 from edgemeta.kernels.cuda.plan.launch_plan import LaunchPlan
 from edgemeta.kernels.cuda.plan.prediction import Work, busy_clocks, rounds
@@ -66,6 +67,13 @@ def test_the_first_tile_has_the_shortest_predicted_time_not_the_fewest_instructi
     assert instructions(fewest) < instructions(first[1])
 
 
+def counted(each: LaunchCost) -> Work:
+    """The work of a compiled launch."""
+    shared_bytes = each.resources.shared_bytes + each.launch.shared_bytes
+    blocks, threads = prod(each.launch.grid), prod(each.launch.block)
+    return Work(blocks, threads, each.resources.registers, shared_bytes, each.run.warp_instructions, each.run.longest)
+
+
 def instructions(tile: Tile) -> float:
     return tile.work(64, 16, 16, adds=False).instructions
 
@@ -96,24 +104,24 @@ def test_estimates_are_near_the_counts(chosen: Cost) -> None:
         work = Tile(**each.launch.tile).work(count, channels, outputs, adds)
         assert work.instructions == pytest.approx(each.run.warp_instructions, rel=0.15), each.launch.layers
         assert work.longest == pytest.approx(each.run.longest, rel=0.15), each.launch.layers
-        assert rounds(work, NANO) == rounds(each.work, NANO), each.launch.layers
+        assert rounds(work, NANO) == rounds(counted(each), NANO), each.launch.layers
 
 
-@pytest.mark.gate("8 s of processor time: the next kernel of every layer is compiled and its machine code counted")
+@pytest.mark.gate("8 s of processor time: the next kernel of every layer is compiled and its machine code simulated")
 def test_no_candidate_is_predicted_to_be_much_faster_than_the_choice_by_rule(
     model: Model, compiler: Compiler, chosen: Cost
 ) -> None:
-    """Counted from the machine code of each layer's next candidate: at most 5 %."""
+    """Simulated from the machine code of each layer's next candidate: at most 20 %. Tuning on a device measures."""
     counts = candidate_counts(model, NANO)
     by_rule = {each.launch.layers[0]: each.busy_us or 0.0 for each in chosen.launches}
     plan = lower(model, NANO, {layer: 1 for layer, count in counts.items() if count > 1})
     others = tuple(each for each in plan.launches if counts[each.layers[0]] > 1)
     for each in cost(LaunchPlan(NANO, others, plan.input, plan.outputs), model, compiler).launches:
         assert each.busy_us is not None
-        assert each.busy_us > 0.95 * by_rule[each.launch.layers[0]], dict(each.launch.tile)
+        assert each.busy_us > 0.8 * by_rule[each.launch.layers[0]], dict(each.launch.tile)
 
 
-@pytest.mark.gate("10 s: every kernel of a network is compiled and counted")
-def test_resnet8_is_predicted_to_be_busy_for_less_than_110_us(chosen: Cost) -> None:
-    """What the best of the candidates took that were chosen by instructions before; those took 127."""
-    assert 0 < chosen.predicted_us["busy"] < 110
+@pytest.mark.gate("10 s: every kernel of a network is compiled and simulated")
+def test_resnet8_is_predicted_to_be_busy_for_less_than_210_us(chosen: Cost) -> None:
+    """With the three launches of its rule of rejection."""
+    assert 0 < chosen.predicted_us["busy"] < 210

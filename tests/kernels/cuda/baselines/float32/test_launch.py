@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from benchmarks.gpu.float_network import float_plan_of
 from edgemeta.kernels.cuda.baselines.float32.launch import FloatConv, FloatHead, float_plan
+from edgemeta.kernels.cuda.baselines.float32.paper import paper_float_plan
 from edgemeta.kernels.cuda.compile.compiler import CompilerError, wheel_compiler
 from edgemeta.kernels.cuda.compile.resources import violations
 from edgemeta.kernels.cuda.plan.architectures import ARCHITECTURES
@@ -43,6 +44,20 @@ def test_the_shipped_network_agrees_with_pytorch() -> None:
     with torch.inference_mode():
         expected = torch_resnet8(SHIPPED)(torch.from_numpy(x).permute(0, 3, 1, 2))
     assert_near(Emulator(float_plan_of(SHIPPED, SM_53), mode="quick").run(x)[0].reshape(len(x), -1), expected)
+
+
+def test_the_papers_design_agrees_with_pytorch() -> None:
+    """Winograd and the simple convolution, the row "not quantized" of the paper's table 2."""
+    from benchmarks.gpu.torch_network import torch_resnet8
+
+    x = np.random.default_rng(2).normal(0, 0.5, (1, 32, 32, 3)).astype(np.float32)
+    with torch.inference_mode():
+        expected = torch_resnet8(SHIPPED)(torch.from_numpy(x).permute(0, 3, 1, 2))
+    plan = float_plan_of(SHIPPED, SM_53, paper_float_plan)
+    entries = [launch.source.entry for launch in plan.launches]
+    assert entries.count("float32_winograd") == 5
+    assert entries.count("float32_map") == 2
+    assert_near(Emulator(plan, mode="quick").run(x)[0].reshape(len(x), -1), expected)
 
 
 @pytest.mark.gate("6 s of processor time: modules with every access checked, of a baseline")

@@ -1,0 +1,156 @@
+"""Predicted times against the paper's measured ones on a Jetson Nano, and of our networks on the described devices.
+
+    python benchmarks/cuda_prediction.py
+
+The paper's design (kernels/cuda/baselines) is compiled, and its machine code simulated
+(kernels/cuda/machine_code/timing); nothing is fitted. As the paper measured: table 1 is one launch of one layer, with
+data in the L2 cache after 100 runs; table 2 the whole network from an image on the GPU to the outputs on the CPU,
+launched one by one, after 500 runs. The copy of the outputs counts as one more launch by the host. Writes
+results/cuda-prediction.{json,md}. With --look-ups it only prints the paper's figures for another rate of the L1 cache.
+"""
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import replace
+
+from benchmarks.gpu.float_network import float_plan_of
+from benchmarks.result_file import write_json, write_markdown
+from edgemeta.kernels.cuda.baselines.float32.paper import paper_float_plan
+from edgemeta.kernels.cuda.baselines.paper.launch import BASELINE, KERNELS
+from edgemeta.kernels.cuda.compile.compiler import wheel_compiler
+from edgemeta.kernels.cuda.lowering import lower
+from edgemeta.kernels.cuda.machine_code.cost import cost
+from edgemeta.kernels.cuda.machine_code.devices import DEVICES, DeviceDescription
+from edgemeta.kernels.cuda.machine_code.execution.words import ExecutionError
+from edgemeta.kernels.cuda.plan.architectures import ARCHITECTURES
+from edgemeta.kernels.cuda.plan.launch_plan import LaunchPlan
+from edgemeta.model.file import load
+from edgemeta.model.graph import Model
+from edgemeta.model.zoo import find
+from edgemeta.toolchain.float_model.file import load_float_model
+from edgemeta.toolchain.reject.evidence import without_rejection
+
+COMMAND = "python benchmarks/cuda_prediction.py"
+NANO = ARCHITECTURES["sm_53"]
+NETWORKS = ("resnet8-cifar10",)
+
+# Tables 1 and 2 of Terakura et al., milliseconds on a Jetson Nano; the layers here that have the table's sizes.
+TABLE_1 = {"conv1": ("32x32x16", 0.200, 0.261), "conv5": ("16x16x32", 0.203, 0.309), "conv8": ("8x8x64", 0.160, 0.240)}
+TABLE_2 = {"int8": 1.083, "float32": 2.369}
+BOUND = 0.2
+
+
+def main() -> None:
+    """Simulate and write both files."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--look-ups", type=float, help="print the paper's figures for this rate of the L1 cache, only")
+    look_ups: float | None = parser.parse_args().look_ups
+    device = DEVICES[NANO.name]
+    if look_ups is not None:
+        device = replace(device, generation=replace(device.generation, look_ups=look_ups))
+        print(*paper_figures(device), sep="\n")
+        return
+    figures = paper_figures(device)
+    own = [own_row(network, name) for network in NETWORKS for name in DEVICES]
+    reached = sum(abs(figure["ratio"] - 1) <= BOUND for figure in figures)
+    values = {
+        "compiler": str(wheel_compiler()),
+        "paper": figures,
+        "within_20_percent": reached,
+        "own": own,
+        "assumptions": list(device.assumptions()),
+    }
+    write_json("cuda-prediction", COMMAND, values)
+    lines = [
+        f"The paper's figures on a Jetson Nano, predicted from the machine code of its design as we wrote it: "
+        f"{reached} of {len(figures)} within 20 %. **Nothing here was measured by us.**",
+        "",
+        "| | measured by the paper, us | predicted, us | ratio |",
+        "| --- | ---: | ---: | ---: |",
+        *(
+            f"| {each['name']} | {each['measured_us']:.0f} | {each['predicted_us']:.0f} | {each['ratio']:.2f} |"
+            for each in figures
+        ),
+        "",
+        "Our networks, one image, predicted:",
+        "",
+        "| | device | launches | busy, us | as a CUDA graph, us |",
+        "| --- | --- | ---: | ---: | ---: |",
+        *(
+            f"| {each['network']} | {each['device']} ({each['arch']}) | {each['launches']} | {each['busy_us']:.1f} | "
+            f"{each['graph_us']:.1f} |"
+            if each["busy_us"] is not None
+            else f"| {each['network']} | {each['device']} ({each['arch']}) | {each['launches']} | not modelled | |"
+            for each in own
+        ),
+        "",
+        "What the predictions for the Nano rest on:",
+        "",
+        *(f"- {sentence}" for sentence in device.assumptions()),
+    ]
+    write_markdown("cuda-prediction", COMMAND, "\n".join(lines))
+    print("\n".join(lines))
+
+
+def paper_figures(device: DeviceDescription) -> list[dict[str, object]]:
+    """The six figures of table 1 and the two of table 2."""
+    model = resnet8()
+    rows = []
+    for way, kernels, column in (("Winograd", KERNELS, 1), ("simple convolution", BASELINE, 2)):
+        plan = lower(model, NANO, kernels=kernels)
+        for layer, sizes in TABLE_1.items():
+            (launch,) = (each for each in plan.launches if layer in each.layers)
+            alone = replace(plan, launches=(launch,))
+            rows.append(row(f"{way}, {sizes[0]}", 1000 * float(sizes[column]), device.plain_us(busy(alone, device))))
+    whole = lower(model, NANO, kernels=KERNELS)
+    trained = load_float_model(find("resnet8-cifar10-float"))
+    floats = float_plan_of(trained, NANO, paper_float_plan)
+    for name, plan in (("int8", whole), ("float32", floats)):
+        predicted = device.plain_us(busy(plan, device)) + device.launch_us
+        rows.append(row(f"ResNet-8, {name}", 1000 * TABLE_2[name], predicted))
+    return rows
+
+
+def busy(plan: LaunchPlan, device: DeviceDescription) -> Sequence[float]:
+    """Microseconds of every launch of a plan."""
+    timer, compiler = device.timer(plan), wheel_compiler()
+    found = []
+    for launch in plan.launches:
+        build = compiler.build(launch.source, plan.architecture)
+        found.append(timer.clocks(launch, build) / device.clock_mhz)
+    return found
+
+
+def row(name: str, measured_us: float, predicted_us: float) -> dict[str, object]:
+    """One figure of the paper."""
+    ratio = round(predicted_us / measured_us, 3)
+    return {"name": name, "measured_us": measured_us, "predicted_us": round(predicted_us, 1), "ratio": ratio}
+
+
+def own_row(network: str, architecture: str) -> dict[str, object]:
+    """One of our networks on one device."""
+    model = without_rejection(load(find(network)))
+    total = cost(lower(model, ARCHITECTURES[architecture]), model, wheel_compiler())
+    try:
+        predicted = {way: round(time, 1) for way, time in total.predicted_us.items()}
+    except ExecutionError as error:
+        predicted = {}
+        print(f"{network} on {architecture}: {error}")
+    return {
+        "network": network,
+        "device": DEVICES[architecture].name,
+        "arch": architecture,
+        "launches": len(total.launches),
+        "warp_instructions": total.warp_instructions,
+        "busy_us": predicted.get("busy"),
+        "graph_us": predicted.get("graph"),
+    }
+
+
+def resnet8() -> Model:
+    """The shipped network, as the paper's without a rule of rejection."""
+    return without_rejection(load(find("resnet8-cifar10")))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Time of a launch, simulated from its machine code: issue, stalls, scoreboards, units, caches."""
