@@ -29,7 +29,7 @@ help:            ## list the targets
 	@sed -n 's/^\([a-z-]*\): .*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
 
 # The C++ library is built on installation, so its sources are prerequisites.
-SOURCES := pyproject.toml CMakeLists.txt $(shell find kernels/cpu -name '*.cpp' -o -name '*.h' -o -name CMakeLists.txt)
+SOURCES := pyproject.toml CMakeLists.txt $(shell find kernels/cpu kernels/simulate -name '*.cpp' -o -name '*.h' -o -name CMakeLists.txt)
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
