@@ -1,9 +1,11 @@
 """Executes the machine code of our CUDA kernels on data, without a GPU, and compares every integer with the reference.
 
     python benchmarks/machine_code_proof.py --data FOLDER [--arch sm_53] [--images 50] [--part 1]
+    python benchmarks/machine_code_proof.py --data FOLDER --one-launch [--arch sm_53] [--images 50]
 
 Networks: both shipped ones, on the first test images of CIFAR-10 (FOLDER/cifar10/test.npz). Table: one of PART of the
-cases of the conformance table that the kernels support. Writes results/machine-code-ARCH.json.
+cases of the conformance table that the kernels support. Writes results/machine-code-ARCH.json. One launch: the networks
+alone, each as one kernel, the first block always as far ahead as its barriers let it. Writes one-launch-ARCH.json.
 """
 
 import argparse
@@ -20,6 +22,7 @@ from benchmarks.result_file import write_json
 from edgemeta.kernels.cuda.compile.compiler import Compiler, wheel_compiler
 from edgemeta.kernels.cuda.lowering import lower
 from edgemeta.kernels.cuda.machine_code.execution.plan import ExecutedPlan
+from edgemeta.kernels.cuda.one_launch.plan import check_resident, one_launch
 from edgemeta.kernels.cuda.plan.architectures import ARCHITECTURES, Architecture
 from edgemeta.kernels.cuda.plan.launch_plan import UnsupportedError
 from edgemeta.model import reference
@@ -39,8 +42,12 @@ def main() -> None:
     parser.add_argument("--arch", choices=ARCHITECTURES, default="sm_53")
     parser.add_argument("--images", type=int, default=50)
     parser.add_argument("--part", type=int, default=1)
+    parser.add_argument("--one-launch", action="store_true")
     options = parser.parse_args()
     architecture, compiler = ARCHITECTURES[options.arch], wheel_compiler()
+    if options.one_launch:
+        _prove_one_launch(architecture, compiler, options.data, options.images)
+        return
     networks = {
         name: network(load(find(name)), architecture, compiler, options.data, options.images) for name in NETWORKS
     }
@@ -53,6 +60,42 @@ def main() -> None:
         f"machine-code-{options.arch}", command, {"compiler": str(compiler), "networks": networks, "table": cases}
     )
     if cases["mismatches"] or any(each["mismatches"] for each in networks.values()):
+        sys.exit("the machine code does not give the reference's integers")
+
+
+def _prove_one_launch(architecture: Architecture, compiler: Compiler, data: Path, count: int) -> None:
+    """The same for networks as one launch; also registers, blocks and issued warp-instructions of an image."""
+    rows: dict[str, dict[str, Any]] = {}
+    for name in NETWORKS:
+        model = load(find(name))
+        images = first_images(model, data, count)
+        plan = one_launch(lower(model, architecture))
+        (launch,) = plan.launches
+        resources = compiler.build(launch.source, architecture).resources
+        check_resident(launch, resources, architecture, architecture.multiprocessors)
+        executed = ExecutedPlan(plan, compiler, "forward")
+        started = process_time()
+        found = [executed.run(images[n : n + 1]) for n in range(count)]
+        together = [np.concatenate(each) for each in zip(*found, strict=True)]
+        rows[name] = {
+            "images": count,
+            "mismatches": differing(together, reference.run(model, images)),
+            "seconds": round(process_time() - started, 1),
+            "warp_instructions": executed.warp_instructions // count,
+            "blocks": launch.grid[0],
+            "threads": launch.block[0],
+            "shared_bytes": launch.shared_bytes,
+            "registers": resources.registers,
+            **launch.tile,
+        }
+        print(f"{name}: {rows[name]}", flush=True)
+    command = f"python benchmarks/machine_code_proof.py --data FOLDER --one-launch --arch {architecture.name}"
+    write_json(
+        f"one-launch-{architecture.name}",
+        f"{command} --images {count}",
+        {"compiler": str(compiler), "networks": rows},
+    )
+    if any(each["mismatches"] for each in rows.values()):
         sys.exit("the machine code does not give the reference's integers")
 
 

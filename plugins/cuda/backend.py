@@ -2,7 +2,7 @@
 
 Options: `device` (0 .. 63, default 0); `cache`: folder of compiled kernels and tuning results; `tiles` (measured, rule;
 default measured): choose the tile of each kernel by one measurement on the device, or by rule; `launch` (graph,
-kernels; default graph): replay a run as one CUDA graph, or launch kernel by kernel.
+kernels, network; default graph): replay a run as one CUDA graph, launch kernel by kernel, or join all kernels to one.
 """
 
 import logging
@@ -12,6 +12,7 @@ from pathlib import Path
 from edgemeta.kernels.cuda.compile.cache import Cubins, default_folder, holds
 from edgemeta.kernels.cuda.compile.compiler import CompilerError, CubinMaker, find_compiler
 from edgemeta.kernels.cuda.lowering import lower, unsupported
+from edgemeta.kernels.cuda.one_launch.plan import one_launch
 from edgemeta.kernels.cuda.plan.architectures import Architecture
 from edgemeta.kernels.cuda.plan.launch_plan import LaunchPlan, UnsupportedError
 from edgemeta.model.graph import Model
@@ -28,7 +29,11 @@ from edgemeta.plugins.options import choice, reject_unknown, whole_number
 _log = logging.getLogger(__name__)
 
 _SCORE = 100
-_SEQUENCES: Mapping[str, type[CapturedGraph | DirectLaunches]] = {"graph": CapturedGraph, "kernels": DirectLaunches}
+_SEQUENCES: Mapping[str, type[CapturedGraph | DirectLaunches]] = {
+    "graph": CapturedGraph,
+    "kernels": DirectLaunches,
+    "network": CapturedGraph,
+}
 
 
 class CudaBackend:
@@ -70,13 +75,15 @@ class CudaBackend:
         number = whole_number(NAME, options, "device", 0, 0, 63)
         folder = _folder(options)
         tiles = choice(NAME, options, "tiles", "measured", ("measured", "rule"))
-        sequence = _SEQUENCES[choice(NAME, options, "launch", "graph", _SEQUENCES)]
+        launch = choice(NAME, options, "launch", "graph", _SEQUENCES)
         try:
             device = DeviceContext(number)
             try:
                 cubins = Cubins(folder, self._compiler_or_none(device.architecture))
                 plan = _plan(model, device, cubins, measured=tiles == "measured")
-                return CudaSession(model, device, _load(plan, device, cubins, sequence))
+                if launch == "network":
+                    plan = one_launch(plan, device.multiprocessors)
+                return CudaSession(model, device, _load(plan, device, cubins, _SEQUENCES[launch]))
             except BaseException:
                 device.close()
                 raise

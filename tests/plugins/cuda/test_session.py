@@ -21,7 +21,7 @@ from edgemeta.plugins.cuda.graph import CapturedGraph
 from edgemeta.plugins.cuda.loaded_plan import LoadedPlan
 from edgemeta.plugins.cuda.session import HOST, CudaSession
 from edgemeta.plugins.measure import random_image
-from tests.conformance.cases import Case
+from tests.conformance.cases import CASES, Case
 from tests.plugins.cuda.emulated import Driver
 from tests.plugins.cuda.proofs import batches_of_all_sizes, first_images, grown, mismatches
 
@@ -46,6 +46,22 @@ def test_batches_of_any_size_and_order(backend: CudaBackend, residual: Case) -> 
         for batch in batches_of_all_sizes(images):
             first = 0 if batch.ctypes.data == images.ctypes.data else len(images) - len(batch)
             np.testing.assert_array_equal(session.run(batch)[0], expected[first : first + len(batch)], strict=True)
+
+
+def test_a_network_in_one_launch(backend: CudaBackend, residual: Case) -> None:
+    images = random_images(residual, 5)
+    expected = reference.run(residual.model, images)[0]
+    with closing(backend.compile(residual.model, {"tiles": "rule", "launch": "network"})) as session:
+        assert isinstance(session, CudaSession)
+        assert [launch.is_persistent for launch in session.launches] == [True]
+        for count in (1, 5, 1, 3):
+            np.testing.assert_array_equal(session.run(images[:count])[0], expected[:count], strict=True)
+
+
+def test_a_network_that_cannot_be_one_launch_is_refused(backend: CudaBackend) -> None:
+    case = next(each for each in CASES if each.name.startswith("max-pool"))
+    with pytest.raises(BackendError, match=r"backend cuda: layer '\w+': pool/kernel.cu has no form"):
+        backend.compile(case.model, {"tiles": "rule", "launch": "network"})
 
 
 def test_a_large_batch_runs_in_parts(device: DeviceContext, cubins: Cubins, small: Case) -> None:
