@@ -283,6 +283,7 @@ def _check_control(each: Instruction, returns: bool) -> None:
     forms: dict[str, list[tuple[str, ...]]] = {
         "BAR": [("SYNC",), ("SYNC", "DEFER_BLOCKING")],
         "BMOV": [("32",), ("32", "CLEAR")],
+        "BRA": [(), ("U",)],
         "CALL": [("REL", "NOINC")],
     }
     if each.base in _JUMPS | _TOKENS and each.modifiers not in forms.get(each.base, [()]):

@@ -22,7 +22,7 @@ ORDERS: tuple[Order, ...] = ("forward", "reverse", 3)
 @pytest.mark.parametrize("name", [pytest.param(name, marks=() if n == 0 else MORE) for n, name in enumerate(WITNESSES)])
 def test_equal_to_the_reference_in_every_order(name: str) -> None:
     case, plan = witness(name)
-    assert plan.launches[0].grid[0] > 2
+    assert plan.launches[0].grid[0] >= 2
     for order in ORDERS:
         emulator = Emulator(plan, order, "checked")
         for batch_name, batch in case.batches():
