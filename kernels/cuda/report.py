@@ -50,7 +50,7 @@ class CostReport:
         yield f"ours / the paper's: {ratio:.3f} of the warp-instructions"
         device = DEVICES.get(self.architecture.name)
         if device is None:
-            yield f"no predicted time for {self.architecture.name}: only {', '.join(DEVICES)} have a device description"
+            yield f"no predicted time for {self.architecture.name}: only {', '.join(DEVICES)} are described"
         else:
             yield from _times(self.own, self.paper_design)
             for sentence in device.assumptions():
