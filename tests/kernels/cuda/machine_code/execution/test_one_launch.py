@@ -69,7 +69,7 @@ def test_a_tensor_read_as_if_nobody_wrote_it_is_noticed(compiler: Compiler, tmp_
         mismatches("winograd", MutatedCompiler(compiler, mutant, tmp_path), "together")
 
 
-@pytest.mark.gate("60 s each: a whole network is compiled as one kernel, its machine code is executed")
+@pytest.mark.slow  # 60 s each, and benchmarks/machine_code_proof.py does the same with more images
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("name", ["resnet8-cifar10", "resnet8-cifar10-paper"])
 def test_a_shipped_network_on_real_images(name: str, compiler: Compiler, shared_data: Path) -> None:
