@@ -6,6 +6,10 @@ from ctypes import POINTER, Structure, c_char_p, c_int32, c_int64, c_void_p
 from functools import cache
 from importlib.resources import as_file, files
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from importlib.resources.abc import Traversable
 
 ISA_NAMES = ("auto", "portable", "avx2", "avx512vnni")
 """Instruction sets by their number in the library, slowest first."""
@@ -149,6 +153,23 @@ _SIGNATURES: dict[str, tuple[object, tuple[object, ...]]] = {
 }
 
 
+def load_library(resource: "Traversable", version_function: str, expected: int) -> ctypes.CDLL:
+    """Load a library of the package. Raises LibraryError if it is missing, cannot be loaded or has another version."""
+    if not resource.is_file():
+        raise LibraryError(f"the C++ library {resource} is missing: reinstall the package")
+    try:
+        with as_file(resource) as path:
+            loaded = ctypes.CDLL(str(path))
+    except OSError as error:
+        raise LibraryError(f"{resource.name} cannot be loaded: {error}") from error
+    version = getattr(loaded, version_function)()
+    if version != expected:
+        raise LibraryError(
+            f"{resource.name} has interface version {version}, expected {expected}: reinstall the package"
+        )
+    return loaded
+
+
 @cache
 def library() -> ctypes.CDLL:
     """Load the library, once. Raises LibraryError if it is missing, cannot be loaded or has another version.
@@ -157,18 +178,7 @@ def library() -> ctypes.CDLL:
     """
     other = os.environ.get("EDGEMETA_CPU_LIBRARY")
     resource = Path(other) if other else files("edgemeta.kernels.cpu") / "libedgemeta_cpu.so"
-    if not resource.is_file():
-        raise LibraryError(f"the C++ library {other or 'libedgemeta_cpu.so'} is missing: reinstall the package")
-    try:
-        with as_file(resource) as path:
-            loaded = ctypes.CDLL(str(path))
-    except OSError as error:
-        raise LibraryError(f"{resource.name} cannot be loaded: {error}") from error
-    version = loaded.em_abi_version()
-    if version != _ABI_VERSION:
-        raise LibraryError(
-            f"{resource.name} has interface version {version}, expected {_ABI_VERSION}: reinstall the package"
-        )
+    loaded = load_library(resource, "em_abi_version", _ABI_VERSION)
     for name, (result, arguments) in _SIGNATURES.items():
         function = getattr(loaded, name)
         function.restype, function.argtypes = result, arguments

@@ -4,12 +4,12 @@ import ctypes
 from ctypes import POINTER, Structure, byref, c_int32, c_int64, c_uint32, c_uint64, c_void_p
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import as_file, files
+from importlib.resources import files
 
 import numpy as np
 from numpy.typing import NDArray
 
-from edgemeta.kernels.cpu.library import LibraryError
+from edgemeta.kernels.cpu.library import LibraryError, load_library
 
 ISA_NAMES = ("auto", "portable", "avx2", "avx512")
 """Instruction sets by their number in the library, slowest first."""
@@ -84,18 +84,7 @@ class Rounding:
 def library() -> ctypes.CDLL:
     """Load the library, once. Raises LibraryError if it is missing, cannot be loaded or has another version."""
     resource = files("edgemeta.kernels.simulate") / "libedgemeta_simulate.so"
-    if not resource.is_file():
-        raise LibraryError("the C++ library libedgemeta_simulate.so is missing: reinstall the package")
-    try:
-        with as_file(resource) as path:
-            loaded = ctypes.CDLL(str(path))
-    except OSError as error:
-        raise LibraryError(f"libedgemeta_simulate.so cannot be loaded: {error}") from error
-    version = loaded.em_simulate_version()
-    if version != _VERSION:
-        raise LibraryError(
-            f"libedgemeta_simulate.so has interface version {version}, expected {_VERSION}: reinstall the package"
-        )
+    loaded = load_library(resource, "em_simulate_version", _VERSION)
     loaded.em_simulate_round.argtypes = (
         *(c_int32, c_int32, c_void_p, c_void_p, c_void_p),
         *(POINTER(_Scaled), POINTER(_Rounding), POINTER(_Places)),

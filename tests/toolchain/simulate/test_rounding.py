@@ -71,7 +71,7 @@ def inputs(values: list[Fraction]) -> NDArray[np.float32]:
 
 
 def nearest(number: float, values: list[Fraction], floats: list[float], rounding: Rounding, word: int) -> Fraction:
-    """The value that a number becomes, by the definition in words; floats: the values, all exact."""
+    """Round a number to the format's values, in exact rational numbers. floats: the same values as floats."""
     place = bisect_right(floats, number)
     if place == 0:
         return values[0]
