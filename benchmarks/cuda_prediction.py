@@ -3,9 +3,10 @@
     python benchmarks/cuda_prediction.py
 
 The paper's design (kernels/cuda/baselines) is compiled, and its machine code simulated
-(kernels/cuda/machine_code/timing); nothing is fitted. As the paper measured: table 1 is one launch of one layer, with
-data in the L2 cache after 100 runs; table 2 the whole network from an image on the GPU to the outputs on the CPU,
-launched one by one, after 500 runs. The copy of the outputs counts as one more launch by the host. Writes
+(kernels/cuda/machine_code/timing). No constant is adjusted to the times; decision 33 says how one of two published
+rates was chosen. As the paper measured: table 1 is one launch of one layer, with data in the L2 cache after 100 runs;
+table 2 the whole network from an image on the GPU to the outputs on the CPU, launched one by one, after 500 runs. The
+copy of the outputs counts as one more launch by the host. Writes
 results/cuda-prediction.{json,md}. With --look-ups it only prints the paper's figures for another rate of the L1 cache.
 """
 
