@@ -22,14 +22,19 @@ from edgemeta.daemon.runtime.log_setup import JsonFormatter, set_up
 log = logging.getLogger("edgemeta.test")
 
 
-@pytest.fixture
-def under_journald(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
-    """Standard error is what the service manager says that it is."""
+def claim_journald(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let standard error be what the service manager says that it is.
+
+    For tests, not fixtures: `capfd` opens one file for the set-up of a test and another one for the test.
+    """
     status = os.fstat(2)
     monkeypatch.setenv("JOURNAL_STREAM", f"{status.st_dev}:{status.st_ino}")
 
 
-def test_under_journald_every_line_has_a_priority(under_journald: None, capfd: pytest.CaptureFixture[str]) -> None:
+def test_under_journald_every_line_has_a_priority(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    claim_journald(monkeypatch)
     set_up("warning")
     log.info("quiet")
     log.warning("two\nlines")
@@ -77,7 +82,10 @@ def test_an_exception_is_a_field(capfd: pytest.CaptureFixture[str]) -> None:
     assert fields["exception"].endswith("ZeroDivisionError: planted")
 
 
-def test_json_has_a_priority_under_journald(under_journald: None, capfd: pytest.CaptureFixture[str]) -> None:
+def test_json_has_a_priority_under_journald(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    claim_journald(monkeypatch)
     set_up("info", "json")
     log.warning("told")
     line = capfd.readouterr().err
