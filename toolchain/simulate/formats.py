@@ -102,7 +102,8 @@ class PowerOfTwo(_Format):
 class Integer(_Format):
     """scale (q - zero_point), q an integer of `bits` bits; scale and zero point from an observer.
 
-    symmetric: the zero point is 0 (signed) or the middle is not used (unsigned: the zero point is 0, too).
+    symmetric: the zero point is 0; signed integers are then -(2**(bits-1) - 1) .. 2**(bits-1) - 1, so that a channel
+    can change its sign.
     """
 
     kind: Literal["int"] = "int"
@@ -112,15 +113,23 @@ class Integer(_Format):
     per_channel: bool = False
     observer: ObserverName = "min_max"
 
+    @model_validator(mode="after")
+    def _check(self) -> "Integer":
+        if self.symmetric and self.signed and self.bits == 1:
+            raise ValueError("signed integers of one bit are -1 and 0, which is not symmetric: at least 2 bits")
+        return self
+
     @property
     def least(self) -> int:
         """Its least integer."""
-        return -(1 << self.bits - 1) if self.signed else 0
+        if not self.signed:
+            return 0
+        return -self.greatest if self.symmetric else -self.greatest - 1
 
     @property
     def greatest(self) -> int:
         """Its greatest integer."""
-        return self.least + (1 << self.bits) - 1
+        return (1 << self.bits - self.signed) - 1
 
 
 class Block(_Format):

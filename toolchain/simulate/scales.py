@@ -68,8 +68,7 @@ def block_scales(kind: Block, blocks: Tensor) -> Scales:
 def _of_integers(kind: Integer, least: Tensor, greatest: Tensor) -> Scales:
     """(greatest - least) / (2**bits - 1) for a step, the zero point so that 0 is exact; symmetric: zero point 0."""
     if kind.symmetric:
-        steps = torch.where(greatest >= -least, kind.greatest, max(-kind.least, 1)) if kind.signed else kind.greatest
-        scale = torch.maximum(-least if kind.signed else least, greatest) / steps
+        scale = torch.maximum(-least if kind.signed else least, greatest) / kind.greatest
         zero_point = torch.zeros_like(scale)
     else:
         scale = (greatest - least) / (kind.greatest - kind.least)

@@ -37,6 +37,7 @@ def test_integers(a: float, b: float, kind: Integer) -> None:
     assert lowest <= 0 <= highest
     if kind.symmetric:
         assert zero == 0
+        assert not kind.signed or lowest == -highest
     if kind.signed or not kind.symmetric:
         assert lowest * scale <= least + 0.51 * scale
     assert highest * scale >= greatest - 0.51 * scale
