@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from edgemeta.toolchain.float_model.graph import (
     Add,
@@ -139,9 +140,16 @@ def folded(block: Block) -> tuple[Float32, Float32]:
     assert isinstance(core, Conv | Dense)
     weight = core.weight.astype(np.float64)
     bias = np.zeros(len(weight)) if core.bias is None else core.bias.astype(np.float64)
-    if block.norm is not None:
-        norm = block.norm
-        factor = norm.gamma.astype(np.float64) / np.sqrt(norm.variance.astype(np.float64) + norm.eps)
-        weight = weight * factor.reshape(-1, *[1] * (weight.ndim - 1))
-        bias = (bias - norm.mean) * factor + norm.beta
+    factors = norm_factors(block)
+    if block.norm is not None and factors is not None:
+        weight = weight * factors.reshape(-1, *[1] * (weight.ndim - 1))
+        bias = (bias - block.norm.mean) * factors + block.norm.beta
     return weight.astype(np.float32), bias.astype(np.float32)
+
+
+def norm_factors(block: Block) -> NDArray[np.float64] | None:
+    """What its batch norm multiplies each output channel by, gamma / sqrt(variance + eps) [O]; None without one."""
+    if block.norm is None:
+        return None
+    factors: NDArray[np.float64] = block.norm.gamma / np.sqrt(block.norm.variance.astype(np.float64) + block.norm.eps)
+    return factors

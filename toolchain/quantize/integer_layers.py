@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,6 +10,7 @@ from numpy.typing import NDArray
 from edgemeta.model import layers as q
 from edgemeta.model.graph import Model
 from edgemeta.model.layers import TensorType
+from edgemeta.model.weights import Weights
 from edgemeta.toolchain.float_model.functions import evaluate
 from edgemeta.toolchain.float_model.graph import (
     Add,
@@ -31,9 +33,18 @@ from edgemeta.toolchain.quantize.assemble import assemble
 from edgemeta.toolchain.quantize.blocks import Block
 from edgemeta.toolchain.quantize.choices import Choice
 from edgemeta.toolchain.quantize.scales import add_factors, int32_bias, multiplier_for
-from edgemeta.toolchain.quantize.weights import LayerWeights
 
 _BIAS_ROOM = 2.0**29
+
+
+class Integers(Protocol):
+    """The weights of a network's layers, with batch norm folded in, as integers."""
+
+    def bias(self, name: str) -> NDArray[np.float64]:
+        """The real bias of a layer [O]."""
+
+    def integers(self, name: str, per_channel: bool, least_scale: NDArray[np.float64]) -> Weights:
+        """The weights of a layer, one scale per output channel or one for all, none below least_scale [O]."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +59,7 @@ class Builder:
     model: FloatModel
     blocks: Sequence[Block]
     types: Mapping[str, TensorType]
-    weights: LayerWeights
+    weights: Integers
     choice: Choice
     raw: frozenset[str]
     one_step: bool

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgemeta.model.layers import TensorType
+from edgemeta.toolchain.errors import QuantizeError
 from edgemeta.toolchain.float_model.functions import evaluate
 from edgemeta.toolchain.float_model.graph import (
     INPUT,
@@ -30,7 +31,12 @@ _SHARED = 1.25
 
 
 def tensor_types(
-    image: TensorType, shapes: Mapping[str, Shape], blocks: Sequence[Block], statistics: Statistics, rule: RangeRule
+    image: TensorType,
+    shapes: Mapping[str, Shape],
+    blocks: Sequence[Block],
+    statistics: Statistics,
+    rule: RangeRule,
+    given: Mapping[str, TensorType] | None = None,
 ) -> dict[str, TensorType]:
     """Type of every block's output, and of "input", which is `image`.
 
@@ -38,7 +44,8 @@ def tensor_types(
     inputs that nothing else reads, as these would be rounded twice, and with those whose own range is nearly as wide;
     the others are requantized, as is the image beside other tensors. The range of a shared type is that of the
     concatenation, or of the tensor it begins with. The range of a tensor that only one function reads is the one with
-    the least error after the function.
+    the least error after the function. given: types that were decided before, by names of blocks (shapes are ignored);
+    one counts for all tensors that share it. Raises QuantizeError if two for one set of tensors differ.
     """
     after = {block.name: block.after for block in blocks}
     functions = _functions_after(blocks)
@@ -63,14 +70,31 @@ def tensor_types(
         decides.setdefault(shared.of(block.name), block.name)
         if isinstance(block.core, Concat):
             decides[shared.of(block.name)] = block.name
+    decided = _decided(given or {}, shared)
     types = {INPUT: image}
     for block in blocks:
         root, shape = shared.of(block.name), shapes[block.after]
         if root == INPUT:
             types[block.name] = replace(image, shape=shape)
+        elif root in decided:
+            types[block.name] = replace(decided[root], shape=shape)
         else:
             types[block.name] = tensor_type(ranges[decides[root]], shape)
     return types
+
+
+def _decided(given: Mapping[str, TensorType], shared: "_Shared") -> dict[str, TensorType]:
+    """Representative -> the type that was given for a tensor of its set."""
+    decided: dict[str, TensorType] = {}
+    for name, kind in given.items():
+        plain = replace(kind, shape=(0, 0, 0))
+        other = decided.setdefault(shared.of(name), plain)
+        if other != plain:
+            raise QuantizeError(
+                f"the output of layer {name!r} is read, or shared with a tensor that is read, as {other.bits} bits "
+                f"of {other.scale:g} and as {plain.bits} bits of {plain.scale:g}, expected one format"
+            )
+    return decided
 
 
 class _Shared:

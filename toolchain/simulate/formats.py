@@ -185,6 +185,7 @@ PRESETS: dict[str, Format] = {
     "mxfp4_e2m1": Block(element=FlexFloat(exponent=2, mantissa=1)),
     "mxint8": Block(element=FixedPoint(bits=8, fraction=6)),
     "int8": Integer(bits=8),
+    "int8_symmetric": Integer(bits=8, symmetric=True),
     "int8_per_channel": Integer(bits=8, symmetric=True, per_channel=True),
     "int4": Integer(bits=4),
     "int4_per_channel": Integer(bits=4, symmetric=True, per_channel=True),

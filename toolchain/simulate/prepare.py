@@ -67,6 +67,14 @@ def quantizers_of(model: nn.Module) -> dict[tuple[str, Role], Quantizer]:
     return found
 
 
+def original_weight(layer: nn.Module) -> Tensor:
+    """The weights of a layer as the optimizer keeps them, not rounded."""
+    is_rounded = parametrize.is_parametrized(layer, "weight")
+    holder: Any = layer.parametrizations.weight if is_rounded else layer  # type: ignore[union-attr]
+    weight: Tensor = holder.original if is_rounded else holder.weight
+    return weight
+
+
 def _check_matches(rules: Rules, names: list[str]) -> None:
     for number, rule in enumerate(rules.rules, 1):
         if not any(rule.covers(name) for name in names):
@@ -79,9 +87,7 @@ def _check_matches(rules: Rules, names: list[str]) -> None:
 def _attach(layer: nn.Module, quantizers: dict[str, Quantizer]) -> None:
     if "weight" in quantizers:
         parametrize.register_parametrization(layer, "weight", quantizers.pop("weight"))
-        weight = layer.parametrizations.weight.original  # type: ignore[union-attr]
-    else:
-        weight = layer.weight
+    weight = original_weight(layer)
     layer.add_module(_QUANTIZERS, nn.ModuleDict(quantizers))
     if "activation" in quantizers:
         layer.register_forward_pre_hook(partial(_round_input, quantizers["activation"]))

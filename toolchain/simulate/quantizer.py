@@ -134,6 +134,28 @@ class Quantizer(nn.Module):
             self._count(self.statistics, x.detach(), y.detach(), inside)
         return y
 
+    def integers(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Return x as in evaluation, as whole numbers int64, and the scale of one, float64 [1 or channels].
+
+        For formats that are multiples of one step: integers (less the zero point), fixed point and powers of two.
+        """
+        rounding = self.roundings.evaluation
+        found = self._scales_for(x)
+        counter = self._progress.counter_of(self.number, self._in_rows)
+        y, _ = round_tensor(x, found.scale, found.lowest, found.highest, counter, self._key, rounding, *self._places)
+        step = found.scale.to(torch.float64) * 2.0 ** grid_of(self.kind).quantum
+        shape = [-1 if axis == self._axis else 1 for axis in range(x.ndim)]
+        return torch.round(y.to(torch.float64) / step.reshape(shape)).to(torch.int64), step
+
+    def trained_scales(self) -> Scales:
+        """The scales of an activation of integers, from the range that was observed in training."""
+        if not self._observes or not self.observed:
+            raise SimulateError(
+                "found an activation whose range was never observed, expected a step of training, or a saved network"
+            )
+        assert isinstance(self.kind, Integer)
+        return scales(self.kind, self.ends)
+
     def _scales_for(self, x: Tensor) -> Scales:
         if isinstance(self.kind, Block):
             return block_scales(self.kind, block_view(x.detach(), self._axis))

@@ -82,9 +82,7 @@ def test_an_exception_is_a_field(capfd: pytest.CaptureFixture[str]) -> None:
     assert fields["exception"].endswith("ZeroDivisionError: planted")
 
 
-def test_json_has_a_priority_under_journald(
-    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_json_has_a_priority_under_journald(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
     claim_journald(monkeypatch)
     set_up("info", "json")
     log.warning("told")
