@@ -52,7 +52,8 @@ def train_network(
         if recipe.teacher.views:
             mean = teacher_logits(recipe, number, teacher, bank, folder, data, reporter)
             targets += mean / np.float32(recipe.teacher.count)
-    target = stored_target(targets) if recipe.teacher.views else live_target(teachers)
+    batches = recipe.student.epochs * (len(train) // recipe.student.batch)
+    target = stored_target(targets) if recipe.teacher.views else live_target(teachers, batches)
     lesson = Lesson(train, ImageBank(train.x, recipe.student.pad, *other), target, measured)
     student = train_student(recipe, lesson, folder, data, reporter)
     return continue_student(recipe, student, lesson, folder, data, reporter)

@@ -13,6 +13,9 @@ from edgemeta.toolchain.train.batches import mixed_precision
 Target: TypeAlias = Callable[[NDArray[np.int64], Tensor], Tensor]
 """Gives the teachers' logits, float [B, classes], for the numbers of images and the network input of their views."""
 
+_WORTH_COMPILING = 5000
+"""Batches from which on the teachers are compiled."""
+
 
 def stored_target(logits: NDArray[np.float32]) -> Target:
     """The row of each image, whatever its view; logits: float32 [N, classes]."""
@@ -20,13 +23,18 @@ def stored_target(logits: NDArray[np.float32]) -> Target:
     return lambda index, _: stored[index]
 
 
-def live_target(teachers: Sequence[nn.Module]) -> Target:
-    """The mean of the teachers' logits of the view itself."""
-    for teacher in teachers:
-        teacher.eval()
+def live_target(teachers: Sequence[nn.Module], batches: int) -> Target:
+    """The mean of the teachers' logits of the view itself, which will be asked for so many batches.
+
+    For many batches the teachers, half of the work of a student's step, are compiled: that takes a minute and a C++
+    compiler, and then 0.6 of the time.
+    """
+    networks = [teacher.eval() for teacher in teachers]
+    if batches >= _WORTH_COMPILING:
+        networks = [torch.compile(teacher) for teacher in networks]  # type: ignore[misc]
 
     def target(_: NDArray[np.int64], x: Tensor) -> Tensor:
         with torch.no_grad(), mixed_precision():
-            return torch.stack([teacher(x).float() for teacher in teachers]).mean(0)
+            return torch.stack([network(x).float() for network in networks]).mean(0)
 
     return target
