@@ -7,11 +7,15 @@ import click
 
 from edgemeta.cli.options import data_option, json_option, load_model, model_argument, remark, report
 from edgemeta.cli.progress import progress_bar
+from edgemeta.cli.training_bars import watched_training
 from edgemeta.model.errors import EdgemetaError
 from edgemeta.model.tasks import Classification, task_name
 from edgemeta.toolchain.data.labelled_images import open_images
 from edgemeta.toolchain.evaluation import evaluate
+from edgemeta.toolchain.simulate.training.train import train_simulated as train_by_config
 from edgemeta.toolchain.train.requirements import require_torch
+
+_path = click.Path(path_type=Path)
 
 
 @click.group()
@@ -21,7 +25,59 @@ def simulate() -> None:
     \b
     Examples:
       edgemeta simulate eval resnet8-cifar10 --data test.npz
+      edgemeta simulate train --config int8.yaml --data train/ --test test/ --folder runs/int8
     """
+
+
+@simulate.command("train", short_help="Train a network under number formats.")
+@click.option("--config", type=_path, required=True, metavar="FILE", help="YAML: network, steps, rules of formats.")
+@click.option("--data", type=_path, required=True, metavar="PATH", help="Labelled training images.")
+@click.option(
+    "--test", type=_path, required=True, metavar="PATH", help="Labelled images that each epoch is measured on."
+)
+@click.option(
+    "--folder",
+    type=_path,
+    required=True,
+    metavar="RUN",
+    help="Folder for checkpoint, log and learning curves; a run in it is continued.",
+)
+@click.option("--fresh", is_flag=True, help="Delete the run in the folder and start afresh, instead of continuing it.")
+@click.option("--threads", type=click.IntRange(min=1), help="CPU threads of PyTorch, of each worker.")
+@json_option
+def train_simulated(
+    config: Path, data: Path, test: Path, folder: Path, fresh: bool, threads: int | None, as_json: bool
+) -> None:
+    """Train a network under the number formats of a config, alone or as one of the workers that torchrun starts.
+
+    The workers share each batch and round alike. An interrupted run, also one of which a worker was killed, continues
+    after its last complete epoch when the same command is given again.
+
+    \b
+    Examples:
+      edgemeta simulate train --config int8.yaml --data cifar-10-batches-bin --test cifar-10-batches-bin \\
+          --folder runs/int8
+      torchrun --nproc-per-node 4 --max-restarts 3 --no-python \\
+          edgemeta simulate train --config int8.yaml --data train.npz --test test.npz --folder runs/int8
+    """
+    with watched_training() as bars:
+        result = train_by_config(
+            config, data, test, folder, fresh=fresh, threads=threads, progress=bars.show, report=remark
+        )
+    if not result.first:
+        return
+    values = {
+        "folder": str(result.folder),
+        "top1": result.accuracy,
+        "images": result.images,
+        "epochs": result.epochs,
+        "sha256": result.sha256,
+    }
+    line = (
+        f"{result.folder}: top-1 {result.accuracy:.2f} % of {result.images:,} test images after {result.epochs} epochs "
+        f"(sha256 {result.sha256[:12]})"
+    )
+    report(as_json, values, [line, f"learning curves: {result.folder / 'curves.html'}"])
 
 
 @simulate.command("eval", short_help="Run a model's integers in PyTorch, beside the reference.")

@@ -1,9 +1,15 @@
 """Progress of a training on a terminal: a bar for each stage, loss, accuracy, and about how long it still takes."""
 
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
+import click
 
 from edgemeta.cli.progress import Move, progress_bar
 from edgemeta.toolchain.progress import Progress
+
+_INTERRUPTED = 130
+"""Exit code of a process that Ctrl-C ended, as shells have it."""
 
 
 class TrainingBars:
@@ -67,3 +73,19 @@ def _about(seconds: float) -> str:
         return f"{seconds:.0f} s left"
     minutes = round(seconds / 60)
     return f"{minutes} min left" if minutes < 100 else f"{minutes / 60:.1f} h left"
+
+
+@contextmanager
+def watched_training() -> Iterator[TrainingBars]:
+    """Bars of a training; Ctrl-C becomes one sentence that says how to continue."""
+    bars = TrainingBars()
+    try:
+        yield bars
+    except KeyboardInterrupt:
+        bars.close()
+        kept = bars.epochs_kept()
+        state = "before the first epoch" if kept is None else f"{kept[0]} of {kept[1]} epochs are kept"
+        click.echo(f"\ninterrupted, {state}; the same command continues (--fresh starts afresh)", err=True)
+        raise click.exceptions.Exit(_INTERRUPTED) from None
+    finally:
+        bars.close()

@@ -1,21 +1,18 @@
 """`train`: makes a float model from labelled images."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import click
 
 from edgemeta.cli.completion import float_model_names
 from edgemeta.cli.options import json_option, remark, report
-from edgemeta.cli.training_bars import TrainingBars
+from edgemeta.cli.training_bars import watched_training
 from edgemeta.toolchain.train.designs import DEPTHS, FAMILIES, MAX_SIZE, MAX_WIDTH, MIN_SIZE, MIN_WIDTH, Family, Wishes
 from edgemeta.toolchain.train.own_pictures import PicturesResult, train_pictures
 from edgemeta.toolchain.train.train import train as train_by_recipe
 
 _path = click.Path(path_type=Path)
-_INTERRUPTED = 130
-"""Exit code of a process that Ctrl-C ended, as shells have it."""
 
 
 @click.command(short_help="Train a float network on own pictures, or by a recipe.")
@@ -102,7 +99,7 @@ def train(
     if recipe is None:
         if alternates is not None:
             raise click.UsageError("--alternates needs a RECIPE")
-        with _watched() as bars:
+        with watched_training() as bars:
             pictures = train_pictures(
                 data,
                 folder,
@@ -123,7 +120,7 @@ def train(
         raise click.UsageError("Missing option '--test', which a RECIPE needs")
     if wishes != Wishes() or start is not None or epochs is not None:
         raise click.UsageError("--size, --network, --depth, --width, --start and --epochs are given by the RECIPE")
-    with _watched() as bars:
+    with watched_training() as bars:
         result = train_by_recipe(
             recipe,
             data,
@@ -176,19 +173,3 @@ def _pictures_text(result: PicturesResult, data: Path) -> Iterator[str]:
     yield from result.measured.text()
     yield f"the same as a picture: {result.picture}"
     yield f"next: edgemeta quantize {result.path} --calibrate {data} --held-out {result.held_out} --out MODEL"
-
-
-@contextmanager
-def _watched() -> Iterator[TrainingBars]:
-    """Bars of a training; Ctrl-C becomes one sentence that says how to continue."""
-    bars = TrainingBars()
-    try:
-        yield bars
-    except KeyboardInterrupt:
-        bars.close()
-        kept = bars.epochs_kept()
-        state = "before the first epoch" if kept is None else f"{kept[0]} of {kept[1]} epochs are kept"
-        click.echo(f"\ninterrupted, {state}; the same command continues (--fresh starts afresh)", err=True)
-        raise click.exceptions.Exit(_INTERRUPTED) from None
-    finally:
-        bars.close()

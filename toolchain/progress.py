@@ -7,6 +7,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
 
+from edgemeta.toolchain.errors import CheckpointError
+
 Stage = Literal["teacher", "views", "student", "continuation", "training"]
 
 
@@ -58,8 +60,25 @@ class Reporter:
         """Report one event; it is logged when step == steps."""
         seconds = round(time.monotonic() - self._begin, 2)
         event = Progress(stage, epoch, epochs, step, steps, loss, accuracy, raw_accuracy, seconds)
-        if self._callback is not None:
-            self._callback(event)
         if step == steps:
             with self._log.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(asdict(event)) + "\n")
+        if self._callback is not None:
+            self._callback(event)
+
+    def has(self, stage: Stage, epoch: int) -> bool:
+        """Whether a finished epoch is in the log."""
+        return any((each.stage, each.epoch) == (stage, epoch) for each in read_log(self._log))
+
+
+def read_log(log: Path) -> list[Progress]:
+    """The finished epochs of a log; empty without a file. Raises CheckpointError for a damaged line."""
+    if not log.exists():
+        return []
+    events = []
+    for number, line in enumerate(log.read_text("utf-8").splitlines(), 1):
+        try:
+            events.append(Progress(**json.loads(line)))
+        except (ValueError, TypeError) as error:
+            raise CheckpointError(f"{log} line {number}: is no finished epoch, expected one on each line") from error
+    return events

@@ -76,10 +76,11 @@ def original_weight(layer: nn.Module) -> Tensor:
 
 
 def _check_matches(rules: Rules, names: list[str]) -> None:
-    for number, rule in enumerate(rules.rules, 1):
+    for number, rule in enumerate(rules.rules):
         if not any(rule.covers(name) for name in names):
             raise SimulateError(
-                f"rule {number} ({', '.join(rule.layers)}) matches no layer, expected a pattern for one of "
+                f"{rules.place_of(number)}: rule {number + 1} ({', '.join(rule.layers)}) matches no layer, expected a "
+                f"pattern for one of "
                 f"{', '.join(names) or 'the layers, of which this network has none'}"
             )
 

@@ -5,13 +5,12 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, field_validator
 
-from edgemeta.toolchain.errors import SimulateError
 from edgemeta.toolchain.simulate.formats import Format, format_of
 from edgemeta.toolchain.simulate.quantizer import Roundings
 from edgemeta.toolchain.simulate.rounding import Rounding
+from edgemeta.toolchain.simulate.yaml_file import Source, checked, read_entries
 
 ROLES = ("activation", "weight", "gradient", "weight_gradient")
 
@@ -72,6 +71,16 @@ class Rules(BaseModel):
     seed: int = Field(default=0, ge=0, lt=2**63)
     rounding: RoundingRules = RoundingRules()
     rules: tuple[Rule, ...] = Field(min_length=1)
+    _source: Source = PrivateAttr(Source("the rules"))
+
+    def read_from(self, source: Source) -> "Rules":
+        """The same rules, which name this source in messages."""
+        self._source = source
+        return self
+
+    def place_of(self, rule: int) -> str:
+        """Where a rule, counted from 0, is written."""
+        return self._source.at(("rules", rule, "layers"))
 
     @property
     def roundings(self) -> Roundings:
@@ -89,46 +98,5 @@ class Rules(BaseModel):
 
 def load_rules(source: Path | Mapping[str, Any]) -> Rules:
     """Read rules. Raises SimulateError, which names the file and the line of what is wrong."""
-    if not isinstance(source, Path):
-        return _validated(dict(source), "the rules", None)
-    try:
-        text = source.read_text("utf-8")
-        node = yaml.compose(text, Loader=yaml.SafeLoader)
-        data = yaml.safe_load(text)
-    except (OSError, UnicodeDecodeError) as error:
-        raise SimulateError(f"{source} cannot be read: {error}") from error
-    except yaml.YAMLError as error:
-        raise SimulateError(f"{source} is not valid YAML: {' '.join(str(error).split())}") from error
-    return _validated(data, str(source), node)
-
-
-def _validated(data: object, name: str, node: yaml.Node | None) -> Rules:
-    try:
-        return Rules.model_validate(data)
-    except ValidationError as error:
-        first = error.errors()[0]
-        place = [part for part in first["loc"] if part not in ("function-before", "function-after")]
-        key = ".".join(str(part) for part in place) or "the whole"
-        text = first["msg"].removeprefix("Value error, ")
-        line = _line_of(node, place)
-        raise SimulateError(f"{name}{f' line {line}' if line else ''}: {key}: {text}") from error
-
-
-def _line_of(node: yaml.Node | None, place: list[int | str]) -> int | None:
-    """Line, from 1, of the entry at a place, or of the last part of the place that exists."""
-    if node is None:
-        return None
-    found: int = node.start_mark.line + 1
-    for step in place:
-        if isinstance(node, yaml.MappingNode):
-            pairs = {key.value: (key, value) for key, value in node.value}
-            if step not in pairs:
-                break
-            key, node = pairs[step]
-            found = key.start_mark.line + 1
-        elif isinstance(node, yaml.SequenceNode) and isinstance(step, int) and step < len(node.value):
-            node = node.value[step]
-            found = node.start_mark.line + 1
-        else:
-            break
-    return found
+    entries, origin = read_entries(source, "the rules")
+    return checked(Rules, entries, origin).read_from(origin)

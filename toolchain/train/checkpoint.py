@@ -6,12 +6,14 @@ checkpoint makes the same steps as one that was never interrupted.
 
 import os
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from edgemeta.toolchain.errors import CheckpointError
+from edgemeta.toolchain.train.workers import ALONE, Workers
 
 
 @dataclass(frozen=True)
@@ -33,15 +35,16 @@ def save_checkpoint(path: Path, identity: RunIdentity, state: dict[str, Any]) ->
     part.replace(path)
 
 
-def load_checkpoint(path: Path, identity: RunIdentity) -> dict[str, Any] | None:
-    """The state at `path`, or None if there is no such file.
+def load_checkpoint(path: Path, identity: RunIdentity, workers: Workers = ALONE) -> dict[str, Any] | None:
+    """The state at `path`, which the first worker reads, or None if there is no such file.
 
     Raises CheckpointError for a damaged file, and for one of another recipe or other data.
     """
-    if not path.exists():
+    content = workers.from_first(lambda: _content(path))
+    if content is None:
         return None
     try:
-        state = torch.load(path, map_location="cpu", weights_only=True)
+        state = torch.load(BytesIO(content), map_location="cpu", weights_only=True)
     except Exception as error:  # a damaged checkpoint can fail in any way
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise CheckpointError(f"{path}: not a readable checkpoint ({reason})") from error
@@ -50,6 +53,15 @@ def load_checkpoint(path: Path, identity: RunIdentity) -> dict[str, Any] | None:
     _require_same(path, "another recipe or seed", state["digest"], identity.recipe, "the recipe")
     _require_same(path, "other training data", state.get("data", "none"), identity.data, "the data")
     return state
+
+
+def _content(path: Path) -> bytes | None:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise CheckpointError(f"{path}: cannot be read ({error.strerror}), expected a checkpoint") from error
 
 
 def _require_same(path: Path, other: str, found: object, expected: str, needed: str) -> None:

@@ -2,6 +2,7 @@
 
 What differs between trainings is a `Training` record of values and functions; `run_epochs` does the rest. All random
 numbers of an epoch must depend only on its number, so that a continued run makes the steps of an uninterrupted one.
+Several workers run the loop side by side; the first one writes checkpoint and log.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,18 +18,23 @@ from torch import Tensor, nn
 
 from edgemeta.toolchain.progress import Reporter, Stage
 from edgemeta.toolchain.train.checkpoint import RunIdentity, load_checkpoint, save_checkpoint
+from edgemeta.toolchain.train.optimizer_step import OptimizerStep
+from edgemeta.toolchain.train.workers import ALONE, Workers
 
 N = TypeVar("N", bound=nn.Module)
 
 BatchLoss: TypeAlias = Callable[[NDArray[np.int64]], Tensor]
-"""Loss of one batch, a scalar with a gradient, for the numbers of its images (int64 [batch])."""
+"""Loss of one batch, a scalar with a gradient, for the numbers of its images (int64 [batch]).
+
+Of several workers each gives a part; the sum of the parts is the loss.
+"""
 
 
 @dataclass(frozen=True)
 class Training(Generic[N]):
     """What one training does. Epochs and steps count from 0 here, from 1 in reports.
 
-    stage: its name in reports. network, optimizer: with their first values; both are changed.
+    stage: its name in reports. network: with its first values; it is changed. step: what changes it by a loss.
     epochs: passes over the images. images: their number. batch: images of a step; the rest of an epoch is left out.
     order: the images of an epoch in their order, a permutation int64 [images].
     rates: learning rates of an epoch's step, one for each parameter group of the optimizer.
@@ -40,11 +46,12 @@ class Training(Generic[N]):
     keep_best: the result is the measured epoch of greatest accuracy (at a tie the later), instead of the last epoch.
     report_every: steps between two reports inside of an epoch.
     first_epoch, all_epochs: place of this training in the reports of a stage of several; None: `epochs`.
+    workers: the processes that share the batches; all of them have the same network after a step.
     """
 
     stage: Stage
     network: N
-    optimizer: torch.optim.Optimizer
+    step: OptimizerStep
     epochs: int
     images: int
     batch: int
@@ -58,6 +65,7 @@ class Training(Generic[N]):
     report_every: int = 50
     first_epoch: int = 0
     all_epochs: int | None = None
+    workers: Workers = ALONE
 
     @property
     def steps(self) -> int:
@@ -69,7 +77,7 @@ class Training(Generic[N]):
 class Trained(Generic[N]):
     """Result of `run_epochs`: the network to use, in evaluation mode, its epoch (from 1) and its accuracy in percent.
 
-    accuracy is None if the result was not measured by this process (a finished run that keeps no best epoch).
+    accuracy is None where an earlier version finished a run that keeps no best epoch.
     """
 
     network: N
@@ -82,28 +90,31 @@ def run_epochs(training: Training[N], checkpoint: Path, identity: RunIdentity, r
 
     identity: what the checkpoint must belong to. Raises CheckpointError.
     """
-    run = _Run(training)
-    run.restore(load_checkpoint(checkpoint, identity))
+    run = _Run(training, reporter)
+    run.restore(load_checkpoint(checkpoint, identity, training.workers))
     reporter.restart_clock()
+    run.report(once=True)
     for epoch in range(run.done, training.epochs):
-        loss = run.train_epoch(epoch, reporter)
-        accuracy, raw_accuracy = run.measure(epoch)
-        save_checkpoint(checkpoint, identity, run.state())
-        place = training.first_epoch + epoch + 1, training.all_epochs or training.epochs
-        reporter.report(training.stage, *place, training.steps, training.steps, loss, accuracy, raw_accuracy)
+        loss = run.train_epoch(epoch)
+        run.measured = loss, *run.measure(epoch)
+        if training.workers.first:
+            save_checkpoint(checkpoint, identity, run.state())
+        run.report()
     return run.result()
 
 
 class _Run(Generic[N]):
     """State of a training between two epochs."""
 
-    def __init__(self, training: Training[N]) -> None:
-        self.training = training
+    def __init__(self, training: Training[N], reporter: Reporter) -> None:
+        self.training, self.reporter = training, reporter
         self.network = training.network
         self.average: N | None = None if training.average is None else deepcopy(training.network).eval()
         self.done = 0
         self.best: dict[str, Any] | None = None
         self.accuracy: float | None = None
+        self.measured: tuple[float, float | None, float | None] | None = None
+        """Loss, accuracy and raw accuracy of the newest epoch."""
 
     @property
     def candidate(self) -> N:
@@ -115,18 +126,22 @@ class _Run(Generic[N]):
         if state is None:
             return
         self.network.load_state_dict(state["network"])
-        self.training.optimizer.load_state_dict(state["optimizer"])
+        self.training.step.restore(state["optimizer"])
         if self.average is not None:
             self.average.load_state_dict(state["average"])
         self.done = int(state["epoch"])
         self.best = state.get("best")
+        if "measured" in state:
+            loss, accuracy, raw_accuracy = state["measured"]
+            self.measured, self.accuracy = (loss, accuracy, raw_accuracy), accuracy
 
     def state(self) -> dict[str, Any]:
         """What a checkpoint keeps."""
         state: dict[str, Any] = {
             "network": self.network.state_dict(),
-            "optimizer": self.training.optimizer.state_dict(),
+            "optimizer": self.training.step.state(),
             "epoch": self.done,
+            "measured": self.measured,
         }
         if self.average is not None:
             state["average"] = self.average.state_dict()
@@ -134,26 +149,34 @@ class _Run(Generic[N]):
             state["best"] = self.best
         return state
 
-    def train_epoch(self, epoch: int, reporter: Reporter) -> float:
+    def report(self, *, once: bool = False) -> None:
+        """Report the newest epoch; once: not if a process did that before it was killed or stopped."""
+        part = self.training
+        if self.measured is None or not part.workers.first:
+            return
+        epoch, epochs = self._place(self.done - 1)
+        if not (once and self.reporter.has(part.stage, epoch)):
+            self.reporter.report(part.stage, epoch, epochs, part.steps, part.steps, *self.measured)
+
+    def train_epoch(self, epoch: int) -> float:
         """All steps of an epoch; returns the mean loss."""
-        part, optimizer = self.training, self.training.optimizer
+        part, optimizer = self.training, self.training.step.optimizer
         self.network.train()
         order, batch_loss = part.order(epoch), part.losses(epoch)
-        place = part.first_epoch + epoch + 1, part.all_epochs or part.epochs
         total = 0.0
         for step in range(part.steps):
             for group, rate in zip(optimizer.param_groups, part.rates(epoch, step), strict=True):
                 group["lr"] = rate
             loss = batch_loss(order[step * part.batch : (step + 1) * part.batch])
-            optimizer.zero_grad()
-            loss.backward()  # type: ignore[no-untyped-call]
-            optimizer.step()
+            part.step.take(loss)
             self._update_average(epoch * part.steps + step)
             total += loss.item()
             if (step + 1) % part.report_every == 0 and step + 1 < part.steps:
-                reporter.report(part.stage, *place, step + 1, part.steps, total / (step + 1))
+                mean = part.workers.total(total) / (step + 1)
+                if part.workers.first:
+                    self.reporter.report(part.stage, *self._place(epoch), step + 1, part.steps, mean)
         self.done = epoch + 1
-        return total / part.steps
+        return part.workers.total(total) / part.steps
 
     def measure(self, epoch: int) -> tuple[float | None, float | None]:
         """Accuracy of the candidate, and of the network without averaging; None where this epoch is not measured."""
@@ -174,6 +197,11 @@ class _Run(Generic[N]):
             epoch, accuracy = int(self.best["epoch"]), float(self.best["accuracy"])
         network.eval()
         return Trained(network, epoch, accuracy)
+
+    def _place(self, epoch: int) -> tuple[int, int]:
+        """An epoch's number in reports, and that of the last one."""
+        part = self.training
+        return part.first_epoch + epoch + 1, part.all_epochs or part.epochs
 
     def _update_average(self, taken: int) -> None:
         """Move averaged weights and batch statistics towards those of the network, after step number `taken`.

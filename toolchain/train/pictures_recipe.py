@@ -19,6 +19,7 @@ from edgemeta.toolchain.train.chain import Chain
 from edgemeta.toolchain.train.checkpoint import RunIdentity
 from edgemeta.toolchain.train.designs import MIN_SIZE, Design
 from edgemeta.toolchain.train.loop import BatchLoss, Trained, Training, run_epochs
+from edgemeta.toolchain.train.optimizer_step import OptimizerStep
 from edgemeta.toolchain.train.picture_views import ViewSettings, blend, random_views
 from edgemeta.toolchain.train.student import cosine
 
@@ -111,7 +112,7 @@ def train_on_pictures(
     training = Training(
         stage="training",
         network=network,
-        optimizer=torch.optim.AdamW(groups, lr=recipe.lr),
+        step=OptimizerStep(torch.optim.AdamW(groups, lr=recipe.lr)),
         epochs=recipe.epochs,
         images=images,
         batch=batch,

@@ -15,8 +15,9 @@ from edgemeta.toolchain.errors import CheckpointError
 
 _FILES = (
     *("network.pt", "teacher-[0-9]*.pt", "student.pt", "logits-*-[0-9]*.npy", "log.jsonl"),
-    *("validation.npz", "confusion.txt", "confusion.png"),
+    *("validation.npz", "confusion.txt", "confusion.png", "curves.png", "curves.html"),
     *("*.pt.part", "logits-*.part", "validation.npz.part", "confusion.txt.part", "confusion.png.part"),
+    *("curves.png.part", "curves.html.part"),
 )
 """Files that a run writes into its folder, the last ones only while it writes others."""
 _LOCK = "run.lock"

@@ -21,6 +21,7 @@ from edgemeta.toolchain.train.designs import Design
 from edgemeta.toolchain.train.loop import BatchLoss, Training, run_epochs
 from edgemeta.toolchain.train.mean_network import mean_network, refresh_statistics
 from edgemeta.toolchain.train.networks import build
+from edgemeta.toolchain.train.optimizer_step import OptimizerStep
 from edgemeta.toolchain.train.picture_views import blend
 from edgemeta.toolchain.train.recipe import Recipe, StudentRecipe
 from edgemeta.toolchain.train.targets import Target
@@ -147,7 +148,7 @@ def _distillation(
     return Training(
         stage=stage,
         network=network,
-        optimizer=nesterov(network, part.lr, part.momentum, part.weight_decay),
+        step=OptimizerStep(nesterov(network, part.lr, part.momentum, part.weight_decay)),
         epochs=part.epochs,
         images=bank.images,
         batch=part.batch,

@@ -15,6 +15,7 @@ from edgemeta.toolchain.train.augment import STREAM_ORDER, STREAM_TEACHER, STREA
 from edgemeta.toolchain.train.batches import accuracy_percent, logits_of, mixed_precision, network_input
 from edgemeta.toolchain.train.checkpoint import RunIdentity
 from edgemeta.toolchain.train.loop import BatchLoss, Training, run_epochs
+from edgemeta.toolchain.train.optimizer_step import OptimizerStep
 from edgemeta.toolchain.train.recipe import Recipe, TeacherRecipe
 from edgemeta.toolchain.train.teacher_network import Teacher
 
@@ -89,7 +90,7 @@ def train_teacher(
     training = Training(
         stage="teacher",
         network=network,
-        optimizer=_optimizer(network, part),
+        step=OptimizerStep(_optimizer(network, part)),
         epochs=part.epochs,
         images=bank.images,
         batch=part.batch,

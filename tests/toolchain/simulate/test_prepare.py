@@ -178,6 +178,9 @@ def test_a_file_is_named_with_its_line(tmp_path: Path) -> None:
     file.write_text("rules:\n  - layers: '*'\n    weight: int8\n  - layers: fc\n    gradient: e5m2\n")
     with pytest.raises(SimulateError, match=rf"{file} line 5: rules.1.gradient: found the format 'e5m2'"):
         load_rules(file)
+    file.write_text("rules:\n  - layers: '*'\n    weight: int8\n  - layers: fc\n    gradient: bfloat16\n")
+    with pytest.raises(SimulateError, match=rf"{file} line 4: rule 2 \(fc\) matches no layer, .* 0, 5"):
+        prepare(network(), file)
     file.write_text("rules: [\n")
     with pytest.raises(SimulateError, match="is not valid YAML"):
         load_rules(file)

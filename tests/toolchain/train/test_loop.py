@@ -1,6 +1,7 @@
 """The epoch loop: its steps are those of a plain loop, it continues exactly, it keeps the best epoch."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +12,14 @@ from torch import nn
 from torch.nn import functional
 
 from edgemeta.toolchain.data.dataset import Dataset
-from edgemeta.toolchain.progress import Progress, Reporter
+from edgemeta.toolchain.progress import Progress, Reporter, read_log
 from edgemeta.toolchain.train.augment import STREAM_ORDER, STREAM_STUDENT, ImageBank, draw_view, generator
 from edgemeta.toolchain.train.batches import mixed_precision, network_input
 from edgemeta.toolchain.train.checkpoint import RunIdentity
 from edgemeta.toolchain.train.designs import Design
 from edgemeta.toolchain.train.loop import Training, run_epochs
 from edgemeta.toolchain.train.networks import build
+from edgemeta.toolchain.train.optimizer_step import OptimizerStep
 from edgemeta.toolchain.train.recipe import recipe_from
 from edgemeta.toolchain.train.student import Lesson, cosine, distillation_loss, train_student
 from edgemeta.toolchain.train.targets import stored_target
@@ -92,7 +94,7 @@ def small_training() -> Callable[..., Training[nn.Linear]]:
         values: dict[str, Any] = {
             "stage": "student",
             "network": network,
-            "optimizer": torch.optim.SGD(network.parameters(), 0.1, momentum=0.9),
+            "step": OptimizerStep(torch.optim.SGD(network.parameters(), 0.1, momentum=0.9)),
             "epochs": 4,
             "images": 20,
             "batch": 8,
@@ -149,6 +151,27 @@ def test_the_best_epoch_is_kept_also_over_an_interruption(
     assert all((best.network.state_dict()[k] == v).all() for k, v in seen[2].items())
     again = run_epochs(small_training(**changes), tmp_path / "a.pt", IDENTITY, Reporter(tmp_path / "log", None))
     assert (again.epoch, again.accuracy) == (3, 80.0)
+
+
+def test_a_process_killed_between_a_checkpoint_and_its_report(
+    tmp_path: Path, small_training: Callable[..., Training[nn.Linear]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next one reports that epoch, with the same figures."""
+    run_epochs(small_training(), tmp_path / "whole.pt", IDENTITY, Reporter(tmp_path / "whole", None))
+
+    def killed(*_: object) -> None:
+        raise StoppedError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Reporter, "report", killed)
+        with pytest.raises(StoppedError):
+            run_epochs(small_training(), tmp_path / "parts.pt", IDENTITY, Reporter(tmp_path / "parts", None))
+    assert not (tmp_path / "parts").exists()
+    for _ in range(2):
+        run_epochs(small_training(), tmp_path / "parts.pt", IDENTITY, Reporter(tmp_path / "parts", None))
+    whole, parts = ([replace(event, seconds=0.0) for event in read_log(tmp_path / n)] for n in ("whole", "parts"))
+    assert whole == parts
+    assert [event.epoch for event in whole] == [1, 2, 3, 4]
 
 
 def test_measuring_and_reports(tmp_path: Path, small_training: Callable[..., Training[nn.Linear]]) -> None:

@@ -23,6 +23,7 @@ from edgemeta.toolchain.train.backbone.views import UNLABELLED, Picture, Views
 from edgemeta.toolchain.train.batches import accuracy_percent, mixed_precision, network_input
 from edgemeta.toolchain.train.checkpoint import RunIdentity
 from edgemeta.toolchain.train.loop import BatchLoss, Training, run_epochs
+from edgemeta.toolchain.train.optimizer_step import OptimizerStep
 
 _MEASURED = 1000
 """Held out images that an epoch is measured on."""
@@ -103,7 +104,7 @@ def train_backbone(
         training = Training(
             stage="student",
             network=pupil,
-            optimizer=torch.optim.AdamW(groups, lr=recipe.lr),
+            step=OptimizerStep(torch.optim.AdamW(groups, lr=recipe.lr)),
             epochs=recipe.epochs,
             images=recipe.steps,
             batch=1,

@@ -1,0 +1,1 @@
+"""Trains networks under number formats from a file, on one worker or many."""

@@ -1,0 +1,96 @@
+"""The file of a simulated training: network, steps, and the rules of its number formats."""
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr
+
+from edgemeta.toolchain.errors import RecipeError, SimulateError
+from edgemeta.toolchain.simulate.rules import RoundingRules, Rule, Rules
+from edgemeta.toolchain.simulate.yaml_file import Source, checked, read_entries
+from edgemeta.toolchain.train.designs import Design, Family
+
+Schedule = Literal["cosine", "linear", "constant"]
+"""How the learning rate goes to zero after the warm-up."""
+
+
+class NetworkConfig(BaseModel):
+    """The network, as `edgemeta train` has it. size: side of its input, pixels; None: that of the images."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    family: Family = "resnet"
+    depth: int = 8
+    width: float = 1.0
+    size: int | None = None
+
+    def design(self, size: int, classes: int) -> Design:
+        """The network for images of this size. Raises RecipeError."""
+        return Design(classes, size, self.family, self.depth, self.width)
+
+
+class TrainingConfig(BaseModel):
+    """A training under number formats.
+
+    labels: names of the classes, for data that only number them. batch: images of a step, of all workers together. lr:
+    peak learning rate of SGD with Nesterov momentum, for the mean loss of a batch, reached linearly after
+    `warmup_epochs`. pad: greatest shift of a crop in pixels. loss_scale: factor on the loss in the backward pass.
+    start: float model, a file or a shipped name, whose weights are the first ones. rules, rounding: as `prepare` reads
+    them; without rules everything is float32.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    network: NetworkConfig = NetworkConfig()
+    labels: tuple[str, ...] | None = None
+    epochs: int = Field(ge=1)
+    batch: int = Field(default=128, ge=1)
+    lr: float = Field(default=0.1, gt=0, allow_inf_nan=False)
+    schedule: Schedule = "cosine"
+    warmup_epochs: float = Field(default=0.0, ge=0, allow_inf_nan=False)
+    momentum: float = Field(default=0.9, ge=0, lt=1)
+    weight_decay: float = Field(default=2e-4, ge=0, lt=1)
+    pad: int = Field(default=4, ge=0, le=16)
+    seed: int = Field(default=1, ge=0, lt=2**63)
+    loss_scale: Literal["dynamic"] | Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    start: str | None = None
+    rounding: RoundingRules = RoundingRules()
+    rules: tuple[Rule, ...] = ()
+    _source: Source = PrivateAttr(Source("the config"))
+
+    @property
+    def simulation(self) -> Rules | None:
+        """The rules for `prepare`; None where everything is float32."""
+        if not self.rules:
+            return None
+        return Rules(seed=self.seed, rounding=self.rounding, rules=self.rules).read_from(self._source)
+
+    def design(self, size: int, classes: int) -> Design:
+        """The network for images of this size. Raises SimulateError, which names file and line."""
+        try:
+            return self.network.design(size, classes)
+        except RecipeError as error:
+            raise SimulateError(f"{self._source.at(('network',))}: {error}") from error
+
+    def require_batch(self, images: int, workers: int) -> None:
+        """Raise SimulateError, which names file and line, unless the batch has images and equal shares for workers."""
+        place = self._source.at(("batch",))
+        if self.batch > images:
+            raise SimulateError(f"{place}: batch is {self.batch}, expected at most {images}, all training images")
+        if self.batch % workers:
+            raise SimulateError(f"{place}: batch is {self.batch}, expected a multiple of {workers}, the workers")
+
+    def digest(self, design: Design, start: str | None) -> str:
+        """SHA-256 (hex) of everything but the data that decides the steps; start: digest of the first weights."""
+        whole = {**self.model_dump(mode="json"), "network": vars(design), "start": start}
+        return hashlib.sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest()
+
+
+def load_config(path: Path) -> TrainingConfig:
+    """Read a config. Raises SimulateError, which names the file and the line of what is wrong."""
+    entries, source = read_entries(path, "the config")
+    config = checked(TrainingConfig, entries, source)
+    config._source = source
+    return config
