@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <cstring>
 #include <mutex>
 
 #include "../../cpu/src/features.h"
@@ -63,39 +62,56 @@ struct Array {
   // Elements first .. first + count - 1; first is a multiple of kBlock, and count at most kBlock.
   void round_block(int64_t first, int64_t count) const {
     uint32_t words[kBlock];
-    uint8_t flags[kBlock];
     if (rounding.rounding == EM_STOCHASTIC) words_of_block(first, count, words);
-    const Run run = {x + first, y + first, inside ? flags : nullptr, words, count};
+    const Run run = {x + first, y + first, inside ? inside + first / 8 : nullptr, words, count};
     if (scaled.channels == 1 && scaled.block == 0) {
       kernels.round(run, {rounding, scaled.scale, scaled.lowest, scaled.highest, false});
     } else {
       const Spread spread(scaled, first, count);
       kernels.round(run, {rounding, scaled.scale ? spread.scale : nullptr, spread.lowest, spread.highest, true});
     }
-    if (inside) pack(flags, count, inside + first / 8);
   }
 
  private:
-  // Scale and limits of each element.
+  // Scale and limits of each element, written in runs of elements that lie side by side in a channel, or of channels.
   struct Spread {
     Spread(const em_scaled& of, int64_t first, int64_t count) {
       int64_t position = first % of.inner, channel = first / of.inner % of.channels;
       int64_t outer = first / (of.inner * of.channels);
-      const int64_t blocks = of.block ? (of.channels + of.block - 1) / of.block : 0;
-      for (int64_t i = 0; i < count; ++i) {
-        const int64_t shared = of.block ? (outer * blocks + channel / of.block) * of.inner + position : channel;
-        const int64_t limit = of.block ? 0 : channel;
-        scale[i] = of.scale ? of.scale[shared] : 1;
-        lowest[i] = of.lowest[limit];
-        highest[i] = of.highest[limit];
-        if (++position < of.inner) continue;
-        position = 0;
-        if (++channel < of.channels) continue;
-        channel = 0;
-        ++outer;
+      for (int64_t done = 0; done < count;) {
+        const int64_t left = of.inner == 1 ? of.channels - channel : of.inner - position;
+        const int64_t taken = std::min(left, count - done);
+        fill(of, outer, channel, position, taken, done);
+        done += taken;
+        position = of.inner == 1 ? 0 : (position + taken) % of.inner;
+        if (position != 0) continue;
+        channel += of.inner == 1 ? taken : 1;
+        outer += channel / of.channels;
+        channel %= of.channels;
       }
     }
     float scale[kBlock], lowest[kBlock], highest[kBlock];
+
+   private:
+    void fill(const em_scaled& of, int64_t outer, int64_t channel, int64_t position, int64_t taken, int64_t at) {
+      if (of.block) {
+        const int64_t blocks = (of.channels + of.block - 1) / of.block;
+        std::fill_n(lowest + at, taken, of.lowest[0]);
+        std::fill_n(highest + at, taken, of.highest[0]);
+        if (of.inner > 1)
+          std::copy_n(of.scale + (outer * blocks + channel / of.block) * of.inner + position, taken, scale + at);
+        else
+          for (int64_t i = 0; i < taken; ++i) scale[at + i] = of.scale[outer * blocks + (channel + i) / of.block];
+      } else if (of.inner > 1) {
+        std::fill_n(scale + at, taken, of.scale ? of.scale[channel] : 1);
+        std::fill_n(lowest + at, taken, of.lowest[channel]);
+        std::fill_n(highest + at, taken, of.highest[channel]);
+      } else {
+        if (of.scale) std::copy_n(of.scale + channel, taken, scale + at);
+        std::copy_n(of.lowest + channel, taken, lowest + at);
+        std::copy_n(of.highest + channel, taken, highest + at);
+      }
+    }
   };
 
   void words_of_block(int64_t first, int64_t count, uint32_t* words) const {
@@ -104,16 +120,6 @@ struct Array {
       const int64_t taken = std::min(places->row - column, count - done);
       fill_words(kernels, *places, (places->first + row * places->stride) * places->row + column, taken, words + done);
       done += taken;
-    }
-  }
-
-  // Eight flags of 0 or 1 to a byte: the product moves the flag of byte i from bit 8 i to bit 56 + i.
-  static void pack(uint8_t* flags, int64_t count, uint8_t* bits) {
-    std::fill(flags + count, flags + (count + 7) / 8 * 8, uint8_t{0});
-    for (int64_t i = 0; i < count; i += 8) {
-      uint64_t eight;
-      memcpy(&eight, flags + i, 8);
-      bits[i / 8] = static_cast<uint8_t>(eight * 0x0102040810204080u >> 56);
     }
   }
 };

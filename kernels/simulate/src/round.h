@@ -9,8 +9,8 @@ namespace edgemeta::simulate {
 
 constexpr int64_t kBlock = 1024;  // elements that a kernel takes at a time, at most
 
-// A run of elements. words: a random word each, for stochastic rounding. inside: a byte each, 1 where it was not
-// limited; may be null.
+// A run of elements. words: a random word each, for stochastic rounding. inside: a bit each, 1 where it was not limited,
+// the first in bit 0 of the first byte; may be null. words has room for a multiple of 64.
 struct Run {
   const float* x;
   float* y;
@@ -19,7 +19,8 @@ struct Run {
   int64_t count;
 };
 
-// scale, lowest, highest: one entry for all elements, or (`each`) one for each. scale: null for 1.
+// scale, lowest, highest: one entry for all elements, or (`each`) one for each, with room for a multiple of 64. scale:
+// null for 1.
 struct Rule {
   em_rounding rounding;
   const float *scale, *lowest, *highest;

@@ -55,25 +55,44 @@ INLINE float power_of_two(int32_t q) {
   return value_of(q >= -126 ? normal : subnormal);
 }
 
-template <int rounding>
-INLINE float rounded_magnitude(uint32_t magnitude, uint32_t negative, uint32_t word, int32_t mantissa,
-                               int32_t quantum) {
+// How a grid is rounded to: by the definition; or, where all its steps are alike, by the conversions of floats to
+// integers, which give the same K and F.
+enum Steps { kAny, kAlike };
+
+struct Split {
+  uint32_t steps, fraction;
+  float unit;  // value of a step
+};
+
+INLINE Split split(uint32_t magnitude, int32_t mantissa, int32_t quantum) {
   const auto code = static_cast<int32_t>(magnitude >> 23);
   const int32_t biased = greater(code, 1);
   const uint32_t integer = (magnitude & (kHidden - 1)) | (code > 0 ? kHidden : 0);
   const int32_t q = greater(biased - 127 - mantissa, quantum);
   const int32_t step = greater(q, biased - 150);  // exact values keep their last bit
   const int32_t dropped = step - (biased - 150);
-  uint32_t steps = integer >> smaller(dropped, 31);
   const uint32_t upper = (integer << 1) << (31 - smaller(dropped, 31));
   const uint32_t lower = integer >> greater(smaller(dropped - 32, 31), 0);
-  const uint32_t fraction = dropped < 32 ? upper : lower;
-  const uint32_t sum = fraction + added<rounding>(steps, negative, word);
-  steps += sum < fraction ? 1 : 0;
-  return static_cast<float>(static_cast<int32_t>(steps)) * power_of_two(step);
+  return {integer >> smaller(dropped, 31), dropped < 32 ? upper : lower, power_of_two(step)};
 }
 
-enum Scaling { kNone, kPowerOfTwo, kAny };
+// unit: of a step; inverse: 1 / unit. A magnitude of 2**25 steps and more is beyond every limit (at most 2**24).
+INLINE Split split_alike(uint32_t magnitude, float unit, float inverse) {
+  constexpr float most = 33554432.0f;
+  const float number = value_of(magnitude) * inverse, bounded = number < most ? number : most;
+  const auto whole = static_cast<int32_t>(bounded);
+  const float rest = bounded - static_cast<float>(whole);
+  return {static_cast<uint32_t>(whole), static_cast<uint32_t>(rest * 4294967296.0f), unit};
+}
+
+template <int rounding>
+INLINE float rounded(const Split& at, uint32_t negative, uint32_t word) {
+  const uint32_t sum = at.fraction + added<rounding>(at.steps, negative, word);
+  const uint32_t steps = at.steps + (sum < at.fraction ? 1 : 0);
+  return static_cast<float>(static_cast<int32_t>(steps)) * at.unit;
+}
+
+enum Scaling { kNone, kPowerOfTwo, kDivision };
 
 // What a scale of 2**t is multiplied by instead of divided: 2**-t, with the same bits. 0 for another scale.
 INLINE float inverse_of(float scale) {
@@ -82,57 +101,114 @@ INLINE float inverse_of(float scale) {
   return fits ? value_of((254 - exponent) << 23) : 0.0f;
 }
 
+constexpr int64_t kTogether = 64;  // elements whose flags make a word of bits
+
+// Bit i is set where flags[i] is not 0.
+#if defined(EM_ISA_AVX512)
+INLINE uint64_t packed(const uint32_t* flags) {
+  uint64_t bits = 0;
+  for (int64_t i = 0; i < kTogether; i += 16) {
+    const __m512i part = _mm512_loadu_si512(flags + i);
+    bits |= static_cast<uint64_t>(_mm512_test_epi32_mask(part, part)) << i;
+  }
+  return bits;
+}
+#elif defined(EM_ISA_AVX2)
+INLINE uint64_t packed(const uint32_t* flags) {
+  uint64_t bits = 0;
+  for (int64_t i = 0; i < kTogether; i += 8) {
+    const __m256i part = _mm256_slli_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(flags + i)), 31);
+    bits |= static_cast<uint64_t>(_mm256_movemask_ps(_mm256_castsi256_ps(part))) << i;
+  }
+  return bits;
+}
+#else
+INLINE uint64_t packed(const uint32_t* flags) {
+  uint64_t bits = 0;
+  for (int64_t i = 0; i < kTogether; ++i) bits |= static_cast<uint64_t>(flags[i]) << i;
+  return bits;
+}
+#endif
+
 // each: scale and limits have an entry for each element.
-template <int rounding, Scaling scaling, bool each>
-void round_run(const Run& run, const Rule& rule) {
+template <int rounding, Scaling scaling, bool each, Steps kind>
+INLINE void round_together(const float* x, float* y, const uint32_t* __restrict__ words, const Rule& rule, int64_t first,
+                           uint32_t* __restrict__ flags) {
   const int32_t mantissa = rule.rounding.mantissa, quantum = rule.rounding.quantum;
-  const float* __restrict__ scales = rule.scale;
-  const float* __restrict__ lows = rule.lowest;
-  const float* __restrict__ highs = rule.highest;
+  const float unit = power_of_two(quantum), inverse_unit = power_of_two(-quantum);
+  const float* __restrict__ scales = each && scaling == kDivision ? rule.scale + first : rule.scale;
+  const float* __restrict__ lows = each ? rule.lowest + first : rule.lowest;
+  const float* __restrict__ highs = each ? rule.highest + first : rule.highest;
   const float scale0 = scaling == kNone ? 1.0f : scales[0], inverse = inverse_of(scale0);
   const float low0 = lows[0], high0 = highs[0];
   const uint32_t special = rule.rounding.beyond == EM_NAN ? kInfinity | kQuiet : kInfinity;
-  const bool saturates = rule.rounding.beyond == EM_SATURATE;
-  uint8_t flags[kBlock];
-  uint8_t* __restrict__ inside = run.inside ? run.inside : flags;
-  const uint32_t* __restrict__ words = run.words;
-  const float* x = run.x;
-  float* y = run.y;
-  const int64_t count = run.count;
+  const uint32_t saturates = rule.rounding.beyond == EM_SATURATE;
 #pragma GCC ivdep  // x and y are the same array, or do not overlap
-  for (int64_t i = 0; i < count; ++i) {
-    const float scale = each && scaling == kAny ? scales[i] : scale0;
+  for (int64_t i = 0; i < kTogether; ++i) {
+    const float scale = each && scaling == kDivision ? scales[i] : scale0;
     const float divided = scaling == kNone ? x[i] : scaling == kPowerOfTwo ? x[i] * inverse : x[i] / scale;
     const uint32_t pattern = pattern_of(divided);
     const uint32_t sign = pattern & kSign, magnitude = pattern ^ sign;
-    const float result = rounded_magnitude<rounding>(magnitude, sign >> 31, rounding == EM_STOCHASTIC ? words[i] : 0,
-                                                     mantissa, quantum);
+    const Split at = kind == kAlike ? split_alike(magnitude, unit, inverse_unit) : split(magnitude, mantissa, quantum);
+    const float result = rounded<rounding>(at, sign >> 31, rounding == EM_STOCHASTIC ? words[i] : 0);
     const float low = each ? lows[i] : low0, high = each ? highs[i] : high0;
     const float limit = sign ? -low : high;
-    const bool over = result > limit;
-    const bool keeps_limit = saturates | ((rounding == EM_TOWARDS_ZERO) & (magnitude < kInfinity));
-    const uint32_t limited = over ? (keeps_limit ? pattern_of(limit) : special) : pattern_of(result);
-    const float signed_result = value_of((magnitude > kInfinity ? magnitude | kQuiet : limited) | sign);
-    inside[i] = static_cast<uint8_t>(!over | (magnitude > kInfinity));
+    const uint32_t over = result > limit, is_nan = magnitude > kInfinity;
+    const uint32_t keeps_limit = saturates | (rounding == EM_TOWARDS_ZERO ? magnitude < kInfinity : 0u);
+    const uint32_t beyond = keeps_limit ? pattern_of(limit) : special;
+    const uint32_t limited = over ? beyond : pattern_of(result);
+    const float signed_result = value_of((is_nan ? magnitude | kQuiet : limited) | sign);
+    flags[i] = (over ^ 1u) | is_nan;
     y[i] = scaling == kNone ? signed_result : signed_result * scale;
   }
 }
 
-template <int rounding>
+template <int rounding, Scaling scaling, bool each, Steps kind>
+void round_run(const Run& run, const Rule& rule) {
+  uint32_t flags[kTogether];
+  int64_t i = 0;
+  for (; i + kTogether <= run.count; i += kTogether) {
+    round_together<rounding, scaling, each, kind>(run.x + i, run.y + i, run.words + i, rule, i, flags);
+    const uint64_t bits = packed(flags);
+    if (run.inside) memcpy(run.inside + i / 8, &bits, 8);
+  }
+  const int64_t rest = run.count - i;
+  if (rest == 0) return;
+  float values[kTogether] = {};
+  memcpy(values, run.x + i, static_cast<size_t>(rest) * sizeof(float));
+  round_together<rounding, scaling, each, kind>(values, values, run.words + i, rule, i, flags);
+  memcpy(run.y + i, values, static_cast<size_t>(rest) * sizeof(float));
+  const uint64_t bits = packed(flags) & ((uint64_t{1} << rest) - 1);
+  if (run.inside) memcpy(run.inside + i / 8, &bits, static_cast<size_t>(rest + 7) / 8);
+}
+
+template <int rounding, Steps kind>
 void round_by(const Run& run, const Rule& rule) {
-  if (rule.each && rule.scale) return round_run<rounding, kAny, true>(run, rule);
-  if (rule.each) return round_run<rounding, kNone, true>(run, rule);
-  if (!rule.scale || *rule.scale == 1.0f) return round_run<rounding, kNone, false>(run, rule);
-  if (inverse_of(*rule.scale) != 0.0f) return round_run<rounding, kPowerOfTwo, false>(run, rule);
-  round_run<rounding, kAny, false>(run, rule);
+  if (rule.each && rule.scale) return round_run<rounding, kDivision, true, kind>(run, rule);
+  if (rule.each) return round_run<rounding, kNone, true, kind>(run, rule);
+  if (!rule.scale || *rule.scale == 1.0f) return round_run<rounding, kNone, false, kind>(run, rule);
+  if (inverse_of(*rule.scale) != 0.0f) return round_run<rounding, kPowerOfTwo, false, kind>(run, rule);
+  round_run<rounding, kDivision, false, kind>(run, rule);
+}
+
+// Whether all steps up to the greatest limit are alike, and the conversions neither overflow nor lose a bit of F.
+bool steps_are_alike(const em_rounding& rounding) {
+  constexpr int32_t range = 60;
+  return rounding.mantissa >= 24 && rounding.quantum >= -range && rounding.quantum <= range;
+}
+
+template <int rounding>
+void round_grid(const Run& run, const Rule& rule) {
+  if (steps_are_alike(rule.rounding)) return round_by<rounding, kAlike>(run, rule);
+  round_by<rounding, kAny>(run, rule);
 }
 
 void round_elements(const Run& run, const Rule& rule) {
   switch (rule.rounding.rounding) {
-    case EM_NEAREST_EVEN: return round_by<EM_NEAREST_EVEN>(run, rule);
-    case EM_HALF_UP: return round_by<EM_HALF_UP>(run, rule);
-    case EM_TOWARDS_ZERO: return round_by<EM_TOWARDS_ZERO>(run, rule);
-    default: return round_by<EM_STOCHASTIC>(run, rule);
+    case EM_NEAREST_EVEN: return round_grid<EM_NEAREST_EVEN>(run, rule);
+    case EM_HALF_UP: return round_grid<EM_HALF_UP>(run, rule);
+    case EM_TOWARDS_ZERO: return round_grid<EM_TOWARDS_ZERO>(run, rule);
+    default: return round_grid<EM_STOCHASTIC>(run, rule);
   }
 }
 
