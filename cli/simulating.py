@@ -1,21 +1,33 @@
 """`simulate`: networks under other number formats, and as integers in PyTorch."""
 
 import sys
+from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
+from typing import NamedTuple
 
 import click
 
 from edgemeta.cli.options import data_option, json_option, load_model, model_argument, remark, report
 from edgemeta.cli.progress import progress_bar
+from edgemeta.cli.stages import Stages
 from edgemeta.cli.training_bars import watched_training
 from edgemeta.model.errors import EdgemetaError
 from edgemeta.model.tasks import Classification, task_name
 from edgemeta.toolchain.data.labelled_images import open_images
 from edgemeta.toolchain.evaluation import evaluate
+from edgemeta.toolchain.simulate.training.exported import RANGE_IMAGES, export_run
 from edgemeta.toolchain.simulate.training.train import train_simulated as train_by_config
 from edgemeta.toolchain.train.requirements import require_torch
 
 _path = click.Path(path_type=Path)
+
+
+class Work(NamedTuple):
+    """A stage, and its work in images."""
+
+    name: str
+    work: float
 
 
 @click.group()
@@ -26,6 +38,7 @@ def simulate() -> None:
     Examples:
       edgemeta simulate eval resnet8-cifar10 --data test.npz
       edgemeta simulate train --config int8.yaml --data train/ --test test/ --folder runs/int8
+      edgemeta simulate export --config int8.yaml --data train/ --test test/ --folder runs/int8 --out int8.safetensors
     """
 
 
@@ -78,6 +91,51 @@ def train_simulated(
         f"(sha256 {result.sha256[:12]})"
     )
     report(as_json, values, [line, f"learning curves: {result.folder / 'curves.html'}"])
+
+
+@simulate.command("export", short_help="Write a finished run as an integer model file.")
+@click.option("--config", type=_path, required=True, metavar="FILE", help="The config of the run.")
+@click.option("--data", type=_path, required=True, metavar="PATH", help="The training images of the run.")
+@click.option("--test", type=_path, required=True, metavar="PATH", help="The test images of the run.")
+@click.option("--folder", type=_path, required=True, metavar="RUN", help="Folder of the run.")
+@click.option("--name", help="Name of the model in messages and logs; default: those of network and config.")
+@click.option("--out", type=_path, required=True, metavar="FILE", help="The integer model to write.")
+@json_option
+def export_simulated(
+    config: Path, data: Path, test: Path, folder: Path, name: str | None, out: Path, as_json: bool
+) -> None:
+    """Write the network of a finished run, trained under rules of integers, as a model file for every backend.
+
+    Its weights are the integers of the training. Activations need integers of at most 8 bits, weights symmetric ones or
+    powers of two, with one scale in the layer of the scores. It is measured on the test images.
+
+    \b
+    Examples:
+      edgemeta simulate export --config int8.yaml --data train.npz --test test.npz --folder runs/int8 \\
+          --out int8.safetensors
+      edgemeta simulate eval int8.safetensors --data test.npz
+    """
+    with closing(Stages()) as stages:
+        stages.plan([Work("ranges", RANGE_IMAGES), Work("test images", RANGE_IMAGES)])
+
+        def begin(stage: str) -> Callable[[int, int], None]:
+            stages.begin(stage)
+            return stages.progress
+
+        result = export_run(config, data, test, folder, out, name=name, stage=begin, report=remark)
+    values = {
+        "path": str(result.path),
+        "sha256": result.sha256,
+        "bytes": result.size,
+        "top1": round(result.accuracy, 4),
+        "simulated_top1": result.simulated,
+        "images": result.images,
+    }
+    lines = (
+        f"{result.path}: {result.size:,} bytes, sha256 {result.sha256[:12]}",
+        f"top-1 {result.accuracy:.2f} % of {result.images:,} test images, under the rules {result.simulated:.2f} %",
+    )
+    report(as_json, values, lines)
 
 
 @simulate.command("eval", short_help="Run a model's integers in PyTorch, beside the reference.")

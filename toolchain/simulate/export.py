@@ -16,7 +16,6 @@ from torch import nn
 
 from edgemeta.model.graph import INPUT, Model
 from edgemeta.model.layers import TensorType
-from edgemeta.model.self_test import with_self_test
 from edgemeta.model.weights import FixedWeights, PowerOfTwoWeights, Weights
 from edgemeta.toolchain.errors import QuantizeError, SimulateError
 from edgemeta.toolchain.float_model.graph import FloatModel
@@ -42,7 +41,7 @@ _RANGES: RangeRule = "mse"
 
 
 def export(network: nn.Module, model: FloatModel, images: PreparedImages, stage: Stage | None = None) -> Model:
-    """The integer model, with its self-test, of a prepared network in evaluation mode.
+    """The integer model of a prepared network in evaluation mode.
 
     model: the same network as a float graph with layers of the same names, batch norms apart, and weights as rounded.
     images: for the ranges that nothing observed. stage: called with (images done, all images). Raises SimulateError for
@@ -61,7 +60,7 @@ def export(network: nn.Module, model: FloatModel, images: PreparedImages, stage:
     except QuantizeError as error:
         raise SimulateError(f"the trained network cannot be exported: {error}") from error
     provenance = {"scheme": "trained under rules", "formats": _formats(quantizers)}
-    return with_self_test(replace(built, provenance=provenance))
+    return replace(built, provenance=provenance)
 
 
 def _formats(quantizers: Quantizers) -> dict[str, dict[str, str]]:

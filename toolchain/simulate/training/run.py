@@ -5,7 +5,7 @@ use the whole batch, and each worker's loss is its part of the batch's mean.
 """
 
 import hashlib
-from typing import Any
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -21,6 +21,7 @@ from edgemeta.toolchain.progress import Reporter
 from edgemeta.toolchain.simulate.prepare import prepare
 from edgemeta.toolchain.simulate.training.batch_norm import share_statistics
 from edgemeta.toolchain.simulate.training.config import TrainingConfig
+from edgemeta.toolchain.simulate.training.job import Job
 from edgemeta.toolchain.simulate.training.loss_scale import ScaledStep
 from edgemeta.toolchain.train.augment import STREAM_ORDER, STREAM_STUDENT, ImageBank, draw_view, generator
 from edgemeta.toolchain.train.batches import network_input
@@ -52,20 +53,13 @@ def simulated_network(config: TrainingConfig, design: Design, start: FloatModel 
 
 
 def train_network(
-    config: TrainingConfig,
-    design: Design,
-    start: FloatModel | None,
-    images: Dataset,
-    measured: Dataset,
-    checkpoint: Any,
-    identity: RunIdentity,
-    workers: Workers,
-    reporter: Reporter,
+    job: Job, checkpoint: Path, identity: RunIdentity, workers: Workers, reporter: Reporter
 ) -> Trained[Chain]:
     """Train, or continue from the checkpoint; returns the network after the last epoch, under its rules."""
-    network = simulated_network(config, design, start, workers)
+    config = job.config
+    network = simulated_network(config, job.design, job.start, workers)
     shared = shared_network(network, workers)
-    bank, labels = ImageBank(images.x, config.pad), torch.from_numpy(images.y.astype(np.int64))
+    bank, labels = ImageBank(job.images.x, config.pad), torch.from_numpy(job.images.y.astype(np.int64))
     steps = bank.images // config.batch
     warmup = min(config.warmup_epochs / config.epochs, 0.5)
 
@@ -94,7 +88,7 @@ def train_network(
         order=lambda epoch: generator(config.seed, STREAM_ORDER, epoch).permutation(bank.images),
         rates=rates,
         losses=losses,
-        measure=lambda candidate: _accuracy(candidate, measured, workers),
+        measure=lambda candidate: accuracy_under_rules(candidate, job.measured, workers),
         workers=workers,
     )
     return run_epochs(training, checkpoint, identity, reporter)
@@ -148,7 +142,7 @@ def _factor(schedule: str, position: float, warmup: float) -> float:
     return 1.0 if schedule == "constant" else (1.0 - position) / (1.0 - warmup)
 
 
-def _accuracy(network: nn.Module, images: Dataset, workers: Workers) -> float:
+def accuracy_under_rules(network: nn.Module, images: Dataset, workers: Workers) -> float:
     """Percent of the images that are classified right, in evaluation; the workers share them.
 
     Where a batch has no equal shares, its last image is repeated: that changes no range.

@@ -1,6 +1,5 @@
 """Command `simulate train`: trains by a config, alone or as one of several workers. Imports PyTorch when called."""
 
-import hashlib
 import logging
 import sys
 from collections.abc import Iterator
@@ -9,23 +8,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from edgemeta.model.zoo import find
-from edgemeta.toolchain.data.apart import check_apart
 from edgemeta.toolchain.data.class_folders import Report
-from edgemeta.toolchain.data.dataset import Dataset, load_dataset
-from edgemeta.toolchain.errors import DataError
-from edgemeta.toolchain.float_model.file import load_float_model
 from edgemeta.toolchain.progress import Progress, ProgressCallback, Reporter
 from edgemeta.toolchain.simulate.training.config import TrainingConfig, load_config
+from edgemeta.toolchain.simulate.training.job import Job, open_job
 from edgemeta.toolchain.simulate.training.page import write_page
-from edgemeta.toolchain.train.designs import Design
 from edgemeta.toolchain.train.requirements import require_torch
-from edgemeta.toolchain.train.run_folder import data_digest, opened_run
-from edgemeta.toolchain.train.start import design_of
+from edgemeta.toolchain.train.run_folder import opened_run
 
 if TYPE_CHECKING:
     from edgemeta.toolchain.train.chain import Chain
     from edgemeta.toolchain.train.workers import Workers
+
+CHECKPOINT = "network.pt"
+"""Name of the checkpoint in a run folder."""
 
 _INTERRUPTED = 130
 """Exit code of a process that Ctrl-C ended, as shells have it."""
@@ -77,16 +73,13 @@ def train_simulated(
 
     if not workers_of_environment().first:
         report = _quiet
-    images = load_dataset(data, "train", chosen.network.size, report, labels=chosen.labels)
-    measured = load_dataset(test, "test", chosen.network.size, report, labels=chosen.labels)
-    _check(images, measured, data, test, report)
-    design = chosen.design(images.x.shape[1], len(images.labels))
+    job = open_job(chosen, data, test, report)
     if threads is not None:
         torch.set_num_threads(threads)
     with joined_workers() as workers:
-        chosen.require_batch(len(images), workers.count)
+        chosen.require_batch(len(job.images), workers.count)
         with opened_run(folder, fresh, report) if workers.first else _interruptible():
-            return _trained(chosen, design, images, measured, folder, workers, progress)
+            return _trained(job, folder, workers, progress)
 
 
 @contextmanager
@@ -102,37 +95,11 @@ def _quiet(_: str) -> None:
     """What the first worker reports, too."""
 
 
-def _check(images: Dataset, measured: Dataset, data: Path, test: Path, report: Report) -> None:
-    if images.labels != measured.labels:
-        raise DataError(
-            f"{test}: has {len(measured.labels)} classes ({measured.labels[0]}, ...), expected the "
-            f"{len(images.labels)} of the training images ({images.labels[0]}, ...)"
-        )
-    height, width = images.x.shape[1:3]
-    if height != width or measured.x.shape[1:] != images.x.shape[1:]:
-        found = f"{width}x{height} and {measured.x.shape[2]}x{measured.x.shape[1]}"
-        raise DataError(f"{data}: training and test images are {found} pixels, expected squares of one size")
-    check_apart(images, measured, data, test, report)
-
-
-def _trained(
-    config: TrainingConfig,
-    design: Design,
-    images: Dataset,
-    measured: Dataset,
-    folder: Path,
-    workers: "Workers",
-    progress: ProgressCallback | None,
-) -> SimulatedTraining:
+def _trained(job: Job, folder: Path, workers: "Workers", progress: ProgressCallback | None) -> SimulatedTraining:
     from edgemeta.toolchain.simulate.training.run import train_network, weights_digest
     from edgemeta.toolchain.train.checkpoint import RunIdentity
 
-    first = None if config.start is None else find(config.start)
-    start = None if first is None else load_float_model(first)
-    if start is not None:
-        design_of(start, str(config.start))
-    digest = config.digest(design, None if first is None else hashlib.sha256(first.read_bytes()).hexdigest())
-    identity = RunIdentity(digest, data_digest(images, measured))
+    config, identity = job.config, RunIdentity(job.recipe, job.content)
     workers.require_same("config", identity.recipe)
     workers.require_same("data set", identity.data)
     log = folder / "log.jsonl"
@@ -143,13 +110,11 @@ def _trained(
         if progress is not None:
             progress(event)
 
-    trained = train_network(
-        config, design, start, images, measured, folder / "network.pt", identity, workers, Reporter(log, watch)
-    )
+    trained = train_network(job, folder / CHECKPOINT, identity, workers, Reporter(log, watch))
     if workers.first:
         write_page(folder, log, config)
     sha256 = weights_digest(trained.network)
     assert trained.accuracy is not None  # the last epoch is always measured
     return SimulatedTraining(
-        folder, trained.accuracy, len(measured), trained.epoch, sha256, trained.network, workers.first
+        folder, trained.accuracy, len(job.measured), trained.epoch, sha256, trained.network, workers.first
     )

@@ -1,0 +1,61 @@
+"""What a simulated training works on: config, data, network, and to which run a checkpoint belongs. Without PyTorch."""
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+
+from edgemeta.model.zoo import find
+from edgemeta.toolchain.data.apart import check_apart
+from edgemeta.toolchain.data.class_folders import Report
+from edgemeta.toolchain.data.dataset import Dataset, load_dataset
+from edgemeta.toolchain.errors import DataError
+from edgemeta.toolchain.float_model.file import load_float_model
+from edgemeta.toolchain.float_model.graph import FloatModel
+from edgemeta.toolchain.simulate.training.config import TrainingConfig
+from edgemeta.toolchain.train.designs import Design
+from edgemeta.toolchain.train.run_folder import data_digest
+from edgemeta.toolchain.train.start import design_of
+
+
+@dataclass(frozen=True)
+class Job:
+    """A training by a config: its data, its network, and what a checkpoint of it belongs to.
+
+    start: the float model of the first weights, None for random ones. recipe, content: SHA-256 (hex) of what decides
+    the steps, and of the data.
+    """
+
+    config: TrainingConfig
+    images: Dataset
+    measured: Dataset
+    design: Design
+    start: FloatModel | None
+    recipe: str
+    content: str
+
+
+def open_job(config: TrainingConfig, data: Path, test: Path, report: Report) -> Job:
+    """Read and check the data and the first weights of a training. Raises a ToolchainError."""
+    images = load_dataset(data, "train", config.network.size, report, labels=config.labels)
+    measured = load_dataset(test, "test", config.network.size, report, labels=config.labels)
+    _check(images, measured, data, test, report)
+    design = config.design(images.x.shape[1], len(images.labels))
+    first = None if config.start is None else find(config.start)
+    start = None if first is None else load_float_model(first)
+    if start is not None:
+        design_of(start, str(config.start))
+    recipe = config.digest(design, None if first is None else hashlib.sha256(first.read_bytes()).hexdigest())
+    return Job(config, images, measured, design, start, recipe, data_digest(images, measured))
+
+
+def _check(images: Dataset, measured: Dataset, data: Path, test: Path, report: Report) -> None:
+    if images.labels != measured.labels:
+        raise DataError(
+            f"{test}: has {len(measured.labels)} classes ({measured.labels[0]}, ...), expected the "
+            f"{len(images.labels)} of the training images ({images.labels[0]}, ...)"
+        )
+    height, width = images.x.shape[1:3]
+    if height != width or measured.x.shape[1:] != images.x.shape[1:]:
+        found = f"{width}x{height} and {measured.x.shape[2]}x{measured.x.shape[1]}"
+        raise DataError(f"{data}: training and test images are {found} pixels, expected squares of one size")
+    check_apart(images, measured, data, test, report)
