@@ -79,7 +79,15 @@ def _save_inside(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor
 def _gradient_inside(ctx: Any, gradient: Tensor, _: object) -> tuple[Tensor | None, ...]:
     """Straight through the rounding, and nothing through a limit."""
     (inside,) = ctx.saved_tensors
+    if not torch.compiler.is_compiling() and _all_inside(inside, gradient.numel()):
+        return gradient, *[None] * 8
     return keep(gradient, inside, ctx.strides), *[None] * 8
+
+
+def _all_inside(inside: Tensor, count: int) -> bool:
+    """Whether the bits of all elements are set, as nearly always; they are a thirty-second of the gradient's bytes."""
+    whole, rest = divmod(count, 8)
+    return bool((inside[:whole] == 0xFF).all()) and (rest == 0 or int(inside[whole]) == (1 << rest) - 1)
 
 
 round_tensor.register_autograd(_gradient_inside, setup_context=_save_inside)
