@@ -134,9 +134,19 @@ def train(
             progress=bars.show,
             report=remark,
         )
-    values = {"path": str(result.path), "top1": 100 * result.accuracy, "images": result.images, "epochs": result.epochs}
-    line = f"{out}: top-1 {100 * result.accuracy:.2f} % of {result.images:,} test images after {result.epochs} epochs"
-    report(as_json, values, [line])
+    values = {
+        "path": str(result.path),
+        "top1": 100 * result.accuracy,
+        "images": result.images,
+        "epochs": result.epochs,
+        "held_out": None if result.held_out is None else str(result.held_out),
+    }
+    lines = [
+        f"{out}: top-1 {100 * result.accuracy:.2f} % of {result.images:,} test images after {result.epochs} epochs"
+    ]
+    if result.held_out is not None:
+        lines.append(_next(result.path, data, result.held_out))
+    report(as_json, values, lines)
 
 
 def _pictures_values(result: PicturesResult) -> dict[str, object]:
@@ -172,4 +182,8 @@ def _pictures_text(result: PicturesResult, data: Path) -> Iterator[str]:
     yield f"recall of each {'test' if test else 'held-out'} class, and the labels given (columns):"
     yield from result.measured.text()
     yield f"the same as a picture: {result.picture}"
-    yield f"next: edgemeta quantize {result.path} --calibrate {data} --held-out {result.held_out} --out MODEL"
+    yield _next(result.path, data, result.held_out)
+
+
+def _next(path: Path, data: Path, held_out: Path) -> str:
+    return f"next: edgemeta quantize {path} --calibrate {data} --held-out {held_out} --out MODEL"

@@ -17,7 +17,14 @@ from edgemeta.toolchain.train.confusion import Confusion, confusion
 from edgemeta.toolchain.train.designs import Design, Wishes
 from edgemeta.toolchain.train.pictures_data import PicturesData, load_pictures, load_test
 from edgemeta.toolchain.train.requirements import require_torch
-from edgemeta.toolchain.train.run_folder import data_digest, opened_run, require_writable, save_npz, save_text
+from edgemeta.toolchain.train.run_folder import (
+    VALIDATION,
+    data_digest,
+    opened_run,
+    require_writable,
+    save_npz,
+    save_text,
+)
 from edgemeta.toolchain.train.start import described, design_of
 
 if TYPE_CHECKING:
@@ -193,7 +200,7 @@ def _measure(
         epoch=trained.epoch,
         validation=validation,
         test=tested,
-        held_out=run.folder / "validation.npz",
+        held_out=run.folder / VALIDATION,
         table=run.folder / "confusion.txt",
         picture=run.folder / "confusion.png",
     )

@@ -13,9 +13,12 @@ from edgemeta.toolchain.data.class_folders import Report
 from edgemeta.toolchain.data.dataset import Alternates, Dataset
 from edgemeta.toolchain.errors import CheckpointError
 
+VALIDATION = "validation.npz"
+"""Name of the file with the training images that a run holds out."""
+
 _FILES = (
     *("network.pt", "teacher-[0-9]*.pt", "student.pt", "logits-*-[0-9]*.npy", "log.jsonl"),
-    *("validation.npz", "confusion.txt", "confusion.png", "curves.png", "curves.html"),
+    *(VALIDATION, "confusion.txt", "confusion.png", "curves.png", "curves.html"),
     *("*.pt.part", "logits-*.part", "validation.npz.part", "confusion.txt.part", "confusion.png.part"),
     *("curves.png.part", "curves.html.part"),
 )

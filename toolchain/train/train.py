@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from edgemeta.toolchain.data.apart import check_apart
 from edgemeta.toolchain.data.class_folders import Report
 from edgemeta.toolchain.data.dataset import Alternates, Dataset, load_alternates, load_dataset
+from edgemeta.toolchain.data.split import held_out
 from edgemeta.toolchain.float_model.file import save_float_model
 from edgemeta.toolchain.float_model.forward import accuracy
 from edgemeta.toolchain.progress import ProgressCallback
@@ -15,7 +16,7 @@ from edgemeta.toolchain.train.pictures_data import data_name
 from edgemeta.toolchain.train.recipe import Recipe, load_recipe
 from edgemeta.toolchain.train.recipe_files import find_recipe
 from edgemeta.toolchain.train.requirements import require_torch
-from edgemeta.toolchain.train.run_folder import opened_run, require_writable
+from edgemeta.toolchain.train.run_folder import VALIDATION, opened_run, require_writable, save_npz
 
 if TYPE_CHECKING:
     from edgemeta.toolchain.train.chain import Chain
@@ -31,13 +32,15 @@ class TrainResult:
     """Result of `train`.
 
     path: the float model file. accuracy: share 0..1 of test images classified correctly by the exported float32 model;
-    images: number of test images. epochs: epochs of the student in the exported weights.
+    images: number of test images. epochs: epochs of the student in the exported weights. held_out: file with the
+    training images that the recipe holds out; None if it holds out none.
     """
 
     path: Path
     accuracy: float
     images: int
     epochs: int
+    held_out: Path | None = None
 
 
 def train(
@@ -73,11 +76,14 @@ def train(
     measured = load_dataset(test, "test", _SIZE, report, labels=names)
     check_apart(images, measured, data, test, report)
     other = None if alternates is None else load_alternates(alternates, images)
+    kept = folder / VALIDATION if chosen.validation else None
     with opened_run(folder, fresh, report):
+        if kept is not None:
+            save_npz(images.take(held_out(images, chosen.validation, chosen.seed)), kept)
         network = train_network(chosen, images, measured, folder, alternates=other, threads=threads, progress=progress)
     if name is None:
         name = chosen.name if chosen.labels == images.labels else f"{_NETWORK}-{data_name(data)}"
-    return _export(chosen, network, name, images, measured, out, other)
+    return replace(_export(chosen, network, name, images, measured, out, other), held_out=kept)
 
 
 def _export(

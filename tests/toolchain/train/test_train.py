@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from edgemeta.toolchain.data.dataset import load_dataset
+from edgemeta.toolchain.data.split import held_out
 from edgemeta.toolchain.errors import CheckpointError, DataError, MissingExtraError, RecipeError
 from edgemeta.toolchain.float_model.file import load_float_model
 from edgemeta.toolchain.train.train import train
@@ -51,6 +53,22 @@ def test_train_and_export(files: dict[str, Any]) -> None:
     said: list[str] = []
     assert train(**files, threads=1, fresh=True, report=said.append) == result
     assert said == [f"{files['folder']}: deleted the run in it (12 files) to start afresh"]
+
+
+def test_the_images_that_a_recipe_holds_out_are_kept(files: dict[str, Any]) -> None:
+    """For a temperature and a rule of rejection, which are fitted to images that took no part in training."""
+    torch = pytest.importorskip("torch", reason="torch is not installed: pip install edgemeta[train]")
+    threads = torch.get_num_threads()
+    Path(files["recipe"]).write_text(RECIPE.replace("labels:", "validation: 0.5\nlabels:"))
+    result = train(**files, threads=1)
+    torch.set_num_threads(threads)
+    assert result.held_out == files["folder"] / "validation.npz"
+    kept, images = load_dataset(result.held_out), load_dataset(files["data"], labels=tuple("abcdefghij"))
+    share = held_out(images, 0.5, 1)
+    assert 0 < share.sum() < len(images)
+    np.testing.assert_array_equal(kept.x, images.x[share])
+    np.testing.assert_array_equal(kept.y, images.y[share])
+    assert kept.labels == images.labels
 
 
 def test_own_data_do_not_keep_the_recipes_name(files: dict[str, Any], pixels: Any, classes: Any) -> None:
