@@ -5,14 +5,19 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from math import prod
 
 from edgemeta.kernels.cuda.compile.compiler import Build, Compiler
 from edgemeta.kernels.cuda.compile.resources import Resources
 from edgemeta.kernels.cuda.machine_code.devices import DEVICES, DeviceDescription
+from edgemeta.kernels.cuda.machine_code.execution.cubin import read_kernel
+from edgemeta.kernels.cuda.machine_code.execution.machine import Program
+from edgemeta.kernels.cuda.machine_code.execution.words import WARP
 from edgemeta.kernels.cuda.machine_code.interpreter import ExecutionCounts, run
 from edgemeta.kernels.cuda.machine_code.sass import Code, SassError, disassemble
 from edgemeta.kernels.cuda.machine_code.timing.launch import LaunchTimer
+from edgemeta.kernels.cuda.machine_code.timing.whole import trace_whole
 from edgemeta.kernels.cuda.plan.architectures import Architecture
 from edgemeta.kernels.cuda.plan.launch_plan import Buffer, Constant, Launch, LaunchPlan, Source
 from edgemeta.model.graph import Model
@@ -60,6 +65,18 @@ class LaunchCost:
             return None
         return self.timer.clocks(self.launch, self.build) / DEVICES[self.architecture.name].clock_mhz
 
+    @cached_property
+    def phases_us(self) -> tuple[float, ...]:
+        """Of a persistent launch: predicted microseconds of each phase, from the last arrival at a barrier to the next.
+
+        Empty for other launches, and without a description. Raises as `busy_us`.
+        """
+        if self.timer is None or not self.launch.is_persistent:
+            return ()
+        ends = self.timer.phases(self.launch, self.build)
+        clock_mhz = DEVICES[self.architecture.name].clock_mhz
+        return tuple((end - begin) / clock_mhz for begin, end in pairwise((0.0, *ends)))
+
 
 @dataclass(frozen=True)
 class Cost:
@@ -97,9 +114,11 @@ class Cost:
 
 
 def cost(plan: LaunchPlan, model: Model, compiler: Compiler) -> Cost:
-    """Compile and disassemble every launch and execute its control flow.
+    """Compile and disassemble every launch and execute its control flow; a persistent one is executed on data.
 
-    Raises CompilerError, and SassError if the loops of the machine code are not those that the launch declares.
+    Its blocks wait for each other, so its control flow depends on data; its counts are without those of waiting. Raises
+    CompilerError, SassError if the loops of the machine code are not those that the launch declares, and
+    ExecutionError for a persistent launch that is not modelled.
     """
     macs = dict(_macs(model))
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:  # the tools run outside the GIL
@@ -110,8 +129,7 @@ def cost(plan: LaunchPlan, model: Model, compiler: Compiler) -> Cost:
     launches = []
     for launch in plan.launches:
         build, code = built[launch.source]
-        counted = run(code, launch.grid, launch.block)
-        _check_loops(launch, counted)
+        counted = _executed(launch, build, plan, timer) if launch.is_persistent else _counted(launch, code)
         products = sum(macs.get(name, 0) for name in launch.layers)
         launches.append(LaunchCost(launch, build, counted, products, plan.architecture, timer))
     return Cost(tuple(launches), device)
@@ -120,6 +138,19 @@ def cost(plan: LaunchPlan, model: Model, compiler: Compiler) -> Cost:
 def _built(source: Source, architecture: Architecture, compiler: Compiler) -> tuple[Build, Code]:
     build = compiler.build(source, architecture)
     return build, disassemble(build.cubin, source.entry)
+
+
+def _counted(launch: Launch, code: Code) -> ExecutionCounts:
+    counted = run(code, launch.grid, launch.block)
+    _check_loops(launch, counted)
+    return counted
+
+
+def _executed(launch: Launch, build: Build, plan: LaunchPlan, timer: LaunchTimer | None) -> ExecutionCounts:
+    if timer is not None:
+        return timer.whole_trace(launch, build).counts
+    program = Program(read_kernel(build.cubin, launch.source.entry))
+    return trace_whole(program, launch, plan.input, WARP).counts
 
 
 def _check_loops(launch: Launch, counted: ExecutionCounts) -> None:
@@ -156,4 +187,5 @@ def _row(each: LaunchCost) -> Mapping[str, object]:
         "written_bytes": counted.written_bytes,
         "footprint_bytes": each.footprint,
         "busy_us": None if each.busy_us is None else round(each.busy_us, 1),
+        **({"phases_us": [round(time, 1) for time in each.phases_us]} if each.phases_us else {}),
     }

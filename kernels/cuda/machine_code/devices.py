@@ -45,7 +45,7 @@ class DeviceDescription:
         held = sum(each.image_bytes for each in plan.buffers) + sum(each.data.nbytes for each in plan.constants)
         share = self.bytes_per_us / self.clock_mhz / plan.architecture.multiprocessors
         bandwidth = Bandwidth(self.l2_port, share, warm=held <= self.l2_bytes)
-        return LaunchTimer(plan.architecture, self.generation, bandwidth)
+        return LaunchTimer(plan.architecture, self.generation, bandwidth, plan.input)
 
     def plain_us(self, busy: Sequence[float]) -> float:
         """Microseconds of an image if the host launches the kernels one by one, without waiting in between.

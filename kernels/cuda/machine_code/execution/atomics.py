@@ -31,6 +31,8 @@ def add(i: Instruction) -> Step:
                 wave.memory.store(addresses[lane : lane + 1], (before + values[lane]).view(np.uint8))
             except ExecutionError as error:
                 raise refuse(i, str(error)) from None
+        if wave.observer is not None:
+            wave.observer.access(i.address, lanes, addresses[lanes], 4, is_shared=False)
         wave.set(to, old, mask)
 
     return step

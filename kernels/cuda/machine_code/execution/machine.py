@@ -182,6 +182,8 @@ class _Machine:
                 self.progressed = True
             pc[self.wave.active & ~taken] = end
             if polls:
+                if self.wave.observer is not None:
+                    self.wave.observer.polls_again(taken)
                 self.convergence.resume[taken] = last.target or 0
                 pc[taken] = POLLS
             elif jumps and taken.any():

@@ -51,7 +51,7 @@ class ExecutedPlan:
         Raises ExecutionError, which names launch and instruction, for whatever is an error or undefined on a GPU.
         """
         arguments: list[Argument] = [*self._plan.buffers, *self._plan.constants, *self._plan.counters]
-        memory = GlobalMemory([self._region(each, len(batch)) for each in arguments])
+        memory = GlobalMemory([_of_a_plan(each, len(batch), self._plan.input) for each in arguments])
         garbage = np.random.default_rng(0)
         for number, each in enumerate(arguments):
             _fill(memory.content(number), each, garbage)
@@ -63,11 +63,6 @@ class ExecutedPlan:
             memory.content(arguments.index(output)).view(output.kind.dtype).reshape(len(batch), *output.shape).copy()
             for output in self._plan.outputs
         )
-
-    def _region(self, each: Argument, images: int) -> Region:
-        """The memory of an argument; the network's input is never written, either."""
-        region = _region(each, images)
-        return replace(region, is_writable=False) if each is self._plan.input else region
 
     @property
     def warp_instructions(self) -> int:
@@ -85,15 +80,21 @@ class ExecutedPlan:
             raise ExecutionError(f"{'+'.join(launch.layers)}, {launch.source.path}: {error}") from None
 
 
-def launch_memory(launch: Launch) -> tuple[GlobalMemory, list[int]]:
+def launch_memory(launch: Launch, network_input: Buffer) -> tuple[GlobalMemory, list[int]]:
     """Memory with a launch's arguments for one image, buffers filled with arbitrary bytes, and their addresses."""
     arguments: list[Argument] = list(dict.fromkeys(launch.arguments))
-    memory = GlobalMemory([_region(each, 1) for each in arguments])
+    memory = GlobalMemory([_of_a_plan(each, 1, network_input) for each in arguments])
     garbage = np.random.default_rng(0)
     for number, each in enumerate(arguments):
         _fill(memory.content(number), each, garbage)
     addresses = dict(zip(arguments, memory.addresses, strict=True))
     return memory, [addresses[each] for each in launch.arguments]
+
+
+def _of_a_plan(each: Argument, images: int, network_input: Buffer) -> Region:
+    """The memory of an argument; the network's input is never written, either."""
+    region = _region(each, images)
+    return replace(region, is_writable=False) if each is network_input else region
 
 
 def _region(each: Argument, images: int) -> Region:

@@ -20,6 +20,10 @@ class Observer(Protocol):
         """The active lanes begin with the instructions first .. end-1."""
         ...
 
+    def polls_again(self, lanes: Flags) -> None:
+        """What some lanes did last was to read a word that no other block had changed yet; they will do it again."""
+        ...
+
     def access(self, address: int, lanes: Wide, where: Wide, width: int, is_shared: bool) -> None:
         """The instruction at an address accesses `width` bytes at `where` for some lanes, in ascending order."""
         ...

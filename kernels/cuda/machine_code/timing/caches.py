@@ -59,6 +59,15 @@ class Caches:
             self._kept.pop(sector, None)
         return max(self._l1_free, self._l2_free)
 
+    def fence(self, clock: float) -> float:
+        """The clock at which all stores so far are in the L2 cache, and a sign of it is back; the L1 cache is empty."""
+        self._kept.clear()
+        return max(clock, self._l2_free) + self.generation.l2
+
+    def atomic(self, access: Access, clock: float) -> float:
+        """The clock at which the result of an atomic operation of the L2 cache is there."""
+        return self.store(access, clock) + self.generation.l2
+
     def _from_l2(self, sector: int, clock: float) -> float:
         self._l2_free = max(clock, self._l2_free) + SECTOR / self.bandwidth.l2
         if self.bandwidth.warm or sector in self._seen:

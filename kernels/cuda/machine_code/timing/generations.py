@@ -27,7 +27,8 @@ class Generation:
     dual_issue: a stall of 0 means that the next instruction issues in the same clock. occupied: for how long a warp's
     instruction keeps its scheduler's unit, by opcode; the others 1. result: until the result of an instruction with a
     scoreboard is there, by opcode; the others `latency`. shared: the same for shared memory; again: for each further
-    pass over its banks. l1, l2, memory: for a load that hits there. group: lanes that look up one line of the L1 cache
+    pass over its banks. l1, l2, memory: for a load that hits there; l2 also for an atomic operation and, as a guess,
+    for a fence for all blocks once its stores are in the L2 cache. group: lanes that look up one line of the L1 cache
     together; look_ups: per clock. l1_bytes: its size. caches_all: of loads without .CI or .CONSTANT, too.
     """
 

@@ -1,4 +1,7 @@
-"""Clocks of a launch: some of its blocks are simulated on one multiprocessor, the others continue at their pace."""
+"""Clocks of a launch: some of its blocks are simulated on one multiprocessor, the others continue at their pace.
+
+Of a persistent launch all blocks are simulated (whole.py).
+"""
 
 import hashlib
 from dataclasses import dataclass, field
@@ -12,6 +15,7 @@ from edgemeta.kernels.cuda.machine_code.timing.control import controls
 from edgemeta.kernels.cuda.machine_code.timing.generations import Generation
 from edgemeta.kernels.cuda.machine_code.timing.multiprocessor import Multiprocessor, Timed, timed
 from edgemeta.kernels.cuda.machine_code.timing.trace import spread, trace
+from edgemeta.kernels.cuda.machine_code.timing.whole import WholeTrace, simulate_whole, trace_whole
 from edgemeta.kernels.cuda.plan.architectures import Architecture
 from edgemeta.kernels.cuda.plan.launch_plan import Argument, Buffer, Constant, Launch
 from edgemeta.kernels.cuda.plan.prediction import resident_blocks
@@ -26,7 +30,10 @@ class LaunchTimer:
     architecture: Architecture
     generation: Generation
     bandwidth: Bandwidth
+    network_input: Buffer
     _known: dict[object, float] = field(default_factory=dict)
+    _traces: dict[Launch, WholeTrace] = field(default_factory=dict)
+    _phases: dict[Launch, tuple[float, ...]] = field(default_factory=dict)
     _programs: dict[bytes, tuple[Program, list[Timed]]] = field(default_factory=dict)
 
     def clocks(self, launch: Launch, build: Build) -> float:
@@ -34,11 +41,32 @@ class LaunchTimer:
 
         Raises ExecutionError for machine code that is not modelled.
         """
+        if launch.is_persistent:
+            return self.phases(launch, build)[-1]
         sizes = tuple(_bytes(each) for each in launch.arguments)
         key = launch.source, launch.grid, launch.block, launch.shared_bytes, sizes
         if key not in self._known:
             self._known[key] = self._simulated(launch, build)
         return self._known[key]
+
+    def whole_trace(self, launch: Launch, build: Build) -> WholeTrace:
+        """All blocks of a persistent launch, executed once. Raises as `clocks`."""
+        if launch not in self._traces:
+            program, _ = self._program(launch, build)
+            self._traces[launch] = trace_whole(program, launch, self.network_input, self.generation.group)
+        return self._traces[launch]
+
+    def phases(self, launch: Launch, build: Build) -> tuple[float, ...]:
+        """Clocks at which each phase of a persistent launch ends, when its last block arrives at the barrier of all.
+
+        All blocks are simulated, on all multiprocessors. Raises as `clocks`.
+        """
+        if launch not in self._phases:
+            blocks = self.whole_trace(launch, build).blocks
+            _, instructions = self._program(launch, build)
+            count = self.architecture.multiprocessors
+            self._phases[launch] = simulate_whole(blocks, instructions, self.generation, self.bandwidth, count)
+        return self._phases[launch]
 
     def _simulated(self, launch: Launch, build: Build) -> float:
         """Simulate the blocks of the multiprocessor with the most, up to three rounds of them."""
@@ -48,7 +76,7 @@ class LaunchTimer:
         resident = max(1, resident_blocks(prod(launch.block), registers, shared, self.architecture))
         share = -(-prod(launch.grid) // self.architecture.multiprocessors)
         count = min(share, _ROUNDS * resident)
-        blocks = trace(program, launch, spread(launch.grid, count), self.generation.group)
+        blocks = trace(program, launch, self.network_input, spread(launch.grid, count), self.generation.group)
         caches = Caches(self.generation, self.bandwidth)
         run = Multiprocessor(instructions, self.generation, caches, resident).run(blocks)
         if share == count:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
+from edgemeta.kernels.cuda.machine_code.execution.atomics import is_poll
 from edgemeta.kernels.cuda.machine_code.sass import Instruction
 from edgemeta.kernels.cuda.machine_code.timing.caches import Caches
 from edgemeta.kernels.cuda.machine_code.timing.control import Control
@@ -17,15 +18,16 @@ from edgemeta.kernels.cuda.machine_code.timing.generations import GLOBAL, SHARED
 from edgemeta.kernels.cuda.machine_code.timing.trace import Access, Block, Warp
 
 SCHEDULERS = 4
-_NEVER = float("inf")
+NEVER = float("inf")
 
 
 @dataclass(frozen=True, slots=True)
 class Timed:
     """What the simulation needs of an instruction.
 
-    occupied, result: clocks of its unit, and to its result. kind: "shared" or "global" memory, "BAR", or "". pending:
-    of DEPBAR, a scoreboard and how many of its instructions may be unfinished.
+    occupied, result: clocks of its unit, and to its result. kind: "shared" or "global" memory, "BAR", "fence" for
+    all blocks, or "". is_arrival: an atomic operation, with which a block arrives where all blocks wait; is_poll: a
+    load with which it waits there. pending: of DEPBAR, a scoreboard and how many of its instructions may be unfinished.
     """
 
     control: Control
@@ -36,6 +38,8 @@ class Timed:
     is_load: bool
     is_cached: bool
     pending: tuple[int, int] | None
+    is_arrival: bool = False
+    is_poll: bool = False
 
 
 def timed(instruction: Instruction, control: Control, generation: Generation) -> Timed:
@@ -50,11 +54,39 @@ def timed(instruction: Instruction, control: Control, generation: Generation) ->
         unit=unit,
         occupied=generation.occupied.get(unit, 1),
         result=generation.result.get(base, generation.latency),
-        kind="shared" if base in SHARED else "global" if base in GLOBAL else "BAR" if base == "BAR" else "",
+        kind=_kind(instruction),
         is_load=base in ("LDS", "LDG", "LD", "LDSM"),
         is_cached=generation.caches_all or bool({"CI", "CONSTANT"} & set(instruction.modifiers)),
         pending=pending,
+        is_arrival=base in ("ATOM", "ATOMG"),
+        is_poll=is_poll(instruction),
     )
+
+
+def _kind(instruction: Instruction) -> str:
+    base = instruction.base
+    if base in SHARED or base in GLOBAL:
+        return "shared" if base in SHARED else "global"
+    if base == "MEMBAR":
+        return "" if "CTA" in instruction.modifiers else "fence"
+    return "BAR" if base == "BAR" else ""
+
+
+@dataclass
+class Gates:
+    """Where all blocks of a launch wait for the last one, again and again. arrivals: clocks, in their order."""
+
+    blocks: int
+    arrivals: list[float] = field(default_factory=list)
+
+    def are_passed(self, count: int) -> bool:
+        """Whether all blocks have arrived at so many gates."""
+        return len(self.arrivals) >= count * self.blocks
+
+    @property
+    def opened(self) -> tuple[float, ...]:
+        """When the last block arrived at each gate."""
+        return tuple(self.arrivals[self.blocks - 1 :: self.blocks])
 
 
 @dataclass(slots=True)
@@ -67,6 +99,7 @@ class _Warp:
     ready: float
     index: int
     segment: int = 0
+    polls_again: bool = False
     scoreboards: tuple[list[float], ...] = field(default_factory=lambda: tuple([] for _ in range(6)))
 
 
@@ -82,11 +115,20 @@ class Run:
 class Multiprocessor:
     """One multiprocessor with up to `resident` blocks at a time."""
 
-    def __init__(self, instructions: Sequence[Timed], generation: Generation, caches: Caches, resident: int) -> None:
+    def __init__(
+        self,
+        instructions: Sequence[Timed],
+        generation: Generation,
+        caches: Caches,
+        resident: int,
+        gates: Gates | None = None,
+    ) -> None:
+        """gates: of blocks that wait for each other, also on other multiprocessors."""
         self._instructions = instructions
         self._generation = generation
         self._resident = resident
         self._caches = caches
+        self._gates = gates or Gates(1)
         self._queues: list[list[tuple[float, int, _Warp]]] = [[] for _ in range(SCHEDULERS)]
         self._free = [0.0] * SCHEDULERS
         self._units: list[dict[str, float]] = [{} for _ in range(SCHEDULERS)]
@@ -97,21 +139,45 @@ class Multiprocessor:
 
     def run(self, blocks: Sequence[Block]) -> Run:
         """Run blocks in their order; the next one begins when one has ended."""
+        self.begin(blocks)
+        while self.step():
+            pass
+        return self.result
+
+    def begin(self, blocks: Sequence[Block]) -> None:
+        """Let the first blocks begin; `step` does the rest."""
         self._blocks = blocks
         self._starts = [0.0] * len(blocks)
         self._slots = [0] * len(blocks)
         self._alive = [len(block) for block in blocks]
         self._waiting: list[list[_Warp]] = [[] for _ in blocks]
+        self._arrived = [0] * len(blocks)
         self._next = 0
         for slot in range(min(self._resident, len(blocks))):
             self._begin(slot, 0.0)
+
+    def step(self) -> bool:
+        """Issue what can issue first; False if everything has ended."""
+        times = self._times()
+        clock = min(times)
+        if clock == NEVER:
+            return False
+        self._issue(times.index(clock), clock)
+        return True
+
+    @property
+    def clock(self) -> float:
+        """Of the next step, at the earliest; infinite after the end."""
+        return min(self._times())
+
+    def _times(self) -> list[float]:
         queues, free = self._queues, self._free
-        while True:
-            times = [max(free[n], queues[n][0][0]) if queues[n] else _NEVER for n in range(SCHEDULERS)]
-            clock = min(times)
-            if clock == _NEVER:
-                return Run(tuple(self._starts), self._end, self._issued)
-            self._issue(times.index(clock), clock)
+        return [max(free[n], queues[n][0][0]) if queues[n] else NEVER for n in range(SCHEDULERS)]
+
+    @property
+    def result(self) -> Run:
+        """What has been simulated so far."""
+        return Run(tuple(self._starts), self._end, self._issued)
 
     def _begin(self, slot: int, clock: float) -> None:
         """Give a slot the next block."""
@@ -167,12 +233,19 @@ class Multiprocessor:
         if control.read_barrier is not None:
             warp.scoreboards[control.read_barrier].append(read)
         warp.ready = clock + control.stall
+        if each.kind == "fence":
+            warp.ready = max(warp.ready, self._caches.fence(clock))
+        if each.is_arrival:
+            self._arrived[warp.block] += 1
+            self._gates.arrivals.append(clock)
+        elif each.is_poll:
+            warp.polls_again = not self._gates.are_passed(self._arrived[warp.block])
         if not self._advance(warp):
             self._finish(warp, max(warp.ready, clock + 1))
         elif each.kind == "BAR":
             self._waiting[warp.block].append(warp)
             self._release(warp.block)
-        elif control.stall == 0 and self._generation.dual_issue:
+        elif control.stall == 0 and each.kind != "fence" and self._generation.dual_issue:
             self._pair(warp, clock)
         else:
             self._queue(warp)
@@ -186,6 +259,8 @@ class Multiprocessor:
             further = self._generation.again * (access.passes - 1)
             self._shared_free = begin + 1 + further
             return self._shared_free, begin + further + self._generation.shared
+        if each.is_arrival:
+            return clock + each.occupied, self._caches.atomic(access, clock)
         if each.is_load:
             return clock + each.occupied, self._caches.load(access, clock, each.is_cached)
         end = self._caches.store(access, clock)
@@ -195,6 +270,10 @@ class Multiprocessor:
         """Go to the next instruction; False at the end."""
         warp.index += 1
         if warp.index < warp.stream[warp.segment].end:
+            return True
+        if warp.polls_again:
+            warp.polls_again = False
+            warp.index = warp.stream[warp.segment].first
             return True
         warp.segment += 1
         if warp.segment == len(warp.stream):

@@ -13,7 +13,7 @@ import numpy as np
 from edgemeta.kernels.cuda.machine_code.execution.machine import Program
 from edgemeta.kernels.cuda.machine_code.execution.plan import launch_memory
 from edgemeta.kernels.cuda.machine_code.execution.words import WARP, Flags, Wide
-from edgemeta.kernels.cuda.plan.launch_plan import Launch
+from edgemeta.kernels.cuda.plan.launch_plan import Buffer, Launch
 
 SECTOR, LINE = 32, 128
 """Bytes that a cache loads at once, and of a cache line (Greg Smith of NVIDIA, developer forum, "Pascal L1 cache")."""
@@ -49,24 +49,38 @@ Block: TypeAlias = list[Warp]
 
 @dataclass
 class Recorder:
-    """Notes what a wave executes. place: index of the instruction at an address. group: lanes that look up together."""
+    """Notes what a wave executes. place: index of the instruction at an address. group: lanes that look up together.
+
+    streams: of the warps. lanes, moved: by instruction, how many lanes executed it, and bytes that they accessed.
+    """
 
     place: dict[int, int]
     warps: int
     group: int
     streams: list[Warp] = field(init=False)
+    lanes: Wide = field(init=False)
+    moved: Wide = field(init=False)
     _current: list[Segment | None] = field(init=False)
 
     def __post_init__(self) -> None:
+        self.lanes, self.moved = np.zeros((2, len(self.place)), np.int64)
         self.streams = [[] for _ in range(self.warps)]
         self._current = [None] * self.warps
 
     def segment(self, first: int, end: int, active: Flags) -> None:
         """The active lanes begin with a basic block."""
+        self.lanes[first:end] += np.count_nonzero(active)
         for warp in np.flatnonzero(active.reshape(-1, WARP).any(axis=1)).tolist():
             segment = Segment(first, end, {})
             self._current[warp] = segment
             self.streams[warp].append(segment)
+
+    def polls_again(self, lanes: Flags) -> None:
+        """Forget what these lanes did last: a simulation knows for itself how often they do it."""
+        for warp in np.flatnonzero(lanes.reshape(-1, WARP).any(axis=1)).tolist():
+            segment = self.streams[warp].pop()
+            self.lanes[segment.first : segment.end] -= 1
+            self.moved[list(segment.accesses)] -= 4
 
     def access(self, address: int, lanes: Wide, where: Wide, width: int, is_shared: bool) -> None:
         """The instruction at an address accesses `width` bytes at `where` for some lanes, in ascending order."""
@@ -79,6 +93,7 @@ class Recorder:
         keys = np.unique((warps[:, None] * size + (units - base)).reshape(-1))
         owner, units = keys // size, keys % size + base
         index = self.place[address]
+        self.moved[index] += len(lanes) * width
         if is_shared:
             banks = np.bincount(owner * _BANKS + units % _BANKS, minlength=self.warps * _BANKS)
             passes = banks.reshape(-1, _BANKS).max(axis=1).tolist()
@@ -107,12 +122,14 @@ class Recorder:
         segment.accesses[index] = access
 
 
-def trace(program: Program, launch: Launch, blocks: Sequence[tuple[int, int, int]], group: int) -> list[Block]:
+def trace(
+    program: Program, launch: Launch, network_input: Buffer, blocks: Sequence[tuple[int, int, int]], group: int
+) -> list[Block]:
     """Execute some blocks of a launch for image 0. group: lanes that look up the L1 cache together.
 
     Raises ExecutionError for machine code that is not modelled.
     """
-    memory, pointers = launch_memory(launch)
+    memory, pointers = launch_memory(launch, network_input)
     place = {each.address: n for n, each in enumerate(program.instructions)}
     traced: list[Block] = []
     grid, shared = (*launch.grid, 1), launch.shared_bytes
