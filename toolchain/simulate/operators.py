@@ -223,12 +223,19 @@ def _packed(flags: Tensor, like: Tensor) -> Tensor:
 
 
 def _dense(x: Tensor) -> Tensor:
-    """x, or a copy of it if its elements do not lie side by side; channels that lie last stay last."""
+    """x, or a copy of it if its elements do not lie side by side; channels that lie last stay last.
+
+    Raises TypeError for another type than float32.
+    """
+    if x.dtype != torch.float32:
+        raise TypeError(f"found a tensor of {x.dtype}, expected torch.float32")
     last = x.ndim == 4 and x.shape[1] > 1 and x.stride(1) == 1
     return x.contiguous(memory_format=torch.channels_last if last else torch.contiguous_format)
 
 
 def _lying_so(x: Tensor, strides: Sequence[int]) -> Tensor:
+    if x.dtype != torch.float32:
+        raise TypeError(f"found a gradient of {x.dtype}, expected torch.float32")
     if x.stride() == tuple(strides):
         return x
     return torch.empty_strided(x.shape, strides, dtype=x.dtype, device=x.device).copy_(x)

@@ -122,11 +122,18 @@ class Quantizer(nn.Module):
         return self.role in ("activation", "gradient")
 
     def forward(self, x: Tensor) -> Tensor:
-        """The tensor in the format. Raises SimulateError for a range that was never observed."""
+        """The tensor in the format. Raises SimulateError for a range that was never observed.
+
+        A tensor of another type is rounded as float32. The result has its type again; but under autocast a layer's
+        operands stay float32, and the layer casts them as it does without rules.
+        """
+        if x.dtype != torch.float32:
+            y = self(x.float())
+            keeps_float32 = self.role in ("activation", "weight") and torch.is_autocast_enabled(x.device.type)
+            return y if keeps_float32 else y.to(x.dtype)
         found = self._scales_for(x)
         rounding = self.roundings.training if self.training else self.roundings.evaluation
         counter = self._progress.counter_of(self.number, self._in_rows)
-        y: Tensor
         y, inside = round_tensor(
             x, found.scale, found.lowest, found.highest, counter, self._key, rounding, *self._places
         )

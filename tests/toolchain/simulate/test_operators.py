@@ -103,3 +103,13 @@ def test_compilers_see_through() -> None:
     torch.library.opcheck(finite_range, (x,), test_utils=checks)
     _, inside = round_tensor(*arguments)
     torch.library.opcheck(keep, (x, inside, x.stride()), test_utils=checks)
+
+
+def test_another_type_than_float32_is_refused() -> None:
+    x, one = torch.ones(4, dtype=torch.bfloat16), torch.ones(1)
+    with pytest.raises(TypeError, match=r"found a tensor of torch.bfloat16, expected torch.float32"):
+        round_tensor(x, one, -one, one, torch.zeros(5, dtype=torch.int64), "3 -9 saturate", "nearest_even", 0)
+    with pytest.raises(TypeError, match=r"found a tensor of torch.bfloat16"):
+        finite_range(x)
+    with pytest.raises(TypeError, match=r"found a gradient of torch.bfloat16"):
+        keep(x, torch.full((1,), 15, dtype=torch.uint8), x.stride())

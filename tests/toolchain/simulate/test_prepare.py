@@ -212,3 +212,32 @@ def test_observers() -> None:
         model(torch.tensor([[-4.0, 1.0]]))
         (quantizer,) = quantizers_of(model).values()
         np.testing.assert_allclose(quantizer.ends[0].tolist(), expected, rtol=1e-6)
+
+
+def test_autocast_goes_on_as_before() -> None:
+    """bfloat16 arrives at the quantizers (it was read as float32, beyond its end); the layers cast as without rules."""
+    entry = {**INT8, "weight_gradient": "bfloat16"}
+    model = prepare(nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU(), nn.Conv2d(8, 4, 3), nn.Flatten()), rules(entry))
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    seen: list[Any] = []
+    model[2].register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0].detach()))
+    with torch.autocast("cpu", torch.bfloat16):
+        y = model(batch())
+        loss = y.float().square().mean()
+    loss.backward()
+    optimizer.step()
+    assert y.dtype == torch.bfloat16
+    assert all(p.grad is not None and p.grad.dtype == torch.float32 for p in model.parameters())
+    activation = quantizers_of(model)["2", "activation"]
+    scale = activation.trained_scales().scale
+    steps = seen[0] / scale
+    assert seen[0].dtype == torch.float32
+    assert torch.equal(torch.round(steps) * scale, seen[0])
+
+
+def test_a_network_in_bfloat16_stays_in_bfloat16() -> None:
+    model = prepare(nn.Sequential(nn.Linear(6, 5), nn.ReLU(), nn.Linear(5, 4)).bfloat16(), rules(INT8))
+    y = model(torch.randn(7, 6, dtype=torch.bfloat16))
+    y.sum().backward()
+    assert y.dtype == torch.bfloat16
+    assert all(p.grad is not None and p.grad.dtype == torch.bfloat16 for p in model.parameters())
