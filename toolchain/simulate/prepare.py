@@ -42,6 +42,7 @@ def prepare(model: nn.Module, rules: Rules | Path | Mapping[str, Any]) -> nn.Mod
         raise SimulateError("this network is prepared already, expected one that is not")
     layers = {name: module for name, module in model.named_modules() if isinstance(module, LAYERS)}
     _check_matches(rules, list(layers))
+    _check_calls(model, rules)
     progress = Progress(model, rules.seed)
     number = 0
     for name, layer in layers.items():
@@ -85,21 +86,39 @@ def _check_matches(rules: Rules, names: list[str]) -> None:
             )
 
 
+def _check_calls(model: nn.Module, rules: Rules) -> None:
+    """Multi-head attention reads the weights of its layer itself and never calls it: nothing of it could be rounded."""
+    for name, module in model.named_modules():
+        if not isinstance(module, nn.MultiheadAttention):
+            continue
+        layer = f"{name}.out_proj" if name else "out_proj"
+        if any(not isinstance(kind, Float32) for kind in rules.formats_of(layer).values()):
+            raise SimulateError(
+                f"layer {layer} is a part of PyTorch's MultiheadAttention, which computes without calling it; expected "
+                f"a last rule that leaves it in float32: {{layers: {layer}, activation: float32, weight: float32, "
+                "gradient: float32, weight_gradient: float32}"
+            )
+
+
 def _attach(layer: nn.Module, quantizers: dict[str, Quantizer]) -> None:
     if "weight" in quantizers:
         parametrize.register_parametrization(layer, "weight", quantizers.pop("weight"))
     weight = original_weight(layer)
     layer.add_module(_QUANTIZERS, nn.ModuleDict(quantizers))
     if "activation" in quantizers:
-        layer.register_forward_pre_hook(partial(_round_input, quantizers["activation"]))
+        layer.register_forward_pre_hook(partial(_round_input, quantizers["activation"]), with_kwargs=True)
     if "gradient" in quantizers:
         layer.register_forward_hook(partial(_round_gradient, quantizers["gradient"]))
     if "weight_gradient" in quantizers:
         _rounded_gradients[weight] = quantizers["weight_gradient"]
 
 
-def _round_input(quantizer: Quantizer, _layer: nn.Module, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-    return quantizer(inputs[0]), *inputs[1:]
+def _round_input(
+    quantizer: Quantizer, _layer: nn.Module, inputs: tuple[Any, ...], named: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    if inputs:
+        return (quantizer(inputs[0]), *inputs[1:]), named
+    return inputs, {**named, "input": quantizer(named["input"])}
 
 
 def _round_gradient(quantizer: Quantizer, _layer: nn.Module, _inputs: tuple[Tensor, ...], output: Tensor) -> None:

@@ -128,7 +128,7 @@ class Quantizer(nn.Module):
         operands stay float32, and the layer casts them as it does without rules.
         """
         if x.dtype != torch.float32:
-            y = self(x.float())
+            y: Tensor = self(x.float())
             keeps_float32 = self.role in ("activation", "weight") and torch.is_autocast_enabled(x.device.type)
             return y if keeps_float32 else y.to(x.dtype)
         found = self._scales_for(x)

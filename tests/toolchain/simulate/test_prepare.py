@@ -241,3 +241,30 @@ def test_a_network_in_bfloat16_stays_in_bfloat16() -> None:
     y.sum().backward()
     assert y.dtype == torch.bfloat16
     assert all(p.grad is not None and p.grad.dtype == torch.bfloat16 for p in model.parameters())
+
+
+def test_a_layer_may_be_called_by_name() -> None:
+    class Named(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.Linear(4, 3)
+
+        def forward(self, x: Any) -> Any:
+            return self.layer(input=x)
+
+    model = prepare(Named(), rules({"layers": "*", "activation": {"kind": "fixed", "bits": 4, "fraction": 1}}))
+    x = torch.tensor([[0.2, 0.3, 9.0, -9.0]])
+    with torch.no_grad():
+        found = model.eval()(x)
+        assert torch.equal(found, functional.linear(torch.tensor([[0.0, 0.5, 3.5, -4.0]]), *model.layer.parameters()))
+
+
+def test_a_layer_that_is_never_called_is_refused() -> None:
+    """PyTorch's attention computes with the weights of `out_proj` itself."""
+    with pytest.raises(SimulateError, match=r"layer self_attn\.out_proj is a part of PyTorch's MultiheadAttention"):
+        prepare(nn.TransformerEncoderLayer(8, 2, 16, batch_first=True), rules(INT8))
+    roles = ("activation", "weight", "gradient", "weight_gradient")
+    left_out = {"layers": "self_attn.out_proj", **dict.fromkeys(roles, "float32")}
+    model = prepare(nn.TransformerEncoderLayer(8, 2, 16, batch_first=True), rules(INT8, left_out))
+    model(torch.randn(2, 5, 8)).sum().backward()
+    assert {layer for layer, _ in quantizers_of(model)} == {"linear1", "linear2"}
