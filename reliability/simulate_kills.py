@@ -2,32 +2,37 @@
 
     python reliability/simulate_kills.py --keep               writes benchmarks/results/simulate-kills.json
 
-A small network learns generated pictures under integer rules, as one, two and four workers of torchrun in turn. Each
-time a worker, chosen at random, is killed at a moment that is chosen at random from when the workers exist to when the
-undisturbed run ended; torchrun then ends the others. The same command is given again, and the SHA-256 of all weights
-and buffers is compared with the undisturbed run's; the log must have every epoch once. A moment after the end of the
-run kills nobody: it is drawn again.
+A small network learns generated pictures under integer rules, as one, two or four workers. They run the
+command as torchrun starts it, but are forked from a process that has imported PyTorch: starting takes most of the time
+otherwise. Each time a worker, chosen at random, is killed at a moment that is chosen at random: after some epochs and
+a part of an epoch's time. The others are then ended as torchrun does it. The same command is given again, and the
+SHA-256 of all weights and buffers is compared with the undisturbed run's; the log must have every epoch once. A moment
+after the end of the run kills nobody: it is drawn again.
 """
 
 import argparse
+import itertools
 import json
+import multiprocessing
 import os
 import random
 import signal
-import subprocess
 import sys
 import tempfile
 import time
 from dataclasses import asdict, dataclass
+from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from benchmarks.result_file import write_json
+from edgemeta.cli.main import main as main_of_edgemeta
+from edgemeta.toolchain.progress import read_log
+from rig.waiting import free_port
 
-WORKERS = (1, 2, 4)
-EPOCHS = 4
+WORKERS = (1, 2, 2, 4)
+EPOCHS = 3
 CONFIG = f"""\
 network: {{depth: 8, width: 0.25}}
 epochs: {EPOCHS}
@@ -36,6 +41,8 @@ loss_scale: dynamic
 rules:
   - {{layers: "*", activation: int8, weight: int8_per_channel, gradient: flexfp8_e5m2_shared}}
 """
+_FORKS = multiprocessing.get_context("forkserver")
+_FORKS.set_forkserver_preload(["edgemeta.toolchain.simulate.training.run", "edgemeta.cli.simulating"])
 _LONGEST = 300
 """Seconds that a run may take."""
 
@@ -44,8 +51,8 @@ _LONGEST = 300
 class Kill:
     """What became of one killed run.
 
-    worker: the killed one, of `workers`. seconds: from when the workers existed to the kill. epochs: in the checkpoint
-    at that moment. same_weights, whole_log: of the resumed run.
+    worker: the killed one, of `workers`. seconds: from the start to the kill. epochs: in the log at
+    that moment. same_weights, whole_log: of the resumed run.
     """
 
     workers: int
@@ -79,11 +86,12 @@ def killed(folder: Path, kills: int, seed: int, workers: tuple[int, ...]) -> lis
     """Kill so many runs, of these numbers of workers in turn; prints each."""
     make_data(folder)
     chance = random.Random(seed)
-    undisturbed = {count: whole_run(folder, count) for count in workers}
+    undisturbed = {count: whole_run(folder, count) for count in sorted(set(workers))}
     done: list[Kill] = []
+    tries = itertools.count()
     while len(done) < kills:
         count = workers[len(done) % len(workers)]
-        kill = one_kill(folder / f"killed-{len(done)}", count, *undisturbed[count], chance)
+        kill = one_kill(folder / f"killed-{next(tries)}", count, *undisturbed[count], chance)
         if kill is not None:
             done.append(kill)
             print(json.dumps(asdict(kill)), flush=True)
@@ -102,71 +110,72 @@ def make_data(folder: Path) -> None:
 
 
 def whole_run(folder: Path, workers: int) -> tuple[str, float]:
-    """The digest of an undisturbed run, and its seconds from when the workers existed."""
-    process = started(folder / f"whole-{workers}", workers)
-    pids_of_workers(process, workers)
+    """The digest of an undisturbed run, and the seconds of an epoch."""
+    run = folder / f"whole-{workers}"
+    digest = finished(run, workers)
+    return digest, read_log(run / "log.jsonl")[-1].seconds / EPOCHS
+
+
+def one_kill(run: Path, workers: int, digest: str, epoch: float, chance: random.Random) -> Kill | None:
+    """Kill a worker of a run and resume it; None if the run ended before. epoch: seconds that one takes."""
+    moment, worker = chance.uniform(0, EPOCHS), chance.randrange(workers)
+    processes = started(run, workers)
     begin = time.monotonic()
-    return finished(process)["sha256"], time.monotonic() - begin
-
-
-def one_kill(run: Path, workers: int, digest: str, seconds: float, chance: random.Random) -> Kill | None:
-    """Kill a worker of a run and resume it; None if the run ended before."""
-    after, worker = chance.uniform(0, seconds), chance.randrange(workers)
-    process = started(run, workers)
-    pids = pids_of_workers(process, workers)
-    try:
-        process.wait(after)
-        return None
-    except subprocess.TimeoutExpired:
-        os.kill(pids[worker], signal.SIGKILL)
-    process.communicate(timeout=_LONGEST)
-    if process.returncode == 0:  # it was ending just then
+    while processes[worker].is_alive() and len(epochs_logged(run)) < int(moment):
+        time.sleep(0.05)
+    processes[worker].join(moment % 1 * epoch)
+    processes[worker].kill()
+    seconds = time.monotonic() - begin
+    for process in (processes[worker], *processes):
+        process.terminate()
+        process.join(_LONGEST)
+    if processes[worker].exitcode != -signal.SIGKILL:  # it had ended
         return None
     kept = epochs_logged(run)
-    found = finished(started(run, workers))["sha256"]
+    found = finished(run, workers)
     whole_log = epochs_logged(run) == list(range(1, EPOCHS + 1))
-    return Kill(workers, worker, round(after, 2), len(kept), found == digest, whole_log)
+    return Kill(workers, worker, round(seconds, 2), len(kept), found == digest, whole_log)
 
 
-def started(run: Path, workers: int) -> "subprocess.Popen[str]":
-    """Start torchrun with the command, one thread for each worker."""
-    folder, command = run.parent, Path(sys.executable).with_name("edgemeta")
-    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(workers)]
-    training = ["simulate", "train", "--config", folder / "config.yaml", "--data", folder / "train.npz"]
-    ends = ["--test", folder / "test.npz", "--folder", run, "--threads", "1", "--json"]
-    return subprocess.Popen(
-        [*torchrun, "--no-python", str(command), *map(str, (*training, *ends))],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=os.environ | {"GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1"},
-    )
+def finished(run: Path, workers: int) -> str:
+    """The digest that a run prints, which must succeed."""
+    for process in started(run, workers):
+        process.join(_LONGEST)
+        if process.exitcode != 0:
+            raise RuntimeError(f"{run}: a worker ended with status {process.exitcode}")
+    digest: str = json.loads(printed(run).read_text("utf-8"))["sha256"]
+    return digest
 
 
-def finished(process: "subprocess.Popen[str]") -> dict[str, Any]:
-    """What a run that must succeed prints."""
-    printed, errors = process.communicate(timeout=_LONGEST)
-    if process.returncode != 0:
-        raise RuntimeError(f"a run ended with status {process.returncode}: {errors}")
-    result: dict[str, Any] = json.loads(printed)
-    return result
+def started(run: Path, workers: int) -> list[BaseProcess]:
+    """Start the workers."""
+    port = free_port()
+    processes = [_FORKS.Process(target=work, args=(run, rank, workers, port)) for rank in range(workers)]
+    for process in processes:
+        process.start()
+    return list(processes)
 
 
-def pids_of_workers(process: "subprocess.Popen[str]", workers: int) -> list[int]:
-    """Process ids of torchrun's workers, as soon as all exist."""
-    deadline = time.monotonic() + _LONGEST
-    while time.monotonic() < deadline and process.poll() is None:
-        pids = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text("ascii").split()
-        if len(pids) == workers:
-            return [int(pid) for pid in pids]
-        time.sleep(0.01)
-    raise RuntimeError(f"torchrun did not start {workers} workers: {process.communicate()[1]}")
+def work(run: Path, rank: int, workers: int, port: int) -> None:
+    """Run the command as one of the workers; what the first one prints goes into a file."""
+    places = {"RANK": rank, "WORLD_SIZE": workers, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+    os.environ |= {name: str(value) for name, value in places.items()} | {"GLOO_SOCKET_IFNAME": "lo"}
+    folder = run.parent
+    training = ["--config", folder / "config.yaml", "--data", folder / "train.npz", "--test", folder / "test.npz"]
+    sys.argv = ["edgemeta", "simulate", "train", *map(str, (*training, "--folder", run)), "--threads", "1", "--json"]
+    if rank == 0:
+        sys.stdout = printed(run).open("w", encoding="utf-8")
+    main_of_edgemeta()
+
+
+def printed(run: Path) -> Path:
+    """The file with what a run prints."""
+    return run.with_name(f"{run.name}.json")
 
 
 def epochs_logged(run: Path) -> list[int]:
     """Numbers of the epochs in the log, in its order."""
-    log = run / "log.jsonl"
-    return [json.loads(line)["epoch"] for line in log.read_text("utf-8").splitlines()] if log.exists() else []
+    return [event.epoch for event in read_log(run / "log.jsonl")]
 
 
 if __name__ == "__main__":

@@ -1,10 +1,15 @@
 """`simulate eval`: the accuracy and the integers of a model in PyTorch."""
 
+import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import yaml
 
 from edgemeta.model import reference
 from edgemeta.model.file import load, save
@@ -53,3 +58,51 @@ def test_a_wrong_integer_anywhere_is_counted(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(reference, "trace", changed)
     session.run(batch)
     assert (session.images, session.mismatches) == (10, 1)
+
+
+@pytest.fixture
+def training(tmp_path: Path) -> list[str]:
+    """The options of `simulate train` for sixteen small pictures that are dark or bright."""
+    y = np.arange(16) % 2
+    x = (np.random.default_rng(1).integers(0, 100, (16, 24, 24, 3)) + 120 * y[:, None, None, None]).astype(np.uint8)
+    np.savez(tmp_path / "train.npz", x=x, y=y, labels=np.array(["dark", "bright"]))
+    np.savez(tmp_path / "test.npz", x=x[:7, :, ::-1], y=y[:7], labels=np.array(["dark", "bright"]))
+    rules = [{"layers": "*", "activation": "bfloat16", "weight": "bfloat16"}]
+    config = {"network": {"width": 0.25}, "epochs": 2, "batch": 8, "rules": rules}
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump(config))
+    options = {"config": "config.yaml", "data": "train.npz", "test": "test.npz", "folder": "run"}
+    return [word for name, file in options.items() for word in (f"--{name}", str(tmp_path / file))]
+
+
+def test_training(edgemeta: Any, training: list[str], tmp_path: Path) -> None:
+    done = edgemeta("simulate", "train", *training)
+    assert done.returncode == 0, done.stderr
+    first, second = done.stdout.splitlines()
+    assert first.startswith(f"{tmp_path / 'run'}: top-1 ")
+    assert " of 7 test images after 2 epochs (sha256 " in first
+    assert second == f"learning curves: {tmp_path / 'run' / 'curves.html'}"
+    assert (tmp_path / "run" / "curves.html").exists()
+
+
+@pytest.mark.gate("15 s: torchrun with two workers, then one process")
+def test_training_by_torchrun(edgemeta_json: Any, training: list[str], tmp_path: Path) -> None:
+    """The first worker alone prints; another number of workers takes the finished run for its own."""
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "--no-python"]
+    verb = [str(Path(sys.executable).with_name("edgemeta")), "simulate", "train", *training, "--json"]
+    environment = os.environ | {"GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1"}
+    done = subprocess.run([*command, *verb], capture_output=True, text=True, timeout=200, env=environment)
+    assert done.returncode == 0, done.stderr
+    assert "Warning" not in done.stderr
+    result = json.loads(done.stdout)
+    assert (result["epochs"], result["images"], result["folder"]) == (2, 7, str(tmp_path / "run"))
+    assert edgemeta_json("simulate", "train", *training) == result
+
+
+def test_a_wrong_config_is_one_sentence(edgemeta: Any, training: list[str], tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").write_text("epochs: 2\nrules:\n  - {layers: '*', weight: int7}\n")
+    done = edgemeta("simulate", "train", *training)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith(
+        f"edgemeta: {tmp_path / 'config.yaml'} line 3: rules.0.weight: found the format 'int7'"
+    )
+    assert done.stderr.count("\n") == 1

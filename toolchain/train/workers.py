@@ -99,7 +99,7 @@ def joined_workers() -> Iterator[Workers]:
     except RuntimeError as error:
         if not isinstance(error, distributed.DistError) and _TRANSPORT not in str(error):
             raise
-        reason = str(error).splitlines()[0].rpartition("] ")[2]
+        reason = str(error).splitlines()[0].partition("] ")[2].partition(". ")[0]
         raise CheckpointError(
             f"worker {workers.rank} has lost the others ({reason}); the same command continues after the last complete "
             "epoch"

@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,12 +14,46 @@ def page(repository: Path) -> str:
     return (repository / "docs" / "simulator.md").read_text("utf-8")
 
 
-def test_the_program_runs(page: str) -> None:
+@pytest.fixture
+def programs(page: str) -> list[str]:
     pytest.importorskip("torch", reason="PyTorch is not installed (pip install 'edgemeta[train]')")
-    (program,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
-    names: dict[str, object] = {}
+    return re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+
+
+def run(program: str, names: dict[str, Any]) -> dict[str, Any]:
     exec(compile(program, "docs/simulator.md", "exec"), names)
-    assert float(names["loss"].detach()) > 0  # type: ignore[attr-defined]
+    return names
+
+
+def test_the_example_runs(programs: list[str]) -> None:
+    assert float(run(programs[2], {})["loss"].detach()) > 0
+
+
+@pytest.mark.gate("6 s: the tutorial's training, twice")
+def test_the_tutorial_runs(page: str, programs: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The plain script, then with the two lines: both learn, and the second one has quantized layers to report."""
+    monkeypatch.chdir(tmp_path)
+    script, after = programs[:2]
+    assert 25 <= len(script.strip().splitlines()) <= 40
+    plain = run(script, {})
+    (diff,) = re.findall(r"```diff\n(.*?)```", page, re.DOTALL)
+    changed = script
+    lines = diff.splitlines()
+    added = [number for number, line in enumerate(lines) if line.startswith("+")]
+    assert len(added) == 2
+    for number in added:
+        before = lines[number - 1][1:]
+        assert changed.count(f"\n{before}\n") == 1
+        changed = changed.replace(f"\n{before}\n", f"\n{before}\n{lines[number][1:]}\n")
+    simulated = run(changed + after, {})
+    assert plain["accuracy"] > 0.9
+    assert simulated["accuracy"] > 0.9
+    assert not torch_equal(plain["model"], simulated["model"])
+
+
+def torch_equal(one: Any, other: Any) -> bool:
+    """Whether two networks have the same dense layer."""
+    return bool((one[-1].bias == other[-1].bias).all())
 
 
 def test_the_table_has_every_format(page: str) -> None:
