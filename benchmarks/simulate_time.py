@@ -12,6 +12,7 @@ import argparse
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -41,13 +42,12 @@ FORMATS: dict[str, dict[str, str]] = {
 
 
 class Run:
-    """A network under a format, with its optimizer."""
+    """ResNet-20 with its optimizer; change: puts the network under its formats, in place."""
 
-    def __init__(self, formats: dict[str, str]) -> None:
+    def __init__(self, change: Callable[[Any], object]) -> None:
         torch.manual_seed(1)
         self.model: Any = build(Design(depth=20)).to(memory_format=torch.channels_last)
-        if formats:
-            prepare(self.model, {"rules": [{"layers": "*", **formats}]})
+        change(self.model)
         self.optimizer = torch.optim.SGD(self.model.parameters(), 0.1, momentum=0.9)
         self.x = torch.randn(BATCH, 3, 32, 32).to(memory_format=torch.channels_last)
         self.y = torch.arange(BATCH) % 10
@@ -62,6 +62,25 @@ class Run:
         self.seconds.append(time.perf_counter() - begin)
 
 
+def rules(formats: dict[str, Any], rounding: str = "stochastic") -> Callable[[Any], object]:
+    """What puts a network under formats, by role, in all its layers; none: it stays in float32."""
+    if not formats:
+        return lambda model: model
+    entries = {"rounding": {"training": rounding}, "rules": [{"layers": "*", **formats}]}
+    return lambda model: prepare(model, entries)
+
+
+def take_turns(runs: dict[str, Run], steps: int) -> dict[str, float]:
+    """The median time of a step of each, in seconds, of so many after two that warm up."""
+    for number in range(steps + 2):
+        for run in runs.values():
+            run.step()
+        if number == 1:
+            for run in runs.values():
+                run.seconds.clear()
+    return {name: median(run.seconds) for name, run in runs.items()}
+
+
 def main() -> None:
     """Measure, print and write."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -71,19 +90,12 @@ def main() -> None:
     chosen = parser.parse_args()
     torch.set_num_threads(THREADS)
     if chosen.memory_of is not None:
-        run = Run(FORMATS[chosen.memory_of])
+        run = Run(rules(FORMATS[chosen.memory_of]))
         for _ in range(chosen.memory_steps):
             run.step()
         print(_greatest_resident_size())
         return
-    runs = {name: Run(formats) for name, formats in FORMATS.items()}
-    for number in range(chosen.steps + 2):
-        for run in runs.values():
-            run.step()
-        if number == 1:  # the first two warm up
-            for run in runs.values():
-                run.seconds.clear()
-    times = {name: median(run.seconds) for name, run in runs.items()}
+    times = take_turns({name: Run(rules(formats)) for name, formats in FORMATS.items()}, chosen.steps)
     memory = {name: _kilobytes(name, 3) - _kilobytes(name, 0) for name in FORMATS}
     rows = {
         name: {
