@@ -9,10 +9,14 @@ from edgemeta.cli.completion import model_names
 from edgemeta.cli.options import json_option, load_model, report
 from edgemeta.cli.progress import progress_bar
 from edgemeta.kernels.cuda.compile.cache import Cubins
-from edgemeta.kernels.cuda.compile.compiler import find_compiler
+from edgemeta.kernels.cuda.compile.compiler import Compiler, find_compiler
 from edgemeta.kernels.cuda.lowering import lower
+from edgemeta.kernels.cuda.machine_code.execution.words import ExecutionError
+from edgemeta.kernels.cuda.machine_code.sass import SassError
+from edgemeta.kernels.cuda.one_launch.choice import predict, store, stored
+from edgemeta.kernels.cuda.one_launch.plan import one_launch
 from edgemeta.kernels.cuda.plan.architectures import ARCHITECTURES, Architecture
-from edgemeta.kernels.cuda.plan.launch_plan import Source
+from edgemeta.kernels.cuda.plan.launch_plan import Source, UnsupportedError
 from edgemeta.kernels.cuda.preprocess.launch import preprocessing_source
 from edgemeta.kernels.cuda.report import cost_report as count
 from edgemeta.model.graph import Model
@@ -44,7 +48,9 @@ def kernels() -> None:
 def build(models: tuple[str, ...], architectures: tuple[str, ...], folder: Path | None, as_json: bool) -> None:
     """Compile the kernels of models ahead of time.
 
-    Compiles every kernel that the models need (default: all shipped models), for devices without a compiler.
+    Compiles every kernel that the models need (default: all shipped models), for devices without a compiler. Predicts
+    for sm_53, sm_62, sm_87 and sm_90 whether a network is faster as one launch, which takes a minute for a network;
+    the cuda backend reads the result. Needs pip install 'edgemeta[report]' for that.
 
     \b
     Examples:
@@ -53,7 +59,8 @@ def build(models: tuple[str, ...], architectures: tuple[str, ...], folder: Path 
       edgemeta kernels build --arch sm_53 --folder /var/cache/edgemeta
     """
     loaded = [load_model(name) for name in models or names()]
-    rows = []
+    rows: list[dict[str, object]] = []
+    forms: list[dict[str, object]] = []
     for name in dict.fromkeys(architectures):
         architecture = ARCHITECTURES[name]
         compiler = find_compiler(architecture)
@@ -63,9 +70,32 @@ def build(models: tuple[str, ...], architectures: tuple[str, ...], folder: Path 
             for done, source in enumerate(sources, 1):
                 cubins.keep(source, architecture)
                 progress(done, len(sources))
+        forms += [_form(model, architecture, cubins, compiler) for model in loaded]
         rows.append({"arch": name, "kernels": len(sources), "compiler": str(compiler), "folder": str(cubins.folder)})
     lines = [f"{row['arch']}: {row['kernels']} kernels by {row['compiler']} in {row['folder']}" for row in rows]
-    report(as_json, {"builds": rows}, lines)
+    lines += [f"{each['model']} on {each['arch']}: {each['launch']}: {each['reason']}" for each in forms]
+    report(as_json, {"builds": rows, "forms": forms}, lines)
+
+
+def _form(model: Model, architecture: Architecture, cubins: Cubins, compiler: Compiler) -> dict[str, object]:
+    """The form that the backend will run by predicted time, and why; one launch is then compiled, too."""
+    row: dict[str, object] = {"model": model.name, "arch": architecture.name, "launch": "graph"}
+    plan = lower(model, architecture)
+    try:
+        joined = one_launch(plan)
+        known = stored(cubins.folder, plan, joined)
+        if known is not None and (not known.prefers_network or cubins.has(joined.sources[0], architecture)):
+            prediction = known
+        else:
+            prediction, build = predict(plan, joined, compiler)
+            if prediction.prefers_network:
+                cubins.put(joined.sources[0], architecture, build.cubin)
+            store(cubins.folder, plan, joined, prediction)
+    except (UnsupportedError, SassError, ExecutionError) as error:
+        return {**row, "reason": f"one launch is not predicted: {error}"}
+    form = "network" if prediction.prefers_network else "graph"
+    times = {"graph": prediction.graph_us, "network": prediction.network_us}
+    return {**row, "launch": form, "predicted_us": times, "reason": str(prediction)}
 
 
 def _sources(model: Model, architecture: Architecture) -> Iterator[Source]:
@@ -77,8 +107,15 @@ def _sources(model: Model, architecture: Architecture) -> Iterator[Source]:
 @kernels.command("report")
 @click.argument("model_name", metavar="[MODEL]", default="resnet8-cifar10", shell_complete=model_names)
 @click.option("--arch", "architecture", type=_architecture, default="sm_53", show_default=True, help="GPU generation.")
+@click.option(
+    "--launch",
+    type=click.Choice(["kernels", "network"]),
+    default="kernels",
+    show_default=True,
+    help="Our kernels one by one, or joined to one launch.",
+)
 @json_option
-def report_cost(model_name: str, architecture: str, as_json: bool) -> None:
+def report_cost(model_name: str, architecture: str, launch: str, as_json: bool) -> None:
     """Report the cost of every kernel launch.
 
     Counts instructions and bytes in the machine code, for our kernels and the paper's design, and predicts the time on
@@ -88,6 +125,7 @@ def report_cost(model_name: str, architecture: str, as_json: bool) -> None:
     Examples:
       edgemeta kernels report --arch sm_53
       edgemeta kernels report mine.safetensors --arch sm_87 --json
+      edgemeta kernels report --arch sm_53 --launch network
     """
-    result = count(load_model(model_name), ARCHITECTURES[architecture])
+    result = count(load_model(model_name), ARCHITECTURES[architecture], launch == "network")
     report(as_json, result.as_json(), result.lines())

@@ -11,6 +11,7 @@ from edgemeta.kernels.cuda.compile.nvrtc import wheel_library
 from edgemeta.kernels.cuda.lowering import KERNELS, lower
 from edgemeta.kernels.cuda.machine_code.cost import PRODUCTS, Cost, cost
 from edgemeta.kernels.cuda.machine_code.devices import DEVICES
+from edgemeta.kernels.cuda.one_launch.plan import one_launch
 from edgemeta.kernels.cuda.plan.architectures import Architecture
 from edgemeta.model.graph import Model
 
@@ -53,25 +54,30 @@ class CostReport:
             yield f"no predicted time for {self.architecture.name}: only {', '.join(DEVICES)} are described"
         else:
             yield from _times(self.own, self.paper_design)
+            for each in self.own.launches:
+                if each.phases_us:
+                    phases = " ".join(f"{time:.1f}" for time in each.phases_us)
+                    yield from wrap(f"phases of the one launch, us: {phases}", _COLUMNS)
             for sentence in device.assumptions():
                 yield from wrap(sentence, _COLUMNS, initial_indent="  ", subsequent_indent="    ")
 
 
-def cost_report(model: Model, architecture: Architecture) -> CostReport:
-    """Count both designs. Raises UnsupportedError, CompilerError and SassError.
+def cost_report(model: Model, architecture: Architecture, is_one_launch: bool = False) -> CostReport:
+    """Count both designs, ours as one launch if that is wanted. Raises UnsupportedError, CompilerError and SassError.
 
     The wheel's compiler is preferred to the machine's own, so that figures are the same everywhere. Layers that the
     paper does not describe use our kernels in both designs.
     """
     compiler = wheel_compiler() if wheel_library() is not None else find_compiler(architecture)
-    own = cost(lower(model, architecture), model, compiler)
+    plan = lower(model, architecture)
+    own = cost(one_launch(plan) if is_one_launch else plan, model, compiler)
     theirs = cost(lower(model, architecture, kernels=(*PAPER, *KERNELS)), model, compiler)
     return CostReport(model.name, architecture, str(compiler), own, theirs)
 
 
 def _table(title: str, total: Cost) -> Iterator[str]:
     """A row per launch and a total; a name that is too long for its column is on a separate line."""
-    names = ["+".join(each.launch.layers) for each in total.launches]
+    names = ["whole network" if e.launch.is_persistent else "+".join(e.launch.layers) for e in total.launches]
     columns = [_column(header, cells) for header, cells in _figures(total)]
     rows = [" ".join(cells) for cells in zip(*columns, strict=True)]
     width = min(max(map(len, names)), _COLUMNS - len(rows[0]) - 3)

@@ -1,8 +1,9 @@
 """Runs models on NVIDIA GPUs, from the Jetson Nano (sm_53) on, through PyCUDA.
 
 Options: `device` (0 .. 63, default 0); `cache`: folder of compiled kernels and tuning results; `tiles` (measured, rule;
-default measured): choose the tile of each kernel by one measurement on the device, or by rule; `launch` (graph,
-kernels, network; default graph): replay a run as one CUDA graph, launch kernel by kernel, or join all kernels to one.
+default measured): choose the tile of each kernel by one measurement on the device, or by rule; `launch`
+(predicted, graph, kernels, network; default predicted): replay a run as one CUDA graph, launch kernel by kernel, join
+all kernels to one, or by predicted time a graph of the kernels or of the one that they are joined to.
 """
 
 import logging
@@ -21,6 +22,7 @@ from edgemeta.plugins.api import BackendError, OptionError, Probe, Session
 from edgemeta.plugins.cuda.device import DeviceContext, architecture_of, find_device
 from edgemeta.plugins.cuda.driver import NAME, UnavailableError, driver_errors, first_line, load
 from edgemeta.plugins.cuda.graph import CapturedGraph, DirectLaunches
+from edgemeta.plugins.cuda.launch_form import faster_form
 from edgemeta.plugins.cuda.loaded_plan import LoadedPlan
 from edgemeta.plugins.cuda.session import CudaSession
 from edgemeta.plugins.cuda.tuning import tuned
@@ -30,6 +32,7 @@ _log = logging.getLogger(__name__)
 
 _SCORE = 100
 _SEQUENCES: Mapping[str, type[CapturedGraph | DirectLaunches]] = {
+    "predicted": CapturedGraph,
     "graph": CapturedGraph,
     "kernels": DirectLaunches,
     "network": CapturedGraph,
@@ -75,7 +78,7 @@ class CudaBackend:
         number = whole_number(NAME, options, "device", 0, 0, 63)
         folder = _folder(options)
         tiles = choice(NAME, options, "tiles", "measured", ("measured", "rule"))
-        launch = choice(NAME, options, "launch", "graph", _SEQUENCES)
+        launch = choice(NAME, options, "launch", "predicted", _SEQUENCES)
         try:
             device = DeviceContext(number)
             try:
@@ -83,6 +86,8 @@ class CudaBackend:
                 plan = _plan(model, device, cubins, measured=tiles == "measured")
                 if launch == "network":
                     plan = one_launch(plan, device.multiprocessors)
+                elif launch == "predicted":
+                    plan = faster_form(plan, device.multiprocessors, cubins)
                 return CudaSession(model, device, _load(plan, device, cubins, _SEQUENCES[launch]))
             except BaseException:
                 device.close()

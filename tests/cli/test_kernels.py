@@ -45,9 +45,18 @@ def test_a_device_without_compiler_finds_what_build_compiled(
     edgemeta_json: Callable[..., Any], tmp_path: Path, model: Path
 ) -> None:
     folder = tmp_path / "cubins"
-    (built,) = edgemeta_json("kernels", "build", model, "--arch", "sm_53", "--folder", folder)["builds"]
+    found = edgemeta_json("kernels", "build", model, "--arch", "sm_53", "--folder", folder)
+    (built,), (form,) = found["builds"], found["forms"]
     plan = lower(load(model), ARCHITECTURES["sm_53"])
-    assert built["kernels"] == len(plan.sources) + 1 == len(list((folder / "sm_53").iterdir())), "and the preprocessing"
+    joined = form["launch"] == "network"
+    assert built["kernels"] == len(plan.sources) + 1 == len(list((folder / "sm_53").iterdir())) - joined, (
+        "and the preprocessing"
+    )
+    times = form["predicted_us"]
+    assert joined == (times["network"] < times["graph"])
+    assert f"{times['network']} us as one launch" in form["reason"]
+    again = edgemeta_json("kernels", "build", model, "--arch", "sm_53", "--folder", folder)["forms"]
+    assert again == [form], "what is stored is not made again"
     assert built["folder"] == str(folder)
     cubins = Cubins(folder, None)
     assert all(cubins.get(source, plan.architecture).startswith(b"\x7fELF") for source in plan.sources)

@@ -65,16 +65,25 @@ class Cubins:
                 log.warning("%s", self._refused(error))
         return cubin
 
+    def has(self, source: Source, architecture: Architecture) -> bool:
+        """Whether the cubin of a variant is there, so that `get` does not compile."""
+        if self.compiler is not None:
+            return _read(self._path(source, architecture, self.compiler)) is not None
+        return any((self.folder / architecture.name).glob(f"{_stem(source, architecture)}-*.cubin"))
+
     def keep(self, source: Source, architecture: Architecture) -> None:
         """Compile and store a variant if it is missing. Raises CompilerError, also if the folder cannot be written."""
         assert self.compiler is not None, "there is no compiler"
-        path = self._path(source, architecture, self.compiler)
-        if _read(path) is None:
-            cubin = self.compiler.compile(source, architecture)
-            try:
-                _write(path, cubin)
-            except OSError as error:
-                raise CompilerError(self._refused(error)) from None
+        if not self.has(source, architecture):
+            self.put(source, architecture, self.compiler.compile(source, architecture))
+
+    def put(self, source: Source, architecture: Architecture, cubin: bytes) -> None:
+        """Store a variant that this compiler has compiled. Raises CompilerError if the folder cannot be written."""
+        assert self.compiler is not None, "there is no compiler"
+        try:
+            _write(self._path(source, architecture, self.compiler), cubin)
+        except OSError as error:
+            raise CompilerError(self._refused(error)) from None
 
     def _refused(self, error: OSError) -> str:
         return f"compiled kernels cannot be stored in {self.folder}: {error.strerror}"

@@ -1,0 +1,116 @@
+"""Without the option `launch` a stored prediction decides between a graph and one launch, and the log says why."""
+
+import logging
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from edgemeta.kernels.cuda.compile.cache import Cubins
+from edgemeta.kernels.cuda.lowering import lower
+from edgemeta.kernels.cuda.one_launch.choice import Prediction, store
+from edgemeta.kernels.cuda.one_launch.plan import one_launch
+from edgemeta.kernels.cuda.plan.architectures import ARCHITECTURES
+from edgemeta.kernels.cuda.plan.launch_plan import LaunchPlan
+from edgemeta.model import reference
+from edgemeta.plugins.cuda import launch_form
+from edgemeta.plugins.cuda.backend import CudaBackend
+from edgemeta.plugins.cuda.launch_form import faster_form
+from edgemeta.plugins.cuda.session import CudaSession
+from edgemeta.plugins.measure import random_image
+from tests.conformance.cases import CASES, Case
+from tests.emulation.executor import StoringCompiler
+
+FASTER = Prediction("Jetson Nano", 3, graph_us=20.0, network_us=10.0)
+SLOWER = Prediction("Jetson Nano", 3, graph_us=20.0, network_us=30.0)
+
+
+class AnyCompiler(StoringCompiler):
+    """Writes what is no cubin, at once: these tests run nothing."""
+
+    def compile(self, *_: object) -> bytes:
+        return b"a kernel"
+
+
+@pytest.fixture
+def plan(residual: Case) -> LaunchPlan:
+    return lower(residual.model, ARCHITECTURES["sm_53"])
+
+
+@pytest.fixture
+def kept(tmp_path: Path) -> Cubins:
+    return Cubins(tmp_path, AnyCompiler())
+
+
+@pytest.fixture(autouse=True)
+def no_mps(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """The folder of a process service that does not run."""
+    monkeypatch.setenv("CUDA_MPS_PIPE_DIRECTORY", str(tmp_path / "mps"))
+    return tmp_path / "mps"
+
+
+def chosen(plan: LaunchPlan, cubins: Cubins, caplog: pytest.LogCaptureFixture) -> tuple[bool, str]:
+    with caplog.at_level(logging.INFO, launch_form.__name__):
+        form = faster_form(plan, 1, cubins)
+    return form.launches[0].is_persistent, caplog.records[-1].getMessage()
+
+
+def predicted(prediction: Prediction, plan: LaunchPlan, cubins: Cubins) -> None:
+    store(cubins.folder, plan, one_launch(plan, 1), prediction)
+
+
+def test_without_a_prediction_it_is_the_graph(plan: LaunchPlan, kept: Cubins, caplog: pytest.LogCaptureFixture) -> None:
+    reason = f"no prediction for these kernels is in {kept.folder}; `edgemeta kernels build` makes them"
+    assert chosen(plan, kept, caplog) == (False, f"launch: a CUDA graph of its launches: {reason}")
+
+
+def test_a_slower_launch_is_not_taken(plan: LaunchPlan, kept: Cubins, caplog: pytest.LogCaptureFixture) -> None:
+    predicted(SLOWER, plan, kept)
+    assert chosen(plan, kept, caplog) == (False, f"launch: a CUDA graph of its launches: {SLOWER}")
+
+
+def test_a_faster_launch_is_taken_if_it_is_compiled_and_safe(
+    plan: LaunchPlan, kept: Cubins, caplog: pytest.LogCaptureFixture, no_mps: Path
+) -> None:
+    predicted(FASTER, plan, kept)
+    is_network, text = chosen(plan, kept, caplog)
+    assert not is_network
+    assert "but its kernel is not compiled; `edgemeta kernels build` does it" in text
+    (source,) = one_launch(plan, 1).sources
+    kept.keep(source, plan.architecture)
+    assert chosen(plan, kept, caplog) == (True, f"launch: one launch of the whole network: {FASTER}")
+    assert chosen(plan, Cubins(kept.folder, None), caplog)[0], "a device without a compiler takes it, too"
+    no_mps.mkdir()
+    (no_mps / "control").touch()
+    is_network, text = chosen(plan, kept, caplog)
+    assert not is_network
+    assert "the GPU is shared through MPS" in text
+
+
+def test_a_network_without_that_form_says_so(kept: Cubins, caplog: pytest.LogCaptureFixture) -> None:
+    model = next(each for each in CASES if each.name.startswith("max-pool")).model
+    is_network, text = chosen(lower(model, ARCHITECTURES["sm_53"]), kept, caplog)
+    assert not is_network
+    assert "pool/kernel.cu has no form for a launch of the whole network" in text
+
+
+def test_the_backend_runs_what_was_predicted_to_be_faster(backend: CudaBackend, cache: Path, residual: Case) -> None:
+    plan = lower(residual.model, ARCHITECTURES["sm_53"])
+    cubins = Cubins(cache, StoringCompiler())
+    image = random_image(residual.model)
+    for source in one_launch(plan, 1).sources:
+        cubins.keep(source, plan.architecture)
+    for prediction, options, launches in (
+        (SLOWER, {}, len(plan.launches)),
+        (FASTER, {"launch": "graph"}, len(plan.launches)),
+        (FASTER, {}, 1),
+    ):
+        store(cache, plan, one_launch(plan, 1), prediction)
+        with closing(backend.compile(residual.model, {"tiles": "rule", **options})) as session:
+            assert isinstance(session, CudaSession)
+            assert len(session.launches) == launches
+            expected = reference.run(residual.model, image)[0]
+            np.testing.assert_array_equal(session.run(image)[0], expected, strict=True)
+    for file in (cache / "launch").iterdir():  # the folder is that of other tests, too
+        file.unlink()
