@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError,
 from edgemeta.toolchain.errors import SimulateError
 from edgemeta.toolchain.simulate.grid import FLOAT32_MANTISSA, Beyond, Grid
 
-ObserverName = Literal["min_max", "moving_average"]
+ObserverName = Literal["min_max", "moving_average", "percentile", "mean_squared_error"]
 
 
 class _Format(BaseModel):
@@ -103,7 +103,8 @@ class Integer(_Format):
     """scale (q - zero_point), q an integer of `bits` bits; scale and zero point from an observer.
 
     symmetric: the zero point is 0; signed integers are then -(2**(bits-1) - 1) .. 2**(bits-1) - 1, so that a channel
-    can change its sign.
+    can change its sign. percentile: with the observer of this name, the share of elements, in percent, that is not
+    beyond an end.
     """
 
     kind: Literal["int"] = "int"
@@ -112,12 +113,20 @@ class Integer(_Format):
     symmetric: bool = False
     per_channel: bool = False
     observer: ObserverName = "min_max"
+    percentile: float = Field(default=99.99, gt=50, le=100)
 
     @model_validator(mode="after")
     def _check(self) -> "Integer":
+        if self.observer != "percentile" and "percentile" in self.model_fields_set:
+            raise ValueError(f"`percentile` belongs to `observer: percentile`, found `observer: {self.observer}`")
         if self.symmetric and self.signed and self.bits == 1:
             raise ValueError("signed integers of one bit are -1 and 0, which is not symmetric: at least 2 bits")
         return self
+
+    @property
+    def counts_elements(self) -> bool:
+        """Whether its range depends on all elements, and not on the least and greatest alone."""
+        return self.observer in ("percentile", "mean_squared_error")
 
     @property
     def least(self) -> int:

@@ -8,6 +8,7 @@ from torch import Tensor, distributed, nn
 
 from edgemeta.toolchain.errors import SimulateError
 from edgemeta.toolchain.simulate.formats import Block, Integer
+from edgemeta.toolchain.simulate.observers import BINS, histogram, range_of_channels, range_of_histogram
 from edgemeta.toolchain.simulate.operators import (
     FIRST,
     STEP,
@@ -91,6 +92,7 @@ class Quantizer(nn.Module):
 
     ends: Tensor
     observed: Tensor
+    histogram: Tensor
 
     def __init__(
         self,
@@ -112,10 +114,16 @@ class Quantizer(nn.Module):
         if self._observes:
             self.register_buffer("ends", torch.zeros(channels if self._per_channel else 1, 2))
             self.register_buffer("observed", torch.zeros((), dtype=torch.bool))
+            if self._counts_elements:
+                self.register_buffer("histogram", torch.zeros(BINS, dtype=torch.int64))
 
     @property
     def _observes(self) -> bool:
         return self.role == "activation" and isinstance(self.kind, Integer)
+
+    @property
+    def _counts_elements(self) -> bool:
+        return isinstance(self.kind, Integer) and self.kind.counts_elements
 
     @property
     def _in_rows(self) -> bool:
@@ -172,7 +180,7 @@ class Quantizer(nn.Module):
         if not self._observes:
             return self._measured(x.detach())
         if self.training:
-            self._observe(self._measured(x.detach()))
+            self._observe(x.detach())
         elif not torch.compiler.is_compiling() and not self.observed:
             raise SimulateError(
                 "found an activation whose range was never observed, expected a step of training, or a saved network"
@@ -180,16 +188,41 @@ class Quantizer(nn.Module):
         ends: Tensor = self.ends
         return ends
 
-    def _observe(self, ends: Tensor) -> None:
-        """Widen the range, or move its average."""
+    def _observe(self, x: Tensor) -> None:
+        """Widen the range, move its average, or find it again from all elements so far."""
+        if self._counts_elements:
+            self.histogram.add_(self._counted(x))
+            self.ends.copy_(range_of_histogram(self.histogram, self.kind.model_dump_json(exclude_defaults=True)))
+        else:
+            self._widen(self._measured(x))
+        self.observed.fill_(True)
+
+    def _widen(self, ends: Tensor) -> None:
         widened = torch.stack((torch.minimum(self.ends[:, 0], ends[:, 0]), torch.maximum(self.ends[:, 1], ends[:, 1])))
         moved = self.ends + MOMENTUM * (ends - self.ends)
         averages = isinstance(self.kind, Integer) and self.kind.observer == "moving_average"
         self.ends.copy_(torch.where(self.observed, moved if averages else widened.T, ends))
-        self.observed.fill_(True)
+
+    def _counted(self, x: Tensor) -> Tensor:
+        """The histogram of x over all workers."""
+        counts: Tensor = histogram(x)
+        if distributed.is_initialized():
+            distributed.all_reduce(counts)
+        return counts
 
     def _measured(self, x: Tensor) -> Tensor:
-        """Least and greatest finite element, float32 [1 or channels, 2], over all workers."""
+        """Least and greatest value to represent, float32 [1 or channels, 2], over all workers.
+
+        The least and greatest finite element, or what the observer says that needs all elements.
+        """
+        ends: Tensor
+        if self._counts_elements and self._in_rows:
+            ends = range_of_histogram(self._counted(x), self.kind.model_dump_json(exclude_defaults=True))
+            return ends
+        if self._counts_elements:
+            channels = x.transpose(0, self._axis).flatten(1) if self._per_channel else x.reshape(1, -1)
+            ends = range_of_channels(channels, self.kind.model_dump_json(exclude_defaults=True))
+            return ends
         if self._per_channel:
             channels = x.transpose(0, self._axis).flatten(1)
             finite = channels.isfinite()

@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, field_validator
 
-from edgemeta.toolchain.simulate.formats import Format, format_of
+from edgemeta.toolchain.simulate.formats import Format, Integer, format_of
 from edgemeta.toolchain.simulate.quantizer import Roundings
 from edgemeta.toolchain.simulate.rounding import Rounding
 from edgemeta.toolchain.simulate.yaml_file import Source, checked, read_entries
@@ -57,6 +57,13 @@ class Rule(BaseModel):
         if value is None or isinstance(value, BaseModel):
             return value
         return format_of(value)
+
+    @field_validator("activation", "gradient")
+    @classmethod
+    def _one_histogram(cls, value: Format | None) -> Format | None:
+        if isinstance(value, Integer) and value.per_channel and value.counts_elements:
+            raise ValueError(f"an activation or a gradient has one range by `{value.observer}`, found `per_channel`")
+        return value
 
     def covers(self, layer: str) -> bool:
         """Whether a pattern matches the layer's name."""

@@ -21,6 +21,9 @@ RULES = {
     "seed": 3,
     "rules": [
         {"layers": "*", "activation": "int8", "weight": "int4_per_channel", "gradient": "flexfp8_e5m2_shared"},
+        {"layers": "0", "activation": {"kind": "int", "bits": 8, "observer": "percentile", "percentile": 99}},
+        {"layers": "2", "activation": {"kind": "int", "bits": 4, "observer": "mean_squared_error"}},
+        {"layers": "2", "gradient": {"kind": "int", "bits": 8, "observer": "percentile"}},
         {"layers": "5", "activation": "flexfp8_e4m3_shared"},
     ],
 }
