@@ -169,6 +169,14 @@ class Float32(_Format):
     kind: Literal["float32"] = "float32"
 
 
+class Accumulator(_Format):
+    """Sums of integer products as integers of `bits` bits in two's complement; overflow: what a greater sum does."""
+
+    kind: Literal["accumulator"] = "accumulator"
+    bits: int = Field(ge=1, le=32)
+    overflow: Literal["wrap", "saturate"]
+
+
 Format: TypeAlias = Annotated[
     FlexFloat | FixedPoint | PowerOfTwo | Integer | Block | Float32, Field(discriminator="kind")
 ]
@@ -221,7 +229,22 @@ def format_of(value: object) -> Format:
         raise SimulateError(f"format {value!r}: {place + ': ' if place else ''}{first['msg']}") from error
 
 
-def name_of(kind: Format) -> str:
+def accumulator_of(value: object) -> Accumulator | Float32:
+    """An accumulator from a dict of its fields, or `float32` for none. Raises SimulateError."""
+    if value == "float32":
+        return Float32()
+    try:
+        return Accumulator.model_validate(value)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"])
+        raise SimulateError(
+            f"found the accumulator {value!r}, expected `float32`, or `bits` and `overflow`: "
+            f"{place + ': ' if place else ''}{first['msg']}"
+        ) from error
+
+
+def name_of(kind: Format | Accumulator) -> str:
     """The name of a preset, or the fields of another format in a short form."""
     for name, preset in PRESETS.items():
         if preset == kind:

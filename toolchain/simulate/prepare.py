@@ -1,7 +1,7 @@
 """Puts a PyTorch network under rules: its modules stay, and round what they read and write.
 
 A layer that has weights reads its activation in one format and its weights in another, and its backward pass reads the
-gradient in a third: every operand of a multiplication is rounded. Sums stay float32.
+gradient in a third: every operand of a multiplication is rounded. Sums are float32, unless a rule gives an accumulator.
 """
 
 from collections.abc import Mapping
@@ -16,6 +16,7 @@ from torch.optim.optimizer import Optimizer, register_optimizer_step_pre_hook
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from edgemeta.toolchain.errors import SimulateError
+from edgemeta.toolchain.simulate.accumulate import Accumulation, check_accumulator
 from edgemeta.toolchain.simulate.formats import Float32
 from edgemeta.toolchain.simulate.quantizer import COUNTER, Progress, Quantizer, Role
 from edgemeta.toolchain.simulate.rules import Rules, load_rules
@@ -53,7 +54,8 @@ def prepare(model: nn.Module, rules: Rules | Path | Mapping[str, Any]) -> nn.Mod
                 continue
             channels = layer.weight.shape[1 if role == "activation" else 0]
             quantizers[role] = Quantizer(kind, role, rules.roundings, progress, number, channels)  # type: ignore[arg-type]
-        _attach(layer, quantizers)
+        accumulator = _accumulator_of(rules, name, layer)
+        _attach(layer, quantizers, accumulator)
     model.register_forward_pre_hook(partial(_advance, progress))
     return model
 
@@ -66,6 +68,14 @@ def quantizers_of(model: nn.Module) -> dict[tuple[str, Role], Quantizer]:
             layer = name.split(".parametrizations.")[0].removesuffix(f".{_QUANTIZERS}.{module.role}")
             found[layer, module.role] = module
     return found
+
+
+def accumulations_of(model: nn.Module) -> dict[str, Accumulation]:
+    """All accumulators of a prepared network, by the names of their layers."""
+    ending = f".{_QUANTIZERS}.accumulator"
+    return {
+        name.removesuffix(ending): module for name, module in model.named_modules() if isinstance(module, Accumulation)
+    }
 
 
 def original_weight(layer: nn.Module) -> Tensor:
@@ -100,13 +110,30 @@ def _check_calls(model: nn.Module, rules: Rules) -> None:
             )
 
 
-def _attach(layer: nn.Module, quantizers: dict[str, Quantizer]) -> None:
+def _accumulator_of(rules: Rules, name: str, layer: nn.Module) -> Accumulation | None:
+    found = rules.accumulator_of(name)
+    if found is None:
+        return None
+    place, kind = found
+    if isinstance(kind, Float32):
+        return None
+    check_accumulator(place, name, layer, rules.formats_of(name))
+    return Accumulation(kind)
+
+
+def _attach(layer: nn.Module, quantizers: dict[str, Quantizer], accumulator: Accumulation | None) -> None:
+    operands = [quantizers[role] for role in ("activation", "weight") if role in quantizers]
     if "weight" in quantizers:
         parametrize.register_parametrization(layer, "weight", quantizers.pop("weight"))
     weight = original_weight(layer)
-    layer.add_module(_QUANTIZERS, nn.ModuleDict(quantizers))
+    parts: dict[str, nn.Module] = {**quantizers} if accumulator is None else {**quantizers, "accumulator": accumulator}
+    layer.add_module(_QUANTIZERS, nn.ModuleDict(parts))
     if "activation" in quantizers:
         layer.register_forward_pre_hook(partial(_round_input, quantizers["activation"]), with_kwargs=True)
+    if accumulator is not None:
+        for quantizer in operands:
+            quantizer.keeps = True
+        layer.register_forward_hook(partial(_hold_sums, accumulator, operands[0], operands[1]))
     if "gradient" in quantizers:
         layer.register_forward_hook(partial(_round_gradient, quantizers["gradient"]))
     if "weight_gradient" in quantizers:
@@ -119,6 +146,18 @@ def _round_input(
     if inputs:
         return (quantizer(inputs[0]), *inputs[1:]), named
     return inputs, {**named, "input": quantizer(named["input"])}
+
+
+def _hold_sums(
+    accumulator: Accumulation,
+    activation: Quantizer,
+    weight: Quantizer,
+    layer: nn.Module,
+    _inputs: tuple[Tensor, ...],
+    output: Tensor,
+) -> Tensor:
+    held: Tensor = accumulator(layer, output, activation, weight)
+    return held
 
 
 def _round_gradient(quantizer: Quantizer, _layer: nn.Module, _inputs: tuple[Tensor, ...], output: Tensor) -> None:

@@ -80,6 +80,12 @@ class Statistics:
     least: float = 0.0
     greatest: float = 0.0
 
+    def widen(self, least: float, greatest: float) -> None:
+        """Take in the range of further elements, before they are counted."""
+        first = self.elements == 0
+        self.least = least if first else min(self.least, least)
+        self.greatest = greatest if first else max(self.greatest, greatest)
+
 
 class Quantizer(nn.Module):
     """Rounds a tensor to a format.
@@ -87,7 +93,7 @@ class Quantizer(nn.Module):
     role: an activation of integers takes its range from an observer, which learns in training; every other tensor is
     measured when it is rounded. number: of the tensor, for random words. channels: for a scale for each, along axis 0
     of weights, 1 of others; blocks of channels lie along axis 1. Data-parallel workers agree on ranges of activations
-    and gradients. statistics: collected while it is not None.
+    and gradients. statistics: collected while it is not None. keeps: whether the last result is kept for `take`.
     """
 
     ends: Tensor
@@ -106,6 +112,8 @@ class Quantizer(nn.Module):
         super().__init__()
         self.kind, self.role, self.roundings, self.number = kind, role, roundings, number
         self.statistics: Statistics | None = None
+        self.keeps = False
+        self._kept: tuple[Tensor, Tensor] | None = None
         self._progress = progress
         self._key = grid_key(grid_of(kind))
         self._per_channel = isinstance(kind, Integer) and kind.per_channel
@@ -147,7 +155,15 @@ class Quantizer(nn.Module):
         )
         if self.statistics is not None:
             self._count(self.statistics, x.detach(), y.detach(), inside)
+        if self.keeps:
+            self._kept = y.detach(), found.scale * 2.0 ** grid_of(self.kind).quantum
         return y
+
+    def take(self) -> tuple[Tensor, Tensor]:
+        """The last result, and the step of which it has multiples, float32 [1 or channels]; it is kept no longer."""
+        assert self._kept is not None, "a quantizer that keeps its result, after its forward"
+        kept, self._kept = self._kept, None
+        return kept
 
     def integers(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Return x as in evaluation, as whole numbers int64, and the scale of one, float64 [1 or channels].
@@ -240,10 +256,7 @@ class Quantizer(nn.Module):
 
     @staticmethod
     def _count(statistics: Statistics, x: Tensor, y: Tensor, inside: Tensor) -> None:
-        least, greatest = finite_range(x).tolist()
-        first = statistics.elements == 0
-        statistics.least = least if first else min(statistics.least, least)
-        statistics.greatest = greatest if first else max(statistics.greatest, greatest)
+        statistics.widen(*finite_range(x).tolist())
         bits = inside.unsqueeze(1) >> torch.arange(8, dtype=torch.uint8, device=inside.device) & 1
         statistics.elements += x.numel()
         statistics.limited += x.numel() - int(bits.flatten()[: x.numel()].sum())

@@ -1,28 +1,32 @@
-"""What a prepared network rounds: format, range and losses of every tensor."""
+"""What a prepared network rounds: format, range and losses of every tensor, and sums that overflow."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Literal, TypeAlias
 
 import torch
 from torch import Tensor, nn
 
 from edgemeta.toolchain.errors import SimulateError
-from edgemeta.toolchain.simulate.formats import Format, name_of
-from edgemeta.toolchain.simulate.prepare import quantizers_of
-from edgemeta.toolchain.simulate.quantizer import Role, Statistics
+from edgemeta.toolchain.simulate.accumulate import Accumulation
+from edgemeta.toolchain.simulate.formats import Accumulator, Format, name_of
+from edgemeta.toolchain.simulate.prepare import accumulations_of, quantizers_of
+from edgemeta.toolchain.simulate.quantizer import Quantizer, Role, Statistics
+
+_Role: TypeAlias = Role | Literal["accumulator"]
 
 
 @dataclass(frozen=True)
 class Row:
     """One tensor of a layer.
 
-    least, greatest: of its finite elements. limited: share 0..1 of elements beyond the format's ends. flushed: share
-    that is zero after rounding and was not before.
+    least, greatest: of its finite elements. limited: share 0..1 of elements beyond the format's ends; of sums: that
+    overflowed. flushed: share that is zero after rounding and was not before.
     """
 
     layer: str
-    role: Role
-    kind: Format
+    role: _Role
+    kind: Format | Accumulator
     least: float
     greatest: float
     limited: float
@@ -30,25 +34,27 @@ class Row:
 
 
 def report(model: nn.Module, batches: Iterable[Tensor]) -> list[Row]:
-    """Run batches of input through a prepared network in evaluation and measure its activations and weights.
+    """Run batches of input through a prepared network in evaluation; measure its activations, weights and sums.
 
     The network keeps its state. Raises SimulateError for a network that is not prepared, and without batches.
     """
     quantizers = {place: each for place, each in quantizers_of(model).items() if each.role in ("activation", "weight")}
     if not quantizers:
         raise SimulateError("found a network without rounded activations and weights, expected one that is prepared")
+    measured: dict[tuple[str, _Role], Quantizer | Accumulation] = dict(quantizers.items())
+    measured |= {(layer, each.role): each for layer, each in accumulations_of(model).items()}
     training = {module: module.training for module in model.modules()}
     model.eval()
-    for quantizer in quantizers.values():
-        quantizer.statistics = Statistics()
+    for part in measured.values():
+        part.statistics = Statistics()
     try:
         with torch.no_grad():
             for batch in batches:
                 model(batch)
-        return [_row(*place, quantizer.kind, quantizer.statistics) for place, quantizer in quantizers.items()]
+        return [_row(layer, role, part.kind, part.statistics) for (layer, role), part in measured.items()]
     finally:
-        for quantizer in quantizers.values():
-            quantizer.statistics = None
+        for part in measured.values():
+            part.statistics = None
         for module, was_training in training.items():
             module.training = was_training
 
@@ -64,7 +70,7 @@ def as_text(rows: list[Row]) -> str:
     return "\n".join([head, *lines])
 
 
-def _row(layer: str, role: Role, kind: Format, found: Statistics | None) -> Row:
+def _row(layer: str, role: _Role, kind: Format | Accumulator, found: Statistics | None) -> Row:
     if found is None or found.elements == 0:
         raise SimulateError(f"layer {layer} was not run, expected batches that reach all layers")
     shares = found.limited / found.elements, found.flushed / found.elements

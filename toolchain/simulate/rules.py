@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, field_validator
 
-from edgemeta.toolchain.simulate.formats import Format, Integer, format_of
+from edgemeta.toolchain.simulate.formats import Accumulator, Float32, Format, Integer, accumulator_of, format_of
 from edgemeta.toolchain.simulate.quantizer import Roundings
 from edgemeta.toolchain.simulate.rounding import Rounding
 from edgemeta.toolchain.simulate.yaml_file import Source, checked, read_entries
@@ -35,7 +35,8 @@ class Rule(BaseModel):
     """Formats for the layers whose names match one of the patterns (`*`, `?`, `[…]`).
 
     activation: what a layer reads. weight: its weights. gradient: the gradient of what it gives, which its backward
-    pass reads. weight_gradient: the gradient that the optimizer reads. A role that is missing is left to earlier rules.
+    pass reads. weight_gradient: the gradient that the optimizer reads. accumulator: what holds a layer's sums. A role
+    that is missing is left to earlier rules.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
@@ -45,6 +46,7 @@ class Rule(BaseModel):
     weight: Format | None = None
     gradient: Format | None = None
     weight_gradient: Format | None = None
+    accumulator: Accumulator | Float32 | None = None
 
     @field_validator("layers", mode="before")
     @classmethod
@@ -57,6 +59,11 @@ class Rule(BaseModel):
         if value is None or isinstance(value, BaseModel):
             return value
         return format_of(value)
+
+    @field_validator("accumulator", mode="before")
+    @classmethod
+    def _checked(cls, value: object) -> object:
+        return value if value is None or isinstance(value, BaseModel) else accumulator_of(value)
 
     @field_validator("activation", "gradient")
     @classmethod
@@ -85,9 +92,9 @@ class Rules(BaseModel):
         self._source = source
         return self
 
-    def place_of(self, rule: int) -> str:
-        """Where a rule, counted from 0, is written."""
-        return self._source.at(("rules", rule, "layers"))
+    def place_of(self, rule: int, key: str = "layers") -> str:
+        """Where an entry of a rule, counted from 0, is written."""
+        return self._source.at(("rules", rule, key))
 
     @property
     def roundings(self) -> Roundings:
@@ -101,6 +108,13 @@ class Rules(BaseModel):
             if rule.covers(layer):
                 found |= {role: kind for role in ROLES if (kind := getattr(rule, role)) is not None}
         return found
+
+    def accumulator_of(self, layer: str) -> tuple[str, Accumulator | Float32] | None:
+        """The accumulator that a rule gives to the layer, and where it is written."""
+        for number, rule in reversed(list(enumerate(self.rules))):
+            if rule.accumulator is not None and rule.covers(layer):
+                return self.place_of(number, "accumulator"), rule.accumulator
+        return None
 
 
 def load_rules(source: Path | Mapping[str, Any]) -> Rules:
