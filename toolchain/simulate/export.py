@@ -30,7 +30,7 @@ from edgemeta.toolchain.quantize.ranges import RangeRule
 from edgemeta.toolchain.quantize.tensor_types import tensor_types
 from edgemeta.toolchain.quantize.weights import LayerWeights
 from edgemeta.toolchain.simulate.formats import FixedPoint, Integer, PowerOfTwo, name_of
-from edgemeta.toolchain.simulate.prepare import original_weight, quantizers_of
+from edgemeta.toolchain.simulate.prepare import accumulations_of, original_weight, quantizers_of
 from edgemeta.toolchain.simulate.quantizer import Quantizer, Role
 
 Quantizers: TypeAlias = Mapping[tuple[str, Role], Quantizer]
@@ -45,11 +45,16 @@ def export(network: nn.Module, model: FloatModel, images: PreparedImages, stage:
 
     model: the same network as a float graph with layers of the same names, batch norms apart, and weights as rounded.
     images: for the ranges that nothing observed. stage: called with (images done, all images). Raises SimulateError for
-    a format that a device does not have, naming layer and role.
+    a format that a device does not have, naming layer and role, and for an accumulator: those of devices hold any sum.
     """
     blocks = blocks_of(model)
     statistics = Statistics(model, blocks, images, stage)
     quantizers = quantizers_of(network)
+    for layer, accumulation in accumulations_of(network).items():
+        raise SimulateError(
+            f"layer {layer!r} was trained with an {name_of(accumulation.kind)}, expected none: a device's accumulators "
+            "hold every sum"
+        )
     try:
         given = _activation_types(blocks, quantizers)
         types = tensor_types(image_type(model), check(model, model.name), blocks, statistics, _RANGES, given)

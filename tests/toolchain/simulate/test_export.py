@@ -134,6 +134,13 @@ def test_powers_of_two_and_widths_are_kept() -> None:
             [{"layers": "*", "activation": "int8"}, {"layers": "conv3", "activation": {"kind": "int", "bits": 7}}],
             "another layer reads it otherwise",
         ),
+        (
+            [
+                {"layers": "*", "activation": "int8", "weight": "int8_symmetric"},
+                {"layers": "conv1", "accumulator": {"bits": 16, "overflow": "wrap"}},
+            ],
+            r"'conv1' was trained with an accumulator\(bits=16, overflow=wrap\), expected none",
+        ),
     ],
 )
 def test_formats_that_no_device_has(rules: list[dict[str, Any]], sentence: str) -> None:
