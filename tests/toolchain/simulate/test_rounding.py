@@ -1,9 +1,6 @@
 """Rounding beside exact rationals, and beside `ml_dtypes` where it has the format."""
 
-from bisect import bisect_right
-from collections.abc import Iterator
 from fractions import Fraction
-from itertools import pairwise
 
 import ml_dtypes
 import numpy as np
@@ -12,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from edgemeta.toolchain.simulate.formats import E4M3, PRESETS, FixedPoint, FlexFloat, PowerOfTwo
+from benchmarks.simulate_oracles import inputs_for, nearest, small_formats, values_of
+from edgemeta.toolchain.simulate.formats import E4M3, PRESETS, FixedPoint, FlexFloat
 from edgemeta.toolchain.simulate.grid import Grid
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed (pip install 'edgemeta[train]')")
@@ -30,71 +28,6 @@ def round_to_grid(
     return definition.round_to_grid(torch.from_numpy(x), grid, rounding, drawn).numpy()
 
 
-def small_formats() -> Iterator[FlexFloat | FixedPoint | PowerOfTwo]:
-    """Every float of up to 8 bits and two biases, and some fixed-point and power-of-two formats."""
-    for exponent in range(1, 8):
-        for mantissa in range(8 - exponent):
-            for bias in (0, -3):
-                yield FlexFloat(exponent=exponent, mantissa=mantissa, bias=bias)
-    yield from (FixedPoint(bits=bits, fraction=fraction) for bits in (1, 2, 5, 8) for fraction in (-3, 0, 5, 12))
-    yield from (PowerOfTwo(bits=bits) for bits in (2, 3, 4, 5))
-
-
-def values_of(kind: FlexFloat | FixedPoint | PowerOfTwo) -> list[Fraction]:
-    """All values of a format, from its bit patterns."""
-    match kind:
-        case FlexFloat(exponent=e, mantissa=m, bias=b):
-            found = {Fraction(0)}
-            for code in range(2**e):
-                for part in range(2**m):
-                    whole, power = (0, 1) if code == 0 else (1, code)
-                    magnitude = (whole + Fraction(part, 2**m)) * Fraction(2) ** (power - (2 ** (e - 1) - 1) + b)
-                    found |= {magnitude, -magnitude}
-            return sorted(found)
-        case FixedPoint(bits=bits, fraction=n):
-            return [Fraction(q) / Fraction(2) ** n for q in range(-(2 ** (bits - 1)), 2 ** (bits - 1))]
-        case PowerOfTwo(bits=bits):
-            powers = [Fraction(1, 2**k) for k in range(2 ** (bits - 2))]
-            return sorted({Fraction(0), *powers, *(-power for power in powers)})
-
-
-def inputs(values: list[Fraction]) -> NDArray[np.float32]:
-    """Every value, every middle of two neighbours, the float32 numbers beside them, beyond both ends, random ones."""
-    exact = np.array([float(value) for value in values], np.float32)
-    middles = np.array([float((a + b) / 2) for a, b in pairwise(values)], np.float32)
-    places = np.concatenate([exact, middles, exact * np.float32(1.9), exact * np.float32(300)])
-    beside = [np.nextafter(places, np.float32(side)) for side in (-np.inf, np.inf)]
-    rng = np.random.default_rng(1)
-    spread = np.ldexp(rng.uniform(-1, 1, 300), rng.integers(-30, 30, 300)).astype(np.float32)
-    tiny = np.array([0.0, -0.0, 1e-45, -1e-45, 1e-39, 2.0**-126, 3e38, -3e38], np.float32)
-    return np.concatenate([places, *beside, spread, tiny])
-
-
-def nearest(number: float, values: list[Fraction], floats: list[float], rounding: Rounding, word: int) -> Fraction:
-    """Round a number to the format's values, in exact rational numbers. floats: the same values as floats."""
-    place = bisect_right(floats, number)
-    if place == 0:
-        return values[0]
-    below = values[place - 1]
-    if place == len(values) or floats[place - 1] == number:
-        return below
-    above, x = values[place], Fraction(number)
-    share = (x - below) / (above - below)
-    match rounding:
-        case "towards_zero":
-            return below if x > 0 else above
-        case "stochastic":  # of the magnitude
-            part = share if x > 0 else 1 - share
-            up = (part * 2**32).__floor__() + word >= 2**32
-            return above if up == (x > 0) else below
-        case "half_up":
-            return above if share >= Fraction(1, 2) else below
-        case "nearest_even" if share == Fraction(1, 2):
-            return below if below / (above - below) % 2 == 0 else above  # an even number of steps
-        case "nearest_even":
-            return above if share > Fraction(1, 2) else below
-
-
 @pytest.mark.gate("9 s: 80 formats in rational numbers")
 @pytest.mark.parametrize("rounding", ROUNDINGS)
 def test_every_small_format_rounds_as_exact_rationals_do(rounding: Rounding) -> None:
@@ -102,7 +35,7 @@ def test_every_small_format_rounds_as_exact_rationals_do(rounding: Rounding) -> 
     for kind in small_formats():
         values = values_of(kind)
         floats = [float(value) for value in values]
-        x = inputs(values)
+        x = inputs_for(values)
         words = rng.integers(0, 2**32, len(x), np.uint64).astype(np.uint32)
         found = round_to_grid(x, kind.grid, rounding, words)
         for value, word, result in zip(x.tolist(), words.tolist(), found.tolist(), strict=True):
