@@ -59,19 +59,27 @@ def one_launch(plan: LaunchPlan, multiprocessors: int | None = None) -> LaunchPl
 
 
 def in_phases(plan: LaunchPlan) -> tuple[tuple[Launch, ...], ...]:
-    """Launches that depend on none of the same phase, each in the first phase that has all it reads; the largest first.
+    """Launches that depend on none of the same phase, the largest first; each in the last phase before its readers.
 
-    A tensor is written by the first launch that uses it.
+    There are as many phases as the longest chain of launches has. What nobody reads is in the last one, whose layers
+    are small, so that it fills blocks that would have nothing to do there. A tensor is written by the first launch that
+    uses it.
     """
-    written: dict[Buffer, int] = {plan.input: -1}
-    earliest: dict[Launch, int] = {}
+    depth: dict[Buffer, int] = {plan.input: 0}
+    made: dict[Launch, set[Buffer]] = {}
     for launch in plan.launches:
         buffers = [each for each in launch.arguments if isinstance(each, Buffer)]
-        number = 1 + max(written[each] for each in buffers if each in written)
-        earliest[launch] = number
-        written.update({each: number for each in buffers if each not in written})
-    count = 1 + max(earliest.values())
-    phases = [[launch for launch in plan.launches if earliest[launch] == number] for number in range(count)]
+        made[launch] = {each for each in buffers if each not in depth}
+        after = 1 + max(depth[each] for each in buffers if each in depth)
+        depth.update(dict.fromkeys(made[launch], after))
+    count = max(depth.values())
+    latest: dict[Launch, int] = {}
+    read: dict[Buffer, int] = {}  # the first phase that reads it
+    for launch in reversed(plan.launches):
+        latest[launch] = min((read[each] for each in made[launch] if each in read), default=count) - 1
+        others = [each for each in launch.arguments if isinstance(each, Buffer) and each not in made[launch]]
+        read.update({each: min(latest[launch], read.get(each, count)) for each in others})
+    phases = [[launch for launch in plan.launches if latest[launch] == number] for number in range(count)]
     return tuple(tuple(sorted(phase, key=_size, reverse=True)) for phase in phases)
 
 

@@ -59,6 +59,21 @@ __device__ __forceinline__ void load_channels(Channel (&loaded)[VECTOR], const i
   for (int v = 0; v < VECTOR; ++v) loaded[v] = load_channel<R>(channels, first + v);
 }
 
+#ifdef ADD_OWN
+__device__ __forceinline__ unsigned residual_of(const unsigned char* __restrict__ residual, int y, int x) {
+  return *reinterpret_cast<const Bytes*>(residual + y * Residual::row + x * Residual::pixel);
+}
+
+// Row y of a tile of the residual, as far as it is inside.
+__device__ __forceinline__ void load_residual(unsigned (&row)[TILE], const unsigned char* __restrict__ residual,
+                                              const Place& place, int y) {
+#pragma unroll
+  for (int x = 0; x < TILE; ++x)
+    if (place.top + y < OUTPUT_HEIGHT && place.left + x < OUTPUT_WIDTH)
+      row[x] = residual_of(residual, y, x);
+}
+#endif
+
 __device__ __forceinline__ void finish(const Block& block, const int* sums, int item,
                                        const int* __restrict__ constants,
                                        const int4* __restrict__ channels, const unsigned char* __restrict__ table,
@@ -66,6 +81,14 @@ __device__ __forceinline__ void finish(const Block& block, const int* sums, int 
                                        unsigned char* __restrict__ output) {
   const Place place = place_of<Output>(block, item);
   if (!place.is_inside) return;
+#ifdef ADD_OWN
+  residual = image_of<Residual>(residual, block.z) + offset_of<Residual>(place.top, place.left, place.first);
+#ifdef NETWORK_THREADS
+  // Read a row ahead: in a whole network's launch a load would wait for the stores before it.
+  unsigned ahead[TILE];
+  load_residual(ahead, residual, place, 0);
+#endif
+#endif
   int constant[VECTOR];
   load_words<VECTOR>(constant, constants + place.first);
   unsigned left[VECTOR][TILE][EDGE];
@@ -73,12 +96,15 @@ __device__ __forceinline__ void finish(const Block& block, const int* sums, int 
   Channel channel[VECTOR];
   load_channels<Main>(channel, channels, place.first);
   output = image_of<Output>(output, block.z) + offset_of<Output>(place.top, place.left, place.first);
-#ifdef ADD_OWN
-  residual = image_of<Residual>(residual, block.z) + offset_of<Residual>(place.top, place.left, place.first);
-#endif
 #pragma unroll
   for (int y = 0; y < TILE; ++y) {
     if (place.top + y >= OUTPUT_HEIGHT) break;
+#if defined(ADD_OWN) && defined(NETWORK_THREADS)
+    unsigned row[TILE];
+#pragma unroll
+    for (int x = 0; x < TILE; ++x) row[x] = ahead[x];
+    if (y + 1 < TILE) load_residual(ahead, residual, place, y + 1);
+#endif
 #pragma unroll
     for (int v = 0; v < VECTOR; ++v) inverse_line(left[v][y]);
 #pragma unroll
@@ -89,7 +115,11 @@ __device__ __forceinline__ void finish(const Block& block, const int* sums, int 
       for (int v = 0; v < VECTOR; ++v)
         bytes[v] = output_of(left[v][y][x], channel[v], table + (place.first + v) * 256);
 #ifdef ADD_OWN
-      const unsigned others = *reinterpret_cast<const Bytes*>(residual + y * Residual::row + x * Residual::pixel);
+#ifdef NETWORK_THREADS
+      const unsigned others = row[x];
+#else
+      const unsigned others = residual_of(residual, y, x);
+#endif
 #pragma unroll
       for (int v = 0; v < VECTOR; ++v) {
         const unsigned byte = others >> 8 * v & 255;
