@@ -17,7 +17,7 @@ from torch.utils.weak import WeakTensorKeyDictionary
 
 from edgemeta.toolchain.errors import SimulateError
 from edgemeta.toolchain.simulate.accumulate import Accumulation, check_accumulator
-from edgemeta.toolchain.simulate.formats import Float32
+from edgemeta.toolchain.simulate.formats import Block, Float32
 from edgemeta.toolchain.simulate.quantizer import COUNTER, Progress, Quantizer, Role
 from edgemeta.toolchain.simulate.rules import Rules, load_rules
 
@@ -52,8 +52,8 @@ def prepare(model: nn.Module, rules: Rules | Path | Mapping[str, Any]) -> nn.Mod
             number += 1
             if isinstance(kind, Float32):
                 continue
-            channels = layer.weight.shape[1 if role == "activation" else 0]
-            quantizers[role] = Quantizer(kind, role, rules.roundings, progress, number, channels)  # type: ignore[arg-type]
+            channels = _channels(layer, role, isinstance(kind, Block))
+            quantizers[role] = Quantizer(kind, role, rules.roundings, progress, number, *channels)  # type: ignore[arg-type]
         accumulator = _accumulator_of(rules, name, layer)
         _attach(layer, quantizers, accumulator)
     model.register_forward_pre_hook(partial(_advance, progress))
@@ -84,6 +84,22 @@ def original_weight(layer: nn.Module) -> Tensor:
     holder: Any = layer.parametrizations.weight if is_rounded else layer  # type: ignore[union-attr]
     weight: Tensor = holder.original if is_rounded else holder.weight
     return weight
+
+
+def _channels(layer: nn.Module, role: str, blocks: bool) -> tuple[int, int]:
+    """Axis of the channels of a role's tensor, and their number.
+
+    Of weights those of the output; for blocks, which lie along what a product sums over, those of the input. Of what a
+    layer reads or gives the axis before rows and columns, counted from the last, as there may be no batch.
+    """
+    weight = original_weight(layer)
+    if role in ("weight", "weight_gradient"):
+        output = 1 if isinstance(layer, nn.ConvTranspose2d) else 0
+        axis = 1 - output if blocks else output
+        return axis, weight.shape[axis]
+    side = "in" if role == "activation" else "out"
+    features: int = getattr(layer, f"{side}_features" if isinstance(layer, nn.Linear) else f"{side}_channels")
+    return 1 - weight.ndim, features
 
 
 def _check_matches(rules: Rules, names: list[str]) -> None:

@@ -90,10 +90,11 @@ class Statistics:
 class Quantizer(nn.Module):
     """Rounds a tensor to a format.
 
-    role: an activation of integers takes its range from an observer, which learns in training; every other tensor is
-    measured when it is rounded. number: of the tensor, for random words. channels: for a scale for each, along axis 0
-    of weights, 1 of others; blocks of channels lie along axis 1. Data-parallel workers agree on ranges of activations
-    and gradients. statistics: collected while it is not None. keeps: whether the last result is kept for `take`.
+    role: an activation of integers takes its range from an observer, which learns in training; every other tensor
+    is measured when it is rounded. number: of the tensor, for random words. axis: the one of channels, for a scale
+    of each or for blocks; negative ones count from the last. channels: their number. Data-parallel workers agree on
+    ranges of activations and gradients. statistics: collected while it is not None. keeps: whether the last result
+    is kept for `take`.
     """
 
     ends: Tensor
@@ -107,6 +108,7 @@ class Quantizer(nn.Module):
         roundings: Roundings,
         progress: Progress,
         number: int,
+        axis: int = 1,
         channels: int = 1,
     ) -> None:
         super().__init__()
@@ -117,8 +119,7 @@ class Quantizer(nn.Module):
         self._progress = progress
         self._key = grid_key(grid_of(kind))
         self._per_channel = isinstance(kind, Integer) and kind.per_channel
-        self._axis = 0 if role in ("weight", "weight_gradient") and not isinstance(kind, Block) else 1
-        self._places = self._axis, kind.size if isinstance(kind, Block) else 0
+        self._axis, self._block = axis, kind.size if isinstance(kind, Block) else 0
         if self._observes:
             self.register_buffer("ends", torch.zeros(channels if self._per_channel else 1, 2))
             self.register_buffer("observed", torch.zeros((), dtype=torch.bool))
@@ -132,6 +133,14 @@ class Quantizer(nn.Module):
     @property
     def _counts_elements(self) -> bool:
         return isinstance(self.kind, Integer) and self.kind.counts_elements
+
+    def _axis_of(self, x: Tensor) -> int:
+        return self._axis % max(1, x.ndim)
+
+    def _by_channel(self, x: Tensor) -> Tensor:
+        """[channels, elements]."""
+        axis = self._axis_of(x)
+        return x.transpose(0, axis).reshape(x.shape[axis], -1)
 
     @property
     def _in_rows(self) -> bool:
@@ -151,7 +160,7 @@ class Quantizer(nn.Module):
         rounding = self.roundings.training if self.training else self.roundings.evaluation
         counter = self._progress.counter_of(self.number, self._in_rows)
         y, inside = round_tensor(
-            x, found.scale, found.lowest, found.highest, counter, self._key, rounding, *self._places
+            x, found.scale, found.lowest, found.highest, counter, self._key, rounding, self._axis_of(x), self._block
         )
         if self.statistics is not None:
             self._count(self.statistics, x.detach(), y.detach(), inside)
@@ -173,9 +182,11 @@ class Quantizer(nn.Module):
         rounding = self.roundings.evaluation
         found = self._scales_for(x)
         counter = self._progress.counter_of(self.number, self._in_rows)
-        y, _ = round_tensor(x, found.scale, found.lowest, found.highest, counter, self._key, rounding, *self._places)
+        y, _ = round_tensor(
+            x, found.scale, found.lowest, found.highest, counter, self._key, rounding, self._axis_of(x), self._block
+        )
         step = found.scale.to(torch.float64) * 2.0 ** grid_of(self.kind).quantum
-        shape = [-1 if axis == self._axis else 1 for axis in range(x.ndim)]
+        shape = [-1 if axis == self._axis_of(x) else 1 for axis in range(x.ndim)]
         return torch.round(y.to(torch.float64) / step.reshape(shape)).to(torch.int64), step
 
     def trained_scales(self) -> Scales:
@@ -189,7 +200,7 @@ class Quantizer(nn.Module):
 
     def _scales_for(self, x: Tensor) -> Scales:
         if isinstance(self.kind, Block):
-            return block_scales(self.kind, block_view(x.detach(), self._axis))
+            return block_scales(self.kind, block_view(x.detach(), self._axis_of(x)))
         return scales(self.kind, self._ends_for(x) if needs_range(self.kind) else x.new_zeros(1, 2))
 
     def _ends_for(self, x: Tensor) -> Tensor:
@@ -236,11 +247,11 @@ class Quantizer(nn.Module):
             ends = range_of_histogram(self._counted(x), self.kind.model_dump_json(exclude_defaults=True))
             return ends
         if self._counts_elements:
-            channels = x.transpose(0, self._axis).flatten(1) if self._per_channel else x.reshape(1, -1)
+            channels = self._by_channel(x) if self._per_channel else x.reshape(1, -1)
             ends = range_of_channels(channels, self.kind.model_dump_json(exclude_defaults=True))
             return ends
         if self._per_channel:
-            channels = x.transpose(0, self._axis).flatten(1)
+            channels = self._by_channel(x)
             finite = channels.isfinite()
             least = torch.where(finite, channels, torch.inf).amin(1)
             greatest = torch.where(finite, channels, -torch.inf).amax(1)

@@ -268,3 +268,52 @@ def test_a_layer_that_is_never_called_is_refused() -> None:
     model = prepare(nn.TransformerEncoderLayer(8, 2, 16, batch_first=True), rules(INT8, left_out))
     model(torch.randn(2, 5, 8)).sum().backward()
     assert {layer for layer, _ in quantizers_of(model)} == {"linear1", "linear2"}
+
+
+CHANNELS = {"kind": "int", "bits": 8, "symmetric": True, "per_channel": True}
+
+
+@pytest.mark.parametrize(
+    ("layer", "shape", "axes"),
+    [
+        (lambda: nn.Conv2d(8, 8, 3, groups=8), (2, 8, 6, 5), (1, 0)),
+        (lambda: nn.ConvTranspose2d(8, 4, 3), (2, 8, 6, 5), (1, 1)),
+        (lambda: nn.Conv2d(8, 4, 3), (8, 6, 5), (0, 0)),
+        (lambda: nn.Conv1d(6, 5, 3), (2, 6, 9), (1, 0)),
+        (lambda: nn.Linear(6, 5), (2, 7, 6), (2, 0)),
+        (lambda: nn.Linear(6, 5), (6,), (0, 0)),
+    ],
+    ids=["depthwise", "transposed", "unbatched", "1d", "sequence", "vector"],
+)
+def test_each_channel_has_its_own_scale(layer: Any, shape: tuple[int, ...], axes: tuple[int, int]) -> None:
+    """Along axes[0] of what it reads, axes[1] of its weights: each channel's greatest magnitude is 127 steps of it."""
+    model = prepare(nn.Sequential(layer()), rules({"layers": "*", "activation": CHANNELS, "weight": CHANNELS}))
+    x = torch.randn(shape, generator=torch.Generator().manual_seed(3))
+    seen: list[Any] = []
+    model[0].register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0].detach()))
+    model(x).sum().backward()
+    weight = model[0].parametrizations.weight.original.detach()
+    for found, given, axis in ((seen[0], x, axes[0]), (model[0].weight.detach(), weight, axes[1])):
+        steps = given.transpose(0, axis).flatten(1).abs().amax(1) / 127 if given.ndim > 1 else given.abs() / 127
+        numbers = (found.transpose(0, axis).flatten(1) if given.ndim > 1 else found[:, None]) / steps[:, None]
+        assert torch.allclose(numbers, numbers.round(), atol=1e-3)
+        assert torch.equal(numbers.round().abs().amax(1), torch.full((len(steps),), 127.0))
+
+
+def test_blocks_lie_along_what_is_summed() -> None:
+    """Of a sequence the features, of a transposed convolution's weights axis 0."""
+    entry = {
+        "layers": "*",
+        "activation": {"kind": "block", "element": {"kind": "fixed", "bits": 8, "fraction": 6}, "size": 4},
+    }
+    model = prepare(nn.Sequential(nn.Linear(8, 3)), rules(entry)).eval()
+    x = torch.tensor([1.0, 1.0, 1.0, 1.0, 100.0, 100.0, 100.0, 1.0]).repeat(2, 5, 1)
+    seen: list[Any] = []
+    model[0].register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0].detach()))
+    model(x)
+    assert torch.equal(seen[0][..., :4], x[..., :4])
+    assert torch.equal(seen[0][..., 4:], torch.tensor([100.0, 100.0, 100.0, 1.0]).expand(2, 5, 4))
+    quantizer = quantizers_of(
+        prepare(nn.Sequential(nn.ConvTranspose2d(8, 4, 3)), rules({"layers": "*", "weight": "mxfp8_e4m3"}))
+    )["0", "weight"]
+    assert quantizer._axis == 0
