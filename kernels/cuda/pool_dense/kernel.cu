@@ -17,7 +17,12 @@ enum {
   PIXEL_COUNT = IN_H * IN_W,
   WORD_TRIPS = (FOURS * SLICES + THREADS - 1) / THREADS,
   PIXEL_TRIPS = (PIXEL_COUNT + SLICES - 1) / SLICES,
-  CHANNEL_TRIPS = (FOURS * 4 + THREADS - 1) / THREADS
+  CHANNEL_TRIPS = (FOURS * 4 + THREADS - 1) / THREADS,
+#ifdef NETWORK_THREADS
+  TOGETHER = 4  // turns of a loop whose loads are under way together: a block is almost alone on its multiprocessor
+#else
+  TOGETHER = 1
+#endif
 };
 
 #if POOL
@@ -29,7 +34,7 @@ __device__ __forceinline__ void average(int* means, int* partial, const unsigned
     const int item = trip * THREADS + (int)threadIdx.x, four = item % FOURS, slice = item / FOURS;
     if (takes_part<THREADS>() && item < FOURS * SLICES) {
       int sums[4] = {0, 0, 0, 0};
-#pragma unroll 1
+#pragma unroll TOGETHER
       for (int i = 0; i < PIXEL_TRIPS; ++i) {
         const int pixel = slice + i * SLICES;
         if (pixel < PIXEL_COUNT) {
@@ -50,7 +55,7 @@ __device__ __forceinline__ void average(int* means, int* partial, const unsigned
     if (takes_part<THREADS>() && channel < FOURS * 4) {
       const Channel constants = load_channel<Pool>(channels, channel);
       int sum = constants.start;
-#pragma unroll 1
+#pragma unroll TOGETHER
       for (int slice = 0; slice < SLICES; ++slice) sum += partial[slice * FOURS * 4 + channel];
       const int mean = requantize<Pool>(sum, constants, table + channel * 256);
       means[channel] = POOL_LO < 0 ? (int)(signed char)mean : mean & 255;
