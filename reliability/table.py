@@ -40,6 +40,7 @@ def rows() -> Iterator[Row]:
         _command_flood(),
         _fuzz(),
         *_lifecycle(),
+        _simulate_kills(),
     )
 
 
@@ -131,6 +132,15 @@ def _fuzz() -> Row:
     kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(one["inputs"].items()))
     measured = f"{len(one['failed'])} failures with {one['inputs_in_all']} inputs: {kinds}"
     return Row("Damaged input crashes nothing and changes nothing", measured, "fuzz")
+
+
+def _simulate_kills() -> Row:
+    one = read("simulate-kills")
+    workers = sorted({run["workers"] for run in one["runs"]})
+    same = one["kills"] - one["other_weights"]
+    measured = f"{same} of {one['kills']} runs of {', '.join(map(str, workers))} workers, killed at random moments"
+    promise = "A training in the simulator of which a worker is killed goes on to the weights of an undisturbed one"
+    return Row(promise, measured, "simulate-kills")
 
 
 def _lifecycle() -> Iterator[Row]:
