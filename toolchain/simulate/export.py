@@ -47,14 +47,9 @@ def export(network: nn.Module, model: FloatModel, images: PreparedImages, stage:
     images: for the ranges that nothing observed. stage: called with (images done, all images). Raises SimulateError for
     a format that a device does not have, naming layer and role, and for an accumulator: those of devices hold any sum.
     """
-    blocks = blocks_of(model)
+    _refuse_accumulators(network)
+    blocks, quantizers = blocks_of(model), quantizers_of(network)
     statistics = Statistics(model, blocks, images, stage)
-    quantizers = quantizers_of(network)
-    for layer, accumulation in accumulations_of(network).items():
-        raise SimulateError(
-            f"layer {layer!r} was trained with an {name_of(accumulation.kind)}, expected none: a device's accumulators "
-            "hold every sum"
-        )
     try:
         given = _activation_types(blocks, quantizers)
         types = tensor_types(image_type(model), check(model, model.name), blocks, statistics, _RANGES, given)
@@ -66,6 +61,14 @@ def export(network: nn.Module, model: FloatModel, images: PreparedImages, stage:
         raise SimulateError(f"the trained network cannot be exported: {error}") from error
     provenance = {"scheme": "trained under rules", "formats": _formats(quantizers)}
     return replace(built, provenance=provenance)
+
+
+def _refuse_accumulators(network: nn.Module) -> None:
+    for layer, accumulation in accumulations_of(network).items():
+        raise SimulateError(
+            f"layer {layer!r} was trained with an {name_of(accumulation.kind)}, expected none: a device's accumulators "
+            "hold every sum"
+        )
 
 
 def _formats(quantizers: Quantizers) -> dict[str, dict[str, str]]:
