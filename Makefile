@@ -70,8 +70,8 @@ damaged-files: $(VENV)/.installed-demo,test     ## damaged networks and pictures
 slow: $(VENV)/.installed-demo,test,cuda-compiler,report   ## all long tests: hours
 	$(BIN)/python -m pytest -m slow
 
-sanitize: $(VENV)/.installed-demo,test ## the C++ library and the CUDA kernels under sanitizers, and kernels with a barrier or bound left out
-	$(BIN)/python -m pytest -m slow tests/kernels/cpu/test_sanitized.py tests/emulation
+sanitize: $(VENV)/.installed-demo,test ## the C++ libraries and the CUDA kernels under sanitizers, and kernels with a barrier or bound left out
+	$(BIN)/python -m pytest -m slow tests/kernels/cpu/test_sanitized.py tests/kernels/simulate/test_sanitized.py tests/emulation
 
 soak: $(VENV)/.installed-demo,test     ## the fault suite: each part killed and restarted at random, for MINUTES=30
 	$(BIN)/python reliability/soak.py --minutes $(MINUTES)

@@ -1,10 +1,12 @@
 """Loads the simulator's C++ library and calls it (`src/edgemeta_simulate.h`) through ctypes."""
 
 import ctypes
+import os
 from ctypes import POINTER, Structure, byref, c_int32, c_int64, c_uint32, c_uint64, c_void_p
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -82,8 +84,12 @@ class Rounding:
 
 @cache
 def library() -> ctypes.CDLL:
-    """Load the library, once. Raises LibraryError if it is missing, cannot be loaded or has another version."""
-    resource = files("edgemeta.kernels.simulate") / "libedgemeta_simulate.so"
+    """Load the library, once. Raises LibraryError if it is missing, cannot be loaded or has another version.
+
+    The environment variable EDGEMETA_SIMULATE_LIBRARY selects another build, such as the tests' build with sanitizers.
+    """
+    other = os.environ.get("EDGEMETA_SIMULATE_LIBRARY")
+    resource = Path(other) if other else files("edgemeta.kernels.simulate") / "libedgemeta_simulate.so"
     loaded = load_library(resource, "em_simulate_version", _VERSION)
     loaded.em_simulate_round.argtypes = (
         *(c_int32, c_int32, c_void_p, c_void_p, c_void_p),

@@ -1,12 +1,10 @@
 """The conformance table and random frames under AddressSanitizer and UndefinedBehaviorSanitizer."""
 
-import os
-import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests.sanitized import run_sanitized
 
 TABLE = """
 from contextlib import closing
@@ -52,34 +50,4 @@ print("clean")
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
 def test_no_access_out_of_bounds_and_no_undefined_behaviour(repository: Path, tmp_path: Path) -> None:
-    compiler = shutil.which("g++")
-    if compiler is None or shutil.which("cmake") is None:
-        pytest.skip("no build tools (Debian packages g++, cmake)")
-    configure = ["cmake", "-S", str(repository), "-B", str(tmp_path), "-DCMAKE_BUILD_TYPE=Release"]
-    subprocess.run([*configure, "-DEDGEMETA_SANITIZE=ON"], check=True, capture_output=True)
-    subprocess.run(["cmake", "--build", str(tmp_path), "--parallel", "2"], check=True, capture_output=True)
-    runtimes = [
-        subprocess.run(
-            [compiler, f"-print-file-name={name}"], check=True, capture_output=True, text=True
-        ).stdout.strip()
-        for name in ("libasan.so", "libubsan.so", "libstdc++.so.6")
-    ]
-    done = subprocess.run(
-        [sys.executable, "-c", TABLE],
-        env={
-            **os.environ,
-            "EDGEMETA_CPU_LIBRARY": str(tmp_path / "kernels" / "cpu" / "libedgemeta_cpu.so"),
-            "LD_PRELOAD": ":".join(runtimes),
-            "ASAN_OPTIONS": "detect_leaks=0",  # the interpreter's own
-        },
-        capture_output=True,
-        text=True,
-        timeout=1000,
-    )
-    assert done.returncode == 0, done.stderr[-4000:]
-    assert done.stdout.strip() == "clean"
-
-
-def path_of(compiler: str, name: str) -> str:
-    command = [compiler, f"-print-file-name={name}"]
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+    assert run_sanitized(repository, tmp_path, "cpu", TABLE) == "clean"

@@ -175,12 +175,15 @@ def test_saved_copied_and_nan() -> None:
     assert "accumulator(bits=10, overflow=saturate)" in as_text(report(model, [x]))
 
 
-def test_channels_that_lie_last() -> None:
+def test_channels_that_lie_last_and_autocast() -> None:
+    """Under autocast the layer gives bfloat16: the same sums, rounded once more."""
     torch.manual_seed(1)
     x = torch.randn(2, 4, 7, 6)
     model = prepare(nn.Sequential(nn.Conv2d(4, 6, 3)), rules(10, "wrap"))
     model(x)
     plain = model.eval()(x)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert torch.equal(model(x), plain.to(torch.bfloat16))
     found = model.to(memory_format=torch.channels_last)(x.to(memory_format=torch.channels_last))
     assert found.is_contiguous(memory_format=torch.channels_last)
     assert torch.equal(found, plain)
