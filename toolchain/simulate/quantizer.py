@@ -118,6 +118,7 @@ class Quantizer(nn.Module):
         self._kept: tuple[Tensor, Tensor] | None = None
         self._progress = progress
         self._key = grid_key(grid_of(kind))
+        self._fields = kind.model_dump_json(exclude_defaults=True)  # here, as compilers do not see through it
         self._per_channel = isinstance(kind, Integer) and kind.per_channel
         self._axis, self._block = axis, kind.size if isinstance(kind, Block) else 0
         if self._observes:
@@ -219,7 +220,7 @@ class Quantizer(nn.Module):
         """Widen the range, move its average, or find it again from all elements so far."""
         if self._counts_elements:
             self.histogram.add_(self._counted(x))
-            self.ends.copy_(range_of_histogram(self.histogram, self.kind.model_dump_json(exclude_defaults=True)))
+            self.ends.copy_(range_of_histogram(self.histogram, self._fields))
         else:
             self._widen(self._measured(x))
         self.observed.fill_(True)
@@ -244,11 +245,11 @@ class Quantizer(nn.Module):
         """
         ends: Tensor
         if self._counts_elements and self._in_rows:
-            ends = range_of_histogram(self._counted(x), self.kind.model_dump_json(exclude_defaults=True))
+            ends = range_of_histogram(self._counted(x), self._fields)
             return ends
         if self._counts_elements:
             channels = self._by_channel(x) if self._per_channel else x.reshape(1, -1)
-            ends = range_of_channels(channels, self.kind.model_dump_json(exclude_defaults=True))
+            ends = range_of_channels(channels, self._fields)
             return ends
         if self._per_channel:
             channels = self._by_channel(x)

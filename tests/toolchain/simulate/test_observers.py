@@ -1,5 +1,6 @@
 """Ranges by percentile and by the least mean squared error, beside NumPy's percentile and a search by brute force."""
 
+import copy
 from typing import Any
 
 import numpy as np
@@ -163,6 +164,26 @@ def test_a_gradient_is_observed_at_each_step() -> None:
     found = model[0].weight.grad.numpy()
     np.testing.assert_allclose(found, rounded, rtol=0.05, atol=abs(rounded).max() * 0.05)
     assert abs(found - gradient.numpy().reshape(-1, 2, 2).sum(0).T).max() > 0.2 * abs(rounded).max()
+
+
+@pytest.mark.gate("10 s: torch.compile and torch.export")
+def test_compiled_and_exported() -> None:
+    """In one graph, forward and backward."""
+    torch.manual_seed(1)
+    kinds = [{"kind": "int", "bits": 8, "observer": observer} for observer in OBSERVERS]
+    rule = {"layers": "*", "activation": kinds[0], "weight": kinds[1], "gradient": kinds[0]}
+    start, x, gradients = nn.Linear(3, 2), torch.randn(16, 3), []
+    for compiled in (False, True):
+        model = prepare(nn.Sequential(copy.deepcopy(start)), {"rules": [rule]})
+        run: Any = torch.compile(model, backend="aot_eager", fullgraph=True) if compiled else model
+        for _ in range(2):
+            run(x).square().sum().backward()
+        gradients.append([parameter.grad for parameter in model.parameters()])
+    for eager, other in zip(*gradients, strict=True):
+        torch.testing.assert_close(eager, other)
+    with torch.no_grad():
+        expected = model.eval()(x)
+        torch.testing.assert_close(torch.export.export(model, (x,)).module()(x), expected)
 
 
 @pytest.mark.parametrize(
