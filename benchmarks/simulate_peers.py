@@ -36,7 +36,7 @@ def main() -> None:
         lines.append("| " + " | ".join(str(value) for value in row.values()) + " |")
     table = "\n".join(lines)
     print(table)
-    command = "python benchmarks/simulate_peers.py"
+    command = f"python benchmarks/simulate_peers.py --steps {steps}"
     versions = {name: version(name) for name in ("qtorch", "brevitas", "torch")}
     write_json("simulate-peers", command, {"versions": versions, "batch": BATCH, "threads": THREADS, "rows": rows})
     write_markdown("simulate-peers", command, f"{versions}; ratio: ours to the peer's time.\n\n{table}")
