@@ -1,6 +1,17 @@
 #include "workers.h"
 
+#include <dlfcn.h>
+
 namespace edgemeta::simulate {
+namespace {
+
+// What compilers call for `#pragma omp parallel` (libgomp since GCC 4.9): f(data) on each of `threads` threads.
+using Parallel = void (*)(void (*f)(void*), void* data, unsigned threads, unsigned flags);
+
+// The process's own; null without GNU's OpenMP, which may be loaded later.
+Parallel openmp() { return reinterpret_cast<Parallel>(dlsym(RTLD_DEFAULT, "GOMP_parallel")); }
+
+}  // namespace
 
 Workers& Workers::shared() {
   static Workers workers;
@@ -17,13 +28,18 @@ Workers::~Workers() {
 }
 
 void Workers::run(int threads, int64_t units, const std::function<void(int64_t)>& f) {
-  const std::unique_lock<std::mutex> caller(callers_, std::try_to_lock);
-  if (threads < 2 || units < 2 || !caller.owns_lock()) {
+  if (threads < 2 || units < 2) {
     for (int64_t i = 0; i < units; ++i) f(i);
     return;
   }
-  grow(threads);
   Job job{&f, units};
+  if (const Parallel parallel = openmp()) {
+    parallel([](void* data) { share(*static_cast<Job*>(data)); }, &job, static_cast<unsigned>(threads), 0);
+    return;
+  }
+  const std::unique_lock<std::mutex> caller(callers_, std::try_to_lock);
+  if (!caller.owns_lock()) return share(job);
+  grow(threads);
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     job_ = &job;

@@ -17,7 +17,9 @@ class Workers {
   static Workers& shared();
 
   // Call f(0) .. f(units - 1), each once, on up to `threads` threads, this one included; returns when all are done.
-  // A second caller meanwhile works alone.
+  // The threads are OpenMP's where the process has GNU's runtime, as with PyTorch: its threads wait for work busily for
+  // a while, and would keep threads of our own from their cores. Otherwise they are our own, and a second caller
+  // meanwhile works alone.
   void run(int threads, int64_t units, const std::function<void(int64_t)>& f);
 
   ~Workers();
