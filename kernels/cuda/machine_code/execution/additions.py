@@ -269,6 +269,10 @@ def scaled_add(i: Instruction) -> Step:
     return step
 
 
+def _less(x: Words, y: Words, is_unsigned: bool) -> Flags:
+    return x.view(np.uint32) < y.view(np.uint32) if is_unsigned else x < y
+
+
 def minimum(i: Instruction) -> Step:
     """IMNMX, VIMNMX: the minimum if the predicate holds, else the maximum.
 
@@ -283,7 +287,7 @@ def minimum(i: Instruction) -> Step:
 
     def step(wave: Wave, mask: Mask) -> None:
         x, y = a(wave), b(wave)
-        less: Flags = x.view(np.uint32) < y.view(np.uint32) if is_unsigned else x < y
+        less = _less(x, y, is_unsigned)
         if "XLO" in modifiers:
             less = wave.order[0] | (wave.order[1] & less)
         if "XHI" in modifiers:
@@ -309,13 +313,13 @@ def minimum_of_three(i: Instruction) -> Step:
 
 
 def minimum_of_sum(i: Instruction) -> Step:
-    """VIADDMNMX: the minimum of a + b and c if the predicate holds, else the maximum; signed."""
-    check_modifiers(i)
+    """VIADDMNMX: the minimum of a + b and c if the predicate holds, else the maximum."""
+    is_unsigned = "U32" in check_modifiers(i, "U32")
     to, (a, b, c), smallest = target(i), (word(i, n) for n in (1, 2, 3)), test(i, 4)
 
     def step(wave: Wave, mask: Mask) -> None:
         x, y = a(wave) + b(wave), c(wave)
-        wave.set(to, np.where((x < y) == smallest(wave), x, y), mask)
+        wave.set(to, np.where(_less(x, y, is_unsigned) == smallest(wave), x, y), mask)
 
     return step
 

@@ -1,7 +1,8 @@
 """Reconvergence of the lanes of a warp: the stack of Maxwell and Pascal, the barrier registers of Volta and later.
 
 SSY, PBK and BSSY give the active lanes a token with the address where they meet again. A lane that executes SYNC, BRK
-or BSYNC waits until every lane of its warp that still has the token waits, too, or has ended.
+or BSYNC waits until every lane of its warp that still has the token waits, too, or has ended. WARPSYNC waits for every
+lane of the warp that has not ended.
 """
 
 from typing import TypeAlias
@@ -30,6 +31,7 @@ class Convergence:
         self._slots = np.zeros((_SLOTS, len(exists)), np.int64)
         self._depth = np.zeros(len(exists), np.int64)
         self._awaited = np.zeros(len(exists), np.int64)
+        self._meets = np.zeros(len(exists), np.bool_)
         self._targets = [(0, "")]
 
     def push(self, lanes: Flags, target: int, kind: str) -> None:
@@ -60,6 +62,13 @@ class Convergence:
     def wait(self, lanes: Flags, slot: int) -> None:
         """BSYNC: wait for the token in a barrier register."""
         self._await(np.flatnonzero(lanes), self._slots[slot, lanes])
+
+    def meet(self, lanes: Flags, target: int) -> None:
+        """WARPSYNC: go on at the target with all lanes of the warp that have not ended."""
+        self.pc[lanes] = WAITS
+        self.resume[lanes] = target
+        self._meets[lanes] = True
+        self._settle()
 
     def end(self, lanes: Flags) -> None:
         """EXIT."""
@@ -95,7 +104,8 @@ class Convergence:
         self._settle()
 
     def _settle(self) -> None:
-        """Let lanes go on whose token every lane of the warp that has it waits for."""
+        """Let lanes go on whose token, or whose warp, is complete."""
+        self._settle_warps()
         for token in np.unique(self._awaited[self._awaited > 0]):
             has = (self._slots == token).any(axis=0)
             arrived = self._awaited == token
@@ -108,3 +118,15 @@ class Convergence:
                 self._depth[ready] -= 1
             self._awaited[ready] = 0
             self.pc[ready] = target
+
+    def _settle_warps(self) -> None:
+        """Let the warps go on all of whose lanes wait for each other at one place."""
+        if not self._meets.any():
+            return
+        alive, place = by_warp(self.pc != DONE), self.resume.reshape(-1, 32)
+        complete = (by_warp(self._meets) | ~alive).all(axis=1)
+        low, high = (np.where(alive, place, bound) for bound in (DONE, -1))
+        together = complete & (low.min(axis=1) == high.max(axis=1))
+        ready = np.repeat(together, 32) & self._meets
+        self.pc[ready] = self.resume[ready]
+        self._meets[ready] = False

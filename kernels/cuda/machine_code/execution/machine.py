@@ -36,7 +36,7 @@ from edgemeta.kernels.cuda.machine_code.execution.words import (
 from edgemeta.kernels.cuda.machine_code.sass import Instruction
 
 _LANES = 8192  # of a wave: registers stay in the processor's cache
-_JUMPS = frozenset({"BRA", "CALL", "EXIT", "SYNC", "BRK", "BSYNC", "BAR"})
+_JUMPS = frozenset({"BRA", "CALL", "EXIT", "SYNC", "BRK", "BSYNC", "BAR", "WARPSYNC"})
 _TOKENS = frozenset({"SSY", "PBK", "BSSY", "BREAK", "BMOV"})
 _STEP_LIMIT = 10_000_000
 
@@ -58,9 +58,8 @@ class Program:
         ]
         self._polls = frozenset(n for n, each in enumerate(self.instructions) if is_poll(each))
         self.issued = np.zeros(len(self.instructions), np.int64)
-        returns = any(each.base == "RET" for each in self.instructions)
         for each in self.instructions:
-            _check_control(each, returns)
+            _check_control(each)
         check_fences(kernel.code)
 
     def end(self, first: int) -> int:
@@ -220,10 +219,19 @@ class _Machine:
     def _taken(self, last: Instruction, index: int) -> Flags:
         guard = self.program.guards[index]
         taken = self.wave.active if guard is None else self.wave.active & guard(self.wave)
+        if last.modifiers in (("CONV",), ("DIV",)):  # taken if the lanes of a warp are together, or apart
+            if self._are_apart(taken):
+                raise refuse(last, "the lanes of a warp are apart, what follows is not modelled")
+            return taken if last.modifiers == ("CONV",) else np.zeros_like(taken)
         for n, name in enumerate(last.operands):
             if last.base == "BRA" and name.lstrip("!").lstrip("U").startswith("P"):
                 taken = taken & test(last, n)(self.wave)
         return taken
+
+    def _are_apart(self, lanes: Flags) -> bool:
+        """Whether some of these lanes are here without other lanes of their warp."""
+        others = by_warp((self.convergence.pc != DONE) & ~lanes)
+        return bool((by_warp(lanes).any(axis=1, keepdims=True) & others).any())
 
     def _jump(self, last: Instruction, taken: Flags, end: int) -> None:
         convergence = self.convergence
@@ -236,15 +244,18 @@ class _Machine:
                 convergence.leave(taken)
             case "BSYNC":
                 convergence.wait(taken, _slot(last))
+            case "WARPSYNC":
+                if last.modifiers != ("ALL",) and last.operands != ("0xffffffff",):
+                    raise refuse(last, "lanes that wait for a part of their warp are not modelled")
+                convergence.meet(taken, end)
             case "BAR":
-                alive = by_warp(convergence.pc != DONE)
-                arrived = by_warp(taken)
-                if (alive & arrived.any(axis=1, keepdims=True) & ~arrived).any():
+                if self._are_apart(taken):
                     raise refuse(last, "some threads of a warp reach this barrier without the others")
                 convergence.resume[taken] = end
                 convergence.pc[taken] = AT_BARRIER
             case _:
-                assert last.target is not None
+                if last.target is None:
+                    raise refuse(last, "it has no target in the kernel")
                 convergence.pc[taken] = last.target
 
     def _pass_barrier(self, may_fail: bool) -> bool:
@@ -277,23 +288,22 @@ def _guard(each: Instruction) -> Test | None:
     return lambda wave: wave.predicates[number]
 
 
-def _check_control(each: Instruction, returns: bool) -> None:
+def _check_control(each: Instruction) -> None:
     """Raise ExecutionError for forms of jumps and barriers that are not modelled.
 
-    returns: whether the kernel has a RET. Without one a call never comes back: it is a jump.
+    A call is a jump: from Volta on, where it returns to is in registers that other instructions have set.
     """
     forms: dict[str, list[tuple[str, ...]]] = {
         "BAR": [("SYNC",), ("SYNC", "DEFER_BLOCKING")],
         "BMOV": [("32",), ("32", "CLEAR")],
-        "BRA": [(), ("U",)],
+        "BRA": [(), ("U",), ("CONV",), ("DIV",)],
         "CALL": [("REL", "NOINC")],
+        "WARPSYNC": [(), ("ALL",), ("COLLECTIVE",)],
     }
     if each.base in _JUMPS | _TOKENS and each.modifiers not in forms.get(each.base, [()]):
         raise refuse(each, "its modifiers are not modelled")
     if each.base == "BAR" and each.operands != ("0x0",):
         raise refuse(each, "only barrier 0 for all threads is modelled")
-    if each.base == "CALL" and (returns or each.target is None):
-        raise refuse(each, "a call that returns, or without a target, is not modelled")
     if each.base == "BRA" and (each.target is None or any(name.startswith("CC.") for name in each.operands)):
         raise refuse(each, "a jump by flags or to several targets is not modelled")
 

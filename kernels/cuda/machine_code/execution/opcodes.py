@@ -11,9 +11,19 @@ from edgemeta.kernels.cuda.machine_code.execution import (
     tensor,
     transfers,
 )
-from edgemeta.kernels.cuda.machine_code.execution.wave import Step
-from edgemeta.kernels.cuda.machine_code.execution.words import refuse
+from edgemeta.kernels.cuda.machine_code.execution.wave import Step, Wave
+from edgemeta.kernels.cuda.machine_code.execution.words import Mask, refuse
 from edgemeta.kernels.cuda.machine_code.sass import Instruction
+
+
+def _lanes_apart(i: Instruction) -> Step:
+    """What the compiler adds for lanes that are apart where a warp exchanges values. Our kernels never get there."""
+
+    def step(_wave: Wave, _mask: Mask) -> None:
+        raise refuse(i, "lanes of a warp that are apart are not modelled")
+
+    return step
+
 
 OPCODES: dict[str, Callable[[Instruction], Step]] = {
     "IADD": additions.add, "IADD32I": additions.add, "XMAD": additions.xmad, "IMAD": additions.multiply_add,
@@ -37,13 +47,11 @@ OPCODES: dict[str, Callable[[Instruction], Step]] = {
     "LDG": transfers.load, "LDS": transfers.load, "STG": transfers.store, "STS": transfers.store,
     "LDC": transfers.load_constant, "SHFL": transfers.shuffle, "IMMA": tensor.matrix_multiply,
     "ATOM": atomics.add, "ATOMG": atomics.add, "LDL": transfers.load_local, "STL": transfers.store_local,
+    "RET": _lanes_apart, "ENDCOLLECTIVE": _lanes_apart,
 }  # fmt: skip
 
-WITHOUT_EFFECT = frozenset({"NOP", "DEPBAR", "MEMBAR", "YIELD", "ERRBAR", "CCTL", "WARPSYNC"})
-"""Scheduling, and the order of memory accesses, which are executed in order here.
-
-WARPSYNC, too: the lanes of a warp that meet are executed together.
-"""
+WITHOUT_EFFECT = frozenset({"NOP", "DEPBAR", "MEMBAR", "YIELD", "ERRBAR", "CCTL", "CGAERRBAR"})
+"""Scheduling, and the order of memory accesses, which are executed in order here."""
 
 
 def step_of(instruction: Instruction, is_before_volta: bool) -> Step:

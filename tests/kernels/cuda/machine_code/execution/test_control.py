@@ -141,6 +141,25 @@ def test_errors_and_unknown_instructions_are_refused(fragment: Make, body: str, 
         fragment("const int* in, int* out", body).launch(np.zeros(32, np.int32), np.zeros(32, np.int32))
 
 
+def test_a_shuffle_of_lanes_that_are_apart_is_refused(fragment: Make) -> None:
+    """The compiler cannot know that the lanes are together, and tests it with BRA.CONV or BRA.DIV."""
+    made = fragment(
+        "const int* in, int* out",
+        """
+        int sum = in[threadIdx.x];
+        for (int n = 0; n < in[threadIdx.x + 32]; ++n) sum += __shfl_xor_sync(0xffffffffu, sum, 1);
+        out[threadIdx.x] = sum;
+        """,
+        "sm_87",
+    )
+    assert {"BRA.CONV", "BRA.DIV"} & made.opcodes
+    x = np.arange(32, dtype=np.int32)
+    _, found = made.launch(np.concatenate([x, np.full(32, 2, np.int32)]), np.zeros(32, np.int32))
+    np.testing.assert_array_equal(found, 2 * (x + (x ^ 1)))
+    with pytest.raises(ExecutionError, match="apart"):
+        made.launch(np.concatenate([x, x // 8]), np.zeros(32, np.int32))
+
+
 def test_a_constant_cannot_be_written(fragment: Make) -> None:
     constant = np.zeros(32, np.int32)
     constant.flags.writeable = False

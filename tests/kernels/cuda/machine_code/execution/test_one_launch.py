@@ -41,7 +41,7 @@ def mismatches(name: str, compiler: Compiles, order: Order) -> int:
     )
 
 
-@pytest.mark.parametrize("name", ["winograd", pytest.param("direct", marks=GATE)])
+@pytest.mark.parametrize("name", ["winograd", *(pytest.param(name, marks=GATE) for name in ("direct", "tensor"))])
 def test_equal_to_the_reference_in_every_order(name: str, compiler: Compiler) -> None:
     assert [mismatches(name, compiler, order) for order in ORDERS] == [0, 0, 0]
 
@@ -71,10 +71,11 @@ def test_a_tensor_read_as_if_nobody_wrote_it_is_noticed(compiler: Compiler, tmp_
 
 @pytest.mark.slow  # 60 s each, and benchmarks/machine_code_proof.py does the same with more images
 @pytest.mark.timeout(600)
+@pytest.mark.parametrize("architecture", ["sm_53", "sm_87", "sm_90"])
 @pytest.mark.parametrize("name", ["resnet8-cifar10", "resnet8-cifar10-paper"])
-def test_a_shipped_network_on_real_images(name: str, compiler: Compiler, shared_data: Path) -> None:
+def test_a_shipped_network_on_real_images(name: str, architecture: str, compiler: Compiler, shared_data: Path) -> None:
     model = load(find(name))
     images = first_images(model, shared_data, 2)
-    executed = ExecutedPlan(one_launch(lower(model, ARCHITECTURES["sm_53"])), compiler, "forward")
+    executed = ExecutedPlan(one_launch(lower(model, ARCHITECTURES[architecture])), compiler, "forward")
     for one, expected in zip(executed.run(images), reference.run(model, images), strict=True):
         np.testing.assert_array_equal(one, expected, strict=True)
