@@ -12,7 +12,9 @@ from edgemeta.cli.options import json_option, remark, report
 from edgemeta.cli.stages import Stages
 from edgemeta.model.zoo import find
 from edgemeta.toolchain.quantize.auto import AutoResult
+from edgemeta.toolchain.quantize.binary import BASES, FEATURE_BITS, BinaryResult, LayerDecomposition
 from edgemeta.toolchain.quantize.calibration import DATASET_IMAGES, PICTURES, Calibration
+from edgemeta.toolchain.quantize.compare import LayerError
 from edgemeta.toolchain.quantize.observer import Agreement, Observer
 from edgemeta.toolchain.quantize.quantize import SCHEMES, QuantizeResult, Scheme
 from edgemeta.toolchain.quantize.quantize import quantize as quantize_file
@@ -50,6 +52,22 @@ _MIB = 1 << 20
     help="Ranges of tensors: all values, all but the rarest, those of least square error, or the best by measurement.",
 )
 @click.option(
+    "--bases",
+    type=click.IntRange(2, 8),
+    default=BASES,
+    show_default=True,
+    metavar="B",
+    help="Binary vectors that each layer's weights become in scheme `binary`, 2 to 8.",
+)
+@click.option(
+    "--feature-bits",
+    type=click.IntRange(2, 8),
+    default=FEATURE_BITS,
+    show_default=True,
+    metavar="Q",
+    help="Bits of the feature maps that layers with weights read in scheme `binary`, 2 to 8.",
+)
+@click.option(
     "--held-out",
     type=_path,
     metavar="PATH",
@@ -69,6 +87,8 @@ def quantize(
     first: int,
     last: int | None,
     ranges: str,
+    bases: int,
+    feature_bits: int,
     held_out: Path | None,
     test: Path | None,
     name: str | None,
@@ -79,7 +99,8 @@ def quantize(
 
     `auto` chooses scales with calibration images like those that the camera will deliver; they need no labels. It
     prints how far each choice is from the float network, and the signal-to-noise ratio of every layer, worst first.
-    `paper` is exactly the scheme of Terakura et al. (image Q7, weights Q5, activations Q3, tables).
+    `paper` is exactly the scheme of Terakura et al. (image Q7, weights Q5, activations Q3, tables). `binary` is that of
+    Kondo and Yamashita: weights as B vectors of -1 and +1 with integer factors, feature maps of Q bits, no training.
 
     \b
     Examples:
@@ -87,6 +108,8 @@ def quantize(
       edgemeta quantize net-float.safetensors --calibrate yard.mp4 --frames 200 --from 0 --to 6000 \\
           --out net.safetensors --json
       edgemeta quantize resnet8-cifar10-float --calibrate train.npz --test test.npz --out mine.safetensors
+      edgemeta quantize mine-float.safetensors --scheme binary --bases 5 --feature-bits 4 --calibrate train.npz \\
+          --out binary.safetensors
       edgemeta quantize mine-float.safetensors --scheme paper --test test.npz --out paper.safetensors --json
     """
     if last is not None and last <= first:
@@ -98,6 +121,8 @@ def quantize(
             scheme,
             calibration=None if calibrate is None else Calibration(calibrate, images, first, last),
             ranges=tuple(rule for rule in RANGE_RULES if ranges in ("best", rule)),
+            bases=bases,
+            feature_bits=feature_bits,
             held_out=held_out,
             test=test,
             name=name,
@@ -119,9 +144,10 @@ def _values(result: QuantizeResult, scheme: Scheme) -> dict[str, object]:
         "output_errors": dict(zip(auto.model.outputs, auto.agreement.errors, strict=True)) if auto else {},
         "same_label": _percent(auto.agreement.same_label if auto else None),
         "same_objects": auto.agreement.same_objects if auto else None,
-        "layers": [asdict(each) for each in auto.layers] if auto else [],
+        "layers": [asdict(each) for each in _layers(result)],
         "float_top1": _percent(test.float_accuracy if test else None),
         "top1": _percent(test.accuracy if test else None),
+        "real_top1": _percent(result.real_accuracy),
         "images": test.images if test else 0,
         "temperature": result.temperature,
         "calibration_error": _percent(test.calibration_error if test else None),
@@ -129,6 +155,12 @@ def _values(result: QuantizeResult, scheme: Scheme) -> dict[str, object]:
         "seconds": round(result.seconds, 1),
         "peak_memory": result.peak_memory,
     }
+
+
+def _layers(result: QuantizeResult) -> Sequence[LayerError | LayerDecomposition]:
+    if result.binary is not None:
+        return result.binary.layers
+    return () if result.auto is None else result.auto.layers
 
 
 def _percent(share: float | None) -> float | None:
@@ -139,10 +171,13 @@ def _text(result: QuantizeResult, scheme: Scheme) -> Iterator[str]:
     choice = f", {result.auto.agreement.choice}" if result.auto else ""
     if result.auto:
         yield from _auto_text(result.auto, result.images)
+    if result.binary:
+        yield from _binary_text(result.binary)
     yield f"{result.path}: scheme {scheme}{choice}, {result.size:,} bytes, sha256 {result.sha256[:12]}"
     if result.test:
         before, after = 100 * result.test.float_accuracy, 100 * result.test.accuracy
-        yield f"top-1 {after:.2f} % of {result.test.images:,} test images, float {before:.2f} %"
+        real = "" if result.real_accuracy is None else f", with real factors {100 * result.real_accuracy:.2f} %"
+        yield f"top-1 {after:.2f} % of {result.test.images:,} test images{real}, float {before:.2f} %"
     if result.temperature != 1.0:
         yield f"temperature of the scores {result.temperature:g}, fitted on the held-out images"
     if result.test:
@@ -162,6 +197,14 @@ def _auto_text(auto: AutoResult, images: int) -> Iterator[str]:
     yield f"{images:,} calibration images; agreement with the float network{_same(auto.agreement)}:"
     for name, error in zip(auto.model.outputs, auto.agreement.errors, strict=True):
         yield f"  output {name}: relative error {error:.2e}"
+
+
+def _binary_text(binary: BinaryResult) -> Iterator[str]:
+    width = max(len(each.layer) for each in binary.layers)
+    yield "signal-to-noise ratio of the decomposed weights, and with integer factors:"
+    for layer in binary.layers:
+        errors = f"{layer.decibels:6.1f} dB {layer.integer_decibels:6.1f} dB"
+        yield f"  {layer.layer:<{width}}  {layer.weights:>9,} weights, {layer.bases} bases {errors}"
 
 
 def _same(agreement: Agreement) -> str:

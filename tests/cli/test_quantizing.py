@@ -81,3 +81,29 @@ def test_mistakes_get_one_sentence(
     ):
         one_sentence(edgemeta("quantize", network, "--out", out, "--calibrate", *arguments), said)
         assert not out.exists()
+
+
+def test_scheme_binary_reports_each_layer_and_both_forms(
+    edgemeta: Callable[..., Any], network: Path, pictures: Path, tmp_path: Path
+) -> None:
+    (pictures / "2.png").unlink()
+    x = np.random.default_rng(5).integers(0, 256, (6, 16, 16, 3)).astype(np.uint8)
+    np.savez(tmp_path / "test.npz", x=x, y=np.arange(6) % 3, labels=np.array(["a", "b", "c"]))
+    out = tmp_path / "binary.safetensors"
+    options = ("--scheme", "binary", "--bases", 3, "--feature-bits", 4, "--calibrate", pictures)
+    done = edgemeta("quantize", network, *options, "--test", tmp_path / "test.npz", "--out", out, "--json")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["scheme"] == "binary"
+    assert [(each["layer"], each["bases"]) for each in found["layers"]] == [("c", 3)]
+    assert found["real_top1"] is not None
+    assert load(out).provenance["feature_bits"] == {"input": 4}
+    text = edgemeta("quantize", network, *options, "--test", tmp_path / "test.npz", "--out", out).stdout
+    assert "signal-to-noise ratio of the decomposed weights" in text
+    assert "with real factors" in text
+
+
+def test_scheme_binary_needs_calibration_images(edgemeta: Callable[..., Any], network: Path, tmp_path: Path) -> None:
+    done = edgemeta("quantize", network, "--scheme", "binary", "--out", tmp_path / "x.safetensors")
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert "scheme binary needs calibration images, found none" in done.stderr

@@ -52,7 +52,7 @@ ROOMS: dict[str, list[set[str]]] = {
         {"exporter", "importer", "reject", "simulate", "teach"},
         {"train", "quantize"},
         {MODULES},
-        {"data", "float_model"},
+        {"data", "decompose", "float_model"},
         {"errors"},
     ],
 }

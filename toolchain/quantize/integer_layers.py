@@ -1,7 +1,7 @@
 """Scheme `auto`, layer by layer: converts a block with the types of its tensors to one or more integer layers."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
@@ -165,10 +165,10 @@ def _joined(core: Concat, types: Mapping[str, TensorType], out: TensorType) -> l
     names = []
     for i, name in enumerate(core.inputs):
         kind = types[name]
-        if (kind.signed, kind.zero_point, kind.scale) == (out.signed, out.zero_point, out.scale):
+        target = replace(out, shape=kind.shape)
+        if kind == target:
             names.append(name)
             continue
-        target = TensorType(kind.shape, signed=out.signed, zero_point=out.zero_point, scale=out.scale)
         factor = multiplier_for(np.array([kind.scale / out.scale]), out.lo, out.hi, core.name)
         layers.append(q.Rescale(f"{core.name}.input{i}", name, target, factor))
         names.append(layers[-1].name)

@@ -12,6 +12,7 @@ from edgemeta.model.self_test import with_self_test
 from edgemeta.toolchain.errors import QuantizeError
 from edgemeta.toolchain.float_model.file import load_float_model
 from edgemeta.toolchain.quantize.auto import AutoResult, quantize_auto
+from edgemeta.toolchain.quantize.binary import BASES, FEATURE_BITS, BinaryResult, quantize_binary, real_accuracy
 from edgemeta.toolchain.quantize.calibration import Calibration
 from edgemeta.toolchain.quantize.images import PreparedImages
 from edgemeta.toolchain.quantize.labelled import (
@@ -24,27 +25,30 @@ from edgemeta.toolchain.quantize.labelled import (
 from edgemeta.toolchain.quantize.observer import Observer
 from edgemeta.toolchain.quantize.paper import quantize_paper
 from edgemeta.toolchain.quantize.ranges import RANGE_RULES, RangeRule
-from edgemeta.toolchain.quantize.stages import stages_of_auto, stages_of_measuring
+from edgemeta.toolchain.quantize.stages import stages_of_auto, stages_of_binary, stages_of_measuring
 
-Scheme = Literal["paper", "auto"]
-SCHEMES: tuple[Scheme, ...] = ("paper", "auto")
+Scheme = Literal["paper", "auto", "binary"]
+SCHEMES: tuple[Scheme, ...] = ("paper", "auto", "binary")
 
 
 @dataclass(frozen=True)
 class QuantizeResult:
     """Result of `quantize`.
 
-    path: the integer model file; sha256: its digest; size: its bytes. auto: what scheme auto reports, None for paper.
-    images: calibration images used. test: accuracy, None without test images. temperature: of the scores (1 without
-    held-out images). seconds: elapsed. peak_memory: greatest memory of the process so far, bytes.
+    path: the integer model file; sha256: its digest; size: its bytes. auto, binary: what these schemes report.
+    images: calibration images used. test: accuracy, None without test images. real_accuracy: of scheme binary's
+    real-valued form on the test images, 0..1. temperature: of the scores (1 without held-out images). seconds: elapsed.
+    peak_memory: greatest memory of the process so far, bytes.
     """
 
     path: Path
     sha256: str
     size: int
     auto: AutoResult | None
+    binary: BinaryResult | None
     images: int
     test: Measured | None
+    real_accuracy: float | None
     temperature: float
     seconds: float
     peak_memory: int
@@ -57,6 +61,8 @@ def quantize(
     *,
     calibration: Calibration | None = None,
     ranges: tuple[RangeRule, ...] = RANGE_RULES,
+    bases: int = BASES,
+    feature_bits: int = FEATURE_BITS,
     held_out: Path | None = None,
     test: Path | None = None,
     name: str | None = None,
@@ -64,8 +70,9 @@ def quantize(
 ) -> QuantizeResult:
     """Quantize a float model file and write the integer model, with its self-test, to `out`.
 
-    scheme "auto" needs `calibration`: images like those that the network will see, never those for measuring accuracy.
-    ranges: rules for the ranges of tensors, of which the best is taken. held_out: labelled images not used for
+    schemes "auto" and "binary" need `calibration`: images like those that the network will see, never those for
+    measuring accuracy. ranges: rules of `auto` for the ranges of tensors, of which the best is taken. bases,
+    feature_bits: of `binary`, 2 .. 8, the same in every layer. held_out: labelled images not used for
     training, to fit the temperature of the scores. test: measure both networks on this data set and store the figures
     in the model's provenance. name: of the integer model; default: the float model's. Raises ToolchainError,
     BackendError.
@@ -76,27 +83,38 @@ def quantize(
     unseen = None if held_out is None else labelled_images(held_out, model, "train", observer.left_out)
     test_data = None if test is None else labelled_images(test, model, "test", observer.left_out)
     measuring = stages_of_measuring(*(None if each is None else len(each) for each in (unseen, test_data)))
-    auto, images = None, 0
+    auto, binary, images = None, None, 0
     if scheme == "paper":
         observer.planned(measuring)
         integer = quantize_paper(model)
     elif calibration is None:
-        raise QuantizeError("scheme auto needs calibration images, found none: name a folder, a video or a data set")
+        raise QuantizeError(
+            f"scheme {scheme} needs calibration images, found none: name a folder, a video or a data set"
+        )
     else:
         frames = calibration.frames(observer.left_out)
-        observer.planned((*stages_of_auto(model, len(frames), len(ranges)), *measuring))
+        is_auto = scheme == "auto"
+        stages = stages_of_auto(model, len(frames), len(ranges)) if is_auto else stages_of_binary(len(frames))
+        observer.planned((*stages, *measuring))
         prepared = PreparedImages(model, frames, observer.stage("images"))
         images = len(prepared)
-        auto = quantize_auto(model, prepared, ranges, observer)
-        integer = auto.model
+        if is_auto:
+            auto = quantize_auto(model, prepared, ranges, observer)
+            integer = auto.model
+        else:
+            binary = quantize_binary(model, prepared, bases, feature_bits, observer)
+            integer = binary.model
     if unseen is not None:
         integer = with_temperature(integer, unseen, observer.stage("held-out images"), observer.left_out)
     float_digest = hashlib.sha256(float_path.read_bytes()).hexdigest()
     provenance = {**integer.provenance, "float_sha256": float_digest, "float": dict(model.provenance)}
-    measured = None
+    measured, real = None, None
     if test_data is not None:
         measured = measure(model, integer, test_data, observer.stage("test images"))
         provenance |= measured.provenance()
+        if binary is not None:
+            real = real_accuracy(binary.real, integer, test_data)
+            provenance["real_form_test_accuracy"] = real
         if measured.pixels_sha256 == integer.provenance.get("held_out_pixels_sha256"):
             observer.left_out(f"{test}: the test images are the held-out ones, to which the temperature was fitted")
     named = replace(integer, name=name or integer.name, provenance=provenance)
@@ -106,8 +124,10 @@ def quantize(
         sha256=digest,
         size=out.stat().st_size,
         auto=auto,
+        binary=binary,
         images=images,
         test=measured,
+        real_accuracy=real,
         temperature=temperature_of(integer),
         seconds=time.monotonic() - begin,
         peak_memory=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,

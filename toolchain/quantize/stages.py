@@ -47,6 +47,11 @@ def stages_of_auto(model: FloatModel, images: int, rules: int) -> tuple[Stage, .
     )
 
 
+def stages_of_binary(images: int) -> tuple[Stage, ...]:
+    """The stages of scheme `binary` for so many calibration images."""
+    return Stage("images", 0.2 * images), Stage("ranges", 1.5 * images)
+
+
 def stages_of_measuring(held_out: int | None, test: int | None) -> tuple[Stage, ...]:
     """The stages after it, for so many labelled images, or None."""
     stages: Sequence[tuple[StageName, float, int | None]] = (

@@ -1,7 +1,7 @@
 """The type of every tensor of the integer network: its range, and which tensors share one."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,14 +47,46 @@ def tensor_types(
     the least error after the function. given: types that were decided before, by names of blocks (shapes are ignored);
     one counts for all tensors that share it. Raises QuantizeError if two for one set of tensors differ.
     """
-    after = {block.name: block.after for block in blocks}
+    sharing = sharing_of(blocks, statistics, rule)
+    decided = _decided(given or {}, sharing.shared)
+    types = {INPUT: image}
+    for block in blocks:
+        root, shape = sharing.representative(block.name), shapes[block.after]
+        if root == INPUT:
+            types[block.name] = replace(image, shape=shape)
+        elif root in decided:
+            types[block.name] = replace(decided[root], shape=shape)
+        else:
+            types[block.name] = tensor_type(sharing.ranges[sharing.decides[root].name], shape)
+    return types
+
+
+@dataclass(frozen=True, eq=False)
+class Sharing:
+    """Which tensors have one type.
+
+    decides: representative of a set -> the block whose range counts for it. ranges: of every block's output. functions:
+    block -> the function that is the only reader of its output, where that is so.
+    """
+
+    shared: "_Shared"
+    decides: Mapping[str, Block]
+    ranges: Mapping[str, Range]
+    functions: Mapping[str, "_Applied"]
+
+    def representative(self, name: str) -> str:
+        """The tensor that stands for all those of one type with this one: the first of them."""
+        return self.shared.of(name)
+
+
+def sharing_of(blocks: Sequence[Block], statistics: Statistics, rule: RangeRule) -> Sharing:
+    """The sets of tensors of one type, for the ranges that a rule gives them."""
     functions = _functions_after(blocks)
     ranges = {
         block.name: choose_range(statistics.histograms[block.after], rule, functions.get(block.name))
         for block in blocks
     }
-    shared = _Shared([INPUT, *after])
-    decides: dict[str, str] = {}  # a representative -> the block whose range counts
+    shared = _Shared([INPUT, *(block.name for block in blocks)])
     for block in blocks:
         if _keeps_type(block):
             shared.join(block.inputs[0], block.name)
@@ -66,21 +98,12 @@ def tensor_types(
                 is_free = readers[shared.of(name)] <= {block.name}
                 if is_free or _width(ranges, block.name) <= _SHARED * _width(ranges, name):
                     shared.join(name, block.name)
+    decides: dict[str, Block] = {}
     for block in blocks:
-        decides.setdefault(shared.of(block.name), block.name)
+        decides.setdefault(shared.of(block.name), block)
         if isinstance(block.core, Concat):
-            decides[shared.of(block.name)] = block.name
-    decided = _decided(given or {}, shared)
-    types = {INPUT: image}
-    for block in blocks:
-        root, shape = shared.of(block.name), shapes[block.after]
-        if root == INPUT:
-            types[block.name] = replace(image, shape=shape)
-        elif root in decided:
-            types[block.name] = replace(decided[root], shape=shape)
-        else:
-            types[block.name] = tensor_type(ranges[decides[root]], shape)
-    return types
+            decides[shared.of(block.name)] = block
+    return Sharing(shared, decides, ranges, functions)
 
 
 def _decided(given: Mapping[str, TensorType], shared: "_Shared") -> dict[str, TensorType]:

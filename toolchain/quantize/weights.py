@@ -1,4 +1,4 @@
-"""Quantization of weights: symmetric int8 with the scale of least error, per output channel or for the whole layer."""
+"""Quantization of weights: symmetric integers with the scale of least error, per output channel or for the layer."""
 
 from collections.abc import Mapping, Sequence
 
@@ -13,6 +13,7 @@ from edgemeta.toolchain.quantize.feedback import Feedback, Moments, feedback_of,
 Scales = NDArray[np.float64]
 
 _FRACTIONS = np.linspace(0.5, 1.0, 51)
+_FRACTIONS_OF_FEW_BITS = np.linspace(0.2, 1.0, 81)
 _BLOCK = 1 << 20
 """Weights that are tried at a time."""
 
@@ -57,44 +58,45 @@ class LayerWeights:
         return known
 
 
-def best_scales(weight: Float32, per_channel: bool) -> Scales:
-    """The scales [O] or [1] of least mean square error for weights [O, ...]."""
+def best_scales(weight: Float32, per_channel: bool, bits: int = 8) -> Scales:
+    """The scales [O] or [1] of least mean square error for weights [O, ...] as integers of so many bits."""
+    top = (1 << (bits - 1)) - 1
     rows = weight.reshape(len(weight), -1)
     greatest = np.abs(rows).max(1).astype(np.float64)
     if not per_channel:
         greatest = greatest.max(keepdims=True)
-    full = np.where(greatest > 0, greatest, 1.0) / 127
+    full = np.where(greatest > 0, greatest, 1.0) / top
     best, error = full, np.full(len(full), np.inf)
-    for fraction in _FRACTIONS:
-        off = _square_errors(rows, full * fraction)
+    for fraction in _FRACTIONS if bits == 8 else _FRACTIONS_OF_FEW_BITS:
+        off = _square_errors(rows, full * fraction, top)
         off = off if per_channel else off.sum(keepdims=True)
         best, error = np.where(off < error, full * fraction, best), np.minimum(off, error)
     return best
 
 
-def rounded(weight: Float32, scale: Scales, feedback: Feedback | None) -> FixedWeights:
-    """The integers of weights [O, ...] for scales [O] or [1]; to the nearest one without feedback."""
+def rounded(weight: Float32, scale: Scales, feedback: Feedback | None, bits: int = 8) -> FixedWeights:
+    """The integers of weights [O, ...] for scales [O] or [1]; to the nearest one without feedback (of 8 bits only)."""
     rows = weight.reshape(len(weight), -1)
     if feedback is not None:
         values = round_with_feedback(rows.astype(np.float64), scale, feedback)
         return FixedWeights(values.reshape(weight.shape), 8, scale)
     values = np.empty(rows.shape, np.int8)
     for part in _parts(rows):
-        values[part] = _nearest(rows[part], _of(scale, part))
-    return FixedWeights(values.reshape(weight.shape), 8, scale)
+        values[part] = _nearest(rows[part], _of(scale, part), (1 << (bits - 1)) - 1)
+    return FixedWeights(values.reshape(weight.shape), bits, scale)
 
 
-def _square_errors(rows: Float32, scale: Scales) -> NDArray[np.float64]:
+def _square_errors(rows: Float32, scale: Scales, top: int) -> NDArray[np.float64]:
     """Sum of square errors of each row [O]."""
     off = np.empty(len(rows))
     for part in _parts(rows):
         step = _of(scale, part)
-        off[part] = np.square(rows[part] - _nearest(rows[part], step) * step).sum(1)
+        off[part] = np.square(rows[part] - _nearest(rows[part], step, top) * step).sum(1)
     return off
 
 
-def _nearest(rows: Float32, step: NDArray[np.float64]) -> NDArray[np.float64]:
-    nearest: NDArray[np.float64] = np.clip(np.floor(rows / step + 0.5), -127, 127)
+def _nearest(rows: Float32, step: NDArray[np.float64], top: int) -> NDArray[np.float64]:
+    nearest: NDArray[np.float64] = np.clip(np.floor(rows / step + 0.5), -top, top)
     return nearest
 
 

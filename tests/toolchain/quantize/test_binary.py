@@ -1,0 +1,42 @@
+from typing import Any
+
+import numpy as np
+import pytest
+
+from edgemeta.model import reference
+from edgemeta.model.preprocess import look_up
+from edgemeta.toolchain.data.dataset import Dataset
+from edgemeta.toolchain.errors import QuantizeError
+from edgemeta.toolchain.float_model import forward
+from edgemeta.toolchain.float_model.graph import FloatModel
+from edgemeta.toolchain.quantize.binary import quantize_binary, real_accuracy
+
+
+def test_both_forms_are_near_each_other_and_near_the_float_network(
+    every_layer: FloatModel, images: Any, pixels: Any, classes: Any
+) -> None:
+    result = quantize_binary(every_layer, images(every_layer), 7, 8)
+    floating = forward.logits(every_layer, pixels)
+    real = result.real.logits(pixels)
+    integers = reference.run(result.model, look_up(result.model.preprocessing.table, pixels))[0]
+    integer = integers.reshape(len(pixels), -1) * result.model.steps("out")
+    spread = floating.std()
+    assert np.abs(real - floating).mean() < 0.1 * spread
+    assert np.abs(real - integer).mean() < 0.1 * spread
+    data = Dataset(pixels, classes, every_layer.labels)
+    assert real_accuracy(result.real, result.model, data) == np.mean(real.argmax(1) == classes)
+
+
+def test_each_layer_has_its_error_and_more_bases_a_smaller_one(every_layer: FloatModel, images: Any) -> None:
+    few, more = (quantize_binary(every_layer, images(every_layer), bases, 8).layers for bases in (3, 5))
+    assert [each.layer for each in few] == ["c0", "c1", "c2", "n4", "d6", "out"]
+    assert sum(each.weights for each in few) == 8 * 27 + 8 * 9 + 8 * 8 + 16 + 12 * 16 + 10 * 12
+    for one, other in zip(few, more, strict=True):
+        assert one.decibels < other.decibels or one.layer in ("c1", "n4")
+        assert abs(one.decibels - one.integer_decibels) < 1.5 or one.layer == "n4"
+
+
+@pytest.mark.parametrize(("bases", "bits", "named"), [(1, 4, "bases, found 1"), (4, 9, "feature bits, found 9")])
+def test_other_numbers_are_refused(every_layer: FloatModel, images: Any, bases: int, bits: int, named: str) -> None:
+    with pytest.raises(QuantizeError, match=named):
+        quantize_binary(every_layer, images(every_layer), bases, bits)

@@ -1,0 +1,1 @@
+"""Decomposition of weights into binary bases, as Kondo and Yamashita."""

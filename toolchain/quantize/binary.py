@@ -1,0 +1,93 @@
+"""Scheme `binary`: weights as B binary vectors with integer factors, feature maps of Q bits, without training.
+
+Kondo and Yamashita: "Binary-decomposed DCNN". The same B and Q in every layer; a search chooses them layer by layer.
+"""
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgemeta.model.graph import Model
+from edgemeta.model.layers import Conv, Dense
+from edgemeta.toolchain.data.labelled_images import LabelledImages, network_pixels
+from edgemeta.toolchain.errors import QuantizeError
+from edgemeta.toolchain.float_model.graph import FloatModel
+from edgemeta.toolchain.quantize.bit_network import BitNetwork
+from edgemeta.toolchain.quantize.images import PreparedImages
+from edgemeta.toolchain.quantize.observer import Observer
+from edgemeta.toolchain.quantize.real_form import RealForm
+from edgemeta.toolchain.quantize.weight_schemes import Binary
+
+BASES, FEATURE_BITS = 6, 6
+"""What is used unless stated: the paper's "all 6"."""
+_TINY = 1e-30
+
+
+@dataclass(frozen=True)
+class LayerDecomposition:
+    """How near a layer's decomposed weights are: ten times the decimal logarithm of mean square through error.
+
+    decibels: with real factors; integer_decibels: of the integer form.
+    """
+
+    layer: str
+    weights: int
+    bases: int
+    decibels: float
+    integer_decibels: float
+
+
+@dataclass(frozen=True)
+class BinaryResult:
+    """The integer network, its real-valued form, and each layer's error in the network's order."""
+
+    model: Model
+    real: RealForm
+    layers: tuple[LayerDecomposition, ...]
+
+
+def quantize_binary(
+    model: FloatModel, images: PreparedImages, bases: int, feature_bits: int, observer: Observer | None = None
+) -> BinaryResult:
+    """The binary-decomposed network, with ranges of feature maps of calibration images. Raises QuantizeError."""
+    for name, value, widths in (("bases", bases, Binary.widths), ("feature bits", feature_bits, range(2, 9))):
+        if value not in widths:
+            raise QuantizeError(f"scheme binary has 2 to 8 {name}, found {value}")
+    scheme = Binary()
+    network = BitNetwork(model, images, scheme, observer or Observer())
+    bits = network.uniform(bases, feature_bits)
+    integer = network.build(bits)
+    provenance = {**integer.provenance, "calibration_images": len(images)}
+    layers = tuple(_error(network, scheme, integer, name, bases) for name in network.layers)
+    return BinaryResult(replace(integer, provenance=provenance), RealForm(network, scheme, bits), layers)
+
+
+def real_accuracy(real: RealForm, integer: Model, data: LabelledImages) -> float:
+    """Share 0..1 of labelled images that the real-valued form classifies correctly."""
+    right = total = 0
+    for pixels, classes in network_pixels(data, integer):
+        right += int((real.logits(pixels).argmax(1) == classes).sum())
+        total += len(classes)
+    return right / total
+
+
+def _error(network: BitNetwork, scheme: Binary, integer: Model, name: str, bases: int) -> LayerDecomposition:
+    weight = network.weights[name]
+    found = next(layer for layer in integer.layers if layer.name == name)
+    assert isinstance(found, Conv | Dense)
+    decoded = found.weights.decode() * found.weights.scale.reshape(-1, *[1] * (weight.ndim - 1))
+    signal = float(np.square(weight, dtype=np.float64).sum())
+    real = float(scheme.decomposition(weight, bases).errors.sum())
+    return LayerDecomposition(
+        name, weight.size, bases, _decibels(signal, real), _decibels(signal, _square_error(weight, decoded))
+    )
+
+
+def _square_error(weight: NDArray[np.floating], decoded: NDArray[np.floating]) -> float:
+    return float(np.square(weight - decoded).sum())
+
+
+def _decibels(signal: float, noise: float) -> float:
+    return round(10 * math.log10(max(signal, _TINY) / max(noise, _TINY)), 2)
