@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
 
-ISA_NAMES = ("auto", "portable", "avx2", "avx512vnni")
+ISA_NAMES = ("auto", "portable", "avx2", "avx512vnni", "neon", "dotprod", "i8mm")
 """Instruction sets by their number in the library, slowest first."""
 
-_ABI_VERSION = 5
+_ABI_VERSION = 6
 _ERROR_BYTES = 256
 
 

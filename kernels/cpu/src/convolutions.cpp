@@ -33,6 +33,13 @@ void pack(const Layer& layer, const Conv& conv, int32_t group, Weight* packed) {
         }
 }
 
+// As Conv::has_lowest_pair, of packed weights.
+bool has_lowest_pair(const int8_t* packed, size_t count) {
+  for (size_t i = 0; i < count; ++i)
+    if (i % 16 < 8 && packed[i] == -128 && packed[i + 8] == -128) return true;
+  return false;
+}
+
 struct FastConv {
   Conv conv{};
   Buffer weights;
@@ -53,6 +60,7 @@ Step make_fast_conv(const Layer& layer, const std::vector<Tensor>& tensors, cons
   const bool joined = (depth == conv.in.pixel && layer.window.dilation_x == 1) || conv.window.width == 1;
   conv.spans = joined ? 1 : conv.window.width;
   conv.span = joined ? (conv.window.width - 1) * conv.in.pixel + depth : depth;
+  conv.span = (conv.span + kernels.span_group - 1) / kernels.span_group * kernels.span_group;
   conv.span_step = conv.in.pixel * layer.window.dilation_x;
 
   const auto blocks = static_cast<size_t>(conv.out.blocks());
@@ -63,6 +71,9 @@ Step make_fast_conv(const Layer& layer, const std::vector<Tensor>& tensors, cons
   else
     pack(layer, conv, kernels.weight_group, reinterpret_cast<int16_t*>(fast->weights.data()));
   conv.weights = fast->weights.data();
+  conv.has_lowest_pair =
+      kernels.weight_group == 16 &&
+      has_lowest_pair(reinterpret_cast<const int8_t*>(fast->weights.data()), blocks * per_block);
   fast->bias.assign(blocks * kBlock, 0);
   for (size_t o = 0; o < layer.bias.size(); ++o) fast->bias[o] = corrected_bias(layer, o, conv.in.zero);
   conv.bias = fast->bias.data();

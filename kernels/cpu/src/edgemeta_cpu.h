@@ -12,10 +12,11 @@
 extern "C" {
 #endif
 
-enum { EM_ABI_VERSION = 5, EM_ERROR_BYTES = 256 };
+enum { EM_ABI_VERSION = 6, EM_ERROR_BYTES = 256 };
 
-// Instruction sets, slowest first. EM_AUTO selects the fastest that this machine supports.
-enum { EM_AUTO = 0, EM_PORTABLE = 1, EM_AVX2 = 2, EM_AVX512VNNI = 3 };
+// Instruction sets: for all machines, of x86-64, of ARM; the slowest first. EM_NEON is that of 64-bit ARM (armv8.0) or
+// of 32-bit ARM (armv7). EM_AUTO selects the fastest that this machine supports.
+enum { EM_AUTO = 0, EM_PORTABLE = 1, EM_AVX2 = 2, EM_AVX512VNNI = 3, EM_NEON = 4, EM_DOTPROD = 5, EM_I8MM = 6 };
 
 // Requantization: EM_RAW keeps the int32 accumulator, EM_MULTIPLIER is layers.Multiplier, EM_TABLE layers.ShiftTable.
 enum { EM_RAW = 0, EM_MULTIPLIER = 1, EM_TABLE = 2 };

@@ -1,6 +1,10 @@
 // What this processor supports.
 #pragma once
 
+#if defined(__aarch64__) || defined(__arm__)
+#include <sys/auxv.h>
+#endif
+
 namespace edgemeta {
 
 #if defined(__x86_64__)
@@ -12,10 +16,15 @@ inline bool has_avx512() {
 }
 
 inline bool has_avx512vnni() { return has_avx512() && __builtin_cpu_supports("avx512vnni"); }
-#else
-inline bool has_avx2() { return false; }
-inline bool has_avx512() { return false; }
-inline bool has_avx512vnni() { return false; }
+#endif
+
+// Bits of the kernel's auxiliary vector, as in its asm/hwcap.h; older headers lack the newer ones.
+#if defined(__aarch64__)
+inline bool has_neon() { return true; }
+inline bool has_dotprod() { return getauxval(AT_HWCAP) >> 20 & 1; }
+inline bool has_i8mm() { return has_dotprod() && (getauxval(AT_HWCAP2) >> 13 & 1); }
+#elif defined(__arm__)
+inline bool has_neon() { return getauxval(AT_HWCAP) >> 12 & 1; }
 #endif
 
 }  // namespace edgemeta

@@ -96,7 +96,8 @@ void make_lookups(std::vector<Layer>& layers, const std::vector<Tensor>& tensors
     const bool is_rescale = layer.kind == Kind::rescale && is_uniform(layer.requantize);
     if (layer.kind != Kind::clamp && !is_rescale) continue;
     const Tensor& input = tensors[layer.inputs[0]];
-    for (int32_t x = -input.offset; x < 256 - input.offset; ++x) {
+    const int32_t least = input.type.is_signed ? -128 : 0;
+    for (int32_t x = least; x < least + 256; ++x) {
       const int32_t y = is_rescale ? requantized(layer.requantize, tensors[layer.output].type.zero_point,
                                                  x - input.type.zero_point)
                                    : std::clamp(x, layer.lo, layer.hi);
@@ -114,7 +115,7 @@ bool takes_table(const Layer& layer) {
 
 // A lookup that is the only reader of a layer runs on each row of its output.
 std::vector<Layer> fuse_tables(std::vector<Layer> layers, const std::vector<int32_t>& outputs,
-                               const std::vector<Tensor>& tensors) {
+                               const std::vector<Tensor>& tensors, const Kernels& kernels) {
   const Readers readers = count_readers(layers, outputs);
   std::vector<bool> taken(layers.size(), false);
   for (size_t i = 0; i < layers.size(); ++i) {
@@ -123,7 +124,7 @@ std::vector<Layer> fuse_tables(std::vector<Layer> layers, const std::vector<int3
     const int32_t before = find_writer(layers, taken, i, lookup.inputs[0]);
     if (before < 0 || !takes_table(layers[before])) continue;
     Layer& layer = layers[before];
-    std::vector<uint8_t> table = library_table(lookup, tensors[lookup.output]);
+    std::vector<uint8_t> table = library_table(lookup, tensors[lookup.output], kernels);
     if (layer.after.empty())
       layer.after = table;
     else
@@ -198,9 +199,10 @@ std::vector<Layer> fuse_slices(std::vector<Layer> layers, const std::vector<int3
 
 }  // namespace
 
-std::vector<uint8_t> library_table(const Layer& lookup, const Tensor& output) {
-  std::vector<uint8_t> table;
-  for (int16_t entry : lookup.table) table.push_back(static_cast<uint8_t>(entry + output.offset));
+std::vector<uint8_t> library_table(const Layer& lookup, const Tensor& output, const Kernels& kernels) {
+  std::vector<uint8_t> table(lookup.table.size());
+  const size_t flip = kernels.is_signed ? 128 : 0;  // a layer's table begins with the least integer
+  for (size_t i = 0; i < table.size(); ++i) table[i] = static_cast<uint8_t>(lookup.table[i ^ flip] + output.offset);
   return table;
 }
 
@@ -209,7 +211,7 @@ std::vector<Layer> fuse(std::vector<Layer> layers, const std::vector<int32_t>& o
   layers = fuse_slices(std::move(layers), outputs, tensors);
   layers = fuse_sums(std::move(layers), outputs, kernels);
   make_lookups(layers, tensors);
-  return fuse_tables(std::move(layers), outputs, tensors);
+  return fuse_tables(std::move(layers), outputs, tensors, kernels);
 }
 
 }  // namespace edgemeta

@@ -9,29 +9,49 @@
 namespace edgemeta {
 namespace {
 
-const char* name_of(int isa) { return isa == EM_AVX512VNNI ? "avx512vnni" : isa == EM_AVX2 ? "avx2" : "portable"; }
+// An instruction set that this build has kernels for; the slowest first.
+struct Known {
+  int number;
+  const Kernels* kernels;
+  bool (*is_supported)();
+};
+
+const Known kKnown[] = {
+    {EM_PORTABLE, &portable::kernels, [] { return true; }},
+#if defined(__x86_64__)
+    {EM_AVX2, &avx2::kernels, has_avx2},
+    {EM_AVX512VNNI, &avx512::kernels, has_avx512vnni},
+#elif defined(__aarch64__)
+    {EM_NEON, &neon::kernels, has_neon},
+    {EM_DOTPROD, &dotprod::kernels, has_dotprod},
+    {EM_I8MM, &i8mm::kernels, has_i8mm},
+#elif defined(__arm__)
+    {EM_NEON, &neon::kernels, has_neon},
+#endif
+};
+
+const char* const kNames[] = {"auto", "portable", "avx2", "avx512vnni", "neon", "dotprod", "i8mm"};
 
 }  // namespace
 
-int best_isa() { return has_avx512vnni() ? EM_AVX512VNNI : has_avx2() ? EM_AVX2 : EM_PORTABLE; }
-
-const Kernels& kernels_for(int isa) {
-  const int best = best_isa(), wanted = isa == EM_AUTO ? best : isa;
-  if (wanted < EM_PORTABLE || wanted > EM_AVX512VNNI) throw std::runtime_error("unknown instruction set");
-  if (wanted > best)
-    throw std::runtime_error(std::string("this machine has no ") + name_of(wanted) + ", its best is " + name_of(best));
-#if defined(__x86_64__)
-  if (wanted == EM_AVX512VNNI) return avx512::kernels;
-  if (wanted == EM_AVX2) return avx2::kernels;
-#endif
-  return portable::kernels;
+int best_isa() {
+  int best = EM_PORTABLE;
+  for (const Known& known : kKnown)
+    if (known.is_supported()) best = known.number;
+  return best;
 }
 
-int isa_of([[maybe_unused]] const Kernels& kernels) {
-#if defined(__x86_64__)
-  if (&kernels == &avx512::kernels) return EM_AVX512VNNI;
-  if (&kernels == &avx2::kernels) return EM_AVX2;
-#endif
+const Kernels& kernels_for(int isa) {
+  if (isa < EM_AUTO || isa > EM_I8MM) throw std::runtime_error("unknown instruction set");
+  const int best = best_isa(), wanted = isa == EM_AUTO ? best : isa;
+  for (const Known& known : kKnown)
+    if (known.number == wanted && known.is_supported()) return *known.kernels;
+  throw std::runtime_error(std::string("this machine has no ") + kNames[wanted] + ", its best is " + kNames[best]);
+}
+
+int isa_of(const Kernels& kernels) {
+  for (const Known& known : kKnown)
+    if (known.kernels == &kernels) return known.number;
   return EM_PORTABLE;
 }
 

@@ -5,7 +5,7 @@
 
 namespace edgemeta {
 
-// One of the numbers EM_PORTABLE .. EM_AVX512VNNI: the fastest that this machine supports.
+// One of the numbers EM_PORTABLE .. EM_I8MM: the fastest that this machine supports.
 int best_isa();
 
 // Kernels of `isa` (EM_AUTO: of the fastest). Throws std::runtime_error if this machine does not support it.

@@ -1,7 +1,8 @@
 // Arguments of steps at run time, as plain data, and the function table of each instruction set.
 //
 // Inside the library every 8-bit tensor is unsigned: u = q for an unsigned tensor and u = q + 128 for a signed one,
-// with the zero point shifted equally. All formulas below are on u.
+// with the zero point shifted equally. All formulas below are on u. Kernels of ARM multiply signed bytes: there u is
+// less by 128, from -128 to 127.
 #pragma once
 
 #include <stddef.h>
@@ -31,8 +32,15 @@ enum class Method : uint8_t {
   multiplier,       // int64 product and shift; the result fits int32
   wide_multiplier,  // int64 product and shift, lane by lane
   shifted_line,     // shift, then a line proved equal to the table (AVX-512 only)
+  high_product,     // the multiplier by the high half of a product and a rounding shift (NEON only)
+  integer_line,     // shift, then a line in int32 that equals the table (NEON only)
   table,            // shift, then the table
 };
+
+constexpr int kLineShift = 20;  // fraction bits of an integer line
+
+// The fast methods that kernels have beside those for all.
+enum class Lines : uint8_t { none, floats, integers };
 
 // Arrays are padded to whole blocks.
 struct Requantize {
@@ -42,6 +50,8 @@ struct Requantize {
   const int64_t *half, *shift;  // per block: eight even lanes, then eight odd ones
   const int32_t* table_shift;
   const uint8_t* table;  // [channels][256]
+  const int32_t *high_multiplier, *high_shift;  // high_product: the shift after the high half, 1 .. 31
+  const int32_t *slope, *start;                 // integer_line: (t * slope + start) >> kLineShift
   int32_t zero, lo, hi;
 };
 
@@ -57,14 +67,15 @@ struct Window {
 // A convolution whose weights fit the multiplier of the instruction set. A kernel row is read as `spans` runs of
 // `span` bytes, `span_step` apart; the border makes every read valid.
 // weights: [blocks][kernel rows][spans][span / group][16][group], int8 with group 4 (AVX-512), int16 with group 2
-// (AVX2) or 1 (portable).
+// (AVX2) or 1 (portable); int8 on ARM, with group 16, 4 (dotprod) or 8 (i8mm).
 struct Conv {
   View in, out;
   Window window;
   int64_t tap_row;  // bytes from one kernel row to the next
   int32_t spans, span, span_step;
   const void* weights;
-  const int32_t* bias;  // minus zero point times sum of weights
+  bool has_lowest_pair;  // somewhere two weights eight bytes apart in a group of sixteen are both -128
+  const int32_t* bias;   // minus zero point times sum of weights
   Requantize requantize;
   bool has_sum;
   Sum sum;
@@ -198,9 +209,11 @@ struct Colour {
 // Each function computes the output rows first .. last - 1 of one image. `scratch` belongs to the calling thread.
 struct Kernels {
   const char* name;
-  bool has_lines;        // whether it can run Method::line and shifted_line
+  Lines lines;
+  bool is_signed;        // of the library's bytes: -128 .. 127 instead of 0 .. 255
   int32_t weight_bytes;  // of a fast convolution's weight: 1 or 2
-  int32_t weight_group;  // adjacent input channels in the weights of an output channel: 4, 2 or 1
+  int32_t weight_group;  // adjacent input channels in the weights of an output channel: 16, 8, 4, 2 or 1
+  int32_t span_group;    // a convolution's spans are multiples of so many bytes
   void (*conv)(const Conv&, uint8_t* arena, int32_t first, int32_t last, uint8_t* scratch);
   size_t (*conv_scratch)(const Conv&);
   void (*depthwise)(const Depthwise&, uint8_t* arena, int32_t first, int32_t last);
@@ -237,6 +250,15 @@ namespace avx2 {
 extern const Kernels kernels;
 }
 namespace avx512 {
+extern const Kernels kernels;
+}
+namespace neon {
+extern const Kernels kernels;
+}
+namespace dotprod {
+extern const Kernels kernels;
+}
+namespace i8mm {
 extern const Kernels kernels;
 }
 

@@ -3,8 +3,11 @@
 // A multiplier's result is a non-decreasing step function of the accumulator x: it is defined by the least x that gives
 // each k, T[k]. A line with scale >= 0 does not decrease either, as every rounding preserves the order. So the two are
 // equal on all 2**32 inputs if, for every k, the line is below k at T[k] - 1 and not below k at T[k].
-// A table has only 256 inputs, and all of them are checked.
+// A table has only 256 inputs, and all of them are checked. A line in integers, for kernels without float rounding
+// modes, is checked likewise.
+#include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <limits>
 
 #include "requantize.h"
@@ -32,12 +35,16 @@ int32_t at_line(const Line& line, int32_t x, int32_t lo, int32_t hi) {
 
 // Least x with (x * multiplier + half) >> shift >= k, for multiplier > 0, limited to the range of int32 and one beyond.
 int64_t threshold(int32_t k, int32_t multiplier, int32_t shift) {
-  const __int128 half = shift > 0 ? __int128{1} << (shift - 1) : 0;
-  const __int128 needed = k * (__int128{1} << shift) - half;
-  __int128 x = needed / multiplier;
+  int64_t needed = k;
+  if (shift > 0) {
+    const int64_t odd = 2 * int64_t{k} - 1;  // needed = odd * 2**(shift - 1), and |x * multiplier| < 2**62
+    if (std::abs(odd) >= int64_t{1} << (63 - shift)) return odd > 0 ? kGreatest + 1 : kLeast;
+    needed = odd * (int64_t{1} << (shift - 1));
+  }
+  int64_t x = needed / multiplier;
   if (x * multiplier < needed) ++x;
   if (x > kGreatest) return kGreatest + 1;
-  return x < kLeast ? kLeast : static_cast<int64_t>(x);
+  return x < kLeast ? kLeast : x;
 }
 
 struct Thresholds {
@@ -68,6 +75,39 @@ double middle_offset(double scale, const Thresholds& steps) {
   return (least + greatest) / 2;
 }
 
+// Entry y at t requires y <= scale * t + offset (unless y is lo) and scale * t + offset < y + 1 (unless y is hi). Each
+// pair of a lower and an upper bound limits the scale; any scale within all limits leaves room for an offset. This is
+// the middle one, false if there is none.
+bool middle_scale(const int32_t* entries, int32_t lo, int32_t hi, double& scale) {
+  double least = -512, greatest = 512;
+  for (int32_t t = 0; t < 256; ++t) {
+    const double y = entries[t];
+    if (y == lo) continue;
+    for (int32_t u = 0; u < 256; ++u) {
+      const double below = entries[u] + 1.0;
+      if (below > hi || u == t) continue;
+      const double slope = (y - below) / (t - u);
+      if (t > u)
+        least = std::fmax(least, slope);
+      else
+        greatest = std::fmin(greatest, slope);
+    }
+  }
+  scale = (least + greatest) / 2;
+  return least <= greatest;
+}
+
+// The offset in the middle of those that fit `scale`.
+double middle_offset(double scale, const int32_t* entries, int32_t lo, int32_t hi) {
+  double least = -1e5, greatest = 1e5;
+  for (int32_t t = 0; t < 256; ++t) {
+    const double y = entries[t], rise = scale * (t - 128);
+    if (y != lo) least = std::fmax(least, y - rise);
+    if (y != hi) greatest = std::fmin(greatest, y + 1.0 - rise);
+  }
+  return (least + greatest) / 2;
+}
+
 }  // namespace
 
 bool find_line(int32_t multiplier, int32_t shift, int32_t lo, int32_t hi, Line& line) {
@@ -86,35 +126,36 @@ bool find_line(int32_t multiplier, int32_t shift, int32_t lo, int32_t hi, Line& 
   return std::fabs(line.offset) < 1e6f && equals_steps(line, steps);
 }
 
-// Entry y at t requires y <= scale * t + offset (unless y is lo) and scale * t + offset < y + 1 (unless y is hi). Each
-// pair of a lower and an upper bound limits the scale; any scale within all limits leaves room for an offset.
-bool find_line(const uint8_t* table, int32_t zero, int32_t lo, int32_t hi, Line& line) {
-  double least = -512, greatest = 512;
-  for (int32_t t = 0; t < 256; ++t) {
-    const double y = table[t] - zero;
-    if (y == lo) continue;
-    for (int32_t u = 0; u < 256; ++u) {
-      const double below = table[u] - zero + 1.0;
-      if (below > hi || u == t) continue;
-      const double slope = (y - below) / (t - u);
-      if (t > u)
-        least = std::fmax(least, slope);
-      else
-        greatest = std::fmin(greatest, slope);
-    }
-  }
-  if (least > greatest) return false;
-  const float scale = static_cast<float>((least + greatest) / 2);
-  double offset_least = -1e5, offset_greatest = 1e5;
-  for (int32_t t = 0; t < 256; ++t) {
-    const double y = table[t] - zero, rise = double{scale} * (t - 128);
-    if (y != lo) offset_least = std::fmax(offset_least, y - rise);
-    if (y != hi) offset_greatest = std::fmin(offset_greatest, y + 1.0 - rise);
-  }
-  line = {scale, 0.0f, static_cast<float>((offset_least + offset_greatest) / 2)};
+bool find_line(const int32_t* entries, int32_t lo, int32_t hi, Line& line) {
+  double scale;
+  if (!middle_scale(entries, lo, hi, scale)) return false;
+  line = {static_cast<float>(scale), 0.0f, 0.0f};
+  line.offset = static_cast<float>(middle_offset(line.scale, entries, lo, hi));
   for (int32_t t = 0; t < 256; ++t)
-    if (at_line(line, t - 128, lo, hi) != table[t] - zero) return false;
+    if (at_line(line, t - 128, lo, hi) != entries[t]) return false;
   return true;
+}
+
+bool find_integer_line(const int32_t* entries, int32_t lo, int32_t hi, int32_t& slope, int32_t& start) {
+  double scale;
+  if (!middle_scale(entries, lo, hi, scale)) return false;
+  const double rounded = std::nearbyint(std::ldexp(scale, kLineShift));
+  const double offset = std::ldexp(middle_offset(std::ldexp(rounded, -kLineShift), entries, lo, hi), kLineShift);
+  // At every t, -128 .. 127, the line stays within int32.
+  if (std::fabs(rounded) * 128 + std::fabs(offset) >= double{1u << 31}) return false;
+  slope = static_cast<int32_t>(rounded);
+  start = static_cast<int32_t>(offset);
+  for (int32_t t = 0; t < 256; ++t)
+    if (std::min(std::max(((t - 128) * slope + start) >> kLineShift, lo), hi) != entries[t]) return false;
+  return true;
+}
+
+bool find_high_product(int32_t multiplier, int32_t shift, int32_t& high, int32_t& right) {
+  const int32_t up = std::max(0, 32 - shift);
+  if (up > 31 || int64_t{multiplier} << up > kGreatest) return false;
+  high = multiplier << up;
+  right = shift + up - 31;
+  return right <= 31;
 }
 
 }  // namespace edgemeta

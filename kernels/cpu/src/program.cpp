@@ -23,7 +23,7 @@ Program::Program(int isa, int threads)
 int32_t Program::add_tensor(const em_tensor& type) {
   Tensor tensor{};
   tensor.type = type;
-  tensor.offset = type.is_signed ? 128 : 0;
+  tensor.offset = (type.is_signed ? 128 : 0) - (kernels_.is_signed ? 128 : 0);
   tensors_.push_back(tensor);
   return static_cast<int32_t>(tensors_.size()) - 1;
 }
@@ -57,7 +57,7 @@ void Program::seal(int32_t input, std::vector<int32_t> outputs) {
   layers_ = {};  // the steps have their own copies
 }
 
-// Copy an image to the arena, adding 128 to signed integers, which flips their top bit.
+// Copy an image to the arena, adding 0, 128 or -128 to its integers: the latter two flip their top bit.
 void Program::load(const uint8_t* image, uint8_t* arena) const {
   const Tensor& tensor = tensors_[input_];
   const View& view = tensor.view;

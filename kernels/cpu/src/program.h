@@ -67,7 +67,7 @@ struct Layer {
 
 struct Tensor {
   em_tensor type;
-  int32_t offset;  // from the caller's integers to the library's: 128 if signed
+  int32_t offset;  // from the caller's integers to the library's: 128 if only the former are signed, -128 if the latter
   bool raw = false;
   int32_t whole = -1, channel = 0;  // a part of another tensor's pixels, from this channel on
   int32_t top = 0, left = 0, bottom = 0, right = 0;  // border
@@ -150,8 +150,8 @@ bool runs_fast(const Layer& layer, const Kernels& kernels);
 std::vector<Layer> fuse(std::vector<Layer> layers, const std::vector<int32_t>& outputs,
                         const std::vector<Tensor>& tensors, const Kernels& kernels);
 
-// The entries of a lookup with the output's offset: table[u] for the library's integer u of the input.
-std::vector<uint8_t> library_table(const Layer& lookup, const Tensor& output);
+// The entries of a lookup with the output's offset, by the bits of the library's integer of the input.
+std::vector<uint8_t> library_table(const Layer& lookup, const Tensor& output, const Kernels& kernels);
 
 // Make tensors parts of others where that saves a copy: inputs of concatenations, slices of channels; returns the
 // layers that still have something to copy.

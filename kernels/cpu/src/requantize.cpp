@@ -13,7 +13,7 @@ RequantizeSpec::RequantizeSpec(const em_requantize& given, int32_t channels)
 }
 
 RequantizePlan::RequantizePlan(const RequantizeSpec& spec, const std::vector<Run>& runs, int32_t zero, int32_t offset,
-                               bool lines) {
+                               Lines lines) {
   method_.assign(runs.size(), Method::raw);
   zero_ = zero;
   if (spec.kind == EM_RAW) return;
@@ -29,13 +29,15 @@ RequantizePlan::RequantizePlan(const RequantizeSpec& spec, const std::vector<Run
     plan_table(spec, runs, offset, lines);
 }
 
-void RequantizePlan::plan_multiplier(const RequantizeSpec& spec, const std::vector<Run>& runs, bool lines) {
+void RequantizePlan::plan_multiplier(const RequantizeSpec& spec, const std::vector<Run>& runs, Lines lines) {
   const size_t lanes = runs.size() * kBlock;
   multiplier_.assign(lanes, 0);
   half_.assign(lanes, 0);
   shift_.assign(lanes, 0);
+  high_multiplier_.assign(lanes, 0);
+  high_shift_.assign(lanes, 1);
   for (size_t block = 0; block < runs.size(); ++block) {
-    bool all_lines = lines, all_narrow = true;
+    bool all_lines = lines == Lines::floats, all_high = lines == Lines::integers, all_narrow = true;
     Line line{0, 0, 0};
     for (int32_t lane = 0; lane < runs[block].count; ++lane) {
       const size_t channel = runs[block].output_channel + lane;
@@ -47,30 +49,41 @@ void RequantizePlan::plan_multiplier(const RequantizeSpec& spec, const std::vect
       all_narrow &= multiplier <= (int64_t{1} << shift);  // then |x * multiplier >> shift| <= |x|
       all_lines = all_lines && find_line(multiplier, shift, lo_ - zero_, hi_ - zero_, line);
       set_line(to, line);
+      all_high = all_high && find_high_product(multiplier, shift, high_multiplier_[to], high_shift_[to]);
     }
-    method_[block] = all_lines ? Method::line : all_narrow ? Method::multiplier : Method::wide_multiplier;
+    method_[block] = all_lines    ? Method::line
+                     : all_high   ? Method::high_product
+                     : all_narrow ? Method::multiplier
+                                  : Method::wide_multiplier;
   }
 }
 
-void RequantizePlan::plan_table(const RequantizeSpec& spec, const std::vector<Run>& runs, int32_t offset, bool lines) {
+void RequantizePlan::plan_table(const RequantizeSpec& spec, const std::vector<Run>& runs, int32_t offset, Lines lines) {
   const size_t lanes = runs.size() * kBlock;
   table_shift_.assign(lanes, 0);
   table_.assign(lanes * 256, 0);
+  slope_.assign(lanes, 0);
+  start_.assign(lanes, 0);
   const auto bounds = std::minmax_element(spec.table.begin(), spec.table.end());
   lo_ = *bounds.first + offset;
   hi_ = *bounds.second + offset;
   for (size_t block = 0; block < runs.size(); ++block) {
-    bool all_lines = lines;
+    bool all_lines = lines == Lines::floats, all_integers = lines == Lines::integers;
     Line line{0, 0, 0};
+    int32_t entries[256];
     for (int32_t lane = 0; lane < runs[block].count; ++lane) {
       const size_t channel = runs[block].output_channel + lane, to = block * kBlock + lane;
       table_shift_[to] = spec.shift[channel];
-      for (size_t t = 0; t < 256; ++t)
-        table_[to * 256 + t] = static_cast<uint8_t>(spec.table[channel * 256 + t] + offset);
-      all_lines = all_lines && find_line(&table_[to * 256], zero_, lo_ - zero_, hi_ - zero_, line);
+      for (size_t t = 0; t < 256; ++t) {
+        const int32_t entry = spec.table[channel * 256 + t] + offset;
+        table_[to * 256 + t] = static_cast<uint8_t>(entry);
+        entries[t] = entry - zero_;
+      }
+      all_lines = all_lines && find_line(entries, lo_ - zero_, hi_ - zero_, line);
       set_line(to, line);
+      all_integers = all_integers && find_integer_line(entries, lo_ - zero_, hi_ - zero_, slope_[to], start_[to]);
     }
-    method_[block] = all_lines ? Method::shifted_line : Method::table;
+    method_[block] = all_lines ? Method::shifted_line : all_integers ? Method::integer_line : Method::table;
   }
 }
 
@@ -90,6 +103,10 @@ Requantize RequantizePlan::view() const {
           shift_.data(),
           table_shift_.data(),
           table_.data(),
+          high_multiplier_.data(),
+          high_shift_.data(),
+          slope_.data(),
+          start_.data(),
           zero_,
           lo_,
           hi_};

@@ -30,14 +30,14 @@ struct Line {
 class RequantizePlan {
  public:
   RequantizePlan() = default;
-  // runs: the channels of each block. offset: added to the output's integers for the library's representation (0 or
-  // 128).
-  RequantizePlan(const RequantizeSpec& spec, const std::vector<Run>& runs, int32_t zero, int32_t offset, bool lines);
+  // runs: the channels of each block. offset: added to the output's integers for the library's representation
+  // (Tensor::offset).
+  RequantizePlan(const RequantizeSpec& spec, const std::vector<Run>& runs, int32_t zero, int32_t offset, Lines lines);
   Requantize view() const;
 
  private:
-  void plan_multiplier(const RequantizeSpec& spec, const std::vector<Run>& runs, bool lines);
-  void plan_table(const RequantizeSpec& spec, const std::vector<Run>& runs, int32_t offset, bool lines);
+  void plan_multiplier(const RequantizeSpec& spec, const std::vector<Run>& runs, Lines lines);
+  void plan_table(const RequantizeSpec& spec, const std::vector<Run>& runs, int32_t offset, Lines lines);
   void set_line(size_t lane, const Line& line);
 
   std::vector<Method> method_;
@@ -45,6 +45,7 @@ class RequantizePlan {
   std::vector<int32_t> multiplier_, table_shift_;
   std::vector<int64_t> half_, shift_;
   std::vector<uint8_t> table_;
+  std::vector<int32_t> high_multiplier_, high_shift_, slope_, start_;
   int32_t zero_ = 0, lo_ = 0, hi_ = 255;
 };
 
@@ -52,8 +53,14 @@ class RequantizePlan {
 // found.
 bool find_line(int32_t multiplier, int32_t shift, int32_t lo, int32_t hi, Line& line);
 
-// clamp(value(t), lo, hi) equal to table[t + 128] - zero for t = -128 .. 127; lo and hi bound every channel's entries.
-bool find_line(const uint8_t* table, int32_t zero, int32_t lo, int32_t hi, Line& line);
+// clamp(value(t), lo, hi) equal to entries[t + 128] for t = -128 .. 127, all from lo to hi; false if no line was found.
+bool find_line(const int32_t* entries, int32_t lo, int32_t hi, Line& line);
+
+// multiplier and shift as a doubled high product: `high` < 2**31, and `right` 1 .. 31 after it; false if there are none.
+bool find_high_product(int32_t multiplier, int32_t shift, int32_t& high, int32_t& right);
+
+// The same of clamp((t * slope + start) >> kLineShift, lo, hi).
+bool find_integer_line(const int32_t* entries, int32_t lo, int32_t hi, int32_t& slope, int32_t& start);
 
 // Blocks of sixteen channels, one after the other.
 std::vector<Run> whole_blocks(int32_t channels);

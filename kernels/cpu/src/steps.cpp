@@ -13,7 +13,7 @@ Window window_of(const Layer& layer) {
 
 RequantizePlan requantize_to(const Tensor& output, const Layer& layer, const std::vector<Run>& runs,
                              const Kernels& kernels) {
-  return RequantizePlan(layer.requantize, runs, zero_of(output), output.offset, kernels.has_lines);
+  return RequantizePlan(layer.requantize, runs, zero_of(output), output.offset, kernels.lines);
 }
 
 Sum sum_of(const Layer& layer, const std::vector<Tensor>& tensors, int32_t first_operand) {
@@ -59,7 +59,7 @@ Step make_concat(const Layer& layer, const std::vector<Tensor>& tensors, const K
 
 Step make_lookup(const Layer& layer, const std::vector<Tensor>& tensors, const Kernels& kernels) {
   const Tensor& output = tensors[layer.output];
-  auto table = std::make_shared<std::vector<uint8_t>>(library_table(layer, output));
+  auto table = std::make_shared<std::vector<uint8_t>>(library_table(layer, output, kernels));
   const Lookup lookup{tensors[layer.inputs[0]].view, output.view, table->data(), table->size() > 256};
   return {layer.name, output.view.height,
           [lookup, table, run = kernels.lookup](uint8_t* arena, int32_t first, int32_t last, uint8_t*) {

@@ -3,6 +3,8 @@
 //
 // A tile leaves its accumulators in a buffer of less than 2 KB: stores need no unit that multiplies, and so what
 // follows exists once for all sizes of tiles.
+#include <utility>
+
 #include "finish.h"
 #include "table.h"
 
@@ -10,6 +12,12 @@
 #include "tile_avx512.h"
 #elif defined(EM_ISA_AVX2)
 #include "tile_avx2.h"
+#elif defined(EM_ISA_I8MM)
+#include "tile_i8mm.h"
+#elif defined(EM_ISA_DOTPROD)
+#include "tile_dotprod.h"
+#elif defined(EM_ISA_NEON)
+#include "tile_neon.h"
 #else
 #include "tile_portable.h"
 #endif
@@ -55,20 +63,12 @@ void finish_block(const Conv& conv, uint8_t* arena, int32_t y, int32_t x, int32_
 }
 
 // The tiles of 1 .. kPixels pixels by N blocks.
+template <int N, typename Sizes = std::make_integer_sequence<int, kPixels>>
+struct AllTiles;
 template <int N, int... P>
-struct Tiles {
-  static constexpr RunTile run[] = {run_tile<P, N>...};
+struct AllTiles<N, std::integer_sequence<int, P...>> {
+  static constexpr RunTile run[] = {run_tile<P + 1, N>...};
 };
-#if defined(EM_ISA_AVX512)
-template <int N>
-using AllTiles = Tiles<N, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14>;
-#elif defined(EM_ISA_AVX2)
-template <int N>
-using AllTiles = Tiles<N, 1, 2, 3, 4>;
-#else
-template <int N>
-using AllTiles = Tiles<N, 1, 2>;
-#endif
 
 // A convolution's rows by tiles.
 struct Rows {

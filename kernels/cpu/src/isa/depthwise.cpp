@@ -6,6 +6,8 @@
 #include "taps_avx512.h"
 #elif defined(EM_ISA_AVX2)
 #include "taps_avx2.h"
+#elif defined(EM_ISA_NEON)
+#include "taps_neon.h"
 #else
 #include "taps_portable.h"
 #endif

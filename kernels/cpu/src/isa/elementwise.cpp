@@ -48,21 +48,19 @@ void product(const Product& op, uint8_t* arena, int32_t first, int32_t last) {
 }  // namespace
 
 extern const Kernels kernels = {
+// name, lines, is_signed, weight_bytes, weight_group, span_group
 #if defined(EM_ISA_AVX512)
-    "avx512vnni",
-    true,
-    1,
-    4,
+    "avx512vnni", Lines::floats, false, 1, 4, 4,
 #elif defined(EM_ISA_AVX2)
-    "avx2",
-    false,
-    2,
-    2,
+    "avx2", Lines::none, false, 2, 2, 4,
+#elif defined(EM_ISA_I8MM)
+    "i8mm", Lines::integers, true, 1, 8, 16,
+#elif defined(EM_ISA_DOTPROD)
+    "dotprod", Lines::integers, true, 1, 4, 16,
+#elif defined(EM_ISA_NEON)
+    "neon", Lines::integers, true, 1, 16, 16,
 #else
-    "portable",
-    false,
-    2,
-    1,
+    "portable", Lines::none, false, 2, 1, 4,
 #endif
     conv,
     conv_scratch,

@@ -8,7 +8,7 @@ namespace edgemeta::EM_NAMESPACE {
 namespace {
 
 // One object per method: made once per block, so that its constants stay in registers; called with accumulators. FULL
-// omits the clamp to 0 .. 255, for callers that only store the result, since storing clamps to that range.
+// omits the clamp to the range of a byte, for callers that only store the result, since storing clamps to it.
 
 #if defined(EM_ISA_AVX512)
 
@@ -29,6 +29,30 @@ struct ByLine {
   INLINE I32x16 operator()(const I32x16& acc) const {
     const F32x16 x = to_float(acc);
     const I32x16 y = floor_multiply_add(x, scale, multiply_add(x, scale_rest, offset));
+    return FULL ? y + zero : min(max(y, lo), hi) + zero;
+  }
+};
+
+#endif
+
+#if defined(EM_ISA_NEON)
+
+// The doubled high half of the product, then a rounding shift. With m = multiplier and shift s in all:
+// floor((floor(x m / 2**31) + 2**(s - 32)) / 2**(s - 31)) = floor((x m + 2**(s - 1)) / 2**s), since 2**(s - 1) is a
+// multiple of 2**31. The planner scales m and s so that s >= 32 and m < 2**31: |result| <= 2**30.
+template <bool FULL>
+struct ByHighProduct {
+  I32x16 multiplier, left, lo, hi, zero;
+
+  INLINE ByHighProduct(const Requantize& rq, int32_t block)
+      : multiplier(load(rq.high_multiplier + block * kBlock)),
+        left(negative(load(rq.high_shift + block * kBlock))),
+        lo(splat(rq.lo - rq.zero)),
+        hi(splat(rq.hi - rq.zero)),
+        zero(splat(rq.zero)) {}
+
+  INLINE I32x16 operator()(const I32x16& acc) const {
+    const I32x16 y = rounding_shift_left(high_product(acc, multiplier), left);
     return FULL ? y + zero : min(max(y, lo), hi) + zero;
   }
 };
@@ -72,6 +96,15 @@ struct ByWideMultiplier {
 };
 
 // clamp(round(acc, s), -128, 127), half up without overflow: ((acc >> (s - 1)) + 1) >> 1, and acc itself where s = 0.
+#if defined(EM_ISA_NEON)
+struct TableIndex {
+  I32x16 left;
+
+  INLINE TableIndex(const Requantize& rq, int32_t block) : left(negative(load(rq.table_shift + block * kBlock))) {}
+
+  INLINE I32x16 operator()(const I32x16& acc) const { return clamp(rounding_shift_left(acc, left), -128, 127); }
+};
+#else
 struct TableIndex {
   I32x16 one, before;
 
@@ -83,6 +116,7 @@ struct TableIndex {
     return clamp(shift_right(shift_right(acc, before) + one, one), -128, 127);
   }
 };
+#endif
 
 struct ByTable {
   TableIndex index;
@@ -93,7 +127,7 @@ struct ByTable {
   I32x16 operator()(const I32x16& acc) const {
     int32_t lane[kBlock];
     store(lane, index(acc));
-    for (int i = 0; i < kBlock; ++i) lane[i] = table[i * 256 + lane[i]];
+    for (int i = 0; i < kBlock; ++i) lane[i] = static_cast<Byte>(table[i * 256 + lane[i]]);
     return load(lane);
   }
 };
@@ -112,6 +146,36 @@ struct ByShiftedLine {
 
 #endif
 
+#if defined(EM_ISA_NEON)
+
+// (t * slope + start) >> kLineShift for the table's index t, which the planner has compared with all 256 entries.
+template <bool FULL>
+struct ByIntegerLine {
+  TableIndex index;
+  I32x16 slope, start, lo, hi, zero;
+
+  INLINE ByIntegerLine(const Requantize& rq, int32_t block)
+      : index(rq, block),
+        slope(load(rq.slope + block * kBlock)),
+        start(load(rq.start + block * kBlock)),
+        lo(splat(rq.lo - rq.zero)),
+        hi(splat(rq.hi - rq.zero)),
+        zero(splat(rq.zero)) {}
+
+  INLINE I32x16 operator()(const I32x16& acc) const {
+    const I32x16 y = shift_right(index(acc) * slope + start, kLineShift);
+    return FULL ? y + zero : min(max(y, lo), hi) + zero;
+  }
+};
+
+#endif
+
+// Whether the layer's range is all that a byte holds.
+inline bool is_full(const Requantize& rq) {
+  constexpr int32_t least = Byte(-1) < 0 ? -128 : 0;
+  return rq.lo == least && rq.hi == least + 255;
+}
+
 // Call `use(finish)`, where finish(acc) gives the output integers of this block's accumulators, not yet clamped to
 // 0 .. 255 if `full` allows and that is the layer's range.
 template <typename Use>
@@ -127,14 +191,26 @@ INLINE inline void with_method(const Requantize& rq, int32_t block, [[maybe_unus
       return use(ByTable(rq, block));
 #if defined(EM_ISA_AVX512)
     case Method::line:
-      return full && rq.lo == 0 && rq.hi == 255 ? use(ByLine<true>(rq, block)) : use(ByLine<false>(rq, block));
+      return full && is_full(rq) ? use(ByLine<true>(rq, block)) : use(ByLine<false>(rq, block));
     case Method::shifted_line:
-      return full && rq.lo == 0 && rq.hi == 255 ? use(ByShiftedLine<true>(rq, block))
-                                                : use(ByShiftedLine<false>(rq, block));
+      return full && is_full(rq) ? use(ByShiftedLine<true>(rq, block)) : use(ByShiftedLine<false>(rq, block));
+    case Method::high_product:
+    case Method::integer_line:
+      return;  // NEON's
+#elif defined(EM_ISA_NEON)
+    case Method::high_product:
+      return full && is_full(rq) ? use(ByHighProduct<true>(rq, block)) : use(ByHighProduct<false>(rq, block));
+    case Method::integer_line:
+      return full && is_full(rq) ? use(ByIntegerLine<true>(rq, block)) : use(ByIntegerLine<false>(rq, block));
+    case Method::line:
+    case Method::shifted_line:
+      return;  // AVX-512's
 #else
     case Method::line:
     case Method::shifted_line:
-      return;  // the planner finds lines for AVX-512 only
+    case Method::high_product:
+    case Method::integer_line:
+      return;  // AVX-512's and NEON's
 #endif
   }
 }

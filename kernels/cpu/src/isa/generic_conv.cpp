@@ -12,7 +12,7 @@ inline I32x16 accumulate_run(const GenericConv& conv, const uint8_t* in, const i
     const uint8_t* tap = in + ky * row;
     for (int32_t kx = 0; kx < width; ++kx, tap += pixel)
       for (int32_t i = 0; i < depth; ++i, weights += kBlock)
-        acc = acc + load(weights) * splat(tap[i]);
+        acc = acc + load(weights) * splat(static_cast<Byte>(tap[i]));
   }
   return acc;
 }

@@ -104,6 +104,31 @@ void look_up_by_rows(const uint8_t* table, const Pieces& at) {
 
 #endif
 
+#if defined(EM_ISA_NEON) && defined(__aarch64__)
+
+// tbl gives 0 for a place after the last of its 64 entries, and tbx leaves the byte as it is; x - 64 is such a place for
+// x < 64, since it wraps.
+void look_up_by_registers(const uint8_t* table, const Pieces& at) {
+  const uint8x16x4_t a = vld1q_u8_x4(table), b = vld1q_u8_x4(table + 64);
+  const uint8x16x4_t c = vld1q_u8_x4(table + 128), d = vld1q_u8_x4(table + 192);
+  const uint8x16_t quarter = vdupq_n_u8(64);
+  for (int32_t p = 0; p < at.count; ++p) {
+    const uint8_t* in = at.in + p * at.in_step;
+    uint8_t* out = at.out + p * at.out_step;
+    for (int32_t i = 0; i < at.size; i += 16) {
+      uint8x16_t x = vld1q_u8(in + i), y = vqtbl4q_u8(a, x);
+      x = vsubq_u8(x, quarter);
+      y = vqtbx4q_u8(y, b, x);
+      x = vsubq_u8(x, quarter);
+      y = vqtbx4q_u8(y, c, x);
+      x = vsubq_u8(x, quarter);
+      vst1q_u8(out + i, vqtbx4q_u8(y, d, x));
+    }
+  }
+}
+
+#endif
+
 inline void look_up(const uint8_t* table, const Pieces& at) {
   if (at.size % kBlock != 0) return look_up_each(table, at);
 #if defined(EM_ISA_AVX512)
@@ -111,6 +136,8 @@ inline void look_up(const uint8_t* table, const Pieces& at) {
 #endif
 #if defined(EM_ISA_AVX512) || defined(EM_ISA_AVX2)
   look_up_by_rows(table, at);
+#elif defined(EM_ISA_NEON) && defined(__aarch64__)
+  look_up_by_registers(table, at);
 #else
   look_up_each(table, at);
 #endif

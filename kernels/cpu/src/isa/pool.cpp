@@ -29,7 +29,8 @@ namespace {
 
 // to[i] = max(to[i], from[i]); the two do not overlap.
 inline void keep_greater(uint8_t* __restrict to, const uint8_t* __restrict from, int32_t count) {
-  for (int32_t i = 0; i < count; ++i) to[i] = from[i] > to[i] ? from[i] : to[i];
+  for (int32_t i = 0; i < count; ++i)
+    to[i] = static_cast<Byte>(from[i]) > static_cast<Byte>(to[i]) ? from[i] : to[i];
 }
 
 }  // namespace

@@ -34,6 +34,14 @@ void load_pixels(const uint8_t* image, uint8_t* row, int32_t width, uint8_t flip
     const __m128i four = _mm_loadu_si128(reinterpret_cast<const __m128i*>(image + 3 * x));
     _mm_storeu_si128(reinterpret_cast<__m128i*>(row + 4 * x), _mm_xor_si128(_mm_shuffle_epi8(four, order), flips));
   }
+#elif defined(EM_ISA_NEON)
+  const uint8x16_t flips = vdupq_n_u8(flip);
+  for (; x + 16 <= width; x += 16) {
+    const uint8x16x3_t from = vld3q_u8(image + 3 * x);
+    const uint8x16x4_t to = {
+        veorq_u8(from.val[0], flips), veorq_u8(from.val[1], flips), veorq_u8(from.val[2], flips), flips};
+    vst4q_u8(row + 4 * x, to);
+  }
 #endif
   for (; x < width; ++x)
     for (int32_t c = 0; c < 3; ++c) row[4 * x + c] = image[3 * x + c] ^ flip;

@@ -1,5 +1,5 @@
 // Sixteen int32 lanes, the only vector type of the kernels, for the instruction set of this file.
-// Sixteen int64 lanes are kept as the even ones and the odd ones.
+// Sixteen int64 lanes are kept as the even ones and the odd ones. NEON's are in vector_neon.h.
 //
 // Each file under isa/ is compiled once per instruction set, in a namespace of its own. Nothing here may call an inline
 // function of the standard library: the linker could keep a copy with instructions that another machine does not
@@ -15,6 +15,12 @@
 #elif defined(EM_ISA_AVX2)
 #include <immintrin.h>
 #define EM_NAMESPACE avx2
+#elif defined(EM_ISA_I8MM)
+#define EM_NAMESPACE i8mm
+#elif defined(EM_ISA_DOTPROD)
+#define EM_NAMESPACE dotprod
+#elif defined(EM_ISA_NEON)
+#define EM_NAMESPACE neon
 #else
 #define EM_NAMESPACE portable
 #endif
@@ -50,6 +56,20 @@ struct Type {
 
 inline int32_t smaller(int32_t a, int32_t b) { return a < b ? a : b; }
 inline int32_t greater(int32_t a, int32_t b) { return a > b ? a : b; }
+
+}  // namespace
+}  // namespace edgemeta::EM_NAMESPACE
+
+#if defined(EM_ISA_NEON)
+#include "vector_neon.h"
+#endif
+
+namespace edgemeta::EM_NAMESPACE {
+namespace {
+
+#if !defined(EM_ISA_NEON)
+typedef uint8_t Byte;  // an integer of an 8-bit tensor in memory
+#endif
 
 #if defined(EM_ISA_AVX512)
 
@@ -179,7 +199,7 @@ inline I32x16 multiply_shift(I32x16 x, I32x16 multiplier, I64x16 half, I64x16 sh
           multiply_shift8(x.b, multiplier.b, half.even_b, half.odd_b, shift.even_b, shift.odd_b)};
 }
 
-#else
+#elif !defined(EM_ISA_NEON)
 
 struct I32x16 {
   int32_t v[16];
