@@ -41,7 +41,9 @@ def backend_options(command: F) -> F:
         shell_complete=backend_words,
     )
     threads = click.option("--threads", type=click.IntRange(1, 256), help="Worker threads of the backend.")
-    isa = click.option("--isa", help="Force the cpu backend's instruction set: avx512vnni, avx2 or portable.")
+    isa = click.option(
+        "--isa", help="Force the instruction set of cpu or neon: portable; avx2, avx512vnni; neon, dotprod, i8mm."
+    )
     return backend(threads(isa(command)))
 
 

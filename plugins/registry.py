@@ -22,6 +22,7 @@ AUTO = "auto"
 BUILT_IN = {
     "reference": "edgemeta.plugins.reference.backend:BACKEND",
     "cpu": "edgemeta.plugins.cpu.backend:BACKEND",
+    "neon": "edgemeta.plugins.neon.backend:BACKEND",
     "cuda": "edgemeta.plugins.cuda.backend:BACKEND",
 }
 

@@ -11,8 +11,12 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
 
-ISA_NAMES = ("auto", "portable", "avx2", "avx512vnni", "neon", "dotprod", "i8mm")
-"""Instruction sets by their number in the library, slowest first."""
+X86_ISAS = ("avx2", "avx512vnni")
+ARM_ISAS = ("neon", "dotprod", "i8mm")
+"""Instruction sets of one kind of processor, slowest first; each has those before it, too."""
+
+ISA_NAMES = ("auto", "portable", *X86_ISAS, *ARM_ISAS)
+"""Instruction sets by their number in the library."""
 
 _ABI_VERSION = 6
 _ERROR_BYTES = 256
@@ -188,6 +192,13 @@ def library() -> ctypes.CDLL:
 def best_isa() -> str:
     """Name of the fastest supported instruction set of this machine. Raises LibraryError as `library`."""
     return ISA_NAMES[library().em_best_isa()]
+
+
+def supported_isas() -> tuple[str, ...]:
+    """Names of all instruction sets that this machine supports, slowest first. Raises LibraryError as `library`."""
+    best = best_isa()
+    kind = next((isas for isas in (X86_ISAS, ARM_ISAS) if best in isas), ())
+    return ("portable", *(isa for isa in kind if kind.index(isa) <= kind.index(best)))
 
 
 def error_buffer() -> ctypes.Array[ctypes.c_char]:

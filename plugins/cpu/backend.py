@@ -1,7 +1,7 @@
 """Runs models in the C++ library of `kernels.cpu`.
 
-Options: `threads` (1 .. 256, default 1): a batch is divided by images, a single image by rows; `isa` (auto, avx512vnni,
-avx2, portable; default auto): the instruction set, refused if the machine does not support it.
+Options: `threads` (1 .. 256, default 1): a batch is divided by images, a single image by rows; `isa` (auto, portable,
+avx2, avx512vnni, neon, dotprod, i8mm; default auto): the instruction set, refused if the machine does not support it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,14 +17,14 @@ from edgemeta.plugins.api import BackendError, Batch, OptionError, Outputs, Prob
 from edgemeta.plugins.options import choice, reject_unknown, whole_number
 from edgemeta.plugins.session import check_batch
 
-_NAME = "cpu"
-_SCORES = {"portable": 10, "avx2": 20, "avx512vnni": 30}
+_SCORES = {"portable": 10, "avx2": 20, "avx512vnni": 30, "neon": 20, "dotprod": 30, "i8mm": 32}
 
 
 class CpuSession:
     """A model packed for this machine. It returns the same arrays as long as the batch size stays the same."""
 
-    def __init__(self, model: Model, program: Program) -> None:
+    def __init__(self, name: str, model: Model, program: Program) -> None:
+        self._name = name
         self._model = model
         self._program = program
         self._outputs: Outputs = ()
@@ -50,7 +50,7 @@ class CpuSession:
         """Run a batch of one and return the microseconds of every step after fusion, in execution order."""
         self._prepare(image)
         if len(image) != 1:
-            raise BackendError(f"backend {_NAME}: a profile takes one image, the batch has {len(image)}")
+            raise BackendError(f"backend {self._name}: a profile takes one image, the batch has {len(image)}")
         return self._program.profile(self._batch_address, self._addresses)
 
     def close(self) -> None:
@@ -60,8 +60,8 @@ class CpuSession:
 
     def _prepare(self, batch: Batch) -> None:
         if self._program.closed:
-            raise BackendError(f"backend {_NAME}: the session is closed")
-        check_batch(_NAME, self._model, batch)
+            raise BackendError(f"backend {self._name}: the session is closed")
+        check_batch(self._name, self._model, batch)
         if not self._outputs or len(self._outputs[0]) != len(batch):
             kinds = self._model.output_types
             self._outputs = tuple(np.empty((len(batch), *kind.shape), kind.dtype) for kind in kinds)
@@ -70,9 +70,14 @@ class CpuSession:
 
 
 class CpuBackend:
-    """As `Backend`; the module's docstring lists the options."""
+    """As `Backend`; the module's docstring lists the options.
 
-    name = _NAME
+    isas: the instruction sets that may be forced, by their names in the library.
+    """
+
+    def __init__(self, name: str = "cpu", isas: Sequence[str] = ISA_NAMES[1:]) -> None:
+        self.name = name
+        self._isas = isas
 
     def probe(self) -> Probe:
         """Available if the library can be loaded; the reason names the instruction set."""
@@ -88,15 +93,15 @@ class CpuBackend:
 
     def compile(self, model: Model, options: Mapping[str, object]) -> Session:
         """As `Backend.compile`."""
-        reject_unknown(_NAME, options, ("threads", "isa"))
-        threads = whole_number(_NAME, options, "threads", 1, 1, 256)
-        isa = choice(_NAME, options, "isa", "auto", ISA_NAMES)
+        reject_unknown(self.name, options, ("threads", "isa"))
+        threads = whole_number(self.name, options, "threads", 1, 1, 256)
+        isa = choice(self.name, options, "isa", "auto", ("auto", *self._isas))
         try:
-            return CpuSession(model, Program(model, isa, threads))
+            return CpuSession(self.name, model, Program(model, isa, threads))
         except OpenError as error:
-            raise OptionError(f"backend {_NAME}: {error}") from error
+            raise OptionError(f"backend {self.name}: {error}") from error
         except LibraryError as error:
-            raise BackendError(f"backend {_NAME}: {error}") from error
+            raise BackendError(f"backend {self.name}: {error}") from error
 
 
 BACKEND = CpuBackend()

@@ -1,7 +1,8 @@
 """The C++ library on an emulated processor, in place of the one that `kernels.cpu.library.library` loads.
 
-Every call is sent to `runner.cpp`, which qemu runs: the tests' own models, arrays and expectations stay on this machine.
+Every call is sent to `runner.cpp`, which qemu runs: the tests' models, arrays and expectations stay on this machine.
 """
+# ruff: noqa: D102  (edgemeta_cpu.h describes the functions)
 
 import ctypes
 import struct
@@ -108,7 +109,9 @@ class EmulatedLibrary:
 
     def em_resizer_run(self, handle: int, frame: int, row_bytes: int, output: int) -> None:
         fields = self._resizers[handle]
-        rows, columns = (start + _covered(axis) for start, axis in ((fields.top, fields.rows), (fields.left, fields.columns)))
+        rows, columns = (
+            start + _covered(axis) for start, axis in ((fields.top, fields.rows), (fields.left, fields.columns))
+        )
         last, used = (rows - 1) * row_bytes, columns * fields.frame_channels
         first, size = min(last, 0), abs(last) + used
         target = fields.height * fields.width * fields.channels
@@ -162,14 +165,22 @@ def _array(address: int | None, size: int) -> bytes:
 
 
 def _requantize(fields: RequantizeStruct, channels: int) -> bytes:
-    arrays = (_array(fields.multiplier, channels * 4), _array(fields.shift, channels), _array(fields.table, channels * 512))
+    arrays = (
+        _array(fields.multiplier, channels * 4),
+        _array(fields.shift, channels),
+        _array(fields.table, channels * 512),
+    )
     kind, range_ = struct.pack("<i", fields.kind), struct.pack("<ii", fields.lo, fields.hi)
     return kind + arrays[0] + arrays[1] + range_ + arrays[2]
 
 
 def _axis(axis: AxisStruct) -> bytes:
     counts = list((ctypes.c_int32 * axis.size).from_address(axis.count))
-    arrays = (_array(axis.start, axis.size * 4), _array(axis.count, axis.size * 4), _array(axis.weights, sum(counts) * 4))
+    arrays = (
+        _array(axis.start, axis.size * 4),
+        _array(axis.count, axis.size * 4),
+        _array(axis.weights, sum(counts) * 4),
+    )
     return struct.pack("<i", axis.size) + b"".join(arrays) + struct.pack("<i", axis.total)
 
 

@@ -2,13 +2,13 @@
 
 from contextlib import closing
 
-from edgemeta.kernels.cpu.library import ISA_NAMES, best_isa
+from edgemeta.kernels.cpu.library import supported_isas
 from edgemeta.model import reference
 from edgemeta.plugins.registry import choose
 from tests.conformance.cases import Case
 from tests.conformance.networks import assert_equal_outputs
 
-ISAS = ISA_NAMES[1 : ISA_NAMES.index(best_isa()) + 1]
+ISAS = supported_isas()
 
 
 WAYS = [(isa, 1) for isa in ISAS] + [(ISAS[-1], 2)]

@@ -2,7 +2,7 @@
 
 `supports` states what is refused; the refused models run in parts, with the same integers. CUDA runs on the emulated
 driver, whose kernels take long to compile: `make test` has one of 25 cases, the gate all of them. The cpu backend's
-instruction sets run the whole table in `test_backends`.
+instruction sets run the whole table in `test_backends`, those of neon on emulated processors in tests/kernels/cpu.
 """
 
 import functools
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from edgemeta.model import reference
 from edgemeta.plugins.api import Backend, Outputs
 from edgemeta.plugins.compile import UnsupportedLayerError, compile_model, refusals_of
-from edgemeta.plugins.registry import choose, names
+from edgemeta.plugins.registry import choose, load, names
 from tests.conformance.cases import CASES, Case
 from tests.conformance.networks import assert_equal_outputs
 from tests.plugins.cuda.conftest import backend, cache, driver, loaded
@@ -31,6 +31,8 @@ OPTIONS: dict[str, dict[str, object]] = {"cuda": {"tiles": "rule"}}
 def rows() -> Iterator[Any]:
     """Every backend on every case; those of several outputs and one of 25 are quick."""
     for name in names():
+        if name == "neon" and not load(name).probe().available:
+            continue
         for number, case in enumerate(CASES):
             is_quick = number % 25 == 0 or case.name in ("outputs-grid", "outputs-read-later")
             yield pytest.param(name, case, id=f"{name}-{case.name}", marks=[] if is_quick else [GATE])

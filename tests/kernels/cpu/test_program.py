@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgemeta.kernels.cpu.library import ISA_NAMES, LibraryError, best_isa
+from edgemeta.kernels.cpu.library import LibraryError, best_isa, supported_isas
 from edgemeta.kernels.cpu.program import Program
 from edgemeta.model import reference
 from edgemeta.model.graph import INPUT
@@ -20,7 +20,7 @@ from edgemeta.model.prove import prove
 from tests.conformance.cases import CASES
 from tests.conformance.networks import Case, NetworkBuilder, assert_equal_outputs
 
-ISAS = ISA_NAMES[1 : ISA_NAMES.index(best_isa()) + 1]
+ISAS = supported_isas()
 FORMS = st.sampled_from(["multiplier", "multiplier-per-layer", "table", "table-per-layer"])
 
 

@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 
 from edgemeta.kernels.cpu import library
-from edgemeta.kernels.cpu.library import ISA_NAMES, best_isa
+from edgemeta.kernels.cpu.library import best_isa, supported_isas
 from edgemeta.model import reference
 from edgemeta.plugins.api import BackendError
 from edgemeta.plugins.cpu.backend import BACKEND
 from edgemeta.plugins.measure import random_image
 from tests.conformance.cases import Case
 
-ISAS = ISA_NAMES[1 : ISA_NAMES.index(best_isa()) + 1]
+ISAS = supported_isas()
 
 
 def test_the_probe_names_the_instruction_set() -> None:
@@ -40,7 +40,7 @@ def test_auto_selects_the_best(resnet8: Case) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"isa": "sse"}, "option isa is 'sse', expected one of auto, portable, avx2, avx512vnni"),
+        ({"isa": "sse"}, "option isa is 'sse', expected one of auto, portable, avx2, avx512vnni, neon, dotprod, i8mm"),
         ({"threads": 0}, "option threads is 0, expected a whole number from 1 to 256"),
         ({"cores": 2}, "unknown option 'cores'"),
     ],

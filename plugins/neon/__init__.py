@@ -1,0 +1,1 @@
+"""The C++ library as the backend of ARM processors with NEON."""
