@@ -37,7 +37,7 @@ ROOMS: dict[str, list[set[str]]] = {
     "daemon/capture": [{"sources"}, {MODULES}],
     "daemon/inference": [{"swap"}, {MODULES}, {"tracking"}, {"readers"}],
     "daemon/mqtt": [{"homeassistant"}, {MODULES}, {"outbox"}],
-    "kernels": [{"cuda", "simulate"}, {"cpu"}, {"lowering"}],
+    "kernels": [{"cuda", "fpga", "simulate"}, {"cpu"}, {"lowering"}],
     "kernels/cuda": [
         {"report"},
         {"lowering", "one_launch"},
@@ -48,6 +48,7 @@ ROOMS: dict[str, list[set[str]]] = {
         {"compile"},
         {"plan"},
     ],
+    "kernels/fpga": [{"simulate", "synthesize"}, {"generate"}],
     "toolchain": [
         {"exporter", "importer", "reject", "simulate", "teach"},
         {"train", "quantize"},

@@ -1,0 +1,1 @@
+"""Networks of power-of-two weights as logic: SystemVerilog engines, their generator, simulation and synthesis."""

@@ -1,0 +1,1 @@
+"""From a model to engines, their foldings, memories and Verilog sources."""

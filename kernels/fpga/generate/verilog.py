@@ -1,0 +1,257 @@
+"""Verilog of a whole network: `edgemeta_network`, engines and streams, and `edgemeta_accelerator` around it."""
+
+import math
+from collections.abc import Mapping
+from importlib import resources
+
+from edgemeta.kernels.fpga.generate.engines import Engine
+from edgemeta.kernels.fpga.generate.network import Network
+from edgemeta.model.graph import INPUT
+
+_LOAD = ".load_valid(load_valid), .load_memory(load_memory), .load_row(load_row), .load_word(load_word)"
+
+
+def rtl_sources() -> dict[str, str]:
+    """Text of every engine's file by name."""
+    folder = resources.files("edgemeta.kernels.fpga") / "rtl"
+    return {each.name: each.read_text("utf-8") for each in sorted(folder.iterdir(), key=lambda file: file.name)}
+
+
+def network_source(network: Network, folder: str = "memories") -> str:
+    """Module `edgemeta_network`; memories are read from `folder`, relative to where the tools run, or absolute."""
+    streams = _Streams(network)
+    numbers = memory_numbers(network)
+    body = [streams.instance(engine, numbers, folder) for engine in network.engines]
+    last = streams.source(network.engines[-1].name)
+    out_bits = network.engines[-1].out_bits
+    return "\n".join(
+        [
+            f"// Network {_printable(network.model.name)}, digest {network.model.digest or 'none'}. Generated.",
+            "`default_nettype none",
+            "module edgemeta_network (",
+            "    input  wire clk,",
+            "    input  wire rst,",
+            "    input  wire [7:0] in_data,",
+            "    input  wire in_valid,",
+            "    output wire in_ready,",
+            f"    output wire [{out_bits - 1}:0] out_data,",
+            "    output wire out_valid,",
+            "    input  wire out_ready,",
+            "    input  wire load_valid,",
+            "    input  wire [15:0] load_memory,",
+            "    input  wire [15:0] load_row,",
+            f"    input  wire [{network.load_bits - 1}:0] load_word",
+            ");",
+            *streams.declarations(),
+            "",
+            *body,
+            f"    assign out_data = {last}_data;",
+            f"    assign out_valid = {last}_valid;",
+            f"    assign {last}_ready = out_ready;",
+            "endmodule",
+            "`default_nettype wire",
+            "",
+        ]
+    )
+
+
+def memory_numbers(network: Network) -> dict[tuple[str, str], int]:
+    """Number of every memory, for loading, by engine and suffix."""
+    numbers: dict[tuple[str, str], int] = {}
+    for engine in network.engines:
+        for memory in engine.memories:
+            numbers[engine.name, memory.suffix] = len(numbers)
+    return numbers
+
+
+def memory_files(network: Network) -> dict[str, str]:
+    """Text of every memory by the name of its file."""
+    position = {engine.name: at for at, engine in enumerate(network.engines)}
+    return {
+        f"{_label(position[engine.name])}_{memory.suffix}.mem": memory.text()
+        for engine in network.engines
+        for memory in engine.memories
+    }
+
+
+def _label(position: int) -> str:
+    return f"e{position:02}"
+
+
+def _printable(name: str) -> str:
+    return name.encode("ascii", "replace").decode()
+
+
+class _Streams:
+    """Names of the streams between engines, with the forks and FIFOs on their way."""
+
+    def __init__(self, network: Network) -> None:
+        self._network = network
+        self._label = {engine.name: _label(at) for at, engine in enumerate(network.engines)} | {INPUT: "image"}
+        readers: dict[str, list[tuple[str, int]]] = {name: [] for name in self._label}
+        for engine in network.engines:
+            for number, name in enumerate(engine.reads):
+                readers[name].append((engine.name, number))
+        self._readers = readers
+        self._bits: Mapping[str, int] = {INPUT: 8} | {engine.name: engine.out_bits for engine in network.engines}
+
+    def source(self, name: str) -> str:
+        """Stream that the engine `name` writes."""
+        return f"s_{self._label[name]}"
+
+    def _branch(self, name: str, reader: tuple[str, int]) -> str:
+        """Stream that a reader takes, behind the fork of tensor `name`."""
+        if len(self._readers[name]) == 1:
+            return self.source(name)
+        return f"{self.source(name)}_{'ab'[self._readers[name].index(reader)]}"
+
+    def _arriving(self, name: str, reader: tuple[str, int]) -> str:
+        """Stream at a reader's port, behind the FIFO if there is one."""
+        branch = self._branch(name, reader)
+        return f"{branch}_late" if reader in self._network.fifos else branch
+
+    def declarations(self) -> list[str]:
+        """Wires of all streams, the input's connection, forks and FIFOs."""
+        lines = []
+        for name, readers in self._readers.items():
+            source = self.source(name)
+            lines += self._wires(source, self._bits[name])
+            if name == INPUT:
+                lines.append(
+                    f"    assign {source}_data = in_data, {source}_valid = in_valid, in_ready = {source}_ready;"
+                )
+            if len(readers) == 2:
+                a, b = (self._branch(name, reader) for reader in readers)
+                lines += [*self._wires(a, self._bits[name]), *self._wires(b, self._bits[name])]
+                lines.append(
+                    f"    edgemeta_fork #(.WIDTH({self._bits[name]})) fork_{self._label[name]} (.clk(clk), .rst(rst), "
+                    f"{_port('in', source)}, {_port('a', a)}, {_port('b', b)});"
+                )
+            for reader in readers:
+                depth = self._network.fifos.get(reader)
+                if depth is None:
+                    continue
+                branch, late = self._branch(name, reader), self._arriving(name, reader)
+                lines += self._wires(late, 8)
+                style = "block" if depth > 64 else "distributed"
+                lines.append(
+                    f'    edgemeta_fifo #(.WIDTH(8), .DEPTH({depth}), .STYLE("{style}")) '
+                    f"fifo_{self._label[reader[0]]}_{reader[1]} (.clk(clk), .rst(rst), "
+                    f"{_port('in', branch)}, {_port('out', late)});"
+                )
+        return lines
+
+    def instance(self, engine: Engine, numbers: Mapping[tuple[str, str], int], folder: str) -> str:
+        """The engine with its parameters and connections."""
+        label = self._label[engine.name]
+        parameters = dict(engine.parameters)
+        if engine.memories:
+            first = numbers[engine.name, engine.memories[0].suffix]
+            parameters |= {"FILE": f"{folder}/{label}", "NUMBER": first, "LOAD": self._network.load_bits}
+        values = ", ".join(f".{key}({_literal(value)})" for key, value in parameters.items())
+        inputs = [self._arriving(name, (engine.name, number)) for number, name in enumerate(engine.reads)]
+        names = ["in"] if len(inputs) == 1 else ["a", "b"]
+        ports = [_port(name, stream) for name, stream in zip(names, inputs, strict=True)]
+        ports.append(_port("out", self.source(engine.name)))
+        if engine.module != "edgemeta_clamp":
+            ports.insert(0, ".clk(clk), .rst(rst)")
+        if engine.memories:
+            ports.append(_LOAD)
+        layers = _printable(", ".join(engine.layers))
+        return (
+            f"    // {layers}\n    {engine.module} #({values}) {label} (\n        " + ",\n        ".join(ports) + ");\n"
+        )
+
+    def _wires(self, stream: str, bits: int) -> list[str]:
+        return [f"    wire [{bits - 1}:0] {stream}_data; wire {stream}_valid, {stream}_ready;"]
+
+
+def _port(name: str, stream: str) -> str:
+    return ", ".join(f".{name}_{part}({stream}_{part})" for part in ("data", "valid", "ready"))
+
+
+def _literal(value: int | str) -> str:
+    return f'"{value}"' if isinstance(value, str) else str(value)
+
+
+def accelerator_source(network: Network) -> str:
+    """Module `edgemeta_accelerator`: the network behind AXI4-Stream ports and AXI4-Lite registers."""
+    out_bits = network.engines[-1].out_bits
+    model = network.model
+    words_in, words_out = (int(math.prod(kind.shape)) for kind in (model.input, model.output_types[0]))
+    digest = bytes.fromhex(model.digest or "00" * 32)
+    return _ACCELERATOR.format(
+        OUT=out_bits - 1,
+        LOAD=network.load_bits,
+        IN_WORDS=words_in,
+        OUT_WORDS=words_out,
+        DIGEST=f"256'h{int.from_bytes(digest, 'little'):064x}",
+    )
+
+
+_ACCELERATOR = """\
+// The network as an accelerator: AXI4-Stream in and out, AXI4-Lite registers (registers.sv). Generated.
+`default_nettype none
+module edgemeta_accelerator (
+    input  wire aclk,
+    input  wire aresetn,
+    input  wire [7:0] s_axis_tdata,
+    input  wire s_axis_tvalid,
+    output wire s_axis_tready,
+    input  wire s_axis_tlast,
+    output wire [{OUT}:0] m_axis_tdata,
+    output wire m_axis_tvalid,
+    input  wire m_axis_tready,
+    output wire m_axis_tlast,
+    input  wire [6:0] s_axil_awaddr,
+    input  wire s_axil_awvalid,
+    output wire s_axil_awready,
+    input  wire [31:0] s_axil_wdata,
+    input  wire s_axil_wvalid,
+    output wire s_axil_wready,
+    output wire [1:0] s_axil_bresp,
+    output wire s_axil_bvalid,
+    input  wire s_axil_bready,
+    input  wire [6:0] s_axil_araddr,
+    input  wire s_axil_arvalid,
+    output wire s_axil_arready,
+    output wire [31:0] s_axil_rdata,
+    output wire [1:0] s_axil_rresp,
+    output wire s_axil_rvalid,
+    input  wire s_axil_rready,
+    output wire interrupt
+);
+    wire reset_network;
+    wire rst = !aresetn || reset_network;
+    wire load_valid;
+    wire [15:0] load_memory, load_row;
+    wire [{LOAD}-1:0] load_word;
+    wire in_done, out_done, early, missing, ready, valid;
+    assign s_axis_tready = ready && !rst;
+    assign m_axis_tvalid = valid && !rst;
+
+    edgemeta_framing #(.WORDS({IN_WORDS})) in_framing (
+        .clk(aclk), .rst(rst), .word(s_axis_tvalid && s_axis_tready), .tlast(s_axis_tlast),
+        .last(), .done(in_done), .early(early), .missing(missing));
+    edgemeta_framing #(.WORDS({OUT_WORDS})) out_framing (
+        .clk(aclk), .rst(rst), .word(m_axis_tvalid && m_axis_tready), .tlast(1'b0),
+        .last(m_axis_tlast), .done(out_done), .early(), .missing());
+    edgemeta_registers #(
+        .DIGEST({DIGEST}), .IN_WORDS({IN_WORDS}), .OUT_WORDS({OUT_WORDS}), .LOAD({LOAD})
+    ) registers (
+        .aclk(aclk), .aresetn(aresetn),
+        .s_axil_awaddr(s_axil_awaddr), .s_axil_awvalid(s_axil_awvalid), .s_axil_awready(s_axil_awready),
+        .s_axil_wdata(s_axil_wdata), .s_axil_wvalid(s_axil_wvalid), .s_axil_wready(s_axil_wready),
+        .s_axil_bresp(s_axil_bresp), .s_axil_bvalid(s_axil_bvalid), .s_axil_bready(s_axil_bready),
+        .s_axil_araddr(s_axil_araddr), .s_axil_arvalid(s_axil_arvalid), .s_axil_arready(s_axil_arready),
+        .s_axil_rdata(s_axil_rdata), .s_axil_rresp(s_axil_rresp), .s_axil_rvalid(s_axil_rvalid),
+        .s_axil_rready(s_axil_rready), .reset_network(reset_network),
+        .load_valid(load_valid), .load_memory(load_memory), .load_row(load_row), .load_word(load_word),
+        .in_done(in_done), .out_done(out_done), .tlast_early(early), .tlast_missing(missing), .interrupt(interrupt));
+    edgemeta_network network (
+        .clk(aclk), .rst(rst), .in_data(s_axis_tdata), .in_valid(s_axis_tvalid && !rst), .in_ready(ready),
+        .out_data(m_axis_tdata), .out_valid(valid), .out_ready(m_axis_tready && !rst),
+        .load_valid(load_valid), .load_memory(load_memory), .load_row(load_row), .load_word(load_word));
+endmodule
+`default_nettype wire
+"""

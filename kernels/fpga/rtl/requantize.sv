@@ -1,0 +1,78 @@
+// Requantization: an accumulator becomes an output integer by shift and table, by shift and clamp, or not at all.
+//
+// The rounding half (and for a clamp the output's zero point) is part of the start value of the accumulator, so
+// round(v, s) is a plain arithmetic shift here. MODE 0: the accumulator itself, 32 bits. MODE 1: t = clamp(acc >> shift,
+// -128, 127), y = table[row][t + 128]. MODE 2: y = clamp(acc >> shift, LO, HI). Latency 2 for every mode.
+`default_nettype none
+
+module edgemeta_requantize #(
+    parameter integer MODE = 1,
+    parameter integer WIDTH = 24,
+    parameter integer SHIFTS = 1,        // 1: `shift` is an input; 0: SHIFT holds for all channels
+    parameter integer SHIFT = 0,
+    parameter integer ROWS = 1,          // tables
+    parameter integer LO = -128,
+    parameter integer HI = 127,
+    parameter STYLE = "block",
+    parameter FILE = "",
+    parameter integer NUMBER = 0,
+    // derived
+    parameter integer OUT = MODE == 0 ? 32 : 8,
+    parameter integer ROWW = ROWS > 1 ? $clog2(ROWS) : 1
+) (
+    input  wire                    clk,
+    input  wire signed [WIDTH-1:0] accumulator,
+    input  wire [4:0]              shift,
+    input  wire [ROWW-1:0]         row,
+    output wire [OUT-1:0]          y,
+    input  wire                    load_valid,
+    input  wire [15:0]             load_memory,
+    input  wire [15:0]             load_row,
+    input  wire [7:0]              load_word
+);
+
+    localparam integer LEAST = MODE == 2 ? LO : -128;
+    localparam integer GREATEST = MODE == 2 ? HI : 127;
+
+    wire signed [WIDTH-1:0] shifted = SHIFTS != 0 ? accumulator >>> shift : accumulator >>> SHIFT;
+
+    generate
+        if (MODE == 0) begin : raw
+            wire signed [31:0] extended = accumulator;
+            reg signed [31:0] first, second;
+            always @(posedge clk) begin
+                first <= extended;
+                second <= first;
+            end
+            assign y = second;
+        end else begin : clamped
+            reg [7:0] t;
+            wire signed [31:0] wide = shifted;
+            always @(posedge clk) t <= wide < LEAST ? LEAST[7:0] : wide > GREATEST ? GREATEST[7:0] : wide[7:0];
+            if (MODE == 1) begin : lookup
+                localparam integer ADDRESS = ROWS > 1 ? ROWW + 8 : 8;
+                wire [ADDRESS-1:0] entry;
+                if (ROWS > 1) begin : tables
+                    reg [ROWW-1:0] row_q;
+                    always @(posedge clk) row_q <= row;
+                    assign entry = {row_q, ~t[7], t[6:0]};
+                end else begin : one_table
+                    assign entry = {~t[7], t[6:0]};
+                end
+                edgemeta_memory #(
+                    .WIDTH(8), .DEPTH(ROWS * 256), .STYLE(STYLE), .FILE(FILE), .NUMBER(NUMBER)
+                ) table_memory (
+                    .clk(clk), .address(entry), .data(y),
+                    .load_valid(load_valid), .load_memory(load_memory), .load_row(load_row), .load_word(load_word)
+                );
+            end else begin : clamp
+                reg [7:0] out;
+                always @(posedge clk) out <= t;
+                assign y = out;
+            end
+        end
+    endgenerate
+
+endmodule
+
+`default_nettype wire

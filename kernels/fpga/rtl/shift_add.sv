@@ -1,0 +1,107 @@
+// Sum of COUNT products of an integer and a power-of-two weight, without a multiplier: shifts, inversions, an adder tree.
+//
+// A code is CODE bits: {negative, not zero, shift}. A negative weight gives the one's complement, so the sum is short by
+// the number of negative weights; whoever makes the start value (the bias) adds that number. x: BITS each, signed if
+// SIGNED. Registers lie behind the shift by 0 .. 3, behind the first addition, and then behind every EVERY levels.
+// The sum appears LATENCY clocks after its inputs, modulo 2**WIDTH.
+`default_nettype none
+
+module edgemeta_shift_add #(
+    parameter integer COUNT = 9,
+    parameter integer BITS = 8,
+    parameter integer SIGNED = 1,
+    parameter integer CODE = 5,
+    parameter integer WIDTH = 24,
+    parameter integer EVERY = 2,
+    // derived
+    parameter integer LEVELS = COUNT > 1 ? $clog2(COUNT) : 0,
+    parameter integer LATENCY = 2 + (LEVELS > 1 ? (LEVELS - 1 + EVERY - 1) / EVERY : 0)
+) (
+    input  wire                    clk,
+    input  wire [COUNT*BITS-1:0]   x,
+    input  wire [COUNT*CODE-1:0]   codes,
+    output wire signed [WIDTH-1:0] sum
+);
+
+    localparam integer SHIFT = CODE - 2;                      // bits of the shift, 0 .. 3
+    localparam integer LOW = SHIFT > 2 ? 2 : SHIFT;
+    localparam integer NEAR = BITS + (1 << LOW) - 1;          // width behind the first shifter
+    localparam integer MOST = (1 << SHIFT) - 1;
+    localparam integer FULL = BITS + MOST + (SIGNED != 0 ? 0 : 1);
+    localparam integer PRODUCT = FULL > WIDTH ? WIDTH : FULL;
+
+    genvar i, level;
+    generate
+        wire [COUNT*PRODUCT-1:0] products;
+        for (i = 0; i < COUNT; i = i + 1) begin : product
+            wire [CODE-1:0] code = codes[i*CODE +: CODE];
+            wire [BITS-1:0] value = x[i*BITS +: BITS];
+            wire [NEAR-1:0] wide = SIGNED != 0 ? {{(NEAR-BITS+1){value[BITS-1]}}, value[BITS-2:0]}
+                                               : {{(NEAR-BITS+1){1'b0}}, value[BITS-1:0]};
+            reg [NEAR-1:0] near;
+            reg negative, any;
+            wire far;
+            if (LOW == 0) begin : no_shift
+                always @(posedge clk) near <= wide;
+            end else begin : low_shift
+                always @(posedge clk) near <= wide << code[LOW-1:0];
+            end
+            if (SHIFT > 2) begin : far_shift
+                reg far_q;
+                always @(posedge clk) far_q <= code[2];
+                assign far = far_q;
+            end else begin : no_far_shift
+                assign far = 1'b0;
+            end
+            always @(posedge clk) begin
+                negative <= code[CODE-1];
+                any <= code[CODE-2];
+            end
+            wire [FULL-1:0] near_full = SIGNED != 0 ? {{(FULL-NEAR+1){near[NEAR-1]}}, near[NEAR-2:0]}
+                                                    : {{(FULL-NEAR+1){1'b0}}, near[NEAR-1:0]};
+            wire [FULL-1:0] shifted = far ? near_full << 4 : near_full;
+            wire [FULL-1:0] signed_product = (any ? shifted : {FULL{1'b0}}) ^ {FULL{negative}};
+            assign products[i*PRODUCT +: PRODUCT] = signed_product[PRODUCT-1:0];
+        end
+
+        // Level l holds ceil(COUNT / 2**l) sums. A register lies behind level 1 and behind levels 1 + EVERY, ...
+        for (level = 0; level <= LEVELS; level = level + 1) begin : tree
+            localparam integer SUMS = (COUNT + (1 << level) - 1) >> level;
+            localparam integer SIZE = PRODUCT + level > WIDTH ? WIDTH : PRODUCT + level;
+            localparam integer REGISTERED = (LEVELS == 0) || (level == 1) || (level > 1 && level == LEVELS)
+                || (level > 1 && (level - 1) % EVERY == 0);
+            wire [SUMS*SIZE-1:0] value;
+            wire [SUMS*SIZE-1:0] out;
+            if (level == 0) begin : leaves
+                assign value = products;
+            end else begin : sums
+                localparam integer BELOW = (COUNT + (1 << (level - 1)) - 1) >> (level - 1);
+                localparam integer NARROW = PRODUCT + level - 1 > WIDTH ? WIDTH : PRODUCT + level - 1;
+                for (i = 0; i < SUMS; i = i + 1) begin : each
+                    wire signed [NARROW-1:0] a = tree[level-1].out[2*i*NARROW +: NARROW];
+                    wire signed [SIZE-1:0] total;
+                    if (2 * i + 1 < BELOW) begin : pair
+                        wire signed [NARROW-1:0] b = tree[level-1].out[(2*i+1)*NARROW +: NARROW];
+                        assign total = a + b;
+                    end else begin : single
+                        assign total = a;
+                    end
+                    assign value[i*SIZE +: SIZE] = total;
+                end
+            end
+            if (REGISTERED) begin : registers
+                reg [SUMS*SIZE-1:0] q;
+                always @(posedge clk) q <= value;
+                assign out = q;
+            end else begin : wires
+                assign out = value;
+            end
+        end
+        localparam integer LAST = PRODUCT + LEVELS > WIDTH ? WIDTH : PRODUCT + LEVELS;
+        wire signed [LAST-1:0] total = tree[LEVELS].out;
+        assign sum = total;
+    endgenerate
+
+endmodule
+
+`default_nettype wire

@@ -1,0 +1,1 @@
+"""Runs generated networks clock by clock: a Verilator library behind ctypes."""
