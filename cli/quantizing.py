@@ -4,13 +4,17 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import click
 
 from edgemeta.cli.completion import float_model_names
+from edgemeta.cli.incremental_options import incremental_of, incremental_options
 from edgemeta.cli.options import json_option, remark, report
 from edgemeta.cli.stages import Stages
+from edgemeta.cli.training_bars import TrainingBars, watched_training
 from edgemeta.model.zoo import find
+from edgemeta.toolchain.progress import Progress
 from edgemeta.toolchain.quantize.auto import AutoResult
 from edgemeta.toolchain.quantize.binary import BASES, FEATURE_BITS, BinaryResult, LayerDecomposition
 from edgemeta.toolchain.quantize.calibration import DATASET_IMAGES, PICTURES, Calibration
@@ -20,6 +24,7 @@ from edgemeta.toolchain.quantize.quantize import SCHEMES, QuantizeResult, Scheme
 from edgemeta.toolchain.quantize.quantize import quantize as quantize_file
 from edgemeta.toolchain.quantize.ranges import RANGE_RULES
 from edgemeta.toolchain.quantize.stages import Stage, StageName
+from edgemeta.toolchain.train.run_folder import require_writable
 
 _path = click.Path(path_type=Path)
 _SHOWN_LAYERS = 10
@@ -33,7 +38,7 @@ _MIB = 1 << 20
     "--calibrate",
     type=_path,
     metavar="PATH",
-    help="Images for the choice of scales by `auto`: a folder of pictures, a video, or a labelled data set.",
+    help="Images for the choice of scales: a folder of pictures, a video, or a labelled data set.",
 )
 @click.option(
     "--images",
@@ -51,6 +56,7 @@ _MIB = 1 << 20
     show_default=True,
     help="Ranges of tensors: all values, all but the rarest, those of least square error, or the best by measurement.",
 )
+@incremental_options
 @click.option(
     "--bases",
     type=click.IntRange(2, 8),
@@ -94,6 +100,7 @@ def quantize(
     name: str | None,
     out: Path,
     as_json: bool,
+    **retraining: Any,
 ) -> None:
     """Turn the float model FLOAT (a file or a shipped name) into an integer model file.
 
@@ -101,6 +108,8 @@ def quantize(
     prints how far each choice is from the float network, and the signal-to-noise ratio of every layer, worst first.
     `paper` is exactly the scheme of Terakura et al. (image Q7, weights Q5, activations Q3, tables). `binary` is that of
     Kondo and Yamashita: weights as B vectors of -1 and +1 with integer factors, feature maps of Q bits, no training.
+    `incremental` makes every weight 0 or a power of two, as Yamamoto et al., and retrains in steps; nothing is left to
+    multiply. It needs --train, --folder and PyTorch; interrupted, the same command continues.
 
     \b
     Examples:
@@ -111,10 +120,15 @@ def quantize(
       edgemeta quantize mine-float.safetensors --scheme binary --bases 5 --feature-bits 4 --calibrate train.npz \\
           --out binary.safetensors
       edgemeta quantize mine-float.safetensors --scheme paper --test test.npz --out paper.safetensors --json
+      edgemeta quantize resnet8-cifar10-float --scheme incremental --bits 4 --train train.npz \\
+          --folder runs/pot4 --out pot4.safetensors
     """
     if last is not None and last <= first:
         raise click.BadParameter(f"found {last}, expected more than {first}, the first frame", param_hint="--to")
-    with closing(_Shown()) as shown:
+    incremental = incremental_of(scheme, **retraining)
+    if incremental is not None:
+        require_writable(out)
+    with watched_training() as bars, closing(_Shown(bars)) as shown:
         result = quantize_file(
             find(float_model),
             out,
@@ -123,6 +137,7 @@ def quantize(
             ranges=tuple(rule for rule in RANGE_RULES if ranges in ("best", rule)),
             bases=bases,
             feature_bits=feature_bits,
+            incremental=incremental,
             held_out=held_out,
             test=test,
             name=name,
@@ -145,6 +160,8 @@ def _values(result: QuantizeResult, scheme: Scheme) -> dict[str, object]:
         "same_label": _percent(auto.agreement.same_label if auto else None),
         "same_objects": auto.agreement.same_objects if auto else None,
         "layers": [asdict(each) for each in _layers(result)],
+        "validation_top1": _percent(result.validation.accuracy if result.validation else None),
+        "float_validation_top1": _percent(result.validation.float_accuracy if result.validation else None),
         "float_top1": _percent(test.float_accuracy if test else None),
         "top1": _percent(test.accuracy if test else None),
         "real_top1": _percent(result.real_accuracy),
@@ -174,6 +191,10 @@ def _text(result: QuantizeResult, scheme: Scheme) -> Iterator[str]:
     if result.binary:
         yield from _binary_text(result.binary)
     yield f"{result.path}: scheme {scheme}{choice}, {result.size:,} bytes, sha256 {result.sha256[:12]}"
+    if result.validation:
+        before, after = 100 * result.validation.float_accuracy, 100 * result.validation.accuracy
+        images = f"{result.validation.images:,} images held out of the retraining"
+        yield f"top-1 {after:.2f} % of {images}, float {before:.2f} %"
     if result.test:
         before, after = 100 * result.test.float_accuracy, 100 * result.test.accuracy
         real = "" if result.real_accuracy is None else f", with real factors {100 * result.real_accuracy:.2f} %"
@@ -214,12 +235,16 @@ def _same(agreement: Agreement) -> str:
 
 
 class _Shown(Observer):
-    """Shows the stages, and what is left out."""
+    """Shows the retraining, the stages, and what is left out."""
 
-    def __init__(self) -> None:
-        self._stages = Stages()
+    def __init__(self, bars: TrainingBars) -> None:
+        self._bars, self._stages = bars, Stages()
+
+    def retrained(self, event: Progress) -> None:
+        self._bars.show(event)
 
     def planned(self, stages: Sequence[Stage]) -> None:
+        self._bars.close()
         self._stages.plan(stages)
 
     def begin(self, stage: StageName, detail: str = "") -> None:

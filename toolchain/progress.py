@@ -9,7 +9,7 @@ from typing import Literal
 
 from edgemeta.toolchain.errors import CheckpointError
 
-Stage = Literal["teacher", "views", "student", "continuation", "training"]
+Stage = Literal["teacher", "views", "student", "continuation", "training", "retraining"]
 
 
 @dataclass(frozen=True)

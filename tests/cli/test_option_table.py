@@ -36,7 +36,7 @@ def test_the_command_writes_the_options_and_leaves_the_rest_of_the_page(tmp_path
 def test_rows_have_values_meaning_and_default() -> None:
     rows = sections().splitlines()
     for row in (
-        "| `--scheme paper\\|auto\\|binary` | Quantization scheme. | `auto` |",
+        "| `--scheme paper\\|auto\\|binary\\|incremental` | Quantization scheme. | `auto` |",
         "| `--images, --frames N` | Number of images used, evenly chosen. | 200; of a data set 1000 |",
         "| `--key FILE` | Private key. | required |",
     ):

@@ -50,6 +50,7 @@ ROOMS: dict[str, list[set[str]]] = {
     ],
     "kernels/fpga": [{"simulate", "synthesize"}, {"generate"}],
     "toolchain": [
+        {"incremental"},
         {"exporter", "importer", "reject", "simulate", "teach"},
         {"train", "quantize"},
         {MODULES},

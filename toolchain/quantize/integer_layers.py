@@ -79,18 +79,18 @@ class Builder:
             return [self.weighted(block, is_raw=block.name in self.raw)]
         if isinstance(core, Add):
             pair, shift = add_factors(types[core.inputs[0]], types[core.inputs[1]], out, core.name)
-            return [q.Add(core.name, core.inputs, out, pair, shift, *_bounds(block.relu, out))]
+            return [q.Add(core.name, core.inputs, out, pair, shift, *activation_bounds(block.relu, out))]
         if isinstance(core, GlobalAverage) or (isinstance(core, Pool) and core.kind == "average"):
             kernel, stride, pads = source.shape[:2], source.shape[:2], (0, 0, 0, 0)
             if isinstance(core, Pool):
                 kernel, stride, pads = core.kernel, core.stride, core.padding
             factor = np.array([source.scale / (out.scale * kernel[0] * kernel[1])])
-            mean = multiplier_for(factor, *_bounds(block.relu, out), core.name)
+            mean = multiplier_for(factor, *activation_bounds(block.relu, out), core.name)
             return [q.AveragePool(core.name, core.input, out, kernel, stride, mean, pads)]
         if isinstance(core, Pool):
             return [q.MaxPool(core.name, core.input, out, core.kernel, core.stride, core.padding)]
         if isinstance(core, Relu):
-            return [q.Clamp(core.name, core.input, out, *_bounds(core, out))]
+            return [q.Clamp(core.name, core.input, out, *activation_bounds(core, out))]
         if isinstance(core, Concat):
             return _joined(core, types, out)
         if isinstance(core, Function):
@@ -113,7 +113,7 @@ class Builder:
         if is_raw:
             out = TensorType(out.shape, 32, scale=source.scale if len(units) > 1 else float(units[0]))
         elif choice.form == "multiplier":
-            requantize = multiplier_for(units / out.scale, *_bounds(block.relu, out), core.name)
+            requantize = multiplier_for(units / out.scale, *activation_bounds(block.relu, out), core.name)
         else:
             requantize, middle = _table(units, block.relu, out)
             bias = bias - middle
@@ -175,7 +175,7 @@ def _joined(core: Concat, types: Mapping[str, TensorType], out: TensorType) -> l
     return [*layers, q.Concat(core.name, tuple(names), out)]
 
 
-def _bounds(relu: Relu | None, out: TensorType) -> tuple[int, int]:
+def activation_bounds(relu: Relu | None, out: TensorType) -> tuple[int, int]:
     """Clamp bounds that implement the activation: 0 and its ceiling as integers of `out`."""
     if relu is None:
         return out.lo, out.hi
@@ -191,7 +191,7 @@ def _table(units: NDArray[np.float64], relu: Relu | None, out: TensorType) -> tu
     The 256 entries cover the values that the output can represent: [0, top] after ReLU, else the whole range. The shift
     is the least for which they do.
     """
-    lo, hi = _bounds(relu, out)
+    lo, hi = activation_bounds(relu, out)
     low, high = (lo - out.zero_point) * out.scale, (hi - out.zero_point) * out.scale
     middle = (low + high) / 2
     need = (high - middle) / (127 * units)

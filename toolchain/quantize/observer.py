@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from edgemeta.toolchain.progress import Progress
 from edgemeta.toolchain.quantize.stages import Stage, StageName
 
 
@@ -47,6 +48,9 @@ class Observer:
 
     def tried(self, agreement: Agreement) -> None:
         """A choice of scheme auto was built and compared."""
+
+    def retrained(self, event: Progress) -> None:
+        """The retraining of scheme incremental has got so far."""
 
     def left_out(self, sentence: str) -> None:
         """A picture or file is left out, or has something to be known; the sentence says which and why."""

@@ -5,7 +5,7 @@ import resource
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 from edgemeta.model.file import save as save_model
 from edgemeta.model.self_test import with_self_test
@@ -22,13 +22,14 @@ from edgemeta.toolchain.quantize.labelled import (
     temperature_of,
     with_temperature,
 )
+from edgemeta.toolchain.quantize.maker import Maker
 from edgemeta.toolchain.quantize.observer import Observer
 from edgemeta.toolchain.quantize.paper import quantize_paper
 from edgemeta.toolchain.quantize.ranges import RANGE_RULES, RangeRule
 from edgemeta.toolchain.quantize.stages import stages_of_auto, stages_of_binary, stages_of_measuring
 
-Scheme = Literal["paper", "auto", "binary"]
-SCHEMES: tuple[Scheme, ...] = ("paper", "auto", "binary")
+Scheme = Literal["paper", "auto", "binary", "incremental"]
+SCHEMES: tuple[Scheme, ...] = get_args(Scheme)
 
 
 @dataclass(frozen=True)
@@ -36,9 +37,10 @@ class QuantizeResult:
     """Result of `quantize`.
 
     path: the integer model file; sha256: its digest; size: its bytes. auto, binary: what these schemes report.
-    images: calibration images used. test: accuracy, None without test images. real_accuracy: of scheme binary's
-    real-valued form on the test images, 0..1. temperature: of the scores (1 without held-out images). seconds: elapsed.
-    peak_memory: greatest memory of the process so far, bytes.
+    validation: accuracy on the images that scheme incremental holds out, None for others. images: calibration images
+    used. test: accuracy, None without test images. real_accuracy: of scheme binary's real-valued form on the test
+    images, 0..1. temperature: of the scores (1 without held-out images). seconds: elapsed. peak_memory: greatest memory
+    of the process so far, bytes.
     """
 
     path: Path
@@ -46,6 +48,7 @@ class QuantizeResult:
     size: int
     auto: AutoResult | None
     binary: BinaryResult | None
+    validation: Measured | None
     images: int
     test: Measured | None
     real_accuracy: float | None
@@ -63,6 +66,7 @@ def quantize(
     ranges: tuple[RangeRule, ...] = RANGE_RULES,
     bases: int = BASES,
     feature_bits: int = FEATURE_BITS,
+    incremental: Maker | None = None,
     held_out: Path | None = None,
     test: Path | None = None,
     name: str | None = None,
@@ -72,7 +76,8 @@ def quantize(
 
     schemes "auto" and "binary" need `calibration`: images like those that the network will see, never those for
     measuring accuracy. ranges: rules of `auto` for the ranges of tensors, of which the best is taken. bases,
-    feature_bits: of `binary`, 2 .. 8, the same in every layer. held_out: labelled images not used for
+    feature_bits: of `binary`, 2 .. 8, the same in every layer. "incremental" needs `incremental`; its ranges come from
+    training images where there is no `calibration`. held_out: labelled images not used for
     training, to fit the temperature of the scores. test: measure both networks on this data set and store the figures
     in the model's provenance. name: of the integer model; default: the float model's. Raises ToolchainError,
     BackendError.
@@ -83,10 +88,15 @@ def quantize(
     unseen = None if held_out is None else labelled_images(held_out, model, "train", observer.left_out)
     test_data = None if test is None else labelled_images(test, model, "test", observer.left_out)
     measuring = stages_of_measuring(*(None if each is None else len(each) for each in (unseen, test_data)))
-    auto, binary, images = None, None, 0
+    auto, binary, validation, images = None, None, None, 0
     if scheme == "paper":
         observer.planned(measuring)
         integer = quantize_paper(model)
+    elif scheme == "incremental":
+        if incremental is None:
+            raise QuantizeError("scheme incremental needs labelled training images and a folder for its run")
+        made = incremental.make(model, calibration, measuring, observer)
+        integer, validation, images = made.model, made.validation, made.images
     elif calibration is None:
         raise QuantizeError(
             f"scheme {scheme} needs calibration images, found none: name a folder, a video or a data set"
@@ -125,6 +135,7 @@ def quantize(
         size=out.stat().st_size,
         auto=auto,
         binary=binary,
+        validation=validation,
         images=images,
         test=measured,
         real_accuracy=real,

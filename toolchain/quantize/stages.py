@@ -17,6 +17,7 @@ StageName = Literal[
     "rounding",
     "biases",
     "layers",
+    "validation images",
     "held-out images",
     "test images",
 ]
@@ -50,6 +51,11 @@ def stages_of_auto(model: FloatModel, images: int, rules: int) -> tuple[Stage, .
 def stages_of_binary(images: int) -> tuple[Stage, ...]:
     """The stages of scheme `binary` for so many calibration images."""
     return Stage("images", 0.2 * images), Stage("ranges", 1.5 * images)
+
+
+def stages_of_incremental(images: int, validation: int) -> tuple[Stage, ...]:
+    """The stages of scheme `incremental` after its retraining, for so many images for ranges and for measuring."""
+    return Stage("images", 0.2 * images), Stage("ranges", 1.5 * images), Stage("validation images", 1.1 * validation)
 
 
 def stages_of_measuring(held_out: int | None, test: int | None) -> tuple[Stage, ...]:

@@ -16,7 +16,7 @@ from torch import nn
 
 from edgemeta.model.graph import INPUT, Model
 from edgemeta.model.layers import TensorType
-from edgemeta.model.weights import FixedWeights, PowerOfTwoWeights, Weights
+from edgemeta.model.weights import FixedWeights, Weights
 from edgemeta.toolchain.errors import QuantizeError, SimulateError
 from edgemeta.toolchain.float_model.graph import FloatModel
 from edgemeta.toolchain.float_model.shapes import check
@@ -26,6 +26,7 @@ from edgemeta.toolchain.quantize.choices import Choice
 from edgemeta.toolchain.quantize.image_type import image_type
 from edgemeta.toolchain.quantize.images import PreparedImages
 from edgemeta.toolchain.quantize.integer_layers import Builder, raw_outputs
+from edgemeta.toolchain.quantize.power_types import encoded
 from edgemeta.toolchain.quantize.ranges import RangeRule
 from edgemeta.toolchain.quantize.tensor_types import tensor_types
 from edgemeta.toolchain.quantize.weights import LayerWeights
@@ -162,7 +163,7 @@ def _integers(network: nn.Module, block: Block, quantizer: Quantizer) -> Weights
         steps = np.where(factors.reshape(signs.shape) == 0, 0, steps * signs)
         scale_of = scale_of * np.where(factors == 0, 1.0, np.abs(factors))
     if isinstance(kind, PowerOfTwo):
-        return _codes(steps, kind.bits, scale_of)
+        return encoded(steps, kind.bits, scale_of)
     if isinstance(kind, FixedPoint | Integer) and kind.bits <= 8 and (isinstance(kind, FixedPoint) or kind.symmetric):
         greatest = (1 << kind.bits - 1) - 1
         if steps.max(initial=0) > greatest:
@@ -174,11 +175,3 @@ def _integers(network: nn.Module, block: Block, quantizer: Quantizer) -> Weights
     raise _no_such_format(
         block.name, quantizer, "`int` with `symmetric: true` or `fixed`, of at most 8 bits, or `power_of_two`"
     )
-
-
-def _codes(steps: NDArray[np.int64], bits: int, scale: NDArray[np.float64]) -> PowerOfTwoWeights:
-    """Steps 0 or +-2**j as codes: sign, then j + 1."""
-    magnitude = np.abs(steps)
-    exponents = np.where(magnitude > 0, np.log2(np.maximum(magnitude, 1)) + 1, 0).astype(np.uint8)
-    codes = exponents | ((steps < 0).astype(np.uint8) << bits - 1)
-    return PowerOfTwoWeights(np.ascontiguousarray(codes, np.uint8), bits, scale)

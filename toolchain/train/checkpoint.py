@@ -4,13 +4,16 @@ No random state is stored: all random numbers of epoch e depend only on (seed, s
 checkpoint makes the same steps as one that was never interrupted.
 """
 
+import hashlib
 import os
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+from torch import nn
 
 from edgemeta.toolchain.errors import CheckpointError
 from edgemeta.toolchain.train.workers import ALONE, Workers
@@ -53,6 +56,15 @@ def load_checkpoint(path: Path, identity: RunIdentity, workers: Workers = ALONE)
     _require_same(path, "another recipe or seed", state["digest"], identity.recipe, "the recipe")
     _require_same(path, "other training data", state.get("data", "none"), identity.data, "the data")
     return state
+
+
+def weights_digest(network: nn.Module) -> str:
+    """SHA-256 (hex) of all weights and buffers by name."""
+    digest = hashlib.sha256()
+    for name, tensor in sorted(network.state_dict().items()):
+        digest.update(name.encode())
+        digest.update(np.ascontiguousarray(tensor.numpy()).tobytes())
+    return digest.hexdigest()
 
 
 def _content(path: Path) -> bytes | None:

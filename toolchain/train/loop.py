@@ -39,6 +39,7 @@ class Training(Generic[N]):
     order: the images of an epoch in their order, a permutation int64 [images].
     rates: learning rates of an epoch's step, one for each parameter group of the optimizer.
     losses: called at the start of an epoch, gives the function of its batches' losses (draw the epoch's views there).
+    after_epoch: called after the last step of an epoch, before it is measured and kept.
     measure: accuracy in percent of a network (called in any mode; may leave it in evaluation mode).
     evaluate_every: epochs from one measurement to the next; the first and the last epoch are always measured.
     average: decay per step of the moving average of weights and batch statistics, which is then the result; None: the
@@ -59,6 +60,7 @@ class Training(Generic[N]):
     rates: Callable[[int, int], Sequence[float]]
     losses: Callable[[int], BatchLoss]
     measure: Callable[[nn.Module], float]
+    after_epoch: Callable[[], None] | None = None
     evaluate_every: int = 1
     average: float | None = None
     keep_best: bool = False
@@ -96,6 +98,8 @@ def run_epochs(training: Training[N], checkpoint: Path, identity: RunIdentity, r
     run.report(once=True)
     for epoch in range(run.done, training.epochs):
         loss = run.train_epoch(epoch)
+        if training.after_epoch is not None:
+            training.after_epoch()
         run.measured = loss, *run.measure(epoch)
         if training.workers.first:
             save_checkpoint(checkpoint, identity, run.state())

@@ -4,7 +4,6 @@ Whatever number of workers share a batch, a step's quantizers see the same numbe
 use the whole batch, and each worker's loss is its part of the batch's mean.
 """
 
-import hashlib
 from pathlib import Path
 
 import numpy as np
@@ -101,15 +100,6 @@ def shared_network(network: nn.Module, workers: Workers) -> nn.Module:
     shared = DistributedDataParallel(network, forward_sync_buffers=False)
     shared.register_comm_hook(workers.count, _summed_in_turn)
     return shared
-
-
-def weights_digest(network: nn.Module) -> str:
-    """SHA-256 (hex) of all weights and buffers by name."""
-    digest = hashlib.sha256()
-    for name, tensor in sorted(network.state_dict().items()):
-        digest.update(name.encode())
-        digest.update(np.ascontiguousarray(tensor.numpy()).tobytes())
-    return digest.hexdigest()
 
 
 def _summed_in_turn(workers: int, bucket: GradBucket) -> torch.futures.Future[Tensor]:

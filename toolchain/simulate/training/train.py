@@ -96,8 +96,8 @@ def _quiet(_: str) -> None:
 
 
 def _trained(job: Job, folder: Path, workers: "Workers", progress: ProgressCallback | None) -> SimulatedTraining:
-    from edgemeta.toolchain.simulate.training.run import train_network, weights_digest
-    from edgemeta.toolchain.train.checkpoint import RunIdentity
+    from edgemeta.toolchain.simulate.training.run import train_network
+    from edgemeta.toolchain.train.checkpoint import RunIdentity, weights_digest
 
     config, identity = job.config, RunIdentity(job.recipe, job.content)
     workers.require_same("config", identity.recipe)

@@ -1,0 +1,121 @@
+"""Options of `quantize` for its scheme `incremental`."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from edgemeta.toolchain.incremental.command import Incremental
+from edgemeta.toolchain.incremental.freezing import RULES, Rule
+from edgemeta.toolchain.incremental.settings import BITS, IncrementalSettings
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_DEFAULT = IncrementalSettings()
+_path = click.Path(path_type=Path)
+
+
+class _Shares(click.ParamType[tuple[float, ...]]):
+    """Numbers with commas between them."""
+
+    name = "SHARES"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[float, ...]:
+        if isinstance(value, tuple):
+            return value
+        try:
+            return tuple(float(part) for part in str(value).split(","))
+        except ValueError:
+            self.fail(f"found {value!r}, expected numbers with commas between them, such as 0.5,1", param, ctx)
+
+
+_OPTIONS = (
+    click.option("--train", type=_path, metavar="PATH", help="Incremental: labelled images to retrain with."),
+    click.option("--folder", type=_path, metavar="DIR", help="Incremental: run folder for checkpoint and log."),
+    click.option(
+        "--bits",
+        type=click.Choice([str(bits) for bits in BITS]),
+        default=str(_DEFAULT.bits),
+        show_default=True,
+        help="Incremental: bits of a weight.",
+    ),
+    click.option(
+        "--shares",
+        type=_Shares(),
+        default=_DEFAULT.text_of_shares.replace(" ", ""),
+        show_default=True,
+        help="Incremental: share of the weights that is frozen after each step.",
+    ),
+    click.option(
+        "--rule",
+        type=click.Choice(RULES),
+        default=_DEFAULT.rule,
+        show_default=True,
+        help="Incremental: what is frozen first: the largest error (the paper), the greatest magnitude (INQ), or any.",
+    ),
+    click.option(
+        "--epochs",
+        type=click.IntRange(min=1),
+        default=_DEFAULT.epochs,
+        show_default=True,
+        help="Incremental: passes over the training images in each step.",
+    ),
+    click.option(
+        "--annealing",
+        "heat",
+        type=click.FloatRange(min=0),
+        default=_DEFAULT.heat,
+        show_default=True,
+        help="Incremental: temperature at which frozen weights are released at the start of a step; 0: none is.",
+    ),
+    click.option(
+        "--lr",
+        type=click.FloatRange(min=0, min_open=True),
+        default=_DEFAULT.lr,
+        show_default=True,
+        help="Incremental: learning rate at the start of each step.",
+    ),
+    click.option(
+        "--alternates", type=_path, metavar="FILE", help="Incremental: .npz with other pixels of some training images."
+    ),
+    click.option(
+        "--seed",
+        type=click.IntRange(min=0),
+        default=_DEFAULT.seed,
+        show_default=True,
+        help="Incremental: random numbers.",
+    ),
+    click.option("--fresh", is_flag=True, help="Incremental: delete the run in the folder instead of continuing it."),
+    click.option("--threads", type=click.IntRange(min=1), help="Incremental: CPU threads of PyTorch."),
+)
+
+
+def incremental_options(command: F) -> F:
+    """Add the options of scheme incremental to a command."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+def incremental_of(
+    scheme: str,
+    *,
+    train: Path | None,
+    folder: Path | None,
+    alternates: Path | None,
+    fresh: bool,
+    threads: int | None,
+    bits: str,
+    rule: Rule,
+    **settings: Any,
+) -> Incremental | None:
+    """What the options say, for scheme incremental. Raises click.UsageError for missing or superfluous paths."""
+    if scheme != "incremental":
+        if train is not None or folder is not None or alternates is not None:
+            raise click.UsageError("--train, --folder and --alternates are for --scheme incremental")
+        return None
+    if train is None or folder is None:
+        raise click.UsageError("--scheme incremental needs --train and --folder")
+    chosen = IncrementalSettings(bits=int(bits), rule=rule, **settings)
+    return Incremental(train, folder, chosen, alternates, fresh, threads)

@@ -1,0 +1,112 @@
+"""A PyTorch network of which some weights are frozen at powers of two, and the optimizer's step that keeps them."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from edgemeta.toolchain.incremental.freezing import Rule, freeze, priorities, release
+from edgemeta.toolchain.incremental.projection import Projection
+from edgemeta.toolchain.train.chain import Chain
+from edgemeta.toolchain.train.optimizer_step import OptimizerStep
+
+
+class PartlyFrozen(nn.Module):
+    """A network with masks of its frozen weights, which its state includes, so that a checkpoint has them.
+
+    chain: the network; the weights of its convolutions and of its dense layer are quantized, batch norms and the bias
+    are not. projections: by the names of these layers, from the weights that the network has now.
+    """
+
+    def __init__(self, chain: Chain, bits: int) -> None:
+        super().__init__()
+        self.chain = chain
+        self._weights: Mapping[str, Tensor] = {
+            name: each.weight for name, each in chain.named_modules() if isinstance(each, nn.Conv2d | nn.Linear)
+        }
+        self.projections = {name: Projection(weight, bits) for name, weight in self._weights.items()}
+        for name, weight in self._weights.items():
+            self.register_buffer(f"frozen_{name}", torch.zeros_like(weight, dtype=torch.bool))
+            self.register_buffer(f"released_{name}", torch.zeros_like(weight, dtype=torch.bool))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Logits [B, classes] of x [B, 3, S, S]."""
+        logits: Tensor = self.chain(x)
+        return logits
+
+    def freeze(self, share: float, rule: Rule, random: np.random.Generator) -> None:
+        """Freeze more weights of every layer, until it has this share of them (`freezing.freeze`)."""
+        for name, weight in self._weights.items():
+            projected = self.projections[name](weight)
+            priority = priorities(rule, _array(weight), _array(projected), random)
+            frozen = freeze(_mask(self._frozen(name)), share, priority)
+            self._hold(name, torch.from_numpy(frozen), projected)
+
+    def release(self, probability: float, random: np.random.Generator) -> None:
+        """Release each frozen weight with this probability, until `refreeze`."""
+        for name in self._weights:
+            released = torch.from_numpy(release(_mask(self._frozen(name)), probability, random))
+            self._released(name).copy_(released)
+            self._frozen(name).logical_and_(~released)
+
+    def refreeze(self) -> None:
+        """Freeze what was released, at the power of two that is nearest now."""
+        for name, weight in self._weights.items():
+            frozen = self._frozen(name) | self._released(name)
+            self._released(name).zero_()
+            self._hold(name, frozen, self.projections[name](weight))
+
+    def _hold(self, name: str, frozen: Tensor, projected: Tensor) -> None:
+        """Set the mask of a layer, and its frozen weights to their powers of two."""
+        self._frozen(name).copy_(frozen)
+        with torch.no_grad():
+            self._weights[name].copy_(torch.where(self._frozen(name), projected, self._weights[name]))
+
+    @property
+    def held(self) -> list[tuple[Tensor, Tensor]]:
+        """Each quantized weight with the mask of its frozen elements."""
+        return [(weight, self._frozen(name)) for name, weight in self._weights.items()]
+
+    def frozen_share(self) -> float:
+        """Share 0 .. 1 of all quantized weights that are frozen."""
+        return sum(int(mask.sum()) for _, mask in self.held) / sum(mask.numel() for _, mask in self.held)
+
+    def _frozen(self, name: str) -> Tensor:
+        return self.get_buffer(f"frozen_{name}")
+
+    def _released(self, name: str) -> Tensor:
+        return self.get_buffer(f"released_{name}")
+
+
+class FrozenStep(OptimizerStep):
+    """A step that moves no frozen weight, by gradient, momentum or decay."""
+
+    def __init__(self, optimizer: torch.optim.Optimizer, network: PartlyFrozen) -> None:
+        super().__init__(optimizer)
+        self._network = network
+
+    def take(self, loss: Tensor) -> None:
+        """Change the parameters by the gradient of the loss; frozen weights gather no momentum either."""
+        self.optimizer.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        kept = []
+        for weight, frozen in self._network.held:
+            if weight.grad is not None:
+                weight.grad.masked_fill_(frozen, 0.0)
+            kept.append(weight.detach().clone())
+        self.optimizer.step()
+        with torch.no_grad():
+            for (weight, frozen), before in zip(self._network.held, kept, strict=True):
+                weight.copy_(torch.where(frozen, before, weight))
+
+
+def _array(tensor: Tensor) -> NDArray[np.float32]:
+    array: NDArray[np.float32] = tensor.detach().float().contiguous().numpy()
+    return array
+
+
+def _mask(tensor: Tensor) -> NDArray[np.bool_]:
+    mask: NDArray[np.bool_] = tensor.contiguous().numpy()
+    return mask

@@ -1,0 +1,127 @@
+"""An incremental quantization from labelled images to the integer model: split, retraining, ranges, measurement."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from edgemeta.model.graph import Model
+from edgemeta.toolchain.data.dataset import Alternates, Dataset
+from edgemeta.toolchain.data.frames import ArrayFrames
+from edgemeta.toolchain.data.split import held_out
+from edgemeta.toolchain.errors import QuantizeError
+from edgemeta.toolchain.float_model.graph import Conv, Dense, FloatModel
+from edgemeta.toolchain.incremental.network import PartlyFrozen
+from edgemeta.toolchain.incremental.retrain import Material, retrain
+from edgemeta.toolchain.incremental.settings import IncrementalSettings
+from edgemeta.toolchain.progress import ProgressCallback, Reporter
+from edgemeta.toolchain.quantize.blocks import blocks_of
+from edgemeta.toolchain.quantize.calibrate import Statistics
+from edgemeta.toolchain.quantize.calibration import DATASET_IMAGES
+from edgemeta.toolchain.quantize.images import PreparedImages
+from edgemeta.toolchain.quantize.multiplier_free import multiplier_free
+from edgemeta.toolchain.train.augment import ImageBank
+from edgemeta.toolchain.train.chain import Chain
+from edgemeta.toolchain.train.checkpoint import RunIdentity, weights_digest
+from edgemeta.toolchain.train.export import export_network, load_weights
+from edgemeta.toolchain.train.loop import Trained
+from edgemeta.toolchain.train.networks import build
+from edgemeta.toolchain.train.run_folder import data_digest
+from edgemeta.toolchain.train.start import design_of
+from edgemeta.toolchain.train.targets import live_target
+
+CHECKPOINT, LOG = "network.pt", "log.jsonl"
+"""Files of a run in its folder."""
+
+SPLIT_SEED = 1
+"""Chooses the images that are held out: the same ones whatever the seed of a run."""
+
+Stage = Callable[[int, int], None]
+"""Called with the number of images done and of all."""
+
+
+def retrained(
+    model: FloatModel,
+    settings: IncrementalSettings,
+    train: Dataset,
+    folder: Path,
+    *,
+    alternates: Alternates | None = None,
+    progress: ProgressCallback | None = None,
+) -> Trained[PartlyFrozen]:
+    """Run all steps in a folder (continued if it has a checkpoint) on the images that are not held out.
+
+    The targets are the float network's logits of each view. Raises QuantizeError for images that do not fit, and
+    CheckpointError for a checkpoint of another run.
+    """
+    chain, teacher = (network_of(model) for _ in range(2))
+    _check(model, settings, train)
+    part, measured = parts(train, settings)
+    bank = ImageBank(part.x, settings.pad)
+    if alternates is not None:
+        kept = alternates.of(~held_out(train, settings.held_out, SPLIT_SEED))
+        bank = ImageBank(part.x, settings.pad, kept.x, kept.index)
+    target = live_target([teacher], settings.all_epochs * (len(part) // settings.batch))
+    material = Material(part, bank, target, measured)
+    identity = RunIdentity(
+        settings.digest(weights_digest(teacher)),
+        data_digest(train) if alternates is None else data_digest(train, alternates),
+    )
+    network = PartlyFrozen(chain, settings.bits)
+    return retrain(network, settings, material, folder / CHECKPOINT, identity, Reporter(folder / LOG, progress))
+
+
+def integer_network(
+    network: PartlyFrozen, model: FloatModel, images: PreparedImages, stage: Stage | None = None
+) -> tuple[Model, FloatModel]:
+    """The integer model of a network whose weights are all frozen, and the same network as a float graph.
+
+    model: the float model that it was made from. images: for the ranges of its tensors.
+    """
+    floats = export_network(network.chain, model.name, model.labels, model.provenance)
+    floats = replace(floats, crop=model.crop, colour=model.colour, fill=model.fill, align=model.align)
+    weights = {
+        layer.name: network.projections[layer.name].stored(layer.weight)
+        for layer in floats.layers
+        if isinstance(layer, Conv | Dense)
+    }
+    statistics = Statistics(floats, blocks_of(floats), images, stage)
+    return multiplier_free(floats, weights, statistics), floats
+
+
+def range_images(
+    model: FloatModel, train: Dataset, settings: IncrementalSettings, stage: Stage | None = None
+) -> PreparedImages:
+    """Training images for the ranges of tensors, where no others are given."""
+    part, _ = parts(train, settings)
+    return PreparedImages(model, ArrayFrames(part.balanced(DATASET_IMAGES).x, "the training images"), stage)
+
+
+def parts(train: Dataset, settings: IncrementalSettings) -> tuple[Dataset, Dataset]:
+    """What is trained on, and what is only measured."""
+    out = held_out(train, settings.held_out, SPLIT_SEED)
+    return train.take(~out), train.take(out)
+
+
+def network_of(model: FloatModel) -> Chain:
+    """The PyTorch network of a float model that was trained here. Raises FloatModelError for any other."""
+    network = build(design_of(model, model.name))
+    load_weights(network, model, model.name)
+    return network
+
+
+def _check(model: FloatModel, settings: IncrementalSettings, train: Dataset) -> None:
+    if {*model.mean, *model.scale} != {128.0}:
+        raise QuantizeError(
+            f"{model.name}: the input is (pixel - {model.mean}) / {model.scale}, scheme incremental expects "
+            "(pixel - 128) / 128"
+        )
+    if train.x.shape[1:] != model.input_shape:
+        raise QuantizeError(f"the training images are {train.x.shape[1:]}, expected {model.input_shape}")
+    if train.labels != model.labels:
+        raise QuantizeError(
+            f"the training images have {len(train.labels)} classes ({train.labels[0]}, ...), expected those of "
+            f"{model.name} ({model.labels[0]}, ...)"
+        )
+    images = len(train) - int(held_out(train, settings.held_out, SPLIT_SEED).sum())
+    if images < settings.batch:
+        raise QuantizeError(f"there are {images} images to train on, expected at least one batch of {settings.batch}")

@@ -1,0 +1,177 @@
+"""An integer network without a multiplier: shifts and tables requantize, scales and weights are powers of two.
+
+A batch norm is not folded into the weights: the table of its channel computes it, with the activation. So weights keep
+their powers of two, and no batch norm changes a channel's step.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgemeta.model import layers as q
+from edgemeta.model.graph import Model
+from edgemeta.model.layers import TensorType
+from edgemeta.model.weights import PowerOfTwoWeights
+from edgemeta.toolchain.errors import QuantizeError
+from edgemeta.toolchain.float_model.graph import Add, Conv, Dense, FloatModel, GlobalAverage, Pool, Relu
+from edgemeta.toolchain.float_model.shapes import check
+from edgemeta.toolchain.quantize.assemble import assemble
+from edgemeta.toolchain.quantize.blocks import Block, blocks_of, norm_factors
+from edgemeta.toolchain.quantize.calibrate import Statistics
+from edgemeta.toolchain.quantize.image_type import image_type
+from edgemeta.toolchain.quantize.integer_layers import activation_bounds, raw_outputs
+from edgemeta.toolchain.quantize.power_types import power_types
+from edgemeta.toolchain.quantize.scales import int32_bias
+from edgemeta.toolchain.quantize.tensor_types import tensor_types
+
+_BIAS_ROOM = 2.0**29
+
+
+def multiplier_free(model: FloatModel, weights: Mapping[str, PowerOfTwoWeights], statistics: Statistics) -> Model:
+    """The integer model of a float network whose layers have these weights, by their names.
+
+    statistics: of the float network with these weights. Raises QuantizeError for layers that the scheme does not have.
+    """
+    shapes, blocks = check(model, model.name), blocks_of(model)
+    given = power_types(shapes, blocks, statistics.histograms)
+    types = tensor_types(image_type(model), shapes, blocks, statistics, "minmax", given)
+    builder = _Builder(types, weights, raw_outputs(model, blocks))
+    names = {block.after: block.name for block in blocks}
+    outputs = [names[output] for output in model.outputs]
+    return assemble(model, [builder.layer(block) for block in blocks], outputs, {})
+
+
+@dataclass(frozen=True)
+class _Builder:
+    types: Mapping[str, TensorType]
+    weights: Mapping[str, PowerOfTwoWeights]
+    raw: frozenset[str]
+
+    def layer(self, block: Block) -> q.Layer:
+        """The integer layer of a block."""
+        core, out = block.core, self.types[block.name]
+        source = self.types[block.inputs[0]]
+        if isinstance(core, Conv | Dense):
+            return self._weighted(core, block, source, out)
+        if isinstance(core, Add):
+            pair, shift = shifted_sum(source, self.types[core.inputs[1]], out, core.name)
+            return q.Add(core.name, core.inputs, out, pair, shift, *activation_bounds(block.relu, out))
+        if isinstance(core, GlobalAverage) or (isinstance(core, Pool) and core.kind == "average"):
+            kernel, stride, pads = source.shape[:2], source.shape[:2], (0, 0, 0, 0)
+            if isinstance(core, Pool):
+                kernel, stride, pads = core.kernel, core.stride, core.padding
+            area = kernel[0] * kernel[1]
+            mean = _Line(np.array([source.scale / area]), np.zeros(1))
+            table = mean.covering(activation_bounds(block.relu, out), out)
+            return q.AveragePool(core.name, core.input, out, kernel, stride, table, pads)
+        if isinstance(core, Pool):
+            return q.MaxPool(core.name, core.input, out, core.kernel, core.stride, core.padding)
+        if isinstance(core, Relu):
+            return q.Clamp(core.name, core.input, out, *activation_bounds(core, out))
+        raise QuantizeError(
+            f"layer {core.name!r} is a {type(core).__name__}, which scheme incremental does not have: use auto"
+        )
+
+    def _weighted(self, core: Conv | Dense, block: Block, source: TensorType, out: TensorType) -> q.Layer:
+        weights = self.weights[core.name]
+        unit = source.scale * float(weights.scale[0])
+        factors, offsets = _affine(block, len(core.weight))
+        bias: NDArray[np.int32] | None
+        requantize: q.ShiftTable | None
+        if block.name in self.raw and block.norm is None:
+            out = TensorType(out.shape, 32, scale=unit)
+            bias, requantize = int32_bias(offsets / unit, core.name), None
+        else:
+            reach = np.abs(weights.decode()).reshape(len(offsets), -1).sum(1) * _span(source)
+            line = _Line(factors * unit, offsets)
+            bias, requantize = line.centred(activation_bounds(block.relu, out), out, reach)
+        if isinstance(core, Dense):
+            return q.Dense(core.name, core.input, out, weights, bias, requantize)
+        window = core.stride, core.padding, core.groups
+        return q.Conv(core.name, core.input, out, weights, bias, *window, requantize, core.dilation)
+
+
+@dataclass(frozen=True)
+class _Line:
+    """y = slope * accumulator + offset, of each channel, both float64 [C]."""
+
+    slope: NDArray[np.float64]
+    offset: NDArray[np.float64]
+
+    def covering(self, bounds: tuple[int, int], out: TensorType) -> q.ShiftTable:
+        """Shift and table without a bias: the least shift for which the entries cover the bounds around 0."""
+        reach = max(abs(bound - out.zero_point) for bound in bounds) * out.scale
+        shift = _shift(reach / self.slope)
+        return self._table(shift, np.zeros(len(self.slope)), bounds, out)
+
+    def centred(
+        self, bounds: tuple[int, int], out: TensorType, reach: NDArray[np.float64]
+    ) -> tuple[NDArray[np.int32], q.ShiftTable]:
+        """Bias, and shift and table per channel, whose 256 entries lie around the accumulator that gives the middle.
+
+        The shift is the least for which they cover the outputs within the bounds; or all accumulators, which are at
+        most `reach` [C], where these need a smaller one, as in a channel that the batch norm has switched off.
+        """
+        low, high = ((bound - out.zero_point) * out.scale for bound in bounds)
+        flat = self.slope == 0
+        slope = np.where(flat, 1.0, self.slope)
+        middle = ((low + high) / 2 - self.offset) / slope
+        by_output, by_sum = _shift((high - low) / 2 / np.abs(slope)), _shift(reach)
+        plain = flat | (by_sum <= by_output) | (np.abs(middle) > _BIAS_ROOM)
+        bias = np.where(plain, 0.0, -np.floor(np.where(plain, 0.0, middle) + 0.5))
+        return bias.astype(np.int32), self._table(np.where(plain, by_sum, by_output), bias, bounds, out)
+
+    def _table(
+        self, shift: NDArray[np.float64], bias: NDArray[np.float64], bounds: tuple[int, int], out: TensorType
+    ) -> q.ShiftTable:
+        """Entry t is y of the accumulator t * 2**shift - bias, as the nearest integer of `out` within the bounds."""
+        sums = np.arange(-128, 128, dtype=np.float64) * 2.0 ** shift[:, None] - bias[:, None]
+        real = self.slope[:, None] * sums + self.offset[:, None]
+        entries = np.clip(np.floor(real / out.scale + 0.5) + out.zero_point, *bounds)
+        return q.ShiftTable(shift.astype(np.uint8), entries.astype(out.dtype))
+
+
+def shifted_sum(a: TensorType, b: TensorType, out: TensorType, name: str) -> tuple[tuple[int, int], int]:
+    """Multipliers and shift of an addition, all powers of two: a.scale / out.scale and b.scale / out.scale exactly.
+
+    The shift is the least that makes both whole. Raises QuantizeError for scales that are too far from each other, or
+    whose ratio is no power of two.
+    """
+    parts = [math.frexp(each.scale / out.scale) for each in (a, b)]
+    if any(mantissa != 0.5 for mantissa, _ in parts):
+        raise QuantizeError(
+            f"layer {name!r}: adds tensors of scales {a.scale:g} and {b.scale:g} to one of {out.scale:g}, expected "
+            "ratios that are powers of two"
+        )
+    places = [exponent - 1 for _, exponent in parts]
+    shift = max(0, -min(places))
+    pair = (1 << places[0] + shift, 1 << places[1] + shift)
+    if shift > 29 or max(pair) > 2**21:
+        raise QuantizeError(
+            f"layer {name!r}: adds tensors of scales {a.scale:g} and {b.scale:g}, too far from {out.scale:g}"
+        )
+    return pair, shift
+
+
+def _affine(block: Block, channels: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Factor and offset [O] that bias and batch norm apply to the sums of products of a layer."""
+    core = block.core
+    assert isinstance(core, Conv | Dense)
+    bias = np.zeros(channels) if core.bias is None else core.bias.astype(np.float64)
+    factors = norm_factors(block)
+    if block.norm is None or factors is None:
+        return np.ones(channels), bias
+    return factors, (bias - block.norm.mean) * factors + block.norm.beta
+
+
+def _span(kind: TensorType) -> int:
+    return max(abs(kind.lo - kind.zero_point), abs(kind.hi - kind.zero_point))
+
+
+def _shift(reach: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The least shift 0 .. 31 with which 127 steps reach so far."""
+    wanted: NDArray[np.float64] = np.clip(np.ceil(np.log2(np.maximum(reach / 127, 1.0))), 0, 31)
+    return wanted

@@ -1,0 +1,59 @@
+"""Powers of two: types of tensors with such scales, of 8 bits with zero point 0, and the codes of such weights."""
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgemeta.model.layers import TensorType
+from edgemeta.model.weights import PowerOfTwoWeights
+from edgemeta.toolchain.float_model.graph import Add, Conv, Dense, GlobalAverage, Pool, Shape
+from edgemeta.toolchain.quantize.blocks import Block
+from edgemeta.toolchain.quantize.histogram import Histogram
+
+_NARROWER = 6
+"""Exponents that are tried below the least one that covers all values."""
+
+
+def power_types(
+    shapes: Mapping[str, Shape], blocks: Sequence[Block], histograms: Mapping[str, Histogram]
+) -> dict[str, TensorType]:
+    """Block -> type of its output, for the blocks that compute one; the others keep that of their input."""
+    return {
+        block.name: power_type(histograms[block.after], shapes[block.after]) for block in blocks if _computes(block)
+    }
+
+
+def power_type(histogram: Histogram, shape: Shape) -> TensorType:
+    """int8 with zero point 0 and the scale 2**e whose expected square error is least.
+
+    The error is scale**2 / 12 for a value inside and the square distance for one beyond -128 or 127 steps. At equal
+    errors the greater scale. A tensor that is 0 everywhere has the scale 1.
+    """
+    reach = max(-histogram.least / 128, histogram.greatest / 127)
+    if reach == 0:
+        return TensorType(shape)
+    centres, counts = histogram.centres, histogram.counts.astype(np.float64)
+    covering = math.ceil(math.log2(reach))
+    best, least_error = covering, math.inf
+    for exponent in range(covering, covering - _NARROWER - 1, -1):
+        step = 2.0**exponent
+        beyond = np.maximum(centres - 127 * step, 0) + np.maximum(-128 * step - centres, 0)
+        error = float((counts * np.where(beyond > 0, np.square(beyond), step**2 / 12)).sum())
+        if error < least_error:
+            best, least_error = exponent, error
+    return TensorType(shape, scale=2.0**best)
+
+
+def _computes(block: Block) -> bool:
+    core = block.core
+    return isinstance(core, Conv | Dense | Add | GlobalAverage) or (isinstance(core, Pool) and core.kind == "average")
+
+
+def encoded(steps: NDArray[np.int64], bits: int, scale: float | NDArray[np.float64]) -> PowerOfTwoWeights:
+    """Integers 0 or +-2**j [O, ...] as codes of `bits` bits: the sign, then j + 1 or 0. scale: of the integer 1."""
+    magnitude = np.abs(steps)
+    exponents = np.where(magnitude > 0, np.log2(np.maximum(magnitude, 1)) + 1, 0).astype(np.uint8)
+    codes = exponents | ((steps < 0).astype(np.uint8) << bits - 1)
+    return PowerOfTwoWeights(np.ascontiguousarray(codes, np.uint8), bits, np.atleast_1d(np.float64(scale)))
