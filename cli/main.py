@@ -23,6 +23,7 @@ _VERBS = {
     "predict": "edgemeta.cli.predict:predict",
     "quantize": "edgemeta.cli.quantizing:quantize",
     "run": "edgemeta.cli.service:run",
+    "search": "edgemeta.cli.searching:search",
     "simulate": "edgemeta.cli.simulating:simulate",
     "teach": "edgemeta.cli.teaching:teach",
     "train": "edgemeta.cli.workshop:train",

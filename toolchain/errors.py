@@ -47,5 +47,9 @@ class SimulateError(ToolchainError):
     """A number format, a rule or a network that cannot be simulated."""
 
 
+class SearchError(ToolchainError):
+    """A search that cannot be run as its file says."""
+
+
 class MissingExtraError(ToolchainError):
     """A part of the toolchain needs a package that is not installed."""

@@ -48,8 +48,14 @@ class BitNetwork:
         both = {block.name: folded(block) for block in self.blocks if block.has_weights}
         self.weights: Mapping[str, Float32] = {name: weight for name, (weight, _) in both.items()}
         self.layers = tuple(both)
+        self._outputs = {block.name: shapes[block.after] for block in self.blocks}
         self._raw = raw_outputs(model, self.blocks)
         self._integers = _ChosenWeights(scheme, both)
+
+    def products(self, layer: str) -> int:
+        """Multiplications of a layer for one image."""
+        weight, output = self.weights[layer], self._outputs[layer]
+        return int(np.prod(output[:2])) * weight.size
 
     def uniform(self, width: int, map_bits: int) -> Bits:
         """The choice with the same numbers everywhere."""

@@ -1,0 +1,118 @@
+"""`search`: chooses the bits of every layer of a float network."""
+
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import click
+
+from edgemeta.cli.options import json_option, remark, report
+from edgemeta.cli.progress import Move, progress_bar
+from edgemeta.model.atomic_write import write_atomically
+from edgemeta.toolchain.data.labelled_images import open_images
+from edgemeta.toolchain.search.config import load_search
+from edgemeta.toolchain.search.report import html
+from edgemeta.toolchain.search.result import best, outcomes, save_chosen, values_of, write_values
+from edgemeta.toolchain.search.run import SearchObserver
+from edgemeta.toolchain.search.run import search as run_search
+
+_path = click.Path(path_type=Path)
+_INTERRUPTED = 130
+
+
+@click.command(short_help="Search for the bits of every layer's weights and feature maps.")
+@click.option("--config", type=_path, required=True, metavar="FILE", help="YAML: network, what is varied, what counts.")
+@click.option("--trials", type=click.IntRange(min=1), metavar="N", help="Trials of the study, of all workers together.")
+@click.option("--data", metavar="PATH", help="Labelled images; default: `data` of the config.")
+@click.option(
+    "--storage", metavar="URL", help="Database or journal file of the trials; default: `storage` of the config."
+)
+@click.option(
+    "--folder", type=_path, metavar="RUN", help="Folder for the results.  [default: search-NAME of the config's name]"
+)
+@click.option(
+    "--test", type=_path, metavar="PATH", help="Labelled images to measure the chosen network on, at the end."
+)
+@json_option
+def search(
+    config: Path,
+    trials: int | None,
+    data: str | None,
+    storage: str | None,
+    folder: Path | None,
+    test: Path | None,
+    as_json: bool,
+) -> None:
+    """Search for the bits, or binary bases, of every layer's weights, and for the bits of every feature map.
+
+    Trials are stored as they end: the same command continues an interrupted search, and given again, on this machine or
+    on others with the same storage, it is one more worker. The chosen network is a model file, beside a report with the
+    Pareto front.
+
+    \b
+    Examples:
+      edgemeta search --config configs/search/resnet8-binary.yaml --data train.npz --trials 200
+      edgemeta search --config mine.yaml --storage postgresql+psycopg://me@host/trials --json
+      edgemeta search --config mine.yaml --test test.npz --folder runs/mine
+    """
+    chosen = load_search(config, trials=trials, data=data, storage=storage)
+    folder = folder or Path(f"search-{chosen.name}")
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        with ExitStack() as stack:
+            searched = run_search(chosen, folder, _Shown(stack))
+    except KeyboardInterrupt:
+        remark("interrupted: the same command continues the search")
+        raise SystemExit(_INTERRUPTED) from None
+    outcome = best(outcomes(searched.trials))
+    images = None if test is None else open_images(test, searched.prepared.network.model.labels, remark)
+    saved = save_chosen(searched, outcome, folder / "best.safetensors", images)
+    values = values_of(chosen, searched, saved)
+    write_values(values, folder / "search.json")
+    write_atomically(folder / "report.html", html(searched).encode())
+    report(as_json, values, _text(values, folder))
+
+
+def _text(values: dict[str, Any], folder: Path) -> Iterator[str]:
+    best_values = values["best"]
+    yield (
+        f"{values['trials']:,} trials, {values['pruned']:,} stopped early; least objective "
+        f"{best_values['objective']:.4f} in trial {best_values['trial']}: {best_values['accuracy']:.2f} % of the "
+        f"held-out images, float {best_values['float_accuracy']:.2f} %, weights {best_values['bytes']:,} bytes"
+    )
+    for kind in ("weights", "features"):
+        yield f"{kind}: " + ", ".join(f"{name} {value}" for name, value in best_values[kind].items())
+    if values["test_top1"] is not None:
+        yield f"top-1 {values['test_top1']:.2f} % of the test images, float {values['float_test_top1']:.2f} %"
+    yield f"{values['model']}: {values['model_bytes']:,} bytes, sha256 {values['sha256'][:12]}"
+    yield f"{folder / 'report.html'}: {len(values['front'])} networks on the Pareto front"
+
+
+class _Shown(SearchObserver):
+    """A bar for each part of the work, with the least objective so far and an estimate of the end."""
+
+    def __init__(self, stack: ExitStack) -> None:
+        self._stack = stack
+        self._move: Move | None = None
+        self._began = (0.0, 0)
+
+    def stage(self, name: str) -> None:
+        self._stack.close()
+        self._move = self._stack.enter_context(progress_bar(name))
+        self._began = (time.monotonic(), -1)
+
+    def progress(self, done: int, total: int, best: float | None = None) -> None:
+        if self._move is None:
+            return
+        begin, first = self._began
+        if first < 0:  # a study may have trials already
+            self._began = begin, done
+        here, spent = done - self._began[1], time.monotonic() - begin
+        left = f"about {(total - done) * spent / here:.0f} s left" if here > 0 else ""
+        least = "" if best is None else f"least objective {best:.4f}"
+        self._move(done, total, ", ".join(filter(None, (least, left))))
+
+    def remark(self, sentence: str) -> None:
+        remark(sentence)

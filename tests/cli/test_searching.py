@@ -1,0 +1,59 @@
+"""`edgemeta search`, and the example configs in a small form."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from edgemeta.toolchain.search.config import load_search
+from edgemeta.toolchain.search.run import search
+from tests.toolchain.search.conftest import workshop  # noqa: F401 (a fixture)
+
+EXAMPLES = ("resnet8-binary", "resnet8-fixed", "resnet8-front", "resnet8-power-of-two")
+SMALL = {"held_out": {"share": 0.5}, "calibration": 10, "images": 60, "rungs": [20], "sensitivity": 20, "trials": 4}
+
+
+def test_a_search_and_its_files(edgemeta: Callable[..., Any], workshop: Path, tmp_path: Path) -> None:  # noqa: F811
+    entries = {"name": "tiny", "network": str(workshop / "float.safetensors"), **SMALL}
+    path = tmp_path / "tiny.yaml"
+    path.write_text(yaml.safe_dump(entries))
+    data, folder = workshop / "data.npz", tmp_path / "run"
+    options = ("--config", path, "--data", data, "--folder", folder, "--test", data)
+    done = edgemeta("search", *options, "--trials", 5, "--json")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["trials"] == 5
+    assert set(found["best"]) >= {"objective", "accuracy", "bytes", "weights", "features"}
+    assert found["front"]
+    assert found["test_top1"] is not None
+    assert json.loads((folder / "search.json").read_text()) == found
+    assert "<svg" in (folder / "report.html").read_text()
+    again = edgemeta("search", *options, "--trials", 6)
+    assert again.returncode == 0, again.stderr
+    assert again.stdout.startswith("6 trials, ")
+    assert "on the Pareto front" in again.stdout
+
+
+def test_a_mistake_is_one_sentence(edgemeta: Callable[..., Any], tmp_path: Path) -> None:
+    path = tmp_path / "wrong.yaml"
+    path.write_text("network: x\nname: y\ntrails: 3\n")
+    done = edgemeta("search", "--config", path, "--folder", tmp_path / "run")
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert "line 3: trails" in done.stderr
+
+
+def test_every_example_is_tested(repository: Path) -> None:
+    assert sorted(path.stem for path in (repository / "configs" / "search").glob("*.yaml")) == sorted(EXAMPLES)
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_an_example_in_a_small_form(repository: Path, workshop: Path, tmp_path: Path, name: str) -> None:  # noqa: F811
+    given = load_search(repository / "configs" / "search" / f"{name}.yaml")
+    assert given.network == "resnet8-cifar10-float"
+    small = {**SMALL, "network": str(workshop / "float.safetensors"), "data": str(workshop / "data.npz"), "seeds": 2}
+    entries = {**given.model_dump(mode="json"), **small}
+    searched = search(type(given).model_validate(entries), tmp_path)
+    assert len(searched.trials) == 4

@@ -1,0 +1,46 @@
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from edgemeta.toolchain.errors import SearchError
+from edgemeta.toolchain.search.config import load_search
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("network: x\nname: y\nweihgts: [2]\n", "line 3: weihgts: Extra inputs"),
+        ("network: x\nname: y\nweights: [4, 3]\n", "weights of scheme binary are [4, 3], expected rising"),
+        ("network: x\nname: y\nscheme: power-of-two\nweights: [2]\n", "numbers of 3 .. 5"),
+        ("network: x\nname: y\nfeatures: [1, 2]\n", "line 3: features: bits of feature maps are [1, 2]"),
+        ("network: x\nname: y\nrungs: [3000]\n", "rungs are [3000], expected rising numbers below images, 2000"),
+        ("network: x\nname: y\ngoals: [bytes]\n", "expected two or more different goals"),
+        ("network: x\nname: y\nsensitivity: 5000\n", "sensitivity is 5000 images, expected at most images"),
+        ("network: [x\n", "is not valid YAML"),
+    ],
+)
+def test_what_is_wrong_is_named_in_one_sentence(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "search.yaml"
+    path.write_text(text)
+    with pytest.raises(SearchError) as error:
+        load_search(path)
+    assert message in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_options_take_the_place_of_entries(tmp_path: Path) -> None:
+    path = tmp_path / "search.yaml"
+    path.write_text("network: x\nname: y\ndata: one.npz\ntrials: 7\n")
+    assert load_search(path, trials=None, data="other.npz").data == "other.npz"
+    assert load_search(path, trials=9).trials == 9
+    assert load_search(path).trials == 7
+
+
+def test_a_study_is_the_same_wherever_it_is_stored_and_however_long(config: Any) -> None:
+    assert config(storage="x", trials=3, data="y", lease=5).digest() == config().digest()
+    assert config(seed=2).digest() != config().digest()
+    assert config().steps == (20, 40, 60)
+    assert config(goals=["accuracy", "bytes"]).steps == (60,)
+    assert config(goals=["accuracy", "bytes"]).directions == ("maximize", "minimize")
+    assert config(scheme="power-of-two").widths == (3, 4, 5)

@@ -1,0 +1,1 @@
+"""Search over the bits of a network's layers: Kondo and Yamashita's objective, or several objectives, on Optuna."""

@@ -1,0 +1,135 @@
+"""The file of a search: network, data, what is varied, what counts, and where the trials are stored."""
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from edgemeta.toolchain.errors import SearchError, SimulateError
+from edgemeta.toolchain.quantize.weight_schemes import WeightSchemeName, weight_scheme
+from edgemeta.toolchain.simulate.yaml_file import checked, read_entries
+
+Goal = Literal["accuracy", "bytes", "bit_operations", "microseconds"]
+"""accuracy is to be great, the others small: stored bytes of the weights, weight bits times feature bits of every
+multiplication, and the measured time of an image on a backend."""
+Sampler = Literal["tpe", "random"]
+Factor = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+
+class HeldOut(BaseModel):
+    """The part of the labelled images that trials are measured on; the others calibrate (`data.split`)."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    share: float = Field(default=0.1, gt=0, lt=1)
+    seed: int = Field(default=0, ge=0, lt=2**31)
+
+
+class Objective(BaseModel):
+    """C = alpha |o - r| + beta Wb / Wf + gamma qb / qf, to be small (`objective.py`)."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    alpha: Factor = 10.0
+    beta: Factor = 2.0
+    gamma: Factor = 1.0
+
+
+class SearchConfig(BaseModel):
+    """A search. Paths are relative to the working directory.
+
+    network: float model, a file or a shipped name. data: labelled images. calibration: how many of those that are not
+    held out give the ranges of feature maps. images: how many of the held-out ones, equally many of each class, judge a
+    trial. scheme, weights, features: the weight scheme, its bits or bases, and the bits of feature maps to choose from.
+    objective: one number; goals: several instead, whose front is searched. backend: that `microseconds` is measured on.
+    rungs: numbers of images after which successive halving stops the worse trials, the share 1 - 1 / halving of them;
+    none: every trial sees all images. sensitivity: images for measuring what each layer and width costs alone; 0: the
+    search does not begin with that. seeds: trials that begin the search, chosen by the sensitivities. storage: an
+    SQLAlchemy URL such as postgresql+psycopg://..., or a journal file; default: one in the folder of the results.
+    lease: seconds without a sign of life after which a worker's trial is given to another.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    network: str
+    data: str | None = None
+    name: str = Field(min_length=1, max_length=100)
+    held_out: HeldOut = HeldOut()
+    calibration: int = Field(default=100, ge=1)
+    images: int = Field(default=2000, ge=1)
+    scheme: WeightSchemeName = "binary"
+    weights: tuple[int, ...] | None = None
+    features: tuple[int, ...] = tuple(range(2, 9))
+    objective: Objective = Objective()
+    goals: tuple[Goal, ...] | None = None
+    backend: str = "cpu"
+    sampler: Sampler = "tpe"
+    seed: int = Field(default=1, ge=0, lt=2**31)
+    rungs: tuple[int, ...] = (250, 500, 1000)
+    halving: int = Field(default=2, ge=2, le=8)
+    sensitivity: int = Field(default=250, ge=0)
+    seeds: int = Field(default=30, ge=0)
+    storage: str | None = None
+    lease: float = Field(default=60.0, gt=0, le=86400)
+    trials: int = Field(default=200, ge=1)
+
+    @field_validator("features")
+    @classmethod
+    def _features(cls, value: tuple[int, ...]) -> tuple[int, ...]:
+        return _ascending(value, tuple(range(2, 9)), "bits of feature maps")
+
+    @field_validator("goals")
+    @classmethod
+    def _goals(cls, value: tuple[Goal, ...] | None) -> tuple[Goal, ...] | None:
+        if value is not None and (len(value) < 2 or len(set(value)) < len(value)):
+            raise ValueError("expected two or more different goals")
+        return value
+
+    @model_validator(mode="after")
+    def _consistent(self) -> "SearchConfig":
+        if self.weights is not None:
+            _ascending(self.weights, weight_scheme(self.scheme).widths, f"weights of scheme {self.scheme}")
+        if list(self.rungs) != sorted(set(self.rungs)) or not all(0 < rung < self.images for rung in self.rungs):
+            raise ValueError(f"rungs are {list(self.rungs)}, expected rising numbers below images, {self.images}")
+        if self.sensitivity > self.images:
+            raise ValueError(f"sensitivity is {self.sensitivity} images, expected at most images, {self.images}")
+        return self
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """The bits or bases to choose from."""
+        return self.weights or weight_scheme(self.scheme).widths
+
+    @property
+    def steps(self) -> tuple[int, ...]:
+        """Numbers of images at which a trial is measured; the last is that of all. Several goals: only that."""
+        return (self.images,) if self.goals else (*self.rungs, self.images)
+
+    @property
+    def directions(self) -> tuple[str, ...]:
+        """Whether each result of a trial is to be great or small, in Optuna's words."""
+        return tuple("maximize" if goal == "accuracy" else "minimize" for goal in self.goals or ("objective",))
+
+    def digest(self) -> str:
+        """Identifies what a trial's result depends on; a study is continued only with the same."""
+        fixed = self.model_dump(exclude={"storage", "lease", "trials", "data"})
+        return hashlib.sha256(json.dumps(fixed, sort_keys=True).encode()).hexdigest()
+
+
+def _ascending(value: tuple[int, ...], known: tuple[int, ...], what: str) -> tuple[int, ...]:
+    if not value or list(value) != sorted(set(value)) or not set(value) <= set(known):
+        raise ValueError(f"{what} are {list(value)}, expected rising numbers of {known[0]} .. {known[-1]}")
+    return value
+
+
+def load_search(path: Path, **replaced: Any) -> SearchConfig:
+    """Read a search's file; what is given and not None replaces its entry. Raises SearchError."""
+    try:
+        entries, source = read_entries(path, str(path))
+        if isinstance(entries, dict):
+            entries = {**entries, **{key: value for key, value in replaced.items() if value is not None}}
+        return checked(SearchConfig, entries, source)
+    except SimulateError as error:
+        raise SearchError(str(error)) from error

@@ -1,0 +1,78 @@
+"""What to try next: the seeds of the sensitivities, then what an Optuna sampler proposes."""
+
+import uuid
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from edgemeta.toolchain.search.config import SearchConfig
+from edgemeta.toolchain.search.ledger import KEY, is_done
+from edgemeta.toolchain.search.sensitivity import Choice
+
+if TYPE_CHECKING:
+    from optuna.distributions import BaseDistribution
+    from optuna.samplers import BaseSampler
+    from optuna.trial import FrozenTrial
+
+
+def distributions(space: Mapping[str, tuple[int, ...]]) -> dict[str, "BaseDistribution"]:
+    """Optuna's form of a search space: whole numbers, or a list where some between are missing."""
+    from optuna.distributions import CategoricalDistribution, IntDistribution
+
+    return {
+        name: IntDistribution(values[0], values[-1])
+        if len(values) == values[-1] - values[0] + 1
+        else CategoricalDistribution(values)
+        for name, values in space.items()
+    }
+
+
+class Proposals:
+    """Proposes choices; Optuna's sampler works on a copy of the finished trials in memory.
+
+    So a proposal costs no write to the storage, and it depends on nothing but the search's seed and those trials.
+    """
+
+    def __init__(
+        self,
+        config: SearchConfig,
+        directions: Sequence[str],
+        space: Mapping[str, "BaseDistribution"],
+        seeds: Sequence[Choice],
+    ) -> None:
+        import optuna
+
+        self._config, self._space, self._seeds = config, dict(space), seeds
+        self._copy = optuna.create_study(directions=list(directions))
+        self._copied: set[int] = set()
+
+    def next(self, trials: Sequence["FrozenTrial"]) -> tuple[str, Choice]:
+        """A key that no trial has, and its choice."""
+        known = {trial.user_attrs[KEY] for trial in trials}
+        for number, choice in enumerate(self._seeds):
+            if f"seed:{number}" not in known:
+                return f"seed:{number}", choice
+        for trial in trials:
+            if is_done(trial) and trial.number not in self._copied:
+                self._copied.add(trial.number)
+                self._copy.add_trial(trial)
+        return uuid.uuid4().hex, self._sampled(len(trials))
+
+    def _sampled(self, number: int) -> Choice:
+        from optuna.trial import TrialState
+
+        self._copy.sampler = self._sampler(number)
+        trial = self._copy.ask(self._space)
+        self._copy.tell(trial, state=TrialState.FAIL)
+        return {name: int(trial.params[name]) for name in self._space}
+
+    def _sampler(self, number: int) -> "BaseSampler":
+        from optuna.exceptions import ExperimentalWarning
+        from optuna.samplers import RandomSampler, TPESampler
+
+        seed = (self._config.seed * 1_000_003 + number) % 2**32
+        if self._config.sampler == "random":
+            return RandomSampler(seed)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ExperimentalWarning)
+            return TPESampler(multivariate=True, seed=seed)

@@ -1,0 +1,157 @@
+"""The result of a search: the best trial, the Pareto front, and the chosen network as a model file."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from edgemeta.model.atomic_write import write_atomically
+from edgemeta.model.file import save
+from edgemeta.model.self_test import with_self_test
+from edgemeta.toolchain.data.labelled_images import LabelledImages
+from edgemeta.toolchain.errors import SearchError
+from edgemeta.toolchain.quantize.labelled import Measured, measure, with_temperature
+from edgemeta.toolchain.search.config import SearchConfig
+from edgemeta.toolchain.search.objective import bits_of
+from edgemeta.toolchain.search.run import RESULT, Searched
+
+if TYPE_CHECKING:
+    from optuna.trial import FrozenTrial
+
+
+_NUMBERS = ("objective", "accuracy", "float_accuracy", "bytes", "bit_operations", "microseconds")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A trial that saw all images. cost: microseconds, where they were measured, otherwise bit operations."""
+
+    trial: int
+    objective: float
+    accuracy: float
+    float_accuracy: float
+    bytes: int
+    bit_operations: int
+    microseconds: float | None
+    weights: Mapping[str, int]
+    features: Mapping[str, int]
+
+    @property
+    def cost(self) -> float:
+        """What the front has beside accuracy and bytes."""
+        return float(self.bit_operations) if self.microseconds is None else self.microseconds
+
+    def values(self) -> dict[str, Any]:
+        """As JSON; accuracies in percent."""
+        values = {
+            "trial": self.trial,
+            "objective": round(self.objective, 6),
+            "accuracy": round(100 * self.accuracy, 4),
+            "float_accuracy": round(100 * self.float_accuracy, 4),
+            "bytes": self.bytes,
+            "bit_operations": self.bit_operations,
+            "weights": dict(self.weights),
+            "features": dict(self.features),
+        }
+        return values if self.microseconds is None else {**values, "microseconds": round(self.microseconds, 3)}
+
+
+def outcomes(trials: Sequence["FrozenTrial"]) -> list[Outcome]:
+    """The trials that were not stopped early, by number."""
+    from optuna.trial import TrialState
+
+    found = []
+    for trial in trials:
+        if trial.state == TrialState.COMPLETE:
+            result, bits = trial.user_attrs[RESULT], bits_of(trial.params)
+            known = {key: result.get(key) for key in _NUMBERS}
+            found.append(Outcome(trial=trial.number, weights=bits.weights, features=bits.maps, **known))
+    return found
+
+
+def front(found: Sequence[Outcome]) -> list[Outcome]:
+    """Those than which no other one is at least as accurate, small and cheap and better in one, by bytes."""
+
+    def is_beaten(one: Outcome) -> bool:
+        mine = (-one.accuracy, one.bytes, one.cost)
+        others = ((-other.accuracy, other.bytes, other.cost) for other in found)
+        return any(all(b <= a for a, b in zip(mine, each, strict=True)) and each != mine for each in others)
+
+    unbeaten = {(each.accuracy, each.bytes, each.cost): each for each in reversed(found) if not is_beaten(each)}
+    return sorted(unbeaten.values(), key=lambda each: (each.bytes, each.cost))
+
+
+def best(found: Sequence[Outcome]) -> Outcome:
+    """The one of the least objective, the first of several. Raises SearchError without any."""
+    if not found:
+        raise SearchError("no trial has seen all images, expected one: raise --trials, or have fewer rungs")
+    return min(found, key=lambda each: (each.objective, each.trial))
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """The chosen network's file. test: both networks on the test images, None without them."""
+
+    path: Path
+    sha256: str
+    size: int
+    test: Measured | None
+
+
+def save_chosen(searched: Searched, outcome: Outcome, path: Path, test: LabelledImages | None) -> Chosen:
+    """Write the network of an outcome; its scores' temperature is that of the held-out images.
+
+    Its provenance names the study.
+    """
+    config, network = searched.config, searched.prepared.network
+    integer = network.build(bits_of(parameters_of(outcome)))
+    study = {
+        "study": config.name,
+        "search_sha256": config.digest(),
+        "trial": outcome.trial,
+        "trials": len(searched.trials),
+        "objective": outcome.objective,
+        "judged_images": config.images,
+        "judged_accuracy": outcome.accuracy,
+    }
+    provenance = {**integer.provenance, "search": study, "float": dict(network.model.provenance)}
+    integer = with_temperature(replace(integer, provenance=provenance), searched.prepared.held_out)
+    measured = None if test is None else measure(network.model, integer, test)
+    if measured is not None:
+        integer = replace(integer, provenance={**integer.provenance, **measured.provenance()})
+    digest = save(with_self_test(replace(integer, name=config.name)), path)
+    return Chosen(path, digest, path.stat().st_size, measured)
+
+
+def parameters_of(outcome: Outcome) -> dict[str, int]:
+    """The parameters of its trial."""
+    weights = {f"weights.{name}": value for name, value in outcome.weights.items()}
+    return weights | {f"features.{name}": value for name, value in outcome.features.items()}
+
+
+def values_of(config: SearchConfig, searched: Searched, chosen: Chosen) -> dict[str, Any]:
+    """What `edgemeta search --json` prints."""
+    found = outcomes(searched.trials)
+    test = chosen.test
+    return {
+        "study": config.name,
+        "storage": searched.storage,
+        "trials": len(searched.trials),
+        "complete": len(found),
+        "pruned": len(searched.trials) - len(found),
+        "best": best(found).values(),
+        "front": [each.values() for each in front(found)],
+        "model": str(chosen.path),
+        "sha256": chosen.sha256,
+        "model_bytes": chosen.size,
+        "test_top1": None if test is None else round(100 * test.accuracy, 4),
+        "float_test_top1": None if test is None else round(100 * test.float_accuracy, 4),
+        "evaluated_images": searched.evaluated,
+        "seconds": round(searched.seconds, 1),
+    }
+
+
+def write_values(values: Mapping[str, Any], path: Path) -> None:
+    """The same as a file."""
+    write_atomically(path, (json.dumps(values, indent=2) + "\n").encode())

@@ -1,0 +1,172 @@
+"""One worker of a search: takes choices, measures their networks, and stores the results, until there are enough."""
+
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from edgemeta.model.errors import ModelError
+from edgemeta.model.graph import Model
+from edgemeta.toolchain.errors import QuantizeError
+from edgemeta.toolchain.search.config import SearchConfig
+from edgemeta.toolchain.search.evaluator import Evaluator, Prepared, prepare
+from edgemeta.toolchain.search.ledger import Ledger, open_study
+from edgemeta.toolchain.search.objective import Costs, bits_of, objective
+from edgemeta.toolchain.search.proposals import Proposals, distributions
+from edgemeta.toolchain.search.sensitivity import Sensitivity, space_of
+from edgemeta.toolchain.search.storage import Patient, open_storage, without_password
+
+if TYPE_CHECKING:
+    from optuna.storages import BaseStorage
+    from optuna.study import Study
+    from optuna.trial import FrozenTrial
+
+RESULT = "result"
+_PATIENCE = 300.0
+"""Seconds that a worker waits for a storage's server to come back."""
+_WAIT = 0.1
+
+
+class SearchObserver:
+    """Is told nothing; a subclass overrides what it wants to hear of."""
+
+    def stage(self, name: str) -> None:
+        """A part of the work begins."""
+
+    def progress(self, done: int, total: int, best: float | None = None) -> None:
+        """So many trials, or measurements, are done; the least objective so far."""
+
+    def remark(self, sentence: str) -> None:
+        """A picture or file is left out."""
+
+
+@dataclass(frozen=True, eq=False)
+class Searched:
+    """What a worker knows at the end. trials: those that count. evaluated: images that this worker ran."""
+
+    config: SearchConfig
+    prepared: Prepared
+    trials: tuple["FrozenTrial", ...]
+    sensitivity: Mapping[str, Mapping[int, float]]
+    storage: str
+    evaluated: int
+    seconds: float
+
+
+def search(config: SearchConfig, folder: Path, observer: SearchObserver | None = None) -> Searched:
+    """Work on a search's study until it has `config.trials` trials. Raises ToolchainError, BackendError.
+
+    folder: holds the journal of the trials if the config names no storage. An interrupted worker's trial is given to
+    another one, or to the next worker that starts.
+    """
+    begin = time.monotonic()
+    observer = observer or SearchObserver()
+    where = config.storage or str(folder / "trials.journal")
+    storage = cast("BaseStorage", Patient(open_storage(where), _PATIENCE))
+    study = open_study(storage, config.name, config.directions, config.digest())
+    observer.stage("data and ranges")
+    worker = _Worker(config, prepare(config, observer.remark), storage, study, observer)
+    table: Mapping[str, Mapping[int, float]] = {}
+    if config.sensitivity:
+        observer.stage("sensitivities")
+        table = worker.measure_sensitivity()
+    observer.stage("trials")
+    worker.run()
+    trials = tuple(worker.ledger.counted()[: config.trials])
+    seconds = time.monotonic() - begin
+    return Searched(
+        config, worker.prepared, trials, table, without_password(where), worker.evaluator.evaluated, seconds
+    )
+
+
+class _Worker:
+    def __init__(
+        self,
+        config: SearchConfig,
+        prepared: Prepared,
+        storage: "BaseStorage",
+        study: int,
+        observer: SearchObserver,
+    ) -> None:
+        self._config, self.prepared, self._observer = config, prepared, observer
+        self._storage, self._study = storage, study
+        self._network = prepared.network
+        self.evaluator = Evaluator(prepared.network.model, prepared.judged)
+        self._costs = Costs(prepared.network)
+        self._space = distributions(space_of(config, prepared.network))
+        self.ledger = Ledger(storage, study, self._space, config.lease)
+        self._seeds: list[dict[str, int]] = []
+
+    def measure_sensitivity(self) -> Mapping[str, Mapping[int, float]]:
+        sensitivity = Sensitivity(self._config, self._network, self.evaluator)
+        sensitivity.measure(self._storage, self._study, self._observer.progress)
+        self._seeds = sensitivity.seeds()
+        return sensitivity.table()
+
+    def run(self) -> None:
+        limit = self._config.trials
+        study = self._optuna_study()
+        proposals = Proposals(self._config, self._config.directions, self._space, self._seeds)
+        with self.ledger.signs_of_life():
+            while True:
+                counted = self.ledger.counted()
+                values = [each.value for each in counted if len(each.values or ()) == 1 and each.value is not None]
+                self._observer.progress(len(counted), limit, min(values, default=None))
+                if len(counted) >= limit:
+                    return
+                again = self.ledger.abandoned()
+                if again is not None:
+                    key, choice = again
+                elif self.ledger.open_keys(limit):
+                    key, choice = proposals.next(self.ledger.trials())
+                else:
+                    time.sleep(_WAIT)
+                    continue
+                trial = self.ledger.begin(key, choice, limit)
+                if trial is not None:
+                    self._run_trial(study, trial, choice)
+
+    def _optuna_study(self) -> "Study":
+        import optuna
+        from optuna.pruners import NopPruner, SuccessiveHalvingPruner
+
+        is_halving = len(self._config.steps) > 1
+        pruner = SuccessiveHalvingPruner(1, self._config.halving, 0) if is_halving else NopPruner()
+        return optuna.load_study(study_name=self._config.name, storage=self._storage, pruner=pruner)
+
+    def _run_trial(self, study: "Study", trial: int, choice: Mapping[str, int]) -> None:
+        try:
+            self._measure(study, trial, choice)
+        except BaseException:
+            self.ledger.fail(trial)  # to be given again at once, not only after the time of a lease
+            raise
+
+    def _measure(self, study: "Study", trial: int, choice: Mapping[str, int]) -> None:
+        bits = bits_of(choice)
+        sizes = self._costs.of(bits)
+        result: dict[str, Any] = asdict(sizes)
+        pruned, value = False, 0.0
+        try:
+            model: Model | None = self._network.build(bits)
+            running = self.evaluator.run(cast("Model", model))
+        except (QuantizeError, ModelError) as error:  # a number that does not fit: a network without any accuracy
+            model, running = None, None
+            result["error"] = str(error)
+        for number, images in enumerate(self._config.steps):
+            floating = self.evaluator.float_accuracy(images)
+            accuracy = 0.0 if running is None else running.accuracy(images)
+            value = objective(self._config.objective, floating, accuracy, sizes)
+            result |= {"images": images, "accuracy": accuracy, "float_accuracy": floating, "objective": value}
+            if images < self._config.steps[-1]:
+                self._storage.set_trial_intermediate_value(trial, self._config.halving**number, value)
+                if study.pruner.prune(study, self._storage.get_trial(trial)):
+                    pruned = True
+                    break
+        if running is not None:
+            running.close()
+        if self._config.goals and "microseconds" in self._config.goals:
+            measured = None if model is None else self.evaluator.microseconds(model, self._config.backend)
+            result["microseconds"] = 1e9 if measured is None else measured
+        self._storage.set_trial_user_attr(trial, RESULT, result)
+        self.ledger.finish(trial, [result[goal] for goal in self._config.goals or ("objective",)], pruned=pruned)
