@@ -1,7 +1,8 @@
-"""The official CIFAR-10 files: binary records and Python batches.
+"""The official files of CIFAR-10 and CIFAR-100: binary records and Python batches.
 
-Binary: records of 3,073 bytes: 1 label byte, then 1,024 red, 1,024 green, 1,024 blue bytes, row by row. Python: a
-pickled mapping with `data` (uint8 [N, 3072], the same plane order) and `labels`. Unpickling can normally run any code;
+Binary: records of 3,073 bytes: 1 label byte, then 1,024 red, 1,024 green, 1,024 blue bytes, row by row; CIFAR-100 has
+3,074, with the coarse label before the fine one, which is read. Python: a pickled mapping with `data` (uint8 [N, 3072],
+the same plane order) and `labels`, in CIFAR-100 `fine_labels`. Unpickling can normally run any code;
 here every global that a pickle names is replaced by an inert record of this file, and all names except the five of the
 official files are refused, so a hostile file is only rejected. Both return x uint8 [N, 32, 32, 3] and y uint8 [N].
 """
@@ -18,7 +19,8 @@ from edgemeta.toolchain.errors import DataError
 
 SIDE = 32
 RECORD = 1 + 3 * SIDE * SIDE
-CLASSES = 10
+RECORD_100 = RECORD + 1
+CLASSES, CLASSES_100 = 10, 100
 #: Largest file that is read, bytes; an official batch has 31 million.
 MAX_BYTES = 1 << 30
 
@@ -26,18 +28,19 @@ Images = tuple[NDArray[np.uint8], NDArray[np.uint8]]
 
 
 def read_binary(path: Path) -> Images:
-    """Read a file of binary records. Raises DataError."""
-    data = _bytes(path)
-    if not data or len(data) % RECORD:
-        raise DataError(
-            f"{path}: has {len(data)} bytes, expected a multiple of {RECORD} (one label and 3,072 pixels per record)"
-        )
-    records = np.frombuffer(data, np.uint8).reshape(-1, RECORD)
-    return _images(path, records[:, 1:], records[:, 0])
+    """Read a file of CIFAR-10's binary records. Raises DataError."""
+    records = _records(path, RECORD, "one label and 3,072 pixels per record")
+    return _images(path, records[:, 1:], records[:, 0], CLASSES)
 
 
-def read_python_batch(path: Path) -> Images:
-    """Read a Python batch without running anything in it. Raises DataError."""
+def read_binary_100(path: Path) -> Images:
+    """Read a file of CIFAR-100's binary records, with their fine labels. Raises DataError."""
+    records = _records(path, RECORD_100, "two labels and 3,072 pixels per record")
+    return _images(path, records[:, 2:], records[:, 1], CLASSES_100)
+
+
+def read_python_batch(path: Path) -> tuple[Images, int]:
+    """Read a Python batch without running anything in it; also the number of classes, 10 or 100. Raises DataError."""
     data = _bytes(path)
     try:
         content = _InertUnpickler(io.BytesIO(data), encoding="bytes").load()
@@ -50,18 +53,26 @@ def read_python_batch(path: Path) -> Images:
     if not isinstance(content, dict):
         raise DataError(f"{path}: holds a {type(content).__name__}, expected a mapping")
     members = {_text(k): v for k, v in content.items()}
-    if "data" not in members or "labels" not in members:
+    labels, classes = ("fine_labels", CLASSES_100) if "fine_labels" in members else ("labels", CLASSES)
+    if "data" not in members or labels not in members:
         names = ", ".join(sorted(members)) or "nothing"
         raise DataError(f"{path}: the batch holds {names}, expected data and labels")
-    return _images(path, _pixels(path, members["data"]), _labels(path, members["labels"]))
+    return _images(path, _pixels(path, members["data"]), _labels(path, members[labels]), classes), classes
 
 
-def _images(path: Path, planes: NDArray[np.uint8], y: NDArray[np.uint8]) -> Images:
+def _records(path: Path, size: int, content: str) -> NDArray[np.uint8]:
+    data = _bytes(path)
+    if not data or len(data) % size:
+        raise DataError(f"{path}: has {len(data)} bytes, expected a multiple of {size} ({content})")
+    return np.frombuffer(data, np.uint8).reshape(-1, size)
+
+
+def _images(path: Path, planes: NDArray[np.uint8], y: NDArray[np.uint8], classes: int) -> Images:
     if len(planes) != len(y):
         raise DataError(f"{path}: holds {len(planes)} images and {len(y)} labels, expected equal numbers")
-    if y.max() >= CLASSES:
-        first = int(np.flatnonzero(y >= CLASSES)[0])
-        raise DataError(f"{path}: record {first} has label {y[first]}, expected 0..{CLASSES - 1}")
+    if y.max() >= classes:
+        first = int(np.flatnonzero(y >= classes)[0])
+        raise DataError(f"{path}: record {first} has label {y[first]}, expected 0..{classes - 1}")
     x = planes.reshape(-1, 3, SIDE, SIDE).transpose(0, 2, 3, 1)
     return np.ascontiguousarray(x), np.ascontiguousarray(y)
 

@@ -1,8 +1,8 @@
 """Image data sets for training, calibration and evaluation: one record, one loader for all formats.
 
-Supported: a folder of pictures for each class, `.npz` archives with pixels or of JPEG files, and the official CIFAR-10
-files, binary or Python batches (docs/training.md describes each). Nothing in a file is ever executed. Every problem
-raises a DataError of one sentence with the file, what was found and what was expected.
+Supported: a folder of pictures for each class, `.npz` archives with pixels or of JPEG files, and the official files of
+CIFAR-10 and CIFAR-100, binary or Python batches (docs/training.md describes each). Nothing in a file is ever executed.
+Every problem raises a DataError of one sentence with the file, what was found and what was expected.
 """
 
 import hashlib
@@ -15,7 +15,15 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from edgemeta.toolchain.data.cifar_files import RECORD, read_binary, read_python_batch
+from edgemeta.toolchain.data.cifar100_labels import CIFAR100_LABELS
+from edgemeta.toolchain.data.cifar_files import (
+    CLASSES_100,
+    RECORD,
+    RECORD_100,
+    read_binary,
+    read_binary_100,
+    read_python_batch,
+)
 from edgemeta.toolchain.data.class_folders import Report, is_class_folder, list_class_folders
 from edgemeta.toolchain.data.copies import contradictions
 from edgemeta.toolchain.data.jpeg_container import decode_container
@@ -46,7 +54,10 @@ _FILES: dict[Split, tuple[str, ...]] = {
     "train": tuple(f"data_batch_{i}" for i in range(1, 6)),
     "test": ("test_batch",),
 }
+"""Files of CIFAR-10, which all belong to a split; CIFAR-100 has one, with the name of the split."""
 _ENDS = (".bin", "")
+_COARSE = 20
+"""CIFAR-100's coarse classes, the first byte of a record."""
 
 
 @dataclass(frozen=True)
@@ -116,9 +127,9 @@ def load_dataset(
     *,
     labels: tuple[str, ...] | None = None,
 ) -> Dataset:
-    """Read a data set: a folder of pictures for each class, a file, or a folder of official CIFAR-10 files.
+    """Read a data set: a folder of pictures for each class, a file, or a folder of official CIFAR files.
 
-    split chooses among CIFAR-10's official files in a folder and is ignored otherwise. size: side of the squares that
+    split chooses among the official files in a folder and is ignored otherwise. size: side of the squares that
     pictures become (`make_square`); a folder of pictures needs it, other images are checked to have it, where it is
     given. report: is called with one sentence for each picture or file that is left out. labels: names for the classes
     of an archive that has none; without them it is refused. Raises DataError.
@@ -148,23 +159,26 @@ def _from_file(path: Path, labels: tuple[str, ...] | None) -> Dataset:
     if head.startswith(b"PK\x03\x04"):
         return _from_npz(path, labels)
     if head.startswith(b"\x80"):
-        x, y = read_python_batch(path)
-    elif head and head[0] < len(CIFAR10_LABELS):
-        x, y = read_binary(path)
-    else:
-        raise DataError(
-            f"{path}: begins with {head[:4]!r}, expected an .npz archive, a CIFAR-10 binary file "
-            "(3,073-byte records) or a CIFAR-10 Python batch"
-        )
-    return Dataset(x, y, CIFAR10_LABELS)
+        images, classes = read_python_batch(path)
+        return Dataset(*images, CIFAR100_LABELS if classes == CLASSES_100 else CIFAR10_LABELS)
+    if head and head[0] < _COARSE and path.stat().st_size % RECORD_100 == 0:
+        return Dataset(*read_binary_100(path), CIFAR100_LABELS)
+    if head and head[0] < len(CIFAR10_LABELS):
+        return Dataset(*read_binary(path), CIFAR10_LABELS)
+    raise DataError(
+        f"{path}: begins with {head[:4]!r}, expected an .npz archive, a CIFAR-10 binary file (3,073-byte records), a "
+        "CIFAR-100 binary file (3,074-byte records) or a Python batch of either"
+    )
 
 
 def is_dataset(path: Path) -> bool:
     """Whether a file begins like a data set, or a folder holds official CIFAR-10 files (they may still be damaged)."""
     if path.is_dir():
-        return any((path / f"{name}{end}").is_file() for names in _FILES.values() for name in names for end in _ENDS)
-    head = _head(path)
-    is_binary = head[:1] < bytes([len(CIFAR10_LABELS)]) and path.stat().st_size % RECORD == 0
+        names = [name for files in _FILES.values() for name in files]
+        return any((path / f"{name}{end}").is_file() for name in (*names, *_FILES) for end in _ENDS)
+    head, size = _head(path), path.stat().st_size
+    is_binary = head[:1] < bytes([len(CIFAR10_LABELS)]) and size % RECORD == 0
+    is_binary |= head[:1] < bytes([_COARSE]) and size % RECORD_100 == 0
     return head.startswith((b"PK\x03\x04", b"\x80")) or (bool(head) and is_binary)
 
 
@@ -196,16 +210,20 @@ def load_alternates(path: Path, train: Dataset) -> Alternates:
 
 
 def _from_folder(path: Path, split: Split) -> Dataset:
-    parts: list[tuple[NDArray[np.uint8], NDArray[np.uint8]]] = []
+    whole = [path / f"{split}{end}" for end in _ENDS if (path / f"{split}{end}").is_file()]
+    if whole:
+        return _from_file(whole[0], None)
+    parts: list[Dataset] = []
     for name in _FILES[split]:
-        binary, pickled = path / f"{name}.bin", path / name
-        if binary.is_file():
-            parts.append(read_binary(binary))
-        elif pickled.is_file():
-            parts.append(read_python_batch(pickled))
-        else:
-            raise DataError(f"{path}: has neither {name}.bin nor {name}, expected the official files")
-    return Dataset(np.concatenate([p[0] for p in parts]), np.concatenate([p[1] for p in parts]), CIFAR10_LABELS)
+        found = [path / f"{name}{end}" for end in _ENDS if (path / f"{name}{end}").is_file()]
+        if not found:
+            raise DataError(
+                f"{path}: has neither {name}.bin nor {name}, expected the official files (of CIFAR-100 {split}.bin or "
+                f"{split})"
+            )
+        parts.append(_from_file(found[0], None))
+    x, y = np.concatenate([part.x for part in parts]), np.concatenate([part.y for part in parts])
+    return Dataset(x, y, CIFAR10_LABELS)
 
 
 def _from_npz(path: Path, names: tuple[str, ...] | None) -> Dataset:

@@ -5,7 +5,7 @@ from typing import Literal, TypeAlias, get_args
 
 from edgemeta.toolchain.errors import RecipeError
 
-Family: TypeAlias = Literal["resnet", "mobilenetv2"]
+Family: TypeAlias = Literal["resnet", "mobilenetv2", "vgg16"]
 FAMILIES: tuple[Family, ...] = get_args(Family)
 
 DEPTHS = (8, 14, 20)
@@ -21,7 +21,7 @@ class Design:
     """Which network: its family, classes and size.
 
     size: side of the square input in pixels, MIN_SIZE..MAX_SIZE. depth: of a residual network, one of DEPTHS (ignored
-    for MobileNetV2). width: factor on all channels, MIN_WIDTH..MAX_WIDTH; at 1 a residual network has 16, 32 and 64.
+    for others). width: factor on all channels, MIN_WIDTH..MAX_WIDTH; at 1 a residual network has 16, 32 and 64.
     """
 
     classes: int = 10
@@ -61,7 +61,7 @@ class Wishes:
 
     def design(self, size: int, classes: int, start: Design | None) -> Design:
         """The network for images of this size. Raises RecipeError if it differs from the one to start from."""
-        first = start or (MOBILENET if self.family == "mobilenetv2" else RESNET)
+        first = start or _DEFAULTS[self.family or "resnet"]
         values = {key: getattr(self, key) for key in ("family", "depth", "width") if getattr(self, key) is not None}
         for key, value in values.items() if start else ():
             if value != getattr(start, key):
@@ -76,4 +76,7 @@ class Wishes:
 
 RESNET = Design(family="resnet", depth=14, width=3.0, size=96)
 MOBILENET = Design(family="mobilenetv2", width=0.5, size=96)
+VGG = Design(family="vgg16", width=0.25, size=96)
 """What is trained on own pictures where nothing else is wanted."""
+
+_DEFAULTS = {"resnet": RESNET, "mobilenetv2": MOBILENET, "vgg16": VGG}

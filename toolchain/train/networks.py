@@ -1,14 +1,16 @@
-"""The PyTorch networks that can be trained, exported and shipped: residual networks and MobileNetV2.
+"""The PyTorch networks that can be trained, exported and shipped: residual networks, MobileNetV2 and VGG16.
 
 All take float [B, 3, S, S] (channels first) holding (pixel - 128) / 128 and give logits [B, classes]. The depth of a
 residual network, the width and the number of classes are free; the input's side S decides only where the network halves
 its grid, so that weights learnt at one size load at any other.
 """
 
+from collections.abc import Callable
+
 from torch import nn
 
 from edgemeta.toolchain.train.chain import Chain
-from edgemeta.toolchain.train.designs import Design
+from edgemeta.toolchain.train.designs import Design, Family
 
 _GRID = 6
 """The last grid of a network has at least this many rows."""
@@ -25,9 +27,13 @@ _MOBILENET_STAGES = (
 )
 
 
+#: Channels of VGG16's convolutions, by stage; each stage ends with a max-pooling.
+_VGG_STAGES = ((64, 64), (128, 128), (256, 256, 256), (512, 512, 512), (512, 512, 512))
+
+
 def build(design: Design) -> Chain:
     """The network of a design, with random weights from PyTorch's generator."""
-    return _resnet(design) if design.family == "resnet" else _mobilenet(design)
+    return _BUILDERS[design.family](design)
 
 
 def halvings(size: int) -> int:
@@ -91,7 +97,28 @@ def _mobilenet(design: Design) -> Chain:
     return net
 
 
+def _vgg(design: Design) -> Chain:
+    """VGG16 with batch norm (Simonyan and Zisserman 2014): 13 convolutions of 3x3, each with a ReLU, in five stages.
+
+    As usual for CIFAR, one dense layer follows the global average. A stage halves its grid while two rows remain.
+    """
+    net = Chain(design.size)
+    x, cin, rows = "input", 3, design.size
+    for stage, widths in enumerate(_VGG_STAGES):
+        for base in widths:
+            width = max(1, round(base * design.width))
+            x = net.relu(net.convolution(x, cin, width, 3, 1))
+            cin = width
+        if rows > 1:
+            x, rows = net.add(f"pool{stage}", nn.MaxPool2d(2), x), rows // 2
+    net.classify(x, cin, design.classes)
+    return net
+
+
 def _multiple_of_8(channels: float) -> int:
     """The nearest multiple of 8, at least 8 and at least nine tenths of `channels`, as the published networks have."""
     rounded = max(8, int(channels + 4) // 8 * 8)
     return rounded + 8 if rounded < 0.9 * channels else rounded
+
+
+_BUILDERS: dict[Family, Callable[[Design], Chain]] = {"resnet": _resnet, "mobilenetv2": _mobilenet, "vgg16": _vgg}

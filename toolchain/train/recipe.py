@@ -4,15 +4,19 @@ import hashlib
 import json
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import yaml
 
 from edgemeta.toolchain.errors import RecipeError
+from edgemeta.toolchain.train.designs import Design, Family
 
 T = TypeVar("T")
 
-_AT_LEAST_1 = ("epochs", "batch", "teacher.count", "evaluate_every")
+SIZE = 32
+"""Side of the images that a recipe trains with, in pixels."""
+
+_AT_LEAST_1 = ("epochs", "batch", "evaluate_every")
 _ABOVE_0 = ("lr", "temperature", "blend_strength")
 _AT_MOST: dict[str, float] = {
     "alternate_share": 1,
@@ -30,12 +34,13 @@ _AT_MOST: dict[str, float] = {
 class TeacherRecipe:
     """Training of the teachers.
 
-    count: number of teachers; teacher k has the seed of the recipe plus 100 k. lr: peak learning rate for the mean loss
-    of a batch, reached after the share `warmup` of all steps starting from `lr_start` * lr, then decreasing linearly to
-    `lr_end` * lr. bias_lr: factor on lr for the shifts of the batch norms. pad: greatest shift of a crop in pixels.
-    views: number of augmented views of every training image that a teacher classifies after its training; the student's
-    target is the mean of those logits over all views and teachers. With 0, the teachers classify the very view that the
-    student sees, in every step; the target is the mean of their logits.
+    count: number of teachers; teacher k has the seed of the recipe plus 100 k. With 0 the student learns from labels
+    alone, and its hard_weight must be 1. lr: peak learning rate for the mean loss of a batch, reached after the share
+    `warmup` of all steps starting from `lr_start` * lr, then decreasing linearly to `lr_end` * lr.
+    bias_lr: factor on lr for the shifts of the batch norms. pad: greatest shift of a crop in pixels. views: number of
+    augmented views of every training image that a teacher classifies after its training; the student's target is the
+    mean of those logits over all views and teachers. With 0, the teachers classify the very view that the student sees,
+    in every step; the target is the mean of their logits.
     """
 
     count: int = 2
@@ -93,6 +98,15 @@ class ContinuationRecipe:
 
 
 @dataclass(frozen=True)
+class NetworkRecipe:
+    """Which network the student is. depth: of a residual network, ignored for others. width: factor on all channels."""
+
+    family: str = "resnet"
+    depth: int = 8
+    width: float = 1.0
+
+
+@dataclass(frozen=True)
 class Recipe:
     """A complete recipe.
 
@@ -106,17 +120,26 @@ class Recipe:
     seed: int = 1
     alternate_share: float = 0.5
     validation: float = 0.0
+    network: NetworkRecipe = NetworkRecipe()
     teacher: TeacherRecipe = TeacherRecipe()
     student: StudentRecipe = StudentRecipe()
     continuation: ContinuationRecipe = ContinuationRecipe()
 
+    def design(self, classes: int) -> Design:
+        """The student, for so many classes. Raises RecipeError."""
+        network = self.network
+        return Design(classes, SIZE, cast("Family", network.family), network.depth, network.width)
+
     def digest(self, *parts: str) -> str:
         """SHA-256 (hex) of the named parts (default: all) with the seed and the shares of alternates and validation.
 
-        A checkpoint can be continued only if its digest is equal.
+        The network counts where it is another than ResNet-8. A checkpoint can be continued only if its digest is equal.
         """
         whole = asdict(self)
+        network = whole.pop("network")
         chosen = {p: whole[p] for p in (*parts, "seed", "alternate_share", "validation")} if parts else whole
+        if self.network != NetworkRecipe():
+            chosen = {**chosen, "network": network}
         return hashlib.sha256(json.dumps(chosen, sort_keys=True).encode()).hexdigest()
 
 
@@ -137,6 +160,7 @@ def load_recipe(path: Path) -> Recipe:
 def recipe_from(entries: object, source: str) -> Recipe:
     """A recipe from the mapping read from `source` (used in messages). Raises RecipeError."""
     parts: dict[str, type[Any]] = {
+        "network": NetworkRecipe,
         "teacher": TeacherRecipe,
         "student": StudentRecipe,
         "continuation": ContinuationRecipe,
@@ -146,7 +170,17 @@ def recipe_from(entries: object, source: str) -> Recipe:
     for part, kind in parts.items():
         if part in values:
             values[part] = _build(kind, _mapping(values[part], source, part), source, f"{part}.")
-    return _build(Recipe, values, source, "")
+    recipe = _build(Recipe, values, source, "")
+    if recipe.teacher.count == 0 and recipe.student.hard_weight != 1:
+        raise RecipeError(
+            f"{source}: teacher.count is 0 and student.hard_weight {recipe.student.hard_weight:g}, expected 1: without "
+            "teachers there are only the labels"
+        )
+    try:
+        recipe.design(2)
+    except RecipeError as error:
+        raise RecipeError(f"{source}: {error}") from error
+    return recipe
 
 
 def _mapping(value: object, source: str, key: str) -> dict[str, Any]:

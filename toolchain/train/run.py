@@ -11,7 +11,7 @@ from edgemeta.toolchain.errors import DataError
 from edgemeta.toolchain.progress import ProgressCallback, Reporter
 from edgemeta.toolchain.train.augment import ImageBank
 from edgemeta.toolchain.train.chain import Chain
-from edgemeta.toolchain.train.recipe import Recipe
+from edgemeta.toolchain.train.recipe import SIZE, Recipe
 from edgemeta.toolchain.train.run_folder import data_digest
 from edgemeta.toolchain.train.student import Lesson, continue_student, train_student
 from edgemeta.toolchain.train.targets import live_target, stored_target
@@ -33,8 +33,8 @@ def train_network(
     train, test: images and labels. Epochs are measured on the part of the training images that the recipe holds out;
     only if it holds out none, on the test images. alternates: alternative pixels of some training images. threads: CPU
     threads (None: PyTorch's default). Returns the averaged student, or the mean of its continuations, in evaluation
-    mode. Raises DataError for images that do not fit, CheckpointError for checkpoints of another recipe or other
-    training data.
+    mode. Without teachers the labels are the only targets. Raises DataError for images that do not fit, CheckpointError
+    for checkpoints of another recipe or other training data.
     """
     _check_data(recipe, train, test)
     if threads is not None:
@@ -53,7 +53,7 @@ def train_network(
             mean = teacher_logits(recipe, number, teacher, bank, folder, data, reporter)
             targets += mean / np.float32(recipe.teacher.count)
     batches = recipe.student.epochs * (len(train) // recipe.student.batch)
-    target = stored_target(targets) if recipe.teacher.views else live_target(teachers, batches)
+    target = stored_target(targets) if recipe.teacher.views or not teachers else live_target(teachers, batches)
     lesson = Lesson(train, ImageBank(train.x, recipe.student.pad, *other), target, measured)
     student = train_student(recipe, lesson, folder, data, reporter)
     return continue_student(recipe, student, lesson, folder, data, reporter)
@@ -71,13 +71,13 @@ def _parts(
 
 def _check_data(recipe: Recipe, train: Dataset, test: Dataset) -> None:
     for what, data in (("training", train), ("test", test)):
-        if data.x.shape[1:] != (32, 32, 3):
-            raise DataError(f"the {what} images are {data.x.shape[1:]}, expected (32, 32, 3)")
+        if data.x.shape[1:] != (SIZE, SIZE, 3):
+            raise DataError(f"the {what} images are {data.x.shape[1:]}, expected {(SIZE, SIZE, 3)}")
     if train.labels != test.labels:
         raise DataError(
             f"the training images have {len(train.labels)} classes ({train.labels[0]}, ...) and the test images "
             f"{len(test.labels)} ({test.labels[0]}, ...), expected the same classes"
         )
-    batch = max(recipe.teacher.batch, recipe.student.batch)
+    batch = max(recipe.teacher.batch if recipe.teacher.count else 0, recipe.student.batch)
     if len(train) < batch:
         raise DataError(f"there are {len(train)} training images, expected at least one batch of {batch}")

@@ -17,7 +17,6 @@ from edgemeta.toolchain.train.augment import STREAM_BLEND, STREAM_ORDER, STREAM_
 from edgemeta.toolchain.train.batches import accuracy_percent, mixed_precision, network_input
 from edgemeta.toolchain.train.chain import Chain
 from edgemeta.toolchain.train.checkpoint import RunIdentity
-from edgemeta.toolchain.train.designs import Design
 from edgemeta.toolchain.train.loop import BatchLoss, Training, run_epochs
 from edgemeta.toolchain.train.mean_network import mean_network, refresh_statistics
 from edgemeta.toolchain.train.networks import build
@@ -81,7 +80,7 @@ def train_student(recipe: Recipe, lesson: Lesson, folder: Path, data: str, repor
     data: digest of the training data.
     """
     torch.manual_seed(recipe.seed + 1)
-    network = build(Design(len(lesson.train.labels)))
+    network = build(recipe.design(len(lesson.train.labels)))
     network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     training = _distillation("student", network, recipe.student, recipe.seed, recipe.alternate_share, lesson)
     identity = RunIdentity(recipe.digest("teacher", "student"), data)

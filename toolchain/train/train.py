@@ -13,18 +13,16 @@ from edgemeta.toolchain.float_model.file import save_float_model
 from edgemeta.toolchain.float_model.forward import accuracy
 from edgemeta.toolchain.progress import ProgressCallback
 from edgemeta.toolchain.train.pictures_data import data_name
-from edgemeta.toolchain.train.recipe import Recipe, load_recipe
+from edgemeta.toolchain.train.recipe import SIZE, Recipe, load_recipe
 from edgemeta.toolchain.train.recipe_files import find_recipe
 from edgemeta.toolchain.train.requirements import require_torch
 from edgemeta.toolchain.train.run_folder import VALIDATION, opened_run, require_writable, save_npz
+from edgemeta.toolchain.train.start import ENTRY, described
 
 if TYPE_CHECKING:
     from edgemeta.toolchain.train.chain import Chain
 
 _log = logging.getLogger(__name__)
-
-_NETWORK, _SIZE = "resnet8", 32
-"""What a recipe trains: the network and the side of its input in pixels."""
 
 
 @dataclass(frozen=True)
@@ -72,8 +70,8 @@ def train(
     from edgemeta.toolchain.train.run import train_network
 
     names = chosen.labels or None
-    images = load_dataset(data, "train", _SIZE, report, labels=names)
-    measured = load_dataset(test, "test", _SIZE, report, labels=names)
+    images = load_dataset(data, "train", SIZE, report, labels=names)
+    measured = load_dataset(test, "test", SIZE, report, labels=names)
     check_apart(images, measured, data, test, report)
     other = None if alternates is None else load_alternates(alternates, images)
     kept = folder / VALIDATION if chosen.validation else None
@@ -82,7 +80,7 @@ def train(
             save_npz(images.take(held_out(images, chosen.validation, chosen.seed)), kept)
         network = train_network(chosen, images, measured, folder, alternates=other, threads=threads, progress=progress)
     if name is None:
-        name = chosen.name if chosen.labels == images.labels else f"{_NETWORK}-{data_name(data)}"
+        name = chosen.name if chosen.labels == images.labels else f"{chosen.design(2).name}-{data_name(data)}"
     return replace(_export(chosen, network, name, images, measured, out, other), held_out=kept)
 
 
@@ -101,6 +99,7 @@ def _export(
 
     epochs = recipe.student.epochs
     provenance: dict[str, object] = {
+        ENTRY: described(recipe.design(len(images.labels))),
         **({"recipe": recipe.name} if recipe.labels == images.labels else {}),
         "recipe_sha256": recipe.digest(),
         "epochs": epochs,

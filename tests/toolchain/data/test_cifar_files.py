@@ -10,7 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from edgemeta.toolchain.data.cifar_files import RECORD, read_binary, read_python_batch
+from edgemeta.toolchain.data.cifar100_labels import CIFAR100_LABELS
+from edgemeta.toolchain.data.cifar_files import RECORD, RECORD_100, read_binary, read_python_batch
+from edgemeta.toolchain.data.dataset import is_dataset, load_dataset
 from edgemeta.toolchain.errors import DataError
 
 
@@ -27,7 +29,8 @@ def test_python_batches_of_every_protocol(tmp_path: Path, pixels: Any, classes: 
         with pytest.raises(DataError, match="_frombuffer"):
             read_python_batch(path)
         return
-    x, y = read_python_batch(path)
+    (x, y), count = read_python_batch(path)
+    assert count == 10
     assert (x == pixels).all()
     assert (y == classes).all()
 
@@ -122,3 +125,52 @@ def test_binary_with_a_wrong_label(tmp_path: Path) -> None:
     path.write_bytes(bytes(RECORD) + bytes([11]) + bytes(RECORD - 1))
     with pytest.raises(DataError, match=r"record 1 has label 11, expected 0\.\.9"):
         read_binary(path)
+
+
+@pytest.fixture
+def fine() -> Any:
+    """Fine labels of the twenty images, among them the last one."""
+    return (np.arange(20) * 5 + 4).astype(np.uint8)
+
+
+@pytest.mark.parametrize("end", [".bin", ""])
+def test_cifar_100_has_fine_labels(tmp_path: Path, pixels: Any, fine: Any, end: str) -> None:
+    """Files in the official format: coarse and fine label, then the planes; `train` and `test` in a folder."""
+    planes = np.ascontiguousarray(pixels.transpose(0, 3, 1, 2).reshape(20, -1))
+    coarse = np.arange(20, dtype=np.uint8)
+    for split, rows in (("train", slice(0, 15)), ("test", slice(15, 20))):
+        path = tmp_path / f"{split}{end}"
+        if end:
+            path.write_bytes(np.column_stack([coarse, fine, planes])[rows].tobytes())
+        else:
+            batch = {
+                b"filenames": [b"a.png"] * len(fine[rows]),
+                b"batch_label": b"training batch 1 of 1",
+                b"fine_labels": fine[rows].tolist(),
+                b"coarse_labels": coarse[rows].tolist(),
+                b"data": planes[rows],
+            }
+            path.write_bytes(pickle.dumps(batch, protocol=2))
+        assert is_dataset(path)
+        for found in (load_dataset(path), load_dataset(tmp_path, "train" if split == "train" else "test")):
+            assert (found.x == pixels[rows]).all()
+            assert (found.y == fine[rows]).all()
+            assert found.labels == CIFAR100_LABELS
+    assert is_dataset(tmp_path)
+
+
+def test_cifar_100_has_a_hundred_names_in_alphabetical_order() -> None:
+    assert len(set(CIFAR100_LABELS)) == 100
+    assert list(CIFAR100_LABELS) == sorted(CIFAR100_LABELS)
+
+
+def test_damaged_records_of_cifar_100(tmp_path: Path) -> None:
+    path = tmp_path / "train.bin"
+    record = np.zeros((2, RECORD_100), np.uint8)
+    record[1, 1] = 100
+    path.write_bytes(record.tobytes())
+    with pytest.raises(DataError, match=r"record 1 has label 100, expected 0\.\.99"):
+        load_dataset(path)
+    path.write_bytes(record.tobytes()[:-1])
+    with pytest.raises(DataError, match="has 6147 bytes, expected a multiple of 3073"):
+        load_dataset(tmp_path, "train")

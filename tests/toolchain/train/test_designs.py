@@ -3,13 +3,13 @@
 import pytest
 
 from edgemeta.toolchain.errors import RecipeError
-from edgemeta.toolchain.train.designs import MOBILENET, RESNET, Design, Wishes
+from edgemeta.toolchain.train.designs import MOBILENET, RESNET, VGG, Design, Wishes
 
 
 @pytest.mark.parametrize(
     ("wrong", "sentence"),
     [
-        ({"family": "vgg"}, "network is 'vgg', expected one of resnet, mobilenetv2"),
+        ({"family": "alexnet"}, "network is 'alexnet', expected one of resnet, mobilenetv2, vgg16"),
         ({"size": 23}, "size is 23, expected 24 to 224 pixels"),
         ({"size": 225}, "size is 225"),
         ({"depth": 9}, "depth is 9, expected one of 8, 14, 20"),
@@ -27,12 +27,14 @@ def test_names() -> None:
     assert Design().name == "resnet8"
     assert Design(depth=14, width=1.5).name == "resnet14-w1.5"
     assert Design(family="mobilenetv2", width=0.35).name == "mobilenetv2-w0.35"
+    assert Design(family="vgg16").name == "vgg16"
 
 
 def test_wishes_and_defaults() -> None:
     assert Wishes().design(96, 10, None) == RESNET
     assert Wishes(depth=8, width=1).design(32, 3, None) == Design(3, 32)
     assert Wishes("mobilenetv2").design(48, 3, None) == Design(3, 48, "mobilenetv2", width=MOBILENET.width)
+    assert Wishes("vgg16").design(48, 3, None) == Design(3, 48, "vgg16", width=VGG.width)
     assert Wishes(size=64).design(64, 4, Design(depth=20)) == Design(4, 64, depth=20)
 
 

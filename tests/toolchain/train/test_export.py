@@ -24,6 +24,8 @@ DESIGNS = [
     Design(7, 97, depth=8, width=0.3),
     Design(7, 35, "mobilenetv2", width=0.25),
     Design(7, 96, "mobilenetv2", width=0.25),
+    Design(7, 32, "vgg16", width=0.125),
+    Design(7, 45, "vgg16", width=0.125),
 ]
 
 

@@ -21,6 +21,15 @@ def test_mobilenetv2_has_the_published_sizes() -> None:
         assert sum(p.numel() for p in network.parameters()) == published + 1_281_000, width
 
 
+def test_the_networks_for_cifar_have_the_published_sizes() -> None:
+    """VGG16's 14,710,464 weights of 3x3 (the published 14,714,688 less 4,224 biases), and ResNet-20's 0.27 million."""
+    vgg = build(Design(family="vgg16"))
+    assert sum(p.numel() for p in vgg.parameters() if p.ndim == 4) == 14_710_464
+    pools = [link.name for link in vgg.links if link.name.startswith("pool")]
+    assert pools == ["pool0", "pool1", "pool2", "pool3", "pool4", "pool"]
+    assert sum(p.numel() for p in build(Design(depth=20)).parameters()) == 272_474
+
+
 @pytest.mark.parametrize("depth", [8, 14, 20])
 def test_a_residual_network_has_its_depth(depth: int) -> None:
     network = build(Design(depth=depth))
@@ -44,7 +53,7 @@ def test_a_grid_is_halved_as_often_as_six_rows_remain() -> None:
 
 
 @pytest.mark.parametrize("size", [24, 33, 48, 95, 96, 160, 224])
-@pytest.mark.parametrize("family", ["resnet", "mobilenetv2"])
+@pytest.mark.parametrize("family", ["resnet", "mobilenetv2", "vgg16"])
 def test_every_size_gives_logits(family: str, size: int) -> None:
     design = Design(3, size, family, depth=8, width=0.25)  # type: ignore[arg-type]
     network = build(design).eval()
@@ -55,6 +64,6 @@ def test_every_size_gives_logits(family: str, size: int) -> None:
 
 
 def test_weights_of_one_size_fit_another() -> None:
-    for family in ("resnet", "mobilenetv2"):
+    for family in ("resnet", "mobilenetv2", "vgg16"):
         small, large = (build(Design(4, size, family, 14, 0.5)) for size in (32, 224))  # type: ignore[arg-type]
         large.load_state_dict(small.state_dict())

@@ -27,6 +27,15 @@ def test_digest_follows_the_parts_named() -> None:
     assert one.digest() != two.digest()
 
 
+def test_the_digest_of_resnet8_is_that_of_recipes_without_a_network() -> None:
+    """Runs that began before recipes had one can be continued."""
+    plain, same = recipe_from({}, "r"), recipe_from({"network": {"width": 1}}, "r")
+    other = recipe_from({"network": {"width": 0.5}}, "r")
+    assert plain.digest("student") == same.digest("student") != other.digest("student")
+    assert plain.digest() == same.digest() != other.digest()
+    assert plain.digest("teacher") == "2e25db27c2b9128aafdb4d9008a7dce8f03ec2d63b628d118d0bb54e5a244d40"
+
+
 @pytest.mark.parametrize(
     ("text", "wrong"),
     [
@@ -40,7 +49,10 @@ def test_digest_follows_the_parts_named() -> None:
         ("student: {epochs: true}", "student.epochs is True"),
         ("student: {epochs: 1.5}", "student.epochs is 1.5"),
         ("student: {batch: 0}", "student.batch is 0, expected at least 1"),
-        ("teacher: {count: 0}", "teacher.count is 0, expected at least 1"),
+        ("teacher: {count: 0}", "teacher.count is 0 and student.hard_weight 0.1, expected 1"),
+        ("network: {family: alexnet}", "network is 'alexnet', expected one of resnet, mobilenetv2, vgg16"),
+        ("network: {width: 9}", "width is 9, expected 0.125 to 8"),
+        ("network: {depth: 9}", "depth is 9, expected one of 8, 14, 20"),
         ("student: {lr: .nan}", "student.lr is nan, expected a finite number"),
         ("student: {lr: fast}", "student.lr is 'fast'"),
         ("student: {temperature: 0}", "student.temperature is 0, expected more than 0"),
