@@ -3,13 +3,15 @@
 import numpy as np
 import pytest
 
-torch = pytest.importorskip("torch", reason="torch is not installed: pip install edgemeta[train]")
+pytest.importorskip("torch", reason="torch is not installed: pip install edgemeta[train]")
 
-from edgemeta.toolchain.data.dataset import Dataset  # noqa: E402
-from edgemeta.toolchain.float_model.graph import FloatModel  # noqa: E402
-from edgemeta.toolchain.train.designs import Design  # noqa: E402
-from edgemeta.toolchain.train.export import export_network  # noqa: E402
-from edgemeta.toolchain.train.networks import build  # noqa: E402
+import torch
+
+from edgemeta.toolchain.data.dataset import Dataset
+from edgemeta.toolchain.float_model.graph import FloatModel
+from edgemeta.toolchain.train.designs import Design
+from edgemeta.toolchain.train.export import export_network
+from edgemeta.toolchain.train.networks import build
 
 LABELS = ("dark", "light", "mixed")
 

@@ -1,0 +1,74 @@
+"""The study of powers of two: runs differ in nothing else, and table and plot say what was found."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch", reason="PyTorch is not installed (pip install 'edgemeta[train]')")
+
+import torch
+
+from benchmarks.power_of_two import Run, accuracy_of, all_runs, chart, table, write
+from edgemeta.toolchain.data.dataset import Dataset
+from edgemeta.toolchain.float_model.graph import FloatModel
+from edgemeta.toolchain.train.designs import Design
+from edgemeta.toolchain.train.export import export_network
+from edgemeta.toolchain.train.networks import build
+
+FOUND = {
+    Run(1): 88.0,
+    Run(2): 89.0,
+    Run(1, 5, "error", True): 87.5,
+    Run(2, 5, "error", True): 87.9,
+    Run(1, 4, "magnitude"): 80.0,
+}
+
+
+def test_runs_differ_in_bits_rule_annealing_and_seed_alone() -> None:
+    runs = all_runs([1, 2, 3], [5, 4, 3])
+    assert len(runs) == len(set(runs)) == 3 * (1 + 3 * 3 * 2)
+    assert len({run.folder(Path("r")) for run in runs}) == len(runs)
+    for run in runs:
+        settings = run.settings(3)
+        assert settings.all_epochs == 12
+        same = (settings.lr, settings.batch, settings.soft, settings.softness, settings.weight_decay, settings.held_out)
+        assert same == (0.02, 128, 0.9, 3.0, 2e-4, 0.1)
+
+
+def test_table_and_plot(tmp_path: Path) -> None:
+    assert list(table(FOUND))[2:] == [
+        "| 32 | float | 2 | 88.50 | 0.71 | 0.00 |",
+        "| 5 | error, annealed | 2 | 87.70 | 0.28 | 0.80 |",
+        "| 4 | magnitude | 1 | 80.00 |  | 8.00 |",
+    ]
+    assert {line.name: list(line.points) for line in chart(FOUND).series} == {
+        "float": [(4, 88.5), (5, 88.5)],
+        "error, annealed": [(5, 87.7)],
+        "magnitude": [(4, 80.0)],
+    }
+    write(tmp_path, "the command", FOUND)
+    assert {path.name for path in tmp_path.iterdir()} == {"power-of-two.json", "power-of-two.md", "power-of-two.png"}
+    assert len(json.loads((tmp_path / "power-of-two.json").read_text())["runs"]) == 5
+
+
+@pytest.fixture
+def small() -> FloatModel:
+    torch.manual_seed(2)
+    return export_network(build(Design(2, width=0.125)), "small", ("off", "on"), {})
+
+
+@pytest.mark.parametrize("run", [Run(1), Run(2, 3, "random", True)])
+def test_a_run_is_retrained_once_and_then_read(tmp_path: Path, small: FloatModel, run: Run) -> None:
+    rng = np.random.default_rng(1)
+    y = np.arange(150) % 2
+    images = Dataset(
+        (rng.integers(0, 150, (150, 32, 32, 3)) + 100 * y[:, None, None, None]).astype(np.uint8), y, ("off", "on")
+    )
+    first = accuracy_of(run, 1, small, images, tmp_path)
+    checkpoint: Any = (run.folder(tmp_path) / "network.pt").stat().st_mtime_ns
+    assert accuracy_of(run, 1, small, images, tmp_path) == first
+    assert (run.folder(tmp_path) / "network.pt").stat().st_mtime_ns == checkpoint
+    assert (run.folder(tmp_path) / "log.jsonl").read_text().count("\n") == 4
