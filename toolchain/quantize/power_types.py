@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,36 +20,43 @@ _NARROWER = 6
 def power_types(
     shapes: Mapping[str, Shape], blocks: Sequence[Block], histograms: Mapping[str, Histogram]
 ) -> dict[str, TensorType]:
-    """Block -> type of its output, for the blocks that compute one; the others keep that of their input."""
+    """Block -> type of its output, for the blocks that compute one; the others keep that of their input.
+
+    Averages are signed: their table has no bias, so half of its entries are for sums below 0 in any case.
+    """
     return {
-        block.name: power_type(histograms[block.after], shapes[block.after]) for block in blocks if _computes(block)
+        block.name: power_type(histograms[block.after], shapes[block.after], signed=_is_average(block))
+        for block in blocks
+        if _is_average(block) or isinstance(block.core, Conv | Dense | Add)
     }
 
 
-def power_type(histogram: Histogram, shape: Shape) -> TensorType:
-    """int8 with zero point 0 and the scale 2**e whose expected square error is least.
+def power_type(histogram: Histogram, shape: Shape, *, signed: bool = False) -> TensorType:
+    """8 bits with zero point 0 and the scale 2**e whose expected square error is least.
 
-    The error is scale**2 / 12 for a value inside and the square distance for one beyond -128 or 127 steps. At equal
-    errors the greater scale. A tensor that is 0 everywhere has the scale 1.
+    uint8 for a tensor without numbers below 0, unless `signed`; else int8. The error is scale**2 / 12 for a value
+    inside and the square distance for one beyond the least or greatest. At equal errors the greater scale. A tensor
+    that is 0 everywhere has the scale 1.
     """
-    reach = max(-histogram.least / 128, histogram.greatest / 127)
+    plain = TensorType(shape, signed=signed or histogram.least < 0)
+    reach = max(histogram.least / plain.lo if plain.lo else 0.0, histogram.greatest / plain.hi)
     if reach == 0:
-        return TensorType(shape)
+        return plain
     centres, counts = histogram.centres, histogram.counts.astype(np.float64)
     covering = math.ceil(math.log2(reach))
     best, least_error = covering, math.inf
     for exponent in range(covering, covering - _NARROWER - 1, -1):
         step = 2.0**exponent
-        beyond = np.maximum(centres - 127 * step, 0) + np.maximum(-128 * step - centres, 0)
+        beyond = np.maximum(centres - plain.hi * step, 0) + np.maximum(plain.lo * step - centres, 0)
         error = float((counts * np.where(beyond > 0, np.square(beyond), step**2 / 12)).sum())
         if error < least_error:
             best, least_error = exponent, error
-    return TensorType(shape, scale=2.0**best)
+    return replace(plain, scale=2.0**best)
 
 
-def _computes(block: Block) -> bool:
+def _is_average(block: Block) -> bool:
     core = block.core
-    return isinstance(core, Conv | Dense | Add | GlobalAverage) or (isinstance(core, Pool) and core.kind == "average")
+    return isinstance(core, GlobalAverage) or (isinstance(core, Pool) and core.kind == "average")
 
 
 def encoded(steps: NDArray[np.int64], bits: int, scale: float | NDArray[np.float64]) -> PowerOfTwoWeights:
