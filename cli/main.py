@@ -17,6 +17,7 @@ _VERBS = {
     "demo": "edgemeta.cli.demo:demo",
     "eval": "edgemeta.cli.measure:evaluate",
     "export": "edgemeta.cli.exporting:export",
+    "fpga": "edgemeta.cli.fpga:fpga",
     "import": "edgemeta.cli.importing:import_",
     "kernels": "edgemeta.cli.kernels:kernels",
     "model": "edgemeta.cli.models:model",

@@ -24,6 +24,7 @@ BUILT_IN = {
     "cpu": "edgemeta.plugins.cpu.backend:BACKEND",
     "neon": "edgemeta.plugins.neon.backend:BACKEND",
     "cuda": "edgemeta.plugins.cuda.backend:BACKEND",
+    "fpga": "edgemeta.plugins.fpga.backend:BACKEND",
 }
 
 _log = logging.getLogger(__name__)

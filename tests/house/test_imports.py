@@ -48,7 +48,7 @@ ROOMS: dict[str, list[set[str]]] = {
         {"compile"},
         {"plan"},
     ],
-    "kernels/fpga": [{"simulate", "synthesize"}, {"generate"}],
+    "kernels/fpga": [{"report"}, {"simulate", "synthesize"}, {"generate"}],
     "toolchain": [
         {"incremental", "search"},
         {"exporter", "importer", "reject", "simulate", "teach"},

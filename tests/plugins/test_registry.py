@@ -49,7 +49,7 @@ def third_party(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Non
 
 
 def test_built_in_backends_are_first() -> None:
-    assert registry.names()[:4] == ("reference", "cpu", "neon", "cuda")
+    assert registry.names()[:5] == ("reference", "cpu", "neon", "cuda", "fpga")
     assert registry.load("cpu").name == "cpu"
     assert registry.load("reference").name == "reference"
     assert registry.load("neon").name == "neon"
@@ -85,7 +85,7 @@ def test_nothing_is_imported_before_it_is_chosen() -> None:
 
 @pytest.mark.usefixtures("third_party")
 def test_entry_points_add_backends_but_never_replace_ours() -> None:
-    assert registry.names() == ("reference", "cpu", "neon", "cuda", "incomplete", "lost", "slow")
+    assert registry.names() == ("reference", "cpu", "neon", "cuda", "fpga", "incomplete", "lost", "slow")
     assert registry.load("cpu").probe().available
     probes = registry.probe_all()
     assert probes["slow"] == Probe(False, "no such chip in this machine")

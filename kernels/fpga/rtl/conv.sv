@@ -165,7 +165,8 @@ module edgemeta_conv #(
 
     // ---- what goes along with a sum: valid, first and last chunk, output group ----
     localparam integer LEVELS = COUNT > 1 ? $clog2(COUNT) : 0;
-    localparam integer LATENCY = 2 + (LEVELS > 1 ? (LEVELS - 1 + EVERY - 1) / EVERY : 0);
+    localparam integer LATENCY = 1 + (LEVELS == 0 ? 1
+        : (LEVELS + 1) / EVERY - (EVERY == 1 ? 1 : 0) + ((LEVELS + 1) % EVERY != 0 ? 1 : 0));  // as in shift_add.sv
     localparam integer TAG = GROUPW + 2;
     reg [LATENCY:0] valid;                              // [i]: i + 1 clocks after the step
     reg [(LATENCY+1)*TAG-1:0] tags;

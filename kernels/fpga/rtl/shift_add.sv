@@ -2,7 +2,7 @@
 //
 // A code is CODE bits: {negative, not zero, shift}. A negative weight gives the one's complement, so the sum is short by
 // the number of negative weights; whoever makes the start value (the bias) adds that number. x: BITS each, signed if
-// SIGNED. Registers lie behind the shift by 0 .. 3, behind the first addition, and then behind every EVERY levels.
+// SIGNED. Registers lie behind the shift by 0 .. 3, behind every EVERY levels of the tree, and at its end.
 // The sum appears LATENCY clocks after its inputs, modulo 2**WIDTH.
 `default_nettype none
 
@@ -15,7 +15,8 @@ module edgemeta_shift_add #(
     parameter integer EVERY = 2,
     // derived
     parameter integer LEVELS = COUNT > 1 ? $clog2(COUNT) : 0,
-    parameter integer LATENCY = 2 + (LEVELS > 1 ? (LEVELS - 1 + EVERY - 1) / EVERY : 0)
+    parameter integer LATENCY = 1 + (LEVELS == 0 ? 1
+        : (LEVELS + 1) / EVERY - (EVERY == 1 ? 1 : 0) + ((LEVELS + 1) % EVERY != 0 ? 1 : 0))
 ) (
     input  wire                    clk,
     input  wire [COUNT*BITS-1:0]   x,
@@ -64,12 +65,11 @@ module edgemeta_shift_add #(
             assign products[i*PRODUCT +: PRODUCT] = signed_product[PRODUCT-1:0];
         end
 
-        // Level l holds ceil(COUNT / 2**l) sums. A register lies behind level 1 and behind levels 1 + EVERY, ...
+        // Level l holds ceil(COUNT / 2**l) sums. A register lies behind level EVERY - 1, 2 EVERY - 1, ... and the last.
         for (level = 0; level <= LEVELS; level = level + 1) begin : tree
             localparam integer SUMS = (COUNT + (1 << level) - 1) >> level;
             localparam integer SIZE = PRODUCT + level > WIDTH ? WIDTH : PRODUCT + level;
-            localparam integer REGISTERED = (LEVELS == 0) || (level == 1) || (level > 1 && level == LEVELS)
-                || (level > 1 && (level - 1) % EVERY == 0);
+            localparam integer REGISTERED = level == LEVELS || (level > 0 && (level + 1) % EVERY == 0);
             wire [SUMS*SIZE-1:0] value;
             wire [SUMS*SIZE-1:0] out;
             if (level == 0) begin : leaves

@@ -1,4 +1,5 @@
 // C interface of a Verilator model of `edgemeta_accelerator`, for ctypes: run streams clock by clock, access registers.
+#include <chrono>
 #include <cstdint>
 #include <new>
 
@@ -61,14 +62,18 @@ uint64_t edgemeta_cycles(void *handle) { return static_cast<Simulation *>(handle
 
 // Offers `in_count` bytes and takes up to `out_count` words until both are done or `limit` clocks have passed. stall: of
 // 256, how often a side pauses for a clock, drawn from `seed`. Returns the clocks; done[0], done[1]: words read and
-// written; last: clock of every output word, counted from the call, where it is not null.
+// written; last: clock of every output word, counted from the call, where it is not null. milliseconds: of real time,
+// after which it gives up as well; 0 is no limit.
 uint64_t edgemeta_stream(void *handle, const uint8_t *in, uint64_t in_count, int32_t *out, uint64_t out_count,
-                         uint32_t stall, uint64_t seed, uint64_t limit, uint64_t *done, uint64_t *last) {
+                         uint32_t stall, uint64_t seed, uint64_t limit, uint64_t milliseconds, uint64_t *done,
+                         uint64_t *last) {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(milliseconds);
     auto *simulation = static_cast<Simulation *>(handle);
     auto &top = simulation->top;
     uint64_t taken = 0, given = 0, clocks = 0, state = seed * 2 + 1;
     bool offering = false;
     for (; (taken < in_count || given < out_count) && clocks < limit; ++clocks) {
+        if (milliseconds != 0 && clocks % 256 == 255 && std::chrono::steady_clock::now() > end) break;
         // An offer stays until it is taken, as AXI4-Stream demands.
         if (!offering) offering = taken < in_count && (stall == 0 || (next(state) & 255) >= stall);
         top.s_axis_tvalid = offering;

@@ -2,6 +2,7 @@
 
 import shutil
 import subprocess
+import time
 from ctypes import CDLL, POINTER, c_int32, c_uint8, c_uint32, c_uint64, c_void_p
 from importlib import resources
 from pathlib import Path
@@ -81,15 +82,28 @@ class Simulation:
         """Clocks since the start, of all that was done."""
         return int(self._lib.edgemeta_cycles(self._handle))
 
-    def run(self, batch: NDArray[Any], stall: int = 0, seed: int = 1, limit: int | None = None) -> NDArray[Any]:
+    def run(
+        self,
+        batch: NDArray[Any],
+        stall: int = 0,
+        seed: int = 1,
+        limit: int | None = None,
+        deadline: float | None = None,
+    ) -> NDArray[Any]:
         """Outputs [N, H, W, C] of a batch [N, H, W, C]. stall: of 256, how often either side pauses for a clock.
 
-        limit: clocks after which it counts as hung, for all images. Raises FpgaError then.
+        limit: clocks after which it counts as hung, for all images; deadline: the same by `time.monotonic`. Raises
+        FpgaError then.
         """
-        return self.timed(batch, stall, seed, limit)[0]
+        return self.timed(batch, stall, seed, limit, deadline)[0]
 
     def timed(
-        self, batch: NDArray[Any], stall: int = 0, seed: int = 1, limit: int | None = None
+        self,
+        batch: NDArray[Any],
+        stall: int = 0,
+        seed: int = 1,
+        limit: int | None = None,
+        deadline: float | None = None,
     ) -> tuple[NDArray[Any], NDArray[np.uint64]]:
         """As `run`, and the clock at which the last word of each image left, from the first offered word on."""
         images = len(batch)
@@ -99,12 +113,13 @@ class Simulation:
         clocks = np.zeros(images * words, np.uint64)
         done = np.zeros(2, np.uint64)
         most = limit or (images + 1) * self._limit * (1 if stall == 0 else 256 // max(1, 256 - stall) + 1)
-        self._lib.edgemeta_stream(
+        left = 0 if deadline is None else max(1, int((deadline - time.monotonic()) * 1000))
+        taken = self._lib.edgemeta_stream(
             self._handle, _at(source, c_uint8), source.size, _at(out, c_int32), out.size,
-            stall, seed, most, _at(done, c_uint64), _at(clocks, c_uint64),
+            stall, seed, most, left, _at(done, c_uint64), _at(clocks, c_uint64),
         )  # fmt: skip
         if int(done[1]) != out.size:
-            raise FpgaError(f"the simulated network hangs: {int(done[1])} of {out.size} words after {most} clocks")
+            raise FpgaError(f"the simulated network hangs: {int(done[1])} of {out.size} words after {taken} clocks")
         return out.astype(self._kind.dtype).reshape(images, *self._kind.shape), clocks[words - 1 :: words]
 
     def offer(self, data: bytes, clocks: int) -> int:
@@ -113,7 +128,7 @@ class Simulation:
         out, done = np.zeros(1, np.int32), np.zeros(2, np.uint64)
         self._lib.edgemeta_stream(
             self._handle, _at(source, c_uint8), source.size, _at(out, c_int32), 0,
-            0, 1, clocks, _at(done, c_uint64), None,
+            0, 1, clocks, 0, _at(done, c_uint64), None,
         )  # fmt: skip
         return int(done[0])
 
@@ -144,7 +159,7 @@ def _at(array: NDArray[Any], kind: type[Any]) -> Any:
 
 def _bind(library: Any) -> Any:
     stream = [c_void_p, POINTER(c_uint8), c_uint64, POINTER(c_int32), c_uint64]
-    stream += [c_uint32, c_uint64, c_uint64, POINTER(c_uint64), POINTER(c_uint64)]
+    stream += [c_uint32, c_uint64, c_uint64, c_uint64, POINTER(c_uint64), POINTER(c_uint64)]
     signatures = {
         "open": ([c_uint64], c_void_p),
         "close": ([c_void_p], None),

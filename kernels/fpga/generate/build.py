@@ -1,0 +1,153 @@
+"""Writes a network as a folder: sources, memories, a test bench with expected logits, a Vivado script and a README."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from edgemeta.kernels.fpga.generate.foldings import predicted
+from edgemeta.kernels.fpga.generate.network import FpgaError, Network
+from edgemeta.kernels.fpga.generate.verilog import accelerator_source, memory_files, network_source, rtl_sources
+from edgemeta.model import reference
+
+
+@dataclass(frozen=True)
+class Target:
+    """A device: its Vivado part and what it has."""
+
+    part: str
+    lut: int
+    bram36: int
+
+
+TARGETS: Mapping[str, Target] = {
+    "xc7z010": Target("xc7z010clg400-1", 17_600, 60),
+    "xc7z020": Target("xc7z020clg400-1", 53_200, 140),
+    "xc7z045": Target("xc7z045ffg900-2", 218_600, 545),
+    "xc7a35t": Target("xc7a35tcsg324-1", 20_800, 50),
+    "xc7a100t": Target("xc7a100tcsg324-1", 63_400, 135),
+}
+"""By name; numbers of LUTs and block RAMs from AMD's DS190 and DS180."""
+
+_IMAGES = 3
+
+
+def write_build(network: Network, target: Target, folder: Path) -> None:
+    """Write everything into `folder`. Raises FpgaError if the predicted logic exceeds the target or the disk fails."""
+    costs = predicted(network).values()
+    lut, bram36 = sum(cost for cost, _ in costs), sum(blocks for _, blocks in costs)
+    if lut > target.lut or bram36 > target.bram36:
+        raise FpgaError(
+            f"the network needs about {lut} LUTs and {bram36:g} block RAMs, {target.part} has {target.lut} and "
+            f"{target.bram36}: allow more cycles, or choose another target"
+        )
+    try:
+        (folder / "memories").mkdir(parents=True, exist_ok=True)
+        for name, text in memory_files(network).items():
+            (folder / "memories" / name).write_text(text, "ascii")
+        for name, text in _sources(network, target, lut, bram36).items():
+            (folder / name).write_text(text, "utf-8")
+    except OSError as error:
+        raise FpgaError(f"{folder}: {error.strerror}") from error
+
+
+def _sources(network: Network, target: Target, lut: int, bram36: float) -> dict[str, str]:
+    images, logits = _vectors(network)
+    words = {"IMAGE": images.size // _IMAGES, "LOGITS": logits.size // _IMAGES}
+    bits = network.engines[-1].out_bits
+    mask = (1 << bits) - 1
+    return {
+        **rtl_sources(),
+        "network.sv": network_source(network),
+        "accelerator.sv": accelerator_source(network),
+        "images.mem": "".join(f"{word:02x}\n" for word in images.view(np.uint8).ravel().tolist()),
+        "logits.mem": "".join(f"{word & mask:08x}\n" for word in logits.astype(np.int64).ravel().tolist()),
+        "testbench.sv": _TEST_BENCH.format(BITS=bits, IMAGES=_IMAGES, **words),
+        "vivado.tcl": _VIVADO.format(PART=target.part),
+        "README.md": _README.format(
+            NAME=network.model.name,
+            DIGEST=network.model.digest or "none",
+            CYCLES=network.interval,
+            LUT=lut,
+            BRAM=f"{bram36:g}",
+            PART=target.part,
+        ),
+    }
+
+
+def _vectors(network: Network) -> "tuple[np.ndarray, np.ndarray]":
+    """Random images, the lowest and the highest one, and the reference's logits."""
+    kind = network.model.input
+    rng = np.random.default_rng(0)
+    images = rng.integers(kind.lo, kind.hi + 1, (_IMAGES, *kind.shape)).astype(kind.dtype)
+    images[1], images[2] = kind.lo, kind.hi
+    return images, reference.run(network.model, images)[0]
+
+
+_TEST_BENCH = """\
+// Streams {IMAGES} images through the accelerator and compares every logit with the reference's. Generated.
+`timescale 1ns / 1ps
+module testbench;
+    reg aclk = 1'b0, aresetn = 1'b0;
+    always #5 aclk = !aclk;
+    reg [7:0] images [0:{IMAGES}*{IMAGE}-1];
+    reg [31:0] logits [0:{IMAGES}*{LOGITS}-1];
+    initial begin
+        $readmemh("images.mem", images);
+        $readmemh("logits.mem", logits);
+        #100 aresetn = 1'b1;
+    end
+    integer given = 0, taken = 0, wrong = 0, cycles = 0;
+    wire ready, valid;
+    wire [{BITS}-1:0] data;
+    edgemeta_accelerator accelerator (
+        .aclk(aclk), .aresetn(aresetn), .s_axis_tdata(images[given]), .s_axis_tlast(given % {IMAGE} == {IMAGE} - 1),
+        .s_axis_tvalid(aresetn && given < {IMAGES}*{IMAGE}), .s_axis_tready(ready),
+        .m_axis_tdata(data), .m_axis_tvalid(valid), .m_axis_tready(1'b1), .m_axis_tlast(),
+        .s_axil_awaddr(7'd0), .s_axil_awvalid(1'b0), .s_axil_awready(), .s_axil_wdata(32'd0), .s_axil_wvalid(1'b0),
+        .s_axil_wready(), .s_axil_bresp(), .s_axil_bvalid(), .s_axil_bready(1'b1), .s_axil_araddr(7'd0),
+        .s_axil_arvalid(1'b0), .s_axil_arready(), .s_axil_rdata(), .s_axil_rresp(), .s_axil_rvalid(),
+        .s_axil_rready(1'b1), .interrupt());
+    always @(posedge aclk) if (aresetn) begin
+        cycles <= cycles + 1;
+        if (ready && given < {IMAGES}*{IMAGE}) given <= given + 1;
+        if (valid) begin
+            if (data !== logits[taken][{BITS}-1:0]) wrong <= wrong + 1;
+            taken <= taken + 1;
+            if (taken == {IMAGES}*{LOGITS} - 1) begin
+                $display("%0d logits, %0d wrong, %0d cycles", taken + 1, wrong + (data !== logits[taken][{BITS}-1:0]),
+                    cycles);
+                $finish;
+            end
+        end
+    end
+endmodule
+"""
+
+_VIVADO = """\
+# vivado -mode batch -source vivado.tcl: synthesis out of context, with its own counts and timing. Generated.
+create_project -in_memory -part {PART}
+read_verilog -sv [lsearch -inline -all -not [glob *.sv] testbench.sv]
+read_mem [glob memories/*.mem]
+synth_design -top edgemeta_accelerator -part {PART} -mode out_of_context
+create_clock -period 10 [get_ports aclk]
+report_utilization -hierarchical -file utilization.txt
+report_timing_summary -file timing.txt
+write_checkpoint -force accelerator.dcp
+"""
+
+_README = """\
+# {NAME} as a netlist
+
+Model file SHA-256: `{DIGEST}`. The slowest engine needs {CYCLES} clocks per image. Predicted for {PART}: {LUT} LUTs,
+{BRAM} block RAMs of 36 Kbit, no DSP blocks. No clock frequency is claimed: nothing was placed or routed.
+
+- `accelerator.sv`: the top module: AXI4-Stream in (one byte per clock, H, W, C order) and out, AXI4-Lite registers
+  (`registers.sv`)
+- `network.sv`: the engines of this network and the streams between them; the other `.sv` files are the engines
+- `memories/`: weights as codes, start values, tables, one word per line
+- `testbench.sv`: streams the images of `images.mem` and compares the logits with `logits.mem`:
+  `iverilog -g2012 -s testbench -o bench *.sv && vvp bench`
+- `vivado.tcl`: synthesis with Vivado: `vivado -mode batch -source vivado.tcl`
+"""

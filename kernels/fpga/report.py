@@ -1,0 +1,118 @@
+"""What a network costs as a netlist: cells of every engine from Yosys, clocks per image from simulation."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from edgemeta.kernels.fpga.generate.cost import predicted_lut
+from edgemeta.kernels.fpga.generate.network import FpgaError, Network
+from edgemeta.kernels.fpga.simulate.cache import simulation_library
+from edgemeta.kernels.fpga.simulate.model import Simulation
+from edgemeta.kernels.fpga.synthesize.yosys import Cells, engine_cells, stream_cells
+from edgemeta.model import reference
+
+Progress = Callable[[int, int], None]
+_IMAGES = 4
+
+
+@dataclass(frozen=True)
+class LayerCells:
+    """An engine: the layers that it computes, its cells, the LUTs predicted, and its clocks per image."""
+
+    layers: Sequence[str]
+    cells: Cells
+    predicted: int
+    steps: int
+
+
+@dataclass(frozen=True)
+class FpgaReport:
+    """Of a network. cycles: clocks from image to image; latency: from an image's first word to its last logit."""
+
+    model: str
+    layers: Sequence[LayerCells]
+    streams: Cells
+    cycles: int
+    latency: int
+
+    @property
+    def total(self) -> Cells:
+        """Of all engines and what lies between them."""
+        return sum((layer.cells for layer in self.layers), self.streams)
+
+    def as_json(self) -> dict[str, object]:
+        """For scripts."""
+        whole = self.total
+        return {
+            "model": self.model,
+            "lut": whole.lut,
+            "ff": whole.ff,
+            "dsp": whole.dsp,
+            "bram36": whole.bram36,
+            "cycles": self.cycles,
+            "latency": self.latency,
+            "layers": [
+                {
+                    "layers": list(layer.layers),
+                    "lut": layer.cells.lut,
+                    "ff": layer.cells.ff,
+                    "dsp": layer.cells.dsp,
+                    "bram36": layer.cells.bram36,
+                    "predicted_lut": layer.predicted,
+                    "cycles": layer.steps,
+                }
+                for layer in self.layers
+            ],
+        }
+
+    def lines(self, frames: float) -> list[str]:
+        """For people. frames: images per second whose frequency is named."""
+        head = f"{'layers':24} {'LUT':>7} {'FF':>7} {'DSP':>4} {'BRAM36':>7} {'cycles':>8}"
+        rows = [_row(", ".join(each.layers), each.cells, each.steps) for each in self.layers]
+        rows.append(_row("streams between", self.streams, None))
+        rows.append(_row("whole", self.total, self.cycles))
+        return [
+            f"{self.model}, by Yosys for Xilinx 7 series; registers and AXI ports are not included",
+            head,
+            *rows,
+            f"latency of one image: {self.latency} cycles",
+            f"{frames:g} images per second need {self.cycles * frames / 1e6:.3f} MHz; "
+            "whether a device reaches a frequency only place and route can tell",
+        ]
+
+
+def fpga_report(network: Network, folder: Path | None = None, progress: Progress | None = None) -> FpgaReport:
+    """Synthesize and simulate; both are kept in the cache. Raises FpgaError, also if a logit is wrong."""
+    rows = []
+    steps = len(network.engines) + 2
+    for number, engine in enumerate(network.engines, 1):
+        rows.append(LayerCells(engine.layers, engine_cells(engine, folder), predicted_lut(engine), engine.steps))
+        if progress is not None:
+            progress(number, steps)
+    streams = stream_cells(network, folder)
+    if progress is not None:
+        progress(steps - 1, steps)
+    cycles, latency = _clocks(network, folder)
+    if progress is not None:
+        progress(steps, steps)
+    return FpgaReport(network.model.name, rows, streams, cycles, latency)
+
+
+def _clocks(network: Network, folder: Path | None) -> tuple[int, int]:
+    kind = network.model.input
+    images = np.random.default_rng(0).integers(kind.lo, kind.hi + 1, (_IMAGES, *kind.shape)).astype(kind.dtype)
+    simulation = Simulation(network, simulation_library(network, folder))
+    try:
+        logits, clocks = simulation.timed(images)
+    finally:
+        simulation.close()
+    if (logits != reference.run(network.model, images)[0]).any():
+        raise FpgaError("the simulated netlist differs from the reference")
+    return int(clocks[-1] - clocks[-2]), int(clocks[0])
+
+
+def _row(name: str, cells: Cells, steps: int | None) -> str:
+    last = "" if steps is None else str(steps)
+    return f"{name[:24]:24} {cells.lut:7} {cells.ff:7} {cells.dsp:4} {cells.bram36:7g} {last:>8}"

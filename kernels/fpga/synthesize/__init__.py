@@ -1,0 +1,1 @@
+"""Logic of engines: counted by Yosys, and predicted by a cost model."""

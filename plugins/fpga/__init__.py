@@ -1,0 +1,1 @@
+"""Runs models as netlists of the generator in `kernels.fpga`."""
