@@ -10,7 +10,7 @@ from edgemeta.model.errors import EdgemetaError
 
 _VERBS = {
     "backends": "edgemeta.cli.models:backends",
-    "bench": "edgemeta.cli.measure:bench",
+    "bench": "edgemeta.cli.bench:bench",
     "check": "edgemeta.cli.service:check",
     "classify": "edgemeta.cli.predict:classify",
     "collect": "edgemeta.cli.collecting:collect",

@@ -1,4 +1,4 @@
-"""`eval`, `verify` and `bench`: accuracy, exactness and latency of a model on a backend."""
+"""`eval` and `verify`: accuracy and exactness of a model on a backend."""
 
 import hashlib
 import sys
@@ -30,7 +30,6 @@ from edgemeta.model.graph import Model
 from edgemeta.model.tasks import Classification, Task, task_name
 from edgemeta.model.zoo import find
 from edgemeta.plugins.api import Batch, Outputs
-from edgemeta.plugins.measure import bench as measure_latency
 from edgemeta.plugins.measure import verify as count_mismatches
 from edgemeta.plugins.preprocess import make_preprocessor
 from edgemeta.tasks.classification import unknown
@@ -172,42 +171,6 @@ class _RuleOutcomes:
         wanted = unknown(self._task, expected)
         self.rejected += int(np.count_nonzero(wanted))
         self.mismatches += int(np.count_nonzero(unknown(self._task, found) != wanted))
-
-
-@click.command(short_help="Time one image from input tensor to logits.")
-@model_argument
-@backend_options
-@click.option("--runs", default=2000, show_default=True, type=click.IntRange(min=1), help="Timed runs, batch 1.")
-@click.option(
-    "--paced", type=click.FloatRange(min=0.0), default=0.0, metavar="MS", help="Wait between runs, like a camera."
-)
-@json_option
-def bench(
-    model_name: str, backend: str, threads: int | None, isa: str | None, runs: int, paced: float, as_json: bool
-) -> None:
-    """Time one image from input tensor to logits, in microseconds, after a warm-up.
-
-    \b
-    Examples:
-      edgemeta bench resnet8-cifar10 --backend cpu --runs 5000
-      edgemeta bench resnet8-cifar10 --backend cpu --paced 10 --json
-    """
-    model = load_model(model_name)
-    backend_name, session = open_session(model, backend, threads, isa)
-    with closing(session), progress_bar("bench") as progress:
-        timing = measure_latency(session, model, runs, paced, progress)
-    values = {
-        "median_us": timing.median_us,
-        "p99_us": timing.p99_us,
-        "min_us": timing.min_us,
-        "stages": timing.stages,
-        "runs": runs,
-        "backend": backend_name,
-        "sha256": model.digest,
-    }
-    lines = [f"median {timing.median_us:.1f} us, p99 {timing.p99_us:.1f}, min {timing.min_us:.1f} ({backend_name})"]
-    lines += [f"  {name:<24} {microseconds:8.1f} us" for name, microseconds in timing.stages.items()]
-    report(as_json, values, lines)
 
 
 def _frames(path: Path) -> Frames:

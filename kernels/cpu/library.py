@@ -18,7 +18,10 @@ ARM_ISAS = ("neon", "dotprod", "i8mm")
 ISA_NAMES = ("auto", "portable", *X86_ISAS, *ARM_ISAS)
 """Instruction sets by their number in the library."""
 
-_ABI_VERSION = 6
+FORMS = ("fastest", "plain", "packed", "bytes", "planes")
+"""Forms of a convolution (docs/low-bits.md) by their number in the library."""
+
+_ABI_VERSION = 7
 _ERROR_BYTES = 256
 
 
@@ -36,6 +39,7 @@ class TensorStruct(Structure):
         ("is_signed", c_int32),
         ("zero_point", c_int32),
         ("lo", c_int32),
+        ("hi", c_int32),
     )
 
 
@@ -113,6 +117,7 @@ _SIGNATURES: dict[str, tuple[object, tuple[object, ...]]] = {
     "em_open": (c_void_p, (c_int32, c_int32, c_char_p)),
     "em_close": (None, (c_void_p,)),
     "em_isa": (c_int32, (c_void_p,)),
+    "em_prefer": (None, (c_void_p, c_int32)),
     "em_add_tensor": (c_int32, (c_void_p, POINTER(TensorStruct), c_char_p)),
     "em_add_conv": (
         c_int32,
@@ -150,7 +155,11 @@ _SIGNATURES: dict[str, tuple[object, tuple[object, ...]]] = {
     "em_run": (None, (c_void_p, c_int32, c_void_p, c_void_p)),
     "em_steps": (c_int32, (c_void_p,)),
     "em_step_name": (c_char_p, (c_void_p, c_int32)),
+    "em_step_form": (c_char_p, (c_void_p, c_int32)),
+    "em_step_weight_bytes": (c_int64, (c_void_p, c_int32)),
     "em_profile": (None, (c_void_p, c_void_p, c_void_p, c_void_p)),
+    "em_quantize": (None, (c_int32, c_void_p, c_int64, c_int32, c_void_p, c_void_p)),
+    "em_dequantize": (None, (c_int32, c_void_p, c_int64, c_int32, c_void_p, c_void_p, c_void_p)),
     "em_resizer_open": (c_void_p, (c_int32, POINTER(ResizeStruct), c_char_p)),
     "em_resizer_close": (None, (c_void_p,)),
     "em_resizer_run": (None, (c_void_p, c_void_p, c_int64, c_void_p)),

@@ -1,12 +1,14 @@
 """A model in the C++ library: layers are added one by one, then it is sealed and runs with one call per batch."""
 
 from ctypes import Array, byref, c_void_p
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from edgemeta.kernels.cpu.library import (
+    FORMS,
     ISA_NAMES,
     LibraryError,
     NeighboursStruct,
@@ -52,20 +54,30 @@ class OpenError(LibraryError):
     """The machine does not support the instruction set or cannot start the threads."""
 
 
+@dataclass(frozen=True)
+class Form:
+    """How a convolution runs and why, in words, and the bytes of its weights in memory."""
+
+    description: str
+    weight_bytes: int
+
+
 class Program:
     """A proved model, planned and packed for one instruction set and a number of threads.
 
     Holds memory and threads of the library until `close`. Used by one thread at a time. Raises LibraryError if the
     library is missing or memory runs out, OpenError if the machine lacks the instruction set or the threads.
+    form: one of FORMS, for the convolutions that it can run; the fastest for the others.
     """
 
-    def __init__(self, model: Model, isa: str, threads: int) -> None:
+    def __init__(self, model: Model, isa: str, threads: int, form: str = FORMS[0]) -> None:
         self._library = library()
         self._run = self._library.em_run
         self._error = error_buffer()
         self._handle: int | None = self._library.em_open(ISA_NAMES.index(isa), threads, self._error)
         if self._handle is None:
             raise OpenError(error_text(self._error))
+        self._library.em_prefer(self._handle, FORMS.index(form))
         try:
             self._describe(model)
         except LibraryError:
@@ -93,6 +105,18 @@ class Program:
         names = [self._library.em_step_name(self._handle, step).decode() for step in range(steps)]
         return {name: time / 1000 for name, time in zip(names, nanoseconds.tolist(), strict=True)}
 
+    def forms(self) -> dict[str, Form]:
+        """How each convolution runs, by the names of its step's layers."""
+        steps = range(self._library.em_steps(self._handle))
+        texts = ((step, self._library.em_step_form(self._handle, step).decode()) for step in steps)
+        return {
+            self._library.em_step_name(self._handle, step).decode(): Form(
+                text, self._library.em_step_weight_bytes(self._handle, step)
+            )
+            for step, text in texts
+            if text
+        }
+
     def close(self) -> None:
         """Free memory and threads; a second call does nothing."""
         if self._handle is not None:
@@ -115,7 +139,7 @@ class Program:
         self._check(seal(self._handle, tensors[INPUT], outputs.ctypes.data, len(outputs), self._error))
 
     def _tensor(self, kind: TensorType) -> int:
-        struct = TensorStruct(*kind.shape, kind.signed, kind.zero_point, max(kind.lo, -128))
+        struct = TensorStruct(*kind.shape, kind.signed, kind.zero_point, max(kind.lo, -128), min(kind.hi, 255))
         return self._check(self._library.em_add_tensor(self._handle, byref(struct), self._error))
 
     def _layer(self, layer: Layer, tensors: dict[str, int], shapes: dict[str, tuple[int, int, int]]) -> None:

@@ -53,6 +53,12 @@ class CpuSession:
             raise BackendError(f"backend {self._name}: a profile takes one image, the batch has {len(image)}")
         return self._program.profile(self._batch_address, self._addresses)
 
+    def forms(self) -> dict[str, str]:
+        """How each convolution runs and why, and the bytes of its weights in memory, by the names of `profile`."""
+        return {
+            name: f"{each.description}; {each.weight_bytes:,} bytes" for name, each in self._program.forms().items()
+        }
+
     def close(self) -> None:
         """As `Session.close`."""
         self._program.close()

@@ -44,6 +44,9 @@ class EmulatedLibrary:
     def em_isa(self, handle: int) -> int:
         return self._call("em_isa", _handle(handle))
 
+    def em_prefer(self, handle: int, form: int) -> None:
+        self._call("em_prefer", _handle(handle) + struct.pack("<i", form))
+
     def em_add_tensor(self, handle: int, tensor: Any, error: Any) -> int:
         self._tensors[handle].append(tensor._obj)
         return self._call("em_add_tensor", _handle(handle) + _blob(bytes(tensor._obj)), error)

@@ -162,6 +162,7 @@ const std::map<std::string, void (*)()> kFunctions = {
     EM_CALL(em_open),
     EM_CALL(em_close),
     EM_CALL(em_isa),
+    EM_CALL(em_prefer),
     EM_CALL(em_add_tensor),
     EM_CALL(em_add_conv),
     EM_CALL(em_add_sum),

@@ -77,17 +77,6 @@ def test_another_outcome_of_the_rule_is_counted() -> None:
     assert (outcomes.rejected, outcomes.mismatches) == (2, 1)
 
 
-def test_bench_prints_latencies_and_stages(edgemeta_json) -> None:
-    result = edgemeta_json("bench", SHIPPED, "--backend", "cpu", "--runs", 50)
-    assert 0 < result["min_us"] <= result["median_us"] <= result["p99_us"]
-    assert result["stages"]
-    assert all(microseconds >= 0 for microseconds in result["stages"].values())
-
-
-def test_paced_bench_waits_between_runs(edgemeta_json) -> None:
-    assert edgemeta_json("bench", SHIPPED, "--backend", "cpu", "--runs", 5, "--paced", 5)["median_us"] > 0
-
-
 def test_images_of_other_labels_are_refused(edgemeta, one_sentence, tmp_path: Path) -> None:
     path = tmp_path / "two.npz"
     np.savez(path, x=np.zeros((2, 32, 32, 3), np.uint8), y=np.array([0, 11], np.uint8))
@@ -108,12 +97,3 @@ def test_eval_is_for_classification(
 
 def test_missing_data_is_named(edgemeta, one_sentence, tmp_path: Path) -> None:
     one_sentence(edgemeta("eval", SHIPPED, "--data", tmp_path / "none.npz"), "none.npz")
-
-
-def test_unknown_backend_and_instruction_set_are_named(edgemeta, one_sentence, labelled: Path) -> None:
-    one_sentence(edgemeta("bench", SHIPPED, "--backend", "cpi"), "cpi", "cpu")
-    one_sentence(edgemeta("bench", SHIPPED, "--backend", "cpu", "--isa", "sse9"), "sse9", "portable")
-
-
-def test_the_reference_backend_refuses_an_instruction_set(edgemeta, one_sentence) -> None:
-    one_sentence(edgemeta("bench", SHIPPED, "--backend", "reference", "--isa", "avx2"), "isa")

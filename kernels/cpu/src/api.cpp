@@ -67,6 +67,8 @@ EM_EXPORT void em_close(em_program* program) { delete program; }
 
 EM_EXPORT int32_t em_isa(const em_program* program) { return edgemeta::isa_of(program->program.kernels()); }
 
+EM_EXPORT void em_prefer(em_program* program, int32_t form) { program->program.prefer(form); }
+
 EM_EXPORT int32_t em_add_tensor(em_program* program, const em_tensor* tensor, char* error) {
   return guarded<int32_t>(error, -1, [&] { return program->program.add_tensor(*tensor); });
 }
@@ -238,8 +240,25 @@ EM_EXPORT const char* em_step_name(const em_program* program, int32_t step) {
   return program->program.steps()[step].name.c_str();
 }
 
+EM_EXPORT const char* em_step_form(const em_program* program, int32_t step) {
+  return program->program.steps()[step].form.c_str();
+}
+
+EM_EXPORT int64_t em_step_weight_bytes(const em_program* program, int32_t step) {
+  return program->program.steps()[step].weight_bytes;
+}
+
 EM_EXPORT void em_profile(em_program* program, const uint8_t* input, void* const* outputs, int64_t* nanoseconds) {
   program->program.profile(input, outputs, nanoseconds);
+}
+
+EM_EXPORT void em_quantize(int32_t isa, const float* x, int64_t count, int32_t bits, uint8_t* out, float* range) {
+  edgemeta::kernels_for(isa).low_bit->quantize(x, count, bits, out, range);
+}
+
+EM_EXPORT void em_dequantize(int32_t isa, const int32_t* sums, int64_t rows, int32_t columns, const float* scale,
+                             const float* offset, float* out) {
+  edgemeta::kernels_for(isa).low_bit->dequantize(sums, rows, columns, scale, offset, out);
 }
 
 EM_EXPORT em_resizer* em_resizer_open(int32_t isa, const em_resize* resize, char* error) {

@@ -1,6 +1,7 @@
 // Converts convolutions to steps: repacks weights, folds zero points into the bias.
 #include <algorithm>
 
+#include "lowbit.h"
 #include "steps.h"
 
 namespace edgemeta {
@@ -14,68 +15,40 @@ int32_t corrected_bias(const Layer& layer, size_t channel, int32_t zero) {
   return static_cast<int32_t>(static_cast<uint32_t>(layer.bias[channel]) - static_cast<uint32_t>(zero) * sum);
 }
 
-template <typename Weight>
-void pack(const Layer& layer, const Conv& conv, int32_t group, Weight* packed) {
-  const em_window& w = layer.window;
-  const auto outputs = static_cast<int32_t>(layer.bias.size());
-  const auto depth =
-      static_cast<int32_t>(layer.weights.size() / layer.bias.size()) / (w.kernel_height * w.kernel_width);
-  const bool joined = conv.spans == 1;
-  const int32_t* from = layer.weights.data();
-  for (int32_t o = 0; o < outputs; ++o)
-    for (int32_t ky = 0; ky < w.kernel_height; ++ky)
-      for (int32_t kx = 0; kx < w.kernel_width; ++kx)
-        for (int32_t i = 0; i < depth; ++i, ++from) {
-          const int32_t span = joined ? 0 : kx, in_span = joined ? kx * conv.span_step + i : i;
-          const int64_t row = (int64_t{o / kBlock} * w.kernel_height + ky) * conv.spans + span;
-          const int64_t group_index = row * (conv.span / group) + in_span / group;
-          packed[(group_index * kBlock + o % kBlock) * group + in_span % group] = static_cast<Weight>(*from);
-        }
-}
-
-// As Conv::has_lowest_pair, of packed weights.
-bool has_lowest_pair(const int8_t* packed, size_t count) {
-  for (size_t i = 0; i < count; ++i)
-    if (i % 16 < 8 && packed[i] == -128 && packed[i + 8] == -128) return true;
-  return false;
-}
-
 struct FastConv {
   Conv conv{};
+  Planes planes{};
   Buffer weights;
   std::vector<int32_t> bias;
   RequantizePlan requantize;
 };
 
-Step make_fast_conv(const Layer& layer, const std::vector<Tensor>& tensors, const Kernels& kernels, size_t& scratch) {
-  auto fast = std::make_shared<FastConv>();
-  Conv& conv = fast->conv;
+// The arguments without weights. A kernel row is one run if the channels of its taps are contiguous.
+void describe_conv(const Layer& layer, const std::vector<Tensor>& tensors, const Kernels& kernels, Conv& conv) {
   const Tensor& input = tensors[layer.inputs[0]];
   conv.in = input.view;
   conv.out = tensors[layer.output].view;
   conv.window = window_of(layer);
   conv.tap_row = conv.in.row * layer.window.dilation_y;
-  // A kernel row is one run if the channels of its taps are contiguous.
   const int32_t depth = (input.type.channels + 3) / 4 * 4;
   const bool joined = (depth == conv.in.pixel && layer.window.dilation_x == 1) || conv.window.width == 1;
   conv.spans = joined ? 1 : conv.window.width;
   conv.span = joined ? (conv.window.width - 1) * conv.in.pixel + depth : depth;
   conv.span = (conv.span + kernels.span_group - 1) / kernels.span_group * kernels.span_group;
   conv.span_step = conv.in.pixel * layer.window.dilation_x;
+}
 
-  const auto blocks = static_cast<size_t>(conv.out.blocks());
-  const size_t per_block = size_t(conv.window.height) * conv.spans * conv.span * kBlock;
-  fast->weights = Buffer(blocks * per_block * kernels.weight_bytes);
-  if (kernels.weight_bytes == 1)
-    pack(layer, conv, kernels.weight_group, reinterpret_cast<int8_t*>(fast->weights.data()));
-  else
-    pack(layer, conv, kernels.weight_group, reinterpret_cast<int16_t*>(fast->weights.data()));
+Step make_fast_conv(const Layer& layer, const std::vector<Tensor>& tensors, const Kernels& kernels, size_t& scratch) {
+  auto fast = std::make_shared<FastConv>();
+  Conv& conv = fast->conv;
+  describe_conv(layer, tensors, kernels, conv);
+  LowBits low_bits = choose_form(layer, tensors[layer.inputs[0]], conv, kernels);
+  conv.low = low_bits.low;
+  conv.steps = low_bits.steps;
+  fast->weights = pack_weights(layer, conv, low_bits, kernels);
   conv.weights = fast->weights.data();
-  conv.has_lowest_pair =
-      kernels.weight_group == 16 &&
-      has_lowest_pair(reinterpret_cast<const int8_t*>(fast->weights.data()), blocks * per_block);
-  fast->bias.assign(blocks * kBlock, 0);
-  for (size_t o = 0; o < layer.bias.size(); ++o) fast->bias[o] = corrected_bias(layer, o, conv.in.zero);
+  fast->bias.assign(size_t(conv.out.blocks()) * kBlock, 0);
+  for (size_t o = 0; o < layer.bias.size(); ++o) fast->bias[o] = corrected_bias(layer, o, conv.in.zero - conv.low);
   conv.bias = fast->bias.data();
 
   const std::vector<Run> runs = whole_blocks(conv.out.channels);
@@ -86,11 +59,23 @@ Step make_fast_conv(const Layer& layer, const std::vector<Tensor>& tensors, cons
     conv.other = tensors[layer.inputs[1]].view;
   }
   conv.requantize = fast->requantize.view();
-  scratch = std::max(scratch, kernels.conv_scratch(conv));
-  return {layer.name, conv.out.height,
-          [fast, run = kernels.conv](uint8_t* arena, int32_t first, int32_t last, uint8_t* own) {
-            run(fast->conv, arena, first, last, own);
-          }};
+  Step step{layer.name, conv.out.height, {}, low_bits.description, low_bits.weight_bytes};
+  const LowBitKernels& few = *kernels.low_bit;
+  if (low_bits.form == EM_PLANES) {
+    fast->planes = {conv, low_bits.weight_bits, low_bits.input_bits, low_bits.words};
+    scratch = std::max(scratch, few.conv_planes_scratch(fast->planes));
+    step.run = [fast, run = few.conv_planes](uint8_t* arena, int32_t first, int32_t last, uint8_t* own) {
+      run(fast->planes, arena, first, last, own);
+    };
+    return step;
+  }
+  const bool is_bytes = low_bits.form == EM_BYTES;
+  scratch = std::max(scratch, is_bytes ? few.conv_bytes_scratch(conv) : kernels.conv_scratch(conv));
+  step.run = [fast, run = is_bytes ? few.conv_bytes : kernels.conv](uint8_t* arena, int32_t first, int32_t last,
+                                                                    uint8_t* own) {
+    run(fast->conv, arena, first, last, own);
+  };
+  return step;
 }
 
 struct DepthwiseConv {
@@ -132,7 +117,8 @@ Step make_depthwise(const Layer& layer, const std::vector<Tensor>& tensors, cons
   return {layer.name, conv.out.height,
           [made, run = kernels.depthwise](uint8_t* arena, int32_t first, int32_t last, uint8_t*) {
             run(made->conv, arena, first, last);
-          }};
+          },
+          "depthwise", static_cast<int64_t>(made->weights.size())};
 }
 
 struct SlowConv {
@@ -182,7 +168,8 @@ Step make_generic_conv(const Layer& layer, const std::vector<Tensor>& tensors, c
   return {layer.name, conv.out.height,
           [slow, run = kernels.generic_conv](uint8_t* arena, int32_t first, int32_t last, uint8_t*) {
             run(slow->conv, arena, first, last);
-          }};
+          },
+          "int32", static_cast<int64_t>(slow->weights.size()) * 4};
 }
 
 }  // namespace

@@ -12,11 +12,14 @@
 extern "C" {
 #endif
 
-enum { EM_ABI_VERSION = 6, EM_ERROR_BYTES = 256 };
+enum { EM_ABI_VERSION = 7, EM_ERROR_BYTES = 256 };
 
 // Instruction sets: for all machines, of x86-64, of ARM; the slowest first. EM_NEON is that of 64-bit ARM (armv8.0) or
 // of 32-bit ARM (armv7). EM_AUTO selects the fastest that this machine supports.
 enum { EM_AUTO = 0, EM_PORTABLE = 1, EM_AVX2 = 2, EM_AVX512VNNI = 3, EM_NEON = 4, EM_DOTPROD = 5, EM_I8MM = 6 };
+
+// Forms of a convolution (docs/low-bits.md). EM_FASTEST selects the fastest.
+enum { EM_FASTEST = 0, EM_PLAIN = 1, EM_PACKED = 2, EM_BYTES = 3, EM_PLANES = 4 };
 
 // Requantization: EM_RAW keeps the int32 accumulator, EM_MULTIPLIER is layers.Multiplier, EM_TABLE layers.ShiftTable.
 enum { EM_RAW = 0, EM_MULTIPLIER = 1, EM_TABLE = 2 };
@@ -24,10 +27,10 @@ enum { EM_RAW = 0, EM_MULTIPLIER = 1, EM_TABLE = 2 };
 typedef struct em_program em_program;
 typedef struct em_resizer em_resizer;
 
-// One tensor: height, width, channels, and the interpretation of its bytes.
+// One tensor: height, width, channels, and the interpretation of its bytes: their least and greatest integer are lo, hi.
 typedef struct {
   int32_t height, width, channels;
-  int32_t is_signed, zero_point, lo;
+  int32_t is_signed, zero_point, lo, hi;
 } em_tensor;
 
 // Every array holds one entry per output channel; `table` holds 256 per channel, output integers. Unused ones are null.
@@ -59,6 +62,9 @@ int32_t em_best_isa(void);
 em_program* em_open(int32_t isa, int32_t threads, char* error);
 void em_close(em_program* program);
 int32_t em_isa(const em_program* program);
+
+// Before em_seal: use this form for every convolution that it can run; the others run as with EM_FASTEST.
+void em_prefer(em_program* program, int32_t form);
 
 // Declare a tensor; returns its number (0, 1, ...). Each other tensor is the output of exactly one later layer.
 int32_t em_add_tensor(em_program* program, const em_tensor* tensor, char* error);
@@ -109,7 +115,17 @@ void em_run(em_program* program, int32_t images, const uint8_t* input, void* con
 // Number of steps after fusion, the name of each ("conv2+add0"), and one image with the nanoseconds of each step.
 int32_t em_steps(const em_program* program);
 const char* em_step_name(const em_program* program, int32_t step);
+// How a convolution runs and why, and the bytes of its weights in memory; "" and 0 for other steps.
+const char* em_step_form(const em_program* program, int32_t step);
+int64_t em_step_weight_bytes(const em_program* program, int32_t step);
 void em_profile(em_program* program, const uint8_t* input, void* const* outputs, int64_t* nanoseconds);
+
+// What surrounds a product of matrices of few bits, on an instruction set that this machine supports.
+// q = floor((x - least) * ((2**bits - 1) / (greatest - least)) + 0.5) in float32, bits = 1 .. 8; range: least, greatest.
+void em_quantize(int32_t isa, const float* x, int64_t count, int32_t bits, uint8_t* out, float* range);
+// out[r][c] = float32(sums[r][c]) * scale[c] + offset[c].
+void em_dequantize(int32_t isa, const int32_t* sums, int64_t rows, int32_t columns, const float* scale,
+                   const float* offset, float* out);
 
 // Frame to input tensor: crop, exact area resize, colour, fill and table (model/preprocess.py).
 // One axis: `size` output pixels; pixel i covers `count[i]` source pixels of the crop from `start[i]` on, with the next

@@ -66,20 +66,61 @@ struct Window {
 
 // A convolution whose weights fit the multiplier of the instruction set. A kernel row is read as `spans` runs of
 // `span` bytes, `span_step` apart; the border makes every read valid.
-// weights: [blocks][kernel rows][spans][span / group][16][group], int8 with group 4 (AVX-512), int16 with group 2
-// (AVX2) or 1 (portable); int8 on ARM, with group 16, 4 (dotprod) or 8 (i8mm).
+// weights: [blocks][kernel rows][spans][span / group][16][group], int8 with group 4 (AVX-512, and AVX2 where bytes are
+// multiplied), int16 with group 2 (AVX2) or 1 (portable); int8 on ARM, with group 16, 4 (dotprod) or 8 (i8mm). Packed
+// weights are the same ones, each block by itself.
 struct Conv {
   View in, out;
   Window window;
   int64_t tap_row;  // bytes from one kernel row to the next
   int32_t spans, span, span_step;
   const void* weights;
+  int32_t weight_bytes;  // 1 or 2
+  int64_t block_bytes;   // of a block's weights, not packed
+  int32_t packed_bits;   // of a weight in memory, 1 to 7; 0: weights are not packed
+  int32_t low;           // taken off each input byte, by kernels for few bits
+  int32_t steps;         // how many neighbouring steps of four inputs int16 can sum, where bytes are multiplied
   bool has_lowest_pair;  // somewhere two weights eight bytes apart in a group of sixteen are both -128
   const int32_t* bias;   // minus zero point times sum of weights
   Requantize requantize;
   bool has_sum;
   Sum sum;
   View other;
+};
+
+// A convolution by bit planes (isa/lowbit/planes.cpp). The element k of a window, read run by run, is bit k % 32 of word
+// k / 32. conv.weights: uint32 [blocks][weight planes][words][16]; conv.low is the input's least integer.
+struct Planes {
+  Conv conv;
+  int32_t weight_planes, input_planes;  // 1 to 8, 1 to kMostInputPlanes
+  int32_t words;                        // of a plane of the window; even
+};
+constexpr int kMostInputPlanes = 4;
+
+// Measured times of the forms of a convolution, for 32 inputs by 16 output channels, in units of this instruction set
+// (docs/low-bits.md).
+struct FormCosts {
+  double plain;                   // of a pixel, Kernels::conv
+  double plane_pair, plane_cut;   // of a pixel and a pair of planes; of cutting a plane from 32 inputs, for all channels
+  double bytes, bytes_widening;   // of a pixel, conv_bytes; added for one widening after every step
+  double bytes_start;             // of a pixel, conv_bytes, for all inputs
+  double unpacking;               // of a part of 4, 2 or 1 bits, and once more, to int8
+  double line;                    // of 64 bytes of weights that are not in the first cache
+};
+
+// Kernels of convolutions for few bits.
+struct LowBitKernels {
+  FormCosts costs;
+  bool (*can_count_bits)();         // whether the machine supports conv_planes
+  void (*conv_planes)(const Planes&, uint8_t* arena, int32_t first, int32_t last, uint8_t* scratch);
+  size_t (*conv_planes_scratch)(const Planes&);
+  // Null where the instruction set has no such form.
+  void (*conv_bytes)(const Conv&, uint8_t* arena, int32_t first, int32_t last, uint8_t* scratch);
+  size_t (*conv_bytes_scratch)(const Conv&);
+  // As em_quantize and em_dequantize.
+  void (*quantize)(const float* x, int64_t count, int32_t bits, uint8_t* out, float* range);
+  void (*dequantize)(const int32_t* sums, int64_t rows, int32_t columns, const float* scale, const float* offset,
+                     float* out);
 };
 
 // One input and one output channel in each group, weights that fit the multiplier. `taps` are the offsets of the
@@ -216,6 +257,7 @@ struct Kernels {
   int32_t span_group;    // a convolution's spans are multiples of so many bytes
   void (*conv)(const Conv&, uint8_t* arena, int32_t first, int32_t last, uint8_t* scratch);
   size_t (*conv_scratch)(const Conv&);
+  const LowBitKernels* low_bit;
   void (*depthwise)(const Depthwise&, uint8_t* arena, int32_t first, int32_t last);
   bool (*can_depthwise)(const Depthwise&);  // whether the kernel supports the window
   size_t (*depthwise_bytes)(const Depthwise&);

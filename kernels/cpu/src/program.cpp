@@ -38,6 +38,8 @@ int32_t Program::add_layer(Layer layer) {
 
 void Program::seal(int32_t input, std::vector<int32_t> outputs) {
   input_ = input;
+  tensors_.at(input).is_given = true;
+  for (Layer& layer : layers_) layer.wanted_form = wanted_form_;
   layers_ = fuse(std::move(layers_), outputs, tensors_, kernels_);
   layers_ = place_parts(std::move(layers_), tensors_, input);
   const size_t arena_bytes = plan_arena(tensors_, layers_, input, outputs);

@@ -63,12 +63,14 @@ struct Layer {
   int32_t sum_operand = 0;
   // A fused table of all later layers of one element, on the library's integers: its rows are its output. Or empty.
   std::vector<uint8_t> after;
+  int32_t wanted_form = EM_FASTEST;  // of a convolution
 };
 
 struct Tensor {
   em_tensor type;
   int32_t offset;  // from the caller's integers to the library's: 128 if only the former are signed, -128 if the latter
   bool raw = false;
+  bool is_given = false;  // the model's input: the caller's integers need not lie in lo .. hi
   int32_t whole = -1, channel = 0;  // a part of another tensor's pixels, from this channel on
   int32_t top = 0, left = 0, bottom = 0, right = 0;  // border
   View view{};
@@ -80,6 +82,8 @@ struct Step {
   std::string name;
   int32_t rows;
   std::function<void(uint8_t* arena, int32_t first, int32_t last, uint8_t* scratch)> run;
+  std::string form{};        // of a convolution: how it runs, and why
+  int64_t weight_bytes = 0;  // of a convolution
 };
 
 class Program {
@@ -88,6 +92,7 @@ class Program {
 
   int32_t add_tensor(const em_tensor& type);
   int32_t add_layer(Layer layer);
+  void prefer(int32_t form) { wanted_form_ = form; }
   void seal(int32_t input, std::vector<int32_t> outputs);
 
   void run(int32_t images, const uint8_t* input, void* const* outputs);
@@ -129,6 +134,7 @@ class Program {
   std::vector<Layer> layers_;
   std::vector<Step> steps_;
   int32_t input_ = -1;
+  int32_t wanted_form_ = EM_FASTEST;
   size_t image_bytes_ = 0;
   std::vector<Output> outputs_;
   std::vector<Buffer> arenas_, scratch_;  // one of each per thread

@@ -145,7 +145,8 @@ Step with_table(Step step, const Layer& layer, const View& out, const Kernels& k
               make(arena, y, end, own);
               look_up(lookup, arena, y, end);
             }
-          }};
+          },
+          step.form, step.weight_bytes};
 }
 
 // Fills the border at the rows that a step makes: after each row its right side and the left one of the next row.
@@ -159,7 +160,8 @@ Step with_border(Step step, const Tensor& tensor) {
             if (first == 0) std::memset(arena + start, view.zero, above);
             for (int32_t y = first; y < last; ++y)
               std::memset(arena + view.at(y, view.width), view.zero, y + 1 < view.height ? right + left : below);
-          }};
+          },
+          step.form, step.weight_bytes};
 }
 
 }  // namespace

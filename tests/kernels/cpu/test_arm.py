@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 from contextlib import closing
 from ctypes import c_void_p
+from functools import partial
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -11,7 +13,7 @@ from numpy.typing import NDArray
 
 from edgemeta.kernels.cpu import preprocess as native
 from edgemeta.kernels.cpu import program
-from edgemeta.kernels.cpu.library import ISA_NAMES
+from edgemeta.kernels.cpu.library import FORMS, ISA_NAMES
 from edgemeta.kernels.cpu.preprocess import Resizer
 from edgemeta.kernels.cpu.program import OpenError, Program
 from edgemeta.model import reference
@@ -22,7 +24,7 @@ from edgemeta.plugins.api import Outputs
 from rig.arm.library import EmulatedLibrary
 from rig.arm.machines import MACHINES, Machine, MissingToolError
 from tests.conformance.cases import CASES, Case
-from tests.conformance.networks import assert_equal_outputs
+from tests.conformance.networks import NetworkBuilder, assert_equal_outputs
 
 pytestmark = pytest.mark.gate("a minute of processor time each: cross compiling, and the table on emulated processors")
 
@@ -43,10 +45,10 @@ def libraries() -> Iterator[Libraries]:
         library.stop()
 
 
-def run(model: Model, batch: NDArray[Any], isa: str, threads: int = 1) -> Outputs:
+def run(model: Model, batch: NDArray[Any], isa: str, threads: int = 1, form: str = FORMS[0]) -> Outputs:
     kinds = model.output_types
     outputs = tuple(np.empty((len(batch), *kind.shape), kind.dtype) for kind in kinds)
-    with closing(Program(model, isa, threads)) as opened:
+    with closing(Program(model, isa, threads, form)) as opened:
         opened.run(len(batch), batch.ctypes.data, (c_void_p * len(kinds))(*(each.ctypes.data for each in outputs)))
     return outputs
 
@@ -60,6 +62,22 @@ def test_every_instruction_set_equals_the_reference(
         monkeypatch.setattr(program, "library", lambda library=library: library)
         for batch, outputs in expected:
             assert_equal_outputs(run(case.model, batch, machine.isa), outputs, machine.processor)
+
+
+@pytest.mark.parametrize("bits", [(1, 1), (2, 2), (3, 4), (4, 8), (7, 3)], ids=str)
+@pytest.mark.parametrize("signed", [False, True])
+def test_every_form_of_few_bits_equals_the_reference(
+    bits: tuple[int, int], signed: bool, libraries: Libraries, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    net = NetworkBuilder(f"few-bits-{bits}", TensorType((6, 7, 5), bits[1], signed, scale=0.05))
+    weights, kind = partial(net.fixed, bits=bits[0]), TensorType((1, 1, 1), bits[1], signed, scale=0.05)
+    hidden = net.conv(net.start, 21, (1, 1), weights=weights, output=kind)
+    case = net.observe(net.conv(hidden, 18, (3, 2), (1, 2), (2, 1, 1, 0), weights=weights, output=kind))
+    for (machine, library), form in product(libraries.items(), FORMS):
+        monkeypatch.setattr(program, "library", lambda library=library: library)
+        for name, batch in case.batches():
+            expected = reference.run(case.model, batch)
+            assert_equal_outputs(run(case.model, batch, machine.isa, form=form), expected, f"{machine} {form} {name}")
 
 
 def test_each_machine_finds_its_best_and_refuses_better_ones(

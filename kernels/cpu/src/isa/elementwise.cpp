@@ -64,6 +64,7 @@ extern const Kernels kernels = {
 #endif
     conv,
     conv_scratch,
+    &low_bit,
     depthwise,
     can_depthwise,
     depthwise_bytes,

@@ -8,6 +8,12 @@ namespace edgemeta::EM_NAMESPACE {
 
 void conv(const Conv&, uint8_t* arena, int32_t first, int32_t last, uint8_t* scratch);
 size_t conv_scratch(const Conv&);
+extern const LowBitKernels low_bit;
+void conv_bytes(const Conv&, uint8_t* arena, int32_t first, int32_t last, uint8_t* scratch);  // AVX2 only
+size_t conv_bytes_scratch(const Conv&);
+void quantize(const float* x, int64_t count, int32_t bits, uint8_t* out, float* range);
+void dequantize(const int32_t* sums, int64_t rows, int32_t columns, const float* scale, const float* offset,
+                float* out);
 void depthwise(const Depthwise&, uint8_t* arena, int32_t first, int32_t last);
 bool can_depthwise(const Depthwise&);
 size_t depthwise_bytes(const Depthwise&);

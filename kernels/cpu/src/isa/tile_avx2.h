@@ -21,7 +21,7 @@ inline int64_t patch_row(const Conv& conv, int32_t pixels) {
 }
 
 size_t tile_scratch_bytes(const Conv& conv) {
-  return static_cast<size_t>(conv.window.height * patch_row(conv, kPixels) * 2);
+  return static_cast<size_t>(conv.window.height * patch_row(conv, kPixels) * 2 + 63) / 64 * 64;
 }
 
 inline void prepare_tile(const Conv& conv, const TileInput& tile, int32_t pixels) {

@@ -1,0 +1,148 @@
+"""`bench`: latency of a model on a backend, or of one product of matrices of few bits."""
+
+import re
+from collections.abc import Mapping
+from contextlib import closing
+from typing import Protocol, runtime_checkable
+
+import click
+import numpy as np
+
+from edgemeta.cli.completion import model_names
+from edgemeta.cli.options import backend_options, json_option, load_model, open_session, report
+from edgemeta.cli.progress import progress_bar
+from edgemeta.kernels.cpu.gemm import Gemm, measure, random_weights
+from edgemeta.kernels.cpu.library import FORMS, ISA_NAMES, LibraryError
+from edgemeta.model.errors import EdgemetaError
+from edgemeta.plugins.measure import bench as measure_latency
+
+_MOST_ELEMENTS = 1 << 26
+"""Elements of a matrix, so that sums of 8-bit products fit int32 and a slip of the finger takes no gigabytes."""
+
+
+@runtime_checkable
+class _WithForms(Protocol):
+    """A session that knows how each of its convolutions runs."""
+
+    def forms(self) -> Mapping[str, str]:
+        """By the names of its steps."""
+        ...
+
+
+@click.command(short_help="Time one image, or one product of matrices of few bits.")
+@click.argument("model_name", metavar="[MODEL]", required=False, shell_complete=model_names)
+@backend_options
+@click.option("--runs", default=2000, show_default=True, type=click.IntRange(min=1), help="Timed runs, batch 1.")
+@click.option(
+    "--paced", type=click.FloatRange(min=0.0), default=0.0, metavar="MS", help="Wait between runs, like a camera."
+)
+@click.option("--gemm", metavar="MxNxK", help="Instead of MODEL: activations [M, K] times weights [K, N], on the cpu.")
+@click.option("--bits", metavar="W,A", help="With --gemm: bits of weights and activations, 1 to 8.  [default: 8,8]")
+@click.option("--form", type=click.Choice(FORMS), help="With --gemm: another form than the fastest.")
+@json_option
+def bench(
+    model_name: str | None,
+    backend: str,
+    threads: int | None,
+    isa: str | None,
+    runs: int,
+    paced: float,
+    gemm: str | None,
+    bits: str | None,
+    form: str | None,
+    as_json: bool,
+) -> None:
+    """Time one image from input tensor to logits, in microseconds, after a warm-up.
+
+    The cpu backend also names the form of each convolution (docs/low-bits.md). With --gemm: quantizing the activations,
+    the product and dequantizing the sums, each by itself, on one thread; `bytes` are those of the weights in memory.
+
+    \b
+    Examples:
+      edgemeta bench resnet8-cifar10 --backend cpu --runs 5000
+      edgemeta bench resnet8-cifar10 --backend cpu --paced 10 --json
+      edgemeta bench --gemm 1024x1024x1024 --bits 2,2 --runs 50
+    """
+    if (model_name is None) == (gemm is None):
+        raise EdgemetaError("bench takes either a MODEL or --gemm MxNxK")
+    if gemm is not None:
+        if threads is not None or paced or backend not in ("auto", "cpu"):
+            raise EdgemetaError("bench --gemm runs on the cpu backend, on one thread, without waiting")
+        if isa is not None and isa not in ISA_NAMES:
+            raise EdgemetaError(f"--isa {isa}: expected one of {', '.join(ISA_NAMES)}")
+        _bench_gemm(_sizes(gemm), _widths(bits or "8,8"), isa or "auto", form or FORMS[0], runs, as_json)
+        return
+    if bits is not None or form is not None:
+        raise EdgemetaError("--bits and --form are for bench --gemm: a model has its own widths")
+    assert model_name is not None
+    model = load_model(model_name)
+    backend_name, session = open_session(model, backend, threads, isa)
+    with closing(session), progress_bar("bench") as progress:
+        timing = measure_latency(session, model, runs, paced, progress)
+        forms = dict(session.forms()) if isinstance(session, _WithForms) else {}
+    values = {
+        "median_us": timing.median_us,
+        "p99_us": timing.p99_us,
+        "min_us": timing.min_us,
+        "stages": timing.stages,
+        "forms": forms,
+        "runs": runs,
+        "backend": backend_name,
+        "sha256": model.digest,
+    }
+    lines = [f"median {timing.median_us:.1f} us, p99 {timing.p99_us:.1f}, min {timing.min_us:.1f} ({backend_name})"]
+    lines += [
+        f"  {name:<24} {microseconds:8.1f} us  {forms.get(name, '')}".rstrip()
+        for name, microseconds in timing.stages.items()
+    ]
+    report(as_json, values, lines)
+
+
+def _sizes(text: str) -> tuple[int, int, int]:
+    """M, N and K."""
+    found = re.fullmatch(r"([1-9]\d{0,7})x([1-9]\d{0,7})x([1-9]\d{0,7})", text)
+    if found is None:
+        raise EdgemetaError(f"--gemm {text}: expected MxNxK, three whole numbers from 1, such as 1024x1024x1024")
+    rows, columns, depth = (int(each) for each in found.groups())
+    if max(rows * columns, rows * depth, columns * depth) > _MOST_ELEMENTS or depth > 1 << 16:
+        raise EdgemetaError(f"--gemm {text}: a matrix has at most {_MOST_ELEMENTS:,} elements and K is at most 65,536")
+    return rows, columns, depth
+
+
+def _widths(text: str) -> tuple[int, int]:
+    """Bits of weights and activations."""
+    found = re.fullmatch(r"([1-8]),([1-8])", text)
+    if found is None:
+        raise EdgemetaError(f"--bits {text}: expected W,A, each from 1 to 8, such as 2,4")
+    return int(found[1]), int(found[2])
+
+
+def _bench_gemm(
+    sizes: tuple[int, int, int], bits: tuple[int, int], isa: str, form: str, runs: int, as_json: bool
+) -> None:
+    rows, columns, depth = sizes
+    weights = random_weights((columns, depth), bits[0])
+    try:
+        with closing(Gemm(rows, weights, bits, isa=isa, form=form)) as product:
+            stages = measure(product, rows, weights, bits[1], runs)
+            chosen, isa = product.form, product.isa
+    except LibraryError as error:
+        raise EdgemetaError(f"bench --gemm: {error}") from error
+    medians = {
+        "quantize_us": round(float(np.median(stages.quantize)), 2),
+        "gemm_us": round(float(np.median(stages.gemm)), 2),
+        "dequantize_us": round(float(np.median(stages.dequantize)), 2),
+    }
+    values = medians | {
+        "bytes": chosen.weight_bytes,
+        "gemm_min_us": round(float(stages.gemm.min()), 2),
+        "form": chosen.description,
+        "isa": isa,
+        "runs": runs,
+    }
+    lines = [
+        f"quantize {medians['quantize_us']:.1f} us, gemm {medians['gemm_us']:.1f}, dequantize "
+        f"{medians['dequantize_us']:.1f} ({isa}); weights {chosen.weight_bytes:,} bytes",
+        f"  {chosen.description}",
+    ]
+    report(as_json, values, lines)

@@ -1,0 +1,148 @@
+"""One product of matrices of few bits, in three stages that are timed apart: quantize, multiply, dequantize.
+
+As Kim, Hong and Shin measure it (figure 2): float32 activations become unsigned integers of few bits, are multiplied
+by weights of few bits, which were quantized before, and the sums become float32.
+"""
+
+import time
+from ctypes import c_void_p
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgemeta.kernels.cpu.library import FORMS, ISA_NAMES, library
+from edgemeta.kernels.cpu.program import Form, Program
+from edgemeta.model.graph import INPUT, Model
+from edgemeta.model.layers import Clamp, Conv, TensorType
+from edgemeta.model.weights import FixedWeights
+
+_PRODUCT = "gemm"
+_MOST_COLUMNS = 256
+"""Pixels of a row of the image that the rows of a matrix become."""
+
+
+@dataclass(frozen=True)
+class Quantized:
+    """integers uint8, 0 .. 2**bits - 1: the real number is least + step * integer."""
+
+    integers: NDArray[np.uint8]
+    least: float
+    step: float
+
+
+def quantize(x: NDArray[np.float32], bits: int, isa: str = "auto") -> Quantized:
+    """float32 of any shape, C-contiguous and finite, to integers of `bits` = 1 .. 8; raises LibraryError."""
+    integers, span = np.empty(x.shape, np.uint8), np.empty(2, np.float32)
+    library().em_quantize(ISA_NAMES.index(isa), x.ctypes.data, x.size, bits, integers.ctypes.data, span.ctypes.data)
+    least, greatest = float(span[0]), float(span[1])
+    return Quantized(integers, least, (greatest - least) / (2**bits - 1))
+
+
+def dequantize(
+    sums: NDArray[np.int32], scale: NDArray[np.float32], offset: NDArray[np.float32], isa: str = "auto"
+) -> NDArray[np.float32]:
+    """Sums [M, N] * scale [N] + offset [N] in float32, all C-contiguous."""
+    out = np.empty(sums.shape, np.float32)
+    addresses = (scale.ctypes.data, offset.ctypes.data, out.ctypes.data)
+    library().em_dequantize(ISA_NAMES.index(isa), sums.ctypes.data, *sums.shape, *addresses)
+    return out
+
+
+@dataclass(frozen=True)
+class Stages:
+    """Microseconds of each run [runs] of the three stages."""
+
+    quantize: NDArray[np.float64]
+    gemm: NDArray[np.float64]
+    dequantize: NDArray[np.float64]
+
+
+class Gemm:
+    """Integers x [rows, K] of `input_bits`, unsigned or not, times weights [N, K] of `weight_bits`, on one thread.
+
+    It is a 1x1 convolution with raw sums, so the form is what a layer of a network would get; `form` asks for another
+    one. Raises OpenError if the machine lacks the instruction set, LibraryError if the library is missing.
+    """
+
+    def __init__(
+        self,
+        rows: int,
+        weights: NDArray[np.int8],
+        bits: tuple[int, int],
+        signed: bool = False,
+        isa: str = "auto",
+        form: str = FORMS[0],
+    ) -> None:
+        outputs, depth = weights.shape
+        width = next(each for each in range(min(rows, _MOST_COLUMNS), 0, -1) if rows % each == 0)
+        kind = TensorType((rows // width, width, depth), bits[1], signed)
+        # The library trusts the range of a tensor that a layer computes, not that of the caller's integers.
+        clamp = Clamp("clamp", INPUT, kind, kind.lo, kind.hi)
+        stored = FixedWeights(weights.reshape(outputs, 1, 1, depth), bits[0], np.ones(1))
+        product = Conv(_PRODUCT, clamp.name, TensorType((rows // width, width, outputs), 32), stored)
+        network = SimpleNamespace(input=kind, layers=(clamp, product), outputs=(_PRODUCT,))
+        self._dtype = kind.dtype
+        self._program = Program(cast("Model", network), isa, 1, form)
+        self.sums = np.empty((rows, outputs), np.int32)
+        self._addresses = (c_void_p * 1)(self.sums.ctypes.data)
+
+    @property
+    def form(self) -> Form:
+        """How the product is made."""
+        return self._program.forms()[_PRODUCT]
+
+    @property
+    def isa(self) -> str:
+        """Name of the instruction set in use."""
+        return self._program.isa
+
+    def multiply(self, x: NDArray[np.int8] | NDArray[np.uint8]) -> NDArray[np.int32]:
+        """The sums [rows, N], valid until the next call."""
+        self.time(x)
+        return self.sums
+
+    def time(self, x: NDArray[np.int8] | NDArray[np.uint8]) -> float:
+        """Multiply; microseconds of the product alone."""
+        assert x.dtype == self._dtype
+        assert x.flags.c_contiguous
+        return self._program.profile(x.ctypes.data, self._addresses)[_PRODUCT]
+
+    def close(self) -> None:
+        """Free the library's memory."""
+        self._program.close()
+
+
+def random_weights(shape: tuple[int, int], bits: int) -> NDArray[np.int8]:
+    """Uniformly random integers [N, K] of `bits`, the least one among them; the same on every call."""
+    end = 1 << (bits - 1)
+    weights = np.random.default_rng(0).integers(-end, end, shape).astype(np.int8)
+    weights.flat[0] = -end
+    return weights
+
+
+def measure(gemm: Gemm, rows: int, weights: NDArray[np.int8], input_bits: int, runs: int) -> Stages:
+    """Time `runs` runs of all stages on random float32 activations [rows, K], after a warm-up of a tenth as many.
+
+    A real activation is least + step * integer and a real weight is its integer (its scale would only multiply
+    `scale`), so a result is step * sum + least * (sum of the column's weights).
+    """
+    outputs, depth = weights.shape
+    x = np.random.default_rng(1).normal(size=(rows, depth)).astype(np.float32)
+    column_sums = weights.sum(axis=1, dtype=np.int64).astype(np.float32)
+    times = np.empty((3, runs))
+    for run in range(-(runs // 10) - 1, runs):
+        begin = time.perf_counter_ns()
+        quantized = quantize(x, input_bits, gemm.isa)
+        after_quantize = time.perf_counter_ns()
+        gemm_us = gemm.time(quantized.integers)
+        scale = np.full(outputs, quantized.step, np.float32)
+        offset = column_sums * np.float32(quantized.least)
+        before_dequantize = time.perf_counter_ns()
+        dequantize(gemm.sums, scale, offset, gemm.isa)
+        end = time.perf_counter_ns()
+        if run >= 0:
+            times[:, run] = (after_quantize - begin) / 1000, gemm_us, (end - before_dequantize) / 1000
+    return Stages(*times)

@@ -1,0 +1,51 @@
+// From the accumulators of a tile to the output's pixels.
+//
+// A tile leaves its accumulators in a buffer of less than 2 KB: stores need no unit that multiplies, and so what
+// follows exists once for all sizes of tiles.
+#pragma once
+
+#include "finish.h"
+#include "table.h"
+
+namespace edgemeta::EM_NAMESPACE {
+namespace {
+
+// Store result(sums of pixel p) for all pixels, four at a time if possible.
+template <typename Result>
+INLINE inline void store_pixels(uint8_t* to, int64_t step, int32_t pixels, const int32_t* sums, const Result& result) {
+  int32_t p = 0;
+  for (; p + 4 <= pixels; p += 4, sums += 4 * kBlock)
+    store_bytes(to + p * step, step, result(load(sums), p), result(load(sums + kBlock), p + 1),
+                result(load(sums + 2 * kBlock), p + 2), result(load(sums + 3 * kBlock), p + 3));
+  for (; p < pixels; ++p, sums += kBlock) store_bytes(to + p * step, result(load(sums), p));
+}
+
+// Requantize and store one block of a tile whose first pixel is (y, x).
+void finish_block(const Conv& conv, uint8_t* arena, int32_t y, int32_t x, int32_t block, int32_t pixels,
+                  const int32_t* sums) {
+  uint8_t* out = arena + conv.out.at(y, x);
+  const int64_t step = conv.out.pixel;
+  if (conv.requantize.method[block] == Method::raw) {
+    for (int32_t p = 0; p < pixels; ++p)
+      memcpy(out + p * step + block * kBlock * 4, sums + p * kBlock, kBlock * sizeof(int32_t));
+    return;
+  }
+  uint8_t* to = out + block * kBlock;
+  if (!conv.has_sum) {
+    with_method(conv.requantize, block, true, [&](const auto& finish) INLINE {
+      store_pixels(to, step, pixels, sums, [&](const I32x16& acc, int32_t) INLINE { return finish(acc); });
+    });
+    return;
+  }
+  const Sum sum = conv.sum;  // a copy: bytes that are stored could be those of the original
+  const uint8_t* other = arena + conv.other.at(y, x) + block * kBlock;
+  const int64_t other_step = conv.other.pixel;
+  with_method(conv.requantize, block, false, [&](const auto& finish) INLINE {
+    store_pixels(to, step, pixels, sums, [&](const I32x16& acc, int32_t p) INLINE {
+      return weighted_sum(sum, finish(acc), load_bytes(other + p * other_step));
+    });
+  });
+}
+
+}  // namespace
+}  // namespace edgemeta::EM_NAMESPACE

@@ -1,0 +1,25 @@
+// How a convolution with weights or activations of few bits runs: its form, and its weights in memory.
+#pragma once
+
+#include "program.h"
+
+namespace edgemeta {
+
+// A form (EM_PLAIN ...) with what its kernel needs.
+struct LowBits {
+  int32_t form = EM_PLAIN;
+  int32_t weight_bits = 8, input_bits = 8;  // of the layer
+  int32_t low = 0;           // taken off each input byte
+  int32_t steps = 0;         // bytes: see Conv
+  int32_t words = 0;         // planes: see Planes
+  int64_t weight_bytes = 0;  // in memory
+  std::string description;   // the form and why, in words
+};
+
+// conv: the arguments of the layer without weights; the layer's weights fit the kernels' multiplier.
+LowBits choose_form(const Layer& layer, const Tensor& input, const Conv& conv, const Kernels& kernels);
+
+// The weights as the form's kernel reads them; sets conv's sizes of weights.
+Buffer pack_weights(const Layer& layer, Conv& conv, LowBits& low_bits, const Kernels& kernels);
+
+}  // namespace edgemeta

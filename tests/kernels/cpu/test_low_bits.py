@@ -1,0 +1,164 @@
+"""Convolutions and products of few bits equal NumPy's int64, in every form and on every instruction set."""
+
+from contextlib import closing
+from ctypes import c_void_p
+from functools import partial
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from edgemeta.kernels.cpu.gemm import Gemm, dequantize, quantize
+from edgemeta.kernels.cpu.library import FORMS, supported_isas
+from edgemeta.kernels.cpu.program import Program
+from edgemeta.model import reference
+from edgemeta.model.layers import TensorType
+from tests.conformance.networks import NetworkBuilder, assert_equal_outputs
+
+ISAS = supported_isas()
+WIDTHS = range(1, 9)
+
+
+def integers(bits: int, signed: bool, shape: tuple[int, ...], pattern: str, seed: int = 0) -> NDArray[np.int64]:
+    """Random integers of the type, or only its ends, or one end everywhere."""
+    lo = -(1 << (bits - 1)) if signed else 0
+    hi = lo + (1 << bits) - 1
+    random = np.random.default_rng(seed)
+    match pattern:
+        case "random":
+            return random.integers(lo, hi + 1, shape)
+        case "ends":
+            return random.choice([lo, hi], shape)
+        case "least":
+            return np.full(shape, lo)
+        case _:
+            return np.full(shape, hi)
+
+
+def mismatches(
+    rows: int, outputs: int, depth: int, bits: tuple[int, int], isa: str, form: str, patterns: tuple[str, str]
+) -> int:
+    weights = integers(bits[0], True, (outputs, depth), patterns[0], 1)
+    weights[0, 0] = -(1 << (bits[0] - 1))  # the planner goes by the weights: they have all their bits
+    count = 0
+    for signed in (False, True):
+        x = integers(bits[1], signed, (rows, depth), patterns[1], 2)
+        with closing(Gemm(rows, weights.astype(np.int8), bits, signed, isa, form)) as gemm:
+            count += int(np.count_nonzero(gemm.multiply(x.astype(np.int8 if signed else np.uint8)) != x @ weights.T))
+    return count
+
+
+@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("form", FORMS)
+def test_every_pair_of_widths(isa: str, form: str) -> None:
+    for weight_bits, input_bits in product(WIDTHS, WIDTHS):
+        assert mismatches(9, 20, 70, (weight_bits, input_bits), isa, form, ("random", "random")) == 0
+
+
+@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("form", FORMS)
+def test_extremes(isa: str, form: str) -> None:
+    """The ends of both ranges, alone and mixed, over windows that fill every kind of intermediate sum."""
+    ends = ("ends", "least", "greatest")
+    for bits in product((1, 2, 4, 7, 8), (1, 2, 4, 8)):
+        for patterns in product(ends, ends):
+            assert mismatches(3, 16, 2200, bits, isa, form, patterns) == 0
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    rows=st.integers(1, 40),
+    outputs=st.integers(1, 50),
+    depth=st.integers(1, 300),
+    bits=st.tuples(st.integers(1, 8), st.integers(1, 8)),
+    isa=st.sampled_from(ISAS),
+    form=st.sampled_from(FORMS),
+)
+def test_any_shape(rows: int, outputs: int, depth: int, bits: tuple[int, int], isa: str, form: str) -> None:
+    assert mismatches(rows, outputs, depth, bits, isa, form, ("random", "ends")) == 0
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    shape=st.tuples(st.integers(3, 9), st.integers(3, 30), st.integers(1, 40)),
+    outputs=st.integers(1, 40),
+    kernel=st.tuples(st.integers(1, 3), st.integers(1, 3)),
+    stride=st.tuples(st.integers(1, 2), st.integers(1, 2)),
+    bits=st.tuples(st.integers(1, 8), st.integers(1, 8)),
+    signed=st.booleans(),
+    isa=st.sampled_from(ISAS),
+    form=st.sampled_from(FORMS),
+    threads=st.integers(1, 2),
+)
+def test_any_convolution(
+    shape: tuple[int, int, int],
+    outputs: int,
+    kernel: tuple[int, int],
+    stride: tuple[int, int],
+    bits: tuple[int, int],
+    signed: bool,
+    isa: str,
+    form: str,
+    threads: int,
+) -> None:
+    """Two layers: one reads the given image, whose range is not trusted; one a tensor of few bits, with padding."""
+    kind = TensorType(shape, bits[1], signed, zero_point=-1 if signed and bits[1] > 1 else 0, scale=0.05)
+    net = NetworkBuilder(f"low-bit-{bits}-{shape}-{kernel}", kind)
+    weights = partial(net.fixed, bits=bits[0])
+    padding = (kernel[0] - 1, kernel[1] - 1, kernel[0] // 2, 0)
+    hidden = net.conv(net.start, shape[2], (1, 1), weights=weights, output=kind)
+    case = net.observe(net.conv(hidden, outputs, kernel, stride, padding, weights=weights, output=kind))
+    with closing(Program(case.model, isa, threads, form)) as program:
+        for name, batch in case.batches():
+            expected = reference.run(case.model, batch)
+            found = [np.zeros_like(each) for each in expected]
+            program.run(len(batch), batch.ctypes.data, (c_void_p * len(found))(*(each.ctypes.data for each in found)))
+            assert_equal_outputs(found, expected, name)
+
+
+@pytest.mark.parametrize("isa", ISAS)
+def test_weights_take_their_bits_in_memory(isa: str) -> None:
+    for bits in range(1, 8):
+        weights = integers(bits, True, (32, 128), "ends").astype(np.int8)
+        for form in ("packed", "planes"):
+            with closing(Gemm(64, weights, (bits, 2), isa=isa, form=form)) as gemm:
+                if gemm.form.description.startswith(form):  # AVX-512 without VPOPCNTDQ has no planes
+                    assert gemm.form.weight_bytes == 32 * 128 * bits // 8
+
+
+def test_the_planner_says_what_it_took() -> None:
+    weights = integers(2, True, (64, 576), "random").astype(np.int8)
+    with closing(Gemm(256, weights, (2, 2), isa="portable")) as gemm:
+        assert gemm.form.description.startswith("planes: 2 x 2 bit planes, about 0.")
+    with closing(Gemm(256, weights, (2, 8), isa="portable")) as gemm:
+        assert gemm.form.description.startswith("packed: 2-bit weights unpacked to int16, about 1.")
+    with closing(Gemm(1, weights, (2, 8), isa="portable")) as gemm:
+        assert gemm.form.description.startswith("plain: int16 weights; next: packed: 2-bit weights unpacked to int16")
+    with closing(Gemm(256, integers(8, True, (64, 576), "ends").astype(np.int8), (8, 8), isa="portable")) as gemm:
+        assert gemm.form.description == "plain: int16 weights"
+
+
+@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("bits", WIDTHS)
+def test_quantize_is_numpys_float32(isa: str, bits: int) -> None:
+    x = np.random.default_rng(bits).normal(size=(13, 37)).astype(np.float32)
+    found = quantize(x, bits, isa)
+    top = np.float32(2**bits - 1)
+    scale = top / (x.max() - x.min())
+    expected = np.minimum((x - x.min()) * scale + np.float32(0.5), top).astype(np.uint8)
+    assert (found.integers == expected).all()
+    assert (found.integers.min(), found.integers.max()) == (0, 2**bits - 1)
+    assert found.least == x.min()
+    assert found.step == pytest.approx((x.max() - x.min()) / (2**bits - 1))
+    assert not quantize(np.full(5, 3.5, np.float32), bits, isa).integers.any()
+
+
+@pytest.mark.parametrize("isa", ISAS)
+def test_dequantize_is_numpys_float32(isa: str) -> None:
+    random = np.random.default_rng(0)
+    sums = random.integers(-(2**31), 2**31, (7, 19)).astype(np.int32)
+    scale, offset = random.normal(size=(2, 19)).astype(np.float32)
+    assert (dequantize(sums, scale, offset, isa) == sums.astype(np.float32) * scale + offset).all()
