@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _PART = 1 << 12
 _PAUSE = 0.5
+_TRIES = 6
 
 
 class JournalLock:
@@ -63,6 +64,7 @@ def open_storage(where: str) -> "BaseStorage":
     require_optuna()
     from optuna.storages import JournalStorage, RDBStorage, get_storage
     from optuna.storages.journal import JournalFileBackend
+    from sqlalchemy.exc import DBAPIError
 
     if "://" not in where:
         path = Path(where)
@@ -72,12 +74,16 @@ def open_storage(where: str) -> "BaseStorage":
         except OSError as error:
             raise SearchError(f"{where}: the journal cannot be written: {error.strerror or error}") from error
         return JournalStorage(JournalFileBackend(str(path), lock_obj=JournalLock(path)))  # type: ignore[arg-type]
-    try:
-        # pre-ping: a connection that a restart of the server has closed is replaced before it is used
-        return get_storage(RDBStorage(where, engine_kwargs={"pool_pre_ping": True}))
-    except Exception as error:  # drivers and SQLAlchemy raise kinds of their own
-        text = " ".join(str(error).split())
-        raise SearchError(f"{without_password(where)}: the database cannot be opened: {text[:300]}") from error
+    for left in reversed(range(_TRIES)):
+        try:
+            # pre-ping: a connection that a restart of the server has closed is replaced before it is used
+            return get_storage(RDBStorage(where, engine_kwargs={"pool_pre_ping": True}))
+        except Exception as error:  # drivers and SQLAlchemy raise kinds of their own
+            if left == 0 or not isinstance(error, DBAPIError):
+                text = " ".join(str(error).split())
+                raise SearchError(f"{without_password(where)}: the database cannot be opened: {text[:300]}") from error
+            time.sleep(_PAUSE)  # the server is starting, or another worker is making the tables at this moment
+    raise AssertionError
 
 
 class Patient:

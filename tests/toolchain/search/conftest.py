@@ -3,46 +3,17 @@
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-from numpy.typing import NDArray
 
-from edgemeta.model.tasks import Classification
-from edgemeta.toolchain.float_model import forward
-from edgemeta.toolchain.float_model.file import save_float_model
-from edgemeta.toolchain.float_model.graph import Conv, Dense, FloatModel, GlobalAverage, Relu
 from edgemeta.toolchain.search.config import SearchConfig
-
-LABELS = ("a", "b", "c")
-
-
-def small_network(bias: NDArray[np.float32]) -> FloatModel:
-    """Two convolutions and a dense layer for 8x8 images of three classes. bias: of the logits [3]."""
-    rng = np.random.default_rng(1)
-    layers = (
-        Conv("c0", "input", rng.normal(0, 0.4, (6, 3, 3, 3)).astype(np.float32), padding=(1, 1, 1, 1)),
-        Relu("r0", "c0"),
-        Conv("c1", "r0", rng.normal(0, 0.3, (8, 3, 3, 6)).astype(np.float32), stride=(2, 2)),
-        Relu("r1", "c1"),
-        GlobalAverage("g", "r1"),
-        Dense("out", "g", rng.normal(0, 1, (3, 8)).astype(np.float32), bias),
-    )
-    return FloatModel("small", (8, 8, 3), layers, ("out",), Classification(LABELS))
+from rig.small_search import small_config, write_small_search
 
 
 @pytest.fixture(scope="session")
 def workshop(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with `float.safetensors` and `data.npz`, 90 images of each class, labelled by the network."""
+    """A folder with `float.safetensors` and `data.npz`."""
     folder = tmp_path_factory.mktemp("search")
-    rng = np.random.default_rng(2)
-    x = np.clip(rng.normal(128, 60, (3000, 1, 1, 3)) + rng.normal(0, 40, (3000, 8, 8, 3)), 0, 255).astype(np.uint8)
-    means = forward.logits(small_network(np.zeros(3, np.float32)), x).mean(0)
-    model = small_network(-means)
-    save_float_model(model, folder / "float.safetensors")
-    y = forward.logits(model, x).argmax(1)
-    keep = np.concatenate([np.flatnonzero(y == label)[:90] for label in range(3)])
-    assert len(keep) == 270
-    np.savez(folder / "data.npz", x=x[keep], y=y[keep], labels=np.array(LABELS))
+    write_small_search(folder)
     return folder
 
 
@@ -51,18 +22,6 @@ def config(workshop: Path) -> Any:
     """A function that makes a small search's config."""
 
     def make(**entries: Any) -> SearchConfig:
-        small = {
-            "network": str(workshop / "float.safetensors"),
-            "data": str(workshop / "data.npz"),
-            "name": "small",
-            "held_out": {"share": 0.5},
-            "calibration": 10,
-            "images": 60,
-            "rungs": [20, 40],
-            "sensitivity": 20,
-            "seeds": 3,
-            "trials": 8,
-        }
-        return SearchConfig.model_validate({**small, **entries})
+        return small_config(workshop, **entries)
 
     return make

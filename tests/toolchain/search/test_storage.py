@@ -8,9 +8,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from optuna.exceptions import StorageInternalError
 
 from edgemeta.toolchain.errors import SearchError
-from edgemeta.toolchain.search.storage import JournalLock, open_storage, whole_lines, without_password
+from edgemeta.toolchain.search.storage import JournalLock, Patient, open_storage, whole_lines, without_password
 
 
 @pytest.mark.parametrize(
@@ -65,6 +66,30 @@ def test_the_lock_of_a_killed_process_is_free(tmp_path: Path) -> None:
     lock = JournalLock(journal)
     assert lock.acquire()
     lock.release()
+
+
+class Away:
+    """A storage whose server is away for some calls."""
+
+    answer = 7
+
+    def __init__(self, calls: int) -> None:
+        self.calls = calls
+
+    def get(self, what: str) -> str:
+        self.calls -= 1
+        if self.calls >= 0:
+            raise StorageInternalError("the server closed the connection\nunexpectedly")
+        return what
+
+
+def test_calls_are_repeated_while_the_server_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("edgemeta.toolchain.search.storage._PAUSE", 0.0)
+    patient = Patient(Away(3), 60)  # type: ignore[arg-type]
+    assert patient.get("x") == "x"
+    assert patient.answer == 7
+    with pytest.raises(SearchError, match="cannot be reached: the server closed the connection unexpectedly"):
+        Patient(Away(10**9), 0.0).get("x")  # type: ignore[arg-type]
 
 
 def test_what_cannot_be_opened_is_one_sentence_without_the_password(tmp_path: Path) -> None:
