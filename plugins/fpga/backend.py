@@ -1,11 +1,15 @@
-"""Runs models on an FPGA's netlist, simulated clock by clock by Verilator.
+"""Runs models as netlists: simulated clock by clock by Verilator, or in programmable logic.
 
-Options: `transport` (simulated; default simulated): where the netlist runs; `cycles` (1 .. 10**9, default 21,000 or
-what the network needs at least): clocks per image that the engines are folded for; `timeout` (1 .. 3600, default 60):
-seconds for a batch, after which the device counts as hung; `cache`: folder of compiled simulations.
+Options: `transport` (simulated, axi; default simulated): where the netlist runs; `timeout` (1 .. 3600, default 60):
+seconds for a batch, after which the device counts as hung. Of `simulated`: `cycles` (1 .. 10**9, default 21,000 or what
+the network needs at least): clocks per image that the engines are folded for; `cache`: folder of compiled simulations.
+Of `axi`: `registers` and `dma`, the UIO devices of the accelerator and of its AXI DMA (default uio0, uio1); `source`
+and `target`, u-dma-buf buffers for images and logits (default udmabuf0, udmabuf1); `wait` (interrupt, poll; default
+interrupt): for the DMA's interrupt, or by looking at its status.
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 from edgemeta.kernels.fpga.generate.foldings import choose_foldings
@@ -16,44 +20,103 @@ from edgemeta.kernels.fpga.simulate.model import Simulation, missing_tools
 from edgemeta.model.graph import Model
 from edgemeta.model.layers import Layer, TensorType
 from edgemeta.plugins.api import BackendError, OptionError, Probe, Session
-from edgemeta.plugins.fpga.session import NAME, FpgaSession, check_device
+from edgemeta.plugins.fpga.axi import AxiDevice
+from edgemeta.plugins.fpga.session import NAME, Device, FpgaSession, check_device
+from edgemeta.plugins.fpga.uio import CLASSES, DEVICES, DmaBuffer, UioDevice
 from edgemeta.plugins.options import choice, reject_unknown, whole_number
+
+_OPTIONS = {
+    "simulated": ("transport", "timeout", "cycles", "cache"),
+    "axi": ("transport", "timeout", "registers", "dma", "source", "target", "wait"),
+}
 
 
 class FpgaBackend:
-    """As `Backend`; the module's docstring lists the options."""
+    """As `Backend`; the module's docstring lists the options.
+
+    devices, classes: where the kernel shows devices, /dev and /sys/class.
+    """
 
     name = NAME
 
+    def __init__(self, devices: Path = DEVICES, classes: Path = CLASSES) -> None:
+        self._devices, self._classes = devices, classes
+
     def probe(self) -> Probe:
-        """Available with Verilator and a C++ compiler; never chosen by `auto`, since a simulation is slow."""
+        """Available with Verilator and a C++ compiler, or UIO devices; never chosen by `auto`."""
         missing = missing_tools()
-        if missing is not None:
-            return Probe(False, f"transport simulated: {missing}")
-        return Probe(True, "transport simulated: Verilator model, slow")
+        found = {
+            "simulated": missing or "Verilator model, slow",
+            "axi": self._missing_device() or "UIO device and DMA buffer found",
+        }
+        reason = "; ".join(f"transport {name}: {text}" for name, text in found.items())
+        return Probe(missing is None or self._missing_device() is None, reason)
 
     def supports(self, layer: Layer, inputs: Sequence[TensorType]) -> str | None:
         """As `Backend.supports`: the layers that have an engine."""
         return unsupported(layer, inputs)
 
     def compile(self, model: Model, options: Mapping[str, object]) -> Session:
-        """As `Backend.compile`. The first one of a model compiles its simulation, which takes minutes."""
-        reject_unknown(NAME, options, ("transport", "cycles", "timeout", "cache"))
-        choice(NAME, options, "transport", "simulated", ("simulated",))
-        cycles = whole_number(NAME, options, "cycles", 0, 1, 10**9) if "cycles" in options else None
+        """As `Backend.compile`. The first simulation of a model is compiled, which takes minutes."""
+        transport = choice(NAME, options, "transport", "simulated", tuple(_OPTIONS))
+        reject_unknown(NAME, options, _OPTIONS[transport])
         timeout = whole_number(NAME, options, "timeout", 60, 1, 3600)
-        folder = _folder(options)
+        if len(model.outputs) != 1:
+            raise BackendError(f"backend {NAME}: the model has {len(model.outputs)} outputs, supported is 1")
         try:
-            network = choose_foldings(model, cycles)
-            simulation = Simulation(network, simulation_library(network, folder))
+            device = _simulated(model, options) if transport == "simulated" else self._axi(model, options)
         except FpgaError as error:
             raise BackendError(f"backend {NAME}: {error}") from error
         try:
-            check_device(simulation, model)
+            check_device(device, model)
+            if isinstance(device, AxiDevice):
+                device.prepare()
+        except FpgaError as error:
+            device.close()
+            raise BackendError(f"backend {NAME}: {error}") from error
         except BackendError:
-            simulation.close()
+            device.close()
             raise
-        return FpgaSession(model, simulation, timeout)
+        return FpgaSession(model, device, timeout)
+
+    def _missing_device(self) -> str | None:
+        for path in (self._devices / "uio0", self._devices / "udmabuf0"):
+            if not path.exists():
+                return f"{path} is not there"
+        return None
+
+    def _axi(self, model: Model, options: Mapping[str, object]) -> Device:
+        names = {key: _name(options, key, default) for key, default in _DEFAULT_NAMES.items()}
+        waits = choice(NAME, options, "wait", "interrupt", ("interrupt", "poll")) == "interrupt"
+        with ExitStack() as opened:
+            registers, dma = (self._uio(names[key], opened) for key in ("registers", "dma"))
+            source, target = (DmaBuffer(names[key], self._devices, self._classes) for key in ("source", "target"))
+            wait = dma.wait if waits else None
+            return AxiDevice(model, registers, dma, source, target, wait, opened.pop_all().close)
+
+    def _uio(self, name: str, opened: ExitStack) -> UioDevice:
+        device = UioDevice(name, self._devices, self._classes)
+        opened.callback(device.close)
+        return device
+
+
+_DEFAULT_NAMES = {"registers": "uio0", "dma": "uio1", "source": "udmabuf0", "target": "udmabuf1"}
+
+
+def _simulated(model: Model, options: Mapping[str, object]) -> Device:
+    cycles = whole_number(NAME, options, "cycles", 0, 1, 10**9) if "cycles" in options else None
+    folder = _folder(options)
+    network = choose_foldings(model, cycles)
+    return Simulation(network, simulation_library(network, folder))
+
+
+def _name(options: Mapping[str, object], key: str, default: str) -> str:
+    value = options.get(key, default)
+    if not isinstance(value, str) or not value or "/" in value:
+        raise OptionError(
+            f"backend {NAME}: option {key} is {value!r}, expected the name of a device, such as {default}"
+        )
+    return value
 
 
 def _folder(options: Mapping[str, object]) -> Path | None:

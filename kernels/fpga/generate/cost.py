@@ -50,7 +50,7 @@ def conv_features(engine: Engine) -> dict[str, float]:
         "near": lanes * count * near if shift else 0.0,
         "product": lanes * count * product,
         "tree": lanes * tree,
-        "choice": count * bits * (p["FOLDS"] - 1) / 3,
+        "choice": count * bits * math.ceil((2 ** math.ceil(math.log2(p["FOLDS"])) - 1) / 3),
         "line": p["K"] * p["IN_LANES"] * bits * (p["K"] + p["STRIDE"]),
         "memory": distributed,
         "accumulator": lanes * p["WIDTH"] * (2 if p["SHIFTS"] else 1),

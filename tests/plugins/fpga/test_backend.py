@@ -100,7 +100,7 @@ def test_a_closed_session_runs_no_more() -> None:
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        ({"transport": "pcie"}, "option transport is 'pcie', expected one of simulated"),
+        ({"transport": "pcie"}, "option transport is 'pcie', expected one of simulated, axi"),
         ({"cycle": 1}, "unknown option 'cycle', did you mean cycles"),
         ({"cycles": 0}, "option cycles is 0, expected a whole number"),
         ({"timeout": 0}, "option timeout is 0, expected a whole number from 1 to 3600"),
@@ -126,7 +126,8 @@ def test_a_machine_without_verilator_says_so(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(simulate.shutil, "which", lambda name: None if name == "verilator" else f"/usr/bin/{name}")
     probe = BACKEND.probe()
     assert (probe.available, probe.score) == (False, 0)
-    assert probe.reason == "transport simulated: verilator is not installed (Debian packages verilator, g++, make)"
+    missing = "transport simulated: verilator is not installed (Debian packages verilator, g++, make)"
+    assert probe.reason == f"{missing}; transport axi: /dev/uio0 is not there"
     with pytest.raises(BackendError, match="backend fpga is not available: transport simulated: verilator is not"):
         choose("fpga")
 
