@@ -15,10 +15,17 @@ int32_t corrected_bias(const Layer& layer, size_t channel, int32_t zero) {
   return static_cast<int32_t>(static_cast<uint32_t>(layer.bias[channel]) - static_cast<uint32_t>(zero) * sum);
 }
 
+bool weights_fit(const Layer& layer, const Kernels& kernels) {
+  const int32_t greatest = kernels.weight_bytes == 1 ? 127 : 32767;
+  const auto bounds = std::minmax_element(layer.weights.begin(), layer.weights.end());
+  return *bounds.first >= -greatest - 1 && *bounds.second <= greatest;
+}
+
 struct FastConv {
   Conv conv{};
   Planes planes{};
   Buffer weights;
+  HighDigits high;
   std::vector<int32_t> bias;
   RequantizePlan requantize;
 };
@@ -42,10 +49,18 @@ Step make_fast_conv(const Layer& layer, const std::vector<Tensor>& tensors, cons
   auto fast = std::make_shared<FastConv>();
   Conv& conv = fast->conv;
   describe_conv(layer, tensors, kernels, conv);
-  LowBits low_bits = choose_form(layer, tensors[layer.inputs[0]], conv, kernels);
+  Layer lowest = layer;
+  const bool has_digits = !weights_fit(layer, kernels);
+  if (has_digits) fast->high = split_digits(lowest, conv);
+  LowBits low_bits;
+  if (has_digits)
+    low_bits.description = "digits: weights as " + std::to_string(conv.high_digits + 1) + " digits of int8";
+  else
+    low_bits = choose_form(layer, tensors[layer.inputs[0]], conv, kernels);
   conv.low = low_bits.low;
   conv.steps = low_bits.steps;
-  fast->weights = pack_weights(layer, conv, low_bits, kernels);
+  fast->weights = pack_weights(lowest, conv, low_bits, kernels);
+  for (const std::vector<int8_t>& each : fast->high.weights) low_bits.weight_bytes += each.size();
   conv.weights = fast->weights.data();
   fast->bias.assign(size_t(conv.out.blocks()) * kBlock, 0);
   for (size_t o = 0; o < layer.bias.size(); ++o) fast->bias[o] = corrected_bias(layer, o, conv.in.zero - conv.low);
@@ -176,12 +191,6 @@ Step make_generic_conv(const Layer& layer, const std::vector<Tensor>& tensors, c
 
 namespace {
 
-bool weights_fit(const Layer& layer, const Kernels& kernels) {
-  const int32_t greatest = kernels.weight_bytes == 1 ? 127 : 32767;
-  const auto bounds = std::minmax_element(layer.weights.begin(), layer.weights.end());
-  return *bounds.first >= -greatest - 1 && *bounds.second <= greatest;
-}
-
 bool is_depthwise(const Layer& layer, const std::vector<Tensor>& tensors) {
   return layer.groups == tensors[layer.inputs[0]].type.channels && layer.groups == tensors[layer.output].type.channels;
 }
@@ -189,7 +198,8 @@ bool is_depthwise(const Layer& layer, const std::vector<Tensor>& tensors) {
 }  // namespace
 
 bool runs_fast(const Layer& layer, const Kernels& kernels) {
-  return layer.kind == Kind::conv && layer.groups == 1 && weights_fit(layer, kernels);
+  return layer.kind == Kind::conv && layer.groups == 1 &&
+         (kernels.low_bit->has_digits || weights_fit(layer, kernels));
 }
 
 Step make_convolution(const Layer& layer, const std::vector<Tensor>& tensors, const Kernels& kernels,

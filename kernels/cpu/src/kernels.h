@@ -64,6 +64,13 @@ struct Window {
   int32_t height, width, stride_y, stride_x, top, left;
 };
 
+// A digit of weights that do not fit int8, of a block: its groups of 16 x 4 weights that are not all 0.
+struct HighDigit {
+  const int64_t* at;  // of each group, the bytes from the corner of the window to its inputs
+  const int8_t* weights;
+  int32_t count;
+};
+
 // A convolution whose weights fit the multiplier of the instruction set. A kernel row is read as `spans` runs of
 // `span` bytes, `span_step` apart; the border makes every read valid.
 // weights: [blocks][kernel rows][spans][span / group][16][group], int8 with group 4 (AVX-512, and AVX2 where bytes are
@@ -81,7 +88,11 @@ struct Conv {
   int32_t low;           // taken off each input byte, by kernels for few bits
   int32_t steps;         // how many neighbouring steps of four inputs int16 can sum, where bytes are multiplied
   bool has_lowest_pair;  // somewhere two weights eight bytes apart in a group of sixteen are both -128
-  const int32_t* bias;   // minus zero point times sum of weights
+  // The weights are sums of digits times powers of 256; `weights` holds the lowest ones: [blocks][high_digits], the
+  // highest first.
+  const HighDigit* high;
+  int32_t high_digits;
+  const int32_t* bias;  // minus zero point times sum of weights
   Requantize requantize;
   bool has_sum;
   Sum sum;
@@ -111,6 +122,7 @@ struct FormCosts {
 // Kernels of convolutions for few bits.
 struct LowBitKernels {
   FormCosts costs;
+  bool has_digits;           // whether Kernels::conv takes weights of several digits
   bool (*can_count_bits)();         // whether the machine supports conv_planes
   void (*conv_planes)(const Planes&, uint8_t* arena, int32_t first, int32_t last, uint8_t* scratch);
   size_t (*conv_planes_scratch)(const Planes&);

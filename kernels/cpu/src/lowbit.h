@@ -16,6 +16,16 @@ struct LowBits {
   std::string description;   // the form and why, in words
 };
 
+// The digits of a layer's weights above the lowest, and what HighDigit points to.
+struct HighDigits {
+  std::vector<std::vector<int64_t>> at;  // [blocks * digits]
+  std::vector<std::vector<int8_t>> weights;
+  std::vector<HighDigit> views;
+};
+
+// Sets the weights of `layer` to their lowest digits, which fit int8, and conv's digits to the others.
+HighDigits split_digits(Layer& layer, Conv& conv);
+
 // conv: the arguments of the layer without weights; the layer's weights fit the kernels' multiplier.
 LowBits choose_form(const Layer& layer, const Tensor& input, const Conv& conv, const Kernels& kernels);
 

@@ -149,7 +149,7 @@ class Program {
   Team team_;  // the last member, so that its threads end before the data that they use
 };
 
-// Whether a convolution's weights fit the multiplier of these kernels.
+// Whether a convolution runs with the multiplier of these kernels: its weights fit, or the kernels take digits.
 bool runs_fast(const Layer& layer, const Kernels& kernels);
 
 // Fuse layers where the result stays the same; returns the remaining ones.

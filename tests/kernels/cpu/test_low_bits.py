@@ -119,6 +119,39 @@ def test_any_convolution(
             assert_equal_outputs(found, expected, name)
 
 
+@settings(max_examples=40, deadline=None)
+@given(
+    shape=st.tuples(st.integers(2, 7), st.integers(2, 20), st.integers(1, 40)),
+    outputs=st.sampled_from([1, 16, 17, 40, 130]),
+    kernel=st.tuples(st.integers(1, 2), st.integers(1, 2)),
+    encoding=st.sampled_from(["power of two", "binary", "wide binary", "dense"]),
+    isa=st.sampled_from(ISAS),
+)
+def test_weights_of_several_digits(
+    shape: tuple[int, int, int], outputs: int, kernel: tuple[int, int], encoding: str, isa: str
+) -> None:
+    """Weights that do not fit int8: +128 among powers of two, and sums of binary bases."""
+    net = NetworkBuilder(f"digits-{shape}-{outputs}-{kernel}-{encoding}", TensorType(shape, scale=0.05))
+    weights = {
+        "power of two": partial(net.power_of_two, bits=5),
+        "binary": partial(net.binary, bases=2),
+        "wide binary": partial(net.binary, bases=8, reach=32767),
+        "dense": partial(net.binary, bases=3, reach=400),
+    }[encoding]
+    if encoding == "dense":
+        case = net.observe(net.dense(net.start, outputs, weights=weights, form="multiplier"))
+    else:
+        case = net.observe(
+            net.conv(net.start, outputs, kernel, padding=(kernel[0] - 1, 0, 0, kernel[1] - 1), weights=weights)
+        )
+    with closing(Program(case.model, isa, 1)) as program:
+        for name, batch in case.batches():
+            expected = reference.run(case.model, batch)
+            found = [np.zeros_like(each) for each in expected]
+            program.run(len(batch), batch.ctypes.data, (c_void_p * len(found))(*(each.ctypes.data for each in found)))
+            assert_equal_outputs(found, expected, name)
+
+
 @pytest.mark.parametrize("isa", ISAS)
 def test_weights_take_their_bits_in_memory(isa: str) -> None:
     for bits in range(1, 8):

@@ -57,6 +57,7 @@ struct Rows {
         weights,
         conv.block_bytes,
         conv.bias + block * kBlock,
+        conv.high + int64_t{block} * conv.high_digits,
         scratch,
     };
     if (prepare) prepare_tile(conv, input, pixels);

@@ -14,6 +14,7 @@ struct TileInput {
   const uint8_t* weights;  // of its first block
   int64_t block_bytes;     // from one block's weights to the next
   const int32_t* bias;     // of its first block
+  const HighDigit* high;   // of its first block
   uint8_t* scratch;
 };
 

@@ -17,6 +17,24 @@ constexpr bool kWidens = false;
 size_t tile_scratch_bytes(const Conv&) { return 0; }
 inline void prepare_tile(const Conv&, const TileInput&, int32_t) {}
 
+// Adds the products of a block's digits to the sums of P pixels, and multiplies by 256 after each.
+template <int P>
+INLINE inline void add_high_digits(const Conv& conv, const TileInput& tile, int n, __m512i* acc) {
+  for (int32_t digit = 0; digit < conv.high_digits; ++digit) {
+    const HighDigit& high = tile.high[n * conv.high_digits + digit];
+    for (int32_t i = 0; i < high.count; ++i) {
+      const __m512i w = _mm512_loadu_si512(high.weights + 64 * i);
+      const uint8_t* at = tile.in + high.at[i];
+      unrolled<P>([&](auto p) INLINE {
+        int32_t four;
+        memcpy(&four, at + p.value * int64_t{tile.step}, 4);
+        acc[p.value] = _mm512_dpbusd_epi32(acc[p.value], _mm512_set1_epi32(four), w);
+      });
+    }
+    unrolled<P>([&](auto p) INLINE { acc[p.value] = _mm512_slli_epi32(acc[p.value], 8); });
+  }
+}
+
 // Pixels are addressed by threes, as base, base + step and base + 2 * step: so they need few registers.
 template <int P, int N>
 void run_tile(const Conv& conv, const TileInput& tile, int32_t* sums) {
@@ -28,6 +46,15 @@ void run_tile(const Conv& conv, const TileInput& tile, int32_t* sums) {
     constexpr int p = i.value / N, n = i.value % N;
     acc[p][n] = _mm512_loadu_si512(tile.bias + n * kBlock);
   });
+  if (conv.high_digits > 0)
+    unrolled<N>([&](auto n) INLINE {
+      __m512i high[P];
+      unrolled<P>([&](auto p) INLINE { high[p.value] = _mm512_setzero_si512(); });
+      add_high_digits<P>(conv, tile, n.value, high);
+      unrolled<P>([&](auto p) INLINE {
+        acc[p.value][n.value] = _mm512_add_epi32(acc[p.value][n.value], high[p.value]);
+      });
+    });
   for (int32_t ky = 0; ky < conv.window.height; ++ky) {
     for (int32_t s = 0; s < conv.spans; ++s) {
       const uint8_t* group[kGroups];

@@ -119,17 +119,23 @@ bool can_count_bits() {
 extern const LowBitKernels low_bit = {
 #if defined(EM_ISA_AVX512)
     {8.0, 1.9, 1.8, 0.0, 0.0, 0.0, 10.0, 2.7},
+    true,
 #elif defined(EM_ISA_AVX2)
     {32.0, 6.8, 1.2, 17.0, 22.0, 50.0, 40.0, 4.0},
+    false,
 // On ARM: instructions, counted by hand.
 #elif defined(EM_ISA_I8MM)
     {16.0, 12.0, 25.0, 0.0, 0.0, 0.0, 70.0, 4.0},
+    false,
 #elif defined(EM_ISA_DOTPROD)
     {32.0, 12.0, 25.0, 0.0, 0.0, 0.0, 70.0, 4.0},
+    false,
 #elif defined(EM_ISA_NEON)
     {96.0, 12.0, 25.0, 0.0, 0.0, 0.0, 70.0, 4.0},
+    false,
 #else
     {384.0, 10.5, 10.0, 0.0, 0.0, 0.0, 25.0, 4.0},
+    false,
 #endif
     can_count_bits,
     conv_planes,
