@@ -28,8 +28,8 @@ FITTED = {
     3: ("conv0/1", "conv1/4", "conv3/4", "conv4/8", "fc/16"),
 }
 CHECKED = {
-    5: ("conv0/3", "conv1/2", "conv1/4", "conv1/8", "conv3/1", "conv3/8", "conv4/4", "conv4/8", "conv6/8"),
-    4: ("conv1/4",),
+    5: ("conv0/3", "conv1/8", "conv3/1", "conv3/8", "conv4/8", "conv6/8", "conv1/4", "conv4/4"),
+    4: ("conv0/1", "conv1/8"),
 }
 """By bits of the weights: layer/folds."""
 LIMIT = 0.15

@@ -2,7 +2,7 @@
 
 A prediction is a sum of features, each a number of bits that some part of the engine handles, times LUTs per bit. The
 factors were fitted to Yosys's counts by `benchmarks/fpga_cost.py`, which also checks them on foldings that the fit has
-not seen.
+not seen. For weights that are logic instead of memories the prediction is too high.
 """
 
 import math
@@ -11,33 +11,32 @@ from collections.abc import Mapping
 from edgemeta.kernels.fpga.generate.engines import Engine
 
 FACTORS: Mapping[str, float] = {
-    "near": 1.0,
-    "product": 1.0,
-    "tree": 1.0,
-    "choice": 0.5,
-    "line": 1.0,
-    "memory": 0.7,
-    "accumulator": 3.0,
-    "engine": 150.0,
+    "product": 2.208,
+    "choice": 1.032,
+    "line": 1.528,
+    "memory": 0.501,
+    "accumulator": 4.503,
+    "engine": 88.4,
 }
 """LUTs per unit of each feature of a convolution."""
 
-_ADD, _CLAMP, _FIFO = 40, 10, 60
+_ADD, _CLAMP = 40, 10
 _POOL = {"WIDTH": 6.0, "engine": 70.0}
 
 
 def conv_features(engine: Engine) -> dict[str, float]:
-    """What the LUTs of a convolution engine grow with, by name."""
+    """What the LUTs of a convolution engine grow with, by name.
+
+    product: bits of all shifted values, each of which is shifted, inverted and added once. choice: LUTs of the
+    multiplexers that choose a part of the window, one for each 3 further parts. line: bits of a column of the window
+    times the row banks that each may come from. memory: bits of 32 words in LUT RAM. accumulator: its bits, twice where
+    shifts differ by channel.
+    """
     p = {key: int(value) for key, value in engine.parameters.items() if not isinstance(value, str)}
     lanes, bits = p["OUT_LANES"], p["BITS"]
     count = p["K"] ** 2 * p["C"] // p["FOLDS"]
     shift = p["CODE"] - 2
-    near = bits + (1 << min(shift, 2)) - 1
     product = min(bits + (1 << shift), p["WIDTH"])
-    tree, sums = 0, count
-    for level in range(1, math.ceil(math.log2(count)) + 1 if count > 1 else 1):
-        tree += (sums // 2) * min(product + level, p["WIDTH"])
-        sums -= sums // 2
     distributed = 0.0
     for memory in engine.memories:
         style = "distributed" if memory.suffix == "start" else engine.parameters["WEIGHT_STYLE"]
@@ -47,9 +46,7 @@ def conv_features(engine: Engine) -> dict[str, float]:
         words = p["W"] * p["C"] // p["IN_LANES"]
         distributed += (p["K"] + p["STRIDE"]) * bits * p["IN_LANES"] * math.ceil(words / 32)
     return {
-        "near": lanes * count * near if shift else 0.0,
         "product": lanes * count * product,
-        "tree": lanes * tree,
         "choice": count * bits * math.ceil((2 ** math.ceil(math.log2(p["FOLDS"])) - 1) / 3),
         "line": p["K"] * p["IN_LANES"] * bits * (p["K"] + p["STRIDE"]),
         "memory": distributed,
