@@ -76,11 +76,17 @@ def missing_yosys() -> str | None:
 
 def engine_cells(engine: Engine, folder: Path | None = None) -> Cells:
     """Cells of one engine. Raises FpgaError."""
+    parameters = alone(engine)
+    return module_cells(engine.module, parameters, engine.memories, folder)
+
+
+def alone(engine: Engine) -> dict[str, int | str]:
+    """Parameters of an engine by itself: its memories are files that begin with `memory_`, numbered from 0."""
     parameters: dict[str, int | str] = dict(engine.parameters)
     if engine.memories:
         widest = max(memory.width for memory in engine.memories)
         parameters |= {"FILE": "memory", "NUMBER": 0, "LOAD": 32 * -(-widest // 32)}
-    return module_cells(engine.module, parameters, engine.memories, folder)
+    return parameters
 
 
 def stream_cells(network: Network, folder: Path | None = None) -> Cells:
@@ -101,7 +107,7 @@ def module_cells(
     sources: Mapping[str, str] | None = None,
 ) -> Cells:
     """Cells of a module with parameters; memories: contents, which matter where they are logic. Raises FpgaError."""
-    texts = {**rtl_sources(), **(sources or {}), "top.sv": _top(module, parameters)}
+    texts = {**rtl_sources(), **(sources or {}), "top.sv": engine_top(module, parameters)}
     constant = parameters.get("WEIGHT_STYLE") == "logic"
     files = {f"memory_{memory.suffix}.mem": memory.text() for memory in memories}
     keys = texts if not constant else {**texts, **files}
@@ -147,7 +153,7 @@ def _program() -> list[str] | None:
     return [found] if found else None
 
 
-def _top(module: str, parameters: Mapping[str, int | str]) -> str:
+def engine_top(module: str, parameters: Mapping[str, int | str]) -> str:
     """A module `top` with the ports of one instance."""
     ports, wires = ["input wire clk", "input wire rst"], [".clk(clk)", ".rst(rst)"]
     if module == "edgemeta_clamp":

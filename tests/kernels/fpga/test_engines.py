@@ -2,14 +2,18 @@
 
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from edgemeta.kernels.fpga.generate.engines import Folding
 from edgemeta.kernels.fpga.generate.network import plan_network
 from edgemeta.kernels.fpga.generate.verilog import memory_files, network_source, rtl_sources
+from edgemeta.kernels.fpga.synthesize.yosys import alone, engine_top
 from edgemeta.model import reference
 from edgemeta.model.graph import INPUT, Model
 from edgemeta.model.layers import TensorType
@@ -81,41 +85,75 @@ CASES: dict[str, Callable[[], tuple[Model, dict[str, Folding]]]] = {
 }
 
 
-@pytest.mark.gate("30 s: every engine is compiled and simulated by Icarus")
-@pytest.mark.parametrize("name", CASES)
-def test_engine(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def some_images(model: Model) -> NDArray[Any]:
+    """Random ones, the lowest and the highest."""
+    kind = model.input
+    images = np.random.default_rng(2).integers(kind.lo, kind.hi + 1, (4, *kind.shape)).astype(kind.dtype)
+    images[1], images[2] = kind.lo, kind.hi
+    return images
+
+
+def simulate(folder: Path, top: str, words: NDArray[Any], expected: NDArray[Any]) -> None:
+    """Run stream_bench on the sources in `folder`. words: of 4 images."""
     if shutil.which("iverilog") is None:
         pytest.skip("Icarus is not installed (Debian package iverilog)")
     runner_of = pytest.importorskip("cocotb_tools.runner", reason="no cocotb (extra `test`)").get_runner
-    model, foldings = CASES[name]()
-    network = plan_network(model, foldings)
-    for file, text in {**rtl_sources(), "network.sv": network_source(network, str(tmp_path))}.items():
-        (tmp_path / file).write_text(text)
-    for file, text in memory_files(network).items():
-        (tmp_path / file).write_text(text)
-    kind = model.input
-    rng = np.random.default_rng(2)
-    images = rng.integers(kind.lo, kind.hi + 1, (4, *kind.shape)).astype(kind.dtype)
-    images[1], images[2] = kind.lo, kind.hi
-    expected = reference.run(model, images)[0]
-    bench = tmp_path / "bench.npz"
-    words = images.view(np.uint8).ravel()
-    np.savez(bench, words=words, expected=expected.astype(np.int64).ravel(), image=words.size // 4)
-    monkeypatch.setenv("EDGEMETA_BENCH", str(bench))
-    runner = runner_of("icarus")
+    np.savez(folder / "bench.npz", words=words, expected=expected, image=words.size // 4)
+    runner, build = runner_of("icarus"), folder / "build"
+    sources = sorted(folder.glob("*.sv"))
     runner.build(
-        sources=sorted(tmp_path.glob("*.sv")), hdl_toplevel="edgemeta_network", build_dir=tmp_path / "build",
-        build_args=["-g2012"], log_file=tmp_path / "build.log",
-    )  # fmt: skip
+        sources=sources, hdl_toplevel=top, build_dir=build, build_args=["-g2012"], log_file=folder / "build.log"
+    )
     try:
         results = runner.test(
-            hdl_toplevel="edgemeta_network",
+            hdl_toplevel=top,
             test_module="tests.kernels.fpga.stream_bench",
-            test_dir=tmp_path,
-            build_dir=tmp_path / "build",
-            log_file=tmp_path / "test.log",
-            results_xml=str(tmp_path / "results.xml"),
+            test_dir=folder,
+            build_dir=build,
+            log_file=folder / "test.log",
+            results_xml=str(folder / "results.xml"),
+            extra_env={"EDGEMETA_BENCH": str(folder / "bench.npz")},
         )
     except SystemExit:
-        pytest.fail((tmp_path / "test.log").read_text()[-3000:])
+        pytest.fail((folder / "test.log").read_text()[-3000:])
     assert Path(results).read_text().count("<testcase") == 3
+
+
+@pytest.mark.gate("30 s: every engine is compiled and simulated by Icarus")
+@pytest.mark.parametrize("name", CASES)
+def test_engine(name: str, tmp_path: Path) -> None:
+    model, foldings = CASES[name]()
+    network = plan_network(model, foldings)
+    sources = {**rtl_sources(), "network.sv": network_source(network, str(tmp_path)), **memory_files(network)}
+    for file, text in sources.items():
+        (tmp_path / file).write_text(text)
+    images = some_images(model)
+    expected = reference.run(model, images)[0]
+    simulate(tmp_path, "edgemeta_network", images.view(np.uint8).ravel(), expected.astype(np.int64).ravel())
+
+
+@pytest.mark.gate("6 s: two engines are compiled and simulated by Icarus")
+@pytest.mark.parametrize(
+    ("folding", "every", "kernel"),
+    [(Folding(2, 2, 2), 1, 3), (Folding(1, 6, 4), 3, 1)],
+    ids=["2-lanes-every-level", "all-lanes-every-third-level"],
+)
+def test_several_channels_at_once(folding: Folding, every: int, kernel: int, tmp_path: Path) -> None:
+    """Lane 0 is in the lowest bits; registers behind each level of the adder tree, or behind every third."""
+    model, _ = conv((4, 5, 4), 6, kernel, 1, 1)
+    engine = plan_network(model, {"layer": folding}).engines[0]
+    engine = replace(engine, parameters={**engine.parameters, "EVERY": every})
+    sources = {**rtl_sources(), "top.sv": engine_top(engine.module, alone(engine))}
+    sources |= {f"memory_{memory.suffix}.mem": memory.text() for memory in engine.memories}
+    for file, text in sources.items():
+        (tmp_path / file).write_text(text)
+    images = some_images(model)
+    expected = reference.run(model, images)[0]
+    simulate(tmp_path, "top", joined(images, folding.in_lanes), joined(expected, folding.out_lanes))
+
+
+def joined(tensor: NDArray[Any], lanes: int) -> NDArray[np.int64]:
+    """Words of so many channels each."""
+    rows = tensor.view(np.uint8).reshape(-1, lanes).astype(np.int64)
+    words: NDArray[np.int64] = (rows << 8 * np.arange(lanes)).sum(axis=1)
+    return words
