@@ -28,20 +28,25 @@ template <int P, int N>
 void run_tile(const Conv& conv, const TileInput& tile, int32_t* sums) {
   static_assert(N == 1, "the registers hold one block");
   constexpr int kPairs = (P + 1) / 2;
+  // In locals, since the compiler could not know that stores leave the arguments as they are.
+  const int64_t step = tile.step, span_step = conv.span_step, row_step = conv.tap_row;
+  const int32_t spans = conv.spans, height = conv.window.height, span = conv.span;
   const auto* weights = reinterpret_cast<const int8_t*>(tile.weights);
+  const auto* row = reinterpret_cast<const int8_t*>(tile.in);
   int32x4_t acc[kPairs][8];
   unrolled<8>([&](auto o) INLINE {
     const int32x2_t bias = vld1_s32(tile.bias + o.value * 2);
     unrolled<kPairs>([&](auto p) INLINE { acc[p.value][o.value] = vcombine_s32(bias, bias); });
   });
-  for (int32_t ky = 0; ky < conv.window.height; ++ky) {
-    for (int32_t s = 0; s < conv.spans; ++s) {
-      const auto* in = reinterpret_cast<const int8_t*>(tile.in) + ky * conv.tap_row + int64_t{s} * conv.span_step;
-      for (int32_t d = 0; d < conv.span; d += 16, in += 16) {
+  for (int32_t ky = height; ky > 0; --ky, row += row_step) {
+    const int8_t* run = row;
+    for (int32_t s = spans; s > 0; --s, run += span_step) {
+      const int8_t* in = run;
+      for (int32_t d = span; d > 0; d -= 16, in += 16) {
         int8x16_t x[kPairs][2];
         unrolled<kPairs>([&](auto p) INLINE {
           constexpr int first = p.value * 2, second = first + 1 < P ? first + 1 : first;
-          const int8x16_t a = vld1q_s8(in + first * int64_t{tile.step}), b = vld1q_s8(in + second * int64_t{tile.step});
+          const int8x16_t a = vld1q_s8(in + first * step), b = vld1q_s8(in + second * step);
           x[p.value][0] = low_halves(a, b);
           x[p.value][1] = high_halves(a, b);
         });

@@ -25,6 +25,14 @@ constexpr bool kWidens = false;
 size_t tile_scratch_bytes(const Conv&) { return 0; }
 inline void prepare_tile(const Conv&, const TileInput&, int32_t) {}
 
+INLINE inline int8x16x4_t load_four(const int8_t* p) {
+#if defined(__aarch64__)
+  return vld1q_s8_x4(p);  // one instruction
+#else
+  return {vld1q_s8(p), vld1q_s8(p + 16), vld1q_s8(p + 32), vld1q_s8(p + 48)};
+#endif
+}
+
 // sum + products, pairs of them added.
 template <bool kLowestPair>
 INLINE inline int32x4_t add_products(int32x4_t sum, int8x16_t x, int8x16_t w) {
@@ -49,23 +57,29 @@ INLINE inline int32x4_t sums_of(int32x4_t a, int32x4_t b, int32x4_t c, int32x4_t
 #endif
 }
 
-// The outputs first .. first + O - 1 of a block for P pixels.
+// The outputs first .. first + O - 1 of a block for P pixels. What the loops need is in locals, since the compiler could
+// not know that stores leave the arguments as they are.
 template <int P, int O, bool kLowestPair>
 INLINE inline void run_outputs(const Conv& conv, const TileInput& tile, int32_t first, int32_t* sums) {
+  const int64_t step = tile.step, span_step = conv.span_step, row_step = conv.tap_row;
+  const int32_t spans = conv.spans, height = conv.window.height, span = conv.span;
   const auto* weights = reinterpret_cast<const int8_t*>(tile.weights) + first * 16;
+  const auto* row = reinterpret_cast<const int8_t*>(tile.in);
   int32x4_t acc[P][O];
   unrolled<P * O>([&](auto i) INLINE { acc[i.value / O][i.value % O] = vdupq_n_s32(0); });
-  for (int32_t ky = 0; ky < conv.window.height; ++ky) {
-    for (int32_t s = 0; s < conv.spans; ++s) {
-      const auto* in = reinterpret_cast<const int8_t*>(tile.in) + ky * conv.tap_row + int64_t{s} * conv.span_step;
-      for (int32_t d = 0; d < conv.span; d += 16, in += 16, weights += 16 * kBlock) {
+  for (int32_t ky = height; ky > 0; --ky, row += row_step) {
+    const int8_t* run = row;
+    for (int32_t s = spans; s > 0; --s, run += span_step) {
+      const int8_t* in = run;
+      for (int32_t d = span; d > 0; d -= 16, in += 16, weights += 16 * kBlock) {
         int8x16_t x[P];
-        unrolled<P>([&](auto p) INLINE { x[p.value] = vld1q_s8(in + p.value * int64_t{tile.step}); });
-        unrolled<O>([&](auto o) INLINE {
-          const int8x16_t w = vld1q_s8(weights + o.value * 16);
-          unrolled<P>([&](auto p) INLINE {
-            int32x4_t& sum = acc[p.value][o.value];
-            sum = add_products<kLowestPair>(sum, x[p.value], w);
+        unrolled<P>([&](auto p) INLINE { x[p.value] = vld1q_s8(in + p.value * step); });
+        unrolled<O / 4>([&](auto four) INLINE {
+          constexpr int o = four.value * 4;
+          const int8x16x4_t w = load_four(weights + o * 16);
+          unrolled<P * 4>([&](auto i) INLINE {
+            int32x4_t& sum = acc[i.value % P][o + i.value / P];
+            sum = add_products<kLowestPair>(sum, x[i.value % P], w.val[i.value / P]);
           });
         });
       }
