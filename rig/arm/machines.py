@@ -3,6 +3,7 @@
 import fcntl
 import shutil
 import subprocess
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -58,13 +59,18 @@ MACHINES = (
 )
 
 
+def require(tools: Mapping[str, str], what: str) -> None:
+    """Raise MissingToolError with the Debian packages of the programs that are not installed."""
+    missing = [package for tool, package in tools.items() if shutil.which(tool) is None]
+    if missing:
+        raise MissingToolError(f"no {what} (Debian packages {', '.join(missing)})")
+
+
 def build(architecture: Architecture) -> Path:
     """Build the library and the runner, what changed only; returns the runner's path. Raises MissingToolError."""
     compiler = f"{architecture.target}-g++"
     tools = {architecture.emulator: "qemu-user", compiler: f"g++-{architecture.target}", "cmake": "cmake"}
-    missing = [package for tool, package in tools.items() if shutil.which(tool) is None]
-    if missing:
-        raise MissingToolError(f"no emulated {architecture.name} (Debian packages {', '.join(missing)})")
+    require(tools, f"emulated {architecture.name}")
     folder = architecture.folder
     folder.mkdir(parents=True, exist_ok=True)
     library, runner = folder / "kernels/cpu/libedgemeta_cpu.so", folder / "runner"

@@ -17,14 +17,17 @@ from edgemeta.kernels.cpu.library import FORMS, ISA_NAMES
 from edgemeta.kernels.cpu.preprocess import Resizer
 from edgemeta.kernels.cpu.program import OpenError, Program
 from edgemeta.model import reference
+from edgemeta.model.file import load
 from edgemeta.model.graph import Model, Preprocessing, channels_of
 from edgemeta.model.layers import TensorType
 from edgemeta.model.preprocess import preprocess
+from edgemeta.model.zoo import find
 from edgemeta.plugins.api import Outputs
 from rig.arm.library import EmulatedLibrary
 from rig.arm.machines import MACHINES, Machine, MissingToolError
 from tests.conformance.cases import CASES, Case
 from tests.conformance.networks import NetworkBuilder, assert_equal_outputs
+from tests.conformance.on_all_cores import reference_outputs
 
 pytestmark = pytest.mark.gate("a minute of processor time each: cross compiling, and the table on emulated processors")
 
@@ -105,6 +108,16 @@ def test_two_threads_give_what_one_gives(libraries: Libraries, monkeypatch: pyte
             assert_equal_outputs(run(case.model, batch, machine.isa, threads=2), expected, machine.processor)
             first = [output[:1] for output in expected]
             assert_equal_outputs(run(case.model, batch[:1], machine.isa, threads=2), first, machine.processor)
+
+
+def test_the_shipped_network_on_200_images(libraries: Libraries, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = load(find("resnet8-cifar10"))
+    kind = model.input
+    images = np.random.default_rng(0).integers(kind.lo, kind.hi + 1, (200, *kind.shape)).astype(kind.dtype)
+    expected = reference_outputs(model, images)
+    for machine, library in libraries.items():
+        monkeypatch.setattr(program, "library", lambda library=library: library)
+        assert_equal_outputs(run(model, images, machine.isa), expected, machine.processor)
 
 
 def test_frames_are_preprocessed_as_defined(libraries: Libraries, monkeypatch: pytest.MonkeyPatch) -> None:

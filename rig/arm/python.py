@@ -1,0 +1,126 @@
+"""A CPython for 64-bit ARM with packages from PyPI, run by qemu on packages of Debian's that are only unpacked.
+
+It needs Debian 12's archive and PyPI, once per machine. Subprocesses of this Python would run unemulated, and fail.
+"""
+
+import fcntl
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from rig.arm.machines import AARCH64, MissingToolError, require
+
+DEBIAN = "http://deb.debian.org/debian"
+KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
+PACKAGES = (
+    *("python3.11-minimal", "libpython3.11-minimal", "libpython3.11-stdlib", "libc6", "libgcc-s1", "libstdc++6"),
+    *("zlib1g", "libbz2-1.0", "libcrypt1", "libexpat1", "libffi8", "liblzma5", "libsqlite3-0", "libssl3", "libuuid1"),
+)
+PLATFORMS = ("manylinux_2_28_aarch64", "manylinux_2_27_aarch64", "manylinux2014_aarch64")
+
+FEATURES = {
+    "cortex-a57": ("0xd07", "fp asimd evtstrm aes pmull sha1 sha2 crc32 cpuid"),
+    "cortex-a76": (
+        "0xd0b",
+        "fp asimd evtstrm aes pmull sha1 sha2 crc32 atomics fphp asimdhp cpuid asimdrdm lrcpc dcpop asimddp",
+    ),
+    "max": (
+        "0xd4d",
+        "fp asimd evtstrm aes pmull sha1 sha2 crc32 atomics fphp asimdhp cpuid asimdrdm lrcpc dcpop asimddp i8mm bf16",
+    ),
+}
+"""What /proc/cpuinfo says of a processor: libraries read it, and qemu would show that of this machine."""
+
+
+class EmulatedPython:
+    """An interpreter on one processor of `FEATURES`, with `requirements` from PyPI.
+
+    Raises MissingToolError if qemu or Debian's keys are missing, RuntimeError if something cannot be downloaded.
+    """
+
+    def __init__(self, processor: str, requirements: Sequence[str], name: str) -> None:
+        require({AARCH64.emulator: "qemu-user", "apt-get": "apt", "dpkg-deb": "dpkg"}, "emulated Python")
+        if not KEYRING.exists():
+            raise MissingToolError(
+                "no emulated Python: no keys of Debian's archive (Debian package debian-archive-keyring)"
+            )
+        folder = AARCH64.folder.parent / "python"
+        folder.mkdir(parents=True, exist_ok=True)
+        self.packages = folder / name
+        self._root = folder / f"root-{processor}"
+        self._processor = processor
+        with (folder / "lock").open("w") as lock:  # one process downloads, the others wait for it
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not (self._root / "ready").exists():
+                _unpack_debian(folder, self._root)
+                _describe_processor(self._root, processor)
+                (self._root / "ready").touch()
+            _install(self.packages, requirements)
+
+    def command(self, *arguments: str, options: Sequence[str] = ()) -> list[str]:
+        """The command of this Python with its arguments; options: of qemu."""
+        interpreter = str(self._root / "usr/bin/python3.11")
+        return [AARCH64.emulator, "-cpu", self._processor, "-L", str(self._root), *options, interpreter, *arguments]
+
+
+def _unpack_debian(folder: Path, root: Path) -> None:
+    """Download the packages with an apt of its own state, which knows nothing of this machine's."""
+    state = folder / "apt"
+    for part in ("state/lists/partial", "cache/archives/partial", "packages"):
+        (state / part).mkdir(parents=True, exist_ok=True)
+    (state / "status").touch()
+    sources = state / "sources.list"
+    sources.write_text(f"deb [arch=arm64 signed-by={KEYRING}] {DEBIAN} bookworm main\n")
+    settings = {
+        "Dir::State": state / "state",
+        "Dir::State::status": state / "status",
+        "Dir::Cache": state / "cache",
+        "Dir::Etc::sourcelist": sources,
+        "Dir::Etc::sourceparts": "-",
+        "APT::Architecture": "arm64",
+        "APT::Architectures": "arm64",
+        "APT::Sandbox::User": "root",
+    }
+    apt = ["apt-get", "-qq", *(word for key, value in settings.items() for word in ("-o", f"{key}={value}"))]
+    if not list((state / "packages").glob("*.deb")):
+        _run([*apt, "update"], state)
+        _run([*apt, "download", *PACKAGES], state / "packages")
+    for package in (state / "packages").glob("*.deb"):
+        _run(["dpkg-deb", "-x", str(package), str(root)], state)
+
+
+def _describe_processor(root: Path, processor: str) -> None:
+    """Write a /proc/cpuinfo with as many cores as this machine's /sys shows: libraries compare the two."""
+    part, features = FEATURES[processor]
+    lines = {
+        "Features": features,
+        "CPU implementer": "0x41",
+        "CPU architecture": "8",
+        "CPU variant": "0x1",
+        "CPU part": part,
+        "CPU revision": "0",
+    }
+    core = "".join(f"{key}\t: {value}\n" for key, value in lines.items())
+    (root / "proc").mkdir()
+    text = "".join(f"processor\t: {number}\n{core}\n" for number in range(os.cpu_count() or 1))
+    (root / "proc/cpuinfo").write_text(text)
+
+
+def _install(folder: Path, requirements: Sequence[str]) -> None:
+    """Unpack wheels for ARM, unless the folder has those of the same requirements."""
+    wanted, record = "\n".join(requirements), folder / "requirements"
+    if record.exists() and record.read_text() == wanted:
+        return
+    platforms = [word for platform in PLATFORMS for word in ("--platform", platform)]
+    target = ["--only-binary=:all:", *platforms, "--python-version", "3.11", "--implementation", "cp"]
+    options = ["--quiet", "--no-compile", "--upgrade", "--target", str(folder)]
+    _run([sys.executable, "-m", "pip", "install", *options, *target, *requirements], folder.parent)
+    record.write_text(wanted)
+
+
+def _run(command: Sequence[str], folder: Path) -> None:
+    done = subprocess.run(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    if done.returncode != 0:
+        raise RuntimeError(f"{' '.join(command)}: {done.stdout[-2000:]}")
