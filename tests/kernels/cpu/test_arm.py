@@ -29,7 +29,10 @@ from tests.conformance.cases import CASES, Case
 from tests.conformance.networks import NetworkBuilder, assert_equal_outputs
 from tests.conformance.on_all_cores import reference_outputs
 
-pytestmark = pytest.mark.gate("a minute of processor time each: cross compiling, and the table on emulated processors")
+pytestmark = [
+    pytest.mark.gate("minutes of processor time: cross compiling, and the table on emulated processors"),
+    pytest.mark.timeout(900),  # whoever comes first compiles the library, for all
+]
 
 Libraries = dict[Machine, EmulatedLibrary]
 

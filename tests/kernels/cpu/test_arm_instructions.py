@@ -14,6 +14,7 @@ GROWTH = 1.02
 
 
 @pytest.mark.gate("cross compiling, which test_arm.py needs, too, and eleven images on each emulated processor")
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("machine", MACHINES, ids=[machine.processor for machine in MACHINES])
 def test_instructions_per_image_do_not_grow(machine: Machine, repository: Path) -> None:
     recorded = json.loads((repository / "benchmarks/results/arm-instructions.json").read_text())
