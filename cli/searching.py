@@ -25,7 +25,7 @@ _INTERRUPTED = 130
 @click.command(short_help="Search for the bits of every layer's weights and feature maps.")
 @click.option("--config", type=_path, required=True, metavar="FILE", help="YAML: network, what is varied, what counts.")
 @click.option("--trials", type=click.IntRange(min=1), metavar="N", help="Trials of the study, of all workers together.")
-@click.option("--data", metavar="PATH", help="Labelled images; default: `data` of the config.")
+@click.option("--data", type=click.Path(), metavar="PATH", help="Labelled images; default: `data` of the config.")
 @click.option(
     "--storage", metavar="URL", help="Database or journal file of the trials; default: `storage` of the config."
 )
