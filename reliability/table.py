@@ -41,6 +41,7 @@ def rows() -> Iterator[Row]:
         _fuzz(),
         *_lifecycle(),
         _simulate_kills(),
+        _search_kills(),
     )
 
 
@@ -141,6 +142,16 @@ def _simulate_kills() -> Row:
     measured = f"{same} of {one['kills']} runs of {', '.join(map(str, workers))} workers, killed at random moments"
     promise = "A training in the simulator of which a worker is killed goes on to the weights of an undisturbed one"
     return Row(promise, measured, "simulate-kills")
+
+
+def _search_kills() -> Row:
+    one = read("search-kills")
+    measured = (
+        f"{one['lost']} of {one['trials']} trials lost, {one['twice']} counted twice in {one['kills']} rounds with a "
+        f"journal and with PostgreSQL; {one['given_again']} given again"
+    )
+    promise = "Of a search whose workers, or whose database's server, are killed no trial is lost and none counts twice"
+    return Row(promise, measured, "search-kills")
 
 
 def _lifecycle() -> Iterator[Row]:
