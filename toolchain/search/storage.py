@@ -8,6 +8,7 @@ whoever takes it next cuts off a last line without an end before anything is add
 import fcntl
 import os
 import time
+import weakref
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -60,7 +61,10 @@ def whole_lines(journal: Path) -> None:
 
 
 def open_storage(where: str) -> "BaseStorage":
-    """The storage at a URL ("postgresql+psycopg://..."), or in a journal file. Raises ToolchainError."""
+    """The storage at a URL ("postgresql+psycopg://..."), or in a journal file. Raises ToolchainError.
+
+    The connections to a database end with the object.
+    """
     require_optuna()
     from optuna.storages import JournalStorage, RDBStorage, get_storage
     from optuna.storages.journal import JournalFileBackend
@@ -77,12 +81,16 @@ def open_storage(where: str) -> "BaseStorage":
     for left in reversed(range(_TRIES)):
         try:
             # pre-ping: a connection that a restart of the server has closed is replaced before it is used
-            return get_storage(RDBStorage(where, engine_kwargs={"pool_pre_ping": True}))
+            database = RDBStorage(where, engine_kwargs={"pool_pre_ping": True})
         except Exception as error:  # drivers and SQLAlchemy raise kinds of their own
             if left == 0 or not isinstance(error, DBAPIError):
                 text = " ".join(str(error).split())
                 raise SearchError(f"{without_password(where)}: the database cannot be opened: {text[:300]}") from error
             time.sleep(_PAUSE)  # the server is starting, or another worker is making the tables at this moment
+        else:
+            storage = get_storage(database)
+            weakref.finalize(storage, database.engine.dispose)
+            return storage
     raise AssertionError
 
 
