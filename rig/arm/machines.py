@@ -80,7 +80,7 @@ def build(architecture: Architecture) -> Path:
         toolchain = REPOSITORY / "packaging" / f"{architecture.name}.cmake"
         configure = ["cmake", "-S", str(REPOSITORY), "-B", str(folder), "-DCMAKE_BUILD_TYPE=Release"]
         _run(*configure, f"-DCMAKE_TOOLCHAIN_FILE={toolchain}")
-        _run("cmake", "--build", str(folder), "--parallel", "2", "--target", "edgemeta_cpu")
+        _run("cmake", "--build", str(folder), "--parallel", "2", "--target", "edgemeta_cpu", "edgemeta_simulate")
         if not runner.exists() or runner.stat().st_mtime < max(source.stat().st_mtime for source in sources):
             link = [str(library), f"-Wl,-rpath,{library.parent}", "-o", str(runner)]
             _run(compiler, "-std=c++17", "-O1", str(sources[0]), *link)

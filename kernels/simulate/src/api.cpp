@@ -13,7 +13,13 @@ namespace {
 
 constexpr int64_t kUnit = 32 * kBlock;  // elements that a thread takes at a time
 
-int best_isa() { return has_avx512() ? EM_SIMULATE_AVX512 : has_avx2() ? EM_SIMULATE_AVX2 : EM_SIMULATE_PORTABLE; }
+int best_isa() {
+#if defined(__x86_64__)
+  if (has_avx512()) return EM_SIMULATE_AVX512;
+  if (has_avx2()) return EM_SIMULATE_AVX2;
+#endif
+  return EM_SIMULATE_PORTABLE;
+}
 
 // Null for an instruction set that the machine lacks.
 const Kernels* kernels_for(int isa) {
