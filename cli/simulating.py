@@ -16,8 +16,6 @@ from edgemeta.model.errors import EdgemetaError
 from edgemeta.model.tasks import Classification, task_name
 from edgemeta.toolchain.data.labelled_images import open_images
 from edgemeta.toolchain.evaluation import evaluate
-from edgemeta.toolchain.simulate.training.exported import RANGE_IMAGES, export_run
-from edgemeta.toolchain.simulate.training.train import train_simulated as train_by_config
 from edgemeta.toolchain.train.requirements import require_torch
 
 _path = click.Path(path_type=Path)
@@ -73,8 +71,11 @@ def train_simulated(
       torchrun --nproc-per-node 4 --max-restarts 3 --no-python \\
           edgemeta simulate train --config int8.yaml --data train.npz --test test.npz --folder runs/int8
     """
+    require_torch()
+    from edgemeta.toolchain.simulate.training import train
+
     with watched_training() as bars:
-        result = train_by_config(
+        result = train.train_simulated(
             config, data, test, folder, fresh=fresh, threads=threads, progress=bars.show, report=remark
         )
     if not result.first:
@@ -115,6 +116,9 @@ def export_simulated(
           --out int8.safetensors
       edgemeta simulate eval int8.safetensors --data test.npz
     """
+    require_torch()
+    from edgemeta.toolchain.simulate.training.exported import RANGE_IMAGES, export_run
+
     with closing(Stages()) as stages:
         stages.plan([Work("ranges", RANGE_IMAGES), Work("test images", RANGE_IMAGES)])
 

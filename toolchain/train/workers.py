@@ -3,6 +3,7 @@
 Rows are dealt in turns, as PyTorch's DistributedSampler does: worker r of W has the rows r, r + W, r + 2 W ….
 """
 
+import gc
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -95,7 +96,6 @@ def joined_workers() -> Iterator[Workers]:
     try:
         distributed.init_process_group("gloo", rank=workers.rank, world_size=workers.count)
         yield workers
-        distributed.destroy_process_group()
     except RuntimeError as error:
         if not isinstance(error, distributed.DistError) and _TRANSPORT not in str(error):
             raise
@@ -104,3 +104,16 @@ def joined_workers() -> Iterator[Workers]:
             f"worker {workers.rank} has lost the others ({reason}); the same command continues after the last complete "
             "epoch"
         ) from error
+    finally:
+        if distributed.is_initialized():
+            _part()
+
+
+def _part() -> None:
+    """End this process's threads of communication, whatever the reason: those that outlive Python abort the process.
+
+    A DistributedDataParallel that is freed later than its process group waits for these threads and keeps the
+    interpreter's lock, for which they may wait in turn; so it is freed first.
+    """
+    gc.collect()
+    distributed.destroy_process_group()

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from rig.waiting import free_port
+
 torch = pytest.importorskip("torch", reason="PyTorch is not installed (pip install 'edgemeta[train]')")
 
 WORKER = Path(__file__).with_name("worker.py")
@@ -15,10 +17,11 @@ WORKER = Path(__file__).with_name("worker.py")
 
 def results(folder: Path, workers: int) -> list[Any]:
     folder.mkdir()
+    meeting = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "GLOO_SOCKET_IFNAME": "lo"}
     processes = [
         subprocess.Popen(
-            [sys.executable, str(WORKER), str(folder), str(rank), str(workers)],
-            env=os.environ | {"GLOO_SOCKET_IFNAME": "lo"},
+            [sys.executable, str(WORKER), str(folder)],
+            env=os.environ | meeting | {"RANK": str(rank), "WORLD_SIZE": str(workers)},
             stderr=subprocess.PIPE,
             text=True,
         )

@@ -1,20 +1,21 @@
 """One of several data-parallel workers: a step of training on its rows of a batch; writes what its quantizers made.
 
-python worker.py FOLDER RANK WORKERS
+python worker.py FOLDER, started as torchrun does
 """
 
-import os
 import sys
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
-from torch import distributed, nn
+from torch import nn
 from torch.nn import functional
 from torch.nn.parallel import DistributedDataParallel
 
 from edgemeta.toolchain.simulate.prepare import prepare, quantizers_of
+from edgemeta.toolchain.train.workers import Workers, joined_workers
 
 ROWS = 16
 RULES = {
@@ -31,9 +32,13 @@ RULES = {
 
 def main() -> None:
     """Run the step and save the results by layer and role."""
-    folder, rank, workers = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
     torch.set_num_threads(1)
-    os.environ["GLOO_SOCKET_IFNAME"] = "lo"
+    with joined_workers() as workers:
+        torch.save(step(workers), Path(sys.argv[1]) / f"{workers.count}-{workers.rank}.pt")
+
+
+def step(workers: Workers) -> tuple[dict[str, list[Any]], dict[str, Any]]:
+    """What the quantizers made, by layer and role, and the gradients by parameter."""
     torch.manual_seed(1)
     network = nn.Sequential(
         nn.Conv2d(3, 8, 3, bias=False),
@@ -48,16 +53,13 @@ def main() -> None:
     for place, quantizer in quantizers_of(model).items():
         tensors = made.setdefault("/".join(place), [])
         quantizer.register_forward_hook(partial(_keep, tensors))
-    if workers > 1:
-        distributed.init_process_group("gloo", init_method=f"file://{folder}/store", rank=rank, world_size=workers)
+    if workers.count > 1:
         model = DistributedDataParallel(model)
     x = torch.randn(ROWS, 3, 8, 8, generator=torch.Generator().manual_seed(2)).to(memory_format=torch.channels_last)
-    loss = functional.cross_entropy(model(x[rank::workers]), (torch.arange(ROWS) % 4)[rank::workers])
+    mine = workers.share(np.arange(ROWS))
+    loss = functional.cross_entropy(model(x[mine]), torch.from_numpy(mine % 4))
     loss.backward()
-    gradients = {name: parameter.grad for name, parameter in network.named_parameters()}
-    torch.save((made, gradients), folder / f"{workers}-{rank}.pt")
-    if workers > 1:
-        distributed.destroy_process_group()
+    return made, {name: parameter.grad for name, parameter in network.named_parameters()}
 
 
 def _keep(tensors: list[Any], _module: object, _inputs: object, y: Any) -> None:
