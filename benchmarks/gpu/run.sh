@@ -34,6 +34,7 @@ sys.exit(not found.available)' || exit
 
 failed=0
 rm -f "$work/tests.xml"
-"$python" -m pytest -p no:cacheprovider -W default -m gpu --junitxml "$work/tests.xml" tests/plugins/cuda || failed=1
+"$python" -m pytest -p no:cacheprovider -W default -m gpu --junitxml "$work/tests.xml" \
+  tests/plugins/cuda tests/toolchain/simulate/test_fused.py || failed=1
 "$python" benchmarks/gpu/measure.py --tests "$work/tests.xml" --results "${RESULTS:-benchmarks/results}" "$@" || failed=1
 exit "$failed"

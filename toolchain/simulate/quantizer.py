@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, distributed, nn
 
 from edgemeta.toolchain.errors import SimulateError
+from edgemeta.toolchain.simulate.definition import block_view
 from edgemeta.toolchain.simulate.formats import Block, Integer
 from edgemeta.toolchain.simulate.observers import BINS, histogram, range_of_channels, range_of_histogram
 from edgemeta.toolchain.simulate.operators import (
@@ -14,7 +15,6 @@ from edgemeta.toolchain.simulate.operators import (
     STEP,
     STRIDE,
     TENSOR,
-    block_view,
     finite_range,
     grid_key,
     round_tensor,

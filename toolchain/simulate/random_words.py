@@ -17,7 +17,9 @@ _LANES = 16
 counters gives the words of 64 elements in a row."""
 
 
-def philox(counters: tuple[Tensor, Tensor, Tensor, Tensor], key: tuple[int, int]) -> tuple[Tensor, ...]:
+def philox(
+    counters: tuple[Tensor, Tensor, Tensor, Tensor], key: tuple[int | Tensor, int | Tensor]
+) -> tuple[Tensor, ...]:
     """Four random words for each counter of four words; all int64 0 .. 2**32 - 1 of one shape."""
     c0, c1, c2, c3 = counters
     for number in range(_ROUNDS):
@@ -28,13 +30,14 @@ def philox(counters: tuple[Tensor, Tensor, Tensor, Tensor], key: tuple[int, int]
     return c0, c1, c2, c3
 
 
-def random_words(places: Tensor, seed: int, step: int, tensor: int) -> Tensor:
+def random_words(places: Tensor, seed: int | Tensor, step: int | Tensor, tensor: int | Tensor) -> Tensor:
     """The random word of each element, int64 0 .. 2**32 - 1 of the shape of `places`.
 
-    places: int64 0 .. 2**62 - 1, of the elements in the tensor of the whole batch. seed: 0 .. 2**64 - 1. step, tensor:
-    0 .. 2**32 - 1.
+    places: int64 0 .. 2**62 - 1, of the elements in the tensor of the whole batch. seed: 0 .. 2**64 - 1, as a tensor
+    the int64 of the same bits. step, tensor: 0 .. 2**32 - 1.
     """
     numbers = places // (4 * _LANES) * _LANES + places % _LANES
-    counters = numbers & _MASK, numbers >> 32, torch.full_like(places, tensor), torch.full_like(places, step)
-    words = philox(counters, (seed & _MASK, seed >> 32))
+    none = torch.zeros_like(places)
+    counters = numbers & _MASK, numbers >> 32, none + tensor, none + step
+    words = philox(counters, (seed & _MASK, seed >> 32 & _MASK))
     return torch.stack(words).gather(0, (places // _LANES % 4).unsqueeze(0)).squeeze(0)

@@ -34,7 +34,7 @@ def round_to_grid(x: Tensor, grid: Grid, rounding: Rounding, words: Tensor | Non
     dropped = (quanta - (biased - 150)).clamp(min=0)
     steps = integers >> dropped.clamp(max=63)
     steps = steps + _rounds_up(_fraction(integers, dropped), steps, negative, rounding, words)
-    finite = torch.ldexp(steps.to(torch.float64), (biased - 150) + dropped)
+    finite = steps.to(torch.float64) * _power_of_two((biased - 150) + dropped)
     lowest, highest = abs(grid.lowest), abs(grid.highest)
     limits = torch.where(negative, lowest, highest).to(torch.float64)
     beyond = _beyond(limits, grid)
@@ -43,6 +43,11 @@ def round_to_grid(x: Tensor, grid: Grid, rounding: Rounding, words: Tensor | Non
     found = torch.where(number, torch.where(finite > limits, over, finite), beyond)
     found = torch.where(magnitudes > _INFINITY, torch.nan, found).to(torch.float32)
     return torch.where(negative, -found, found)
+
+
+def _power_of_two(exponents: Tensor) -> Tensor:
+    """2**exponents, float64, from -1022 to 1023: as a pattern, since a GPU's `pow` need not be exact."""
+    return (exponents + 1023 << 52).view(torch.float64)
 
 
 def _fraction(integers: Tensor, dropped: Tensor) -> Tensor:

@@ -9,14 +9,8 @@ from edgemeta.toolchain.simulate.grid import Grid
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed (pip install 'edgemeta[train]')")
 
-from edgemeta.toolchain.simulate.operators import (  # noqa: E402
-    block_view,
-    finite_range,
-    grid_key,
-    keep,
-    round_by_definition,
-    round_tensor,
-)
+from edgemeta.toolchain.simulate.definition import block_view, round_by_definition  # noqa: E402
+from edgemeta.toolchain.simulate.operators import finite_range, grid_key, keep, round_tensor  # noqa: E402
 
 INTEGERS = Grid(24, 0, -128.0, 127.0)
 FLOATS = Grid(3, -9, -448.0, 448.0, "nan")
