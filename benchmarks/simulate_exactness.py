@@ -30,7 +30,8 @@ def main() -> None:
         rows.append(f"| `{run['model']}` | " + " | ".join(map(str, cells)) + " |")
     table = "\n".join(rows)
     print(table)
-    command = f"python benchmarks/simulate_exactness.py --data {Path(chosen.data).name}"
+    named = [Path(model).name for model in chosen.models]
+    command = " ".join(["python benchmarks/simulate_exactness.py --data", Path(chosen.data).name, *named])
     write_json("simulate-exactness", command, {"runs": runs})
     write_markdown(
         "simulate-exactness", command, f"Every tensor, compared with the reference's, bit for bit.\n\n{table}"
