@@ -17,7 +17,7 @@ from benchmarks.result_file import write_json, write_markdown
 from edgemeta.kernels.cpu.library import best_isa
 from edgemeta.model.zoo import names
 
-INSTRUCTION_SETS = ("avx512vnni", "avx2", "portable")
+INSTRUCTION_SETS = ("avx512vnni", "avxvnni", "avx2", "portable")
 """The best first: a machine that has one has those after it, too."""
 
 

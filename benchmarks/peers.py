@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from benchmarks.onnx_graph import to_onnx
 from benchmarks.peer_runtimes import Runtime, edgemeta, litert, onnx_runtime, openvino
 from benchmarks.result_file import write_json, write_markdown
-from edgemeta.kernels.cpu.library import ISA_NAMES, best_isa
+from edgemeta.kernels.cpu.library import ISA_NAMES, X86_ISAS, best_isa
 from edgemeta.model import reference
 from edgemeta.model.file import load
 from edgemeta.model.graph import Model
@@ -57,7 +57,7 @@ def main() -> None:
         *([litert(arguments.litert, model)] if present(arguments.litert) else []),
         openvino(graph, model),
         onnx_runtime(graph, model),
-        *(edgemeta(model, isa) for isa in isas if isa in ("avx512vnni", "avx2")),
+        *(edgemeta(model, isa) for isa in isas if isa in X86_ISAS),
     ]
     image = random_image(model)
     back_to_back = take_turns(runtimes, image, arguments.rounds, arguments.calls, lambda: None)

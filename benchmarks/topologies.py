@@ -159,14 +159,48 @@ def vgg16(net: Network) -> list[str]:
     return [net.dense(net.dense(net.dense(net.flat(x), 4096, "Relu"), 4096, "Relu"), net.classes)]
 
 
+def vgg16_cifar(net: Network) -> list[str]:
+    """VGG16 for images of 32 x 32, with one hidden layer of 512."""
+    x = "images"
+    for filters, count in ((64, 2), (128, 2), (256, 3), (512, 3), (512, 3)):
+        for _ in range(count):
+            x = net.conv(x, filters)
+        x = net.pool(x, 2, 2)
+    return [net.dense(net.dense(net.flat(x), 512, "Relu"), net.classes)]
+
+
+def residual(net: Network, x: str, filters: int, stride: int) -> str:
+    """Two convolutions and a shortcut, which is a convolution where the size changes."""
+    y = net.conv(net.conv(x, filters, stride=stride), filters, act="")
+    shortcut = net.conv(x, filters, 1, stride, act="") if stride == 2 else x
+    return net.activation(net.node("Add", y, shortcut), "Relu")
+
+
 def resnet18(net: Network) -> list[str]:
     """He et al. 2016."""
     x = net.pool(net.conv("images", 64, 7, 2), 3, 2, 1)
     for filters, stride in ((64, 1), (64, 1), (128, 2), (128, 1), (256, 2), (256, 1), (512, 2), (512, 1)):
-        y = net.conv(net.conv(x, filters, stride=stride), filters, act="")
-        shortcut = net.conv(x, filters, 1, stride, act="") if stride == 2 else x
-        x = net.activation(net.node("Add", y, shortcut), "Relu")
+        x = residual(net, x, filters, stride)
     return [net.dense(net.flat(net.mean(x)), net.classes)]
+
+
+def resnet_cifar(net: Network, blocks: int) -> list[str]:
+    """He et al. 2016 for CIFAR-10: three stages of some blocks, 16, 32 and 64 channels."""
+    x = net.conv("images", 16)
+    for filters in (16, 32, 64):
+        for number in range(blocks):
+            x = residual(net, x, filters, 2 if filters > 16 and number == 0 else 1)
+    return [net.dense(net.flat(net.mean(x)), net.classes)]
+
+
+def resnet8(net: Network) -> list[str]:
+    """ResNet-8, as in MLPerf Tiny."""
+    return resnet_cifar(net, 1)
+
+
+def resnet20(net: Network) -> list[str]:
+    """ResNet-20."""
+    return resnet_cifar(net, 3)
 
 
 def squeezenet(net: Network) -> list[str]:
@@ -334,10 +368,13 @@ TOPOLOGIES: Mapping[str, tuple[Callable[[Network], list[str]], int]] = {
     "mobilenet_v2": (mobilenet_v2, 224),
     "mobilenet_v3_small": (mobilenet_v3_small, 224),
     "resnet18": (resnet18, 224),
+    "resnet20": (resnet20, 32),
+    "resnet8": (resnet8, 32),
     "shufflenet_v2": (shufflenet_v2, 224),
     "squeezenet": (squeezenet, 224),
     "ssd_mobilenet": (ssd_mobilenet, 300),
     "vgg16": (vgg16, 224),
+    "vgg16_cifar": (vgg16_cifar, 32),
     "yolo_v3_tiny": (yolo_v3_tiny, 416),
     "yolo_v8n": (yolo_v8n, 640),
 }

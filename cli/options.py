@@ -42,7 +42,8 @@ def backend_options(command: F) -> F:
     )
     threads = click.option("--threads", type=click.IntRange(1, 256), help="Worker threads of the backend.")
     isa = click.option(
-        "--isa", help="Force the instruction set of cpu or neon: portable; avx2, avx512vnni; neon, dotprod, i8mm."
+        "--isa",
+        help="Force the instruction set of cpu or neon: portable; avx2, avxvnni, avx512vnni; neon, dotprod, i8mm.",
     )
     return backend(threads(isa(command)))
 

@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
 
-X86_ISAS = ("avx2", "avx512vnni")
+X86_ISAS = ("avx2", "avxvnni", "avx512vnni")
 ARM_ISAS = ("neon", "dotprod", "i8mm")
 """Instruction sets of one kind of processor, slowest first; each has those before it, too."""
 
 ISA_NAMES = ("auto", "portable", *X86_ISAS, *ARM_ISAS)
 """Instruction sets by their number in the library."""
 
-FORMS = ("fastest", "plain", "packed", "bytes", "planes")
+FORMS = ("fastest", "plain", "packed", "bytes", "planes", "winograd")
 """Forms of a convolution (docs/low-bits.md) by their number in the library."""
 
-_ABI_VERSION = 7
+_ABI_VERSION = 8
 _ERROR_BYTES = 256
 
 

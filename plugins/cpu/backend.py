@@ -1,7 +1,8 @@
 """Runs models in the C++ library of `kernels.cpu`.
 
 Options: `threads` (1 .. 256, default 1): a batch is divided by images, a single image by rows; `isa` (auto, portable,
-avx2, avx512vnni, neon, dotprod, i8mm; default auto): the instruction set, refused if the machine does not support it.
+avx2, avxvnni, avx512vnni, neon, dotprod, i8mm; default auto): the instruction set, refused if the machine does not
+support it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,7 +18,7 @@ from edgemeta.plugins.api import BackendError, Batch, OptionError, Outputs, Prob
 from edgemeta.plugins.options import choice, reject_unknown, whole_number
 from edgemeta.plugins.session import check_batch
 
-_SCORES = {"portable": 10, "avx2": 20, "avx512vnni": 30, "neon": 20, "dotprod": 30, "i8mm": 32}
+_SCORES = {"portable": 10, "avx2": 20, "avxvnni": 25, "avx512vnni": 30, "neon": 20, "dotprod": 30, "i8mm": 32}
 
 
 class CpuSession:

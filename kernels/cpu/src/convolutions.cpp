@@ -84,10 +84,17 @@ Step make_fast_conv(const Layer& layer, const std::vector<Tensor>& tensors, cons
     };
     return step;
   }
-  const bool is_bytes = low_bits.form == EM_BYTES;
-  scratch = std::max(scratch, is_bytes ? few.conv_bytes_scratch(conv) : kernels.conv_scratch(conv));
-  step.run = [fast, run = is_bytes ? few.conv_bytes : kernels.conv](uint8_t* arena, int32_t first, int32_t last,
-                                                                    uint8_t* own) {
+  auto run = kernels.conv;
+  auto needed = kernels.conv_scratch;
+  if (low_bits.form == EM_BYTES) {
+    run = few.conv_bytes;
+    needed = few.conv_bytes_scratch;
+  } else if (low_bits.form == EM_WINOGRAD) {
+    run = kernels.conv_winograd;
+    needed = kernels.conv_winograd_scratch;
+  }
+  scratch = std::max(scratch, needed(conv));
+  step.run = [fast, run](uint8_t* arena, int32_t first, int32_t last, uint8_t* own) {
     run(fast->conv, arena, first, last, own);
   };
   return step;

@@ -12,14 +12,23 @@
 extern "C" {
 #endif
 
-enum { EM_ABI_VERSION = 7, EM_ERROR_BYTES = 256 };
+enum { EM_ABI_VERSION = 8, EM_ERROR_BYTES = 256 };
 
 // Instruction sets: for all machines, of x86-64, of ARM; the slowest first. EM_NEON is that of 64-bit ARM (armv8.0) or
 // of 32-bit ARM (armv7). EM_AUTO selects the fastest that this machine supports.
-enum { EM_AUTO = 0, EM_PORTABLE = 1, EM_AVX2 = 2, EM_AVX512VNNI = 3, EM_NEON = 4, EM_DOTPROD = 5, EM_I8MM = 6 };
+enum {
+  EM_AUTO = 0,
+  EM_PORTABLE = 1,
+  EM_AVX2 = 2,
+  EM_AVXVNNI = 3,
+  EM_AVX512VNNI = 4,
+  EM_NEON = 5,
+  EM_DOTPROD = 6,
+  EM_I8MM = 7
+};
 
 // Forms of a convolution (docs/low-bits.md). EM_FASTEST selects the fastest.
-enum { EM_FASTEST = 0, EM_PLAIN = 1, EM_PACKED = 2, EM_BYTES = 3, EM_PLANES = 4 };
+enum { EM_FASTEST = 0, EM_PLAIN = 1, EM_PACKED = 2, EM_BYTES = 3, EM_PLANES = 4, EM_WINOGRAD = 5 };
 
 // Requantization: EM_RAW keeps the int32 accumulator, EM_MULTIPLIER is layers.Multiplier, EM_TABLE layers.ShiftTable.
 enum { EM_RAW = 0, EM_MULTIPLIER = 1, EM_TABLE = 2 };

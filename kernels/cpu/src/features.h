@@ -3,6 +3,8 @@
 
 #if defined(__aarch64__) || defined(__arm__)
 #include <sys/auxv.h>
+#elif defined(__x86_64__)
+#include <cpuid.h>
 #endif
 
 namespace edgemeta {
@@ -16,6 +18,12 @@ inline bool has_avx512() {
 }
 
 inline bool has_avx512vnni() { return has_avx512() && __builtin_cpu_supports("avx512vnni"); }
+
+// CPUID leaf 7, subleaf 1, EAX bit 4; not all compilers know the name.
+inline bool has_avxvnni() {
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+  return has_avx2() && __get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) && (eax >> 4 & 1);
+}
 #endif
 
 // Bits of the kernel's auxiliary vector, as in its asm/hwcap.h; older headers lack the newer ones.

@@ -28,10 +28,10 @@ struct View {
 // Conversion of sixteen accumulators to sixteen bytes; each block of channels uses its fastest method proved equal.
 enum class Method : uint8_t {
   raw,              // stored as int32
-  line,             // float32 multiply-adds and floor, proved equal to the multiplier for every int32 (AVX-512 only)
+  line,             // float32 multiply-adds, proved equal to the multiplier for every int32 (AVX2 and AVX-512)
   multiplier,       // int64 product and shift; the result fits int32
   wide_multiplier,  // int64 product and shift, lane by lane
-  shifted_line,     // shift, then a line proved equal to the table (AVX-512 only)
+  shifted_line,     // shift, then a line proved equal to the table (AVX2 and AVX-512)
   high_product,     // the multiplier by the high half of a product and a rounding shift (NEON only)
   integer_line,     // shift, then a line in int32 that equals the table (NEON only)
   table,            // shift, then the table
@@ -39,13 +39,14 @@ enum class Method : uint8_t {
 
 constexpr int kLineShift = 20;  // fraction bits of an integer line
 
-// The fast methods that kernels have beside those for all.
-enum class Lines : uint8_t { none, floats, integers };
+// The fast methods that kernels have beside those for all: lines in float32, whose outer multiply-add is rounded down to
+// an integer (AVX-512), or to float32 and then to the nearest integer (AVX2); integer methods.
+enum class Lines : uint8_t { none, down, nearest, integers };
 
 // Arrays are padded to whole blocks.
 struct Requantize {
   const Method* method;                      // [blocks]
-  const float *scale, *scale_rest, *offset;  // line: zero + floor(acc * (scale + scale_rest) + offset)
+  const float *scale, *scale_rest, *offset;  // line: zero + acc * (scale + scale_rest) + offset, see Lines
   const int32_t* multiplier;
   const int64_t *half, *shift;  // per block: eight even lanes, then eight odd ones
   const int32_t* table_shift;
@@ -73,7 +74,7 @@ struct HighDigit {
 
 // A convolution whose weights fit the multiplier of the instruction set. A kernel row is read as `spans` runs of
 // `span` bytes, `span_step` apart; the border makes every read valid.
-// weights: [blocks][kernel rows][spans][span / group][16][group], int8 with group 4 (AVX-512, and AVX2 where bytes are
+// weights: [blocks][kernel rows][spans][span / group][16][group], int8 with group 4 (VNNI, and AVX2 where bytes are
 // multiplied), int16 with group 2 (AVX2) or 1 (portable); int8 on ARM, with group 16, 4 (dotprod) or 8 (i8mm). Packed
 // weights are the same ones, each block by itself.
 struct Conv {
@@ -269,6 +270,9 @@ struct Kernels {
   int32_t span_group;    // a convolution's spans are multiples of so many bytes
   void (*conv)(const Conv&, uint8_t* arena, int32_t first, int32_t last, uint8_t* scratch);
   size_t (*conv_scratch)(const Conv&);
+  // With transformed weights (winograd.h). Null where the instruction set has no such form.
+  void (*conv_winograd)(const Conv&, uint8_t* arena, int32_t first, int32_t last, uint8_t* scratch);
+  size_t (*conv_winograd_scratch)(const Conv&);
   const LowBitKernels* low_bit;
   void (*depthwise)(const Depthwise&, uint8_t* arena, int32_t first, int32_t last);
   bool (*can_depthwise)(const Depthwise&);  // whether the kernel supports the window
@@ -301,6 +305,12 @@ namespace portable {
 extern const Kernels kernels;
 }
 namespace avx2 {
+extern const Kernels kernels;
+}
+namespace avxvnni {
+extern const Kernels kernels;
+}
+namespace avxvnni_evex {
 extern const Kernels kernels;
 }
 namespace avx512 {

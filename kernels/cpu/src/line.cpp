@@ -26,10 +26,11 @@ double floor_of_sum(double a, double b) {
 }
 
 // The kernel's computation. The product of two floats is exact in double.
-int32_t at_line(const Line& line, int32_t x, int32_t lo, int32_t hi) {
+int32_t at_line(const Line& line, int32_t x, int32_t lo, int32_t hi, Lines rounding) {
   const float converted = static_cast<float>(x);
   const float rest = std::fma(converted, line.scale_rest, line.offset);
-  const double value = floor_of_sum(double{converted} * line.scale, rest);
+  const double value = rounding == Lines::nearest ? std::nearbyint(std::fma(converted, line.scale, rest))
+                                                  : floor_of_sum(double{converted} * line.scale, rest);
   return static_cast<int32_t>(std::fmin(std::fmax(value, lo), hi));
 }
 
@@ -47,18 +48,21 @@ int64_t threshold(int32_t k, int32_t multiplier, int32_t shift) {
   return x < kLeast ? kLeast : x;
 }
 
+// floor(x) is x - 1/2, rounded to the nearest.
+double before_rounding(Lines rounding) { return rounding == Lines::nearest ? 0.5 : 0.0; }
+
 struct Thresholds {
   int32_t lo, count;
   int64_t at[256];  // of k = lo + 1 .. lo + count
 };
 
-bool equals_steps(const Line& line, const Thresholds& steps) {
+bool equals_steps(const Line& line, const Thresholds& steps, Lines rounding) {
   const int32_t lo = steps.lo, hi = lo + steps.count;
   for (int32_t i = 0; i < steps.count; ++i) {
     const int32_t k = lo + 1 + i;
     const int64_t t = steps.at[i];
-    if (t <= kGreatest && at_line(line, static_cast<int32_t>(t), lo, hi) < k) return false;
-    if (t > kLeast && at_line(line, static_cast<int32_t>(t - 1), lo, hi) >= k) return false;
+    if (t <= kGreatest && at_line(line, static_cast<int32_t>(t), lo, hi, rounding) < k) return false;
+    if (t > kLeast && at_line(line, static_cast<int32_t>(t - 1), lo, hi, rounding) >= k) return false;
   }
   return true;
 }
@@ -110,7 +114,7 @@ double middle_offset(double scale, const int32_t* entries, int32_t lo, int32_t h
 
 }  // namespace
 
-bool find_line(int32_t multiplier, int32_t shift, int32_t lo, int32_t hi, Line& line) {
+bool find_line(int32_t multiplier, int32_t shift, int32_t lo, int32_t hi, Lines rounding, Line& line) {
   if (multiplier == 0) {  // round(0, shift) = 0
     line = {0.0f, 0.0f, 0.0f};
     return true;
@@ -121,18 +125,19 @@ bool find_line(int32_t multiplier, int32_t shift, int32_t lo, int32_t hi, Line& 
   // The kernel converts to int32 before it clamps: every value must fit.
   if (scale > 0.5) return false;
   line.scale = static_cast<float>(scale);
+  if (double{line.scale} > scale) line.scale = std::nextafter(line.scale, 0.0f);
   line.scale_rest = static_cast<float>(scale - double{line.scale});
-  line.offset = static_cast<float>(middle_offset(scale, steps));
-  return std::fabs(line.offset) < 1e6f && equals_steps(line, steps);
+  line.offset = static_cast<float>(middle_offset(scale, steps) - before_rounding(rounding));
+  return std::fabs(line.offset) < 1e6f && equals_steps(line, steps, rounding);
 }
 
-bool find_line(const int32_t* entries, int32_t lo, int32_t hi, Line& line) {
+bool find_line(const int32_t* entries, int32_t lo, int32_t hi, Lines rounding, Line& line) {
   double scale;
   if (!middle_scale(entries, lo, hi, scale)) return false;
   line = {static_cast<float>(scale), 0.0f, 0.0f};
-  line.offset = static_cast<float>(middle_offset(line.scale, entries, lo, hi));
+  line.offset = static_cast<float>(middle_offset(line.scale, entries, lo, hi) - before_rounding(rounding));
   for (int32_t t = 0; t < 256; ++t)
-    if (at_line(line, t - 128, lo, hi) != entries[t]) return false;
+    if (at_line(line, t - 128, lo, hi, rounding) != entries[t]) return false;
   return true;
 }
 

@@ -4,6 +4,8 @@
 #include <cstdio>
 #include <utility>
 
+#include "winograd.h"
+
 namespace edgemeta {
 namespace {
 
@@ -208,7 +210,16 @@ LowBits choose_form(const Layer& layer, const Tensor& input, const Conv& conv, c
   const int32_t span = input.type.hi - input.type.lo;
   plain.input_bits = input.is_given ? 8 : width_of(span);
   plain.description = "plain: " + to + " weights";
-  if (plain.weight_bits > 7) return plain;
+  const bool is_few = plain.weight_bits <= 7, is_free = layer.wanted_form == EM_FASTEST;
+  if ((layer.wanted_form == EM_WINOGRAD || (is_free && !is_few)) && fits_winograd(layer, conv, kernels)) {
+    LowBits winograd = plain;
+    winograd.form = EM_WINOGRAD;
+    char text[80];
+    std::snprintf(text, sizeof text, "winograd: F(2 x 2), about %.2f of the time of plain", winograd_share(conv));
+    winograd.description = text;
+    if (!is_free || winograd_share(conv) < 1) return winograd;
+  }
+  if (!is_few) return plain;
 
   const Estimate estimate(conv, kernels, plain.weight_bits);
   const std::string widths = std::to_string(plain.weight_bits) + "-bit";
@@ -253,6 +264,11 @@ Buffer pack_weights(const Layer& layer, Conv& conv, LowBits& low_bits, const Ker
   conv.weight_bytes = is_bytes ? 1 : kernels.weight_bytes;
   conv.block_bytes = count * conv.weight_bytes;
   Buffer weights;
+  if (low_bits.form == EM_WINOGRAD) {
+    weights = pack_winograd(layer, conv);
+    low_bits.weight_bytes = blocks * conv.block_bytes;
+    return weights;
+  }
   if (low_bits.form == EM_PLANES) {
     weights = pack_planes(layer, conv, low_bits);
     low_bits.weight_bytes = blocks * low_bits.words * kBlock * 4 * low_bits.weight_bits;

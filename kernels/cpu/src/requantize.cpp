@@ -3,6 +3,11 @@
 #include <algorithm>
 
 namespace edgemeta {
+namespace {
+
+bool is_float(Lines lines) { return lines == Lines::down || lines == Lines::nearest; }
+
+}  // namespace
 
 RequantizeSpec::RequantizeSpec(const em_requantize& given, int32_t channels)
     : kind(given.kind), lo(given.lo), hi(given.hi) {
@@ -37,7 +42,7 @@ void RequantizePlan::plan_multiplier(const RequantizeSpec& spec, const std::vect
   high_multiplier_.assign(lanes, 0);
   high_shift_.assign(lanes, 1);
   for (size_t block = 0; block < runs.size(); ++block) {
-    bool all_lines = lines == Lines::floats, all_high = lines == Lines::integers, all_narrow = true;
+    bool all_lines = is_float(lines), all_high = lines == Lines::integers, all_narrow = true;
     Line line{0, 0, 0};
     for (int32_t lane = 0; lane < runs[block].count; ++lane) {
       const size_t channel = runs[block].output_channel + lane;
@@ -47,7 +52,7 @@ void RequantizePlan::plan_multiplier(const RequantizeSpec& spec, const std::vect
       half_[halved] = shift > 0 ? int64_t{1} << (shift - 1) : 0;
       shift_[halved] = shift;
       all_narrow &= multiplier <= (int64_t{1} << shift);  // then |x * multiplier >> shift| <= |x|
-      all_lines = all_lines && find_line(multiplier, shift, lo_ - zero_, hi_ - zero_, line);
+      all_lines = all_lines && find_line(multiplier, shift, lo_ - zero_, hi_ - zero_, lines, line);
       set_line(to, line);
       all_high = all_high && find_high_product(multiplier, shift, high_multiplier_[to], high_shift_[to]);
     }
@@ -68,7 +73,7 @@ void RequantizePlan::plan_table(const RequantizeSpec& spec, const std::vector<Ru
   lo_ = *bounds.first + offset;
   hi_ = *bounds.second + offset;
   for (size_t block = 0; block < runs.size(); ++block) {
-    bool all_lines = lines == Lines::floats, all_integers = lines == Lines::integers;
+    bool all_lines = is_float(lines), all_integers = lines == Lines::integers;
     Line line{0, 0, 0};
     int32_t entries[256];
     for (int32_t lane = 0; lane < runs[block].count; ++lane) {
@@ -79,7 +84,7 @@ void RequantizePlan::plan_table(const RequantizeSpec& spec, const std::vector<Ru
         table_[to * 256 + t] = static_cast<uint8_t>(entry);
         entries[t] = entry - zero_;
       }
-      all_lines = all_lines && find_line(entries, lo_ - zero_, hi_ - zero_, line);
+      all_lines = all_lines && find_line(entries, lo_ - zero_, hi_ - zero_, lines, line);
       set_line(to, line);
       all_integers = all_integers && find_integer_line(entries, lo_ - zero_, hi_ - zero_, slope_[to], start_[to]);
     }

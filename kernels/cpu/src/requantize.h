@@ -20,8 +20,10 @@ struct RequantizeSpec {
   RequantizeSpec(const em_requantize& given, int32_t channels);
 };
 
-// A line in three float32 numbers: value(x) = floor(x * scale + fma(x, scale_rest, offset)), where the inner fma rounds
-// to nearest and the outer one is exact.
+// A line in three float32 numbers: value(x) = x * scale + fma(x, scale_rest, offset), where the inner fma rounds to
+// nearest. Lines::down: the outer one is exact, then rounded down to an integer. Lines::nearest: it is rounded to float32,
+// then to the nearest integer, halves to the even one; `offset` is less by 1/2. scale_rest >= 0, so that value never
+// decreases: each rounding preserves the order.
 struct Line {
   float scale, scale_rest, offset;
 };
@@ -51,10 +53,10 @@ class RequantizePlan {
 
 // clamp(value(x), lo, hi) equal to clamp(round(x * multiplier, shift), lo, hi) for every int32 x; false if no line was
 // found.
-bool find_line(int32_t multiplier, int32_t shift, int32_t lo, int32_t hi, Line& line);
+bool find_line(int32_t multiplier, int32_t shift, int32_t lo, int32_t hi, Lines rounding, Line& line);
 
 // clamp(value(t), lo, hi) equal to entries[t + 128] for t = -128 .. 127, all from lo to hi; false if no line was found.
-bool find_line(const int32_t* entries, int32_t lo, int32_t hi, Line& line);
+bool find_line(const int32_t* entries, int32_t lo, int32_t hi, Lines rounding, Line& line);
 
 // multiplier and shift as a doubled high product: `high` < 2**31, and `right` 1 .. 31 after it; false if there are none.
 bool find_high_product(int32_t multiplier, int32_t shift, int32_t& high, int32_t& right);

@@ -18,7 +18,7 @@ from tests.conformance.cases import CASES
 
 backend = choose("auto")
 print(backend.probe().reason)
-for isa in ("avx512vnni", "avx2"):
+for isa in ("avx512vnni", "avxvnni", "avx2"):
     try:
         backend.compile(CASES[0].model, {"isa": isa}).close()
     except BackendError as error:
@@ -33,11 +33,13 @@ MACHINES = {
     "Haswell": [
         "C++ kernels, avx2",
         "backend cpu: this machine has no avx512vnni, its best is avx2",
+        "backend cpu: this machine has no avxvnni, its best is avx2",
         "equal",
     ],
     "Haswell,-avx2": [
         "C++ kernels, portable",
         "backend cpu: this machine has no avx512vnni, its best is portable",
+        "backend cpu: this machine has no avxvnni, its best is portable",
         "backend cpu: this machine has no avx2, its best is portable",
         "equal",
     ],

@@ -40,7 +40,10 @@ def test_auto_selects_the_best(resnet8: Case) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"isa": "sse"}, "option isa is 'sse', expected one of auto, portable, avx2, avx512vnni, neon, dotprod, i8mm"),
+        (
+            {"isa": "sse"},
+            "option isa is 'sse', expected one of auto, portable, avx2, avxvnni, avx512vnni, neon, dotprod, i8mm",
+        ),
         ({"threads": 0}, "option threads is 0, expected a whole number from 1 to 256"),
         ({"cores": 2}, "unknown option 'cores'"),
     ],

@@ -1,6 +1,8 @@
 // Convolution by tiles, with the multiply-add of this instruction set.
 #if defined(EM_ISA_AVX512)
 #include "tile_avx512.h"
+#elif defined(EM_ISA_AVXVNNI)
+#include "tile_avxvnni.h"
 #elif defined(EM_ISA_AVX2)
 #include "tile_avx2.h"
 #elif defined(EM_ISA_I8MM)

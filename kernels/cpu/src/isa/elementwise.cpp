@@ -50,9 +50,11 @@ void product(const Product& op, uint8_t* arena, int32_t first, int32_t last) {
 extern const Kernels kernels = {
 // name, lines, is_signed, weight_bytes, weight_group, span_group
 #if defined(EM_ISA_AVX512)
-    "avx512vnni", Lines::floats, false, 1, 4, 4,
+    "avx512vnni", Lines::down, false, 1, 4, 4,
+#elif defined(EM_ISA_AVXVNNI)
+    "avxvnni", Lines::nearest, false, 1, 4, 4,
 #elif defined(EM_ISA_AVX2)
-    "avx2", Lines::none, false, 2, 2, 4,
+    "avx2", Lines::nearest, false, 2, 2, 4,
 #elif defined(EM_ISA_I8MM)
     "i8mm", Lines::integers, true, 1, 8, 16,
 #elif defined(EM_ISA_DOTPROD)
@@ -64,6 +66,13 @@ extern const Kernels kernels = {
 #endif
     conv,
     conv_scratch,
+#if defined(EM_ISA_AVX2) && !defined(EM_ISA_AVXVNNI)
+    conv_winograd,
+    conv_winograd_scratch,
+#else
+    nullptr,
+    nullptr,
+#endif
     &low_bit,
     depthwise,
     can_depthwise,

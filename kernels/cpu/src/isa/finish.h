@@ -10,9 +10,9 @@ namespace {
 // One object per method: made once per block, so that its constants stay in registers; called with accumulators. FULL
 // omits the clamp to the range of a byte, for callers that only store the result, since storing clamps to it.
 
-#if defined(EM_ISA_AVX512)
+#if defined(EM_ISA_AVX512) || defined(EM_ISA_AVX2)
 
-// floor(acc * (scale + scale_rest) + offset), the small part summed first.
+// acc * (scale + scale_rest) + offset, the small part summed first, as an integer (line_value).
 template <bool FULL>
 struct ByLine {
   F32x16 scale, scale_rest, offset;
@@ -28,7 +28,7 @@ struct ByLine {
 
   INLINE I32x16 operator()(const I32x16& acc) const {
     const F32x16 x = to_float(acc);
-    const I32x16 y = floor_multiply_add(x, scale, multiply_add(x, scale_rest, offset));
+    const I32x16 y = line_value(x, scale, multiply_add(x, scale_rest, offset));
     return FULL ? y + zero : min(max(y, lo), hi) + zero;
   }
 };
@@ -132,7 +132,7 @@ struct ByTable {
   }
 };
 
-#if defined(EM_ISA_AVX512)
+#if defined(EM_ISA_AVX512) || defined(EM_ISA_AVX2)
 
 template <bool FULL>
 struct ByShiftedLine {
@@ -189,7 +189,7 @@ INLINE inline void with_method(const Requantize& rq, int32_t block, [[maybe_unus
       return use(ByWideMultiplier{rq, block});
     case Method::table:
       return use(ByTable(rq, block));
-#if defined(EM_ISA_AVX512)
+#if defined(EM_ISA_AVX512) || defined(EM_ISA_AVX2)
     case Method::line:
       return full && is_full(rq) ? use(ByLine<true>(rq, block)) : use(ByLine<false>(rq, block));
     case Method::shifted_line:
@@ -204,13 +204,13 @@ INLINE inline void with_method(const Requantize& rq, int32_t block, [[maybe_unus
       return full && is_full(rq) ? use(ByIntegerLine<true>(rq, block)) : use(ByIntegerLine<false>(rq, block));
     case Method::line:
     case Method::shifted_line:
-      return;  // AVX-512's
+      return;  // of AVX2 and AVX-512
 #else
     case Method::line:
     case Method::shifted_line:
     case Method::high_product:
     case Method::integer_line:
-      return;  // AVX-512's and NEON's
+      return;  // of others
 #endif
   }
 }

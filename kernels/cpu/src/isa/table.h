@@ -8,6 +8,8 @@ namespace edgemeta::EM_NAMESPACE {
 
 void conv(const Conv&, uint8_t* arena, int32_t first, int32_t last, uint8_t* scratch);
 size_t conv_scratch(const Conv&);
+void conv_winograd(const Conv&, uint8_t* arena, int32_t first, int32_t last, uint8_t* scratch);  // AVX2 only
+size_t conv_winograd_scratch(const Conv&);
 extern const LowBitKernels low_bit;
 void conv_bytes(const Conv&, uint8_t* arena, int32_t first, int32_t last, uint8_t* scratch);  // AVX2 only
 size_t conv_bytes_scratch(const Conv&);

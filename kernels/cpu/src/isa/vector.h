@@ -14,7 +14,13 @@
 #define EM_NAMESPACE avx512
 #elif defined(EM_ISA_AVX2)
 #include <immintrin.h>
+#if defined(EM_ISA_AVXVNNI) && defined(EM_ENCODE_EVEX)
+#define EM_NAMESPACE avxvnni_evex
+#elif defined(EM_ISA_AVXVNNI)
+#define EM_NAMESPACE avxvnni
+#else
 #define EM_NAMESPACE avx2
+#endif
 #elif defined(EM_ISA_I8MM)
 #define EM_NAMESPACE i8mm
 #elif defined(EM_ISA_DOTPROD)
@@ -116,8 +122,8 @@ inline F32x16 load(const float* p) { return {_mm512_loadu_ps(p)}; }
 inline F32x16 to_float(I32x16 a) { return {_mm512_cvtepi32_ps(a.v)}; }
 inline F32x16 multiply_add(F32x16 a, F32x16 b, F32x16 c) { return {_mm512_fmadd_ps(a.v, b.v, c.v)}; }
 
-// floor(a * b + c), exact while it fits int32: rounding down before the floor does not change it.
-inline I32x16 floor_multiply_add(F32x16 a, F32x16 b, F32x16 c) {
+// As Lines::down: floor(a * b + c), exact while it fits int32, as rounding down before the floor does not change it.
+inline I32x16 line_value(F32x16 a, F32x16 b, F32x16 c) {
   constexpr int down = _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC;
   return {_mm512_cvt_roundps_epi32(_mm512_fmadd_round_ps(a.v, b.v, c.v, down), down)};
 }
@@ -159,6 +165,18 @@ inline void store_bytes(uint8_t* p, I32x16 x) {
   const __m128i bytes = _mm_packus_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1));
   _mm_storeu_si128(reinterpret_cast<__m128i*>(p), bytes);
 }
+// Four of them, `step` bytes apart. Packing works within 128 bits and leaves four lanes of each vector side by side.
+INLINE inline void store_bytes(uint8_t* p, int64_t step, I32x16 x, I32x16 y, I32x16 z, I32x16 w) {
+  const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+  const auto two = [&](uint8_t* at, const I32x16& first, const I32x16& second) INLINE {
+    const __m256i packed = _mm256_packus_epi16(_mm256_packs_epi32(first.a, first.b), _mm256_packs_epi32(second.a, second.b));
+    const __m256i bytes = _mm256_permutevar8x32_epi32(packed, order);
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(at), _mm256_castsi256_si128(bytes));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(at + step), _mm256_extracti128_si256(bytes, 1));
+  };
+  two(p, x, y);
+  two(p + 2 * step, z, w);
+}
 inline I32x16 splat(int32_t x) { return {_mm256_set1_epi32(x), _mm256_set1_epi32(x)}; }
 inline I32x16 operator+(I32x16 x, I32x16 y) { return {_mm256_add_epi32(x.a, y.a), _mm256_add_epi32(x.b, y.b)}; }
 inline I32x16 operator-(I32x16 x, I32x16 y) { return {_mm256_sub_epi32(x.a, y.a), _mm256_sub_epi32(x.b, y.b)}; }
@@ -170,6 +188,22 @@ inline I32x16 shift_right(I32x16 x, I32x16 n) { return {_mm256_srav_epi32(x.a, n
 inline I32x16 shift_right(I32x16 x, int n) {
   const __m128i count = _mm_cvtsi32_si128(n);
   return {_mm256_sra_epi32(x.a, count), _mm256_sra_epi32(x.b, count)};
+}
+
+struct F32x16 {
+  __m256 a, b;
+};
+
+inline F32x16 load(const float* p) { return {_mm256_loadu_ps(p), _mm256_loadu_ps(p + 8)}; }
+inline F32x16 to_float(I32x16 x) { return {_mm256_cvtepi32_ps(x.a), _mm256_cvtepi32_ps(x.b)}; }
+inline F32x16 multiply_add(F32x16 x, F32x16 y, F32x16 z) {
+  return {_mm256_fmadd_ps(x.a, y.a, z.a), _mm256_fmadd_ps(x.b, y.b, z.b)};
+}
+
+// As Lines::nearest: a * b + c as float32, rounded to the nearest integer, halves to the even one.
+inline I32x16 line_value(F32x16 x, F32x16 y, F32x16 z) {
+  const F32x16 sum = multiply_add(x, y, z);
+  return {_mm256_cvtps_epi32(sum.a), _mm256_cvtps_epi32(sum.b)};
 }
 
 struct I64x16 {
@@ -274,7 +308,7 @@ inline I32x16 multiply_shift(const I32x16& a, const I32x16& multiplier, const I6
 
 #endif
 
-#if !defined(EM_ISA_AVX512)
+#if !defined(EM_ISA_AVX512) && !defined(EM_ISA_AVX2)
 inline void store_bytes(uint8_t* p, int64_t step, const I32x16& a, const I32x16& b, const I32x16& c, const I32x16& d) {
   store_bytes(p, a);
   store_bytes(p + step, b);

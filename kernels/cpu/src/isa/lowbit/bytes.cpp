@@ -1,6 +1,6 @@
 // Convolution by multiply-adds of bytes, where few bits keep them from saturating. Only AVX2 has the form: VNNI
 // multiplies bytes without saturation, and plain C++ has no such instruction.
-#if defined(EM_ISA_AVX2)
+#if defined(EM_ISA_AVX2) && !defined(EM_ISA_AVXVNNI)
 #include "tile_bytes_avx2.h"
 
 #include "../conv_rows.h"

@@ -120,6 +120,9 @@ extern const LowBitKernels low_bit = {
 #if defined(EM_ISA_AVX512)
     {8.0, 1.9, 1.8, 0.0, 0.0, 0.0, 10.0, 2.7},
     true,
+#elif defined(EM_ISA_AVXVNNI)
+    {16.0, 8.8, 1.6, 0.0, 0.0, 0.0, 40.0, 5.0},
+    true,
 #elif defined(EM_ISA_AVX2)
     {32.0, 6.8, 1.2, 17.0, 22.0, 50.0, 40.0, 4.0},
     false,
@@ -140,7 +143,7 @@ extern const LowBitKernels low_bit = {
     can_count_bits,
     conv_planes,
     conv_planes_scratch,
-#if defined(EM_ISA_AVX2)
+#if defined(EM_ISA_AVX2) && !defined(EM_ISA_AVXVNNI)
     conv_bytes,
     conv_bytes_scratch,
 #else

@@ -1,0 +1,99 @@
+// Tiles with the 256-bit vpdpbusd: each step spreads four input bytes of a pixel over a vector and multiplies them by
+// 8 x 4 weights, twice for a block of sixteen channels.
+//
+// Six sums of sixteen lanes take twelve of the sixteen registers, two hold weights and one the spread bytes. One
+// vpdpbusd takes four or five cycles and two start in each, so twelve keep them busy.
+#pragma once
+
+#include "tile.h"
+
+namespace edgemeta::EM_NAMESPACE {
+namespace {
+
+constexpr int kPixels = 6, kBlocks = 1;
+constexpr int kColumnBlocks = 6;  // of a tile of one pixel, where maps are that wide
+constexpr bool kWidens = false;
+
+size_t tile_scratch_bytes(const Conv&) { return 0; }
+inline void prepare_tile(const Conv&, const TileInput&, int32_t) {}
+
+// sum + the products of four bytes u8 x s8 in each lane, without saturation.
+INLINE inline __m256i add_products(__m256i sum, __m256i x, __m256i w) {
+#if defined(EM_ENCODE_EVEX)
+  return _mm256_dpbusd_epi32(sum, x, w);
+#else
+  return _mm256_dpbusd_avx_epi32(sum, x, w);
+#endif
+}
+
+INLINE inline __m256i spread(const uint8_t* p) {
+  int32_t four;
+  memcpy(&four, p, 4);
+  return _mm256_set1_epi32(four);
+}
+
+// Adds the products of a block's digits to the sums of P pixels, and multiplies by 256 after each.
+template <int P>
+INLINE inline void add_high_digits(const Conv& conv, const TileInput& tile, int n, I32x16* acc) {
+  for (int32_t digit = 0; digit < conv.high_digits; ++digit) {
+    const HighDigit& high = tile.high[n * conv.high_digits + digit];
+    for (int32_t i = 0; i < high.count; ++i) {
+      const __m256i wa = load8(high.weights + 64 * i), wb = load8(high.weights + 64 * i + 32);
+      const uint8_t* at = tile.in + high.at[i];
+      unrolled<P>([&](auto p) INLINE {
+        const __m256i x = spread(at + p.value * int64_t{tile.step});
+        acc[p.value] = {add_products(acc[p.value].a, x, wa), add_products(acc[p.value].b, x, wb)};
+      });
+    }
+    unrolled<P>([&](auto p) INLINE {
+      acc[p.value] = {_mm256_slli_epi32(acc[p.value].a, 8), _mm256_slli_epi32(acc[p.value].b, 8)};
+    });
+  }
+}
+
+// Pixels are addressed by threes, as base, base + step and base + 2 * step: so they need few registers.
+template <int P, int N>
+void run_tile(const Conv& conv, const TileInput& tile, int32_t* sums) {
+  constexpr int kGroups = (P + 2) / 3;
+  const int64_t step = tile.step, block_bytes = tile.block_bytes;
+  const uint8_t* weights = tile.weights;
+  I32x16 acc[P][N];
+  unrolled<P * N>([&](auto i) INLINE {
+    constexpr int p = i.value / N, n = i.value % N;
+    acc[p][n] = load(tile.bias + n * kBlock);
+  });
+  if (conv.high_digits > 0)
+    unrolled<N>([&](auto n) INLINE {
+      I32x16 high[P];
+      unrolled<P>([&](auto p) INLINE { high[p.value] = splat(0); });
+      add_high_digits<P>(conv, tile, n.value, high);
+      unrolled<P>([&](auto p) INLINE { acc[p.value][n.value] = acc[p.value][n.value] + high[p.value]; });
+    });
+  for (int32_t ky = 0; ky < conv.window.height; ++ky) {
+    for (int32_t s = 0; s < conv.spans; ++s) {
+      const uint8_t* group[kGroups];
+      const uint8_t* at = tile.in + ky * conv.tap_row + int64_t{s} * conv.span_step;
+      unrolled<kGroups>([&](auto g) INLINE { group[g.value] = at + 3 * g.value * step; });
+      for (int32_t d = conv.span; d > 0; d -= 4) {
+        unrolled<N>([&](auto n) INLINE {
+          const __m256i wa = load8(weights + n.value * block_bytes), wb = load8(weights + n.value * block_bytes + 32);
+          unrolled<P>([&](auto i) INLINE {
+            constexpr int p = i.value;
+            const __m256i x = spread(group[p / 3] + p % 3 * step);
+            I32x16& sum = acc[p][n.value];
+            sum = {add_products(sum.a, x, wa), add_products(sum.b, x, wb)};
+          });
+        });
+        unrolled<kGroups>([&](auto g) INLINE { group[g.value] += 4; });
+        weights += 64;
+      }
+    }
+  }
+  unrolled<P * N>([&](auto i) INLINE {
+    constexpr int p = i.value % P, n = i.value / P;
+    store(sums + i.value * kBlock, acc[p][n]);
+  });
+}
+
+}  // namespace
+}  // namespace edgemeta::EM_NAMESPACE

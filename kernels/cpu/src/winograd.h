@@ -1,0 +1,17 @@
+// Winograd's form of a convolution (isa/winograd.cpp): whether it applies and pays, and its weights.
+#pragma once
+
+#include "program.h"
+
+namespace edgemeta {
+
+// Whether the kernels have the form and it gives equal integers for this layer.
+bool fits_winograd(const Layer& layer, const Conv& conv, const Kernels& kernels);
+
+// Its time as a share of the plain form's on AVX2, by instructions counted.
+double winograd_share(const Conv& conv);
+
+// G g G' as int16 [blocks][16 positions][input channels / 2][16][2]; sets conv's sizes of weights.
+Buffer pack_winograd(const Layer& layer, Conv& conv);
+
+}  // namespace edgemeta

@@ -1,0 +1,91 @@
+"""Winograd's form of a convolution gives the reference's integers on AVX2, and is taken only where that is proved."""
+
+from contextlib import closing
+from ctypes import c_void_p
+from functools import partial
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from edgemeta.kernels.cpu.library import supported_isas
+from edgemeta.kernels.cpu.program import Program
+from edgemeta.model import reference
+from edgemeta.model.layers import TensorType
+from edgemeta.model.weights import FixedWeights
+from tests.conformance.networks import Case, NetworkBuilder, assert_equal_outputs
+
+pytestmark = pytest.mark.skipif("avx2" not in supported_isas(), reason="the form is AVX2's")
+
+
+def assert_equals_reference(case: Case, threads: int, form: str) -> dict[str, str]:
+    """Also the form of each convolution."""
+    with closing(Program(case.model, "avx2", threads, form)) as program:
+        for name, batch in case.batches():
+            expected = reference.run(case.model, batch)
+            found = [np.zeros_like(each) for each in expected]
+            program.run(len(batch), batch.ctypes.data, (c_void_p * len(found))(*(each.ctypes.data for each in found)))
+            assert_equal_outputs(found, expected, name)
+        return {name: each.description.split(":")[0] for name, each in program.forms().items()}
+
+
+def weights_of(pattern: str, shape: tuple[int, ...]) -> FixedWeights:
+    random = np.random.default_rng(len(pattern))
+    values: dict[str, NDArray[np.int64]] = {
+        "random": random.integers(-128, 128, shape),
+        "ends": random.choice([-128, 127], shape),
+        "least": np.full(shape, -128),
+        "greatest": np.full(shape, 127),
+    }
+    return FixedWeights(values[pattern].astype(np.int8), 8, np.array([2.0**-7]))
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    shape=st.tuples(st.integers(3, 11), st.integers(3, 37), st.sampled_from([9, 16, 33, 48])),
+    outputs=st.integers(1, 40),
+    padding=st.tuples(*[st.integers(0, 2)] * 4),
+    pattern=st.sampled_from(["random", "ends", "least", "greatest"]),
+    signed=st.booleans(),
+    threads=st.integers(1, 2),
+)
+def test_any_convolution(
+    shape: tuple[int, int, int],
+    outputs: int,
+    padding: tuple[int, int, int, int],
+    pattern: str,
+    signed: bool,
+    threads: int,
+) -> None:
+    """Odd sizes, fewer channels than a block, threads that take an odd number of rows, and a sum with a shortcut."""
+    kind = TensorType(shape, 8, signed, zero_point=3, scale=0.05)
+    net = NetworkBuilder(f"winograd-{shape}-{outputs}-{padding}-{pattern}", kind)
+    weights = partial(weights_of, pattern)
+    before = net.conv(net.start, shape[2], (1, 1), weights=weights, output=kind)
+    same = net.conv(before, shape[2], weights=weights, output=kind)
+    added = net.add(before, same, multipliers=(1 << 18, 3 << 17), shift=19)
+    case = net.observe(net.conv(added, outputs, padding=padding, weights=weights, output=kind))
+    forms = assert_equals_reference(case, threads, "winograd")
+    assert list(forms.values()).count("winograd") >= 2  # the last dense layer, too, if its window is 3 x 3
+
+
+def test_the_most_channels_with_the_greatest_weights() -> None:
+    """9 * 255 * 1824 * 128 is the last multiple of 16 channels below 2**29."""
+    for channels, is_used in ((1824, True), (1840, False)):
+        kind = TensorType((3, 3, channels), 8, False, zero_point=0, scale=0.05)
+        net = NetworkBuilder(f"winograd-{channels}", kind)
+        case = net.observe(net.conv(net.start, 16, weights=partial(weights_of, "least"), output=kind))
+        assert ("winograd" in assert_equals_reference(case, 1, "fastest").values()) == is_used
+
+
+@pytest.mark.parametrize(
+    ("options", "reach"),
+    [({"stride": (2, 2)}, 100), ({"dilation": (2, 2)}, 100), ({"kernel": (3, 1)}, 100), ({}, 5000)],
+)
+def test_other_convolutions_keep_their_form(options: dict[str, tuple[int, int]], reach: int) -> None:
+    """Other windows, and weights whose transform would not fit int16."""
+    net = NetworkBuilder(f"not-winograd-{sorted(options)}-{reach}", TensorType((9, 9, 16), scale=0.05))
+    case = net.observe(net.conv(net.start, 16, weights=partial(net.binary, bases=2, reach=reach), **options))  # type: ignore[arg-type]
+    assert "winograd" not in assert_equals_reference(case, 1, "winograd").values()
