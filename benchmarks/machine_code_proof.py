@@ -1,21 +1,25 @@
 """Executes the machine code of our CUDA kernels on data, without a GPU, and compares every integer with the reference.
 
-    python benchmarks/machine_code_proof.py --data FOLDER [--arch sm_53] [--images 50] [--part 1]
+    python benchmarks/machine_code_proof.py --data FOLDER [--arch sm_53] [--images 50]
     python benchmarks/machine_code_proof.py --data FOLDER --one-launch [--arch sm_53] [--images 50]
+    python benchmarks/machine_code_proof.py --table [--arch sm_53]
 
-Networks: both shipped ones, on the first test images of CIFAR-10 (FOLDER/cifar10/test.npz). Table: one of PART of the
-cases of the conformance table that the kernels support. Writes results/machine-code-ARCH.json. One launch: the networks
-alone, each as one kernel, the first block always as far ahead as its barriers let it. Writes one-launch-ARCH.json.
+Networks: both shipped ones, on the first test images of CIFAR-10 (FOLDER/cifar10/test.npz). Writes
+results/machine-code-ARCH.json. One launch: each network as one kernel, the first block always as far ahead as its
+barriers let it. Writes one-launch-ARCH.json. Table: every case of the conformance table on all of its batches, about
+half an hour. Writes machine-code-table-ARCH.json.
 """
 
 import argparse
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from time import process_time
 from typing import Any
 
 import numpy as np
+from click import progressbar
 from numpy.typing import NDArray
 
 from benchmarks.result_file import write_json
@@ -24,12 +28,13 @@ from edgemeta.kernels.cuda.lowering import lower
 from edgemeta.kernels.cuda.machine_code.execution.plan import ExecutedPlan
 from edgemeta.kernels.cuda.one_launch.plan import check_resident, one_launch
 from edgemeta.kernels.cuda.plan.architectures import ARCHITECTURES, Architecture
-from edgemeta.kernels.cuda.plan.launch_plan import UnsupportedError
+from edgemeta.kernels.cuda.plan.launch_plan import Source, UnsupportedError
 from edgemeta.model import reference
 from edgemeta.model.file import load
 from edgemeta.model.graph import Model
 from edgemeta.model.zoo import find
 from tests.conformance.cases import CASES
+from tests.kernels.cuda.machine_code.execution.compiled import CompiledOnce
 from tests.plugins.cuda.proofs import first_images
 
 NETWORKS = ("resnet8-cifar10", "resnet8-cifar10-paper")
@@ -38,28 +43,27 @@ NETWORKS = ("resnet8-cifar10", "resnet8-cifar10-paper")
 def main() -> None:
     """Execute everything and write the file; exit 1 if an integer differs."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--data", type=Path, help="needed for the networks, not for --table")
     parser.add_argument("--arch", choices=ARCHITECTURES, default="sm_53")
     parser.add_argument("--images", type=int, default=50)
-    parser.add_argument("--part", type=int, default=1)
     parser.add_argument("--one-launch", action="store_true")
+    parser.add_argument("--table", action="store_true")
     options = parser.parse_args()
     architecture, compiler = ARCHITECTURES[options.arch], wheel_compiler()
+    if options.table:
+        _prove_table(architecture, compiler)
+        return
+    if options.data is None:
+        parser.error("--data FOLDER is missing: the networks are executed on test images of CIFAR-10")
     if options.one_launch:
         _prove_one_launch(architecture, compiler, options.data, options.images)
         return
     networks = {
         name: network(load(find(name)), architecture, compiler, options.data, options.images) for name in NETWORKS
     }
-    cases = table(architecture, compiler, options.part)
-    command = (
-        f"python benchmarks/machine_code_proof.py --data FOLDER --arch {options.arch} "
-        f"--images {options.images} --part {options.part}"
-    )
-    write_json(
-        f"machine-code-{options.arch}", command, {"compiler": str(compiler), "networks": networks, "table": cases}
-    )
-    if cases["mismatches"] or any(each["mismatches"] for each in networks.values()):
+    command = f"python benchmarks/machine_code_proof.py --data FOLDER --arch {options.arch} --images {options.images}"
+    write_json(f"machine-code-{options.arch}", command, {"compiler": str(compiler), "networks": networks})
+    if any(each["mismatches"] for each in networks.values()):
         sys.exit("the machine code does not give the reference's integers")
 
 
@@ -111,22 +115,41 @@ def network(model: Model, architecture: Architecture, compiler: Compiler, data: 
     return {**result, "seconds": round(seconds, 1)}
 
 
-def table(architecture: Architecture, compiler: Compiler, part: int) -> dict[str, Any]:
-    """Cases that were executed, kernel variants, outputs that differ, cases with a layer that has no kernel."""
-    executed = variants = mismatches = without = 0
-    for case in CASES[::part]:
-        try:
-            plan = lower(case.model, architecture)
-        except UnsupportedError:
-            without += 1
-            continue
-        machine = ExecutedPlan(plan, compiler)
-        wrong = sum(differing(machine.run(batch), reference.run(case.model, batch)) for _, batch in case.batches())
-        executed, variants, mismatches = executed + 1, variants + len(plan.sources), mismatches + wrong
-        if wrong:
-            print(f"{case.name}: {wrong} differ", flush=True)
-    print(f"table: {executed} cases, {mismatches} mismatches", flush=True)
-    return {"cases": executed, "variants": variants, "mismatches": mismatches, "without_a_kernel": without}
+def _prove_table(architecture: Architecture, compiler: Compiler) -> None:
+    """Every case of the conformance table on all of its batches; also how many launches of each kernel they have."""
+    started, once = process_time(), CompiledOnce(compiler)
+    images = mismatches = 0
+    variants: set[Source] = set()
+    launches: Counter[str] = Counter()
+    without: list[str] = []
+    with progressbar(CASES, label=f"table, {architecture.name}", file=sys.stderr) as cases:
+        for case in cases:
+            try:
+                plan = lower(case.model, architecture)
+            except UnsupportedError as error:
+                without.append(f"{case.name}: {error}")
+                continue
+            batch = np.concatenate([each for _, each in case.batches()])
+            wrong = differing(ExecutedPlan(plan, once).run(batch), reference.run(case.model, batch))
+            if wrong:
+                print(f"{case.name}: {wrong} differ", flush=True)
+            images, mismatches = images + len(batch), mismatches + wrong
+            variants.update(plan.sources)
+            launches.update(each.source.path for each in plan.launches)
+    values = {
+        "cases": len(CASES) - len(without),
+        "without_a_kernel": without,
+        "images": images,
+        "variants": len(variants),
+        "launches": dict(sorted(launches.items())),
+        "mismatches": mismatches,
+        "seconds": round(process_time() - started),
+    }
+    print(f"{architecture.name}: {values}", flush=True)
+    command = f"python benchmarks/machine_code_proof.py --table --arch {architecture.name}"
+    write_json(f"machine-code-table-{architecture.name}", command, {"compiler": str(compiler), **values})
+    if mismatches:
+        sys.exit("the machine code does not give the reference's integers")
 
 
 def differing(found: Sequence[NDArray[Any]], expected: Sequence[NDArray[Any]]) -> int:

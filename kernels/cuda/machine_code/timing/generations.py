@@ -4,11 +4,15 @@ Sources, by the names used below:
   guide: CUDA C++ programming guide, table of throughputs of native arithmetic instructions.
   maxas: Scott Gray, wiki of the assembler maxas (scheduling on Maxwell).
   Jia 2018: Jia, Maggioni, Staiger, Scarpazza, "Dissecting the NVIDIA Volta GPU architecture via microbenchmarking",
-    with columns for Maxwell (M60) and Pascal (P4).
-  Mei 2017: Mei, Chu, "Dissecting GPU memory hierarchy through microbenchmarking", with the GTX 980.
+    arXiv:1804.06826, with columns for Maxwell (M60) and Pascal (P4).
+  Mei 2017: Mei, Chu, "Dissecting GPU memory hierarchy through microbenchmarking", IEEE Transactions on Parallel and
+    Distributed Systems 28 (1), pages 72-86, with the GTX 980.
   Luo 2024: Luo et al., "Benchmarking and dissecting the NVIDIA Hopper GPU architecture via microbenchmarking", with the
-    A100 and the H100.
+    A100 and the H100: arXiv:2402.13499.
   Sun 2022: Sun et al., "Dissecting tensor cores via microbenchmarks", with the A100.
+
+The numbers of Jia, Mei, Luo and Sun are cited from memory and have not been compared with the papers' tables: until
+then they are assumptions, as the guesses are (docs/cuda-report.md).
 """
 
 from collections.abc import Mapping
