@@ -1,7 +1,7 @@
 """What a network costs as a netlist: cells of every engine from Yosys, clocks per image from simulation."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +10,7 @@ from edgemeta.kernels.fpga.generate.cost import predicted_lut
 from edgemeta.kernels.fpga.generate.network import FpgaError, Network
 from edgemeta.kernels.fpga.simulate.cache import simulation_library
 from edgemeta.kernels.fpga.simulate.model import Simulation
-from edgemeta.kernels.fpga.synthesize.yosys import Cells, engine_cells, stream_cells
+from edgemeta.kernels.fpga.synthesize.yosys import Cells, engine_cells, port_cells, stream_cells
 from edgemeta.model import reference
 
 Progress = Callable[[int, int], None]
@@ -29,18 +29,22 @@ class LayerCells:
 
 @dataclass(frozen=True)
 class FpgaReport:
-    """Of a network. cycles: clocks from image to image; latency: from an image's first word to its last logit."""
+    """Of a network. cycles: clocks from image to image; latency: from an image's first word to its last logit.
+
+    streams: forks and FIFOs between the engines. ports: registers and AXI ports around them.
+    """
 
     model: str
     layers: Sequence[LayerCells]
     streams: Cells
+    ports: Cells
     cycles: int
     latency: int
 
     @property
     def total(self) -> Cells:
-        """Of all engines and what lies between them."""
-        return sum((layer.cells for layer in self.layers), self.streams)
+        """Of the whole accelerator."""
+        return sum((layer.cells for layer in self.layers), self.streams + self.ports)
 
     def as_json(self) -> dict[str, object]:
         """For scripts."""
@@ -53,6 +57,8 @@ class FpgaReport:
             "bram36": whole.bram36,
             "cycles": self.cycles,
             "latency": self.latency,
+            "streams": asdict(self.streams),
+            "ports": asdict(self.ports),
             "layers": [
                 {
                     "layers": list(layer.layers),
@@ -72,9 +78,10 @@ class FpgaReport:
         head = f"{'layers':24} {'LUT':>7} {'FF':>7} {'DSP':>4} {'BRAM36':>7} {'cycles':>8}"
         rows = [_row(", ".join(each.layers), each.cells, each.steps) for each in self.layers]
         rows.append(_row("streams between", self.streams, None))
+        rows.append(_row("registers, AXI ports", self.ports, None))
         rows.append(_row("whole", self.total, self.cycles))
         return [
-            f"{self.model}, by Yosys for Xilinx 7 series; registers and AXI ports are not included",
+            f"{self.model}, by Yosys for Xilinx 7 series",
             head,
             *rows,
             f"latency of one image: {self.latency} cycles",
@@ -86,18 +93,21 @@ class FpgaReport:
 def fpga_report(network: Network, folder: Path | None = None, progress: Progress | None = None) -> FpgaReport:
     """Synthesize and simulate; both are kept in the cache. Raises FpgaError, also if a logit is wrong."""
     rows = []
-    steps = len(network.engines) + 2
+    steps = len(network.engines) + 3
     for number, engine in enumerate(network.engines, 1):
         rows.append(LayerCells(engine.layers, engine_cells(engine, folder), predicted_lut(engine), engine.steps))
         if progress is not None:
             progress(number, steps)
     streams = stream_cells(network, folder)
     if progress is not None:
+        progress(steps - 2, steps)
+    ports = port_cells(network, folder)
+    if progress is not None:
         progress(steps - 1, steps)
     cycles, latency = _clocks(network, folder)
     if progress is not None:
         progress(steps, steps)
-    return FpgaReport(network.model.name, rows, streams, cycles, latency)
+    return FpgaReport(network.model.name, rows, streams, ports, cycles, latency)
 
 
 def _clocks(network: Network, folder: Path | None) -> tuple[int, int]:

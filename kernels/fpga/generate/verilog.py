@@ -23,25 +23,11 @@ def network_source(network: Network, folder: str = "memories") -> str:
     numbers = memory_numbers(network)
     body = [streams.instance(engine, numbers, folder) for engine in network.engines]
     last = streams.source(network.engines[-1].name)
-    out_bits = network.engines[-1].out_bits
     return "\n".join(
         [
             f"// Network {_printable(network.model.name)}, digest {network.model.digest or 'none'}. Generated.",
             "`default_nettype none",
-            "module edgemeta_network (",
-            "    input  wire clk,",
-            "    input  wire rst,",
-            "    input  wire [7:0] in_data,",
-            "    input  wire in_valid,",
-            "    output wire in_ready,",
-            f"    output wire [{out_bits - 1}:0] out_data,",
-            "    output wire out_valid,",
-            "    input  wire out_ready,",
-            "    input  wire load_valid,",
-            "    input  wire [15:0] load_memory,",
-            "    input  wire [15:0] load_row,",
-            f"    input  wire [{network.load_bits - 1}:0] load_word",
-            ");",
+            *_network_ports(network),
             *streams.declarations(),
             "",
             *body,
@@ -53,6 +39,30 @@ def network_source(network: Network, folder: str = "memories") -> str:
             "",
         ]
     )
+
+
+def network_stub(network: Network) -> str:
+    """Module `edgemeta_network` without contents, for synthesis of what lies around it."""
+    return "\n".join(["(* blackbox *)", *_network_ports(network), "endmodule", ""])
+
+
+def _network_ports(network: Network) -> list[str]:
+    return [
+        "module edgemeta_network (",
+        "    input  wire clk,",
+        "    input  wire rst,",
+        "    input  wire [7:0] in_data,",
+        "    input  wire in_valid,",
+        "    output wire in_ready,",
+        f"    output wire [{network.engines[-1].out_bits - 1}:0] out_data,",
+        "    output wire out_valid,",
+        "    input  wire out_ready,",
+        "    input  wire load_valid,",
+        "    input  wire [15:0] load_memory,",
+        "    input  wire [15:0] load_row,",
+        f"    input  wire [{network.load_bits - 1}:0] load_word",
+        ");",
+    ]
 
 
 def memory_numbers(network: Network) -> dict[tuple[str, str], int]:

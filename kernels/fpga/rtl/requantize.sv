@@ -2,7 +2,7 @@
 //
 // The rounding half (and for a clamp the output's zero point) is part of the start value of the accumulator, so
 // round(v, s) is a plain arithmetic shift here. MODE 0: the accumulator itself, 32 bits. MODE 1: t = clamp(acc >> shift,
-// -128, 127), y = table[row][t + 128]. MODE 2: y = clamp(acc >> shift, LO, HI). Latency 2 for every mode.
+// -128, 127), y = table[row][t + 128]. MODE 2: y = clamp(acc >> shift, LO, HI), OUT bits. Latency 2 for every mode.
 `default_nettype none
 
 module edgemeta_requantize #(
@@ -33,6 +33,7 @@ module edgemeta_requantize #(
 
     localparam integer LEAST = MODE == 2 ? LO : -128;
     localparam integer GREATEST = MODE == 2 ? HI : 127;
+    localparam integer WIDE = WIDTH > 32 ? WIDTH : 32;
 
     wire signed [WIDTH-1:0] shifted = SHIFTS != 0 ? accumulator >>> shift : accumulator >>> SHIFT;
 
@@ -46,9 +47,10 @@ module edgemeta_requantize #(
             end
             assign y = second;
         end else begin : clamped
-            reg [7:0] t;
-            wire signed [31:0] wide = shifted;
-            always @(posedge clk) t <= wide < LEAST ? LEAST[7:0] : wide > GREATEST ? GREATEST[7:0] : wide[7:0];
+            reg [OUT-1:0] t;
+            wire signed [WIDE-1:0] wide = shifted;
+            always @(posedge clk)
+                t <= wide < LEAST ? LEAST[OUT-1:0] : wide > GREATEST ? GREATEST[OUT-1:0] : wide[OUT-1:0];
             if (MODE == 1) begin : lookup
                 localparam integer ADDRESS = ROWS > 1 ? ROWW + 8 : 8;
                 wire [ADDRESS-1:0] entry;
@@ -66,7 +68,7 @@ module edgemeta_requantize #(
                     .load_valid(load_valid), .load_memory(load_memory), .load_row(load_row), .load_word(load_word)
                 );
             end else begin : clamp
-                reg [7:0] out;
+                reg [OUT-1:0] out;
                 always @(posedge clk) out <= t;
                 assign y = out;
             end

@@ -2,8 +2,8 @@
 //
 // A code is CODE bits: {negative, not zero, shift}. A negative weight gives the one's complement, so the sum is short by
 // the number of negative weights; whoever makes the start value (the bias) adds that number. x: BITS each, signed if
-// SIGNED. Registers lie behind the shift by 0 .. 3, behind every EVERY levels of the tree, and at its end.
-// The sum appears LATENCY clocks after its inputs, modulo 2**WIDTH.
+// SIGNED. Registers lie behind the shift by 0 .. 3 and in the tree, so the sum, modulo 2**WIDTH, appears one clock and
+// the tree's latency after its inputs.
 `default_nettype none
 
 module edgemeta_shift_add #(
@@ -12,11 +12,7 @@ module edgemeta_shift_add #(
     parameter integer SIGNED = 1,
     parameter integer CODE = 5,
     parameter integer WIDTH = 24,
-    parameter integer EVERY = 2,
-    // derived
-    parameter integer LEVELS = COUNT > 1 ? $clog2(COUNT) : 0,
-    parameter integer LATENCY = 1 + (LEVELS == 0 ? 1
-        : (LEVELS + 1) / EVERY - (EVERY == 1 ? 1 : 0) + ((LEVELS + 1) % EVERY != 0 ? 1 : 0))
+    parameter integer EVERY = 2
 ) (
     input  wire                    clk,
     input  wire [COUNT*BITS-1:0]   x,
@@ -31,9 +27,9 @@ module edgemeta_shift_add #(
     localparam integer FULL = BITS + MOST + (SIGNED != 0 ? 0 : 1);
     localparam integer PRODUCT = FULL > WIDTH ? WIDTH : FULL;
 
-    genvar i, level;
+    genvar i;
+    wire [COUNT*PRODUCT-1:0] products;
     generate
-        wire [COUNT*PRODUCT-1:0] products;
         for (i = 0; i < COUNT; i = i + 1) begin : product
             wire [CODE-1:0] code = codes[i*CODE +: CODE];
             wire [BITS-1:0] value = x[i*BITS +: BITS];
@@ -64,43 +60,11 @@ module edgemeta_shift_add #(
             wire [FULL-1:0] signed_product = (any ? shifted : {FULL{1'b0}}) ^ {FULL{negative}};
             assign products[i*PRODUCT +: PRODUCT] = signed_product[PRODUCT-1:0];
         end
-
-        // Level l holds ceil(COUNT / 2**l) sums. A register lies behind level EVERY - 1, 2 EVERY - 1, ... and the last.
-        for (level = 0; level <= LEVELS; level = level + 1) begin : tree
-            localparam integer SUMS = (COUNT + (1 << level) - 1) >> level;
-            localparam integer SIZE = PRODUCT + level > WIDTH ? WIDTH : PRODUCT + level;
-            localparam integer REGISTERED = level == LEVELS || (level > 0 && (level + 1) % EVERY == 0);
-            wire [SUMS*SIZE-1:0] value;
-            wire [SUMS*SIZE-1:0] out;
-            if (level == 0) begin : leaves
-                assign value = products;
-            end else begin : sums
-                localparam integer BELOW = (COUNT + (1 << (level - 1)) - 1) >> (level - 1);
-                localparam integer NARROW = PRODUCT + level - 1 > WIDTH ? WIDTH : PRODUCT + level - 1;
-                for (i = 0; i < SUMS; i = i + 1) begin : each
-                    wire signed [NARROW-1:0] a = tree[level-1].out[2*i*NARROW +: NARROW];
-                    wire signed [SIZE-1:0] total;
-                    if (2 * i + 1 < BELOW) begin : pair
-                        wire signed [NARROW-1:0] b = tree[level-1].out[(2*i+1)*NARROW +: NARROW];
-                        assign total = a + b;
-                    end else begin : single
-                        assign total = a;
-                    end
-                    assign value[i*SIZE +: SIZE] = total;
-                end
-            end
-            if (REGISTERED) begin : registers
-                reg [SUMS*SIZE-1:0] q;
-                always @(posedge clk) q <= value;
-                assign out = q;
-            end else begin : wires
-                assign out = value;
-            end
-        end
-        localparam integer LAST = PRODUCT + LEVELS > WIDTH ? WIDTH : PRODUCT + LEVELS;
-        wire signed [LAST-1:0] total = tree[LEVELS].out;
-        assign sum = total;
     endgenerate
+
+    edgemeta_adder_tree #(.COUNT(COUNT), .PRODUCT(PRODUCT), .WIDTH(WIDTH), .EVERY(EVERY)) tree (
+        .clk(clk), .products(products), .sum(sum)
+    );
 
 endmodule
 

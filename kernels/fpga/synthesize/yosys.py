@@ -1,7 +1,7 @@
 """Counts the cells of an engine: Yosys maps it to Xilinx 7-series cells. No place and route, no clock frequency.
 
-Every engine is synthesized alone, flattened; the same parameters are synthesized once and kept in the cache. LUTs
-include those that hold LUT RAM and shift registers.
+Every engine is synthesized alone, flattened unless asked otherwise; the same parameters are synthesized once and kept
+in the cache. LUTs include those that hold LUT RAM and shift registers.
 """
 
 import hashlib
@@ -13,13 +13,19 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from edgemeta.kernels.fpga.generate.cache_folder import default_folder
 from edgemeta.kernels.fpga.generate.engines import Engine, Memory
 from edgemeta.kernels.fpga.generate.network import FpgaError, Network
-from edgemeta.kernels.fpga.generate.verilog import rtl_sources
+from edgemeta.kernels.fpga.generate.verilog import (
+    accelerator_source,
+    memory_files,
+    network_source,
+    network_stub,
+    rtl_sources,
+)
 
 _LUTS = {f"LUT{inputs}": 1 for inputs in range(1, 7)} | {
     "INV": 1,
@@ -74,10 +80,9 @@ def missing_yosys() -> str | None:
     return None if _program() else "Yosys is not installed: pip install 'edgemeta[fpga]'"
 
 
-def engine_cells(engine: Engine, folder: Path | None = None) -> Cells:
-    """Cells of one engine. Raises FpgaError."""
-    parameters = alone(engine)
-    return module_cells(engine.module, parameters, engine.memories, folder)
+def engine_cells(engine: Engine, folder: Path | None = None, *, flatten: bool = True) -> Cells:
+    """Cells of one engine. flatten False: modules of equal parameters are synthesized once. Raises FpgaError."""
+    return module_cells(engine.module, alone(engine), engine.memories, folder, flatten=flatten)
 
 
 def alone(engine: Engine) -> dict[str, int | str]:
@@ -104,13 +109,42 @@ def module_cells(
     parameters: Mapping[str, int | str],
     memories: Sequence[Memory],
     folder: Path | None = None,
-    sources: Mapping[str, str] | None = None,
+    *,
+    flatten: bool = True,
 ) -> Cells:
     """Cells of a module with parameters; memories: contents, which matter where they are logic. Raises FpgaError."""
-    texts = {**rtl_sources(), **(sources or {}), "top.sv": engine_top(module, parameters)}
+    texts = {**rtl_sources(), "top.sv": engine_top(module, parameters)}
     constant = parameters.get("WEIGHT_STYLE") == "logic"
     files = {f"memory_{memory.suffix}.mem": memory.text() for memory in memories}
-    keys = texts if not constant else {**texts, **files}
+    return _kept_cells(texts, files, constant, _script(sorted(texts), "top", flatten), folder)
+
+
+def port_cells(network: Network, folder: Path | None = None) -> Cells:
+    """Cells of what lies around the engines: AXI4-Lite registers, the register memories are loaded through, framing.
+
+    They are synthesized around an empty network. Raises FpgaError.
+    """
+    anonymous = replace(network, model=replace(network.model, digest=""))
+    texts = {name: text for name, text in rtl_sources().items() if name in ("framing.sv", "registers.sv")}
+    texts |= {"accelerator.sv": accelerator_source(anonymous), "network.sv": network_stub(network)}
+    return _kept_cells(texts, {}, False, _script(sorted(texts), "edgemeta_accelerator", True), folder)
+
+
+def flattened_cells(network: Network, folder: Path | None = None) -> Cells:
+    """Cells of the whole accelerator, synthesized in one piece: hours and much memory for a network of usual size."""
+    anonymous = replace(network, model=replace(network.model, digest="", name="network"))
+    texts = {**rtl_sources(), "network.sv": network_source(anonymous, ".")}
+    texts["accelerator.sv"] = accelerator_source(anonymous)
+    constant = any(engine.parameters.get("WEIGHT_STYLE") == "logic" for engine in network.engines)
+    script = _script(sorted(texts), "edgemeta_accelerator", True)
+    return _kept_cells(texts, memory_files(network), constant, script, folder)
+
+
+def _kept_cells(
+    texts: Mapping[str, str], files: Mapping[str, str], constant: bool, script: str, folder: Path | None
+) -> Cells:
+    """From the cache, or synthesized. constant: the contents of the memory files matter."""
+    keys = {**texts, "script": script, **(files if constant else {})}
     key = hashlib.sha256(json.dumps(keys, sort_keys=True).encode()).hexdigest()[:32]
     kept = (folder or default_folder()) / f"cells-{key}.json"
     if kept.is_file():
@@ -118,7 +152,7 @@ def module_cells(
     with tempfile.TemporaryDirectory() as place:
         for name, text in {**texts, **files}.items():
             (Path(place) / name).write_text(text, "utf-8")
-        cells = cells_of(_synthesize(Path(place), sorted(texts)))
+        cells = cells_of(_synthesize(Path(place), script))
     kept.parent.mkdir(parents=True, exist_ok=True)
     part = kept.with_suffix(f".{os.getpid()}.part")
     part.write_text(json.dumps(asdict(cells)), "utf-8")
@@ -126,17 +160,20 @@ def module_cells(
     return cells
 
 
-def _synthesize(folder: Path, sources: Sequence[str]) -> Mapping[str, int]:
+def _script(sources: Sequence[str], top: str, flatten: bool) -> str:
+    return "; ".join(
+        [
+            f"read_verilog -defer -sv {' '.join(sources)}",
+            f"synth_xilinx -family xc7 {'-flatten ' if flatten else ''}-noiopad -noclkbuf -top {top}",
+            f"tee -q -o cells.json stat -top {top} -tech xilinx -json",
+        ]
+    )
+
+
+def _synthesize(folder: Path, script: str) -> Mapping[str, int]:
     program = _program()
     if program is None:
         raise FpgaError(str(missing_yosys()))
-    script = "; ".join(
-        [
-            f"read_verilog -defer -sv {' '.join(sources)}",
-            "synth_xilinx -family xc7 -flatten -noiopad -noclkbuf -top top",
-            "tee -q -o cells.json stat -tech xilinx -json",
-        ]
-    )
     done = subprocess.run([*program, "-q", "-p", script], cwd=folder, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         lines = [line for line in (done.stdout + done.stderr).splitlines() if "ERROR" in line] or ["no message"]
@@ -186,8 +223,9 @@ def _bits(module: str, parameters: Mapping[str, int | str], *, writes: bool) -> 
     if module != "edgemeta_conv":
         return int(parameters.get("WIDTH", 8)) if module in ("edgemeta_fifo", "edgemeta_fork") else 8
     if not writes:
-        return 8 * int(parameters["IN_LANES"])
-    return (32 if parameters["MODE"] == 0 else 8) * int(parameters["OUT_LANES"])
+        return int(parameters.get("IN", 8)) * int(parameters["IN_LANES"])
+    element = int(parameters.get("OUT", 32 if parameters["MODE"] == 0 else 8))
+    return element * int(parameters["OUT_LANES"])
 
 
 def _literal(value: int | str) -> str:

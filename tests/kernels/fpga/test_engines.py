@@ -93,12 +93,13 @@ def some_images(model: Model) -> NDArray[Any]:
     return images
 
 
-def simulate(folder: Path, top: str, words: NDArray[Any], expected: NDArray[Any]) -> None:
-    """Run stream_bench on the sources in `folder`. words: of 4 images."""
+def simulate(folder: Path, top: str, words: NDArray[Any], expected: NDArray[Any], bench: str = "stream_bench") -> None:
+    """Run a bench of this folder on the sources in `folder`. words: of 4 images."""
     if shutil.which("iverilog") is None:
         pytest.skip("Icarus is not installed (Debian package iverilog)")
     runner_of = pytest.importorskip("cocotb_tools.runner", reason="no cocotb (extra `test`)").get_runner
-    np.savez(folder / "bench.npz", words=words, expected=expected, image=words.size // 4)
+    image, result = words.size // 4, expected.size // 4
+    np.savez(folder / "bench.npz", words=words, expected=expected, image=image, result=result)
     runner, build = runner_of("icarus"), folder / "build"
     sources = sorted(folder.glob("*.sv"))
     runner.build(
@@ -107,7 +108,7 @@ def simulate(folder: Path, top: str, words: NDArray[Any], expected: NDArray[Any]
     try:
         results = runner.test(
             hdl_toplevel=top,
-            test_module="tests.kernels.fpga.stream_bench",
+            test_module=f"tests.kernels.fpga.{bench}",
             test_dir=folder,
             build_dir=build,
             log_file=folder / "test.log",

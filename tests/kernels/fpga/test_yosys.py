@@ -5,10 +5,20 @@ from pathlib import Path
 import pytest
 
 from edgemeta.kernels.fpga.generate.foldings import choose_foldings
-from edgemeta.kernels.fpga.generate.network import FpgaError
+from edgemeta.kernels.fpga.generate.network import FpgaError, plan_network
 from edgemeta.kernels.fpga.synthesize import yosys
-from edgemeta.kernels.fpga.synthesize.yosys import Cells, cells_of, engine_cells, missing_yosys
-from tests.conformance.power_of_two import random_resnet8
+from edgemeta.kernels.fpga.synthesize.yosys import (
+    Cells,
+    cells_of,
+    engine_cells,
+    flattened_cells,
+    missing_yosys,
+    port_cells,
+    stream_cells,
+)
+from edgemeta.model.graph import INPUT
+from edgemeta.model.layers import TensorType
+from tests.conformance.power_of_two import PowerOfTwoBuilder, random_resnet8
 
 
 def test_cells_by_type() -> None:
@@ -29,3 +39,19 @@ def test_engines_need_no_dsp_block_and_are_kept(tmp_path: Path, monkeypatch: pyt
     assert [engine_cells(engine, tmp_path) for engine in chosen] == found
     with pytest.raises(FpgaError, match=r"Yosys is not installed: pip install 'edgemeta\[fpga\]'"):
         engine_cells(chosen[0], tmp_path / "elsewhere")
+
+
+@pytest.mark.gate("20 s: an accelerator is synthesized in parts and in one piece")
+def test_parts_add_up_to_about_the_whole(tmp_path: Path) -> None:
+    if missing_yosys() is not None:
+        pytest.skip("no Yosys (extra `fpga`)")
+    net = PowerOfTwoBuilder(TensorType((4, 4, 2)), 3, "clamp")
+    network = plan_network(net.model(net.dense("fc", net.pool("pool", INPUT), 3)), {})
+    parts = stream_cells(network, tmp_path) + port_cells(network, tmp_path)
+    for engine in network.engines:
+        parts += engine_cells(engine, tmp_path)
+    whole = flattened_cells(network, tmp_path)
+    assert whole.dsp == parts.dsp == 0
+    assert whole.bram36 == parts.bram36
+    assert abs(whole.lut / parts.lut - 1) < 0.1
+    assert abs(whole.ff / parts.ff - 1) < 0.1
