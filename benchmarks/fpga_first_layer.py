@@ -4,7 +4,7 @@
 
 3x3, 3 to 64 channels, 32x32 pixels, all 1,728 products in each clock, registers behind the products and at the end of
 the adder tree in every form. The output lanes are alike and share the line buffer and the window, so cells grow with
-their number in a line: it is drawn through engines of 4 and 8 output channels. --whole synthesizes 64, which takes long
+their number in a line: it is drawn through engines of 2 and 6 output channels. --whole synthesizes 64, which takes long
 where weights are constants. Engines whose weights are memories are synthesized by module, constants flattened. Writes
 results/fpga-first-layer.{json,md}.
 """
@@ -25,7 +25,7 @@ from edgemeta.model.layers import TensorType
 from tests.conformance.power_of_two import PowerOfTwoBuilder
 
 SIZE, CHANNELS, OUTPUTS = 32, 3, 64
-PARTS = (4, 8)
+PARTS = (2, 6)
 EVERY = 6
 """Levels of the adder tree between registers: 27 products need 5, so there is one at the end only."""
 PAPER = Cells(664_400, 206_592, 6_096, 768), Cells(204_096, 8_584, 1_664, 96)
@@ -90,7 +90,7 @@ def cells(engine: Engine) -> Cells:
 
 
 def drawn(few: Cells, more: Cells) -> Cells:
-    """Cells of 64 output channels, on the line through those of 4 and 8."""
+    """Cells of 64 output channels, on the line through those of the parts."""
     lanes = (OUTPUTS - PARTS[0]) / (PARTS[1] - PARTS[0])
     lower, upper = asdict(few), asdict(more)
     values = {key: round(lower[key] + lanes * (upper[key] - lower[key])) for key in lower}

@@ -33,15 +33,30 @@ module edgemeta_multiply_add #(
             end else begin : unsigned_value
                 assign value = {1'b0, x[i*BITS +: BITS]};
             end
-            reg signed [PRODUCT-1:0] q;
-            always @(posedge clk) q <= value * weight;
-            assign products[i*PRODUCT +: PRODUCT] = q;
+            edgemeta_multiply #(.FACTOR(FACTOR), .CODE(CODE), .PRODUCT(PRODUCT)) multiply (
+                .clk(clk), .value(value), .weight(weight), .product(products[i*PRODUCT +: PRODUCT])
+            );
         end
     endgenerate
 
     edgemeta_adder_tree #(.COUNT(COUNT), .PRODUCT(PRODUCT), .WIDTH(WIDTH), .EVERY(EVERY)) tree (
         .clk(clk), .products(products), .sum(sum)
     );
+
+endmodule
+
+module edgemeta_multiply #(
+    parameter integer FACTOR = 32,
+    parameter integer CODE = 32,
+    parameter integer PRODUCT = 64
+) (
+    input  wire                      clk,
+    input  wire signed [FACTOR-1:0]  value,
+    input  wire signed [CODE-1:0]    weight,
+    output reg  signed [PRODUCT-1:0] product
+);
+
+    always @(posedge clk) product <= value * weight;
 
 endmodule
 
