@@ -28,15 +28,20 @@ struct Channel {
   int lo, hi, shift;                // SHIFTED_LINE only
 };
 
+// The constants of a channel, of which `second` is for SHIFTED_LINE only.
 template <class R>
-__device__ __forceinline__ Channel load_channel(const int4* __restrict__ constants, int channel) {
-  const int4 first = __ldg(constants + 2 * channel);
-  Channel loaded = {first.x, first.y, first.z, first.w, 0, 0, 0};
+__device__ __forceinline__ Channel channel_at(const int4* __restrict__ first, const int4* __restrict__ second) {
+  const int4 all = __ldg(first);
+  Channel loaded = {all.x, all.y, all.z, all.w, 0, 0, 0};
   if ((int)R::form == SHIFTED_LINE) {
-    const int4 second = __ldg(constants + 2 * channel + 1);
-    loaded.lo = second.x + MAGIC_BITS, loaded.hi = second.y + MAGIC_BITS, loaded.shift = second.z;
+    const int4 own = __ldg(second);
+    loaded.lo = own.x + MAGIC_BITS, loaded.hi = own.y + MAGIC_BITS, loaded.shift = own.z;
   }
   return loaded;
+}
+template <class R>
+__device__ __forceinline__ Channel load_channel(const int4* __restrict__ constants, int channel) {
+  return channel_at<R>(constants + 2 * channel, constants + 2 * channel + 1);
 }
 
 __device__ __forceinline__ int clamp(int value, int lo, int hi) { return min(max(value, lo), hi); }

@@ -1,9 +1,11 @@
 """Estimated execution time of a tile before it is compiled, to sort candidates by; and how many blocks are resident.
 
-    clocks = max(instructions / (multiprocessors * 4 * EFFICIENCY), rounds * longest * LONE_CLOCKS)
+    clocks = max(instructions / (multiprocessors * 4 * EFFICIENCY), rounds * longest * LONE_CLOCKS,
+                 loaded / (multiprocessors * L1_BYTES))
 
 The first term is the limit of a fully occupied device, the second that of a device with few warps: a lone warp waits
-for its own results, and blocks that are not resident at once wait for the previous round.
+for its own results, and blocks that are not resident at once wait for the previous round. The third is that of the L1
+cache.
 """
 
 from dataclasses import dataclass
@@ -23,6 +25,11 @@ LONE_CLOCKS = 3.0
 ours has about two independent instructions.
 """
 
+L1_BYTES = 32
+"""Bytes per clock that the lanes of a multiprocessor load through the L1 cache: two quads of adjacent words (Maxwell;
+its source is in machine_code/timing/generations.py).
+"""
+
 WARP = 32
 _REGISTER_UNIT = 256
 """Registers are allocated to warps in units of 256 (CUDA occupancy calculator, every generation since Maxwell)."""
@@ -33,7 +40,8 @@ class Work:
     """The work of a launch for one image, counted or estimated.
 
     blocks: of the grid. threads: of a block. registers: of a thread. shared_bytes: of a block. instructions:
-    warp-instructions of all blocks. longest: those of the longest warp.
+    warp-instructions of all blocks. longest: those of the longest warp. loaded: bytes that all lanes load through the
+    L1 cache, 0 if they are not what limits the launch.
     """
 
     blocks: int
@@ -42,12 +50,14 @@ class Work:
     shared_bytes: int
     instructions: float
     longest: float
+    loaded: float = 0.0
 
 
 def busy_clocks(work: Work, architecture: Architecture) -> float:
     """Clocks of a launch, without launch overhead."""
     issued = work.instructions / (architecture.multiprocessors * SCHEDULERS * EFFICIENCY)
-    return max(issued, rounds(work, architecture) * work.longest * LONE_CLOCKS)
+    loads = work.loaded / (architecture.multiprocessors * L1_BYTES)
+    return max(issued, rounds(work, architecture) * work.longest * LONE_CLOCKS, loads)
 
 
 def rounds(work: Work, architecture: Architecture) -> int:

@@ -46,17 +46,20 @@ struct Place {
 
 template <class T>
 __device__ __forceinline__ Place place_of(const Block& block, int item) {
-  constexpr int VECTORS = BLOCK_OUTPUTS / VECTOR, ITEMS = BLOCK_TILES * VECTORS, LIMIT = TILES + BLOCK_TILES;
-  const int in_block = quotient<VECTORS, ITEMS>(item), channel = remainder<VECTORS, ITEMS>(item) * VECTOR;
+  constexpr int ACROSS = BLOCK_OUTPUTS / VECTOR, ITEMS = BLOCK_TILES * ACROSS, LIMIT = TILES + BLOCK_TILES;
+  const int in_block = quotient<ACROSS, ITEMS>(item), channel = remainder<ACROSS, ITEMS>(item) * VECTOR;
   const int tile = tile_of(block, in_block), first = block.y * BLOCK_OUTPUTS + channel;
   const int row = quotient<TILES_ACROSS, LIMIT>(tile), across = remainder<TILES_ACROSS, LIMIT>(tile);
   return {in_block, channel, row * TILE, across * TILE, first, tile < TILES && first < T::channels};
 }
 
+// channels: [half][channel of the vector][vector], so that adjacent threads read adjacent int4.
 template <class R>
 __device__ __forceinline__ void load_channels(Channel (&loaded)[VECTOR], const int4* __restrict__ channels, int first) {
+  channels += first / VECTOR;
 #pragma unroll
-  for (int v = 0; v < VECTOR; ++v) loaded[v] = load_channel<R>(channels, first + v);
+  for (int v = 0; v < VECTOR; ++v)
+    loaded[v] = channel_at<R>(channels + v * VECTORS, channels + (VECTOR + v) * VECTORS);
 }
 
 #ifdef ADD_OWN

@@ -134,6 +134,7 @@ def _launch(step: ConvStep, tensors: Tensors, transform: Transform, tile: Tile, 
     written, read = buffers[step.output.name], buffers[conv.input]
     defines: Defines = (
         *_shape_defines(step, tensors, transform, tile),
+        ("VECTORS", padded // tile.vector),
         ("ODD_INVERSE", pow(divisor, -1, 1 << 32)),
         *tensor_defines("IN", read),
         *tensor_defines("OUT", written),
@@ -144,7 +145,7 @@ def _launch(step: ConvStep, tensors: Tensors, transform: Transform, tile: Tile, 
         read,
         Constant(f"{conv.name}.weights", pack_weights(step, transform, tile)),
         Constant(f"{conv.name}.constants", _constants(conv, source, transform, padded)),
-        main.channels,
+        _by_vector(main.channels, tile),
         main.table,
         written,
     )
@@ -154,7 +155,7 @@ def _launch(step: ConvStep, tensors: Tensors, transform: Transform, tile: Tile, 
     if step.shortcut is not None:
         beside = _shortcut_epilogue(step.shortcut, source, padded)
         defines += (*tensor_defines("BESIDE_OUT", buffers[step.shortcut.name]), *beside.defines)
-        arguments += (beside.channels, beside.table, buffers[step.shortcut.name])
+        arguments += (_by_vector(beside.channels, tile), beside.table, buffers[step.shortcut.name])
     return Launch(
         layers=tuple(layer.name for layer in step.layers),
         source=Source("winograd/kernel.cu", "winograd", defines),
@@ -216,6 +217,12 @@ def _shortcut_epilogue(shortcut: Conv, source: TensorType, padded: int) -> Epilo
     return make_epilogue(
         "BESIDE", shortcut.name, shortcut.requantize, shortcut.output, replace(sums, start=start), padded
     )
+
+
+def _by_vector(channels: Constant, tile: Tile) -> Constant:
+    """int32 [padded, 8] as [half, channel of the vector, vector, 4]: adjacent threads read adjacent 16 bytes."""
+    split = channels.data.reshape(-1, tile.vector, 2, 4)
+    return replace(channels, data=np.ascontiguousarray(split.transpose(2, 1, 0, 3)))
 
 
 def _loops(tile: Tile, quads: int) -> tuple[int, ...]:

@@ -125,6 +125,7 @@ class Tile:
             self.shared_bytes,
             blocks * (chunks * transforms * transform + warps * sums + finishes * finish),
             chunks * -(-transforms // warps) * transform + sums + -(-finishes // warps) * finish,
+            blocks * self.threads * 2 * quads * 4 * self.thread_outputs,
         )
 
 

@@ -55,6 +55,7 @@ def test_rounds(changes: dict[str, int], architecture: str, expected: int) -> No
 def test_a_full_device_is_limited_by_its_instructions_and_an_empty_one_by_its_longest_warp() -> None:
     assert busy_clocks(replace(WORK, longest=1), NANO) == pytest.approx(64_000 / 3)
     assert busy_clocks(replace(WORK, instructions=1), NANO) == pytest.approx(2 * 1000 * 3)
+    assert busy_clocks(replace(WORK, loaded=3_200_000), NANO) == 3_200_000 / 32
     assert busy_clocks(replace(WORK, longest=1), ARCHITECTURES["sm_62"]) == pytest.approx(64_000 / 6)
 
 
