@@ -119,6 +119,7 @@ _SIGNATURES: dict[str, tuple[object, tuple[object, ...]]] = {
     "em_isa": (c_int32, (c_void_p,)),
     "em_prefer": (None, (c_void_p, c_int32)),
     "em_add_tensor": (c_int32, (c_void_p, POINTER(TensorStruct), c_char_p)),
+    "em_set_bases": (c_int32, (c_void_p, c_int32, c_int32, c_void_p, c_void_p, c_char_p)),
     "em_add_conv": (
         c_int32,
         (

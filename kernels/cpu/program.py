@@ -45,6 +45,7 @@ from edgemeta.model.layers import (
     Upsample,
     inputs_of,
 )
+from edgemeta.model.weights import BinaryWeights
 
 _RAW, _MULTIPLIER, _TABLE = 0, 1, 2
 _NO_PADDING: Padding = (0, 0, 0, 0)
@@ -207,12 +208,16 @@ class Program:
         struct, _arrays = _requantize(layer.requantize, layer.output)
         sizes = (outputs, depth, groups)
         addresses = (weights.ctypes.data, bias.ctypes.data)
-        self._add("conv", layer, source, output, byref(window), *sizes, *addresses, byref(struct))
+        number = self._add("conv", layer, source, output, byref(window), *sizes, *addresses, byref(struct))
+        if isinstance(layer.weights, BinaryWeights):
+            basis, factors = (np.ascontiguousarray(each) for each in (layer.weights.basis, layer.weights.factors))
+            arrays = basis.ctypes.data, factors.ctypes.data
+            self._check(self._library.em_set_bases(self._handle, number, len(basis), *arrays, self._error))
 
-    def _add(self, kind: str, layer: Layer, *arguments: object) -> None:
-        """Call `em_add_<kind>`, which copies its array arguments."""
+    def _add(self, kind: str, layer: Layer, *arguments: object) -> int:
+        """Call `em_add_<kind>`, which copies its array arguments; the layer's number."""
         function = getattr(self._library, f"em_add_{kind}")
-        self._check(function(self._handle, layer.name.encode(), *arguments, self._error))
+        return self._check(function(self._handle, layer.name.encode(), *arguments, self._error))
 
     def _check(self, result: int) -> int:
         if result < 0:

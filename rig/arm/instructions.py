@@ -13,6 +13,7 @@ from unittest import mock
 
 import numpy as np
 
+from edgemeta.kernels.cpu.library import FORMS
 from edgemeta.kernels.cpu.program import Program
 from edgemeta.model.graph import Model
 from edgemeta.plugins.measure import random_image
@@ -49,8 +50,8 @@ def difference(run: Callable[[int, Path], None], images: Sequence[int]) -> float
     return (counts[1] - counts[0]) / (images[1] - images[0])
 
 
-def instructions_per_image(machine: Machine, model: Model) -> float:
-    """Of the library's best kernels on a machine, one thread. Raises MissingToolError."""
+def instructions_per_image(machine: Machine, model: Model, form: str = FORMS[0]) -> float:
+    """Of the library's best kernels on a machine, one thread; form: as of Program. Raises MissingToolError."""
     build(machine.architecture)
     image = random_image(model)
     outputs = [np.empty((1, *kind.shape), kind.dtype) for kind in model.output_types]
@@ -58,7 +59,7 @@ def instructions_per_image(machine: Machine, model: Model) -> float:
 
     def run(images: int, log: Path) -> None:
         library = EmulatedLibrary(machine.command(*counting(log)))
-        with mock.patch(_LIBRARY, return_value=library), closing(Program(model, machine.isa, 1)) as program:
+        with mock.patch(_LIBRARY, return_value=library), closing(Program(model, machine.isa, 1, form)) as program:
             for _ in range(images):
                 program.run(1, image.ctypes.data, addresses)
         library.stop()

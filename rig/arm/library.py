@@ -25,6 +25,7 @@ class EmulatedLibrary:
         self._raw: dict[int, set[int]] = {}
         self._outputs: dict[int, list[int]] = {}
         self._resizers: dict[int, ResizeStruct] = {}
+        self._weights: dict[tuple[int, int], tuple[int, int]] = {}  # program, layer: weights, output channels
 
     def stop(self) -> None:
         """End the runner, which has come to the end of its input."""
@@ -58,7 +59,14 @@ class EmulatedLibrary:
             self._raw[handle].add(output)
         arrays = _array(weights, size * 4) + _array(bias, outputs * 4)
         layer = _layer(handle, name, (source, output, window, outputs, depth, groups, arrays))
-        return self._call("em_add_conv", layer + _requantize(requantize._obj, outputs), error)
+        number = self._call("em_add_conv", layer + _requantize(requantize._obj, outputs), error)
+        self._weights[handle, number] = size, outputs
+        return number
+
+    def em_set_bases(self, handle: int, layer: int, count: int, basis: int, factors: int, error: Any) -> int:
+        weights, outputs = self._weights[handle, layer]
+        arrays = _array(basis, count * weights) + _array(factors, count * outputs * 2)
+        return self._call("em_set_bases", _handle(handle) + struct.pack("<ii", layer, count) + arrays, error)
 
     def em_add_concat(self, handle: int, name: bytes, inputs: int, count: int, output: int, error: Any) -> int:
         return self._call("em_add_concat", _layer(handle, name, (_array(inputs, count * 4), count, output)), error)

@@ -165,6 +165,7 @@ const std::map<std::string, void (*)()> kFunctions = {
     EM_CALL(em_prefer),
     EM_CALL(em_add_tensor),
     EM_CALL(em_add_conv),
+    EM_CALL(em_set_bases),
     EM_CALL(em_add_sum),
     EM_CALL(em_add_clamp),
     EM_CALL(em_add_rescale),

@@ -88,6 +88,14 @@ EM_EXPORT int32_t em_add_conv(em_program* program, const char* name, int32_t inp
   });
 }
 
+EM_EXPORT int32_t em_set_bases(em_program* program, int32_t layer, int32_t count, const int8_t* basis,
+                               const int16_t* factors, char* error) {
+  return guarded<int32_t>(error, -1, [&] {
+    program->program.set_bases(layer, count, basis, factors);
+    return 0;
+  });
+}
+
 EM_EXPORT int32_t em_add_sum(em_program* program, const char* name, int32_t a, int32_t b, int32_t output,
                              int32_t multiplier_a, int32_t multiplier_b, int32_t shift, int32_t lo, int32_t hi,
                              char* error) {

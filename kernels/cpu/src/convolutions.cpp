@@ -26,6 +26,7 @@ struct FastConv {
   Planes planes{};
   Buffer weights;
   HighDigits high;
+  PlaneFactors factors;
   std::vector<int32_t> bias;
   RequantizePlan requantize;
 };
@@ -77,7 +78,10 @@ Step make_fast_conv(const Layer& layer, const std::vector<Tensor>& tensors, cons
   Step step{layer.name, conv.out.height, {}, low_bits.description, low_bits.weight_bytes};
   const LowBitKernels& few = *kernels.low_bit;
   if (low_bits.form == EM_PLANES) {
-    fast->planes = {conv, low_bits.weight_bits, low_bits.input_bits, low_bits.words};
+    fast->factors = plane_factors(layer, conv, low_bits);
+    const PlaneFactors& by = fast->factors;
+    fast->planes = {conv, low_bits.weight_bits, low_bits.input_bits, low_bits.words, by.factors.data(),
+                    low_bits.by_bases ? by.present.data() : nullptr, by.of_sum.data()};
     scratch = std::max(scratch, few.conv_planes_scratch(fast->planes));
     step.run = [fast, run = few.conv_planes](uint8_t* arena, int32_t first, int32_t last, uint8_t* own) {
       run(fast->planes, arena, first, last, own);

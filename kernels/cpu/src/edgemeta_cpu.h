@@ -83,6 +83,10 @@ int32_t em_add_tensor(em_program* program, const em_tensor* tensor, char* error)
 int32_t em_add_conv(em_program* program, const char* name, int32_t input, int32_t output, const em_window* window,
                     int32_t outputs, int32_t depth, int32_t groups, const int32_t* weights, const int32_t* bias,
                     const em_requantize* requantize, char* error);
+// The weights of a convolution that was added are sums of binary bases: basis int8 [count, outputs, KH, KW, depth] of -1
+// and 1, factors int16 [outputs, count], count 1 to 8. Returns 0.
+int32_t em_set_bases(em_program* program, int32_t layer, int32_t count, const int8_t* basis, const int16_t* factors,
+                     char* error);
 int32_t em_add_sum(em_program* program, const char* name, int32_t a, int32_t b, int32_t output, int32_t multiplier_a,
                    int32_t multiplier_b, int32_t shift, int32_t lo, int32_t hi, char* error);
 int32_t em_add_clamp(em_program* program, const char* name, int32_t input, int32_t output, int32_t lo, int32_t hi,

@@ -167,6 +167,7 @@ void convolve_source(Layer& conv, const std::vector<const Layer*>& slices, const
             weights[tap * depth + slice->channel + c * slice->step_channel] += *weight++;
           }
   conv.weights = std::move(weights);
+  conv.bases = {};
   conv.inputs[0] = slices[0]->inputs[0];
 }
 

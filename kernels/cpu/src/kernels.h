@@ -106,6 +106,11 @@ struct Planes {
   Conv conv;
   int32_t weight_planes, input_planes;  // 1 to 8, 1 to kMostInputPlanes
   int32_t words;                        // of a plane of the window; even
+  const int32_t* factors;               // of each weight plane, [blocks][weight planes][16]
+  // Of weights as sums of binary bases, else null: the elements of the window that have weights, [words], and what
+  // their sum is multiplied by, [blocks][16].
+  const uint32_t* present;
+  const int32_t* of_sum;
 };
 constexpr int kMostInputPlanes = 4;
 

@@ -100,6 +100,7 @@ bool has_lowest_pair(const int8_t* packed, int64_t count) {
   return false;
 }
 
+// Plane i holds bit i of each weight, or of its code.
 Buffer pack_planes(const Layer& layer, const Conv& conv, const LowBits& low_bits) {
   const int64_t plane = int64_t{low_bits.words} * kBlock, block = plane * low_bits.weight_bits;
   Buffer weights(static_cast<size_t>(conv.out.blocks() * block * 4));
@@ -133,10 +134,14 @@ class Estimate {
     const double start = costs_.bytes_start / (inputs_ / 32.0);
     return pixels_ * (costs_.bytes + costs_.bytes_widening / steps + start) + unpacking(1);
   }
-  double planes(int32_t input_bits) const {
+  double planes(int32_t weight_planes, int32_t input_bits) const {
     const double cut = costs_.plane_cut * (input_bits + 2) / blocks_;
-    const double counts = pixels_ * (costs_.plane_pair * weight_bits_ * input_bits + cut) / filled_;
-    return std::max(counts, loads(weight_bits_ / filled_));
+    const double counts = pixels_ * (costs_.plane_pair * weight_planes * input_bits + cut) / filled_;
+    return std::max(counts, loads(weight_planes / filled_));
+  }
+  // The sum of a pixel's inputs takes about as long as cutting one plane more for each of theirs.
+  double bases(int32_t count, int32_t input_bits) const {
+    return planes(count, input_bits) + pixels_ * costs_.plane_cut * input_bits / blocks_ / filled_;
   }
 
  private:
@@ -162,6 +167,33 @@ std::string description(const char* name, const std::string& what, double cost, 
 }
 
 }  // namespace
+
+PlaneFactors plane_factors(const Layer& layer, const Conv& conv, const LowBits& low_bits) {
+  PlaneFactors found;
+  const int32_t planes = low_bits.weight_bits, blocks = conv.out.blocks();
+  found.factors.resize(int64_t{blocks} * planes * kBlock);
+  if (!low_bits.by_bases) {
+    for (int64_t at = 0; at < int64_t{blocks} * planes * kBlock; ++at) {
+      const auto plane = static_cast<int32_t>(at / kBlock % planes);
+      found.factors[at] = plane + 1 < planes ? 1 << plane : -(1 << plane);
+    }
+    return found;
+  }
+  // sum over b of c_b (2 m_b - 1) = sum over b of 2 c_b m_b, less the sum of the factors
+  found.of_sum.resize(int64_t{blocks} * kBlock);
+  found.present.resize(low_bits.words);
+  for (int32_t o = 0; o < conv.out.channels; ++o)
+    for (int32_t b = 0; b < planes; ++b) {
+      const int32_t factor = layer.bases.factors[int64_t{o} * planes + b];
+      found.factors[(int64_t{o / kBlock} * planes + b) * kBlock + o % kBlock] = 2 * factor;
+      found.of_sum[o] -= factor;
+    }
+  for_each_weight(layer, conv, [&](int32_t, int32_t ky, int32_t span, int32_t in_span, int32_t) {
+    const int32_t k = (ky * conv.spans + span) * conv.span + in_span;
+    found.present[k / 32] |= uint32_t{1} << k % 32;
+  });
+  return found;
+}
 
 HighDigits split_digits(Layer& layer, Conv& conv) {
   std::vector<std::vector<int32_t>> digits;  // the lowest first
@@ -211,49 +243,65 @@ LowBits choose_form(const Layer& layer, const Tensor& input, const Conv& conv, c
   plain.input_bits = input.is_given ? 8 : width_of(span);
   plain.description = "plain: " + to + " weights";
   const bool is_few = plain.weight_bits <= 7, is_free = layer.wanted_form == EM_FASTEST;
+  const bool counts = plain.input_bits <= kMostInputPlanes && few.can_count_bits();
+  const int32_t low = input.is_given ? 0 : input.type.lo + input.offset, bases = layer.bases.count;
+  const Estimate estimate(conv, kernels, plain.weight_bits);
+  std::vector<std::pair<double, LowBits>> choices{{estimate.plain(), plain}};
   if ((layer.wanted_form == EM_WINOGRAD || (is_free && !is_few)) && fits_winograd(layer, conv, kernels)) {
     LowBits winograd = plain;
     winograd.form = EM_WINOGRAD;
     char text[80];
     std::snprintf(text, sizeof text, "winograd: F(2 x 2), about %.2f of the time of plain", winograd_share(conv));
     winograd.description = text;
-    if (!is_free || winograd_share(conv) < 1) return winograd;
+    if (!is_free || winograd_share(conv) < 1) choices.push_back({estimate.plain() * winograd_share(conv), winograd});
   }
-  if (!is_few) return plain;
-
-  const Estimate estimate(conv, kernels, plain.weight_bits);
-  const std::string widths = std::to_string(plain.weight_bits) + "-bit";
-  std::vector<std::pair<double, LowBits>> choices{{estimate.plain(), plain}};
-  LowBits packed = plain;
-  packed.form = EM_PACKED;
-  packed.description = description("packed", widths + " weights unpacked to " + to, estimate.packed(), estimate);
-  choices.push_back({estimate.packed(), packed});
-  LowBits bytes = plain;
-  bytes.form = EM_BYTES;
-  bytes.low = input.is_given ? 0 : input.type.lo + input.offset;
-  bytes.steps = few.conv_bytes ? exact_steps(layer, conv, input.is_given ? 255 : span) : 0;
-  if (bytes.steps > 0) {
-    const double cost = estimate.bytes(bytes.steps);
-    const std::string what = widths + " weights unpacked to int8, " + std::to_string(bytes.steps) + " steps in int16";
-    bytes.description = description("bytes", what, cost, estimate);
-    choices.push_back({cost, bytes});
-  }
-  if (plain.input_bits <= kMostInputPlanes && few.can_count_bits()) {
+  const std::string of_inputs = std::to_string(plain.input_bits) + " bit planes";
+  if (counts && bases > 0) {
     LowBits planes = plain;
     planes.form = EM_PLANES;
-    planes.low = bytes.low;
+    planes.by_bases = true;
+    planes.weight_bits = bases;
+    planes.low = low;
     planes.words = words_of(conv);
-    const double cost = estimate.planes(plain.input_bits);
-    const std::string what = std::to_string(plain.weight_bits) + " x " + std::to_string(plain.input_bits) + " bit planes";
-    planes.description = description("planes", what, cost, estimate);
+    const double cost = estimate.bases(bases, plain.input_bits);
+    planes.description = description("planes", std::to_string(bases) + " bases x " + of_inputs, cost, estimate);
     choices.push_back({cost, planes});
+  }
+  if (is_few) {
+    const std::string widths = std::to_string(plain.weight_bits) + "-bit";
+    LowBits packed = plain;
+    packed.form = EM_PACKED;
+    packed.description = description("packed", widths + " weights unpacked to " + to, estimate.packed(), estimate);
+    choices.push_back({estimate.packed(), packed});
+    LowBits bytes = plain;
+    bytes.form = EM_BYTES;
+    bytes.low = low;
+    bytes.steps = few.conv_bytes ? exact_steps(layer, conv, input.is_given ? 255 : span) : 0;
+    if (bytes.steps > 0) {
+      const double cost = estimate.bytes(bytes.steps);
+      const std::string what = widths + " weights unpacked to int8, " + std::to_string(bytes.steps) + " steps in int16";
+      bytes.description = description("bytes", what, cost, estimate);
+      choices.push_back({cost, bytes});
+    }
+    if (counts) {
+      LowBits planes = plain;
+      planes.form = EM_PLANES;
+      planes.low = low;
+      planes.words = words_of(conv);
+      const double cost = estimate.planes(plain.weight_bits, plain.input_bits);
+      planes.description =
+          description("planes", std::to_string(plain.weight_bits) + " x " + of_inputs, cost, estimate);
+      choices.push_back({cost, planes});
+    }
   }
   for (const auto& [cost, choice] : choices)
     if (choice.form == layer.wanted_form) return choice;
-  // The fastest; but weights of eight or sixteen bits only where those of few bits cost clearly more.
+  if (choices.size() == 1) return plain;
+  // The fastest; but weights of eight or sixteen bits only where those of few bits cost clearly more, and binary bases
+  // only where they are faster.
   const auto [cost, best] = *std::min_element(choices.begin() + 1, choices.end(),
                                              [](const auto& a, const auto& b) { return a.first < b.first; });
-  if (cost <= estimate.plain() * kWorth) return best;
+  if (cost <= estimate.plain() * (best.by_bases ? 1.0 : kWorth)) return best;
   plain.description += "; next: " + best.description;
   return plain;
 }
@@ -270,7 +318,13 @@ Buffer pack_weights(const Layer& layer, Conv& conv, LowBits& low_bits, const Ker
     return weights;
   }
   if (low_bits.form == EM_PLANES) {
-    weights = pack_planes(layer, conv, low_bits);
+    if (low_bits.by_bases) {
+      Layer coded = layer;
+      coded.weights = layer.bases.codes;
+      weights = pack_planes(coded, conv, low_bits);
+    } else {
+      weights = pack_planes(layer, conv, low_bits);
+    }
     low_bits.weight_bytes = blocks * low_bits.words * kBlock * 4 * low_bits.weight_bits;
     return weights;
   }

@@ -9,6 +9,7 @@ namespace edgemeta {
 struct LowBits {
   int32_t form = EM_PLAIN;
   int32_t weight_bits = 8, input_bits = 8;  // of the layer
+  bool by_bases = false;     // planes: those of the weights are their bases
   int32_t low = 0;           // taken off each input byte
   int32_t steps = 0;         // bytes: see Conv
   int32_t words = 0;         // planes: see Planes
@@ -28,6 +29,13 @@ HighDigits split_digits(Layer& layer, Conv& conv);
 
 // conv: the arguments of the layer without weights; the layer's weights fit the kernels' multiplier.
 LowBits choose_form(const Layer& layer, const Tensor& input, const Conv& conv, const Kernels& kernels);
+
+// What the planes of a layer's weights are multiplied by: the arrays of Planes.
+struct PlaneFactors {
+  std::vector<int32_t> factors, of_sum;
+  std::vector<uint32_t> present;
+};
+PlaneFactors plane_factors(const Layer& layer, const Conv& conv, const LowBits& low_bits);
 
 // The weights as the form's kernel reads them; sets conv's sizes of weights.
 Buffer pack_weights(const Layer& layer, Conv& conv, LowBits& low_bits, const Kernels& kernels);

@@ -36,6 +36,17 @@ int32_t Program::add_layer(Layer layer) {
   return static_cast<int32_t>(layers_.size()) - 1;
 }
 
+void Program::set_bases(int32_t layer, int32_t count, const int8_t* basis, const int16_t* factors) {
+  Layer& conv = layers_.at(layer);
+  const size_t weights = conv.weights.size();
+  conv.bases.count = count;
+  conv.bases.codes.assign(weights, 0);
+  for (int32_t b = 0; b < count; ++b)
+    for (size_t i = 0; i < weights; ++i)
+      if (basis[b * weights + i] > 0) conv.bases.codes[i] |= 1 << b;
+  conv.bases.factors.assign(factors, factors + conv.bias.size() * count);
+}
+
 void Program::seal(int32_t input, std::vector<int32_t> outputs) {
   input_ = input;
   tensors_.at(input).is_given = true;

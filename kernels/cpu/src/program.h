@@ -39,6 +39,13 @@ struct NeighbourLists {
 };
 
 
+// Weights as sums of binary bases: weight = sum over b of factors[o, b] times the sign that bit b of its code stands for,
+// 1 for +1 and 0 for -1. count = 0: none.
+struct Bases {
+  int32_t count = 0;
+  std::vector<int32_t> codes, factors;  // codes as a layer's weights; factors [O, count]
+};
+
 // A layer as described by the caller; only the fields of its kind are set.
 struct Layer {
   Kind kind;
@@ -49,6 +56,7 @@ struct Layer {
   em_window window{};
   int32_t groups = 1;
   std::vector<int32_t> weights, bias;  // weights [O, KH, KW, I / groups]
+  Bases bases;                         // of the same weights
   RequantizeSpec requantize;
   int32_t multiplier_a = 0, multiplier_b = 0, shift = 0, lo = 0, hi = 0;
   int32_t factor_y = 1, factor_x = 1;     // upsample; spacing of a pad, step of a slice
@@ -92,6 +100,8 @@ class Program {
 
   int32_t add_tensor(const em_tensor& type);
   int32_t add_layer(Layer layer);
+  // basis [count, O, KH, KW, I / groups] of -1 and 1, factors [O, count], of a convolution that was added.
+  void set_bases(int32_t layer, int32_t count, const int8_t* basis, const int16_t* factors);
   void prefer(int32_t form) { wanted_form_ = form; }
   void seal(int32_t input, std::vector<int32_t> outputs);
 

@@ -86,6 +86,19 @@ def test_every_form_of_few_bits_equals_the_reference(
             assert_equal_outputs(run(case.model, batch, machine.isa, form=form), expected, f"{machine} {form} {name}")
 
 
+@pytest.mark.parametrize("bits", [2, 4])
+def test_binary_bases_equal_the_reference(bits: int, libraries: Libraries, monkeypatch: pytest.MonkeyPatch) -> None:
+    net = NetworkBuilder(f"bases-{bits}", TensorType((6, 7, 5), scale=0.05))
+    hidden = net.conv(net.start, 21, (1, 1), output=TensorType((1, 1, 1), bits, signed=False, scale=0.05))
+    weights = partial(net.binary, bases=3, reach=40)
+    case = net.observe(net.conv(hidden, 18, (3, 2), (1, 2), (2, 1, 1, 0), weights=weights))
+    for (machine, library), form in product(libraries.items(), ("fastest", "plain", "planes")):
+        monkeypatch.setattr(program, "library", lambda library=library: library)
+        for name, batch in case.batches():
+            expected = reference.run(case.model, batch)
+            assert_equal_outputs(run(case.model, batch, machine.isa, form=form), expected, f"{machine} {form} {name}")
+
+
 def test_each_machine_finds_its_best_and_refuses_better_ones(
     libraries: Libraries, monkeypatch: pytest.MonkeyPatch
 ) -> None:

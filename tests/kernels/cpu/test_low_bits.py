@@ -152,6 +152,63 @@ def test_weights_of_several_digits(
             assert_equal_outputs(found, expected, name)
 
 
+@settings(max_examples=60, deadline=None)
+@given(
+    shape=st.tuples(st.integers(3, 9), st.integers(3, 30), st.integers(1, 40)),
+    outputs=st.integers(1, 40),
+    kernel=st.tuples(st.integers(1, 3), st.integers(1, 3)),
+    stride=st.tuples(st.integers(1, 2), st.integers(1, 2)),
+    bases=st.integers(1, 8),
+    input_bits=st.integers(1, 5),
+    signed=st.booleans(),
+    reach=st.sampled_from([1, 15, 32767]),
+    isa=st.sampled_from(ISAS),
+    form=st.sampled_from(("fastest", "plain", "planes")),
+)
+def test_weights_as_binary_bases(
+    shape: tuple[int, int, int],
+    outputs: int,
+    kernel: tuple[int, int],
+    stride: tuple[int, int],
+    bases: int,
+    input_bits: int,
+    signed: bool,
+    reach: int,
+    isa: str,
+    form: str,
+) -> None:
+    """Factors of any sign, zero points, padding, and weights of more than 8 bits."""
+    kind = TensorType(shape, input_bits, signed, zero_point=-1 if signed and input_bits > 1 else 0, scale=0.05)
+    net = NetworkBuilder(f"bases-{bases}-{input_bits}-{shape}-{kernel}", kind)
+    padding = (kernel[0] - 1, kernel[1] - 1, kernel[0] // 2, 0)
+    hidden = net.conv(net.start, shape[2], (1, 1), output=kind)
+    weights = partial(net.binary, bases=bases, reach=reach)
+    case = net.observe(net.conv(hidden, outputs, kernel, stride, padding, weights=weights, output=kind))
+    with closing(Program(case.model, isa, 1, form)) as program:
+        for name, batch in case.batches():
+            expected = reference.run(case.model, batch)
+            found = [np.zeros_like(each) for each in expected]
+            program.run(len(batch), batch.ctypes.data, (c_void_p * len(found))(*(each.ctypes.data for each in found)))
+            assert_equal_outputs(found, expected, name)
+
+
+def test_the_planner_takes_bases_where_they_are_faster() -> None:
+    """Two bases of weights that need eight bits: counted in plain C++, multiplied where that is faster."""
+    forms = {}
+    for bases, bits in ((2, 2), (8, 4), (2, 5)):
+        kind = TensorType((16, 16, 64), bits, signed=False, scale=0.05)
+        net = NetworkBuilder("bases", kind)
+        hidden = net.conv(net.start, 64, (1, 1), output=kind)
+        conv = net.conv(hidden, 64, (3, 3), padding=(1, 1, 1, 1), weights=partial(net.binary, bases=bases, reach=60))
+        case = net.observe(conv)
+        with closing(Program(case.model, "portable", 1)) as program:
+            forms[bases, bits] = program.forms()[conv]
+    assert forms[2, 2].description.startswith("planes: 2 bases x 2 bit planes, about 0.")
+    assert forms[2, 2].weight_bytes == 2 * 64 * 576 // 8
+    assert forms[8, 4].description.startswith("planes: 8 bases x 4 bit planes, about 0.")
+    assert forms[2, 5].description.startswith("plain: int16 weights")
+
+
 @pytest.mark.parametrize("isa", ISAS)
 def test_weights_take_their_bits_in_memory(isa: str) -> None:
     for bits in range(1, 8):

@@ -2,8 +2,10 @@
 //
 //   sum of w x = sum over planes i of the weights and j of the activations of factor(i) 2**j popcount(w_i AND x_j),
 //
-// with factor(i) = 2**i, and -2**(bits - 1) for the sign's plane. Activations begin at 0: their least integer is taken
-// off. The window of a pixel becomes one string of bits for each plane, so its rows need no padding.
+// with factor(i) = 2**i, and -2**(bits - 1) for the sign's plane. Weights that are sums of binary bases, c_b times -1 or
+// 1, have a plane for each base, 1 for 1, with the factor 2 c_b, and the sum of x times the sum of all c_b is subtracted.
+// Activations begin at 0: their least integer is taken off. The window of a pixel becomes one string of bits for each
+// plane, so its rows need no padding.
 #if defined(EM_ISA_AVX512)
 #pragma GCC target("avx512vpopcntdq")
 #endif
@@ -38,14 +40,25 @@ void cut_windows(const Planes& op, const uint8_t* in, int32_t pixels, uint8_t* l
   }
 }
 
-// The sums of P pixels and one block of channels, to sums[P][16].
+// The sum of the activations of each pixel that have weights.
+void sum_inputs(const Planes& op, const uint32_t* planes, int32_t pixels, int32_t* of_pixels) {
+  for (int32_t p = 0; p < pixels; ++p) of_pixels[p] = 0;
+  for (int32_t word = 0; word < op.words; ++word)
+    for (int32_t p = 0; p < pixels; ++p)
+      for (int32_t j = 0; j < op.input_planes; ++j, planes += kCopies)
+        of_pixels[p] += __builtin_popcount(*planes & op.present[word]) << j;
+}
+
+// The sums of P pixels and one block of channels, to sums[P][16]. of_pixels: as sum_inputs, for weights as bases.
 template <int A, int P>
-void count_tile(const Planes& op, const uint32_t* planes, int32_t block, int32_t* sums) {
+void count_tile(const Planes& op, const uint32_t* planes, const int32_t* of_pixels, int32_t block, int32_t* sums) {
   const auto* weights = static_cast<const uint32_t*>(op.conv.weights) +
                         int64_t{block} * op.weight_planes * op.words * kBlock;
-  for (int p = 0; p < P; ++p) store(sums + p * kBlock, load(op.conv.bias + block * kBlock));
+  const I32x16 bias = load(op.conv.bias + block * kBlock);
+  for (int p = 0; p < P; ++p)
+    store(sums + p * kBlock, op.present ? bias + load(op.of_sum + block * kBlock) * splat(of_pixels[p]) : bias);
   for (int32_t i = 0; i < op.weight_planes; ++i) {
-    const I32x16 factor = splat(i + 1 < op.weight_planes ? 1 << i : -(1 << i));
+    const I32x16 factor = load(op.factors + (int64_t{block} * op.weight_planes + i) * kBlock);
     for (int32_t first = 0; first < op.words; first += kMostWords) {
       const int32_t last = smaller(op.words, first + kMostWords);
       Counts counts[P * A];
@@ -64,7 +77,8 @@ void count_tile(const Planes& op, const uint32_t* planes, int32_t block, int32_t
   }
 }
 
-using CountTile = void (*)(const Planes&, const uint32_t* planes, int32_t block, int32_t* sums);
+using CountTile = void (*)(const Planes&, const uint32_t* planes, const int32_t* of_pixels, int32_t block,
+                           int32_t* sums);
 
 // run[pixels - 1]: the tiles of 1 .. P pixels by one block.
 template <int A, int P, int... Larger>
@@ -88,9 +102,11 @@ void run_planes(const Planes& op, uint8_t* arena, int32_t first, int32_t last, u
       const int64_t row = int64_t{y} * conv.window.stride_y - conv.window.top;
       const int64_t column = int64_t{x} * conv.window.stride_x - conv.window.left;
       cut_windows(op, arena + conv.in.at(row, column), pixels, line, planes);
+      int32_t of_pixels[kPixels];
+      if (op.present) sum_inputs(op, planes, pixels, of_pixels);
       alignas(64) int32_t sums[kPixels * kBlock];
       for (int32_t block = 0; block < conv.out.blocks(); ++block) {
-        Tiles<A, kPixels>::run[pixels - 1](op, planes, block, sums);
+        Tiles<A, kPixels>::run[pixels - 1](op, planes, of_pixels, block, sums);
         finish_block(conv, arena, y, x, block, pixels, sums);
       }
     }
