@@ -14,9 +14,10 @@ from edgemeta.cli.options import json_option, remark, report
 from edgemeta.cli.stages import Stages
 from edgemeta.cli.training_bars import TrainingBars, watched_training
 from edgemeta.model.zoo import find
+from edgemeta.toolchain.decompose.integer import INT8_BITS, MOST_BITS
 from edgemeta.toolchain.progress import Progress
 from edgemeta.toolchain.quantize.auto import AutoResult
-from edgemeta.toolchain.quantize.binary import BASES, FEATURE_BITS, BinaryResult, LayerDecomposition
+from edgemeta.toolchain.quantize.binary import BASES, FEATURE_BITS, BinaryResult, LayerDecomposition, RealMeasured
 from edgemeta.toolchain.quantize.calibration import DATASET_IMAGES, PICTURES, Calibration
 from edgemeta.toolchain.quantize.compare import LayerError
 from edgemeta.toolchain.quantize.observer import Agreement, Observer
@@ -74,6 +75,14 @@ _MIB = 1 << 20
     help="Bits of the feature maps that layers with weights read in scheme `binary`, 2 to 8.",
 )
 @click.option(
+    "--integer-bits",
+    type=click.IntRange(INT8_BITS, MOST_BITS),
+    default=INT8_BITS,
+    show_default=True,
+    metavar="N",
+    help="Bits of the weights as integers in scheme `binary`, 8 to 16; more are nearer to real factors, 8 is fastest.",
+)
+@click.option(
     "--held-out",
     type=_path,
     metavar="PATH",
@@ -95,6 +104,7 @@ def quantize(
     ranges: str,
     bases: int,
     feature_bits: int,
+    integer_bits: int,
     held_out: Path | None,
     test: Path | None,
     name: str | None,
@@ -137,6 +147,7 @@ def quantize(
             ranges=tuple(rule for rule in RANGE_RULES if ranges in ("best", rule)),
             bases=bases,
             feature_bits=feature_bits,
+            integer_bits=integer_bits,
             incremental=incremental,
             held_out=held_out,
             test=test,
@@ -164,7 +175,9 @@ def _values(result: QuantizeResult, scheme: Scheme) -> dict[str, object]:
         "float_validation_top1": _percent(result.validation.float_accuracy if result.validation else None),
         "float_top1": _percent(test.float_accuracy if test else None),
         "top1": _percent(test.accuracy if test else None),
-        "real_top1": _percent(result.real_accuracy),
+        "real_top1": _percent(result.real.accuracy if result.real else None),
+        "real_same_label": _percent(result.real.same_label if result.real else None),
+        "real_changed": _percent(result.real.changed if result.real else None),
         "images": test.images if test else 0,
         "temperature": result.temperature,
         "calibration_error": _percent(test.calibration_error if test else None),
@@ -197,7 +210,7 @@ def _text(result: QuantizeResult, scheme: Scheme) -> Iterator[str]:
         yield f"top-1 {after:.2f} % of {images}, float {before:.2f} %"
     if result.test:
         before, after = 100 * result.test.float_accuracy, 100 * result.test.accuracy
-        real = "" if result.real_accuracy is None else f", with real factors {100 * result.real_accuracy:.2f} %"
+        real = "" if result.real is None else _real_text(result.real)
         yield f"top-1 {after:.2f} % of {result.test.images:,} test images{real}, float {before:.2f} %"
     if result.temperature != 1.0:
         yield f"temperature of the scores {result.temperature:g}, fitted on the held-out images"
@@ -226,6 +239,10 @@ def _binary_text(binary: BinaryResult) -> Iterator[str]:
     for layer in binary.layers:
         errors = f"{layer.decibels:6.1f} dB {layer.integer_decibels:6.1f} dB"
         yield f"  {layer.layer:<{width}}  {layer.weights:>9,} weights, {layer.bases} bases {errors}"
+
+
+def _real_text(real: RealMeasured) -> str:
+    return f", with real factors {100 * real.accuracy:.2f} % (same class {100 * real.same_label:.2f} %)"
 
 
 def _same(agreement: Agreement) -> str:

@@ -4,20 +4,26 @@ Kondo and Yamashita: "Binary-decomposed DCNN". The same B and Q in every layer; 
 """
 
 import math
+from contextlib import closing
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from edgemeta.model.errors import ModelError
 from edgemeta.model.graph import Model
 from edgemeta.model.layers import Conv, Dense
+from edgemeta.model.preprocess import look_up
+from edgemeta.model.prove import prove
 from edgemeta.toolchain.data.labelled_images import LabelledImages, network_pixels
+from edgemeta.toolchain.decompose.integer import INT8_BITS, MOST_BITS
 from edgemeta.toolchain.errors import QuantizeError
 from edgemeta.toolchain.float_model.graph import FloatModel
 from edgemeta.toolchain.quantize.bit_network import BitNetwork
 from edgemeta.toolchain.quantize.images import PreparedImages
 from edgemeta.toolchain.quantize.observer import Observer
 from edgemeta.toolchain.quantize.real_form import RealForm
+from edgemeta.toolchain.quantize.run import integer_session
 from edgemeta.toolchain.quantize.weight_schemes import Binary
 
 BASES, FEATURE_BITS = 6, 6
@@ -49,28 +55,64 @@ class BinaryResult:
 
 
 def quantize_binary(
-    model: FloatModel, images: PreparedImages, bases: int, feature_bits: int, observer: Observer | None = None
+    model: FloatModel,
+    images: PreparedImages,
+    bases: int,
+    feature_bits: int,
+    observer: Observer | None = None,
+    integer_bits: int = INT8_BITS,
 ) -> BinaryResult:
-    """The binary-decomposed network, with ranges of feature maps of calibration images. Raises QuantizeError."""
-    for name, value, widths in (("bases", bases, Binary.widths), ("feature bits", feature_bits, range(2, 9))):
+    """The binary-decomposed network, with ranges of feature maps of calibration images. Raises QuantizeError.
+
+    integer_bits: of the weights as integers, 8 .. 16; the more, the nearer to the real factors.
+    """
+    wanted = (
+        ("bases", bases, Binary.widths),
+        ("feature bits", feature_bits, range(2, 9)),
+        ("integer bits", integer_bits, range(INT8_BITS, MOST_BITS + 1)),
+    )
+    for name, value, widths in wanted:
         if value not in widths:
-            raise QuantizeError(f"scheme binary has 2 to 8 {name}, found {value}")
-    scheme = Binary()
+            raise QuantizeError(f"scheme binary has {widths[0]} to {widths[-1]} {name}, found {value}")
+    scheme = Binary(integer_bits)
     network = BitNetwork(model, images, scheme, observer or Observer())
     bits = network.uniform(bases, feature_bits)
     integer = network.build(bits)
-    provenance = {**integer.provenance, "calibration_images": len(images)}
+    try:
+        prove(integer)
+    except ModelError as error:
+        raise QuantizeError(f"{error}; expected fewer integer bits than {integer_bits} for these layers") from error
+    provenance = {**integer.provenance, "integer_bits": integer_bits, "calibration_images": len(images)}
     layers = tuple(_error(network, scheme, integer, name, bases) for name in network.layers)
     return BinaryResult(replace(integer, provenance=provenance), RealForm(network, scheme, bits), layers)
 
 
-def real_accuracy(real: RealForm, integer: Model, data: LabelledImages) -> float:
-    """Share 0..1 of labelled images that the real-valued form classifies correctly."""
-    right = total = 0
-    for pixels, classes in network_pixels(data, integer):
-        right += int((real.logits(pixels).argmax(1) == classes).sum())
-        total += len(classes)
-    return right / total
+@dataclass(frozen=True)
+class RealMeasured:
+    """Shares 0..1 of labelled images: the real-valued form is right; both forms give the same class.
+
+    changed: share of the images of which one form is right and the other is not. By chance alone, the accuracies of two
+    equally good forms then differ by about sqrt(changed / images).
+    """
+
+    accuracy: float
+    same_label: float
+    changed: float
+
+
+def measure_real(real: RealForm, integer: Model, data: LabelledImages) -> RealMeasured:
+    """Run both forms on labelled images. Raises BackendError."""
+    right, same, changed, total = 0, 0, 0, 0
+    with closing(integer_session(integer)) as session:
+        for pixels, classes in network_pixels(data, integer):
+            by_real = real.logits(pixels).argmax(1)
+            image = np.ascontiguousarray(look_up(integer.preprocessing.table, pixels))
+            by_integer = session.run(image)[0].reshape(len(classes), -1).argmax(1)
+            right += int((by_real == classes).sum())
+            same += int((by_real == by_integer).sum())
+            changed += int(((by_real == classes) != (by_integer == classes)).sum())
+            total += len(classes)
+    return RealMeasured(right / total, same / total, changed / total)
 
 
 def _error(network: BitNetwork, scheme: Binary, integer: Model, name: str, bases: int) -> LayerDecomposition:

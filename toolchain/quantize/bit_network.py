@@ -6,6 +6,7 @@ is then built in milliseconds.
 """
 
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -52,6 +53,12 @@ class BitNetwork:
         self._raw = raw_outputs(model, self.blocks)
         self._integers = _ChosenWeights(scheme, both)
 
+    def with_scheme(self, scheme: WeightScheme) -> "BitNetwork":
+        """The same float network, with the same statistics, under another weight scheme."""
+        other = copy(self)
+        other.scheme, other._integers = scheme, self._integers.with_scheme(scheme)
+        return other
+
     def products(self, layer: str) -> int:
         """Multiplications of a layer for one image."""
         weight, output = self.weights[layer], self._outputs[layer]
@@ -81,6 +88,10 @@ class _ChosenWeights:
         self._scheme, self._both = scheme, both
         self._widths: Mapping[str, int] = {}
         self._known: dict[tuple[str, int, bool], Weights] = {}
+
+    def with_scheme(self, scheme: WeightScheme) -> "_ChosenWeights":
+        """The same weights under another scheme; nothing is known of them."""
+        return _ChosenWeights(scheme, self._both)
 
     def with_widths(self, widths: Mapping[str, int]) -> "_ChosenWeights":
         """The same weights and what is known of them, for other widths."""

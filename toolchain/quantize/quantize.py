@@ -9,10 +9,18 @@ from typing import Literal, get_args
 
 from edgemeta.model.file import save as save_model
 from edgemeta.model.self_test import with_self_test
+from edgemeta.toolchain.decompose.integer import INT8_BITS
 from edgemeta.toolchain.errors import QuantizeError
 from edgemeta.toolchain.float_model.file import load_float_model
 from edgemeta.toolchain.quantize.auto import AutoResult, quantize_auto
-from edgemeta.toolchain.quantize.binary import BASES, FEATURE_BITS, BinaryResult, quantize_binary, real_accuracy
+from edgemeta.toolchain.quantize.binary import (
+    BASES,
+    FEATURE_BITS,
+    BinaryResult,
+    RealMeasured,
+    measure_real,
+    quantize_binary,
+)
 from edgemeta.toolchain.quantize.calibration import Calibration
 from edgemeta.toolchain.quantize.images import PreparedImages
 from edgemeta.toolchain.quantize.labelled import (
@@ -51,7 +59,7 @@ class QuantizeResult:
     validation: Measured | None
     images: int
     test: Measured | None
-    real_accuracy: float | None
+    real: RealMeasured | None
     temperature: float
     seconds: float
     peak_memory: int
@@ -66,6 +74,7 @@ def quantize(
     ranges: tuple[RangeRule, ...] = RANGE_RULES,
     bases: int = BASES,
     feature_bits: int = FEATURE_BITS,
+    integer_bits: int = INT8_BITS,
     incremental: Maker | None = None,
     held_out: Path | None = None,
     test: Path | None = None,
@@ -76,7 +85,8 @@ def quantize(
 
     schemes "auto" and "binary" need `calibration`: images like those that the network will see, never those for
     measuring accuracy. ranges: rules of `auto` for the ranges of tensors, of which the best is taken. bases,
-    feature_bits: of `binary`, 2 .. 8, the same in every layer. "incremental" needs `incremental`; its ranges come from
+    feature_bits: of `binary`, 2 .. 8, the same in every layer; integer_bits: of its weights as integers, 8 .. 16.
+    "incremental" needs `incremental`; its ranges come from
     training images where there is no `calibration`. held_out: labelled images not used for
     training, to fit the temperature of the scores. test: measure both networks on this data set and store the figures
     in the model's provenance. name: of the integer model; default: the float model's. Raises ToolchainError,
@@ -112,7 +122,7 @@ def quantize(
             auto = quantize_auto(model, prepared, ranges, observer)
             integer = auto.model
         else:
-            binary = quantize_binary(model, prepared, bases, feature_bits, observer)
+            binary = quantize_binary(model, prepared, bases, feature_bits, observer, integer_bits)
             integer = binary.model
     if unseen is not None:
         integer = with_temperature(integer, unseen, observer.stage("held-out images"), observer.left_out)
@@ -123,8 +133,8 @@ def quantize(
         measured = measure(model, integer, test_data, observer.stage("test images"))
         provenance |= measured.provenance()
         if binary is not None:
-            real = real_accuracy(binary.real, integer, test_data)
-            provenance["real_form_test_accuracy"] = real
+            real = measure_real(binary.real, integer, test_data)
+            provenance["real_form_test_accuracy"] = real.accuracy
         if measured.pixels_sha256 == integer.provenance.get("held_out_pixels_sha256"):
             observer.left_out(f"{test}: the test images are the held-out ones, to which the temperature was fitted")
     named = replace(integer, name=name or integer.name, provenance=provenance)
@@ -138,7 +148,7 @@ def quantize(
         validation=validation,
         images=images,
         test=measured,
-        real_accuracy=real,
+        real=real,
         temperature=temperature_of(integer),
         seconds=time.monotonic() - begin,
         peak_memory=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,

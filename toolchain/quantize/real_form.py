@@ -1,7 +1,8 @@
 """The real-valued form of a binary-decomposed network: weights M c with real c, feature maps quantized to Q bits.
 
-It is what Kondo and Yamashita run; the integer network is measured beside it. Everything but the quantization of the
-feature maps is float32 arithmetic.
+It is what Kondo and Yamashita run; the integer network is measured beside it. Every tensor is quantized as in the
+integer network: to Q bits what a layer with weights reads, to 8 bits all others (the branches of an addition). All else
+is float32 arithmetic.
 """
 
 from collections.abc import Mapping
@@ -21,21 +22,28 @@ from edgemeta.toolchain.quantize.weight_schemes import Binary
 
 
 class RealForm:
-    """Runs the decomposed network of a choice in float32."""
+    """Runs the decomposed network of a choice in float32.
 
-    def __init__(self, network: BitNetwork, scheme: Binary, bits: Bits) -> None:
+    only_read: tensors that no layer with weights reads are not quantized, as if a network had no additions.
+    """
+
+    def __init__(self, network: BitNetwork, scheme: Binary, bits: Bits, *, only_read: bool = False) -> None:
         self._model = network.model
         self._image = image_of_bits(network.model, bits.maps.get(INPUT, 8))
         types = network.maps.types(bits.maps)
-        self._types = {name: types[name] for name in types if network.maps.is_read(name)}
+        self._types = {name: types[name] for name in types if network.maps.is_read(name) or not only_read}
         self._blocks = [_decomposed(block, network.weights, scheme, bits.weights) for block in network.blocks]
 
     def logits(self, pixels: NDArray[np.uint8]) -> Float32:
         """Logits [N, labels] of pixels uint8 [N, H, W, C] in the network's own channels."""
+        last = list(self.tensors(pixels).values())[-1]
+        return last.reshape(len(last), -1)
+
+    def tensors(self, pixels: NDArray[np.uint8]) -> dict[str, Float32]:
+        """The real numbers of every block's output [N, H, W, C], by the block's name, after quantization."""
         table = self._image.table
         channels = np.arange(pixels.shape[3]) if len(table) > 1 else 0
         tensors: dict[str, Float32] = {INPUT: _real(table[channels, pixels], self._image.kind)}
-        result = tensors[INPUT]
         for block in self._blocks:
             result = run_layer(block.core, [tensors[name] for name in block.inputs])
             if block.relu is not None:
@@ -43,7 +51,7 @@ class RealForm:
             tensors[block.name] = result
             if block.name in self._types and block.after not in self._model.outputs:
                 tensors[block.name] = _quantized(result, self._types[block.name])
-        return result.reshape(len(result), -1)
+        return tensors
 
 
 def _decomposed(block: Block, weights: Mapping[str, Float32], scheme: Binary, bases: Mapping[str, int]) -> Block:

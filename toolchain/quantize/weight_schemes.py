@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from edgemeta.model.weights import FixedWeights, PowerOfTwoWeights, Weights
 from edgemeta.toolchain.decompose.binary import Decomposition, decompose
-from edgemeta.toolchain.decompose.integer import integer_form
+from edgemeta.toolchain.decompose.integer import INT8_BITS, integer_form
 from edgemeta.toolchain.float_model.graph import Float32
 from edgemeta.toolchain.quantize.weights import best_scales, rounded
 
@@ -37,13 +37,23 @@ class WeightScheme(Protocol):
 
 
 class Binary:
-    """w ~ sum of `width` binary vectors with a factor for each output channel."""
+    """w ~ sum of `width` binary vectors with a factor for each output channel.
+
+    integer_bits: that the weights have as integers, 8 .. 16 (`decompose.integer`).
+    """
 
     name: WeightSchemeName = "binary"
     widths: tuple[int, ...] = tuple(range(2, 9))
 
-    def __init__(self) -> None:
+    def __init__(self, integer_bits: int = INT8_BITS) -> None:
+        self._integer_bits = integer_bits
         self._known: dict[tuple[int, int], tuple[Float32, Decomposition]] = {}
+
+    def with_integer_bits(self, integer_bits: int) -> "Binary":
+        """The same decompositions with integers of another size."""
+        other = Binary(integer_bits)
+        other._known = self._known
+        return other
 
     def decomposition(self, weight: Float32, width: int) -> Decomposition:
         """The decomposition of a layer's weights [O, ...], computed once for as long as this object lives."""
@@ -54,7 +64,8 @@ class Binary:
 
     def integers(self, weight: Float32, width: int, per_channel: bool, least_scale: Scales) -> Weights:
         """As WeightScheme."""
-        return integer_form(weight, self.decomposition(weight, width), per_channel, least_scale)
+        found = self.decomposition(weight, width)
+        return integer_form(weight, found, per_channel, least_scale, self._integer_bits)
 
     def size(self, shape: tuple[int, ...], width: int) -> int:
         """One bit for each entry of M, 64 for each of c."""

@@ -44,6 +44,19 @@ def test_a_step_is_at_least_what_the_bias_asks_for() -> None:
     assert integer_form(weights, real, False, least).scale.tolist() == [0.5]
 
 
+@pytest.mark.parametrize("bits", [9, 12, 16])
+@pytest.mark.parametrize("per_channel", [True, False])
+def test_more_bits_keep_the_decomposition(bits: int, per_channel: bool) -> None:
+    weights = np.random.default_rng(7).normal(0, 1, (8, 200))
+    real = decompose(weights, 5)
+    found = integer_form(weights, real, per_channel, np.zeros(8), bits)
+    prove_weights(found)
+    assert found.factors.sum(1).max() <= 2 ** (bits - 1) - 1
+    assert (found.basis == real.basis).all()
+    rounding = 5 * found.scale.reshape(-1, 1) / 2
+    assert (np.abs(found.decode() * found.scale[:, None] - real.decode()) <= rounding * 1.0001).all()
+
+
 def test_a_channel_of_zeros_stays_zero() -> None:
     found = integer_form(np.zeros((2, 9)), decompose(np.zeros((2, 9)), 2), True, np.zeros(2))
     assert not found.decode().any()
