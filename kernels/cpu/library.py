@@ -21,7 +21,7 @@ ISA_NAMES = ("auto", "portable", *X86_ISAS, *ARM_ISAS)
 FORMS = ("fastest", "plain", "packed", "bytes", "planes", "winograd")
 """Forms of a convolution (docs/low-bits.md) by their number in the library."""
 
-_ABI_VERSION = 8
+_ABI_VERSION = 9
 _ERROR_BYTES = 256
 
 
