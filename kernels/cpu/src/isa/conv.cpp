@@ -15,7 +15,11 @@
 #include "tile_portable.h"
 #endif
 
+#if defined(EM_ISA_NEON)
+#include "conv_strips.h"
+#else
 #include "conv_rows.h"
+#endif
 
 namespace edgemeta::EM_NAMESPACE {
 

@@ -6,7 +6,7 @@
 // computed for a few outputs at a time, as many as leave registers for the inputs.
 #pragma once
 
-#include "tile.h"
+#include "tile_arm.h"
 
 namespace edgemeta::EM_NAMESPACE {
 namespace {
@@ -18,20 +18,6 @@ constexpr int kSums = 16;  // registers
 constexpr int kPixels = 2;
 constexpr int kSums = 8;
 #endif
-constexpr int kBlocks = 1;
-constexpr int kColumnBlocks = 1;
-constexpr bool kWidens = false;
-
-size_t tile_scratch_bytes(const Conv&) { return 0; }
-inline void prepare_tile(const Conv&, const TileInput&, int32_t) {}
-
-INLINE inline int8x16x4_t load_four(const int8_t* p) {
-#if defined(__aarch64__)
-  return vld1q_s8_x4(p);  // one instruction
-#else
-  return {vld1q_s8(p), vld1q_s8(p + 16), vld1q_s8(p + 32), vld1q_s8(p + 48)};
-#endif
-}
 
 // sum + products, pairs of them added.
 template <bool kLowestPair>
@@ -57,37 +43,29 @@ INLINE inline int32x4_t sums_of(int32x4_t a, int32x4_t b, int32x4_t c, int32x4_t
 #endif
 }
 
-// The outputs first .. first + O - 1 of a block for P pixels. What the loops need is in locals, since the compiler could
-// not know that stores leave the arguments as they are.
+// The outputs first .. first + O - 1 of a block for P pixels.
 template <int P, int O, bool kLowestPair>
-INLINE inline void run_outputs(const Conv& conv, const TileInput& tile, int32_t first, int32_t* sums) {
-  const int64_t step = tile.step, span_step = conv.span_step, row_step = conv.tap_row;
-  const int32_t spans = conv.spans, height = conv.window.height, span = conv.span;
-  const auto* weights = reinterpret_cast<const int8_t*>(tile.weights) + first * 16;
-  const auto* row = reinterpret_cast<const int8_t*>(tile.in);
+INLINE inline void run_outputs(const WindowOf& window, const TileInput& input, const int8_t* corner, int32_t first,
+                               int32_t* sums) {
+  const int64_t step = input.step;
   int32x4_t acc[P][O];
   unrolled<P * O>([&](auto i) INLINE { acc[i.value / O][i.value % O] = vdupq_n_s32(0); });
-  for (int32_t ky = height; ky > 0; --ky, row += row_step) {
-    const int8_t* run = row;
-    for (int32_t s = spans; s > 0; --s, run += span_step) {
-      const int8_t* in = run;
-      for (int32_t d = span; d > 0; d -= 16, in += 16, weights += 16 * kBlock) {
-        int8x16_t x[P];
-        unrolled<P>([&](auto p) INLINE { x[p.value] = vld1q_s8(in + p.value * step); });
-        unrolled<O / 4>([&](auto four) INLINE {
-          constexpr int o = four.value * 4;
-          const int8x16x4_t w = load_four(weights + o * 16);
-          unrolled<P * 4>([&](auto i) INLINE {
-            int32x4_t& sum = acc[i.value % P][o + i.value / P];
-            sum = add_products<kLowestPair>(sum, x[i.value % P], w.val[i.value / P]);
-          });
-        });
-      }
-    }
-  }
+  window.each(corner, input.weights + first * 16, [&](const int8_t* in, const int8_t*& weights) INLINE {
+    int8x16_t x[P];
+    unrolled<P>([&](auto p) INLINE { x[p.value] = vld1q_s8(in + p.value * step); });
+    unrolled<O / 4>([&](auto four) INLINE {
+      constexpr int o = four.value * 4;
+      const int8x16x4_t w = load_next(weights);
+      unrolled<P * 4>([&](auto i) INLINE {
+        int32x4_t& sum = acc[i.value % P][o + i.value / P];
+        sum = add_products<kLowestPair>(sum, x[i.value % P], w.val[i.value / P]);
+      });
+    });
+    weights += 16 * (kBlock - O);
+  });
   unrolled<O / 4>([&](auto i) INLINE {
     constexpr int o = i.value * 4;
-    const int32x4_t bias = vld1q_s32(tile.bias + first + o);
+    const int32x4_t bias = vld1q_s32(input.bias + first + o);
     unrolled<P>([&](auto p) INLINE {
       const auto& of = acc[p.value];
       vst1q_s32(sums + p.value * kBlock + first + o, vaddq_s32(bias, sums_of(of[o], of[o + 1], of[o + 2], of[o + 3])));
@@ -95,13 +73,20 @@ INLINE inline void run_outputs(const Conv& conv, const TileInput& tile, int32_t 
   });
 }
 
-template <int P, int N>
-void run_tile(const Conv& conv, const TileInput& tile, int32_t* sums) {
-  static_assert(N == 1, "the registers hold one block");
+template <int P, bool kLowestPair>
+INLINE inline void run_all(const Conv& conv, const TileInput& given, int32_t tiles, int32_t* sums) {
   constexpr int kOutputs = kSums / (P == 3 ? 4 : P);
-  for (int32_t o = 0; o < kBlock; o += kOutputs)
-    conv.has_lowest_pair ? run_outputs<P, kOutputs, true>(conv, tile, o, sums)
-                         : run_outputs<P, kOutputs, false>(conv, tile, o, sums);
+  const WindowOf window(conv, given.step);
+  const TileInput input = given;
+  const int8_t* corner = input.in;
+  for (; tiles > 0; --tiles, corner += P * input.step, sums += P * kBlock)
+    for (int32_t o = 0; o < kBlock; o += kOutputs)
+      run_outputs<P, kOutputs, kLowestPair>(window, input, corner, o, sums);
+}
+
+template <int P>
+void run_tiles(const Conv& conv, const TileInput& input, int32_t tiles, int32_t* sums) {
+  conv.has_lowest_pair ? run_all<P, true>(conv, input, tiles, sums) : run_all<P, false>(conv, input, tiles, sums);
 }
 
 }  // namespace
