@@ -68,12 +68,10 @@ class Shadow:
 
     def on_frame(self, captured: CapturedFrame, step: FrameResult) -> None:
         """Offer a classified frame, from the worker's thread."""
-        replacement = self._replacements.get(captured.camera)
-        if replacement is None or len(self._comparisons[replacement].live) >= self._wanted:
-            return
         with self._changed:
-            self._waiting = (captured, step)
-            self._changed.notify_all()
+            if self._needs(captured.camera):
+                self._waiting = (captured, step)
+                self._changed.notify_all()
 
     @property
     def done(self) -> bool:
@@ -115,6 +113,11 @@ class Shadow:
                 return
             self._compare(self._comparisons[self._replacements[captured.camera]], served, step)
 
+    def _needs(self, camera: str) -> bool:
+        """Whether a frame of this camera would be compared."""
+        replacement = self._replacements.get(camera)
+        return replacement is not None and len(self._comparisons[replacement].live) < self._wanted
+
     def _take(self) -> tuple[CapturedFrame, FrameResult] | None:
         """Wait for the next frame; None at the end."""
         with self._changed:
@@ -130,6 +133,8 @@ class Shadow:
             comparison.same += same
             comparison.live.append(_work(served))
             comparison.shadow.append(_work(step))
+            if self._waiting is not None and not self._needs(self._waiting[0].camera):
+                self._waiting = None  # offered while the last frame that counts was being classified
             self._changed.notify_all()
 
     def _fail(self, reason: str) -> None:
