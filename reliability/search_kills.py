@@ -124,7 +124,10 @@ def one_round(
         raise RuntimeError(f"{where}: a worker ended with status {last.exitcode}")
     trials = [trial for trial in open_trials(where) if not trial.user_attrs.get(SURPLUS)]
     results = Counter(trial.user_attrs[KEY] for trial in trials if is_done(trial))
-    begun = Counter(trial.user_attrs[KEY] for trial in trials)
+    # The study consists of the first `wanted` choices. A worker that is killed before it gives up a later one leaves
+    # that behind, for a study of more trials.
+    choices = list(dict.fromkeys(trial.user_attrs[KEY] for trial in trials))[:wanted]
+    begun = Counter(trial.user_attrs[KEY] for trial in trials if trial.user_attrs[KEY] in choices)
     again = sum(begun.values()) - len(begun) - before
     kind = "journal" if database is None else "postgresql"
     lost, twice = len(set(begun) - set(results)), sum(results.values()) - len(results)

@@ -38,7 +38,7 @@ class Database:
         return f"postgresql+psycopg://{USER}@127.0.0.1:{self._port}/postgres"
 
     def start(self) -> None:
-        """Start the server, and wait until it takes connections."""
+        """Start the server, and wait until it takes connections. Raises RigError with its last words if it ends."""
         options = ["-D", self._folder / "data", "-k", self._folder, "-p", self._port, "-h", "127.0.0.1"]
         with (self._folder / "log").open("ab") as log:
             self._process = subprocess.Popen(
@@ -52,15 +52,15 @@ class Database:
         wait_until(self._is_ready, "PostgreSQL to take connections")
 
     def kill(self) -> None:
-        """End the server and all processes that it has started by SIGKILL."""
+        """End the server and all processes that it has started by SIGKILL; returns when none is left.
+
+        As long as one holds the shared memory, a new server refuses to start.
+        """
         if self._process is not None:
-            with suppress(ProcessLookupError):
-                os.killpg(self._process.pid, signal.SIGKILL)
-            for child in self._children():
-                with suppress(ProcessLookupError):
-                    os.kill(child, signal.SIGKILL)
+            self._process.kill()
             self._process.wait()
             self._process = None
+            wait_until(self._no_children, "PostgreSQL's processes to end")
 
     def __enter__(self) -> "Database":
         return self
@@ -71,16 +71,22 @@ class Database:
         self.kill()
         shutil.rmtree(self._folder, ignore_errors=True)
 
-    def _children(self) -> list[int]:
-        """Its processes, which have sessions of their own: those that work in its data folder."""
+    def _no_children(self) -> bool:
+        """Whether no process of the server is left, those that work in its data folder; kills those that are."""
         found = []
         for place in Path("/proc").glob("[0-9]*/cwd"):
             with suppress(OSError):
-                if place.resolve() == self._folder / "data":
+                if place.readlink() == self._folder / "data":
                     found.append(int(place.parent.name))
-        return found
+        for child in found:
+            with suppress(ProcessLookupError):
+                os.kill(child, signal.SIGKILL)
+        return not found
 
     def _is_ready(self) -> bool:
+        if self._process is not None and self._process.poll() is not None:
+            words = (self._folder / "log").read_text(errors="replace").split("\n")[-4:]
+            raise RigError(f"PostgreSQL ended: {' '.join(' '.join(words).split())}")
         command = [self._programs / "pg_isready", "-q", "-h", "127.0.0.1", "-p", self._port, "-U", USER]
         return subprocess.run([str(each) for each in command], check=False).returncode == 0
 
