@@ -278,6 +278,7 @@ struct Kernels {
   // With transformed weights (winograd.h). Null where the instruction set has no such form.
   void (*conv_winograd)(const Conv&, uint8_t* arena, int32_t first, int32_t last, uint8_t* scratch);
   size_t (*conv_winograd_scratch)(const Conv&);
+  int32_t winograd_side;  // of its tiles of outputs: 2 or 4
   const LowBitKernels* low_bit;
   void (*depthwise)(const Depthwise&, uint8_t* arena, int32_t first, int32_t last);
   bool (*can_depthwise)(const Depthwise&);  // whether the kernel supports the window

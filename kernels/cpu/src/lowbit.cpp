@@ -251,9 +251,11 @@ LowBits choose_form(const Layer& layer, const Tensor& input, const Conv& conv, c
     LowBits winograd = plain;
     winograd.form = EM_WINOGRAD;
     char text[80];
-    std::snprintf(text, sizeof text, "winograd: F(2 x 2), about %.2f of the time of plain", winograd_share(conv));
+    const double share = winograd_share(conv, kernels);
+    const int side = kernels.winograd_side;
+    std::snprintf(text, sizeof text, "winograd: F(%d x %d), about %.2f of the time of plain", side, side, share);
     winograd.description = text;
-    if (!is_free || winograd_share(conv) < 1) choices.push_back({estimate.plain() * winograd_share(conv), winograd});
+    if (!is_free || share < 1) choices.push_back({estimate.plain() * share, winograd});
   }
   const std::string of_inputs = std::to_string(plain.input_bits) + " bit planes";
   if (counts && bases > 0) {
@@ -313,7 +315,7 @@ Buffer pack_weights(const Layer& layer, Conv& conv, LowBits& low_bits, const Ker
   conv.block_bytes = count * conv.weight_bytes;
   Buffer weights;
   if (low_bits.form == EM_WINOGRAD) {
-    weights = pack_winograd(layer, conv);
+    weights = pack_winograd(layer, conv, kernels);
     low_bits.weight_bytes = blocks * conv.block_bytes;
     return weights;
   }

@@ -6,11 +6,15 @@
 namespace edgemeta {
 namespace {
 
-// The transformed weights of one kernel, g[3][3] to u[4][4]: G g G' with G = 2 0 0, 1 1 1, 1 -1 1, 0 0 2.
-void transform_kernel(const int32_t g[3][3], int32_t u[4][4]) {
-  constexpr int32_t kG[4][3] = {{2, 0, 0}, {1, 1, 1}, {1, -1, 1}, {0, 0, 2}};
-  for (int i = 0; i < 4; ++i)
-    for (int j = 0; j < 4; ++j) {
+// G of F(2 x 2), and of F(4 x 4) times 24, its last row times 6.
+constexpr int32_t kG2[4][3] = {{2, 0, 0}, {1, 1, 1}, {1, -1, 1}, {0, 0, 2}};
+constexpr int32_t kG4[6][3] = {{6, 0, 0}, {-4, -4, -4}, {-4, 4, -4}, {1, 2, 4}, {1, -2, 4}, {0, 0, 6}};
+
+// The transformed weights of one kernel, g[3][3] to u[N][N]: G g G'.
+template <int N>
+void transform_kernel(const int32_t (&kG)[N][3], const int32_t g[3][3], int32_t u[N][N]) {
+  for (int i = 0; i < N; ++i)
+    for (int j = 0; j < N; ++j) {
       u[i][j] = 0;
       for (int y = 0; y < 3; ++y)
         for (int x = 0; x < 3; ++x) u[i][j] += kG[i][y] * g[y][x] * kG[j][x];
@@ -23,6 +27,34 @@ int64_t greatest_weight(const Layer& layer) {
   return greatest;
 }
 
+// F(4 x 4) finds an accumulator from its low 26 bits: none, for any input bytes of ARM, may reach 2**25 in magnitude.
+bool fits_26_bits(const Layer& layer, const Conv& conv) {
+  const size_t per_channel = layer.weights.size() / layer.bias.size();
+  for (size_t o = 0; o < layer.bias.size(); ++o) {
+    int64_t sum = 0, magnitudes = 0;
+    for (size_t i = 0; i < per_channel; ++i) {
+      sum += layer.weights[o * per_channel + i];
+      magnitudes += std::abs(int64_t{layer.weights[o * per_channel + i]});
+    }
+    if (magnitudes * 128 + std::abs(layer.bias[o] - conv.in.zero * sum) >= int64_t{1} << 25) return false;
+  }
+  return true;
+}
+
+// G g G' of each output o and input c, as store(o, c, position, weight).
+template <int N, typename Store>
+void transform_all(const int32_t (&kG)[N][3], const Layer& layer, const Conv& conv, const Store& store) {
+  const int64_t channels = conv.in.channels;
+  for (int64_t o = 0; o < conv.out.channels; ++o)
+    for (int64_t c = 0; c < channels; ++c) {
+      int32_t g[3][3], u[N][N];
+      for (int y = 0; y < 3; ++y)
+        for (int x = 0; x < 3; ++x) g[y][x] = layer.weights[((o * 3 + y) * 3 + x) * channels + c];
+      transform_kernel(kG, g, u);
+      for (int64_t i = 0; i < N * N; ++i) store(o, c, i, static_cast<int16_t>(u[i / N][i % N]));
+    }
+}
+
 }  // namespace
 
 bool fits_winograd(const Layer& layer, const Conv& conv, const Kernels& kernels) {
@@ -30,37 +62,43 @@ bool fits_winograd(const Layer& layer, const Conv& conv, const Kernels& kernels)
   if (!kernels.conv_winograd || w.kernel_height != 3 || w.kernel_width != 3 || w.stride_y != 1 || w.stride_x != 1 ||
       w.dilation_y != 1 || w.dilation_x != 1 || conv.in.pixel % kBlock != 0)
     return false;
+  if (kernels.winograd_side == 4) return fits_26_bits(layer, conv);
   const int64_t greatest = greatest_weight(layer);
   return 9 * greatest <= 32767 && 9 * 255 * int64_t{conv.in.channels} * greatest < int64_t{1} << 29;
 }
 
-// Per block of outputs and four pixels, with C input channels: plain 9 C / 2 steps of 22 instructions; Winograd 16 C / 2
-// steps of 22 / 4 for each tile, about 130 for the products in memory and their transform, and 5 C for that of the input,
-// once for all blocks.
-double winograd_share(const Conv& conv) {
+// Tiles of two, per block of outputs and four pixels, with C input channels: plain 9 C / 2 steps of 22 instructions;
+// Winograd 16 C / 2 steps of 22 / 4 for each tile, about 130 for the products in memory and their transform, and 5 C for
+// that of the input, once for all blocks.
+//
+// Tiles of four, on armv8.0: plain 3.6 * 9 C + 50 for a pixel and block; 33 C for the transform of a tile's input; for
+// each block 4.3 C + 14 at each of 36 positions, and 840 for the transform of the sums.
+double winograd_share(const Conv& conv, const Kernels& kernels) {
   const double depth = conv.in.blocks() * kBlock, blocks = conv.out.blocks();
-  const double tiles = double((conv.out.width + 1) / 2) * ((conv.out.height + 1) / 2);
+  const int32_t side = kernels.winograd_side;
+  const double tiles = double((conv.out.width + side - 1) / side) * ((conv.out.height + side - 1) / side);
   const double pixels = double(conv.out.width) * conv.out.height;
+  if (side == 4)
+    return tiles * (33 * depth / blocks + 36 * (4.3 * depth + 14) + 840) / (pixels * (3.6 * 9 * depth + 50));
   return tiles * (44 * depth + 130 + 5 * depth / blocks) / (pixels / 4 * 99 * depth);
 }
 
-Buffer pack_winograd(const Layer& layer, Conv& conv) {
-  const int64_t depth = int64_t{conv.in.blocks()} * kBlock, channels = conv.in.channels;
+Buffer pack_winograd(const Layer& layer, Conv& conv, const Kernels& kernels) {
+  const int64_t depth = int64_t{conv.in.blocks()} * kBlock;
+  const int64_t positions = int64_t{kernels.winograd_side + 2} * (kernels.winograd_side + 2);
   conv.weight_bytes = 2;
-  conv.block_bytes = 16 * depth * kBlock * conv.weight_bytes;
+  conv.block_bytes = positions * depth * kBlock * conv.weight_bytes;
   Buffer weights(static_cast<size_t>(conv.out.blocks() * conv.block_bytes));
   auto* packed = reinterpret_cast<int16_t*>(weights.data());
-  for (int64_t o = 0; o < conv.out.channels; ++o)
-    for (int64_t c = 0; c < channels; ++c) {
-      int32_t g[3][3], u[4][4];
-      for (int y = 0; y < 3; ++y)
-        for (int x = 0; x < 3; ++x) g[y][x] = layer.weights[((o * 3 + y) * 3 + x) * channels + c];
-      transform_kernel(g, u);
-      for (int64_t i = 0; i < 16; ++i) {
-        const int64_t pair = ((o / kBlock * 16 + i) * depth + c) / 2;
-        packed[(pair * kBlock + o % kBlock) * 2 + c % 2] = static_cast<int16_t>(u[i / 4][i % 4]);
-      }
-    }
+  if (kernels.winograd_side == 4)
+    transform_all(kG4, layer, conv, [&](int64_t o, int64_t c, int64_t position, int16_t weight) {
+      packed[((o / kBlock * positions + position) * depth + c) * kBlock + o % kBlock] = weight;
+    });
+  else
+    transform_all(kG2, layer, conv, [&](int64_t o, int64_t c, int64_t position, int16_t weight) {
+      const int64_t pair = ((o / kBlock * positions + position) * depth + c) / 2;
+      packed[(pair * kBlock + o % kBlock) * 2 + c % 2] = weight;
+    });
   return weights;
 }
 

@@ -8,10 +8,11 @@ namespace edgemeta {
 // Whether the kernels have the form and it gives equal integers for this layer.
 bool fits_winograd(const Layer& layer, const Conv& conv, const Kernels& kernels);
 
-// Its time as a share of the plain form's on AVX2, by instructions counted.
-double winograd_share(const Conv& conv);
+// Its time as a share of the plain form's, by instructions counted.
+double winograd_share(const Conv& conv, const Kernels& kernels);
 
-// G g G' as int16 [blocks][16 positions][input channels / 2][16][2]; sets conv's sizes of weights.
-Buffer pack_winograd(const Layer& layer, Conv& conv);
+// G g G' as int16, for tiles of two [blocks][16 positions][input channels / 2][16][2], for tiles of four
+// [blocks][36 positions][input channels][16]; sets conv's sizes of weights.
+Buffer pack_winograd(const Layer& layer, Conv& conv, const Kernels& kernels);
 
 }  // namespace edgemeta

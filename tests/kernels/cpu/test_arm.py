@@ -21,6 +21,8 @@ from edgemeta.model.file import load
 from edgemeta.model.graph import Model, Preprocessing, channels_of
 from edgemeta.model.layers import TensorType
 from edgemeta.model.preprocess import preprocess
+from edgemeta.model.tasks import Embedding
+from edgemeta.model.weights import FixedWeights
 from edgemeta.model.zoo import find
 from edgemeta.plugins.api import Outputs
 from rig.arm.library import EmulatedLibrary
@@ -97,6 +99,32 @@ def test_binary_bases_equal_the_reference(bits: int, libraries: Libraries, monke
         for name, batch in case.batches():
             expected = reference.run(case.model, batch)
             assert_equal_outputs(run(case.model, batch, machine.isa, form=form), expected, f"{machine} {form} {name}")
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 17), (3, 4, 16), (8, 8, 48), (9, 18, 33), (4, 23, 220), (2, 5, 240)], ids=str)
+@pytest.mark.parametrize("pattern", ["random", "ends", -128, 127])
+def test_winograd_equals_the_reference(
+    shape: tuple[int, int, int], pattern: str | int, libraries: Libraries, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tiles that end outside of the map, sums up to the greatest that the form may have, raw and requantized."""
+
+    def weights(size: tuple[int, ...]) -> FixedWeights:
+        rng = np.random.default_rng(7)
+        drawn = rng.integers(-128, 128, size) if pattern == "random" else rng.choice([-128, 127], size)
+        values = drawn if isinstance(pattern, str) else np.full(size, pattern)
+        return FixedWeights(values.astype(np.int8), 8, np.array([2.0**-12]))
+
+    net = NetworkBuilder(f"winograd-{shape}", TensorType(shape, signed=shape[0] % 2 == 0, zero_point=3))
+    first = net.conv(net.start, 20, weights=weights, form="table", output=TensorType((1, 1, 1)))
+    second = net.conv(first, 20, padding=(2, 1, 1, 2), weights=weights, output=TensorType((1, 1, 1), zero_point=-5))
+    case = net.finish_as(Embedding(), net.conv(net.start, 5, weights=weights, form=None), second)
+    for name, batch in case.batches():
+        expected = reference.run(case.model, batch)
+        for machine, library in libraries.items():
+            monkeypatch.setattr(program, "library", lambda library=library: library)
+            for threads in (1, 2):
+                found = run(case.model, batch, machine.isa, threads, "winograd")
+                assert_equal_outputs(found, expected, f"{machine.processor} {name} {threads}")
 
 
 def test_each_machine_finds_its_best_and_refuses_better_ones(

@@ -69,9 +69,15 @@ extern const Kernels kernels = {
 #if defined(EM_ISA_AVX2) && !defined(EM_ISA_AVXVNNI)
     conv_winograd,
     conv_winograd_scratch,
+    2,
+#elif defined(EM_HAS_WINOGRAD_ARM)
+    conv_winograd,
+    conv_winograd_scratch,
+    4,
 #else
     nullptr,
     nullptr,
+    0,
 #endif
     &low_bit,
     depthwise,

@@ -127,6 +127,31 @@ struct Counts {
   }
 };
 
+constexpr int kCut = 32;
+
+// Sums of neighbouring bytes: those of a, then those of b.
+INLINE inline uint8x16_t add_pairs(uint8x16_t a, uint8x16_t b) {
+#if defined(__aarch64__)
+  return vpaddq_u8(a, b);
+#else
+  return vcombine_u8(vpadd_u8(vget_low_u8(a), vget_high_u8(a)), vpadd_u8(vget_low_u8(b), vget_high_u8(b)));
+#endif
+}
+
+// Each byte becomes its own bit of a byte where its plane is 1; eight neighbours are then added.
+INLINE inline void cut(const uint8_t* bytes, int32_t low, int32_t count, uint32_t* planes, int64_t) {
+  const uint8x16_t least = vdupq_n_u8(static_cast<uint8_t>(low));
+  const uint8x16_t a = vsubq_u8(vld1q_u8(bytes), least), b = vsubq_u8(vld1q_u8(bytes + 16), least);
+  const uint8x16_t places = vreinterpretq_u8_u64(vdupq_n_u64(0x8040201008040201u));
+  uint8x16_t plane = vdupq_n_u8(1);
+  for (int32_t j = 0; j < count; ++j, plane = vaddq_u8(plane, plane)) {
+    uint8x16_t sums = add_pairs(vandq_u8(vtstq_u8(a, plane), places), vandq_u8(vtstq_u8(b, plane), places));
+    sums = add_pairs(sums, sums);
+    sums = add_pairs(sums, sums);
+    planes[j] = vgetq_lane_u32(vreinterpretq_u32_u8(sums), 0);
+  }
+}
+
 #else
 
 // Sums of neighbouring bits, pairs and halves of bytes; bytes hold the sums of 31 words.
@@ -155,10 +180,6 @@ struct Counts {
     });
   }
 };
-
-#endif
-
-#if !defined(EM_ISA_AVX512) && !defined(EM_ISA_AVX2)
 
 constexpr int kCut = 32;
 

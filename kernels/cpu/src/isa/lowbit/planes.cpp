@@ -144,13 +144,13 @@ extern const LowBitKernels low_bit = {
     false,
 // On ARM: instructions, counted by hand.
 #elif defined(EM_ISA_I8MM)
-    {16.0, 12.0, 25.0, 0.0, 0.0, 0.0, 70.0, 4.0},
+    {16.0, 12.0, 9.0, 0.0, 0.0, 0.0, 70.0, 4.0},
     false,
 #elif defined(EM_ISA_DOTPROD)
-    {32.0, 12.0, 25.0, 0.0, 0.0, 0.0, 70.0, 4.0},
+    {32.0, 12.0, 9.0, 0.0, 0.0, 0.0, 70.0, 4.0},
     false,
 #elif defined(EM_ISA_NEON)
-    {96.0, 12.0, 25.0, 0.0, 0.0, 0.0, 70.0, 4.0},
+    {96.0, 12.0, 9.0, 0.0, 0.0, 0.0, 70.0, 4.0},
     false,
 #else
     {384.0, 10.5, 10.0, 0.0, 0.0, 0.0, 25.0, 4.0},
