@@ -2,7 +2,8 @@
 
 Only instructions that determine branches are executed, a slice of the code, with the semantics of execution/. Thread
 indexes, block indexes and constants are known, memory is not: for every register and lane it is noted whether its value
-is known. So every branch must depend on what is known; a branch on loaded data is refused.
+is known, and whether at least its low half is. So every branch must depend on what is known; a branch on loaded data is
+refused.
 
 Counting rules: an instruction issued for a warp counts once, however many of its lanes are active; both sides of a
 branch count for a warp whose lanes diverge, otherwise only the side taken; a guarded instruction counts even if its
@@ -94,6 +95,7 @@ class _Machine:
         self.wave = Wave(threads, special_registers(blocks, block), banks, nothing, shared, content=zeros)
         # sm_8x code starts with a test of UR2, which it then sets to 1: assumed to be 0 initially.
         self.known: dict[str, Flags] = {"UR2": self.every}
+        self.low_known: dict[str, Flags] = {}
         self.steps = {each: _step(each, old) for each in self.slice.needed}
         self.barriers: dict[str, NDArray[np.int64]] = {}
         self.pc = np.where(lane < threads, 0, _DONE)
@@ -178,21 +180,25 @@ class _Machine:
 
     def _evaluate(self, each: Instruction, active: Flags) -> None:
         """Execute an instruction; its results are known in the lanes in which its guard and its sources are."""
-        flags, known = self._predicate(each.guard or "PT")
-        where = active & (flags ^ each.negated | ~known)
+        flags, guarded = self._predicate(each.guard or "PT")
+        where = active & (flags ^ each.negated | ~guarded)
+        known, halves = guarded, _low_halves(each)
         for name in sources(each):
-            known = known & self.known.get(name, self.none)
+            known = known & (self.low_known if name in halves else self.known).get(name, self.none)
+        kept = _kept_half(each)
+        low = known if kept is None else guarded & self.low_known.get(kept, self.none)
         step, targets = self.steps[each], results(each)
         self.wave.active = active
         try:
             if step is None:
-                known = self.none
+                known = low = self.none
             else:
                 step(self.wave, None if where.all() else where)
         except ExecutionError:
-            known = self.none
+            known = low = self.none
         for name in targets:
             self.known[name] = np.where(where, known, self.known.get(name, self.none))
+            self.low_known[name] = np.where(where, low, self.low_known.get(name, self.none))
 
     def _predicate(self, name: str) -> tuple[Flags, Flags]:
         """Flags of a predicate, and in which lanes they are known."""
@@ -309,6 +315,24 @@ def sources(each: Instruction) -> list[str]:
         read += [f"P{n}" for n in range(7)]
     carry = ["CC"] if "X" in each.modifiers and not any(re.fullmatch(r"!?U?P[T0-9]", name) for name in others) else []
     return [name for name in read + carry if name not in ("RZ", "URZ", "PT", "UPT")]
+
+
+def _low_halves(each: Instruction) -> set[str]:
+    """Registers of which an instruction reads only the low half: factors of XMAD that are not marked H1."""
+    if each.base != "XMAD":
+        return set()
+    factors, rest = each.operands[1:3], each.operands[3:]
+    whole = _REGISTER.findall(" ".join((*rest, *(factor for factor in factors if factor.endswith(".H1")))))
+    return {factor for factor in factors if _is_register(factor)}.difference(whole)
+
+
+def _kept_half(each: Instruction) -> str | None:
+    """The register whose low half becomes the result's: XMAD.PSL adds its product, shifted left by 16, to the third.
+
+    The compiler joins a known low half with whatever another register has above it, and reads the low half again.
+    """
+    is_shifted = each.base == "XMAD" and "PSL" in each.modifiers and "MRG" not in each.modifiers
+    return each.operands[3] if is_shifted and _is_register(each.operands[3]) else None
 
 
 def _sets_predicates(each: Instruction) -> bool:

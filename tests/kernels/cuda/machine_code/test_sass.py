@@ -9,7 +9,7 @@ import pytest
 from edgemeta.kernels.cuda.compile.compiler import Compiler
 from edgemeta.kernels.cuda.machine_code import sass
 from edgemeta.kernels.cuda.machine_code.interpreter import ExecutionCounts, run
-from edgemeta.kernels.cuda.machine_code.sass import Code, SassError, disassemble, disassemblers
+from edgemeta.kernels.cuda.machine_code.sass import Code, Instruction, SassError, disassemble, disassemblers
 from edgemeta.kernels.cuda.plan.architectures import ARCHITECTURES
 
 pytestmark = pytest.mark.usefixtures("disassembler")
@@ -177,6 +177,33 @@ def test_a_branch_on_loaded_data_is_refused(count: Count, name: str) -> None:
     )
     with pytest.raises(SassError, match=r"depends on loaded data"):
         count(body, name)
+
+
+def joined_half(compared: str) -> Code:
+    """Code that joins the low half of the thread's number with loaded data above it, and exits by `compared`."""
+    lines = [
+        (None, "S2R", ("R12", "SR_TID.X")),
+        (None, "LDG", ("R7", "[R2]")),
+        (None, "XMAD.PSL.CLO", ("R7", "R7.H1", "0x1", "R12")),
+        (None, "XMAD", ("R6", "R7", "0x2", "RZ")),
+        (None, "XMAD", ("R5", "R7.H1", "0x2", "RZ")),
+        (None, "XMAD", ("R4", "R7", "0x2", "R7")),
+        (None, "ISETP.GE.AND", ("P0", "PT", compared, "0x40", "PT")),
+        ("P0", "EXIT", ()),
+        (None, "NOP", ()),
+        (None, "EXIT", ()),
+    ]
+    return Code(tuple(Instruction(8 * n, guard, False, *rest) for n, (guard, *rest) in enumerate(lines)), {})
+
+
+def test_a_known_low_half_below_loaded_data_stays_known() -> None:
+    assert run(joined_half("R6"), (1, 1), (64, 1, 1)).issued["NOP"] == 1
+
+
+@pytest.mark.parametrize("compared", ["R7", "R5", "R4"])
+def test_loaded_data_above_a_known_half_stay_unknown(compared: str) -> None:
+    with pytest.raises(SassError, match=r"depends on loaded data"):
+        run(joined_half(compared), (1, 1), (64, 1, 1))
 
 
 def quotient(value: int, divisor: int) -> int:
