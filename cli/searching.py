@@ -12,11 +12,13 @@ from edgemeta.cli.options import json_option, remark, report
 from edgemeta.cli.progress import Move, progress_bar
 from edgemeta.model.atomic_write import write_atomically
 from edgemeta.toolchain.data.labelled_images import open_images
+from edgemeta.toolchain.errors import SearchError
 from edgemeta.toolchain.search.config import load_search
 from edgemeta.toolchain.search.report import html
-from edgemeta.toolchain.search.result import best, outcomes, save_chosen, values_of, write_values
-from edgemeta.toolchain.search.run import SearchObserver
+from edgemeta.toolchain.search.result import Outcome, best, outcomes, save_chosen, values_of, write_values
+from edgemeta.toolchain.search.run import Searched, SearchObserver
 from edgemeta.toolchain.search.run import search as run_search
+from edgemeta.toolchain.search.training_file import FILE, write_training
 
 _path = click.Path(path_type=Path)
 _INTERRUPTED = 130
@@ -49,13 +51,16 @@ def search(
 
     Trials are stored as they end: the same command continues an interrupted search, and given again, on this machine or
     on others with the same storage, it is one more worker. The chosen network is a model file, beside a report with the
-    Pareto front.
+    Pareto front, and a config with which `edgemeta simulate train` trains it on at the found widths.
+
+    With `budget_bytes` or `times_smaller` in the config only networks whose packed weights keep this budget are tried.
 
     \b
     Examples:
       edgemeta search --config configs/search/resnet8-binary.yaml --data train.npz --trials 200
       edgemeta search --config mine.yaml --storage postgresql+psycopg://me@host/trials --json
       edgemeta search --config mine.yaml --test test.npz --folder runs/mine
+      edgemeta search --config configs/search/resnet8-budget.yaml --data train.npz
     """
     chosen = load_search(config, trials=trials, data=data, storage=storage)
     folder = folder or Path(f"search-{chosen.name}")
@@ -69,10 +74,22 @@ def search(
     outcome = best(outcomes(searched.trials))
     images = None if test is None else open_images(test, searched.prepared.network.model.labels, remark)
     saved = save_chosen(searched, outcome, folder / "best.safetensors", images)
-    values = values_of(chosen, searched, saved)
+    values = values_of(chosen, searched, saved, _training_file(searched, outcome, folder / FILE))
     write_values(values, folder / "search.json")
     write_atomically(folder / "report.html", html(searched).encode())
     report(as_json, values, _text(values, folder))
+
+
+def _training_file(searched: Searched, outcome: Outcome, path: Path) -> Path | None:
+    """Write the config for training on; None, with a remark, for a network that is not trained here."""
+    if searched.config.scheme == "binary":
+        return None
+    try:
+        write_training(searched.config, searched.prepared.network, outcome.bits, path)
+    except SearchError as error:
+        remark(f"no {path.name} is written: {error}")
+        return None
+    return path
 
 
 def _text(values: dict[str, Any], folder: Path) -> Iterator[str]:
@@ -82,11 +99,19 @@ def _text(values: dict[str, Any], folder: Path) -> Iterator[str]:
         f"{best_values['objective']:.4f} in trial {best_values['trial']}: {best_values['accuracy']:.2f} % of the "
         f"held-out images, float {best_values['float_accuracy']:.2f} %, weights {best_values['bytes']:,} bytes"
     )
+    if values["budget_bytes"] is not None:
+        found = ", ".join(f"{by} {each['objective']:.4f}" for by, each in values["best_of"].items())
+        yield (
+            f"packed weights {best_values['packed_bytes']:,} of {values['budget_bytes']:,} bytes, found by the "
+            f"{best_values['found_by']}; least objectives: {found}"
+        )
     for kind in ("weights", "features"):
         yield f"{kind}: " + ", ".join(f"{name} {value}" for name, value in best_values[kind].items())
     if values["test_top1"] is not None:
         yield f"top-1 {values['test_top1']:.2f} % of the test images, float {values['float_test_top1']:.2f} %"
     yield f"{values['model']}: {values['model_bytes']:,} bytes, sha256 {values['sha256'][:12]}"
+    if values["training"] is not None:
+        yield f"{values['training']}: trains it on at these widths, by `edgemeta simulate train`"
     yield f"{folder / 'report.html'}: {len(values['front'])} networks on the Pareto front"
 
 

@@ -12,7 +12,7 @@ from edgemeta.toolchain.search.config import load_search
 from edgemeta.toolchain.search.run import search
 from tests.toolchain.search.conftest import workshop  # noqa: F401 (a fixture)
 
-EXAMPLES = ("resnet8-binary", "resnet8-fixed", "resnet8-front", "resnet8-power-of-two")
+EXAMPLES = ("resnet8-binary", "resnet8-budget", "resnet8-fixed", "resnet8-front", "resnet8-power-of-two")
 SMALL = {"held_out": {"share": 0.5}, "calibration": 10, "images": 60, "rungs": [20], "sensitivity": 20, "trials": 4}
 
 

@@ -38,7 +38,7 @@ class BitNetwork:
     """Builds the integer networks of one float network under one weight scheme.
 
     layers: names of the layers with weights, in order. maps: the feature maps that they read. weights: folded weights
-    [O, ...] of each layer.
+    [O, ...] of each layer. scores: layers whose weights have one scale, so that their sums can be compared.
     """
 
     def __init__(self, model: FloatModel, images: PreparedImages, scheme: WeightScheme, observer: Observer) -> None:
@@ -51,6 +51,7 @@ class BitNetwork:
         self.layers = tuple(both)
         self._outputs = {block.name: shapes[block.after] for block in self.blocks}
         self._raw = raw_outputs(model, self.blocks)
+        self.scores = self._raw if model.is_classification else frozenset()
         self._integers = _ChosenWeights(scheme, both)
 
     def with_scheme(self, scheme: WeightScheme) -> "BitNetwork":

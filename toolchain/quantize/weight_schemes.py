@@ -35,6 +35,10 @@ class WeightScheme(Protocol):
         """Bits that weights of a shape [O, ...] take, their factors included."""
         ...
 
+    def packed(self, shape: tuple[int, ...], width: int) -> int:
+        """The same without a channel's one scale, which requantization multiplies by in any case."""
+        ...
+
 
 class Binary:
     """w ~ sum of `width` binary vectors with a factor for each output channel.
@@ -71,6 +75,10 @@ class Binary:
         """One bit for each entry of M, 64 for each of c."""
         return width * int(np.prod(shape)) + _FACTOR_BITS * width * shape[0]
 
+    def packed(self, shape: tuple[int, ...], width: int) -> int:
+        """All of `size`: the factors are part of the weights."""
+        return self.size(shape, width)
+
 
 class Fixed:
     """Symmetric integers of `width` bits."""
@@ -86,6 +94,10 @@ class Fixed:
     def size(self, shape: tuple[int, ...], width: int) -> int:
         """`width` bits for each weight, 64 for each scale."""
         return width * int(np.prod(shape)) + _FACTOR_BITS * shape[0]
+
+    def packed(self, shape: tuple[int, ...], width: int) -> int:
+        """`width` bits for each weight."""
+        return width * int(np.prod(shape))
 
 
 class PowerOfTwo:
@@ -114,6 +126,10 @@ class PowerOfTwo:
     def size(self, shape: tuple[int, ...], width: int) -> int:
         """`width` bits for each weight, 64 for each scale."""
         return width * int(np.prod(shape)) + _FACTOR_BITS * shape[0]
+
+    def packed(self, shape: tuple[int, ...], width: int) -> int:
+        """`width` bits for each weight."""
+        return width * int(np.prod(shape))
 
 
 def weight_scheme(name: WeightSchemeName) -> WeightScheme:

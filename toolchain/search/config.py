@@ -48,7 +48,9 @@ class SearchConfig(BaseModel):
     none: every trial sees all images. sensitivity: images for measuring what each layer and width costs alone; 0: the
     search does not begin with that. seeds: trials that begin the search, chosen by the sensitivities. storage: an
     SQLAlchemy URL such as postgresql+psycopg://..., or a journal file; default: one in the folder of the results.
-    lease: seconds without a sign of life after which a worker's trial is given to another.
+    lease: seconds without a sign of life after which a worker's trial is given to another. budget_bytes: that the
+    packed weights of a trial may have at most (`Costs.packed_bytes`); or times_smaller: how many times smaller than
+    float32 weights they are at least.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -73,6 +75,8 @@ class SearchConfig(BaseModel):
     seeds: int = Field(default=30, ge=0)
     storage: str | None = None
     lease: float = Field(default=60.0, gt=0, le=86400)
+    budget_bytes: int | None = Field(default=None, ge=1)
+    times_smaller: float | None = Field(default=None, ge=1, allow_inf_nan=False)
     trials: int = Field(default=200, ge=1)
 
     @field_validator("features")
@@ -95,6 +99,8 @@ class SearchConfig(BaseModel):
             raise ValueError(f"rungs are {list(self.rungs)}, expected rising numbers below images, {self.images}")
         if self.sensitivity > self.images:
             raise ValueError(f"sensitivity is {self.sensitivity} images, expected at most images, {self.images}")
+        if self.budget_bytes is not None and self.times_smaller is not None:
+            raise ValueError("found budget_bytes and times_smaller, expected one of them")
         return self
 
     @property
@@ -114,7 +120,8 @@ class SearchConfig(BaseModel):
 
     def digest(self) -> str:
         """Identifies what a trial's result depends on; a study is continued only with the same."""
-        fixed = self.model_dump(exclude={"storage", "lease", "trials", "data"})
+        no_budget = {name for name in ("budget_bytes", "times_smaller") if getattr(self, name) is None}
+        fixed = self.model_dump(exclude={"storage", "lease", "trials", "data"} | no_budget)
         return hashlib.sha256(json.dumps(fixed, sort_keys=True).encode()).hexdigest()
 
 

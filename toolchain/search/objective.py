@@ -8,17 +8,24 @@ import numpy as np
 from edgemeta.toolchain.quantize.bit_network import BitNetwork, Bits
 from edgemeta.toolchain.search.config import Objective
 
+WEIGHTS, FEATURES = "weights.", "features."
+"""How the parameters of layers and of feature maps begin."""
+
 _FLOAT_BITS, _FULL_BITS = 32, 10
 """Bits of a float weight, and those that the paper counts for a feature map that is not quantized."""
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """Wb / Wf, qb / qf, bytes of the weights with their factors (Wb / 8, rounded up), and bit operations."""
+    """Wb / Wf, qb / qf, bytes of the weights with their factors (Wb / 8, rounded up), and bit operations.
+
+    packed_bytes: of the weights without the scale of each channel.
+    """
 
     weights: float
     features: float
     bytes: int
+    packed_bytes: int
     bit_operations: int
 
 
@@ -31,10 +38,19 @@ class Costs:
         self._full_weights = _FLOAT_BITS * sum(weight.size for weight in network.weights.values())
         self._full_features = _FULL_BITS * sum(network.maps.sizes.values())
         self._products = {name: network.products(name) for name in network.layers}
+        self.float_bytes = self._full_weights // 8
 
     def weight_share(self, layer: str, width: int) -> float:
         """A layer's part of Wb / Wf."""
         return self._network.scheme.size(self._shapes[layer], width) / self._full_weights
+
+    def packed_bytes(self, layer: str, width: int) -> int:
+        """Bytes of a layer's weights side by side, as a model file has them.
+
+        A channel's one scale goes into its requantization, as a float network's batch norm does, and does not count.
+        Binary factors count, 64 bits each.
+        """
+        return -(-self._network.scheme.packed(self._shapes[layer], width) // 8)
 
     def feature_share(self, name: str, bits: int) -> float:
         """A map's part of qb / qf: Q z of every layer that reads it."""
@@ -50,7 +66,8 @@ class Costs:
             self._products[name] * bits.weights[name] * bits.maps[self._network.maps.of_layer[name]]
             for name in self._network.layers
         )
-        return Sizes(stored / self._full_weights, features, -(-stored // 8), operations)
+        packed = sum(self.packed_bytes(name, bits.weights[name]) for name in bits.weights)
+        return Sizes(stored / self._full_weights, features, -(-stored // 8), packed, operations)
 
 
 def objective(factors: Objective, float_accuracy: float, accuracy: float, sizes: Sizes) -> float:
@@ -61,8 +78,8 @@ def objective(factors: Objective, float_accuracy: float, accuracy: float, sizes:
 
 def flat(bits: Bits) -> dict[str, int]:
     """A choice as the parameters of a trial."""
-    weights = {f"weights.{name}": value for name, value in bits.weights.items()}
-    return weights | {f"features.{name}": value for name, value in bits.maps.items()}
+    weights = {WEIGHTS + name: value for name, value in bits.weights.items()}
+    return weights | {FEATURES + name: value for name, value in bits.maps.items()}
 
 
 def bits_of(parameters: Mapping[str, int]) -> Bits:

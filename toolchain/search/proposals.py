@@ -5,14 +5,18 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from edgemeta.toolchain.search.budget import Budget, Choice
 from edgemeta.toolchain.search.config import SearchConfig
 from edgemeta.toolchain.search.ledger import KEY, is_done
-from edgemeta.toolchain.search.sensitivity import Choice
 
 if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution
     from optuna.samplers import BaseSampler
     from optuna.trial import FrozenTrial
+
+
+SEED = "seed:"
+"""How the keys of the choices begin that the sensitivities gave."""
 
 
 def distributions(space: Mapping[str, tuple[int, ...]]) -> dict[str, "BaseDistribution"]:
@@ -39,10 +43,11 @@ class Proposals:
         directions: Sequence[str],
         space: Mapping[str, "BaseDistribution"],
         seeds: Sequence[Choice],
+        budget: Budget,
     ) -> None:
         import optuna
 
-        self._config, self._space, self._seeds = config, dict(space), seeds
+        self._config, self._space, self._seeds, self._budget = config, dict(space), seeds, budget
         self._copy = optuna.create_study(directions=list(directions))
         self._copied: set[int] = set()
 
@@ -50,8 +55,8 @@ class Proposals:
         """A key that no trial has, and its choice."""
         known = {trial.user_attrs[KEY] for trial in trials}
         for number, choice in enumerate(self._seeds):
-            if f"seed:{number}" not in known:
-                return f"seed:{number}", choice
+            if f"{SEED}{number}" not in known:
+                return f"{SEED}{number}", choice
         for trial in trials:
             if is_done(trial) and trial.number not in self._copied:
                 self._copied.add(trial.number)
@@ -64,7 +69,7 @@ class Proposals:
         self._copy.sampler = self._sampler(number)
         trial = self._copy.ask(self._space)
         self._copy.tell(trial, state=TrialState.FAIL)
-        return {name: int(trial.params[name]) for name in self._space}
+        return self._budget.nearest({name: int(trial.params[name]) for name in self._space})
 
     def _sampler(self, number: int) -> "BaseSampler":
         from optuna.exceptions import ExperimentalWarning

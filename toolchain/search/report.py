@@ -35,6 +35,9 @@ def _page(searched: Searched) -> Iterator[str]:
         f"{factors.gamma:g} q<sub>b</sub>/q<sub>f</sub>.</p>"
     )
     yield f"<h2>Least C: trial {chosen.trial}</h2>" + _table([chosen])
+    if searched.budget is not None:
+        by = {"assignment": "the assignment by sensitivities", "sampler": "the sampler"}[chosen.found_by]
+        yield f"<p>Found by {by}: {chosen.packed_bytes:,} bytes packed, of at most {searched.budget:,}.</p>"
     yield _bits_chart(chosen).svg() + _bits_table(chosen)
     yield "<h2>Pareto front</h2><p>No other trial is as accurate, as small and as cheap.</p>" + _table(unbeaten)
     yield _front_chart(unbeaten).svg()

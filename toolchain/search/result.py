@@ -4,38 +4,55 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from edgemeta.model.atomic_write import write_atomically
 from edgemeta.model.file import save
 from edgemeta.model.self_test import with_self_test
 from edgemeta.toolchain.data.labelled_images import LabelledImages
 from edgemeta.toolchain.errors import SearchError
+from edgemeta.toolchain.quantize.bit_network import Bits
 from edgemeta.toolchain.quantize.labelled import Measured, measure, with_temperature
 from edgemeta.toolchain.search.config import SearchConfig
+from edgemeta.toolchain.search.ledger import KEY
 from edgemeta.toolchain.search.objective import bits_of
+from edgemeta.toolchain.search.proposals import SEED
 from edgemeta.toolchain.search.run import RESULT, Searched
 
 if TYPE_CHECKING:
     from optuna.trial import FrozenTrial
 
 
-_NUMBERS = ("objective", "accuracy", "float_accuracy", "bytes", "bit_operations", "microseconds")
+_NUMBERS = ("objective", "accuracy", "float_accuracy", "bytes", "packed_bytes", "bit_operations", "microseconds")
+
+Source = Literal["assignment", "sampler"]
+"""What proposed a trial: the sensitivities' assignment, or the sampler."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """A trial that saw all images. cost: microseconds, where they were measured, otherwise bit operations."""
+    """A trial that saw all images.
+
+    bytes, packed_bytes: of the weights, with and without the scales of channels. cost: microseconds, where they were
+    measured, otherwise bit operations.
+    """
 
     trial: int
+    found_by: Source
     objective: float
     accuracy: float
     float_accuracy: float
     bytes: int
+    packed_bytes: int
     bit_operations: int
     microseconds: float | None
     weights: Mapping[str, int]
     features: Mapping[str, int]
+
+    @property
+    def bits(self) -> Bits:
+        """The choice."""
+        return Bits(self.weights, self.features)
 
     @property
     def cost(self) -> float:
@@ -46,10 +63,12 @@ class Outcome:
         """As JSON; accuracies in percent."""
         values = {
             "trial": self.trial,
+            "found_by": self.found_by,
             "objective": round(self.objective, 6),
             "accuracy": round(100 * self.accuracy, 4),
             "float_accuracy": round(100 * self.float_accuracy, 4),
             "bytes": self.bytes,
+            "packed_bytes": self.packed_bytes,
             "bit_operations": self.bit_operations,
             "weights": dict(self.weights),
             "features": dict(self.features),
@@ -66,7 +85,8 @@ def outcomes(trials: Sequence["FrozenTrial"]) -> list[Outcome]:
         if trial.state == TrialState.COMPLETE:
             result, bits = trial.user_attrs[RESULT], bits_of(trial.params)
             known = {key: result.get(key) for key in _NUMBERS}
-            found.append(Outcome(trial=trial.number, weights=bits.weights, features=bits.maps, **known))
+            by: Source = "assignment" if trial.user_attrs[KEY].startswith(SEED) else "sampler"
+            found.append(Outcome(trial=trial.number, found_by=by, weights=bits.weights, features=bits.maps, **known))
     return found
 
 
@@ -89,6 +109,17 @@ def best(found: Sequence[Outcome]) -> Outcome:
     return min(found, key=lambda each: (each.objective, each.trial))
 
 
+def best_of(found: Sequence[Outcome]) -> dict[Source, dict[str, Any]]:
+    """The least objective of what the assignment and what the sampler proposed; without what proposed none."""
+    sources: tuple[Source, ...] = ("assignment", "sampler")
+    some = {by: [each for each in found if each.found_by == by] for by in sources}
+    return {
+        by: {key: best(each).values()[key] for key in ("trial", "objective", "accuracy", "packed_bytes")}
+        for by, each in some.items()
+        if each
+    }
+
+
 @dataclass(frozen=True)
 class Chosen:
     """The chosen network's file. test: both networks on the test images, None without them."""
@@ -105,7 +136,7 @@ def save_chosen(searched: Searched, outcome: Outcome, path: Path, test: Labelled
     Its provenance names the study.
     """
     config, network = searched.config, searched.prepared.network
-    integer = network.build(bits_of(parameters_of(outcome)))
+    integer = network.build(outcome.bits)
     study = {
         "study": config.name,
         "search_sha256": config.digest(),
@@ -124,14 +155,8 @@ def save_chosen(searched: Searched, outcome: Outcome, path: Path, test: Labelled
     return Chosen(path, digest, path.stat().st_size, measured)
 
 
-def parameters_of(outcome: Outcome) -> dict[str, int]:
-    """The parameters of its trial."""
-    weights = {f"weights.{name}": value for name, value in outcome.weights.items()}
-    return weights | {f"features.{name}": value for name, value in outcome.features.items()}
-
-
-def values_of(config: SearchConfig, searched: Searched, chosen: Chosen) -> dict[str, Any]:
-    """What `edgemeta search --json` prints."""
+def values_of(config: SearchConfig, searched: Searched, chosen: Chosen, training: Path | None) -> dict[str, Any]:
+    """What `edgemeta search --json` prints. training: config for training on at the found widths, if it was written."""
     found = outcomes(searched.trials)
     test = chosen.test
     return {
@@ -140,8 +165,11 @@ def values_of(config: SearchConfig, searched: Searched, chosen: Chosen) -> dict[
         "trials": len(searched.trials),
         "complete": len(found),
         "pruned": len(searched.trials) - len(found),
+        "budget_bytes": searched.budget,
         "best": best(found).values(),
+        "best_of": best_of(found),
         "front": [each.values() for each in front(found)],
+        "training": None if training is None else str(training),
         "model": str(chosen.path),
         "sha256": chosen.sha256,
         "model_bytes": chosen.size,

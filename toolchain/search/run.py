@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 from edgemeta.model.errors import ModelError
 from edgemeta.model.graph import Model
 from edgemeta.toolchain.errors import QuantizeError
+from edgemeta.toolchain.search.budget import Budget
 from edgemeta.toolchain.search.config import SearchConfig
 from edgemeta.toolchain.search.evaluator import Evaluator, Prepared, prepare
 from edgemeta.toolchain.search.ledger import Ledger, open_study
@@ -43,11 +44,16 @@ class SearchObserver:
 
 @dataclass(frozen=True, eq=False)
 class Searched:
-    """What a worker knows at the end. trials: those that count. evaluated: images that this worker ran."""
+    """What a worker knows at the end.
+
+    trials: those that count. budget: bytes that the packed weights may have, None without one. evaluated: images that
+    this worker ran.
+    """
 
     config: SearchConfig
     prepared: Prepared
     trials: tuple["FrozenTrial", ...]
+    budget: int | None
     sensitivity: Mapping[str, Mapping[int, float]]
     storage: str
     evaluated: int
@@ -76,7 +82,14 @@ def search(config: SearchConfig, folder: Path, observer: SearchObserver | None =
     trials = tuple(worker.ledger.counted()[: config.trials])
     seconds = time.monotonic() - begin
     return Searched(
-        config, worker.prepared, trials, table, without_password(where), worker.evaluator.evaluated, seconds
+        config,
+        worker.prepared,
+        trials,
+        worker.budget.limit,
+        table,
+        without_password(where),
+        worker.evaluator.evaluated,
+        seconds,
     )
 
 
@@ -94,7 +107,9 @@ class _Worker:
         self._network = prepared.network
         self.evaluator = Evaluator(prepared.network.model, prepared.judged)
         self._costs = Costs(prepared.network)
-        self._space = distributions(space_of(config, prepared.network))
+        space = space_of(config, prepared.network)
+        self.budget = Budget(config, self._costs, space)
+        self._space = distributions(space)
         self.ledger = Ledger(storage, study, self._space, config.lease)
         self._seeds: list[dict[str, int]] = []
 
@@ -107,7 +122,7 @@ class _Worker:
     def run(self) -> None:
         limit = self._config.trials
         study = self._optuna_study()
-        proposals = Proposals(self._config, self._config.directions, self._space, self._seeds)
+        proposals = Proposals(self._config, self._config.directions, self._space, self._seeds, self.budget)
         with self.ledger.signs_of_life():
             while True:
                 counted = self.ledger.counted()

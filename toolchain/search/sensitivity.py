@@ -3,8 +3,8 @@
 The relative square error of the logits is measured with one weight width or one number of feature bits below the
 greatest and everything else at the greatest. Such errors nearly add up, as rounding errors of different layers are
 nearly independent. Networks of one width everywhere show how far from the float network's accuracy a sum of errors
-leads. Under this model the best choice for a price of error is found entry by entry, exactly; prices from low to high
-give a row of choices, of which those with the least predicted objective begin the search.
+leads. Under this model the best choice within the budget for a price of error is found exactly (`assignment.py`);
+prices from low to high give a row of choices, of which those with the least predicted objective begin the search.
 
 Workers share the measurements: each takes the next one that the study does not hold yet.
 """
@@ -18,14 +18,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgemeta.toolchain.quantize.bit_network import BitNetwork
+from edgemeta.toolchain.search.budget import Budget, Choice
 from edgemeta.toolchain.search.config import SearchConfig
 from edgemeta.toolchain.search.evaluator import Evaluator
-from edgemeta.toolchain.search.objective import Costs, bits_of
+from edgemeta.toolchain.search.objective import FEATURES, WEIGHTS, Costs, bits_of
 
 if TYPE_CHECKING:
     from optuna.storages import BaseStorage
 
-Choice = dict[str, int]
 Progress = Callable[[int, int], None]
 
 _BASE = "greatest"
@@ -39,6 +39,7 @@ class Sensitivity:
         self._config, self._network, self._evaluator = config, network, evaluator
         self._costs = Costs(network)
         self.space: Mapping[str, tuple[int, ...]] = space_of(config, network)
+        self._budget = Budget(config, self._costs, self.space)
         self._base: Choice = {name: values[-1] for name, values in self.space.items()}
         self._tasks = dict(self._all_tasks())
         self._found: dict[str, float] = {}
@@ -68,10 +69,11 @@ class Sensitivity:
         errors, prices = self.table(), {name: self._prices(name) for name in self.space}
         choices: dict[tuple[int, ...], Choice] = {}
         for price in _PRICES:
-            choice = {
-                name: min(values, key=lambda value: (price * errors[name][value] + prices[name][value], value))
+            costs = {
+                name: {value: price * errors[name][value] + prices[name][value] for value in values}
                 for name, values in self.space.items()
             }
+            choice = self._budget.cheapest(costs)
             choices.setdefault(tuple(choice.values()), choice)
         row = list(choices.values())
         if self._config.goals:
@@ -126,8 +128,8 @@ class Sensitivity:
 
 def space_of(config: SearchConfig, network: BitNetwork) -> dict[str, tuple[int, ...]]:
     """The values of each parameter, rising."""
-    weights = {f"weights.{name}": config.widths for name in network.layers}
-    return weights | {f"features.{name}": config.features for name in network.maps.names}
+    weights = {WEIGHTS + name: config.widths for name in network.layers}
+    return weights | {FEATURES + name: config.features for name in network.maps.names}
 
 
 def _nearest(values: tuple[int, ...], value: int) -> int:

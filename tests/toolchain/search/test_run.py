@@ -29,7 +29,7 @@ def test_a_search_of_each_scheme(config: Any, tmp_path: Path, scheme: str) -> No
     model = load(saved.path)
     assert model.provenance["search"]["study"] == "small"  # type: ignore[index]
     assert model.provenance["weights"] == dict(chosen.weights)
-    values = values_of(searched.config, searched, saved)
+    values = values_of(searched.config, searched, saved, None)
     assert values["trials"] == 8
     assert values["best"]["bytes"] == chosen.bytes
     assert values["front"]

@@ -1,0 +1,80 @@
+"""Searches within a budget for the bytes of the weights."""
+
+import hashlib
+import json
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from edgemeta.toolchain.errors import SearchError
+from edgemeta.toolchain.search.budget import Budget
+from edgemeta.toolchain.search.evaluator import prepare
+from edgemeta.toolchain.search.objective import Costs, bits_of
+from edgemeta.toolchain.search.result import best, best_of, outcomes
+from edgemeta.toolchain.search.run import RESULT, search
+from edgemeta.toolchain.search.sensitivity import space_of
+
+
+@pytest.mark.parametrize("scheme", ["fixed", "binary"])
+def test_every_trial_keeps_the_budget(config: Any, tmp_path: Path, scheme: str) -> None:
+    limit = {"fixed": 250, "binary": 760}[scheme]
+    searched = search(config(scheme=scheme, budget_bytes=limit, rungs=[]), tmp_path)
+    assert searched.budget == limit
+    sizes = [trial.user_attrs[RESULT]["packed_bytes"] for trial in searched.trials]
+    assert len(sizes) == 8
+    assert max(sizes) <= limit
+    found = outcomes(searched.trials)
+    both = best_of(found)
+    assert min(each["objective"] for each in both.values()) == round(best(found).objective, 6)
+    assert both["assignment"]["trial"] < 3  # the seeds
+    assert {each.found_by for each in found} == {"assignment", "sampler"}
+
+
+def test_the_bytes_are_those_of_the_definitions(config: Any) -> None:
+    given = config(scheme="fixed", times_smaller=8)
+    network = prepare(given, lambda _: None).network
+    costs = Costs(network)
+    assert costs.float_bytes == 4 * (6 * 27 + 8 * 54 + 3 * 8)
+    bits = bits_of({f"weights.{name}": width for name, width in zip(network.layers, (2, 5, 3), strict=True)})
+    assert [costs.packed_bytes(name, bits.weights[name]) for name in network.layers] == [41, 270, 9]  # 324 bits: 41
+    assert Budget(given, costs, space_of(given, network)).limit == 4 * 618 // 8
+
+
+def test_the_nearest_choice_is_the_nearest(config: Any) -> None:
+    given = config(scheme="fixed", weights=[2, 4, 8], features=[6], budget_bytes=240)
+    network = prepare(given, lambda _: None).network
+    costs, space = Costs(network), space_of(given, network)
+    budget = Budget(given, costs, space)
+    choices = [dict(zip(space, values, strict=True)) for values in product(*space.values())]
+    within = [choice for choice in choices if _bytes(costs, choice) <= 240]
+    assert 0 < len(within) < len(choices)
+
+    def steps(one: dict[str, int], other: dict[str, int]) -> int:
+        return sum(abs(values.index(one[name]) - values.index(other[name])) for name, values in space.items())
+
+    for choice in choices:
+        nearest = budget.nearest(choice)
+        assert nearest in within
+        assert steps(choice, nearest) == min(steps(choice, each) for each in within)
+
+
+def _bytes(costs: Costs, choice: dict[str, int]) -> int:
+    return sum(costs.packed_bytes(name, width) for name, width in bits_of(choice).weights.items())
+
+
+def test_a_budget_that_no_network_keeps(config: Any, tmp_path: Path) -> None:
+    with pytest.raises(SearchError, match="budget_bytes leaves 100 bytes for the weights, expected at least 155"):
+        search(config(scheme="fixed", budget_bytes=100), tmp_path)
+    with pytest.raises(ValidationError, match="found budget_bytes and times_smaller, expected one of them"):
+        config(budget_bytes=100, times_smaller=4)
+
+
+def test_a_config_without_a_budget_keeps_its_digest(config: Any) -> None:
+    """So that studies that were begun before there were budgets go on."""
+    plain = config()
+    before = plain.model_dump(exclude={"storage", "lease", "trials", "data", "budget_bytes", "times_smaller"})
+    assert plain.digest() == hashlib.sha256(json.dumps(before, sort_keys=True).encode()).hexdigest()
+    assert plain.digest() != config(budget_bytes=500).digest()

@@ -1,0 +1,63 @@
+"""The found widths as a config of `edgemeta simulate train`, so that the network is trained on at these widths.
+
+Weights become the simulator's `int` (symmetric, a scale for each channel; the scores' layer has one) or `power_of_two`,
+feature maps its unsigned `int`; all ranges are those of least mean squared error. Layers that read the image have no
+rule for it: a device's image has 8 bits.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from edgemeta.model.atomic_write import write_atomically
+from edgemeta.model.graph import INPUT
+from edgemeta.toolchain.errors import FloatModelError, SearchError
+from edgemeta.toolchain.quantize.bit_network import BitNetwork, Bits
+from edgemeta.toolchain.search.config import SearchConfig
+from edgemeta.toolchain.train.start import described, design_of
+
+FILE = "training.yaml"
+
+_STEPS = {"epochs": 30, "batch": 128, "lr": 0.02, "warmup_epochs": 1, "weight_decay": 1e-4}
+"""For a network that begins with trained weights."""
+_NEAREST = {"training": "nearest_even", "evaluation": "nearest_even"}
+"""Stochastic rounding would move weights of 2 bits by up to a whole step of three, in each step of the training."""
+_RANGE = "mean_squared_error"
+
+
+def training_config(config: SearchConfig, network: BitNetwork, bits: Bits) -> dict[str, Any]:
+    """The entries of the config. Raises SearchError for a network or a scheme that the simulator does not train."""
+    if config.scheme == "binary":
+        raise SearchError("the simulator has no binary bases, expected the scheme fixed or power-of-two")
+    try:
+        design = design_of(network.model, config.network)
+    except FloatModelError as error:
+        raise SearchError(str(error)) from error
+    return {
+        "network": described(design),
+        "start": config.network,
+        "labels": list(network.model.labels),
+        **_STEPS,
+        "rounding": _NEAREST,
+        "rules": [_rule(config, network, bits, layer) for layer in network.layers],
+    }
+
+
+def write_training(config: SearchConfig, network: BitNetwork, bits: Bits, path: Path) -> None:
+    """Write the config as YAML. Raises SearchError."""
+    entries = training_config(config, network, bits)
+    text = yaml.safe_dump(entries, sort_keys=False, default_flow_style=None, width=120)
+    write_atomically(path, f"# Widths of the search {config.name}, for `edgemeta simulate train`\n{text}".encode())
+
+
+def _rule(config: SearchConfig, network: BitNetwork, bits: Bits, layer: str) -> dict[str, Any]:
+    width, read = bits.weights[layer], network.maps.of_layer[layer]
+    weight: dict[str, Any] = {"kind": "power_of_two", "bits": width}
+    if config.scheme == "fixed":
+        per_channel = layer not in network.scores
+        weight = {"kind": "int", "bits": width, "symmetric": True, "per_channel": per_channel, "observer": _RANGE}
+    rule: dict[str, Any] = {"layers": layer, "weight": weight}
+    if read != INPUT:
+        rule["activation"] = {"kind": "int", "bits": bits.maps[read], "signed": False, "observer": _RANGE}
+    return rule
