@@ -76,8 +76,8 @@ ARITHMETIC: dict[str, tuple[tuple[str, str], ...]] = {
         ("(sum >> channel.shift) + channel.offset", "(sum - 1 >> channel.shift) + channel.offset"),
         ("(sum >> channel.shift) + channel.offset", "(sum + 1 >> channel.shift) + channel.offset"),
         ("(sum >> channel.shift) + channel.offset", "(sum >> channel.shift + 1) + channel.offset"),
-        ("second.x + MAGIC_BITS", "second.x + MAGIC_BITS + 1"),
-        ("second.y + MAGIC_BITS", "second.y + MAGIC_BITS - 1"),
+        ("own.x + MAGIC_BITS", "own.x + MAGIC_BITS + 1"),
+        ("own.y + MAGIC_BITS", "own.y + MAGIC_BITS - 1"),
     ),
     "ADD": (
         ("& 0x7FFF, ADD_BIAS)", "& 0x7FFF, ADD_BIAS - 1)"),
