@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from edgemeta.kernels.cuda.baselines.float32.launch import FloatConv, FloatHead, float_plan
+from edgemeta.kernels.cuda.baselines.float32.paper import paper_float_plan
 from edgemeta.kernels.cuda.baselines.paper import launch as paper
 from edgemeta.kernels.cuda.direct import launch as direct
 from edgemeta.kernels.cuda.elementwise import launch as elementwise
@@ -71,8 +72,8 @@ def integer(case: Case, architecture: str, kernels: Sequence[Kernel], images: in
     )
 
 
-def floats() -> Witness:
-    """A strided convolution with a shortcut, one with a residual, and the head; odd in every way."""
+def floats(name: str, float_plan: Callable[..., LaunchPlan]) -> Witness:
+    """Convolutions of three channels, strided with a shortcut, and with a residual; the head. All sizes are odd."""
     rng = np.random.default_rng(0)
 
     def conv(name: str, source: str, size: int, inputs: int, outputs: int, stride: int, **rest: Any) -> FloatConv:
@@ -81,13 +82,14 @@ def floats() -> Witness:
         return FloatConv(name, source, weight, weight[:, 0, 0, 0].copy(), (stride, stride), (pad,) * 4, **rest)
 
     def plan() -> LaunchPlan:
-        shortcut = conv("s", "input", 1, 21, 68, 2, relu=False)
-        first = conv("a", "input", 3, 21, 68, 2, relu=True, shortcut=shortcut)
+        few = conv("few", "input", 3, 3, 21, 1, relu=True)
+        shortcut = conv("s", "few", 1, 21, 68, 2, relu=False)
+        first = conv("a", "few", 3, 21, 68, 2, relu=True, shortcut=shortcut)
         second = conv("b", "a", 3, 68, 68, 1, relu=True, residual="s")
         head = FloatHead("fc", "b", rng.normal(0, 1, (7, 68)).astype(np.float32), np.ones(7, np.float32))
-        return float_plan((9, 13, 21), [first, second], head, ARCHITECTURES["sm_53"])
+        return float_plan((9, 13, 3), [few, first, second], head, ARCHITECTURES["sm_53"])
 
-    return Witness("floats", plan, lambda: rng.normal(0, 1, (2, 9, 13, 21)).astype(np.float32))
+    return Witness(name, plan, lambda: rng.normal(0, 1, (2, 9, 13, 3)).astype(np.float32))
 
 
 def block(name: str, height: int, width: int, inputs: int, outputs: int) -> Case:
@@ -146,7 +148,7 @@ WITNESSES = {
         integer(only_pool(), "sm_53", DIRECT),
         integer(BY_NAME["dense-table"], "sm_53", DIRECT),
     ),
-    "baselines/float32": (floats(),),
+    "baselines/float32": (floats("floats", float_plan), floats("the paper's floats", paper_float_plan)),
     "baselines/paper": (
         integer(one("paper", 5, 7, 17, 19), "sm_53", paper.KERNELS),
         integer(one("paper-tiled", 5, 7, 17, 19), "sm_53", paper.BASELINE),
