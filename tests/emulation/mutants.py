@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from edgemeta.kernels.cuda.compile.cache import texts
+from edgemeta.kernels.cuda.compile.cache import files_of
 from edgemeta.kernels.cuda.compile.compiler import SOURCES
 from edgemeta.kernels.cuda.plan.architectures import Architecture
 from edgemeta.kernels.cuda.plan.launch_plan import Source
@@ -161,7 +161,7 @@ class MutatedModules:
         self._others = cached(mode)
 
     def get(self, source: Source, architecture: Architecture) -> bytes:
-        if self._file in texts(SOURCES / source.path):
+        if self._file in files_of(source):
             return self._compiler.compile(source, architecture)
         return self._others.get(source, architecture)
 

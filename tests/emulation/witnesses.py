@@ -17,6 +17,7 @@ from edgemeta.kernels.cuda.direct import launch as direct
 from edgemeta.kernels.cuda.elementwise import launch as elementwise
 from edgemeta.kernels.cuda.grouped import launch as grouped
 from edgemeta.kernels.cuda.lowering import lower
+from edgemeta.kernels.cuda.one_launch.plan import one_launch
 from edgemeta.kernels.cuda.plan.architectures import ARCHITECTURES
 from edgemeta.kernels.cuda.plan.kernel import Kernel
 from edgemeta.kernels.cuda.plan.launch_plan import LaunchPlan
@@ -70,6 +71,15 @@ def integer(case: Case, architecture: str, kernels: Sequence[Kernel], images: in
     return Witness(
         f"{case.name} on {architecture}", plan, lambda: np.concatenate([b for _, b in case.batches()])[:images]
     )
+
+
+def joined(case: Case, architecture: str, kernels: Sequence[Kernel]) -> Witness:
+    """The same as one launch, of as many blocks as two multiprocessors have place for; one image."""
+
+    def plan() -> LaunchPlan:
+        return one_launch(lower(case.model, ARCHITECTURES[architecture], kernels=kernels), 2)
+
+    return Witness(f"{case.name} in one launch", plan, lambda: next(iter(case.batches()))[1][:1])
 
 
 def floats(name: str, float_plan: Callable[..., LaunchPlan]) -> Witness:
@@ -138,6 +148,7 @@ WITNESSES = {
         integer(one("odd-map", 5, 7, 17, 19), "sm_53", WINOGRAD),
         integer(block("shortcut", 10, 10, 12, 36), "sm_53", WINOGRAD),
         integer(one("wide", 5, 5, 200, 12), "sm_53", WINOGRAD),
+        joined(block("shortcut", 10, 10, 12, 36), "sm_53", WINOGRAD),
     ),
     "tensor": (
         integer(block("tensor", 7, 5, 16, 16), "sm_87", TENSOR),

@@ -111,18 +111,19 @@ def _stem(source: Source, architecture: Architecture) -> str:
 def digest(source: Source, architecture: Architecture) -> str:
     """SHA-256, in hex, of all texts and options that determine the code of a variant, except the compiler."""
     total = hashlib.sha256()
-    included = _included(source.text) if source.text else [SOURCES / source.path]
     total.update(source.text.encode())
-    for path in dict.fromkeys(text for each in included for text in texts(each)):
+    for path in files_of(source):
         total.update(path.read_bytes() + b"\0")
     arguments = [option for option in options(source, architecture) if not option.startswith("--include-path")]
     total.update("\0".join([source.entry, *arguments]).encode())
     return total.hexdigest()
 
 
-def _included(text: str) -> list[Path]:
-    """The files that a generated text includes itself."""
-    return [SOURCES / name for name in dict.fromkeys(_INCLUDE.findall(text))]
+def files_of(source: Source) -> list[Path]:
+    """The files that a variant is compiled from: its own, unless its text is generated, and all that are included."""
+    generated = dict.fromkeys(_INCLUDE.findall(source.text))
+    first = [SOURCES / name for name in generated] if source.text else [SOURCES / source.path]
+    return list(dict.fromkeys(text for each in first for text in texts(each)))
 
 
 def texts(path: Path) -> list[Path]:
