@@ -1,7 +1,8 @@
 """`kernels`: compile the CUDA kernels ahead of time and report their cost."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -16,8 +17,8 @@ from edgemeta.kernels.cuda.machine_code.sass import SassError
 from edgemeta.kernels.cuda.one_launch.choice import predict, store, stored
 from edgemeta.kernels.cuda.one_launch.plan import one_launch
 from edgemeta.kernels.cuda.plan.architectures import ARCHITECTURES, Architecture
-from edgemeta.kernels.cuda.plan.launch_plan import Source, UnsupportedError
-from edgemeta.kernels.cuda.preprocess.launch import preprocessing_source
+from edgemeta.kernels.cuda.plan.launch_plan import LaunchPlan, Source, UnsupportedError
+from edgemeta.kernels.cuda.preprocess.launch import FRAME_SHAPE, preprocessing_source, with_preprocessing
 from edgemeta.kernels.cuda.report import cost_report as count
 from edgemeta.model.graph import Model
 from edgemeta.model.zoo import names
@@ -49,8 +50,9 @@ def build(models: tuple[str, ...], architectures: tuple[str, ...], folder: Path 
     """Compile the kernels of models ahead of time.
 
     Compiles every kernel that the models need (default: all shipped models), for devices without a compiler. Predicts
-    for sm_53, sm_62, sm_87 and sm_90 whether a network is faster as one launch, which takes a minute for a network;
-    the cuda backend reads the result. Needs pip install 'edgemeta[report]' for that.
+    for sm_53, sm_62, sm_87 and sm_90 whether a network is faster as one launch, and whether that should preprocess
+    frames, too, which takes two minutes for a network; the cuda backend reads the result. Needs pip install
+    'edgemeta[report]' for that.
 
     \b
     Examples:
@@ -73,29 +75,50 @@ def build(models: tuple[str, ...], architectures: tuple[str, ...], folder: Path 
         forms += [_form(model, architecture, cubins, compiler) for model in loaded]
         rows.append({"arch": name, "kernels": len(sources), "compiler": str(compiler), "folder": str(cubins.folder)})
     lines = [f"{row['arch']}: {row['kernels']} kernels by {row['compiler']} in {row['folder']}" for row in rows]
-    lines += [f"{each['model']} on {each['arch']}: {each['launch']}: {each['reason']}" for each in forms]
+    lines += [line for each in forms for line in _sentences(each)]
     report(as_json, {"builds": rows, "forms": forms}, lines)
 
 
 def _form(model: Model, architecture: Architecture, cubins: Cubins, compiler: Compiler) -> dict[str, object]:
-    """The form that the backend will run by predicted time, and why; one launch is then compiled, too."""
-    row: dict[str, object] = {"model": model.name, "arch": architecture.name, "launch": "graph"}
+    """The form that the backend will run by predicted time, and why; one launch is then compiled, too.
+
+    If it is one launch, also the form with the preprocessing of frames on the device.
+    """
+    row: dict[str, object] = {"model": model.name, "arch": architecture.name}
     plan = lower(model, architecture)
+    form = _predicted(plan, cubins, compiler)
+    if form["launch"] == "graph":
+        return {**row, **form}
+    framed = with_preprocessing(one_launch(plan), model, FRAME_SHAPE)
+    return {**row, **form, "with_preprocessing": _predicted(framed, cubins, compiler)}
+
+
+def _predicted(plan: LaunchPlan, cubins: Cubins, compiler: Compiler) -> dict[str, object]:
+    """The faster form of a plan, predicted or read from the folder, and why; one launch is then compiled, too."""
     try:
         joined = one_launch(plan)
         known = stored(cubins.folder, plan, joined)
-        if known is not None and (not known.prefers_network or cubins.has(joined.sources[0], architecture)):
+        if known is not None and (not known.prefers_network or cubins.has(joined.sources[0], plan.architecture)):
             prediction = known
         else:
             prediction, build = predict(plan, joined, compiler)
             if prediction.prefers_network:
-                cubins.put(joined.sources[0], architecture, build.cubin)
+                cubins.put(joined.sources[0], plan.architecture, build.cubin)
             store(cubins.folder, plan, joined, prediction)
     except (UnsupportedError, SassError, ExecutionError) as error:
-        return {**row, "reason": f"one launch is not predicted: {error}"}
+        return {"launch": "graph", "reason": f"one launch is not predicted: {error}"}
     form = "network" if prediction.prefers_network else "graph"
     times = {"graph": prediction.graph_us, "network": prediction.network_us}
-    return {**row, "launch": form, "predicted_us": times, "reason": str(prediction)}
+    return {"launch": form, "predicted_us": times, "reason": str(prediction)}
+
+
+def _sentences(form: Mapping[str, Any]) -> Iterator[str]:
+    """What was chosen for a model, as text."""
+    yield f"{form['model']} on {form['arch']}: {form['launch']}: {form['reason']}"
+    if "with_preprocessing" in form:
+        framed, (height, width, _) = form["with_preprocessing"], FRAME_SHAPE
+        place = "within that launch" if framed["launch"] == "network" else "a launch before it"
+        yield f"{form['model']} on {form['arch']}: preprocessing of {width} x {height}: {place}: {framed['reason']}"
 
 
 def _sources(model: Model, architecture: Architecture) -> Iterator[Source]:

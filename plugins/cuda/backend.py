@@ -21,6 +21,7 @@ from edgemeta.model.layers import Layer, TensorType
 from edgemeta.plugins.api import BackendError, OptionError, Probe, Session
 from edgemeta.plugins.cuda.device import DeviceContext, architecture_of, find_device
 from edgemeta.plugins.cuda.driver import NAME, UnavailableError, driver_errors, first_line, load
+from edgemeta.plugins.cuda.frames import Form, as_it_is
 from edgemeta.plugins.cuda.graph import CapturedGraph, DirectLaunches
 from edgemeta.plugins.cuda.launch_form import faster_form
 from edgemeta.plugins.cuda.loaded_plan import LoadedPlan
@@ -83,12 +84,9 @@ class CudaBackend:
             device = DeviceContext(number)
             try:
                 cubins = Cubins(folder, self._compiler_or_none(device.architecture))
-                plan = _plan(model, device, cubins, measured=tiles == "measured")
-                if launch == "network":
-                    plan = one_launch(plan, device.multiprocessors)
-                elif launch == "predicted":
-                    plan = faster_form(plan, device.multiprocessors, cubins)
-                return CudaSession(model, device, _load(plan, device, cubins, _SEQUENCES[launch]))
+                form = _form(launch, device.multiprocessors, cubins)
+                plan = form(_plan(model, device, cubins, measured=tiles == "measured"))
+                return CudaSession(model, device, _load(plan, device, cubins, _SEQUENCES[launch]), form)
             except BaseException:
                 device.close()
                 raise
@@ -110,6 +108,15 @@ def _plan(model: Model, device: DeviceContext, cubins: Cubins, *, measured: bool
     if measured:
         _log.info("tiles are chosen by rule: no CUDA compiler, only kernels compiled ahead of time are available")
     return lower(model, device.architecture)
+
+
+def _form(launch: str, multiprocessors: int, cubins: Cubins) -> Form:
+    """The form of a plan by the option `launch`."""
+    if launch == "network":
+        return lambda plan: one_launch(plan, multiprocessors)
+    if launch == "predicted":
+        return lambda plan: faster_form(plan, multiprocessors, cubins)
+    return as_it_is
 
 
 def _load(

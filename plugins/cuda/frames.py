@@ -1,16 +1,19 @@
-"""Runs of camera frames: they are copied to the device once, preprocessed there, and followed by the network."""
+"""Runs of camera frames: they are copied to the device once, and preprocessed there before the network.
+
+Where the network is one launch, its first phase may be the preprocessing.
+"""
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from edgemeta.kernels.cuda.plan.launch_plan import Launch
+from edgemeta.kernels.cuda.plan.launch_plan import Constant, LaunchPlan
 from edgemeta.kernels.cuda.preprocess.geometry import FrameLayout, tables_of
-from edgemeta.kernels.cuda.preprocess.launch import preprocessing_launch, preprocessing_source, preprocessing_table
+from edgemeta.kernels.cuda.preprocess.launch import FRAME_SHAPE, with_preprocessing
 from edgemeta.model.errors import FrameError
 from edgemeta.model.preprocess import ImageInput
 from edgemeta.plugins.cuda.loaded_plan import LoadedPlan
@@ -18,8 +21,14 @@ from edgemeta.plugins.cuda.loaded_plan import LoadedPlan
 _MOST_KEPT = 16
 """Combinations of frame shapes whose sequences are kept."""
 
-_ARGUMENTS = 5
-"""Of the kernel."""
+Form = Callable[[LaunchPlan], LaunchPlan]
+"""Makes of a plan the form in which it runs: the plan itself, or the same as one launch."""
+
+
+def as_it_is(plan: LaunchPlan) -> LaunchPlan:
+    """The form with a launch for the preprocessing and those of the network."""
+    return plan
+
 
 Frames = Sequence[tuple[FrameLayout, NDArray[np.uint8]]]
 
@@ -27,14 +36,20 @@ Frames = Sequence[tuple[FrameLayout, NDArray[np.uint8]]]
 class FrameRuns:
     """Frames on a loaded plan. Every method is called inside `with device:` and raises the driver's errors.
 
-    Raises CompilerError where there is neither a compiled kernel nor a compiler.
+    form: of preprocessing and network, where the network is one launch. Raises CompilerError where there is neither a
+    compiled kernel nor a compiler, and UnsupportedError for a form that cannot run.
     """
 
-    def __init__(self, model: ImageInput, loaded: LoadedPlan) -> None:
-        loaded.load_kernel(preprocessing_source(model, loaded.plan.architecture), _ARGUMENTS)
-        self._model = model
+    def __init__(self, model: ImageInput, loaded: LoadedPlan, form: Form) -> None:
+        plan = with_preprocessing(loaded.plan, model, FRAME_SHAPE)
+        self._frames, self._geometries, self._spans, self._table, _ = plan.launches[0].arguments
+        assert isinstance(self._table, Constant)
+        is_one_launch = any(launch.is_persistent for launch in plan.launches)
+        self._launches = form(plan).launches if is_one_launch else plan.launches
+        for launch in self._launches:
+            loaded.load(launch)
         self._loaded = loaded
-        self._table: Any = loaded.device.cuda.to_device(preprocessing_table(model).data)
+        self._table_memory: Any = loaded.device.cuda.to_device(self._table.data)
         self._memory: _FrameMemory | None = None
         self._combinations: OrderedDict[tuple[object, ...], _Combination] = OrderedDict()
         self._current: _Combination
@@ -60,9 +75,9 @@ class FrameRuns:
         combination, most = self._current, self._loaded.most_images
         for start in range(0, combination.images, most):
             count = min(most, combination.images - start)
-            prepare = partial(self._enqueue, combination, start, count)
+            enqueue = partial(self._enqueue, combination, start, count)
             part = tuple(output[start : start + count] for output in outputs)
-            self._loaded.run_after((*combination.key, start), prepare, count, part)
+            self._loaded.run_other((*combination.key, start), enqueue, count, part)
 
     def close(self) -> None:
         """Free all memory; a second call does nothing."""
@@ -71,16 +86,17 @@ class FrameRuns:
         if self._memory is not None:
             self._memory.close()
             self._memory = None
-        if self._table is not None:
-            self._table.free()
-            self._table = None
+        if self._table_memory is not None:
+            self._table_memory.free()
+            self._table_memory = None
 
     def _combination_of(self, frames: Frames) -> "_Combination":
         key = tuple(layout.key for layout, _ in frames)
         if key not in self._combinations:
             if len(self._combinations) >= _MOST_KEPT:
                 self._forget_oldest()
-            self._combinations[key] = _Combination(self._model, self._loaded, [layout for layout, _ in frames], key)
+            layouts = [layout for layout, _ in frames]
+            self._combinations[key] = _Combination(self._loaded.device.cuda, layouts, key)
         self._combinations.move_to_end(key)
         return self._combinations[key]
 
@@ -105,27 +121,31 @@ class FrameRuns:
             self._loaded.forget((*combination.key, start))
 
     def _enqueue(self, combination: "_Combination", start: int, count: int) -> None:
-        """Frames to the device, once for all parts of a run, and the images `start` .. of them into the input."""
+        """Frames to the device, once for all parts of a run, and the launches for the images `start` .. of them."""
         assert self._memory is not None
         cuda, stream = self._loaded.device.cuda, self._loaded.device.stream
         if start == 0:
             cuda.memcpy_htod_async(self._memory.device, self._memory.host[: combination.nbytes], stream)
-        addresses = [self._memory.device, *combination.tables(start), self._table, self._loaded.input_address]
-        self._loaded.enqueue(combination.launch, count, [int(address) for address in addresses])
+        geometries, spans = combination.tables(start)
+        given = {
+            self._frames: int(self._memory.device),
+            self._geometries: geometries,
+            self._spans: spans,
+            self._table: int(self._table_memory),
+        }
+        for launch in self._launches:
+            self._loaded.enqueue_launch(launch, count, given)
 
 
 class _Combination:
-    """Frames of certain shapes in a certain order: their tables on the device and the launch that reads them."""
+    """Frames of certain shapes in a certain order, and their tables on the device."""
 
-    def __init__(
-        self, model: ImageInput, loaded: LoadedPlan, layouts: Sequence[FrameLayout], key: tuple[object, ...]
-    ) -> None:
+    def __init__(self, cuda: Any, layouts: Sequence[FrameLayout], key: tuple[object, ...]) -> None:
         tables = tables_of(layouts)
         self.key = key
         self.images = sum(layout.images for layout in layouts)
         self.offsets, self.nbytes = tables.offsets, tables.nbytes
-        self.launch: Launch = preprocessing_launch(model, loaded.plan.architecture, tables, loaded.plan.input)
-        self._allocations = [loaded.device.cuda.to_device(each) for each in (tables.geometries, tables.spans)]
+        self._allocations = [cuda.to_device(each) for each in (tables.geometries, tables.spans)]
         self._image_bytes = tables.geometries[0].nbytes
 
     def tables(self, start: int) -> list[int]:

@@ -12,15 +12,20 @@ from edgemeta.kernels.cuda.compile.cache import Cubins
 from edgemeta.kernels.cuda.one_launch.choice import stored
 from edgemeta.kernels.cuda.one_launch.plan import one_launch
 from edgemeta.kernels.cuda.plan.launch_plan import LaunchPlan, UnsupportedError
+from edgemeta.kernels.cuda.preprocess.launch import PREPROCESSING
 
 _log = logging.getLogger(__name__)
 
 
 def faster_form(plan: LaunchPlan, multiprocessors: int, cubins: Cubins) -> LaunchPlan:
-    """The plan itself or the same network as one launch, by predicted time; logs the choice and its reason."""
+    """The plan itself or the same network as one launch, by predicted time; logs the choice and its reason.
+
+    So for a network with the preprocessing of its frames.
+    """
     form, reason = _chosen(plan, multiprocessors, cubins)
     name = "one launch of the whole network" if form is not plan else "a CUDA graph of its launches"
-    _log.info("launch: %s: %s", name, reason)
+    what = "launch with preprocessing" if plan.launches[0].layers == PREPROCESSING else "launch"
+    _log.info("%s: %s: %s", what, name, reason)
     return form
 
 

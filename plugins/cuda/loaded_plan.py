@@ -1,6 +1,6 @@
 """A launch plan loaded onto a device: modules, constants, and one prepared call per batch size."""
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -55,7 +55,7 @@ class LoadedPlan:
         self._cubins = cubins
         try:
             for launch in plan.launches:
-                self._prepare(launch)
+                self.load(launch)
             for constant in plan.constants:
                 self._kept[constant] = device.cuda.mem_alloc(max(1, constant.data.nbytes))
                 device.cuda.memcpy_htod(self._kept[constant], constant.data)
@@ -78,34 +78,40 @@ class LoadedPlan:
         np.copyto(call.input, batch)
         self._complete(call.sequence, call.outputs, outputs)
 
-    def run_after(
-        self, key: Hashable, prepare: Callable[[], None], images: int, outputs: tuple[NDArray[Any], ...]
+    def run_other(
+        self, key: Hashable, enqueue: Callable[[], None], images: int, outputs: tuple[NDArray[Any], ...]
     ) -> None:
-        """As `run`, where `prepare` puts on the stream what fills the input; at most `most_images` images.
+        """As `run`, where `enqueue` puts input and launches on the stream; at most `most_images` images.
 
-        key: of the sequence of `prepare` and the launches, as in `sequence`.
+        key: of the sequence of `enqueue` and the copies of the outputs, as in `sequence`.
         """
         targets = tuple(output[:images] for output in self._arena_for(images).outputs)
-        self._complete(self.sequence(key, partial(self._enqueue, images, prepare, targets)), targets, outputs)
+        self._complete(self.sequence(key, partial(self._enqueue, enqueue, targets)), targets, outputs)
 
     def new_outputs(self, images: int) -> tuple[NDArray[Any], ...]:
         """Arrays [images, *output shape] for `run` to write."""
         return tuple(np.empty((images, *output.shape), output.kind.dtype) for output in self.plan.outputs)
 
-    def load_kernel(self, source: Source, pointers: int, numbers: int = 0) -> None:
-        """Load a kernel of so many pointers and ints after them, if it is not loaded. Raises CompilerError."""
+    def load(self, launch: Launch) -> None:
+        """Load the kernel of a launch. Raises CompilerError, UnsupportedError."""
+        source = launch.source
         if source not in self._functions:
             module = self.device.cuda.module_from_buffer(self._cubins.get(source, self.plan.architecture))
             self._modules.append(module)
             function = self._functions[source] = module.get_function(source.entry)
-            function.prepare("P" * pointers + "i" * numbers)
+            function.prepare("P" * len(launch.arguments) + "i" * launch.is_persistent)
+        function = self._functions[source]
+        if launch.is_persistent:
+            compiled = Resources(function.num_regs, function.shared_size_bytes, 0, 0, 0)
+            check_resident(launch, compiled, self.plan.architecture, self.device.multiprocessors)
+        if launch.shared_bytes > _STATIC_SHARED_BYTES:
+            attribute = self.device.cuda.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES
+            function.set_attribute(attribute, launch.shared_bytes)
 
-    def enqueue_launch(self, launch: Launch, images: int) -> None:
-        """Put one launch on the stream."""
-        self.enqueue(launch, images, [self._address(argument) for argument in launch.arguments])
-
-    def enqueue(self, launch: Launch, images: int, pointers: Sequence[int]) -> None:
-        """Put a launch of a loaded kernel on the stream, with the addresses of its arguments."""
+    def enqueue_launch(self, launch: Launch, images: int, given: Mapping[Argument, int] | None = None) -> None:
+        """Put a loaded launch on the stream. given: addresses of arguments that are not in the plan."""
+        given = given or {}
+        pointers = [given[each] if each in given else self._address(each) for each in launch.arguments]
         function = self._functions[launch.source]
         numbers = (images,) if launch.is_persistent else ()
         grid, stream = launch.grid_of(images), self.device.stream
@@ -127,11 +133,6 @@ class LoadedPlan:
         if key in self._sequences:
             self._sequences.pop(key).close()
 
-    @property
-    def input_address(self) -> int:
-        """Device address of the input, until memory moves."""
-        return self._address(self.plan.input)
-
     def close(self) -> None:
         """Free all device resources of the plan; a second call does nothing."""
         self._release_arena()
@@ -144,8 +145,8 @@ class LoadedPlan:
     def _new_call(self, images: int) -> _Call:
         arena = self._arena_for(images)
         source, targets = arena.input[:images], tuple(output[:images] for output in arena.outputs)
-        prepare = partial(self._enqueue_input, source)
-        call = _Call(source, self.sequence(images, partial(self._enqueue, images, prepare, targets)), targets)
+        enqueue = partial(self._enqueue, partial(self._enqueue_batch, source), targets)
+        call = _Call(source, self.sequence(images, enqueue), targets)
         self._calls[images] = call
         return call
 
@@ -168,13 +169,13 @@ class LoadedPlan:
         for output, each in zip(outputs, staged, strict=True):
             np.copyto(output, each)
 
-    def _enqueue_input(self, source: NDArray[Any]) -> None:
-        self.device.cuda.memcpy_htod_async(self.input_address, source, self.device.stream)
+    def _enqueue_batch(self, source: NDArray[Any]) -> None:
+        self.device.cuda.memcpy_htod_async(self._address(self.plan.input), source, self.device.stream)
+        self.enqueue_launches(len(source))
 
-    def _enqueue(self, images: int, prepare: Callable[[], None], targets: tuple[NDArray[Any], ...]) -> None:
+    def _enqueue(self, enqueue: Callable[[], None], targets: tuple[NDArray[Any], ...]) -> None:
         cuda, stream = self.device.cuda, self.device.stream
-        prepare()
-        self.enqueue_launches(images)
+        enqueue()
         for target, output in zip(targets, self.plan.outputs, strict=True):
             cuda.memcpy_dtoh_async(target, self._address(output), stream)
 
@@ -183,16 +184,6 @@ class LoadedPlan:
             assert self._arena is not None
             return self._arena.address(argument)
         return int(self._kept[argument])
-
-    def _prepare(self, launch: Launch) -> None:
-        self.load_kernel(launch.source, len(launch.arguments), int(launch.is_persistent))
-        if launch.is_persistent:
-            function = self._functions[launch.source]
-            compiled = Resources(function.num_regs, function.shared_size_bytes, 0, 0, 0)
-            check_resident(launch, compiled, self.plan.architecture, self.device.multiprocessors)
-        if launch.shared_bytes > _STATIC_SHARED_BYTES:
-            attribute = self.device.cuda.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES
-            self._functions[launch.source].set_attribute(attribute, launch.shared_bytes)
 
     def _release_arena(self) -> None:
         self._calls.clear()

@@ -7,14 +7,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgemeta.kernels.cuda.compile.tool import CompilerError
-from edgemeta.kernels.cuda.plan.launch_plan import Launch
+from edgemeta.kernels.cuda.plan.launch_plan import Launch, UnsupportedError
 from edgemeta.kernels.cuda.preprocess.geometry import FrameLayout
 from edgemeta.model.graph import Model
 from edgemeta.model.preprocess import Rectangle
 from edgemeta.plugins.api import BackendError, Batch, Outputs, SessionLostError
 from edgemeta.plugins.cuda.device import DeviceContext
 from edgemeta.plugins.cuda.driver import NAME, driver_error, driver_errors
-from edgemeta.plugins.cuda.frames import FrameRuns
+from edgemeta.plugins.cuda.frames import Form, FrameRuns, as_it_is
 from edgemeta.plugins.cuda.loaded_plan import LoadedPlan
 from edgemeta.plugins.cuda.timing import Stopwatch, host_us
 from edgemeta.plugins.preprocess import checked_regions
@@ -31,8 +31,10 @@ class CudaSession:
     an error with the same reason.
     """
 
-    def __init__(self, model: Model, device: DeviceContext, loaded: LoadedPlan) -> None:
+    def __init__(self, model: Model, device: DeviceContext, loaded: LoadedPlan, form: Form = as_it_is) -> None:
+        """form: of preprocessing and network (frames.py)."""
         self._model = model
+        self._form = form
         self._device = device
         self._loaded = loaded
         self._closed: str | None = None
@@ -70,7 +72,7 @@ class CudaSession:
         self._check_open()
         with self._working(f"taking {len(frames)} frames"):
             if self._frames is None:
-                self._frames = FrameRuns(self._model, self._loaded)
+                self._frames = FrameRuns(self._model, self._loaded, self._form)
             self._frames.load(frames)
 
     def run_frames(self) -> Outputs:
@@ -122,7 +124,7 @@ class CudaSession:
         try:
             with self._device:
                 yield
-        except CompilerError as error:
+        except (CompilerError, UnsupportedError) as error:
             raise BackendError(f"backend {NAME}: {error}") from error
         except self._errors as error:
             raise self._failed(error, doing) from error

@@ -5,6 +5,7 @@ that has no place would never start. The kernel is compiled for `per_multiproces
 its registers), and `check_resident` proves with the compiled kernel's own figures that they are resident.
 """
 
+from dataclasses import replace
 from math import prod
 
 from edgemeta.kernels.cuda.compile.resources import Resources
@@ -29,8 +30,10 @@ _REGISTERS_LEAST = 80
 def one_launch(plan: LaunchPlan, multiprocessors: int | None = None) -> LaunchPlan:
     """The same network as one launch. Raises UnsupportedError, which names a layer whose kernel cannot be joined.
 
-    multiprocessors: of the device, if it is known; else those of the architecture.
+    Launches that are joined already are joined with the others. multiprocessors: of the device, if it is known; else
+    those of the architecture.
     """
+    plan = replace(plan, launches=tuple(part for launch in plan.launches for part in launch.joins or (launch,)))
     for launch in plan.launches:
         if launch.source.path not in BODIES:
             raise UnsupportedError(
@@ -53,7 +56,7 @@ def one_launch(plan: LaunchPlan, multiprocessors: int | None = None) -> LaunchPl
         arguments=(*arguments, Counter("barrier")),
         shared_bytes=shared,
         tile={"phases": len(phases), "per_multiprocessor": shape.per_multiprocessor},
-        is_persistent=True,
+        joins=plan.launches,
     )
     return LaunchPlan(architecture, (joined,), plan.input, plan.outputs)
 

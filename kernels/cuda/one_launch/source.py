@@ -13,7 +13,9 @@ ENTRY = "network"
 PATH = "one_launch/network.cu"
 """There is no such file: the name is for reports and errors."""
 
-BODIES = frozenset({"direct/kernel.cu", "winograd/kernel.cu", "tensor/kernel.cu", "pool_dense/kernel.cu"})
+BODIES = frozenset(
+    {"direct/kernel.cu", "winograd/kernel.cu", "tensor/kernel.cu", "pool_dense/kernel.cu", "preprocess/kernel.cu"}
+)
 """Kernels with a function `compute(block, shared memory, arguments of the kernel)`."""
 
 _SHARED = ("one_launch/barrier.cuh", "include/requantize.cuh", "include/tensor.cuh", "tensor/mma.cuh")

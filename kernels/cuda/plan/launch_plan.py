@@ -90,9 +90,12 @@ class Constant:
         assert self.data.flags.c_contiguous, f"{self.name}: not C-contiguous"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class Counter:
-    """A 32-bit word that is 0 before the first launch; its kernel keeps it consistent from launch to launch."""
+    """A 32-bit word that is 0 before the first launch; its kernel keeps it consistent from launch to launch.
+
+    Equal by name: kernels that run one after the other may share it.
+    """
 
     name: str
 
@@ -133,9 +136,7 @@ class Launch:
     image; image n is blockIdx.z. block: threads in x, y, z. shared_bytes: dynamic shared memory. arguments: pointers,
     in the order of the kernel's parameters; for a Buffer the address of image 0. tile: parameters of the chosen
     candidate, for reports and the tuning cache. loops: trip counts of the loops that remain in the compiled code
-    (`#pragma unroll 1`), in source order; all others are unrolled. is_persistent: the grid is the same for any number
-    of images, which is one more parameter, an int after the pointers, and its blocks must be resident at once
-    (one_launch/plan.py).
+    (`#pragma unroll 1`), in source order; all others are unrolled. joins: the launches that a persistent one computes.
     """
 
     layers: tuple[str, ...]
@@ -146,7 +147,15 @@ class Launch:
     shared_bytes: int = 0
     tile: Mapping[str, int] = field(default_factory=dict)
     loops: tuple[int, ...] = ()
-    is_persistent: bool = False
+    joins: tuple["Launch", ...] = ()
+
+    @property
+    def is_persistent(self) -> bool:
+        """Whether the grid is the same for any number of images, which is one more parameter, an int after pointers.
+
+        Its blocks must be resident at once (one_launch/plan.py).
+        """
+        return bool(self.joins)
 
     def grid_of(self, images: int) -> tuple[int, int, int]:
         """Blocks of the launch for that many images."""

@@ -15,7 +15,12 @@ enum {
   SHIFTED = 0x4B400000,  // bits of 1.5 * 2**23, which added to a small float leaves an integer in the low bits
   TABLE_ROW = 260,
   OUTPUTS = 3 * PIXELS,
-  OUTPUTS_OF_THREAD = (OUTPUTS + THREADS - 1) / THREADS
+#ifdef NETWORK_THREADS
+  STEP = NETWORK_THREADS,  // threads that share the work
+#else
+  STEP = THREADS,
+#endif
+  OUTPUTS_OF_THREAD = (OUTPUTS + STEP - 1) / STEP
 };
 
 // What geometry.py says of an image. offset: of the crop's first byte in the frames. rows, columns: the first spans.
@@ -56,29 +61,44 @@ __device__ __forceinline__ void add_bytes(unsigned word, unsigned factor, unsign
   for (int i = 0; i < 4; ++i) sums[i] += (word >> 8 * i & 255) * factor;
 }
 
-// Weighted sums of four columns of bytes over the rows of a span.
+__device__ __forceinline__ unsigned load_word(const unsigned char* __restrict__ from) {
+  return (unsigned)__ldg(reinterpret_cast<const int*>(from));
+}
+
+// Weighted sums of four columns of bytes over the rows of a span, of which TOGETHER are loaded at the same time.
+template <int TOGETHER>
 __device__ __forceinline__ int4 sum_rows(const unsigned char* __restrict__ from, int pitch, const Span& span,
                                          unsigned length) {
-  const unsigned first = (unsigned)__ldg(reinterpret_cast<const int*>(from));
-  unsigned word = first, sums[4] = {0, 0, 0, 0};
+  const unsigned first = load_word(from), last = load_word(from + (unsigned)(span.count - 1) * (unsigned)pitch);
+  unsigned sums[4] = {0, 0, 0, 0};
   int row = 0;
 #pragma unroll 1
   while (row < span.count) {
     // 256 bytes fit into 16 bits.
     const int end = min(row + 256, span.count);
     unsigned even = 0, odd = 0;
-#pragma unroll 4
-    for (; row < end; ++row) {
-      word = (unsigned)__ldg(reinterpret_cast<const int*>(from));
-      even += word & 0x00FF00FF, odd += word >> 8 & 0x00FF00FF;
-      from += pitch;
+#pragma unroll 1
+    for (; row < end; row += TOGETHER) {
+      unsigned words[TOGETHER];
+#pragma unroll
+      for (int i = 0; i < TOGETHER; ++i) {
+        words[i] = row + i < end ? load_word(from) : 0;
+        from += pitch;
+      }
+#pragma unroll
+      for (int i = 0; i < TOGETHER; ++i) even += words[i] & 0x00FF00FF, odd += words[i] >> 8 & 0x00FF00FF;
     }
     sums[0] += (even & 0xFFFF) * length, sums[1] += (odd & 0xFFFF) * length;
     sums[2] += (even >> 16) * length, sums[3] += (odd >> 16) * length;
   }
   add_bytes(first, (unsigned)span.first, sums);
-  add_bytes(word, (unsigned)span.last, sums);
+  add_bytes(last, (unsigned)span.last, sums);
   return make_int4((int)sums[0], (int)sums[1], (int)sums[2], (int)sums[3]);
+}
+
+__device__ __forceinline__ int4 sum_rows(const unsigned char* __restrict__ from, int pitch, const Span& span,
+                                         unsigned length) {
+  return span.count > 4 ? sum_rows<8>(from, pitch, span, length) : sum_rows<4>(from, pitch, span, length);
 }
 
 // The units of a pixel under one output pixel in columns lo .. hi - 1 of the frame, modulo the size of Total.
@@ -142,14 +162,13 @@ __device__ __forceinline__ void resize_row(const unsigned char* __restrict__ fra
     const int lead = (int)(at & 3), words = (lead + (until - from) * channels + 3) >> 2;
     __syncthreads();  // the sums of the segment before have been read
 #pragma unroll 1
-    for (int word = (int)threadIdx.x; word < words; word += THREADS)
-      scratch.sums[word] =
-          sum_rows(frames + (at - (unsigned)lead) + 4 * word, geometry.pitch, rows,
-                   (unsigned)geometry.row_length);
+    for (int word = (int)threadIdx.x; word < words; word += STEP)
+      scratch.sums[word] = sum_rows(frames + (at - (unsigned)lead) + 4 * word, geometry.pitch, rows,
+                                    (unsigned)geometry.row_length);
     __syncthreads();
 #pragma unroll
     for (int k = 0; k < OUTPUTS_OF_THREAD; ++k) {
-      const int item = (int)threadIdx.x + k * THREADS;
+      const int item = (int)threadIdx.x + k * STEP;
       if (item >= items) continue;
       const int pixel = channels == 3 ? item / 3 : item, channel = item - pixel * channels;
       const Span span = load_span(spans, geometry.columns + begin + pixel);
@@ -160,7 +179,7 @@ __device__ __forceinline__ void resize_row(const unsigned char* __restrict__ fra
   }
 #pragma unroll
   for (int k = 0; k < OUTPUTS_OF_THREAD; ++k) {
-    const int item = (int)threadIdx.x + k * THREADS;
+    const int item = (int)threadIdx.x + k * STEP;
     if (item < items) scratch.rounded[item] = rounded(totals[k], geometry);
   }
 }
@@ -192,7 +211,7 @@ __device__ __forceinline__ void preprocess(const unsigned char* __restrict__ fra
   __syncthreads();
   unsigned char* to = output + (row * WIDTH + first) * CHANNELS;
 #pragma unroll 1
-  for (int item = (int)threadIdx.x; item < (last - first) * CHANNELS; item += THREADS) {
+  for (int item = (int)threadIdx.x; item < (last - first) * CHANNELS; item += STEP) {
     const int column = item / CHANNELS, channel = item % CHANNELS, x = first + column - geometry.left;
     int value = FILL;
     if (x >= begin && x < end)

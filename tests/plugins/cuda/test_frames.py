@@ -24,7 +24,7 @@ from edgemeta.model.preprocess import Rectangle, preprocess
 from edgemeta.plugins.api import BackendError, SessionLostError
 from edgemeta.plugins.cuda.backend import CudaBackend
 from edgemeta.plugins.cuda.device import DeviceContext
-from edgemeta.plugins.cuda.frames import FrameRuns
+from edgemeta.plugins.cuda.frames import FrameRuns, as_it_is
 from edgemeta.plugins.cuda.graph import CapturedGraph
 from edgemeta.plugins.cuda.loaded_plan import LoadedPlan
 from edgemeta.plugins.cuda.session import CudaSession
@@ -62,7 +62,7 @@ def opened(backend: CudaBackend, model: Model, **options: object) -> CudaSession
     return session
 
 
-@pytest.mark.parametrize("launch", ["graph", "kernels"])
+@pytest.mark.parametrize("launch", ["graph", "kernels", "network"])
 def test_frames_of_several_cameras_in_one_run(backend: CudaBackend, small: Case, launch: str) -> None:
     """Alone, together, in another order, with regions, and strided; between them batches of any size."""
     a, b, c = frame(48, 64, 3), frame(33, 70, seed=1), frame(90, 40, 3, seed=2)[::2, ::-1]
@@ -94,6 +94,19 @@ def test_one_graph_and_one_copy_up_after_the_first_frame(backend: CudaBackend, d
         assert after == direct, "work beside the graph"
 
 
+def test_one_launch_of_preprocessing_and_network(backend: CudaBackend, driver: Driver, small: Case) -> None:
+    """From the frames' copy to the outputs', and one launch between."""
+    pixels = frame(48, 64, 3)
+    with closing(opened(backend, small.model, launch="network")) as session:
+        run(session, [(pixels, whole(pixels))])
+        before = driver.calls("cuLaunchKernel")
+        other = frame(50, 64, 3)
+        np.testing.assert_array_equal(
+            run(session, [(other, whole(other))]), expected(small.model, [(other, whole(other))]), strict=True
+        )
+        assert driver.calls("cuLaunchKernel") == before + 2, "once before the capture, once in it"
+
+
 def test_many_frame_sizes_use_bounded_memory(backend: CudaBackend, driver: Driver, small: Case) -> None:
     with closing(opened(backend, small.model)) as session:
         held = []
@@ -112,7 +125,7 @@ def test_more_images_than_fit_run_in_parts(device: DeviceContext, cubins: Cubins
     with device:
         loaded = LoadedPlan(device, lower(small.model, device.architecture), cubins, CapturedGraph)
         loaded.most_images = 3
-        runs = FrameRuns(small.model, loaded)
+        runs = FrameRuns(small.model, loaded, as_it_is)
         layout = FrameLayout(small.model, pixels.shape, regions)
         outputs = loaded.new_outputs(7)
         for _ in range(2):

@@ -13,7 +13,9 @@ from edgemeta.kernels.cuda.one_launch.choice import Prediction, store
 from edgemeta.kernels.cuda.one_launch.plan import one_launch
 from edgemeta.kernels.cuda.plan.architectures import ARCHITECTURES
 from edgemeta.kernels.cuda.plan.launch_plan import LaunchPlan
+from edgemeta.kernels.cuda.preprocess.launch import FRAME_SHAPE, with_preprocessing
 from edgemeta.model import reference
+from edgemeta.model.preprocess import Rectangle, preprocess
 from edgemeta.plugins.cuda import launch_form
 from edgemeta.plugins.cuda.backend import CudaBackend
 from edgemeta.plugins.cuda.launch_form import faster_form
@@ -21,6 +23,7 @@ from edgemeta.plugins.cuda.session import CudaSession
 from edgemeta.plugins.measure import random_image
 from tests.conformance.cases import CASES, Case
 from tests.emulation.executor import StoringCompiler
+from tests.plugins.cuda.emulated import Driver
 
 FASTER = Prediction("Jetson Nano", 3, graph_us=20.0, network_us=10.0)
 SLOWER = Prediction("Jetson Nano", 3, graph_us=20.0, network_us=30.0)
@@ -112,5 +115,41 @@ def test_the_backend_runs_what_was_predicted_to_be_faster(backend: CudaBackend, 
             assert len(session.launches) == launches
             expected = reference.run(residual.model, image)[0]
             np.testing.assert_array_equal(session.run(image)[0], expected, strict=True)
-    for file in (cache / "launch").iterdir():  # the folder is that of other tests, too
+    forget(cache)
+
+
+@pytest.mark.parametrize("prediction", [SLOWER, FASTER])
+def test_preprocessing_joins_the_launch_where_that_is_predicted_to_be_faster(
+    backend: CudaBackend,
+    driver: Driver,
+    cache: Path,
+    small: Case,
+    prediction: Prediction,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    plan, model = lower(small.model, ARCHITECTURES["sm_53"]), small.model
+    joined = one_launch(plan, 1)
+    framed = with_preprocessing(joined, model, FRAME_SHAPE)
+    cubins = Cubins(cache, StoringCompiler())
+    for before, after, times in ((plan, joined, FASTER), (framed, one_launch(framed, 1), prediction)):
+        store(cache, before, after, times)
+        cubins.keep(after.sources[0], plan.architecture)
+    pixels = np.random.default_rng(0).integers(0, 256, (48, 64, 3), np.uint8)
+    with closing(backend.compile(model, {"tiles": "rule"})) as session, caplog.at_level(logging.INFO):
+        assert isinstance(session, CudaSession)
+        layout = session.open_frames(pixels.shape, [Rectangle(0, 0, 48, 64)])
+        launched = driver.calls("cuLaunchKernel")
+        session.load_frames([(layout, pixels)])
+        found = session.run_frames()[0]
+        once, form = (1, "one launch of the whole network") if prediction is FASTER else (2, "a CUDA graph of its")
+        assert driver.calls("cuLaunchKernel") == launched + 2 * once, "before the capture and in it"
+    image = preprocess(pixels, model.input, model.preprocessing)[np.newaxis]
+    np.testing.assert_array_equal(found, reference.run(model, image)[0], strict=True)
+    assert f"launch with preprocessing: {form}" in caplog.text
+    forget(cache)
+
+
+def forget(cache: Path) -> None:
+    """Remove the predictions: the folder is that of other tests, too."""
+    for file in (cache / "launch").iterdir():
         file.unlink()

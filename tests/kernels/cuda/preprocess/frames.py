@@ -1,19 +1,21 @@
 """Launches that make images of camera frames, as plans of their own, and what they must give."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from edgemeta.kernels.cuda.lowering import lower
+from edgemeta.kernels.cuda.one_launch.plan import one_launch
 from edgemeta.kernels.cuda.plan.architectures import ARCHITECTURES
 from edgemeta.kernels.cuda.plan.launch_plan import Buffer, LaunchPlan
 from edgemeta.kernels.cuda.preprocess.geometry import FrameLayout, tables_of
 from edgemeta.kernels.cuda.preprocess.launch import preprocessing_launch
-from edgemeta.model.graph import INPUT, Preprocessing, channels_of
+from edgemeta.model.graph import INPUT, Model, Preprocessing, channels_of
 from edgemeta.model.layers import TensorType
-from edgemeta.model.preprocess import Rectangle, preprocess
+from edgemeta.model.preprocess import ImageInput, Rectangle, preprocess
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +59,7 @@ def bright(shape: tuple[int, int]) -> Shot:
     return Shot(pixels, [Rectangle(0, 0, *shape)])
 
 
-def plan_of(target: Target, shots: Sequence[Shot], architecture: str) -> tuple[LaunchPlan, NDArray[np.uint8]]:
+def plan_of(target: ImageInput, shots: Sequence[Shot], architecture: str) -> tuple[LaunchPlan, NDArray[np.uint8]]:
     """One launch for all images, and its batch: the frames lie in the first image of the buffer."""
     layouts = [FrameLayout(target, each.pixels.shape, each.regions) for each in shots]
     tables = tables_of(layouts)
@@ -72,7 +74,19 @@ def plan_of(target: Target, shots: Sequence[Shot], architecture: str) -> tuple[L
     return LaunchPlan(found, (launch,), frames, (output,)), batch
 
 
-def expected_of(target: Target, shots: Sequence[Shot]) -> NDArray[Any]:
+def network_plan_of(
+    model: Model, shots: Sequence[Shot], architecture: str, multiprocessors: int
+) -> tuple[LaunchPlan, NDArray[np.uint8]]:
+    """A network that begins with the preprocessing, as one launch for a number of multiprocessors, and its batch."""
+    alone, batch = plan_of(model, shots, architecture)
+    network = lower(model, ARCHITECTURES[architecture])
+    (preprocessing,), (images,) = alone.launches, alone.outputs
+    arguments = tuple(network.input if each is images else each for each in preprocessing.arguments)
+    launches = (replace(preprocessing, arguments=arguments), *network.launches)
+    return one_launch(replace(network, launches=launches, input=alone.input), multiprocessors), batch
+
+
+def expected_of(target: ImageInput, shots: Sequence[Shot]) -> NDArray[Any]:
     """The images by the definition."""
     images = []
     for each in shots:
