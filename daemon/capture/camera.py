@@ -34,6 +34,16 @@ class CameraStatus:
     reason: str | None
     failures: int
 
+    @property
+    def description(self) -> str:
+        """State and reason in one line."""
+        return self.state.value if self.reason is None else f"{self.state.value}: {self.reason}"
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether frames come, or all have come."""
+        return self.state in (CameraState.RUNNING, CameraState.ENDED)
+
 
 class Camera:
     """Reads one source in its own thread until stopped or at the source's end."""
@@ -82,14 +92,6 @@ class Camera:
         """Wait for the thread to end; one that hangs in its source is abandoned."""
         self._thread.join(timeout)
         self._set_status(CameraState.STOPPED)
-
-    @property
-    def description(self) -> str:
-        """State and reason in one line."""
-        status = self.status
-        if status is None:
-            return "not started"
-        return status.state.value if status.reason is None else f"{status.state.value}: {status.reason}"
 
     @property
     def frame_interval(self) -> float:

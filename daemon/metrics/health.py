@@ -15,7 +15,9 @@ class Health:
     frames: frames classified since the start. cameras: status of each camera. broker: status of the broker and the
     outbox. hanging_threads: one for each; while there are any, the watchdog is not fed. inbox: the flooded topics; None
     if there are none. page: why the live page is not served; None if it is, or is not configured. swap: progress of a
-    model swap; None if there is none. refused: why a model named by the config is not in use; None if all are.
+    model swap; None if there is none. refused: why a model named by the config is not in use; None if all are. ready:
+    whether every camera delivers frames or has ended, the broker is connected and no thread hangs, at the moment of
+    these texts.
     """
 
     frames: int
@@ -26,6 +28,7 @@ class Health:
     page: str | None = None
     swap: str | None = None
     refused: str | None = None
+    ready: bool = False
 
 
 def broker_description(config: MqttConfig, link: LinkStatus, outbox: OutboxStats) -> str:

@@ -17,6 +17,7 @@ from edgemeta.daemon.inference.swap.coordinator import SwapCoordinator
 from edgemeta.daemon.inference.swap.replacement import Replacement, Trigger
 from edgemeta.daemon.inference.swap.report import SwapReport
 from edgemeta.daemon.inference.worker import Worker
+from edgemeta.daemon.messages.broker_state import BrokerState
 from edgemeta.daemon.messages.channels import AVAILABILITY, FRAME, Channel, Topics
 from edgemeta.daemon.messages.records import CameraState
 from edgemeta.daemon.messages.swaps import SwapResult
@@ -233,15 +234,20 @@ class Service:
     def health(self) -> Health:
         """A health snapshot of the service."""
         heartbeats = [*self._heartbeats, *(camera.heartbeat for camera in self._cameras.values())]
+        hanging = tuple(problem for heartbeat in heartbeats if (problem := heartbeat.overdue) is not None)
+        cameras, link = {name: camera.status for name, camera in self._cameras.items()}, self._link.status
         return Health(
             frames=sum(counters.processed for counters in self._counters.values()),
-            cameras={name: camera.description for name, camera in self._cameras.items()},
-            broker=broker_description(self.plan.config.mqtt, self._link.status, self._outbox.stats),
+            cameras={name: status.description if status else "not started" for name, status in cameras.items()},
+            broker=broker_description(self.plan.config.mqtt, link, self._outbox.stats),
             inbox=self._link.inbox.problem,
             page=self._page.problem if self._page is not None else None,
             swap=self.swaps.description,
             refused=self.refused,
-            hanging_threads=tuple(problem for heartbeat in heartbeats if (problem := heartbeat.overdue) is not None),
+            hanging_threads=hanging,
+            ready=not hanging
+            and link.state is BrokerState.CONNECTED
+            and all(status is not None and status.is_ready for status in cameras.values()),
         )
 
     def snapshot(self) -> MetricsSnapshot:

@@ -9,8 +9,6 @@ from collections.abc import Callable
 from http import HTTPStatus
 from importlib import resources
 
-from edgemeta.daemon.messages.broker_state import BrokerState
-from edgemeta.daemon.messages.records import CameraState
 from edgemeta.daemon.metrics.prometheus import exposition
 from edgemeta.daemon.web.access import WRONG_TOKEN_DELAY, Access
 from edgemeta.daemon.web.jpeg import JpegEncoder
@@ -115,14 +113,8 @@ class Routes:
 
     def _readiness(self) -> Response:
         """Ready while every camera delivers frames or has ended, and the broker is connected."""
-        health, snapshot = self._service.health(), self._service.snapshot()
+        health = self._service.health()
         cameras = [f"camera {name} {description}" for name, description in health.cameras.items()]
-        working = {CameraState.RUNNING, CameraState.ENDED}
-        ready = (
-            not health.hanging_threads
-            and snapshot.broker is BrokerState.CONNECTED
-            and all(camera.state in working for camera in snapshot.cameras.values())
-        )
-        lines = ["ready" if ready else "not ready", *health.hanging_threads, *cameras, f"broker {health.broker}"]
+        lines = ["ready" if health.ready else "not ready", *health.hanging_threads, *cameras, f"broker {health.broker}"]
         lines += [f"model refused, another one is in use: {health.refused}"] if health.refused else []
-        return sentence(HTTPStatus.OK if ready else HTTPStatus.SERVICE_UNAVAILABLE, "\n".join(lines))
+        return sentence(HTTPStatus.OK if health.ready else HTTPStatus.SERVICE_UNAVAILABLE, "\n".join(lines))
