@@ -1,8 +1,9 @@
 """`bench`: latency of a model on a backend, or of one product of matrices of few bits."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
+from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 import click
@@ -11,7 +12,9 @@ import numpy as np
 from edgemeta.cli.completion import model_names
 from edgemeta.cli.options import backend_options, json_option, load_model, open_session, report
 from edgemeta.cli.progress import progress_bar
+from edgemeta.kernels.cpu.form_file import keep_forms
 from edgemeta.kernels.cpu.gemm import Gemm, measure, random_weights
+from edgemeta.kernels.cpu.layer_forms import LayerForms, measure_forms
 from edgemeta.kernels.cpu.library import FORMS, ISA_NAMES, LibraryError
 from edgemeta.model.errors import EdgemetaError
 from edgemeta.plugins.measure import bench as measure_latency
@@ -22,7 +25,12 @@ _MOST_ELEMENTS = 1 << 26
 
 @runtime_checkable
 class _WithForms(Protocol):
-    """A session that knows how each of its convolutions runs."""
+    """A session that knows how each of its convolutions runs, and on which instruction set."""
+
+    @property
+    def isa(self) -> str:
+        """Name of the instruction set."""
+        ...
 
     def forms(self) -> Mapping[str, str]:
         """By the names of its steps."""
@@ -36,6 +44,13 @@ class _WithForms(Protocol):
 @click.option(
     "--paced", type=click.FloatRange(min=0.0), default=0.0, metavar="MS", help="Wait between runs, like a camera."
 )
+@click.option("--layers", is_flag=True, help="Also time every exact form of each convolution, on cpu and neon.")
+@click.option(
+    "--save",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="With --layers: keep the fastest forms in FILE, for the option `forms` of the backend.",
+)
 @click.option("--gemm", metavar="MxNxK", help="Instead of MODEL: activations [M, K] times weights [K, N], on the cpu.")
 @click.option("--bits", metavar="W,A", help="With --gemm: bits of weights and activations, 1 to 8.  [default: 8,8]")
 @click.option("--form", type=click.Choice(FORMS), help="With --gemm: another form than the fastest.")
@@ -47,6 +62,8 @@ def bench(
     isa: str | None,
     runs: int,
     paced: float,
+    layers: bool,
+    save: Path | None,
     gemm: str | None,
     bits: str | None,
     form: str | None,
@@ -54,13 +71,16 @@ def bench(
 ) -> None:
     """Time one image from input tensor to logits, in microseconds, after a warm-up.
 
-    The cpu backend also names the form of each convolution (docs/low-bits.md). With --gemm: quantizing the activations,
+    The cpu backend also names the form of each convolution (docs/low-bits.md). With --layers a table has each form that
+    a convolution can take: the time that the planner predicts, as a share of the form `plain`, and the least time
+    measured. With --gemm: quantizing the activations,
     the product and dequantizing the sums, each by itself, on one thread; `bytes` are those of the weights in memory.
 
     \b
     Examples:
       edgemeta bench resnet8-cifar10 --backend cpu --runs 5000
       edgemeta bench resnet8-cifar10 --backend cpu --paced 10 --json
+      edgemeta bench resnet8-cifar10 --backend cpu --isa avx2 --layers --runs 300 --save forms.json
       edgemeta bench --gemm 1024x1024x1024 --bits 2,2 --runs 50
     """
     if (model_name is None) == (gemm is None):
@@ -68,19 +88,30 @@ def bench(
     if gemm is not None:
         if threads is not None or paced or backend not in ("auto", "cpu"):
             raise EdgemetaError("bench --gemm runs on the cpu backend, on one thread, without waiting")
+        if layers:
+            raise EdgemetaError("--layers is for a MODEL: bench --gemm has --form")
         if isa is not None and isa not in ISA_NAMES:
             raise EdgemetaError(f"--isa {isa}: expected one of {', '.join(ISA_NAMES)}")
         _bench_gemm(_sizes(gemm), _widths(bits or "8,8"), isa or "auto", form or FORMS[0], runs, as_json)
         return
     if bits is not None or form is not None:
         raise EdgemetaError("--bits and --form are for bench --gemm: a model has its own widths")
+    if save is not None and not layers:
+        raise EdgemetaError("--save is for bench --layers")
     assert model_name is not None
     model = load_model(model_name)
     backend_name, session = open_session(model, backend, threads, isa)
     with closing(session), progress_bar("bench") as progress:
         timing = measure_latency(session, model, runs, paced, progress)
         forms = dict(session.forms()) if isinstance(session, _WithForms) else {}
-    values = {
+        found: list[LayerForms] = []
+        if layers:
+            if not isinstance(session, _WithForms):
+                raise EdgemetaError(f"bench --layers: backend {backend_name} has no forms, expected cpu or neon")
+            found = measure_forms(model, session.isa, threads or 1, runs, progress)
+            if save is not None:
+                keep_forms(save, model.digest, session.isa, {each.step: each.fastest for each in found})
+    values: dict[str, object] = {
         "median_us": timing.median_us,
         "p99_us": timing.p99_us,
         "min_us": timing.min_us,
@@ -95,7 +126,35 @@ def bench(
         f"  {name:<24} {microseconds:8.1f} us  {forms.get(name, '')}".rstrip()
         for name, microseconds in timing.stages.items()
     ]
+    if layers:
+        values["layers"] = [_as_record(each) for each in found]
+        lines += _layer_lines(found)
     report(as_json, values, lines)
+
+
+def _as_record(layer: LayerForms) -> dict[str, object]:
+    return {
+        "step": layer.step,
+        "form": layer.chosen,
+        "fastest": layer.fastest,
+        "bytes": layer.weight_bytes,
+        "predicted_of_plain": dict(layer.predicted),
+        "measured_us": {form: round(microseconds, 2) for form, microseconds in layer.measured.items()},
+    }
+
+
+def _layer_lines(layers: Sequence[LayerForms]) -> Iterator[str]:
+    """A table with a line for each form of each convolution; the form in use is marked."""
+    yield f"{'convolution':<26} {'form':<10} {'predicted':>9} {'measured':>9} {'us':>9}"
+    for layer in layers:
+        measured = layer.measured
+        plain = measured.get("plain")
+        for form, microseconds in sorted(measured.items(), key=lambda each: each[1]):
+            predicted = f"{layer.predicted[form]:.2f}" if form in layer.predicted else ""
+            share = f"{microseconds / plain:.2f}" if plain else ""
+            note = "in use" if form == layer.chosen else "fastest" if form == layer.fastest else ""
+            columns = f"{layer.step:<24} {form:<10} {predicted:>9} {share:>9} {microseconds:>9.1f}"
+            yield f"  {columns}  {note}".rstrip()
 
 
 def _sizes(text: str) -> tuple[int, int, int]:

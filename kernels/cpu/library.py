@@ -21,7 +21,7 @@ ISA_NAMES = ("auto", "portable", *X86_ISAS, *ARM_ISAS)
 FORMS = ("fastest", "plain", "packed", "bytes", "planes", "winograd")
 """Forms of a convolution (docs/low-bits.md) by their number in the library."""
 
-_ABI_VERSION = 9
+_ABI_VERSION = 10
 _ERROR_BYTES = 256
 
 
@@ -158,6 +158,7 @@ _SIGNATURES: dict[str, tuple[object, tuple[object, ...]]] = {
     "em_step_name": (c_char_p, (c_void_p, c_int32)),
     "em_step_form": (c_char_p, (c_void_p, c_int32)),
     "em_step_weight_bytes": (c_int64, (c_void_p, c_int32)),
+    "em_step_predicted": (c_int32, (c_void_p, c_int32)),
     "em_profile": (None, (c_void_p, c_void_p, c_void_p, c_void_p)),
     "em_quantize": (None, (c_int32, c_void_p, c_int64, c_int32, c_void_p, c_void_p)),
     "em_dequantize": (None, (c_int32, c_void_p, c_int64, c_int32, c_void_p, c_void_p, c_void_p)),

@@ -1,5 +1,7 @@
 """A model in the C++ library: layers are added one by one, then it is sealed and runs with one call per batch."""
 
+import re
+from collections.abc import Mapping
 from ctypes import Array, byref, c_void_p
 from dataclasses import dataclass
 from typing import Any
@@ -57,10 +59,19 @@ class OpenError(LibraryError):
 
 @dataclass(frozen=True)
 class Form:
-    """How a convolution runs and why, in words, and the bytes of its weights in memory."""
+    """How a convolution runs and why, in words, and the bytes of its weights in memory.
+
+    predicted: its time as a share of that of the form `plain`; 0 where the planner predicts none.
+    """
 
     description: str
     weight_bytes: int
+    predicted: float
+
+    @property
+    def name(self) -> str:
+        """The description's first word: one of FORMS, or another where there is no choice."""
+        return re.split("[:,]", self.description)[0]
 
 
 class Program:
@@ -68,17 +79,21 @@ class Program:
 
     Holds memory and threads of the library until `close`. Used by one thread at a time. Raises LibraryError if the
     library is missing or memory runs out, OpenError if the machine lacks the instruction set or the threads.
-    form: one of FORMS, for the convolutions that it can run; the fastest for the others.
+    form: one of FORMS, for the convolutions that it can run; the fastest for the others. forms: another one for the
+    convolutions of some steps, by the names that `forms` returns; names that the model lacks are ignored.
     """
 
-    def __init__(self, model: Model, isa: str, threads: int, form: str = FORMS[0]) -> None:
+    def __init__(
+        self, model: Model, isa: str, threads: int, form: str = FORMS[0], forms: Mapping[str, str] | None = None
+    ) -> None:
         self._library = library()
         self._run = self._library.em_run
         self._error = error_buffer()
         self._handle: int | None = self._library.em_open(ISA_NAMES.index(isa), threads, self._error)
         if self._handle is None:
             raise OpenError(error_text(self._error))
-        self._library.em_prefer(self._handle, FORMS.index(form))
+        self._form = form
+        self._forms = {name: other for step, other in (forms or {}).items() for name in step.split("+")}
         try:
             self._describe(model)
         except LibraryError:
@@ -112,7 +127,9 @@ class Program:
         texts = ((step, self._library.em_step_form(self._handle, step).decode()) for step in steps)
         return {
             self._library.em_step_name(self._handle, step).decode(): Form(
-                text, self._library.em_step_weight_bytes(self._handle, step)
+                text,
+                self._library.em_step_weight_bytes(self._handle, step),
+                self._library.em_step_predicted(self._handle, step) / 1000,
             )
             for step, text in texts
             if text
@@ -206,6 +223,7 @@ class Program:
         outputs, depth = weights.shape[0], weights.shape[3]
         bias = np.zeros(outputs, np.int32) if layer.bias is None else np.ascontiguousarray(layer.bias, np.int32)
         struct, _arrays = _requantize(layer.requantize, layer.output)
+        self._library.em_prefer(self._handle, FORMS.index(self._forms.get(layer.name, self._form)))
         sizes = (outputs, depth, groups)
         addresses = (weights.ctypes.data, bias.ctypes.data)
         number = self._add("conv", layer, source, output, byref(window), *sizes, *addresses, byref(struct))

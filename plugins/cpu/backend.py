@@ -2,14 +2,17 @@
 
 Options: `threads` (1 .. 256, default 1): a batch is divided by images, a single image by rows; `isa` (auto, portable,
 avx2, avxvnni, avx512vnni, neon, dotprod, i8mm; default auto): the instruction set, refused if the machine does not
-support it.
+support it; `forms` (a file that `edgemeta bench --layers --save` wrote): the measured choices in it for the model, the
+instruction set and the processor, if there are any, replace the planner's.
 """
 
 from collections.abc import Mapping, Sequence
 from ctypes import c_void_p
+from pathlib import Path
 
 import numpy as np
 
+from edgemeta.kernels.cpu.form_file import FormFileError, chosen_forms
 from edgemeta.kernels.cpu.library import ISA_NAMES, LibraryError, best_isa
 from edgemeta.kernels.cpu.program import OpenError, Program
 from edgemeta.model.graph import Model
@@ -100,11 +103,17 @@ class CpuBackend:
 
     def compile(self, model: Model, options: Mapping[str, object]) -> Session:
         """As `Backend.compile`."""
-        reject_unknown(self.name, options, ("threads", "isa"))
+        reject_unknown(self.name, options, ("threads", "isa", "forms"))
         threads = whole_number(self.name, options, "threads", 1, 1, 256)
         isa = choice(self.name, options, "isa", "auto", ("auto", *self._isas))
+        file = options.get("forms")
+        if file is not None and not isinstance(file, str):
+            raise OptionError(f"backend {self.name}: option forms is {file!r}, expected the name of a file")
         try:
-            return CpuSession(self.name, model, Program(model, isa, threads))
+            forms = chosen_forms(Path(file), model.digest, best_isa() if isa == "auto" else isa) if file else {}
+            return CpuSession(self.name, model, Program(model, isa, threads, forms=forms))
+        except FormFileError as error:
+            raise OptionError(f"backend {self.name}: option forms: {error}") from error
         except OpenError as error:
             raise OptionError(f"backend {self.name}: {error}") from error
         except LibraryError as error:

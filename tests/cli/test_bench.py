@@ -56,3 +56,30 @@ def test_gemm_runs_another_form(edgemeta_json) -> None:
 )
 def test_what_bench_refuses(edgemeta, one_sentence, arguments: tuple[str, ...], named: str) -> None:
     one_sentence(edgemeta("bench", *arguments), named)
+
+
+def test_layers_have_every_form_predicted_and_measured(edgemeta_json, edgemeta, tmp_path) -> None:
+    file = tmp_path / "forms.json"
+    portable = ("--backend", "cpu", "--isa", "portable", "--runs", 2)
+    layers = edgemeta_json("bench", SHIPPED, *portable, "--layers", "--save", file)["layers"]
+    assert {each["form"] for each in layers} == {"plain"}
+    assert all(each["predicted_of_plain"]["plain"] == 1 for each in layers)
+    assert all(each["measured_us"]["plain"] > 0 for each in layers)
+    assert file.exists()
+    table = edgemeta("bench", SHIPPED, *portable, "--layers").stdout
+    assert table.count("in use") == len(layers)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (("--save", "x.json"), "--save is for bench --layers"),
+        (("--layers", "--backend", "reference", "--runs", 1), "backend reference has no forms"),
+        (
+            ("--layers", "--backend", "cpu", "--runs", 1, "--save", "/proc/none/x.json"),
+            "/proc/none/x.json: cannot write",
+        ),
+    ],
+)
+def test_what_bench_layers_refuses(edgemeta, one_sentence, arguments: tuple[object, ...], named: str) -> None:
+    one_sentence(edgemeta("bench", SHIPPED, *arguments), named)

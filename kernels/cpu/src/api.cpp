@@ -256,6 +256,10 @@ EM_EXPORT int64_t em_step_weight_bytes(const em_program* program, int32_t step) 
   return program->program.steps()[step].weight_bytes;
 }
 
+EM_EXPORT int32_t em_step_predicted(const em_program* program, int32_t step) {
+  return static_cast<int32_t>(1000 * program->program.steps()[step].share + 0.5);
+}
+
 EM_EXPORT void em_profile(em_program* program, const uint8_t* input, void* const* outputs, int64_t* nanoseconds) {
   program->program.profile(input, outputs, nanoseconds);
 }

@@ -3,6 +3,7 @@
 
 #include "lowbit.h"
 #include "steps.h"
+#include "sums.h"
 
 namespace edgemeta {
 namespace {
@@ -15,10 +16,12 @@ int32_t corrected_bias(const Layer& layer, size_t channel, int32_t zero) {
   return static_cast<int32_t>(static_cast<uint32_t>(layer.bias[channel]) - static_cast<uint32_t>(zero) * sum);
 }
 
-bool weights_fit(const Layer& layer, const Kernels& kernels) {
-  const int32_t greatest = kernels.weight_bytes == 1 ? 127 : 32767;
-  const auto bounds = std::minmax_element(layer.weights.begin(), layer.weights.end());
-  return *bounds.first >= -greatest - 1 && *bounds.second <= greatest;
+// The layer whose accumulators the kernel computes: some channels negated, and in the bias what the requantization adds
+// there, for which it has found room in int32.
+Layer as_computed(const Layer& layer, const Sums& sums, const RequantizePlan& requantize) {
+  Layer computed = with_signs(layer, sums);
+  for (size_t o = 0; o < computed.bias.size(); ++o) computed.bias[o] += requantize.added(o);
+  return computed;
 }
 
 struct FastConv {
@@ -50,32 +53,35 @@ Step make_fast_conv(const Layer& layer, const std::vector<Tensor>& tensors, cons
   auto fast = std::make_shared<FastConv>();
   Conv& conv = fast->conv;
   describe_conv(layer, tensors, kernels, conv);
-  Layer lowest = layer;
-  const bool has_digits = !weights_fit(layer, kernels);
-  if (has_digits) fast->high = split_digits(lowest, conv);
+  const std::vector<Run> runs = whole_blocks(conv.out.channels);
+  const Sums sums = sums_of(layer, kernels);
+  fast->requantize = requantize_to(tensors[layer.computed], layer, runs, kernels, &sums);
+  const Layer given = as_computed(layer, sums, fast->requantize);
+  Layer lowest = given;
   LowBits low_bits;
-  if (has_digits)
-    low_bits.description = "digits: weights as " + std::to_string(conv.high_digits + 1) + " digits of int8";
-  else
-    low_bits = choose_form(layer, tensors[layer.inputs[0]], conv, kernels);
+  if (weights_fit(given, kernels)) {
+    low_bits = choose_form(given, tensors[layer.inputs[0]], conv, kernels);
+  } else {
+    fast->high = split_digits(lowest, conv);
+    low_bits.description = fast->high.description;
+    low_bits.share = fast->high.share;
+  }
+  low_bits.description += description_of(sums);
   conv.low = low_bits.low;
   conv.steps = low_bits.steps;
   fast->weights = pack_weights(lowest, conv, low_bits, kernels);
   for (const std::vector<int8_t>& each : fast->high.weights) low_bits.weight_bytes += each.size();
   conv.weights = fast->weights.data();
   fast->bias.assign(size_t(conv.out.blocks()) * kBlock, 0);
-  for (size_t o = 0; o < layer.bias.size(); ++o) fast->bias[o] = corrected_bias(layer, o, conv.in.zero - conv.low);
+  for (size_t o = 0; o < layer.bias.size(); ++o) fast->bias[o] = corrected_bias(given, o, conv.in.zero - conv.low);
   conv.bias = fast->bias.data();
-
-  const std::vector<Run> runs = whole_blocks(conv.out.channels);
   conv.has_sum = layer.sum != nullptr;
-  fast->requantize = requantize_to(tensors[layer.computed], layer, runs, kernels);
   if (conv.has_sum) {
     conv.sum = sum_of(*layer.sum, tensors, layer.sum_operand);
     conv.other = tensors[layer.inputs[1]].view;
   }
   conv.requantize = fast->requantize.view();
-  Step step{layer.name, conv.out.height, {}, low_bits.description, low_bits.weight_bytes};
+  Step step{layer.name, conv.out.height, {}, low_bits.description, low_bits.weight_bytes, low_bits.share};
   const LowBitKernels& few = *kernels.low_bit;
   if (low_bits.form == EM_PLANES) {
     fast->factors = plane_factors(layer, conv, low_bits);
@@ -132,19 +138,22 @@ std::shared_ptr<DepthwiseConv> describe_depthwise(const Layer& layer, const std:
 Step make_depthwise(const Layer& layer, const std::vector<Tensor>& tensors, const Kernels& kernels) {
   auto made = describe_depthwise(layer, tensors);
   Depthwise& conv = made->conv;
+  const Sums sums = sums_of(layer, kernels);
+  made->requantize = requantize_to(tensors[layer.computed], layer, whole_blocks(conv.out.channels), kernels, &sums);
+  conv.requantize = made->requantize.view();
+  const Layer given = as_computed(layer, sums, made->requantize);
+  conv.has_rest = !weights_fit(given, kernels);
   made->weights = Buffer(kernels.depthwise_bytes(conv));
-  kernels.pack_depthwise(conv, layer.weights.data(), made->weights.data());
+  kernels.pack_depthwise(conv, given.weights.data(), made->weights.data());
   conv.weights = made->weights.data();
   made->bias.assign(size_t(conv.out.blocks()) * kBlock, 0);
-  for (size_t c = 0; c < layer.bias.size(); ++c) made->bias[c] = corrected_bias(layer, c, conv.in.zero);
+  for (size_t c = 0; c < layer.bias.size(); ++c) made->bias[c] = corrected_bias(given, c, conv.in.zero);
   conv.bias = made->bias.data();
-  made->requantize = requantize_to(tensors[layer.computed], layer, whole_blocks(conv.out.channels), kernels);
-  conv.requantize = made->requantize.view();
   return {layer.name, conv.out.height,
           [made, run = kernels.depthwise](uint8_t* arena, int32_t first, int32_t last, uint8_t*) {
             run(made->conv, arena, first, last);
           },
-          "depthwise", static_cast<int64_t>(made->weights.size())};
+          "depthwise" + description_of(sums), static_cast<int64_t>(made->weights.size())};
 }
 
 struct SlowConv {
@@ -206,18 +215,25 @@ bool is_depthwise(const Layer& layer, const std::vector<Tensor>& tensors) {
   return layer.groups == tensors[layer.inputs[0]].type.channels && layer.groups == tensors[layer.output].type.channels;
 }
 
+// Whether the kernel for depthwise convolutions takes the layer.
+bool can_depthwise(const Layer& layer, const std::vector<Tensor>& tensors, const Kernels& kernels) {
+  const Layer given = with_signs(layer, sums_of(layer, kernels));
+  const auto [least, greatest] = std::minmax_element(given.weights.begin(), given.weights.end());
+  return kernels.can_depthwise(describe_depthwise(layer, tensors)->conv, *least, *greatest);
+}
+
 }  // namespace
 
 bool runs_fast(const Layer& layer, const Kernels& kernels) {
   return layer.kind == Kind::conv && layer.groups == 1 &&
-         (kernels.low_bit->has_digits || weights_fit(layer, kernels));
+         (kernels.low_bit->has_digits || weights_fit(layer, kernels) ||
+          weights_fit(with_signs(layer, sums_of(layer, kernels)), kernels));
 }
 
 Step make_convolution(const Layer& layer, const std::vector<Tensor>& tensors, const Kernels& kernels,
                       size_t& scratch) {
   if (runs_fast(layer, kernels)) return make_fast_conv(layer, tensors, kernels, scratch);
-  if (is_depthwise(layer, tensors) && layer.requantize.kind != EM_RAW && weights_fit(layer, kernels) &&
-      kernels.can_depthwise(describe_depthwise(layer, tensors)->conv))
+  if (is_depthwise(layer, tensors) && layer.requantize.kind != EM_RAW && can_depthwise(layer, tensors, kernels))
     return make_depthwise(layer, tensors, kernels);
   return make_generic_conv(layer, tensors, kernels);
 }

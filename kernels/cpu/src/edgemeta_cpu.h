@@ -12,7 +12,7 @@
 extern "C" {
 #endif
 
-enum { EM_ABI_VERSION = 9, EM_ERROR_BYTES = 256 };
+enum { EM_ABI_VERSION = 10, EM_ERROR_BYTES = 256 };
 
 // Instruction sets: for all machines, of x86-64, of ARM; the slowest first. EM_NEON is that of 64-bit ARM (armv8.0) or
 // of 32-bit ARM (armv7). EM_AUTO selects the fastest that this machine supports.
@@ -72,7 +72,7 @@ em_program* em_open(int32_t isa, int32_t threads, char* error);
 void em_close(em_program* program);
 int32_t em_isa(const em_program* program);
 
-// Before em_seal: use this form for every convolution that it can run; the others run as with EM_FASTEST.
+// Use this form for every convolution that is added from now on and that it can run; the others run as with EM_FASTEST.
 void em_prefer(em_program* program, int32_t form);
 
 // Declare a tensor; returns its number (0, 1, ...). Each other tensor is the output of exactly one later layer.
@@ -131,6 +131,8 @@ const char* em_step_name(const em_program* program, int32_t step);
 // How a convolution runs and why, and the bytes of its weights in memory; "" and 0 for other steps.
 const char* em_step_form(const em_program* program, int32_t step);
 int64_t em_step_weight_bytes(const em_program* program, int32_t step);
+// Thousandths of the time of EM_PLAIN that a convolution is predicted to take; 0 where nothing is predicted.
+int32_t em_step_predicted(const em_program* program, int32_t step);
 void em_profile(em_program* program, const uint8_t* input, void* const* outputs, int64_t* nanoseconds);
 
 // What surrounds a product of matrices of few bits, on an instruction set that this machine supports.

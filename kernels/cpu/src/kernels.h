@@ -31,7 +31,9 @@ enum class Method : uint8_t {
   line,             // float32 multiply-adds, proved equal to the multiplier for every int32 (AVX2 and AVX-512)
   multiplier,       // int64 product and shift; the result fits int32
   wide_multiplier,  // int64 product and shift, lane by lane
-  shifted_line,     // shift, then a line proved equal to the table (AVX2 and AVX-512)
+  shifted_line,     // rounding shift, clamp, then a line proved equal to the table (AVX2 and AVX-512)
+  rounded_line,     // the same without rounding and clamp: the bias holds the half, and the line is right beyond the
+                    // table's ends as far as accumulators reach (AVX2 and AVX-512)
   high_product,     // the multiplier by the high half of a product and a rounding shift (NEON only)
   integer_line,     // shift, then a line in int32 that equals the table (NEON only)
   table,            // shift, then the table
@@ -46,13 +48,15 @@ enum class Lines : uint8_t { none, down, nearest, integers };
 // Arrays are padded to whole blocks.
 struct Requantize {
   const Method* method;                      // [blocks]
-  const float *scale, *scale_rest, *offset;  // line: zero + acc * (scale + scale_rest) + offset, see Lines
+  // line: zero + acc * (scale + scale_rest) + offset, see Lines; of a table's index t: t * scale + offset
+  const float *scale, *scale_rest, *offset;
   const int32_t* multiplier;
   const int64_t *half, *shift;  // per block: eight even lanes, then eight odd ones
   const int32_t* table_shift;
   const uint8_t* table;  // [channels][256]
   const int32_t *high_multiplier, *high_shift;  // high_product: the shift after the high half, 1 .. 31
   const int32_t *slope, *start;                 // integer_line: (t * slope + start) >> kLineShift
+  const int32_t* sign;                          // raw: -1 where the accumulator's complement is the result, else 0
   int32_t zero, lo, hi;
 };
 
@@ -65,7 +69,7 @@ struct Window {
   int32_t height, width, stride_y, stride_x, top, left;
 };
 
-// A digit of weights that do not fit int8, of a block: its groups of 16 x 4 weights that are not all 0.
+// What is left of weights that do not fit int8, of a block: its groups of 16 x 4 weights that are not all 0.
 struct HighDigit {
   const int64_t* at;  // of each group, the bytes from the corner of the window to its inputs
   const int8_t* weights;
@@ -89,10 +93,10 @@ struct Conv {
   int32_t low;           // taken off each input byte, by kernels for few bits
   int32_t steps;         // how many neighbouring steps of four inputs int16 can sum, where bytes are multiplied
   bool has_lowest_pair;  // somewhere two weights eight bytes apart in a group of sixteen are both -128
-  // The weights are sums of digits times powers of 256; `weights` holds the lowest ones: [blocks][high_digits], the
-  // highest first.
+  // The weights are sums of digits times powers of 2**digit_bits; `weights` holds the lowest ones: [blocks]
+  // [high_digits], the highest first. digit_bits is 8, or 0: one digit more, which is simply added.
   const HighDigit* high;
-  int32_t high_digits;
+  int32_t high_digits, digit_bits;
   const int32_t* bias;  // minus zero point times sum of weights
   Requantize requantize;
   bool has_sum;
@@ -151,6 +155,7 @@ struct Depthwise {
   int32_t tap_count;
   const int64_t* taps;
   const void* weights;
+  bool has_rest;  // the weights are sums of two, which are packed one after the other (AVX-512)
   const int32_t* bias;  // as above
   Requantize requantize;
 };
@@ -281,7 +286,8 @@ struct Kernels {
   int32_t winograd_side;  // of its tiles of outputs: 2 or 4
   const LowBitKernels* low_bit;
   void (*depthwise)(const Depthwise&, uint8_t* arena, int32_t first, int32_t last);
-  bool (*can_depthwise)(const Depthwise&);  // whether the kernel supports the window
+  // Whether the kernel supports the window, and weights from `least` to `greatest`.
+  bool (*can_depthwise)(const Depthwise&, int32_t least, int32_t greatest);
   size_t (*depthwise_bytes)(const Depthwise&);
   void (*pack_depthwise)(const Depthwise&, const int32_t* weights, uint8_t* packed);  // weights [channels][taps]
   void (*generic_conv)(const GenericConv&, uint8_t* arena, int32_t first, int32_t last);

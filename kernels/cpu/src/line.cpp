@@ -2,7 +2,8 @@
 //
 // A multiplier's result is a non-decreasing step function of the accumulator x: it is defined by the least x that gives
 // each k, T[k]. A line with scale >= 0 does not decrease either, as every rounding preserves the order. So the two are
-// equal on all 2**32 inputs if, for every k, the line is below k at T[k] - 1 and not below k at T[k].
+// equal on all 2**32 inputs if, for every k, the line is below k at T[k] - 1 and not below k at T[k]. With the complement
+// ~x in place of x both never increase, and the line's scale is negative.
 // A table has only 256 inputs, and all of them are checked. A line in integers, for kernels without float rounding
 // modes, is checked likewise.
 #include <algorithm>
@@ -56,13 +57,17 @@ struct Thresholds {
   int64_t at[256];  // of k = lo + 1 .. lo + count
 };
 
-bool equals_steps(const Line& line, const Thresholds& steps, Lines rounding) {
+bool equals_steps(const Line& line, const Thresholds& steps, Lines rounding, bool negated) {
   const int32_t lo = steps.lo, hi = lo + steps.count;
+  const auto at = [&](int64_t t) {
+    const auto x = static_cast<int32_t>(t);
+    return at_line(line, negated ? ~x : x, lo, hi, rounding);
+  };
   for (int32_t i = 0; i < steps.count; ++i) {
     const int32_t k = lo + 1 + i;
     const int64_t t = steps.at[i];
-    if (t <= kGreatest && at_line(line, static_cast<int32_t>(t), lo, hi, rounding) < k) return false;
-    if (t > kLeast && at_line(line, static_cast<int32_t>(t - 1), lo, hi, rounding) >= k) return false;
+    if (t <= kGreatest && at(t) < k) return false;
+    if (t > kLeast && at(t - 1) >= k) return false;
   }
   return true;
 }
@@ -114,7 +119,7 @@ double middle_offset(double scale, const int32_t* entries, int32_t lo, int32_t h
 
 }  // namespace
 
-bool find_line(int32_t multiplier, int32_t shift, int32_t lo, int32_t hi, Lines rounding, Line& line) {
+bool find_line(int32_t multiplier, int32_t shift, int32_t lo, int32_t hi, Lines rounding, bool negated, Line& line) {
   if (multiplier == 0) {  // round(0, shift) = 0
     line = {0.0f, 0.0f, 0.0f};
     return true;
@@ -127,8 +132,14 @@ bool find_line(int32_t multiplier, int32_t shift, int32_t lo, int32_t hi, Lines 
   line.scale = static_cast<float>(scale);
   if (double{line.scale} > scale) line.scale = std::nextafter(line.scale, 0.0f);
   line.scale_rest = static_cast<float>(scale - double{line.scale});
-  line.offset = static_cast<float>(middle_offset(scale, steps) - before_rounding(rounding));
-  return std::fabs(line.offset) < 1e6f && equals_steps(line, steps, rounding);
+  double offset = middle_offset(scale, steps) - before_rounding(rounding);
+  if (negated) {  // the line at ~x = -1 - x
+    line.scale = -line.scale;
+    line.scale_rest = -line.scale_rest;
+    offset -= scale;
+  }
+  line.offset = static_cast<float>(offset);
+  return std::fabs(line.offset) < 1e6f && equals_steps(line, steps, rounding, negated);
 }
 
 bool find_line(const int32_t* entries, int32_t lo, int32_t hi, Lines rounding, Line& line) {
@@ -138,6 +149,21 @@ bool find_line(const int32_t* entries, int32_t lo, int32_t hi, Lines rounding, L
   line.offset = static_cast<float>(middle_offset(line.scale, entries, lo, hi) - before_rounding(rounding));
   for (int32_t t = 0; t < 256; ++t)
     if (at_line(line, t - 128, lo, hi, rounding) != entries[t]) return false;
+  return true;
+}
+
+bool holds_beyond(const Line& line, const int32_t* entries, int32_t lo, int32_t hi, Lines rounding, int64_t reach,
+                  int32_t shift) {
+  // With the half, or the step that a negated channel takes besides, accumulators reach so far; that must fit int32.
+  const int64_t farthest = reach + (int64_t{1} << shift) + 1;
+  if (farthest > kGreatest) return false;
+  for (const int64_t end : {-farthest >> shift, farthest >> shift}) {
+    const auto t = static_cast<int32_t>(end);
+    if (t >= -128 && t <= 127) continue;
+    // The kernel makes it an int32 before it clamps.
+    if (std::fabs(double{line.scale} * t + double{line.offset}) > double{1 << 30}) return false;
+    if (at_line(line, t, lo, hi, rounding) != entries[t < 0 ? 0 : 255]) return false;
+  }
   return true;
 }
 

@@ -196,13 +196,15 @@ PlaneFactors plane_factors(const Layer& layer, const Conv& conv, const LowBits& 
 }
 
 HighDigits split_digits(Layer& layer, Conv& conv) {
+  const auto [least, greatest] = std::minmax_element(layer.weights.begin(), layer.weights.end());
+  conv.digit_bits = *least >= -256 && *greatest <= 254 ? 0 : 8;
   std::vector<std::vector<int32_t>> digits;  // the lowest first
   std::vector<int32_t> rest = layer.weights;
   while (digits.empty() || std::any_of(rest.begin(), rest.end(), [](int32_t each) { return each != 0; })) {
     std::vector<int32_t> digit(rest.size());
     for (size_t i = 0; i < rest.size(); ++i) {
-      digit[i] = ((rest[i] + 128) & 255) - 128;
-      rest[i] = (rest[i] - digit[i]) / 256;
+      digit[i] = conv.digit_bits == 0 ? std::clamp(rest[i], -128, 127) : ((rest[i] + 128) & 255) - 128;
+      rest[i] = (rest[i] - digit[i]) / (1 << conv.digit_bits);
     }
     digits.push_back(std::move(digit));
   }
@@ -230,6 +232,16 @@ HighDigits split_digits(Layer& layer, Conv& conv) {
     high.views.push_back({high.at[list].data(), high.weights[list].data(), static_cast<int32_t>(high.at[list].size())});
   conv.high = high.views.data();
   layer.weights = std::move(digits[0]);
+  double besides = 0;  // the share of groups that are multiplied again
+  for (const HighDigit& each : high.views) besides += double(each.count) / (blocks * groups);
+  high.share = 1 + besides;
+  if (conv.digit_bits == 0) {
+    char text[80];
+    std::snprintf(text, sizeof text, "digits: int8 weights, %.1f %% of them in two parts", 100 * besides);
+    high.description = text;
+  } else {
+    high.description = "digits: weights as " + std::to_string(digits.size()) + " digits of int8";
+  }
   return high;
 }
 
@@ -296,6 +308,7 @@ LowBits choose_form(const Layer& layer, const Tensor& input, const Conv& conv, c
       choices.push_back({cost, planes});
     }
   }
+  for (auto& [cost, choice] : choices) choice.share = cost / estimate.plain();
   for (const auto& [cost, choice] : choices)
     if (choice.form == layer.wanted_form) return choice;
   if (choices.size() == 1) return plain;

@@ -14,6 +14,7 @@ struct LowBits {
   int32_t steps = 0;         // bytes: see Conv
   int32_t words = 0;         // planes: see Planes
   int64_t weight_bytes = 0;  // in memory
+  double share = 1;          // its predicted time as a share of the plain form's
   std::string description;   // the form and why, in words
 };
 
@@ -22,9 +23,12 @@ struct HighDigits {
   std::vector<std::vector<int64_t>> at;  // [blocks * digits]
   std::vector<std::vector<int8_t>> weights;
   std::vector<HighDigit> views;
+  std::string description;  // as LowBits has them
+  double share = 1;
 };
 
-// Sets the weights of `layer` to their lowest digits, which fit int8, and conv's digits to the others.
+// Sets the weights of `layer` to their lowest digits, which fit int8, and conv's digits to the others. Weights from -256
+// to 254 become sums of two that fit, so that nothing is multiplied by 256.
 HighDigits split_digits(Layer& layer, Conv& conv);
 
 // conv: the arguments of the layer without weights; the layer's weights fit the kernels' multiplier.

@@ -32,6 +32,7 @@ int32_t Program::add_layer(Layer layer) {
   if (!steps_.empty()) throw std::logic_error("the program is sealed");
   if (layer.requantize.kind == EM_RAW && (layer.kind == Kind::conv)) tensors_.at(layer.output).raw = true;
   layer.computed = layer.output;
+  layer.wanted_form = wanted_form_;
   layers_.push_back(std::move(layer));
   return static_cast<int32_t>(layers_.size()) - 1;
 }
@@ -50,7 +51,6 @@ void Program::set_bases(int32_t layer, int32_t count, const int8_t* basis, const
 void Program::seal(int32_t input, std::vector<int32_t> outputs) {
   input_ = input;
   tensors_.at(input).is_given = true;
-  for (Layer& layer : layers_) layer.wanted_form = wanted_form_;
   layers_ = fuse(std::move(layers_), outputs, tensors_, kernels_);
   layers_ = place_parts(std::move(layers_), tensors_, input);
   const size_t arena_bytes = plan_arena(tensors_, layers_, input, outputs);

@@ -92,6 +92,7 @@ struct Step {
   std::function<void(uint8_t* arena, int32_t first, int32_t last, uint8_t* scratch)> run;
   std::string form{};        // of a convolution: how it runs, and why
   int64_t weight_bytes = 0;  // of a convolution
+  double share = 0;          // of a convolution: its predicted time as a share of the plain form's; 0: not predicted
 };
 
 class Program {

@@ -18,23 +18,31 @@ RequantizeSpec::RequantizeSpec(const em_requantize& given, int32_t channels)
 }
 
 RequantizePlan::RequantizePlan(const RequantizeSpec& spec, const std::vector<Run>& runs, int32_t zero, int32_t offset,
-                               Lines lines) {
-  method_.assign(runs.size(), Method::raw);
-  zero_ = zero;
-  if (spec.kind == EM_RAW) return;
+                               Lines lines, const Sums* sums) {
   const size_t lanes = runs.size() * kBlock;
+  method_.assign(runs.size(), Method::raw);
+  sign_.assign(lanes, 0);
+  added_.assign(lanes, 0);
+  zero_ = zero;
+  if (spec.kind == EM_RAW) {
+    for (size_t block = 0; sums != nullptr && block < runs.size(); ++block)
+      for (int32_t lane = 0; lane < runs[block].count; ++lane)
+        sign_[block * kBlock + lane] = sums->negated[runs[block].output_channel + lane] ? -1 : 0;
+    return;
+  }
   scale_.assign(lanes, 0.0f);
   scale_rest_.assign(lanes, 0.0f);
   offset_.assign(lanes, 0.0f);
   lo_ = spec.lo + offset;
   hi_ = spec.hi + offset;
   if (spec.kind == EM_MULTIPLIER)
-    plan_multiplier(spec, runs, lines);
+    plan_multiplier(spec, runs, lines, sums);
   else
-    plan_table(spec, runs, offset, lines);
+    plan_table(spec, runs, offset, lines, sums);
 }
 
-void RequantizePlan::plan_multiplier(const RequantizeSpec& spec, const std::vector<Run>& runs, Lines lines) {
+void RequantizePlan::plan_multiplier(const RequantizeSpec& spec, const std::vector<Run>& runs, Lines lines,
+                                     const Sums* sums) {
   const size_t lanes = runs.size() * kBlock;
   multiplier_.assign(lanes, 0);
   half_.assign(lanes, 0);
@@ -48,13 +56,18 @@ void RequantizePlan::plan_multiplier(const RequantizeSpec& spec, const std::vect
       const size_t channel = runs[block].output_channel + lane;
       const size_t to = block * kBlock + lane, halved = block * kBlock + lane / 2 + lane % 2 * 8;
       const int32_t multiplier = spec.multiplier[channel], shift = spec.shift[channel];
+      const bool negated = sums != nullptr && sums->negated[channel];
       multiplier_[to] = multiplier;
       half_[halved] = shift > 0 ? int64_t{1} << (shift - 1) : 0;
       shift_[halved] = shift;
+      if (negated) {  // ~x * m + half = x * -m + (half - m)
+        multiplier_[to] = -multiplier;
+        half_[halved] -= multiplier;
+      }
       all_narrow &= multiplier <= (int64_t{1} << shift);  // then |x * multiplier >> shift| <= |x|
-      all_lines = all_lines && find_line(multiplier, shift, lo_ - zero_, hi_ - zero_, lines, line);
+      all_lines = all_lines && find_line(multiplier, shift, lo_ - zero_, hi_ - zero_, lines, negated, line);
       set_line(to, line);
-      all_high = all_high && find_high_product(multiplier, shift, high_multiplier_[to], high_shift_[to]);
+      all_high = all_high && !negated && find_high_product(multiplier, shift, high_multiplier_[to], high_shift_[to]);
     }
     method_[block] = all_lines    ? Method::line
                      : all_high   ? Method::high_product
@@ -63,7 +76,10 @@ void RequantizePlan::plan_multiplier(const RequantizeSpec& spec, const std::vect
   }
 }
 
-void RequantizePlan::plan_table(const RequantizeSpec& spec, const std::vector<Run>& runs, int32_t offset, Lines lines) {
+// The index of an accumulator a is round(a, s). That of ~a - 2**s is ~index for s > 0, as is that of ~a for s = 0; so the
+// table of a negated channel is read from its end.
+void RequantizePlan::plan_table(const RequantizeSpec& spec, const std::vector<Run>& runs, int32_t offset, Lines lines,
+                                const Sums* sums) {
   const size_t lanes = runs.size() * kBlock;
   table_shift_.assign(lanes, 0);
   table_.assign(lanes * 256, 0);
@@ -73,22 +89,31 @@ void RequantizePlan::plan_table(const RequantizeSpec& spec, const std::vector<Ru
   lo_ = *bounds.first + offset;
   hi_ = *bounds.second + offset;
   for (size_t block = 0; block < runs.size(); ++block) {
-    bool all_lines = is_float(lines), all_integers = lines == Lines::integers;
+    bool all_lines = is_float(lines), all_integers = lines == Lines::integers, all_hold = all_lines && sums != nullptr;
     Line line{0, 0, 0};
     int32_t entries[256];
     for (int32_t lane = 0; lane < runs[block].count; ++lane) {
       const size_t channel = runs[block].output_channel + lane, to = block * kBlock + lane;
-      table_shift_[to] = spec.shift[channel];
+      const int32_t shift = spec.shift[channel];
+      const bool negated = sums != nullptr && sums->negated[channel];
+      table_shift_[to] = shift;
+      if (negated && shift > 0) added_[to] = -(1 << shift);
       for (size_t t = 0; t < 256; ++t) {
-        const int32_t entry = spec.table[channel * 256 + t] + offset;
-        table_[to * 256 + t] = static_cast<uint8_t>(entry);
-        entries[t] = entry - zero_;
+        entries[t] = spec.table[channel * 256 + (negated ? 255 - t : t)] + offset;
+        table_[to * 256 + t] = static_cast<uint8_t>(entries[t]);
       }
-      all_lines = all_lines && find_line(entries, lo_ - zero_, hi_ - zero_, lines, line);
+      all_lines = all_lines && find_line(entries, lo_, hi_, lines, line);
+      all_hold = all_hold && all_lines && holds_beyond(line, entries, lo_, hi_, lines, sums->reach[channel], shift);
       set_line(to, line);
+      for (int32_t& entry : entries) entry -= zero_;
       all_integers = all_integers && find_integer_line(entries, lo_ - zero_, hi_ - zero_, slope_[to], start_[to]);
     }
-    method_[block] = all_lines ? Method::shifted_line : all_integers ? Method::integer_line : Method::table;
+    method_[block] = all_hold       ? Method::rounded_line
+                     : all_lines    ? Method::shifted_line
+                     : all_integers ? Method::integer_line
+                                    : Method::table;
+    for (int32_t lane = 0; all_hold && lane < runs[block].count; ++lane)
+      added_[block * kBlock + lane] += 1 << table_shift_[block * kBlock + lane] >> 1;
   }
 }
 
@@ -112,6 +137,7 @@ Requantize RequantizePlan::view() const {
           high_shift_.data(),
           slope_.data(),
           start_.data(),
+          sign_.data(),
           zero_,
           lo_,
           hi_};

@@ -22,10 +22,17 @@ struct RequantizeSpec {
 
 // A line in three float32 numbers: value(x) = x * scale + fma(x, scale_rest, offset), where the inner fma rounds to
 // nearest. Lines::down: the outer one is exact, then rounded down to an integer. Lines::nearest: it is rounded to float32,
-// then to the nearest integer, halves to the even one; `offset` is less by 1/2. scale_rest >= 0, so that value never
-// decreases: each rounding preserves the order.
+// then to the nearest integer, halves to the even one; `offset` is less by 1/2. Neither scale is below 0, or neither above
+// it, so that value never decreases, or never increases: each rounding preserves the order.
 struct Line {
   float scale, scale_rest, offset;
+};
+
+// What is known of a convolution's accumulators, by channel. Where `negated`, the kernel computes the complement
+// ~a = -1 - a, which fits int32 wherever a does. reach: |a| is at most so much.
+struct Sums {
+  std::vector<bool> negated;
+  std::vector<int64_t> reach;
 };
 
 // The arrays behind a `Requantize`.
@@ -33,13 +40,17 @@ class RequantizePlan {
  public:
   RequantizePlan() = default;
   // runs: the channels of each block. offset: added to the output's integers for the library's representation
-  // (Tensor::offset).
-  RequantizePlan(const RequantizeSpec& spec, const std::vector<Run>& runs, int32_t zero, int32_t offset, Lines lines);
+  // (Tensor::offset). sums: of a convolution whose bias takes `added`, else null.
+  RequantizePlan(const RequantizeSpec& spec, const std::vector<Run>& runs, int32_t zero, int32_t offset, Lines lines,
+                 const Sums* sums = nullptr);
   Requantize view() const;
+  // What the bias of a lane takes besides, so that the accumulator becomes what the method expects.
+  int32_t added(size_t lane) const { return added_[lane]; }
 
  private:
-  void plan_multiplier(const RequantizeSpec& spec, const std::vector<Run>& runs, Lines lines);
-  void plan_table(const RequantizeSpec& spec, const std::vector<Run>& runs, int32_t offset, Lines lines);
+  void plan_multiplier(const RequantizeSpec& spec, const std::vector<Run>& runs, Lines lines, const Sums* sums);
+  void plan_table(const RequantizeSpec& spec, const std::vector<Run>& runs, int32_t offset, Lines lines,
+                  const Sums* sums);
   void set_line(size_t lane, const Line& line);
 
   std::vector<Method> method_;
@@ -47,16 +58,21 @@ class RequantizePlan {
   std::vector<int32_t> multiplier_, table_shift_;
   std::vector<int64_t> half_, shift_;
   std::vector<uint8_t> table_;
-  std::vector<int32_t> high_multiplier_, high_shift_, slope_, start_;
+  std::vector<int32_t> high_multiplier_, high_shift_, slope_, start_, sign_, added_;
   int32_t zero_ = 0, lo_ = 0, hi_ = 255;
 };
 
-// clamp(value(x), lo, hi) equal to clamp(round(x * multiplier, shift), lo, hi) for every int32 x; false if no line was
-// found.
-bool find_line(int32_t multiplier, int32_t shift, int32_t lo, int32_t hi, Lines rounding, Line& line);
+// clamp(value(x), lo, hi) equal to clamp(round(x * multiplier, shift), lo, hi) for every int32 x, or to that of ~x if it is
+// given `negated`; false if no line was found.
+bool find_line(int32_t multiplier, int32_t shift, int32_t lo, int32_t hi, Lines rounding, bool negated, Line& line);
 
 // clamp(value(t), lo, hi) equal to entries[t + 128] for t = -128 .. 127, all from lo to hi; false if no line was found.
 bool find_line(const int32_t* entries, int32_t lo, int32_t hi, Lines rounding, Line& line);
+
+// Whether the line of a table is right for all t = a >> shift beyond the table's ends, too, which are those of its ends.
+// `reach`: as in Sums.
+bool holds_beyond(const Line& line, const int32_t* entries, int32_t lo, int32_t hi, Lines rounding, int64_t reach,
+                  int32_t shift);
 
 // multiplier and shift as a doubled high product: `high` < 2**31, and `right` 1 .. 31 after it; false if there are none.
 bool find_high_product(int32_t multiplier, int32_t shift, int32_t& high, int32_t& right);

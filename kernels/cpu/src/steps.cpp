@@ -12,8 +12,8 @@ Window window_of(const Layer& layer) {
 }
 
 RequantizePlan requantize_to(const Tensor& output, const Layer& layer, const std::vector<Run>& runs,
-                             const Kernels& kernels) {
-  return RequantizePlan(layer.requantize, runs, zero_of(output), output.offset, kernels.lines);
+                             const Kernels& kernels, const Sums* sums) {
+  return RequantizePlan(layer.requantize, runs, zero_of(output), output.offset, kernels.lines, sums);
 }
 
 Sum sum_of(const Layer& layer, const std::vector<Tensor>& tensors, int32_t first_operand) {
@@ -146,7 +146,7 @@ Step with_table(Step step, const Layer& layer, const View& out, const Kernels& k
               look_up(lookup, arena, y, end);
             }
           },
-          step.form, step.weight_bytes};
+          step.form, step.weight_bytes, step.share};
 }
 
 // Fills the border at the rows that a step makes: after each row its right side and the left one of the next row.
@@ -161,7 +161,7 @@ Step with_border(Step step, const Tensor& tensor) {
             for (int32_t y = first; y < last; ++y)
               std::memset(arena + view.at(y, view.width), view.zero, y + 1 < view.height ? right + left : below);
           },
-          step.form, step.weight_bytes};
+          step.form, step.weight_bytes, step.share};
 }
 
 }  // namespace

@@ -56,7 +56,9 @@ void depthwise(const Depthwise& conv, uint8_t* arena, int32_t first, int32_t las
   with_taps(conv, [&](auto taps) { run_rows<typename decltype(taps)::Of>(conv, arena, first, last); });
 }
 
-bool can_depthwise(const Depthwise& conv) { return fits_taps(conv); }
+bool can_depthwise(const Depthwise& conv, int32_t least, int32_t greatest) {
+  return least >= kLeastTap && greatest <= kGreatestTap && fits_taps(conv);
+}
 
 size_t depthwise_bytes(const Depthwise& conv) { return taps_bytes(conv); }
 

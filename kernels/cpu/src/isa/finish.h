@@ -134,14 +134,43 @@ struct ByTable {
 
 #if defined(EM_ISA_AVX512) || defined(EM_ISA_AVX2)
 
+// The line of a table's index, which includes the zero point.
+template <bool FULL>
+struct TableLine {
+  F32x16 scale, offset;
+  I32x16 lo, hi;
+
+  INLINE TableLine(const Requantize& rq, int32_t block)
+      : scale(load(rq.scale + block * kBlock)),
+        offset(load(rq.offset + block * kBlock)),
+        lo(splat(rq.lo)),
+        hi(splat(rq.hi)) {}
+
+  INLINE I32x16 operator()(const I32x16& index) const {
+    const I32x16 y = line_value(to_float(index), scale, offset);
+    return FULL ? y : min(max(y, lo), hi);
+  }
+};
+
 template <bool FULL>
 struct ByShiftedLine {
   TableIndex index;
-  ByLine<FULL> line;
+  TableLine<FULL> line;
 
   INLINE ByShiftedLine(const Requantize& rq, int32_t block) : index(rq, block), line(rq, block) {}
 
   INLINE I32x16 operator()(const I32x16& acc) const { return line(index(acc)); }
+};
+
+template <bool FULL>
+struct ByRoundedLine {
+  I32x16 shift;
+  TableLine<FULL> line;
+
+  INLINE ByRoundedLine(const Requantize& rq, int32_t block)
+      : shift(load(rq.table_shift + block * kBlock)), line(rq, block) {}
+
+  INLINE I32x16 operator()(const I32x16& acc) const { return line(shift_right(acc, shift)); }
 };
 
 #endif
@@ -194,6 +223,8 @@ INLINE inline void with_method(const Requantize& rq, int32_t block, [[maybe_unus
       return full && is_full(rq) ? use(ByLine<true>(rq, block)) : use(ByLine<false>(rq, block));
     case Method::shifted_line:
       return full && is_full(rq) ? use(ByShiftedLine<true>(rq, block)) : use(ByShiftedLine<false>(rq, block));
+    case Method::rounded_line:
+      return full && is_full(rq) ? use(ByRoundedLine<true>(rq, block)) : use(ByRoundedLine<false>(rq, block));
     case Method::high_product:
     case Method::integer_line:
       return;  // NEON's
@@ -204,10 +235,12 @@ INLINE inline void with_method(const Requantize& rq, int32_t block, [[maybe_unus
       return full && is_full(rq) ? use(ByIntegerLine<true>(rq, block)) : use(ByIntegerLine<false>(rq, block));
     case Method::line:
     case Method::shifted_line:
+    case Method::rounded_line:
       return;  // of AVX2 and AVX-512
 #else
     case Method::line:
     case Method::shifted_line:
+    case Method::rounded_line:
     case Method::high_product:
     case Method::integer_line:
       return;  // of others
@@ -221,13 +254,19 @@ INLINE inline I32x16 weighted_sum(const Sum& s, const I32x16& a, const I32x16& b
   return clamp(shift_right(total, s.shift) + splat(s.zero), s.lo, s.hi);
 }
 
+// Sixteen accumulators as a raw tensor has them.
+inline void store_raw(const Requantize& rq, int32_t block, const int32_t* sums, uint8_t* out) {
+  int32_t lane[kBlock];
+  for (int i = 0; i < kBlock; ++i) lane[i] = sums[i] ^ rq.sign[block * kBlock + i];
+  memcpy(out, lane, sizeof lane);
+}
+
 // Store sixteen results in the output: int32 for a raw tensor, bytes otherwise.
 inline void finish_one(const Requantize& rq, int32_t block, const I32x16& acc, uint8_t* out) {
   if (rq.method[block] == Method::raw) {
     int32_t lane[kBlock];
     store(lane, acc);
-    memcpy(out, lane, sizeof lane);
-    return;
+    return store_raw(rq, block, lane, out);
   }
   with_method(rq, block, true, [&](auto finish) { store_bytes(out, finish(acc)); });
 }

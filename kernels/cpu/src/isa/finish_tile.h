@@ -27,7 +27,7 @@ void finish_block(const Conv& conv, uint8_t* arena, int32_t y, int32_t x, int32_
   const int64_t step = conv.out.pixel;
   if (conv.requantize.method[block] == Method::raw) {
     for (int32_t p = 0; p < pixels; ++p)
-      memcpy(out + p * step + block * kBlock * 4, sums + p * kBlock, kBlock * sizeof(int32_t));
+      store_raw(conv.requantize, block, sums + p * kBlock, out + p * step + block * kBlock * 4);
     return;
   }
   uint8_t* to = out + block * kBlock;

@@ -20,7 +20,7 @@ void quantize(const float* x, int64_t count, int32_t bits, uint8_t* out, float* 
 void dequantize(const int32_t* sums, int64_t rows, int32_t columns, const float* scale, const float* offset,
                 float* out);
 void depthwise(const Depthwise&, uint8_t* arena, int32_t first, int32_t last);
-bool can_depthwise(const Depthwise&);
+bool can_depthwise(const Depthwise&, int32_t least, int32_t greatest);
 size_t depthwise_bytes(const Depthwise&);
 void pack_depthwise(const Depthwise&, const int32_t* weights, uint8_t* packed);
 void generic_conv(const GenericConv&, uint8_t* arena, int32_t first, int32_t last);

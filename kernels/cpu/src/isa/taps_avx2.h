@@ -38,6 +38,7 @@ struct Taps {
   }
 };
 
+constexpr int32_t kLeastTap = -32768, kGreatestTap = 32767;
 bool fits_taps(const Depthwise&) { return true; }
 
 size_t taps_bytes(const Depthwise& conv) {

@@ -4,7 +4,7 @@
 // pixels; they meet the taps of one kernel row. A kernel row of up to four taps needs one such vector and leaves
 // room: shifted by s bytes, the weights are those of the output s pixels on. Three taps at stride 1 so give two
 // outputs, one tap four. Rows of five to eight taps take two vectors. Places without a tap have the weight 0; pixels
-// after the last are read, and ignored.
+// after the last are read, and ignored. Weights that do not fit int8 are sums of two that do: the same pixels meet both.
 #pragma once
 
 #include "../kernels.h"
@@ -13,12 +13,15 @@
 namespace edgemeta::EM_NAMESPACE {
 namespace {
 
-// V vectors in each kernel row give J outputs; weights [blocks][kernel rows][V][J][16][4].
+inline int32_t addends(const Depthwise& conv) { return conv.has_rest ? 2 : 1; }
+
+// V vectors in each kernel row give J outputs; weights [blocks][kernel rows][V][addends][J][16][4], one addend or two.
 template <int V, int J>
 struct Taps {
   static constexpr int kPixels = J;
 
   int32_t rows, block;
+  bool has_rest;
   int64_t row, pixel, bytes;
   const int8_t* weights;
   I32x16 bias;
@@ -27,9 +30,10 @@ struct Taps {
   INLINE Taps(const Depthwise& conv, int32_t number)
       : rows(conv.window.height),
         block(number),
+        has_rest(conv.has_rest),
         row(conv.tap_row),
         pixel(conv.tap_pixel),
-        weights(static_cast<const int8_t*>(conv.weights) + int64_t{number} * rows * V * J * 64),
+        weights(static_cast<const int8_t*>(conv.weights) + int64_t{number} * rows * V * J * addends(conv) * 64),
         bias(load(conv.bias + number * kBlock)),
         dwords(_mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15)),
         transpose(_mm512_broadcast_i32x4(_mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15))) {}
@@ -49,10 +53,14 @@ struct Taps {
     for (int32_t ky = 0; ky < rows; ++ky, in += row) {
       unrolled<V>([&](auto v) INLINE {
         const __m512i x = four_pixels(in + 4 * v.value * pixel);
-        unrolled<J>([&](auto j) INLINE {
-          acc[j.value].v = _mm512_dpbusd_epi32(acc[j.value].v, x, _mm512_loadu_si512(weight));
-          weight += 64;
-        });
+        const auto add = [&]() INLINE {
+          unrolled<J>([&](auto j) INLINE {
+            acc[j.value].v = _mm512_dpbusd_epi32(acc[j.value].v, x, _mm512_loadu_si512(weight));
+            weight += 64;
+          });
+        };
+        add();
+        if (has_rest) add();
       });
     }
   }
@@ -67,6 +75,7 @@ inline int32_t joint_pixels(const Depthwise& conv) {
   return fit >= 4 ? 4 : fit >= 2 ? 2 : 1;
 }
 
+constexpr int32_t kLeastTap = -256, kGreatestTap = 254;
 bool fits_taps(const Depthwise& conv) {
   // With dilation the places after the last tap are further away.
   const int32_t read = (4 * vectors(conv) - conv.window.width) * (conv.tap_pixel / conv.in.pixel);
@@ -74,20 +83,23 @@ bool fits_taps(const Depthwise& conv) {
 }
 
 size_t taps_bytes(const Depthwise& conv) {
-  return size_t(conv.out.blocks()) * conv.window.height * vectors(conv) * joint_pixels(conv) * 64;
+  return size_t(conv.out.blocks()) * conv.window.height * vectors(conv) * joint_pixels(conv) * addends(conv) * 64;
 }
 
 void pack_taps(const Depthwise& conv, const int32_t* weights, uint8_t* packed) {
-  const int32_t v_count = vectors(conv), j_count = joint_pixels(conv), taps = conv.window.width;
+  const int32_t v_count = vectors(conv), j_count = joint_pixels(conv), taps = conv.window.width, parts = addends(conv);
   for (int32_t c = 0; c < conv.out.channels; ++c)
     for (int32_t ky = 0; ky < conv.window.height; ++ky)
       for (int32_t kx = 0; kx < taps; ++kx)
         for (int32_t j = 0; j < j_count; ++j) {
           const int32_t place = kx + j * conv.window.stride_x;
           const int64_t row = int64_t{c / kBlock} * conv.window.height + ky;
-          const int64_t vector = (row * v_count + place / 4) * j_count + j;
-          const auto weight = static_cast<int8_t>(weights[(int64_t{c} * conv.window.height + ky) * taps + kx]);
-          packed[(vector * kBlock + c % kBlock) * 4 + place % 4] = static_cast<uint8_t>(weight);
+          const int64_t vector = (row * v_count + place / 4) * parts * j_count + j;
+          const int32_t weight = weights[(int64_t{c} * conv.window.height + ky) * taps + kx];
+          const int32_t first = smaller(greater(weight, -128), 127);
+          uint8_t* to = packed + (vector * kBlock + c % kBlock) * 4 + place % 4;
+          to[0] = static_cast<uint8_t>(first);
+          if (parts > 1) to[j_count * kBlock * 4] = static_cast<uint8_t>(weight - first);
         }
 }
 

@@ -36,6 +36,7 @@ struct Taps {
   }
 };
 
+constexpr int32_t kLeastTap = -128, kGreatestTap = 127;
 bool fits_taps(const Depthwise&) { return true; }
 
 size_t taps_bytes(const Depthwise& conv) { return size_t(conv.out.blocks()) * conv.tap_count * kBlock; }

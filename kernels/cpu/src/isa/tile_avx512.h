@@ -17,22 +17,31 @@ constexpr bool kWidens = false;
 size_t tile_scratch_bytes(const Conv&) { return 0; }
 inline void prepare_tile(const Conv&, const TileInput&, int32_t) {}
 
-// Adds the products of a block's digits to the sums of P pixels, and multiplies by 256 after each.
+// Adds the products of some groups of weights to the sums of P pixels.
 template <int P>
-INLINE inline void add_high_digits(const Conv& conv, const TileInput& tile, int n, __m512i* acc) {
-  for (int32_t digit = 0; digit < conv.high_digits; ++digit) {
-    const HighDigit& high = tile.high[n * conv.high_digits + digit];
-    for (int32_t i = 0; i < high.count; ++i) {
-      const __m512i w = _mm512_loadu_si512(high.weights + 64 * i);
-      const uint8_t* at = tile.in + high.at[i];
-      unrolled<P>([&](auto p) INLINE {
-        int32_t four;
-        memcpy(&four, at + p.value * int64_t{tile.step}, 4);
-        acc[p.value] = _mm512_dpbusd_epi32(acc[p.value], _mm512_set1_epi32(four), w);
-      });
-    }
-    unrolled<P>([&](auto p) INLINE { acc[p.value] = _mm512_slli_epi32(acc[p.value], 8); });
+INLINE inline void add_groups(const HighDigit& groups, const TileInput& tile, __m512i* acc) {
+  for (int32_t i = 0; i < groups.count; ++i) {
+    const __m512i w = _mm512_loadu_si512(groups.weights + 64 * i);
+    const uint8_t* at = tile.in + groups.at[i];
+    unrolled<P>([&](auto p) INLINE {
+      int32_t four;
+      memcpy(&four, at + p.value * int64_t{tile.step}, 4);
+      acc[p.value] = _mm512_dpbusd_epi32(acc[p.value], _mm512_set1_epi32(four), w);
+    });
   }
+}
+
+// Adds the products of a block's digits above the lowest to the sums of P pixels.
+template <int P>
+INLINE inline void add_high_digits(const Conv& conv, const HighDigit* digits, const TileInput& tile, __m512i* acc) {
+  if (conv.digit_bits == 0) return add_groups<P>(digits[0], tile, acc);
+  __m512i high[P];
+  unrolled<P>([&](auto p) INLINE { high[p.value] = _mm512_setzero_si512(); });
+  for (int32_t digit = 0; digit < conv.high_digits; ++digit) {
+    add_groups<P>(digits[digit], tile, high);
+    unrolled<P>([&](auto p) INLINE { high[p.value] = _mm512_slli_epi32(high[p.value], 8); });
+  }
+  unrolled<P>([&](auto p) INLINE { acc[p.value] = _mm512_add_epi32(acc[p.value], high[p.value]); });
 }
 
 // Pixels are addressed by threes, as base, base + step and base + 2 * step: so they need few registers.
@@ -48,12 +57,10 @@ void run_tile(const Conv& conv, const TileInput& tile, int32_t* sums) {
   });
   if (conv.high_digits > 0)
     unrolled<N>([&](auto n) INLINE {
-      __m512i high[P];
-      unrolled<P>([&](auto p) INLINE { high[p.value] = _mm512_setzero_si512(); });
-      add_high_digits<P>(conv, tile, n.value, high);
-      unrolled<P>([&](auto p) INLINE {
-        acc[p.value][n.value] = _mm512_add_epi32(acc[p.value][n.value], high[p.value]);
-      });
+      __m512i column[P];
+      unrolled<P>([&](auto p) INLINE { column[p.value] = acc[p.value][n.value]; });
+      add_high_digits<P>(conv, tile.high + n.value * conv.high_digits, tile, column);
+      unrolled<P>([&](auto p) INLINE { acc[p.value][n.value] = column[p.value]; });
     });
   for (int32_t ky = 0; ky < conv.window.height; ++ky) {
     for (int32_t s = 0; s < conv.spans; ++s) {

@@ -32,23 +32,32 @@ INLINE inline __m256i spread(const uint8_t* p) {
   return _mm256_set1_epi32(four);
 }
 
-// Adds the products of a block's digits to the sums of P pixels, and multiplies by 256 after each.
+// Adds the products of some groups of weights to the sums of P pixels.
 template <int P>
-INLINE inline void add_high_digits(const Conv& conv, const TileInput& tile, int n, I32x16* acc) {
-  for (int32_t digit = 0; digit < conv.high_digits; ++digit) {
-    const HighDigit& high = tile.high[n * conv.high_digits + digit];
-    for (int32_t i = 0; i < high.count; ++i) {
-      const __m256i wa = load8(high.weights + 64 * i), wb = load8(high.weights + 64 * i + 32);
-      const uint8_t* at = tile.in + high.at[i];
-      unrolled<P>([&](auto p) INLINE {
-        const __m256i x = spread(at + p.value * int64_t{tile.step});
-        acc[p.value] = {add_products(acc[p.value].a, x, wa), add_products(acc[p.value].b, x, wb)};
-      });
-    }
+INLINE inline void add_groups(const HighDigit& groups, const TileInput& tile, I32x16* acc) {
+  for (int32_t i = 0; i < groups.count; ++i) {
+    const __m256i wa = load8(groups.weights + 64 * i), wb = load8(groups.weights + 64 * i + 32);
+    const uint8_t* at = tile.in + groups.at[i];
     unrolled<P>([&](auto p) INLINE {
-      acc[p.value] = {_mm256_slli_epi32(acc[p.value].a, 8), _mm256_slli_epi32(acc[p.value].b, 8)};
+      const __m256i x = spread(at + p.value * int64_t{tile.step});
+      acc[p.value] = {add_products(acc[p.value].a, x, wa), add_products(acc[p.value].b, x, wb)};
     });
   }
+}
+
+// Adds the products of a block's digits above the lowest to the sums of P pixels.
+template <int P>
+INLINE inline void add_high_digits(const Conv& conv, const HighDigit* digits, const TileInput& tile, I32x16* acc) {
+  if (conv.digit_bits == 0) return add_groups<P>(digits[0], tile, acc);
+  I32x16 high[P];
+  unrolled<P>([&](auto p) INLINE { high[p.value] = splat(0); });
+  for (int32_t digit = 0; digit < conv.high_digits; ++digit) {
+    add_groups<P>(digits[digit], tile, high);
+    unrolled<P>([&](auto p) INLINE {
+      high[p.value] = {_mm256_slli_epi32(high[p.value].a, 8), _mm256_slli_epi32(high[p.value].b, 8)};
+    });
+  }
+  unrolled<P>([&](auto p) INLINE { acc[p.value] = acc[p.value] + high[p.value]; });
 }
 
 // Pixels are addressed by threes, as base, base + step and base + 2 * step: so they need few registers.
@@ -64,10 +73,10 @@ void run_tile(const Conv& conv, const TileInput& tile, int32_t* sums) {
   });
   if (conv.high_digits > 0)
     unrolled<N>([&](auto n) INLINE {
-      I32x16 high[P];
-      unrolled<P>([&](auto p) INLINE { high[p.value] = splat(0); });
-      add_high_digits<P>(conv, tile, n.value, high);
-      unrolled<P>([&](auto p) INLINE { acc[p.value][n.value] = acc[p.value][n.value] + high[p.value]; });
+      I32x16 column[P];
+      unrolled<P>([&](auto p) INLINE { column[p.value] = acc[p.value][n.value]; });
+      add_high_digits<P>(conv, tile.high + n.value * conv.high_digits, tile, column);
+      unrolled<P>([&](auto p) INLINE { acc[p.value][n.value] = column[p.value]; });
     });
   for (int32_t ky = 0; ky < conv.window.height; ++ky) {
     for (int32_t s = 0; s < conv.spans; ++s) {

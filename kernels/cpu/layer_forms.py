@@ -1,0 +1,98 @@
+"""The exact forms of each convolution of a model: predicted and measured, and which of them a measurement chooses."""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, closing
+from ctypes import c_void_p
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from edgemeta.kernels.cpu.library import FORMS
+from edgemeta.kernels.cpu.program import Program
+from edgemeta.model.graph import Model
+
+_WORTH = 0.95
+"""A form replaces the planner's where it takes at most so much of its time, in both halves of the runs."""
+
+
+@dataclass(frozen=True)
+class LayerForms:
+    """One convolution. step: the names of its layers, as `Program.profile` has them. chosen: what the planner took.
+
+    halves: least microseconds of each form in each half of the runs. predicted: time of each form as a share of
+    `plain`'s, where the planner predicts one. description: of the chosen form; weight_bytes: of its weights.
+    """
+
+    step: str
+    chosen: str
+    description: str
+    weight_bytes: int
+    predicted: Mapping[str, float]
+    halves: Mapping[str, list[float]] = field(default_factory=dict)
+
+    @property
+    def measured(self) -> dict[str, float]:
+        """Least microseconds of each form."""
+        return {form: min(halves) for form, halves in self.halves.items()}
+
+    @property
+    def fastest(self) -> str:
+        """The planner's form, unless another one was clearly faster in both halves of the runs."""
+        own = self.halves[self.chosen]
+        better = [
+            form
+            for form, halves in self.halves.items()
+            if all(time <= _WORTH * base for time, base in zip(halves, own, strict=True))
+        ]
+        return min(better, key=lambda form: min(self.halves[form]), default=self.chosen)
+
+
+def measure_forms(
+    model: Model,
+    isa: str,
+    threads: int,
+    runs: int,
+    progress: Callable[[int, int], None] | None = None,
+) -> list[LayerForms]:
+    """Time every form of every convolution, `runs` times one random image, all forms in turn.
+
+    Other work on the machine disturbs the least of many interleaved runs little. Raises LibraryError, OpenError.
+    """
+    kind = model.input
+    image = np.random.default_rng(0).integers(kind.lo, kind.hi + 1, (1, *kind.shape)).astype(kind.dtype)
+    outputs = [np.empty((1, *each.shape), each.dtype) for each in model.output_types]
+    addresses = (c_void_p * len(outputs))(*(each.ctypes.data for each in outputs))
+    with ExitStack() as stack:
+        programs = {form: stack.enter_context(closing(Program(model, isa, threads, form))) for form in FORMS}
+        layers = list(_layers(programs))
+        for run in range(runs):
+            for form, program in programs.items():
+                program.profile(image.ctypes.data, addresses)  # brings its weights back into the caches
+                times = program.profile(image.ctypes.data, addresses)
+                for layer in layers:
+                    _keep_least(layer, form, times[layer.step], run * 2 // runs)
+            if progress is not None:
+                progress(run + 1, runs)
+    return layers
+
+
+def _layers(programs: Mapping[str, Program]) -> Iterator[LayerForms]:
+    """Each convolution with the forms that it can take; one that has a single form is in the first program only."""
+    forms = {name: program.forms() for name, program in programs.items()}
+    for step, planned in forms[FORMS[0]].items():
+        chosen = planned.name
+        taken = {chosen: planned} | {name: each[step] for name, each in forms.items() if each[step].name == name}
+        predicted = {name: each.predicted for name, each in taken.items() if each.predicted > 0}
+        empty: dict[str, list[float]] = {name: [] for name in taken}
+        yield LayerForms(step, chosen, planned.description, planned.weight_bytes, predicted, empty)
+
+
+def _keep_least(layer: LayerForms, form: str, microseconds: float, half: int) -> None:
+    """form: of the program. The first program runs the planner's form, under its own name."""
+    name = layer.chosen if form == FORMS[0] else form
+    if name not in layer.halves or (name == layer.chosen and form != FORMS[0]):
+        return
+    halves = layer.halves[name]
+    if len(halves) <= half:
+        halves.append(microseconds)
+    halves[half] = min(halves[half], microseconds)
