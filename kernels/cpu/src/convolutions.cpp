@@ -54,7 +54,7 @@ Step make_fast_conv(const Layer& layer, const std::vector<Tensor>& tensors, cons
   Conv& conv = fast->conv;
   describe_conv(layer, tensors, kernels, conv);
   const std::vector<Run> runs = whole_blocks(conv.out.channels);
-  const Sums sums = sums_of(layer, kernels);
+  const Sums sums = sums_of(layer, kernels, span_of(conv.in, kernels));
   fast->requantize = requantize_to(tensors[layer.computed], layer, runs, kernels, &sums);
   const Layer given = as_computed(layer, sums, fast->requantize);
   Layer lowest = given;
@@ -138,7 +138,7 @@ std::shared_ptr<DepthwiseConv> describe_depthwise(const Layer& layer, const std:
 Step make_depthwise(const Layer& layer, const std::vector<Tensor>& tensors, const Kernels& kernels) {
   auto made = describe_depthwise(layer, tensors);
   Depthwise& conv = made->conv;
-  const Sums sums = sums_of(layer, kernels);
+  const Sums sums = sums_of(layer, kernels, span_of(conv.in, kernels));
   made->requantize = requantize_to(tensors[layer.computed], layer, whole_blocks(conv.out.channels), kernels, &sums);
   conv.requantize = made->requantize.view();
   const Layer given = as_computed(layer, sums, made->requantize);

@@ -153,12 +153,11 @@ bool find_line(const int32_t* entries, int32_t lo, int32_t hi, Lines rounding, L
 }
 
 bool holds_beyond(const Line& line, const int32_t* entries, int32_t lo, int32_t hi, Lines rounding, int64_t reach,
-                  int32_t shift) {
-  // With the half, or the step that a negated channel takes besides, accumulators reach so far; that must fit int32.
-  const int64_t farthest = reach + (int64_t{1} << shift) + 1;
-  if (farthest > kGreatest) return false;
-  for (const int64_t end : {-farthest >> shift, farthest >> shift}) {
-    const auto t = static_cast<int32_t>(end);
+                  int32_t shift, bool negated) {
+  const int64_t half = int64_t{1} << shift >> 1;
+  if (reach + half > kGreatest) return false;
+  for (const int64_t end : {(half - reach) >> shift, (half + reach) >> shift}) {
+    const auto t = static_cast<int32_t>(negated ? ~end : end);
     if (t >= -128 && t <= 127) continue;
     // The kernel makes it an int32 before it clamps.
     if (std::fabs(double{line.scale} * t + double{line.offset}) > double{1 << 30}) return false;

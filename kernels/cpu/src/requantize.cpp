@@ -103,7 +103,7 @@ void RequantizePlan::plan_table(const RequantizeSpec& spec, const std::vector<Ru
         table_[to * 256 + t] = static_cast<uint8_t>(entries[t]);
       }
       all_lines = all_lines && find_line(entries, lo_, hi_, lines, line);
-      all_hold = all_hold && all_lines && holds_beyond(line, entries, lo_, hi_, lines, sums->reach[channel], shift);
+      all_hold = all_hold && all_lines && holds_beyond(line, entries, lo_, hi_, lines, sums->reach[channel], shift, negated);
       set_line(to, line);
       for (int32_t& entry : entries) entry -= zero_;
       all_integers = all_integers && find_integer_line(entries, lo_ - zero_, hi_ - zero_, slope_[to], start_[to]);

@@ -69,10 +69,10 @@ bool find_line(int32_t multiplier, int32_t shift, int32_t lo, int32_t hi, Lines 
 // clamp(value(t), lo, hi) equal to entries[t + 128] for t = -128 .. 127, all from lo to hi; false if no line was found.
 bool find_line(const int32_t* entries, int32_t lo, int32_t hi, Lines rounding, Line& line);
 
-// Whether the line of a table is right for all t = a >> shift beyond the table's ends, too, which are those of its ends.
-// `reach`: as in Sums.
+// Whether the line of a table is right beyond the table's ends, too: for all indices t = (a + half) >> shift, or ~t if
+// negated, of accumulators that reach so far (Sums).
 bool holds_beyond(const Line& line, const int32_t* entries, int32_t lo, int32_t hi, Lines rounding, int64_t reach,
-                  int32_t shift);
+                  int32_t shift, bool negated);
 
 // multiplier and shift as a doubled high product: `high` < 2**31, and `right` 1 .. 31 after it; false if there are none.
 bool find_high_product(int32_t multiplier, int32_t shift, int32_t& high, int32_t& right);

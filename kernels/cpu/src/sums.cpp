@@ -7,11 +7,11 @@
 namespace edgemeta {
 namespace {
 
-// A channel's accumulator lies within |bias| + sum of |w| |x - zero|, and |x - zero| <= 255.
-int64_t reach_of(const int32_t* weights, size_t count, int32_t bias) {
+// A channel's accumulator lies within |bias| + sum of |w| |x - zero|.
+int64_t reach_of(const int32_t* weights, size_t count, int32_t bias, int32_t span) {
   int64_t sum = 0;
   for (size_t i = 0; i < count; ++i) sum += std::abs(int64_t{weights[i]});
-  return 255 * sum + std::abs(int64_t{bias});
+  return span * sum + std::abs(int64_t{bias});
 }
 
 }  // namespace
@@ -22,7 +22,12 @@ bool weights_fit(const Layer& layer, const Kernels& kernels) {
   return *bounds.first >= -greatest - 1 && *bounds.second <= greatest;
 }
 
-Sums sums_of(const Layer& layer, const Kernels& kernels) {
+int32_t span_of(const View& input, const Kernels& kernels) {
+  const int32_t least = kernels.is_signed ? -128 : 0;
+  return std::max(input.zero - least, least + 255 - input.zero);
+}
+
+Sums sums_of(const Layer& layer, const Kernels& kernels, int32_t span) {
   const size_t outputs = layer.bias.size(), count = layer.weights.size() / outputs;
   const auto bounds = std::minmax_element(layer.weights.begin(), layer.weights.end());
   // Binary bases stay as they are: their planes are made of their signs.
@@ -30,7 +35,7 @@ Sums sums_of(const Layer& layer, const Kernels& kernels) {
   Sums sums;
   for (size_t o = 0; o < outputs; ++o) {
     const int32_t* weights = layer.weights.data() + o * count;
-    const int64_t reach = reach_of(weights, count, layer.bias[o]);
+    const int64_t reach = reach_of(weights, count, layer.bias[o], span);
     // A table's index is turned by a step of 2**shift, which the accumulator must have room for.
     const int64_t step = layer.requantize.kind == EM_TABLE ? int64_t{1} << layer.requantize.shift[o] : 0;
     const bool has_room = reach + step < std::numeric_limits<int32_t>::max();

@@ -13,8 +13,11 @@ namespace edgemeta {
 bool weights_fit(const Layer& layer, const Kernels& kernels);
 
 // What the accumulators of a convolution reach, and the channels that are worth negating: those with more weights of 128
-// than of -128, in a layer whose weights lie within 128 and do not fit.
-Sums sums_of(const Layer& layer, const Kernels& kernels);
+// than of -128, in a layer whose weights lie within 128 and do not fit. span: |x - zero| of the input is at most so much.
+Sums sums_of(const Layer& layer, const Kernels& kernels, int32_t span = 255);
+
+// The span of an input, whatever its bytes are.
+int32_t span_of(const View& input, const Kernels& kernels);
 
 // The layer with weights and biases of the negated channels replaced.
 Layer with_signs(Layer layer, const Sums& sums);

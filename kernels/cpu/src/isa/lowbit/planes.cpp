@@ -137,7 +137,7 @@ extern const LowBitKernels low_bit = {
     {8.0, 1.9, 1.8, 0.0, 0.0, 0.0, 10.0, 2.7},
     true,
 #elif defined(EM_ISA_AVXVNNI)
-    {16.0, 8.8, 1.6, 0.0, 0.0, 0.0, 40.0, 5.0},
+    {16.0, 7.4, 3.6, 0.0, 0.0, 0.0, 15.5, 5.0},
     true,
 #elif defined(EM_ISA_AVX2)
     {32.0, 6.8, 1.2, 17.0, 22.0, 50.0, 40.0, 4.0},
