@@ -14,7 +14,7 @@ from edgemeta.toolchain.simulate.yaml_file import checked, read_entries
 Goal = Literal["accuracy", "bytes", "bit_operations", "microseconds"]
 """accuracy is to be great, the others small: stored bytes of the weights, weight bits times feature bits of every
 multiplication, and the measured time of an image on a backend."""
-Sampler = Literal["tpe", "random"]
+Sampler = Literal["mixed", "tpe", "random"]
 Factor = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
@@ -46,8 +46,9 @@ class SearchConfig(BaseModel):
     objective: one number; goals: several instead, whose front is searched. backend: that `microseconds` is measured on.
     rungs: numbers of images after which successive halving stops the worse trials, the share 1 - 1 / halving of them;
     none: every trial sees all images. sensitivity: images for measuring what each layer and width costs alone; 0: the
-    search does not begin with that. seeds: trials that begin the search, chosen by the sensitivities. storage: an
-    SQLAlchemy URL such as postgresql+psycopg://..., or a journal file; default: one in the folder of the results.
+    search does not begin with that. seeds: trials that begin the search, chosen by the sensitivities. sampler: what
+    proposes the others; mixed: by chance TPE or a step from one of the best trials. storage: an SQLAlchemy URL such as
+    postgresql+psycopg://..., or a journal file; default: one in the folder of the results.
     lease: seconds without a sign of life after which a worker's trial is given to another. budget_bytes: that the
     packed weights of a trial may have at most (`Costs.packed_bytes`); or times_smaller: how many times smaller than
     float32 weights they are at least.
@@ -67,7 +68,7 @@ class SearchConfig(BaseModel):
     objective: Objective = Objective()
     goals: tuple[Goal, ...] | None = None
     backend: str = "cpu"
-    sampler: Sampler = "tpe"
+    sampler: Sampler = "mixed"
     seed: int = Field(default=1, ge=0, lt=2**31)
     rungs: tuple[int, ...] = (250, 500, 1000)
     halving: int = Field(default=2, ge=2, le=8)
@@ -120,8 +121,7 @@ class SearchConfig(BaseModel):
 
     def digest(self) -> str:
         """Identifies what a trial's result depends on; a study is continued only with the same."""
-        no_budget = {name for name in ("budget_bytes", "times_smaller") if getattr(self, name) is None}
-        fixed = self.model_dump(exclude={"storage", "lease", "trials", "data"} | no_budget)
+        fixed = self.model_dump(exclude={"storage", "lease", "trials", "data"})
         return hashlib.sha256(json.dumps(fixed, sort_keys=True).encode()).hexdigest()
 
 

@@ -1,13 +1,16 @@
-"""What to try next: the seeds of the sensitivities, then what an Optuna sampler proposes."""
+"""What to try next: the seeds of the sensitivities, then steps from good trials, and an Optuna sampler."""
 
 import uuid
 import warnings
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from edgemeta.toolchain.search.budget import Budget, Choice
 from edgemeta.toolchain.search.config import SearchConfig
 from edgemeta.toolchain.search.ledger import KEY, is_done
+from edgemeta.toolchain.search.neighbours import step_from
 
 if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution
@@ -17,6 +20,12 @@ if TYPE_CHECKING:
 
 SEED = "seed:"
 """How the keys of the choices begin that the sensitivities gave."""
+
+
+_STEPS = 0.5
+"""Share of the proposals of the sampler `mixed` that are steps from a good trial; the others are TPE's."""
+_PARENTS = 5
+"""Trials of the least objective from which steps are taken."""
 
 
 def distributions(space: Mapping[str, tuple[int, ...]]) -> dict[str, "BaseDistribution"]:
@@ -41,13 +50,14 @@ class Proposals:
         self,
         config: SearchConfig,
         directions: Sequence[str],
-        space: Mapping[str, "BaseDistribution"],
+        space: Mapping[str, tuple[int, ...]],
         seeds: Sequence[Choice],
         budget: Budget,
     ) -> None:
         import optuna
 
-        self._config, self._space, self._seeds, self._budget = config, dict(space), seeds, budget
+        self._config, self._space, self._seeds, self._budget = config, space, seeds, budget
+        self._distributions = distributions(space)
         self._copy = optuna.create_study(directions=list(directions))
         self._copied: set[int] = set()
 
@@ -61,13 +71,30 @@ class Proposals:
             if is_done(trial) and trial.number not in self._copied:
                 self._copied.add(trial.number)
                 self._copy.add_trial(trial)
-        return uuid.uuid4().hex, self._sampled(len(trials))
+        stepped = self._stepped(trials) if self._config.sampler == "mixed" else None
+        return uuid.uuid4().hex, stepped or self._sampled(len(trials))
+
+    def _stepped(self, trials: Sequence["FrozenTrial"]) -> Choice | None:
+        dice = np.random.default_rng([self._config.seed, len(trials)])
+        if dice.random() >= _STEPS:
+            return None
+        tried = {tuple(trial.params[name] for name in self._space) for trial in trials}
+        return step_from(self._parents(), self._space, self._budget.nearest, tried, dice)
+
+    def _parents(self) -> list[Choice]:
+        """The best trials that saw all images; of several goals, those of the front."""
+        from optuna.trial import TrialState
+
+        if self._config.goals:
+            return [trial.params for trial in self._copy.best_trials]
+        complete = self._copy.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
+        return [trial.params for trial in sorted(complete, key=lambda trial: trial.values[0])[:_PARENTS]]
 
     def _sampled(self, number: int) -> Choice:
         from optuna.trial import TrialState
 
         self._copy.sampler = self._sampler(number)
-        trial = self._copy.ask(self._space)
+        trial = self._copy.ask(self._distributions)
         self._copy.tell(trial, state=TrialState.FAIL)
         return self._budget.nearest({name: int(trial.params[name]) for name in self._space})
 

@@ -107,10 +107,9 @@ class _Worker:
         self._network = prepared.network
         self.evaluator = Evaluator(prepared.network.model, prepared.judged)
         self._costs = Costs(prepared.network)
-        space = space_of(config, prepared.network)
-        self.budget = Budget(config, self._costs, space)
-        self._space = distributions(space)
-        self.ledger = Ledger(storage, study, self._space, config.lease)
+        self._space = space_of(config, prepared.network)
+        self.budget = Budget(config, self._costs, self._space)
+        self.ledger = Ledger(storage, study, distributions(self._space), config.lease)
         self._seeds: list[dict[str, int]] = []
 
     def measure_sensitivity(self) -> Mapping[str, Mapping[int, float]]:

@@ -1,8 +1,8 @@
 """The found widths as a config of `edgemeta simulate train`, so that the network is trained on at these widths.
 
 Weights become the simulator's `int` (symmetric, a scale for each channel; the scores' layer has one) or `power_of_two`,
-feature maps its unsigned `int`; all ranges are those of least mean squared error. Layers that read the image have no
-rule for it: a device's image has 8 bits.
+feature maps its unsigned `int`. Ranges of few bits are those of least mean squared error. Layers that read the image
+have no rule for it: a device's image has 8 bits.
 """
 
 from pathlib import Path
@@ -15,6 +15,7 @@ from edgemeta.model.graph import INPUT
 from edgemeta.toolchain.errors import FloatModelError, SearchError
 from edgemeta.toolchain.quantize.bit_network import BitNetwork, Bits
 from edgemeta.toolchain.search.config import SearchConfig
+from edgemeta.toolchain.simulate.formats import ObserverName
 from edgemeta.toolchain.train.start import described, design_of
 
 FILE = "training.yaml"
@@ -23,7 +24,8 @@ _STEPS = {"epochs": 30, "batch": 128, "lr": 0.02, "warmup_epochs": 1, "weight_de
 """For a network that begins with trained weights."""
 _NEAREST = {"training": "nearest_even", "evaluation": "nearest_even"}
 """Stochastic rounding would move weights of 2 bits by up to a whole step of three, in each step of the training."""
-_RANGE = "mean_squared_error"
+_FEW_BITS = 5
+"""Up to these a range that leaves outliers out has a clearly smaller error; to look for it takes time in each step."""
 
 
 def training_config(config: SearchConfig, network: BitNetwork, bits: Bits) -> dict[str, Any]:
@@ -56,8 +58,14 @@ def _rule(config: SearchConfig, network: BitNetwork, bits: Bits, layer: str) -> 
     weight: dict[str, Any] = {"kind": "power_of_two", "bits": width}
     if config.scheme == "fixed":
         per_channel = layer not in network.scores
-        weight = {"kind": "int", "bits": width, "symmetric": True, "per_channel": per_channel, "observer": _RANGE}
+        weight = {"kind": "int", "bits": width, "symmetric": True, "per_channel": per_channel}
+        weight["observer"] = _observer(width, "min_max")
     rule: dict[str, Any] = {"layers": layer, "weight": weight}
     if read != INPUT:
-        rule["activation"] = {"kind": "int", "bits": bits.maps[read], "signed": False, "observer": _RANGE}
+        observer = _observer(bits.maps[read], "moving_average")
+        rule["activation"] = {"kind": "int", "bits": bits.maps[read], "signed": False, "observer": observer}
     return rule
+
+
+def _observer(bits: int, of_many: ObserverName) -> ObserverName:
+    return "mean_squared_error" if bits <= _FEW_BITS else of_many

@@ -1,7 +1,5 @@
 """Searches within a budget for the bytes of the weights."""
 
-import hashlib
-import json
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -70,11 +68,3 @@ def test_a_budget_that_no_network_keeps(config: Any, tmp_path: Path) -> None:
         search(config(scheme="fixed", budget_bytes=100), tmp_path)
     with pytest.raises(ValidationError, match="found budget_bytes and times_smaller, expected one of them"):
         config(budget_bytes=100, times_smaller=4)
-
-
-def test_a_config_without_a_budget_keeps_its_digest(config: Any) -> None:
-    """So that studies that were begun before there were budgets go on."""
-    plain = config()
-    before = plain.model_dump(exclude={"storage", "lease", "trials", "data", "budget_bytes", "times_smaller"})
-    assert plain.digest() == hashlib.sha256(json.dumps(before, sort_keys=True).encode()).hexdigest()
-    assert plain.digest() != config(budget_bytes=500).digest()
