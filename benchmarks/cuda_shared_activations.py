@@ -91,7 +91,7 @@ def times(plan: LaunchPlan, launch: Launch) -> tuple[float, float]:
     kernel = read_kernel(cubin, launch.source.entry)
     generation, bandwidth = device.generation, device.timer(plan).bandwidth
     ideal = replace(generation, l1=generation.shared)
-    blocks = trace_whole(Program(kernel), launch, plan.input, generation.group).blocks
+    blocks = trace_whole(Program(kernel), launch, generation.group).blocks
     sectors = activation_sectors(launch, plan.input)
     found = []
     for made, how in ((blocks, generation), ([free(block, sectors) for block in blocks], ideal)):

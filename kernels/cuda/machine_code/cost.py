@@ -129,7 +129,7 @@ def cost(plan: LaunchPlan, model: Model, compiler: Compiler) -> Cost:
     launches = []
     for launch in plan.launches:
         build, code = built[launch.source]
-        counted = _executed(launch, build, plan, timer) if launch.is_persistent else _counted(launch, code)
+        counted = _executed(launch, build, timer) if launch.is_persistent else _counted(launch, code)
         products = sum(macs.get(name, 0) for name in launch.layers)
         launches.append(LaunchCost(launch, build, counted, products, plan.architecture, timer))
     return Cost(tuple(launches), device)
@@ -146,11 +146,11 @@ def _counted(launch: Launch, code: Code) -> ExecutionCounts:
     return counted
 
 
-def _executed(launch: Launch, build: Build, plan: LaunchPlan, timer: LaunchTimer | None) -> ExecutionCounts:
+def _executed(launch: Launch, build: Build, timer: LaunchTimer | None) -> ExecutionCounts:
     if timer is not None:
         return timer.whole_trace(launch, build).counts
     program = Program(read_kernel(build.cubin, launch.source.entry))
-    return trace_whole(program, launch, plan.input, WARP).counts
+    return trace_whole(program, launch, WARP).counts
 
 
 def _check_loops(launch: Launch, counted: ExecutionCounts) -> None:

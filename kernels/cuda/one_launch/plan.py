@@ -57,6 +57,7 @@ def one_launch(plan: LaunchPlan, multiprocessors: int | None = None) -> LaunchPl
         shared_bytes=shared,
         tile={"phases": len(phases), "per_multiprocessor": shape.per_multiprocessor},
         joins=plan.launches,
+        input=plan.input,
     )
     return LaunchPlan(architecture, (joined,), plan.input, plan.outputs)
 

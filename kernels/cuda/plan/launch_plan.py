@@ -136,7 +136,8 @@ class Launch:
     image; image n is blockIdx.z. block: threads in x, y, z. shared_bytes: dynamic shared memory. arguments: pointers,
     in the order of the kernel's parameters; for a Buffer the address of image 0. tile: parameters of the chosen
     candidate, for reports and the tuning cache. loops: trip counts of the loops that remain in the compiled code
-    (`#pragma unroll 1`), in source order; all others are unrolled. joins: the launches that a persistent one computes.
+    (`#pragma unroll 1`), in source order; all others are unrolled. joins: the launches that a persistent one computes;
+    input: the tensor that none of these writes.
     """
 
     layers: tuple[str, ...]
@@ -148,6 +149,7 @@ class Launch:
     tile: Mapping[str, int] = field(default_factory=dict)
     loops: tuple[int, ...] = ()
     joins: tuple["Launch", ...] = ()
+    input: Buffer | None = None
 
     @property
     def is_persistent(self) -> bool:

@@ -53,7 +53,7 @@ class LaunchTimer:
         """All blocks of a persistent launch, executed once. Raises as `clocks`."""
         if launch not in self._traces:
             program, _ = self._program(launch, build)
-            self._traces[launch] = trace_whole(program, launch, self.network_input, self.generation.group)
+            self._traces[launch] = trace_whole(program, launch, self.generation.group)
         return self._traces[launch]
 
     def phases(self, launch: Launch, build: Build) -> tuple[float, ...]:

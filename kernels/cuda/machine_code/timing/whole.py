@@ -19,7 +19,7 @@ from edgemeta.kernels.cuda.machine_code.timing.caches import Bandwidth, Caches
 from edgemeta.kernels.cuda.machine_code.timing.generations import Generation
 from edgemeta.kernels.cuda.machine_code.timing.multiprocessor import NEVER, Gates, Multiprocessor, Timed
 from edgemeta.kernels.cuda.machine_code.timing.trace import Block, Recorder
-from edgemeta.kernels.cuda.plan.launch_plan import Buffer, Launch
+from edgemeta.kernels.cuda.plan.launch_plan import Launch
 
 _READS, _WRITES = {"LDG", "LD", "ATOM", "ATOMG"}, {"STG", "ST", "ATOM", "ATOMG"}  # of global memory
 
@@ -32,9 +32,10 @@ class WholeTrace:
     counts: ExecutionCounts
 
 
-def trace_whole(program: Program, launch: Launch, network_input: Buffer, group: int) -> WholeTrace:
+def trace_whole(program: Program, launch: Launch, group: int) -> WholeTrace:
     """Execute a persistent launch for one image. Raises as `trace`."""
-    memory, pointers = launch_memory(launch, network_input)
+    assert launch.input is not None, "the launch is not persistent"
+    memory, pointers = launch_memory(launch, launch.input)
     place = {each.address: n for n, each in enumerate(program.instructions)}
     grid = launch.grid_of(1)
     warps = -(-prod(launch.block) // WARP)

@@ -95,7 +95,7 @@ def test_the_polls_of_an_execution_are_not_in_its_trace(compiler: Compiler) -> N
     case, plan = witness("winograd")
     (launch,) = plan.launches
     program = Program(read_kernel(compiler.compile(launch.source, plan.architecture), launch.source.entry))
-    whole = trace_whole(program, launch, plan.input, 4)
+    whole = trace_whole(program, launch, 4)
     executed = ExecutedPlan(plan, compiler, "forward")
     executed.run(next(iter(case.batches()))[1][:1])
     assert whole.counts.warp_instructions == executed.warp_instructions
