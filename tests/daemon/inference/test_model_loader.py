@@ -161,10 +161,10 @@ def test_a_missing_instruction_set_is_an_error_of_the_option_and_an_unsupported_
 ) -> None:
     opened: Any = Program
 
-    def program(model: Any, isa: str, threads: int) -> Any:
+    def program(model: Any, isa: str, threads: int, forms: Any) -> Any:
         if model.name != "colour":
             raise error
-        return opened(model, isa, threads)
+        return opened(model, isa, threads, forms=forms)
 
     monkeypatch.setattr("edgemeta.plugins.cpu.backend.Program", program)
     cameras = {"a": CAMERA, "b": CAMERA | {"model": "resnet8-cifar10"}}
