@@ -29,7 +29,7 @@ def edgemeta(tmp_path_factory: pytest.TempPathFactory) -> Command:
 
     def run(*arguments: object) -> "subprocess.CompletedProcess[str]":
         description = [str(command), *map(str, arguments)]
-        return subprocess.run(description, capture_output=True, text=True, cwd=folder, timeout=120)
+        return subprocess.run(description, capture_output=True, text=True, cwd=folder, timeout=280)
 
     return run
 
