@@ -15,7 +15,8 @@ from rig.system import System
 from rig.waiting import wait_until
 
 SECONDS = 3.0
-GROWTH_KIB = 10_000
+GROWTH_KIB = 27_000
+"""17,000 are the synthetic camera's, from the first change of its scene on, ten seconds after its start."""
 
 
 @pytest.fixture
