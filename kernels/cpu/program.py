@@ -59,9 +59,10 @@ class OpenError(LibraryError):
 
 @dataclass(frozen=True)
 class Form:
-    """How a convolution runs and why, in words, and the bytes of its weights in memory.
+    """The form in which a convolution runs.
 
-    predicted: its time as a share of that of the form `plain`; 0 where the planner predicts none.
+    description: its name and the reason for it. weight_bytes: size of its weights in memory. predicted: its time as a
+    share of that of the form `plain`; 0 where the planner predicts none.
     """
 
     description: str
