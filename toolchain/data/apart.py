@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import numpy as np
+
 from edgemeta.toolchain.data.class_folders import Report
 from edgemeta.toolchain.data.copies import picture_digests
 from edgemeta.toolchain.data.dataset import Dataset
@@ -23,3 +25,9 @@ def check_apart(train: Dataset, test: Dataset, train_path: Path, test_path: Path
         )
     if common:
         report(f"{test_path}: {common:,} of {len(test):,} test pictures are also training pictures of {train_path}")
+
+
+def without_copies(data: Dataset, others: Dataset) -> Dataset:
+    """Those of `data` whose pixels no picture of `others` has; it may be none."""
+    seen = set(picture_digests(others.x))
+    return data.take(np.array([digest not in seen for digest in picture_digests(data.x)], dtype=np.bool_))

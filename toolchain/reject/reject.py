@@ -21,6 +21,7 @@ from edgemeta.plugins.api import Batch
 from edgemeta.plugins.preprocess import Preprocessor, make_preprocessor
 from edgemeta.tasks.classification import evidence_of, logits_of, scores
 from edgemeta.toolchain.confidence import Report, calibration_error, fit_temperature
+from edgemeta.toolchain.data.apart import without_copies
 from edgemeta.toolchain.data.dataset import Dataset
 from edgemeta.toolchain.data.frames import ArrayFrames, Frames
 from edgemeta.toolchain.errors import QuantizeError
@@ -79,11 +80,11 @@ def reject(
     """The model with a rule and a temperature; what they do; and the integers of all images, by kind.
 
     held_out: images that took no part in training. known: images like those of the training; with them the evidence is
-    learned, from these, foreign and made foreign images. Without, the greatest logit is the evidence. foreign: pictures
-    that show none of the labels. unseen: the same, not used for the fit but measured. most_lost: greatest share of the
-    held-out images that may lose a right label. made: how many foreign images are made of each kind. report:
-    called with one sentence if no held-out image with a label is clearly misclassified. Raises QuantizeError,
-    DataError, BackendError.
+    learned, from these, foreign and made foreign images; held-out images among them are left out. Without, the greatest
+    logit is the evidence. foreign: pictures that show none of the labels. unseen: the same, not used for the fit but
+    measured. most_lost: greatest share of the held-out images that may lose a right label. made: how many foreign
+    images are made of each kind. report: called with one sentence if known images are left out, or if no held-out image
+    with a label is clearly misclassified. Raises QuantizeError, DataError, BackendError.
     """
     if not isinstance(model.task, Classification):
         raise QuantizeError(f"{model.name}: its task is {task_name(model.task)}, a rule of rejection is for classes")
@@ -91,6 +92,7 @@ def reject(
     plain = without_rejection(model)
     strangers = {frames.source: frames for frames in foreign}
     if known is not None:
+        known = _others(known, held_out, report)
         drawn = {kind: ArrayFrames(make_foreign(known.x, kind, made), kind) for kind in KINDS}
         strangers.update(drawn)
         plain = _learned(plain, ArrayFrames(known.x), list(strangers.values()))
@@ -199,6 +201,17 @@ def _crossed(
         "calibration_error": calibration_error(shares[labelled], y[labelled]),
         "plain_calibration_error": calibration_error(scores(found.logits, kind), y),
     }
+
+
+def _others(known: Dataset, held_out: Dataset, report: Report | None) -> Dataset:
+    """The known images that are not held out."""
+    others = without_copies(known, held_out)
+    left_out = len(known) - len(others)
+    if not len(others):
+        raise QuantizeError(f"all {left_out:,} known images are held-out images, too, expected others")
+    if left_out and report is not None:
+        report(f"{left_out:,} of {len(known):,} known images are held out, and are not used to learn the evidence")
+    return others
 
 
 def _rounded(value: object) -> object:

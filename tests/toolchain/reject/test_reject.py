@@ -114,6 +114,24 @@ def test_a_rule_replaces_another(made) -> None:
     )
 
 
+def test_held_out_images_do_not_teach_the_evidence(made) -> None:
+    """The folder of the training has them, too, where `train` took them from it."""
+    model, _, _ = made
+    both = Dataset(np.concatenate([HELD_OUT.x, KNOWN.x]), np.concatenate([HELD_OUT.y, KNOWN.y]))
+    stripes, said = ArrayFrames(striped(80, 3), "stripes"), list[str]()
+    same, _, _ = reject(PLAIN, HELD_OUT, both, [stripes], most_lost=0.05, made=60, report=said.append)
+    assert same.task == model.task
+    assert all(np.array_equal(*pair) for pair in zip(rows_of(same), rows_of(model), strict=True))
+    assert said == ["120 of 320 known images are held out, and are not used to learn the evidence"]
+    with pytest.raises(QuantizeError, match="all 120 known images are held-out images, too, expected others"):
+        reject(PLAIN, HELD_OUT, HELD_OUT, [stripes], made=60)
+
+
+def rows_of(model: Model) -> list[NDArray[Any]]:
+    """The weights of the evidence."""
+    return [layer.weights.decode() for layer in model.layers if layer.name in model.outputs[1:]]
+
+
 def test_without_known_images_the_greatest_logit_decides() -> None:
     model, report, _ = reject(PLAIN, HELD_OUT, most_lost=0.05)
     assert model.task.rejection == Rejection(report.threshold)
