@@ -1,17 +1,5 @@
-// Initial values of a thread's sums, and the conversion of the sums to outputs.
+// The conversion of sums to outputs.
 // Included once for every layer of a kernel.
-
-template <class R>
-__device__ __forceinline__ void start_sums(int (&sums)[PIXELS][FILTERS], const int4* __restrict__ channels,
-                                           int first_filter, const Place& place) {
-#pragma unroll
-  for (int k = 0; k < FILTERS; ++k) {
-    int start = load_channel<R>(channels, first_filter + place.filter + k).start;
-    if (SPLIT > 1 && place.split > 0) start = 0;
-#pragma unroll
-    for (int p = 0; p < PIXELS; ++p) sums[p][k] = start;
-  }
-}
 
 // Requantize, add the residual (main convolution only), clamp and write LINES pixels of FILTERS channels.
 template <class R, class O, bool IS_MAIN>
@@ -23,9 +11,12 @@ __device__ __forceinline__ void finish(int (&sums)[PIXELS][FILTERS], const int4*
   output += (unsigned long long)image * O::image * ((int)R::form == RAW ? 4 : 1);
 #pragma unroll
   for (int k = 0; k < FILTERS; ++k) {
-    const Channel channel = load_channel<R>(channels, filter + k);
+    const int4* first = channels + k * CHANNEL_VECTORS + filter / FILTERS;  // [half][k][vector]
+    const Channel channel = channel_at<R>(first, first + FILTERS * CHANNEL_VECTORS);
 #pragma unroll
-    for (int p = 0; p < LINES; ++p) sums[p][k] = requantize<R>(sums[p][k], channel, table + (filter + k) * 256);
+    for (int p = 0; p < LINES; ++p)
+      sums[p][k] = requantize<R>((int)((unsigned)sums[p][k] + (unsigned)channel.start), channel,
+                                 table + (filter + k) * 256);
   }
   if (OUT_CHECKED && row >= OUT_H) return;
 #pragma unroll

@@ -15,6 +15,7 @@ enum {
   PATCH_H = (TILE_Y - 1) * STRIDE_Y + KERNEL_H,
   PATCH_W = (TILE_X * PIXELS - 1) * STRIDE_X + KERNEL_W,
   VECTOR = VECTOR_BYTES / 4,
+  LOADS = IN_BYTES ? 4 : VECTOR,  // values that a thread loads of a pixel
   VECTORS = CHUNK * DEPTH / VECTOR_BYTES,  // of one pixel
   PATCH_ITEMS = VECTORS * PATCH_H * PATCH_W,
   PATCH_TRIPS = (PATCH_ITEMS + THREADS * AT_ONCE - 1) / (THREADS * AT_ONCE),
@@ -27,27 +28,31 @@ struct Place {
 };
 
 __device__ __forceinline__ Place place_of(int thread) {
-  const int in_group = thread % GROUP, row = in_group / TILE_X;
-  const Place place = {in_group % TILE_X * PIXELS, row % TILE_Y, row / TILE_Y * FILTERS, thread / GROUP};
+  // Adjacent threads have adjacent channels, so that they write adjacent bytes.
+  const int in_group = thread % GROUP, pixel = in_group / THREADS_C;
+  const Place place = {pixel % TILE_X * PIXELS, pixel / TILE_X, in_group % THREADS_C * FILTERS, thread / GROUP};
   return place;
 }
 
-// VECTOR_BYTES channels of the pixel at (y, x) of the buffer.
-__device__ __forceinline__ void load_pixel(int (&words)[VECTOR], const unsigned char* __restrict__ image, int y, int x,
+// VECTOR_BYTES channels of the pixel at (y, x) of the buffer, as they are loaded: words, or bytes of one word.
+__device__ __forceinline__ void load_pixel(int (&loaded)[LOADS], const unsigned char* __restrict__ image, int y, int x,
                                            int channel) {
   const bool is_inside = !IN_CHECKED || ((unsigned)y < IN_H && (unsigned)x < IN_W);
   const unsigned char* from = image + (y * IN_ROW + x * IN_PIXEL + channel);
 #pragma unroll
-  for (int i = 0; i < VECTOR; ++i) words[i] = IN_FILL;
+  for (int i = 0; i < LOADS; ++i) loaded[i] = IN_BYTES ? IN_FILL >> 8 * i & 255 : IN_FILL;
   if (!is_inside || (IN_PASSES * CHUNK * DEPTH > IN_PIXEL && channel >= IN_PIXEL)) return;
 #if IN_BYTES
-  words[0] = 0;
 #pragma unroll
-  for (int i = 0; i < 4; ++i)
-    if (channel + i < IN_PIXEL) words[0] |= (int)load_activation(from + i) << 8 * i;
+  for (int i = 0; i < LOADS; ++i) loaded[i] = channel + i < IN_PIXEL ? (int)load_activation(from + i) : 0;
 #else
-  load_words<VECTOR>(words, reinterpret_cast<const int*>(from));
+  load_words<VECTOR>(loaded, reinterpret_cast<const int*>(from));
 #endif
+}
+
+// Word j of what was loaded.
+__device__ __forceinline__ int word_of(const int (&loaded)[LOADS], int j) {
+  return IN_BYTES ? pack_bytes(loaded[0], loaded[1], loaded[2], loaded[3]) : loaded[j];
 }
 
 // Four channels of a pixel to planes: unchanged, or as two pairs of int16.
@@ -65,7 +70,7 @@ __device__ __forceinline__ void stage_patch(int* patch, const unsigned char* __r
                                             int pass) {
 #pragma unroll 1
   for (int trip = 0; trip < PATCH_TRIPS; ++trip) {
-    int words[AT_ONCE][VECTOR], places[AT_ONCE];
+    int loaded[AT_ONCE][LOADS], places[AT_ONCE];
 #pragma unroll
     for (int i = 0; i < AT_ONCE; ++i) {
       const int item = (trip * AT_ONCE + i) * THREADS + (int)threadIdx.x;
@@ -75,22 +80,33 @@ __device__ __forceinline__ void stage_patch(int* patch, const unsigned char* __r
                   column / STRIDE_X;
       if (item >= PATCH_ITEMS) places[i] = -1;
       if (item < PATCH_ITEMS)
-        load_pixel(words[i], image, y0 + row, x0 + column, pass * CHUNK * DEPTH + vector * VECTOR_BYTES);
+        load_pixel(loaded[i], image, y0 + row, x0 + column, pass * CHUNK * DEPTH + vector * VECTOR_BYTES);
     }
 #pragma unroll
     for (int i = 0; i < AT_ONCE; ++i)
       if (places[i] >= 0) {
 #pragma unroll
-        for (int j = 0; j < VECTOR; ++j) store_planes(patch + places[i] + j * (4 / DEPTH) * PLANE_WORDS, words[i][j]);
+        for (int j = 0; j < VECTOR; ++j) store_planes(patch + places[i] + j * (4 / DEPTH) * PLANE_WORDS, word_of(loaded[i], j));
       }
   }
 }
 
+// The first of COUNT int4 that a thread copies to shared memory, loaded early so that other loads take the same time.
+template <int COUNT>
+__device__ __forceinline__ void load_ahead(int4 (&ahead)[AHEAD], const int4* __restrict__ from) {
+#pragma unroll
+  for (int i = 0; i < AHEAD; ++i)
+    if (i * THREADS < COUNT) ahead[i] = __ldg(from + min(i * THREADS + (int)threadIdx.x, COUNT - 1));
+}
+
 // Copies COUNT int4 from global to shared memory.
 template <int COUNT>
-__device__ __forceinline__ void stage_weights(int4* to, const int4* __restrict__ from) {
+__device__ __forceinline__ void stage_weights(int4* to, const int4* __restrict__ from, const int4 (&ahead)[AHEAD]) {
+#pragma unroll
+  for (int i = 0; i < AHEAD; ++i)
+    if (i * THREADS + (int)threadIdx.x < COUNT) to[i * THREADS + threadIdx.x] = ahead[i];
 #pragma unroll 1
-  for (int i = threadIdx.x; i < COUNT; i += THREADS) to[i] = __ldg(from + i);
+  for (int i = AHEAD * THREADS + threadIdx.x; i < COUNT; i += THREADS) to[i] = __ldg(from + i);
 }
 
 // Reads N words from an address that is a multiple of PIXELS words.
@@ -195,6 +211,13 @@ __device__ __forceinline__ void accumulate(int (&sums)[PIXELS][FILTERS], const i
   }
 }
 
+__device__ __forceinline__ void clear(int (&sums)[PIXELS][FILTERS]) {
+#pragma unroll
+  for (int p = 0; p < PIXELS; ++p)
+#pragma unroll
+    for (int k = 0; k < FILTERS; ++k) sums[p][k] = 0;
+}
+
 // Add the partial sums of the splits through shared memory; each thread gets the sums of LINES pixels of its group's
 // PIXELS: pixel place.split * LINES + i in sums[i].
 __device__ __forceinline__ void reduce(int (&sums)[PIXELS][FILTERS], int4* scratch, const Place& place) {
@@ -251,13 +274,16 @@ __device__ __forceinline__ void compute(const Block& block, int4* shared, const 
   enum { WEIGHTS = CHUNK * KERNEL_H * KERNEL_W * BLOCK_WORDS / 4, BESIDE_WEIGHTS = CHUNK * BLOCK_WORDS / 4 };
 
   int sums[PIXELS][FILTERS];
-  start_sums<Main>(sums, channels, first_filter, place);
+  clear(sums);
 #pragma unroll 1
   for (int pass = 0; pass < IN_PASSES; ++pass) {
     if (pass > 0) __syncthreads();
     if (takes_part<THREADS>()) {
+      const int4* from = weights + ((int)block.y * IN_PASSES + pass) * WEIGHTS;
+      int4 ahead[AHEAD];
+      load_ahead<WEIGHTS>(ahead, from);
       stage_patch(patch, image, y * STRIDE_Y + IN_Y, x * STRIDE_X + IN_X, pass);
-      stage_weights<WEIGHTS>(staged, weights + ((int)block.y * IN_PASSES + pass) * WEIGHTS);
+      stage_weights<WEIGHTS>(staged, from, ahead);
     }
     __syncthreads();
     if (takes_part<THREADS>())
@@ -268,13 +294,16 @@ __device__ __forceinline__ void compute(const Block& block, int4* shared, const 
     finish<Main, Output, true>(sums, channels, table, output, RESIDUAL_POINTER, first_filter, y, x, place, block.z);
 
 #if BESIDE
-  start_sums<Beside>(sums, beside_channels, first_filter, place);
+  clear(sums);
 #pragma unroll 1
   for (int pass = 0; pass < IN_PASSES; ++pass) {
     __syncthreads();
     if (takes_part<THREADS>()) {
+      const int4* from = beside_weights + ((int)block.y * IN_PASSES + pass) * BESIDE_WEIGHTS;
+      int4 ahead[AHEAD];
+      load_ahead<BESIDE_WEIGHTS>(ahead, from);
       if (IN_PASSES > 1) stage_patch(patch, image, y * STRIDE_Y + IN_Y, x * STRIDE_X + IN_X, pass);
-      stage_weights<BESIDE_WEIGHTS>(staged, beside_weights + ((int)block.y * IN_PASSES + pass) * BESIDE_WEIGHTS);
+      stage_weights<BESIDE_WEIGHTS>(staged, from, ahead);
     }
     __syncthreads();
     if (takes_part<THREADS>())

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from edgemeta.kernels.cuda.direct.fields import packed_filters, possible_fields
 from edgemeta.kernels.cuda.direct.tiles import (
+    AHEAD,
     Geometry,
     Layout,
     Tile,
@@ -110,12 +111,13 @@ def _launch(step: ConvStep, tensors: Tensors, geometry: Geometry, tile: Tile, bu
     defines = (
         *_tile_defines(step, geometry, tile, sizes),
         *_input_defines(step, geometry, tile, source),
+        ("CHANNEL_VECTORS", padded // tile.filters),
         *tensor_defines("OUT", output, tile.filters // 4),
         *main.defines,
         *residual_defines(step, tensors),
     )
     weights = Constant(f"{conv.name}.weights", _packed(conv, geometry, tile))
-    arguments: tuple[Argument, ...] = (source, weights, main.channels, main.table, output)
+    arguments: tuple[Argument, ...] = (source, weights, main.channels_by_vector(tile.filters), main.table, output)
     if step.residual is not None:
         defines += tensor_defines("RESIDUAL", buffers[step.residual], tile.filters // 4)
         arguments += (buffers[step.residual],)
@@ -124,7 +126,7 @@ def _launch(step: ConvStep, tensors: Tensors, geometry: Geometry, tile: Tile, bu
         target = buffers[step.shortcut.name]
         defines += (*tensor_defines("BESIDE_OUT", target, tile.filters // 4), *beside.defines)
         packed = Constant(f"{step.shortcut.name}.weights", _packed(step.shortcut, geometry, tile))
-        arguments += (packed, beside.channels, beside.table, target)
+        arguments += (packed, beside.channels_by_vector(tile.filters), beside.table, target)
     return Launch(
         tuple(layer.name for layer in step.layers),
         Source("direct/kernel.cu", "direct", defines),
@@ -165,6 +167,7 @@ def _tile_defines(step: ConvStep, geometry: Geometry, tile: Tile, sizes: Layout)
         "ROW_WORDS": sizes.row_words,
         "PLANE_WORDS": sizes.plane_words,
         "SCRATCH_AT": sizes.scratch_at,
+        "AHEAD": AHEAD,
         "UNROLL_PLANES": int(_unrolls_planes(geometry, tile)),
         "BESIDE": int(geometry.beside),
         "OUT_H": height,
@@ -236,12 +239,12 @@ def _plane_trips(geometry: Geometry, tile: Tile) -> int:
 
 
 def _loops(geometry: Geometry, tile: Tile, sizes: Layout) -> tuple[int, ...]:
-    """Trip counts: passes { patch, weights, kernel rows { planes } }, and the same for the shortcut."""
+    """Trip counts: passes { patch, further weights, kernel rows { planes } }, and the same for the shortcut."""
     rounds, planes = passes(geometry, tile), _plane_trips(geometry, tile)
     patch = patch_trips(geometry, tile)
-    weights = -(-sizes.weight_words // (4 * tile.threads))
+    weights = max(1, -(-sizes.weight_words // (4 * tile.threads)) - AHEAD)
     loops = (rounds, patch, weights, geometry.kernel[0], planes)
     if not geometry.beside:
         return loops
-    pointwise = -(-tile.chunk * tile.block_filters // (4 * tile.threads))
+    pointwise = max(1, -(-tile.chunk * tile.block_filters // (4 * tile.threads)) - AHEAD)
     return (*loops, rounds, patch if rounds > 1 else 1, pointwise, 1, planes)

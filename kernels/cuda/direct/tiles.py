@@ -11,7 +11,7 @@ from itertools import product
 
 from edgemeta.kernels.cuda.direct.fields import PLAIN, Fields
 from edgemeta.kernels.cuda.plan.architectures import Architecture
-from edgemeta.kernels.cuda.plan.prediction import WARP, Work, busy_clocks
+from edgemeta.kernels.cuda.plan.prediction import WARP, Phase, Work, busy_clocks
 
 _SHARED_LIMIT = 48 * 1024
 """Shared memory of a launch without special configuration of the driver."""
@@ -23,6 +23,9 @@ _THREADS_OF_FOUR_WARPS = 128
 """Each of the four schedulers has a quarter of the registers."""
 
 _BANKS = 32
+
+AHEAD = 3
+"""Vectors of weights that a thread loads before the patch, so that it waits for both once."""
 
 _UNPACKING = 2
 """Instructions that add one field to a sum: cut it out, add it."""
@@ -134,7 +137,7 @@ def layout(geometry: Geometry, tile: Tile) -> Layout:
 def tiles(geometry: Geometry, architecture: Architecture) -> tuple[Tile, ...]:
     """All tiles that fit, the best by rule first."""
     possible = sorted(
-        (busy_clocks(work(geometry, tile), architecture), tile.threads, index, tile)
+        (busy_clocks(work(geometry, tile), architecture), -tile.threads, index, tile)
         for index, tile in enumerate(_possible(geometry, architecture))
     )
     return tuple(tile for _, _, _, tile in possible)
@@ -237,16 +240,28 @@ def work(geometry: Geometry, tile: Tile) -> Work:
         products += _UNPACKING * tile.pixels * tile.filters // together(geometry, tile)
     spans = geometry.stride[1] * (-(-tile.pixels // 4) + (geometry.kernel[1] > geometry.stride[1]))
     inner = products + spans + geometry.kernel[1] * words(geometry, tile) // 4 + 6
-    turns = geometry.kernel[0] * tile.chunk // tile.split * rounds
+    turns: float = geometry.kernel[0] * tile.chunk // tile.split * rounds
     per_load = 16 + geometry.vector_bytes // geometry.depth * 2
     loads = patch_trips(geometry, tile) * at_once(geometry, tile) * per_load * rounds
-    weights = 6 * rounds * -(-sizes.weight_words // (4 * tile.threads))
+    weight_trips = -(-sizes.weight_words // (4 * tile.threads))
+    weights = 6 * rounds * weight_trips
+    waits = rounds * (patch_trips(geometry, tile) + max(0, weight_trips - AHEAD) + 1)
     outputs = tile.pixels * tile.filters
     ends = 8 * outputs // tile.split + (outputs if tile.split > 1 else 0) + 60
-    per_warp = inner * turns + loads + weights + ends
+    last_waits = 3 if tile.split > 1 else 2
+    if geometry.beside:
+        turns += turns / (geometry.kernel[0] * geometry.kernel[1])
+        ends, last_waits = 2 * ends, 2 * last_waits + rounds
+        if rounds > 1:
+            loads, waits = 2 * loads, waits + rounds * patch_trips(geometry, tile)
     across, along = blocks(geometry, tile)
     warps = across * along * -(-tile.threads // WARP)
-    return Work(across * along, tile.threads, _registers(geometry, tile), 4 * sizes.words, per_warp * warps, per_warp)
+    phases = (
+        Phase(warps * (loads + weights), loads + weights, waits),
+        Phase(warps * inner * turns, inner * turns),
+        Phase(warps * ends, ends, last_waits),
+    )
+    return Work(across * along, tile.threads, _registers(geometry, tile), 4 * sizes.words, phases)
 
 
 def _registers(geometry: Geometry, tile: Tile) -> int:

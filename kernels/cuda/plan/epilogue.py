@@ -64,6 +64,14 @@ class Epilogue:
     channels: Constant
     table: Constant
 
+    def channels_by_vector(self, count: int) -> Constant:
+        """int32 [half, channel of the vector, vector, 4], for threads that each have `count` channels.
+
+        Adjacent threads read adjacent 16 bytes.
+        """
+        split = self.channels.data.reshape(-1, count, 2, 4)
+        return replace(self.channels, data=np.ascontiguousarray(split.transpose(2, 1, 0, 3)))
+
 
 def conv_epilogue(prefix: str, step: ConvStep, tensors: Tensors, padded: int, scale_bits: int = 0) -> Epilogue:
     """Epilogue of the main convolution, with the clamps after it unless an addition comes between.

@@ -1,11 +1,15 @@
 """Estimated execution time of a tile before it is compiled, to sort candidates by; and how many blocks are resident.
 
-    clocks = max(instructions / (multiprocessors * 4 * EFFICIENCY), rounds * longest * LONE_CLOCKS,
-                 loaded / (multiprocessors * L1_BYTES))
+    clocks = sum over the phases between barriers of
+        max(issued, loaded, (issued + loaded) * OVERLAPPING_WARPS / warps, rounds * longest * LONE_CLOCKS)
+        + rounds * waits * WAIT_CLOCKS
+    issued = instructions / (multiprocessors * 4 * EFFICIENCY)
+    loaded = loaded bytes / (multiprocessors * L1_BYTES)
 
-The first term is the limit of a fully occupied device, the second that of a device with few warps: a lone warp waits
-for its own results, and blocks that are not resident at once wait for the previous round. The third is that of the L1
-cache.
+issued is the limit of a fully occupied device, loaded that of the L1 cache. Few warps do not compute while others load:
+all began a phase together. The last limit is that of a lone warp, which waits for its own results; blocks that are not
+resident at once wait for the previous round. The blocks of a round are in the same phase, as they began together, and
+nothing hides the first loads of a phase: so each phase has its own limit.
 """
 
 from dataclasses import dataclass
@@ -17,8 +21,8 @@ SCHEDULERS = 4
 capability 5.x, 6.1, 6.2, 7.x, 8.x and 9.0 have four warp schedulers, each of which issues one instruction per clock).
 """
 
-EFFICIENCY = 0.75
-"""Guess: the share of them that a kernel with many warps uses; bank conflicts, barriers and caches cost the rest."""
+EFFICIENCY = 0.95
+"""Guess: the share of them that a phase with many warps uses."""
 
 LONE_CLOCKS = 3.0
 """Guess: clocks between two instructions of a lone warp. The latency on Maxwell is 6 clocks; code that is unrolled like
@@ -30,40 +34,78 @@ L1_BYTES = 32
 its source is in machine_code/timing/generations.py).
 """
 
+OVERLAPPING_WARPS = 8
+"""Guess, from simulations (machine_code/timing): with more warps than these on a multiprocessor, some load while others
+compute."""
+
+WAIT_CLOCKS = 207
+"""A load from the L2 cache (Maxwell; its source is in machine_code/timing/generations.py)."""
+
 WARP = 32
 _REGISTER_UNIT = 256
 """Registers are allocated to warps in units of 256 (CUDA occupancy calculator, every generation since Maxwell)."""
 
 
 @dataclass(frozen=True)
-class Work:
-    """The work of a launch for one image, counted or estimated.
+class Phase:
+    """The work of a launch for one image between two barriers of its blocks, counted or estimated.
 
-    blocks: of the grid. threads: of a block. registers: of a thread. shared_bytes: of a block. instructions:
-    warp-instructions of all blocks. longest: those of the longest warp. loaded: bytes that all lanes load through the
-    L1 cache, 0 if they are not what limits the launch.
+    instructions: warp-instructions of all blocks. longest: those of the longest warp. waits: how often all warps wait
+    for a load at the same time. loaded: bytes that all lanes load through the L1 cache, 0 if that is no limit.
+    """
+
+    instructions: float
+    longest: float
+    waits: float = 0.0
+    loaded: float = 0.0
+
+
+@dataclass(frozen=True)
+class Work:
+    """The work of a launch for one image.
+
+    blocks: of the grid. threads: of a block. registers: of a thread. shared_bytes: of a block.
     """
 
     blocks: int
     threads: int
     registers: int
     shared_bytes: int
-    instructions: float
-    longest: float
-    loaded: float = 0.0
+    phases: tuple[Phase, ...]
+
+    @property
+    def instructions(self) -> float:
+        """Warp-instructions of all blocks."""
+        return sum(phase.instructions for phase in self.phases)
+
+    @property
+    def longest(self) -> float:
+        """Warp-instructions of the longest warp, as if it were the same one in all phases."""
+        return sum(phase.longest for phase in self.phases)
 
 
 def busy_clocks(work: Work, architecture: Architecture) -> float:
     """Clocks of a launch, without launch overhead."""
-    issued = work.instructions / (architecture.multiprocessors * SCHEDULERS * EFFICIENCY)
-    loads = work.loaded / (architecture.multiprocessors * L1_BYTES)
-    return max(issued, rounds(work, architecture) * work.longest * LONE_CLOCKS, loads)
+    count, together = architecture.multiprocessors, max(1, _together(work, architecture))
+    share = work.blocks / count
+    turns = max(1.0, share / together)
+    warps = max(1.0, -(-work.threads // WARP) * min(share, together))
+
+    def clocks(phase: Phase) -> float:
+        issued, loads = phase.instructions / (count * SCHEDULERS * EFFICIENCY), phase.loaded / (count * L1_BYTES)
+        apart = (issued + loads) * OVERLAPPING_WARPS / warps if phase.loaded else 0.0
+        return max(issued, loads, apart, turns * phase.longest * LONE_CLOCKS) + turns * phase.waits * WAIT_CLOCKS
+
+    return sum(clocks(phase) for phase in work.phases)
 
 
 def rounds(work: Work, architecture: Architecture) -> int:
     """Number of rounds (waves) in which the multiprocessors execute the blocks."""
-    together = max(1, resident_blocks(work.threads, work.registers, work.shared_bytes, architecture))
-    return -(-work.blocks // (together * architecture.multiprocessors))
+    return -(-work.blocks // (max(1, _together(work, architecture)) * architecture.multiprocessors))
+
+
+def _together(work: Work, architecture: Architecture) -> int:
+    return resident_blocks(work.threads, work.registers, work.shared_bytes, architecture)
 
 
 def resident_blocks(threads: int, registers: int, shared_bytes: int, architecture: Architecture) -> int:

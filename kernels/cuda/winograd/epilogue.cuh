@@ -4,9 +4,12 @@
 #if VECTOR == 4
 typedef unsigned Bytes;
 __device__ __forceinline__ Bytes packed(const int (&y)[4]) { return (Bytes)pack_bytes(y[0], y[1], y[2], y[3]); }
-#else
+#elif VECTOR == 2
 typedef unsigned short Bytes;
 __device__ __forceinline__ Bytes packed(const int (&y)[2]) { return (Bytes)__byte_perm(y[0], y[1], 0x0040); }
+#else
+typedef unsigned char Bytes;
+__device__ __forceinline__ Bytes packed(const int (&y)[1]) { return (Bytes)y[0]; }
 #endif
 
 // Adds the constant of each channel and multiplies out A^T M A, down the columns of M: left[v][y] is row y of A^T M.
@@ -85,12 +88,10 @@ __device__ __forceinline__ void finish(const Block& block, const int* sums, int 
   const Place place = place_of<Output>(block, item);
   if (!place.is_inside) return;
 #ifdef ADD_OWN
+  // Read a row ahead: a load would wait for the stores before it, and the sums for the load.
   residual = image_of<Residual>(residual, block.z) + offset_of<Residual>(place.top, place.left, place.first);
-#ifdef NETWORK_THREADS
-  // Read a row ahead: in a whole network's launch a load would wait for the stores before it.
   unsigned ahead[TILE];
   load_residual(ahead, residual, place, 0);
-#endif
 #endif
   int constant[VECTOR];
   load_words<VECTOR>(constant, constants + place.first);
@@ -102,10 +103,10 @@ __device__ __forceinline__ void finish(const Block& block, const int* sums, int 
 #pragma unroll
   for (int y = 0; y < TILE; ++y) {
     if (place.top + y >= OUTPUT_HEIGHT) break;
-#if defined(ADD_OWN) && defined(NETWORK_THREADS)
-    unsigned row[TILE];
+#ifdef ADD_OWN
+    unsigned others[TILE];
 #pragma unroll
-    for (int x = 0; x < TILE; ++x) row[x] = ahead[x];
+    for (int x = 0; x < TILE; ++x) others[x] = ahead[x];
     if (y + 1 < TILE) load_residual(ahead, residual, place, y + 1);
 #endif
 #pragma unroll
@@ -118,14 +119,9 @@ __device__ __forceinline__ void finish(const Block& block, const int* sums, int 
       for (int v = 0; v < VECTOR; ++v)
         bytes[v] = output_of(left[v][y][x], channel[v], table + (place.first + v) * 256);
 #ifdef ADD_OWN
-#ifdef NETWORK_THREADS
-      const unsigned others = row[x];
-#else
-      const unsigned others = residual_of(residual, y, x);
-#endif
 #pragma unroll
       for (int v = 0; v < VECTOR; ++v) {
-        const unsigned byte = others >> 8 * v & 255;
+        const unsigned byte = others[x] >> 8 * v & 255;
         bytes[v] = add_residual(bytes[v], Residual::is_signed ? (int)(signed char)byte : (int)byte);
       }
 #endif

@@ -2,7 +2,8 @@
 // stride 2 optionally with the 1x1 shortcut of the same input. Every capital name is a define of launch.py.
 //
 // A block makes BLOCK_OUTPUTS channels of BLOCK_TILES tiles of one image, in three steps between barriers:
-// 1. one thread per tile and four channels reads the patch and stores B^T d B as words of two int16 channels;
+// 1. one thread per tile and PATCH_PAIRS pairs of channels reads the patch and stores B^T d B as words of two int16
+//    channels;
 // 2. one thread per position of the transformed tile, THREAD_TILES tiles and THREAD_OUTPUTS channels sums products;
 // 3. the sums are exchanged through shared memory; one thread per tile and VECTOR channels computes the outputs.
 #include "include/fused.cuh"

@@ -145,7 +145,7 @@ def _launch(step: ConvStep, tensors: Tensors, transform: Transform, tile: Tile, 
         read,
         Constant(f"{conv.name}.weights", pack_weights(step, transform, tile)),
         Constant(f"{conv.name}.constants", _constants(conv, source, transform, padded)),
-        _by_vector(main.channels, tile),
+        main.channels_by_vector(tile.vector),
         main.table,
         written,
     )
@@ -155,7 +155,7 @@ def _launch(step: ConvStep, tensors: Tensors, transform: Transform, tile: Tile, 
     if step.shortcut is not None:
         beside = _shortcut_epilogue(step.shortcut, source, padded)
         defines += (*tensor_defines("BESIDE_OUT", buffers[step.shortcut.name]), *beside.defines)
-        arguments += (_by_vector(beside.channels, tile), beside.table, buffers[step.shortcut.name])
+        arguments += (beside.channels_by_vector(tile.vector), beside.table, buffers[step.shortcut.name])
     return Launch(
         layers=tuple(layer.name for layer in step.layers),
         source=Source("winograd/kernel.cu", "winograd", defines),
@@ -185,6 +185,7 @@ def _shape_defines(step: ConvStep, tensors: Tensors, transform: Transform, tile:
         "CHUNK_QUADS": tile.chunk_quads,
         "CHUNKS": -(-tensors.types[conv.input].shape[2] // 4) // tile.chunk_quads,
         "UNROLL": tile.unroll,
+        "PATCH_PAIRS": tile.patch_pairs,
         "VECTOR": tile.vector,
         "PAIR_PADDING": tile.pair_padding,
         "SUM_PADDING": tile.sum_padding,
@@ -219,15 +220,9 @@ def _shortcut_epilogue(shortcut: Conv, source: TensorType, padded: int) -> Epilo
     )
 
 
-def _by_vector(channels: Constant, tile: Tile) -> Constant:
-    """int32 [padded, 8] as [half, channel of the vector, vector, 4]: adjacent threads read adjacent 16 bytes."""
-    split = channels.data.reshape(-1, tile.vector, 2, 4)
-    return replace(channels, data=np.ascontiguousarray(split.transpose(2, 1, 0, 3)))
-
-
 def _loops(tile: Tile, quads: int) -> tuple[int, ...]:
-    """Trip counts: chunks, tiles times quads per thread, pairs of channels, vectors of outputs per thread."""
-    transformed = tile.block_tiles * tile.chunk_quads
+    """Trip counts: chunks, patches per thread, pairs of channels, vectors of outputs per thread."""
+    transformed = tile.block_tiles * tile.chunk_quads * 2 // tile.patch_pairs
     finished = tile.block_tiles * tile.block_outputs // tile.vector
     chunks = quads // tile.chunk_quads
     turns = tile.chunk_quads * 2 // tile.unroll - (chunks == 1)

@@ -6,7 +6,7 @@ from itertools import product
 from operator import itemgetter
 
 from edgemeta.kernels.cuda.plan.architectures import Architecture
-from edgemeta.kernels.cuda.plan.prediction import WARP, Work, busy_clocks
+from edgemeta.kernels.cuda.plan.prediction import WARP, Phase, Work, busy_clocks
 from edgemeta.model.winograd import F2_STRIDED, Transform
 
 _SIDES = range(1, 9)
@@ -15,8 +15,8 @@ _SHARED_BYTES_OF_THREE = (64 << 10) // 3  # three blocks on a multiprocessor of 
 _REGISTER_GROUP = 128  # threads that are given registers together
 _MAX_THREADS = 512
 
-_TRANSFORM = {4: 272, 5: 322, 6: 612}
-"""Instructions of a warp for transforming 32 patches of four channels, by the edge of the patch."""
+_TRANSFORM = {4: (60, 106), 5: (70, 126), 6: (90, 261)}
+"""Instructions of a warp for transforming 32 patches, by their edge: once, and for each pair of channels."""
 
 _FINISH = {4: (16, 80), 5: (145, 34), 6: (36, 236)}
 """Instructions of a warp for the epilogue of 32 tiles: once, and for each of its channels."""
@@ -28,7 +28,8 @@ class Tile:
 
     extra: additional products for the shortcut. A thread sums one product of thread_tiles tiles and thread_outputs
     channels; each product has side_tiles x side_outputs such threads. chunk_quads: groups of four input channels in
-    shared memory at a time. vector: channels that a thread computes together in the epilogue.
+    shared memory at a time. patch_pairs: pairs of a group's channels that a thread transforms, 1 or 2. vector: channels
+    that a thread computes together in the epilogue, 1, 2 or 4. Small ones give work to more threads.
     """
 
     m: int
@@ -39,6 +40,7 @@ class Tile:
     thread_tiles: int
     thread_outputs: int
     chunk_quads: int
+    patch_pairs: int
     vector: int
 
     @property
@@ -110,23 +112,24 @@ class Tile:
         quads = -(-channels // 4)
         blocks = -(-count // self.block_tiles) * -(-outputs // self.block_outputs)
         warps, chunks = -(-self.threads // WARP), quads // self.chunk_quads
-        transforms = -(-self.block_tiles * self.chunk_quads // WARP)
+        transforms = -(-self.block_tiles * self.chunk_quads * 2 // self.patch_pairs // WARP)
         turns = 2 * quads / self.unroll
         products = 2 * self.thread_tiles * self.thread_outputs + (self.thread_tiles + self.thread_outputs) / 4
         sums = turns * (self.unroll * products + 4) + self.thread_tiles * self.thread_outputs / 4 + 60
         finishes = -(-self.block_tiles * self.block_outputs // self.vector // WARP)
         once, by_channel = _FINISH[self.edge]
         finish = once + self.vector * (by_channel + 16 * self.m**2 * adds)
-        transform = _TRANSFORM[self.edge]
-        return Work(
-            blocks,
-            self.threads,
-            self.likely_registers(quads),
-            self.shared_bytes,
-            blocks * (chunks * transforms * transform + warps * sums + finishes * finish),
-            chunks * -(-transforms // warps) * transform + sums + -(-finishes // warps) * finish,
-            blocks * self.threads * 2 * quads * 4 * self.thread_outputs,
+        once, by_pair = _TRANSFORM[self.edge]
+        transform = once + self.patch_pairs * by_pair
+        patches = blocks * chunks * transforms * WARP * 4 * self.edge**2
+        weights = blocks * self.threads * 2 * quads * 4 * self.thread_outputs
+        transforms, turns_of_warp = blocks * chunks * transforms, chunks * -(-transforms // warps)
+        phases = (
+            Phase(transforms * transform, turns_of_warp * transform, 2 * chunks, patches),
+            Phase(blocks * warps * sums, sums, turns, weights),
+            Phase(blocks * finishes * finish, -(-finishes // warps) * finish, 2),
         )
+        return Work(blocks, self.threads, self.likely_registers(quads), self.shared_bytes, phases)
 
 
 @lru_cache(maxsize=256)
@@ -149,8 +152,9 @@ def tiles(
     sides = [(tiles, outputs) for tiles, outputs in product(_SIDES, _SIDES) if tiles * outputs <= most]
     chunks = [chunk for chunk in range(quads, 0, -1) if quads % chunk == 0]
     found = []
-    for side, thread_tiles, thread_outputs, vector, chunk in product(sides, (4, 8), (4, 8), (2, 4), chunks):
-        tile = Tile(transform.tile, transform.edge, extra, *side, thread_tiles, thread_outputs, chunk, vector)
+    threads = product((4, 8), (4, 8), chunks, (1, 2), (1, 2, 4))
+    for side, thread in product(sides, threads):
+        tile = Tile(transform.tile, transform.edge, extra, *side, *thread)
         if _runs(tile, quads, architecture):
             work = tile.work(count, channels, outputs, adds)
             found.append((busy_clocks(work, architecture), work.instructions, -tile.threads, tile))

@@ -109,7 +109,7 @@ def test_convolutions_equal_the_reference(layout: Layout, most: int) -> None:
             np.testing.assert_array_equal(
                 run(plan, batch, 5, "checked"), reference.run(model, batch)[0], err_msg=str(candidate.tile)
             )
-    assert tried[0] == (3 if layout.name == "w2a2" else 2)
+    assert set(tried) == ({2, 3} if layout.name == "w2a2" else {2})
 
 
 @pytest.mark.parametrize(

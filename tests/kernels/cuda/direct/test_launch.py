@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from edgemeta.kernels.cuda.direct.launch import candidates as direct
+from edgemeta.kernels.cuda.direct.tiles import Geometry, Tile, tiles
 from edgemeta.kernels.cuda.elementwise.launch import candidates as elementwise
 from edgemeta.kernels.cuda.lowering import candidate_counts, lower
-from edgemeta.kernels.cuda.plan.architectures import ARCHITECTURES
+from edgemeta.kernels.cuda.plan.architectures import ARCHITECTURES, Architecture
 from edgemeta.kernels.cuda.plan.launch_plan import LaunchPlan
 from edgemeta.kernels.cuda.pool_dense.launch import candidates as pool_dense
 from edgemeta.model import reference
@@ -64,8 +65,13 @@ def test_random_networks(seed: int) -> None:
 
 
 @pytest.mark.parametrize("order", ["reverse", 7])
-def test_any_order_of_threads(order: Order) -> None:
-    """Channels split among threads, several passes over shared memory, and a shortcut."""
+def test_any_order_of_threads(order: Order, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Channels split among threads, and a shortcut."""
+
+    def split(geometry: Geometry, architecture: Architecture) -> tuple[Tile, ...]:
+        return tuple(tile for tile in tiles(geometry, architecture) if tile.split > 1)
+
+    monkeypatch.setattr("edgemeta.kernels.cuda.direct.launch.tiles", split)
     case = next(case for case in CASES if case.name == "residual-block-multiplier")
     plan = lower(case.model, ARCHITECTURES["sm_53"], kernels=KERNELS)
     beside = next(launch for launch in plan.launches if len(launch.layers) == 2 and launch.layers[1] == "conv1")

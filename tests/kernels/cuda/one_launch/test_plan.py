@@ -71,8 +71,7 @@ def test_blocks_that_are_not_resident_at_once_are_refused() -> None:
 
 
 def test_more_blocks_on_more_multiprocessors() -> None:
-    case, architecture, kernels = WITNESSES["winograd"]
-    plan = lower(case.model, ARCHITECTURES[architecture], kernels=kernels)
+    plan = lower(load(find("resnet8-cifar10")), NANO)
     blocks = [prod(one_launch(plan, count).launches[0].grid) for count in (1, 2, 100)]
     assert blocks[0] < blocks[1] < blocks[2] == max(sum(prod(e.grid) for e in phase) for phase in in_phases(plan))
 

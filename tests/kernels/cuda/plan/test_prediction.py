@@ -14,7 +14,7 @@ from edgemeta.kernels.cuda.lowering import candidate_counts, lower
 from edgemeta.kernels.cuda.machine_code.cost import Cost, LaunchCost, cost
 from edgemeta.kernels.cuda.plan.architectures import ARCHITECTURES
 from edgemeta.kernels.cuda.plan.launch_plan import LaunchPlan
-from edgemeta.kernels.cuda.plan.prediction import Work, busy_clocks, rounds
+from edgemeta.kernels.cuda.plan.prediction import Phase, Work, busy_clocks, rounds
 from edgemeta.kernels.cuda.winograd.tile import Tile, tiles
 from edgemeta.model.file import load
 from edgemeta.model.graph import Model
@@ -22,7 +22,8 @@ from edgemeta.model.winograd import F4
 from edgemeta.model.zoo import find
 
 NANO = ARCHITECTURES["sm_53"]
-WORK = Work(blocks=8, threads=256, registers=64, shared_bytes=0, instructions=64_000, longest=1000)
+PHASE = Phase(instructions=76_000, longest=1000)
+WORK = Work(blocks=8, threads=256, registers=64, shared_bytes=0, phases=(PHASE,))
 
 
 @pytest.fixture(scope="module")
@@ -52,11 +53,30 @@ def test_rounds(changes: dict[str, int], architecture: str, expected: int) -> No
     assert rounds(replace(WORK, **changes), ARCHITECTURES[architecture]) == expected
 
 
+def clocks(architecture: str = "sm_53", blocks: int = 8, **changes: float) -> float:
+    """Of one phase like PHASE."""
+    return busy_clocks(replace(WORK, blocks=blocks, phases=(replace(PHASE, **changes),)), ARCHITECTURES[architecture])
+
+
 def test_a_full_device_is_limited_by_its_instructions_and_an_empty_one_by_its_longest_warp() -> None:
-    assert busy_clocks(replace(WORK, longest=1), NANO) == pytest.approx(64_000 / 3)
-    assert busy_clocks(replace(WORK, instructions=1), NANO) == pytest.approx(2 * 1000 * 3)
-    assert busy_clocks(replace(WORK, loaded=3_200_000), NANO) == 3_200_000 / 32
-    assert busy_clocks(replace(WORK, longest=1), ARCHITECTURES["sm_62"]) == pytest.approx(64_000 / 6)
+    assert clocks(longest=1) == pytest.approx(76_000 / 3.8)
+    assert clocks(instructions=1) == pytest.approx(2 * 1000 * 3)
+    assert clocks(instructions=1, blocks=6) == pytest.approx(1.5 * 1000 * 3)  # the second round is half as long
+    assert clocks(loaded=3_200_000) == 3_200_000 / 32
+    assert clocks("sm_62", longest=1) == pytest.approx(76_000 / 7.6)
+
+
+def test_few_warps_do_not_compute_while_others_load() -> None:
+    together = clocks(loaded=640_000)
+    assert together == 20_000 == 640_000 / 32 == pytest.approx(76_000 / 3.8)
+    lone = replace(WORK, blocks=1, phases=(replace(PHASE, loaded=640_000),))
+    assert busy_clocks(replace(lone, threads=128), NANO) == pytest.approx(8 / 4 * 40_000)
+
+
+def test_each_phase_has_its_own_limit_and_waits_for_its_first_loads() -> None:
+    short, long = Phase(instructions=76_000, longest=1), Phase(instructions=1, longest=1000)
+    assert busy_clocks(replace(WORK, phases=(short, long)), NANO) == pytest.approx(20_000 + 6000)
+    assert clocks(longest=1, waits=3) == pytest.approx(20_000 + 2 * 3 * 207)
 
 
 def test_the_first_tile_has_the_shortest_predicted_time_not_the_fewest_instructions() -> None:
@@ -72,7 +92,8 @@ def counted(each: LaunchCost) -> Work:
     """The work of a compiled launch."""
     shared_bytes = each.resources.shared_bytes + each.launch.shared_bytes
     blocks, threads = prod(each.launch.grid), prod(each.launch.block)
-    return Work(blocks, threads, each.resources.registers, shared_bytes, each.run.warp_instructions, each.run.longest)
+    phase = Phase(each.run.warp_instructions, each.run.longest)
+    return Work(blocks, threads, each.resources.registers, shared_bytes, (phase,))
 
 
 def instructions(tile: Tile) -> float:

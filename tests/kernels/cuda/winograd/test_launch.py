@@ -12,6 +12,7 @@ from edgemeta.kernels.cuda.compile.resources import violations
 from edgemeta.kernels.cuda.plan.architectures import ARCHITECTURES
 from edgemeta.kernels.cuda.plan.kernel import Candidate, Tensors
 from edgemeta.kernels.cuda.winograd.launch import alternatives, candidates, is_exact
+from edgemeta.kernels.cuda.winograd.tile import Tile, tiles
 from edgemeta.kernels.lowering.steps import ConvStep
 from edgemeta.model import reference
 from edgemeta.model.graph import INPUT, Model
@@ -89,6 +90,21 @@ def test_equals_the_reference(layout: Layout, tile: int) -> None:
 @pytest.mark.parametrize("layout", STRIDED, ids=lambda layout: layout.name)
 def test_equals_the_reference_at_stride_2(layout: Layout) -> None:
     assert_equals_the_reference(layout, 2)
+
+
+@pytest.mark.parametrize("vector", [1, 2, 4])
+@pytest.mark.parametrize("patch_pairs", [1, 2])
+@KINDS
+def test_every_share_of_a_thread_equals_the_reference(
+    layout: Layout, tile: int, patch_pairs: int, vector: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def with_shares(*sizes: Any) -> tuple[tuple[float, Tile], ...]:
+        return tuple((clocks, replace(each, patch_pairs=patch_pairs, vector=vector)) for clocks, each in tiles(*sizes))
+
+    monkeypatch.setattr("edgemeta.kernels.cuda.winograd.launch.tiles", with_shares)
+    best = offer(network(layout, random_weights(layout)), tile)
+    assert (best.tile["patch_pairs"], best.tile["vector"]) == (patch_pairs, vector)
+    assert_equals_the_reference(layout, tile)
 
 
 def test_a_shortcut_whose_pixels_the_transform_changes_is_not_supported() -> None:
