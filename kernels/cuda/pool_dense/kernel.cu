@@ -18,11 +18,10 @@ enum {
   WORD_TRIPS = (FOURS * SLICES + THREADS - 1) / THREADS,
   PIXEL_TRIPS = (PIXEL_COUNT + SLICES - 1) / SLICES,
   CHANNEL_TRIPS = (FOURS * 4 + THREADS - 1) / THREADS,
-#ifdef NETWORK_THREADS
-  TOGETHER = 4  // turns of a loop whose loads are under way together: a block is almost alone on its multiprocessor
-#else
-  TOGETHER = 1
-#endif
+  // Turns of a loop whose loads are under way together: the block is almost alone on its multiprocessor.
+  PIXELS_TOGETHER = PIXEL_TRIPS < 8 ? PIXEL_TRIPS : 8,
+  PIXELS_ARE_WHOLE = PIXEL_COUNT % (SLICES * PIXELS_TOGETHER) == 0,  // every turn has a pixel
+  SLICES_TOGETHER = SLICES < 8 ? SLICES : 8
 };
 
 #if POOL
@@ -34,13 +33,19 @@ __device__ __forceinline__ void average(int* means, int* partial, const unsigned
     const int item = trip * THREADS + (int)threadIdx.x, four = item % FOURS, slice = item / FOURS;
     if (takes_part<THREADS>() && item < FOURS * SLICES) {
       int sums[4] = {0, 0, 0, 0};
-#pragma unroll TOGETHER
-      for (int i = 0; i < PIXEL_TRIPS; ++i) {
-        const int pixel = slice + i * SLICES;
-        if (pixel < PIXEL_COUNT) {
+#pragma unroll 1
+      for (int i = 0; i < PIXEL_TRIPS; i += PIXELS_TOGETHER) {
+        int words[PIXELS_TOGETHER];
+#pragma unroll
+        for (int k = 0; k < PIXELS_TOGETHER; ++k) {
+          const int pixel = slice + (i + k) * SLICES, inside = min(pixel, PIXEL_COUNT - 1);
+          const int word = load_four<Input>(image + offset_of<Input>(inside / IN_W, inside % IN_W, 4 * four), 4 * four);
+          words[k] = PIXELS_ARE_WHOLE || pixel < PIXEL_COUNT ? word : 0;
+        }
+#pragma unroll
+        for (int k = 0; k < PIXELS_TOGETHER; ++k) {
           int values[4];
-          const unsigned char* from = image + offset_of<Input>(pixel / IN_W, pixel % IN_W, 4 * four);
-          unpack_four<Input>(load_four<Input>(from, 4 * four), values);
+          unpack_four<Input>(words[k], values);
 #pragma unroll
           for (int j = 0; j < 4; ++j) sums[j] += values[j];
         }
@@ -55,8 +60,12 @@ __device__ __forceinline__ void average(int* means, int* partial, const unsigned
     if (takes_part<THREADS>() && channel < FOURS * 4) {
       const Channel constants = load_channel<Pool>(channels, channel);
       int sum = constants.start;
-#pragma unroll TOGETHER
-      for (int slice = 0; slice < SLICES; ++slice) sum += partial[slice * FOURS * 4 + channel];
+#pragma unroll 1
+      for (int slice = 0; slice < SLICES; slice += SLICES_TOGETHER) {
+#pragma unroll
+        for (int k = 0; k < SLICES_TOGETHER; ++k)
+          if (slice + k < SLICES) sum += partial[(slice + k) * FOURS * 4 + channel];
+      }
       const int mean = requantize<Pool>(sum, constants, table + channel * 256);
       means[channel] = POOL_LO < 0 ? (int)(signed char)mean : mean & 255;
     }

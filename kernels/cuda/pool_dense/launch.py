@@ -21,6 +21,8 @@ from edgemeta.model.layers import AveragePool, Dense, Shape
 _WARP = 32
 _MOST_WARPS = 16
 _POOL_WARPS = 8
+_TOGETHER = 8
+"""Turns of a loop of the pool whose loads are under way together, as in kernel.cu."""
 
 
 def candidates(step: Step, tensors: Tensors, architecture: Architecture) -> Iterable[Candidate]:
@@ -130,8 +132,14 @@ def _shared_bytes(channels: int, threads: int) -> int:
 
 
 def _pool_loops(source: Buffer, threads: int) -> tuple[int, ...]:
-    """Trip counts: words { pixels }, then channels { slices }."""
+    """Trip counts: words { pixels together }, then channels { slices together }."""
     height, width, channels = source.kind.shape
     fours = _fours(channels)
     slices = max(threads // fours, 1)
-    return -(-fours * slices // threads), -(-height * width // slices), -(-4 * fours // threads), slices
+    turns = -(-height * width // slices)
+    return (
+        -(-fours * slices // threads),
+        -(-turns // min(turns, _TOGETHER)),
+        -(-4 * fours // threads),
+        -(-slices // min(slices, _TOGETHER)),
+    )
