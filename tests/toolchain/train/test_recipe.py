@@ -11,7 +11,7 @@ from edgemeta.toolchain.train.recipe import Recipe, load_recipe, recipe_from
 def test_the_shipped_recipe_has_every_entry(repository: Path) -> None:
     recipe = load_recipe(repository / "toolchain" / "train" / "recipes" / "resnet8-cifar10.yaml")
     assert recipe.name == "resnet8-cifar10"
-    assert recipe.teacher.widths == (64, 256, 256)
+    assert recipe.teacher.widths == (32, 128, 256)
     assert recipe.student.weight_decay == 2e-4
 
 

@@ -110,13 +110,12 @@ def test_direct_tiles_are_sorted_by_predicted_time() -> None:
 def test_estimates_are_near_the_counts(chosen: Cost) -> None:
     """Of the tiles that are chosen: instructions and the longest warp within 15 %."""
     known = [each for each in chosen.launches if each.launch.source.path == "winograd/kernel.cu"]
-    assert len(known) == 6
+    assert len(known) == 5
     for each, (count, channels, outputs, adds) in zip(
         known,
         (
             (64, 16, 16, False),
             (64, 16, 16, True),
-            (64, 16, 32, False),
             (16, 32, 32, True),
             (16, 32, 64, False),
             (4, 64, 64, True),
