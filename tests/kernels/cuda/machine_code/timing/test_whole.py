@@ -24,7 +24,7 @@ from edgemeta.kernels.cuda.one_launch.plan import one_launch
 from edgemeta.kernels.cuda.plan.architectures import ARCHITECTURES
 from edgemeta.model.file import load
 from edgemeta.model.zoo import find
-from tests.kernels.cuda.one_launch.networks import MULTIPROCESSORS, WITNESSES, witness
+from tests.kernels.cuda.one_launch.networks import MULTIPROCESSORS, witness
 
 PLAIN = Control(stall=1, yields=False, write_barrier=None, read_barrier=None, waits=())
 WARM = Bandwidth(l2=32.0, memory=32.0, warm=True)
@@ -108,10 +108,9 @@ def test_the_polls_of_an_execution_are_not_in_its_trace(compiler: Compiler) -> N
 @pytest.mark.gate("12 s: a network is compiled twice, executed and simulated")
 def test_phases_take_about_the_time_of_their_launches(compiler: Compiler) -> None:
     """The same work on as many multiprocessors: a barrier costs about 1 us, and narrow layers have idle warps."""
-    case, architecture, kernels = WITNESSES["winograd"]
-    device = replace(ARCHITECTURES[architecture], multiprocessors=MULTIPROCESSORS)
-    alone = cost(lower(case.model, device, kernels=kernels), case.model, compiler)
-    _, plan = witness("winograd")
+    case, plan = witness("winograd")
+    device = replace(plan.architecture, multiprocessors=MULTIPROCESSORS)
+    alone = cost(replace(plan, architecture=device, launches=plan.launches[0].joins), case.model, compiler)
     joined = cost(replace(plan, architecture=device), case.model, compiler)
     (launch,) = joined.launches
     busy = alone.predicted_us["busy"]
@@ -131,4 +130,5 @@ def test_the_shipped_network_as_one_launch(compiler: Compiler) -> None:
     joined = cost(one_launch(plan), model, compiler)
     assert 0.8 * alone < joined.predicted_us["busy"] < 1.4 * alone
     assert joined.predicted_us["graph"] == joined.predicted_us["busy"] + DEVICES["sm_53"].launch_us
-    assert joined.warp_instructions < 280_000
+    assert joined.predicted_us["busy"] < 145
+    assert joined.warp_instructions < 300_000
