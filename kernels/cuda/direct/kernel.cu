@@ -86,7 +86,8 @@ __device__ __forceinline__ void stage_patch(int* patch, const unsigned char* __r
     for (int i = 0; i < AT_ONCE; ++i)
       if (places[i] >= 0) {
 #pragma unroll
-        for (int j = 0; j < VECTOR; ++j) store_planes(patch + places[i] + j * (4 / DEPTH) * PLANE_WORDS, word_of(loaded[i], j));
+        for (int j = 0; j < VECTOR; ++j)
+          store_planes(patch + places[i] + j * (4 / DEPTH) * PLANE_WORDS, word_of(loaded[i], j));
       }
   }
 }

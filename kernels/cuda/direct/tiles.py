@@ -135,7 +135,7 @@ def layout(geometry: Geometry, tile: Tile) -> Layout:
 
 @lru_cache(maxsize=256)
 def tiles(geometry: Geometry, architecture: Architecture) -> tuple[Tile, ...]:
-    """All tiles that fit, the best by rule first."""
+    """All tiles that fit, the best by rule first; of equal ones that with the most threads."""
     possible = sorted(
         (busy_clocks(work(geometry, tile), architecture), -tile.threads, index, tile)
         for index, tile in enumerate(_possible(geometry, architecture))

@@ -5,6 +5,7 @@
         + rounds * waits * WAIT_CLOCKS
     issued = instructions / (multiprocessors * 4 * EFFICIENCY)
     loaded = loaded bytes / (multiprocessors * L1_BYTES)
+    rounds = blocks / blocks that are resident at once, at least 1: in a last round of few blocks, others still finish
 
 issued is the limit of a fully occupied device, loaded that of the L1 cache. Few warps do not compute while others load:
 all began a phase together. The last limit is that of a lone warp, which waits for its own results; blocks that are not
@@ -88,13 +89,14 @@ def busy_clocks(work: Work, architecture: Architecture) -> float:
     """Clocks of a launch, without launch overhead."""
     count, together = architecture.multiprocessors, max(1, _together(work, architecture))
     share = work.blocks / count
-    turns = max(1.0, share / together)
+    rounds_of_all = max(1.0, share / together)
     warps = max(1.0, -(-work.threads // WARP) * min(share, together))
 
     def clocks(phase: Phase) -> float:
         issued, loads = phase.instructions / (count * SCHEDULERS * EFFICIENCY), phase.loaded / (count * L1_BYTES)
         apart = (issued + loads) * OVERLAPPING_WARPS / warps if phase.loaded else 0.0
-        return max(issued, loads, apart, turns * phase.longest * LONE_CLOCKS) + turns * phase.waits * WAIT_CLOCKS
+        alone = rounds_of_all * phase.longest * LONE_CLOCKS
+        return max(issued, loads, apart, alone) + rounds_of_all * phase.waits * WAIT_CLOCKS
 
     return sum(clocks(phase) for phase in work.phases)
 

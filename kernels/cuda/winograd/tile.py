@@ -123,9 +123,9 @@ class Tile:
         transform = once + self.patch_pairs * by_pair
         patches = blocks * chunks * transforms * WARP * 4 * self.edge**2
         weights = blocks * self.threads * 2 * quads * 4 * self.thread_outputs
-        transforms, turns_of_warp = blocks * chunks * transforms, chunks * -(-transforms // warps)
+        longest_transform = chunks * -(-transforms // warps) * transform
         phases = (
-            Phase(transforms * transform, turns_of_warp * transform, 2 * chunks, patches),
+            Phase(blocks * chunks * transforms * transform, longest_transform, 2 * chunks, patches),
             Phase(blocks * warps * sums, sums, turns, weights),
             Phase(blocks * finishes * finish, -(-finishes // warps) * finish, 2),
         )
