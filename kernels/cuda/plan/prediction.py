@@ -5,7 +5,7 @@
         + rounds * waits * WAIT_CLOCKS
     issued = instructions / (multiprocessors * 4 * EFFICIENCY)
     loaded = loaded bytes / (multiprocessors * L1_BYTES)
-    rounds = blocks / blocks that are resident at once, at least 1: in a last round of few blocks, others still finish
+    rounds = blocks / blocks that are resident at once, at least 1; a part of one counts as such
 
 issued is the limit of a fully occupied device, loaded that of the L1 cache. Few warps do not compute while others load:
 all began a phase together. The last limit is that of a lone warp, which waits for its own results; blocks that are not
@@ -87,27 +87,28 @@ class Work:
 
 def busy_clocks(work: Work, architecture: Architecture) -> float:
     """Clocks of a launch, without launch overhead."""
-    count, together = architecture.multiprocessors, max(1, _together(work, architecture))
+    count, together = architecture.multiprocessors, _together(work, architecture)
     share = work.blocks / count
-    rounds_of_all = max(1.0, share / together)
+    part_rounds = max(1.0, share / together)
     warps = max(1.0, -(-work.threads // WARP) * min(share, together))
 
     def clocks(phase: Phase) -> float:
-        issued, loads = phase.instructions / (count * SCHEDULERS * EFFICIENCY), phase.loaded / (count * L1_BYTES)
-        apart = (issued + loads) * OVERLAPPING_WARPS / warps if phase.loaded else 0.0
-        alone = rounds_of_all * phase.longest * LONE_CLOCKS
-        return max(issued, loads, apart, alone) + rounds_of_all * phase.waits * WAIT_CLOCKS
+        issued, loaded = phase.instructions / (count * SCHEDULERS * EFFICIENCY), phase.loaded / (count * L1_BYTES)
+        in_turns = (issued + loaded) * OVERLAPPING_WARPS / warps if phase.loaded else 0.0
+        alone = part_rounds * phase.longest * LONE_CLOCKS
+        return max(issued, loaded, in_turns, alone) + part_rounds * phase.waits * WAIT_CLOCKS
 
     return sum(clocks(phase) for phase in work.phases)
 
 
 def rounds(work: Work, architecture: Architecture) -> int:
     """Number of rounds (waves) in which the multiprocessors execute the blocks."""
-    return -(-work.blocks // (max(1, _together(work, architecture)) * architecture.multiprocessors))
+    return -(-work.blocks // (_together(work, architecture) * architecture.multiprocessors))
 
 
 def _together(work: Work, architecture: Architecture) -> int:
-    return resident_blocks(work.threads, work.registers, work.shared_bytes, architecture)
+    """Blocks that a multiprocessor executes at once; 1 for work that does not fit."""
+    return max(1, resident_blocks(work.threads, work.registers, work.shared_bytes, architecture))
 
 
 def resident_blocks(threads: int, registers: int, shared_bytes: int, architecture: Architecture) -> int:
