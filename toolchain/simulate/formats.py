@@ -4,6 +4,7 @@ A format with a scale of its own (an exponent or a step shared by a tensor, a ch
 scale one; `scaling` finds the scale.
 """
 
+from functools import cached_property
 from typing import Annotated, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
@@ -62,7 +63,7 @@ class FlexFloat(_Format):
         self.grid  # noqa: B018 (raises for a format that float32 does not hold)
         return self
 
-    @property
+    @cached_property
     def grid(self) -> Grid:
         """Its values."""
         codes = (1 << self.mantissa) - 1 - (self.specials == "nan" and self.mantissa > 0)
@@ -80,7 +81,7 @@ class FixedPoint(_Format):
     bits: int = Field(ge=1, le=24)
     fraction: int = Field(ge=-100, le=100)
 
-    @property
+    @cached_property
     def grid(self) -> Grid:
         """Its values."""
         step = 2.0**-self.fraction
@@ -93,7 +94,7 @@ class PowerOfTwo(_Format):
     kind: Literal["power_of_two"] = "power_of_two"
     bits: int = Field(ge=2, le=5)
 
-    @property
+    @cached_property
     def grid(self) -> Grid:
         """Its values for the greatest exponent 0."""
         return Grid(0, 1 - (1 << self.bits - 2), -1.0, 1.0)
@@ -157,7 +158,7 @@ class Block(_Format):
             raise ValueError("a block's element has the block's scale, and saturates")
         return self
 
-    @property
+    @cached_property
     def grid(self) -> Grid:
         """The values of an element for scale 1."""
         return self.element.grid

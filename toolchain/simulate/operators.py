@@ -2,7 +2,8 @@
 
 On a CPU they call the C++ library, on a CUDA device the definition as one kernel of PyTorch's compiler (`fused`),
 elsewhere the definition itself, with the same bits. They are custom operators with shapes, so that `torch.compile` and
-`torch.export` see through.
+`torch.export` see through. Outside of compilers the functions are called past PyTorch's dispatcher, whose way to a
+Python operator takes longer than to round 100,000 elements.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,7 +12,9 @@ from typing import Any, cast
 
 import torch
 from torch import Tensor
+from torch.autograd import Function
 from torch.library import custom_op
+from torch.nn import Parameter
 
 from edgemeta.kernels.simulate.library import Places, keep_at, range_at, round_at
 from edgemeta.kernels.simulate.library import Rounding as Rule
@@ -44,7 +47,6 @@ def _grid_of(key: str) -> Grid:
     return Grid(int(mantissa), int(quantum), -_UNLIMITED, _UNLIMITED, beyond)  # type: ignore[arg-type]
 
 
-@custom_op("edgemeta::round", mutates_args=())
 def round_tensor(
     x: Tensor,
     scale: Tensor,
@@ -64,6 +66,28 @@ def round_tensor(
     row is x[i]. Returns y like x, and which elements were not limited, uint8 [ceil(elements / 8)], a bit each in the
     order of the memory.
     """
+    rounded: tuple[Tensor, Tensor]
+    operator = _Rounding.apply if _is_eager(x) else round_operator
+    rounded = operator(x, scale, lowest, highest, counter, grid, rounding, axis, block)  # type: ignore[no-untyped-call]
+    return rounded
+
+
+def _is_eager(x: Tensor) -> bool:
+    """Whether this is a tensor with elements, outside of compilers."""
+    return type(x) in (Tensor, Parameter) and not torch.compiler.is_compiling()
+
+
+def _round(
+    x: Tensor,
+    scale: Tensor,
+    lowest: Tensor,
+    highest: Tensor,
+    counter: Tensor,
+    grid: str,
+    rounding: str,
+    axis: int,
+    block: int = 0,
+) -> tuple[Tensor, Tensor]:
     x, kind, rule = dense(x), _grid_of(grid), cast("Rounding", rounding)
     match x.device.type:
         case "cpu":
@@ -74,7 +98,11 @@ def round_tensor(
             return round_by_definition(x, scale, lowest, highest, counter, kind, rule, axis, block)
 
 
-@round_tensor.register_fake
+round_operator = custom_op("edgemeta::round", _round, mutates_args=())
+"""`round_tensor` for compilers."""
+
+
+@round_operator.register_fake
 def _(x: Tensor, *_others: object) -> tuple[Tensor, Tensor]:
     x = dense(x)
     return torch.empty_like(x), x.new_empty((x.numel() + 7) // 8, dtype=torch.uint8)
@@ -97,11 +125,24 @@ def _gradient_inside(ctx: Any, gradient: Tensor, _: object) -> tuple[Tensor | No
 
 def _all_inside(inside: Tensor, count: int) -> bool:
     """Whether the bits of all elements are set, as nearly always; they are a thirty-second of the gradient's bytes."""
-    whole, rest = divmod(count, 8)
-    return bool((inside[:whole] == 0xFF).all()) and (rest == 0 or int(inside[whole]) == (1 << rest) - 1)
+    words, rest = count // 64, inside[count // 64 * 8 :].tolist()
+    whole = (inside[: 8 * words].view(torch.int64) == -1).all()
+    return bool(whole) and int.from_bytes(rest, "little") == (1 << count % 64) - 1
 
 
-round_tensor.register_autograd(_gradient_inside, setup_context=_save_inside)
+round_operator.register_autograd(_gradient_inside, setup_context=_save_inside)
+
+
+class _Rounding(Function):
+    """`round_operator` past the dispatcher."""
+
+    @staticmethod
+    def forward(ctx: Any, *inputs: Any) -> tuple[Tensor, Tensor]:
+        output = _round(*inputs)
+        _save_inside(ctx, inputs, output)
+        return output
+
+    backward = staticmethod(_gradient_inside)
 
 
 @custom_op("edgemeta::keep", mutates_args=())
@@ -120,16 +161,23 @@ def _(x: Tensor, _inside: Tensor, strides: Sequence[int]) -> Tensor:
     return torch.empty_strided(x.shape, strides, dtype=x.dtype, device=x.device)
 
 
-@custom_op("edgemeta::finite_range", mutates_args=())
 def finite_range(x: Tensor) -> Tensor:
     """Least and greatest finite element, float32 [2]; zeros if there is none."""
+    return _range(x.detach()) if _is_eager(x) else range_operator(x)
+
+
+def _range(x: Tensor) -> Tensor:
     if x.device.type == "cpu":
         x = dense(x)
         return torch.tensor(range_at(x.data_ptr(), x.numel(), threads=torch.get_num_threads()))
     return _for_device(range_by_definition, x)(x)
 
 
-@finite_range.register_fake
+range_operator = custom_op("edgemeta::finite_range", _range, mutates_args=())
+"""`finite_range` for compilers."""
+
+
+@range_operator.register_fake
 def _(x: Tensor) -> Tensor:
     return x.new_empty(2)
 

@@ -20,7 +20,15 @@ from edgemeta.toolchain.simulate.operators import (
     round_tensor,
 )
 from edgemeta.toolchain.simulate.rounding import Rounding
-from edgemeta.toolchain.simulate.scales import Scalable, Scales, block_scales, grid_of, needs_range, scales
+from edgemeta.toolchain.simulate.scales import (
+    Scalable,
+    Scales,
+    block_scales,
+    constant_scales,
+    grid_of,
+    needs_range,
+    scales,
+)
 
 Role = Literal["activation", "weight", "gradient", "weight_gradient"]
 
@@ -202,7 +210,11 @@ class Quantizer(nn.Module):
     def _scales_for(self, x: Tensor) -> Scales:
         if isinstance(self.kind, Block):
             return block_scales(self.kind, block_view(x.detach(), self._axis_of(x)))
-        return scales(self.kind, self._ends_for(x) if needs_range(self.kind) else x.new_zeros(1, 2))
+        if needs_range(self.kind):
+            return scales(self.kind, self._ends_for(x))
+        if torch.compiler.is_compiling():
+            return scales(self.kind, x.new_zeros(1, 2))
+        return constant_scales(self.kind, x.device)
 
     def _ends_for(self, x: Tensor) -> Tensor:
         if not self._observes:

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from functools import cache
 from typing import TypeAlias
 
 import torch
@@ -48,6 +49,12 @@ def scales(kind: Scalable, ends: Tensor) -> Scales:
         scale = _power_of_two(_exponent(kind, torch.maximum(-least, greatest)))
     lowest, highest = (torch.full_like(scale, limit) for limit in (grid.lowest, grid.highest))
     return Scales(scale, lowest, highest, torch.zeros_like(scale))
+
+
+@cache
+def constant_scales(kind: Scalable, device: torch.device) -> Scales:
+    """The scales of a format that needs no range: the same at every call."""
+    return scales(kind, torch.zeros(1, 2, device=device))
 
 
 def block_scales(kind: Block, blocks: Tensor) -> Scales:

@@ -5,6 +5,8 @@
 
 #include "edgemeta_simulate.h"
 
+#define INLINE __attribute__((always_inline)) inline
+
 namespace edgemeta::simulate {
 
 constexpr int64_t kBlock = 1024;  // elements that a kernel takes at a time, at most

@@ -10,7 +10,14 @@ from edgemeta.toolchain.simulate.grid import Grid
 torch = pytest.importorskip("torch", reason="PyTorch is not installed (pip install 'edgemeta[train]')")
 
 from edgemeta.toolchain.simulate.definition import block_view, round_by_definition  # noqa: E402
-from edgemeta.toolchain.simulate.operators import finite_range, grid_key, keep, round_tensor  # noqa: E402
+from edgemeta.toolchain.simulate.operators import (  # noqa: E402
+    finite_range,
+    grid_key,
+    keep,
+    range_operator,
+    round_operator,
+    round_tensor,
+)
 
 INTEGERS = Grid(24, 0, -128.0, 127.0)
 FLOATS = Grid(3, -9, -448.0, 448.0, "nan")
@@ -93,8 +100,8 @@ def test_compilers_see_through() -> None:
     x, one = images(torch.channels_last), torch.ones(1)
     arguments = (x, one, -4 * one, 4 * one, COUNTER, grid_key(INTEGERS), "stochastic", 1)
     checks = ("test_schema", "test_faketensor")
-    torch.library.opcheck(round_tensor, arguments, test_utils=checks)
-    torch.library.opcheck(finite_range, (x,), test_utils=checks)
+    torch.library.opcheck(round_operator, arguments, test_utils=checks)
+    torch.library.opcheck(range_operator, (x,), test_utils=checks)
     _, inside = round_tensor(*arguments)
     torch.library.opcheck(keep, (x, inside, x.stride()), test_utils=checks)
 
