@@ -238,10 +238,12 @@ class Quantizer(nn.Module):
         self.observed.fill_(True)
 
     def _widen(self, ends: Tensor) -> None:
-        widened = torch.stack((torch.minimum(self.ends[:, 0], ends[:, 0]), torch.maximum(self.ends[:, 1], ends[:, 1])))
-        moved = self.ends + MOMENTUM * (ends - self.ends)
-        averages = isinstance(self.kind, Integer) and self.kind.observer == "moving_average"
-        self.ends.copy_(torch.where(self.observed, moved if averages else widened.T, ends))
+        if isinstance(self.kind, Integer) and self.kind.observer == "moving_average":
+            wider = self.ends + MOMENTUM * (ends - self.ends)
+        else:
+            least = torch.minimum(self.ends[:, 0], ends[:, 0])
+            wider = torch.stack((least, torch.maximum(self.ends[:, 1], ends[:, 1])), 1)
+        self.ends.copy_(torch.where(self.observed, wider, ends))
 
     def _counted(self, x: Tensor) -> Tensor:
         """The histogram of x over all workers."""
