@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from edgemeta.kernels.cuda.machine_code.execution.words import ExecutionError
-from tests.kernels.cuda.machine_code.execution.fragments import Make
+from edgemeta.model.layers import TensorType
+from tests.kernels.cuda.machine_code.execution.fragments import Array, Fragment, Make
 
 OTHERS = pytest.mark.gate("1 s each: the same for other generations")
 EVERY = ["sm_53", *(pytest.param(name, marks=OTHERS) for name in ("sm_62", "sm_87", "sm_90"))]
@@ -167,17 +168,15 @@ def test_a_constant_cannot_be_written(fragment: Make) -> None:
         fragment("int* out", "out[threadIdx.x] = 1;").launch(constant)
 
 
-@pytest.mark.parametrize("architecture", ["sm_87", pytest.param("sm_90", marks=OTHERS)])
-@pytest.mark.parametrize(("depth", "kinds"), [(16, "s8.s8"), (32, "s8.s8"), (32, "u8.s8")])
-def test_matrix_products(fragment: Make, architecture: str, depth: int, kinds: str) -> None:
-    """Fragments as PTX's mma.m16n8k16 and m16n8k32 define them; extreme values and a sum that wraps."""
-    parts = depth // 16
+def matrix_product(fragment: Make, architecture: str, bits: int, depth: int, kinds: str) -> Fragment:
+    """One mma: every lane's registers of a, b and c are adjacent words."""
+    parts = depth * bits // 128
     registers = ", ".join(f'"r"(a[l * {2 * parts} + {n}])' for n in range(2 * parts))
     others = ", ".join(f'"r"(b[l * {parts} + {n}])' for n in range(parts))
     names = [f"%{n}" for n in range(4 + 3 * parts + 4)]
     lists = [names[:4], names[4 : 4 + 2 * parts], names[4 + 2 * parts : 4 + 3 * parts], names[4 + 3 * parts :]]
     text = ", ".join("{" + ", ".join(each) + "}" for each in lists)
-    made = fragment(
+    return fragment(
         "const int* a, const int* b, const int* c, int* d",
         f"""
         int l = threadIdx.x, r0, r1, r2, r3;
@@ -188,21 +187,52 @@ def test_matrix_products(fragment: Make, architecture: str, depth: int, kinds: s
         """,
         architecture,
     )
+
+
+def in_words(elements: Array, bits: int) -> Array:
+    """Words int32 [...] of elements [..., 32 / bits], the first one lowest."""
+    shifted = (elements & (1 << bits) - 1) << bits * np.arange(elements.shape[-1])
+    return shifted.sum(axis=-1).astype(np.uint32).view(np.int32)
+
+
+@pytest.mark.parametrize(
+    ("architecture", "bits", "depth", "kinds"),
+    [
+        pytest.param(name, bits, depth, f"{a}{bits}.{b}{bits}", marks=() if name == "sm_87" else OTHERS)
+        for name, shapes in (("sm_87", ((8, 16), (8, 32), (4, 32), (4, 64))), ("sm_90", ((8, 16), (8, 32))))
+        for bits, depth in shapes
+        for a in "su"
+        for b in "su"
+    ],
+)
+def test_matrix_products(fragment: Make, architecture: str, bits: int, depth: int, kinds: str) -> None:
+    """Fragments as PTX's mma of 8 and of 4 bits defines them; extreme values of both signs, and sums that wrap."""
+    made = matrix_product(fragment, architecture, bits, depth, kinds)
+    assert f"IMMA.168{depth}.{kinds.upper()}" in made.opcodes
     rng = np.random.default_rng(depth)
-    kind = np.int8 if kinds.startswith("s8") else np.uint8
-    a = rng.integers(np.iinfo(kind).min, np.iinfo(kind).max + 1, (16, depth)).astype(kind)
-    b = rng.integers(-128, 128, (depth, 8)).astype(np.int8)
+    kind_a, kind_b = (TensorType((1, 1, 1), bits, kind.startswith("s")) for kind in kinds.split("."))
+    a = rng.integers(kind_a.lo, kind_a.hi + 1, (16, depth))
+    b = rng.integers(kind_b.lo, kind_b.hi + 1, (depth, 8))
     c = rng.integers(-(1 << 31), 1 << 31, (16, 8))
-    a[0], b[:, 0], c[0, 0] = np.iinfo(kind).min, -128, 0x7FFFFFFF
-    lanes = np.arange(32)
-    g, t = lanes // 4, lanes % 4
-    words_a = np.stack(
-        [a[g + 8 * (r % 2)][lanes[:, None], t[:, None] * 4 + np.arange(4) + 16 * (r // 2)] for r in range(2 * parts)], 1
-    )
-    words_b = np.stack([b[t[:, None] * 4 + np.arange(4) + 16 * r, g[:, None]] for r in range(parts)], 1)
+    a[0], a[1], b[:, 0], b[:, 1] = kind_a.lo, kind_a.hi, kind_b.lo, kind_b.hi
+    c[:2, :2] = [[0x7FFFFFFF, -0x80000000], [-0x80000000, 0x7FFFFFFF]]  # the products' signs, if both have one
+    g, t = np.divmod(np.arange(32), 4)
+    parts, per_word = depth * bits // 128, 32 // bits
+    along = (t[:, None] * per_word + np.arange(per_word))[:, None] + 4 * per_word * np.arange(parts)[:, None]
+    words_a = np.stack([a[(g + 8 * half)[:, None, None], along] for half in range(2)], 2).reshape(32, -1, per_word)
+    words_b = b[along, g[:, None, None]]
     rows = g[:, None] + np.array([0, 0, 8, 8])
     columns = 2 * t[:, None] + np.array([0, 1, 0, 1])
-    given = [np.ascontiguousarray(x).view(np.int32).reshape(32, -1) for x in (words_a, words_b)]
-    found = made.launch(*given, c[rows, columns].astype(np.int32), np.zeros((32, 4), np.int32))[-1]
-    expected = (a.astype(np.int64) @ b.astype(np.int64) + c).astype(np.int32)
-    np.testing.assert_array_equal(found, expected[rows, columns])
+    given = in_words(words_a, bits), in_words(words_b, bits), c[rows, columns].astype(np.int32)
+    found = made.launch(*given, np.zeros((32, 4), np.int32))[-1]
+    expected = a @ b + c
+    assert (expected != expected.astype(np.int32)).any()
+    np.testing.assert_array_equal(found, expected.astype(np.int32)[rows, columns])
+
+
+@pytest.mark.parametrize("depth", [32, 64])
+def test_hopper_has_no_products_of_four_bits(fragment: Make, depth: int) -> None:
+    """The reason for `Architecture.tensor_int4`: the compiler calls a function that multiplies bytes."""
+    opcodes = matrix_product(fragment, "sm_90", 4, depth, "u4.s4").opcodes
+    assert {each for each in opcodes if each.startswith("IMMA")} == {f"IMMA.168{depth // 2}.U8.S8"}
+    assert any(each.startswith("CALL") for each in opcodes)
