@@ -15,6 +15,7 @@ from edgemeta.model.tasks import Detection, DetectionLevel, Embedding
 from edgemeta.model.weights import FixedWeights
 from tests.conformance.depthwise import depthwise
 from tests.conformance.first_layers import first_layers
+from tests.conformance.four_bits import four_bits
 from tests.conformance.fusions import fusions
 from tests.conformance.networks import Case, Form, NetworkBuilder
 from tests.conformance.ties import ties
@@ -405,4 +406,5 @@ CASES: tuple[Case, ...] = (
     *ties(),
     *fusions(),
     *graphs(),
+    *four_bits(),
 )

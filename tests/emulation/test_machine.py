@@ -91,42 +91,50 @@ def test_shuffles(make, mode: str) -> None:
 
 
 @pytest.mark.parametrize("signed", [True, False])
-@pytest.mark.parametrize(("rows", "depth"), [(8, 16), (16, 16), (16, 32)])
-def test_matrix_instructions(make, rows: int, depth: int, signed: bool) -> None:
+@pytest.mark.parametrize(
+    ("bits", "rows", "depth"), [(8, 8, 16), (8, 16, 16), (8, 16, 32), (4, 8, 32), (4, 16, 32), (4, 16, 64)]
+)
+def test_matrix_instructions(make, bits: int, rows: int, depth: int, signed: bool) -> None:
     """Fragments are filled by the PTX manual's formulas, matrix element by matrix element."""
+    per_word = 32 // bits
     kernel = make(
         "const unsigned *a, const unsigned *b, int *d",
         """
-        unsigned fa[ROWS * DEPTH / 128], fb[DEPTH / 16];
+        unsigned fa[ROWS * DEPTH * ELEMENT_BITS / 1024], fb[DEPTH * ELEMENT_BITS / 128];
         int fd[ROWS / 4];
-        for (int i = 0; i < ROWS * DEPTH / 128; ++i) fa[i] = a[i * 32 + threadIdx.x];
-        for (int i = 0; i < DEPTH / 16; ++i) fb[i] = b[i * 32 + threadIdx.x];
+        for (int i = 0; i < ROWS * DEPTH * ELEMENT_BITS / 1024; ++i) fa[i] = a[i * 32 + threadIdx.x];
+        for (int i = 0; i < DEPTH * ELEMENT_BITS / 128; ++i) fb[i] = b[i * 32 + threadIdx.x];
         for (int i = 0; i < ROWS / 4; ++i) fd[i] = d[i * 32 + threadIdx.x];
-        """
-        + f"emulation::mma_m{rows}n8k{depth}_{'s8' if signed else 'u8'}"
-        + {(8, 16): "(fd, fa[0], fb[0]);", (16, 16): "(fd, fa, fb[0]);", (16, 32): "(fd, fa, fb);"}[rows, depth]
-        + "for (int i = 0; i < ROWS / 4; ++i) d[i * 32 + threadIdx.x] = fd[i];",
+        emulation::multiply_matrices<ELEMENT_BITS, IS_SIGNED>(fd, fa, fb);
+        for (int i = 0; i < ROWS / 4; ++i) d[i * 32 + threadIdx.x] = fd[i];
+        """,
+        ELEMENT_BITS=bits,
+        IS_SIGNED=int(signed),
         ROWS=rows,
         DEPTH=depth,
     )
     rng = np.random.default_rng(rows + depth)
-    a = rng.integers(0, 256, (rows, depth)).astype(np.int8 if signed else np.uint8)
-    b = rng.integers(-128, 128, (depth, 8), np.int8)
+    half = 1 << bits - 1
+    a = rng.integers(-half, half, (rows, depth)) + (0 if signed else half)
+    b = rng.integers(-half, half, (depth, 8))
     d = rng.integers(-1000, 1000, (rows, 8), np.int32)
-    fa = np.zeros((rows * depth // 128, 32, 4), a.dtype)
-    fb = np.zeros((depth // 16, 32, 4), np.int8)
+    a[0], b[:, 0], d[0, 0] = (-half, -half, 0x7FFFFFFF) if signed else (2 * half - 1, -half, -0x80000000)  # it wraps
+    fa = np.zeros((rows * depth // (32 * per_word), 32), np.uint32)
+    fb = np.zeros((depth // (4 * per_word), 32), np.uint32)
     fd = np.zeros((rows // 4, 32), np.int32)
+    mask = 2 * half - 1
     for lane in range(32):
         group, quad = divmod(lane, 4)
-        for i in range(4):
+        for i in range(per_word):
             for r in range(len(fa)):
-                fa[r, lane, i] = a[group + (8 * (r % 2) if rows == 16 else 0), 4 * quad + i + 16 * (r // 2)]
+                row, column = group + (8 * (r % 2) if rows == 16 else 0), per_word * (quad + 4 * (r // 2)) + i
+                fa[r, lane] |= np.uint32((int(a[row, column]) & mask) << bits * i)
             for r in range(len(fb)):
-                fb[r, lane, i] = b[4 * quad + i + 16 * r, group]
+                fb[r, lane] |= np.uint32((int(b[per_word * (quad + 4 * r) + i, group]) & mask) << bits * i)
         for r in range(len(fd)):
             fd[r, lane] = d[group + 8 * (r // 2), 2 * quad + r % 2]
-    *_, out = kernel.launch(fa.view(np.uint32), fb.view(np.uint32), fd, order=3)
-    expected = d + a.astype(np.int32) @ b.astype(np.int32)
+    *_, out = kernel.launch(fa, fb, fd, order=3)
+    expected = (d + a @ b).astype(np.int32)
     for lane in range(32):
         for r in range(len(fd)):
             assert out[r, lane] == expected[lane // 4 + 8 * (r // 2), 2 * (lane % 4) + r % 2]

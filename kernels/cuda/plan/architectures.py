@@ -10,9 +10,9 @@ class Architecture:
     """Properties of a GPU generation that kernels depend on.
 
     name: "sm_53". number: 530, the value of `__CUDA_ARCH__`. dot4: four int8 products in one instruction (dp4a).
-    tensor_int8: int8 matrix instructions. shared_bytes, registers: most shared memory and 32-bit registers of a block.
-    multiprocessors: of the device that the choice by rule assumes. resident_*: limits of a multiprocessor for all its
-    resident blocks together.
+    tensor_int8, tensor_int4: matrix instructions of 8 and of 4 bits. shared_bytes, registers: most shared memory and
+    32-bit registers of a block. multiprocessors: of the device that the choice by rule assumes. resident_*: limits of a
+    multiprocessor for all its resident blocks together.
     """
 
     name: str
@@ -20,6 +20,7 @@ class Architecture:
     dot4: bool
     tensor_int8: bool
     shared_bytes: int
+    tensor_int4: bool = False
     registers: int = 65_536
     multiprocessors: int = 1
     resident_shared_bytes: int = 64 << 10
@@ -29,7 +30,8 @@ class Architecture:
 
 
 #: Limits: CUDA C++ programming guide, table of technical specifications per compute capability. Multiprocessors: of
-#: Jetson Nano, TX2, a GTX 1080, Jetson AGX Xavier, AGX Orin and an H200.
+#: Jetson Nano, TX2, a GTX 1080, Jetson AGX Xavier, AGX Orin and an H200. tensor_int4: the tensor
+#: cores of Hopper have no 4-bit integers; for sm_90 the compiler calls a function that makes them 8-bit ones.
 ARCHITECTURES = {
     each.name: each
     for each in (
@@ -52,6 +54,7 @@ ARCHITECTURES = {
             870,
             dot4=True,
             tensor_int8=True,
+            tensor_int4=True,
             shared_bytes=163 * _KIB,
             multiprocessors=16,
             resident_shared_bytes=164 * _KIB,

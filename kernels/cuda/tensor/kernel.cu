@@ -1,5 +1,5 @@
-// Direct convolution on int8 matrix instructions, with requantization, residual addition, clamp, and optionally the 1x1
-// shortcut of the same input. Layouts and bounds: README.md. Every capital name is a define of launch.py.
+// Direct convolution on int8 or int4 matrix instructions, with requantization, residual addition, clamp, and optionally
+// the 1x1 shortcut of the same input. Layouts and bounds: README.md. Every capital name is a define of launch.py.
 //
 // A warp computes 16 ROWS pixels of 8 COLUMNS channels; a lane 2 ROWS pixels of FILTERS = 2 COLUMNS consecutive
 // channels. Shared memory is not used: a lane's bytes of the input and of the weights are contiguous in global memory.
@@ -14,7 +14,8 @@ enum {
   WARP_FILTERS = 8 * COLUMNS,
   GROUP = 16 * WIDTH,  // input channels of one load: a lane's WIDTH words
   GROUPS = CHANNELS / GROUP,
-  WEIGHT_WORDS = COLUMNS * WIDTH,  // a lane's, for one tap and group
+  OPERANDS = WIDTH * OPERAND_BITS / 8,  // the same as operands of the matrix instructions
+  WEIGHT_WORDS = COLUMNS * OPERANDS,  // a lane's, for one tap and group
   PIECE = WEIGHT_WORDS % 4 == 0 ? 4 : 2,
   PIECES = WEIGHT_WORDS / PIECE
 };
@@ -36,25 +37,39 @@ __device__ __forceinline__ int pixel_of(const Block& block, int p) {
   return warp * (16 * ROWS) + p * 8 + threadIdx.x % 32 / 4;
 }
 
+// A pixel's bytes as operands. Of four bits, byte c of word 2 i and of word 2 i + 1 are nibbles of byte c of operand i.
+__device__ __forceinline__ void make_operands(int (&operands)[OPERANDS], const int (&words)[WIDTH]) {
+#pragma unroll
+  for (int i = 0; i < OPERANDS; ++i)
+#if OPERAND_BITS == 4
+    operands[i] = pack_nibbles<Input::is_signed>(words[2 * i], words[2 * i + 1]);
+#else
+    operands[i] = words[i];
+#endif
+}
+
 // Products of one tap and one group of channels; image[offsets[p]] is the group of pixel p.
 __device__ __forceinline__ void add_tap(Sums& sums, const unsigned char* __restrict__ image,
                                         const int (&offsets)[PIXELS], const int* __restrict__ weights) {
-  int x[PIXELS][WIDTH], w[WEIGHT_WORDS];
+  int x[PIXELS][WIDTH], a[PIXELS][OPERANDS], w[WEIGHT_WORDS];
 #pragma unroll
   for (int p = 0; p < PIXELS; ++p) load_words<WIDTH>(x[p], reinterpret_cast<const int*>(image + offsets[p]));
 #pragma unroll
   for (int i = 0; i < PIECES; ++i) load_words<PIECE>(w + i * PIECE, weights + i * (32 * PIECE));
 #pragma unroll
+  for (int p = 0; p < PIXELS; ++p) make_operands(a[p], x[p]);
+#pragma unroll
   for (int r = 0; r < ROWS; ++r)
 #pragma unroll
     for (int c = 0; c < COLUMNS; ++c) {
-      const int *top = x[2 * r], *below = x[2 * r + 1], *b = w + c * WIDTH;
-#if WIDTH == 1
-      multiply_16<Input::is_signed>(sums[r][c], top[0], below[0], b[0]);
+      const int *top = a[2 * r], *below = a[2 * r + 1], *b = w + c * OPERANDS;
+#if WIDTH * OPERAND_BITS == 8
+      multiply_short<OPERAND_BITS, Input::is_signed>(sums[r][c], top[0], below[0], b[0]);
 #else
 #pragma unroll
-      for (int i = 0; i < WIDTH; i += 2)
-        multiply_32<Input::is_signed>(sums[r][c], top[i], below[i], top[i + 1], below[i + 1], b[i], b[i + 1]);
+      for (int i = 0; i < OPERANDS; i += 2)
+        multiply_long<OPERAND_BITS, Input::is_signed>(sums[r][c], top[i], below[i], top[i + 1], below[i + 1], b[i],
+                                                      b[i + 1]);
 #endif
     }
 }

@@ -1,4 +1,4 @@
-"""Launches of convolutions with int8 matrix instructions: steps, tiles, weight layout."""
+"""Launches of convolutions with int8 or int4 matrix instructions: steps, tiles, weight layout."""
 
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
@@ -24,11 +24,15 @@ _SHAPES = ((2, 8), (2, 4), (2, 2), (1, 8), (1, 4), (1, 2))
 
 @dataclass(frozen=True)
 class Tile:
-    """A warp computes 16 rows pixels of 8 columns channels; a lane reads `width` words of 4 channels at a time."""
+    """A warp computes 16 rows pixels of 8 columns channels; a lane reads `width` words of 4 channels at a time.
+
+    bits: of the matrix instructions' operands, 8 or 4.
+    """
 
     rows: int
     columns: int
     width: int
+    bits: int
 
     @property
     def pixels(self) -> int:
@@ -45,38 +49,61 @@ class Tile:
         """Consecutive output channels of a lane."""
         return 2 * self.columns
 
-    def instructions(self, pixels: int, filters: int, taps: int) -> float:
-        """Estimated warp-instructions of an image; taps: of the kernel, times groups of channels."""
-        products = self.rows * self.columns * max(1, self.width // 2)
-        loads = 2 * self.rows + self.columns * self.width / 4
+    @property
+    def operands(self) -> int:
+        """Registers that hold a lane's words of a pixel for the matrix instructions."""
+        return self.width * self.bits // 8
+
+    def instructions(self, pixels: int, filters: int, taps: int, signed: bool) -> float:
+        """Estimated warp-instructions of an image; taps: of the kernel, times groups of channels; signed: the input.
+
+        A matrix instruction reads the words of its two rows of pixels from adjacent registers. Bytes are moved there,
+        one word after another, unless each is loaded on its own (width 1). Nibbles are made there of two words, with
+        one instruction, or two if they have signs.
+        """
+        products = self.rows * self.columns * max(1, self.operands // 2)
+        loads = 2 * self.rows + self.columns * self.operands / 4
+        moves = 2 * self.rows * self.operands * (1 + signed if self.bits == 4 else self.width > 1)
         finish = 2 * self.rows * self.lane_filters * 6 + 40
-        return -(-pixels // self.pixels) * -(-filters // self.filters) * _WARPS * (taps * (products + loads) + finish)
+        blocks = -(-pixels // self.pixels) * -(-filters // self.filters)
+        return blocks * _WARPS * (taps * (products + loads + moves) + finish)
 
 
 def candidates(step: Step, tensors: Tensors, architecture: Architecture) -> Iterable[Candidate]:
-    """Candidates for convolutions with a multiple of 16 input channels and int8 weights; fewest instructions first."""
-    if architecture.number < _FIRST_ARCHITECTURE or not isinstance(step, ConvStep) or not _fits(step, tensors):
+    """Candidates for convolutions of bytes with a multiple of 16 channels, of nibbles of 32; fewest instructions first.
+
+    Which of both comes first is predicted, too: by the estimate for their tiles.
+    """
+    if architecture.number < _FIRST_ARCHITECTURE or not isinstance(step, ConvStep):
         return
-    conv = step.conv
-    channels = tensors.types[conv.input].shape[2]
+    widths = _operand_bits(step, tensors, architecture)
+    if not widths:
+        return
+    conv, source = step.conv, tensors.types[step.conv.input]
+    channels = source.shape[2]
     width = next(width for width in (4, 2, 1) if channels % (16 * width) == 0)
     height, across, filters = conv.output.shape
     taps = int(np.prod(conv.weights.shape[1:3])) * channels // (16 * width)
-    tiles = [Tile(rows, columns, width) for rows, columns in _SHAPES]
-    for tile in sorted(tiles, key=lambda tile: tile.instructions(height * across, filters, taps)):
+    tiles = [Tile(*shape, width, bits) for bits in widths for shape in _SHAPES]
+    for tile in sorted(tiles, key=lambda tile: tile.instructions(height * across, filters, taps, source.signed)):
         yield Candidate("tensor", asdict(tile), conv.padding, partial(_launch, step, tensors, tile))
 
 
-def _fits(step: ConvStep, tensors: Tensors) -> bool:
-    """Whether all operands are bytes, in buffers with rings."""
+def _operand_bits(step: ConvStep, tensors: Tensors, architecture: Architecture) -> tuple[int, ...]:
+    """Widths of the operands that hold the input and all weights; none for buffers without rings."""
     convs = [step.conv] if step.shortcut is None else [step.conv, step.shortcut]
     weights = [each.weights.decode() for each in convs]
-    return (
-        tensors.types[step.conv.input].shape[2] % 16 == 0
-        and all(each.requantize is not None for each in convs)
-        and all(each.min() >= -128 and each.max() <= 127 for each in weights)
-        and tensors.packed.isdisjoint((*step.reads, *step.writes))
-    )
+    least, greatest = min(each.min() for each in weights), max(each.max() for each in weights)
+    source = tensors.types[step.conv.input]
+    if (
+        source.shape[2] % 16
+        or any(each.requantize is None for each in convs)
+        or not (least >= -128 and greatest <= 127)
+        or not tensors.packed.isdisjoint((*step.reads, *step.writes))
+    ):
+        return ()
+    is_narrow = source.shape[2] % 32 == 0 and source.bits <= 4 and least >= -8 and greatest <= 7
+    return (8, 4) if architecture.tensor_int4 and is_narrow else (8,)
 
 
 def _launch(step: ConvStep, tensors: Tensors, tile: Tile, buffers: Buffers) -> Launch:
@@ -130,6 +157,7 @@ def _shape_defines(step: ConvStep, tensors: Tensors, tile: Tile) -> Defines:
         "ROWS": tile.rows,
         "COLUMNS": tile.columns,
         "WIDTH": tile.width,
+        "OPERAND_BITS": tile.bits,
         "WARPS": _WARPS,
         "CHANNELS": tensors.types[conv.input].shape[2],
         "KERNEL_H": conv.weights.shape[1],
@@ -154,22 +182,25 @@ def _loops(step: ConvStep, tensors: Tensors, tile: Tile) -> tuple[int, ...]:
 
 
 def pack_weights(conv: Conv, tile: Tile, padded: int) -> NDArray[np.int8]:
-    """int8 [block][kernel row][group][kernel column][piece][lane][word][channel]: the order in which lanes read.
+    """int8 [block][kernel row][group][kernel column][piece][lane][word][byte]: the order in which lanes read.
 
-    A lane's words are [n][i]: word i of its quad, channels 4 (width quad + i) and the next three of the group, for its
-    column c = lane / 4 of the n-th matrix of 8 columns. That is channel (c / 2) 2 columns + 2 n + c % 2 of the block,
-    so that a lane's sums are those of consecutive channels. A piece is the 4 (or 2) words that it reads at once.
+    A lane's words are [n][i]: operand i of its quad for its column c = lane / 4 of the n-th matrix of 8 columns. That
+    is channel (c / 2) 2 columns + 2 n + c % 2 of the block, so that a lane's sums are those of consecutive channels.
+    With 8 bits operand i has input channels 4 (width quad + i) and the next three of the group. With 4 bits byte b has
+    those of byte b of the words 2 i and 2 i + 1 of 8 bits, the first one in the lower nibble. A piece is the 4 (or 2)
+    words that a lane reads at once.
     """
     weights = conv.weights.decode()
     filters, height, across, channels = weights.shape
     full = np.zeros((padded, height, across, channels), np.int8)
     full[:filters] = weights
-    # [block, c / 2, n, c % 2, kernel row, kernel column, group, quad, i, channel]
+    # [block, c / 2, n, c % 2, kernel row, kernel column, group, quad, word, byte]
     split = full.reshape(
         -1, 4, tile.columns, 2, height, across, channels // (16 * tile.width), 4, tile.width, 4
     ).transpose(0, 4, 6, 5, 1, 3, 7, 2, 8, 9)
+    operands = split if tile.bits == 8 else split[..., 0::2, :] & 15 | split[..., 1::2, :] << 4
     # [block, kernel row, group, kernel column, lane, words]
-    lanes = split.reshape(*split.shape[:4], 32, -1)
+    lanes = operands.reshape(*operands.shape[:4], 32, -1)
     piece = 16 if lanes.shape[-1] % 16 == 0 else 8
     pieces = lanes.reshape(*lanes.shape[:5], -1, piece).transpose(0, 1, 2, 3, 5, 4, 6)
     return np.ascontiguousarray(pieces)

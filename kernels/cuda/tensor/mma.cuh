@@ -1,48 +1,63 @@
-// int8 matrix instructions of a warp: D[16][8] += A[16][K] * B[K][8], K = 32 or 16, wrapping int32 (PTX manual,
-// mma.m16n8k32 and mma.m16n8k16). With row = lane / 4 and quad = lane % 4, a lane gives, four bytes each,
-//   a0: A[row][4 quad], a1: A[row + 8][4 quad], a2, a3: the same with 16 columns more; b0, b1: B[4 quad (+ 16)][row]
+// Matrix instructions of a warp: D[16][8] += A[16][K] * B[K][8] of 8-bit or 4-bit integers, wrapping int32 (PTX manual,
+// mma.m16n8k16 and m16n8k32 of 8 bits, m16n8k32 and m16n8k64 of 4 bits). A register holds E = 32 / BITS elements, the
+// first one lowest. With row = lane / 4 and quad = lane % 4, a lane gives, from E quad on,
+//   a0: E of A[row], a1: E of A[row + 8], a2, a3: the same 4 E columns further; b0, b1: E of B's column row, 4 E apart
 // and has d[0..1] = D[row][2 quad + 0..1], d[2..3] = D[row + 8][2 quad + 0..1]. A is signed or unsigned, B is signed.
 #pragma once
 #include "include/device.cuh"
 
-template <bool SIGNED>
-__device__ __forceinline__ void multiply_32(int (&d)[4], int a0, int a1, int a2, int a3, int b0, int b1) {
+#define MATRIX_SHORT(depth, kind)                                                                                  \
+  asm("mma.sync.aligned.m16n8k" depth ".row.col.s32." kind ".s32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};" \
+      : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])                                                             \
+      : "r"(a0), "r"(a1), "r"(b0))
+#define MATRIX_LONG(depth, kind)                                    \
+  asm("mma.sync.aligned.m16n8k" depth ".row.col.s32." kind ".s32 " \
+      "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};" \
+      : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])              \
+      : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1))
+
+// K = 8 E.
+template <int BITS, bool SIGNED>
+__device__ __forceinline__ void multiply_long(int (&d)[4], int a0, int a1, int a2, int a3, int b0, int b1) {
 #ifdef EDGEMETA_EMULATION
   const unsigned a[4] = {(unsigned)a0, (unsigned)a1, (unsigned)a2, (unsigned)a3}, b[2] = {(unsigned)b0, (unsigned)b1};
-  if (SIGNED)
-    emulation::mma_m16n8k32_s8(d, a, b);
-  else
-    emulation::mma_m16n8k32_u8(d, a, b);
+  emulation::multiply_matrices<BITS, SIGNED>(d, a, b);
 #elif __CUDA_ARCH__ >= 800
-  if (SIGNED)
-    asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 "
-        "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-        : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])
-        : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+  if (BITS == 4 && SIGNED)
+    MATRIX_LONG("64", "s4.s4");
+  else if (BITS == 4)
+    MATRIX_LONG("64", "u4.s4");
+  else if (SIGNED)
+    MATRIX_LONG("32", "s8.s8");
   else
-    asm("mma.sync.aligned.m16n8k32.row.col.s32.u8.s8.s32 "
-        "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-        : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])
-        : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+    MATRIX_LONG("32", "u8.s8");
 #endif
 }
 
-template <bool SIGNED>
-__device__ __forceinline__ void multiply_16(int (&d)[4], int a0, int a1, int b0) {
+// K = 4 E.
+template <int BITS, bool SIGNED>
+__device__ __forceinline__ void multiply_short(int (&d)[4], int a0, int a1, int b0) {
 #ifdef EDGEMETA_EMULATION
-  const unsigned a[2] = {(unsigned)a0, (unsigned)a1};
-  if (SIGNED)
-    emulation::mma_m16n8k16_s8(d, a, (unsigned)b0);
-  else
-    emulation::mma_m16n8k16_u8(d, a, (unsigned)b0);
+  const unsigned a[2] = {(unsigned)a0, (unsigned)a1}, b[1] = {(unsigned)b0};
+  emulation::multiply_matrices<BITS, SIGNED>(d, a, b);
 #elif __CUDA_ARCH__ >= 800
-  if (SIGNED)
-    asm("mma.sync.aligned.m16n8k16.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
-        : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])
-        : "r"(a0), "r"(a1), "r"(b0));
+  if (BITS == 4 && SIGNED)
+    MATRIX_SHORT("32", "s4.s4");
+  else if (BITS == 4)
+    MATRIX_SHORT("32", "u4.s4");
+  else if (SIGNED)
+    MATRIX_SHORT("16", "s8.s8");
   else
-    asm("mma.sync.aligned.m16n8k16.row.col.s32.u8.s8.s32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
-        : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])
-        : "r"(a0), "r"(a1), "r"(b0));
+    MATRIX_SHORT("16", "u8.s8");
 #endif
+}
+#undef MATRIX_SHORT
+#undef MATRIX_LONG
+
+// Bytes of four bits each as nibbles: of every byte, `low` has the lower nibble and `high` the upper one.
+template <bool SIGNED>
+__device__ __forceinline__ int pack_nibbles(int low, int high) {
+  const unsigned shifted = (unsigned)high << 4;
+  if (SIGNED) return (int)(((unsigned)low & 0x0F0F0F0Fu) | (shifted & 0xF0F0F0F0u));
+  return (int)((unsigned)low + shifted);
 }

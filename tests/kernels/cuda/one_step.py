@@ -54,7 +54,7 @@ def requantization(layout: Layout, rng: np.random.Generator) -> Requantize:
 
 
 def network(layout: Layout, weights: NDArray[np.int8]) -> Model:
-    """input -> conv (-> add the input) (-> clamp), and beside it input -> shortcut."""
+    """input -> conv (-> add the input) (-> clamp), and beside it input -> shortcut with weights of the same range."""
     rng = np.random.default_rng(len(layout.name))
     height, width, _ = layout.shape
     top, left, bottom, right = layout.padding
@@ -72,7 +72,8 @@ def network(layout: Layout, weights: NDArray[np.int8]) -> Model:
         layers.append(Clamp("clamp", layers[-1].name, output, output.lo + 5, output.hi - 9))
     outputs = (layers[-1].name,)
     if layout.shortcut:
-        beside = fixed(rng.integers(-128, 128, (layout.outputs, 1, 1, layout.shape[2])).astype(np.int8))
+        shape = (layout.outputs, 1, 1, layout.shape[2])
+        beside = fixed(rng.integers(int(weights.min()), int(weights.max()) + 1, shape).astype(np.int8))
         requantize = requantization(layout, rng)
         layers.append(Conv("shortcut", INPUT, output, beside, None, layout.stride, requantize=requantize))
     preprocessing = Preprocessing("full", "rgb", np.zeros((1, 256), np.uint8))
@@ -120,29 +121,34 @@ def ringed(buffer: Buffer, images: NDArray[Any]) -> NDArray[Any]:
     height, width, channels = buffer.kind.shape
     top, left, _, _ = buffer.ring
     memory = np.full((len(images), *buffer.shape), buffer.kind.zero_point, buffer.kind.dtype)
-    inside = memory[:, top : top + height, left : left + width]
-    inside[:] = np.random.default_rng(4).integers(0, 100, inside.shape)
-    inside[..., :channels] = images
+    middle = memory[:, top : top + height, left : left + width]
+    middle[:] = np.random.default_rng(4).integers(0, 100, middle.shape)
+    middle[..., :channels] = images
     return memory
 
 
 def run(plan: LaunchPlan, images: NDArray[Any], order: Order = "forward", mode: str = "quick") -> NDArray[Any]:
     """The output tensor [N, H, W, C]."""
     (found,) = Emulator(plan, order, mode).run(ringed(plan.input, images))
-    (output,) = plan.outputs
-    height, width, channels = output.kind.shape
-    top, left, _, _ = output.ring
-    return found[:, top : top + height, left : left + width, :channels]
+    return inside(plan.outputs[0], found)
 
 
-def random_weights(layout: Layout) -> NDArray[np.int8]:
-    """Any int8."""
-    shape = (layout.outputs, *layout.kernel, layout.shape[2])
-    return np.random.default_rng(1).integers(-128, 128, shape).astype(np.int8)
+def inside(buffer: Buffer, memory: NDArray[Any]) -> NDArray[Any]:
+    """The tensor [N, H, W, C] in a buffer with a ring."""
+    height, width, channels = buffer.kind.shape
+    top, left, _, _ = buffer.ring
+    return memory[:, top : top + height, left : left + width, :channels]
 
 
-def extreme_weights(layout: Layout) -> NDArray[np.int8]:
-    """Output channels of all -128, all 127, and both alternating."""
+def random_weights(layout: Layout, bits: int = 8) -> NDArray[np.int8]:
+    """Any integers of so many bits."""
+    shape, end = (layout.outputs, *layout.kernel, layout.shape[2]), 1 << bits - 1
+    return np.random.default_rng(1).integers(-end, end, shape).astype(np.int8)
+
+
+def extreme_weights(layout: Layout, bits: int = 8) -> NDArray[np.int8]:
+    """Output channels of all least integers, all greatest ones, and both alternating."""
     signs = np.indices((*layout.kernel, layout.shape[2])).sum(axis=0) % 2 == 0
-    kinds = [np.full(signs.shape, -128), np.full(signs.shape, 127), np.where(signs, -128, 127)]
+    end = 1 << bits - 1
+    kinds = [np.full(signs.shape, -end), np.full(signs.shape, end - 1), np.where(signs, -end, end - 1)]
     return np.stack([kinds[o % 3] for o in range(layout.outputs)]).astype(np.int8)

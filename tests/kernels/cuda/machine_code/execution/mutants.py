@@ -34,7 +34,6 @@ class GpuMutant:
 
 def arithmetic() -> list[GpuMutant]:
     """Wrong halves, signs and roundings in inline PTX and intrinsics."""
-    mma = "row.col.s32.{}.s8.s32 {}"
     return [
         GpuMutant("halves", _DEVICE, "mad.wide.s16 %0, ah, bh, %3", "mad.wide.s16 %0, ah, bl, %3"),
         GpuMutant("halves", _DEVICE, "mad.wide.s16 %0, al, bl, %3", "mad.wide.s16 %0, ah, bl, %3"),
@@ -42,8 +41,11 @@ def arithmetic() -> list[GpuMutant]:
         GpuMutant("dp4a", _DEVICE, "dp4a.s32.s32", "dp4a.u32.s32"),
         GpuMutant("dp4a unsigned", _DEVICE, "dp4a.u32.s32", "dp4a.s32.s32"),
         GpuMutant("dp4a", _DEVICE, "dp4a.s32.s32", "dp4a.s32.u32"),
-        GpuMutant("mma 32", _TENSOR, mma.format("s8", '"'), mma.format("u8", '"')),
-        GpuMutant("mma 16", _TENSOR, mma.format("s8", "{%0"), mma.format("u8", "{%0")),
+        GpuMutant("mma long", _TENSOR, '"32", "s8.s8"', '"32", "u8.s8"'),
+        GpuMutant("mma short", _TENSOR, '"16", "s8.s8"', '"16", "u8.s8"'),
+        GpuMutant("mma int4 long", _TENSOR, '"64", "s4.s4"', '"64", "u4.s4"'),
+        GpuMutant("mma int4 short", _TENSOR, '"32", "s4.s4"', '"32", "u4.s4"'),
+        GpuMutant("mma int4 unsigned", _TENSOR, '"64", "u4.s4"', '"64", "u4.u4"'),
         GpuMutant("rounding", _DEVICE, "__fmaf_rd(a, b, c)", "__fmaf_rn(a, b, c)"),
         GpuMutant("permutation", _DEVICE, "prmt.b32 %0, %1, 0, %2", "prmt.b32 %0, 0, %1, %2"),
     ]

@@ -37,8 +37,11 @@ def witnesses(name: str) -> list[tuple[Case, str, tuple[Kernel, ...]]]:
         "permutation": [(few, "sm_53", DIRECT)],
         "dp4a": [(few, "sm_87", DIRECT)],
         "dp4a unsigned": [(BY_NAME["conv-3x3-image-unsigned"], "sm_87", DIRECT)],
-        "mma 32": [(one("deep", 7, 5, 32, 16), "sm_87", TENSOR), (block("tensor", 7, 5, 16, 16), "sm_87", TENSOR)],
-        "mma 16": [(block("tensor", 7, 5, 16, 16), "sm_87", TENSOR)],
+        "mma long": [(one("deep", 7, 5, 32, 16), "sm_87", TENSOR), (block("tensor", 7, 5, 16, 16), "sm_87", TENSOR)],
+        "mma short": [(block("tensor", 7, 5, 16, 16), "sm_87", TENSOR)],
+        "mma int4 long": [(BY_NAME["w4a4-3x3-stride2-signed"], "sm_87", TENSOR)],
+        "mma int4 short": [(BY_NAME["w4a4-3x3-signed"], "sm_87", TENSOR)],
+        "mma int4 unsigned": [(BY_NAME["w4a4-3x3-stride2-unsigned"], "sm_87", TENSOR)],
         "rounding": [(BY_NAME["ties-conv-fine"], "sm_53", DIRECT)],
         "direct": [
             (block("many-inputs", 5, 4, 150, 20), "sm_53", DIRECT),
@@ -74,7 +77,7 @@ def noticed(compiler: Compiles, name: str) -> Iterator[str]:
 
 
 MUTANTS = [*arithmetic(), *barriers()]
-QUICK = (0, 10)  # one wrong half, one barrier
+QUICK = (0, len(arithmetic()))  # one wrong half, one barrier
 MORE = pytest.mark.gate("2 s each: kernels are compiled and their machine code is executed")
 
 
