@@ -10,10 +10,10 @@ for sm_87 results/sub-byte-sm_87.json and .md.
 sm_53: each convolution of ResNet-8, by the direct kernel of one product per multiplication, the one with fields, and
 the kernel that is chosen.
 
-sm_87: those of ResNet-8 and of ResNet-18's and ResNet-50's shapes that have a multiple of 32 input channels, by the
-tensor kernel with int8 and with int4 products: with the tiles that are chosen by rule, and with the fastest of all
-tiles, in us. "Read as nibbles" is what int4 would take if the layer before wrote two channels to a byte: the int8 kernel with
-half of the channels, whose code is the same but for the types of its matrix instructions.
+sm_87: W4A4 convolutions of ResNet-8, ResNet-18 and ResNet-50 with a multiple of 32 input channels, and two with a
+residual of 4 bits, by the tensor kernel: with int8 products, with int4 products of bytes that it packs when they are
+loaded, and with int4 products where input, output and residual have two channels to a byte. In us, with the tile that
+is chosen by rule, and with the fastest of all tiles.
 """
 
 import argparse
@@ -46,11 +46,12 @@ OTHER_LAYERS = (
     Layout("14x14x256, 3x3 to 256", (14, 14, 256), 256),
     Layout("7x7x512, 3x3 to 512", (7, 7, 512), 512),
     Layout("28x28x128, 1x1 to 512", (28, 28, 128), 512, padding=(0, 0, 0, 0), kernel=(1, 1)),
+    Layout("8x8x64, 3x3 to 64, residual", (8, 8, 64), 64, adds=True),
+    Layout("56x56x64, 3x3 to 64, residual", (56, 56, 64), 64, adds=True),
 )
-WAYS = ("int8", "int4", "int4 read as nibbles")
+WAYS = {"int8": (8, False), "int4 of bytes": (4, False), "int4 of nibbles": (4, True)}
+"""Bits of the products, and whether tensors have two channels to a byte."""
 Row: TypeAlias = dict[str, object]
-Times: TypeAlias = dict[tuple[int, int], tuple[float, int]]
-"""Microseconds and warp-instructions of tiles, by their rows and columns."""
 
 
 def main() -> None:
@@ -67,7 +68,7 @@ def main() -> None:
     else:
         layouts = [layout_of(conv) for conv in convs if conv.weights.shape[3] % 32 == 0]
         rows = [int4_row(each, signed, compiler) for signed in (False, True) for each in (*layouts, *OTHER_LAYERS)]
-        head = ["layer", "input", *(f"{which}{way}" for which in ("", "fastest ") for way in (*WAYS, "int8 / int4"))]
+        head = ["layer", "input", *(f"{which}{way}" for which in ("", "fastest ") for way in (*WAYS, "int8 / nibbles"))]
         lines = [_int4_line(each) for each in rows]
         write("sub-byte-sm_87", f"{COMMAND} --arch sm_87", SM_87, compiler, rows, head, lines)
 
@@ -115,19 +116,13 @@ def row(conv: Conv, kind: str, compiler: Compiler) -> Row:
 
 def int4_row(layout: Layout, signed: bool, compiler: Compiler) -> Row:
     """Predicted microseconds and counted warp-instructions of one W4A4 convolution on sm_87, in three ways."""
-    model = of_bits(layout, 4, 4, signed)
-    height, width, channels = layout.shape
-    half = of_bits(replace(layout, shape=(height, width, channels // 2)), 4, 4, signed)
+    model = of_bits(layout, 4, 4, signed, 4)
     found = list(tensor(*step_of(model), SM_87))
-    int8, int4 = (next(_shape(each) for each in found if each.tile["bits"] == bits) for bits in (8, 4))
-    ways = {
-        "int8": (int8, times_of(model, 8, compiler)),
-        "int4": (int4, times_of(model, 4, compiler)),
-        "int4 read as nibbles": (int4, times_of(half, 8, compiler)),
-    }
     result: Row = {"layer": layout.name, "input": "s4" if signed else "u4", "chosen_bits": found[0].tile["bits"]}
-    for way, (chosen, times) in ways.items():
-        fastest = min(times, key=lambda tile: times[tile][0])
+    for way, (bits, nibbles) in WAYS.items():
+        offers = [each for each in found if each.tile["bits"] == bits]
+        times = {_shape(each): counted(each, model, compiler, SM_87, nibbles) for each in offers}
+        chosen, fastest = _shape(offers[0]), min(times, key=lambda tile: times[tile][0])
         result[way] = {
             "tile": chosen,
             "us": times[chosen][0],
@@ -137,12 +132,6 @@ def int4_row(layout: Layout, signed: bool, compiler: Compiler) -> Row:
         }
     print(result, flush=True)
     return result
-
-
-def times_of(model: Model, bits: int, compiler: Compiler) -> Times:
-    """Of all tiles of the tensor kernel with products of so many bits."""
-    offers = [each for each in tensor(*step_of(model), SM_87) if each.tile["bits"] == bits]
-    return {_shape(each): counted(each, model, compiler, SM_87) for each in offers}
 
 
 def _shape(candidate: Candidate) -> tuple[int, int]:
@@ -163,10 +152,12 @@ def layout_of(conv: Conv) -> Layout:
     )
 
 
-def of_bits(layout: Layout, weight_bits: int, activation_bits: int, signed: bool = False) -> Model:
-    """The convolution on its own, with random weights of all values of so many bits; signed: its input."""
+def of_bits(
+    layout: Layout, weight_bits: int, activation_bits: int, signed: bool = False, output_bits: int = 8
+) -> Model:
+    """The convolution on its own, with random weights of all values of so many bits; signed: input and output."""
     source = TensorType((1, 1, 1), bits=activation_bits, signed=signed)
-    typed = replace(layout, source=source, target=TensorType((1, 1, 1), signed=False))
+    typed = replace(layout, source=source, target=TensorType((1, 1, 1), bits=output_bits, signed=signed))
     end = 1 << (weight_bits - 1)
     shape = (layout.outputs, *layout.kernel, layout.shape[2])
     weights: NDArray[np.int8] = np.random.default_rng(0).integers(1 - end, end, shape).astype(np.int8)
@@ -175,10 +166,14 @@ def of_bits(layout: Layout, weight_bits: int, activation_bits: int, signed: bool
 
 
 def counted(
-    candidate: Candidate, model: Model, compiler: Compiler, architecture: Architecture = SM_53
+    candidate: Candidate,
+    model: Model,
+    compiler: Compiler,
+    architecture: Architecture = SM_53,
+    nibbles: bool = False,
 ) -> tuple[float, int]:
     """Predicted microseconds without the launch, and warp-instructions."""
-    (launch,) = cost(plan_of(model, candidate, architecture), model, compiler).launches
+    (launch,) = cost(plan_of(model, candidate, architecture, nibbles=nibbles), model, compiler).launches
     assert launch.busy_us is not None
     return round(launch.busy_us, 1 if architecture is SM_53 else 2), launch.run.warp_instructions
 
@@ -193,8 +188,8 @@ def _line(each: Row) -> str:
 def _int4_line(each: Row) -> str:
     columns: list[object] = [each["layer"], each["input"]]
     for key in ("us", "fastest_us"):
-        int8, int4, nibbles = (_figure(each[way], key) for way in WAYS)
-        columns += [f"{value:.2f}" for value in (int8, int4, nibbles, int8 / int4)]
+        int8, of_bytes, of_nibbles = (_figure(each[way], key) for way in WAYS)
+        columns += [f"{value:.2f}" for value in (int8, of_bytes, of_nibbles, int8 / of_nibbles)]
     return f"| {' | '.join(map(str, columns))} |"
 
 

@@ -103,16 +103,21 @@ def _refusal(step: Step, architecture: Architecture) -> str:
 
 
 def _buffers(steps: Sequence[Step], chosen: Sequence[Candidate], tensors: Tensors) -> dict[str, Buffer]:
-    """A buffer for the input and for every written tensor, with the widest padding that a reader requires."""
+    """A buffer for the input and for every written tensor, with the widest padding that a reader requires.
+
+    It has nibbles if the step that writes it and all that read it do so.
+    """
     rings: dict[str, Padding] = {}
+    bytes_: set[str] = set()
     for step, candidate in zip(steps, chosen, strict=True):
         name = step.reads[0]
         rings[name] = _widest(rings.get(name, NO_RING), candidate.ring)
+        bytes_.update({*step.reads, *step.writes} - candidate.nibbles)
     written = [INPUT, *(name for step in steps for name in step.writes)]
     return {
         name: Buffer(name, tensors.types[name], packed=True)
         if name in tensors.packed
-        else Buffer(name, tensors.types[name], rings.get(name, NO_RING))
+        else Buffer(name, tensors.types[name], rings.get(name, NO_RING), nibbles=name not in bytes_)
         for name in written
     }
 

@@ -49,9 +49,10 @@ def _extreme(name: str, source: TensorType, even: int, odd: int) -> Case:
 
 
 def _residual_block(name: str, source: TensorType) -> Case:
-    """A strided convolution with a 1x1 shortcut, and one whose sums the shortcut's are added to."""
+    """A strided convolution with a 1x1 shortcut, one whose sums the shortcut's are added to, and a second block."""
     net = NetworkBuilder(name, source)
     conv = partial(net.conv, weights=partial(net.fixed, bits=4), output=source)
     shortcut = conv(net.start, 64, (1, 1), (2, 2), NONE)
     branch = conv(conv(net.start, 64, stride=(2, 2)), 64)
-    return net.observe(net.add(branch, shortcut, multipliers=(777_777, 1_234_567), shift=20, relu=True))
+    first = net.add(branch, shortcut, multipliers=(777_777, 1_234_567), shift=20, relu=True)
+    return net.observe(net.add(first, conv(conv(first, 64), 64), multipliers=(999_999, 888_888), shift=20))

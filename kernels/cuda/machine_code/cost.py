@@ -24,7 +24,7 @@ from edgemeta.model.graph import Model
 from edgemeta.model.layers import Conv, Dense
 
 PRODUCTS = {"xmad": "XMAD", "idp": "IDP", "hfma2": "HFMA2", "imma": "IMMA"}
-"""Opcodes by their names in reports: 16-bit multiply-add, dp4a, two half-precision multiply-adds, tensor-core int8."""
+"""Opcodes by their names in reports: 16-bit multiply-add, dp4a, two half-precision multiply-adds, tensor cores."""
 
 
 @dataclass(frozen=True)

@@ -33,13 +33,15 @@ class Candidate:
 
     kernel: name of the folder. tile: its tile parameters, for reports. ring: required padding around the tensor
     `step.reads[0]`, unless that is packed. launch: makes the launch from the buffers with their final rings, which are
-    at least as wide as required; it packs weights, so it is called for the chosen candidate only.
+    at least as wide as required; it packs weights, so it is called for the chosen candidate only. nibbles: tensors that
+    may be stored with two channels to a byte (`Buffer.nibbles`).
     """
 
     kernel: str
     tile: Mapping[str, int]
     ring: Padding
     launch: Callable[[Buffers], Launch]
+    nibbles: frozenset[str] = frozenset()
 
 
 class Kernel(Protocol):

@@ -8,7 +8,8 @@ The buffer of an activation tensor of type (H, W, C) is int8 or uint8 [N, H + to
 Cp is C rounded up to a multiple of 4. The padding around the tensor, its ring, holds the zero point: it is written once
 (`Buffer.fill`), kernels write only the inside. A tap in the ring then adds w * zx, which the bias compensates:
 acc = bias' + sum of w * x, bias' = bias - zx * sum of w, exact modulo 2**32 and within int32 by the model's proof.
-Channels C .. Cp-1 are multiplied by weights of 0, so they may hold anything.
+Channels C .. Cp-1 are multiplied by weights of 0, so they may hold anything. A tensor of 4 bits may have two channels
+to a byte (`Buffer.nibbles`), if all kernels that access it support that.
 """
 
 import hashlib
@@ -51,22 +52,26 @@ class Buffer:
     """One activation tensor on the device.
 
     kind: its type. ring: rows above, columns left, rows below, columns right of padding around the tensor. packed: the
-    contiguous layout [N, H, W, C] of the model's input and output, without ring and channel padding.
+    contiguous layout [N, H, W, C] of the model's input and output, without ring and channel padding. nibbles: a byte
+    has two channels of 4 bits. Of channels 8 k .. 8 k + 7, byte c of word k has c in its lower nibble and c + 4 in its
+    upper one.
     """
 
     name: str
     kind: TensorType | FloatType
     ring: Padding = (0, 0, 0, 0)
     packed: bool = False
+    nibbles: bool = False
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """Rows, columns and channels of one image in memory."""
+        """Rows, columns and elements of a pixel of one image in memory: channels, or bytes of two."""
         height, width, channels = self.kind.shape
         if self.packed:
             return height, width, channels
         top, left, bottom, right = self.ring
-        return height + top + bottom, width + left + right, -(-channels // 4) * 4
+        elements = channels // 2 if self.nibbles else -(-channels // 4) * 4
+        return height + top + bottom, width + left + right, elements
 
     @property
     def image_bytes(self) -> int:
@@ -76,7 +81,7 @@ class Buffer:
     @property
     def fill(self) -> int:
         """The byte that fills the whole buffer before the first run."""
-        return self.kind.zero_point & 0xFF
+        return (self.kind.zero_point & 0xF) * 0x11 if self.nibbles else self.kind.zero_point & 0xFF
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,6 +15,7 @@ enum {
   GROUP = 16 * WIDTH,  // input channels of one load: a lane's WIDTH words
   GROUPS = CHANNELS / GROUP,
   OPERANDS = WIDTH * OPERAND_BITS / 8,  // the same as operands of the matrix instructions
+  LOADED = IN_NIBBLES ? OPERANDS : WIDTH,  // words that a lane loads of a pixel
   WEIGHT_WORDS = COLUMNS * OPERANDS,  // a lane's, for one tap and group
   PIECE = WEIGHT_WORDS % 4 == 0 ? 4 : 2,
   PIECES = WEIGHT_WORDS / PIECE
@@ -37,11 +38,11 @@ __device__ __forceinline__ int pixel_of(const Block& block, int p) {
   return warp * (16 * ROWS) + p * 8 + threadIdx.x % 32 / 4;
 }
 
-// A pixel's bytes as operands. Of four bits, byte c of word 2 i and of word 2 i + 1 are nibbles of byte c of operand i.
-__device__ __forceinline__ void make_operands(int (&operands)[OPERANDS], const int (&words)[WIDTH]) {
+// A pixel's words as operands. Bytes of 4 bits become nibbles: byte c of words 2 i and 2 i + 1, byte c of operand i.
+__device__ __forceinline__ void make_operands(int (&operands)[OPERANDS], const int (&words)[LOADED]) {
 #pragma unroll
   for (int i = 0; i < OPERANDS; ++i)
-#if OPERAND_BITS == 4
+#if OPERAND_BITS == 4 && !IN_NIBBLES
     operands[i] = pack_nibbles<Input::is_signed>(words[2 * i], words[2 * i + 1]);
 #else
     operands[i] = words[i];
@@ -51,9 +52,9 @@ __device__ __forceinline__ void make_operands(int (&operands)[OPERANDS], const i
 // Products of one tap and one group of channels; image[offsets[p]] is the group of pixel p.
 __device__ __forceinline__ void add_tap(Sums& sums, const unsigned char* __restrict__ image,
                                         const int (&offsets)[PIXELS], const int* __restrict__ weights) {
-  int x[PIXELS][WIDTH], a[PIXELS][OPERANDS], w[WEIGHT_WORDS];
+  int x[PIXELS][LOADED], a[PIXELS][OPERANDS], w[WEIGHT_WORDS];
 #pragma unroll
-  for (int p = 0; p < PIXELS; ++p) load_words<WIDTH>(x[p], reinterpret_cast<const int*>(image + offsets[p]));
+  for (int p = 0; p < PIXELS; ++p) load_words<LOADED>(x[p], reinterpret_cast<const int*>(image + offsets[p]));
 #pragma unroll
   for (int i = 0; i < PIECES; ++i) load_words<PIECE>(w + i * PIECE, weights + i * (32 * PIECE));
 #pragma unroll
@@ -84,7 +85,7 @@ __device__ __forceinline__ void accumulate(Sums& sums, const unsigned char* __re
     for (int group = 0; group < GROUPS; ++group) {
 #pragma unroll
       for (int x = 0; x < ACROSS; ++x)
-        add_tap(sums, image + y * Input::row + group * GROUP + x * Input::pixel, offsets,
+        add_tap(sums, image + y * Input::row + group * (16 * LOADED) + x * Input::pixel, offsets,
                 weights + x * (32 * WEIGHT_WORDS));
       weights += ACROSS * (32 * WEIGHT_WORDS);
     }
@@ -139,7 +140,7 @@ __device__ __forceinline__ void compute(const Block& block, int4*, const unsigne
   for (int p = 0; p < PIXELS; ++p) {
     const int pixel = min(pixel_of(block, p), OUT_H * OUT_W - 1);
     offsets[p] =
-        pixel / OUT_W * (STRIDE_Y * Input::row) + pixel % OUT_W * (STRIDE_X * Input::pixel) + lane % 4 * (4 * WIDTH);
+        pixel / OUT_W * (STRIDE_Y * Input::row) + pixel % OUT_W * (STRIDE_X * Input::pixel) + lane % 4 * (4 * LOADED);
   }
   const unsigned char* const image = image_of<Input>(input, block.z) + Input::start;
   Sums sums;

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from edgemeta.kernels.cuda.plan.architectures import Architecture
 from edgemeta.kernels.cuda.plan.epilogue import conv_epilogue, residual_defines, shortcut_epilogue
 from edgemeta.kernels.cuda.plan.kernel import Buffers, Candidate, Tensors
-from edgemeta.kernels.cuda.plan.launch_plan import Argument, Constant, Defines, Launch, Source
+from edgemeta.kernels.cuda.plan.launch_plan import Argument, Buffer, Constant, Defines, Launch, Source
 from edgemeta.kernels.cuda.plan.layout import tensor_defines
 from edgemeta.kernels.lowering.steps import ConvStep, Step
 from edgemeta.model.layers import Conv
@@ -86,7 +86,21 @@ def candidates(step: Step, tensors: Tensors, architecture: Architecture) -> Iter
     taps = int(np.prod(conv.weights.shape[1:3])) * channels // (16 * width)
     tiles = [Tile(*shape, width, bits) for bits in widths for shape in _SHAPES]
     for tile in sorted(tiles, key=lambda tile: tile.instructions(height * across, filters, taps, source.signed)):
-        yield Candidate("tensor", asdict(tile), conv.padding, partial(_launch, step, tensors, tile))
+        launch = partial(_launch, step, tensors, tile)
+        yield Candidate("tensor", asdict(tile), conv.padding, launch, _nibbles(step, tensors, tile))
+
+
+def _nibbles(step: ConvStep, tensors: Tensors, tile: Tile) -> frozenset[str]:
+    """Tensors that may be nibbles: the input of int4 operands, and others of which lanes access whole words."""
+    types, others = tensors.types, {step.residual, *step.writes}
+    return frozenset(
+        name
+        for name in (*step.reads, *step.writes)
+        if types[name].bits <= 4
+        and types[name].shape[2] % 8 == 0
+        and (name != step.conv.input or tile.bits == 4)
+        and (name not in others or tile.lane_filters % 8 == 0)
+    )
 
 
 def _operand_bits(step: ConvStep, tensors: Tensors, architecture: Architecture) -> tuple[int, ...]:
@@ -114,12 +128,11 @@ def _launch(step: ConvStep, tensors: Tensors, tile: Tile, buffers: Buffers) -> L
     grid = (-(-height * across // tile.pixels), -(-filters // tile.filters))
     padded = grid[1] * tile.filters
     source, output = buffers[conv.input], buffers[step.output.name]
-    words = tile.lane_filters // 4
     main = conv_epilogue("MAIN", step, tensors, padded)
     defines: Defines = (
         *_shape_defines(step, tensors, tile),
         *tensor_defines("IN", source),
-        *tensor_defines("OUT", output, words),
+        *_written_defines("OUT", output, tile),
         *main.defines,
         *residual_defines(step, tensors),
     )
@@ -131,12 +144,12 @@ def _launch(step: ConvStep, tensors: Tensors, tile: Tile, buffers: Buffers) -> L
         output,
     )
     if step.residual is not None:
-        defines += tensor_defines("RESIDUAL", buffers[step.residual], words)
+        defines += _written_defines("RESIDUAL", buffers[step.residual], tile)
         arguments += (buffers[step.residual],)
     if step.shortcut is not None:
         beside = shortcut_epilogue("BESIDE", step.shortcut, tensors, padded)
         target = buffers[step.shortcut.name]
-        defines += (*beside.defines, *tensor_defines("BESIDE_OUT", target, words))
+        defines += (*beside.defines, *_written_defines("BESIDE_OUT", target, tile))
         packed = Constant(f"{step.shortcut.name}.weights", pack_weights(step.shortcut, tile, padded))
         arguments += (packed, beside.channels, beside.table, target)
     return Launch(
@@ -148,6 +161,11 @@ def _launch(step: ConvStep, tensors: Tensors, tile: Tile, buffers: Buffers) -> L
         tile=asdict(tile),
         loops=_loops(step, tensors, tile),
     )
+
+
+def _written_defines(prefix: str, buffer: Buffer, tile: Tile) -> Defines:
+    """Of a tensor whose channels a lane accesses as it has them."""
+    return tensor_defines(prefix, buffer, tile.lane_filters // (8 if buffer.nibbles else 4))
 
 
 def _shape_defines(step: ConvStep, tensors: Tensors, tile: Tile) -> Defines:

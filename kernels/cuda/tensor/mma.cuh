@@ -53,11 +53,3 @@ __device__ __forceinline__ void multiply_short(int (&d)[4], int a0, int a1, int 
 }
 #undef MATRIX_SHORT
 #undef MATRIX_LONG
-
-// Bytes of four bits each as nibbles: of every byte, `low` has the lower nibble and `high` the upper one.
-template <bool SIGNED>
-__device__ __forceinline__ int pack_nibbles(int low, int high) {
-  const unsigned shifted = (unsigned)high << 4;
-  if (SIGNED) return (int)(((unsigned)low & 0x0F0F0F0Fu) | (shifted & 0xF0F0F0F0u));
-  return (int)((unsigned)low + shifted);
-}

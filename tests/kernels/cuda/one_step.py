@@ -97,12 +97,19 @@ def step_of(model: Model) -> tuple[ConvStep, Tensors]:
     return ConvStep(conv, add, INPUT if add else None, after, shortcut), Tensors(types, frozenset())
 
 
-def plan_of(model: Model, candidate: Candidate, architecture: Architecture = SM_53, output: str = "") -> LaunchPlan:
-    """One launch; output: the main one by default. The rings are wider than required, as for other readers."""
+def plan_of(
+    model: Model, candidate: Candidate, architecture: Architecture = SM_53, output: str = "", nibbles: bool = False
+) -> LaunchPlan:
+    """One launch; output: the main one by default. The rings are wider than required, as for other readers.
+
+    nibbles: all tensors that the candidate can store so are stored so.
+    """
+    stored = candidate.nibbles if nibbles else frozenset()
     top, left, bottom, right = candidate.ring
-    buffers = {INPUT: Buffer(INPUT, model.input, (top + 1, left + 2, bottom, right + 1))}
+    ring = (top + 1, left + 2, bottom, right + 1)
+    buffers = {INPUT: Buffer(INPUT, model.input, ring, nibbles=INPUT in stored)}
     for layer in model.layers:
-        buffers[layer.name] = Buffer(layer.name, layer.output, (2, 1, 1, 3))
+        buffers[layer.name] = Buffer(layer.name, layer.output, (2, 1, 1, 3), nibbles=layer.name in stored)
     launch = candidate.launch(buffers)
     return LaunchPlan(architecture, (launch,), buffers[INPUT], (buffers[output or model.outputs[0]],))
 
@@ -120,6 +127,10 @@ def ringed(buffer: Buffer, images: NDArray[Any]) -> NDArray[Any]:
     """Images as they lie in the buffer: zero point in the ring, anything in channels that are padding."""
     height, width, channels = buffer.kind.shape
     top, left, _, _ = buffer.ring
+    if buffer.nibbles:
+        whole = ringed(replace(buffer, nibbles=False), images)
+        words = whole.reshape(*whole.shape[:3], channels // 8, 2, 4)  # channels c and c + 4 of eight
+        return (words[..., 0, :] & 15 | words[..., 1, :] << 4).reshape(len(images), *buffer.shape)
     memory = np.full((len(images), *buffer.shape), buffer.kind.zero_point, buffer.kind.dtype)
     middle = memory[:, top : top + height, left : left + width]
     middle[:] = np.random.default_rng(4).integers(0, 100, middle.shape)
@@ -137,6 +148,9 @@ def inside(buffer: Buffer, memory: NDArray[Any]) -> NDArray[Any]:
     """The tensor [N, H, W, C] in a buffer with a ring."""
     height, width, channels = buffer.kind.shape
     top, left, _, _ = buffer.ring
+    if buffer.nibbles:
+        words = memory.reshape(*memory.shape[:3], channels // 8, 1, 4)
+        memory = np.concatenate([words << 4 >> 4, words >> 4], axis=-2).reshape(*memory.shape[:3], channels)
     return memory[:, top : top + height, left : left + width, :channels]
 
 

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -15,6 +16,8 @@ from edgemeta.kernels.cuda.plan.architectures import ARCHITECTURES, Architecture
 from edgemeta.kernels.cuda.plan.kernel import Candidate, Tensors
 from edgemeta.kernels.cuda.plan.launch_plan import LaunchPlan, UnsupportedError
 from edgemeta.kernels.cuda.pool_dense.launch import candidates as pool_dense
+from edgemeta.kernels.cuda.tensor.launch import candidates as tensor
+from edgemeta.kernels.lowering.fusion import fuse
 from edgemeta.kernels.lowering.steps import Step
 from edgemeta.model import reference
 from edgemeta.model.graph import INPUT, Model
@@ -61,6 +64,38 @@ def test_an_output_with_other_readers_stays_packed() -> None:
     np.testing.assert_array_equal(
         Emulator(lower(model, SM_53), mode="checked").run(batch)[0], reference.run(model, batch)[0]
     )
+
+
+def nibbles(plan: LaunchPlan) -> list[str]:
+    return [buffer.name for buffer in plan.buffers if buffer.nibbles]
+
+
+def test_tensors_that_all_their_steps_take_as_nibbles_are_stored_so() -> None:
+    sm_87 = ARCHITECTURES["sm_87"]
+    kind = TensorType((5, 6, 32), bits=4, zero_point=-3)
+    net = NetworkBuilder("nibbles", kind)
+    conv = partial(net.conv, weights=partial(net.fixed, bits=4), output=kind)
+    first = conv(net.start, 64)
+    second = conv(first, 32)
+    pooled = net.pool(MaxPool, second, (3, 3), (1, 1), (1, 1, 1, 1))
+    model = net.observe(net.add(conv(second, 32), pooled, multipliers=(1, 1), shift=0)).model
+    plan = lower(model, sm_87)
+    assert nibbles(plan) == [first], "the first convolution writes bytes, the pool reads and writes some"
+    (buffer,) = (each for each in plan.buffers if each.nibbles)
+    assert buffer.shape == (7, 8, 32)
+    assert buffer.image_bytes == 7 * 8 * 32
+    assert buffer.fill == 0xDD, "twice -3"
+    narrow = next(n for n, each in enumerate(tensor(*writer(model, first), sm_87)) if each.tile["columns"] == 2)
+    assert nibbles(lower(model, sm_87, {first: narrow})) == [], "half a word for each lane"
+    assert nibbles(lower(model, ARCHITECTURES["sm_90"])) == []
+    assert nibbles(lower(replace(model, outputs=(first,)), sm_87)) == []
+
+
+def writer(model: Model, name: str) -> tuple[Step, Tensors]:
+    """The step that writes a tensor, and the types."""
+    step = next(each for each in fuse(model) if name in each.writes)
+    types = {INPUT: model.input} | {layer.name: layer.output for layer in model.layers}
+    return step, Tensors(types, frozenset({INPUT, *model.outputs}))
 
 
 def test_every_choice_is_a_complete_plan() -> None:

@@ -6,7 +6,7 @@ from edgemeta.kernels.cuda.plan.architectures import ARCHITECTURES
 from edgemeta.kernels.cuda.plan.launch_plan import LaunchPlan
 from tests.conformance.cases import residual_block
 from tests.conformance.networks import Case
-from tests.emulation.witnesses import DIRECT, WINOGRAD, block
+from tests.emulation.witnesses import BY_NAME, DIRECT, WINOGRAD, block
 
 MULTIPROCESSORS = 2
 """Of the device that the networks are joined for, so that more blocks than two wait for each other."""
@@ -15,6 +15,7 @@ WITNESSES = {
     "winograd": (block("shortcut", 10, 10, 12, 36), "sm_53", WINOGRAD),
     "direct": (block("many-inputs", 5, 4, 150, 20), "sm_53", DIRECT),
     "tensor": (residual_block("table"), "sm_87", KERNELS),
+    "int4": (BY_NAME["w4a4-residual-block-signed"], "sm_87", KERNELS),
 }
 """Network, architecture and kernels, by the kernel that all of its wider convolutions have."""
 
