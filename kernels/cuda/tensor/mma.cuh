@@ -6,15 +6,16 @@
 #pragma once
 #include "include/device.cuh"
 
-#define MATRIX_SHORT(depth, kind)                                                                                  \
-  asm("mma.sync.aligned.m16n8k" depth ".row.col.s32." kind ".s32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};" \
-      : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])                                                             \
-      : "r"(a0), "r"(a1), "r"(b0))
-#define MATRIX_LONG(depth, kind)                                    \
-  asm("mma.sync.aligned.m16n8k" depth ".row.col.s32." kind ".s32 " \
+#define MATRIX_LONG(depth, kind)                                        \
+  asm("mma.sync.aligned.m16n8k" depth ".row.col.s32." kind ".s32 "      \
       "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};" \
-      : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])              \
+      : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])                  \
       : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1))
+#define MATRIX_SHORT(depth, kind)                                  \
+  asm("mma.sync.aligned.m16n8k" depth ".row.col.s32." kind ".s32 " \
+      "{%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"        \
+      : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])             \
+      : "r"(a0), "r"(a1), "r"(b0))
 
 // K = 8 E.
 template <int BITS, bool SIGNED>

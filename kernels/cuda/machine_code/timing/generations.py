@@ -103,7 +103,7 @@ AMPERE = Generation(
     # tensor: data sheet of the Jetson AGX Orin 64 GB, 85 TOPS of dense int8 at 1.3 GHz, 16x8x32 products each. Of int4
     # 16x8x64: guess, the rate relative to int8 as in the A100's data sheet, 1,248 and 624 TOPS (cited from memory)
     occupied={"integer": 2, "multiply": 2, "uniform": 2, "conversion": 8, "tensor": 8, "load/store": 4},
-    result={"LDC": 60, "S2R": 25, "SHFL": 23, "IMMA": 25, "HMMA": 25},  # IMMA of int8: Sun 2022; guesses
+    result={"LDC": 60, "S2R": 25, "SHFL": 23, "IMMA": 25, "HMMA": 25},  # IMMA of int8: Sun 2022; others: guesses
     latency=18,  # guess: conversions, MUFU
     shared=29,  # Luo 2024, A100
     again=2,  # guess: as on Maxwell
