@@ -1,4 +1,4 @@
-// For a kernel that computes a whole network (source.py): its barrier of all blocks, and its blocks' work.
+// For a kernel that computes a whole network (source.py): its barrier of all blocks, by a word of global memory.
 //
 // NETWORK_BLOCKS: of the launch; all of them must be resident at once (plan.py proves it), or the barrier never opens.
 #pragma once
@@ -28,20 +28,3 @@ __device__ __forceinline__ void wait_for_all_blocks(unsigned* counter) {
   }
   __syncthreads();
 }
-
-// Block `item` of a layer with ACROSS x DOWN blocks for an image.
-template <int ACROSS, int DOWN>
-__device__ __forceinline__ Block block_of(int item) {
-  const unsigned number = (unsigned)item % (ACROSS * DOWN);
-  const Block block = {number % ACROSS, number / ACROSS, (unsigned)item / (ACROSS * DOWN)};
-  return block;
-}
-
-// A pointer of any type.
-struct Untyped {
-  const unsigned char* address;
-  template <class T>
-  __device__ __forceinline__ operator T*() const {
-    return reinterpret_cast<T*>(const_cast<unsigned char*>(address));
-  }
-};

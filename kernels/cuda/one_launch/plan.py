@@ -2,16 +2,17 @@
 
 Deadlock is impossible if all blocks of the launch are resident at once: a block that waits keeps its place, so a block
 that has no place would never start. The kernel is compiled for `per_multiprocessor` blocks (`__launch_bounds__` limits
-its registers), and `check_resident` proves with the compiled kernel's own figures that they are resident.
+its registers), and `check_resident` proves with the compiled kernel's own figures that they are resident. Those of a
+cluster start together or not at all.
 """
 
 from dataclasses import replace
 from math import prod
 
 from edgemeta.kernels.cuda.compile.resources import Resources
-from edgemeta.kernels.cuda.one_launch.source import BODIES, Shape, source_of
+from edgemeta.kernels.cuda.one_launch.source import BODIES, CLUSTER, WORD, Barrier, Shape, source_of
 from edgemeta.kernels.cuda.plan.architectures import Architecture
-from edgemeta.kernels.cuda.plan.launch_plan import Buffer, Counter, Launch, LaunchPlan, UnsupportedError
+from edgemeta.kernels.cuda.plan.launch_plan import Buffer, Launch, LaunchPlan, UnsupportedError
 from edgemeta.kernels.cuda.plan.prediction import resident_blocks
 
 _WARP = 32
@@ -26,6 +27,8 @@ _SHARED_OF_THE_SYSTEM = 1024
 _REGISTERS_LEAST = 80
 """Of a thread: less would make the layers' loops spill."""
 
+_CLUSTER_LEAST = 2
+
 
 def one_launch(plan: LaunchPlan, multiprocessors: int | None = None) -> LaunchPlan:
     """The same network as one launch. Raises UnsupportedError, which names a layer whose kernel cannot be joined.
@@ -33,33 +36,72 @@ def one_launch(plan: LaunchPlan, multiprocessors: int | None = None) -> LaunchPl
     Launches that are joined already are joined with the others. multiprocessors: of the device, if it is known; else
     those of the architecture.
     """
+    plan, multiprocessors = _parts(plan), multiprocessors or plan.architecture.multiprocessors
+    together = resident(_threads(plan), _REGISTERS_LEAST, _shared_bytes(plan), plan.architecture)
+    return _joined(plan, min(_most_blocks(plan), together * multiprocessors), multiprocessors, WORD)
+
+
+def one_cluster(plan: LaunchPlan, multiprocessors: int | None = None) -> LaunchPlan:
+    """The same network as one launch whose blocks are one cluster, each on a multiprocessor of its own.
+
+    As many as the largest phase has, rounded up to a power of two: NVIDIA's documents show no other clusters. Raises
+    UnsupportedError as `one_launch`, and if the device has no clusters.
+    """
+    plan, multiprocessors = _parts(plan), multiprocessors or plan.architecture.multiprocessors
+    most = min(plan.architecture.cluster_blocks, multiprocessors)
+    if most < _CLUSTER_LEAST:
+        raise UnsupportedError(f"{plan.architecture.name} has no clusters of blocks")
+    blocks = min(1 << most.bit_length() - 1, 1 << (_most_blocks(plan) - 1).bit_length())
+    return _joined(plan, blocks, multiprocessors, CLUSTER)
+
+
+def is_cluster(launch: Launch) -> bool:
+    """Whether the blocks of a persistent launch are one cluster."""
+    return "cluster" in launch.tile
+
+
+def _parts(plan: LaunchPlan) -> LaunchPlan:
+    """The plan with each joined launch taken apart. Raises UnsupportedError for a kernel that cannot be joined."""
     plan = replace(plan, launches=tuple(part for launch in plan.launches for part in launch.joins or (launch,)))
     for launch in plan.launches:
         if launch.source.path not in BODIES:
             raise UnsupportedError(
                 f"layer {launch.layers[0]!r}: {launch.source.path} has no form for a launch of the whole network"
             )
-    phases, architecture = in_phases(plan), plan.architecture
-    multiprocessors = multiprocessors or architecture.multiprocessors
-    threads = max(-(-prod(launch.block) // _WARP) * _WARP for launch in plan.launches)
-    shared = max(launch.shared_bytes for launch in plan.launches)
-    together = resident(threads, _REGISTERS_LEAST, shared, architecture)
-    most = max(sum(prod(launch.grid) for launch in phase) for phase in phases)
-    blocks = min(most, together * multiprocessors)
-    shape = Shape(threads, blocks, -(-blocks // multiprocessors))
+    return plan
+
+
+def _threads(plan: LaunchPlan) -> int:
+    """Of a block: whole warps, for the widest launch."""
+    return max(-(-prod(launch.block) // _WARP) * _WARP for launch in plan.launches)
+
+
+def _shared_bytes(plan: LaunchPlan) -> int:
+    return max(launch.shared_bytes for launch in plan.launches)
+
+
+def _most_blocks(plan: LaunchPlan) -> int:
+    """Of the largest phase."""
+    return max(sum(prod(launch.grid) for launch in phase) for phase in in_phases(plan))
+
+
+def _joined(plan: LaunchPlan, blocks: int, multiprocessors: int, barrier: Barrier) -> LaunchPlan:
+    phases = in_phases(plan)
+    shape = Shape(_threads(plan), blocks, -(-blocks // multiprocessors), barrier)
     source, arguments = source_of(phases, shape, plan.input)
+    tile = {"phases": len(phases), "per_multiprocessor": shape.per_multiprocessor}
     joined = Launch(
         layers=tuple(name for launch in plan.launches for name in launch.layers),
         source=source,
         grid=(blocks, 1),
-        block=(threads, 1, 1),
-        arguments=(*arguments, Counter("barrier")),
-        shared_bytes=shared,
-        tile={"phases": len(phases), "per_multiprocessor": shape.per_multiprocessor},
+        block=(shape.threads, 1, 1),
+        arguments=arguments,
+        shared_bytes=_shared_bytes(plan),
+        tile={**tile, "cluster": blocks} if barrier is CLUSTER else tile,
         joins=plan.launches,
         input=plan.input,
     )
-    return LaunchPlan(architecture, (joined,), plan.input, plan.outputs)
+    return LaunchPlan(plan.architecture, (joined,), plan.input, plan.outputs)
 
 
 def in_phases(plan: LaunchPlan) -> tuple[tuple[Launch, ...], ...]:

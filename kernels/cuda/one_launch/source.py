@@ -1,13 +1,14 @@
 """The text of a kernel that computes a whole network: the kernels' own files, each in a namespace with its definitions.
 
 The device code of a layer is the function `compute` of its kernel.cu, which the kernel of that layer alone calls, too.
-A block computes blocks of the layers of a phase one after the other, then waits for all others (barrier.cuh).
+A block computes blocks of the layers of a phase one after the other, then waits for all others (barrier.cuh,
+cluster.cuh).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from edgemeta.kernels.cuda.plan.launch_plan import Argument, Buffer, Launch, Source
+from edgemeta.kernels.cuda.plan.launch_plan import Argument, Buffer, Counter, Launch, Source
 
 ENTRY = "network"
 PATH = "one_launch/network.cu"
@@ -18,8 +19,24 @@ BODIES = frozenset(
 )
 """Kernels with a function `compute(block, shared memory, arguments of the kernel)`."""
 
-_SHARED = ("one_launch/barrier.cuh", "include/requantize.cuh", "include/tensor.cuh", "tensor/mma.cuh")
+_SHARED = ("one_launch/blocks.cuh", "include/requantize.cuh", "include/tensor.cuh", "tensor/mma.cuh")
 """Included once, outside of the layers' namespaces."""
+
+
+@dataclass(frozen=True)
+class Barrier:
+    """How all blocks wait for each other: a header with `wait_for_all_blocks` of these arguments.
+
+    attribute: of a kernel whose blocks wait so.
+    """
+
+    header: str
+    arguments: tuple[Counter, ...] = ()
+    attribute: str = ""
+
+
+WORD = Barrier("one_launch/barrier.cuh", arguments=(Counter("barrier"),))
+CLUSTER = Barrier("one_launch/cluster.cuh", attribute="__cluster_dims__(NETWORK_BLOCKS, 1, 1) ")
 
 
 @dataclass(frozen=True)
@@ -29,30 +46,38 @@ class Shape:
     threads: int
     blocks: int
     per_multiprocessor: int
+    barrier: Barrier
 
 
 def source_of(
     phases: Sequence[Sequence[Launch]], shape: Shape, network_input: Buffer
 ) -> tuple[Source, tuple[Argument, ...]]:
-    """The kernel, and its pointers in the order of its parameters, without the barrier's counter and the images."""
+    """The kernel, and its pointers in the order of its parameters, which the number of images follows."""
     launches = [launch for phase in phases for launch in phase]
     arguments = tuple(dict.fromkeys(argument for launch in launches for argument in launch.arguments))
     names = {each: f"{'tensor' if isinstance(each, Buffer) else 'constant'}{n}" for n, each in enumerate(arguments)}
     numbers = {launch: n for n, launch in enumerate(launches)}
-    parameters = ", ".join(_parameter(each, name, network_input) for each, name in names.items())
+    counters = {each: f"counter{n}" for n, each in enumerate(shape.barrier.arguments)}
+    parameters = [
+        *(_parameter(each, name, network_input) for each, name in names.items()),
+        *(f"unsigned* {name}" for name in counters.values()),
+        "int images",
+    ]
+    wait = f"  wait_for_all_blocks({', '.join(counters.values())});"
     lines = [
         f"#define NETWORK_THREADS {shape.threads}",
         f"#define NETWORK_BLOCKS {shape.blocks}",
-        *(f'#include "{name}"' for name in _SHARED),
+        *(f'#include "{name}"' for name in (shape.barrier.header, *_SHARED)),
         *(line for launch in launches for line in _namespace(launch, numbers[launch])),
         "",
-        f'extern "C" __global__ void __launch_bounds__(NETWORK_THREADS, {shape.per_multiprocessor})',
-        f"    {ENTRY}({parameters}, unsigned* counter, int images) {{",
+        f'extern "C" __global__ void {shape.barrier.attribute}'
+        f"__launch_bounds__(NETWORK_THREADS, {shape.per_multiprocessor})",
+        f"    {ENTRY}({', '.join(parameters)}) {{",
         "  DYNAMIC_SHARED(int4, shared);",
-        *(line for n, phase in enumerate(phases) for line in _phase(phase, n > 0, numbers, names)),
+        *(line for n, phase in enumerate(phases) for line in ([wait] * (n > 0) + [*_phase(phase, numbers, names)])),
         "}",
     ]
-    return Source(PATH, ENTRY, (), "\n".join(lines) + "\n"), arguments
+    return Source(PATH, ENTRY, (), "\n".join(lines) + "\n"), (*arguments, *shape.barrier.arguments)
 
 
 def _namespace(launch: Launch, number: int) -> Iterator[str]:
@@ -71,12 +96,8 @@ def _parameter(argument: Argument, name: str, network_input: Buffer) -> str:
     return f"const unsigned char* __restrict__ {name}"
 
 
-def _phase(
-    phase: Sequence[Launch], waits: bool, numbers: Mapping[Launch, int], names: Mapping[Argument, str]
-) -> Iterator[str]:
+def _phase(phase: Sequence[Launch], numbers: Mapping[Launch, int], names: Mapping[Argument, str]) -> Iterator[str]:
     """A loop over the blocks of all layers of a phase, for all images."""
-    if waits:
-        yield "  wait_for_all_blocks(counter);"
     total = sum(_blocks(launch) for launch in phase)
     yield "#pragma unroll 1"
     yield f"  for (int item = blockIdx.x; item < {total} * images; item += NETWORK_BLOCKS) {{"

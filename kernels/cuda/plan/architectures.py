@@ -12,7 +12,8 @@ class Architecture:
     name: "sm_53". number: 530, the value of `__CUDA_ARCH__`. dot4: four int8 products in one instruction (dp4a).
     tensor_int8, tensor_int4: matrix instructions of 8 and of 4 bits. shared_bytes, registers: most shared memory and
     32-bit registers of a block. multiprocessors: of the device that the choice by rule assumes. resident_*: limits of a
-    multiprocessor for all its resident blocks together.
+    multiprocessor for all its resident blocks together. cluster_blocks: most blocks of a cluster; 1 where there are
+    none.
     """
 
     name: str
@@ -27,6 +28,7 @@ class Architecture:
     resident_registers: int = 65_536
     resident_warps: int = 64
     resident_blocks: int = 32
+    cluster_blocks: int = 1
 
 
 #: Limits: CUDA C++ programming guide, table of technical specifications per compute capability. Multiprocessors: of
@@ -69,6 +71,7 @@ ARCHITECTURES = {
             shared_bytes=227 * _KIB,
             multiprocessors=132,
             resident_shared_bytes=228 * _KIB,
+            cluster_blocks=8,  # CUDA C++ programming guide: portable; 16 need the kernel's permission before a launch
         ),
     )
 }

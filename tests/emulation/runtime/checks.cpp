@@ -265,10 +265,14 @@ void delete_shared_checks(SharedChecks *checks) {
   std::free(checks);
 }
 
-void touch_atomically(const void *address, unsigned bytes) {
+void meet_blocks() {
   start_clocks();
   merge(clocks.offered, row(clocks.published, machine.block));
   merge(row(clocks.learned, machine.block), clocks.offered);
+}
+
+void touch_atomically(const void *address, unsigned bytes) {
+  meet_blocks();
   check(__builtin_return_address(0), address, bytes, Access::kAtomic);
 }
 

@@ -14,6 +14,7 @@
 #define __forceinline__ inline __attribute__((always_inline))
 #define __noinline__ __attribute__((noinline))
 #define __launch_bounds__(...)
+#define __cluster_dims__(...)
 #define __shared__ static __attribute__((section("emulation_shared")))
 #define __restrict__ __restrict
 #define DYNAMIC_SHARED(type, name) type *const name = reinterpret_cast<type *>(emulation::dynamic_shared())

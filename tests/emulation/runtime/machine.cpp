@@ -280,6 +280,20 @@ unsigned poll(const unsigned *address) {
   return *address;
 }
 
+void wait_for_cluster(int line) {
+  const unsigned all = machine.threads * gridDim.x * gridDim.y * gridDim.z;
+  wait_block(line);
+  fence();
+  meet_blocks();
+  const unsigned before = machine.cluster_arrivals++;
+  do {
+    machine.thread[machine.current].state = State::kPolling;
+    to_scheduler();
+    meet_blocks();
+  } while (machine.cluster_arrivals / all == before / all);
+  fence();
+}
+
 void wait_warp(unsigned mask) {
   Thread &thread = machine.thread[machine.current];
   if (!(mask >> lane() & 1))
@@ -311,6 +325,7 @@ EMULATION_EXPORT int emulation_launch(const emulation::Kernel *kernel, emulation
   machine.failed = false;
   machine.clock = 0;
   machine.barriers = 0;
+  machine.cluster_arrivals = 0;
   machine.current = 0;
   gridDim = {request->grid[0], request->grid[1], request->grid[2]};
   blockDim = {request->block[0], request->block[1], request->block[2]};

@@ -46,7 +46,8 @@ struct Machine {
   void *scheduler;  // its stack pointer
   char **free_stacks;
   unsigned free_stack_count;
-  bool progressed;  // a thread has done more than poll
+  bool progressed;          // a thread has done more than poll
+  unsigned cluster_arrivals;  // of threads of all blocks, at barriers of the cluster
   uint8_t *dynamic_shared;
 };
 

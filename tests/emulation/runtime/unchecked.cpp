@@ -7,6 +7,7 @@ char *module_start() { return nullptr; }
 void start_checks() {}
 void end_checks() {}
 void touch_atomically(const void *, unsigned) {}
+void meet_blocks() {}
 void fence() {}
 SharedChecks *new_shared_checks() { return nullptr; }
 void start_shared_checks() {}

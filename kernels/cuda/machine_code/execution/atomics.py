@@ -62,9 +62,10 @@ def check_fences(code: Code) -> None:
         polls = next((n for n in range(index, len(instructions)) if is_poll(instructions[n])), index)
         after = next((n for n in range(polls, len(instructions)) if instructions[n].base == "BAR"), polls)
         for start, end, place in ((before, index, "before"), (polls, after, "after")):
-            if not any(_is_fence(instructions[n]) for n in range(start, end)):
+            if not any(is_fence(instructions[n]) for n in range(start, end)):
                 raise refuse(each, f"there is no fence for other blocks {place} it")
 
 
-def _is_fence(i: Instruction) -> bool:
+def is_fence(i: Instruction) -> bool:
+    """Whether an instruction orders memory accesses for all blocks."""
     return i.base == "MEMBAR" and any(fence <= set(i.modifiers) for fence in _FENCES)

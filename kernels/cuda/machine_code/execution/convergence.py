@@ -14,9 +14,9 @@ from edgemeta.kernels.cuda.machine_code.execution.words import ExecutionError, F
 
 Lanes: TypeAlias = NDArray[np.int64]
 
-DONE, WAITS, AT_BARRIER, POLLS = 1 << 30, 1 << 29, 1 << 28, 1 << 27
-"""Values of the program counter of lanes that have ended, wait for other lanes, wait at a barrier, or read a word again
-and again until another block changes it.
+DONE, WAITS, AT_CLUSTER, AT_BARRIER, POLLS = 1 << 30, 1 << 29, 3 << 27, 1 << 28, 1 << 27
+"""Values of the program counter of lanes that have ended, wait for other lanes, wait at the cluster's barrier or that
+of the block, or read a word again and again until another block changes it.
 """
 
 _SLOTS = 32

@@ -3,20 +3,27 @@
 The lanes whose next instruction has the lowest address are executed together, across warps and blocks. Warps that
 follow another order give the same result: shared_memory.py refuses every access whose result depends on it.
 
-Blocks that wait for each other with atomic additions are all executed in one wave. A lane that reads a word again
-because another block has not changed it stands aside until nobody else can go on. `order` says which blocks go on
-first: with "forward" or "reverse" the first or last one goes on as far as it can, so that a barrier of all blocks that
-does not hold it back lets it read what the others have not written.
+Blocks that wait for each other, with atomic additions or as a cluster, are all executed in one wave. A lane that reads
+a word again because another block has not changed it stands aside until nobody else can go on. `order` says which
+blocks go on first: with "forward" or "reverse" the first or last one goes on as far as it can, so that a barrier of all
+blocks that does not hold it back lets it read what the others have not written.
 """
 
 from collections.abc import Sequence
 from itertools import pairwise, product
+from math import prod
 from typing import Literal, TypeAlias
 
 import numpy as np
 
 from edgemeta.kernels.cuda.machine_code.execution.atomics import check_fences, has_atomics, is_poll
-from edgemeta.kernels.cuda.machine_code.execution.convergence import AT_BARRIER, DONE, POLLS, Convergence
+from edgemeta.kernels.cuda.machine_code.execution.cluster import (
+    ARRIVE,
+    WAIT,
+    ClusterBarrier,
+    check_cluster_fences,
+)
+from edgemeta.kernels.cuda.machine_code.execution.convergence import AT_BARRIER, AT_CLUSTER, DONE, POLLS, Convergence
 from edgemeta.kernels.cuda.machine_code.execution.cubin import Kernel
 from edgemeta.kernels.cuda.machine_code.execution.global_memory import GlobalMemory
 from edgemeta.kernels.cuda.machine_code.execution.opcodes import WITHOUT_EFFECT, step_of
@@ -36,7 +43,7 @@ from edgemeta.kernels.cuda.machine_code.execution.words import (
 from edgemeta.kernels.cuda.machine_code.sass import Instruction
 
 _LANES = 8192  # of a wave: registers stay in the processor's cache
-_JUMPS = frozenset({"BRA", "CALL", "EXIT", "SYNC", "BRK", "BSYNC", "BAR", "WARPSYNC"})
+_JUMPS = frozenset({"BRA", "CALL", "EXIT", "SYNC", "BRK", "BSYNC", "BAR", "WARPSYNC", ARRIVE, WAIT})
 _TOKENS = frozenset({"SSY", "PBK", "BSSY", "BREAK", "BMOV"})
 _STEP_LIMIT = 10_000_000
 
@@ -61,6 +68,7 @@ class Program:
         for each in self.instructions:
             _check_control(each)
         check_fences(kernel.code)
+        check_cluster_fences(kernel.code)
 
     def end(self, first: int) -> int:
         """End of the basic block that starts at an index."""
@@ -80,7 +88,9 @@ class Program:
         shared: bytes of dynamic shared memory. numbers: int parameters after the pointers.
         """
         banks = self._banks(grid, block, pointers, numbers)
-        waits = has_atomics(self.kernel.code)
+        waits = has_atomics(self.kernel.code) or self.kernel.cluster > 1
+        if prod(grid) % self.kernel.cluster:
+            raise ExecutionError(f"a grid of {prod(grid)} blocks is no number of clusters of {self.kernel.cluster}")
         memory.is_written_by_phases = waits
         threads = block[0] * block[1] * block[2]
         size = -(-self.kernel.shared_bytes // 16) * 16 + shared
@@ -89,7 +99,9 @@ class Program:
         together = len(blocks) if waits else max(1, _LANES // (-(-threads // WARP) * WARP))
         for start in range(0, len(blocks), together):
             part = blocks[start : start + together]
-            wave = Wave(threads, special_registers(part, block), banks, memory, SharedMemory(len(part), size), observer)
+            special = special_registers(part, block, self.kernel.cluster)
+            shared_memory = SharedMemory(len(part), size, self.kernel.cluster)
+            wave = Wave(threads, special, banks, memory, shared_memory, observer)
             _Machine(self, wave, order).run()
 
     def _banks(
@@ -154,6 +166,7 @@ class _Machine:
         self.progressed = True
         self.wave = wave
         self.convergence = Convergence(wave.exists)
+        self.cluster = ClusterBarrier(wave.block // program.kernel.cluster)
 
     def run(self) -> None:
         pc = self.convergence.pc
@@ -195,6 +208,8 @@ class _Machine:
         first = int(pc.min())
         if self.order == "together" or first >= POLLS:
             return first, pc == first
+        if (pc == AT_BARRIER).any():  # its own barrier does not hold a block back
+            self._pass_barrier(may_fail=False)
         blocks = self.wave.block[pc < POLLS]
         mine = self.wave.block == (blocks.min() if self.order == "forward" else blocks.max())
         first = int(pc[mine].min())
@@ -206,10 +221,10 @@ class _Machine:
         return back and self.program.polls(first, end)
 
     def _wait(self) -> None:
-        """Nobody can go on: open the barriers of blocks that are complete, else let those that poll look again."""
+        """Nobody can go on: open the barriers that are complete, else let those that poll look again."""
         convergence = self.convergence
         polling = convergence.pc == POLLS
-        if self._pass_barrier(may_fail=not polling.any()):
+        if self._pass_cluster() or self._pass_barrier(may_fail=not polling.any()):
             return
         if not self.progressed:
             raise ExecutionError("the blocks wait for each other for ever")
@@ -248,15 +263,33 @@ class _Machine:
                 if last.modifiers != ("ALL",) and last.operands != ("0xffffffff",):
                     raise refuse(last, "lanes that wait for a part of their warp are not modelled")
                 convergence.meet(taken, end)
-            case "BAR":
+            case "BAR" | "UCGABAR_ARV" | "UCGABAR_WAIT":
                 if self._are_apart(taken):
                     raise refuse(last, "some threads of a warp reach this barrier without the others")
-                convergence.resume[taken] = end
-                convergence.pc[taken] = AT_BARRIER
+                self._at_barrier(last, taken, end)
             case _:
                 if last.target is None:
                     raise refuse(last, "it has no target in the kernel")
                 convergence.pc[taken] = last.target
+
+    def _at_barrier(self, last: Instruction, lanes: Flags, end: int) -> None:
+        if last.base == ARRIVE:
+            self.cluster.arrive(lanes)
+            self.convergence.pc[lanes] = end
+            return
+        if last.base == WAIT:
+            self.cluster.wait(lanes)
+        self.convergence.resume[lanes] = end
+        self.convergence.pc[lanes] = AT_CLUSTER if last.base == WAIT else AT_BARRIER
+
+    def _pass_cluster(self) -> bool:
+        """Let the lanes go on for which their cluster's barrier is complete; whether there were any."""
+        convergence = self.convergence
+        lanes = self.cluster.opened(convergence.pc == AT_CLUSTER, convergence.pc == DONE)
+        convergence.pc[lanes] = convergence.resume[lanes]
+        self.wave.shared.epoch[np.unique(self.wave.block[lanes])] += 1
+        self.progressed |= bool(lanes.any())
+        return bool(lanes.any())
 
     def _pass_barrier(self, may_fail: bool) -> bool:
         """Let the blocks go on of which all threads that have not ended wait at the same barrier; whether any did."""
@@ -267,7 +300,7 @@ class _Machine:
         if not ready.any():
             if not may_fail:
                 return False
-            raise ExecutionError("some threads of a block wait at a barrier or for each other, the others never come")
+            raise ExecutionError("some threads wait at a barrier or for each other, the others never come")
         places = np.reshape(convergence.resume, shape)[ready]
         low, high = (np.where(waits[ready], places, end) for end in (DONE, -1))
         if (low.min(axis=1) != high.max(axis=1)).any():
@@ -308,8 +341,10 @@ def _check_control(each: Instruction) -> None:
         raise refuse(each, "a jump by flags or to several targets is not modelled")
 
 
-def special_registers(blocks: Sequence[tuple[int, int, int]], block: tuple[int, int, int]) -> dict[str, Words]:
-    """The registers that S2R reads, for every lane."""
+def special_registers(
+    blocks: Sequence[tuple[int, int, int]], block: tuple[int, int, int], cluster: int = 1
+) -> dict[str, Words]:
+    """The registers that S2R reads, for every lane. cluster: blocks of a cluster, which are neighbours in x."""
     lanes = -(-block[0] * block[1] * block[2] // WARP) * WARP
     lane = np.tile(np.arange(lanes, dtype=np.int32), len(blocks))
     index = np.repeat(np.array(blocks, np.int32), lanes, axis=0)
@@ -319,7 +354,7 @@ def special_registers(blocks: Sequence[tuple[int, int, int]], block: tuple[int, 
         "SR_TID.Z": lane // np.int32(block[0] * block[1]),
         **{f"SR_CTAID.{axis}": np.ascontiguousarray(index[:, n]) for n, axis in enumerate("XYZ")},
         "SR_LANEID": lane % np.int32(WARP),
-        "SR_CgaCtaId": uniform(0),  # the block's number in its cluster: there are no clusters
+        "SR_CgaCtaId": np.ascontiguousarray(index[:, 0]) % np.int32(cluster),  # the block's number in its cluster
     }
 
 

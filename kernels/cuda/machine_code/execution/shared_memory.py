@@ -3,6 +3,8 @@
 Between two barriers the warps of a block run in any order. So a word that one warp writes must not be read or written
 by another until all have passed a barrier. For every word the last warp that wrote it, and those that read it, are
 kept with the number of the barrier before. Within a warp instructions are in order.
+
+In a cluster the address of a block's shared memory has the block's number in bits 24 and up.
 """
 
 import numpy as np
@@ -13,13 +15,15 @@ from edgemeta.kernels.cuda.machine_code.execution.words import ExecutionError, F
 _WARPS = 64
 _SEVERAL = _WARPS - 1
 _POISON = 0xA5
+_BLOCK_BITS = 24
 
 
 class SharedMemory:
-    """`size` bytes for each of `blocks` blocks, all uninitialized."""
+    """`size` bytes for each of `blocks` blocks, all uninitialized. cluster: blocks of a cluster."""
 
-    def __init__(self, blocks: int, size: int) -> None:
+    def __init__(self, blocks: int, size: int, cluster: int = 1) -> None:
         self.blocks = blocks
+        self._cluster = cluster
         self._size = size
         self._stride = -(-size // 16) * 16 + 16
         self._data = np.full(blocks * self._stride, _POISON, np.uint8)
@@ -65,6 +69,7 @@ class SharedMemory:
 
     def _places(self, blocks: Wide, warps: Wide, addresses: Wide, width: int) -> tuple[Wide, Wide, Wide]:
         """Places in the data; the words [lanes, n] that an access covers; warp and barrier [lanes, 1]."""
+        addresses = addresses - (blocks % self._cluster << _BLOCK_BITS)
         if ((addresses < 0) | (addresses > self._size - width)).any():
             wrong = int(addresses[(addresses < 0) | (addresses > self._size - width)][0])
             raise ExecutionError(f"a thread accesses {width} bytes at {wrong:#x} of {self._size} of shared memory")

@@ -60,9 +60,12 @@ class Caches:
         return max(self._l1_free, self._l2_free)
 
     def fence(self, clock: float) -> float:
-        """The clock at which all stores so far are in the L2 cache, and a sign of it is back; the L1 cache is empty."""
-        self._kept.clear()
+        """The clock at which all stores so far are in the L2 cache, and a sign of it is back."""
         return max(clock, self._l2_free) + self.generation.l2
+
+    def empty(self) -> None:
+        """The L1 cache holds nothing any more."""
+        self._kept.clear()
 
     def atomic(self, access: Access, clock: float) -> float:
         """The clock at which the result of an atomic operation of the L2 cache is there."""

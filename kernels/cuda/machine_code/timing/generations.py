@@ -33,7 +33,8 @@ class Generation:
     scoreboard is there, by opcode; the others `latency`. shared: the same for shared memory; again: for each further
     pass over its banks. l1, l2, memory: for a load that hits there; l2 also for an atomic operation and, as a guess,
     for a fence for all blocks once its stores are in the L2 cache. group: lanes that look up one line of the L1 cache
-    together; look_ups: per clock. l1_bytes: its size. caches_all: of loads without .CI or .CONSTANT, too.
+    together; look_ups: per clock. l1_bytes: its size. caches_all: of loads without .CI or .CONSTANT, too. cluster: from
+    the last arrival at a cluster's barrier until its warps go on.
     """
 
     dual_issue: bool
@@ -50,6 +51,7 @@ class Generation:
     look_ups: float
     l1_bytes: int
     caches_all: bool
+    cluster: int = 0
 
     def unit(self, opcode: str) -> str:
         """The unit of an opcode without modifiers; "" for the one that keeps up with the scheduler."""
@@ -132,4 +134,5 @@ HOPPER = Generation(
     look_ups=1,
     l1_bytes=256 << 10,
     caches_all=True,
+    cluster=180,  # guess: as a load from another block's shared memory, 180 clocks (Luo 2024, H800)
 )

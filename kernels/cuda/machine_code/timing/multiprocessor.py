@@ -8,17 +8,19 @@ the warp.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from heapq import heappop, heappush
 
 from edgemeta.kernels.cuda.machine_code.execution.atomics import is_poll
+from edgemeta.kernels.cuda.machine_code.execution.cluster import ARRIVE, WAIT
 from edgemeta.kernels.cuda.machine_code.sass import Instruction
 from edgemeta.kernels.cuda.machine_code.timing.caches import Caches
 from edgemeta.kernels.cuda.machine_code.timing.control import Control
+from edgemeta.kernels.cuda.machine_code.timing.gates import NEVER, Gates
 from edgemeta.kernels.cuda.machine_code.timing.generations import GLOBAL, SHARED, Generation
 from edgemeta.kernels.cuda.machine_code.timing.trace import Access, Block, Warp
 
 SCHEDULERS = 4
-NEVER = float("inf")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +28,9 @@ class Timed:
     """What the simulation needs of an instruction.
 
     occupied, result: clocks of its unit, and to its result. kind: "shared" or "global" memory, "BAR", "fence" for
-    all blocks, or "". is_arrival: an atomic operation, with which a block arrives where all blocks wait; is_poll: a
-    load with which it waits there. pending: of DEPBAR, a scoreboard and how many of its instructions may be unfinished.
+    all blocks, "wait" at the cluster's barrier, or "". is_arrival: an atomic operation, with which a block arrives
+    where all blocks wait, or the arrival of a warp at the cluster's barrier; is_poll: a load with which a block waits.
+    empties: the L1 cache. pending: of DEPBAR, a scoreboard and how many of its instructions may be unfinished.
     """
 
     control: Control
@@ -40,6 +43,7 @@ class Timed:
     pending: tuple[int, int] | None
     is_arrival: bool = False
     is_poll: bool = False
+    empties: bool = False
 
 
 def timed(instruction: Instruction, control: Control, generation: Generation) -> Timed:
@@ -58,8 +62,9 @@ def timed(instruction: Instruction, control: Control, generation: Generation) ->
         is_load=base in ("LDS", "LDG", "LD", "LDSM"),
         is_cached=generation.caches_all or bool({"CI", "CONSTANT"} & set(instruction.modifiers)),
         pending=pending,
-        is_arrival=base in ("ATOM", "ATOMG"),
+        is_arrival=base in ("ATOM", "ATOMG", ARRIVE),
         is_poll=is_poll(instruction),
+        empties=bool({"IVALL", "IVALLD"} & set(instruction.modifiers)),
     )
 
 
@@ -69,29 +74,15 @@ def _kind(instruction: Instruction) -> str:
         return "shared" if base in SHARED else "global"
     if base == "MEMBAR":
         return "" if "CTA" in instruction.modifiers else "fence"
-    return "BAR" if base == "BAR" else ""
-
-
-@dataclass
-class Gates:
-    """Where all blocks of a launch wait for the last one, again and again. arrivals: clocks, in their order."""
-
-    blocks: int
-    arrivals: list[float] = field(default_factory=list)
-
-    def are_passed(self, count: int) -> bool:
-        """Whether all blocks have arrived at so many gates."""
-        return len(self.arrivals) >= count * self.blocks
-
-    @property
-    def opened(self) -> tuple[float, ...]:
-        """When the last block arrived at each gate."""
-        return tuple(self.arrivals[self.blocks - 1 :: self.blocks])
+    return {"BAR": "BAR", WAIT: "wait"}.get(base, "")
 
 
 @dataclass(slots=True)
 class _Warp:
-    """A warp on its way: place in its stream, and the clocks at which its scoreboards are released."""
+    """A warp on its way: place in its stream, and the clocks at which its scoreboards are released.
+
+    arrived: how often where all blocks wait.
+    """
 
     stream: Warp
     scheduler: int
@@ -100,6 +91,7 @@ class _Warp:
     index: int
     segment: int = 0
     polls_again: bool = False
+    arrived: int = 0
     scoreboards: tuple[list[float], ...] = field(default_factory=lambda: tuple([] for _ in range(6)))
 
 
@@ -151,7 +143,6 @@ class Multiprocessor:
         self._slots = [0] * len(blocks)
         self._alive = [len(block) for block in blocks]
         self._waiting: list[list[_Warp]] = [[] for _ in blocks]
-        self._arrived = [0] * len(blocks)
         self._next = 0
         for slot in range(min(self._resident, len(blocks))):
             self._begin(slot, 0.0)
@@ -233,18 +224,22 @@ class Multiprocessor:
         if control.read_barrier is not None:
             warp.scoreboards[control.read_barrier].append(read)
         warp.ready = clock + control.stall
+        if each.empties:
+            self._caches.empty()
         if each.kind == "fence":
             warp.ready = max(warp.ready, self._caches.fence(clock))
         if each.is_arrival:
-            self._arrived[warp.block] += 1
-            self._gates.arrivals.append(clock)
+            warp.arrived += 1
+            self._gates.arrive(clock)
         elif each.is_poll:
-            warp.polls_again = not self._gates.are_passed(self._arrived[warp.block])
+            warp.polls_again = not self._gates.are_passed(warp.arrived)
         if not self._advance(warp):
             self._finish(warp, max(warp.ready, clock + 1))
         elif each.kind == "BAR":
             self._waiting[warp.block].append(warp)
             self._release(warp.block)
+        elif each.kind == "wait":
+            self._gates.wait(warp.arrived, partial(self._go_on, warp))
         elif control.stall == 0 and each.kind != "fence" and self._generation.dual_issue:
             self._pair(warp, clock)
         else:
@@ -291,6 +286,11 @@ class Multiprocessor:
         for number in each.control.waits:
             warp.scoreboards[number].clear()
         self._execute(warp, each, clock)
+
+    def _go_on(self, warp: _Warp, opened: float) -> None:
+        """Let a warp go on for which the cluster's barrier has opened."""
+        warp.ready = max(warp.ready, opened + self._generation.cluster)
+        self._queue(warp)
 
     def _release(self, block: int) -> None:
         """Let the warps at a barrier go on if all of the block are there that have not ended."""

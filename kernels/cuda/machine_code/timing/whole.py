@@ -2,7 +2,8 @@
 
 What a block does to wait (one_launch/barrier.cuh) is executed like everything else, with one exception: an execution
 polls as often as it takes here, which says nothing about a device. So the polls that see no change are left out of the
-traces, and the simulation repeats the poll of a trace until all blocks have arrived, with the clocks of each.
+traces, and the simulation repeats the poll of a trace until all blocks have arrived, with the clocks of each. The warps
+of a cluster do not poll (cluster.cuh): all of them arrive, and go on when the last one has.
 """
 
 from collections import Counter
@@ -16,8 +17,9 @@ from edgemeta.kernels.cuda.machine_code.execution.plan import launch_memory
 from edgemeta.kernels.cuda.machine_code.execution.words import WARP
 from edgemeta.kernels.cuda.machine_code.interpreter import ExecutionCounts
 from edgemeta.kernels.cuda.machine_code.timing.caches import Bandwidth, Caches
+from edgemeta.kernels.cuda.machine_code.timing.gates import NEVER, Gates
 from edgemeta.kernels.cuda.machine_code.timing.generations import Generation
-from edgemeta.kernels.cuda.machine_code.timing.multiprocessor import NEVER, Gates, Multiprocessor, Timed
+from edgemeta.kernels.cuda.machine_code.timing.multiprocessor import Multiprocessor, Timed
 from edgemeta.kernels.cuda.machine_code.timing.trace import Block, Recorder
 from edgemeta.kernels.cuda.plan.launch_plan import Launch
 
@@ -74,7 +76,9 @@ def simulate_whole(
 
     bandwidth: of one multiprocessor. The blocks are dealt to the multiprocessors in turn, and all are resident.
     """
-    gates, count = Gates(len(blocks)), min(multiprocessors, len(blocks))
+    is_cluster = any(each.kind == "wait" for each in instructions)
+    gates = Gates(sum(map(len, blocks)) if is_cluster else len(blocks))
+    count = min(multiprocessors, len(blocks))
     resident = -(-len(blocks) // count)
     each = [
         Multiprocessor(instructions, generation, Caches(generation, bandwidth), resident, gates) for _ in range(count)
@@ -85,6 +89,10 @@ def simulate_whole(
     heapify(queue)
     while queue[0][0] != NEVER:  # the one that is furthest behind goes on
         _, n = queue[0]
+        passed = gates.passed
         each[n].step()
         heapreplace(queue, (each[n].clock, n))
+        if gates.passed != passed:  # warps of others may go on
+            queue = [(multiprocessor.clock, n) for n, multiprocessor in enumerate(each)]
+            heapify(queue)
     return *gates.opened, max(multiprocessor.result.end for multiprocessor in each)

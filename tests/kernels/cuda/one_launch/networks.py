@@ -1,7 +1,7 @@
 """Small networks of several phases and several blocks, and the shipped one, as one launch."""
 
 from edgemeta.kernels.cuda.lowering import KERNELS, lower
-from edgemeta.kernels.cuda.one_launch.plan import one_launch
+from edgemeta.kernels.cuda.one_launch.plan import one_cluster, one_launch
 from edgemeta.kernels.cuda.plan.architectures import ARCHITECTURES
 from edgemeta.kernels.cuda.plan.launch_plan import LaunchPlan
 from tests.conformance.cases import residual_block
@@ -16,11 +16,13 @@ WITNESSES = {
     "direct": (block("many-inputs", 5, 4, 150, 20), "sm_53", DIRECT),
     "tensor": (residual_block("table"), "sm_87", KERNELS),
     "int4": (BY_NAME["w4a4-residual-block-signed"], "sm_87", KERNELS),
+    "cluster": (residual_block("table"), "sm_90", KERNELS),
 }
-"""Network, architecture and kernels, by the kernel that all of its wider convolutions have."""
+"""Network, architecture and kernels, by the kernel that all of its wider convolutions have, or by the barrier."""
 
 
 def witness(name: str) -> tuple[Case, LaunchPlan]:
     """A network and its plan of one launch."""
     case, architecture, kernels = WITNESSES[name]
-    return case, one_launch(lower(case.model, ARCHITECTURES[architecture], kernels=kernels), MULTIPROCESSORS)
+    plan = lower(case.model, ARCHITECTURES[architecture], kernels=kernels)
+    return case, one_cluster(plan) if name == "cluster" else one_launch(plan, MULTIPROCESSORS)

@@ -30,14 +30,14 @@ def test_equal_to_the_reference_in_every_order(name: str) -> None:
 
 
 class Mutated:
-    """Modules of mode `checked` from sources with one replaced text of barrier.cuh."""
+    """Modules of mode `checked` from sources with one replaced text of a header of one_launch."""
 
-    def __init__(self, folder: Path, before: str, after: str) -> None:
+    def __init__(self, folder: Path, header: str, before: str, after: str) -> None:
         for path in SOURCES.rglob("*.cu*"):
             copy = folder / path.relative_to(SOURCES)
             copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(path, copy)
-        file = folder / "one_launch" / "barrier.cuh"
+        file = folder / "one_launch" / header
         text = file.read_text("utf-8")
         assert before in text
         file.write_text(text.replace(before, after, 1), "utf-8")
@@ -61,6 +61,15 @@ class Mutated:
 def test_a_barrier_that_does_not_hold_is_noticed(before: str, after: str, message: str, tmp_path: Path) -> None:
     case, plan = witness("winograd")
     batch = next(iter(case.batches()))[1][:1]
-    emulator = Emulator(plan, images=Mutated(tmp_path, before, after))
+    emulator = Emulator(plan, images=Mutated(tmp_path, "barrier.cuh", before, after))
     with pytest.raises(EmulationError, match=message):
+        emulator.run(batch)
+
+
+def test_blocks_of_a_cluster_that_do_not_wait_are_noticed(tmp_path: Path) -> None:
+    case, plan = witness("cluster")
+    batch = next(iter(case.batches()))[1][:1]
+    wait = "emulation::wait_for_cluster(__LINE__);"
+    emulator = Emulator(plan, images=Mutated(tmp_path, "cluster.cuh", wait, "__syncthreads();"))
+    with pytest.raises(EmulationError, match=r"race: .* block"):
         emulator.run(batch)

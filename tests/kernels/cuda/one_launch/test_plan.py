@@ -7,7 +7,7 @@ import pytest
 from edgemeta.kernels.cuda.compile.compiler import Compiler
 from edgemeta.kernels.cuda.compile.resources import Resources, violations
 from edgemeta.kernels.cuda.lowering import lower
-from edgemeta.kernels.cuda.one_launch.plan import check_resident, in_phases, one_launch
+from edgemeta.kernels.cuda.one_launch.plan import check_resident, in_phases, is_cluster, one_cluster, one_launch
 from edgemeta.kernels.cuda.plan.architectures import ARCHITECTURES
 from edgemeta.kernels.cuda.plan.launch_plan import Buffer, UnsupportedError
 from edgemeta.model.file import load
@@ -15,7 +15,7 @@ from edgemeta.model.zoo import find
 from tests.conformance.cases import CASES
 from tests.kernels.cuda.one_launch.networks import WITNESSES, witness
 
-NANO = ARCHITECTURES["sm_53"]
+NANO, H200 = ARCHITECTURES["sm_53"], ARCHITECTURES["sm_90"]
 
 
 def resources(registers: int) -> Resources:
@@ -74,6 +74,38 @@ def test_more_blocks_on_more_multiprocessors() -> None:
     plan = lower(load(find("resnet8-cifar10")), NANO)
     blocks = [prod(one_launch(plan, count).launches[0].grid) for count in (1, 2, 100)]
     assert blocks[0] < blocks[1] < blocks[2] == max(sum(prod(e.grid) for e in phase) for phase in in_phases(plan))
+
+
+def test_a_cluster_has_blocks_for_the_largest_phase_by_powers_of_two() -> None:
+    plan = lower(load(find("resnet8-cifar10")), H200)
+    (launch,) = one_launch(plan).launches
+    (cluster,) = one_cluster(plan).launches
+    assert (launch.grid[0], cluster.grid[0]) == (16, 8)
+    assert (is_cluster(launch), is_cluster(cluster)) == (False, True)
+    assert one_cluster(plan, 5).launches[0].grid[0] == 4, "a device of five multiprocessors"
+    _, small = witness("cluster")
+    assert max(prod(part.grid) for part in small.launches[0].joins) == 3
+    assert small.launches[0].grid[0] == 4
+
+
+def test_a_cluster_needs_no_counter_and_is_resident_at_once() -> None:
+    plan = one_cluster(lower(load(find("resnet8-cifar10")), H200))
+    (launch,) = plan.launches
+    assert not plan.counters
+    assert "__cluster_dims__(NETWORK_BLOCKS, 1, 1) __launch_bounds__(NETWORK_THREADS, 1)" in launch.source.text
+    assert "barrier.cuh" not in launch.source.text
+    check_resident(launch, resources(162), H200, 8)
+
+
+def test_a_launch_is_joined_again_as_a_cluster() -> None:
+    plan = lower(load(find("resnet8-cifar10")), H200)
+    assert one_cluster(one_launch(plan)).sources == one_cluster(plan).sources
+    assert one_launch(one_cluster(plan)).sources == one_launch(plan).sources
+
+
+def test_an_architecture_without_clusters_is_named() -> None:
+    with pytest.raises(UnsupportedError, match="sm_53 has no clusters of blocks"):
+        one_cluster(lower(load(find("resnet8-cifar10")), NANO))
 
 
 def test_a_kernel_without_a_form_for_one_launch_is_named() -> None:

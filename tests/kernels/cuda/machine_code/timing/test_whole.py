@@ -16,7 +16,7 @@ from edgemeta.kernels.cuda.machine_code.execution.plan import ExecutedPlan
 from edgemeta.kernels.cuda.machine_code.sass import Instruction
 from edgemeta.kernels.cuda.machine_code.timing.caches import Bandwidth
 from edgemeta.kernels.cuda.machine_code.timing.control import Control
-from edgemeta.kernels.cuda.machine_code.timing.generations import MAXWELL
+from edgemeta.kernels.cuda.machine_code.timing.generations import HOPPER, MAXWELL, Generation
 from edgemeta.kernels.cuda.machine_code.timing.multiprocessor import Timed, timed
 from edgemeta.kernels.cuda.machine_code.timing.trace import Access, Block, Segment
 from edgemeta.kernels.cuda.machine_code.timing.whole import simulate_whole, trace_whole
@@ -42,9 +42,16 @@ LINES: Sequence[tuple[str, Control]] = [
 """Ten additions of ten clocks each, then a barrier of all blocks."""
 
 
-def kernel() -> list[Timed]:
-    code = [Instruction(8 * n, None, False, opcode, ()) for n, (opcode, _) in enumerate(LINES)]
-    return [timed(each, control, MAXWELL) for each, (_, control) in zip(code, LINES, strict=True)]
+CLUSTER: Sequence[tuple[str, Control]] = [
+    *[("IADD", replace(PLAIN, stall=10))] * 10,
+    *((opcode, PLAIN) for opcode in ("MEMBAR.ALL.GPU", "UCGABAR_ARV", "UCGABAR_WAIT", "CCTL.IVALL", "EXIT")),
+]
+"""The same with the barrier of a cluster."""
+
+
+def kernel(lines: Sequence[tuple[str, Control]] = LINES, generation: Generation = MAXWELL) -> list[Timed]:
+    code = [Instruction(8 * n, None, False, opcode, ()) for n, (opcode, _) in enumerate(lines)]
+    return [timed(each, control, generation) for each, (_, control) in zip(code, lines, strict=True)]
 
 
 def block(additions: int, turns: int = 1) -> Block:
@@ -86,6 +93,30 @@ def test_each_turn_of_the_barrier_costs_the_same() -> None:
     assert len(arrived) == 4
     steps = [after - before for before, after in pairwise(arrived)]
     assert steps == [pytest.approx(100 + 3 * MAXWELL.l2 + 4, abs=8)] * 3
+
+
+def in_a_cluster(*additions: int, turns: int = 1, warps: int = 1, multiprocessors: int = 1) -> tuple[float, ...]:
+    """Ends of blocks whose last warp makes these additions before the barrier, and the others none."""
+    idle, end = [Segment(10, 13, {}), Segment(13, 14, {})], Segment(14, 15, {})
+    blocks = [
+        [*[[*idle * turns, end]] * (warps - 1), [*[Segment(10 - n, 13, {}), idle[1]] * turns, end]] for n in additions
+    ]
+    return simulate_whole(blocks, kernel(CLUSTER, HOPPER), HOPPER, WARM, multiprocessors)
+
+
+@pytest.mark.parametrize("multiprocessors", [1, 2, 3])
+@pytest.mark.parametrize("warps", [1, 3])
+def test_the_barrier_of_a_cluster_opens_for_all_after_the_last_warp(multiprocessors: int, warps: int) -> None:
+    """Additions until clock 100, the fence, the arrival; from there on it is the same time for all."""
+    arrived, end = in_a_cluster(0, 10, 3, warps=warps, multiprocessors=multiprocessors)
+    assert arrived == pytest.approx(100 + HOPPER.l2, abs=4)
+    assert end == pytest.approx(arrived + HOPPER.cluster, abs=12)
+
+
+def test_each_turn_of_a_cluster_costs_the_same() -> None:
+    *arrived, _ = in_a_cluster(10, 0, turns=4, multiprocessors=2)
+    steps = [after - before for before, after in pairwise(arrived)]
+    assert steps == [pytest.approx(100 + HOPPER.l2 + HOPPER.cluster, abs=8)] * 3
 
 
 @pytest.mark.gate("8 s: a network is compiled as one kernel and executed")
