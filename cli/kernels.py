@@ -14,11 +14,11 @@ from edgemeta.kernels.cuda.compile.compiler import Compiler, find_compiler
 from edgemeta.kernels.cuda.lowering import lower
 from edgemeta.kernels.cuda.machine_code.execution.words import ExecutionError
 from edgemeta.kernels.cuda.machine_code.sass import SassError
-from edgemeta.kernels.cuda.one_launch.choice import predict, store, stored
-from edgemeta.kernels.cuda.one_launch.plan import one_launch
+from edgemeta.kernels.cuda.one_launch.choice import GRAPH, forms_of, predict, store, stored
 from edgemeta.kernels.cuda.plan.architectures import ARCHITECTURES, Architecture
 from edgemeta.kernels.cuda.plan.launch_plan import LaunchPlan, Source, UnsupportedError
 from edgemeta.kernels.cuda.preprocess.launch import FRAME_SHAPE, preprocessing_source, with_preprocessing
+from edgemeta.kernels.cuda.report import FORMS
 from edgemeta.kernels.cuda.report import cost_report as count
 from edgemeta.model.graph import Model
 from edgemeta.model.zoo import names
@@ -50,9 +50,9 @@ def build(models: tuple[str, ...], architectures: tuple[str, ...], folder: Path 
     """Compile the kernels of models ahead of time.
 
     Compiles every kernel that the models need (default: all shipped models), for devices without a compiler. Predicts
-    for sm_53, sm_62, sm_87 and sm_90 whether a network is faster as one launch, and whether that should preprocess
-    frames, too, which takes two minutes for a network; the cuda backend reads the result. Needs pip install
-    'edgemeta[report]' for that.
+    for sm_53, sm_62, sm_87 and sm_90 whether a network is faster as one launch, on sm_90 also as one of a cluster, and
+    whether that should preprocess frames, too, which takes two minutes for a network; the cuda backend reads the
+    result. Needs pip install 'edgemeta[report]' for that.
 
     \b
     Examples:
@@ -86,30 +86,32 @@ def _form(model: Model, architecture: Architecture, cubins: Cubins, compiler: Co
     """
     row: dict[str, object] = {"model": model.name, "arch": architecture.name}
     plan = lower(model, architecture)
-    form = _predicted(plan, cubins, compiler)
-    if form["launch"] == "graph":
+    form, chosen = _predicted(plan, cubins, compiler)
+    if chosen is plan:
         return {**row, **form}
-    framed = with_preprocessing(one_launch(plan), model, FRAME_SHAPE)
-    return {**row, **form, "with_preprocessing": _predicted(framed, cubins, compiler)}
+    framed, _ = _predicted(with_preprocessing(chosen, model, FRAME_SHAPE), cubins, compiler)
+    return {**row, **form, "with_preprocessing": framed}
 
 
-def _predicted(plan: LaunchPlan, cubins: Cubins, compiler: Compiler) -> dict[str, object]:
-    """The faster form of a plan, predicted or read from the folder, and why; one launch is then compiled, too."""
+def _predicted(plan: LaunchPlan, cubins: Cubins, compiler: Compiler) -> tuple[dict[str, object], LaunchPlan]:
+    """The fastest form of a plan, predicted or read from the folder, and why; one launch is then compiled, too."""
     try:
-        joined = one_launch(plan)
-        known = stored(cubins.folder, plan, joined)
-        if known is not None and (not known.prefers_network or cubins.has(joined.sources[0], plan.architecture)):
-            prediction = known
-        else:
-            prediction, build = predict(plan, joined, compiler)
-            if prediction.prefers_network:
-                cubins.put(joined.sources[0], plan.architecture, build.cubin)
-            store(cubins.folder, plan, joined, prediction)
+        forms = forms_of(plan)
+        prediction = stored(cubins.folder, forms)
+        if prediction is None or not _holds(cubins, forms[prediction.fastest]):
+            prediction, builds = predict(forms, compiler)
+            for source in forms[prediction.fastest].sources:
+                if not cubins.has(source, plan.architecture):
+                    cubins.put(source, plan.architecture, builds[source].cubin)
+            store(cubins.folder, forms, prediction)
     except (UnsupportedError, SassError, ExecutionError) as error:
-        return {"launch": "graph", "reason": f"one launch is not predicted: {error}"}
-    form = "network" if prediction.prefers_network else "graph"
-    times = {"graph": prediction.graph_us, "network": prediction.network_us}
-    return {"launch": form, "predicted_us": times, "reason": str(prediction)}
+        return {"launch": GRAPH, "reason": f"one launch is not predicted: {error}"}, plan
+    times = dict(prediction.times_us)
+    return {"launch": prediction.fastest, "predicted_us": times, "reason": str(prediction)}, forms[prediction.fastest]
+
+
+def _holds(cubins: Cubins, plan: LaunchPlan) -> bool:
+    return all(cubins.has(source, plan.architecture) for source in plan.sources)
 
 
 def _sentences(form: Mapping[str, Any]) -> Iterator[str]:
@@ -117,7 +119,7 @@ def _sentences(form: Mapping[str, Any]) -> Iterator[str]:
     yield f"{form['model']} on {form['arch']}: {form['launch']}: {form['reason']}"
     if "with_preprocessing" in form:
         framed, (height, width, _) = form["with_preprocessing"], FRAME_SHAPE
-        place = "within that launch" if framed["launch"] == "network" else "a launch before it"
+        place = "a launch before it" if framed["launch"] == GRAPH else "within that launch"
         yield f"{form['model']} on {form['arch']}: preprocessing of {width} x {height}: {place}: {framed['reason']}"
 
 
@@ -132,10 +134,10 @@ def _sources(model: Model, architecture: Architecture) -> Iterator[Source]:
 @click.option("--arch", "architecture", type=_architecture, default="sm_53", show_default=True, help="GPU generation.")
 @click.option(
     "--launch",
-    type=click.Choice(["kernels", "network"]),
+    type=click.Choice(list(FORMS)),
     default="kernels",
     show_default=True,
-    help="Our kernels one by one, or joined to one launch.",
+    help="Our kernels one by one, or joined to one launch, whose blocks may be a cluster.",
 )
 @json_option
 def report_cost(model_name: str, architecture: str, launch: str, as_json: bool) -> None:
@@ -149,6 +151,7 @@ def report_cost(model_name: str, architecture: str, launch: str, as_json: bool) 
       edgemeta kernels report --arch sm_53
       edgemeta kernels report mine.safetensors --arch sm_87 --json
       edgemeta kernels report --arch sm_53 --launch network
+      edgemeta kernels report --arch sm_90 --launch cluster
     """
-    result = count(load_model(model_name), ARCHITECTURES[architecture], launch == "network")
+    result = count(load_model(model_name), ARCHITECTURES[architecture], FORMS[launch])
     report(as_json, result.as_json(), result.lines())

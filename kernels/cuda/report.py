@@ -1,6 +1,6 @@
 """Cost report: our kernels and the paper's design for the same model, counted in the same way."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from math import prod
 from textwrap import wrap
@@ -11,11 +11,23 @@ from edgemeta.kernels.cuda.compile.nvrtc import wheel_library
 from edgemeta.kernels.cuda.lowering import KERNELS, lower
 from edgemeta.kernels.cuda.machine_code.cost import PRODUCTS, Cost, cost
 from edgemeta.kernels.cuda.machine_code.devices import DEVICES
-from edgemeta.kernels.cuda.one_launch.plan import one_launch
+from edgemeta.kernels.cuda.one_launch.plan import one_cluster, one_launch
 from edgemeta.kernels.cuda.plan.architectures import Architecture
+from edgemeta.kernels.cuda.plan.launch_plan import LaunchPlan
 from edgemeta.model.graph import Model
 
 _COLUMNS = 80
+
+Form = Callable[[LaunchPlan], LaunchPlan]
+
+
+def as_kernels(plan: LaunchPlan) -> LaunchPlan:
+    """The plan with a launch for each kernel."""
+    return plan
+
+
+FORMS: Mapping[str, Form] = {"kernels": as_kernels, "network": one_launch, "cluster": one_cluster}
+"""Forms of our launches that a report can be made of."""
 
 
 @dataclass(frozen=True)
@@ -62,15 +74,14 @@ class CostReport:
                 yield from wrap(sentence, _COLUMNS, initial_indent="  ", subsequent_indent="    ")
 
 
-def cost_report(model: Model, architecture: Architecture, is_one_launch: bool = False) -> CostReport:
-    """Count both designs, ours as one launch if that is wanted. Raises UnsupportedError, CompilerError and SassError.
+def cost_report(model: Model, architecture: Architecture, form: Form = as_kernels) -> CostReport:
+    """Count both designs, ours in a form. Raises UnsupportedError, CompilerError and SassError.
 
     The wheel's compiler is preferred to the machine's own, so that figures are the same everywhere. Layers that the
     paper does not describe use our kernels in both designs.
     """
     compiler = wheel_compiler() if wheel_library() is not None else find_compiler(architecture)
-    plan = lower(model, architecture)
-    own = cost(one_launch(plan) if is_one_launch else plan, model, compiler)
+    own = cost(form(lower(model, architecture)), model, compiler)
     theirs = cost(lower(model, architecture, kernels=(*PAPER, *KERNELS)), model, compiler)
     return CostReport(model.name, architecture, str(compiler), own, theirs)
 

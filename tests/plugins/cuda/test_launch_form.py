@@ -9,8 +9,8 @@ import pytest
 
 from edgemeta.kernels.cuda.compile.cache import Cubins
 from edgemeta.kernels.cuda.lowering import lower
-from edgemeta.kernels.cuda.one_launch.choice import Prediction, store
-from edgemeta.kernels.cuda.one_launch.plan import one_launch
+from edgemeta.kernels.cuda.one_launch.choice import CLUSTER, GRAPH, NETWORK, Prediction, forms_of, store
+from edgemeta.kernels.cuda.one_launch.plan import is_cluster, one_launch
 from edgemeta.kernels.cuda.plan.architectures import ARCHITECTURES
 from edgemeta.kernels.cuda.plan.launch_plan import LaunchPlan
 from edgemeta.kernels.cuda.preprocess.launch import FRAME_SHAPE, with_preprocessing
@@ -25,8 +25,8 @@ from tests.conformance.cases import CASES, Case
 from tests.emulation.executor import StoringCompiler
 from tests.plugins.cuda.emulated import Driver
 
-FASTER = Prediction("Jetson Nano", 3, graph_us=20.0, network_us=10.0)
-SLOWER = Prediction("Jetson Nano", 3, graph_us=20.0, network_us=30.0)
+FASTER = Prediction("Jetson Nano", 3, {GRAPH: 20.0, NETWORK: 10.0})
+SLOWER = Prediction("Jetson Nano", 3, {GRAPH: 20.0, NETWORK: 30.0})
 
 
 class AnyCompiler(StoringCompiler):
@@ -60,7 +60,7 @@ def chosen(plan: LaunchPlan, cubins: Cubins, caplog: pytest.LogCaptureFixture) -
 
 
 def predicted(prediction: Prediction, plan: LaunchPlan, cubins: Cubins) -> None:
-    store(cubins.folder, plan, one_launch(plan, 1), prediction)
+    store(cubins.folder, forms_of(plan, 1), prediction)
 
 
 def test_without_a_prediction_it_is_the_graph(plan: LaunchPlan, kept: Cubins, caplog: pytest.LogCaptureFixture) -> None:
@@ -91,6 +91,22 @@ def test_a_faster_launch_is_taken_if_it_is_compiled_and_safe(
     assert "the GPU is shared through MPS" in text
 
 
+def test_a_cluster_is_taken_where_it_is_the_fastest(
+    residual: Case, kept: Cubins, caplog: pytest.LogCaptureFixture
+) -> None:
+    plan = lower(residual.model, ARCHITECTURES["sm_90"])
+    forms = forms_of(plan)
+    fastest = Prediction("H200", 3, {GRAPH: 20.0, NETWORK: 10.0, CLUSTER: 9.0})
+    store(kept.folder, forms, fastest)
+    for source in forms[CLUSTER].sources:
+        kept.keep(source, plan.architecture)
+    with caplog.at_level(logging.INFO, launch_form.__name__):
+        (launch,) = faster_form(plan, plan.architecture.multiprocessors, kept).launches
+    assert is_cluster(launch)
+    expected = f"launch: one launch of the whole network, its blocks one cluster: {fastest}"
+    assert caplog.records[-1].getMessage() == expected
+
+
 def test_a_network_without_that_form_says_so(kept: Cubins, caplog: pytest.LogCaptureFixture) -> None:
     model = next(each for each in CASES if each.name.startswith("max-pool")).model
     is_network, text = chosen(lower(model, ARCHITECTURES["sm_53"]), kept, caplog)
@@ -109,7 +125,7 @@ def test_the_backend_runs_what_was_predicted_to_be_faster(backend: CudaBackend, 
         (FASTER, {"launch": "graph"}, len(plan.launches)),
         (FASTER, {}, 1),
     ):
-        store(cache, plan, one_launch(plan, 1), prediction)
+        store(cache, forms_of(plan, 1), prediction)
         with closing(backend.compile(residual.model, {"tiles": "rule", **options})) as session:
             assert isinstance(session, CudaSession)
             assert len(session.launches) == launches
@@ -132,7 +148,7 @@ def test_preprocessing_joins_the_launch_where_that_is_predicted_to_be_faster(
     framed = with_preprocessing(joined, model, FRAME_SHAPE)
     cubins = Cubins(cache, StoringCompiler())
     for before, after, times in ((plan, joined, FASTER), (framed, one_launch(framed, 1), prediction)):
-        store(cache, before, after, times)
+        store(cache, forms_of(before, 1), times)
         cubins.keep(after.sources[0], plan.architecture)
     pixels = np.random.default_rng(0).integers(0, 256, (48, 64, 3), np.uint8)
     with closing(backend.compile(model, {"tiles": "rule"})) as session, caplog.at_level(logging.INFO):
