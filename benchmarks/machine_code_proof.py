@@ -2,11 +2,12 @@
 
     python benchmarks/machine_code_proof.py --data FOLDER [--arch sm_53] [--images 50]
     python benchmarks/machine_code_proof.py --data FOLDER --one-launch [--arch sm_53] [--images 50]
+    python benchmarks/machine_code_proof.py --data FOLDER --cluster --arch sm_90 [--images 50]
     python benchmarks/machine_code_proof.py --table [--arch sm_53]
 
 Networks: both shipped ones, on the first test images of CIFAR-10 (FOLDER/cifar10/test.npz). Writes
-results/machine-code-ARCH.json. One launch: each network as one kernel, the first block always as far ahead as its
-barriers let it. Writes one-launch-ARCH.json. Table: every case of the conformance table on all of its batches, about
+results/machine-code-ARCH.json. One launch, cluster: each network as one kernel, the first block always as far ahead as
+its barriers let it. Writes one-launch-ARCH.json and one-cluster-ARCH.json. Table: every case of the conformance table on all of its batches, about
 half an hour. Writes machine-code-table-ARCH.json.
 """
 
@@ -26,7 +27,7 @@ from benchmarks.result_file import write_json
 from edgemeta.kernels.cuda.compile.compiler import Compiler, wheel_compiler
 from edgemeta.kernels.cuda.lowering import lower
 from edgemeta.kernels.cuda.machine_code.execution.plan import ExecutedPlan
-from edgemeta.kernels.cuda.one_launch.plan import check_resident, one_launch
+from edgemeta.kernels.cuda.one_launch.plan import check_resident, one_cluster, one_launch
 from edgemeta.kernels.cuda.plan.architectures import ARCHITECTURES, Architecture
 from edgemeta.kernels.cuda.plan.launch_plan import Source, UnsupportedError
 from edgemeta.model import reference
@@ -38,6 +39,7 @@ from tests.kernels.cuda.machine_code.execution.compiled import CompiledOnce
 from tests.plugins.cuda.proofs import first_images
 
 NETWORKS = ("resnet8-cifar10", "resnet8-cifar10-paper")
+FORMS = {"one-launch": one_launch, "one-cluster": one_cluster}
 
 
 def main() -> None:
@@ -46,7 +48,8 @@ def main() -> None:
     parser.add_argument("--data", type=Path, help="needed for the networks, not for --table")
     parser.add_argument("--arch", choices=ARCHITECTURES, default="sm_53")
     parser.add_argument("--images", type=int, default=50)
-    parser.add_argument("--one-launch", action="store_true")
+    parser.add_argument("--one-launch", dest="form", action="store_const", const="one-launch")
+    parser.add_argument("--cluster", dest="form", action="store_const", const="one-cluster")
     parser.add_argument("--table", action="store_true")
     options = parser.parse_args()
     architecture, compiler = ARCHITECTURES[options.arch], wheel_compiler()
@@ -55,8 +58,8 @@ def main() -> None:
         return
     if options.data is None:
         parser.error("--data FOLDER is missing: the networks are executed on test images of CIFAR-10")
-    if options.one_launch:
-        _prove_one_launch(architecture, compiler, options.data, options.images)
+    if options.form:
+        _prove_one_launch(options.form, architecture, compiler, options.data, options.images)
         return
     networks = {
         name: network(load(find(name)), architecture, compiler, options.data, options.images) for name in NETWORKS
@@ -67,13 +70,13 @@ def main() -> None:
         sys.exit("the machine code does not give the reference's integers")
 
 
-def _prove_one_launch(architecture: Architecture, compiler: Compiler, data: Path, count: int) -> None:
+def _prove_one_launch(form: str, architecture: Architecture, compiler: Compiler, data: Path, count: int) -> None:
     """The same for networks as one launch; also registers, blocks and issued warp-instructions of an image."""
     rows: dict[str, dict[str, Any]] = {}
     for name in NETWORKS:
         model = load(find(name))
         images = first_images(model, data, count)
-        plan = one_launch(lower(model, architecture))
+        plan = FORMS[form](lower(model, architecture))
         (launch,) = plan.launches
         resources = compiler.build(launch.source, architecture).resources
         check_resident(launch, resources, architecture, architecture.multiprocessors)
@@ -93,9 +96,10 @@ def _prove_one_launch(architecture: Architecture, compiler: Compiler, data: Path
             **launch.tile,
         }
         print(f"{name}: {rows[name]}", flush=True)
-    command = f"python benchmarks/machine_code_proof.py --data FOLDER --one-launch --arch {architecture.name}"
+    option = "--cluster" if form == "one-cluster" else "--one-launch"
+    command = f"python benchmarks/machine_code_proof.py --data FOLDER {option} --arch {architecture.name}"
     write_json(
-        f"one-launch-{architecture.name}",
+        f"{form}-{architecture.name}",
         f"{command} --images {count}",
         {"compiler": str(compiler), "networks": rows},
     )

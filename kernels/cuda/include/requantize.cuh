@@ -30,18 +30,27 @@ struct Channel {
 
 // The constants of a channel, of which `second` is for SHIFTED_LINE only.
 template <class R>
+__device__ __forceinline__ Channel channel_of(const int4& first, const int4& second) {
+  Channel channel = {first.x, first.y, first.z, first.w, 0, 0, 0};
+  if ((int)R::form == SHIFTED_LINE)
+    channel.lo = second.x + MAGIC_BITS, channel.hi = second.y + MAGIC_BITS, channel.shift = second.z;
+  return channel;
+}
+template <class R>
 __device__ __forceinline__ Channel channel_at(const int4* __restrict__ first, const int4* __restrict__ second) {
   const int4 all = __ldg(first);
-  Channel loaded = {all.x, all.y, all.z, all.w, 0, 0, 0};
-  if ((int)R::form == SHIFTED_LINE) {
-    const int4 own = __ldg(second);
-    loaded.lo = own.x + MAGIC_BITS, loaded.hi = own.y + MAGIC_BITS, loaded.shift = own.z;
-  }
-  return loaded;
+  return channel_of<R>(all, (int)R::form == SHIFTED_LINE ? __ldg(second) : all);
 }
 template <class R>
 __device__ __forceinline__ Channel load_channel(const int4* __restrict__ constants, int channel) {
   return channel_at<R>(constants + 2 * channel, constants + 2 * channel + 1);
+}
+
+// The same from any memory: in a kernel of the whole network constants may be in shared memory.
+template <class R>
+__device__ __forceinline__ Channel load_channel_anywhere(const int4* __restrict__ constants, int channel) {
+  const int4 all = constants[2 * channel];
+  return channel_of<R>(all, (int)R::form == SHIFTED_LINE ? constants[2 * channel + 1] : all);
 }
 
 __device__ __forceinline__ int clamp(int value, int lo, int hi) { return min(max(value, lo), hi); }

@@ -10,6 +10,7 @@ from dataclasses import replace
 from math import prod
 
 from edgemeta.kernels.cuda.compile.resources import Resources
+from edgemeta.kernels.cuda.one_launch.ahead import copied_ahead
 from edgemeta.kernels.cuda.one_launch.source import BODIES, CLUSTER, WORD, Barrier, Shape, source_of
 from edgemeta.kernels.cuda.plan.architectures import Architecture
 from edgemeta.kernels.cuda.plan.launch_plan import Buffer, Launch, LaunchPlan, UnsupportedError
@@ -85,9 +86,18 @@ def _most_blocks(plan: LaunchPlan) -> int:
     return max(sum(prod(launch.grid) for launch in phase) for phase in in_phases(plan))
 
 
+def _shared_limit(per_multiprocessor: int, architecture: Architecture) -> int:
+    """Bytes of shared memory that a block may use if so many are resident on a multiprocessor."""
+    share = architecture.resident_shared_bytes // per_multiprocessor // _SHARED_UNIT * _SHARED_UNIT
+    return min(architecture.shared_bytes, share - _system_bytes(architecture))
+
+
 def _joined(plan: LaunchPlan, blocks: int, multiprocessors: int, barrier: Barrier) -> LaunchPlan:
     phases = in_phases(plan)
-    shape = Shape(_threads(plan), blocks, -(-blocks // multiprocessors), barrier)
+    per_multiprocessor = -(-blocks // multiprocessors)
+    limit = _shared_limit(per_multiprocessor, plan.architecture)
+    ahead = copied_ahead(phases, _threads(plan), _shared_bytes(plan), limit)
+    shape = Shape(_threads(plan), blocks, per_multiprocessor, barrier, ahead)
     source, arguments = source_of(phases, shape, plan.input)
     tile = {"phases": len(phases), "per_multiprocessor": shape.per_multiprocessor}
     joined = Launch(
@@ -96,7 +106,7 @@ def _joined(plan: LaunchPlan, blocks: int, multiprocessors: int, barrier: Barrie
         grid=(blocks, 1),
         block=(shape.threads, 1, 1),
         arguments=arguments,
-        shared_bytes=_shared_bytes(plan),
+        shared_bytes=ahead.end,
         tile={**tile, "cluster": blocks} if barrier is CLUSTER else tile,
         joins=plan.launches,
         input=plan.input,
@@ -147,10 +157,14 @@ def check_resident(launch: Launch, resources: Resources, architecture: Architect
 
 def resident(threads: int, registers: int, shared_bytes: int, architecture: Architecture) -> int:
     """Blocks that are certainly resident at once on a multiprocessor, by the units in which it allocates."""
-    system = _SHARED_OF_THE_SYSTEM if architecture.number >= 800 else 0
-    shared = -(-(shared_bytes + system) // _SHARED_UNIT) * _SHARED_UNIT
+    shared = -(-(shared_bytes + _system_bytes(architecture)) // _SHARED_UNIT) * _SHARED_UNIT
     of_a_warp = -(-registers * _WARP // _REGISTER_UNIT) * _REGISTER_UNIT
     warps = architecture.registers // of_a_warp // _WARP_UNIT * _WARP_UNIT
     warps *= architecture.resident_registers // architecture.registers
     by_registers = warps // -(-threads // _WARP)
     return min(by_registers, resident_blocks(threads, registers, shared, architecture))
+
+
+def _system_bytes(architecture: Architecture) -> int:
+    """Of shared memory of each block that the system uses."""
+    return _SHARED_OF_THE_SYSTEM if architecture.number >= 800 else 0

@@ -8,6 +8,7 @@ cluster.cuh).
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from edgemeta.kernels.cuda.one_launch.ahead import Ahead
 from edgemeta.kernels.cuda.plan.launch_plan import Argument, Buffer, Counter, Launch, Source
 
 ENTRY = "network"
@@ -47,6 +48,7 @@ class Shape:
     blocks: int
     per_multiprocessor: int
     barrier: Barrier
+    ahead: Ahead
 
 
 def source_of(
@@ -74,7 +76,7 @@ def source_of(
         f"__launch_bounds__(NETWORK_THREADS, {shape.per_multiprocessor})",
         f"    {ENTRY}({', '.join(parameters)}) {{",
         "  DYNAMIC_SHARED(int4, shared);",
-        *(line for n, phase in enumerate(phases) for line in ([wait] * (n > 0) + [*_phase(phase, numbers, names)])),
+        *(line for n in range(len(phases)) for line in _turn(n, phases, shape.ahead, wait, numbers, names)),
         "}",
     ]
     return Source(PATH, ENTRY, (), "\n".join(lines) + "\n"), (*arguments, *shape.barrier.arguments)
@@ -96,9 +98,35 @@ def _parameter(argument: Argument, name: str, network_input: Buffer) -> str:
     return f"const unsigned char* __restrict__ {name}"
 
 
-def _phase(phase: Sequence[Launch], numbers: Mapping[Launch, int], names: Mapping[Argument, str]) -> Iterator[str]:
+def _turn(
+    n: int,
+    phases: Sequence[Sequence[Launch]],
+    ahead: Ahead,
+    wait: str,
+    numbers: Mapping[Launch, int],
+    names: Mapping[Argument, str],
+) -> Iterator[str]:
+    """A phase: constants that it reads are copied in the blocks that compute it, before all blocks wait."""
+    here = dict(names)
+    copy = ahead.copies.get(n)
+    if copy is not None:
+        yield f"  if (blockIdx.x < {_total(phases[n])} * images) {{"
+        for each, unit in copy.places.items():
+            yield f"    copy_ahead<{copy.first}, {each.data.nbytes}>(shared + {unit}, {names[each]});"
+            here[each] = f"shared + {unit}"
+        yield "  }"
+    if n > 0:
+        yield wait
+    yield from _phase(phases[n], numbers, here)
+
+
+def _phase(
+    phase: Sequence[Launch],
+    numbers: Mapping[Launch, int],
+    names: Mapping[Argument, str],
+) -> Iterator[str]:
     """A loop over the blocks of all layers of a phase, for all images."""
-    total = sum(_blocks(launch) for launch in phase)
+    total = _total(phase)
     yield "#pragma unroll 1"
     yield f"  for (int item = blockIdx.x; item < {total} * images; item += NETWORK_BLOCKS) {{"
     yield "    if (item >= NETWORK_BLOCKS) __syncthreads();  // shared memory is used again"
@@ -114,6 +142,11 @@ def _phase(phase: Sequence[Launch], numbers: Mapping[Launch, int], names: Mappin
         yield "    } else" if condition else "    }"
         first = last
     yield "  }"
+
+
+def _total(phase: Sequence[Launch]) -> int:
+    """Blocks of all layers of a phase, for an image."""
+    return sum(_blocks(launch) for launch in phase)
 
 
 def _blocks(launch: Launch) -> int:

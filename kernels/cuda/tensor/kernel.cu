@@ -101,7 +101,7 @@ __device__ __forceinline__ void finish(const Block& block, const Sums& sums, con
   int values[PIXELS][FILTERS];
 #pragma unroll
   for (int k = 0; k < FILTERS; ++k) {
-    const Channel channel = load_channel<R>(channels, filter + k);
+    const Channel channel = load_channel_anywhere<R>(channels, filter + k);
 #pragma unroll
     for (int p = 0; p < PIXELS; ++p)
       values[p][k] = requantize<R>(sums[p / 2][k / 2][p % 2 * 2 + k % 2] + channel.start, channel,

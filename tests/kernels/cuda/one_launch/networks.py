@@ -1,5 +1,8 @@
 """Small networks of several phases and several blocks, and the shipped one, as one launch."""
 
+import re
+from dataclasses import replace
+
 from edgemeta.kernels.cuda.lowering import KERNELS, lower
 from edgemeta.kernels.cuda.one_launch.plan import one_cluster, one_launch
 from edgemeta.kernels.cuda.plan.architectures import ARCHITECTURES
@@ -19,6 +22,18 @@ WITNESSES = {
     "cluster": (residual_block("table"), "sm_90", KERNELS),
 }
 """Network, architecture and kernels, by the kernel that all of its wider convolutions have, or by the barrier."""
+
+
+def read_too_early(plan: LaunchPlan) -> LaunchPlan:
+    """The plan, in which blocks copy constants after the barrier that should be between copying and reading."""
+    (launch,) = plan.launches
+    text, count = re.subn(
+        r"(  if \(blockIdx\.x < \d+ \* images\) \{\n(?:    copy_ahead.*\n)+  \}\n)(  wait_for_all_blocks\(.*\);\n)",
+        r"\2\1",
+        launch.source.text,
+    )
+    assert count > 0
+    return replace(plan, launches=(replace(launch, source=replace(launch.source, text=text)),))
 
 
 def witness(name: str) -> tuple[Case, LaunchPlan]:

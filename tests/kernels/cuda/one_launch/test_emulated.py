@@ -13,7 +13,7 @@ from tests.conformance.networks import assert_equal_outputs
 from tests.emulation.compiler import EmulationCompiler
 from tests.emulation.executor import Emulator, Order
 from tests.emulation.module import EmulationError
-from tests.kernels.cuda.one_launch.networks import WITNESSES, witness
+from tests.kernels.cuda.one_launch.networks import WITNESSES, read_too_early, witness
 
 MORE = pytest.mark.gate("5 s each: networks as one launch, every access checked")
 ORDERS: tuple[Order, ...] = ("forward", "reverse", 3)
@@ -73,3 +73,10 @@ def test_blocks_of_a_cluster_that_do_not_wait_are_noticed(tmp_path: Path) -> Non
     emulator = Emulator(plan, images=Mutated(tmp_path, "cluster.cuh", wait, "__syncthreads();"))
     with pytest.raises(EmulationError, match=r"race: .* block"):
         emulator.run(batch)
+
+
+def test_constants_that_are_read_while_they_are_copied_are_noticed() -> None:
+    case, plan = witness("cluster")
+    batch = next(iter(case.batches()))[1][:1]
+    with pytest.raises(EmulationError, match="shared memory"):
+        Emulator(read_too_early(plan), mode="checked").run(batch)

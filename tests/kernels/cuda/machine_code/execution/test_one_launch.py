@@ -21,7 +21,7 @@ from edgemeta.model import reference
 from edgemeta.model.file import load
 from edgemeta.model.zoo import find
 from tests.kernels.cuda.machine_code.execution.mutants import GpuMutant, MutatedCompiler
-from tests.kernels.cuda.one_launch.networks import witness
+from tests.kernels.cuda.one_launch.networks import read_too_early, witness
 from tests.plugins.cuda.proofs import first_images
 
 pytestmark = pytest.mark.usefixtures("disassembler")
@@ -67,6 +67,12 @@ def test_a_tensor_read_as_if_nobody_wrote_it_is_noticed(compiler: Compiler, tmp_
     mutant = GpuMutant("winograd", "include/device.cuh", plain, plain.replace("*from", "__ldg(from)"))
     with pytest.raises(ExecutionError, match="through the cache for constant memory"):
         mismatches("winograd", MutatedCompiler(compiler, mutant, tmp_path), "together")
+
+
+def test_constants_that_are_read_while_they_are_copied_are_noticed(compiler: Compiler) -> None:
+    case, plan = witness("tensor")
+    with pytest.raises(ExecutionError, match="shared memory that"):
+        ExecutedPlan(read_too_early(plan), compiler).run(next(iter(case.batches()))[1][:1])
 
 
 @pytest.mark.slow  # 60 s each, and benchmarks/machine_code_proof.py does the same with more images
