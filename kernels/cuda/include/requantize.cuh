@@ -28,12 +28,12 @@ struct Channel {
   int lo, hi, shift;                // SHIFTED_LINE only
 };
 
-// The constants of a channel, of which `second` is for SHIFTED_LINE only.
+// The constants of a channel, of which `own` and `second` are for SHIFTED_LINE only.
 template <class R>
-__device__ __forceinline__ Channel channel_of(const int4& first, const int4& second) {
-  Channel channel = {first.x, first.y, first.z, first.w, 0, 0, 0};
+__device__ __forceinline__ Channel channel_of(const int4& all, const int4& own) {
+  Channel channel = {all.x, all.y, all.z, all.w, 0, 0, 0};
   if ((int)R::form == SHIFTED_LINE)
-    channel.lo = second.x + MAGIC_BITS, channel.hi = second.y + MAGIC_BITS, channel.shift = second.z;
+    channel.lo = own.x + MAGIC_BITS, channel.hi = own.y + MAGIC_BITS, channel.shift = own.z;
   return channel;
 }
 template <class R>

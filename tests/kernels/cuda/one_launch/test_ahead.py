@@ -50,7 +50,7 @@ def test_a_phase_is_copied_where_neither_it_nor_the_one_before_is_read() -> None
 
 @pytest.mark.parametrize(("limit", "copied"), [(USED, []), (USED + 2 * 22 * 1024, [2, 3, 4]), (LIMIT, [2, 3, 4, 5, 6])])
 def test_what_does_not_fit_stays_in_global_memory(limit: int, copied: list[int]) -> None:
-    """conv4 to conv5 need 5 to 19 KB, conv7 and conv8 23 and 39."""
+    """The constants of phases 2 to 6 have 2.8, 7, 10, 24 and 38 KB."""
     found = ahead(limit)
     assert sorted(found.copies) == copied
     assert found.end <= max(limit, USED)

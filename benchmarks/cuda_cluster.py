@@ -1,0 +1,137 @@
+"""What a cluster, its distributed shared memory and constants copied ahead do for a network's one launch: simulated.
+
+    python benchmarks/cuda_cluster.py
+
+Forms: busy microseconds of the shipped networks as one launch that polls a word and as one of a cluster, each with and
+without constants copied to shared memory a phase ahead (kernels/cuda/one_launch). Barrier: the cluster's again for
+other costs of its barrier, which is a guess. Bound: the cluster's if activations lay in the shared memory of its
+blocks; then loads and stores of activations cost an issue slot, nothing is published through the L2 cache, and data
+comes after the latency of the block's own shared memory, or after that of another block's. So does what other loads
+find in the L1 cache. No planner of activations can be better than the first bound. Writes
+results/cuda-cluster.{json,md}.
+"""
+
+import argparse
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from benchmarks.cuda_shared_activations import activation_sectors, free
+from benchmarks.result_file import write_json, write_markdown
+from edgemeta.kernels.cuda.compile.compiler import wheel_compiler
+from edgemeta.kernels.cuda.lowering import lower
+from edgemeta.kernels.cuda.machine_code.devices import DEVICES
+from edgemeta.kernels.cuda.machine_code.execution.cubin import read_kernel
+from edgemeta.kernels.cuda.machine_code.execution.machine import Program
+from edgemeta.kernels.cuda.machine_code.timing.control import controls
+from edgemeta.kernels.cuda.machine_code.timing.generations import Generation
+from edgemeta.kernels.cuda.machine_code.timing.multiprocessor import timed
+from edgemeta.kernels.cuda.machine_code.timing.trace import Block
+from edgemeta.kernels.cuda.machine_code.timing.whole import simulate_whole, trace_whole
+from edgemeta.kernels.cuda.one_launch.plan import one_cluster, one_launch
+from edgemeta.kernels.cuda.plan.architectures import ARCHITECTURES
+from edgemeta.kernels.cuda.plan.launch_plan import LaunchPlan
+from edgemeta.model.file import load
+from edgemeta.model.zoo import find
+
+COMMAND = "python benchmarks/cuda_cluster.py"
+NETWORKS = ("resnet8-cifar10", "resnet8-cifar10-paper", "backbone64")
+TARGETS = ("sm_87", "sm_90")
+FORMS: Mapping[str, Callable[[LaunchPlan], LaunchPlan]] = {"one launch": one_launch, "cluster": one_cluster}
+BARRIER_CLOCKS = (0, 180, 360, 540)
+ANOTHER_BLOCKS_SHARED = 180
+"""Clocks of a load from another block's shared memory (Luo et al. 2024, arXiv:2402.13499)."""
+
+
+class Simulated:
+    """A plan of one launch, executed once; simulated as often as wanted."""
+
+    def __init__(self, plan: LaunchPlan) -> None:
+        (launch,) = plan.launches
+        cubin = wheel_compiler().compile(launch.source, plan.architecture)
+        kernel = read_kernel(cubin, launch.source.entry)
+        self._device = DEVICES[plan.architecture.name]
+        self._bandwidth = self._device.timer(plan).bandwidth
+        self._multiprocessors = plan.architecture.multiprocessors
+        self._code = list(zip(kernel.code.instructions, controls(cubin, launch.source.entry, kernel.code), strict=True))
+        self.generation = self._device.generation
+        self.launch = launch
+        self.blocks = trace_whole(Program(kernel), launch, self.generation.group).blocks
+        self.without_activations = [free(block, activation_sectors(launch, plan.input)) for block in self.blocks]
+
+    def busy_us(
+        self, generation: Generation | None = None, blocks: list[Block] | None = None, has_fences: bool = True
+    ) -> float:
+        """Busy microseconds, by default as it is."""
+        how = generation or self.generation
+        instructions = [timed(instruction, control, how) for instruction, control in self._code]
+        if not has_fences:
+            instructions = [replace(each, kind="") if each.kind == "fence" else each for each in instructions]
+        ends = simulate_whole(blocks or self.blocks, instructions, how, self._bandwidth, self._multiprocessors)
+        return round(ends[-1] / self._device.clock_mhz, 1)
+
+
+def main() -> None:
+    """Simulate everything and write both files."""
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
+    forms = [row for arch in TARGETS for name in NETWORKS for row in form_rows(name, arch)]
+    bounds = [bound_row(name) for name in NETWORKS]
+    write_json("cuda-cluster", COMMAND, {"forms": forms, "cluster": bounds})
+    lines = [
+        "One image, **predicted, not measured**, busy, us.",
+        "",
+        "| | network | form | blocks | without copies | constants copied ahead |",
+        "| --- | --- | --- | ---: | ---: | ---: |",
+        *(
+            f"| {DEVICES[str(each['arch'])].name} ({each['arch']}) | {each['network']} | {each['form']} "
+            f"| {each['blocks']} | {each['without_us']:.1f} | {each['copied_us']:.1f} |"
+            for each in forms
+        ),
+        "",
+        "The cluster on sm_90: other costs of its barrier, in clocks, and bounds for activations in shared memory, of",
+        "the block itself and of another one.",
+        "",
+        f"| network | {' | '.join(f'barrier {clocks}' for clocks in BARRIER_CLOCKS)} | bound, own | bound, another's |",
+        f"| --- | {'---: | ' * len(BARRIER_CLOCKS)}---: | ---: |",
+        *(
+            f"| {each['network']} | {' | '.join(f'{time:.1f}' for time in each['barrier_us'].values())} "
+            f"| {each['own_us']:.1f} | {each['anothers_us']:.1f} |"
+            for each in bounds
+        ),
+    ]
+    write_markdown("cuda-cluster", COMMAND, "\n".join(lines))
+    print(*lines, sep="\n")
+
+
+def form_rows(name: str, arch: str) -> list[dict[str, object]]:
+    """Every form of a network that an architecture has, with and without copies."""
+    plan = lower(load(find(name)), ARCHITECTURES[arch])
+    rows: list[dict[str, object]] = []
+    for form, join in FORMS.items():
+        if join is one_cluster and plan.architecture.cluster_blocks == 1:
+            continue
+        copied, without = Simulated(join(plan)), Simulated(join(without_room(plan)))
+        times = {"without_us": without.busy_us(), "copied_us": copied.busy_us()}
+        rows.append({"arch": arch, "network": name, "form": form, "blocks": copied.launch.grid[0], **times})
+    return rows
+
+
+def without_room(plan: LaunchPlan) -> LaunchPlan:
+    """The plan for a device whose blocks have as much shared memory as the layers use, and no more."""
+    used = max(launch.shared_bytes for launch in plan.launches)
+    return replace(plan, architecture=replace(plan.architecture, shared_bytes=used))
+
+
+def bound_row(name: str) -> dict[str, object]:
+    """The cluster with other barriers, and bounds for activations in shared memory."""
+    cluster = Simulated(one_cluster(lower(load(find(name)), ARCHITECTURES["sm_90"])))
+    how = cluster.generation
+    own, anothers = (
+        cluster.busy_us(replace(how, l1=clocks), cluster.without_activations, has_fences=False)
+        for clocks in (how.shared, ANOTHER_BLOCKS_SHARED)
+    )
+    barrier = {str(clocks): cluster.busy_us(replace(how, cluster=clocks)) for clocks in BARRIER_CLOCKS}
+    return {"network": name, "barrier_us": barrier, "own_us": own, "anothers_us": anothers}
+
+
+if __name__ == "__main__":
+    main()
