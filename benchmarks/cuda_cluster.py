@@ -7,13 +7,16 @@ without constants copied to shared memory a phase ahead (kernels/cuda/one_launch
 other costs of its barrier, which is a guess. Bound: the cluster's if activations lay in the shared memory of its
 blocks; then loads and stores of activations cost an issue slot, nothing is published through the L2 cache, and data
 comes after the latency of the block's own shared memory, or after that of another block's. So does what other loads
-find in the L1 cache. No planner of activations can be better than the first bound. Writes
+find in the L1 cache. No planner of activations can be better than the first bound. Fetched to L2: ResNet-8 on the
+Jetson Nano, whose weights do not fit into the L2 cache; phase by phase as it is, and as if everything were there
+already, however large: the most that fetching weights there ahead of a barrier can save. Writes
 results/cuda-cluster.{json,md}.
 """
 
 import argparse
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from itertools import pairwise
 
 from benchmarks.cuda_shared_activations import activation_sectors, free
 from benchmarks.result_file import write_json, write_markdown
@@ -22,6 +25,7 @@ from edgemeta.kernels.cuda.lowering import lower
 from edgemeta.kernels.cuda.machine_code.devices import DEVICES
 from edgemeta.kernels.cuda.machine_code.execution.cubin import read_kernel
 from edgemeta.kernels.cuda.machine_code.execution.machine import Program
+from edgemeta.kernels.cuda.machine_code.timing.caches import Bandwidth
 from edgemeta.kernels.cuda.machine_code.timing.control import controls
 from edgemeta.kernels.cuda.machine_code.timing.generations import Generation
 from edgemeta.kernels.cuda.machine_code.timing.multiprocessor import timed
@@ -62,12 +66,21 @@ class Simulated:
         self, generation: Generation | None = None, blocks: list[Block] | None = None, has_fences: bool = True
     ) -> float:
         """Busy microseconds, by default as it is."""
-        how = generation or self.generation
+        return round(self._ends(generation or self.generation, blocks, self._bandwidth, has_fences)[-1], 1)
+
+    def phases_us(self, is_warm: bool) -> tuple[float, ...]:
+        """Microseconds of each phase. is_warm: everything is in the L2 cache before."""
+        ends = self._ends(self.generation, None, replace(self._bandwidth, warm=is_warm), has_fences=True)
+        return tuple(round(end - begin, 1) for begin, end in pairwise((0.0, *ends)))
+
+    def _ends(
+        self, how: Generation, blocks: list[Block] | None, bandwidth: Bandwidth, has_fences: bool
+    ) -> tuple[float, ...]:
         instructions = [timed(instruction, control, how) for instruction, control in self._code]
         if not has_fences:
             instructions = [replace(each, kind="") if each.kind == "fence" else each for each in instructions]
-        ends = simulate_whole(blocks or self.blocks, instructions, how, self._bandwidth, self._multiprocessors)
-        return round(ends[-1] / self._device.clock_mhz, 1)
+        ends = simulate_whole(blocks or self.blocks, instructions, how, bandwidth, self._multiprocessors)
+        return tuple(end / self._device.clock_mhz for end in ends)
 
 
 def main() -> None:
@@ -75,7 +88,9 @@ def main() -> None:
     argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     forms = [row for arch in TARGETS for name in NETWORKS for row in form_rows(name, arch)]
     bounds = [bound_row(name) for name in NETWORKS]
-    write_json("cuda-cluster", COMMAND, {"forms": forms, "cluster": bounds})
+    nano = Simulated(one_launch(lower(load(find(NETWORKS[0])), ARCHITECTURES["sm_53"])))
+    phases = {"as it is": nano.phases_us(is_warm=False), "fetched to L2": nano.phases_us(is_warm=True)}
+    write_json("cuda-cluster", COMMAND, {"forms": forms, "cluster": bounds, "nano_phases_us": phases})
     lines = [
         "One image, **predicted, not measured**, busy, us.",
         "",
@@ -96,6 +111,16 @@ def main() -> None:
             f"| {each['network']} | {' | '.join(f'{time:.1f}' for time in each['barrier_us'].values())} "
             f"| {each['own_us']:.1f} | {each['anothers_us']:.1f} |"
             for each in bounds
+        ),
+        "",
+        f"Phases of {NETWORKS[0]} on the {DEVICES['sm_53'].name}, us: as they are, and as if all data were in the L2",
+        "cache before.",
+        "",
+        f"| | {' | '.join(str(n) for n in range(len(phases['as it is'])))} | sum |",
+        f"| --- | {'---: | ' * len(phases['as it is'])}---: |",
+        *(
+            f"| {name} | {' | '.join(f'{time:.1f}' for time in each)} | {sum(each):.1f} |"
+            for name, each in phases.items()
         ),
     ]
     write_markdown("cuda-cluster", COMMAND, "\n".join(lines))

@@ -97,6 +97,19 @@ def test_a_load_that_hits_in_the_l1_cache_is_faster() -> None:
     assert run([*plain, ("EXIT", PLAIN)], {0: access, 1: access}).end == 2 * (4 + 207) + 2
 
 
+@pytest.mark.parametrize(
+    ("opcode", "empties"), [("CCTL.IVALL", True), ("MEMBAR.GL.IVALLD", True), ("MEMBAR.GL", False)]
+)
+def test_what_empties_the_l1_cache(opcode: str, empties: bool) -> None:
+    """A load, the instruction, and the same load: from the L1 cache, or from the L2 cache again."""
+    first, second = replace(PLAIN, write_barrier=0), replace(PLAIN, write_barrier=1)
+    lines: list[Line] = [("LDG.E.CI", first), (opcode, replace(PLAIN, waits=(0,))), ("LDG.E.CI", second)]
+    word = Access(look_ups=1, sectors=(7,))
+    end = run([*lines, ("IADD", replace(PLAIN, waits=(1,))), ("EXIT", PLAIN)], {0: word, 2: word}).end
+    fence = MAXWELL.l2 if opcode.startswith("MEMBAR") else 1
+    assert end == pytest.approx(MAXWELL.l2 + fence + (MAXWELL.l2 if empties else MAXWELL.l1), abs=6)
+
+
 def test_warps_wait_at_a_barrier_for_the_last() -> None:
     """Warps 0 and 4 share a scheduler: the second reaches the barrier one clock after the first."""
     lines: list[Line] = [("BAR.SYNC", stalled(5)), ("IADD", PLAIN), ("EXIT", PLAIN)]
