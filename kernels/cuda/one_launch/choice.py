@@ -53,7 +53,7 @@ Forms = Mapping[str, LaunchPlan]
 def forms_of(plan: LaunchPlan, multiprocessors: int | None = None) -> Forms:
     """Raises UnsupportedError for a network that has no form of one launch. multiprocessors: as of `one_launch`."""
     forms = {GRAPH: plan, NETWORK: one_launch(plan, multiprocessors)}
-    if plan.architecture.cluster_blocks > 1:
+    if min(plan.architecture.cluster_blocks, multiprocessors or plan.architecture.multiprocessors) > 1:
         forms[CLUSTER] = one_cluster(plan, multiprocessors)
     return forms
 

@@ -28,8 +28,6 @@ _SHARED_OF_THE_SYSTEM = 1024
 _REGISTERS_LEAST = 80
 """Of a thread: less would make the layers' loops spill."""
 
-_CLUSTER_LEAST = 2
-
 
 def one_launch(plan: LaunchPlan, multiprocessors: int | None = None) -> LaunchPlan:
     """The same network as one launch. Raises UnsupportedError, which names a layer whose kernel cannot be joined.
@@ -50,7 +48,7 @@ def one_cluster(plan: LaunchPlan, multiprocessors: int | None = None) -> LaunchP
     """
     plan, multiprocessors = _parts(plan), multiprocessors or plan.architecture.multiprocessors
     most = min(plan.architecture.cluster_blocks, multiprocessors)
-    if most < _CLUSTER_LEAST:
+    if most == 1:
         raise UnsupportedError(f"{plan.architecture.name} has no clusters of blocks")
     blocks = min(1 << most.bit_length() - 1, 1 << (_most_blocks(plan) - 1).bit_length())
     return _joined(plan, blocks, multiprocessors, CLUSTER)

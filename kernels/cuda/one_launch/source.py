@@ -120,11 +120,7 @@ def _turn(
     yield from _phase(phases[n], numbers, here)
 
 
-def _phase(
-    phase: Sequence[Launch],
-    numbers: Mapping[Launch, int],
-    names: Mapping[Argument, str],
-) -> Iterator[str]:
+def _phase(phase: Sequence[Launch], numbers: Mapping[Launch, int], names: Mapping[Argument, str]) -> Iterator[str]:
     """A loop over the blocks of all layers of a phase, for all images."""
     total = _total(phase)
     yield "#pragma unroll 1"

@@ -49,6 +49,7 @@ def test_the_shortest_time_is_preferred_and_the_reason_names_all() -> None:
 def test_the_forms_of_an_architecture() -> None:
     assert list(forms()) == [GRAPH, NETWORK]
     assert list(forms("sm_90")) == [GRAPH, NETWORK, CLUSTER]
+    assert list(forms("sm_90", multiprocessors=1)) == [GRAPH, NETWORK], "a cluster of one block is none"
 
 
 def test_a_stored_prediction_is_found_for_the_same_kernels_only(tmp_path: Path) -> None:
