@@ -85,6 +85,12 @@ WITH_MMA = {
         ("short", 1, "in[4], in[5], in[6]", ("e, f", "g")),
     )
 }
+WITH_CLUSTERS = {
+    ("one_launch/cluster.cuh", "wait_for_all_blocks();"): [
+        "barrier.cluster.arrive.release.aligned",
+        "barrier.cluster.wait.acquire.aligned",
+    ],
+}
 
 
 @pytest.mark.usefixtures("compiler")
@@ -94,6 +100,8 @@ def test_functions_compile_to_the_expected_instructions(name: str, tmp_path: Pat
     expected = ANYWHERE | (WITH_DP4A if architecture.dot4 else {})
     if architecture.number >= 800:
         expected |= WITH_MMA
+    if architecture.cluster_blocks > 1:
+        expected |= WITH_CLUSTERS
     found = {key: body_of(*key, architecture, tmp_path) for key in expected}
     assert found == expected
 
@@ -104,7 +112,7 @@ def test_no_other_source_has_inline_ptx() -> None:
         for path in SOURCES.rglob("*.cu*")
         if re.search(r"\basm\b", path.read_text())
     }
-    assert counts == {"include/device.cuh": 5, "tensor/mma.cuh": 2}
+    assert counts == {"include/device.cuh": 5, "one_launch/cluster.cuh": 2, "tensor/mma.cuh": 2}
 
 
 def hidden(text: str) -> list[str]:
