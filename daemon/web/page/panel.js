@@ -103,7 +103,6 @@ function showCounts({ labels }) {
   });
   set(byId("usage"), `${count(state.pictures)} of ${count(state.max_pictures)} pictures, ${bytes(state.bytes)} of ${count(state.max_mb)} MB`);
   const now = labels.find(({ label }) => label === chosen.label) ?? null;
-  if (now === null) chosen.label = null;
   pictures.show(chosen.camera, now);
 }
 

@@ -42,6 +42,12 @@ def open_panel(browser: Browser, port: int, width: int = 1280, theme: str = "lig
     return panel
 
 
+SHORT_HOLD = """
+const button = document.querySelector("#teach-hold");
+button.dispatchEvent(new KeyboardEvent("keydown", { key: " " }));
+setTimeout(() => button.dispatchEvent(new KeyboardEvent("keyup", { key: " " })), 300);
+"""
+
 KEYS: dict[str, Any] = {"web": {"token": TOKEN}, "collect": {"max_fps": 10}}
 
 
@@ -98,6 +104,17 @@ def test_the_button_by_keyboard_and_a_page_that_goes(
     browser.driver.get("about:blank")
     ActionChains(browser.driver).release().perform()
     wait(browser, "the end", lambda: not collector.is_collecting("front"), 4.0)
+
+
+@pytest.mark.gate("3 s: a browser")
+def test_the_pictures_of_a_short_hold_are_shown(serve: Callable[..., Page], browser: Browser) -> None:
+    """It ends before the button's request is renewed; the first answer came before the first picture."""
+    page = serve(**KEYS, cameras={"front": {"source": "synthetic://"}})
+    panel = open_panel(browser, page.port)
+    browser.driver.find_element("id", "teach-label").send_keys(OPEN)
+    browser.run(SHORT_HOLD)
+    wait(browser, "a picture", lambda: panel.count(OPEN) >= 1)
+    wait(browser, "its thumbnail", lambda: panel.thumbnails >= 1, timeout=15)
 
 
 @pytest.mark.gate("4 s: a browser")
