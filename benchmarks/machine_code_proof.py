@@ -8,7 +8,7 @@
 Networks: both shipped ones, on the first test images of CIFAR-10 (FOLDER/cifar10/test.npz). Writes
 results/machine-code-ARCH.json. One launch, cluster: each network as one kernel, the first block always as far ahead as
 its barriers let it. Writes one-launch-ARCH.json and one-cluster-ARCH.json. Table: every case of the conformance table
-on all of its batches, about half an hour. Writes machine-code-table-ARCH.json.
+on all of its batches, some minutes. Writes machine-code-table-ARCH.json.
 """
 
 import argparse
