@@ -3,7 +3,7 @@
 On a CPU they call the C++ library, on a CUDA device the definition as one kernel of PyTorch's compiler (`fused`),
 elsewhere the definition itself, with the same bits. They are custom operators with shapes, so that `torch.compile` and
 `torch.export` see through. Outside of compilers the functions are called past PyTorch's dispatcher, whose way to a
-Python operator takes longer than to round 100,000 elements.
+Python operator costs as much as rounding a small tensor.
 """
 
 from collections.abc import Callable, Sequence
