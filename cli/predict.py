@@ -89,11 +89,9 @@ def predict(
     agreement = FolderAgreement(model, images)
     failed = False
     with closing(open_session(model, backend, threads, isa)[1]) as session:
-        predictor = _Predictor(model, session, top, threshold)
+        predictor, printer = _Predictor(model, session, top, threshold), _Printer(model, as_json=as_json)
         shows_bar = len(files) >= _MANY and sys.stderr.isatty() and not sys.stdout.isatty()
         with progress_bar("predict", wanted=shows_bar) as progress:
-            if not as_json:
-                click.echo(_row("image", *_heads(model)))
             for done, file in enumerate(files, 1):
                 try:
                     pixels, complaint = read_checked_picture(Path(_named(file)))
@@ -105,7 +103,7 @@ def predict(
                         _say(f"image {file}: {complaint}", on_new_line=shows_bar)
                     result = predictor.result(pixels)
                     agreement.add(Path(str(file)), result)
-                    _print(str(file), model, predictor.shown(result), as_json=as_json)
+                    printer.print(str(file), predictor.shown(result))
                 progress(done, len(files))
     if (line := agreement.line) is not None:
         click.echo(line, err=as_json)
@@ -145,6 +143,21 @@ class _Predictor:
         return replace(result, labels=tuple(labels[: self._top]), objects=result.objects[: self._top])
 
 
+class _Printer:
+    """Prints results: as JSON, a line for each image, or as a table, whose head comes with the first one."""
+
+    def __init__(self, model: Model, *, as_json: bool) -> None:
+        self._model, self._as_json = model, as_json
+        self._has_head = as_json
+
+    def print(self, file: str, result: Result) -> None:
+        if not self._has_head:
+            click.echo(_row("image", *_heads(self._model)))
+            self._has_head = True
+        for line in [_json(file, self._model, result)] if self._as_json else _table(file, self._model, result):
+            click.echo(line)
+
+
 def _named(file: str | FrameError) -> str:
     """The file. Raises the FrameError that stands in its place."""
     if isinstance(file, FrameError):
@@ -155,11 +168,6 @@ def _named(file: str | FrameError) -> str:
 def _say(sentence: str, *, on_new_line: bool) -> None:
     """One line on standard error, below a progress bar if there is one."""
     click.echo(f"{chr(10) * on_new_line}edgemeta: {_printable(sentence)}", err=True)
-
-
-def _print(file: str, model: Model, result: Result, *, as_json: bool) -> None:
-    for line in [_json(file, model, result)] if as_json else _table(file, model, result):
-        click.echo(line)
 
 
 def _json(file: str, model: Model, result: Result) -> str:

@@ -1,5 +1,5 @@
-// Runs the C++ library on another processor: reads calls of its C interface from standard input, writes their results to
-// standard output. `library.py` is the other side.
+// Runs the C++ library on another processor: reads calls of its C interface from standard input, writes their results
+// to standard output. `library.py` is the other side.
 //
 // A call is the function's name, then its arguments by their types: numbers as they are, program and resizer handles as
 // 64 bits, arrays and structs as blobs (32 bits of length, the bytes; length -1 for a null pointer), structs with

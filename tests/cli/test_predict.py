@@ -178,6 +178,14 @@ def test_a_folder_gives_its_images_and_those_of_sub_folders_by_path(lines_of, ph
     assert found == [str(photo), *(str(tmp_path / name) for name in names)]
 
 
+def test_without_an_answer_there_is_no_head_of_a_table(edgemeta, photo: Path, tmp_path: Path) -> None:
+    missing = tmp_path / "none.jpg"
+    result = edgemeta("predict", SHIPPED, missing)
+    assert (result.returncode, result.stdout) == (1, "")
+    result = edgemeta("predict", SHIPPED, missing, photo)
+    assert (result.returncode, result.stdout.split()[:3]) == (1, ["image", "label", "score"])
+
+
 def test_each_damaged_image_gets_a_sentence_and_the_others_their_answers(edgemeta, photo: Path, tmp_path: Path) -> None:
     cv2.imwrite(str(tmp_path / "whole.jpg"), read_image(photo))
     jpeg, png = (tmp_path / "whole.jpg").read_bytes(), photo.read_bytes()

@@ -36,7 +36,7 @@ enum { EM_RAW = 0, EM_MULTIPLIER = 1, EM_TABLE = 2 };
 typedef struct em_program em_program;
 typedef struct em_resizer em_resizer;
 
-// One tensor: height, width, channels, and the interpretation of its bytes: their least and greatest integer are lo, hi.
+// One tensor: height, width, channels, and what its bytes mean: their least and greatest integer are lo, hi.
 typedef struct {
   int32_t height, width, channels;
   int32_t is_signed, zero_point, lo, hi;
@@ -83,8 +83,8 @@ int32_t em_add_tensor(em_program* program, const em_tensor* tensor, char* error)
 int32_t em_add_conv(em_program* program, const char* name, int32_t input, int32_t output, const em_window* window,
                     int32_t outputs, int32_t depth, int32_t groups, const int32_t* weights, const int32_t* bias,
                     const em_requantize* requantize, char* error);
-// The weights of a convolution that was added are sums of binary bases: basis int8 [count, outputs, KH, KW, depth] of -1
-// and 1, factors int16 [outputs, count], count 1 to 8. Returns 0.
+// The weights of a convolution that was added are sums of binary bases: basis int8 [count, outputs, KH, KW, depth] of
+// -1 and 1, factors int16 [outputs, count], count 1 to 8. Returns 0.
 int32_t em_set_bases(em_program* program, int32_t layer, int32_t count, const int8_t* basis, const int16_t* factors,
                      char* error);
 int32_t em_add_sum(em_program* program, const char* name, int32_t a, int32_t b, int32_t output, int32_t multiplier_a,
@@ -136,7 +136,7 @@ int32_t em_step_predicted(const em_program* program, int32_t step);
 void em_profile(em_program* program, const uint8_t* input, void* const* outputs, int64_t* nanoseconds);
 
 // What surrounds a product of matrices of few bits, on an instruction set that this machine supports.
-// q = floor((x - least) * ((2**bits - 1) / (greatest - least)) + 0.5) in float32, bits = 1 .. 8; range: least, greatest.
+// q = floor((x - least) * ((2**bits - 1) / (greatest - least)) + 0.5) in float32, bits 1 .. 8; range: least, greatest.
 void em_quantize(int32_t isa, const float* x, int64_t count, int32_t bits, uint8_t* out, float* range);
 // out[r][c] = float32(sums[r][c]) * scale[c] + offset[c].
 void em_dequantize(int32_t isa, const int32_t* sums, int64_t rows, int32_t columns, const float* scale,

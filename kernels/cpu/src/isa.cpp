@@ -9,8 +9,8 @@
 namespace edgemeta {
 namespace {
 
-// An instruction set that this build has kernels for; the slowest first. The 256-bit vpdpbusd has two encodings: AVX-VNNI's
-// and that of AVX-512, so that the set can be forced, tested and timed on machines with either.
+// An instruction set that this build has kernels for; the slowest first. The 256-bit vpdpbusd has two encodings:
+// AVX-VNNI's and that of AVX-512, so that the set can be forced, tested and timed on machines with either.
 struct Known {
   int number;
   const Kernels* kernels;

@@ -41,8 +41,8 @@ enum class Method : uint8_t {
 
 constexpr int kLineShift = 20;  // fraction bits of an integer line
 
-// The fast methods that kernels have beside those for all: lines in float32, whose outer multiply-add is rounded down to
-// an integer (AVX-512), or to float32 and then to the nearest integer (AVX2); integer methods.
+// The fast methods that kernels have beside those for all: lines in float32, whose outer multiply-add is rounded down
+// to an integer (AVX-512), or to float32 and then to the nearest integer (AVX2); integer methods.
 enum class Lines : uint8_t { none, down, nearest, integers };
 
 // Arrays are padded to whole blocks.
@@ -104,8 +104,8 @@ struct Conv {
   View other;
 };
 
-// A convolution by bit planes (isa/lowbit/planes.cpp). The element k of a window, read run by run, is bit k % 32 of word
-// k / 32. conv.weights: uint32 [blocks][weight planes][words][16]; conv.low is the input's least integer.
+// A convolution by bit planes (isa/lowbit/planes.cpp). The element k of a window, read run by run, is bit k % 32 of
+// word k / 32. conv.weights: uint32 [blocks][weight planes][words][16]; conv.low is the input's least integer.
 struct Planes {
   Conv conv;
   int32_t weight_planes, input_planes;  // 1 to 8, 1 to kMostInputPlanes
@@ -122,7 +122,7 @@ constexpr int kMostInputPlanes = 4;
 // (docs/low-bits.md).
 struct FormCosts {
   double plain;                   // of a pixel, Kernels::conv
-  double plane_pair, plane_cut;   // of a pixel and a pair of planes; of cutting a plane from 32 inputs, for all channels
+  double plane_pair, plane_cut;   // of a pixel and a pair of planes; of cutting a plane from 32 inputs, all channels
   double bytes, bytes_widening;   // of a pixel, conv_bytes; added for one widening after every step
   double bytes_start;             // of a pixel, conv_bytes, for all inputs
   double unpacking;               // of a part of 4, 2 or 1 bits, and once more, to int8

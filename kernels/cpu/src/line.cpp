@@ -2,8 +2,8 @@
 //
 // A multiplier's result is a non-decreasing step function of the accumulator x: it is defined by the least x that gives
 // each k, T[k]. A line with scale >= 0 does not decrease either, as every rounding preserves the order. So the two are
-// equal on all 2**32 inputs if, for every k, the line is below k at T[k] - 1 and not below k at T[k]. With the complement
-// ~x in place of x both never increase, and the line's scale is negative.
+// equal on all 2**32 inputs if, for every k, the line is below k at T[k] - 1 and not below k at T[k]. With the
+// complement ~x in place of x both never increase, and the line's scale is negative.
 // A table has only 256 inputs, and all of them are checked. A line in integers, for kernels without float rounding
 // modes, is checked likewise.
 #include <algorithm>

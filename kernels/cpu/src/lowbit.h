@@ -27,8 +27,8 @@ struct HighDigits {
   double share = 1;
 };
 
-// Sets the weights of `layer` to their lowest digits, which fit int8, and conv's digits to the others. Weights from -256
-// to 254 become sums of two that fit, so that nothing is multiplied by 256.
+// Sets the weights of `layer` to their lowest digits, which fit int8, and conv's digits to the others. Weights from
+// -256 to 254 become sums of two that fit, so that nothing is multiplied by 256.
 HighDigits split_digits(Layer& layer, Conv& conv);
 
 // conv: the arguments of the layer without weights; the layer's weights fit the kernels' multiplier.

@@ -39,8 +39,8 @@ struct NeighbourLists {
 };
 
 
-// Weights as sums of binary bases: weight = sum over b of factors[o, b] times the sign that bit b of its code stands for,
-// 1 for +1 and 0 for -1. count = 0: none.
+// Weights as sums of binary bases: weight = sum over b of factors[o, b] times the sign that bit b of its code stands
+// for, 1 for +1 and 0 for -1. count = 0: none.
 struct Bases {
   int32_t count = 0;
   std::vector<int32_t> codes, factors;  // codes as a layer's weights; factors [O, count]

@@ -76,8 +76,8 @@ void RequantizePlan::plan_multiplier(const RequantizeSpec& spec, const std::vect
   }
 }
 
-// The index of an accumulator a is round(a, s). That of ~a - 2**s is ~index for s > 0, as is that of ~a for s = 0; so the
-// table of a negated channel is read from its end.
+// The index of an accumulator a is round(a, s). That of ~a - 2**s is ~index for s > 0, as is that of ~a for s = 0; so
+// the table of a negated channel is read from its end.
 void RequantizePlan::plan_table(const RequantizeSpec& spec, const std::vector<Run>& runs, int32_t offset, Lines lines,
                                 const Sums* sums) {
   const size_t lanes = runs.size() * kBlock;
@@ -103,7 +103,8 @@ void RequantizePlan::plan_table(const RequantizeSpec& spec, const std::vector<Ru
         table_[to * 256 + t] = static_cast<uint8_t>(entries[t]);
       }
       all_lines = all_lines && find_line(entries, lo_, hi_, lines, line);
-      all_hold = all_hold && all_lines && holds_beyond(line, entries, lo_, hi_, lines, sums->reach[channel], shift, negated);
+      all_hold = all_hold && all_lines &&
+                 holds_beyond(line, entries, lo_, hi_, lines, sums->reach[channel], shift, negated);
       set_line(to, line);
       for (int32_t& entry : entries) entry -= zero_;
       all_integers = all_integers && find_integer_line(entries, lo_ - zero_, hi_ - zero_, slope_[to], start_[to]);

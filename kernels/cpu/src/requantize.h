@@ -21,9 +21,9 @@ struct RequantizeSpec {
 };
 
 // A line in three float32 numbers: value(x) = x * scale + fma(x, scale_rest, offset), where the inner fma rounds to
-// nearest. Lines::down: the outer one is exact, then rounded down to an integer. Lines::nearest: it is rounded to float32,
-// then to the nearest integer, halves to the even one; `offset` is less by 1/2. Neither scale is below 0, or neither above
-// it, so that value never decreases, or never increases: each rounding preserves the order.
+// nearest. Lines::down: the outer one is exact, then rounded down to an integer. Lines::nearest: it is rounded to
+// float32, then to the nearest integer, halves to the even one; `offset` is less by 1/2. Neither scale is below 0, or
+// neither above it, so that value never decreases, or never increases: each rounding preserves the order.
 struct Line {
   float scale, scale_rest, offset;
 };
@@ -62,8 +62,8 @@ class RequantizePlan {
   int32_t zero_ = 0, lo_ = 0, hi_ = 255;
 };
 
-// clamp(value(x), lo, hi) equal to clamp(round(x * multiplier, shift), lo, hi) for every int32 x, or to that of ~x if it is
-// given `negated`; false if no line was found.
+// clamp(value(x), lo, hi) equal to clamp(round(x * multiplier, shift), lo, hi) for every int32 x, or to that of ~x if
+// it is given `negated`; false if no line was found.
 bool find_line(int32_t multiplier, int32_t shift, int32_t lo, int32_t hi, Lines rounding, bool negated, Line& line);
 
 // clamp(value(t), lo, hi) equal to entries[t + 128] for t = -128 .. 127, all from lo to hi; false if no line was found.
@@ -74,7 +74,7 @@ bool find_line(const int32_t* entries, int32_t lo, int32_t hi, Lines rounding, L
 bool holds_beyond(const Line& line, const int32_t* entries, int32_t lo, int32_t hi, Lines rounding, int64_t reach,
                   int32_t shift, bool negated);
 
-// multiplier and shift as a doubled high product: `high` < 2**31, and `right` 1 .. 31 after it; false if there are none.
+// multiplier and shift as a doubled high product: `high` < 2**31, and `right` 1 .. 31 after it; else false.
 bool find_high_product(int32_t multiplier, int32_t shift, int32_t& high, int32_t& right);
 
 // The same of clamp((t * slope + start) >> kLineShift, lo, hi).

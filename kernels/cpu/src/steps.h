@@ -9,7 +9,8 @@ inline int32_t zero_of(const Tensor& tensor) { return tensor.type.zero_point + t
 
 Window window_of(const Layer& layer);
 
-// How a layer's accumulators become integers of `output`. sums: of a convolution whose bias takes RequantizePlan::added.
+// How a layer's accumulators become integers of `output`. sums: of a convolution whose bias takes
+// RequantizePlan::added.
 RequantizePlan requantize_to(const Tensor& output, const Layer& layer, const std::vector<Run>& runs,
                              const Kernels& kernels, const Sums* sums = nullptr);
 

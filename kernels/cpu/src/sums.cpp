@@ -31,7 +31,8 @@ Sums sums_of(const Layer& layer, const Kernels& kernels, int32_t span) {
   const size_t outputs = layer.bias.size(), count = layer.weights.size() / outputs;
   const auto bounds = std::minmax_element(layer.weights.begin(), layer.weights.end());
   // Binary bases stay as they are: their planes are made of their signs.
-  const bool can_help = kernels.weight_bytes == 1 && *bounds.first >= -128 && *bounds.second == 128 && layer.bases.count == 0;
+  const bool can_help =
+      kernels.weight_bytes == 1 && *bounds.first >= -128 && *bounds.second == 128 && layer.bases.count == 0;
   Sums sums;
   for (size_t o = 0; o < outputs; ++o) {
     const int32_t* weights = layer.weights.data() + o * count;

@@ -12,8 +12,8 @@ namespace edgemeta {
 // Whether all weights of a layer fit the multiplier of these kernels.
 bool weights_fit(const Layer& layer, const Kernels& kernels);
 
-// What the accumulators of a convolution reach, and the channels that are worth negating: those with more weights of 128
-// than of -128, in a layer whose weights lie within 128 and do not fit. span: |x - zero| of the input is at most so much.
+// What the accumulators of a convolution reach, and the channels that are worth negating: those with more weights of
+// 128 than of -128, in a layer whose weights lie within 128 and do not fit. span: greatest |x - zero| of the input.
 Sums sums_of(const Layer& layer, const Kernels& kernels, int32_t span = 255);
 
 // The span of an input, whatever its bytes are.

@@ -68,8 +68,8 @@ bool fits_winograd(const Layer& layer, const Conv& conv, const Kernels& kernels)
 }
 
 // Tiles of two, per block of outputs and four pixels, with C input channels: plain 9 C / 2 steps of 22 instructions;
-// Winograd 16 C / 2 steps of 22 / 4 for each tile, about 130 for the products in memory and their transform, and 5 C for
-// that of the input, once for all blocks.
+// Winograd 16 C / 2 steps of 22 / 4 for each tile, about 130 for the products in memory and their transform, and 5 C
+// for that of the input, once for all blocks.
 //
 // Tiles of four, on armv8.0: plain 3.6 * 9 C + 50 for a pixel and block; 33 C for the transform of a tile's input; for
 // each block 4.3 C + 14 at each of 36 positions, and 840 for the transform of the sums.

@@ -57,7 +57,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
   const int item = (int)(blockIdx.x * THREADS + threadIdx.x);
   if (item >= OUT_H * TILES * QUADS) return;
   const int quad = item % QUADS, tile = item / QUADS, row = tile / TILES, column = tile % TILES * PIXELS;
-  const int first = GROUP_WORDS == IN_FOURS ? 0 : min(4 * quad / GROUP_OUTPUTS * GROUP_INPUTS / 4, IN_FOURS - GROUP_WORDS);
+  const int first =
+      GROUP_WORDS == IN_FOURS ? 0 : min(4 * quad / GROUP_OUTPUTS * GROUP_INPUTS / 4, IN_FOURS - GROUP_WORDS);
   const unsigned char* image = image_of<Input>(input);
   const int* w = weights + quad * (KERNEL_H * GROUP_WORDS * KERNEL_W * TAP_WORDS);
 

@@ -2,9 +2,9 @@
 //
 // A kernel describes a requantization with REQUANTIZATION(Name, PREFIX), which reads the defines PREFIX_*:
 //   FORM, LO, HI, ZERO (the output's zero point), SCALE_BITS (accumulators are the sums times 2**SCALE_BITS).
-// Then, per channel: `channel = load_channel<Name>(constants, c)`, channel.start is added to the sum, first or last, and
-// `requantize<Name>(sum, channel, table)` gives y in its low 16 bits as an int16 (RAW: all 32 bits). Only these bits
-// count: a line leaves the bits of MAGIC above them.
+// Then, per channel: `channel = load_channel<Name>(constants, c)`, channel.start is added to the sum, first or last,
+// and `requantize<Name>(sum, channel, table)` gives y in its low 16 bits as an int16 (RAW: all 32 bits). Only these
+// bits count: a line leaves the bits of MAGIC above them.
 #pragma once
 #include "include/device.cuh"
 

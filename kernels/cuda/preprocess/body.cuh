@@ -115,7 +115,8 @@ __device__ __forceinline__ Total sum_columns(const int* sums, int stride, const 
     sums += stride;
   }
   if (hi != span.start + span.count) last = 0;
-  return total * (Total)length + (Total)first * (Total)(long long)span.first + (Total)last * (Total)(long long)span.last;
+  return total * (Total)length + (Total)first * (Total)(long long)span.first +
+         (Total)last * (Total)(long long)span.last;
 }
 
 // floor((2 total + area) / (2 area)), at most 255. The float quotient is less than 256 * 2**-22 off, so its integer is

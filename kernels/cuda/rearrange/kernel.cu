@@ -1,8 +1,8 @@
 // Copies: concat, slice, upsample, pad and channel shuffle. A thread writes four channels of a pixel (README.md).
 //
 // Output element (row, column, channel) of a part is element (at, at, of) of the part's source:
-//   at = (row * STEP_Y + START_Y) / DIVIDE_Y, columns alike; with EXACT only where the division is exact and the element
-//   exists, and FILL elsewhere;
+//   at = (row * STEP_Y + START_Y) / DIVIDE_Y, columns alike; with EXACT only where the division is exact and
+//   the element exists, and FILL elsewhere;
 //   of = channel % GROUPS * PER_GROUP + channel / GROUPS * STEP_C + START_C.
 // Part n begins at channel FIRSTn of the output; blocks BLOCKn .. ENDn - 1 copy it.
 #include "include/tensor.cuh"
@@ -42,8 +42,8 @@
 #define JOINED(a, b) a##b
 #define EACH_OF(parts, X) JOINED(EACH_, parts)(X)
 
-// channels: of the part; block: the first one that copies it; first: its first channel in the output; aligned: it begins
-// at a word, and no other part writes its last one.
+// channels: of the part; block: the first one that copies it; first: its first channel in the output; aligned: it
+// begins at a word, and no other part writes its last one.
 #define PART(n)                  \
   TENSOR(Source##n, SOURCE##n);  \
   struct Part##n {               \

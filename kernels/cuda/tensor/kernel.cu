@@ -2,8 +2,8 @@
 // the 1x1 shortcut of the same input. Layouts and bounds: README.md. Every capital name is a define of launch.py.
 //
 // A warp computes 16 ROWS pixels of 8 COLUMNS channels; a lane 2 ROWS pixels of FILTERS = 2 COLUMNS consecutive
-// channels. Shared memory is not used: a lane's bytes of the input and of the weights are contiguous in global memory. In
-// a kernel of the whole network weights and channels may be in shared memory (one_launch/ahead.py).
+// channels. Shared memory is not used: a lane's bytes of the input and of the weights are contiguous in global memory.
+// In a kernel of the whole network weights and channels may be in shared memory (one_launch/ahead.py).
 #include "include/fused.cuh"
 #include "tensor/mma.cuh"
 
@@ -115,7 +115,8 @@ __device__ __forceinline__ void finish(const Block& block, const Sums& sums, con
     if (OUT_CHECKED && pixel >= OUT_H * OUT_W) return;
 #ifdef ADD_OWN
     if (IS_MAIN)
-      add_pixel<Residual>(values[p], image_of<Residual>(residual, block.z) + offset_of<Residual>(row, column, filter), filter);
+      add_pixel<Residual>(
+          values[p], image_of<Residual>(residual, block.z) + offset_of<Residual>(row, column, filter), filter);
 #endif
     store_pixel<R, T>(output, offset_of<T>(row, column, filter), values[p], filter);
   }

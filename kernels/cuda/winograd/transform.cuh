@@ -15,7 +15,8 @@ __device__ __forceinline__ void transform_patch(const unsigned char* __restrict_
   for (int y = 0; y < EDGE; ++y)
 #pragma unroll
     for (int x = 0; x < EDGE; ++x) {
-      const unsigned word = load_activation(reinterpret_cast<const unsigned*>(patch + y * Input::row + x * Input::pixel));
+      const auto* pixel = reinterpret_cast<const unsigned*>(patch + y * Input::row + x * Input::pixel);
+      const unsigned word = load_activation(pixel);
       bytes[y][x] = Input::is_signed ? word ^ 0x80808080u : word;
     }
 #pragma unroll

@@ -2,7 +2,7 @@
 //
 // Each clock it sums the products of one CHUNK (all K * K taps of C / FOLDS channels) for OUT_LANES output channels.
 // A pixel takes STEPS = OUT_C / OUT_LANES * TERMS * FOLDS clocks: output channels outermost, then TERMS (a k-bit fixed
-// weight is a sum of TERMS powers of two, 1 for power-of-two weights), then chunks. Memories, each word one clock's need:
+// weight is a sum of TERMS powers of two, 1 for power-of-two weights), then chunks. Memories, a word for each clock:
 //   FILE_weights.mem     STEPS words of OUT_LANES * K * K * C / FOLDS codes
 //   FILE_start.mem       OUT_C / OUT_LANES words of OUT_LANES {shift (5 bits, where SHIFTS), start value (WIDTH bits)}
 //   FILE_table_<lane>.mem  tables of that lane's channels, 256 bytes each

@@ -1,7 +1,7 @@
 // Sum of COUNT products of an integer and a CODE-bit weight by multipliers: shift_add.sv's baseline, with its ports.
 //
-// Synthesis maps the multipliers to DSP blocks. x: BITS each, signed if SIGNED. Registers lie behind the products and in
-// the tree, so the sum, modulo 2**WIDTH, appears as late as in shift_add.sv.
+// Synthesis maps the multipliers to DSP blocks. x: BITS each, signed if SIGNED. Registers lie behind the products and
+// in the tree, so the sum, modulo 2**WIDTH, appears as late as in shift_add.sv.
 `default_nettype none
 
 module edgemeta_multiply_add #(

@@ -1,8 +1,8 @@
 // Requantization: an accumulator becomes an output integer by shift and table, by shift and clamp, or not at all.
 //
 // The rounding half (and for a clamp the output's zero point) is part of the start value of the accumulator, so
-// round(v, s) is a plain arithmetic shift here. MODE 0: the accumulator itself, 32 bits. MODE 1: t = clamp(acc >> shift,
-// -128, 127), y = table[row][t + 128]. MODE 2: y = clamp(acc >> shift, LO, HI), OUT bits. Latency 2 for every mode.
+// round(v, s) is a plain arithmetic shift here. MODE 0: the accumulator itself, 32 bits. MODE 1: t = clamp(acc >>
+// shift, -128, 127), y = table[row][t + 128]. MODE 2: y = clamp(acc >> shift, LO, HI), OUT bits. Latency: always 2.
 `default_nettype none
 
 module edgemeta_requantize #(

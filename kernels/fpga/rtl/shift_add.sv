@@ -1,7 +1,7 @@
-// Sum of COUNT products of an integer and a power-of-two weight, without a multiplier: shifts, inversions, an adder tree.
+// Sum of COUNT products of an integer and a power-of-two weight, without a multiplier: shift, invert, adder tree.
 //
-// A code is CODE bits: {negative, not zero, shift}. A negative weight gives the one's complement, so the sum is short by
-// the number of negative weights; whoever makes the start value (the bias) adds that number. x: BITS each, signed if
+// A code is CODE bits: {negative, not zero, shift}. A negative weight gives the one's complement, so the sum is short
+// by the number of negative weights; whoever makes the start value (the bias) adds that number. x: BITS each, signed if
 // SIGNED. Registers lie behind the shift by 0 .. 3 and in the tree, so the sum, modulo 2**WIDTH, appears one clock and
 // the tree's latency after its inputs.
 `default_nettype none

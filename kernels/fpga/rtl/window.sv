@@ -1,9 +1,9 @@
 // Line buffer: a stream of pixels becomes a stream of windows, with padding.
 //
-// The input is H x W x C integers, channel by channel, LANES of them per word, IN bits each. Row banks (K + STRIDE of them, a ring) let
-// the writer run ahead of the reader. The reader shifts columns of K integers per lane into `stage`; when a window is
-// complete there, `out_valid` rises, and it stays until `out_ready`. A window holds element (row u, column v, channel c)
-// at position (v * C / LANES + c / LANES) * K * LANES + u * LANES + c % LANES, BITS each.
+// The input is H x W x C integers, channel by channel, LANES of them per word, IN bits each. Row banks (K + STRIDE of
+// them, a ring) let the writer run ahead of the reader. The reader shifts columns of K integers per lane into `stage`;
+// when a window is complete there, `out_valid` rises, and it stays until `out_ready`. A window holds element (row u,
+// column v, channel c) at position (v * C / LANES + c / LANES) * K * LANES + u * LANES + c % LANES, BITS each.
 // Padding above TOP and left LEFT; below and right as far as OUT_H and OUT_W demand. PAD: the integer in the padding.
 // A row of windows takes ((OUT_W - 1) * STRIDE + K) * C / LANES clocks and a few more between rows.
 `default_nettype none
@@ -204,7 +204,7 @@ module edgemeta_window #(
         end
     endgenerate
 
-    // ---- stage: a shift register of K * BEATS words; `window` is a name for it at the moment a window is complete ----
+    // ---- stage: a shift register of K * BEATS words; `window` is its name at the moment a window is complete ----
     assign go = !(out_valid && !out_ready);
     always @(posedge clk) begin
         if (rst) out_valid <= 1'b0;

@@ -46,7 +46,8 @@ int32_t em_simulate_version(void);
 int32_t em_simulate_best_isa(void);
 
 // y = x rounded; may be done in place. inside: a bit per element, 1 where it was not limited, eight to a byte, the
-// first in bit 0; or null. places: only for EM_STOCHASTIC. Returns 0, or -1 for an instruction set that the machine lacks.
+// first in bit 0; or null. places: only for EM_STOCHASTIC. Returns 0, or -1 for an instruction set that the machine
+// lacks.
 int32_t em_simulate_round(int32_t isa, int32_t threads, const float* x, float* y, uint8_t* inside,
                           const em_scaled* scaled, const em_rounding* rounding, const em_places* places);
 

@@ -11,8 +11,8 @@ namespace edgemeta::simulate {
 
 constexpr int64_t kBlock = 1024;  // elements that a kernel takes at a time, at most
 
-// A run of elements. words: a random word each, for stochastic rounding. inside: a bit each, 1 where it was not limited,
-// the first in bit 0 of the first byte; may be null. words has room for a multiple of 64.
+// A run of elements. words: a random word each, for stochastic rounding. inside: a bit each, 1 where it was not
+// limited, the first in bit 0 of the first byte; may be null. words has room for a multiple of 64.
 struct Run {
   const float* x;
   float* y;

@@ -26,13 +26,13 @@ const void *const *exchange(const void *mine, unsigned mask);
 // The word at an address, which another block changes: the thread waits while other blocks run, then reads it.
 unsigned poll(const unsigned *address);
 
-// Waits until every thread of all blocks of the launch, which are one cluster, has come here as often. What a thread has
-// done before is ordered before what any other does after.
+// Waits until every thread of all blocks of the launch, which are one cluster, has come here as often. What a thread
+// has done before is ordered before what any other does after.
 void wait_for_cluster(int line);
 
 // For the race check; all do nothing in a fast module. What a block has done before a fence is ordered before what
-// another block does after a fence that follows an atomic access to a word that the first has accessed atomically since.
-// meet_blocks: as such an access, to no word of the launch.
+// another block does after a fence that follows an atomic access to a word that the first has accessed atomically
+// since. meet_blocks: as such an access, to no word of the launch.
 void touch_atomically(const void *address, unsigned bytes);
 void meet_blocks();
 void fence();

@@ -46,7 +46,7 @@ Touch now(bool is_atomic) {
 
 // Order between blocks, through atomic accesses. known[b][a]: up to this clock, exclusive, the accesses of block a are
 // ordered before the current ones of block b. At a fence, what a block knows is `published`, with its own clock; its
-// next atomic access adds that to what everyone can learn; one who makes an atomic access learns that at its next fence.
+// next atomic access adds that to what everyone can learn; an atomic access learns that at the next fence.
 struct Clocks {
   unsigned blocks;
   uint32_t *known, *published, *learned, *offered;  // [block][block], the last one [block]
@@ -250,7 +250,8 @@ SharedChecks *new_shared_checks() {
 
 void start_shared_checks() {
   for (unsigned i = 0; i < shared_count(); ++i)
-    if (regions[i].cells == nullptr) regions[i].cells = static_cast<Cell *>(std::calloc(regions[i].bytes, sizeof(Cell)));
+    if (regions[i].cells == nullptr)
+      regions[i].cells = static_cast<Cell *>(std::calloc(regions[i].bytes, sizeof(Cell)));
 }
 
 void use_shared_checks(SharedChecks *checks) {

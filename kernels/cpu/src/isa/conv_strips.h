@@ -1,5 +1,5 @@
-// The rows of a convolution on ARM by strips: the accumulators of some tens of pixels by sixteen channels go to a buffer
-// tile by tile, then they are requantized, added to the shortcut if there is one, and stored, all at once.
+// The rows of a convolution on ARM by strips: the accumulators of some tens of pixels by sixteen channels go to a
+// buffer tile by tile, then they are requantized, added to the shortcut if there is one, and stored, all at once.
 //
 // Included after the header of a tile, which defines kPixels and run_tiles.
 #pragma once

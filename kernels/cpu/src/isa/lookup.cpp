@@ -106,8 +106,8 @@ void look_up_by_rows(const uint8_t* table, const Pieces& at) {
 
 #if defined(EM_ISA_NEON) && defined(__aarch64__)
 
-// tbl gives 0 for a place after the last of its 64 entries, and tbx leaves the byte as it is; x - 64 is such a place for
-// x < 64, since it wraps.
+// tbl gives 0 for a place after the last of its 64 entries, and tbx leaves the byte as it is; x - 64 is such a place
+// for x < 64, since it wraps.
 void look_up_by_registers(const uint8_t* table, const Pieces& at) {
   const uint8x16x4_t a = vld1q_u8_x4(table), b = vld1q_u8_x4(table + 64);
   const uint8x16x4_t c = vld1q_u8_x4(table + 128), d = vld1q_u8_x4(table + 192);

@@ -4,7 +4,7 @@
 // pixels; they meet the taps of one kernel row. A kernel row of up to four taps needs one such vector and leaves
 // room: shifted by s bytes, the weights are those of the output s pixels on. Three taps at stride 1 so give two
 // outputs, one tap four. Rows of five to eight taps take two vectors. Places without a tap have the weight 0; pixels
-// after the last are read, and ignored. Weights that do not fit int8 are sums of two that do: the same pixels meet both.
+// after the last are read, and ignored. Weights that do not fit int8 are sums of two that do, for the same pixels.
 #pragma once
 
 #include "../kernels.h"

@@ -21,8 +21,8 @@ struct TileInput {
 using RunTiles = void (*)(const Conv&, const TileInput&, int32_t tiles, int32_t* sums);
 
 #if defined(__aarch64__)
-// The next 64 weights. The empty statement hides from GCC 12 that the addresses of neighbouring loads differ by constants:
-// it would add these to one of them, where the load itself can move its address on.
+// The next 64 weights. The empty statement hides from GCC 12 that the addresses of neighbouring loads differ by
+// constants: it would add these to one of them, where the load itself can move its address on.
 INLINE inline int8x16x4_t load_next(const int8_t*& weights) {
   const int8x16x4_t w = vld1q_s8_x4(weights);
   weights += 64;

@@ -1,8 +1,8 @@
-// Tiles with sdot: four inputs of a pixel, in a lane of its register, times four weights of each of four outputs. Exact,
-// as the four products are summed in int32.
+// Tiles with sdot: four inputs of a pixel, in a lane of its register, times four weights of each of four outputs.
+// Exact, as the four products are summed in int32.
 //
-// Four pixels by a block take sixteen of the 32 registers. At stride 1 the three taps of a row read six pixels instead of
-// twelve.
+// Four pixels by a block take sixteen of the 32 registers. At stride 1 the three taps of a row read six pixels instead
+// of twelve.
 #pragma once
 
 #include "tile_arm.h"

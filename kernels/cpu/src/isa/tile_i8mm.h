@@ -1,5 +1,5 @@
-// Tiles with smmla: eight inputs of each of two pixels times eight weights of each of two outputs give the four sums of a
-// register, exact in int32.
+// Tiles with smmla: eight inputs of each of two pixels times eight weights of each of two outputs give the four sums of
+// a register, exact in int32.
 //
 // Four pixels by a block take sixteen registers, and their inputs, eight of two pixels in a register, four. A pixel's
 // partner is the one half a tile further: so two pixels of one tap are two pixels of the next tap, too, and at stride 1

@@ -1,8 +1,8 @@
-// Tiles with smull, smlal and sadalp, for ARM without dot products: sixteen inputs of a pixel times sixteen weights of an
-// output give eight sums of two products in int16, which are added in pairs to four int32.
+// Tiles with smull, smlal and sadalp, for ARM without dot products: sixteen inputs of a pixel times sixteen weights of
+// an output give eight sums of two products in int16, which are added in pairs to four int32.
 //
-// Two products fit int16, except twice -128 * -128 = 2**15: -128 * 127 * 2 > -2**15. Where two weights that meet are both
-// -128 (`has_lowest_pair`), each product is added alone. A register holds four parts of one output's sum, so a tile is
+// Two products fit int16, except twice -128 * -128 = 2**15: -128 * 127 * 2 > -2**15. Where both weights are -128
+// (`has_lowest_pair`), each product is added alone. A register holds four parts of one output's sum, so a tile is
 // computed for a few outputs at a time, as many as leave registers for the inputs.
 #pragma once
 

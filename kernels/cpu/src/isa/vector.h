@@ -169,7 +169,8 @@ inline void store_bytes(uint8_t* p, I32x16 x) {
 INLINE inline void store_bytes(uint8_t* p, int64_t step, I32x16 x, I32x16 y, I32x16 z, I32x16 w) {
   const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
   const auto two = [&](uint8_t* at, const I32x16& first, const I32x16& second) INLINE {
-    const __m256i packed = _mm256_packus_epi16(_mm256_packs_epi32(first.a, first.b), _mm256_packs_epi32(second.a, second.b));
+    const __m256i low = _mm256_packs_epi32(first.a, first.b), high = _mm256_packs_epi32(second.a, second.b);
+    const __m256i packed = _mm256_packus_epi16(low, high);
     const __m256i bytes = _mm256_permutevar8x32_epi32(packed, order);
     _mm_storeu_si128(reinterpret_cast<__m128i*>(at), _mm256_castsi256_si128(bytes));
     _mm_storeu_si128(reinterpret_cast<__m128i*>(at + step), _mm256_extracti128_si256(bytes, 1));

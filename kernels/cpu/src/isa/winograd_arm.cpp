@@ -29,8 +29,8 @@ struct Strip {
         sums(products + kTiles * kPoints * kBlock),
         points(reinterpret_cast<int16_t*>(sums + kTiles * kSide * kSide * kBlock)) {}
 
-  // The tiles whose first output is (y, x). Rows below the last one that the convolution reads repeat it: they belong to
-  // outputs that are not stored.
+  // The tiles whose first output is (y, x). Rows below the last one that the convolution reads repeat it: they belong
+  // to outputs that are not stored.
   void load(int32_t y, int32_t x, int32_t tiles) const {
     const Window& window = conv.window;
     const int32_t bottom = conv.out.height + 1;

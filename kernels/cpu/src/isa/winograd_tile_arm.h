@@ -8,8 +8,8 @@
 //         0  2 -1 -2  1  0            1 -2  4
 //         0  4  0 -5  0  1            0  0  6
 // An input is at most 10 * 10 * 128 = 12,800, a weight 12 * 12 * 128 = 18,432 after its transform: both fit int16. Sums
-// wrap modulo 2**32. The result is 576 y, and 576 = 64 * 9: its product with the inverse of 9 modulo 2**32 is 64 y modulo
-// 2**32, so that a shift gives y where |y| < 2**25, which the planner has proved.
+// wrap modulo 2**32. The result is 576 y, and 576 = 64 * 9: its product with the inverse of 9 modulo 2**32 is 64 y
+// modulo 2**32, so that a shift gives y where |y| < 2**25, which the planner has proved.
 #pragma once
 
 #include "../kernels.h"

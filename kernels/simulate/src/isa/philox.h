@@ -1,5 +1,5 @@
-// Random words from counters: Philox 4x32 with ten rounds (Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2,
-// 3"), several counters at a time.
+// Random words from counters: Philox 4x32 with ten rounds (Salmon et al. 2011, "Parallel random numbers: as easy as 1,
+// 2, 3"), several counters at a time.
 #pragma once
 
 #include <stdint.h>

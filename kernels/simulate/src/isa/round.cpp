@@ -1,5 +1,5 @@
-// Rounding of arrays, element by element and without branches: the compiler makes vectors of the loops. Compiled once per
-// instruction set, in a namespace of its own.
+// Rounding of arrays, element by element and without branches: the compiler makes vectors of the loops. Compiled once
+// per instruction set, in a namespace of its own.
 #include "../round.h"
 
 #include <string.h>
@@ -60,8 +60,8 @@ INLINE uint64_t packed(const uint32_t* flags) {
 
 // each: scale and limits have an entry for each element.
 template <int rounding, Scaling scaling, bool each, Steps kind>
-INLINE void round_together(const float* x, float* y, const uint32_t* __restrict__ words, const Rule& rule, int64_t first,
-                           uint32_t* __restrict__ flags) {
+INLINE void round_together(const float* x, float* y, const uint32_t* __restrict__ words, const Rule& rule,
+                           int64_t first, uint32_t* __restrict__ flags) {
   const Grid<rounding, kind> grid(rule.rounding);
   const float* __restrict__ scales = each && scaling == kDivision ? rule.scale + first : rule.scale;
   const float* __restrict__ lows = each ? rule.lowest + first : rule.lowest;

@@ -46,8 +46,8 @@ INLINE float power_of_two(int32_t q) {
   return value_of(q >= -126 ? normal : subnormal);
 }
 
-// What a grid allows, fastest last. kAny: nothing. kAlike: all its steps are alike. kFloating: they follow the exponent,
-// and each is a normal float32. kShort: it has the exponents of float32, and fewer bits of the mantissa.
+// What a grid allows, fastest last. kAny: nothing. kAlike: all its steps are alike. kFloating: they follow the
+// exponent, and each is a normal float32. kShort: it has the exponents of float32, and fewer bits of the mantissa.
 enum Steps { kAny, kAlike, kFloating, kShort };
 
 Steps steps_of(const em_rounding& grid) {

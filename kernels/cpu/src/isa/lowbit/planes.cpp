@@ -2,10 +2,10 @@
 //
 //   sum of w x = sum over planes i of the weights and j of the activations of factor(i) 2**j popcount(w_i AND x_j),
 //
-// with factor(i) = 2**i, and -2**(bits - 1) for the sign's plane. Weights that are sums of binary bases, c_b times -1 or
-// 1, have a plane for each base, 1 for 1, with the factor 2 c_b, and the sum of x times the sum of all c_b is subtracted.
-// Activations begin at 0: their least integer is taken off. The window of a pixel becomes one string of bits for each
-// plane, so its rows need no padding.
+// with factor(i) = 2**i, and -2**(bits - 1) for the sign's plane. Weights that are sums of binary bases, c_b times -1
+// or 1, have a plane for each base, 1 for 1, with the factor 2 c_b, and the sum of x times the sum of all c_b is
+// subtracted. Activations begin at 0: their least integer is taken off. The window of a pixel becomes one string of
+// bits for each plane, so its rows need no padding.
 #if defined(EM_ISA_AVX512)
 #pragma GCC target("avx512vpopcntdq")
 #endif
