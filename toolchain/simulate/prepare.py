@@ -17,6 +17,7 @@ from torch.utils.weak import WeakTensorKeyDictionary
 
 from edgemeta.toolchain.errors import SimulateError
 from edgemeta.toolchain.simulate.accumulate import Accumulation, check_accumulator
+from edgemeta.toolchain.simulate.calls import FirstPass, check_attention
 from edgemeta.toolchain.simulate.formats import Block, Float32
 from edgemeta.toolchain.simulate.quantizer import COUNTER, Progress, Quantizer, Role
 from edgemeta.toolchain.simulate.rules import Rules, load_rules
@@ -43,8 +44,9 @@ def prepare(model: nn.Module, rules: Rules | Path | Mapping[str, Any]) -> nn.Mod
         raise SimulateError("this network is prepared already, expected one that is not")
     layers = {name: module for name, module in model.named_modules() if isinstance(module, LAYERS)}
     _check_matches(rules, list(layers))
-    _check_calls(model, rules)
+    check_attention(model, rules)
     progress = Progress(model, rules.seed)
+    called: dict[str, tuple[nn.Module, nn.Module]] = {}
     number = 0
     for name, layer in layers.items():
         quantizers: dict[str, Quantizer] = {}
@@ -55,7 +57,10 @@ def prepare(model: nn.Module, rules: Rules | Path | Mapping[str, Any]) -> nn.Mod
             channels = _channels(layer, role, isinstance(kind, Block))
             quantizers[role] = Quantizer(kind, role, rules.roundings, progress, number, *channels)  # type: ignore[arg-type]
         accumulator = _accumulator_of(rules, name, layer)
+        if "weight" in quantizers and not quantizers.keys() <= {"weight", "weight_gradient"}:
+            called[name] = layer, quantizers["weight"]
         _attach(layer, quantizers, accumulator)
+    FirstPass(model, called, list(layers))
     model.register_forward_pre_hook(partial(_advance, progress))
     return model
 
@@ -109,20 +114,6 @@ def _check_matches(rules: Rules, names: list[str]) -> None:
                 f"{rules.place_of(number)}: rule {number + 1} ({', '.join(rule.layers)}) matches no layer, expected a "
                 f"pattern for one of "
                 f"{', '.join(names) or 'the layers, of which this network has none'}"
-            )
-
-
-def _check_calls(model: nn.Module, rules: Rules) -> None:
-    """Multi-head attention reads the weights of its layer itself and never calls it: nothing of it could be rounded."""
-    for name, module in model.named_modules():
-        if not isinstance(module, nn.MultiheadAttention):
-            continue
-        layer = f"{name}.out_proj" if name else "out_proj"
-        if any(not isinstance(kind, Float32) for kind in rules.formats_of(layer).values()):
-            raise SimulateError(
-                f"layer {layer} is a part of PyTorch's MultiheadAttention, which computes without calling it; expected "
-                f"a last rule that leaves it in float32: {{layers: {layer}, activation: float32, weight: float32, "
-                "gradient: float32, weight_gradient: float32}"
             )
 
 

@@ -20,13 +20,15 @@ _Role: TypeAlias = Role | Literal["accumulator"]
 class Row:
     """One tensor of a layer.
 
-    least, greatest: of its finite elements. limited: share 0..1 of elements beyond the format's ends; of sums: that
-    overflowed. flushed: share that is zero after rounding and was not before.
+    elements: how many were rounded; 0 where the network did not call the layer, as it does not call an auxiliary
+    classifier in evaluation. least, greatest: of its finite elements. limited: share 0..1 of elements beyond the
+    format's ends; of sums: that overflowed. flushed: share that is zero after rounding and was not before.
     """
 
     layer: str
     role: _Role
     kind: Format | Accumulator
+    elements: int
     least: float
     greatest: float
     limited: float
@@ -51,27 +53,35 @@ def report(model: nn.Module, batches: Iterable[Tensor]) -> list[Row]:
         with torch.no_grad():
             for batch in batches:
                 model(batch)
-        return [_row(layer, role, part.kind, part.statistics) for (layer, role), part in measured.items()]
+        rows = [_row(layer, role, part.kind, part.statistics) for (layer, role), part in measured.items()]
     finally:
         for part in measured.values():
             part.statistics = None
         for module, was_training in training.items():
             module.training = was_training
+    if not any(row.elements for row in rows):
+        raise SimulateError("none of the rounded layers was run, expected at least one batch")
+    return rows
 
 
 def as_text(rows: list[Row]) -> str:
     """A table, a line for each row."""
-    head = f"{'layer':24} {'role':10} {'format':20} {'least':>10} {'greatest':>10} {'limited':>8} {'to zero':>8}"
-    lines = [
-        f"{row.layer:24} {row.role:10} {name_of(row.kind):20} {row.least:10.4g} {row.greatest:10.4g} "
-        f"{row.limited:8.2%} {row.flushed:8.2%}"
-        for row in rows
-    ]
-    return "\n".join([head, *lines])
+    cells = [("layer", "role", "format"), *((row.layer, row.role, name_of(row.kind)) for row in rows)]
+    widths = [max(len(cell) for cell in column) for column in zip(*cells, strict=True)]
+    figures = [f"{'least':>10} {'greatest':>10} {'limited':>8} {'to zero':>8}", *(_figures(row) for row in rows)]
+    return "\n".join(
+        " ".join([*(cell.ljust(width) for cell, width in zip(line, widths, strict=True)), each])
+        for line, each in zip(cells, figures, strict=True)
+    )
+
+
+def _figures(row: Row) -> str:
+    if row.elements == 0:
+        return f"{'not run':>10}"
+    return f"{row.least:10.4g} {row.greatest:10.4g} {row.limited:8.2%} {row.flushed:8.2%}"
 
 
 def _row(layer: str, role: _Role, kind: Format | Accumulator, found: Statistics | None) -> Row:
-    if found is None or found.elements == 0:
-        raise SimulateError(f"layer {layer} was not run, expected batches that reach all layers")
-    shares = found.limited / found.elements, found.flushed / found.elements
-    return Row(layer, role, kind, found.least, found.greatest, *shares)
+    assert found is not None, "statistics, as long as the report runs"
+    shares = found.limited / max(1, found.elements), found.flushed / max(1, found.elements)
+    return Row(layer, role, kind, found.elements, found.least, found.greatest, *shares)

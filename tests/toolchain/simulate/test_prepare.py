@@ -259,17 +259,6 @@ def test_a_layer_may_be_called_by_name() -> None:
         assert torch.equal(found, functional.linear(torch.tensor([[0.0, 0.5, 3.5, -4.0]]), *model.layer.parameters()))
 
 
-def test_a_layer_that_is_never_called_is_refused() -> None:
-    """PyTorch's attention computes with the weights of `out_proj` itself."""
-    with pytest.raises(SimulateError, match=r"layer self_attn\.out_proj is a part of PyTorch's MultiheadAttention"):
-        prepare(nn.TransformerEncoderLayer(8, 2, 16, batch_first=True), rules(INT8))
-    roles = ("activation", "weight", "gradient", "weight_gradient")
-    left_out = {"layers": "self_attn.out_proj", **dict.fromkeys(roles, "float32")}
-    model = prepare(nn.TransformerEncoderLayer(8, 2, 16, batch_first=True), rules(INT8, left_out))
-    model(torch.randn(2, 5, 8)).sum().backward()
-    assert {layer for layer, _ in quantizers_of(model)} == {"linear1", "linear2"}
-
-
 CHANNELS = {"kind": "int", "bits": 8, "symmetric": True, "per_channel": True}
 
 

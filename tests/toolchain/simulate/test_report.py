@@ -1,5 +1,7 @@
 """The report counts what was limited and flushed, and leaves the network as it was."""
 
+from typing import Any
+
 import pytest
 
 from edgemeta.toolchain.errors import SimulateError
@@ -38,8 +40,31 @@ def test_shares_and_ranges() -> None:
 def test_what_cannot_be_reported() -> None:
     with pytest.raises(SimulateError, match="expected one that is prepared"):
         report(nn.Linear(2, 2), [torch.zeros(1, 2)])
-    with pytest.raises(SimulateError, match="layer 0 was not run"):
+    with pytest.raises(SimulateError, match="none of the rounded layers was run, expected at least one batch"):
         report(prepare(nn.Sequential(nn.Linear(2, 2)), RULES), [])
+
+
+def test_layers_that_an_evaluation_leaves_out() -> None:
+    """As GoogLeNet leaves out its auxiliary classifiers."""
+
+    class TwoHeads(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.main, self.an_auxiliary_classifier = nn.Linear(2, 3), nn.Linear(2, 3)
+
+        def forward(self, x: Any) -> Any:
+            return (self.main(x), self.an_auxiliary_classifier(x)) if self.training else self.main(x)
+
+    rows = report(prepare(TwoHeads(), RULES), [torch.ones(4, 2)])
+    elements = {(row.layer, row.role): row.elements for row in rows}
+    assert elements["main", "activation"] == 8
+    assert elements["main", "weight"] == 6
+    assert elements["an_auxiliary_classifier", "activation"] == 0
+    assert elements["an_auxiliary_classifier", "weight"] == 0
+    head, *lines = as_text(rows).splitlines()
+    for line, row in zip(lines, rows, strict=True):
+        assert line[: head.index("role")].rstrip() == row.layer
+        assert line.endswith("not run") == (row.elements == 0)
 
 
 def test_names_of_formats() -> None:
