@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 from torch.nn.utils import parametrize
 from torch.optim.optimizer import Optimizer, register_optimizer_step_pre_hook
 from torch.utils.weak import WeakTensorKeyDictionary
@@ -45,6 +46,8 @@ def prepare(model: nn.Module, rules: Rules | Path | Mapping[str, Any]) -> nn.Mod
     layers = {name: module for name, module in model.named_modules() if isinstance(module, LAYERS)}
     _check_matches(rules, list(layers))
     check_attention(model, rules)
+    for name, layer in layers.items():
+        _check_weights(name, layer, rules)
     progress = Progress(model, rules.seed)
     called: dict[str, tuple[nn.Module, nn.Module]] = {}
     number = 0
@@ -83,12 +86,47 @@ def accumulations_of(model: nn.Module) -> dict[str, Accumulation]:
     }
 
 
-def original_weight(layer: nn.Module) -> Tensor:
-    """The weights of a layer as the optimizer keeps them, not rounded."""
-    is_rounded = parametrize.is_parametrized(layer, "weight")
-    holder: Any = layer.parametrizations.weight if is_rounded else layer  # type: ignore[union-attr]
-    weight: Tensor = holder.original if is_rounded else holder.weight
+def unrounded_weight(layer: nn.Module) -> Tensor:
+    """The weights of a layer before they are rounded: the optimizer's, or what other parametrizations make of them."""
+    originals = _originals(layer)
+    if not parametrize.is_parametrized(layer, "weight"):
+        return originals[0]
+    made: Any = layer.parametrizations.weight  # type: ignore[union-attr]
+    others = [each for each in made if not isinstance(each, Quantizer)]
+    weight: Tensor = others[0](*originals) if others else originals[0]
+    for each in others[1:]:
+        weight = each(weight)
     return weight
+
+
+def _originals(layer: nn.Module) -> list[Tensor]:
+    """The parameters of which a layer's weights are made."""
+    if not parametrize.is_parametrized(layer, "weight"):
+        weight: Any = layer.weight
+        return [weight]
+    made: Any = layer.parametrizations.weight  # type: ignore[union-attr]
+    return [made.original] if made.is_tensor else [getattr(made, f"original{i}") for i in range(made.ntensors)]
+
+
+def _check_weights(name: str, layer: nn.Module, rules: Rules) -> None:
+    """Raise SimulateError for weights that cannot be rounded as the rules want it."""
+    roles = {role for role, kind in rules.formats_of(name).items() if not isinstance(kind, Float32)}
+    if not roles:
+        return
+    if "weight" not in layer._parameters and not parametrize.is_parametrized(layer, "weight"):
+        raise SimulateError(
+            f"the weights of layer {name} are no parameter, as pruning leaves them and the older weight_norm and "
+            "spectral_norm of torch.nn.utils, expected that it is made permanent (prune.remove), or one of "
+            "torch.nn.utils.parametrizations"
+        )
+    originals = _originals(layer)
+    if any(is_lazy(each) for each in originals):
+        raise SimulateError(f"layer {name} has no weights yet, expected a network that has run once")
+    if "weight_gradient" in roles and len(originals) > 1:
+        raise SimulateError(
+            f"the weights of layer {name} are made of {len(originals)} parameters, expected one, or no format for "
+            "weight_gradient"
+        )
 
 
 def _channels(layer: nn.Module, role: str, blocks: bool) -> tuple[int, int]:
@@ -97,7 +135,7 @@ def _channels(layer: nn.Module, role: str, blocks: bool) -> tuple[int, int]:
     Of weights those of the output; for blocks, which lie along what a product sums over, those of the input. Of what a
     layer reads or gives the axis before rows and columns, counted from the last, as there may be no batch.
     """
-    weight = original_weight(layer)
+    weight: Any = layer.weight
     if role in ("weight", "weight_gradient"):
         output = 1 if isinstance(layer, nn.ConvTranspose2d) else 0
         axis = 1 - output if blocks else output
@@ -132,7 +170,6 @@ def _attach(layer: nn.Module, quantizers: dict[str, Quantizer], accumulator: Acc
     operands = [quantizers[role] for role in ("activation", "weight") if role in quantizers]
     if "weight" in quantizers:
         parametrize.register_parametrization(layer, "weight", quantizers.pop("weight"))
-    weight = original_weight(layer)
     parts: dict[str, nn.Module] = {**quantizers} if accumulator is None else {**quantizers, "accumulator": accumulator}
     layer.add_module(_QUANTIZERS, nn.ModuleDict(parts))
     if "activation" in quantizers:
@@ -144,7 +181,7 @@ def _attach(layer: nn.Module, quantizers: dict[str, Quantizer], accumulator: Acc
     if "gradient" in quantizers:
         layer.register_forward_hook(partial(_round_gradient, quantizers["gradient"]))
     if "weight_gradient" in quantizers:
-        _rounded_gradients[weight] = quantizers["weight_gradient"]
+        _rounded_gradients[_originals(layer)[0]] = quantizers["weight_gradient"]
 
 
 def _round_input(

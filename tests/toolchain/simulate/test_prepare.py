@@ -14,8 +14,9 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed (pip insta
 
 from torch import nn  # noqa: E402
 from torch.nn import functional  # noqa: E402
+from torch.nn.utils import parametrizations, prune  # noqa: E402
 
-from edgemeta.toolchain.simulate.prepare import prepare, quantizers_of  # noqa: E402
+from edgemeta.toolchain.simulate.prepare import prepare, quantizers_of, unrounded_weight  # noqa: E402
 from edgemeta.toolchain.simulate.rounding import round_to_grid  # noqa: E402
 from edgemeta.toolchain.simulate.rules import load_rules  # noqa: E402
 
@@ -257,6 +258,58 @@ def test_a_layer_may_be_called_by_name() -> None:
     with torch.no_grad():
         found = model.eval()(x)
         assert torch.equal(found, functional.linear(torch.tensor([[0.0, 0.5, 3.5, -4.0]]), *model.layer.parameters()))
+
+
+@pytest.mark.parametrize("norm", [parametrizations.weight_norm, parametrizations.spectral_norm])
+def test_other_parametrizations_come_first(norm: Any) -> None:
+    """What they make of the weights is rounded."""
+    model = prepare(nn.Sequential(norm(nn.Linear(6, 5)), nn.ReLU(), norm(nn.Linear(5, 4))), rules(INT8))
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    for _ in range(2):
+        optimizer.zero_grad()
+        model(torch.randn(7, 6)).square().sum().backward()
+        optimizer.step()
+    model.eval()
+    weight, before = model[0].weight.detach(), unrounded_weight(model[0]).detach()
+    step = before.abs().amax(1, keepdim=True) / 127
+    assert torch.allclose(weight / step, (before / step).round(), atol=1e-3)
+    assert (weight / step).round().unique().numel() > 10
+
+
+def lazy() -> Any:
+    return nn.Sequential(nn.LazyLinear(4))
+
+
+def pruned() -> Any:
+    model = nn.Sequential(nn.Linear(6, 5))
+    prune.l1_unstructured(model[0], "weight", 0.5)
+    return model
+
+
+def normalized() -> Any:
+    return nn.Sequential(parametrizations.weight_norm(nn.Linear(6, 5)))
+
+
+@pytest.mark.parametrize(
+    ("make", "rule", "message"),
+    [
+        (lazy, INT8, "layer 0 has no weights yet, expected a network that has run once"),
+        (
+            pruned,
+            INT8,
+            r"the weights of layer 0 are no parameter, as pruning leaves them and .*, expected that it is made "
+            r"permanent \(prune\.remove\), or one of torch\.nn\.utils\.parametrizations",
+        ),
+        (
+            normalized,
+            INT8 | {"weight_gradient": "bfloat16"},
+            "the weights of layer 0 are made of 2 parameters, expected one, or no format for weight_gradient",
+        ),
+    ],
+)
+def test_weights_that_cannot_be_rounded(make: Any, rule: dict[str, Any], message: str) -> None:
+    with pytest.raises(SimulateError, match=message):
+        prepare(make(), rules(rule))
 
 
 CHANNELS = {"kind": "int", "bits": 8, "symmetric": True, "per_channel": True}
