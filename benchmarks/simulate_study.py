@@ -12,7 +12,7 @@ into benchmarks/results. A short form, to see that it works:
 """
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -25,18 +25,30 @@ from benchmarks.simulate_time import FORMATS
 from edgemeta.toolchain.data.dataset import CIFAR10_LABELS, Split, load_dataset
 from edgemeta.toolchain.line_chart import LineChart, Series
 from edgemeta.toolchain.progress import Progress
+from edgemeta.toolchain.simulate.rounding import Rounding
 from edgemeta.toolchain.simulate.training.config import TrainingConfig
 from edgemeta.toolchain.simulate.training.page import finished_epochs
 from edgemeta.toolchain.simulate.training.train import train_simulated
 
 NAME = "simulate-study"
 LOSS_SCALE = 1024.0
-FLEX = FORMATS["FlexFP8"]
-STUDY: dict[str, tuple[dict[str, str], float | None]] = {
-    **{name: (formats, None) for name, formats in FORMATS.items()},
-    "FlexFP8, loss scaling": (FLEX, LOSS_SCALE),
+
+
+@dataclass(frozen=True)
+class Form:
+    """What the trainings of the study differ in: the formats of all layers by role, loss scale, rounding."""
+
+    formats: Mapping[str, str]
+    loss_scale: float | None = None
+    rounding: Rounding = "stochastic"
+
+
+FLEX, SHARED = FORMATS["FlexFP8"], FORMATS["FlexFP8, shared exponents"]
+STUDY = {name: Form(formats) for name, formats in FORMATS.items()} | {
+    "FlexFP8, loss scaling": Form(FLEX, LOSS_SCALE),
+    "FlexFP8, to nearest": Form(FLEX, rounding="nearest_even"),
+    "FlexFP8, shared exponents, to nearest": Form(SHARED, rounding="nearest_even"),
 }
-"""Formats by role, for all layers, and the loss scale."""
 
 
 @dataclass(frozen=True)
@@ -53,8 +65,8 @@ class Run:
         return root / f"resnet{self.depth}" / words / f"seed-{self.seed}"
 
     def config(self, epochs: int, batch: int, lr: float) -> TrainingConfig:
-        """Its config; but for rules, loss scale, depth and seed they are all the same."""
-        formats, loss_scale = STUDY[self.format]
+        """Its config; but for rules, rounding, loss scale, depth and seed they are all the same."""
+        form = STUDY[self.format]
         entries = {
             "network": {"depth": self.depth},
             "labels": CIFAR10_LABELS,
@@ -63,8 +75,9 @@ class Run:
             "lr": lr,
             "warmup_epochs": min(2.0, epochs / 4),
             "seed": self.seed,
-            "loss_scale": loss_scale,
-            "rules": [{"layers": "*", **formats}] if formats else [],
+            "loss_scale": form.loss_scale,
+            "rounding": {"training": form.rounding},
+            "rules": [{"layers": "*", **form.formats}] if form.formats else [],
         }
         return TrainingConfig.model_validate(entries)
 

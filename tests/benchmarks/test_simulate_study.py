@@ -1,6 +1,7 @@
 """The study of number formats: its configs are valid, and its table and plot say what the logs say."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -8,6 +9,7 @@ pytest.importorskip("torch", reason="PyTorch is not installed (pip install 'edge
 
 from benchmarks.simulate_study import LOSS_SCALE, STUDY, Run, chart, seconds_per_epoch, table, write
 from edgemeta.toolchain.progress import Progress
+from edgemeta.toolchain.simulate.training.config import TrainingConfig
 
 
 def epochs(*accuracies: float) -> list[Progress]:
@@ -27,18 +29,20 @@ FOUND = {
 }
 
 
+def without_form(config: TrainingConfig) -> dict[str, Any]:
+    return config.model_dump(exclude={"rules", "rounding", "loss_scale"})
+
+
 def test_every_format_has_a_config() -> None:
-    """They differ in rules and loss scale alone."""
+    """They differ in rules, rounding and loss scale alone."""
     configs = {name: Run(20, name, 3).config(10, 128, 0.1) for name in STUDY}
-    assert len(configs) == 7
+    assert len(configs) == 9
     assert configs["float32"].simulation is None
     assert [name for name, config in configs.items() if config.loss_scale == LOSS_SCALE] == ["FlexFP8, loss scaling"]
     for config in configs.values():
-        assert config.model_dump(exclude={"rules", "loss_scale"}) == configs["float32"].model_dump(
-            exclude={"rules", "loss_scale"}
-        )
+        assert without_form(config) == without_form(configs["float32"])
         assert config.design(32, 10).name == "resnet20"
-    assert len({Run(20, name, 3).folder(Path("runs")) for name in STUDY}) == 7
+    assert len({Run(20, name, 3).folder(Path("runs")) for name in STUDY}) == 9
 
 
 def test_table_and_plot(tmp_path: Path) -> None:
