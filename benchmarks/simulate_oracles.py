@@ -138,16 +138,23 @@ def scale_of(kind: Small | Integer | Block, x: Floats) -> tuple[Floats, float, f
             shared = _shared(kind.element.grid, largest)
             return np.repeat(shared, kind.size, 1)[:, : x.shape[1]], kind.grid.lowest, kind.grid.highest
         case FlexFloat(shared_exponent=True):
-            return _shared(kind.grid, np.abs(finite).max()), kind.grid.lowest, kind.grid.highest
+            return _unlimited(kind.grid, np.abs(finite).max()), kind.grid.lowest, kind.grid.highest
         case _:
             return np.float32(1), kind.grid.lowest, kind.grid.highest
 
 
-def _shared(grid: Grid, largest: NDArray[np.floating]) -> Floats:
-    """2**(exponent of the largest magnitude - of the greatest value), so great that float32 holds the grid."""
+def _unlimited(grid: Grid, largest: np.floating) -> Floats:
+    """The least such power of two times which the greatest value is not less than the largest magnitude."""
+    binades = Fraction(2) ** int(np.frexp(np.float64(largest))[1] - np.frexp(grid.highest)[1])
+    is_limited = Fraction(float(largest)) > Fraction(grid.highest) * binades
+    return _shared(grid, np.asarray(largest), int(is_limited))
+
+
+def _shared(grid: Grid, largest: NDArray[np.floating], more: int = 0) -> Floats:
+    """2**(exponent of the largest magnitude - of the greatest value + more), so great that float32 holds the grid."""
     exponents = np.frexp(np.where(largest > 0, largest, 2.0**-127).astype(np.float64))[1] - np.frexp(grid.highest)[1]
     least = -126 - min(grid.mantissa, 23) - grid.quantum
-    return np.ldexp(np.float32(1), np.clip(exponents, max(least, -126), 127)).astype(np.float32)
+    return np.ldexp(np.float32(1), np.clip(exponents + more, max(least, -126), 127)).astype(np.float32)
 
 
 def random_words(places: NDArray[np.uint64], seed: int, step: int, tensor: int) -> Words:

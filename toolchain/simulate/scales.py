@@ -15,6 +15,8 @@ Scalable: TypeAlias = FlexFloat | FixedPoint | PowerOfTwo | Integer
 """Formats with a scale for a tensor or a channel."""
 
 _INTEGERS = Grid(24, 0, -(2.0**24), 2.0**24)
+_ONES = (1 << FLOAT32_MANTISSA) - 1
+"""The greatest mantissa of a float32."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,7 @@ def scales(kind: Scalable, ends: Tensor) -> Scales:
     grid = kind.grid
     scale = torch.ones_like(greatest)
     if needs_range(kind):
-        scale = _power_of_two(_exponent(kind, torch.maximum(-least, greatest)))
+        scale = _power_of_two(_exponent(grid, torch.maximum(-least, greatest), _greatest_mantissa(kind)))
     lowest, highest = (torch.full_like(scale, limit) for limit in (grid.lowest, grid.highest))
     return Scales(scale, lowest, highest, torch.zeros_like(scale))
 
@@ -60,14 +62,15 @@ def constant_scales(kind: Scalable, device: torch.device) -> Scales:
 def block_scales(kind: Block, blocks: Tensor) -> Scales:
     """The scales for blocks of channels; blocks: float32 [outer, channels, inner]. scale: [outer, blocks, inner].
 
-    2**(exponent of the block's largest finite magnitude - exponent of the element's greatest value).
+    2**(exponent of the block's largest finite magnitude - exponent of the element's greatest value), as OCP has it: a
+    magnitude beyond the greatest value of that binade is limited.
     """
     outer, channels, inner = blocks.shape
     magnitudes = torch.where(blocks.isfinite(), blocks.abs(), 0.0)
     padded = torch.nn.functional.pad(magnitudes, (0, 0, 0, -channels % kind.size))
     largest = padded.reshape(outer, -1, kind.size, inner).amax(2)
     grid = kind.grid
-    scale = _power_of_two(_exponent(kind.element, largest))
+    scale = _power_of_two(_exponent(kind.element.grid, largest, _ONES))
     lowest, highest = (scale.new_full((1,), limit) for limit in (grid.lowest, grid.highest))
     return Scales(scale, lowest, highest, scale.new_zeros(1))
 
@@ -85,14 +88,26 @@ def _of_integers(kind: Integer, least: Tensor, greatest: Tensor) -> Scales:
     return Scales(scale, kind.least - zero_point, kind.greatest - zero_point, zero_point)
 
 
-def _exponent(kind: FlexFloat | FixedPoint | PowerOfTwo, magnitude: Tensor) -> Tensor:
-    """The exponent that is shared, int64: the largest magnitude's less the greatest of the format."""
-    pattern = magnitude.view(torch.int32).to(torch.int64)
+def _greatest_mantissa(kind: FlexFloat | PowerOfTwo) -> int:
+    """The mantissa, as of a float32, up to which the largest magnitude of a tensor stays in the greatest binade.
+
+    Of a float that of its greatest value: with this exponent, the least one, nothing is limited. Limited gradients would
+    not sum to what they did: those of a softmax drift. Of powers of two just below 1.5: floor(log2(4 / 3 x)).
+    """
     if isinstance(kind, PowerOfTwo):
-        pattern = pattern + (1 << FLOAT32_MANTISSA - 1)  # from 1.5 on, the next power of two: floor(log2(4 / 3 x))
-    grid = kind.grid
-    own = 0 if isinstance(kind, PowerOfTwo) else math.frexp(grid.highest)[1] - 1
+        return (1 << FLOAT32_MANTISSA - 1) - 1
+    fraction = 2.0 * math.frexp(kind.grid.highest)[0] - 1.0
+    return int(fraction * (1 << FLOAT32_MANTISSA))
+
+
+def _exponent(grid: Grid, magnitude: Tensor, greatest_mantissa: int) -> Tensor:
+    """The exponent that is shared, int64: the largest magnitude's less the greatest of the grid.
+
+    One more where the magnitude's mantissa, as of a float32, is beyond the greatest one.
+    """
+    pattern = magnitude.view(torch.int32).to(torch.int64) + (_ONES - greatest_mantissa)
     least = FLOAT32_LEAST - min(grid.mantissa, FLOAT32_MANTISSA) - grid.quantum
+    own = math.frexp(grid.highest)[1] - 1
     return ((pattern >> FLOAT32_MANTISSA) - 127 - own).clamp(max(least, FLOAT32_LEAST), FLOAT32_GREATEST)
 
 
