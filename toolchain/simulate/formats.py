@@ -26,7 +26,8 @@ class FlexFloat(_Format):
     +-(M / 2**m) 2**(1 - (2**(e-1) - 1) + b): subnormals. specials: the codes that are no numbers: "none"; "ieee": the
     greatest exponent is infinity and NaN; "nan": the greatest code alone is NaN (OCP's e4m3). overflow: whether a value
     that is too great becomes the greatest number, or infinity (without one: NaN). shared_exponent: the tensor's largest
-    magnitude decides, at each step, what is added to b (dynamic shared exponent).
+    magnitude decides, at each step, what is added to b: the least integer with which nothing is limited (dynamic shared
+    exponent).
     """
 
     kind: Literal["flexfp"] = "flexfp"

@@ -88,15 +88,15 @@ def _of_integers(kind: Integer, least: Tensor, greatest: Tensor) -> Scales:
     return Scales(scale, kind.least - zero_point, kind.greatest - zero_point, zero_point)
 
 
-def _greatest_mantissa(kind: FlexFloat | PowerOfTwo) -> int:
+def _greatest_mantissa(kind: Scalable) -> int:
     """The mantissa, as of a float32, up to which the largest magnitude of a tensor stays in the greatest binade.
 
-    Of a float that of its greatest value: with this exponent, the least one, nothing is limited. Limited gradients would
-    not sum to what they did: those of a softmax drift. Of powers of two just below 1.5: floor(log2(4 / 3 x)).
+    Of a float that of its greatest value, so nothing is limited: limited gradients would not sum to what they did,
+    those of a softmax not to 0. Of powers of two the last one below 1.5: floor(log2(4 / 3 x)).
     """
     if isinstance(kind, PowerOfTwo):
         return (1 << FLOAT32_MANTISSA - 1) - 1
-    fraction = 2.0 * math.frexp(kind.grid.highest)[0] - 1.0
+    fraction = 2.0 * math.frexp(grid_of(kind).highest)[0] - 1.0
     return int(fraction * (1 << FLOAT32_MANTISSA))
 
 

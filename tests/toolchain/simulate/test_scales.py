@@ -65,7 +65,7 @@ def test_a_shared_exponent_is_the_least_that_limits_nothing(kind: FlexFloat, lar
 
 
 def test_a_shared_exponent_does_not_bend_sums() -> None:
-    """The gradient of a softmax sums to 0; it still did not when -1.9 became -1.75, the greatest number of its binade."""
+    """The gradient of a softmax sums to 0: not if -1.9 becomes -1.75, the greatest number of its binade."""
     quantizer = Quantizer(PRESETS["flexfp8_e5m2_shared"], "gradient", Roundings(), Progress(torch.nn.Module(), 0), 1)
     x = torch.tensor([-1.9, 0.9, 0.5, 0.5]).repeat(10000, 1)
     assert abs(float(quantizer(x).sum(1).mean())) < 0.01
