@@ -12,6 +12,7 @@ into benchmarks/results. A short form, to see that it works:
 """
 
 import argparse
+import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
@@ -104,6 +105,8 @@ def main() -> None:
     options = f"--epochs {chosen.epochs} --batch {chosen.batch} --lr {chosen.lr:g}"
     options += f" --seeds {' '.join(map(str, chosen.seeds))} --depth {' '.join(map(str, chosen.depth))}"
     options += f" --images {chosen.images}" if chosen.images else ""
+    if chosen.formats != list(STUDY):
+        options += f" --formats {shlex.join(chosen.formats)}"
     command = f"python benchmarks/simulate_study.py --data TRAIN --test TEST --folder RUNS {options}"
     runs = [Run(depth, form, seed) for seed in chosen.seeds for depth in chosen.depth for form in chosen.formats]
     for number, run in enumerate(runs, 1):
