@@ -2,6 +2,9 @@ r"""Training under number formats on CIFAR-10: accuracy by epoch of ResNet-8 and
 
     python benchmarks/simulate_study.py --data cifar10 --test cifar10 --folder RUNS --keep
 
+FlexFP8, with a fixed bias and with shared exponents, is trained with stochastic rounding, as the paper has it, and
+rounded to nearest.
+
 Each run (network, format, seed) has its folder below RUNS with checkpoint, log and curves; a run that was begun is
 continued, a finished one is read, so the study can be stopped at any time. After each run the results so far are
 written: simulate-study.json, .md and a plot for each network, simulate-study-resnet8.png, into RUNS, or with --keep

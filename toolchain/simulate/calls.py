@@ -30,13 +30,18 @@ def check_attention(model: nn.Module, rules: Rules) -> None:
         raise SimulateError(_sentence("PyTorch's MultiheadAttention", rounded, names, ROLES))
 
 
-class FirstPass:
-    """Watches a network's first forward pass, and raises a SimulateError at its end if a layer was left out.
+def watch_first_pass(model: nn.Module, layers: Mapping[str, tuple[nn.Module, nn.Module]], names: Iterable[str]) -> None:
+    """Watch a network's first forward pass, which raises a SimulateError at its end if it did not call one of `layers`.
 
     layers: those in which more than the weights is rounded, with the quantizers of their weights, by whose use a layer
     that was not called is told from one that was skipped. names: of all layers. Afterwards the network has no hooks of
     this any more. A compiled network is not watched.
     """
+    _FirstPass(model, layers, names)
+
+
+class _FirstPass:
+    """What the hooks of the first pass saw: layers that were called, and layers whose weights were read."""
 
     def __init__(
         self, model: nn.Module, layers: Mapping[str, tuple[nn.Module, nn.Module]], names: Iterable[str]

@@ -18,7 +18,7 @@ from torch.utils.weak import WeakTensorKeyDictionary
 
 from edgemeta.toolchain.errors import SimulateError
 from edgemeta.toolchain.simulate.accumulate import Accumulation, check_accumulator
-from edgemeta.toolchain.simulate.calls import FirstPass, check_attention
+from edgemeta.toolchain.simulate.calls import check_attention, watch_first_pass
 from edgemeta.toolchain.simulate.formats import Block, Float32
 from edgemeta.toolchain.simulate.quantizer import COUNTER, Progress, Quantizer, Role
 from edgemeta.toolchain.simulate.rules import Rules, load_rules
@@ -37,7 +37,8 @@ def prepare(model: nn.Module, rules: Rules | Path | Mapping[str, Any]) -> nn.Mod
     """Put the network under rules, in place, and return it.
 
     The parameters stay the same objects, so an optimizer may be made before or after. Raises SimulateError for rules
-    that match no layer, and for a network that was prepared before.
+    that match no layer, for weights that cannot be rounded, and for a network that was prepared before; the first
+    forward pass raises it for a layer with whose weights the network computes without calling it.
     """
     if not isinstance(rules, Rules):
         rules = load_rules(rules)
@@ -49,7 +50,7 @@ def prepare(model: nn.Module, rules: Rules | Path | Mapping[str, Any]) -> nn.Mod
     for name, layer in layers.items():
         _check_weights(name, layer, rules)
     progress = Progress(model, rules.seed)
-    called: dict[str, tuple[nn.Module, nn.Module]] = {}
+    watched: dict[str, tuple[nn.Module, nn.Module]] = {}
     number = 0
     for name, layer in layers.items():
         quantizers: dict[str, Quantizer] = {}
@@ -61,9 +62,9 @@ def prepare(model: nn.Module, rules: Rules | Path | Mapping[str, Any]) -> nn.Mod
             quantizers[role] = Quantizer(kind, role, rules.roundings, progress, number, *channels)  # type: ignore[arg-type]
         accumulator = _accumulator_of(rules, name, layer)
         if "weight" in quantizers and not quantizers.keys() <= {"weight", "weight_gradient"}:
-            called[name] = layer, quantizers["weight"]
+            watched[name] = layer, quantizers["weight"]
         _attach(layer, quantizers, accumulator)
-    FirstPass(model, called, list(layers))
+    watch_first_pass(model, watched, list(layers))
     model.register_forward_pre_hook(partial(_advance, progress))
     return model
 
