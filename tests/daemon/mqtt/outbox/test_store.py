@@ -1,12 +1,10 @@
-"""The outbox file: order, numbers, ledger; what another process, a foreign or a damaged file makes of it."""
+"""The outbox file: order, numbers, ledger, space; other processes and foreign files. Damage: test_recovery.py."""
 
 import errno
 import os
-import random
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -16,8 +14,8 @@ from hypothesis import strategies as st
 
 from edgemeta.daemon.mqtt.outbox.delivery import ROW_OVERHEAD, Delivery, OutgoingMessage
 from edgemeta.daemon.mqtt.outbox.files import LOG_BYTES
-from edgemeta.daemon.mqtt.outbox.recovery import open_store, replaced
-from edgemeta.daemon.mqtt.outbox.store import DamagedError, FullError, Store, StoreError
+from edgemeta.daemon.mqtt.outbox.recovery import open_store
+from edgemeta.daemon.mqtt.outbox.store import FullError, Store, StoreError
 
 BOOT = "b" * 32
 ALL = 10**9
@@ -215,198 +213,6 @@ def test_the_reserved_space_is_enough(tmp_path_factory: pytest.TempPathFactory, 
     store.add(deliveries(2, count, size))
     assert store.count == count + 1
     store.close()
-
-
-@pytest.mark.parametrize(
-    "damage",
-    [
-        "DROP TABLE ledger",
-        "DROP TABLE messages",
-        "DELETE FROM ledger",
-        "UPDATE ledger SET count = 'many'",
-        "ALTER TABLE messages RENAME COLUMN topic TO subject",
-        "ALTER TABLE messages ADD COLUMN extra",
-    ],
-)
-def test_tables_of_another_shape_are_put_aside(tmp_path: Path, damage: str) -> None:
-    path = filled(tmp_path / "o", 3)
-    with closing(sqlite3.connect(path)) as database:
-        database.execute(damage)
-        database.commit()
-    store = open_store(path, BOOT)
-    try:
-        store.add(deliveries(4, 1))
-        values(store)
-    except DamagedError:
-        store.close()
-    else:
-        store.close()
-        assert (tmp_path / "o.damaged").exists()
-
-
-def test_rows_that_hold_no_message_are_passed_by_and_counted(tmp_path: Path) -> None:
-    path = filled(tmp_path / "o", 8)
-    with closing(sqlite3.connect(path)) as database:
-        for number, change in enumerate(
-            (
-                "topic = CAST(x'ff' AS TEXT)",
-                "topic = 'a/+/b'",
-                "topic = ''",
-                "payload = 5",
-                "qos = 7",
-                "qos = 'x'",
-                "topic = x'6100'",
-            ),
-            start=1,
-        ):
-            database.execute(f"UPDATE messages SET {change} WHERE number = {number}")
-        database.commit()
-    store = Store(path, BOOT)
-    assert values(store) == [8]
-    assert (store.unreadable, store.count) == (7, 1)
-    store.close()
-
-
-def test_readable_messages_of_a_damaged_file_are_recovered(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    path = filled(tmp_path / "o", 1000, 700)
-    content = bytearray(path.read_bytes())
-    middle = len(content) // 2 // 4096 * 4096
-    content[middle : middle + 4096] = random.Random(1).randbytes(4096)
-    path.write_bytes(content)
-    store = Store(path, BOOT)
-    with pytest.raises(DamagedError, match="is damaged: database disk image is malformed"):
-        values(store)
-    store.close()
-
-    with caplog.at_level("WARNING"):
-        store = replaced(DamagedError("outbox file o is damaged"), path, BOOT, 1)
-    saved = values(store)
-    assert 980 < len(saved) < 1000
-    assert saved == sorted(saved)
-    assert (saved[0], saved[-1]) == (1, 1000)
-    assert store.count == len(saved)
-    assert f"{len(saved)} messages recovered, the damaged file is kept as {path}.damaged" in caplog.text
-    store.close()
-
-
-@pytest.mark.parametrize("content", [b"x" * 5000, b"not a database", b"SQLite format 3\0" + bytes(5000)])
-def test_a_file_that_is_no_database_is_put_aside(tmp_path: Path, content: bytes) -> None:
-    path = tmp_path / "o"
-    path.write_bytes(content)
-    try:
-        store = open_store(path, BOOT)
-    except StoreError as error:
-        assert "another program's" in str(error)  # noqa: PT017 - an SQLite header without an owner
-        assert path.read_bytes() == content
-        return
-    assert values(store) == []
-    store.close()
-    assert (tmp_path / "o.damaged").read_bytes() == content
-
-
-def test_a_ledger_with_too_small_numbers_and_rows_without_a_payload(tmp_path: Path) -> None:
-    """Damage that SQLite does not notice: counts never fall below nothing."""
-    path = filled(tmp_path / "o", 5)
-    with closing(sqlite3.connect(path)) as database:
-        database.execute("UPDATE ledger SET count = 1, bytes = 1")
-        database.execute("PRAGMA writable_schema = ON")
-        database.execute("UPDATE sqlite_master SET sql = replace(sql, 'payload BLOB NOT NULL', 'payload BLOB')")
-        database.commit()
-    with closing(sqlite3.connect(path)) as database:
-        database.execute("UPDATE messages SET payload = NULL WHERE number = 1")
-        database.commit()
-    store = open_store(path, BOOT)
-    rows = store.oldest(3)
-    assert rows[0].size == ROW_OVERHEAD
-    store.remove(1, 3)
-    assert store.count == 2
-    assert store.bytes == sum(row.size for row in store.oldest(ALL))
-    store.close()
-
-
-def test_a_name_in_a_damaged_file_that_is_no_text(tmp_path: Path) -> None:
-    """Python then raises UnicodeDecodeError for SQLite's own words."""
-    path = filled(tmp_path / "o", 3)
-    path.write_bytes(path.read_bytes().replace(b"CREATE TABLE mess", b"CREATE \x81ABLE mess"))
-    store = open_store(path, BOOT)
-    assert store.count == 0
-    store.close()
-    assert (tmp_path / "o.damaged").exists()
-
-
-@settings(max_examples=60, deadline=None)
-@given(
-    flips=st.lists(st.tuples(st.floats(0, 0.9999), st.binary(min_size=1, max_size=64)), min_size=1, max_size=5),
-    cut=st.none() | st.floats(0, 1),
-)
-def test_any_damage_gives_a_store_or_one_sentence(
-    tmp_path_factory: pytest.TempPathFactory,
-    whole: bytes,
-    flips: list[tuple[float, bytes]],
-    cut: float | None,
-) -> None:
-    """Bytes overwritten anywhere, the end cut off: never another exception, and the store can be used afterwards."""
-    path = tmp_path_factory.mktemp("damage") / "o"
-    path.write_bytes(damaged(whole, flips, cut))
-    use(path)
-
-
-@pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    """A file of sixty messages."""
-    return filled(tmp_path_factory.mktemp("whole") / "o", 60, 300).read_bytes()
-
-
-def damaged(whole: bytes, flips: list[tuple[float, bytes]], cut: float | None) -> bytes:
-    content = bytearray(whole)
-    for place, piece in flips:
-        start = int(place * len(content))
-        content[start : start + len(piece)] = piece
-    return bytes(content[: int(cut * len(content))] if cut is not None else content)
-
-
-def use(path: Path) -> None:
-    """Use a file as the writer does: damage leads to a new one, another fault to one sentence."""
-    store = None
-    try:
-        store = open_store(path, BOOT)
-        for _ in range(3):
-            try:
-                loaded, _ = store.load(0, ALL, 20)
-                store.remove(0, max((delivery.row for delivery in loaded), default=0))
-                store.add(deliveries(1000, 3))
-                store.oldest(10)
-            except DamagedError as error:
-                store.close()
-                store = replaced(error, path, BOOT, store.last + 1)
-            else:
-                return
-        raise AssertionError("a replaced store is still damaged")
-    except DamagedError:
-        raise
-    except StoreError as error:
-        assert str(path) in str(error)  # noqa: PT017 - an error is one of two good ends
-    finally:
-        if store is not None:
-            store.close()
-
-
-@pytest.mark.slow
-@pytest.mark.fuzz
-@pytest.mark.timeout(3600)
-def test_twenty_thousand_damaged_files(tmp_path: Path, whole: bytes, fed: Callable[[str, int], None]) -> None:
-    generator = random.Random(20)
-    for _ in range(20_000):
-        path = tmp_path / "p"
-        for leftover in tmp_path.glob("p*"):
-            leftover.unlink()
-        flips = [
-            (generator.random() * 0.9999, generator.randbytes(generator.randint(1, 64)))
-            for _ in range(generator.randint(1, 5))
-        ]
-        path.write_bytes(damaged(whole, flips, generator.random() if generator.random() < 0.2 else None))
-        use(path)
-    fed("outbox files", 20_000)
 
 
 @pytest.mark.parametrize("log_is_left", [True, False])
