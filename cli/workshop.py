@@ -38,7 +38,7 @@ _path = click.Path(path_type=Path)
     "--width",
     type=click.FloatRange(MIN_WIDTH, MAX_WIDTH),
     metavar="F",
-    help="Factor on all channels.  [default: 3 for resnet, 0.5 for mobilenetv2, 0.25 for vgg16]",
+    help="Factor on all channels.  [default: 3 for resnet, 0.5 for mobilenetv2, 0.25 for vgg16 and alexnet]",
 )
 @click.option(
     "--start",

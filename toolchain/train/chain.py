@@ -4,6 +4,7 @@ Layers are numbered by convolutions: conv3, its batch norm bn3, the ReLU relu3 o
 those of parameters ("conv3.weight") and of the exported graph's layers.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from torch import Tensor, nn
@@ -36,7 +37,7 @@ class Mean(nn.Module):
 
 
 class Chain(nn.Module):
-    """A network of convolutions with batch norms, activations, additions and one dense layer "fc".
+    """A network of convolutions with batch norms, activations and additions, then dense layers, the last one "fc".
 
     size: side of the square input in pixels. links: its layers in their order; the last one gives the logits. `add` and
     the functions built on it append a layer and return its name.
@@ -88,6 +89,11 @@ class Chain(nn.Module):
         """Append the addition of two layers."""
         return self.add(f"add{self._convolutions - 1}", Sum(), a, b)
 
-    def classify(self, x: str, channels: int, classes: int) -> None:
-        """Append the global average "pool" and the dense layer "fc"."""
-        self.add("fc", nn.Linear(channels, classes), self.add("pool", Mean(), x))
+    def classify(self, x: str, channels: int, classes: int, hidden: Sequence[int] = ()) -> None:
+        """Append the global average "pool", dense layers of `hidden` neurons with a ReLU each, and the dense "fc"."""
+        x = self.add("pool", Mean(), x)
+        for number, neurons in enumerate(hidden):
+            x = self.add(f"dense{number}", nn.Linear(channels, neurons), x)
+            x = self.add(f"dense_relu{number}", nn.ReLU(), x)
+            channels = neurons
+        self.add("fc", nn.Linear(channels, classes), x)

@@ -5,7 +5,7 @@ from typing import Literal, TypeAlias, get_args
 
 from edgemeta.toolchain.errors import RecipeError
 
-Family: TypeAlias = Literal["resnet", "mobilenetv2", "vgg16"]
+Family: TypeAlias = Literal["resnet", "mobilenetv2", "vgg16", "alexnet"]
 FAMILIES: tuple[Family, ...] = get_args(Family)
 
 DEPTHS = (8, 14, 20)
@@ -77,6 +77,7 @@ class Wishes:
 RESNET = Design(family="resnet", depth=14, width=3.0, size=96)
 MOBILENET = Design(family="mobilenetv2", width=0.5, size=96)
 VGG = Design(family="vgg16", width=0.25, size=96)
+ALEXNET = Design(family="alexnet", width=0.25, size=96)
 """What is trained on own pictures where nothing else is wanted."""
 
-_DEFAULTS = {"resnet": RESNET, "mobilenetv2": MOBILENET, "vgg16": VGG}
+_DEFAULTS = {"resnet": RESNET, "mobilenetv2": MOBILENET, "vgg16": VGG, "alexnet": ALEXNET}

@@ -1,4 +1,4 @@
-"""The PyTorch networks that can be trained, exported and shipped: residual networks, MobileNetV2 and VGG16.
+"""The PyTorch networks that can be trained, exported and shipped: residual networks, MobileNetV2, VGG16, AlexNet.
 
 All take float [B, 3, S, S] (channels first) holding (pixel - 128) / 128 and give logits [B, classes]. The depth of a
 residual network, the width and the number of classes are free; the input's side S decides only where the network halves
@@ -115,10 +115,36 @@ def _vgg(design: Design) -> Chain:
     return net
 
 
+def _alexnet(design: Design) -> Chain:
+    """AlexNet (Krizhevsky, Sutskever and Hinton 2012): five convolutions, three dense layers, with batch norm.
+
+    Filters and neurons are those of its one-column form (Krizhevsky 2014). The first two convolutions are 5x5; max-
+    poolings of 2x2 follow the first, the second and the last one. The first has stride 2 or 4 for larger inputs. The
+    dense layers read the global average, so that the weights fit every size.
+    """
+    widths = [max(1, round(base * design.width)) for base in (64, 192, 384, 256, 256)]
+    count = halvings(design.size)
+    net = Chain(design.size)
+    x, cin = "input", 3
+    for number, width in enumerate(widths):
+        stride = 1 << max(0, count - 3) if number == 0 else 1
+        x = net.relu(net.convolution(x, cin, width, 5 if number < 2 else 3, stride))
+        if number in (0, 1, 4):
+            x = net.add(f"pool{number}", nn.MaxPool2d(2), x)
+        cin = width
+    net.classify(x, cin, design.classes, hidden=[max(1, round(4096 * design.width))] * 2)
+    return net
+
+
 def _multiple_of_8(channels: float) -> int:
     """The nearest multiple of 8, at least 8 and at least nine tenths of `channels`, as the published networks have."""
     rounded = max(8, int(channels + 4) // 8 * 8)
     return rounded + 8 if rounded < 0.9 * channels else rounded
 
 
-_BUILDERS: dict[Family, Callable[[Design], Chain]] = {"resnet": _resnet, "mobilenetv2": _mobilenet, "vgg16": _vgg}
+_BUILDERS: dict[Family, Callable[[Design], Chain]] = {
+    "resnet": _resnet,
+    "mobilenetv2": _mobilenet,
+    "vgg16": _vgg,
+    "alexnet": _alexnet,
+}

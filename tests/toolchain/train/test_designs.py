@@ -9,7 +9,7 @@ from edgemeta.toolchain.train.designs import MOBILENET, RESNET, VGG, Design, Wis
 @pytest.mark.parametrize(
     ("wrong", "sentence"),
     [
-        ({"family": "alexnet"}, "network is 'alexnet', expected one of resnet, mobilenetv2, vgg16"),
+        ({"family": "lenet"}, "network is 'lenet', expected one of resnet, mobilenetv2, vgg16, alexnet"),
         ({"size": 23}, "size is 23, expected 24 to 224 pixels"),
         ({"size": 225}, "size is 225"),
         ({"depth": 9}, "depth is 9, expected one of 8, 14, 20"),

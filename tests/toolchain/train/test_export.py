@@ -26,6 +26,8 @@ DESIGNS = [
     Design(7, 96, "mobilenetv2", width=0.25),
     Design(7, 32, "vgg16", width=0.125),
     Design(7, 45, "vgg16", width=0.125),
+    Design(7, 32, "alexnet", width=0.125),
+    Design(7, 200, "alexnet", width=0.125),
 ]
 
 

@@ -50,7 +50,7 @@ def test_the_digest_of_resnet8_is_that_of_recipes_without_a_network() -> None:
         ("student: {epochs: 1.5}", "student.epochs is 1.5"),
         ("student: {batch: 0}", "student.batch is 0, expected at least 1"),
         ("teacher: {count: 0}", "teacher.count is 0 and student.hard_weight 0.1, expected 1"),
-        ("network: {family: alexnet}", "network is 'alexnet', expected one of resnet, mobilenetv2, vgg16"),
+        ("network: {family: lenet}", "network is 'lenet', expected one of resnet, mobilenetv2, vgg16, alexnet"),
         ("network: {width: 9}", "width is 9, expected 0.125 to 8"),
         ("network: {depth: 9}", "depth is 9, expected one of 8, 14, 20"),
         ("student: {lr: .nan}", "student.lr is nan, expected a finite number"),

@@ -23,7 +23,7 @@ from edgemeta.toolchain.train.start import ENTRY, described, design_of
 
 
 @pytest.mark.gate("networks of 20 to 52 layers are trained and quantized, 15 s")
-@pytest.mark.parametrize("name", ["resnet20-cifar10", "vgg16-cifar10", "mobilenetv2-cifar10"])
+@pytest.mark.parametrize("name", ["resnet20-cifar10", "vgg16-cifar10", "mobilenetv2-cifar10", "alexnet-cifar10"])
 def test_train_export_quantize_and_run(tmp_path: Path, pixels: Any, classes: Any, name: str) -> None:
     recipe = load_recipe(find_recipe(name))
     assert recipe.student.epochs >= 100
