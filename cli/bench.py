@@ -1,5 +1,6 @@
 """`bench`: latency of a model on a backend, or of one product of matrices of few bits."""
 
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
@@ -19,6 +20,7 @@ from edgemeta.kernels.cpu.library import FORMS, ISA_NAMES, LibraryError
 from edgemeta.model.errors import EdgemetaError
 from edgemeta.plugins.measure import bench as measure_latency
 
+RUNS, SECONDS = 2000, 20
 _MOST_ELEMENTS = 1 << 26
 """Elements of a matrix, so that sums of 8-bit products fit int32 and a slip of the finger takes no gigabytes."""
 
@@ -40,7 +42,11 @@ class _WithForms(Protocol):
 @click.command(short_help="Time one image, or one product of matrices of few bits.")
 @click.argument("model_name", metavar="[MODEL]", required=False, shell_complete=model_names)
 @backend_options
-@click.option("--runs", default=2000, show_default=True, type=click.IntRange(min=1), help="Timed runs, batch 1.")
+@click.option(
+    "--runs",
+    type=click.IntRange(min=1),
+    help=f"Timed runs, batch 1.  [default: {RUNS}, of a slow MODEL as many as begin in {SECONDS} s]",
+)
 @click.option(
     "--paced", type=click.FloatRange(min=0.0), default=0.0, metavar="MS", help="Wait between runs, like a camera."
 )
@@ -60,7 +66,7 @@ def bench(
     backend: str,
     threads: int | None,
     isa: str | None,
-    runs: int,
+    runs: int | None,
     paced: float,
     layers: bool,
     save: Path | None,
@@ -73,8 +79,8 @@ def bench(
 
     The cpu backend also names the form of each convolution (docs/low-bits.md). With --layers a table has each form that
     a convolution can take: the time that the planner predicts, as a share of the form `plain`, and the least time
-    measured. With --gemm: quantizing the activations,
-    the product and dequantizing the sums, each by itself, on one thread; `bytes` are those of the weights in memory.
+    measured. With --gemm: quantizing the activations, the product and dequantizing the sums, each by itself, on one
+    thread; `bytes` are those of the weights in memory.
 
     \b
     Examples:
@@ -92,7 +98,7 @@ def bench(
             raise EdgemetaError("--layers is for a MODEL: bench --gemm has --form")
         if isa is not None and isa not in ISA_NAMES:
             raise EdgemetaError(f"--isa {isa}: expected one of {', '.join(ISA_NAMES)}")
-        _bench_gemm(_sizes(gemm), _widths(bits or "8,8"), isa or "auto", form or FORMS[0], runs, as_json)
+        _bench_gemm(_sizes(gemm), _widths(bits or "8,8"), isa or "auto", form or FORMS[0], runs or RUNS, as_json)
         return
     if bits is not None or form is not None:
         raise EdgemetaError("--bits and --form are for bench --gemm: a model has its own widths")
@@ -102,13 +108,14 @@ def bench(
     model = load_model(model_name)
     backend_name, session = open_session(model, backend, threads, isa)
     with closing(session), progress_bar("bench") as progress:
-        timing = measure_latency(session, model, runs, paced, progress)
+        seconds = SECONDS if runs is None else math.inf
+        timing = measure_latency(session, model, runs or RUNS, paced, progress, seconds)
         forms = dict(session.forms()) if isinstance(session, _WithForms) else {}
         found: list[LayerForms] = []
         if layers:
             if not isinstance(session, _WithForms):
                 raise EdgemetaError(f"bench --layers: backend {backend_name} has no forms, expected cpu or neon")
-            found = measure_forms(model, session.isa, threads or 1, runs, progress)
+            found = measure_forms(model, session.isa, threads or 1, timing.runs, progress)
             if save is not None:
                 keep_forms(save, model.digest, session.isa, {each.step: each.fastest for each in found})
     values: dict[str, object] = {
@@ -117,11 +124,14 @@ def bench(
         "min_us": timing.min_us,
         "stages": timing.stages,
         "forms": forms,
-        "runs": runs,
+        "runs": timing.runs,
         "backend": backend_name,
         "sha256": model.digest,
     }
-    lines = [f"median {timing.median_us:.1f} us, p99 {timing.p99_us:.1f}, min {timing.min_us:.1f} ({backend_name})"]
+    lines = [
+        f"median {timing.median_us:.1f} us, p99 {timing.p99_us:.1f}, min {timing.min_us:.1f} "
+        f"({backend_name}, {timing.runs} runs)"
+    ]
     lines += [
         f"  {name:<24} {microseconds:8.1f} us  {forms.get(name, '')}".rstrip()
         for name, microseconds in timing.stages.items()

@@ -1,9 +1,10 @@
 """Verifies a session against the reference and measures its latency."""
 
+import math
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias, runtime_checkable
+from typing import Protocol, TypeAlias, TypeVar, runtime_checkable
 
 import numpy as np
 
@@ -11,16 +12,25 @@ from edgemeta.model import reference
 from edgemeta.model.graph import Model
 from edgemeta.plugins.api import Batch, Outputs, Session
 
+T = TypeVar("T")
 Progress: TypeAlias = Callable[[int, int], None]
 """Called with the amount done and the total."""
 
 WARM_UP_RUNS = 50
+WARM_UP_SECONDS = 2.0
+"""A warm-up ends at the first of both."""
+MIN_RUNS = 3
+_PROGRESS_SECONDS = 0.2
 
 
 @dataclass(frozen=True)
 class Timing:
-    """Microseconds from input tensor to outputs, batch 1. stages: median of every step, if the backend reports them."""
+    """Microseconds from input tensor to outputs, batch 1, of `runs` runs.
 
+    stages: median of every step, if the backend reports them.
+    """
+
+    runs: int
     median_us: float
     p99_us: float
     min_us: float
@@ -65,26 +75,32 @@ def verify(
     return images, mismatches
 
 
-def bench(session: Session, model: Model, runs: int, paced_ms: float, progress: Progress) -> Timing:
+def bench(
+    session: Session, model: Model, runs: int, paced_ms: float, progress: Progress, seconds: float = math.inf
+) -> Timing:
     """Time `runs` runs of one random image, after a warm-up; `paced_ms` > 0 waits that long before each, like a camera.
 
     During the waits a processor loses cache content and clock rate, so paced times are those that a service has.
+    seconds: after this time no run begins, once there are MIN_RUNS.
     """
     image = random_image(model)
-    for _ in range(WARM_UP_RUNS):
-        session.run(image)
-    nanoseconds = np.empty(runs, np.int64)
-    for i in range(runs):
+    _repeat(lambda: session.run(image))
+    nanoseconds: list[int] = []
+    end = time.monotonic() + seconds
+    shown = -math.inf
+    while len(nanoseconds) < runs and (len(nanoseconds) < MIN_RUNS or time.monotonic() < end):
+        if time.monotonic() - shown > _PROGRESS_SECONDS:
+            progress(len(nanoseconds), runs)
+            shown = time.monotonic()
         if paced_ms > 0:
             time.sleep(paced_ms / 1000)
         begin = time.perf_counter_ns()
         session.run(image)
-        nanoseconds[i] = time.perf_counter_ns() - begin
-        if i % 100 == 0:
-            progress(i, runs)
-    progress(runs, runs)
-    microseconds = nanoseconds / 1000
+        nanoseconds.append(time.perf_counter_ns() - begin)
+    progress(len(nanoseconds), len(nanoseconds))
+    microseconds = np.array(nanoseconds) / 1000
     return Timing(
+        runs=len(nanoseconds),
         median_us=round(float(np.median(microseconds)), 2),
         p99_us=round(float(np.percentile(microseconds, 99)), 2),
         min_us=round(float(microseconds.min()), 2),
@@ -100,5 +116,14 @@ def random_image(model: Model) -> Batch:
 
 
 def _stages(session: Profiled, image: Batch) -> dict[str, float]:
-    profiles = [session.profile(image) for _ in range(WARM_UP_RUNS)]
+    profiles = _repeat(lambda: session.profile(image))
     return {name: round(float(np.median([profile[name] for profile in profiles])), 2) for name in profiles[0]}
+
+
+def _repeat(run: Callable[[], T]) -> list[T]:
+    """What WARM_UP_RUNS runs give, or as many as begin in WARM_UP_SECONDS."""
+    end = time.monotonic() + WARM_UP_SECONDS
+    found = [run()]
+    while len(found) < WARM_UP_RUNS and time.monotonic() < end:
+        found.append(run())
+    return found

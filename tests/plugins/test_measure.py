@@ -1,12 +1,13 @@
 """`verify` counts images with any wrong logit; `bench` returns consistent figures."""
 
+import time
 from contextlib import closing
 
 import numpy as np
 
 from edgemeta.model import reference
 from edgemeta.plugins.api import Batch, Outputs
-from edgemeta.plugins.measure import bench, random_image, verify
+from edgemeta.plugins.measure import MIN_RUNS, bench, random_image, verify
 from edgemeta.plugins.registry import choose
 from tests.conformance.cases import CASES, Case
 
@@ -73,6 +74,27 @@ def test_bench_gives_consistent_figures(resnet8: Case) -> None:
     assert "conv2+add3" in timing.stages
     assert sum(timing.stages.values()) > 0
     assert told[-1] == (20, 20)
+
+
+class Slow(OffByOne):
+    """A session that takes 10 ms for an image."""
+
+    def run(self, batch: Batch) -> Outputs:
+        time.sleep(0.01)
+        return ()
+
+
+def test_a_slow_session_is_timed_as_often_as_there_is_time(resnet8: Case) -> None:
+    told: list[tuple[int, int]] = []
+    session = Slow(resnet8)
+    begin = time.monotonic()
+    timing = bench(session, resnet8.model, 2000, 0.0, lambda *done: told.append(done), seconds=0.2)
+    assert time.monotonic() - begin < 10
+    assert MIN_RUNS <= timing.runs <= 20
+    assert timing.min_us >= 10_000
+    assert told[-1] == (timing.runs, timing.runs)
+    assert bench(session, resnet8.model, 2000, 0.0, lambda *_: None, seconds=0.0).runs == MIN_RUNS
+    assert bench(session, resnet8.model, 30, 0.0, lambda *_: None).runs == 30
 
 
 def test_a_session_without_a_profile_is_timed() -> None:
