@@ -13,7 +13,7 @@ from pathlib import Path
 
 from benchmarks.result_file import write_json, write_markdown
 
-NETWORKS = ("resnet8-cifar10-float", "resnet8-cifar10", "resnet8-cifar10-paper")
+NETWORKS = ("resnet8-cifar10-float", "resnet8-cifar10", "resnet8-cifar10-paper", "resnet8-cifar10-pot5")
 
 
 def main() -> None:

@@ -22,7 +22,7 @@ pytest.importorskip("torch", reason="PyTorch is not installed (pip install 'edge
 from edgemeta.toolchain.simulate.session import SimulatedSession
 
 
-@pytest.mark.parametrize("name", ["resnet8-cifar10", "resnet8-cifar10-paper"])
+@pytest.mark.parametrize("name", ["resnet8-cifar10", "resnet8-cifar10-paper", "resnet8-cifar10-pot5"])
 def test_every_integer_is_the_references(edgemeta: Any, edgemeta_json: Any, labelled: Path, name: str) -> None:
     result = edgemeta_json("simulate", "eval", name, "--data", labelled)
     same = edgemeta_json("eval", name, "--data", labelled, "--backend", "reference")

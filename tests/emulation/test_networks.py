@@ -40,7 +40,7 @@ def expected(name: str, data: Path, count: int) -> tuple[NDArray[np.int8], NDArr
 @pytest.mark.gate("4 s each, 20 s of many images: networks, emulated; one: tests/plugins/cuda/test_session.py")
 @pytest.mark.parametrize("count", [SOME, IMAGES])
 @pytest.mark.parametrize("architecture", ["sm_53", "sm_87"])
-@pytest.mark.parametrize("name", ["resnet8-cifar10", "resnet8-cifar10-paper"])
+@pytest.mark.parametrize("name", ["resnet8-cifar10", "resnet8-cifar10-paper", "resnet8-cifar10-pot5"])
 def test_real_images(name: str, architecture: str, count: int, shared_data: Path) -> None:
     batch, logits = expected(name, shared_data, count)
     plan = lower(shipped(name), ARCHITECTURES[architecture])
@@ -54,7 +54,7 @@ def test_real_images(name: str, architecture: str, count: int, shared_data: Path
 
 @pytest.mark.slow
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
-@pytest.mark.parametrize("name", ["resnet8-cifar10", "resnet8-cifar10-paper"])
+@pytest.mark.parametrize("name", ["resnet8-cifar10", "resnet8-cifar10-paper", "resnet8-cifar10-pot5"])
 def test_every_architecture(name: str, architecture: str, shared_data: Path) -> None:
     batch, logits = expected(name, shared_data, IMAGES)
     plan = lower(shipped(name), ARCHITECTURES[architecture])
