@@ -1,17 +1,15 @@
-"""Test images through the simulated netlist of ResNet-8, half of them with back-pressure, beside the reference.
+"""Test images through the simulated netlist of a network, half of them with back-pressure, beside the reference.
 
-    python -m benchmarks.fpga_images --data FOLDER [--model FILE] [--images 1000] [--cycles 21000]
+    python -m benchmarks.fpga_images --data FOLDER [MODEL] [--images 1000] [--cycles 21000]
 
-FOLDER holds cifar10/test.npz (docs/test-data.md). Without --model the network is ResNet-8 with random power-of-two
-weights of 5 bits, and a shift and table per channel. The first half of the images streams at full speed, the other half
-with random pauses of the writer and the reader, a quarter of the clocks each. Writes results/fpga-images.{json,md}, or
-results/fpga-images-NAME for a model; exits with 1 at any wrong logit.
+FOLDER holds cifar10/test.npz (docs/test-data.md). MODEL: a file or a shipped name, resnet8-cifar10-pot5 by default. The
+first half of the images streams at full speed, the other half with random pauses of the writer and the reader, a
+quarter of the clocks each. Writes results/fpga-images.{json,md}; exits with 1 at any wrong logit.
 """
 
 import argparse
 import sys
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -23,9 +21,7 @@ from edgemeta.kernels.fpga.simulate.cache import simulation_library
 from edgemeta.kernels.fpga.simulate.model import Simulation
 from edgemeta.model import reference
 from edgemeta.model.file import load
-from edgemeta.model.graph import Model
 from edgemeta.model.zoo import find
-from tests.conformance.power_of_two import random_resnet8
 from tests.plugins.cuda.proofs import first_images
 
 STALL = 64
@@ -37,11 +33,11 @@ def main() -> None:
     """Simulate, print and write."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--model", type=Path)
+    parser.add_argument("model", nargs="?", metavar="MODEL", default="resnet8-cifar10-pot5")
     parser.add_argument("--images", type=int, default=1000)
     parser.add_argument("--cycles", type=int, default=DEFAULT_CYCLES)
     options = parser.parse_args()
-    model = load(options.model) if options.model else random_model()
+    model = load(find(options.model))
     values = simulate(choose_foldings(model, options.cycles), options.data, options.images)
     line = (
         f"{model.name}: {values['images']} images, {values['paused']} of them with pauses; {values['mismatches']} of "
@@ -49,17 +45,10 @@ def main() -> None:
         "full speed."
     )
     print(line)
-    name = f"fpga-images-{model.name}" if options.model else "fpga-images"
-    file = f" --model {options.model.name}" if options.model else ""
-    command = f"python -m benchmarks.fpga_images --data FOLDER{file} --images {options.images}"
-    write_json(name, command, {"model": model.name, **values})
-    write_markdown(name, command, line)
+    command = f"python -m benchmarks.fpga_images --data FOLDER {model.name} --images {options.images}"
+    write_json("fpga-images", command, {"model": model.name, "sha256": model.digest, **values})
+    write_markdown("fpga-images", command, f"{line} sha256 `{model.digest[:12]}`.")
     sys.exit(values["mismatches"] > 0)
-
-
-def random_model() -> Model:
-    """ResNet-8 with random weights and the preprocessing of the shipped one."""
-    return replace(random_resnet8(), preprocessing=load(find("resnet8-cifar10")).preprocessing)
 
 
 def simulate(network: Network, data: Path, count: int) -> dict[str, int]:

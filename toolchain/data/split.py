@@ -10,6 +10,10 @@ from edgemeta.toolchain.data.copies import picture_digests
 from edgemeta.toolchain.data.dataset import Dataset
 from edgemeta.toolchain.errors import DataError
 
+SPLIT_SEED = 1
+"""That of the part which shipped recipes, incremental quantization and searches hold out: the same pictures, so that a
+network is judged by what it was not trained on."""
+
 
 def split(dataset: Dataset, share: float, seed: int) -> tuple[Dataset, Dataset]:
     """Split into the rest and a part that has about `share` of each class, both in the order of the data set.

@@ -7,7 +7,7 @@ from pathlib import Path
 from edgemeta.model.graph import Model
 from edgemeta.toolchain.data.dataset import Alternates, Dataset
 from edgemeta.toolchain.data.frames import ArrayFrames
-from edgemeta.toolchain.data.split import held_out
+from edgemeta.toolchain.data.split import SPLIT_SEED, held_out
 from edgemeta.toolchain.errors import QuantizeError
 from edgemeta.toolchain.float_model.graph import Conv, Dense, FloatModel
 from edgemeta.toolchain.incremental.network import PartlyFrozen
@@ -31,9 +31,6 @@ from edgemeta.toolchain.train.targets import live_target
 
 CHECKPOINT, LOG = "network.pt", "log.jsonl"
 """Files of a run in its folder."""
-
-SPLIT_SEED = 1
-"""Chooses the images that are held out: the same ones whatever the seed of a run."""
 
 Stage = Callable[[int, int], None]
 """Called with the number of images done and of all."""

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from edgemeta.toolchain.data.split import SPLIT_SEED
 from edgemeta.toolchain.errors import SearchError, SimulateError
 from edgemeta.toolchain.quantize.weight_schemes import WeightSchemeName, weight_scheme
 from edgemeta.toolchain.simulate.yaml_file import checked, read_entries
@@ -19,12 +20,15 @@ Factor = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
 class HeldOut(BaseModel):
-    """The part of the labelled images that trials are measured on; the others calibrate (`data.split`)."""
+    """The part of the labelled images that trials are measured on; the others calibrate (`data.split`).
+
+    By default the part that shipped recipes hold out of the training.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     share: float = Field(default=0.1, gt=0, lt=1)
-    seed: int = Field(default=0, ge=0, lt=2**31)
+    seed: int = Field(default=SPLIT_SEED, ge=0, lt=2**31)
 
 
 class Objective(BaseModel):

@@ -32,6 +32,7 @@ from tests.plugins.cuda.proofs import first_images, grown, mismatches
 
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(3600)]  # on a Nano, too
 
+RESNET8 = "resnet8-cifar10"
 GRANULE = 2 << 20
 """Allocation granularity of a driver in bytes; a leaked context would be a hundred times as large."""
 
@@ -57,7 +58,9 @@ def held() -> Iterator[Callable[[], int]]:
     device.close()
 
 
-@pytest.mark.parametrize(("name", "tiles"), [("resnet8-cifar10", "measured"), ("resnet8-cifar10-paper", "rule")])
+@pytest.mark.parametrize(
+    ("name", "tiles"), [(RESNET8, "measured"), (f"{RESNET8}-paper", "rule"), (f"{RESNET8}-pot5", "rule")]
+)
 def test_every_bit_of_10000_images(shared_data: Path, name: str, tiles: str) -> None:
     model = load(find(name))
     images = first_images(model, shared_data, 10_000)
@@ -82,7 +85,7 @@ def test_the_conformance_table(case: Any) -> None:
 
 
 def test_200_sessions_leak_nothing(held: Callable[[], int]) -> None:
-    model = load(find("resnet8-cifar10"))
+    model = load(find(RESNET8))
     assert grown(lambda: BACKEND.compile(model, {"tiles": "rule"}), random_image(model), 200, held) <= GRANULE
 
 
@@ -92,7 +95,7 @@ def test_compute_sanitizer_reports_nothing(tool: str) -> None:
     if sanitizer is None:
         pytest.skip("compute-sanitizer is not installed (it is part of the CUDA toolkit)")
     script = Path(__file__).with_name("sanitized.py")
-    words = [sanitizer, "--tool", tool, "--error-exitcode", "9", sys.executable, str(script), "resnet8-cifar10"]
+    words = [sanitizer, "--tool", tool, "--error-exitcode", "9", sys.executable, str(script), RESNET8]
     done = subprocess.run(words, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
 

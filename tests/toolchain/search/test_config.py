@@ -5,6 +5,8 @@ import pytest
 
 from edgemeta.toolchain.errors import SearchError
 from edgemeta.toolchain.search.config import load_search
+from edgemeta.toolchain.train.recipe import load_recipe
+from edgemeta.toolchain.train.recipe_files import find_recipe
 
 
 @pytest.mark.parametrize(
@@ -44,3 +46,10 @@ def test_a_study_is_the_same_wherever_it_is_stored_and_however_long(config: Any)
     assert config(goals=["accuracy", "bytes"]).steps == (60,)
     assert config(goals=["accuracy", "bytes"]).directions == ("maximize", "minimize")
     assert config(scheme="power-of-two").widths == (3, 4, 5)
+
+
+def test_trials_are_judged_by_what_the_shipped_recipes_hold_out(tmp_path: Path) -> None:
+    (tmp_path / "search.yaml").write_text("network: x\nname: y\n")
+    part = load_search(tmp_path / "search.yaml").held_out
+    recipe = load_recipe(find_recipe("resnet8-cifar10"))
+    assert (part.share, part.seed) == (recipe.validation, recipe.seed)
