@@ -62,7 +62,7 @@ def compared(data: str, seed: int, trials: int) -> dict[str, Any]:
 
 def _enough(config: SearchConfig, budget: float) -> int:
     """Trials that certainly use up a budget of images: each sees at least those of the first rung."""
-    return int(budget / config.steps[0]) + 1
+    return int(budget / config.steps[0].images) + 1
 
 
 def searched(config: SearchConfig) -> Searched:

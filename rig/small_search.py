@@ -29,7 +29,7 @@ def write_small_search(folder: Path) -> None:
 
 
 def small_config(folder: Path, **entries: object) -> SearchConfig:
-    """A search with the files of `write_small_search`; entries take the place of its own."""
+    """A search with the files of `write_small_search`; entries take the place of its own, None leaves one out."""
     small = {
         "network": str(folder / "float.safetensors"),
         "data": str(folder / "data.npz"),
@@ -42,7 +42,8 @@ def small_config(folder: Path, **entries: object) -> SearchConfig:
         "seeds": 3,
         "trials": 8,
     }
-    return SearchConfig.model_validate({**small, **entries})
+    chosen = {**small, **entries}
+    return SearchConfig.model_validate({key: value for key, value in chosen.items() if value is not None})
 
 
 def _network(bias: NDArray[np.float32]) -> FloatModel:

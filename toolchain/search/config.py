@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -15,6 +16,7 @@ from edgemeta.toolchain.simulate.yaml_file import checked, read_entries
 Goal = Literal["accuracy", "bytes", "bit_operations", "microseconds"]
 """accuracy is to be great, the others small: stored bytes of the weights, weight bits times feature bits of every
 multiplication, and the measured time of an image on a backend."""
+RUNGS = (250, 500, 1000)
 Sampler = Literal["mixed", "tpe", "random"]
 Factor = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
@@ -41,6 +43,36 @@ class Objective(BaseModel):
     gamma: Factor = 1.0
 
 
+class TrialTraining(BaseModel):
+    """Each trial is trained at its bits before it is measured, by SGD (`trial_training.py`).
+
+    images: of those that judge no trial, equally many of each class. epochs: passes over them before each measuring;
+    successive halving stops the worse trials between these. batch: images of a step; lr: peak learning rate.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    images: int = Field(default=5000, ge=1)
+    epochs: tuple[Annotated[int, Field(ge=1)], ...] = Field(default=(1, 2, 4), min_length=1)
+    batch: int = Field(default=128, ge=1)
+    lr: float = Field(default=0.02, gt=0, allow_inf_nan=False)
+
+    @field_validator("epochs")
+    @classmethod
+    def _epochs(cls, value: tuple[int, ...]) -> tuple[int, ...]:
+        if list(value) != sorted(set(value)):
+            raise ValueError(f"epochs are {list(value)}, expected rising numbers")
+        return value
+
+
+@dataclass(frozen=True)
+class Step:
+    """Where a trial is measured: the images that judge it, and the epochs that it is trained for before."""
+
+    images: int
+    epochs: int = 0
+
+
 class SearchConfig(BaseModel):
     """A search. Paths are relative to the working directory.
 
@@ -49,13 +81,14 @@ class SearchConfig(BaseModel):
     trial. scheme, weights, features: the weight scheme, its bits or bases, and the bits of feature maps to choose from.
     objective: one number; goals: several instead, whose front is searched. backend: that `microseconds` is measured on.
     rungs: numbers of images after which successive halving stops the worse trials, the share 1 - 1 / halving of them;
-    none: every trial sees all images. sensitivity: images for measuring what each layer and width costs alone; 0: the
-    search does not begin with that. seeds: trials that begin the search, chosen by the sensitivities. sampler: what
-    proposes the others; mixed: by chance TPE or a step from one of the best trials. storage: an SQLAlchemy URL such as
-    postgresql+psycopg://..., or a journal file; default: one in the folder of the results.
-    lease: seconds without a sign of life after which a worker's trial is given to another. budget_bytes: that the
-    packed weights of a trial may have at most (`Costs.packed_bytes`); or times_smaller: how many times smaller than
-    float32 weights they are at least.
+    None: those of RUNGS that are less than `images`; an empty list: every trial sees all images. sensitivity: images
+    for measuring what each layer and width costs alone; 0: the search does not begin with that. seeds: trials that
+    begin the search, chosen by the sensitivities. sampler: what proposes the others; mixed: by chance TPE or a step
+    from one of the best trials. storage: an SQLAlchemy URL such as postgresql+psycopg://..., or a journal file;
+    default: one in the folder of the results. lease: seconds without a sign of life after which a worker's trial is
+    given to another. budget_bytes: that the packed weights of a trial may have at most (`Costs.packed_bytes`); or
+    times_smaller: how many times smaller than float32 weights they are at least. training: of every trial, whose epochs
+    are then the rungs; None: trials keep the float network's weights.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -74,7 +107,7 @@ class SearchConfig(BaseModel):
     backend: str = "cpu"
     sampler: Sampler = "mixed"
     seed: int = Field(default=1, ge=0, lt=2**31)
-    rungs: tuple[int, ...] = (250, 500, 1000)
+    rungs: tuple[int, ...] | None = None
     halving: int = Field(default=2, ge=2, le=8)
     sensitivity: int = Field(default=250, ge=0)
     seeds: int = Field(default=30, ge=0)
@@ -82,6 +115,7 @@ class SearchConfig(BaseModel):
     lease: float = Field(default=60.0, gt=0, le=86400)
     budget_bytes: int | None = Field(default=None, ge=1)
     times_smaller: float | None = Field(default=None, ge=1, allow_inf_nan=False)
+    training: TrialTraining | None = None
     trials: int = Field(default=200, ge=1)
 
     @field_validator("features")
@@ -100,12 +134,17 @@ class SearchConfig(BaseModel):
     def _consistent(self) -> "SearchConfig":
         if self.weights is not None:
             _ascending(self.weights, weight_scheme(self.scheme).widths, f"weights of scheme {self.scheme}")
-        if list(self.rungs) != sorted(set(self.rungs)) or not all(0 < rung < self.images for rung in self.rungs):
-            raise ValueError(f"rungs are {list(self.rungs)}, expected rising numbers below images, {self.images}")
+        rungs = list(self.rungs or ())
+        if rungs != sorted(set(rungs)) or not all(0 < rung < self.images for rung in rungs):
+            raise ValueError(f"rungs are {rungs}, expected rising numbers below images, {self.images}")
         if self.sensitivity > self.images:
             raise ValueError(f"sensitivity is {self.sensitivity} images, expected at most images, {self.images}")
         if self.budget_bytes is not None and self.times_smaller is not None:
             raise ValueError("found budget_bytes and times_smaller, expected one of them")
+        if self.training is not None and self.rungs is not None:
+            raise ValueError("found rungs and training, expected one of them: the epochs of a training are the rungs")
+        if self.training is not None and self.scheme == "binary":
+            raise ValueError("found training of scheme binary, expected fixed or power-of-two: bases are not trained")
         return self
 
     @property
@@ -114,9 +153,14 @@ class SearchConfig(BaseModel):
         return self.weights or weight_scheme(self.scheme).widths
 
     @property
-    def steps(self) -> tuple[int, ...]:
-        """Numbers of images at which a trial is measured; the last is that of all. Several goals: only that."""
-        return (self.images,) if self.goals else (*self.rungs, self.images)
+    def steps(self) -> tuple[Step, ...]:
+        """Where a trial is measured; the last step has all images and epochs. Several goals: only that."""
+        if self.training is not None:
+            steps = [Step(self.images, epochs) for epochs in self.training.epochs]
+        else:
+            rungs = tuple(rung for rung in RUNGS if rung < self.images) if self.rungs is None else self.rungs
+            steps = [Step(images) for images in (*rungs, self.images)]
+        return tuple(steps[-1:] if self.goals else steps)
 
     @property
     def directions(self) -> tuple[str, ...]:

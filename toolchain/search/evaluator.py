@@ -22,12 +22,13 @@ from edgemeta.toolchain.errors import SearchError
 from edgemeta.toolchain.float_model.file import load_float_model
 from edgemeta.toolchain.float_model.forward import in_order, normalized, outputs
 from edgemeta.toolchain.float_model.graph import Float32, FloatModel
-from edgemeta.toolchain.quantize.bit_network import BitNetwork
+from edgemeta.toolchain.quantize.bit_network import BitNetwork, Bits
 from edgemeta.toolchain.quantize.images import PreparedImages
 from edgemeta.toolchain.quantize.observer import Observer
 from edgemeta.toolchain.quantize.run import integer_session
 from edgemeta.toolchain.quantize.weight_schemes import weight_scheme
 from edgemeta.toolchain.search.config import SearchConfig
+from edgemeta.toolchain.search.trial_training import TrialTrainer
 
 Report = Callable[[str], None]
 
@@ -37,11 +38,23 @@ _TIMED_RUNS = 200
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """A search's float network and images. judged: those that trials are measured on, in an order of balanced parts."""
+    """A search's float network and images.
+
+    judged: those that trials are measured on, in an order of balanced parts. trainer: trains trials, None where they
+    keep the float network's weights.
+    """
 
     network: BitNetwork
     judged: Dataset
     held_out: Dataset
+    trainer: TrialTrainer | None
+
+    def build(self, bits: Bits, epochs: int) -> Model:
+        """The integer network of a choice, trained for so many epochs. Raises QuantizeError, SimulateError."""
+        if epochs == 0:
+            return self.network.build(bits)
+        assert self.trainer is not None
+        return self.trainer.train(bits, epochs)
 
 
 def prepare(config: SearchConfig, report: Report) -> Prepared:
@@ -63,7 +76,9 @@ def prepare(config: SearchConfig, report: Report) -> Prepared:
     observer = Observer()
     images = PreparedImages(model, frames, observer.progress)
     network = BitNetwork(model, images, weight_scheme(config.scheme), observer)
-    return Prepared(network, in_turns(held_out).take(np.arange(config.images)), held_out)
+    judged = in_turns(held_out).take(np.arange(config.images))
+    trainer = None if config.training is None else TrialTrainer(config, config.training, network, rest, judged)
+    return Prepared(network, judged, held_out, trainer)
 
 
 def in_turns(data: Dataset) -> Dataset:

@@ -133,10 +133,11 @@ class Chosen:
 def save_chosen(searched: Searched, outcome: Outcome, path: Path, test: LabelledImages | None) -> Chosen:
     """Write the network of an outcome; its scores' temperature is that of the held-out images.
 
-    Its provenance names the study.
+    Its provenance names the study. A trained one is trained again, as the storage has no weights.
     """
     config, network = searched.config, searched.prepared.network
-    integer = network.build(outcome.bits)
+    epochs = config.steps[-1].epochs
+    integer = searched.prepared.build(outcome.bits, epochs)
     study = {
         "study": config.name,
         "search_sha256": config.digest(),
@@ -146,6 +147,8 @@ def save_chosen(searched: Searched, outcome: Outcome, path: Path, test: Labelled
         "judged_images": config.images,
         "judged_accuracy": outcome.accuracy,
     }
+    if config.training is not None:
+        study["training"] = {**config.training.model_dump(), "epochs": epochs}
     provenance = {**integer.provenance, "search": study, "float": dict(network.model.provenance)}
     integer = with_temperature(replace(integer, provenance=provenance), searched.prepared.held_out)
     measured = None if test is None else measure(network.model, integer, test)

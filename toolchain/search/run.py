@@ -6,10 +6,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from edgemeta.model.errors import ModelError
-from edgemeta.model.graph import Model
-from edgemeta.toolchain.errors import QuantizeError
 from edgemeta.toolchain.search.budget import Budget
+from edgemeta.toolchain.search.candidate import Candidate
 from edgemeta.toolchain.search.config import SearchConfig
 from edgemeta.toolchain.search.evaluator import Evaluator, Prepared, prepare
 from edgemeta.toolchain.search.ledger import Ledger, open_study
@@ -161,25 +159,23 @@ class _Worker:
         sizes = self._costs.of(bits)
         result: dict[str, Any] = asdict(sizes)
         pruned, value = False, 0.0
-        try:
-            model: Model | None = self._network.build(bits)
-            running = self.evaluator.run(cast("Model", model))
-        except (QuantizeError, ModelError) as error:  # a number that does not fit: a network without any accuracy
-            model, running = None, None
-            result["error"] = str(error)
-        for number, images in enumerate(self._config.steps):
-            floating = self.evaluator.float_accuracy(images)
-            accuracy = 0.0 if running is None else running.accuracy(images)
+        candidate = Candidate(self.evaluator, lambda epochs: self.prepared.build(bits, epochs))
+        for number, step in enumerate(self._config.steps):
+            floating = self.evaluator.float_accuracy(step.images)
+            accuracy = candidate.accuracy(step)
             value = objective(self._config.objective, floating, accuracy, sizes)
-            result |= {"images": images, "accuracy": accuracy, "float_accuracy": floating, "objective": value}
-            if images < self._config.steps[-1]:
+            result |= {"images": step.images, "epochs": step.epochs}
+            result |= {"accuracy": accuracy, "float_accuracy": floating, "objective": value}
+            if step != self._config.steps[-1]:
                 self._storage.set_trial_intermediate_value(trial, self._config.halving**number, value)
                 if study.pruner.prune(study, self._storage.get_trial(trial)):
                     pruned = True
                     break
-        if running is not None:
-            running.close()
+        candidate.close()
+        if candidate.error is not None:
+            result["error"] = candidate.error
         if self._config.goals and "microseconds" in self._config.goals:
+            model = candidate.model
             measured = None if model is None else self.evaluator.microseconds(model, self._config.backend)
             result["microseconds"] = 1e9 if measured is None else measured
         self._storage.set_trial_user_attr(trial, RESULT, result)

@@ -16,6 +16,7 @@ from edgemeta.toolchain.errors import FloatModelError, SearchError
 from edgemeta.toolchain.quantize.bit_network import BitNetwork, Bits
 from edgemeta.toolchain.search.config import SearchConfig
 from edgemeta.toolchain.simulate.formats import ObserverName
+from edgemeta.toolchain.train.designs import Design
 from edgemeta.toolchain.train.start import described, design_of
 
 FILE = "training.yaml"
@@ -28,14 +29,19 @@ _FEW_BITS = 5
 """Up to these a range that leaves outliers out has a clearly smaller error; to look for it takes time in each step."""
 
 
-def training_config(config: SearchConfig, network: BitNetwork, bits: Bits) -> dict[str, Any]:
-    """The entries of the config. Raises SearchError for a network or a scheme that the simulator does not train."""
+def require_trainable(config: SearchConfig, network: BitNetwork) -> Design:
+    """The network's design. Raises SearchError for a network or a scheme that the simulator does not train."""
     if config.scheme == "binary":
         raise SearchError("the simulator has no binary bases, expected the scheme fixed or power-of-two")
     try:
-        design = design_of(network.model, config.network)
+        return design_of(network.model, config.network)
     except FloatModelError as error:
         raise SearchError(str(error)) from error
+
+
+def training_config(config: SearchConfig, network: BitNetwork, bits: Bits) -> dict[str, Any]:
+    """The entries of the config. Raises SearchError for a network or a scheme that the simulator does not train."""
+    design = require_trainable(config, network)
     return {
         "network": described(design),
         "start": config.network,

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from edgemeta.toolchain.errors import SearchError
-from edgemeta.toolchain.search.config import load_search
+from edgemeta.toolchain.search.config import Step, load_search
 from edgemeta.toolchain.train.recipe import load_recipe
 from edgemeta.toolchain.train.recipe_files import find_recipe
 
@@ -20,6 +20,10 @@ from edgemeta.toolchain.train.recipe_files import find_recipe
         ("network: x\nname: y\ngoals: [bytes]\n", "expected two or more different goals"),
         ("network: x\nname: y\nsensitivity: 5000\n", "sensitivity is 5000 images, expected at most images"),
         ("network: [x\n", "is not valid YAML"),
+        ("network: x\nname: y\ntraining: {}\n", "found training of scheme binary, expected fixed or power-of-two"),
+        ("network: x\nname: y\nscheme: fixed\ntraining: {epochs: [2, 1]}\n", "epochs are [2, 1], expected rising"),
+        ("network: x\nname: y\nscheme: fixed\ntraining: {epochs: [0, 1]}\n", "greater than or equal to 1"),
+        ("network: x\nname: y\nscheme: fixed\nrungs: [9]\ntraining: {}\n", "found rungs and training, expected one"),
     ],
 )
 def test_what_is_wrong_is_named_in_one_sentence(tmp_path: Path, text: str, message: str) -> None:
@@ -42,8 +46,11 @@ def test_options_take_the_place_of_entries(tmp_path: Path) -> None:
 def test_a_study_is_the_same_wherever_it_is_stored_and_however_long(config: Any) -> None:
     assert config(storage="x", trials=3, data="y", lease=5).digest() == config().digest()
     assert config(seed=2).digest() != config().digest()
-    assert config().steps == (20, 40, 60)
-    assert config(goals=["accuracy", "bytes"]).steps == (60,)
+    assert config().steps == (Step(20), Step(40), Step(60))
+    assert config(goals=["accuracy", "bytes"]).steps == (Step(60),)
+    trained = {"scheme": "fixed", "training": {"epochs": [1, 3]}, "rungs": None}
+    assert config(**trained).steps == (Step(60, 1), Step(60, 3))
+    assert config(**trained, goals=["accuracy", "bytes"]).steps == (Step(60, 3),)
     assert config(goals=["accuracy", "bytes"]).directions == ("maximize", "minimize")
     assert config(scheme="power-of-two").widths == (3, 4, 5)
 

@@ -74,7 +74,7 @@ def export_run(
     job = open_job(chosen, data, test, report)
     network = _trained_network(job, folder)
     simulated = accuracy_under_rules(network, job.measured, ALONE)
-    model = _integer_model(network, job, name or f"{job.design.name}-{config.stem}", stage("ranges"))
+    model = integer_model(network, job, name or f"{job.design.name}-{config.stem}", stage("ranges"))
     result = evaluate(model, integer_session(model), job.measured, stage("test images"))
     measured = {
         "test_images": result.images,
@@ -101,7 +101,8 @@ def _trained_network(job: Job, folder: Path) -> "Chain":
     return network.eval()
 
 
-def _integer_model(network: "Chain", job: Job, name: str, stage: Callable[[int, int], None]) -> Model:
+def integer_model(network: "Chain", job: Job, name: str, stage: Callable[[int, int], None]) -> Model:
+    """The integers of a job's trained network. stage: called with (images done, all images). Raises SimulateError."""
     from edgemeta.toolchain.simulate.export import export
     from edgemeta.toolchain.train.export import export_network
 
