@@ -17,10 +17,12 @@ ISA_NAMES = ("auto", "portable", "avx2", "avx512")
 """Instruction sets by their number in the library, slowest first."""
 
 ROUNDINGS = ("nearest_even", "half_up", "towards_zero", "stochastic")
+BINS = 1 << 15
+"""Of a histogram."""
 BEYOND = ("saturate", "infinity", "nan")
 """Names by their number in the library."""
 
-_VERSION = 1
+_VERSION = 2
 
 
 class _Rounding(Structure):
@@ -97,6 +99,8 @@ def library() -> ctypes.CDLL:
     )
     loaded.em_simulate_keep.argtypes = (c_int32, c_int32, c_void_p, c_void_p, c_void_p, c_int64)
     loaded.em_simulate_range.argtypes = (c_int32, c_int32, c_void_p, c_int64, c_void_p)
+    loaded.em_simulate_histogram.argtypes = (c_int32, c_void_p, c_int64, c_void_p)
+    loaded.em_simulate_histogram.restype = None
     return loaded
 
 
@@ -143,6 +147,17 @@ def range_at(x: int, count: int, *, threads: int = 1, isa: str = "auto") -> tupl
     found = np.empty(2, np.float32)
     _check(library().em_simulate_range(ISA_NAMES.index(isa), threads, x, count, found.ctypes.data), isa)
     return float(found[0]), float(found[1])
+
+
+def histogram_at(x: int, count: int, *, threads: int = 1) -> NDArray[np.int64]:
+    """How many of `count` float32 elements at an address are in each bin, int64 [BINS]; others than finite in none.
+
+    A bin has the patterns of equal upper 15 bits; bins are in the order of their values, negative ones first. Raises
+    LibraryError.
+    """
+    counts = np.empty(BINS, np.int64)
+    library().em_simulate_histogram(threads, x, count, counts.ctypes.data)
+    return counts
 
 
 def best_isa() -> str:

@@ -15,12 +15,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.library import custom_op
 
+from edgemeta.kernels.simulate.library import BINS, histogram_at
+from edgemeta.toolchain.simulate.definition import dense
 from edgemeta.toolchain.simulate.formats import Integer
 from edgemeta.toolchain.simulate.operators import grid_key, round_tensor
 from edgemeta.toolchain.simulate.scales import grid_of, scales
-
-BINS = 1 << 15
-"""Bins in the order of their values: negative ones, then positive ones."""
 
 FRACTIONS = np.arange(1, 101) / 100
 """Of the whole range: what is searched for the least mean squared error."""
@@ -35,7 +34,15 @@ Doubles = NDArray[np.float64]
 
 @custom_op("edgemeta::histogram", mutates_args=())
 def histogram(x: Tensor) -> Tensor:
-    """Count the finite elements of a float32 tensor in each bin, int64 [BINS]."""
+    """Count the finite elements of a float32 tensor in each bin, int64 [BINS]; bins are ordered by their values."""
+    if x.device.type == "cpu":
+        x = dense(x)
+        return torch.from_numpy(histogram_at(x.data_ptr(), x.numel(), threads=torch.get_num_threads()))
+    return histogram_by_definition(x)
+
+
+def histogram_by_definition(x: Tensor) -> Tensor:
+    """The same by PyTorch's operators, which is what the library's counts are compared with."""
     patterns = x[x.isfinite()].view(torch.int32)
     bins = (patterns & _MAGNITUDE) >> _DROPPED
     return torch.bincount(torch.where(patterns < 0, _POSITIVE - 1 - bins, _POSITIVE + bins), minlength=BINS)

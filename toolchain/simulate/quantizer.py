@@ -6,10 +6,11 @@ from typing import Literal
 import torch
 from torch import Tensor, distributed, nn
 
+from edgemeta.kernels.simulate.library import BINS
 from edgemeta.toolchain.errors import SimulateError
 from edgemeta.toolchain.simulate.definition import block_view
 from edgemeta.toolchain.simulate.formats import Block, Integer
-from edgemeta.toolchain.simulate.observers import BINS, histogram, range_of_channels, range_of_histogram
+from edgemeta.toolchain.simulate.observers import histogram, range_of_channels, range_of_histogram
 from edgemeta.toolchain.simulate.operators import (
     FIRST,
     STEP,

@@ -3,6 +3,7 @@
 
 #include "../../cpu/src/features.h"
 #include "edgemeta_simulate.h"
+#include "histogram.h"
 #include "round.h"
 #include "workers.h"
 
@@ -185,4 +186,19 @@ EM_EXPORT int32_t em_simulate_range(int32_t isa, int32_t threads, const float* x
   });
   if (!any) range[0] = range[1] = 0;
   return 0;
+}
+
+EM_EXPORT void em_simulate_histogram(int32_t threads, const float* x, int64_t count, int64_t* counts) {
+  const int64_t parts = std::clamp<int64_t>(threads, 1, count / kUnit + 1);  // each has tables of its own
+  const int64_t size = (count + parts - 1) / parts;
+  std::vector<uint64_t> total(kBins);
+  std::mutex mutex;
+  Workers::shared().run(threads, parts, [&](int64_t part) {
+    const int64_t first = std::min(part * size, count);
+    std::vector<uint64_t> found(kBins);
+    count_in_bins(x + first, std::min(size, count - first), found);
+    const std::lock_guard<std::mutex> lock(mutex);
+    for (uint32_t bin = 0; bin < kBins; ++bin) total[bin] += found[bin];
+  });
+  std::copy(total.begin(), total.end(), counts);
 }

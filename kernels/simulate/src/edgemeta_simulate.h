@@ -10,7 +10,7 @@
 extern "C" {
 #endif
 
-enum { EM_SIMULATE_VERSION = 1 };
+enum { EM_SIMULATE_VERSION = 2 };
 
 // Instruction sets, slowest first. EM_SIMULATE_AUTO selects the fastest that this machine supports.
 enum { EM_SIMULATE_AUTO = 0, EM_SIMULATE_PORTABLE = 1, EM_SIMULATE_AVX2 = 2, EM_SIMULATE_AVX512 = 3 };
@@ -56,6 +56,10 @@ int32_t em_simulate_keep(int32_t isa, int32_t threads, const float* x, float* y,
 
 // range[0], range[1]: least and greatest finite element; both 0 if there is none.
 int32_t em_simulate_range(int32_t isa, int32_t threads, const float* x, int64_t count, float* range);
+
+// counts[bin], of 32768: the finite elements whose pattern's upper 15 bits are the bin's, in the order of their values,
+// negative ones first. The same on every instruction set.
+void em_simulate_histogram(int32_t threads, const float* x, int64_t count, int64_t* counts);
 
 #ifdef __cplusplus
 }

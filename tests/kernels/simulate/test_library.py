@@ -9,10 +9,12 @@ from numpy.typing import NDArray
 from edgemeta.kernels.cpu.library import LibraryError
 from edgemeta.kernels.simulate.library import (
     BEYOND,
+    BINS,
     ISA_NAMES,
     ROUNDINGS,
     Places,
     best_isa,
+    histogram_at,
     keep_at,
     range_at,
     round_at,
@@ -166,6 +168,28 @@ def test_only_what_was_not_limited_is_kept(isa: str) -> None:
     y = np.empty_like(x)
     keep_at(x.ctypes.data, y.ctypes.data, bits.ctypes.data, x.size, isa=isa, threads=2)
     np.testing.assert_array_equal(y.view(np.uint32), np.where(inside, x.view(np.uint32), 0))
+
+
+def histogram_of(x: NDArray[np.float32]) -> NDArray[np.int64]:
+    """By NumPy: the rank of each finite element's upper 15 bits among those of all floats, in order."""
+    words = np.arange(BINS, dtype=np.uint32) << 17
+    least = np.where(words >> 31, -(words & 0x7FFF_FFFF).astype(np.int64) - 1, words.astype(np.int64))
+    order = np.empty(BINS, np.int64)
+    order[least.argsort()] = np.arange(BINS)
+    return np.bincount(order[x[np.isfinite(x)].view(np.uint32) >> 17], minlength=BINS)
+
+
+@pytest.mark.parametrize("count", [0, 1, 3, 4, 1023, 40_001, 150_000])
+def test_every_finite_element_is_in_its_bin(count: int) -> None:
+    x = patterns(max(count, 1))[:count]
+    expected = histogram_of(x)
+    assert expected.sum() == np.isfinite(x).sum()
+    for threads in (1, 2, 3):
+        np.testing.assert_array_equal(histogram_at(x.ctypes.data, count, threads=threads), expected)
+    same = np.full(count, -1.5, np.float32)
+    assert (
+        histogram_at(same.ctypes.data, count, threads=2)[histogram_of(np.array([-1.5], np.float32)).argmax()] == count
+    )
 
 
 def test_an_instruction_set_that_the_machine_lacks(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 
 from benchmarks.simulate_oracles import random_words, round_in_doubles
 from edgemeta.kernels.simulate.library import (
-    BEYOND, ISA_NAMES, ROUNDINGS, Places, Rounding, best_isa, keep_at, range_at, round_at
+    BEYOND, ISA_NAMES, ROUNDINGS, Places, Rounding, best_isa, histogram_at, keep_at, range_at, round_at
 )
 from edgemeta.toolchain.simulate.grid import Grid
 
@@ -65,6 +65,7 @@ for outer, channels, inner in shapes:
                             finite = x[np.isfinite(x)]
                             ends = (finite.min(), finite.max()) if finite.size else (0.0, 0.0)
                             assert range_at(x.ctypes.data, x.size, threads=threads, isa=isa) == ends
+                            assert histogram_at(x.ctypes.data, x.size, threads=threads).sum() == finite.size
 print("clean")
 """
 

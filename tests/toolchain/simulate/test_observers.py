@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from edgemeta.kernels.simulate.library import BINS
 from edgemeta.toolchain.errors import SimulateError
 from edgemeta.toolchain.simulate.formats import Integer, format_of
 
@@ -14,7 +15,12 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed (pip insta
 
 from torch import nn  # noqa: E402
 
-from edgemeta.toolchain.simulate.observers import BINS, histogram, range_of_channels, range_of_histogram  # noqa: E402
+from edgemeta.toolchain.simulate.observers import (  # noqa: E402
+    histogram,
+    histogram_by_definition,
+    range_of_channels,
+    range_of_histogram,
+)
 from edgemeta.toolchain.simulate.prepare import prepare, quantizers_of  # noqa: E402
 
 Floats = NDArray[np.float32]
@@ -117,6 +123,14 @@ def test_elements_that_are_not_finite_do_not_count() -> None:
         assert from_histogram(empty, kind) == exact(empty, kind) == [0.0, 0.0]
     greatest = np.array([3.4028235e38, -3.4028235e38, 0], np.float32)
     assert from_histogram(greatest, Integer(bits=8, observer="percentile")) == [greatest[1], greatest[0]]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_librarys_counts_are_those_of_the_definition(name: str) -> None:
+    x = torch.from_numpy(data(name)[:40_000])
+    x[::97], x[1::97], x[2::97] = torch.nan, torch.inf, -torch.inf
+    for each in (x, x.reshape(100, 4, -1, 10)[..., :7], x.reshape(10, 4, 10, -1).to(memory_format=torch.channels_last)):
+        assert torch.equal(histogram(each), histogram_by_definition(each))
 
 
 def test_bins_are_in_the_order_of_their_values() -> None:
