@@ -5,6 +5,7 @@ from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +29,10 @@ from edgemeta.toolchain.quantize.observer import Observer
 from edgemeta.toolchain.quantize.run import integer_session
 from edgemeta.toolchain.quantize.weight_schemes import weight_scheme
 from edgemeta.toolchain.search.config import SearchConfig
-from edgemeta.toolchain.search.trial_training import TrialTrainer
+from edgemeta.toolchain.train.requirements import require_torch
+
+if TYPE_CHECKING:
+    from edgemeta.toolchain.search.trial_training import TrialTrainer
 
 Report = Callable[[str], None]
 
@@ -47,7 +51,7 @@ class Prepared:
     network: BitNetwork
     judged: Dataset
     held_out: Dataset
-    trainer: TrialTrainer | None
+    trainer: "TrialTrainer | None"
 
     def build(self, bits: Bits, epochs: int) -> Model:
         """The integer network of a choice, trained for so many epochs. Raises QuantizeError, SimulateError."""
@@ -77,8 +81,16 @@ def prepare(config: SearchConfig, report: Report) -> Prepared:
     images = PreparedImages(model, frames, observer.progress)
     network = BitNetwork(model, images, weight_scheme(config.scheme), observer)
     judged = in_turns(held_out).take(np.arange(config.images))
-    trainer = None if config.training is None else TrialTrainer(config, config.training, network, rest, judged)
-    return Prepared(network, judged, held_out, trainer)
+    return Prepared(network, judged, held_out, _trainer(config, network, rest, judged))
+
+
+def _trainer(config: SearchConfig, network: BitNetwork, images: Dataset, judged: Dataset) -> "TrialTrainer | None":
+    if config.training is None:
+        return None
+    require_torch()
+    from edgemeta.toolchain.search.trial_training import TrialTrainer
+
+    return TrialTrainer(config, config.training, network, images, judged)
 
 
 def in_turns(data: Dataset) -> Dataset:

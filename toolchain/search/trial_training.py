@@ -8,6 +8,7 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
+import torch
 
 from edgemeta.model.graph import Model
 from edgemeta.toolchain.data.dataset import Dataset
@@ -18,11 +19,13 @@ from edgemeta.toolchain.search.training_file import require_trainable, training_
 from edgemeta.toolchain.simulate.training.config import TrainingConfig
 from edgemeta.toolchain.simulate.training.exported import integer_model
 from edgemeta.toolchain.simulate.training.job import Job
+from edgemeta.toolchain.simulate.training.run import train_network
 from edgemeta.toolchain.simulate.training.train import CHECKPOINT
 from edgemeta.toolchain.simulate.yaml_file import Source, checked
-from edgemeta.toolchain.train.requirements import require_torch
+from edgemeta.toolchain.train.checkpoint import RunIdentity
 from edgemeta.toolchain.train.run_folder import data_digest
 from edgemeta.toolchain.train.start import design_of
+from edgemeta.toolchain.train.workers import ALONE
 
 _WATCHED = 100
 """Judged images that the training's own log is measured on."""
@@ -38,7 +41,6 @@ class TrialTrainer:
     def __init__(
         self, config: SearchConfig, settings: TrialTraining, network: BitNetwork, images: Dataset, judged: Dataset
     ) -> None:
-        require_torch()
         require_trainable(config, network)
         self._config, self._settings, self._network = config, settings, network
         self._images = images.balanced(settings.images)
@@ -46,12 +48,6 @@ class TrialTrainer:
 
     def train(self, bits: Bits, epochs: int) -> Model:
         """The integer network after so many epochs. Raises SimulateError, QuantizeError or ModelError without one."""
-        import torch
-
-        from edgemeta.toolchain.simulate.training.run import train_network
-        from edgemeta.toolchain.train.checkpoint import RunIdentity
-        from edgemeta.toolchain.train.workers import ALONE
-
         torch.set_num_threads(1)
         job = self._job(bits, epochs)
         with tempfile.TemporaryDirectory() as folder:
