@@ -37,7 +37,7 @@ class Candidate:
 
     def _renew(self, epochs: int) -> None:
         self.close()
-        self._epochs, self.model = epochs, None
+        self._epochs, self.model, self.error = epochs, None, None
         try:
             model = self._build(epochs)
             self._running = self._evaluator.run(model)

@@ -27,7 +27,7 @@ TRAINING = {"images": 60, "epochs": [1, 2], "batch": 20, "lr": 0.05}
 
 
 @pytest.fixture(scope="module")
-def trainable(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+def trainable(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """A residual network with random weights, and images that it can learn to tell apart by their light."""
     import torch
 
@@ -41,7 +41,7 @@ def trainable(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     x = np.clip(rng.normal(50 + 75 * y[:, None, None, None], 30, (180, 24, 24, 3)), 0, 255).astype(np.uint8)
     np.savez(folder / "data.npz", x=x, y=y, labels=np.array(LABELS))
     files = {"network": str(folder / "float.safetensors"), "data": str(folder / "data.npz")}
-    return {**files, "rungs": None, "training": TRAINING}  # type: ignore[dict-item]
+    return {**files, "rungs": None, "training": TRAINING}
 
 
 @pytest.mark.parametrize("scheme", ["fixed", pytest.param("power-of-two", marks=pytest.mark.gate("5 s: again"))])
