@@ -17,6 +17,7 @@ Goal = Literal["accuracy", "bytes", "bit_operations", "microseconds"]
 """accuracy is to be great, the others small: stored bytes of the weights, weight bits times feature bits of every
 multiplication, and the measured time of an image on a backend."""
 RUNGS = (250, 500, 1000)
+"""Numbers of images after which trials are compared, where a search names no others."""
 Sampler = Literal["mixed", "tpe", "random"]
 Factor = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 

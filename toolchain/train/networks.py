@@ -118,9 +118,9 @@ def _vgg(design: Design) -> Chain:
 def _alexnet(design: Design) -> Chain:
     """AlexNet (Krizhevsky, Sutskever and Hinton 2012): five convolutions, three dense layers, with batch norm.
 
-    Filters and neurons are those of its one-column form (Krizhevsky 2014). The first two convolutions are 5x5; max-
-    poolings of 2x2 follow the first, the second and the last one. The first has stride 2 or 4 for larger inputs. The
-    dense layers read the global average, so that the weights fit every size.
+    Filters and neurons are those of its one-column form (Krizhevsky 2014). The first two convolutions are 5x5; the
+    first, the second and the last one are followed by a max-pooling of 2x2. The first has stride 2 or 4 for larger
+    inputs. The dense layers read the global average, so that the weights fit every size.
     """
     widths = [max(1, round(base * design.width)) for base in (64, 192, 384, 256, 256)]
     count = halvings(design.size)
