@@ -24,7 +24,7 @@ PACKAGES = (
 def machine() -> dict[str, object]:
     """Processor, operating system and the versions of the packages that a figure may depend on."""
     return {
-        "processor": _processor(),
+        "processor": processor(),
         "cores": os.cpu_count(),
         "system": f"{platform.system()} {platform.release()}",
         "python": platform.python_version(),
@@ -34,7 +34,7 @@ def machine() -> dict[str, object]:
 
 def write_json(name: str, command: str, values: Mapping[str, object], folder: Path = RESULTS) -> None:
     """Write NAME.json in `folder`; a run that is interrupted leaves the earlier file whole."""
-    record = {"command": command, "date": _today(), "machine": machine(), **values}
+    record = {"command": command, "date": today(), "machine": machine(), **values}
     _write(folder / f"{name}.json", json.dumps(record, indent=2) + "\n")
 
 
@@ -44,7 +44,7 @@ def write_markdown(name: str, command: str, text: str, folder: Path = RESULTS) -
     packages = here["packages"]
     assert isinstance(packages, dict)
     versions = ", ".join(f"{package} {found}" for package, found in packages.items())
-    head = f"`{command}`, {_today()}, {here['processor']}, {here['cores']} cores, Python {here['python']}, {versions}."
+    head = f"`{command}`, {today()}, {here['processor']}, {here['cores']} cores, Python {here['python']}, {versions}."
     _write(folder / f"{name}.md", f"{head}\n\n{text}\n")
 
 
@@ -54,7 +54,8 @@ def _write(path: Path, text: str) -> None:
     temporary.replace(path)
 
 
-def _today() -> str:
+def today() -> str:
+    """The date in UTC, as 2026-11-24."""
     return datetime.now(timezone.utc).date().isoformat()
 
 
@@ -65,7 +66,7 @@ def _version(package: str) -> str | None:
         return None
 
 
-def _processor() -> str:
+def processor() -> str:
     """The model name with family and model, as clouds hide the name: enough to tell Zen 4 from Zen 5."""
     fields = {}
     for line in Path("/proc/cpuinfo").read_text("utf-8").splitlines():

@@ -6,35 +6,34 @@ FlexFP8, with a fixed bias and with shared exponents, is trained with stochastic
 rounded to nearest.
 
 Each run (network, format, seed) has its folder below RUNS with checkpoint, log and curves; a run that was begun is
-continued, a finished one is read, so the study can be stopped at any time. After each run the results so far are
-written: simulate-study.json, .md and a plot for each network, simulate-study-resnet8.png, into RUNS, or with --keep
-into benchmarks/results. A short form, to see that it works:
+continued, a finished one is read, so the study can be stopped at any time. After each run the results of its network
+so far are written: simulate-study-resnet8.json, .md and a plot, .png, into RUNS, or with --keep into
+benchmarks/results. What an earlier command with the same options wrote there stays, so the seeds can be trained one
+after the other, on different days or machines, without their run folders; two commands that write into one folder at
+the same time would lose each other's results. A short form, to see that it works:
 
     python benchmarks/simulate_study.py --data train.npz --test test.npz --folder RUNS --images 400 --epochs 2 \
         --seeds 1 --depth 8
 """
 
 import argparse
-import shlex
+import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from itertools import pairwise
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import mean
 
 import numpy as np
 
-from benchmarks.result_file import RESULTS, write_json, write_markdown
+from benchmarks.result_file import RESULTS, processor, today, write_json, write_markdown
 from benchmarks.simulate_time import FORMATS
 from edgemeta.toolchain.data.dataset import CIFAR10_LABELS, Split, load_dataset
 from edgemeta.toolchain.line_chart import LineChart, Series
-from edgemeta.toolchain.progress import Progress
 from edgemeta.toolchain.simulate.rounding import Rounding
 from edgemeta.toolchain.simulate.training.config import TrainingConfig
 from edgemeta.toolchain.simulate.training.page import finished_epochs
 from edgemeta.toolchain.simulate.training.train import train_simulated
 
-NAME = "simulate-study"
 LOSS_SCALE = 1024.0
 
 
@@ -106,11 +105,7 @@ def main() -> None:
     data, test = sets(chosen.data, chosen.test, chosen.images, chosen.folder)
     results = RESULTS if chosen.keep else chosen.folder
     options = f"--epochs {chosen.epochs} --batch {chosen.batch} --lr {chosen.lr:g}"
-    options += f" --seeds {' '.join(map(str, chosen.seeds))} --depth {' '.join(map(str, chosen.depth))}"
     options += f" --images {chosen.images}" if chosen.images else ""
-    if chosen.formats != list(STUDY):
-        options += f" --formats {shlex.join(chosen.formats)}"
-    command = f"python benchmarks/simulate_study.py --data TRAIN --test TEST --folder RUNS {options}"
     runs = [Run(depth, form, seed) for seed in chosen.seeds for depth in chosen.depth for form in chosen.formats]
     for number, run in enumerate(runs, 1):
         folder = run.folder(chosen.folder)
@@ -120,7 +115,7 @@ def main() -> None:
             f"{number} of {len(runs)}: resnet{run.depth}, {run.format}, seed {run.seed}: {done.accuracy:.2f} %",
             flush=True,
         )
-        write(results, command, {each: epochs_of(each, chosen.folder) for each in runs})
+        Record(results, run.depth, options).add(result_of(run, chosen.folder))
 
 
 def sets(data: Path, test: Path, images: int | None, folder: Path) -> tuple[Path, Path]:
@@ -136,70 +131,94 @@ def sets(data: Path, test: Path, images: int | None, folder: Path) -> tuple[Path
     return made[0], made[1]
 
 
-def epochs_of(run: Run, root: Path) -> list[Progress]:
-    """The finished epochs of a run; none before it began."""
-    return finished_epochs(run.folder(root) / "log.jsonl")
+@dataclass(frozen=True)
+class Result:
+    """What a finished training gave: by epoch the accuracy of the test images in percent, and the mean loss.
+
+    date, processor: when and where it was trained.
+    """
+
+    format: str
+    seed: int
+    accuracy: list[float]
+    loss: list[float]
+    date: str
+    processor: str
 
 
-def write(folder: Path, command: str, found: dict[Run, list[Progress]]) -> None:
-    """Write all results so far."""
-    rows = [
-        {
-            "network": f"resnet{run.depth}",
-            "format": run.format,
-            "seed": run.seed,
-            "accuracy": [event.accuracy for event in epochs],
-            "loss": [None if event.loss is None else round(event.loss, 4) for event in epochs],
-            "seconds_per_epoch": seconds_per_epoch(epochs),
-        }
-        for run, epochs in found.items()
-        if epochs
+def result_of(run: Run, root: Path) -> Result:
+    """Read a finished run."""
+    epochs = finished_epochs(run.folder(root) / "log.jsonl")
+    accuracy = [event.accuracy for event in epochs if event.accuracy is not None]
+    loss = [round(event.loss, 4) for event in epochs if event.loss is not None]
+    return Result(run.format, run.seed, accuracy, loss, today(), processor())
+
+
+@dataclass(frozen=True)
+class Record:
+    """The result files of a network's trainings with the same options, which grow with every training."""
+
+    folder: Path
+    depth: int
+    options: str
+
+    @property
+    def name(self) -> str:
+        """Of the files, without suffix."""
+        return f"simulate-study-resnet{self.depth}"
+
+    @property
+    def command(self) -> str:
+        """What trains them all."""
+        sets = "--data TRAIN --test TEST --folder RUNS"
+        return f"python benchmarks/simulate_study.py {sets} --depth {self.depth} {self.options}"
+
+    def results(self) -> list[Result]:
+        """The trainings so far: of each format in the study's order, by seed. Those with other options do not count."""
+        path = self.folder / f"{self.name}.json"
+        written = json.loads(path.read_text("utf-8")) if path.exists() else {}
+        if written.get("command") != self.command:
+            return []
+        return [Result(**entries) for entries in written["runs"]]
+
+    def add(self, result: Result) -> None:
+        """Write all files with one more training, in place of an earlier one of the same format and seed."""
+        others = [old for old in self.results() if (old.format, old.seed) != (result.format, result.seed)]
+        order = list(STUDY)
+        results = sorted([*others, result], key=lambda each: (order.index(each.format), each.seed))
+        values = {"loss_scale": LOSS_SCALE, "formats": FORMATS, "runs": [asdict(each) for each in results]}
+        write_json(self.name, self.command, values, self.folder)
+        write_markdown(self.name, self.command, "\n".join(table(results)), self.folder)
+        chart(self.depth, results).save_png(self.folder / f"{self.name}.png")
+
+
+def table(results: list[Result]) -> Iterator[str]:
+    """Markdown: accuracy after the last epoch, of each seed and on average, and its distance from float32.
+
+    The distance is that of the seeds which both have.
+    """
+    yield "| format | seeds | accuracy after the last epoch, % | mean | less than float32 |"
+    yield "|---|---|---|---|---|"
+    finals: dict[str, dict[int, float]] = {}
+    for result in results:
+        finals.setdefault(result.format, {})[result.seed] = result.accuracy[-1]
+    for form, by_seed in finals.items():
+        float32 = finals.get("float32", {})
+        losses = [float32[seed] - accuracy for seed, accuracy in by_seed.items() if seed in float32]
+        less = f"{mean(losses):.2f}" if losses else ""
+        seeds, each = ", ".join(map(str, by_seed)), ", ".join(f"{value:.2f}" for value in by_seed.values())
+        yield f"| {form} | {seeds} | {each} | {mean(by_seed.values()):.2f} | {less} |"
+
+
+def chart(depth: int, results: list[Result]) -> LineChart:
+    """Accuracy by epoch of each format, the mean of its seeds."""
+    curves: dict[str, list[list[float]]] = {}
+    for result in results:
+        curves.setdefault(result.format, []).append(result.accuracy)
+    lines = [
+        Series(form, [(epoch, mean(values)) for epoch, values in enumerate(zip(*seeds, strict=True), 1)])
+        for form, seeds in curves.items()
     ]
-    write_json(NAME, command, {"loss_scale": LOSS_SCALE, "formats": FORMATS, "runs": rows}, folder)
-    write_markdown(NAME, command, "\n".join(table(found)), folder)
-    for depth in dict.fromkeys(run.depth for run in found):
-        chart(depth, found).save_png(folder / f"{NAME}-resnet{depth}.png")
-
-
-def seconds_per_epoch(epochs: list[Progress]) -> float | None:
-    """Median-like figure: the least time from one epoch's end to the next in one process; None without two."""
-    times = [after.seconds - before.seconds for before, after in pairwise(epochs) if after.seconds > before.seconds]
-    return round(min(times), 2) if times else None
-
-
-def table(found: dict[Run, list[Progress]]) -> Iterator[str]:
-    """Markdown: accuracy after the last epoch, of each seed and on average, and its distance from float32."""
-    yield "| network | format | epochs | accuracy of each seed, % | mean | less than float32 |"
-    yield "|---|---|---|---|---|---|"
-    groups = dict.fromkeys((run.depth, run.format) for run in found)
-    finals = {group: _finals(group, found) for group in groups}
-    for (depth, form), values in finals.items():
-        if not values:
-            continue
-        float32 = finals.get((depth, "float32"), [])
-        less = f"{mean(float32) - mean(values):.2f}" if len(float32) == len(values) else ""
-        epochs = max(len(epochs) for run, epochs in found.items() if (run.depth, run.format) == (depth, form))
-        each = ", ".join(f"{value:.2f}" for value in values)
-        yield f"| resnet{depth} | {form} | {epochs} | {each} | {mean(values):.2f} | {less} |"
-
-
-def _finals(group: tuple[int, str], found: dict[Run, list[Progress]]) -> list[float]:
-    mine = (epochs for run, epochs in found.items() if (run.depth, run.format) == group and epochs)
-    return [accuracy for epochs in mine if (accuracy := epochs[-1].accuracy) is not None]
-
-
-def chart(depth: int, found: dict[Run, list[Progress]]) -> LineChart:
-    """Accuracy by epoch of each format, the mean of the seeds that have come so far."""
-    lines = []
-    for form in STUDY:
-        runs = [epochs for run, epochs in found.items() if (run.depth, run.format) == (depth, form) and epochs]
-        by_epoch: dict[int, list[float]] = {}
-        for event in (event for epochs in runs for event in epochs):
-            if event.accuracy is not None:
-                by_epoch.setdefault(event.epoch, []).append(event.accuracy)
-        points = [(epoch, mean(values)) for epoch, values in sorted(by_epoch.items()) if len(values) == len(runs)]
-        if points:
-            lines.append(Series(form, points))
     return LineChart(f"ResNet-{depth} on CIFAR-10: top-1 of the test images", "epoch", "%", lines)
 
 

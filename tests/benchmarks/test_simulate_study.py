@@ -7,26 +7,22 @@ import pytest
 
 pytest.importorskip("torch", reason="PyTorch is not installed (pip install 'edgemeta[train]')")
 
-from benchmarks.simulate_study import LOSS_SCALE, STUDY, Run, chart, seconds_per_epoch, table, write
-from edgemeta.toolchain.progress import Progress
+from benchmarks.simulate_study import LOSS_SCALE, STUDY, Record, Result, Run, chart, result_of, table
+from edgemeta.toolchain.progress import Reporter
 from edgemeta.toolchain.simulate.training.config import TrainingConfig
 
 
-def epochs(*accuracies: float) -> list[Progress]:
-    last = len(accuracies)
-    return [
-        Progress("training", number, last, 5, 5, 1.0, accuracy, None, 2.0 * number)
-        for number, accuracy in enumerate(accuracies, 1)
-    ]
+def result(form: str, seed: int, *accuracies: float) -> Result:
+    return Result(form, seed, list(accuracies), [1.0] * len(accuracies), "2026-11-24", "a processor")
 
 
-FOUND = {
-    Run(8, "float32", 1): epochs(40.0, 80.0),
-    Run(8, "float32", 2): epochs(42.0, 84.0),
-    Run(8, "FlexFP8", 1): epochs(10.0, 11.0),
-    Run(8, "FlexFP8", 2): epochs(10.0, 9.0),
-    Run(8, "bfloat16", 1): [],
-}
+FOUND = [
+    result("float32", 1, 40.0, 80.0),
+    result("float32", 2, 42.0, 84.0),
+    result("FlexFP8", 1, 10.0, 11.0),
+    result("FlexFP8", 2, 10.0, 9.0),
+    result("FlexFP8", 3, 10.0, 10.0),
+]
 
 
 def without_form(config: TrainingConfig) -> dict[str, Any]:
@@ -45,18 +41,42 @@ def test_every_format_has_a_config() -> None:
     assert len({Run(20, name, 3).folder(Path("runs")) for name in STUDY}) == 9
 
 
-def test_table_and_plot(tmp_path: Path) -> None:
-    rows = list(table(FOUND))[2:]
-    assert rows == [
-        "| resnet8 | float32 | 2 | 80.00, 84.00 | 82.00 | 0.00 |",
-        "| resnet8 | FlexFP8 | 2 | 11.00, 9.00 | 10.00 | 72.00 |",
+def test_table_and_plot() -> None:
+    """A format is compared with float32 by the seeds that both have."""
+    assert list(table(FOUND))[2:] == [
+        "| float32 | 1, 2 | 80.00, 84.00 | 82.00 | 0.00 |",
+        "| FlexFP8 | 1, 2, 3 | 11.00, 9.00, 10.00 | 10.00 | 72.00 |",
     ]
     assert {line.name: list(line.points) for line in chart(8, FOUND).series} == {
         "float32": [(1, 41.0), (2, 82.0)],
         "FlexFP8": [(1, 10.0), (2, 10.0)],
     }
-    assert seconds_per_epoch(FOUND[Run(8, "float32", 1)]) == 2.0
-    assert seconds_per_epoch([]) is None
-    write(tmp_path, "the command", FOUND)
-    names = {path.name for path in tmp_path.iterdir()}
-    assert names == {"simulate-study.json", "simulate-study.md", "simulate-study-resnet8.png"}
+
+
+def test_a_record_grows_by_trainings_with_the_same_options(tmp_path: Path) -> None:
+    record = Record(tmp_path, 8, "--epochs 2")
+    for each in reversed(FOUND):
+        record.add(each)
+    assert {path.name for path in tmp_path.iterdir()} == {
+        f"simulate-study-resnet8.{kind}" for kind in ("json", "md", "png")
+    }
+    assert record.results() == FOUND
+    again = result("FlexFP8", 2, 11.0, 12.0)
+    record.add(again)
+    assert record.results() == [*FOUND[:3], again, FOUND[4]]
+    longer = Record(tmp_path, 8, "--epochs 3")
+    longer.add(result("bfloat16", 1, 10.0, 20.0, 30.0))
+    assert [each.format for each in longer.results()] == ["bfloat16"]
+    assert Record(tmp_path, 20, "--epochs 3").results() == []
+
+
+def test_a_result_is_read_from_the_log_of_its_run(tmp_path: Path) -> None:
+    run = Run(8, "bfloat16", 2)
+    log = run.folder(tmp_path) / "log.jsonl"
+    log.parent.mkdir(parents=True)
+    reporter = Reporter(log, None)
+    for epoch in (1, 2):
+        reporter.report("training", epoch, 2, 50, 100, 2.0)
+        reporter.report("training", epoch, 2, 100, 100, 1.0 / epoch, 40.0 * epoch)
+    found = result_of(run, tmp_path)
+    assert (found.format, found.seed, found.accuracy, found.loss) == ("bfloat16", 2, [40.0, 80.0], [1.0, 0.5])
