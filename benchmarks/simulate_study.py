@@ -115,7 +115,7 @@ def main() -> None:
             f"{number} of {len(runs)}: resnet{run.depth}, {run.format}, seed {run.seed}: {done.accuracy:.2f} %",
             flush=True,
         )
-        Record(results, run.depth, options).add(result_of(run, chosen.folder))
+        Record(results, run.depth, chosen.images, options).add(result_of(run, chosen.folder))
 
 
 def sets(data: Path, test: Path, images: int | None, folder: Path) -> tuple[Path, Path]:
@@ -156,16 +156,21 @@ def result_of(run: Run, root: Path) -> Result:
 
 @dataclass(frozen=True)
 class Record:
-    """The result files of a network's trainings with the same options, which grow with every training."""
+    """The result files of a network's trainings with the same options, which grow with every training.
+
+    images: of the training set, None: all.
+    """
 
     folder: Path
     depth: int
+    images: int | None
     options: str
 
     @property
     def name(self) -> str:
         """Of the files, without suffix."""
-        return f"simulate-study-resnet{self.depth}"
+        part = "" if self.images is None else f"-{self.images}-images"
+        return f"simulate-study-resnet{self.depth}{part}"
 
     @property
     def command(self) -> str:

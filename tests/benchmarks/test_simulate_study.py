@@ -54,7 +54,7 @@ def test_table_and_plot() -> None:
 
 
 def test_a_record_grows_by_trainings_with_the_same_options(tmp_path: Path) -> None:
-    record = Record(tmp_path, 8, "--epochs 2")
+    record = Record(tmp_path, 8, None, "--epochs 2")
     for each in reversed(FOUND):
         record.add(each)
     assert {path.name for path in tmp_path.iterdir()} == {
@@ -64,10 +64,11 @@ def test_a_record_grows_by_trainings_with_the_same_options(tmp_path: Path) -> No
     again = result("FlexFP8", 2, 11.0, 12.0)
     record.add(again)
     assert record.results() == [*FOUND[:3], again, FOUND[4]]
-    longer = Record(tmp_path, 8, "--epochs 3")
+    longer = Record(tmp_path, 8, None, "--epochs 3")
     longer.add(result("bfloat16", 1, 10.0, 20.0, 30.0))
     assert [each.format for each in longer.results()] == ["bfloat16"]
-    assert Record(tmp_path, 20, "--epochs 3").results() == []
+    assert Record(tmp_path, 20, None, "--epochs 3").results() == []
+    assert Record(tmp_path, 8, 400, "--images 400").name == "simulate-study-resnet8-400-images"
 
 
 def test_a_result_is_read_from_the_log_of_its_run(tmp_path: Path) -> None:
