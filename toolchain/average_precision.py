@@ -1,0 +1,117 @@
+"""Mean average precision of a detector, as the COCO evaluation defines it (Lin et al. 2014; cocoeval).
+
+For one label and one least overlap: the objects found in all images, the best score first, are compared with the boxes
+of that label. A found object takes the free box of its image that it overlaps most, if by at least that much; then it
+is right, otherwise wrong. Precision after each object is the share of right ones so far; recall is the share of boxes
+that were found. Precision at a recall is the greatest one at that recall or a greater one; average precision is its
+mean over the recalls 0, 0.01, .. 1, with 0 where a recall is not reached.
+
+Of each image and label the best 100 objects count. Objects of equal score count in their order: by image, then as
+found.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgemeta.tasks.detection.objects import Object
+from edgemeta.tasks.detection.suppress import overlaps
+from edgemeta.tasks.numbers import Float64
+from edgemeta.toolchain.data.boxed_images import BoxedImages
+
+MOST_OBJECTS = 100
+OVERLAPS = tuple(0.5 + 0.05 * step for step in range(10))
+"""Least intersection over union, 0.5 .. 0.95."""
+_RECALLS = np.linspace(0, 1, 101)
+
+
+@dataclass(frozen=True)
+class LabelPrecision:
+    """Average precision 0..1 of a label that has boxes: at the least overlap 0.5, and the mean of all OVERLAPS."""
+
+    label: str
+    boxes: int
+    at_half: float
+    mean: float
+
+
+@dataclass(frozen=True)
+class Precision:
+    """Mean average precision 0..1 over the labels that have boxes, and of each of them, the worst first.
+
+    at_half: at the least overlap 0.5 (mAP@0.5). mean: the mean of all OVERLAPS (mAP@[0.5:0.95]).
+    """
+
+    at_half: float
+    mean: float
+    labels: tuple[LabelPrecision, ...]
+
+
+def mean_average_precision(found: Sequence[Sequence[Object]], wanted: BoxedImages) -> Precision:
+    """Of the objects found in each image, best first, beside its boxes."""
+    rows = []
+    numbers = {label: number for number, label in enumerate(wanted.labels)}
+    objects = [_Found.of(some, numbers) for some in found]
+    for number, label in enumerate(wanted.labels):
+        boxes = int((wanted.classes == number).sum())
+        if boxes:
+            precisions = _average_precisions(objects, wanted, number, boxes)
+            rows.append(LabelPrecision(label, boxes, float(precisions[0]), float(precisions.mean())))
+    if not rows:
+        return Precision(0.0, 0.0, ())
+    at_half, every = (float(np.mean([getattr(row, name) for row in rows])) for name in ("at_half", "mean"))
+    return Precision(at_half, every, tuple(sorted(rows, key=lambda row: row.mean)))
+
+
+@dataclass(frozen=True, eq=False)
+class _Found:
+    """The objects of one image: boxes [n, 4], scores [n], classes [n]."""
+
+    boxes: Float64
+    scores: Float64
+    classes: NDArray[np.int64]
+
+    @staticmethod
+    def of(objects: Sequence[Object], numbers: Mapping[str, int]) -> "_Found":
+        boxes = np.array([each.box for each in objects], np.float64).reshape(-1, 4)
+        scores = np.array([each.score for each in objects], np.float64)
+        return _Found(boxes, scores, np.array([numbers[each.label] for each in objects], np.int64))
+
+
+def _average_precisions(found: Sequence[_Found], wanted: BoxedImages, number: int, boxes: int) -> Float64:
+    """Of one label, at each of OVERLAPS."""
+    scores, rights = [np.empty(0)], [np.empty((len(OVERLAPS), 0), np.bool_)]
+    for image, some in enumerate(found):
+        mine = np.flatnonzero(some.classes == number)[:MOST_OBJECTS]
+        if len(mine):
+            its_boxes, classes = wanted.objects(image)
+            shared = overlaps(some.boxes[mine], its_boxes[classes == number].astype(np.float64))
+            scores.append(some.scores[mine])
+            rights.append(np.array([_right(shared, least) for least in OVERLAPS]))
+    order = np.argsort(-np.concatenate(scores), kind="stable")
+    right = np.concatenate(rights, axis=1)[:, order]
+    return np.array([_average_precision(row, boxes) for row in right])
+
+
+def _right(shared: Float64, least: float) -> list[bool]:
+    """Which found objects, best first, take a box; shared: their overlaps [found, boxes]."""
+    free = shared.copy()
+    right = []
+    for row in free:
+        best = len(row) - 1 - int(row[::-1].argmax()) if len(row) else 0  # at a tie the last one, as cocoeval has it
+        takes = bool(len(row)) and bool(row[best] >= least)
+        if takes:
+            free[:, best] = -1.0
+        right.append(takes)
+    return right
+
+
+def _average_precision(right: NDArray[np.bool_], boxes: int) -> float:
+    """Mean precision at 101 recalls; right: of the objects of all images, best first."""
+    hits = np.cumsum(right)
+    precision = hits / np.arange(1, len(right) + 1)
+    precision = np.maximum.accumulate(precision[::-1])[::-1]
+    places = np.searchsorted(hits / boxes, _RECALLS, side="left")
+    return float(np.concatenate([precision, [0.0]])[np.minimum(places, len(right))].mean())

@@ -1,0 +1,137 @@
+"""Images with boxes around what they show: the data set of a detector, and its file."""
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgemeta.toolchain.data.npz_files import labels_of, members_of, pixels_of
+from edgemeta.toolchain.errors import DataError
+
+_MEMBERS = ("x", "boxes", "classes", "images", "labels")
+
+
+@dataclass(frozen=True, eq=False)
+class BoxedImages:
+    """Images and the boxes of the objects in them.
+
+    x: uint8 [N, H, W, 3], R, G, B; N >= 1. boxes: float32 [M, 4], x0, y0, x1, y1 in pixels, with x0 < x1 and y0 < y1
+    inside of the image. classes: int64 [M], places in `labels`. images: int64 [M], the image of each box, ascending.
+    """
+
+    x: NDArray[np.uint8]
+    boxes: NDArray[np.float32]
+    classes: NDArray[np.int64]
+    images: NDArray[np.int64]
+    labels: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    def objects(self, image: int) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+        """Boxes [n, 4] and classes [n] of one image."""
+        first, last = np.searchsorted(self.images, (image, image + 1))
+        return self.boxes[first:last], self.classes[first:last]
+
+    def frames(self) -> Iterator[NDArray[np.uint8]]:
+        """The pixels of each image, uint8 [H, W, 3], B, G, R."""
+        for image in self.x:
+            yield np.ascontiguousarray(image[..., ::-1])
+
+    def part(self, first: int, last: int) -> "BoxedImages":
+        """The images from number `first` to before `last`."""
+        begin, end = np.searchsorted(self.images, (first, last))
+        some = slice(begin, end)
+        return BoxedImages(
+            self.x[first:last], self.boxes[some], self.classes[some], self.images[some] - first, self.labels
+        )
+
+    def sha256(self) -> str:
+        """SHA-256 (hex) of pixels, boxes and classes."""
+        digest = hashlib.sha256(repr((self.x.shape, self.labels)).encode())
+        for array in (self.x, self.boxes, self.classes, self.images):
+            digest.update(np.ascontiguousarray(array).tobytes())
+        return digest.hexdigest()
+
+
+def is_boxed(path: Path) -> bool:
+    """Whether a file is an archive with boxes (it may still be wrong). Raises DataError for a damaged archive."""
+    try:
+        with path.open("rb") as file:
+            is_archive = file.read(4) == b"PK\x03\x04"
+    except OSError:
+        return False
+    return is_archive and "boxes" in members_of(path)
+
+
+def save_boxed_images(data: BoxedImages, path: Path) -> None:
+    """Write a data set as a compressed `.npz` archive, atomically."""
+    part = path.with_name(path.name + ".part")
+    with part.open("wb") as file:
+        arrays = {name: getattr(data, name) for name in _MEMBERS if name != "labels"}
+        np.savez_compressed(file, **arrays, labels=np.array(data.labels))
+    part.replace(path)
+
+
+def load_boxed_images(path: Path, labels: tuple[str, ...] | None = None, size: int | None = None) -> BoxedImages:
+    """Read a data set that `save_boxed_images` has written, or one with the same members.
+
+    labels: those that the classes are to be numbered by, as a network has them. size: side of the square images, where
+    it matters. Raises DataError.
+    """
+    members = members_of(path)
+    missing = [name for name in _MEMBERS if name not in members]
+    if missing:
+        raise DataError(f"{path}: has no {missing[0]}, expected {', '.join(_MEMBERS)}: images with boxes")
+    x, own = pixels_of(path, members["x"]), labels_of(path, members["labels"])
+    boxes = _boxes(path, members["boxes"], x.shape[1:3])
+    classes = _numbers(path, "classes", members["classes"], len(boxes), len(own))
+    images = _numbers(path, "images", members["images"], len(boxes), len(x))
+    if (np.diff(images) < 0).any():
+        raise DataError(f"{path}: images of the boxes are not in order, expected ascending numbers")
+    if size is not None and x.shape[1:3] != (size, size):
+        raise DataError(f"{path}: images are {x.shape[2]}x{x.shape[1]} pixels, expected {size}x{size}")
+    if labels is not None:
+        classes = _renumbered(path, classes, own, labels)
+    return BoxedImages(x, boxes, classes, images, own if labels is None else labels)
+
+
+def _boxes(path: Path, boxes: NDArray[Any], image: tuple[int, ...]) -> NDArray[np.float32]:
+    if boxes.dtype.kind not in "iuf" or boxes.ndim != 2 or boxes.shape[1] != 4:
+        raise DataError(f"{path}: boxes is {boxes.dtype} {boxes.shape}, expected numbers [boxes, 4]")
+    height, width = image
+    x0, y0, x1, y1 = boxes.T
+    good = (x0 >= 0) & (y0 >= 0) & (x0 < x1) & (y0 < y1) & (x1 <= width) & (y1 <= height)
+    if not good.all():
+        wrong = int(np.argmin(good))
+        raise DataError(
+            f"{path}: box {wrong} is {boxes[wrong].tolist()}, expected x0 < x1 and y0 < y1 inside of {width}x{height}"
+        )
+    return boxes.astype(np.float32)
+
+
+def _numbers(path: Path, name: str, numbers: NDArray[Any], count: int, limit: int) -> NDArray[np.int64]:
+    if numbers.dtype.kind not in "iu" or numbers.shape != (count,):
+        raise DataError(
+            f"{path}: {name} is {numbers.dtype} {numbers.shape}, expected an integer for each box [{count}]"
+        )
+    if count and (numbers.min() < 0 or numbers.max() >= limit):
+        raise DataError(f"{path}: {name} run from {numbers.min()} to {numbers.max()}, expected 0..{limit - 1}")
+    return numbers.astype(np.int64)
+
+
+def _renumbered(
+    path: Path, classes: NDArray[np.int64], own: tuple[str, ...], labels: tuple[str, ...]
+) -> NDArray[np.int64]:
+    unknown = [own[number] for number in np.unique(classes).tolist() if own[number] not in labels]
+    if unknown:
+        raise DataError(
+            f"{path}: the class {unknown[0]!r} is no label of the model, expected {', '.join(labels)[:200]}"
+        )
+    places = {label: number for number, label in enumerate(labels)}
+    renumbered: NDArray[np.int64] = np.array([places.get(label, -1) for label in own], np.int64)[classes]
+    return renumbered
