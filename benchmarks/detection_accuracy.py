@@ -25,6 +25,7 @@ from edgemeta.model.tasks import Detection
 from edgemeta.plugins.registry import choose
 from edgemeta.tasks.detection.objects import Detector
 from edgemeta.toolchain.data.frames import ClipFrames
+from edgemeta.toolchain.float_detector import FloatDetector
 from edgemeta.toolchain.float_model.file import load_float_model
 from edgemeta.toolchain.float_model.graph import FloatModel
 from edgemeta.toolchain.float_model.shapes import check
@@ -32,7 +33,7 @@ from edgemeta.toolchain.importer.import_network import import_network
 from edgemeta.toolchain.importer.pixels import Pixels
 from edgemeta.toolchain.quantize.calibration import Calibration
 from edgemeta.toolchain.quantize.images import PreparedImages
-from edgemeta.toolchain.quantize.matched_objects import FloatDetector, Matches
+from edgemeta.toolchain.quantize.matched_objects import Matches
 from edgemeta.toolchain.quantize.quantize import quantize
 
 COMMAND = "python benchmarks/detection_accuracy.py --onnx yolox_nano.onnx --clip vtest_480x360.avi"

@@ -10,11 +10,11 @@ import onnxruntime
 from benchmarks.detection_accuracy import maps
 from edgemeta.model.tasks import Detection
 from edgemeta.toolchain.data.frames import ClipFrames
+from edgemeta.toolchain.float_detector import FloatDetector
 from edgemeta.toolchain.float_model.file import load_float_model
 from edgemeta.toolchain.importer.import_network import import_network
 from edgemeta.toolchain.importer.pixels import Pixels
 from edgemeta.toolchain.quantize.images import PreparedImages
-from edgemeta.toolchain.quantize.matched_objects import FloatDetector
 
 PERSON = 0
 """Number of the label among the 80 of COCO."""

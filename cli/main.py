@@ -24,6 +24,7 @@ _VERBS = {
     "predict": "edgemeta.cli.predict:predict",
     "quantize": "edgemeta.cli.quantizing:quantize",
     "run": "edgemeta.cli.service:run",
+    "scenes": "edgemeta.cli.drawing:scenes",
     "search": "edgemeta.cli.searching:search",
     "simulate": "edgemeta.cli.simulating:simulate",
     "teach": "edgemeta.cli.teaching:teach",

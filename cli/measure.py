@@ -24,21 +24,27 @@ from edgemeta.cli.options import (
     remark,
     report,
 )
+from edgemeta.cli.precision import precision_lines, precision_values
 from edgemeta.cli.progress import progress_bar
 from edgemeta.model.errors import EdgemetaError
 from edgemeta.model.graph import Model
-from edgemeta.model.tasks import Classification, Task, task_name
+from edgemeta.model.tasks import Classification, Detection, Task, task_name
 from edgemeta.model.zoo import find
-from edgemeta.plugins.api import Batch, Outputs
+from edgemeta.plugins.api import Batch, Outputs, Session
 from edgemeta.plugins.measure import verify as count_mismatches
 from edgemeta.plugins.preprocess import make_preprocessor
 from edgemeta.tasks.classification import unknown
+from edgemeta.toolchain.average_precision import Precision
+from edgemeta.toolchain.data.boxed_images import BoxedImages, is_boxed, load_boxed_images
 from edgemeta.toolchain.data.dataset import NUMBERS, is_dataset, load_dataset
 from edgemeta.toolchain.data.frames import ArrayFrames, FolderFrames, Frames
-from edgemeta.toolchain.data.labelled_images import open_images
+from edgemeta.toolchain.data.labelled_images import LabelledImages, open_images
+from edgemeta.toolchain.detection_evaluation import evaluate_detector, evaluate_float_detector
 from edgemeta.toolchain.evaluation import Evaluation, evaluate_float
+from edgemeta.toolchain.evaluation import Progress as OnProgress
 from edgemeta.toolchain.evaluation import evaluate as evaluate_integers
 from edgemeta.toolchain.float_model.file import is_float_model, load_float_model
+from edgemeta.toolchain.float_model.graph import FloatModel
 
 _BATCH = 100
 _SHAPES = 64
@@ -46,7 +52,7 @@ _SHAPES = 64
 _SHOWN_CLASSES = 20
 
 
-@click.command("eval", short_help="Measure accuracy on labelled images.")
+@click.command("eval", short_help="Measure accuracy on labelled images, or precision on boxes.")
 @any_model_argument
 @data_option
 @backend_options
@@ -54,10 +60,14 @@ _SHOWN_CLASSES = 20
 def evaluate(
     model_name: str, data_path: str, backend: str, threads: int | None, isa: str | None, as_json: bool
 ) -> None:
-    """Measure top-1 accuracy, the expected calibration error of the scores and each label's recall, in percent.
+    """Measure a classification's accuracy, or a detection's mean average precision, in percent.
 
-    If the model has a rule of rejection: also the share that it rejects, that of images with a right label that lose
-    it, and the accuracy of the labels given, whose scores the calibration error is of; top-1 and recalls are without.
+    Classification: top-1, the expected calibration error of the scores and each label's recall. If the model has a rule
+    of rejection: also the share that it rejects, that of images with a right label that lose it, and the accuracy of
+    the labels given, whose scores the calibration error is of; top-1 and recalls are without.
+
+    Detection: at an overlap of 0.5 and the mean of 0.5 to 0.95, as COCO has them, of all labels and of each. PATH is an
+    archive with boxes, as `edgemeta scenes` writes it.
 
     Labels are matched by name. Pictures are cropped and resized as camera frames are. A float model runs in NumPy,
     regardless of the backend, and has no scores.
@@ -67,44 +77,68 @@ def evaluate(
       edgemeta eval resnet8-cifar10 --data test.npz
       edgemeta eval ./clothing.safetensors --data clothing/validation
       edgemeta eval resnet8-cifar10-float --data test.npz --json
+      edgemeta eval ./scenes.safetensors --data scenes-test.npz
     """
     path = find(model_name)
     if is_float_model(path):
         floating = load_float_model(path)
-        _require_classification(model_name, floating.task)
-        images = open_images(Path(data_path), floating.labels, remark)
         with progress_bar("eval") as progress:
-            result = evaluate_float(floating, images, progress)
+            result = _of_floats(model_name, floating, Path(data_path), progress)
         digest, backend_name = hashlib.sha256(path.read_bytes()).hexdigest(), "float32"
     else:
         model = load_model(model_name)
-        _require_classification(model_name, model.task)
-        images = open_images(Path(data_path), model.labels, remark)
         digest = model.digest
+        images = _images(model_name, model.task, Path(data_path))
         backend_name, session = open_session(model, backend, threads, isa)
         with closing(session), progress_bar("eval") as progress:
-            result = evaluate_integers(model, session, images, progress)
-    values = {
+            result = _of_integers(model, session, images, progress)
+    origin = f"{backend_name}, sha256 {digest[:12]}"
+    if isinstance(result, Precision):
+        values = precision_values(result)
+        lines = [*precision_lines(result), f"{result.images:,} images ({origin})"]
+    else:
+        values, lines = _values(result), list(_lines(result, origin))
+    report(as_json, {**values, "images": result.images, "sha256": digest, "backend": backend_name}, lines)
+
+
+def _of_floats(name: str, model: FloatModel, data: Path, progress: OnProgress) -> Evaluation | Precision:
+    images = _images(name, model.task, data)
+    if isinstance(images, BoxedImages):
+        return evaluate_float_detector(model, images, progress)
+    return evaluate_float(model, images, progress)
+
+
+def _of_integers(
+    model: Model, session: Session, images: LabelledImages | BoxedImages, progress: OnProgress
+) -> Evaluation | Precision:
+    if isinstance(images, BoxedImages):
+        return evaluate_detector(model, session, images, progress)
+    return evaluate_integers(model, session, images, progress)
+
+
+def _images(model_name: str, task: Task, data: Path) -> LabelledImages | BoxedImages:
+    """What a model of this task is measured on."""
+    match task:
+        case Detection():
+            return load_boxed_images(data, labels=task.labels)
+        case Classification():
+            return open_images(data, task.labels, remark)
+    raise EdgemetaError(
+        f"{model_name}: its task is {task_name(task)}, accuracy is measured for classification and detection only"
+    )
+
+
+def _values(result: Evaluation) -> dict[str, object]:
+    return {
         "top1": round(100 * result.top1, 4),
         "calibration_error": None if result.calibration_error is None else round(100 * result.calibration_error, 4),
         "rejections": None
         if result.rejections is None
         else {key: round(100 * share, 4) for key, share in asdict(result.rejections).items()},
-        "images": result.images,
         "recall": {
             each.label: {"percent": round(100 * each.share, 4), "images": each.images} for each in result.recalls
         },
-        "sha256": digest,
-        "backend": backend_name,
     }
-    report(as_json, values, _lines(result, f"{backend_name}, sha256 {digest[:12]}"))
-
-
-def _require_classification(model_name: str, task: Task) -> None:
-    if not isinstance(task, Classification):
-        raise EdgemetaError(
-            f"{model_name}: its task is {task_name(task)}, accuracy is measured for classification only"
-        )
 
 
 def _lines(result: Evaluation, origin: str) -> Iterator[str]:
@@ -177,7 +211,8 @@ def _frames(path: Path) -> Frames:
     """All frames of a data set or of a folder of pictures."""
     if path.is_dir() and not is_dataset(path):
         return FolderFrames(path, sys.maxsize, remark)
-    return ArrayFrames(load_dataset(path, labels=NUMBERS).x, str(path))
+    data = load_boxed_images(path) if is_boxed(path) else load_dataset(path, labels=NUMBERS)
+    return ArrayFrames(data.x, str(path))
 
 
 def _batches(model: Model, frames: Frames) -> Iterator[Batch]:

@@ -7,9 +7,13 @@ import click
 
 from edgemeta.cli.completion import float_model_names
 from edgemeta.cli.options import json_option, remark, report
+from edgemeta.cli.precision import precision_lines, precision_values
 from edgemeta.cli.training_bars import watched_training
 from edgemeta.toolchain.train.designs import DEPTHS, FAMILIES, MAX_SIZE, MAX_WIDTH, MIN_SIZE, MIN_WIDTH, Family, Wishes
+from edgemeta.toolchain.train.detector.recipe import is_detector_recipe
+from edgemeta.toolchain.train.detector.train import DetectorResult, train_detector
 from edgemeta.toolchain.train.own_pictures import PicturesResult, train_pictures
+from edgemeta.toolchain.train.recipe_files import find_recipe
 from edgemeta.toolchain.train.train import train as train_by_recipe
 
 _path = click.Path(path_type=Path)
@@ -83,7 +87,8 @@ def train(
     """Train a float network on your own pictures, or by RECIPE. Needs PyTorch: pip install 'edgemeta[train]'.
 
     Without RECIPE a fixed tenth of each class is held out to choose the best epoch. RECIPE is a shipped name or a YAML
-    file; it needs --test, and the network is its own.
+    file; it needs --test, and the network is its own. The recipe of a detector needs archives with boxes, as `edgemeta
+    scenes` writes them.
 
     An interrupted run continues after its last complete epoch when the same command is given again.
 
@@ -94,8 +99,31 @@ def train(
           --folder runs/small --out small-float.safetensors --json
       edgemeta train resnet8-cifar10 --data cifar-10-batches-bin --test cifar-10-batches-bin \\
           --folder runs/mine --out mine-float.safetensors
+      edgemeta train yolov3-tiny-scenes --data scenes.npz --test scenes-test.npz \\
+          --folder runs/scenes --out scenes-float.safetensors
     """
     wishes = Wishes(family, None if depth is None else int(depth), width, size)
+    if recipe is not None and is_detector_recipe(find_recipe(recipe)):
+        if test is None:
+            raise click.UsageError("Missing option '--test', which a RECIPE needs")
+        _require_no_wishes(wishes, start, epochs)
+        if alternates is not None:
+            raise click.UsageError("--alternates is for a classification, found the recipe of a detector")
+        with watched_training() as bars:
+            detector = train_detector(
+                find_recipe(recipe),
+                data,
+                test,
+                folder,
+                out,
+                name=name,
+                fresh=fresh,
+                threads=threads,
+                progress=bars.show,
+                report=remark,
+            )
+        report(as_json, _detector_values(detector), _detector_text(detector))
+        return
     if recipe is None:
         if alternates is not None:
             raise click.UsageError("--alternates needs a RECIPE")
@@ -118,8 +146,7 @@ def train(
         return
     if test is None:
         raise click.UsageError("Missing option '--test', which a RECIPE needs")
-    if wishes != Wishes() or start is not None or epochs is not None:
-        raise click.UsageError("--size, --network, --depth, --width, --start and --epochs are given by the RECIPE")
+    _require_no_wishes(wishes, start, epochs)
     with watched_training() as bars:
         result = train_by_recipe(
             recipe,
@@ -147,6 +174,26 @@ def train(
     if result.held_out is not None:
         lines.append(_next(result.path, data, result.held_out))
     report(as_json, values, lines)
+
+
+def _require_no_wishes(wishes: Wishes, start: str | None, epochs: int | None) -> None:
+    if wishes != Wishes() or start is not None or epochs is not None:
+        raise click.UsageError("--size, --network, --depth, --width, --start and --epochs are given by the RECIPE")
+
+
+def _detector_values(result: DetectorResult) -> dict[str, object]:
+    return {
+        "path": str(result.path),
+        **precision_values(result.precision),
+        "images": result.precision.images,
+        "epochs": result.epochs,
+        "held_out": None if result.held_out is None else str(result.held_out),
+    }
+
+
+def _detector_text(result: DetectorResult) -> Iterator[str]:
+    yield f"{result.path}: {result.epochs} epochs; on {result.precision.images:,} test images:"
+    yield from precision_lines(result.precision)
 
 
 def _pictures_values(result: PicturesResult) -> dict[str, object]:

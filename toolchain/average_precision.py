@@ -21,6 +21,8 @@ from edgemeta.tasks.detection.suppress import overlaps
 from edgemeta.tasks.numbers import Float64
 from edgemeta.toolchain.data.boxed_images import BoxedImages
 
+LEAST_SCORE = 0.01
+"""Objects that score less are not looked for: they hardly change the mean, and take time."""
 MOST_OBJECTS = 100
 OVERLAPS = tuple(0.5 + 0.05 * step for step in range(10))
 """Least intersection over union, 0.5 .. 0.95."""
@@ -41,12 +43,13 @@ class LabelPrecision:
 class Precision:
     """Mean average precision 0..1 over the labels that have boxes, and of each of them, the worst first.
 
-    at_half: at the least overlap 0.5 (mAP@0.5). mean: the mean of all OVERLAPS (mAP@[0.5:0.95]).
+    at_half: at the least overlap 0.5 (mAP@0.5). mean: the mean of all OVERLAPS (mAP@[0.5:0.95]). images: their number.
     """
 
     at_half: float
     mean: float
     labels: tuple[LabelPrecision, ...]
+    images: int
 
 
 def mean_average_precision(found: Sequence[Sequence[Object]], wanted: BoxedImages) -> Precision:
@@ -60,9 +63,9 @@ def mean_average_precision(found: Sequence[Sequence[Object]], wanted: BoxedImage
             precisions = _average_precisions(objects, wanted, number, boxes)
             rows.append(LabelPrecision(label, boxes, float(precisions[0]), float(precisions.mean())))
     if not rows:
-        return Precision(0.0, 0.0, ())
+        return Precision(0.0, 0.0, (), len(wanted))
     at_half, every = (float(np.mean([getattr(row, name) for row in rows])) for name in ("at_half", "mean"))
-    return Precision(at_half, every, tuple(sorted(rows, key=lambda row: row.mean)))
+    return Precision(at_half, every, tuple(sorted(rows, key=lambda row: row.mean)), len(wanted))
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,7 +10,6 @@ from edgemeta.cli.measure import _RuleOutcomes
 from edgemeta.kernels.cpu.library import supported_isas
 from edgemeta.model import reference
 from edgemeta.model.file import load, save
-from edgemeta.model.graph import Model
 from edgemeta.model.preprocess import look_up
 from edgemeta.model.self_test import with_self_test
 from edgemeta.model.tasks import Classification, MultiLabel, Rejection
@@ -83,16 +82,16 @@ def test_images_of_other_labels_are_refused(edgemeta, one_sentence, tmp_path: Pa
     one_sentence(edgemeta("eval", SHIPPED, "--data", path), str(path), "11")
 
 
-@pytest.mark.parametrize(
-    ("model", "task"),
-    [(vector_model(MultiLabel(tuple("abc")), 3), "multi-label"), (detection_model("yolox"), "detection")],
-)
-def test_eval_is_for_classification(
-    edgemeta, one_sentence, labelled: Path, tmp_path: Path, model: Model, task: str
-) -> None:
-    save(model, tmp_path / "net")
+def test_eval_is_for_classification_and_detection(edgemeta, one_sentence, labelled: Path, tmp_path: Path) -> None:
+    save(vector_model(MultiLabel(tuple("abc")), 3), tmp_path / "net")
     result = edgemeta("eval", tmp_path / "net", "--data", labelled)
-    one_sentence(result, f"net: its task is {task}, accuracy is measured for classification only")
+    one_sentence(result, "net: its task is multi-label, accuracy is measured for classification and detection only")
+
+
+def test_a_detection_is_measured_on_boxes(edgemeta, one_sentence, labelled: Path, tmp_path: Path) -> None:
+    save(detection_model("yolox"), tmp_path / "net")
+    result = edgemeta("eval", tmp_path / "net", "--data", labelled)
+    one_sentence(result, str(labelled), "has no boxes, expected x, boxes, classes, images, labels: images with boxes")
 
 
 def test_missing_data_is_named(edgemeta, one_sentence, tmp_path: Path) -> None:

@@ -119,6 +119,6 @@ def test_by_hand() -> None:
 
 def test_nothing_to_find() -> None:
     empty = boxed([], 1)
-    assert mean_average_precision([[]], empty) == Precision(0, 0, ())
+    assert mean_average_precision([[]], empty) == Precision(0, 0, (), 1)
     wanted = boxed([(0, 0, (0, 0, 10, 10))], 1)
     assert mean_average_precision([[]], wanted).at_half == 0

@@ -1,6 +1,7 @@
 """Images with boxes around what they show: the data set of a detector, and its file."""
 
 import hashlib
+import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,17 +38,21 @@ class BoxedImages:
         first, last = np.searchsorted(self.images, (image, image + 1))
         return self.boxes[first:last], self.classes[first:last]
 
-    def frames(self) -> Iterator[NDArray[np.uint8]]:
-        """The pixels of each image, uint8 [H, W, 3], B, G, R."""
-        for image in self.x:
-            yield np.ascontiguousarray(image[..., ::-1])
+    def frames(self) -> Iterator[tuple[int, NDArray[np.uint8]]]:
+        """The number, from 0, and the pixels, uint8 [H, W, 3], B, G, R, of each image."""
+        for number, image in enumerate(self.x):
+            yield number, np.ascontiguousarray(image[..., ::-1])
 
-    def part(self, first: int, last: int) -> "BoxedImages":
-        """The images from number `first` to before `last`."""
-        begin, end = np.searchsorted(self.images, (first, last))
-        some = slice(begin, end)
+    def take(self, numbers: NDArray[np.integer]) -> "BoxedImages":
+        """The images of these numbers, in their order."""
+        objects = [self.objects(number) for number in numbers.tolist()]
+        counts = [len(classes) for _, classes in objects]
         return BoxedImages(
-            self.x[first:last], self.boxes[some], self.classes[some], self.images[some] - first, self.labels
+            self.x[numbers],
+            np.concatenate([boxes for boxes, _ in objects] or [self.boxes[:0]]),
+            np.concatenate([classes for _, classes in objects] or [self.classes[:0]]),
+            np.repeat(np.arange(len(numbers)), counts),
+            self.labels,
         )
 
     def sha256(self) -> str:
@@ -59,13 +64,12 @@ class BoxedImages:
 
 
 def is_boxed(path: Path) -> bool:
-    """Whether a file is an archive with boxes (it may still be wrong). Raises DataError for a damaged archive."""
+    """Whether a file is an archive with boxes (it may still be wrong)."""
     try:
-        with path.open("rb") as file:
-            is_archive = file.read(4) == b"PK\x03\x04"
-    except OSError:
+        with zipfile.ZipFile(path) as archive:
+            return "boxes.npy" in archive.namelist()
+    except (OSError, zipfile.BadZipFile):
         return False
-    return is_archive and "boxes" in members_of(path)
 
 
 def save_boxed_images(data: BoxedImages, path: Path) -> None:

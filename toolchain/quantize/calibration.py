@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edgemeta.plugins.pictures import PICTURE_SUFFIXES
+from edgemeta.toolchain.data.boxed_images import is_boxed, load_boxed_images
 from edgemeta.toolchain.data.dataset import NUMBERS, is_dataset, load_dataset
 from edgemeta.toolchain.data.frames import ArrayFrames, ClipFrames, FolderFrames, Frames
 from edgemeta.toolchain.errors import QuantizeError
@@ -17,8 +18,8 @@ DATASET_IMAGES, PICTURES = 1000, 200
 class Calibration:
     """Which calibration images are used.
 
-    images: at most so many; default 1,000 of a data set, equally many of each class, and 200 pictures or frames, evenly
-    chosen. first, last: of a video, only frames first .. last - 1, numbered from 0.
+    images: at most so many; default 1,000 of a data set, equally many of each class or the first ones with boxes, and
+    200 pictures or frames, evenly chosen. first, last: of a video, only frames first .. last - 1, numbered from 0.
     """
 
     path: Path
@@ -35,6 +36,9 @@ class Calibration:
             return ClipFrames(self.path, self.images or PICTURES, self.first, self.last)
         if self.first or self.last is not None:
             raise QuantizeError(f"{self.path} is no video, so it has no frames to choose by number")
+        if is_boxed(self.path):
+            x = load_boxed_images(self.path).x
+            return ArrayFrames(x[: self.images or DATASET_IMAGES], str(self.path))
         if is_dataset(self.path):
             data = load_dataset(self.path, "train", report=report, labels=NUMBERS)
             return ArrayFrames(data.balanced(self.images or DATASET_IMAGES).x, str(self.path))

@@ -13,12 +13,13 @@ from edgemeta.model.graph import Model
 from edgemeta.model.prove import MAX_OUTPUTS
 from edgemeta.model.tasks import Detection
 from edgemeta.tasks.detection.objects import Detector, Object
+from edgemeta.toolchain.float_detector import FloatDetector
 from edgemeta.toolchain.float_model.forward import outputs, walk
 from edgemeta.toolchain.float_model.graph import Float32, FloatModel
 from edgemeta.toolchain.float_model.shapes import check
 from edgemeta.toolchain.quantize.blocks import Block
 from edgemeta.toolchain.quantize.images import PreparedImages
-from edgemeta.toolchain.quantize.matched_objects import FloatDetector, Matches
+from edgemeta.toolchain.quantize.matched_objects import Matches
 from edgemeta.toolchain.quantize.observer import Agreement
 from edgemeta.toolchain.quantize.run import integer_session, needed
 

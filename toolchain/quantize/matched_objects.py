@@ -5,34 +5,11 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from edgemeta.model.graph import INPUT
-from edgemeta.model.layers import Clamp, TensorType
-from edgemeta.tasks.detection.objects import Detector, Object
+from edgemeta.tasks.detection.objects import Object
 from edgemeta.tasks.detection.suppress import overlaps
-from edgemeta.toolchain.float_model.graph import FloatModel
-from edgemeta.toolchain.float_model.shapes import check
-from edgemeta.toolchain.quantize.assemble import assemble
 
 SAME_PLACE = 0.5
 """Least intersection over union of two objects that are the same."""
-
-_STEP = 2.0**-16
-_REACH = 2.0**30
-
-
-class FloatDetector:
-    """The objects of a float network: its outputs are rounded to multiples of 2**-16, then decoded like integers."""
-
-    def __init__(self, model: FloatModel) -> None:
-        shapes = check(model, model.name)
-        kinds = {name: TensorType(shapes[name], 32, scale=_STEP) for name in model.outputs}
-        layers = [Clamp(name, INPUT, kind, kind.lo, kind.hi) for name, kind in kinds.items()]
-        self._detector = Detector(assemble(model, layers, model.outputs, {}))
-
-    def objects(self, outputs: Sequence[NDArray[np.floating]]) -> tuple[Object, ...]:
-        """Objects of one image, best first, from float outputs [1, H, W, C]."""
-        rounded = [np.rint(np.clip(each[0] / _STEP, -_REACH, _REACH)).astype(np.int32) for each in outputs]
-        return self._detector.objects(tuple(rounded))
 
 
 class Matches:

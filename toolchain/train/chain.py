@@ -1,4 +1,4 @@
-"""A PyTorch network as a list of named layers, each reading named earlier ones: what an exporter can walk.
+"""PyTorch networks as a list of named layers, each reading named earlier ones: what an exporter can walk.
 
 Layers are numbered by convolutions: conv3, its batch norm bn3, the ReLU relu3 or the addition add3 after it. Names are
 those of parameters ("conv3.weight") and of the exported graph's layers.
@@ -7,6 +7,7 @@ those of parameters ("conv3.weight") and of the exported graph's layers.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor, nn
 
 INPUT = "input"
@@ -36,11 +37,27 @@ class Mean(nn.Module):
         return x.mean((2, 3))
 
 
-class Chain(nn.Module):
-    """A network of convolutions with batch norms, activations and additions, then dense layers, the last one "fc".
+class Concatenation(nn.Module):
+    """The channels of all inputs, one after the other."""
 
-    size: side of the square input in pixels. links: its layers in their order; the last one gives the logits. `add` and
-    the functions built on it append a layer and return its name.
+    def forward(self, *inputs: Tensor) -> Tensor:
+        """[B, sum of C, H, W] of [B, C, H, W] each."""
+        return torch.cat(inputs, 1)
+
+
+class Doubling(nn.Module):
+    """Every row and column twice."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[B, C, 2 H, 2 W] of x [B, C, H, W]."""
+        return nn.functional.interpolate(x, scale_factor=2, mode="nearest")
+
+
+class LinkedLayers(nn.Module):
+    """A network of convolutions with batch norms, activations and what joins them; a subclass says what it gives.
+
+    size: side of the square input in pixels. links: its layers in their order. `add` and the functions built on it
+    append a layer and return its name.
     """
 
     def __init__(self, size: int) -> None:
@@ -50,15 +67,15 @@ class Chain(nn.Module):
         self._last_reader: dict[str, Link] = {}
         self._convolutions = 0
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Logits [B, classes] of x [B, 3, size, size]."""
+    def values(self, x: Tensor, outputs: Sequence[str]) -> tuple[Tensor, ...]:
+        """The outputs of these layers for x [B, 3, size, size]."""
         values = {INPUT: x}
         for link in self.links:
             values[link.name] = self.get_submodule(link.name)(*(values[name] for name in link.inputs))
-            for name in set(link.inputs):
+            for name in set(link.inputs).difference(outputs):
                 if self._last_reader[name] is link:  # an evaluation keeps no more tensors than it needs
                     del values[name]
-        return values[self.links[-1].name]
+        return tuple(values[name] for name in outputs)
 
     def add(self, name: str, module: nn.Module, *inputs: str) -> str:
         """Append a module that reads the outputs of `inputs`."""
@@ -88,6 +105,14 @@ class Chain(nn.Module):
     def join(self, a: str, b: str) -> str:
         """Append the addition of two layers."""
         return self.add(f"add{self._convolutions - 1}", Sum(), a, b)
+
+
+class Chain(LinkedLayers):
+    """A classification: the last layer, the dense "fc", gives the logits."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Logits [B, classes] of x [B, 3, size, size]."""
+        return self.values(x, (self.links[-1].name,))[0]
 
     def classify(self, x: str, channels: int, classes: int, hidden: Sequence[int] = ()) -> None:
         """Append the global average "pool", dense layers of `hidden` neurons with a ReLU each, and the dense "fc"."""

@@ -7,11 +7,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from edgemeta.model.tasks import Classification
+from edgemeta.model.tasks import Classification, Task
 from edgemeta.toolchain.errors import FloatModelError
 from edgemeta.toolchain.float_model.graph import (
     Add,
     BatchNorm,
+    Concat,
     Conv,
     Dense,
     FloatLayer,
@@ -19,26 +20,34 @@ from edgemeta.toolchain.float_model.graph import (
     GlobalAverage,
     Pool,
     Relu,
+    Upsample,
 )
 from edgemeta.toolchain.float_model.shapes import check
-from edgemeta.toolchain.train.chain import Chain, Link, Mean, Sum
+from edgemeta.toolchain.train.chain import Chain, Concatenation, Doubling, Link, LinkedLayers, Mean, Sum
 
 
 def export_network(network: Chain, name: str, labels: tuple[str, ...], provenance: Mapping[str, object]) -> FloatModel:
+    """A classification as a float graph."""
+    return export_layers(network, name, (network.links[-1].name,), Classification(labels), provenance)
+
+
+def export_layers(
+    network: LinkedLayers, name: str, outputs: tuple[str, ...], task: Task, provenance: Mapping[str, object]
+) -> FloatModel:
     """The network as a float graph; batch norm stays separate, so that a quantizer can fold it or tabulate it."""
     model = FloatModel(
         name=name,
         input_shape=(network.size, network.size, 3),
         layers=tuple(_layer(link, network.get_submodule(link.name)) for link in network.links),
-        outputs=(network.links[-1].name,),
-        task=Classification(labels),
+        outputs=outputs,
+        task=task,
         provenance=provenance,
     )
     check(model, name)
     return model
 
 
-def load_weights(network: Chain, model: FloatModel, source: str) -> None:
+def load_weights(network: LinkedLayers, model: FloatModel, source: str) -> None:
     """Set the network's weights to those of a float model of the same layers; "fc" stays if its classes differ.
 
     Raises FloatModelError with `source` and the first layer that is missing or has another shape.
@@ -65,7 +74,8 @@ def _layer(link: Link, module: nn.Module) -> FloatLayer:
             stride, pad = module.stride[0], module.padding[0]
             assert isinstance(pad, int)
             weight = np.ascontiguousarray(_array(module.weight).transpose(0, 2, 3, 1))
-            return Conv(name, source, weight, None, (stride, stride), (pad, pad, pad, pad), module.groups)
+            bias = None if module.bias is None else _array(module.bias)
+            return Conv(name, source, weight, bias, (stride, stride), (pad, pad, pad, pad), module.groups)
         case nn.BatchNorm2d():
             mean, variance = module.running_mean, module.running_var
             assert mean is not None
@@ -82,6 +92,10 @@ def _layer(link: Link, module: nn.Module) -> FloatLayer:
             return Pool(name, source, "max", (size, size), (size, size))
         case Sum():
             return Add(name, (source, link.inputs[1]))
+        case Concatenation():
+            return Concat(name, link.inputs)
+        case Doubling():
+            return Upsample(name, source, (2, 2))
         case Mean():
             return GlobalAverage(name, source)
         case nn.Linear():
@@ -95,7 +109,7 @@ def parameters_of(model: FloatModel) -> dict[str, Tensor]:
     for layer in model.layers:
         match layer:
             case Conv():
-                arrays[f"{layer.name}.weight"] = layer.weight.transpose(0, 3, 1, 2)
+                arrays |= {f"{layer.name}.weight": layer.weight.transpose(0, 3, 1, 2), f"{layer.name}.bias": layer.bias}
             case BatchNorm():
                 arrays |= {
                     f"{layer.name}.weight": layer.gamma,

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -145,16 +146,20 @@ class Recipe:
 
 def load_recipe(path: Path) -> Recipe:
     """Read a recipe file. Raises RecipeError with file, entry, what was found and what was expected."""
+    return recipe_from(read_recipe(path), str(path))
+
+
+def read_recipe(path: Path) -> object:
+    """What a recipe's file holds. Raises RecipeError."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise RecipeError(f"{path}: the recipe cannot be read: {error}") from error
     try:
-        entries = yaml.safe_load(text)
+        return yaml.safe_load(text)
     except yaml.YAMLError as error:
         line = " ".join(str(error).split())
         raise RecipeError(f"{path}: not a YAML recipe: {line}") from error
-    return recipe_from(entries, str(path))
 
 
 def recipe_from(entries: object, source: str) -> Recipe:
@@ -165,12 +170,7 @@ def recipe_from(entries: object, source: str) -> Recipe:
         "student": StudentRecipe,
         "continuation": ContinuationRecipe,
     }
-    whole = _mapping(entries, source, "")
-    values = dict(whole)
-    for part, kind in parts.items():
-        if part in values:
-            values[part] = _build(kind, _mapping(values[part], source, part), source, f"{part}.")
-    recipe = _build(Recipe, values, source, "")
+    recipe = checked_recipe(Recipe, entries, parts, source)
     if recipe.teacher.count == 0 and recipe.student.hard_weight != 1:
         raise RecipeError(
             f"{source}: teacher.count is 0 and student.hard_weight {recipe.student.hard_weight:g}, expected 1: without "
@@ -181,6 +181,15 @@ def recipe_from(entries: object, source: str) -> Recipe:
     except RecipeError as error:
         raise RecipeError(f"{source}: {error}") from error
     return recipe
+
+
+def checked_recipe(kind: type[T], entries: object, parts: Mapping[str, type[Any]], source: str) -> T:
+    """A recipe of a kind, whose entries named in `parts` are mappings themselves. Raises RecipeError."""
+    values = dict(_mapping(entries, source, ""))
+    for part, kind_of_part in parts.items():
+        if part in values:
+            values[part] = _build(kind_of_part, _mapping(values[part], source, part), source, f"{part}.")
+    return _build(kind, values, source, "")
 
 
 def _mapping(value: object, source: str, key: str) -> dict[str, Any]:

@@ -37,11 +37,13 @@ def test_a_file_holds_everything(tmp_path: Path) -> None:
 def test_objects_of_an_image_and_parts(tmp_path: Path) -> None:
     data = load_boxed_images(written(tmp_path))
     assert [len(data.objects(image)[0]) for image in range(3)] == [1, 0, 2]
-    part = data.part(1, 3)
+    part = data.take(np.array([1, 2]))
     assert np.array_equal(part.objects(1)[0], data.objects(2)[0])
     assert np.array_equal(part.objects(1)[1], [0, 1])
-    assert np.array_equal(next(iter(part.frames())), data.x[1][..., ::-1])
+    assert [number for number, _ in part.frames()] == [0, 1]
+    assert np.array_equal(next(iter(part.frames()))[1], data.x[1][..., ::-1])
     assert part.sha256() != data.sha256()
+    assert data.take(np.array([2, 0])).images.tolist() == [0, 0, 1]
 
 
 def test_classes_are_numbered_as_the_networks_labels(tmp_path: Path) -> None:

@@ -5,8 +5,9 @@ import pytest
 
 from edgemeta.model.tasks import Detection, DetectionLevel
 from edgemeta.tasks.detection.objects import Object
+from edgemeta.toolchain.float_detector import FloatDetector
 from edgemeta.toolchain.float_model.graph import Conv, FloatModel
-from edgemeta.toolchain.quantize.matched_objects import FloatDetector, Matches
+from edgemeta.toolchain.quantize.matched_objects import Matches
 
 
 def thing(label: str, left: float, score: float = 0.9) -> Object:

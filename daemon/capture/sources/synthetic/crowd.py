@@ -140,7 +140,8 @@ class CrowdedScenes:
             case _:
                 corners = centre + rng.normal(0, size / 10, (int(rng.integers(3, 7)), 2))
                 cv2.fillPoly(mask, [cv2.convexHull(corners.astype(np.int32))], 255)
-        alpha = np.asarray(cv2.GaussianBlur(mask, (0, 0), rng.uniform(0.4, 1.2)), np.float32) / 255
+        soft = cv2.GaussianBlur(mask, (0, 0), rng.uniform(0.4, 1.2))
+        alpha: Image = np.asarray(soft, np.float32) / np.float32(255)
         canvas += alpha[..., None] * (rng.uniform(10, 245, 3).astype(np.float32) - canvas)
         return alpha
 

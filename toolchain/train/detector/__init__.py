@@ -1,0 +1,1 @@
+"""Training of a detection network on images with boxes."""
