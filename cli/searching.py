@@ -11,7 +11,6 @@ import click
 from edgemeta.cli.options import json_option, remark, report
 from edgemeta.cli.progress import Move, progress_bar
 from edgemeta.model.atomic_write import write_atomically
-from edgemeta.toolchain.data.labelled_images import open_images
 from edgemeta.toolchain.errors import SearchError
 from edgemeta.toolchain.search.config import load_search
 from edgemeta.toolchain.search.report import html
@@ -72,8 +71,7 @@ def search(
         remark("interrupted: the same command continues the search")
         raise SystemExit(_INTERRUPTED) from None
     outcome = best(outcomes(searched.trials))
-    images = None if test is None else open_images(test, searched.prepared.network.model.labels, remark)
-    saved = save_chosen(searched, outcome, folder / "best.safetensors", images)
+    saved = save_chosen(searched, outcome, folder / "best.safetensors", test, remark)
     values = values_of(chosen, searched, saved, _training_file(searched, outcome, folder / FILE))
     write_values(values, folder / "search.json")
     write_atomically(folder / "report.html", html(searched).encode())
@@ -96,8 +94,9 @@ def _text(values: dict[str, Any], folder: Path) -> Iterator[str]:
     best_values = values["best"]
     yield (
         f"{values['trials']:,} trials, {values['pruned']:,} stopped early; least objective "
-        f"{best_values['objective']:.4f} in trial {best_values['trial']}: {best_values['accuracy']:.2f} % of the "
-        f"held-out images, float {best_values['float_accuracy']:.2f} %, weights {best_values['bytes']:,} bytes"
+        f"{best_values['objective']:.4f} in trial {best_values['trial']}: {values['measure']} "
+        f"{best_values['accuracy']:.2f} % on the held-out images, float {best_values['float_accuracy']:.2f} %, weights "
+        f"{best_values['bytes']:,} bytes"
     )
     if values["budget_bytes"] is not None:
         found = ", ".join(f"{by} {each['objective']:.4f}" for by, each in values["best_of"].items())
@@ -107,8 +106,9 @@ def _text(values: dict[str, Any], folder: Path) -> Iterator[str]:
         )
     for kind in ("weights", "features"):
         yield f"{kind}: " + ", ".join(f"{name} {value}" for name, value in best_values[kind].items())
-    if values["test_top1"] is not None:
-        yield f"top-1 {values['test_top1']:.2f} % of the test images, float {values['float_test_top1']:.2f} %"
+    if values["test_accuracy"] is not None:
+        found, floating = values["test_accuracy"], values["float_test_accuracy"]
+        yield f"{values['measure']} {found:.2f} % on the test images, float {floating:.2f} %"
     yield f"{values['model']}: {values['model_bytes']:,} bytes, sha256 {values['sha256'][:12]}"
     if values["training"] is not None:
         yield f"{values['training']}: trains it on at these widths, by `edgemeta simulate train`"

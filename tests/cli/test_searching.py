@@ -29,7 +29,7 @@ def test_a_search_and_its_files(edgemeta: Callable[..., Any], workshop: Path, tm
     assert found["trials"] == 5
     assert set(found["best"]) >= {"objective", "accuracy", "bytes", "weights", "features"}
     assert found["front"]
-    assert found["test_top1"] is not None
+    assert found["test_accuracy"] is not None
     assert json.loads((folder / "search.json").read_text()) == found
     assert "<svg" in (folder / "report.html").read_text()
     again = edgemeta("search", *options, "--trials", 6)

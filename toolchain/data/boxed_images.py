@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from edgemeta.toolchain.data.copies import picture_digests
 from edgemeta.toolchain.data.npz_files import labels_of, members_of, pixels_of
+from edgemeta.toolchain.data.split import choose
 from edgemeta.toolchain.errors import DataError
 
 _MEMBERS = ("x", "boxes", "classes", "images", "labels")
@@ -61,6 +63,17 @@ class BoxedImages:
         for array in (self.x, self.boxes, self.classes, self.images):
             digest.update(np.ascontiguousarray(array).tobytes())
         return digest.hexdigest()
+
+
+def boxed_part(images: BoxedImages, share: float, seed: int) -> NDArray[np.bool_]:
+    """Which images are in a part that has about `share` of them, bool [N]: the same ones in any order (`split.choose`).
+
+    Images with the same pixels stay together. Raises DataError.
+    """
+    if len(images) < 2:
+        raise DataError(f"there are {len(images)} images, expected at least 2 to hold out a part")
+    digests = picture_digests(images.x)
+    return choose(np.zeros(len(images), np.int64), digests, share, seed, digests)
 
 
 def is_boxed(path: Path) -> bool:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,8 +13,10 @@ from numpy.typing import NDArray
 from edgemeta.model.graph import Model
 from edgemeta.model.preprocess import look_up
 from edgemeta.model.prove import prove
+from edgemeta.model.tasks import Detection, task_name
 from edgemeta.model.zoo import find
 from edgemeta.plugins.registry import choose
+from edgemeta.toolchain.data.boxed_images import boxed_part, load_boxed_images
 from edgemeta.toolchain.data.dataset import Dataset, load_dataset
 from edgemeta.toolchain.data.frames import ArrayFrames
 from edgemeta.toolchain.data.labelled_images import in_labels
@@ -29,6 +31,7 @@ from edgemeta.toolchain.quantize.observer import Observer
 from edgemeta.toolchain.quantize.run import integer_session
 from edgemeta.toolchain.quantize.weight_schemes import weight_scheme
 from edgemeta.toolchain.search.config import SearchConfig
+from edgemeta.toolchain.search.judge import Judge, MeanPrecision, TopOne
 from edgemeta.toolchain.train.requirements import require_torch
 
 if TYPE_CHECKING:
@@ -44,13 +47,12 @@ _TIMED_RUNS = 200
 class Prepared:
     """A search's float network and images.
 
-    judged: those that trials are measured on, in an order of balanced parts. trainer: trains trials, None where they
-    keep the float network's weights.
+    judge: has the images that trials are measured on. trainer: trains trials, None where they keep the float network's
+    weights.
     """
 
     network: BitNetwork
-    judged: Dataset
-    held_out: Dataset
+    judge: Judge
     trainer: "TrialTrainer | None"
 
     def build(self, bits: Bits, epochs: int) -> Model:
@@ -64,24 +66,50 @@ class Prepared:
 def prepare(config: SearchConfig, report: Report) -> Prepared:
     """Read network and data, split them, and measure the ranges of the feature maps. Raises ToolchainError."""
     model = load_float_model(find(config.network))
-    if not model.is_classification:
-        raise SearchError(f"{config.network}: a search is for a classification, found another task")
+    if not (model.is_classification or isinstance(model.task, Detection)):
+        raise SearchError(
+            f"{config.network}: a search is for a classification or a detection, found {task_name(model.task)}"
+        )
     if config.data is None:
         raise SearchError("a search needs labelled images, found none: name them as `data` in its file, or by --data")
     path = Path(config.data)
+    if model.is_classification:
+        return _classification(config, model, path, report)
+    return _detection(config, model, path)
+
+
+def _classification(config: SearchConfig, model: FloatModel, path: Path, report: Report) -> Prepared:
     loaded = load_dataset(path, "train", model.input_shape[0], report, labels=model.labels)
     data = Dataset(loaded.x, in_labels(loaded.y, loaded.labels, model.labels, path, report), model.labels, loaded.names)
     rest, held_out = split(data, config.held_out.share, config.held_out.seed)
-    if len(held_out) < config.images:
+    _require_images(config, path, len(held_out))
+    judge = TopOne(held_out, config.images)
+    network = _network(config, model, rest.balanced(config.calibration).x)
+    return Prepared(network, judge, _trainer(config, network, rest, judge.judged))
+
+
+def _detection(config: SearchConfig, model: FloatModel, path: Path) -> Prepared:
+    if config.training is not None:
+        raise SearchError(f"{config.network}: trials are trained for a classification, found a detection")
+    data = load_boxed_images(path, model.labels, model.input_shape[0])
+    part = boxed_part(data, config.held_out.share, config.held_out.seed)
+    held_out = np.flatnonzero(part)
+    _require_images(config, path, len(held_out))
+    judge = MeanPrecision(model, data.take(held_out[: config.images]))
+    return Prepared(_network(config, model, data.x[~part][: config.calibration]), judge, None)
+
+
+def _require_images(config: SearchConfig, path: Path, held_out: int) -> None:
+    if held_out < config.images:
         raise SearchError(
-            f"{path}: the held-out part has {len(held_out)} images, expected at least the {config.images} of `images`"
+            f"{path}: the held-out part has {held_out} images, expected at least the {config.images} of `images`"
         )
-    frames = ArrayFrames(rest.balanced(config.calibration).x, str(path))
+
+
+def _network(config: SearchConfig, model: FloatModel, calibration: NDArray[np.uint8]) -> BitNetwork:
     observer = Observer()
-    images = PreparedImages(model, frames, observer.progress)
-    network = BitNetwork(model, images, weight_scheme(config.scheme), observer)
-    judged = in_turns(held_out).take(np.arange(config.images))
-    return Prepared(network, judged, held_out, _trainer(config, network, rest, judged))
+    images = PreparedImages(model, ArrayFrames(calibration, str(config.data)), observer.progress)
+    return BitNetwork(model, images, weight_scheme(config.scheme), observer)
 
 
 def _trainer(config: SearchConfig, network: BitNetwork, images: Dataset, judged: Dataset) -> "TrialTrainer | None":
@@ -93,29 +121,20 @@ def _trainer(config: SearchConfig, network: BitNetwork, images: Dataset, judged:
     return TrialTrainer(config, config.training, network, images, judged)
 
 
-def in_turns(data: Dataset) -> Dataset:
-    """The images in an order whose every beginning has about equally many of each class."""
-    turn = np.empty(len(data), np.int64)
-    for label in np.unique(data.y):
-        members = np.flatnonzero(data.y == label)
-        turn[members] = np.arange(len(members))
-    return data.take(np.lexsort((data.y, turn)))
-
-
 class Evaluator:
     """Runs integer networks on the judged images. evaluated: how many images all runs together had."""
 
-    def __init__(self, model: FloatModel, judged: Dataset) -> None:
-        self._pixels = in_order(judged.x, model.colour)
-        self._classes = judged.y
+    def __init__(self, model: FloatModel, judge: Judge) -> None:
+        self._judge = judge
+        self._pixels = in_order(judge.x, model.colour)
         self.evaluated = 0
-        parts = [self._pixels[at : at + _BATCH] for at in range(0, len(judged), _BATCH)]
-        found = [outputs(model, normalized(model, part))[0].reshape(len(part), -1) for part in parts]
-        self.float_logits: Float32 = np.concatenate(found)
+        parts = [self._pixels[at : at + _BATCH] for at in range(0, len(judge.x), _BATCH)]
+        found = [outputs(model, normalized(model, part)) for part in parts]
+        self._float_outputs = tuple(np.concatenate(each) for each in zip(*found, strict=True))
 
     def float_accuracy(self, images: int) -> float:
-        """Share 0..1 of the first images that the float network classifies correctly."""
-        return self._share(self.float_logits, 0, images)
+        """Accuracy 0..1 of the float network on the first images."""
+        return self._judge.float_accuracy(self._floats(images))
 
     def run(self, model: Model) -> "Running":
         """Begin to measure a network, part by part. Raises ProofError for one that no backend may run."""
@@ -137,36 +156,36 @@ class Evaluator:
     def _integers(self, model: Model, first: int, last: int) -> NDArray[np.int8] | NDArray[np.uint8]:
         return np.ascontiguousarray(look_up(model.preprocessing.table, self._pixels[first:last]))
 
-    def _share(self, logits: NDArray[np.generic], first: int, last: int) -> float:
-        return float((logits[first:last].argmax(1) == self._classes[first:last]).mean())
+    def _floats(self, images: int) -> tuple[Float32, ...]:
+        return tuple(each[:images] for each in self._float_outputs)
 
 
 class Running:
-    """One network on a growing number of images; those that it has seen are not run again.
-
-    steps: what one step of each logit is worth, [labels] or [1].
-    """
+    """One network on a growing number of images; those that it has seen are not run again."""
 
     def __init__(self, evaluator: Evaluator, model: Model) -> None:
         self._evaluator, self._model = evaluator, model
         self._session = integer_session(model)
-        self.steps = model.steps(model.outputs[0])
-        self._rows: list[NDArray[np.generic]] = []
+        self._parts: list[tuple[NDArray[Any], ...]] = []
         self._seen = 0
 
     def accuracy(self, images: int) -> float:
-        """Share 0..1 of the first images that are classified correctly; a tie counts for the lowest class."""
-        return self._evaluator._share(self.logits(images), 0, images)
+        """Accuracy 0..1 on the first images."""
+        return self._evaluator._judge.accuracy(self._model, self._outputs(images))
 
-    def logits(self, images: int) -> NDArray[np.generic]:
-        """Logits, as integers, of the first images [images, labels] (and of more, where they were asked for before)."""
+    def error(self, images: int) -> float:
+        """The relative square error of the outputs of the first images beside the float network's."""
+        return self._evaluator._judge.error(self._model, self._outputs(images), self._evaluator._floats(images))
+
+    def _outputs(self, images: int) -> tuple[NDArray[Any], ...]:
+        """The outputs of the first images."""
         while self._seen < images:
             last = min(self._seen + _BATCH, images)
-            found = self._session.run(self._evaluator._integers(self._model, self._seen, last))[0]
-            self._rows.append(found.reshape(last - self._seen, -1).copy())
+            found = self._session.run(self._evaluator._integers(self._model, self._seen, last))
+            self._parts.append(tuple(each.copy() for each in found))
             self._evaluator.evaluated += last - self._seen
             self._seen = last
-        return np.concatenate(self._rows)
+        return tuple(np.concatenate(each)[:images] for each in zip(*self._parts, strict=True))
 
     def close(self) -> None:
         """Free the session."""

@@ -28,11 +28,12 @@ def _page(searched: Searched) -> Iterator[str]:
     yield f"<style>{_STYLE}</style></head><body><h1>{escape(title)}</h1>"
     pruned = len(searched.trials) - len(found)
     factors = config.objective
+    measure = searched.prepared.judge.measure
     yield (
         f"<p>Network {escape(config.network)}, scheme {config.scheme}: {len(searched.trials):,} trials, {pruned:,} of "
-        f"them stopped early. Accuracy is that of {config.images:,} held-out images, where the float network has "
-        f"{chosen.float_accuracy:.2%}. C = {factors.alpha:g} |o − r| + {factors.beta:g} W<sub>b</sub>/W<sub>f</sub> + "
-        f"{factors.gamma:g} q<sub>b</sub>/q<sub>f</sub>.</p>"
+        f"them stopped early. Accuracy is the {measure} of {config.images:,} held-out images, where the float network "
+        f"has {chosen.float_accuracy:.2%}. C = {factors.alpha:g} |o − r| + {factors.beta:g} W<sub>b</sub>/W<sub>f</sub>"
+        f" + {factors.gamma:g} q<sub>b</sub>/q<sub>f</sub>.</p>"
     )
     yield f"<h2>Least C: trial {chosen.trial}</h2>" + _table([chosen])
     if searched.budget is not None:
@@ -43,7 +44,7 @@ def _page(searched: Searched) -> Iterator[str]:
     yield _front_chart(unbeaten).svg()
     yield "<h2>History</h2>" + _history(searched).svg()
     if searched.sensitivity:
-        yield "<h2>Sensitivities</h2><p>Relative square error of the logits that each number adds, in percent.</p>"
+        yield "<h2>Sensitivities</h2><p>Relative square error of the outputs that each number adds, in percent.</p>"
         yield _sensitivities(searched.sensitivity)
     yield "</body></html>"
 

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, Literal
 from edgemeta.model.atomic_write import write_atomically
 from edgemeta.model.file import save
 from edgemeta.model.self_test import with_self_test
-from edgemeta.toolchain.data.labelled_images import LabelledImages
+from edgemeta.toolchain.data.class_folders import Report
 from edgemeta.toolchain.errors import SearchError
 from edgemeta.toolchain.quantize.bit_network import Bits
-from edgemeta.toolchain.quantize.labelled import Measured, measure, with_temperature
 from edgemeta.toolchain.search.config import SearchConfig
+from edgemeta.toolchain.search.judge import Tested
 from edgemeta.toolchain.search.ledger import KEY
 from edgemeta.toolchain.search.objective import bits_of
 from edgemeta.toolchain.search.proposals import SEED
@@ -127,11 +127,13 @@ class Chosen:
     path: Path
     sha256: str
     size: int
-    test: Measured | None
+    test: Tested | None
 
 
-def save_chosen(searched: Searched, outcome: Outcome, path: Path, test: LabelledImages | None) -> Chosen:
-    """Write the network of an outcome; its scores' temperature is that of the held-out images.
+def save_chosen(searched: Searched, outcome: Outcome, path: Path, test: Path | None, report: Report) -> Chosen:
+    """Write the network of an outcome; the temperature of a classification's scores is that of the held-out images.
+
+    test: images to measure it on. report: called with one sentence for a picture that is left out. Raises DataError.
 
     Its provenance names the study. A trained one is trained again, as the storage has no weights.
     """
@@ -150,12 +152,13 @@ def save_chosen(searched: Searched, outcome: Outcome, path: Path, test: Labelled
     if config.training is not None:
         study["training"] = {**config.training.model_dump(), "epochs": epochs}
     provenance = {**integer.provenance, "search": study, "float": dict(network.model.provenance)}
-    integer = with_temperature(replace(integer, provenance=provenance), searched.prepared.held_out)
-    measured = None if test is None else measure(network.model, integer, test)
-    if measured is not None:
-        integer = replace(integer, provenance={**integer.provenance, **measured.provenance()})
+    judge = searched.prepared.judge
+    integer = judge.finished(replace(integer, provenance=provenance))
+    tested = None if test is None else judge.tested(network.model, integer, test, report)
+    if tested is not None:
+        integer = replace(integer, provenance={**integer.provenance, **tested.figures})
     digest = save(with_self_test(replace(integer, name=config.name)), path)
-    return Chosen(path, digest, path.stat().st_size, measured)
+    return Chosen(path, digest, path.stat().st_size, tested)
 
 
 def values_of(config: SearchConfig, searched: Searched, chosen: Chosen, training: Path | None) -> dict[str, Any]:
@@ -176,8 +179,9 @@ def values_of(config: SearchConfig, searched: Searched, chosen: Chosen, training
         "model": str(chosen.path),
         "sha256": chosen.sha256,
         "model_bytes": chosen.size,
-        "test_top1": None if test is None else round(100 * test.accuracy, 4),
-        "float_test_top1": None if test is None else round(100 * test.float_accuracy, 4),
+        "measure": searched.prepared.judge.measure,
+        "test_accuracy": None if test is None else round(100 * test.accuracy, 4),
+        "float_test_accuracy": None if test is None else round(100 * test.float_accuracy, 4),
         "evaluated_images": searched.evaluated,
         "seconds": round(searched.seconds, 1),
     }

@@ -103,7 +103,7 @@ class _Worker:
         self._config, self.prepared, self._observer = config, prepared, observer
         self._storage, self._study = storage, study
         self._network = prepared.network
-        self.evaluator = Evaluator(prepared.network.model, prepared.judged)
+        self.evaluator = Evaluator(prepared.network.model, prepared.judge)
         self._costs = Costs(prepared.network)
         self._space = space_of(config, prepared.network)
         self.budget = Budget(config, self._costs, self._space)

@@ -1,10 +1,11 @@
 """What each layer and feature map costs alone, and the choices that this makes promising.
 
-The relative square error of the logits is measured with one weight width or one number of feature bits below the
-greatest and everything else at the greatest. Such errors nearly add up, as rounding errors of different layers are
-nearly independent. Networks of one width everywhere show how far from the float network's accuracy a sum of errors
-leads. Under this model the best choice within the budget for a price of error is found exactly (`assignment.py`);
-prices from low to high give a row of choices, of which those with the least predicted objective begin the search.
+The relative square error of the outputs, which are a classification's logits, is measured with one weight width or one
+number of feature bits below the greatest and everything else at the greatest. Such errors nearly add up, as rounding
+errors of different layers are nearly independent. Networks of one width everywhere show how far from the float
+network's accuracy a sum of errors leads. Under this model the best choice within the budget for a price of error is
+found exactly (`assignment.py`); prices from low to high give a row of choices, of which those with the least predicted
+objective begin the search.
 
 Workers share the measurements: each takes the next one that the study does not hold yet.
 """
@@ -115,15 +116,12 @@ class Sensitivity:
             yield f"all={value}", {name: _nearest(values, value) for name, values in self.space.items()}
 
     def _measured(self, name: str) -> float:
-        """The relative square error of the logits; of one width everywhere, the accuracy that is lost."""
+        """The relative square error of the outputs; of one width everywhere, the accuracy that is lost."""
         with closing(self._evaluator.run(self._network.build(bits_of(self._tasks[name])))) as running:
             if name.startswith("all="):
                 images = self._config.images
                 return abs(self._evaluator.float_accuracy(images) - running.accuracy(images))
-            images = self._config.sensitivity
-            found = _centred(running.logits(images)[:images].astype(np.float64) * running.steps)
-        wanted = _centred(self._evaluator.float_logits[:images])
-        return float(np.square(found - wanted).mean() / max(np.square(wanted).mean(), 1e-30))
+            return running.error(self._config.sensitivity)
 
 
 def space_of(config: SearchConfig, network: BitNetwork) -> dict[str, tuple[int, ...]]:
@@ -134,9 +132,3 @@ def space_of(config: SearchConfig, network: BitNetwork) -> dict[str, tuple[int, 
 
 def _nearest(values: tuple[int, ...], value: int) -> int:
     return min(values, key=lambda each: (abs(each - value), each))
-
-
-def _centred(logits: NDArray[np.generic]) -> NDArray[np.float64]:
-    real = logits.astype(np.float64)
-    centred: NDArray[np.float64] = real - real.mean(1, keepdims=True)
-    return centred

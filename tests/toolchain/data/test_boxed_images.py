@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from edgemeta.toolchain.data.boxed_images import is_boxed, load_boxed_images, save_boxed_images
+from edgemeta.toolchain.data.boxed_images import BoxedImages, boxed_part, is_boxed, load_boxed_images, save_boxed_images
 from edgemeta.toolchain.errors import DataError
 
 MEMBERS: dict[str, Any] = {
@@ -83,6 +83,18 @@ def test_what_is_wrong_is_named(tmp_path: Path, changed: dict[str, Any], message
 def test_images_of_another_size(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="images are 12x8 pixels, expected 8x8"):
         load_boxed_images(written(tmp_path), size=8)
+
+
+def test_a_part_does_not_depend_on_the_order(tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    none = np.zeros(0, np.int64)
+    pixels = rng.integers(0, 255, (40, 4, 4, 3)).astype(np.uint8)
+    data = BoxedImages(pixels, np.zeros((0, 4), np.float32), none, none, ("a",))
+    part, order = boxed_part(data, 0.25, 1), rng.permutation(40)
+    assert part.sum() == 10
+    assert np.array_equal(part[order], boxed_part(data.take(order), 0.25, 1))
+    with pytest.raises(DataError, match="there are 1 images, expected at least 2"):
+        boxed_part(data.take(order[:1]), 0.25, 1)
 
 
 def test_other_files_have_no_boxes(tmp_path: Path) -> None:

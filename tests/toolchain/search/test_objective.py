@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 
 from edgemeta.toolchain.search.config import Objective
-from edgemeta.toolchain.search.evaluator import in_turns, prepare
+from edgemeta.toolchain.search.evaluator import prepare
+from edgemeta.toolchain.search.judge import in_turns
 from edgemeta.toolchain.search.objective import Costs, bits_of, flat, objective
 
 
@@ -32,7 +33,7 @@ def test_sizes_are_those_of_the_definitions(config: Any) -> None:
 
 
 def test_every_beginning_of_the_judged_images_is_balanced(config: Any) -> None:
-    data = prepare(config(), lambda _: None).held_out
+    data = prepare(config(), lambda _: None).judge.held_out
     turned = in_turns(data)
     assert sorted(turned.y.tolist()) == sorted(data.y.tolist())
     for count in (3, 30, 60):

@@ -25,7 +25,7 @@ def test_a_search_of_each_scheme(config: Any, tmp_path: Path, scheme: str) -> No
         assert (result["images"] == 60) == (trial.state == TrialState.COMPLETE)
     chosen = best(found)
     assert chosen.objective == min(each.objective for each in found)
-    saved = save_chosen(searched, chosen, tmp_path / "best.safetensors", None)
+    saved = save_chosen(searched, chosen, tmp_path / "best.safetensors", None, print)
     model = load(saved.path)
     assert model.provenance["search"]["study"] == "small"  # type: ignore[index]
     assert model.provenance["weights"] == dict(chosen.weights)
@@ -44,7 +44,7 @@ def test_the_results_are_those_of_the_chosen_networks(config: Any, tmp_path: Pat
 
     searched = search(config(rungs=[]), tmp_path)
     network = searched.prepared.network
-    evaluator = Evaluator(network.model, searched.prepared.judged)
+    evaluator = Evaluator(network.model, searched.prepared.judge)
     for trial in searched.trials:
         bits = bits_of(trial.params)
         running = evaluator.run(network.build(bits))

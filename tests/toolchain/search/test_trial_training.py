@@ -57,7 +57,7 @@ def test_trials_are_trained_and_the_chosen_network_is_the_measured_one(
     untrained = searched.prepared.build(chosen.bits, 0)
     trained = searched.prepared.build(chosen.bits, 2)
     assert trained.layers != untrained.layers
-    saved = save_chosen(searched, chosen, tmp_path / "best.safetensors", None)
+    saved = save_chosen(searched, chosen, tmp_path / "best.safetensors", None, print)
     model = load(saved.path)
     assert [each.weights.decode().tolist() for each in model.layers if hasattr(each, "weights")] == [
         each.weights.decode().tolist() for each in trained.layers if hasattr(each, "weights")

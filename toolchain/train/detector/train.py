@@ -5,15 +5,12 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from edgemeta.toolchain.average_precision import Precision
-from edgemeta.toolchain.data.boxed_images import BoxedImages, load_boxed_images, save_boxed_images
+from edgemeta.toolchain.data.boxed_images import boxed_part, load_boxed_images, save_boxed_images
 from edgemeta.toolchain.data.class_folders import Report
-from edgemeta.toolchain.data.copies import picture_digests
-from edgemeta.toolchain.data.split import SPLIT_SEED, choose
+from edgemeta.toolchain.data.split import SPLIT_SEED
 from edgemeta.toolchain.detection_evaluation import evaluate_float_detector
-from edgemeta.toolchain.errors import DataError
 from edgemeta.toolchain.float_model.file import save_float_model
 from edgemeta.toolchain.progress import ProgressCallback, Reporter
 from edgemeta.toolchain.train.detector.recipe import load_detector_recipe
@@ -75,7 +72,7 @@ def train_detector(
     with opened_run(folder, fresh, report):
         training, watched, kept = images, measured, None
         if chosen.validation:
-            part = held_out(images, chosen.validation)
+            part = boxed_part(images, chosen.validation, SPLIT_SEED)
             training, watched, kept = (
                 images.take(np.flatnonzero(~part)),
                 images.take(np.flatnonzero(part)),
@@ -101,14 +98,3 @@ def train_detector(
     model = replace(model, provenance={**provenance, "test_map50": precision.at_half, "test_map": precision.mean})
     save_float_model(model, out)
     return DetectorResult(out, precision, chosen.epochs, kept)
-
-
-def held_out(images: BoxedImages, share: float) -> NDArray[np.bool_]:
-    """Which images a training holds out, bool [N]: the same for the same images in any order; copies stay together.
-
-    Raises DataError.
-    """
-    if len(images) < 2:
-        raise DataError(f"there are {len(images)} images, expected at least 2 to hold out a part")
-    digests = picture_digests(images.x)
-    return choose(np.zeros(len(images), np.int64), digests, share, SPLIT_SEED, digests)

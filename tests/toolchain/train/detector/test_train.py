@@ -12,7 +12,7 @@ from edgemeta.toolchain.detection_evaluation import evaluate_float_detector
 from edgemeta.toolchain.errors import CheckpointError, DataError
 from edgemeta.toolchain.float_model.file import load_float_model
 from edgemeta.toolchain.progress import Progress
-from edgemeta.toolchain.train.detector.train import DetectorResult, held_out, train_detector
+from edgemeta.toolchain.train.detector.train import DetectorResult, train_detector
 
 SIZE = 64
 LABELS = ("red", "blue")
@@ -124,9 +124,3 @@ def test_images_that_do_not_fit(files: Path, tmp_path: Path) -> None:
     other.mkdir()
     with pytest.raises(DataError, match="are 48x64 pixels, expected squares of a multiple of 32"):
         trained(odd, other, 2)
-
-
-def test_what_is_held_out_does_not_depend_on_the_order(files: Path) -> None:
-    data = load_boxed_images(files / "train.npz")
-    order = np.random.default_rng(1).permutation(len(data))
-    assert np.array_equal(held_out(data, 0.25)[order], held_out(data.take(order), 0.25))

@@ -1,0 +1,130 @@
+"""A search over a detection: coloured squares, found by a network whose trials take milliseconds."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from edgemeta.model.file import load
+from edgemeta.model.tasks import Detection, DetectionLevel, Embedding
+from edgemeta.toolchain.data.boxed_images import BoxedImages, save_boxed_images
+from edgemeta.toolchain.errors import DataError, SearchError
+from edgemeta.toolchain.float_model.file import save_float_model
+from edgemeta.toolchain.float_model.graph import Conv, FloatModel, GlobalAverage, Pool
+from edgemeta.toolchain.search.config import SearchConfig
+from edgemeta.toolchain.search.evaluator import prepare
+from edgemeta.toolchain.search.report import html
+from edgemeta.toolchain.search.result import best, outcomes, save_chosen, values_of
+from edgemeta.toolchain.search.run import RESULT, search
+
+LABELS = ("red", "green", "blue")
+CELL, CELLS = 8, 6
+SIZE = CELL * CELLS
+
+
+def network() -> FloatModel:
+    """Means of cells; a colour's logit is great where the others are small. A box is its cell, nearly."""
+    rng = np.random.default_rng(1)
+    colours = (12 * np.eye(3) - 4).reshape(3, 1, 1, 3).astype(np.float32)
+    nearly = rng.normal(0, 0.002, (4, 1, 1, 3)).astype(np.float32)
+    layers = (
+        Pool("cells", "input", "average", (CELL, CELL), (CELL, CELL)),
+        Conv("classes", "cells", colours, np.full(3, -8, np.float32)),
+        Conv("boxes", "cells", nearly, np.array([0.5, 0.5, 0, 0], np.float32)),
+    )
+    task = Detection(LABELS, "yolox", (DetectionLevel("boxes", "classes"),))
+    return FloatModel("squares", (SIZE, SIZE, 3), layers, ("boxes", "classes"), task)
+
+
+def pictures(count: int, seed: int) -> BoxedImages:
+    """One to four coloured cells in each, not all of them pure."""
+    rng = np.random.default_rng(seed)
+    x = np.full((count, SIZE, SIZE, 3), 110, np.uint8) + rng.integers(0, 30, (count, SIZE, SIZE, 3)).astype(np.uint8)
+    objects = []
+    for number in range(count):
+        for place in rng.permutation(CELLS * CELLS)[: rng.integers(1, 5)].tolist():
+            (row, column), label = divmod(place, CELLS), int(rng.integers(3))
+            colour = np.where(np.arange(3) == label, rng.integers(150, 255), rng.integers(0, 110))
+            top, left = CELL * row, CELL * column
+            x[number, top : top + CELL, left : left + CELL] = colour
+            objects.append((number, label, (left, top, left + CELL, top + CELL)))
+    images, classes, boxes = (np.array(each) for each in zip(*objects, strict=True))
+    return BoxedImages(x, boxes.astype(np.float32), classes, images, LABELS)
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> SearchConfig:
+    save_float_model(network(), tmp_path / "float.safetensors")
+    save_boxed_images(pictures(80, 1), tmp_path / "data.npz")
+    save_boxed_images(pictures(20, 2), tmp_path / "test.npz")
+    entries = {
+        "network": str(tmp_path / "float.safetensors"),
+        "data": str(tmp_path / "data.npz"),
+        "name": "squares",
+        "held_out": {"share": 0.5},
+        "calibration": 10,
+        "images": 40,
+        "rungs": [10, 20],
+        "sensitivity": 10,
+        "seeds": 3,
+        "trials": 6,
+    }
+    return SearchConfig.model_validate(entries)
+
+
+def test_the_bits_of_a_detection_are_searched(config: SearchConfig, tmp_path: Path) -> None:
+    searched = search(config, tmp_path)
+    found = outcomes(searched.trials)
+    chosen = best(found)
+    assert len(searched.trials) == 6
+    assert all(0 <= trial.user_attrs[RESULT]["accuracy"] <= 1 for trial in searched.trials)
+    assert chosen.float_accuracy > 0.8
+    assert set(chosen.weights) == {"classes", "boxes"}
+    for name, row in searched.sensitivity.items():
+        assert row[8] == 0
+        assert row[2] > row[6] or name == "weights.classes"  # two binary bases are enough for these
+    saved = save_chosen(searched, chosen, tmp_path / "best.safetensors", tmp_path / "test.npz", print)
+    model = load(saved.path)
+    assert saved.test is not None
+    assert model.provenance["test_map"] == saved.test.accuracy
+    values = json.loads(json.dumps(values_of(config, searched, saved, None)))
+    assert values["measure"] == "mean average precision"
+    assert values["test_accuracy"] == pytest.approx(100 * saved.test.accuracy, abs=1e-3)
+    assert "mean average precision of 40 held-out images" in html(searched)
+
+
+def test_more_bits_are_nearer(config: SearchConfig) -> None:
+    from edgemeta.toolchain.search.evaluator import Evaluator
+
+    prepared = prepare(config, print)
+    evaluator = Evaluator(prepared.network.model, prepared.judge)
+    accuracies, errors = [], []
+    for bits in (2, 4, 8):
+        running = evaluator.run(prepared.network.build(prepared.network.uniform(bits, bits)))
+        accuracies.append(running.accuracy(40))
+        errors.append(running.error(40))
+        running.close()
+    assert errors[0] > errors[1] > errors[2] > 0
+    assert accuracies[0] <= accuracies[2]
+    assert accuracies[2] == pytest.approx(evaluator.float_accuracy(40), abs=0.05)
+    assert evaluator.evaluated == 3 * 40
+
+
+def test_what_cannot_be_searched_is_named(config: SearchConfig, tmp_path: Path) -> None:
+    with pytest.raises(SearchError, match="the held-out part has 40 images, expected at least the 41 of `images`"):
+        prepare(config.model_copy(update={"images": 41}), print)
+    trained = SearchConfig.model_validate(
+        {**config.model_dump(exclude={"rungs"}), "scheme": "fixed", "weights": [2, 4], "training": {}}
+    )
+    with pytest.raises(SearchError, match="trials are trained for a classification, found a detection"):
+        prepare(trained, print)
+    np.savez(tmp_path / "plain.npz", x=np.zeros((4, SIZE, SIZE, 3), np.uint8), y=np.zeros(4, int))
+    with pytest.raises(DataError, match="has no boxes, expected"):
+        prepare(config.model_copy(update={"data": str(tmp_path / "plain.npz")}), print)
+    layers = (*network().layers, GlobalAverage("vector", "classes"))
+    vectors = replace(network(), task=Embedding(), layers=layers, outputs=("vector",))
+    save_float_model(vectors, tmp_path / "vectors.safetensors")
+    with pytest.raises(SearchError, match="a search is for a classification or a detection, found embedding"):
+        prepare(config.model_copy(update={"network": str(tmp_path / "vectors.safetensors")}), print)
