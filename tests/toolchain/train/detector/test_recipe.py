@@ -18,7 +18,7 @@ def written(folder: Path, text: str) -> Path:
 def test_the_shipped_recipe() -> None:
     path = find_recipe("yolov3-tiny-scenes")
     recipe = load_detector_recipe(path)
-    assert (recipe.name, recipe.network.width, recipe.epochs) == ("yolov3-tiny-scenes", 0.5, 60)
+    assert (recipe.name, recipe.network.width, recipe.epochs) == ("yolov3-tiny-scenes", 0.5, 20)
     others = [name for name in shipped_recipes() if is_detector_recipe(find_recipe(name))]
     assert others == ["yolov3-tiny-scenes"]
 
