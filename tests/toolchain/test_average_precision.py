@@ -31,8 +31,8 @@ def boxed(boxes: list[tuple[int, int, tuple[float, ...]]], images: int) -> Boxed
 
 def by_pycocotools(found: list[list[Object]], wanted: BoxedImages) -> tuple[float, float]:
     """mAP at 0.5 and at [0.5:0.95]."""
-    coco = pytest.importorskip("pycocotools.coco", reason="pycocotools is not installed")
-    cocoeval = pytest.importorskip("pycocotools.cocoeval")
+    pytest.importorskip("pycocotools", reason="pycocotools is not installed: pip install edgemeta[test]")
+    from pycocotools import coco, cocoeval
 
     def row(image: int, number: int, box: Any) -> dict[str, Any]:
         x0, y0, x1, y1 = map(float, box)
