@@ -18,6 +18,7 @@ from edgemeta.toolchain.decompose.integer import INT8_BITS, MOST_BITS
 from edgemeta.toolchain.progress import Progress
 from edgemeta.toolchain.quantize.auto import AutoResult
 from edgemeta.toolchain.quantize.binary import BASES, FEATURE_BITS, BinaryResult, LayerDecomposition, RealMeasured
+from edgemeta.toolchain.quantize.boxes import BoxesMeasured
 from edgemeta.toolchain.quantize.calibration import DATASET_IMAGES, PICTURES, Calibration
 from edgemeta.toolchain.quantize.compare import LayerError
 from edgemeta.toolchain.quantize.observer import Agreement, Observer
@@ -178,13 +179,31 @@ def _values(result: QuantizeResult, scheme: Scheme) -> dict[str, object]:
         "real_top1": _percent(result.real.accuracy if result.real else None),
         "real_same_label": _percent(result.real.same_label if result.real else None),
         "real_changed": _percent(result.real.changed if result.real else None),
-        "images": test.images if test else 0,
+        **(_boxes_values(result.boxes) if result.boxes else {}),
+        "images": result.boxes.images if result.boxes else test.images if test else 0,
         "temperature": result.temperature,
         "calibration_error": _percent(test.calibration_error if test else None),
         "plain_calibration_error": _percent(test.plain_calibration_error if test else None),
         "seconds": round(result.seconds, 1),
         "peak_memory": result.peak_memory,
     }
+
+
+def _boxes_values(boxes: BoxesMeasured) -> dict[str, float | None]:
+    networks = {"": boxes.integer, "float_": boxes.floating, "real_": boxes.real}
+    values: dict[str, float | None] = {}
+    for name, each in networks.items():
+        values[f"{name}map50"] = _percent(None if each is None else each.at_half)
+        values[f"{name}map"] = _percent(None if each is None else each.mean)
+    return values
+
+
+def _boxes_text(boxes: BoxesMeasured) -> Iterator[str]:
+    yield f"mean average precision on {boxes.images:,} test images, at IoU 0.5 and of 0.5 to 0.95:"
+    networks = {"integers": boxes.integer, "with real factors": boxes.real, "float": boxes.floating}
+    for name, each in networks.items():
+        if each is not None:
+            yield f"  {name:<17}  {100 * each.at_half:6.2f} %  {100 * each.mean:6.2f} %"
 
 
 def _layers(result: QuantizeResult) -> Sequence[LayerError | LayerDecomposition]:
@@ -212,6 +231,8 @@ def _text(result: QuantizeResult, scheme: Scheme) -> Iterator[str]:
         before, after = 100 * result.test.float_accuracy, 100 * result.test.accuracy
         real = "" if result.real is None else _real_text(result.real)
         yield f"top-1 {after:.2f} % of {result.test.images:,} test images{real}, float {before:.2f} %"
+    if result.boxes:
+        yield from _boxes_text(result.boxes)
     if result.temperature != 1.0:
         yield f"temperature of the scores {result.temperature:g}, fitted on the held-out images"
     if result.test:

@@ -35,7 +35,7 @@ def evaluate_detector(model: Model, session: Session, images: BoxedImages, progr
         found = session.run(np.ascontiguousarray(look_up(model.preprocessing.table, pixels)))
         return objects_of(detector, found)
 
-    return _evaluated(images, model, find, progress)
+    return evaluate_finder(images, model, find, progress)
 
 
 def evaluate_float_detector(model: FloatModel, images: BoxedImages, progress: Progress) -> Precision:
@@ -46,7 +46,7 @@ def evaluate_float_detector(model: FloatModel, images: BoxedImages, progress: Pr
         found = outputs(model, normalized(model, pixels))
         return [detector.objects([each[i : i + 1] for each in found]) for i in range(len(pixels))]
 
-    return _evaluated(images, _FloatInput(model), find, progress)
+    return evaluate_finder(images, _FloatInput(model), find, progress)
 
 
 def least_scores(task: object) -> dict[str, float]:
@@ -83,7 +83,8 @@ class _Numbered:
         return self._images.frames()
 
 
-def _evaluated(images: BoxedImages, model: ImageInput, find: Find, progress: Progress) -> Precision:
+def evaluate_finder(images: BoxedImages, model: ImageInput, find: Find, progress: Progress) -> Precision:
+    """Whatever finds objects in images that became the input of a model."""
     where = placement(model.preprocessing, model.input, images.x.shape[1:])
     found: list[tuple[Object, ...]] = []
     for pixels, _ in network_pixels(_Numbered(images), model):

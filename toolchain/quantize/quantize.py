@@ -9,9 +9,12 @@ from typing import Literal, get_args
 
 from edgemeta.model.file import save as save_model
 from edgemeta.model.self_test import with_self_test
+from edgemeta.toolchain.data.boxed_images import BoxedImages, is_boxed
+from edgemeta.toolchain.data.labelled_images import LabelledImages
 from edgemeta.toolchain.decompose.integer import INT8_BITS
 from edgemeta.toolchain.errors import QuantizeError
 from edgemeta.toolchain.float_model.file import load_float_model
+from edgemeta.toolchain.float_model.graph import FloatModel
 from edgemeta.toolchain.quantize.auto import AutoResult, quantize_auto
 from edgemeta.toolchain.quantize.binary import (
     BASES,
@@ -21,6 +24,7 @@ from edgemeta.toolchain.quantize.binary import (
     measure_real,
     quantize_binary,
 )
+from edgemeta.toolchain.quantize.boxes import BoxesMeasured, boxed_images, measure_boxes
 from edgemeta.toolchain.quantize.calibration import Calibration
 from edgemeta.toolchain.quantize.images import PreparedImages
 from edgemeta.toolchain.quantize.labelled import (
@@ -46,9 +50,9 @@ class QuantizeResult:
 
     path: the integer model file; sha256: its digest; size: its bytes. auto, binary: what these schemes report.
     validation: accuracy on the images that scheme incremental holds out, None for others. images: calibration images
-    used. test: accuracy, None without test images. real_accuracy: of scheme binary's real-valued form on the test
-    images, 0..1. temperature: of the scores (1 without held-out images). seconds: elapsed. peak_memory: greatest memory
-    of the process so far, bytes.
+    used. test: accuracy, None without test images. real: of scheme binary's real-valued form on the test images. boxes:
+    of a detection, in place of these two. temperature: of the scores (1 without held-out images). seconds: elapsed.
+    peak_memory: greatest memory of the process so far, bytes.
     """
 
     path: Path
@@ -60,6 +64,7 @@ class QuantizeResult:
     images: int
     test: Measured | None
     real: RealMeasured | None
+    boxes: BoxesMeasured | None
     temperature: float
     seconds: float
     peak_memory: int
@@ -96,7 +101,7 @@ def quantize(
     observer = observer or Observer()
     model = load_float_model(float_path)
     unseen = None if held_out is None else labelled_images(held_out, model, "train", observer.left_out)
-    test_data = None if test is None else labelled_images(test, model, "test", observer.left_out)
+    test_data = None if test is None else _test_images(test, model, observer)
     measuring = stages_of_measuring(*(None if each is None else len(each) for each in (unseen, test_data)))
     auto, binary, validation, images = None, None, None, 0
     if scheme == "paper":
@@ -128,8 +133,12 @@ def quantize(
         integer = with_temperature(integer, unseen, observer.stage("held-out images"), observer.left_out)
     float_digest = hashlib.sha256(float_path.read_bytes()).hexdigest()
     provenance = {**integer.provenance, "float_sha256": float_digest, "float": dict(model.provenance)}
-    measured, real = None, None
-    if test_data is not None:
+    measured, real, boxes = None, None, None
+    if isinstance(test_data, BoxedImages):
+        real_form = None if binary is None else binary.real
+        boxes = measure_boxes(model, integer, real_form, test_data, observer.stage("test images"))
+        provenance |= boxes.provenance()
+    elif test_data is not None:
         measured = measure(model, integer, test_data, observer.stage("test images"))
         provenance |= measured.provenance()
         if binary is not None:
@@ -149,7 +158,15 @@ def quantize(
         images=images,
         test=measured,
         real=real,
+        boxes=boxes,
         temperature=temperature_of(integer),
         seconds=time.monotonic() - begin,
         peak_memory=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
     )
+
+
+def _test_images(path: Path, model: FloatModel, observer: Observer) -> LabelledImages | BoxedImages:
+    """What the network is measured on at the end. Raises DataError, QuantizeError."""
+    if is_boxed(path):
+        return boxed_images(path, model)
+    return labelled_images(path, model, "test", observer.left_out)

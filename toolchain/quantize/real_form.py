@@ -36,8 +36,14 @@ class RealForm:
 
     def logits(self, pixels: NDArray[np.uint8]) -> Float32:
         """Logits [N, labels] of pixels uint8 [N, H, W, C] in the network's own channels."""
-        last = list(self.tensors(pixels).values())[-1]
-        return last.reshape(len(last), -1)
+        (logits,) = self.outputs(pixels)
+        return logits.reshape(len(logits), -1)
+
+    def outputs(self, pixels: NDArray[np.uint8]) -> tuple[Float32, ...]:
+        """The network's outputs [N, H, W, C], in their order."""
+        tensors = self.tensors(pixels)
+        names = {block.after: block.name for block in self._blocks}
+        return tuple(tensors[names[name]] for name in self._model.outputs)
 
     def tensors(self, pixels: NDArray[np.uint8]) -> dict[str, Float32]:
         """The real numbers of every block's output [N, H, W, C], by the block's name, after quantization."""

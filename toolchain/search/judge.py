@@ -5,7 +5,6 @@ mean of overlaps from 0.5 to 0.95, as COCO has it).
 """
 
 from collections.abc import Mapping, Sequence
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
@@ -16,20 +15,15 @@ from numpy.typing import NDArray
 from edgemeta.model.graph import Model
 from edgemeta.tasks.detection.objects import Detector
 from edgemeta.toolchain.average_precision import mean_average_precision
-from edgemeta.toolchain.data.boxed_images import BoxedImages, load_boxed_images
+from edgemeta.toolchain.data.boxed_images import BoxedImages
 from edgemeta.toolchain.data.class_folders import Report
 from edgemeta.toolchain.data.dataset import Dataset
 from edgemeta.toolchain.data.labelled_images import open_images
-from edgemeta.toolchain.detection_evaluation import (
-    evaluate_detector,
-    evaluate_float_detector,
-    least_scores,
-    objects_of,
-)
+from edgemeta.toolchain.detection_evaluation import least_scores, objects_of
 from edgemeta.toolchain.float_detector import FloatDetector
 from edgemeta.toolchain.float_model.graph import Float32, FloatModel
+from edgemeta.toolchain.quantize.boxes import boxed_images, measure_boxes
 from edgemeta.toolchain.quantize.labelled import measure, with_temperature
-from edgemeta.toolchain.quantize.run import integer_session
 
 Outputs: TypeAlias = Sequence[NDArray[Any]]
 """The outputs [n, H, W, C] of the first n images, integers or float numbers, in the order of the model."""
@@ -160,19 +154,8 @@ class MeanPrecision:
 
     def tested(self, model: FloatModel, integer: Model, path: Path, report: Report) -> Tested:
         """As Judge."""
-        images = load_boxed_images(path, labels=model.labels)
-        floats = evaluate_float_detector(model, images, lambda _done, _total: None)
-        with closing(integer_session(integer)) as session:
-            integers = evaluate_detector(integer, session, images, lambda _done, _total: None)
-        figures = {
-            "test_images": len(images),
-            "test_sha256": images.sha256(),
-            "test_map50": integers.at_half,
-            "test_map": integers.mean,
-            "float_test_map50": floats.at_half,
-            "float_test_map": floats.mean,
-        }
-        return Tested(floats.mean, integers.mean, figures)
+        found = measure_boxes(model, integer, None, boxed_images(path, model), lambda _done, _total: None)
+        return Tested(found.floating.mean, found.integer.mean, found.provenance())
 
     def _first(self, count: int) -> BoxedImages:
         return self.judged.take(np.arange(count))

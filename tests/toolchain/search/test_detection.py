@@ -8,57 +8,24 @@ import numpy as np
 import pytest
 
 from edgemeta.model.file import load
-from edgemeta.model.tasks import Detection, DetectionLevel, Embedding
-from edgemeta.toolchain.data.boxed_images import BoxedImages, save_boxed_images
+from edgemeta.model.tasks import Embedding
+from edgemeta.toolchain.data.boxed_images import save_boxed_images
 from edgemeta.toolchain.errors import DataError, SearchError
 from edgemeta.toolchain.float_model.file import save_float_model
-from edgemeta.toolchain.float_model.graph import Conv, FloatModel, GlobalAverage, Pool
+from edgemeta.toolchain.float_model.graph import GlobalAverage
 from edgemeta.toolchain.search.config import SearchConfig
 from edgemeta.toolchain.search.evaluator import prepare
 from edgemeta.toolchain.search.report import html
 from edgemeta.toolchain.search.result import best, outcomes, save_chosen, values_of
 from edgemeta.toolchain.search.run import RESULT, search
-
-LABELS = ("red", "green", "blue")
-CELL, CELLS = 8, 6
-SIZE = CELL * CELLS
-
-
-def network() -> FloatModel:
-    """Means of cells; a colour's logit is great where the others are small. A box is its cell, nearly."""
-    rng = np.random.default_rng(1)
-    colours = (12 * np.eye(3) - 4).reshape(3, 1, 1, 3).astype(np.float32)
-    nearly = rng.normal(0, 0.002, (4, 1, 1, 3)).astype(np.float32)
-    layers = (
-        Pool("cells", "input", "average", (CELL, CELL), (CELL, CELL)),
-        Conv("classes", "cells", colours, np.full(3, -8, np.float32)),
-        Conv("boxes", "cells", nearly, np.array([0.5, 0.5, 0, 0], np.float32)),
-    )
-    task = Detection(LABELS, "yolox", (DetectionLevel("boxes", "classes"),))
-    return FloatModel("squares", (SIZE, SIZE, 3), layers, ("boxes", "classes"), task)
-
-
-def pictures(count: int, seed: int) -> BoxedImages:
-    """One to four coloured cells in each, not all of them pure."""
-    rng = np.random.default_rng(seed)
-    x = np.full((count, SIZE, SIZE, 3), 110, np.uint8) + rng.integers(0, 30, (count, SIZE, SIZE, 3)).astype(np.uint8)
-    objects = []
-    for number in range(count):
-        for place in rng.permutation(CELLS * CELLS)[: rng.integers(1, 5)].tolist():
-            (row, column), label = divmod(place, CELLS), int(rng.integers(3))
-            colour = np.where(np.arange(3) == label, rng.integers(150, 255), rng.integers(0, 110))
-            top, left = CELL * row, CELL * column
-            x[number, top : top + CELL, left : left + CELL] = colour
-            objects.append((number, label, (left, top, left + CELL, top + CELL)))
-    images, classes, boxes = (np.array(each) for each in zip(*objects, strict=True))
-    return BoxedImages(x, boxes.astype(np.float32), classes, images, LABELS)
+from rig.small_detection import SIZE, cell_network, cell_pictures
 
 
 @pytest.fixture
 def config(tmp_path: Path) -> SearchConfig:
-    save_float_model(network(), tmp_path / "float.safetensors")
-    save_boxed_images(pictures(80, 1), tmp_path / "data.npz")
-    save_boxed_images(pictures(20, 2), tmp_path / "test.npz")
+    save_float_model(cell_network(), tmp_path / "float.safetensors")
+    save_boxed_images(cell_pictures(80, 1), tmp_path / "data.npz")
+    save_boxed_images(cell_pictures(20, 2), tmp_path / "test.npz")
     entries = {
         "network": str(tmp_path / "float.safetensors"),
         "data": str(tmp_path / "data.npz"),
@@ -123,8 +90,8 @@ def test_what_cannot_be_searched_is_named(config: SearchConfig, tmp_path: Path) 
     np.savez(tmp_path / "plain.npz", x=np.zeros((4, SIZE, SIZE, 3), np.uint8), y=np.zeros(4, int))
     with pytest.raises(DataError, match="has no boxes, expected"):
         prepare(config.model_copy(update={"data": str(tmp_path / "plain.npz")}), print)
-    layers = (*network().layers, GlobalAverage("vector", "classes"))
-    vectors = replace(network(), task=Embedding(), layers=layers, outputs=("vector",))
+    layers = (*cell_network().layers, GlobalAverage("vector", "classes"))
+    vectors = replace(cell_network(), task=Embedding(), layers=layers, outputs=("vector",))
     save_float_model(vectors, tmp_path / "vectors.safetensors")
     with pytest.raises(SearchError, match="a search is for a classification or a detection, found embedding"):
         prepare(config.model_copy(update={"network": str(tmp_path / "vectors.safetensors")}), print)

@@ -1,0 +1,56 @@
+"""A detection is quantized and measured on images with boxes."""
+
+from pathlib import Path
+
+import pytest
+
+from edgemeta.model.file import load
+from edgemeta.toolchain.data.boxed_images import load_boxed_images, save_boxed_images
+from edgemeta.toolchain.detection_evaluation import evaluate_float_detector
+from edgemeta.toolchain.errors import QuantizeError
+from edgemeta.toolchain.float_model.file import save_float_model
+from edgemeta.toolchain.quantize.calibration import Calibration
+from edgemeta.toolchain.quantize.quantize import Scheme, quantize
+from rig.small_detection import cell_network, cell_pictures
+from rig.small_search import write_small_search
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Path:
+    save_float_model(cell_network(), tmp_path / "float.safetensors")
+    save_boxed_images(cell_pictures(30, 1), tmp_path / "train.npz")
+    save_boxed_images(cell_pictures(25, 2), tmp_path / "test.npz")
+    return tmp_path
+
+
+@pytest.mark.parametrize("scheme", ["auto", "binary"])
+def test_precision_before_and_after(files: Path, scheme: Scheme) -> None:
+    test = files / "test.npz"
+    calibration = Calibration(files / "train.npz", 20)
+    out = files / "out.safetensors"
+    result = quantize(files / "float.safetensors", out, scheme, calibration=calibration, test=test)
+    boxes = result.boxes
+    assert boxes is not None
+    assert (result.images, result.test, boxes.images) == (20, None, 25)
+    images = load_boxed_images(test)
+    assert boxes.floating == evaluate_float_detector(cell_network(), images, lambda _done, _total: None)
+    assert boxes.integer.mean == pytest.approx(boxes.floating.mean, abs=0.1)
+    assert (boxes.real is None) == (scheme == "auto")
+    if boxes.real is not None:
+        assert boxes.real.mean == pytest.approx(boxes.integer.mean, abs=0.05)
+    provenance = load(out).provenance
+    assert provenance["test_map"] == boxes.integer.mean
+    assert provenance["test_sha256"] == images.sha256()
+
+
+def test_test_images_must_fit_the_task(files: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    classes, out = tmp_path_factory.mktemp("classes"), files / "out.safetensors"
+    write_small_search(classes)
+    calibration = Calibration(files / "train.npz")
+    for network, test, message in (
+        (classes, files / "test.npz", "images with boxes are for a detection, found a classification"),
+        (files, classes / "data.npz", "labelled images are for a classification, found a detection"),
+    ):
+        with pytest.raises(QuantizeError, match=message):
+            quantize(network / "float.safetensors", out, "binary", calibration=calibration, test=test)
+    assert not out.exists()
