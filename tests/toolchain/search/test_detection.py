@@ -13,7 +13,7 @@ from edgemeta.toolchain.data.boxed_images import save_boxed_images
 from edgemeta.toolchain.errors import DataError, SearchError
 from edgemeta.toolchain.float_model.file import save_float_model
 from edgemeta.toolchain.float_model.graph import GlobalAverage
-from edgemeta.toolchain.search.config import SearchConfig
+from edgemeta.toolchain.search.config import SearchConfig, load_search
 from edgemeta.toolchain.search.evaluator import prepare
 from edgemeta.toolchain.search.report import html
 from edgemeta.toolchain.search.result import best, outcomes, save_chosen, values_of
@@ -60,6 +60,14 @@ def test_the_bits_of_a_detection_are_searched(config: SearchConfig, tmp_path: Pa
     assert values["measure"] == "mean average precision"
     assert values["test_accuracy"] == pytest.approx(100 * saved.test.accuracy, abs=1e-3)
     assert "mean average precision of 40 held-out images" in html(searched)
+
+
+def test_the_example_in_a_small_form(config: SearchConfig, tmp_path: Path, repository: Path) -> None:
+    example = repository / "configs" / "search" / "yolov3-tiny-binary.yaml"
+    small = {key: getattr(config, key) for key in ("network", "data", "calibration", "images", "sensitivity", "seeds")}
+    searched = search(load_search(example, **small, held_out={"share": 0.5}, rungs=[10], trials=3), tmp_path)
+    assert searched.config.scheme == "binary"
+    assert len(searched.trials) == 3
 
 
 def test_more_bits_are_nearer(config: SearchConfig) -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from edgemeta.toolchain.errors import RecipeError
+from edgemeta.toolchain.train.detector.recipe import is_detector_recipe, load_detector_recipe
 from edgemeta.toolchain.train.recipe import load_recipe
 from edgemeta.toolchain.train.recipe_files import find_recipe, shipped_recipes
 
@@ -12,7 +13,9 @@ from edgemeta.toolchain.train.recipe_files import find_recipe, shipped_recipes
 def test_every_shipped_recipe_loads() -> None:
     assert "resnet8-cifar10" in shipped_recipes()
     for name in shipped_recipes():
-        assert load_recipe(find_recipe(name)).name == name
+        path = find_recipe(name)
+        recipe = load_detector_recipe(path) if is_detector_recipe(path) else load_recipe(path)
+        assert recipe.name == name
 
 
 def test_an_empty_address(tmp_path: Path) -> None:
