@@ -8,14 +8,17 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from edgemeta.kernels.cuda.plan.architectures import ARCHITECTURES
 from edgemeta.toolchain.data.split import SPLIT_SEED
 from edgemeta.toolchain.errors import SearchError, SimulateError
 from edgemeta.toolchain.quantize.weight_schemes import WeightSchemeName, weight_scheme
 from edgemeta.toolchain.simulate.yaml_file import checked, read_entries
 
-Goal = Literal["accuracy", "bytes", "bit_operations", "microseconds"]
+Goal = Literal["accuracy", "bytes", "bit_operations", "microseconds", "warp_instructions"]
 """accuracy is to be great, the others small: stored bytes of the weights, weight bits times feature bits of every
-multiplication, and the measured time of an image on a backend."""
+multiplication, the measured time of an image on a backend, and the counted instructions of an image on a GPU."""
+DEVICE_GOALS: tuple[Goal, ...] = ("microseconds", "warp_instructions")
+"""Goals that each trial is measured or counted for on its own (`device_costs.py`)."""
 RUNGS = (250, 500, 1000)
 """Numbers of images after which trials are compared, where a search names no others."""
 Sampler = Literal["mixed", "tpe", "random"]
@@ -78,18 +81,19 @@ class SearchConfig(BaseModel):
     """A search. Paths are relative to the working directory.
 
     network: float model, a file or a shipped name. data: labelled images. calibration: how many of those that are not
-    held out give the ranges of feature maps. images: how many of the held-out ones, equally many of each class, judge a
-    trial. scheme, weights, features: the weight scheme, its bits or bases, and the bits of feature maps to choose from.
-    objective: one number; goals: several instead, whose front is searched. backend: that `microseconds` is measured on.
-    rungs: numbers of images after which successive halving stops the worse trials, the share 1 - 1 / halving of them;
-    None: those of RUNGS that are less than `images`; an empty list: every trial sees all images. sensitivity: images
-    for measuring what each layer and width costs alone; 0: the search does not begin with that. seeds: trials that
-    begin the search, chosen by the sensitivities. sampler: what proposes the others; mixed: by chance TPE or a step
-    from one of the best trials. storage: an SQLAlchemy URL such as postgresql+psycopg://..., or a journal file;
-    default: one in the folder of the results. lease: seconds without a sign of life after which a worker's trial is
-    given to another. budget_bytes: that the packed weights of a trial may have at most (`Costs.packed_bytes`); or
-    times_smaller: how many times smaller than float32 weights they are at least. training: of every trial, whose epochs
-    are then the rungs; None: trials keep the float network's weights.
+    held out give the ranges of feature maps. images: how many of the held-out ones, equally many of each class, judge
+    a trial. scheme, weights, features: the weight scheme, its bits or bases, and the bits of feature maps to choose
+    from. objective: one number; goals: several instead, whose front is searched. backend: that `microseconds` is
+    measured on; cuda_arch: the GPU generation that `warp_instructions` is counted for. rungs: numbers of images after
+    which successive halving stops the worse trials, the share 1 - 1 / halving of them; None: those of RUNGS that are
+    less than `images`; an empty list: every trial sees all images. sensitivity: images for measuring what each layer
+    and width costs alone; 0: the search does not begin with that. seeds: trials that begin the search, chosen by the
+    sensitivities. sampler: what proposes the others; mixed: by chance TPE or a step from one of the best trials.
+    storage: an SQLAlchemy URL such as postgresql+psycopg://..., or a journal file; default: one in the folder of the
+    results. lease: seconds without a sign of life after which a worker's trial is given to another. budget_bytes:
+    that the packed weights of a trial may have at most (`Costs.packed_bytes`); or times_smaller: how many times
+    smaller than float32 weights they are at least. training: of every trial, whose epochs are then the rungs; None:
+    trials keep the float network's weights.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -106,6 +110,7 @@ class SearchConfig(BaseModel):
     objective: Objective = Objective()
     goals: tuple[Goal, ...] | None = None
     backend: str = "cpu"
+    cuda_arch: str = "sm_53"
     sampler: Sampler = "mixed"
     seed: int = Field(default=1, ge=0, lt=2**31)
     rungs: tuple[int, ...] | None = None
@@ -123,6 +128,13 @@ class SearchConfig(BaseModel):
     @classmethod
     def _features(cls, value: tuple[int, ...]) -> tuple[int, ...]:
         return _ascending(value, tuple(range(2, 9)), "bits of feature maps")
+
+    @field_validator("cuda_arch")
+    @classmethod
+    def _cuda_arch(cls, value: str) -> str:
+        if value not in ARCHITECTURES:
+            raise ValueError(f"cuda_arch is {value}, expected one of {', '.join(ARCHITECTURES)}")
+        return value
 
     @field_validator("goals")
     @classmethod

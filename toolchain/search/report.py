@@ -15,6 +15,10 @@ _STYLE = (
 )
 
 
+_HEADS = {"microseconds": "µs", "warp_instructions": "warp instructions"}
+_FORMATS = {"microseconds": "{:.1f}", "warp_instructions": "{:,.0f}"}
+
+
 def html(searched: Searched) -> str:
     """The page."""
     return "\n".join(_page(searched)) + "\n"
@@ -50,8 +54,8 @@ def _page(searched: Searched) -> Iterator[str]:
 
 
 def _table(rows: Sequence[Outcome]) -> str:
-    measured = any(each.microseconds is not None for each in rows)
-    head = ["trial", "C", "accuracy %", "bytes of weights", "bit operations", *(["µs"] if measured else [])]
+    goals = list(rows[0].device) if rows else []
+    head = ["trial", "C", "accuracy %", "bytes of weights", "bit operations", *(_HEADS[goal] for goal in goals)]
     cells = [
         [
             str(each.trial),
@@ -59,7 +63,7 @@ def _table(rows: Sequence[Outcome]) -> str:
             f"{100 * each.accuracy:.2f}",
             f"{each.bytes:,}",
             f"{each.bit_operations:,}",
-            *([f"{each.microseconds:.1f}"] if each.microseconds is not None else []),
+            *(_FORMATS[goal].format(each.device[goal]) for goal in goals),
         ]
         for each in rows
     ]

@@ -12,7 +12,7 @@ from edgemeta.model.self_test import with_self_test
 from edgemeta.toolchain.data.class_folders import Report
 from edgemeta.toolchain.errors import SearchError
 from edgemeta.toolchain.quantize.bit_network import Bits
-from edgemeta.toolchain.search.config import SearchConfig
+from edgemeta.toolchain.search.config import DEVICE_GOALS, SearchConfig
 from edgemeta.toolchain.search.judge import Tested
 from edgemeta.toolchain.search.ledger import KEY
 from edgemeta.toolchain.search.objective import bits_of
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from optuna.trial import FrozenTrial
 
 
-_NUMBERS = ("objective", "accuracy", "float_accuracy", "bytes", "packed_bytes", "bit_operations", "microseconds")
+_NUMBERS = ("objective", "accuracy", "float_accuracy", "bytes", "packed_bytes", "bit_operations")
 
 Source = Literal["assignment", "sampler"]
 """What proposed a trial: the sensitivities' assignment, or the sampler."""
@@ -33,8 +33,8 @@ Source = Literal["assignment", "sampler"]
 class Outcome:
     """A trial that saw all images.
 
-    bytes, packed_bytes: of the weights, with and without the scales of channels. cost: microseconds, where they were
-    measured, otherwise bit operations.
+    bytes, packed_bytes: of the weights, with and without the scales of channels. device: what an image costs on a
+    device, by the name of the goal; empty where no goal asks for it.
     """
 
     trial: int
@@ -45,7 +45,7 @@ class Outcome:
     bytes: int
     packed_bytes: int
     bit_operations: int
-    microseconds: float | None
+    device: Mapping[str, float]
     weights: Mapping[str, int]
     features: Mapping[str, int]
 
@@ -55,13 +55,13 @@ class Outcome:
         return Bits(self.weights, self.features)
 
     @property
-    def cost(self) -> float:
-        """What the front has beside accuracy and bytes."""
-        return float(self.bit_operations) if self.microseconds is None else self.microseconds
+    def costs(self) -> tuple[float, ...]:
+        """What the front has beside accuracy and bytes: costs on a device, without any of these bit operations."""
+        return tuple(self.device.values()) or (float(self.bit_operations),)
 
     def values(self) -> dict[str, Any]:
         """As JSON; accuracies in percent."""
-        values = {
+        return {
             "trial": self.trial,
             "found_by": self.found_by,
             "objective": round(self.objective, 6),
@@ -72,8 +72,8 @@ class Outcome:
             "bit_operations": self.bit_operations,
             "weights": dict(self.weights),
             "features": dict(self.features),
+            **{goal: round(cost, 3) for goal, cost in self.device.items()},
         }
-        return values if self.microseconds is None else {**values, "microseconds": round(self.microseconds, 3)}
 
 
 def outcomes(trials: Sequence["FrozenTrial"]) -> list[Outcome]:
@@ -84,9 +84,11 @@ def outcomes(trials: Sequence["FrozenTrial"]) -> list[Outcome]:
     for trial in trials:
         if trial.state == TrialState.COMPLETE:
             result, bits = trial.user_attrs[RESULT], bits_of(trial.params)
-            known = {key: result.get(key) for key in _NUMBERS}
+            known: dict[str, Any] = {key: result[key] for key in _NUMBERS}
+            device = {goal: result[goal] for goal in DEVICE_GOALS if goal in result}
             by: Source = "assignment" if trial.user_attrs[KEY].startswith(SEED) else "sampler"
-            found.append(Outcome(trial=trial.number, found_by=by, weights=bits.weights, features=bits.maps, **known))
+            known |= {"weights": bits.weights, "features": bits.maps, "device": device}
+            found.append(Outcome(trial=trial.number, found_by=by, **known))
     return found
 
 
@@ -94,12 +96,12 @@ def front(found: Sequence[Outcome]) -> list[Outcome]:
     """Those than which no other one is at least as accurate, small and cheap and better in one, by bytes."""
 
     def is_beaten(one: Outcome) -> bool:
-        mine = (-one.accuracy, one.bytes, one.cost)
-        others = ((-other.accuracy, other.bytes, other.cost) for other in found)
+        mine = (-one.accuracy, one.bytes, *one.costs)
+        others = ((-other.accuracy, other.bytes, *other.costs) for other in found)
         return any(all(b <= a for a, b in zip(mine, each, strict=True)) and each != mine for each in others)
 
-    unbeaten = {(each.accuracy, each.bytes, each.cost): each for each in reversed(found) if not is_beaten(each)}
-    return sorted(unbeaten.values(), key=lambda each: (each.bytes, each.cost))
+    unbeaten = {(each.accuracy, each.bytes, each.costs): each for each in reversed(found) if not is_beaten(each)}
+    return sorted(unbeaten.values(), key=lambda each: (each.bytes, each.costs))
 
 
 def best(found: Sequence[Outcome]) -> Outcome:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 from edgemeta.toolchain.search.budget import Budget
 from edgemeta.toolchain.search.candidate import Candidate
 from edgemeta.toolchain.search.config import SearchConfig
+from edgemeta.toolchain.search.device_costs import NO_NETWORK, device_costs
 from edgemeta.toolchain.search.evaluator import Evaluator, Prepared, prepare
 from edgemeta.toolchain.search.ledger import Ledger, open_study
 from edgemeta.toolchain.search.objective import Costs, bits_of, objective
@@ -105,6 +106,7 @@ class _Worker:
         self._network = prepared.network
         self.evaluator = Evaluator(prepared.network.model, prepared.judge)
         self._costs = Costs(prepared.network)
+        self._device_costs = device_costs(config, self.evaluator)
         self._space = space_of(config, prepared.network)
         self.budget = Budget(config, self._costs, self._space)
         self.ledger = Ledger(storage, study, distributions(self._space), config.lease)
@@ -174,9 +176,7 @@ class _Worker:
         candidate.close()
         if candidate.error is not None:
             result["error"] = candidate.error
-        if self._config.goals and "microseconds" in self._config.goals:
-            model = candidate.model
-            measured = None if model is None else self.evaluator.microseconds(model, self._config.backend)
-            result["microseconds"] = 1e9 if measured is None else measured
+        for goal, cost in self._device_costs.items():
+            result[goal] = NO_NETWORK if candidate.model is None else cost(candidate.model)
         self._storage.set_trial_user_attr(trial, RESULT, result)
         self.ledger.finish(trial, [result[goal] for goal in self._config.goals or ("objective",)], pruned=pruned)

@@ -18,6 +18,7 @@ from edgemeta.toolchain.train.recipe_files import find_recipe
         ("network: x\nname: y\nfeatures: [1, 2]\n", "line 3: features: bits of feature maps are [1, 2]"),
         ("network: x\nname: y\nrungs: [3000]\n", "rungs are [3000], expected rising numbers below images, 2000"),
         ("network: x\nname: y\ngoals: [bytes]\n", "expected two or more different goals"),
+        ("network: x\nname: y\ncuda_arch: sm_5\n", "cuda_arch is sm_5, expected one of sm_53"),
         ("network: x\nname: y\nsensitivity: 5000\n", "sensitivity is 5000 images, expected at most images"),
         ("network: [x\n", "is not valid YAML"),
         ("network: x\nname: y\ntraining: {}\n", "found training of scheme binary, expected fixed or power-of-two"),
