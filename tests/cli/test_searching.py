@@ -12,7 +12,14 @@ from edgemeta.toolchain.search.config import load_search
 from edgemeta.toolchain.search.run import search
 from tests.toolchain.search.conftest import workshop  # noqa: F401 (a fixture)
 
-EXAMPLES = ("resnet8-binary", "resnet8-budget", "resnet8-fixed", "resnet8-front", "resnet8-power-of-two")
+EXAMPLES = (
+    "alexnet-binary",
+    "resnet8-binary",
+    "resnet8-budget",
+    "resnet8-fixed",
+    "resnet8-front",
+    "resnet8-power-of-two",
+)
 ELSEWHERE = ("resnet8-trained", "yolov3-tiny-binary")
 """Tested in tests/toolchain/search: test_trial_training.py, test_detection.py."""
 """Tested in tests/toolchain/search: test_trial_training.py, test_detection.py."""
@@ -57,7 +64,7 @@ def test_every_example_is_tested(repository: Path) -> None:
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_an_example_in_a_small_form(repository: Path, workshop: Path, tmp_path: Path, name: str) -> None:  # noqa: F811
     given = load_search(repository / "configs" / "search" / f"{name}.yaml")
-    assert given.network == "resnet8-cifar10-float"
+    assert given.network in ("resnet8-cifar10-float", "alexnet-quarter-float.safetensors")
     small = {**SMALL, "network": str(workshop / "float.safetensors"), "data": str(workshop / "data.npz"), "seeds": 2}
     entries = {**given.model_dump(mode="json"), **small}
     searched = search(type(given).model_validate(entries), tmp_path)
