@@ -18,8 +18,9 @@ DATASET_IMAGES, PICTURES = 1000, 200
 class Calibration:
     """Which calibration images are used.
 
-    images: at most so many; default 1,000 of a data set, equally many of each class or the first ones with boxes, and
-    200 pictures or frames, evenly chosen. first, last: of a video, only frames first .. last - 1, numbered from 0.
+    images: at most so many; default 1,000 of a data set, equally many of each class, and 200 of pictures or frames,
+    evenly chosen, or of images with boxes, the first ones. first, last: of a video, only frames first .. last - 1,
+    numbered from 0.
     """
 
     path: Path
@@ -38,7 +39,7 @@ class Calibration:
             raise QuantizeError(f"{self.path} is no video, so it has no frames to choose by number")
         if is_boxed(self.path):
             x = load_boxed_images(self.path).x
-            return ArrayFrames(x[: self.images or DATASET_IMAGES], str(self.path))
+            return ArrayFrames(x[: self.images or PICTURES], str(self.path))
         if is_dataset(self.path):
             data = load_dataset(self.path, "train", report=report, labels=NUMBERS)
             return ArrayFrames(data.balanced(self.images or DATASET_IMAGES).x, str(self.path))

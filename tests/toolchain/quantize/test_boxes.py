@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from edgemeta.model.file import load
@@ -54,3 +55,12 @@ def test_test_images_must_fit_the_task(files: Path, tmp_path_factory: pytest.Tem
         with pytest.raises(QuantizeError, match=message):
             quantize(network / "float.safetensors", out, "binary", calibration=calibration, test=test)
     assert not out.exists()
+
+
+def test_the_first_two_hundred_images_calibrate_unless_stated(tmp_path: Path) -> None:
+    pictures = cell_pictures(210, 1)
+    save_boxed_images(pictures, tmp_path / "train.npz")
+    frames = list(Calibration(tmp_path / "train.npz").frames(print))
+    assert len(frames) == 200
+    np.testing.assert_array_equal(frames[199], pictures.x[199][..., ::-1])
+    assert len(Calibration(tmp_path / "train.npz", 205).frames(print)) == 205
