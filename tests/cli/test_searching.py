@@ -20,7 +20,7 @@ EXAMPLES = (
     "resnet8-front",
     "resnet8-power-of-two",
 )
-ELSEWHERE = ("resnet8-trained", "yolov3-tiny-binary")
+ELSEWHERE = ("resnet8-trained", "yolov3-tiny-accurate", "yolov3-tiny-binary")
 """Tested in tests/toolchain/search: test_trial_training.py, test_detection.py."""
 """Tested in tests/toolchain/search: test_trial_training.py, test_detection.py."""
 SMALL = {"held_out": {"share": 0.5}, "calibration": 10, "images": 60, "rungs": [20], "sensitivity": 20, "trials": 4}

@@ -62,8 +62,9 @@ def test_the_bits_of_a_detection_are_searched(config: SearchConfig, tmp_path: Pa
     assert "mean average precision of 40 held-out images" in html(searched)
 
 
-def test_the_example_in_a_small_form(config: SearchConfig, tmp_path: Path, repository: Path) -> None:
-    example = repository / "configs" / "search" / "yolov3-tiny-binary.yaml"
+@pytest.mark.parametrize("name", ["yolov3-tiny-accurate", "yolov3-tiny-binary"])
+def test_the_examples_in_a_small_form(config: SearchConfig, tmp_path: Path, repository: Path, name: str) -> None:
+    example = repository / "configs" / "search" / f"{name}.yaml"
     small = {key: getattr(config, key) for key in ("network", "data", "calibration", "images", "sensitivity", "seeds")}
     searched = search(load_search(example, **small, held_out={"share": 0.5}, rungs=[10], trials=3), tmp_path)
     assert searched.config.scheme == "binary"
