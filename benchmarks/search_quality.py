@@ -4,21 +4,25 @@
 
 For each seed: random search and plain successive halving (random proposals, no sensitivities) with all their trials,
 and `edgemeta search` as it is, until its runs have seen a tenth of the images that the trials of random search see. Its
-sensitivities count. Prints the least C of each and writes results/search-quality.json and .md. Exits with 1 if the
-search is worse than one of the others anywhere.
+sensitivities count. Prints the least C of each and writes results/search-quality.json and .md after each seed, into
+--folder or benchmarks/results; seeds that an earlier command with the same number of trials wrote there stay. Exits
+with 1 if the search is worse than one of the others anywhere.
 """
 
 import argparse
+import json
 import sys
 import tempfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.result_file import write_json, write_markdown
+from benchmarks.result_file import RESULTS, write_json, write_markdown
 from edgemeta.toolchain.search.config import SearchConfig, load_search
 from edgemeta.toolchain.search.result import outcomes
 from edgemeta.toolchain.search.run import RESULT, Searched, SearchObserver, search
 
+NAME = "search-quality"
 CONFIG = Path(__file__).parent.parent / "configs" / "search" / "resnet8-binary.yaml"
 SHARE = 0.1
 
@@ -29,19 +33,36 @@ def main() -> None:
     parser.add_argument("--data", required=True, help="labelled images")
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3, 4, 5])
     parser.add_argument("--trials", type=int, default=1000, help="of random search and successive halving")
+    parser.add_argument("--folder", type=Path, default=RESULTS, help="where to write")
     chosen = parser.parse_args()
-    runs = [compared(chosen.data, seed, chosen.trials) for seed in chosen.seeds]
+    for seed in chosen.seeds:
+        runs = record(compared(chosen.data, seed, chosen.trials), chosen.trials, chosen.folder)
+    print(table(runs))
+    sys.exit(any(run["search"] > min(run["random"], run["halving"]) for run in runs))
+
+
+def record(run: Mapping[str, Any], trials: int, folder: Path) -> list[Mapping[str, Any]]:
+    """Write the comparison of a seed beside those of the others; returns all, by seed."""
+    path = folder / f"{NAME}.json"
+    written = json.loads(path.read_text("utf-8")) if path.exists() else {}
+    others = written["runs"] if written.get("trials") == trials else []
+    kept = [other for other in others if other["seed"] != run["seed"]]
+    runs = sorted([*kept, run], key=lambda each: int(each["seed"]))
+    seeds = " ".join(str(each["seed"]) for each in runs)
+    command = f"python benchmarks/search_quality.py --data TRAIN --trials {trials} --seeds {seeds}"
+    write_json(NAME, command, {"trials": trials, "runs": runs}, folder)
+    text = f"Least C after {trials:,} trials; the search stops at a tenth of random search's images."
+    write_markdown(NAME, command, f"{text}\n\n{table(runs)}", folder)
+    return runs
+
+
+def table(runs: Sequence[Mapping[str, Any]]) -> str:
+    """Markdown, a row for each seed."""
     rows = ["| seed | random | successive halving | search | images of these |", "|---:|---:|---:|---:|---:|"]
     for run in runs:
         images = ", ".join(f"{run[f'{name}_images']:,}" for name in ("random", "halving", "search"))
         rows.append(f"| {run['seed']} | {run['random']:.4f} | {run['halving']:.4f} | {run['search']:.4f} | {images} |")
-    table = "\n".join(rows)
-    print(table)
-    command = f"python benchmarks/search_quality.py --trials {chosen.trials}"
-    write_json("search-quality", command, {"trials": chosen.trials, "runs": runs})
-    text = f"Least C after {chosen.trials:,} trials; the search stops at a tenth of random search's images."
-    write_markdown("search-quality", command, f"{text}\n\n{table}")
-    sys.exit(any(run["search"] > min(run["random"], run["halving"]) for run in runs))
+    return "\n".join(rows)
 
 
 def compared(data: str, seed: int, trials: int) -> dict[str, Any]:
