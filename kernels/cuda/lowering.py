@@ -9,6 +9,7 @@ from edgemeta.kernels.cuda.direct import launch as direct
 from edgemeta.kernels.cuda.plan.architectures import ARCHITECTURES, Architecture
 from edgemeta.kernels.cuda.plan.kernel import NO_RING, Candidate, Kernel, Tensors
 from edgemeta.kernels.cuda.plan.launch_plan import Buffer, LaunchPlan, UnsupportedError
+from edgemeta.kernels.cuda.popc import launch as popc
 from edgemeta.kernels.cuda.rearrange.launch import MOST_PARTS
 from edgemeta.kernels.cuda.tensor import launch as tensor
 from edgemeta.kernels.cuda.winograd import launch as winograd
@@ -17,7 +18,13 @@ from edgemeta.kernels.lowering.steps import LayerStep, Step
 from edgemeta.model.graph import INPUT, Model
 from edgemeta.model.layers import Concat, Layer, Padding, TensorType
 
-_CONVOLUTIONS: tuple[Kernel, ...] = (tensor.candidates, winograd.candidates, direct.candidates, winograd.alternatives)
+_CONVOLUTIONS: tuple[Kernel, ...] = (
+    popc.candidates,
+    tensor.candidates,
+    winograd.candidates,
+    direct.candidates,
+    winograd.alternatives,
+)
 
 
 def _in_folders() -> Iterator[Kernel]:
@@ -28,7 +35,7 @@ def _in_folders() -> Iterator[Kernel]:
             yield module.candidates
 
 
-KERNELS: tuple[Kernel, ...] = tuple(dict.fromkeys([*_CONVOLUTIONS, *_in_folders()]))
+KERNELS: tuple[Kernel, ...] = tuple(dict.fromkeys([*_CONVOLUTIONS, *_in_folders(), popc.alternatives]))
 """Queried in this order; the first candidate offered is the choice by rule.
 
 Several kernels support convolutions, so their order is fixed here; every other layer has one kernel, which is found by

@@ -13,7 +13,10 @@ from edgemeta.toolchain.search.run import search
 from tests.toolchain.search.conftest import workshop  # noqa: F401 (a fixture)
 
 EXAMPLES = ("resnet8-binary", "resnet8-budget", "resnet8-fixed", "resnet8-front", "resnet8-power-of-two")
-ELSEWHERE = ("resnet8-trained", "yolov3-tiny-binary")  # tests/toolchain/search/test_trial_training.py, test_detection.py
+ELSEWHERE = (
+    "resnet8-trained",
+    "yolov3-tiny-binary",
+)  # tests/toolchain/search/test_trial_training.py, test_detection.py
 SMALL = {"held_out": {"share": 0.5}, "calibration": 10, "images": 60, "rungs": [20], "sensitivity": 20, "trials": 4}
 
 

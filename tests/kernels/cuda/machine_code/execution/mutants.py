@@ -53,7 +53,7 @@ def arithmetic() -> list[GpuMutant]:
 
 def barriers() -> Iterator[GpuMutant]:
     """Every barrier of the product's kernels, left to the emulation only."""
-    for kernel in ("direct", "winograd", "pool_dense"):
+    for kernel in ("direct", "winograd", "popc", "pool_dense"):
         file = f"{kernel}/kernel.cu"
         for number in range((SOURCES / file).read_text("utf-8").count(_BARRIER)):
             yield GpuMutant(kernel, file, _BARRIER, _ONLY_EMULATED, number)
