@@ -56,7 +56,7 @@ def lower(
     choices: index of the candidate for a step, by the name of its first layer, below `candidate_counts`; steps that are
     not listed use 0, the choice by rule. Raises UnsupportedError, which names the layer that no kernel supports.
     """
-    steps, tensors = fuse(model), _tensors(model)
+    steps, tensors = fuse(model), tensors_of(model)
     offers = [_offers(step, tensors, architecture, kernels) for step in steps]
     chosen = [offer[choices.get(step.layers[0].name, 0)] for step, offer in zip(steps, offers, strict=True)]
     buffers = _buffers(steps, chosen, tensors)
@@ -68,7 +68,7 @@ def candidate_counts(
     model: Model, architecture: Architecture, kernels: Sequence[Kernel] = KERNELS
 ) -> Mapping[str, int]:
     """Number of candidates of each step, by the name of its first layer. Raises UnsupportedError as `lower`."""
-    tensors = _tensors(model)
+    tensors = tensors_of(model)
     return {step.layers[0].name: len(_offers(step, tensors, architecture, kernels)) for step in fuse(model)}
 
 
@@ -86,7 +86,8 @@ def unsupported(layer: Layer, inputs: Sequence[TensorType], kernels: Sequence[Ke
     return _refusal(step, greatest)
 
 
-def _tensors(model: Model) -> Tensors:
+def tensors_of(model: Model) -> Tensors:
+    """Types of all tensors, and which are packed."""
     types = {INPUT: model.input} | {layer.name: layer.output for layer in model.layers}
     return Tensors(types, frozenset({INPUT, *model.outputs}))
 

@@ -4,10 +4,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import partial
 from math import inf, prod
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from edgemeta.kernels.cuda.direct import launch as direct
 from edgemeta.kernels.cuda.plan.architectures import Architecture
@@ -16,10 +14,10 @@ from edgemeta.kernels.cuda.plan.kernel import NO_RING, Buffers, Candidate, Tenso
 from edgemeta.kernels.cuda.plan.launch_plan import Argument, Buffer, Constant, Defines, Launch, Source
 from edgemeta.kernels.cuda.plan.layout import integer_type, tensor_defines
 from edgemeta.kernels.cuda.pool_dense import launch as pool_dense
+from edgemeta.kernels.cuda.popc.packing import packed_factors, packed_planes
 from edgemeta.kernels.cuda.popc.planes import WeightPlanes, planes_of
 from edgemeta.kernels.cuda.popc.tiles import (
     AHEAD,
-    WORD_BITS,
     Geometry,
     Tile,
     at_once,
@@ -178,8 +176,8 @@ def _launch(products: _Products, tensors: Tensors, geometry: Geometry, tile: Til
     )
     arguments: tuple[Argument, ...] = (
         source,
-        Constant(f"{layer.name}.weights", _packed(products, geometry, tile)),
-        Constant(f"{layer.name}.factors", _factors(products.planes, padded)),
+        Constant(f"{layer.name}.weights", packed_planes(products.planes, products.channels, geometry, tile)),
+        Constant(f"{layer.name}.factors", packed_factors(products.planes, padded)),
         main.channels_by_vector(tile.filters),
         main.table,
         output,
@@ -276,35 +274,6 @@ def _input_defines(products: _Products, source: Buffer) -> Defines:
         "IN_BYTES": int(elements % 4 != 0),
     }
     return tuple(values.items())
-
-
-def _packed(products: _Products, geometry: Geometry, tile: Tile) -> NDArray[Any]:
-    """int32 [block of filters][pass][base][word][filter of the block], bits as in the kernel's windows.
-
-    Bit 8 i + g of a word is channel i of its four g. Bits of channels, words and filters that do not exist are 0.
-    """
-    planes = products.planes.planes
-    bases, filters = planes.shape[:2]
-    along, rounds = blocks(geometry, tile)[1], passes(geometry, tile)
-    fours = -(-products.channels // 4)
-    taps = planes.reshape(bases, filters, -1, products.channels)
-    full = np.zeros((bases, along * tile.block_filters, taps.shape[2], 4 * fours), np.bool_)
-    full[:, :filters, :, : products.channels] = taps
-    lines = full.reshape(bases, along * tile.block_filters, -1)
-    bits = np.zeros((*lines.shape[:2], rounds * tile.chunk * WORD_BITS), np.bool_)
-    bits[:, :, : lines.shape[2]] = lines
-    ordered = bits.reshape(bases, along, tile.block_filters, rounds, tile.chunk, 8, 4).swapaxes(-1, -2)
-    packed = np.packbits(ordered.reshape(*ordered.shape[:5], WORD_BITS), axis=-1, bitorder="little")
-    words = packed.view("<i4").reshape(bases, along, tile.block_filters, rounds, tile.chunk)
-    return np.ascontiguousarray(words.transpose(1, 3, 0, 4, 2), np.int32)
-
-
-def _factors(planes: WeightPlanes, padded: int) -> NDArray[np.int32]:
-    """int32 [base, at last the sum of the activations][filter]."""
-    rows = np.zeros((planes.factors.shape[1] + 1, padded), np.int32)
-    rows[:-1, : len(planes.factors)] = planes.factors.T
-    rows[-1, : len(planes.totals)] = planes.totals
-    return rows
 
 
 def _loops(geometry: Geometry, tile: Tile) -> tuple[int, ...]:
