@@ -6,6 +6,7 @@ from math import prod
 from textwrap import wrap
 
 from edgemeta.kernels.cuda.baselines.paper.launch import KERNELS as PAPER
+from edgemeta.kernels.cuda.choices import PopcChoice, choices_of
 from edgemeta.kernels.cuda.compile.compiler import find_compiler, wheel_compiler
 from edgemeta.kernels.cuda.compile.nvrtc import wheel_library
 from edgemeta.kernels.cuda.lowering import KERNELS, lower
@@ -14,7 +15,6 @@ from edgemeta.kernels.cuda.machine_code.devices import DEVICES
 from edgemeta.kernels.cuda.one_launch.plan import one_cluster, one_launch
 from edgemeta.kernels.cuda.plan.architectures import Architecture
 from edgemeta.kernels.cuda.plan.launch_plan import LaunchPlan
-from edgemeta.kernels.cuda.popc.choice import PopcChoice, choices_of
 from edgemeta.model.graph import Model
 
 _COLUMNS = 80

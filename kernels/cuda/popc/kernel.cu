@@ -31,83 +31,7 @@ __device__ __forceinline__ Place place_of(int thread) {
   return place;
 }
 
-// RUN words of bytes from number `four` of a window on, whose pixel (0, 0) is (y, x) of the buffer. Their integers begin
-// at 0, modulo 2**BITS; bytes that are no inputs are 0.
-__device__ __forceinline__ void load_run(unsigned* to, const unsigned char* __restrict__ image, int y, int x,
-                                         int four) {
-  // A row of a window is contiguous in memory.
-  const int below = quotient<ROW_FOURS, STAGED_FOURS>(four), in_row = four - below * ROW_FOURS;
-  const int within = in_row % PIXEL_FOURS, row = y + below, column = x + in_row / PIXEL_FOURS;
-  const unsigned char* from = image + (y * IN_ROW + x * IN_PIXEL + below * IN_ROW);
-  from += IN_PIXEL == 4 * PIXEL_FOURS ? in_row * 4 : (column - x) * IN_PIXEL + within * 4;
-  const bool is_inside = !IN_CHECKED || ((unsigned)row < IN_H && (unsigned)column < IN_W);
-  int loaded[RUN];
-#pragma unroll
-  for (int i = 0; i < RUN; ++i) loaded[i] = IN_FILL;
-#if IN_BYTES
-  if (is_inside && four < FOURS) {
-    int bytes[4];
-#pragma unroll
-    for (int i = 0; i < 4; ++i) bytes[i] = within * 4 + i < IN_C ? (int)load_activation(from + i) : 0;
-    loaded[0] = pack_bytes(bytes[0], bytes[1], bytes[2], bytes[3]);
-  }
-#else
-  if (is_inside && four < FOURS) load_words<RUN>(loaded, reinterpret_cast<const int*>(from));
-#endif
-#pragma unroll
-  for (int i = 0; i < RUN; ++i) {
-    loaded[i] ^= (int)(IN_SIGNED ? 0x01010101u << (BITS - 1) : 0u);
-    if (IN_C % 4 != 0 && within + i == PIXEL_FOURS - 1) loaded[i] &= (1 << IN_C % 4 * 8) - 1;
-    to[i] = four < FOURS ? (unsigned)loaded[i] : 0;
-  }
-}
-
-// Bit j of the 32 bytes of a word's fours: bit 8 i + g has byte i of number g.
-template <int J>
-__device__ __forceinline__ unsigned plane_of(const unsigned (&fours)[8]) {
-  unsigned plane = 0;
-#pragma unroll
-  for (int g = 0; g < 8; ++g) {
-    const unsigned moved = g < J ? fours[g] >> (g < J ? J - g : 0) : fours[g] << (g < J ? 0 : g - J);
-    plane |= moved & 0x01010101u << g;
-  }
-  return plane;
-}
-
-// Store planes J .. BITS - 1; returns the sum of the 32 integers of which they are.
-template <int J>
-__device__ __forceinline__ int store_planes(int* to, const unsigned (&fours)[8]) {
-  const unsigned plane = plane_of<J>(fours);
-  to[J * BLOCK_PIXELS] = (int)plane;
-  const int others = J + 1 < BITS ? store_planes<(J + 1 < BITS ? J + 1 : J)>(to, fours) : 0;
-  return others + (TOTALS ? __popc(plane) << J : 0);
-}
-
-// The windows of the block's pixels as planes [word][bit][pixel], and the sums of their words [word][pixel].
-__device__ __forceinline__ void stage_windows(int* windows, int* totals, const unsigned char* __restrict__ image,
-                                              int first_pixel, int pass) {
-  const int pixel = (int)threadIdx.x % BLOCK_PIXELS, first_word = (int)threadIdx.x / BLOCK_PIXELS;
-  const int output = min(first_pixel + pixel, OUT_H * OUT_W - 1);  // pixels beyond the image are not written
-  const int row = output / OUT_W, y = row * STRIDE_Y + IN_Y, x = (output - row * OUT_W) * STRIDE_X + IN_X;
-#pragma unroll 1
-  for (int trip = 0; trip < WINDOW_TRIPS; ++trip) {
-    unsigned fours[AT_ONCE][8];
-    const int word = trip * (AT_ONCE * TRIP_WORDS) + first_word;
-#pragma unroll
-    for (int n = 0; n < AT_ONCE; ++n)
-#pragma unroll
-      for (int i = 0; i < 8; i += RUN)
-        load_run(fours[n] + i, image, y, x, (pass * CHUNK + word + n * TRIP_WORDS) * 8 + i);
-#pragma unroll
-    for (int n = 0; n < AT_ONCE; ++n) {
-      const int at = word + n * TRIP_WORDS;
-      if (at < CHUNK) {
-        const int sum = store_planes<0>(windows + at * (BITS * BLOCK_PIXELS) + pixel, fours[n]);
-        if (TOTALS) totals[at * BLOCK_PIXELS + pixel] = sum;
-      }
-    }
-  }
-}
+#include "popc/windows.cuh"
 
 // The first of the vectors of weights that a thread copies to shared memory, loaded early so that it waits once.
 __device__ __forceinline__ void load_ahead(int4 (&ahead)[AHEAD], const int4* __restrict__ from) {
@@ -142,6 +66,55 @@ __device__ __forceinline__ void add_multiples(int (&sums)[PIXELS][FILTERS], cons
       sums[p][k] = (int)((unsigned)sums[p][k] + (unsigned)counts[p][k] * (unsigned)factor[k]);
 }
 
+// Bits that are set in two or three words, and in one or three of them: one instruction each. (The compiler makes three
+// or four of C++.)
+__device__ __forceinline__ unsigned set_twice(unsigned a, unsigned b, unsigned c) {
+#ifdef EDGEMETA_EMULATION
+  return (a & b) | (c & (a | b));
+#else
+  unsigned result;
+  asm("lop3.b32 %0, %1, %2, %3, 0xE8;" : "=r"(result) : "r"(a), "r"(b), "r"(c));
+  return result;
+#endif
+}
+__device__ __forceinline__ unsigned set_oddly(unsigned a, unsigned b, unsigned c) {
+#ifdef EDGEMETA_EMULATION
+  return a ^ b ^ c;
+#else
+  unsigned result;
+  asm("lop3.b32 %0, %1, %2, %3, 0x96;" : "=r"(result) : "r"(a), "r"(b), "r"(c));
+  return result;
+#endif
+}
+
+// Add the products of COUNT words of this thread's split, 1 or 3. Of three, an adder makes two before ones are counted:
+// one of the bits that are set once or three times, one of those that are set twice or three times.
+template <int COUNT>
+__device__ __forceinline__ void add_words(int (&counts)[PIXELS][FILTERS], const int* from, const int* with) {
+  int w[COUNT][FILTERS];
+#pragma unroll
+  for (int n = 0; n < COUNT; ++n) load_words<FILTERS>(w[n], with + n * SPLIT * BLOCK_FILTERS);
+#pragma unroll
+  for (int j = 0; j < BITS; ++j) {
+    int x[COUNT][PIXELS];
+#pragma unroll
+    for (int n = 0; n < COUNT; ++n) load_words<PIXELS>(x[n], from + (n * SPLIT * BITS + j) * BLOCK_PIXELS);
+#pragma unroll
+    for (int p = 0; p < PIXELS; ++p)
+#pragma unroll
+      for (int k = 0; k < FILTERS; ++k) {
+        unsigned a = (unsigned)(x[0][p] & w[0][k]), count = (unsigned)counts[p][k];
+        if (COUNT == 3) {
+          const unsigned b = (unsigned)(x[COUNT / 2][p] & w[COUNT / 2][k]);
+          const unsigned c = (unsigned)(x[COUNT - 1][p] & w[COUNT - 1][k]);
+          count += (unsigned)__popc(set_twice(a, b, c)) << (j + 1);
+          a = set_oddly(a, b, c);
+        }
+        counts[p][k] = (int)(count + ((unsigned)__popc(a) << j));
+      }
+  }
+}
+
 // The products of the staged words of this thread's split.
 __device__ __forceinline__ void accumulate(int (&sums)[PIXELS][FILTERS], const int* windows, const int* totals,
                                            const int* weights, const int4* __restrict__ factors, const Place& place) {
@@ -156,20 +129,11 @@ __device__ __forceinline__ void accumulate(int (&sums)[PIXELS][FILTERS], const i
 #pragma unroll 1
     for (int word = 0; word < CHUNK / SPLIT; word += TOGETHER) {
 #pragma unroll
-      for (int i = 0; i < TOGETHER; ++i) {
-        int w[FILTERS];
-        load_words<FILTERS>(w, word_with + i * SPLIT * BLOCK_FILTERS);
+      for (int i = 0; i + 3 <= TOGETHER; i += 3)
+        add_words<3>(counts, from + i * SPLIT * BITS * BLOCK_PIXELS, word_with + i * SPLIT * BLOCK_FILTERS);
 #pragma unroll
-        for (int j = 0; j < BITS; ++j) {
-          int x[PIXELS];
-          load_words<PIXELS>(x, from + (i * SPLIT * BITS + j) * BLOCK_PIXELS);
-#pragma unroll
-          for (int p = 0; p < PIXELS; ++p)
-#pragma unroll
-            for (int k = 0; k < FILTERS; ++k)
-              counts[p][k] = (int)((unsigned)counts[p][k] + ((unsigned)__popc((unsigned)(x[p] & w[k])) << j));
-        }
-      }
+      for (int i = TOGETHER / 3 * 3; i < TOGETHER; ++i)
+        add_words<1>(counts, from + i * SPLIT * BITS * BLOCK_PIXELS, word_with + i * SPLIT * BLOCK_FILTERS);
       from += TOGETHER * SPLIT * BITS * BLOCK_PIXELS;
       word_with += TOGETHER * SPLIT * BLOCK_FILTERS;
     }

@@ -26,6 +26,13 @@ _MOST_AT_ONCE = 3
 AHEAD = 3
 """Vectors of weights that a thread loads before the windows, so that it waits for both once."""
 
+_MOST_TOGETHER, _UNROLLED = 9, 192
+"""Words, and products of words with more than three, that are unrolled at most."""
+
+_MOST_AT_ONCE = 3
+AHEAD = 3
+"""Vectors of weights that a thread loads before the windows, so that it waits for both once."""
+
 _MOST_TOGETHER, _UNROLLED = 4, 64
 """Words, and population counts, that are unrolled at most; one word always is."""
 
@@ -126,18 +133,21 @@ def at_once(tile: Tile) -> int:
 
 
 def together(geometry: Geometry, tile: Tile) -> int:
-    """Words whose products are unrolled."""
+    """Words whose products are unrolled: as many as take the least time, of three an adder makes two."""
     turns, products = tile.chunk // tile.split, tile.pixels * tile.filters * geometry.bits
-    return next(
-        each
-        for each in range(_MOST_TOGETHER, 0, -1)
-        if turns % each == 0 and (each == 1 or each * products <= _UNROLLED)
-    )
+    possible = [n for n in range(1, _MOST_TOGETHER + 1) if turns % n == 0 and (n <= 3 or n * products <= _UNROLLED)]
+    return min(possible, key=lambda count: (_slots(count) / count, -count))
 
 
 def weight_trips(geometry: Geometry, tile: Tile) -> int:
     """Trip count of the loop that copies weights, without those that are loaded ahead."""
     return max(0, -(-geometry.bases * tile.chunk * tile.block_filters // (4 * tile.threads)) - AHEAD)
+
+
+def _slots(words: int) -> int:
+    """Of the products of an output, a plane and so many words: AND, POPC, addition; of three words two LOP3 more."""
+    threes, ones = divmod(words, 3)
+    return max(9 * threes + 3 * ones, POPC_SLOTS * (2 * threes + ones))
 
 
 @lru_cache(maxsize=256)
@@ -192,9 +202,8 @@ def work(geometry: Geometry, tile: Tile) -> Work:
     staging = rounds * (-(-items // tile.threads) * window + -(-vectors // tile.threads) * 6)
     waits = rounds * (window_trips(tile) + weight_trips(geometry, tile))
     turns = tile.chunk // tile.split
-    products = outputs * geometry.bits
-    loads = tile.filters // 4 + geometry.bits + 4
-    inner = max(POPC_SLOTS * products, 3 * products + loads)
+    unrolled = together(geometry, tile)
+    inner = outputs * geometry.bits * _slots(unrolled) / unrolled + tile.filters // 4 + geometry.bits + 4 / unrolled
     ends = outputs * 4 + tile.filters // 2 + 8
     summing = geometry.bases * (turns * inner + ends)
     if geometry.totals:

@@ -2,9 +2,9 @@
 
 import pytest
 
+from edgemeta.kernels.cuda.choices import choices_of
 from edgemeta.kernels.cuda.lowering import lower
 from edgemeta.kernels.cuda.plan.architectures import ARCHITECTURES
-from edgemeta.kernels.cuda.popc.choice import choices_of
 from edgemeta.kernels.cuda.report import cost_report
 from edgemeta.model.graph import Model
 from edgemeta.model.layers import TensorType
