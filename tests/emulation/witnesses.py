@@ -177,7 +177,7 @@ WITNESSES = {
     ),
     "popc": (
         integer(planes("planes", 7, 5, 3, 21), "sm_53", POPC),
-        integer(planes("many-planes", 5, 4, 150, 20), "sm_53", IN_PASSES),
+        integer(planes("many-planes", 8, 8, 62, 62), "sm_53", IN_PASSES),
         integer(BY_NAME["first-dense-bases"], "sm_53", POPC),
         integer(BY_NAME["binary8-wide"], "sm_87", POPC),
     ),

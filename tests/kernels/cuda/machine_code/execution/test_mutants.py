@@ -54,7 +54,7 @@ def witnesses(name: str) -> list[tuple[Case, str, tuple[Kernel, ...]]]:
         ],
         "popc": [
             (planes("planes", 7, 5, 3, 21), "sm_53", POPC),
-            (planes("many-planes", 5, 4, 150, 20), "sm_53", IN_PASSES),
+            (planes("many-planes", 8, 8, 62, 62), "sm_53", IN_PASSES),
         ],
         "pool_dense": [
             (BY_NAME["dense-table"], "sm_53", KERNELS),
