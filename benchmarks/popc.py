@@ -2,11 +2,12 @@
 
     python benchmarks/popc.py [--arch sm_87]
 
-Convolutions on their own, without what is fused with them. W1: weights of -1 and 1. W2: of two bits. B: bases of -1 and
-1 with integer factors, which as integers need 8 bits. A: bits of the unsigned activations. Each layer is run by the
-popcount kernel and by the kernel that is chosen without it, both with the tile that is chosen by rule, on tensor cores
-with the fastest of all tiles, too. Times are predicted by simulating machine code, not measured. `pairs` is the number
-of pairs of planes, `by rule` what the planner takes. Writes results/popc-ARCH.json and .md.
+Convolutions of ResNet-8 and three larger ones, on their own, without what is fused with them. W1: weights of -1 and 1.
+W2: of two bits. B: bases of -1 and 1 with integer factors, which as integers need 8 bits. A: bits of the unsigned
+activations. Each layer is run by the popcount kernel and by the kernel that is chosen without it, both with the tile
+that is chosen by rule, on tensor cores with the fastest of all tiles, too. Times are predicted by simulating machine
+code, not measured. `pairs` is the number of pairs of planes, `by rule` what the planner takes. Writes
+results/popc-ARCH.json and .md.
 """
 
 import argparse
@@ -81,6 +82,9 @@ KINDS: Mapping[str, tuple[Callable[[tuple[int, ...]], Weights], int, int]] = Map
 )
 """Weights, their planes, and bits of the activations."""
 
+SOME_KINDS, SOME_LAYERS = ("W1A1", "W1A2", "W2A2", "B2A2"), ("conv1", "conv5", "conv8", *(e.name for e in OTHER_LAYERS))
+"""Where there are tensor cores, on which all tiles are simulated."""
+
 
 def main() -> None:
     """Simulate everything and write the files."""
@@ -90,7 +94,10 @@ def main() -> None:
     compiler = wheel_compiler()
     convs = [layer for layer in load(find("resnet8-cifar10")).layers if isinstance(layer, Conv)]
     layouts = [*map(layout_of, convs[1:]), *OTHER_LAYERS]  # the first reads 8-bit pixels
-    rows = [row(layout, kind, architecture, compiler) for layout in layouts for kind in KINDS]
+    kinds = tuple(KINDS)
+    if architecture.tensor_int8:
+        layouts, kinds = [layout for layout in layouts if layout.name in SOME_LAYERS], SOME_KINDS
+    rows = [row(layout, kind, architecture, compiler) for layout in layouts for kind in kinds]
     command = COMMAND if architecture.name == "sm_53" else f"{COMMAND} --arch {architecture.name}"
     name = f"popc-{architecture.name}"
     write_json(name, command, {"compiler": str(compiler), "architecture": architecture.name, "layers": rows})
