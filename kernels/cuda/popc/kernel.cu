@@ -66,27 +66,6 @@ __device__ __forceinline__ void add_multiples(int (&sums)[PIXELS][FILTERS], cons
       sums[p][k] = (int)((unsigned)sums[p][k] + (unsigned)counts[p][k] * (unsigned)factor[k]);
 }
 
-// Bits that are set in two or three words, and in one or three of them: one instruction each. (The compiler makes three
-// or four of C++.)
-__device__ __forceinline__ unsigned set_twice(unsigned a, unsigned b, unsigned c) {
-#ifdef EDGEMETA_EMULATION
-  return (a & b) | (c & (a | b));
-#else
-  unsigned result;
-  asm("lop3.b32 %0, %1, %2, %3, 0xE8;" : "=r"(result) : "r"(a), "r"(b), "r"(c));
-  return result;
-#endif
-}
-__device__ __forceinline__ unsigned set_oddly(unsigned a, unsigned b, unsigned c) {
-#ifdef EDGEMETA_EMULATION
-  return a ^ b ^ c;
-#else
-  unsigned result;
-  asm("lop3.b32 %0, %1, %2, %3, 0x96;" : "=r"(result) : "r"(a), "r"(b), "r"(c));
-  return result;
-#endif
-}
-
 // Add the products of COUNT words of this thread's split, 1 or 3. Of three, an adder makes two before ones are counted:
 // one of the bits that are set once or three times, one of those that are set twice or three times.
 template <int COUNT>

@@ -19,6 +19,7 @@ from edgemeta.kernels.cuda.popc.planes import WeightPlanes, planes_of
 from edgemeta.kernels.cuda.popc.tiles import (
     AHEAD,
     Geometry,
+    Rows,
     Tile,
     at_once,
     blocks,
@@ -154,7 +155,9 @@ def _geometry(products: _Products, tensors: Tensors) -> Geometry:
     run = next(run for run in (4, 2, 1) if fours % run == 0) if is_whole else 1
     totals = products.planes.has_totals
     window = prod(products.kernel) * fours
-    return Geometry(height * width, filters, window, run, products.bits, len(products.planes.planes), totals)
+    taps, across = prod(products.kernel), tensors.types[products.layer.input].shape[1]
+    rows = Rows(width, 4 * fours * across, products.kernel[0], products.stride[0], taps)
+    return Geometry(height * width, filters, window, run, products.bits, len(products.planes.planes), totals, rows)
 
 
 def _parameters(geometry: Geometry, tile: Tile) -> dict[str, int]:

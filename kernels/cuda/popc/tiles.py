@@ -38,6 +38,25 @@ _MOST_TOGETHER, _UNROLLED = 4, 64
 
 _REGISTERS_BESIDE_TILE = 40
 
+_KEPT_BYTES, _MISSES = 10 << 10, 4
+"""What a block reads again for other taps comes from the L1 cache if it is less than two fifths of Maxwell's, as about
+two blocks are resident. Else, as simulations of 14x14x256 show, loading takes three to four times as long."""
+
+
+@dataclass(frozen=True)
+class Rows:
+    """width: of the output. bytes: of a row of the input. kernel, stride: in rows. taps: of the kernel."""
+
+    width: int
+    bytes: int
+    kernel: int
+    stride: int
+    taps: int
+
+    def read(self, pixels: int) -> int:
+        """Bytes that so many outputs in image order read, each once."""
+        return (-(-pixels // self.width) * self.stride + self.kernel - self.stride) * self.bytes
+
 
 @dataclass(frozen=True)
 class Geometry:
@@ -45,6 +64,7 @@ class Geometry:
 
     pixels, filters: outputs of an image. fours: words of four inputs of an output. run: of them that are loaded at
     once. bits: of the activations. bases: planes of the weights. totals: whether the sum of the activations takes part.
+    rows: what the inputs of several outputs are read from.
     """
 
     pixels: int
@@ -54,6 +74,7 @@ class Geometry:
     bits: int
     bases: int
     totals: bool
+    rows: "Rows"
 
     @property
     def words(self) -> int:
@@ -201,6 +222,9 @@ def work(geometry: Geometry, tile: Tile) -> Work:
     items, vectors = tile.chunk * tile.block_pixels, geometry.bases * tile.chunk * tile.block_filters // 4
     staging = rounds * (-(-items // tile.threads) * window + -(-vectors // tile.threads) * 6)
     waits = rounds * (window_trips(tile) + weight_trips(geometry, tile))
+    window_bytes = WORD_BITS * items
+    if geometry.rows.taps > 1 and geometry.rows.read(tile.block_pixels) > _KEPT_BYTES:
+        window_bytes *= _MISSES
     turns = tile.chunk // tile.split
     unrolled = together(geometry, tile)
     inner = outputs * geometry.bits * _slots(unrolled) / unrolled + tile.filters // 4 + geometry.bits + 4 / unrolled
@@ -213,7 +237,7 @@ def work(geometry: Geometry, tile: Tile) -> Work:
     across, along = blocks(geometry, tile)
     warps = across * along * tile.threads // WARP
     phases = (
-        Phase(warps * staging, staging, waits, across * along * rounds * (WORD_BITS * items + 16 * vectors)),
+        Phase(warps * staging, staging, waits, across * along * rounds * (window_bytes + 16 * vectors)),
         Phase(warps * rounds * summing, rounds * summing),
         Phase(warps * (shuffles + finish), shuffles + finish, 2),
     )

@@ -14,7 +14,7 @@ from edgemeta.kernels.cuda.machine_code.execution.plan import ExecutedPlan
 from edgemeta.kernels.cuda.plan.architectures import ARCHITECTURES
 from edgemeta.kernels.cuda.plan.kernel import Candidate
 from edgemeta.kernels.cuda.popc import launch as popc
-from edgemeta.kernels.cuda.popc.tiles import Geometry, layout, passes, tiles, together
+from edgemeta.kernels.cuda.popc.tiles import Geometry, Rows, layout, passes, tiles, together
 from edgemeta.model import reference
 from edgemeta.model.graph import Model
 from tests.conformance.cases import CASES, Case
@@ -150,7 +150,7 @@ def test_several_passes() -> None:
 
 def test_tiles_fit_and_their_parts_are_whole() -> None:
     for bits, bases, totals in product((1, 2, 8), (1, 3), (False, True)):
-        geometry = Geometry(49, 24, 130, 2, bits, bases, totals)
+        geometry = Geometry(49, 24, 130, 2, bits, bases, totals, Rows(7, 70, 3, 1, 9))
         for _, tile in tiles(geometry, SM_53):
             sizes = layout(geometry, tile)
             assert 4 * sizes.words <= SM_53.shared_bytes

@@ -14,7 +14,7 @@ from edgemeta.kernels.cuda.plan.launch_plan import Source
 
 _BARRIER = "__syncthreads();"
 _ONLY_EMULATED = "\n#ifdef EDGEMETA_EMULATION\n__syncthreads();\n#else\n;\n#endif\n"
-_DEVICE, _TENSOR, _POPC = "include/device.cuh", "tensor/mma.cuh", "popc/kernel.cu"
+_DEVICE, _TENSOR = "include/device.cuh", "tensor/mma.cuh"
 
 
 @dataclass(frozen=True)
@@ -46,8 +46,8 @@ def arithmetic() -> list[GpuMutant]:
         GpuMutant("mma int4 long", _TENSOR, '"64", "s4.s4"', '"64", "u4.s4"'),
         GpuMutant("mma int4 short", _TENSOR, '"32", "s4.s4"', '"32", "u4.s4"'),
         GpuMutant("mma int4 unsigned", _TENSOR, '"64", "u4.s4"', '"64", "u4.u4"'),
-        GpuMutant("popc", _POPC, "0xE8;", "0xE0;"),
-        GpuMutant("popc", _POPC, "0x96;", "0x16;"),
+        GpuMutant("popc", _DEVICE, "0xE8;", "0xE0;"),
+        GpuMutant("popc", _DEVICE, "0x96;", "0x16;"),
         GpuMutant("rounding", _DEVICE, "__fmaf_rd(a, b, c)", "__fmaf_rn(a, b, c)"),
         GpuMutant("permutation", _DEVICE, "prmt.b32 %0, %1, 0, %2", "prmt.b32 %0, 0, %1, %2"),
     ]
