@@ -26,16 +26,21 @@ _MOST_ELEMENTS = 1 << 26
 
 
 @runtime_checkable
-class _WithForms(Protocol):
-    """A session that knows how each of its convolutions runs, and on which instruction set."""
+class _NamesForms(Protocol):
+    """A session that knows how each of its steps runs."""
+
+    def forms(self) -> Mapping[str, str]:
+        """By the names of its steps."""
+        ...
+
+
+@runtime_checkable
+class _WithForms(_NamesForms, Protocol):
+    """One that has several forms of a convolution on an instruction set."""
 
     @property
     def isa(self) -> str:
         """Name of the instruction set."""
-        ...
-
-    def forms(self) -> Mapping[str, str]:
-        """By the names of its steps."""
         ...
 
 
@@ -77,10 +82,10 @@ def bench(
 ) -> None:
     """Time one image from input tensor to logits, in microseconds, after a warm-up.
 
-    The cpu backend also names the form of each convolution (docs/low-bits.md). With --layers a table has each form that
-    a convolution can take: the time that the planner predicts, as a share of the form `plain`, and the least time
-    measured. With --gemm: quantizing the activations, the product and dequantizing the sums, each by itself, on one
-    thread; `bytes` are those of the weights in memory.
+    The backends cpu, neon and cuda also name the form of each step (docs/low-bits.md). With --layers a table has each
+    form that a convolution can take: the time that the planner predicts, as a share of the form `plain`, and the least
+    time measured. With --gemm: quantizing the activations, the product and dequantizing the sums, each by itself, on
+    one thread; `bytes` are those of the weights in memory.
 
     \b
     Examples:
@@ -110,7 +115,7 @@ def bench(
     with closing(session), progress_bar("bench") as progress:
         seconds = SECONDS if runs is None else math.inf
         timing = measure_latency(session, model, runs or RUNS, paced, progress, seconds)
-        forms = dict(session.forms()) if isinstance(session, _WithForms) else {}
+        forms = dict(session.forms()) if isinstance(session, _NamesForms) else {}
         found: list[LayerForms] = []
         if layers:
             if not isinstance(session, _WithForms):

@@ -9,6 +9,7 @@ from edgemeta.kernels.cuda.direct import launch as direct
 from edgemeta.kernels.cuda.plan.architectures import ARCHITECTURES, Architecture
 from edgemeta.kernels.cuda.plan.kernel import NO_RING, Candidate, Kernel, Tensors
 from edgemeta.kernels.cuda.plan.launch_plan import Buffer, LaunchPlan, UnsupportedError
+from edgemeta.kernels.cuda.popc import launch as popc
 from edgemeta.kernels.cuda.rearrange.launch import MOST_PARTS
 from edgemeta.kernels.cuda.tensor import launch as tensor
 from edgemeta.kernels.cuda.winograd import launch as winograd
@@ -17,7 +18,13 @@ from edgemeta.kernels.lowering.steps import LayerStep, Step
 from edgemeta.model.graph import INPUT, Model
 from edgemeta.model.layers import Concat, Layer, Padding, TensorType
 
-_CONVOLUTIONS: tuple[Kernel, ...] = (tensor.candidates, winograd.candidates, direct.candidates, winograd.alternatives)
+_CONVOLUTIONS: tuple[Kernel, ...] = (
+    popc.candidates,
+    tensor.candidates,
+    winograd.candidates,
+    direct.candidates,
+    winograd.alternatives,
+)
 
 
 def _in_folders() -> Iterator[Kernel]:
@@ -28,7 +35,7 @@ def _in_folders() -> Iterator[Kernel]:
             yield module.candidates
 
 
-KERNELS: tuple[Kernel, ...] = tuple(dict.fromkeys([*_CONVOLUTIONS, *_in_folders()]))
+KERNELS: tuple[Kernel, ...] = tuple(dict.fromkeys([*_CONVOLUTIONS, *_in_folders(), popc.alternatives]))
 """Queried in this order; the first candidate offered is the choice by rule.
 
 Several kernels support convolutions, so their order is fixed here; every other layer has one kernel, which is found by
@@ -49,7 +56,7 @@ def lower(
     choices: index of the candidate for a step, by the name of its first layer, below `candidate_counts`; steps that are
     not listed use 0, the choice by rule. Raises UnsupportedError, which names the layer that no kernel supports.
     """
-    steps, tensors = fuse(model), _tensors(model)
+    steps, tensors = fuse(model), tensors_of(model)
     offers = [_offers(step, tensors, architecture, kernels) for step in steps]
     chosen = [offer[choices.get(step.layers[0].name, 0)] for step, offer in zip(steps, offers, strict=True)]
     buffers = _buffers(steps, chosen, tensors)
@@ -61,7 +68,7 @@ def candidate_counts(
     model: Model, architecture: Architecture, kernels: Sequence[Kernel] = KERNELS
 ) -> Mapping[str, int]:
     """Number of candidates of each step, by the name of its first layer. Raises UnsupportedError as `lower`."""
-    tensors = _tensors(model)
+    tensors = tensors_of(model)
     return {step.layers[0].name: len(_offers(step, tensors, architecture, kernels)) for step in fuse(model)}
 
 
@@ -79,7 +86,8 @@ def unsupported(layer: Layer, inputs: Sequence[TensorType], kernels: Sequence[Ke
     return _refusal(step, greatest)
 
 
-def _tensors(model: Model) -> Tensors:
+def tensors_of(model: Model) -> Tensors:
+    """Types of all tensors, and which are packed."""
     types = {INPUT: model.input} | {layer.name: layer.output for layer in model.layers}
     return Tensors(types, frozenset({INPUT, *model.outputs}))
 

@@ -6,6 +6,7 @@ from math import prod
 from textwrap import wrap
 
 from edgemeta.kernels.cuda.baselines.paper.launch import KERNELS as PAPER
+from edgemeta.kernels.cuda.choices import PopcChoice, choices_of
 from edgemeta.kernels.cuda.compile.compiler import find_compiler, wheel_compiler
 from edgemeta.kernels.cuda.compile.nvrtc import wheel_library
 from edgemeta.kernels.cuda.lowering import KERNELS, lower
@@ -32,13 +33,14 @@ FORMS: Mapping[str, Form] = {"kernels": as_kernels, "network": one_launch, "clus
 
 @dataclass(frozen=True)
 class CostReport:
-    """The cost of both designs on one architecture, compiled by `compiler`."""
+    """The cost of both designs on one architecture, compiled by `compiler`; popcount: what the rule made of it."""
 
     model: str
     architecture: Architecture
     compiler: str
     own: Cost
     paper_design: Cost
+    popcount: tuple[PopcChoice, ...] = ()
 
     def as_json(self) -> dict[str, object]:
         """The report as one JSON object."""
@@ -49,6 +51,7 @@ class CostReport:
             "compiler": self.compiler,
             "assumptions": list(device.assumptions()) if device else [],
             **self.own.as_json(),
+            **({"popcount": [each.as_json() for each in self.popcount]} if self.popcount else {}),
             "paper_design": {"arch": self.architecture.name, **self.paper_design.as_json()},
         }
 
@@ -66,6 +69,10 @@ class CostReport:
             yield f"no predicted time for {self.architecture.name}: only {', '.join(DEVICES)} are described"
         else:
             yield from _times(self.own, self.paper_design)
+            if self.popcount:
+                yield "layers with bit planes, estimated by tile:"
+            for choice in self.popcount:
+                yield from wrap(choice.description, _COLUMNS, initial_indent="  ", subsequent_indent="    ")
             for each in self.own.launches:
                 if each.phases_us:
                     phases = " ".join(f"{time:.1f}" for time in each.phases_us)
@@ -83,7 +90,8 @@ def cost_report(model: Model, architecture: Architecture, form: Form = as_kernel
     compiler = wheel_compiler() if wheel_library() is not None else find_compiler(architecture)
     own = cost(form(lower(model, architecture)), model, compiler)
     theirs = cost(lower(model, architecture, kernels=(*PAPER, *KERNELS)), model, compiler)
-    return CostReport(model.name, architecture, str(compiler), own, theirs)
+    popcount = tuple(choices_of(model, architecture))
+    return CostReport(model.name, architecture, str(compiler), own, theirs, popcount)
 
 
 def _table(title: str, total: Cost) -> Iterator[str]:

@@ -1,12 +1,13 @@
 """A model on a GPU as a backend session."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 
 import numpy as np
 from numpy.typing import NDArray
 
 from edgemeta.kernels.cuda.compile.tool import CompilerError
+from edgemeta.kernels.cuda.plan.forms import forms_of
 from edgemeta.kernels.cuda.plan.launch_plan import Launch, UnsupportedError
 from edgemeta.kernels.cuda.preprocess.geometry import FrameLayout
 from edgemeta.model.graph import Model
@@ -53,6 +54,10 @@ class CudaSession:
     def launches(self) -> tuple[Launch, ...]:
         """The kernel launches of one run."""
         return self._loaded.plan.launches
+
+    def forms(self) -> Mapping[str, str]:
+        """The kernel and form of every step, by the names that `profile` gives them."""
+        return forms_of(self.launches)
 
     def run(self, batch: Batch) -> Outputs:
         """As `Session.run`. On a device error it frees all memory of the session and raises SessionLostError."""

@@ -13,6 +13,7 @@ from edgemeta.toolchain.search.run import search
 from tests.toolchain.search.conftest import workshop  # noqa: F401 (a fixture)
 
 EXAMPLES = (
+    "alexnet-accurate",
     "alexnet-binary",
     "resnet8-binary",
     "resnet8-budget",
@@ -21,7 +22,6 @@ EXAMPLES = (
     "resnet8-power-of-two",
 )
 ELSEWHERE = ("resnet8-trained", "yolov3-tiny-accurate", "yolov3-tiny-binary")
-"""Tested in tests/toolchain/search: test_trial_training.py, test_detection.py."""
 """Tested in tests/toolchain/search: test_trial_training.py, test_detection.py."""
 SMALL = {"held_out": {"share": 0.5}, "calibration": 10, "images": 60, "rungs": [20], "sensitivity": 20, "trials": 4}
 

@@ -51,6 +51,13 @@ def test_a_barrier_makes_writes_visible_in_every_thread_order(make, mode: str) -
         np.testing.assert_array_equal(y, np.roll(x, -37, axis=1) + np.arange(3)[:, None])
 
 
+def test_population_count(make) -> None:
+    kernel = make("const unsigned *x, int *y", "y[threadIdx.x] = __popc(x[threadIdx.x]);")
+    x = np.concatenate([numbers(62).view(np.uint32), np.array([0, 0xFFFFFFFF], np.uint32)])
+    _, y = kernel.launch(x, np.zeros(64, np.int32), block=(64, 1, 1))
+    np.testing.assert_array_equal(y, [bin(each).count("1") for each in x])
+
+
 def test_a_missing_barrier_changes_the_result_with_the_order(make) -> None:
     kernel = make(
         "int *y",

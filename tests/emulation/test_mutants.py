@@ -19,7 +19,18 @@ from tests.emulation.module import EmulationError
 from tests.emulation.mutants import ARITHMETIC, Mutant, MutatedModules, arithmetic, mutants
 from tests.emulation.witnesses import ROUNDING, WITNESSES, Witness
 
-SHIPPED = ("direct", "winograd", "tensor", "pool_dense", "elementwise", "grouped", "pool", "rearrange", "resize")
+SHIPPED = (
+    "direct",
+    "winograd",
+    "tensor",
+    "popc",
+    "pool_dense",
+    "elementwise",
+    "grouped",
+    "pool",
+    "rearrange",
+    "resize",
+)
 
 # Mutant.place: why the mutant behaves like the kernel.
 SURVIVORS: dict[str, str] = {

@@ -4,8 +4,9 @@ They are forced onto a kernel where the choice by rule is another one: odd sizes
 among threads, several passes over the input channels, shortcuts, tensors without padding.
 """
 
-from collections.abc import Callable, Sequence
-from functools import cached_property
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -18,16 +19,18 @@ from edgemeta.kernels.cuda.elementwise import launch as elementwise
 from edgemeta.kernels.cuda.grouped import launch as grouped
 from edgemeta.kernels.cuda.lowering import lower
 from edgemeta.kernels.cuda.one_launch.plan import one_launch
-from edgemeta.kernels.cuda.plan.architectures import ARCHITECTURES
-from edgemeta.kernels.cuda.plan.kernel import Kernel
+from edgemeta.kernels.cuda.plan.architectures import ARCHITECTURES, Architecture
+from edgemeta.kernels.cuda.plan.kernel import Candidate, Kernel, Tensors
 from edgemeta.kernels.cuda.plan.launch_plan import LaunchPlan
 from edgemeta.kernels.cuda.pool import launch as pool
 from edgemeta.kernels.cuda.pool_dense import launch as pool_dense
+from edgemeta.kernels.cuda.popc import launch as popc
 from edgemeta.kernels.cuda.rearrange import launch as rearrange
 from edgemeta.kernels.cuda.resize import launch as resize
 from edgemeta.kernels.cuda.tensor import launch as tensor
 from edgemeta.kernels.cuda.winograd import launch as winograd
-from edgemeta.model.layers import MaxPool
+from edgemeta.kernels.lowering.steps import Step
+from edgemeta.model.layers import MaxPool, TensorType
 from edgemeta.model.tasks import Embedding
 from tests.conformance.cases import CASES, NONE, SAME, SIGNED, residual_block, signed
 from tests.conformance.networks import Case, NetworkBuilder
@@ -37,6 +40,15 @@ BY_NAME = {case.name: case for case in CASES}
 DIRECT = (direct.candidates, pool_dense.candidates, elementwise.candidates)
 WINOGRAD = (winograd.candidates, winograd.alternatives, *DIRECT)
 TENSOR = (tensor.candidates, *DIRECT)
+POPC = (popc.forced, *DIRECT)
+
+
+def popc_in_passes(step: Step, tensors: Tensors, architecture: Architecture) -> Iterable[Candidate]:
+    """Popcount kernels that fill their shared memory several times even for small layers."""
+    return popc.forced(step, tensors, replace(architecture, shared_bytes=4096))
+
+
+IN_PASSES = (popc_in_passes, *DIRECT)
 ALL = (*DIRECT, grouped.candidates, pool.candidates, rearrange.candidates, resize.candidates)
 
 
@@ -117,6 +129,15 @@ def one(name: str, height: int, width: int, inputs: int, outputs: int) -> Case:
     return net.observe(net.conv(net.start, outputs, output=SIGNED))
 
 
+def planes(name: str, height: int, width: int, inputs: int, outputs: int) -> Case:
+    """Weights of bases and of two bits: on an image, with a residual, in a dense layer."""
+    net = NetworkBuilder(name, signed(height, width, inputs))
+    narrow = TensorType((1, 1, 1), bits=2, signed=False, zero_point=1)
+    first = net.conv(net.start, outputs, stride=(2, 2), weights=partial(net.binary, bases=3), output=narrow)
+    second = net.conv(first, outputs, weights=partial(net.fixed, bits=2), output=narrow)
+    return net.observe(net.add(second, first, multipliers=(1, 1), shift=1))
+
+
 def only_rescale() -> Case:
     net = NetworkBuilder("only-rescale", signed(1, 1, 3))
     net.rescale(net.start, SIGNED, "multiplier")
@@ -153,6 +174,12 @@ WITNESSES = {
     "tensor": (
         integer(block("tensor", 7, 5, 16, 16), "sm_87", TENSOR),
         integer(residual_block("table"), "sm_87", TENSOR),
+    ),
+    "popc": (
+        integer(planes("planes", 7, 5, 3, 21), "sm_53", POPC),
+        integer(planes("many-planes", 8, 8, 62, 62), "sm_53", IN_PASSES),
+        integer(BY_NAME["first-dense-bases"], "sm_53", POPC),
+        integer(BY_NAME["binary8-wide"], "sm_87", POPC),
     ),
     "pool_dense": (
         integer(BY_NAME["average-pool-whole-signed"], "sm_53", DIRECT),

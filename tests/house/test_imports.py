@@ -40,8 +40,10 @@ ROOMS: dict[str, list[set[str]]] = {
     "kernels": [{"cuda", "fpga", "simulate"}, {"cpu"}, {"lowering"}],
     "kernels/cuda": [
         {"report"},
+        {"choices"},
         {"lowering", "one_launch"},
         {"baselines"},
+        {"popc"},
         {"winograd"},
         {"direct", "elementwise", "grouped", "pool", "pool_dense", "preprocess", "rearrange", "resize", "tensor"},
         {"machine_code"},

@@ -119,6 +119,27 @@ __device__ __forceinline__ int dot4(int x, int w, int sum) {
 #endif
 }
 
+// Bits that are set in two or three words, and in one or three of them: one instruction each. (The compiler makes three
+// or four of C++.)
+__device__ __forceinline__ unsigned set_twice(unsigned a, unsigned b, unsigned c) {
+#ifdef EDGEMETA_EMULATION
+  return (a & b) | (c & (a | b));
+#else
+  unsigned result;
+  asm("lop3.b32 %0, %1, %2, %3, 0xE8;" : "=r"(result) : "r"(a), "r"(b), "r"(c));
+  return result;
+#endif
+}
+__device__ __forceinline__ unsigned set_oddly(unsigned a, unsigned b, unsigned c) {
+#ifdef EDGEMETA_EMULATION
+  return a ^ b ^ c;
+#else
+  unsigned result;
+  asm("lop3.b32 %0, %1, %2, %3, 0x96;" : "=r"(result) : "r"(a), "r"(b), "r"(c));
+  return result;
+#endif
+}
+
 // a * b + c and a + b, rounded down.
 __device__ __forceinline__ float fma_down(float a, float b, float c) {
 #ifdef EDGEMETA_EMULATION

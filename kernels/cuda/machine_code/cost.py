@@ -23,8 +23,10 @@ from edgemeta.kernels.cuda.plan.launch_plan import Buffer, Constant, Launch, Lau
 from edgemeta.model.graph import Model
 from edgemeta.model.layers import Conv, Dense
 
-PRODUCTS = {"xmad": "XMAD", "idp": "IDP", "hfma2": "HFMA2", "imma": "IMMA"}
-"""Opcodes by their names in reports: 16-bit multiply-add, dp4a, two half-precision multiply-adds, tensor cores."""
+PRODUCTS = {"xmad": "XMAD", "idp": "IDP", "hfma2": "HFMA2", "imma": "IMMA", "popc": "POPC"}
+"""Opcodes by their names in reports: 16-bit multiply-add, dp4a, two half-precision multiply-adds, tensor cores, and
+the number of ones.
+"""
 
 
 @dataclass(frozen=True)

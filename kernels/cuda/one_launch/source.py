@@ -16,7 +16,14 @@ PATH = "one_launch/network.cu"
 """There is no such file: the name is for reports and errors."""
 
 BODIES = frozenset(
-    {"direct/kernel.cu", "winograd/kernel.cu", "tensor/kernel.cu", "pool_dense/kernel.cu", "preprocess/kernel.cu"}
+    {
+        "direct/kernel.cu",
+        "popc/kernel.cu",
+        "winograd/kernel.cu",
+        "tensor/kernel.cu",
+        "pool_dense/kernel.cu",
+        "preprocess/kernel.cu",
+    }
 )
 """Kernels with a function `compute(block, shared memory, arguments of the kernel)`."""
 

@@ -14,6 +14,7 @@ from edgemeta.kernels.cuda.plan.epilogue import make_epilogue
 from edgemeta.kernels.cuda.plan.kernel import NO_RING, Buffers, Candidate, Tensors
 from edgemeta.kernels.cuda.plan.launch_plan import Argument, Buffer, Constant, Defines, Launch, Source
 from edgemeta.kernels.cuda.plan.layout import integer_type, tensor_defines
+from edgemeta.kernels.cuda.plan.prediction import Phase, Work, busy_clocks
 from edgemeta.kernels.lowering.requantization import product_accumulators, sum_accumulators
 from edgemeta.kernels.lowering.steps import PoolDenseStep, Step
 from edgemeta.model.layers import AveragePool, Dense, Shape
@@ -25,12 +26,32 @@ _TOGETHER = 8
 """Turns of a loop of the pool whose loads are under way together, as in kernel.cu."""
 
 
+_TURN, _ENDS = 36, 50
+"""Instructions of a turn of a dense layer's loop, and of all else that a lane does."""
+
+
 def candidates(step: Step, tensors: Tensors, architecture: Architecture) -> Iterable[Candidate]:
     """The only candidate for a PoolDenseStep, on any architecture; none if the pool's sums exceed shared memory."""
     if isinstance(step, PoolDenseStep):
         threads = _WARP * _warps(step)
         if step.pool is None or _shared_bytes(step.pool.output.shape[2], threads) <= architecture.shared_bytes:
             yield Candidate("pool_dense", {"threads": threads}, NO_RING, partial(_launch, step, tensors, threads))
+
+
+def predicted_clocks(step: Step, _tensors: Tensors, architecture: Architecture) -> float:
+    """Predicted clocks of a dense layer alone; infinite for other steps.
+
+    A turn of a lane loads and unpacks four inputs and four weights, and multiplies 32 bits: three XMAD where there is
+    no IMAD, of which the count is for the slower ones.
+    """
+    if not isinstance(step, PoolDenseStep) or step.dense is None or step.pool is not None:
+        return math.inf
+    threads, (outputs, *rest) = _WARP * _warps(step), step.dense.weights.shape
+    turns = -(-math.prod(rest) // (4 * _WARP))
+    count, warps = turns * _TURN + _ENDS, threads // _WARP
+    blocks = -(-outputs // warps)
+    phase = Phase(blocks * warps * count, count, waits=turns + 1)
+    return busy_clocks(Work(blocks, threads, 40, 0, (phase,)), architecture)
 
 
 def _warps(step: PoolDenseStep) -> int:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from functools import partial
+from math import inf
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +13,7 @@ from edgemeta.kernels.cuda.plan.epilogue import conv_epilogue, residual_defines,
 from edgemeta.kernels.cuda.plan.kernel import Buffers, Candidate, Tensors
 from edgemeta.kernels.cuda.plan.launch_plan import Argument, Buffer, Constant, Defines, Launch, Source
 from edgemeta.kernels.cuda.plan.layout import tensor_defines
+from edgemeta.kernels.cuda.plan.prediction import Phase, Work, busy_clocks
 from edgemeta.kernels.lowering.steps import ConvStep, Step
 from edgemeta.model.layers import Conv
 
@@ -19,6 +21,9 @@ _FIRST_ARCHITECTURE = 800
 """The instructions need sm_80. sm_72 also has int8 units, but only through wmma, whose layout is undocumented."""
 
 _WARPS = 4
+_REGISTERS = 128
+"""Of a thread, about, for the predicted time."""
+
 _SHAPES = ((2, 8), (2, 4), (2, 2), (1, 8), (1, 4), (1, 2))
 
 
@@ -88,6 +93,20 @@ def candidates(step: Step, tensors: Tensors, architecture: Architecture) -> Iter
     for tile in sorted(tiles, key=lambda tile: tile.instructions(height * across, filters, taps, source.signed)):
         launch = partial(_launch, step, tensors, tile)
         yield Candidate("tensor", asdict(tile), conv.padding, launch, _nibbles(step, tensors, tile))
+
+
+def predicted_clocks(step: Step, tensors: Tensors, architecture: Architecture) -> float:
+    """Predicted clocks of the choice by rule, from its instructions alone; infinite if there is none."""
+    first = next(iter(candidates(step, tensors, architecture)), None)
+    if first is None or not isinstance(step, ConvStep):
+        return inf
+    tile, (height, across, filters) = Tile(**first.tile), step.conv.output.shape
+    source = tensors.types[step.conv.input]
+    taps = int(np.prod(step.conv.weights.shape[1:3])) * source.shape[2] // (16 * tile.width)
+    blocks = -(-height * across // tile.pixels) * -(-filters // tile.filters)
+    count = tile.instructions(height * across, filters, taps, source.signed)
+    phase = Phase(count, count / (blocks * _WARPS), waits=1)
+    return busy_clocks(Work(blocks, 32 * _WARPS, _REGISTERS, 0, (phase,)), architecture)
 
 
 def _nibbles(step: ConvStep, tensors: Tensors, tile: Tile) -> frozenset[str]:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import asdict, replace
 from functools import partial
+from math import inf
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +34,12 @@ def alternatives(step: Step, tensors: Tensors, architecture: Architecture) -> It
     """All other candidates: for tuning, not by rule."""
     offers, limit = _offers(step, tensors, architecture), _limit(step, tensors, architecture)
     return [candidate for clocks, candidate in offers if clocks >= limit]
+
+
+def predicted_clocks(step: Step, tensors: Tensors, architecture: Architecture) -> float:
+    """Predicted clocks of the best tile by rule; infinite if there is none."""
+    offers, limit = _offers(step, tensors, architecture), _limit(step, tensors, architecture)
+    return min((clocks for clocks, _ in offers if clocks < limit), default=inf)
 
 
 def _limit(step: Step, tensors: Tensors, architecture: Architecture) -> float:

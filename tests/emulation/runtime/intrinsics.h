@@ -24,7 +24,11 @@ static inline int __mul24(int a, int b) {
   return int(unsigned(int(unsigned(a) << 8) >> 8) * unsigned(int(unsigned(b) << 8) >> 8));
 }
 
-static inline int __popc(unsigned value) { return __builtin_popcount(value); }
+static inline int __popc(unsigned value) {  // GCC's own calls its library, which modules are not linked with
+  const unsigned pairs = value - (value >> 1 & 0x55555555u);
+  const unsigned nibbles = (pairs & 0x33333333u) + (pairs >> 2 & 0x33333333u);
+  return int(((nibbles + (nibbles >> 4)) & 0x0F0F0F0Fu) * 0x01010101u >> 24);
+}
 static inline int __clz(int value) { return value == 0 ? 32 : __builtin_clz(unsigned(value)); }
 static inline int __ffs(int value) { return __builtin_ffs(value); }
 

@@ -11,6 +11,7 @@ import pytest
 
 from edgemeta.kernels.cuda.compile.cache import Cubins
 from edgemeta.kernels.cuda.lowering import lower
+from edgemeta.kernels.cuda.plan.architectures import ARCHITECTURES
 from edgemeta.model import reference
 from edgemeta.model.file import load
 from edgemeta.model.zoo import find
@@ -56,6 +57,15 @@ def test_a_network_in_one_launch(backend: CudaBackend, residual: Case) -> None:
         assert [launch.is_persistent for launch in session.launches] == [True]
         for count in (1, 5, 1, 3):
             np.testing.assert_array_equal(session.run(images[:count])[0], expected[:count], strict=True)
+
+
+@pytest.mark.parametrize("launch", ["kernels", "network"])
+def test_the_forms_of_all_steps_have_names(backend: CudaBackend, residual: Case, launch: str) -> None:
+    with closing(backend.compile(residual.model, {"tiles": "rule", "launch": launch})) as session:
+        assert isinstance(session, CudaSession)
+        steps = {"+".join(each.layers) for each in lower(residual.model, ARCHITECTURES[session.architecture]).launches}
+        assert set(session.forms()) == steps
+        assert set(session.forms().values()) & {"direct", "winograd", "tensor, int8"}
 
 
 def test_a_network_that_cannot_be_one_launch_is_refused(backend: CudaBackend) -> None:

@@ -170,6 +170,19 @@ def _amount(words: Words, most: int) -> Wide:
     return np.minimum(unsigned(words), most)
 
 
+def count(i: Instruction) -> Step:
+    """POPC: the number of bits that are 1."""
+    check_modifiers(i)
+    to, a = target(i), word(i, 1)
+
+    def step(wave: Wave, mask: Mask) -> None:
+        words = np.ascontiguousarray(a(wave))
+        bits = np.unpackbits(words.view(np.uint8).reshape(-1, 4), axis=1)
+        wave.set(to, bits.sum(axis=1, dtype=np.int32), mask)
+
+    return step
+
+
 def funnel(i: Instruction) -> Step:
     """SHF: (c:a) shifted as 64 bits. The upper word of a left shift on Maxwell, else the lower one unless HI.
 

@@ -37,7 +37,7 @@ OPCODES: dict[str, Callable[[Instruction], Step]] = {
     "ULOP3": bits.logic3, "SHL": bits.shift, "SHR": bits.shift, "SHF": bits.funnel, "USHF": bits.funnel,
     "BFE": bits.field, "BFI": bits.insert, "PRMT": bits.permute, "UPRMT": bits.permute, "SEL": bits.select,
     "USEL": bits.select, "ICMP": bits.compared_select, "I2I": bits.convert_integer, "HFMA2": bits.half_constant,
-    "VMNMX": bits.limits, "SGXT": bits.extend,
+    "VMNMX": bits.limits, "SGXT": bits.extend, "POPC": bits.count,
     "ISETP": comparisons.compare, "UISETP": comparisons.compare, "ISET": comparisons.compare_to_word,
     "FSETP": comparisons.compare_floats,
     "PSETP": comparisons.join_predicates, "PSET": comparisons.predicate_word, "PLOP3": comparisons.look_up_predicates,

@@ -9,7 +9,7 @@ from edgemeta.kernels.cuda.plan.architectures import ARCHITECTURES
 from edgemeta.kernels.cuda.plan.launch_plan import LaunchPlan
 from tests.conformance.cases import residual_block
 from tests.conformance.networks import Case
-from tests.emulation.witnesses import BY_NAME, DIRECT, WINOGRAD, block
+from tests.emulation.witnesses import BY_NAME, DIRECT, POPC, WINOGRAD, block, planes
 
 MULTIPROCESSORS = 2
 """Of the device that the networks are joined for, so that more blocks than two wait for each other."""
@@ -17,6 +17,7 @@ MULTIPROCESSORS = 2
 WITNESSES = {
     "winograd": (block("shortcut", 10, 10, 12, 36), "sm_53", WINOGRAD),
     "direct": (block("many-inputs", 5, 4, 150, 20), "sm_53", DIRECT),
+    "popc": (planes("planes", 7, 5, 3, 21), "sm_53", POPC),
     "tensor": (residual_block("table"), "sm_87", KERNELS),
     "int4": (BY_NAME["w4a4-residual-block-signed"], "sm_87", KERNELS),
     "cluster": (residual_block("table"), "sm_90", KERNELS),

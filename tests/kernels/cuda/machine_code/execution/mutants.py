@@ -46,6 +46,8 @@ def arithmetic() -> list[GpuMutant]:
         GpuMutant("mma int4 long", _TENSOR, '"64", "s4.s4"', '"64", "u4.s4"'),
         GpuMutant("mma int4 short", _TENSOR, '"32", "s4.s4"', '"32", "u4.s4"'),
         GpuMutant("mma int4 unsigned", _TENSOR, '"64", "u4.s4"', '"64", "u4.u4"'),
+        GpuMutant("popc", _DEVICE, "0xE8;", "0xE0;"),
+        GpuMutant("popc", _DEVICE, "0x96;", "0x16;"),
         GpuMutant("rounding", _DEVICE, "__fmaf_rd(a, b, c)", "__fmaf_rn(a, b, c)"),
         GpuMutant("permutation", _DEVICE, "prmt.b32 %0, %1, 0, %2", "prmt.b32 %0, 0, %1, %2"),
     ]
@@ -53,7 +55,7 @@ def arithmetic() -> list[GpuMutant]:
 
 def barriers() -> Iterator[GpuMutant]:
     """Every barrier of the product's kernels, left to the emulation only."""
-    for kernel in ("direct", "winograd", "pool_dense"):
+    for kernel in ("direct", "winograd", "popc", "pool_dense"):
         file = f"{kernel}/kernel.cu"
         for number in range((SOURCES / file).read_text("utf-8").count(_BARRIER)):
             yield GpuMutant(kernel, file, _BARRIER, _ONLY_EMULATED, number)

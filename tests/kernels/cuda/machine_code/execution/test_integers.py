@@ -72,6 +72,10 @@ def field(a: Wide, place: int, length: int, signed: bool) -> Wide:
     return np.where(bits >> (length - 1) & 1, bits - (1 << length), bits) if signed else bits
 
 
+def ones(a: Wide) -> Wide:
+    return sum((unsigned(a) >> n & 1 for n in range(32)), np.zeros_like(a))
+
+
 def joined(a: Wide, b: Wide) -> Wide:
     return (a << 32) | unsigned(b)
 
@@ -127,6 +131,8 @@ PTX = [
     Ptx("lop3.b32 %d, %a, %b, %c, 0x5b;", lambda a, b, c: sum(
         (np.where(np.int64(n & 4), a, ~a) & np.where(np.int64(n & 2), b, ~b) & np.where(np.int64(n & 1), c, ~c))
         for n in range(8) if 0x5B >> n & 1)),
+    Ptx("popc.b32 %d, %a;", lambda a, b, c: ones(a)),
+    Ptx("(__popc(a & b) << 3) + c", lambda a, b, c: 8 * ones(a & b) + c),
     Ptx("prmt.b32 %d, %a, %b, 0x9180;", lambda a, b, c: permuted(a, b, 0x9180)),
     Ptx("prmt.b32 %d, %a, %b, 0xB3A2;", lambda a, b, c: permuted(a, b, 0xB3A2)),
     Ptx("prmt.b32 %d, %a, %b, 0x4342;", lambda a, b, c: permuted(a, b, 0x4342)),

@@ -16,7 +16,7 @@ from edgemeta.kernels.cuda.plan.kernel import Kernel
 from edgemeta.model import reference
 from tests.conformance.cases import residual_block, signed
 from tests.conformance.networks import Case, NetworkBuilder
-from tests.emulation.witnesses import BY_NAME, DIRECT, TENSOR, WINOGRAD, block, one, only_pool
+from tests.emulation.witnesses import BY_NAME, DIRECT, IN_PASSES, POPC, TENSOR, WINOGRAD, block, one, only_pool, planes
 from tests.kernels.cuda.machine_code.execution.mutants import GpuMutant, MutatedCompiler, arithmetic, barriers
 
 IMAGES = 2
@@ -51,6 +51,10 @@ def witnesses(name: str) -> list[tuple[Case, str, tuple[Kernel, ...]]]:
         "winograd": [
             (block("shortcut", 10, 10, 12, 36), "sm_53", WINOGRAD),
             (one("w", 5, 5, 200, 12), "sm_53", WINOGRAD),
+        ],
+        "popc": [
+            (planes("planes", 7, 5, 3, 21), "sm_53", POPC),
+            (planes("many-planes", 8, 8, 62, 62), "sm_53", IN_PASSES),
         ],
         "pool_dense": [
             (BY_NAME["dense-table"], "sm_53", KERNELS),

@@ -1,0 +1,1 @@
+"""Convolutions and dense layers by popcount over bit planes."""
