@@ -27,16 +27,19 @@ int64_t greatest_weight(const Layer& layer) {
   return greatest;
 }
 
-// F(4 x 4) finds an accumulator from its low 26 bits: none, for any input bytes of ARM, may reach 2**25 in magnitude.
-bool fits_26_bits(const Layer& layer, const Conv& conv) {
+// F(4 x 4) finds an accumulator from its low 26 bits: none, for any input bytes, may reach 2**25 in magnitude.
+bool fits_26_bits(const Layer& layer, const Conv& conv, const Kernels& kernels) {
+  constexpr int64_t kEnd = int64_t{1} << 25;
+  const int64_t below = conv.in.zero - (kernels.is_signed ? -128 : 0), above = 255 - below;  // of x - zero
   const size_t per_channel = layer.weights.size() / layer.bias.size();
   for (size_t o = 0; o < layer.bias.size(); ++o) {
-    int64_t sum = 0, magnitudes = 0;
+    int64_t least = layer.bias[o], greatest = least;
     for (size_t i = 0; i < per_channel; ++i) {
-      sum += layer.weights[o * per_channel + i];
-      magnitudes += std::abs(int64_t{layer.weights[o * per_channel + i]});
+      const int64_t weight = layer.weights[o * per_channel + i];
+      least -= weight > 0 ? weight * below : -weight * above;
+      greatest += weight > 0 ? weight * above : -weight * below;
     }
-    if (magnitudes * 128 + std::abs(layer.bias[o] - conv.in.zero * sum) >= int64_t{1} << 25) return false;
+    if (least <= -kEnd || greatest >= kEnd) return false;
   }
   return true;
 }
@@ -62,7 +65,7 @@ bool fits_winograd(const Layer& layer, const Conv& conv, const Kernels& kernels)
   if (!kernels.conv_winograd || w.kernel_height != 3 || w.kernel_width != 3 || w.stride_y != 1 || w.stride_x != 1 ||
       w.dilation_y != 1 || w.dilation_x != 1 || conv.in.pixel % kBlock != 0)
     return false;
-  if (kernels.winograd_side == 4) return fits_26_bits(layer, conv);
+  if (kernels.winograd_side == 4) return fits_26_bits(layer, conv, kernels);
   const int64_t greatest = greatest_weight(layer);
   return 9 * greatest <= 32767 && 9 * 255 * int64_t{conv.in.channels} * greatest < int64_t{1} << 29;
 }
@@ -90,7 +93,13 @@ Buffer pack_winograd(const Layer& layer, Conv& conv, const Kernels& kernels) {
   conv.block_bytes = positions * depth * kBlock * conv.weight_bytes;
   Buffer weights(static_cast<size_t>(conv.out.blocks() * conv.block_bytes));
   auto* packed = reinterpret_cast<int16_t*>(weights.data());
-  if (kernels.winograd_side == 4)
+  if (kernels.winograd_side == 4 && !kernels.is_signed)
+    transform_all(kG4, layer, conv, [&](int64_t o, int64_t c, int64_t position, int16_t weight) {
+      const int64_t column = position % 6, row = position / 6;
+      const int64_t pair = ((o / kBlock * 6 + column) * depth + c) / 2 * 6 + row;
+      packed[(pair * kBlock + o % kBlock) * 2 + c % 2] = weight;
+    });
+  else if (kernels.winograd_side == 4)
     transform_all(kG4, layer, conv, [&](int64_t o, int64_t c, int64_t position, int16_t weight) {
       packed[((o / kBlock * positions + position) * depth + c) * kBlock + o % kBlock] = weight;
     });

@@ -70,7 +70,7 @@ extern const Kernels kernels = {
     conv_winograd,
     conv_winograd_scratch,
     2,
-#elif defined(EM_HAS_WINOGRAD_ARM)
+#elif defined(EM_HAS_WINOGRAD_ARM) || defined(EM_HAS_WINOGRAD_X86)
     conv_winograd,
     conv_winograd_scratch,
     4,
