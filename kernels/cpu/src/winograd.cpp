@@ -70,20 +70,54 @@ bool fits_winograd(const Layer& layer, const Conv& conv, const Kernels& kernels)
   return 9 * greatest <= 32767 && 9 * 255 * int64_t{conv.in.channels} * greatest < int64_t{1} << 29;
 }
 
-// Tiles of two, per block of outputs and four pixels, with C input channels: plain 9 C / 2 steps of 22 instructions;
-// Winograd 16 C / 2 steps of 22 / 4 for each tile, about 130 for the products in memory and their transform, and 5 C
-// for that of the input, once for all blocks.
-//
-// Tiles of four, on armv8.0: plain 3.6 * 9 C + 50 for a pixel and block; 33 C for the transform of a tile's input; for
-// each block 4.3 C + 14 at each of 36 positions, and 840 for the transform of the sums.
+namespace {
+
+// The time of both forms, per tile of outputs and block, with C input channels; blocks share a tile's input.
+struct Times {
+  double plain, winograd;
+};
+
+// Instructions on AVX2, tiles of two: plain 9 C / 2 steps of 22 for four pixels; Winograd 16 C / 2 steps of 22 / 4,
+// about 130 for the products in memory and their transform, and 5 C for that of the input.
+Times tiles_of_two(double depth, double blocks) { return {99 * depth, 44 * depth + 130 + 5 * depth / blocks}; }
+
+// Instructions on armv8.0: plain 3.6 * 9 C + 50 for a pixel; 33 C for the transform of a tile's input; 4.3 C + 14 at
+// each of 36 positions, and 840 for the transform of the sums.
+Times tiles_of_four(double depth, double blocks) {
+  return {16 * (3.6 * 9 * depth + 50), 33 * depth / blocks + 36 * (4.3 * depth + 14) + 840};
+}
+
+// Cycles of Zen 4 with 512 bits: plain 9 C / 4 products of bytes and 5 for requantization, for a pixel; Winograd 36 C /
+// 2 of int16, with a load of weights for each `joint` of them of which 1.5 take a cycle, 5 C for the transform of the
+// input, 100 for that of the sums, and as much requantization.
+Times tiles_of_four_512(double depth, double blocks, double joint) {
+  const double products = 18 * depth * std::max(1.0, 1.5 / joint);
+  return {16 * (2.25 * depth + 5), products + 5 * depth / blocks + 100 + 16 * 5};
+}
+
+// Cycles to read the weights once: those of a layer that fill more than the first cache come from the second one, or,
+// where frames are far apart, from further away; those beyond half of the second at half its rate. Measured layers lie
+// between: with 64 to 64 channels the form took 0.62 of plain in a loop, and as long as plain every 10 ms.
+double loads(double bytes, const Kernels& kernels) {
+  constexpr double kFirst = 24 * 1024, kSecond = 512 * 1024;
+  if (bytes <= kFirst) return 0;
+  return bytes / 64 * kernels.low_bit->costs.line * (bytes <= kSecond ? 1 : 2);
+}
+
+}  // namespace
+
 double winograd_share(const Conv& conv, const Kernels& kernels) {
   const double depth = conv.in.blocks() * kBlock, blocks = conv.out.blocks();
   const int32_t side = kernels.winograd_side;
   const double tiles = double((conv.out.width + side - 1) / side) * ((conv.out.height + side - 1) / side);
-  const double pixels = double(conv.out.width) * conv.out.height;
-  if (side == 4)
-    return tiles * (33 * depth / blocks + 36 * (4.3 * depth + 14) + 840) / (pixels * (3.6 * 9 * depth + 50));
-  return tiles * (44 * depth + 130 + 5 * depth / blocks) / (pixels / 4 * 99 * depth);
+  const double of_pixels = double(conv.out.width) * conv.out.height / (side * side);
+  if (side == 2 || kernels.is_signed) {
+    const Times times = side == 2 ? tiles_of_two(depth, blocks) : tiles_of_four(depth, blocks);
+    return tiles * times.winograd / (of_pixels * times.plain);
+  }
+  const Times times = tiles_of_four_512(depth, blocks, std::min(tiles, 4.0));
+  const double winograd = tiles * blocks * times.winograd + loads(36 * 2 * kBlock * depth * blocks, kernels);
+  return winograd / std::max(of_pixels * blocks * times.plain, loads(9 * kBlock * depth * blocks, kernels));
 }
 
 Buffer pack_winograd(const Layer& layer, Conv& conv, const Kernels& kernels) {
