@@ -44,6 +44,9 @@ bool fits_26_bits(const Layer& layer, const Conv& conv, const Kernels& kernels) 
   return true;
 }
 
+// Whether the kernels are those of VNNI: tiles of four with products of pairs; ARM's multiply single int16.
+bool multiplies_pairs(const Kernels& kernels) { return kernels.winograd_side == 4 && !kernels.is_signed; }
+
 // G g G' of each output o and input c, as store(o, c, position, weight).
 template <int N, typename Store>
 void transform_all(const int32_t (&kG)[N][3], const Layer& layer, const Conv& conv, const Store& store) {
@@ -87,21 +90,20 @@ Times tiles_of_four(double depth, double blocks) {
   return {16 * (3.6 * 9 * depth + 50), 33 * depth / blocks + 36 * (4.3 * depth + 14) + 840};
 }
 
-// Cycles of Zen 4 with 512 bits: plain 9 C / 4 products of bytes and 5 for requantization, for a pixel; Winograd 36 C /
-// 2 of int16, with a load of weights for each `joint` of them of which 1.5 take a cycle, 5 C for the transform of the
-// input, 100 for that of the sums, and as much requantization.
-Times tiles_of_four_512(double depth, double blocks, double joint) {
+// Cycles of Zen 4 with vectors of 512 bits: plain 9 C / 4 products of bytes and 5 for requantization, for a pixel;
+// Winograd 36 C / 2 of int16, with a load of weights for each `joint` of them of which 1.5 take a cycle, 5 C for the
+// transform of the input, 100 for that of the sums, and as much requantization. With 256 bits all take twice as long.
+Times tiles_of_four_vnni(double depth, double blocks, double joint) {
   const double products = 18 * depth * std::max(1.0, 1.5 / joint);
   return {16 * (2.25 * depth + 5), products + 5 * depth / blocks + 100 + 16 * 5};
 }
 
-// Cycles to read the weights once: those of a layer that fill more than the first cache come from the second one, or,
-// where frames are far apart, from further away; those beyond half of the second at half its rate. Measured layers lie
-// between: with 64 to 64 channels the form took 0.62 of plain in a loop, and as long as plain every 10 ms.
-double loads(double bytes, const Kernels& kernels) {
-  constexpr double kFirst = 24 * 1024, kSecond = 512 * 1024;
+// The time to read weights once, in the same unit: those that fill more than the first cache come from the second one,
+// or, where frames are far apart, from further away; those beyond half of the second at half its rate.
+double loads(double bytes, const FormCosts& costs) {
+  constexpr double kFirst = 24 * 1024, kSecond = 512 * 1024, kPlainOf512Bits = 8;
   if (bytes <= kFirst) return 0;
-  return bytes / 64 * kernels.low_bit->costs.line * (bytes <= kSecond ? 1 : 2);
+  return bytes / 64 * costs.line / (costs.plain / kPlainOf512Bits) * (bytes <= kSecond ? 1 : 2);
 }
 
 }  // namespace
@@ -111,13 +113,14 @@ double winograd_share(const Conv& conv, const Kernels& kernels) {
   const int32_t side = kernels.winograd_side;
   const double tiles = double((conv.out.width + side - 1) / side) * ((conv.out.height + side - 1) / side);
   const double of_pixels = double(conv.out.width) * conv.out.height / (side * side);
-  if (side == 2 || kernels.is_signed) {
+  if (!multiplies_pairs(kernels)) {
     const Times times = side == 2 ? tiles_of_two(depth, blocks) : tiles_of_four(depth, blocks);
     return tiles * times.winograd / (of_pixels * times.plain);
   }
-  const Times times = tiles_of_four_512(depth, blocks, std::min(tiles, 4.0));
-  const double winograd = tiles * blocks * times.winograd + loads(36 * 2 * kBlock * depth * blocks, kernels);
-  return winograd / std::max(of_pixels * blocks * times.plain, loads(9 * kBlock * depth * blocks, kernels));
+  const Times times = tiles_of_four_vnni(depth, blocks, std::min(tiles, 4.0));
+  const FormCosts& costs = kernels.low_bit->costs;
+  const double winograd = tiles * blocks * times.winograd + loads(36 * 2 * kBlock * depth * blocks, costs);
+  return winograd / std::max(of_pixels * blocks * times.plain, loads(9 * kBlock * depth * blocks, costs));
 }
 
 Buffer pack_winograd(const Layer& layer, Conv& conv, const Kernels& kernels) {
@@ -127,7 +130,7 @@ Buffer pack_winograd(const Layer& layer, Conv& conv, const Kernels& kernels) {
   conv.block_bytes = positions * depth * kBlock * conv.weight_bytes;
   Buffer weights(static_cast<size_t>(conv.out.blocks() * conv.block_bytes));
   auto* packed = reinterpret_cast<int16_t*>(weights.data());
-  if (kernels.winograd_side == 4 && !kernels.is_signed)
+  if (multiplies_pairs(kernels))
     transform_all(kG4, layer, conv, [&](int64_t o, int64_t c, int64_t position, int16_t weight) {
       const int64_t column = position % 6, row = position / 6;
       const int64_t pair = ((o / kBlock * 6 + column) * depth + c) / 2 * 6 + row;

@@ -1,6 +1,6 @@
 """Winograd's form of a convolution gives the reference's integers on x86, and is taken only where that is proved.
 
-AVX2 has tiles of 2 x 2 outputs, AVX-512 tiles of 4 x 4.
+AVX2 has tiles of 2 x 2 outputs, the sets with VNNI tiles of 4 x 4.
 """
 
 from contextlib import closing
@@ -20,9 +20,10 @@ from edgemeta.model.layers import TensorType
 from edgemeta.model.weights import FixedWeights
 from tests.conformance.networks import Case, NetworkBuilder, assert_equal_outputs
 
-ISAS = [isa for isa in ("avx2", "avx512vnni") if isa in supported_isas()]
+ISAS = [isa for isa in ("avx2", "avxvnni", "avx512vnni") if isa in supported_isas()]
+VNNI = [isa for isa in ISAS if isa != "avx2"]
 pytestmark = pytest.mark.skipif(not ISAS, reason="no instruction set of this machine has the form")
-each_isa = pytest.mark.parametrize("isa", ISAS)
+each_isa, each_vnni = pytest.mark.parametrize("isa", ISAS), pytest.mark.parametrize("isa", VNNI)
 
 
 def assert_equals_reference(case: Case, isa: str, threads: int, form: str) -> dict[str, str]:
@@ -90,31 +91,33 @@ def test_the_most_channels_with_the_greatest_weights_of_tiles_of_two() -> None:
         assert ("winograd" in assert_equals_reference(case, "avx2", 1, "fastest").values()) == is_used
 
 
+@each_vnni
 @pytest.mark.parametrize(
     ("zero_point", "pattern", "most"), [(0, "least", 114), (128, "least", 227), (0, "greatest", 115)]
 )
-def test_the_most_channels_with_the_greatest_weights_of_tiles_of_four(zero_point: int, pattern: str, most: int) -> None:
+def test_the_most_channels_with_the_greatest_weights_of_tiles_of_four(
+    isa: str, zero_point: int, pattern: str, most: int
+) -> None:
     """9 * most * 128 * 255 < 2**25 with a zero point of 0, less than twice as much with one of 128, and as ends."""
-    if "avx512vnni" not in ISAS:
-        pytest.skip("no AVX-512 VNNI")
     for channels, is_used in ((most, True), (most + 1, False)):
         kind = TensorType((4, 5, channels), 8, False, zero_point=zero_point, scale=0.05)
         net = NetworkBuilder(f"winograd-{channels}-{zero_point}", kind)
         weights, plain = partial(weights_of, pattern), TensorType((1, 1, 1), 8, False, scale=0.05)
         case = net.observe(net.conv(net.start, 16, weights=weights, output=plain, with_bias=False))
-        assert ("winograd" in assert_equals_reference(case, "avx512vnni", 1, "winograd").values()) == is_used
+        assert ("winograd" in assert_equals_reference(case, isa, 1, "winograd").values()) == is_used
 
 
+@each_vnni
 @pytest.mark.parametrize(
     ("side", "channels", "is_used"), [(32, 16, True), (8, 64, True), (5, 16, False), (4, 256, False), (16, 128, True)]
 )
-def test_tiles_of_four_are_taken_where_they_are_counted_to_be_faster(side: int, channels: int, is_used: bool) -> None:
+def test_tiles_of_four_are_taken_where_they_are_counted_to_be_faster(
+    isa: str, side: int, channels: int, is_used: bool
+) -> None:
     """Not where most of a tile is dropped, nor where few tiles share many weights."""
-    if "avx512vnni" not in ISAS:
-        pytest.skip("no AVX-512 VNNI")
     net = NetworkBuilder(f"taken-{side}-{channels}", TensorType((side, side, channels), scale=0.05))
     case = net.observe(net.conv(net.start, channels, weights=partial(weights_of, "middling")))
-    assert ("winograd" in assert_equals_reference(case, "avx512vnni", 1, "fastest").values()) == is_used
+    assert ("winograd" in assert_equals_reference(case, isa, 1, "fastest").values()) == is_used
 
 
 @each_isa

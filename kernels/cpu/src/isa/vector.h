@@ -113,16 +113,6 @@ inline I32x16 min(I32x16 a, I32x16 b) { return {_mm512_min_epi32(a.v, b.v)}; }
 inline I32x16 max(I32x16 a, I32x16 b) { return {_mm512_max_epi32(a.v, b.v)}; }
 inline I32x16 shift_right(I32x16 a, I32x16 n) { return {_mm512_srav_epi32(a.v, n.v)}; }
 inline I32x16 shift_right(I32x16 a, int n) { return {_mm512_sra_epi32(a.v, _mm_cvtsi32_si128(n))}; }
-template <int N>
-inline I32x16 shift_left(I32x16 a) {
-  return {_mm512_slli_epi32(a.v, N)};
-}
-// Sixteen pairs of int16; sum + x w for each pair, of the pair at x with each of w.
-inline I32x16 load_pairs(const int16_t* p) { return {_mm512_loadu_si512(p)}; }
-inline I32x16 add_pairs(I32x16 sum, const int16_t* x, I32x16 w) {
-  asm("vpdpwssd %2%{1to16%}, %1, %0" : "+v"(sum.v) : "v"(w.v), "m"(*reinterpret_cast<const int32_t(*)[1]>(x)));
-  return sum;
-}
 
 struct F32x16 {
   __m512 v;

@@ -1,4 +1,4 @@
-// Convolutions 3 x 3 of stride 1 by Winograd's tiles. Only armv8.0 has the form: a dot product makes as many
+// Convolutions 3 x 3 of stride 1 by Winograd's tiles. Of ARM only armv8.0 has the form: a dot product makes as many
 // multiply-accumulates as sixteen-bit products save.
 #include "table.h"
 
