@@ -1,5 +1,5 @@
-// Convolutions 3 x 3 of stride 1 by Winograd's tiles of four by four outputs with VNNI: 36 products of int16 for sixteen
-// outputs of a channel instead of 144 of bytes, of which an instruction makes twice as many.
+// Convolutions 3 x 3 of stride 1 by Winograd's tiles of four by four outputs with VNNI: 36 products of int16 for
+// sixteen outputs of a channel instead of 144 of bytes, of which an instruction makes twice as many.
 #include "table.h"
 
 #if defined(EM_HAS_WINOGRAD_VNNI)
