@@ -30,7 +30,8 @@ class Runtime:
 def edgemeta(model: Model, isa: str) -> Runtime:
     """Our own cpu backend."""
     session = choose("cpu").compile(model, {"isa": isa})
-    return Runtime(f"edgemeta {session.isa}", "ours", session.run)  # type: ignore[attr-defined]
+    name = f"edgemeta {session.isa}"  # type: ignore[attr-defined]
+    return Runtime(name, "ours", lambda image: session.run(image)[0])
 
 
 def litert(file: Path, model: Model) -> Runtime:

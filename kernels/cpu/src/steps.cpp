@@ -2,6 +2,7 @@
 #include "steps.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 
 namespace edgemeta {
@@ -24,7 +25,15 @@ Sum sum_of(const Layer& layer, const std::vector<Tensor>& tensors, int32_t first
   const int32_t half = layer.shift > 0 ? 1 << (layer.shift - 1) : 0;
   const int32_t zeros =
       a * zero_of(tensors[layer.inputs[first_operand]]) + b * zero_of(tensors[layer.inputs[second_operand]]);
-  return {a, b, half - zeros, layer.shift, zero_of(output), layer.lo + output.offset, layer.hi + output.offset};
+  int32_t constant = half - zeros, zero = zero_of(output);
+  // (x >> shift) + zero = (x + zero * 2**shift) >> shift, if no sum of two bytes leaves int32 with it.
+  const int64_t moved = constant + (int64_t{zero} << layer.shift);
+  const int64_t reach = 255 * (std::abs(int64_t{a}) + std::abs(int64_t{b}));
+  if (std::abs(moved) + reach < int64_t{1} << 31) {
+    constant = static_cast<int32_t>(moved);
+    zero = 0;
+  }
+  return {a, b, constant, layer.shift, zero, layer.lo + output.offset, layer.hi + output.offset};
 }
 
 namespace {

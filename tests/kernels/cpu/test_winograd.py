@@ -1,4 +1,7 @@
-"""Winograd's form of a convolution gives the reference's integers on AVX2, and is taken only where that is proved."""
+"""Winograd's form of a convolution gives the reference's integers on x86, and is taken only where that is proved.
+
+AVX2 has tiles of 2 x 2 outputs, the sets with VNNI tiles of 4 x 4.
+"""
 
 from contextlib import closing
 from ctypes import c_void_p
@@ -17,12 +20,15 @@ from edgemeta.model.layers import TensorType
 from edgemeta.model.weights import FixedWeights
 from tests.conformance.networks import Case, NetworkBuilder, assert_equal_outputs
 
-pytestmark = pytest.mark.skipif("avx2" not in supported_isas(), reason="the form is AVX2's")
+ISAS = [isa for isa in ("avx2", "avxvnni", "avx512vnni") if isa in supported_isas()]
+VNNI = [isa for isa in ISAS if isa != "avx2"]
+pytestmark = pytest.mark.skipif(not ISAS, reason="no instruction set of this machine has the form")
+each_isa, each_vnni = pytest.mark.parametrize("isa", ISAS), pytest.mark.parametrize("isa", VNNI)
 
 
-def assert_equals_reference(case: Case, threads: int, form: str) -> dict[str, str]:
+def assert_equals_reference(case: Case, isa: str, threads: int, form: str) -> dict[str, str]:
     """Also the form of each convolution."""
-    with closing(Program(case.model, "avx2", threads, form)) as program:
+    with closing(Program(case.model, isa, threads, form)) as program:
         for name, batch in case.batches():
             expected = reference.run(case.model, batch)
             found = [np.zeros_like(each) for each in expected]
@@ -38,10 +44,12 @@ def weights_of(pattern: str, shape: tuple[int, ...]) -> FixedWeights:
         "ends": random.choice([-128, 127], shape),
         "least": np.full(shape, -128),
         "greatest": np.full(shape, 127),
+        "middling": random.integers(-70, 71, shape),
     }
     return FixedWeights(values[pattern].astype(np.int8), 8, np.array([2.0**-7]))
 
 
+@each_isa
 @settings(max_examples=20, deadline=None)
 @given(
     shape=st.tuples(st.integers(3, 11), st.integers(3, 37), st.sampled_from([9, 16, 33, 48])),
@@ -52,6 +60,7 @@ def weights_of(pattern: str, shape: tuple[int, ...]) -> FixedWeights:
     threads=st.integers(1, 2),
 )
 def test_any_convolution(
+    isa: str,
     shape: tuple[int, int, int],
     outputs: int,
     padding: tuple[int, int, int, int],
@@ -67,25 +76,57 @@ def test_any_convolution(
     same = net.conv(before, shape[2], weights=weights, output=kind)
     added = net.add(before, same, multipliers=(1 << 18, 3 << 17), shift=19)
     case = net.observe(net.conv(added, outputs, padding=padding, weights=weights, output=kind))
-    forms = assert_equals_reference(case, threads, "winograd")
+    forms = assert_equals_reference(case, isa, threads, "winograd")
     assert list(forms.values()).count("winograd") >= 2  # the last dense layer, too, if its window is 3 x 3
 
 
-def test_the_most_channels_with_the_greatest_weights() -> None:
+def test_the_most_channels_with_the_greatest_weights_of_tiles_of_two() -> None:
     """9 * 255 * 1824 * 128 is the last multiple of 16 channels below 2**29."""
+    if "avx2" not in ISAS:
+        pytest.skip("no AVX2")
     for channels, is_used in ((1824, True), (1840, False)):
         kind = TensorType((3, 3, channels), 8, False, zero_point=0, scale=0.05)
         net = NetworkBuilder(f"winograd-{channels}", kind)
         case = net.observe(net.conv(net.start, 16, weights=partial(weights_of, "least"), output=kind))
-        assert ("winograd" in assert_equals_reference(case, 1, "fastest").values()) == is_used
+        assert ("winograd" in assert_equals_reference(case, "avx2", 1, "fastest").values()) == is_used
 
 
+@each_vnni
+@pytest.mark.parametrize(
+    ("zero_point", "pattern", "most"), [(0, "least", 114), (128, "least", 227), (0, "greatest", 115)]
+)
+def test_the_most_channels_with_the_greatest_weights_of_tiles_of_four(
+    isa: str, zero_point: int, pattern: str, most: int
+) -> None:
+    """9 * most * 128 * 255 < 2**25 with a zero point of 0, less than twice as much with one of 128, and as ends."""
+    for channels, is_used in ((most, True), (most + 1, False)):
+        kind = TensorType((4, 5, channels), 8, False, zero_point=zero_point, scale=0.05)
+        net = NetworkBuilder(f"winograd-{channels}-{zero_point}", kind)
+        weights, plain = partial(weights_of, pattern), TensorType((1, 1, 1), 8, False, scale=0.05)
+        case = net.observe(net.conv(net.start, 16, weights=weights, output=plain, with_bias=False))
+        assert ("winograd" in assert_equals_reference(case, isa, 1, "winograd").values()) == is_used
+
+
+@each_vnni
+@pytest.mark.parametrize(
+    ("side", "channels", "is_used"), [(32, 16, True), (8, 64, True), (5, 16, False), (4, 256, False), (16, 128, True)]
+)
+def test_tiles_of_four_are_taken_where_they_are_counted_to_be_faster(
+    isa: str, side: int, channels: int, is_used: bool
+) -> None:
+    """Not where most of a tile is dropped, nor where few tiles share many weights."""
+    net = NetworkBuilder(f"taken-{side}-{channels}", TensorType((side, side, channels), scale=0.05))
+    case = net.observe(net.conv(net.start, channels, weights=partial(weights_of, "middling")))
+    assert ("winograd" in assert_equals_reference(case, isa, 1, "fastest").values()) == is_used
+
+
+@each_isa
 @pytest.mark.parametrize(
     ("options", "reach"),
     [({"stride": (2, 2)}, 100), ({"dilation": (2, 2)}, 100), ({"kernel": (3, 1)}, 100), ({}, 5000)],
 )
-def test_other_convolutions_keep_their_form(options: dict[str, tuple[int, int]], reach: int) -> None:
+def test_other_convolutions_keep_their_form(isa: str, options: dict[str, tuple[int, int]], reach: int) -> None:
     """Other windows, and weights whose transform would not fit int16."""
     net = NetworkBuilder(f"not-winograd-{sorted(options)}-{reach}", TensorType((9, 9, 16), scale=0.05))
     case = net.observe(net.conv(net.start, 16, weights=partial(net.binary, bases=2, reach=reach), **options))  # type: ignore[arg-type]
-    assert "winograd" not in assert_equals_reference(case, 1, "winograd").values()
+    assert "winograd" not in assert_equals_reference(case, isa, 1, "winograd").values()

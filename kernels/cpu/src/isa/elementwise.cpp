@@ -1,5 +1,5 @@
 // Layers that compute each element from the same element of their inputs; the function table of this instruction set.
-#include "finish.h"
+#include "finish_sum.h"
 #include "table.h"
 
 namespace edgemeta::EM_NAMESPACE {
@@ -70,7 +70,7 @@ extern const Kernels kernels = {
     conv_winograd,
     conv_winograd_scratch,
     2,
-#elif defined(EM_HAS_WINOGRAD_ARM)
+#elif defined(EM_HAS_WINOGRAD_ARM) || defined(EM_HAS_WINOGRAD_VNNI)
     conv_winograd,
     conv_winograd_scratch,
     4,

@@ -1,4 +1,4 @@
-// From sixteen accumulators to sixteen output integers: requantization and the fused addition.
+// From sixteen accumulators to sixteen output integers: requantization.
 #pragma once
 
 #include "../kernels.h"
@@ -26,10 +26,12 @@ struct ByLine {
         hi(splat(rq.hi - rq.zero)),
         zero(splat(rq.zero)) {}
 
-  INLINE I32x16 operator()(const I32x16& acc) const {
+  INLINE I32x16 operator()(const I32x16& acc) const { return less_zero(acc) + zero; }
+
+  INLINE I32x16 less_zero(const I32x16& acc) const {
     const F32x16 x = to_float(acc);
     const I32x16 y = line_value(x, scale, multiply_add(x, scale_rest, offset));
-    return FULL ? y + zero : min(max(y, lo), hi) + zero;
+    return FULL ? y : min(max(y, lo), hi);
   }
 };
 
@@ -246,12 +248,6 @@ INLINE inline void with_method(const Requantize& rq, int32_t block, [[maybe_unus
       return;  // of others
 #endif
   }
-}
-
-INLINE inline I32x16 weighted_sum(const Sum& s, const I32x16& a, const I32x16& b) {
-  const I32x16 total = a * splat(s.multiplier_a) + b * splat(s.multiplier_b) + splat(s.constant);
-  // The shifted sum is at most 2**30 in magnitude, so the zero point can be added before the clamp.
-  return clamp(shift_right(total, s.shift) + splat(s.zero), s.lo, s.hi);
 }
 
 // Sixteen accumulators as a raw tensor has them.

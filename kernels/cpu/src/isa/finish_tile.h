@@ -4,7 +4,7 @@
 // follows exists once for all sizes of tiles.
 #pragma once
 
-#include "finish.h"
+#include "finish_sum.h"
 #include "table.h"
 
 namespace edgemeta::EM_NAMESPACE {
@@ -37,13 +37,18 @@ void finish_block(const Conv& conv, uint8_t* arena, int32_t y, int32_t x, int32_
     });
     return;
   }
-  const Sum sum = conv.sum;  // a copy: bytes that are stored could be those of the original
   const uint8_t* other = arena + conv.other.at(y, x) + block * kBlock;
   const int64_t other_step = conv.other.pixel;
   with_method(conv.requantize, block, false, [&](const auto& finish) INLINE {
-    store_pixels(to, step, pixels, sums, [&](const I32x16& acc, int32_t p) INLINE {
-      return weighted_sum(sum, finish(acc), load_bytes(other + p * other_step));
-    });
+    const auto operand = operand_of(finish);
+    Sum sum = conv.sum;  // a copy: bytes that are stored could be those of the original
+    operand.move_zero(conv.requantize, sum);
+    const auto with_sum = [&](auto full) INLINE {
+      store_pixels(to, step, pixels, sums, [&](const I32x16& acc, int32_t p) INLINE {
+        return weighted_sum<full.value != 0>(sum, operand(acc), load_bytes(other + p * other_step));
+      });
+    };
+    is_full(sum) ? with_sum(Constant<1>()) : with_sum(Constant<0>());
   });
 }
 

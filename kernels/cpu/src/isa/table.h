@@ -10,8 +10,10 @@ void conv(const Conv&, uint8_t* arena, int32_t first, int32_t last, uint8_t* scr
 size_t conv_scratch(const Conv&);
 #if defined(EM_ISA_NEON) && defined(__aarch64__) && !defined(EM_ISA_DOTPROD) && !defined(EM_ISA_I8MM)
 #define EM_HAS_WINOGRAD_ARM
+#elif defined(EM_ISA_AVX512) || defined(EM_ISA_AVXVNNI)
+#define EM_HAS_WINOGRAD_VNNI
 #endif
-void conv_winograd(const Conv&, uint8_t* arena, int32_t first, int32_t last, uint8_t* scratch);  // AVX2 and armv8.0
+void conv_winograd(const Conv&, uint8_t* arena, int32_t first, int32_t last, uint8_t* scratch);  // where the set has it
 size_t conv_winograd_scratch(const Conv&);
 extern const LowBitKernels low_bit;
 void conv_bytes(const Conv&, uint8_t* arena, int32_t first, int32_t last, uint8_t* scratch);  // AVX2 only

@@ -1,6 +1,6 @@
 // Convolutions 3 x 3 with stride 1 by Winograd's F(2 x 2, 3 x 3), exact, where bytes cannot be multiplied without
-// saturation: 16 products for four outputs of a channel instead of 36. Only AVX2 has the form: VNNI multiplies bytes at
-// twice the rate of int16, so that there 16 products of int16 take as long as 32 of bytes, plus the transforms.
+// saturation: 16 products for four outputs of a channel instead of 36. Only AVX2 has the form: with VNNI 16 products of
+// int16 take as long as 32 of bytes, plus the transforms, so that its tiles are larger (winograd_vnni.cpp).
 //
 //   4 y = A' [(G g G') * (B' d B)] A   for each input channel, summed modulo 2**32
 //   B' = 1 0 -1 0   0 1 1 0   0 -1 1 0   0 1 0 -1,   A' = 1 1 1 0   0 1 -1 -1

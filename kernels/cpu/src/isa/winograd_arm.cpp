@@ -1,4 +1,4 @@
-// Convolutions 3 x 3 of stride 1 by Winograd's tiles. Only armv8.0 has the form: a dot product makes as many
+// Convolutions 3 x 3 of stride 1 by Winograd's tiles. Of ARM only armv8.0 has the form: a dot product makes as many
 // multiply-accumulates as sixteen-bit products save.
 #include "table.h"
 
@@ -54,7 +54,7 @@ struct Strip {
       const auto* weights = static_cast<const int16_t*>(conv.weights) + int64_t{block} * kPoints * depth * kBlock;
       kMultiply[tiles - 1](points, weights, depth / 8, products);
       for (int32_t four = 0; four < kBlock; four += 4) {
-        const int32x4_t bias = vmulq_n_s32(vld1q_s32(conv.bias + block * kBlock + four), 576);
+        const int32x4_t bias = vmulq_n_s32(vld1q_s32(conv.bias + block * kBlock + four), kScale);
         for (int32_t tile = 0; tile < tiles; ++tile)
           transform_output(products + tile * kPoints * kBlock + four, bias, kTiles * kSide,
                            sums + tile * kSide * kBlock + four);

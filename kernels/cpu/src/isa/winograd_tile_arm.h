@@ -1,27 +1,12 @@
-// Winograd F(4x4, 3x3) on tiles of four by four outputs, for ARM without dot products: exact, with 16-bit products.
-//
-// Lavin and Gray's matrices, with G times 24 (its last row times 6, and the last column of A^T times 4):
-//   B^T = 4  0 -5  0  1  0     24 G = 6  0  0     A^T = 1  1  1  1  1  0
-//         0 -4 -4  1  1  0           -4 -4 -4           0  1 -1  2 -2  0
-//         0  4 -4 -1  1  0           -4  4 -4           0  1  1  4  4  0
-//         0 -2 -1  2  1  0            1  2  4           0  1 -1  8 -8  4
-//         0  2 -1 -2  1  0            1 -2  4
-//         0  4  0 -5  0  1            0  0  6
-// An input is at most 10 * 10 * 128 = 12,800, a weight 12 * 12 * 128 = 18,432 after its transform: both fit int16. Sums
-// wrap modulo 2**32. The result is 576 y, and 576 = 64 * 9: its product with the inverse of 9 modulo 2**32 is 64 y
-// modulo 2**32, so that a shift gives y where |y| < 2**25, which the planner has proved.
+// Tiles of Winograd F(4x4, 3x3) for ARM without dot products (winograd_f4.h).
 #pragma once
 
-#include "../kernels.h"
-#include "vector.h"
+#include "winograd_f4.h"
 
 namespace edgemeta::EM_NAMESPACE {
 namespace {
 
-constexpr int kSide = 4, kIn = kSide + 2, kPoints = kIn * kIn;
-constexpr int kTiles = 4;                     // side by side in one row of tiles
-constexpr uint32_t kInverseOfNine = 954437177;  // 9 * 954437177 = 2 * 2**32 + 1
-static_assert(9u * kInverseOfNine == 1u);
+constexpr int kTiles = 4;  // side by side in one row of tiles
 
 // 16 bits of a row of B^T times six vectors of bytes, for the first eight of the sixteen channels or the last.
 template <bool kHigh>

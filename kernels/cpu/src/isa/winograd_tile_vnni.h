@@ -1,0 +1,146 @@
+// Tiles of Winograd F(4x4, 3x3) with VNNI (winograd_f4.h): the transform of inputs, the products with the first half of
+// the outputs' transform, and its second half.
+//
+// A column of six points is multiplied at a time, so that its transform, A^T m, finds the sums in registers and only
+// four of six are stored.
+#pragma once
+
+#include "winograd_f4.h"
+
+namespace edgemeta::EM_NAMESPACE {
+namespace {
+
+constexpr int kTiles = 8;  // transformed at a time
+constexpr int kJoint = 4;  // of these, multiplied at a time
+constexpr int kTileWords = kBlock, kRowWords = kTiles * kTileWords, kColumnWords = kIn * kRowWords;
+constexpr int kChunkWords = kIn * kColumnWords;  // all points of 16 channels: [column][row][tile][16]
+
+// Sixteen pairs of int16; sum + x w for each, of the pair at `from` with each of w.
+#if defined(EM_ISA_AVX512)
+constexpr int kRows = kIn;  // of a column of points, whose sums registers hold together
+
+inline I32x16 load_pairs(const int16_t* p) { return {_mm512_loadu_si512(p)}; }
+
+// The pair is spread by the instruction itself, which GCC 12 does not find.
+INLINE inline I32x16 add_pairs(I32x16 sum, const int16_t* from, I32x16 w) {
+  asm("vpdpwssd %2%{1to16%}, %1, %0" : "+v"(sum.v) : "v"(w.v), "m"(*reinterpret_cast<const int16_t(*)[2]>(from)));
+  return sum;
+}
+template <int N>
+inline I32x16 shift_left(I32x16 a) {
+  return {_mm512_slli_epi32(a.v, N)};
+}
+#else
+constexpr int kRows = 1;
+
+inline I32x16 load_pairs(const int16_t* p) { return {load8(p), load8(p + 16)}; }
+
+INLINE inline __m256i add_pairs(__m256i sum, __m256i x, __m256i w) {
+#if defined(EM_ENCODE_EVEX)
+  return _mm256_dpwssd_epi32(sum, x, w);
+#else
+  return _mm256_dpwssd_avx_epi32(sum, x, w);
+#endif
+}
+INLINE inline I32x16 add_pairs(I32x16 sum, const int16_t* from, I32x16 w) {
+  int32_t pair;
+  memcpy(&pair, from, 4);
+  const __m256i x = _mm256_set1_epi32(pair);
+  return {add_pairs(sum.a, x, w.a), add_pairs(sum.b, x, w.b)};
+}
+template <int N>
+inline I32x16 shift_left(I32x16 x) {
+  return {_mm256_slli_epi32(x.a, N), _mm256_slli_epi32(x.b, N)};
+}
+#endif
+
+inline __m256i load_wide(const uint8_t* p) {
+  return _mm256_cvtepu8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+}
+
+// B^T d of sixteen channels, as store_at(row, value).
+template <typename Store>
+INLINE inline void transform_words(const __m256i* d, const Store& store_at) {
+  const __m256i c = _mm256_sub_epi16(d[4], d[2]), t = _mm256_sub_epi16(d[3], d[1]), e = _mm256_add_epi16(t, t);
+  const __m256i a = _mm256_sub_epi16(d[4], _mm256_slli_epi16(d[2], 2));
+  const __m256i b = _mm256_sub_epi16(d[3], _mm256_slli_epi16(d[1], 2));
+  store_at(0, _mm256_add_epi16(c, _mm256_slli_epi16(_mm256_sub_epi16(d[0], d[2]), 2)));
+  store_at(1, _mm256_add_epi16(a, b));
+  store_at(2, _mm256_sub_epi16(a, b));
+  store_at(3, _mm256_add_epi16(c, e));
+  store_at(4, _mm256_sub_epi16(c, e));
+  store_at(5, _mm256_sub_epi16(_mm256_sub_epi16(d[5], d[3]), _mm256_add_epi16(e, e)));
+}
+
+// The points of one tile for sixteen channels. rows: the addresses of its six rows; `step` bytes between two pixels.
+INLINE inline void transform_input(const uint8_t* const* rows, int64_t step, int16_t* to) {
+  __m256i columns[kIn][kIn];  // [row of B^T][column of the tile]
+  unrolled<kIn>([&](auto j) INLINE {
+    __m256i d[kIn];
+    unrolled<kIn>([&](auto i) INLINE { d[i.value] = load_wide(rows[i.value] + j.value * step); });
+    transform_words(d, [&](int i, __m256i value) INLINE { columns[i][j.value] = value; });
+  });
+  unrolled<kIn>([&](auto i) INLINE {
+    int16_t* at = to + i.value * kRowWords;
+    transform_words(columns[i.value], [&](int j, __m256i value) INLINE {
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(at + j * kColumnWords), value);
+    });
+  });
+}
+
+// A^T m, as store_at(row, value).
+template <typename Store>
+INLINE inline void transform_sums(const I32x16* m, const Store& store_at) {
+  const I32x16 s = m[1] + m[2], d = m[1] - m[2], t = m[3] + m[4], e = m[3] - m[4];
+  store_at(0, m[0] + s + t);
+  store_at(1, d + (e + e));
+  store_at(2, s + shift_left<2>(t));
+  store_at(3, d + shift_left<3>(e) + shift_left<2>(m[5]));
+}
+
+constexpr int kHalfRow = kIn * kBlock, kHalfTile = kSide * kHalfRow;  // [row of A^T][column][16]
+
+// Rows of a column of points of T tiles by a block of outputs: from `bias` on, to sums[kRows][T].
+// in: [chunk][column][row][tile][16], weights: [pair of channels][row][16][2], of this column.
+template <int T>
+INLINE inline void multiply_rows(const int16_t* in, const int16_t* weights, int32_t chunks, I32x16 (*sums)[T]) {
+  I32x16 acc[kRows][T];
+  unrolled<kRows * T>([&](auto i) INLINE { acc[i.value / T][i.value % T] = sums[i.value / T][i.value % T]; });
+  for (; chunks > 0; --chunks, in += kChunkWords - kBlock)
+    for (int pair = 0; pair < kBlock / 2; ++pair, in += 2, weights += kIn * 2 * kBlock)
+      unrolled<kRows>([&](auto i) INLINE {
+        const I32x16 w = load_pairs(weights + i.value * 2 * kBlock);
+        unrolled<T>([&](auto t) INLINE {
+          I32x16& sum = acc[i.value][t.value];
+          sum = add_pairs(sum, in + i.value * kRowWords + t.value * kTileWords, w);
+        });
+      });
+  unrolled<kRows * T>([&](auto i) INLINE { sums[i.value / T][i.value % T] = acc[i.value / T][i.value % T]; });
+}
+
+// One column of points of T tiles by a block of outputs, then A^T m: to[T][4][6][16], this column of it. `bias` is
+// added to its second point.
+template <int T>
+void multiply_column(const int16_t* in, const int16_t* weights, int32_t chunks, I32x16 bias, int32_t* to) {
+  I32x16 sums[kIn][T];
+  unrolled<kIn * T>([&](auto i) INLINE { sums[i.value / T][i.value % T] = i.value / T == 1 ? bias : splat(0); });
+  for (int row = 0; row < kIn; row += kRows)
+    multiply_rows<T>(in + row * kRowWords, weights + row * 2 * kBlock, chunks, sums + row);
+  unrolled<T>([&](auto t) INLINE {
+    I32x16 m[kIn];
+    unrolled<kIn>([&](auto i) INLINE { m[i.value] = sums[i.value][t.value]; });
+    int32_t* tile = to + t.value * kHalfTile;
+    transform_sums(m, [&](int row, const I32x16& sum) INLINE { store(tile + row * kHalfRow, sum); });
+  });
+}
+
+// The four accumulators of a row of a tile: from[6][16], to[4][16].
+INLINE inline void transform_row(const int32_t* from, int32_t* to) {
+  I32x16 m[kIn];
+  unrolled<kIn>([&](auto j) INLINE { m[j.value] = load(from + j.value * kBlock); });
+  const I32x16 inverse = splat(static_cast<int32_t>(kInverseOfNine));
+  transform_sums(m, [&](int j, const I32x16& sum) INLINE { store(to + j * kBlock, shift_right(sum * inverse, 6)); });
+}
+
+}  // namespace
+}  // namespace edgemeta::EM_NAMESPACE
