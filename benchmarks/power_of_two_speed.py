@@ -61,6 +61,7 @@ def main() -> None:
     parser.add_argument("--networks", nargs="+", choices=names, default=names)
     parser.add_argument("--out", type=Path, default=RESULTS)
     chosen = parser.parse_args()
+    chosen.out.mkdir(parents=True, exist_ok=True)
     torch.set_num_threads(1)
     rows: list[dict[str, object]] = []
     for name in chosen.networks:

@@ -62,9 +62,16 @@ Step make_fast_conv(const Layer& layer, const std::vector<Tensor>& tensors, cons
   if (weights_fit(given, kernels)) {
     low_bits = choose_form(given, tensors[layer.inputs[0]], conv, kernels);
   } else {
-    fast->high = split_digits(lowest, conv);
-    low_bits.description = fast->high.description;
-    low_bits.share = fast->high.share;
+    Conv split = conv;
+    HighDigits high = split_digits(lowest, split);
+    low_bits.description = high.description;
+    low_bits.share = high.share;
+    if (replaced_by_winograd(given, conv, kernels, low_bits)) {
+      lowest = given;
+    } else {
+      conv = split;
+      fast->high = std::move(high);
+    }
   }
   low_bits.description += description_of(sums);
   conv.low = low_bits.low;

@@ -245,6 +245,29 @@ HighDigits split_digits(Layer& layer, Conv& conv) {
   return high;
 }
 
+namespace {
+
+LowBits as_winograd(LowBits form, const Conv& conv, const Kernels& kernels) {
+  form.form = EM_WINOGRAD;
+  form.share = winograd_share(conv, kernels);
+  char text[80];
+  const int side = kernels.winograd_side;
+  std::snprintf(text, sizeof text, "winograd: F(%d x %d), about %.2f of the time of plain", side, side, form.share);
+  form.description = text;
+  return form;
+}
+
+}  // namespace
+
+bool replaced_by_winograd(const Layer& layer, const Conv& conv, const Kernels& kernels, LowBits& digits) {
+  const bool is_free = layer.wanted_form == EM_FASTEST;
+  if ((layer.wanted_form != EM_WINOGRAD && !is_free) || !fits_winograd(layer, conv, kernels)) return false;
+  const LowBits winograd = as_winograd(digits, conv, kernels);
+  if (is_free && winograd.share >= digits.share) return false;
+  digits = winograd;
+  return true;
+}
+
 LowBits choose_form(const Layer& layer, const Tensor& input, const Conv& conv, const Kernels& kernels) {
   constexpr double kWorth = 1.1;  // packed weights may cost so much more time than others
   const LowBitKernels& few = *kernels.low_bit;
@@ -260,14 +283,8 @@ LowBits choose_form(const Layer& layer, const Tensor& input, const Conv& conv, c
   const Estimate estimate(conv, kernels, plain.weight_bits);
   std::vector<std::pair<double, LowBits>> choices{{estimate.plain(), plain}};
   if ((layer.wanted_form == EM_WINOGRAD || (is_free && !is_few)) && fits_winograd(layer, conv, kernels)) {
-    LowBits winograd = plain;
-    winograd.form = EM_WINOGRAD;
-    char text[80];
-    const double share = winograd_share(conv, kernels);
-    const int side = kernels.winograd_side;
-    std::snprintf(text, sizeof text, "winograd: F(%d x %d), about %.2f of the time of plain", side, side, share);
-    winograd.description = text;
-    if (!is_free || share < 1) choices.push_back({estimate.plain() * share, winograd});
+    const LowBits winograd = as_winograd(plain, conv, kernels);
+    if (!is_free || winograd.share < 1) choices.push_back({estimate.plain() * winograd.share, winograd});
   }
   const std::string of_inputs = std::to_string(plain.input_bits) + " bit planes";
   if (counts && bases > 0) {

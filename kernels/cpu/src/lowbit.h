@@ -31,6 +31,10 @@ struct HighDigits {
 // -256 to 254 become sums of two that fit, so that nothing is multiplied by 256.
 HighDigits split_digits(Layer& layer, Conv& conv);
 
+// Whether a layer whose weights do not fit the kernels' multiplier runs by Winograd, whose transformed weights are
+// int16, and not in digits: where it is asked for or takes less time. Then `digits` becomes that form.
+bool replaced_by_winograd(const Layer& layer, const Conv& conv, const Kernels& kernels, LowBits& digits);
+
 // conv: the arguments of the layer without weights; the layer's weights fit the kernels' multiplier.
 LowBits choose_form(const Layer& layer, const Tensor& input, const Conv& conv, const Kernels& kernels);
 

@@ -68,8 +68,9 @@ bool fits_winograd(const Layer& layer, const Conv& conv, const Kernels& kernels)
   if (!kernels.conv_winograd || w.kernel_height != 3 || w.kernel_width != 3 || w.stride_y != 1 || w.stride_x != 1 ||
       w.dilation_y != 1 || w.dilation_x != 1 || conv.in.pixel % kBlock != 0)
     return false;
-  if (kernels.winograd_side == 4) return fits_26_bits(layer, conv, kernels);
   const int64_t greatest = greatest_weight(layer);
+  // The rows of G sum to 12 in magnitude, so that transformed weights lie within 144 times the greatest.
+  if (kernels.winograd_side == 4) return 144 * greatest <= 32767 && fits_26_bits(layer, conv, kernels);
   return 9 * greatest <= 32767 && 9 * 255 * int64_t{conv.in.channels} * greatest < int64_t{1} << 29;
 }
 

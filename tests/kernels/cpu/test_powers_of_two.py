@@ -184,5 +184,5 @@ def test_the_form_says_what_was_done(isa: str) -> None:
         append(net, net.start, 16, (3, 3), 1, 1, signs, "line")
         assert description in assert_exact(net.observe(net.layers[-1].name), isa)
     net = NetworkBuilder("described-both", TensorType((4, 4, 16)))
-    forms = assert_exact(net.observe(append(net, net.start, 16, (3, 3), 1, 1, "both", "line")), isa)
+    forms = assert_exact(net.observe(append(net, net.start, 16, (2, 3), 1, 1, "both", "line")), isa)
     assert any(form.startswith("digits: int8 weights, ") and "% of them in two parts" in form for form in forms)

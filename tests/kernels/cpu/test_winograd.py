@@ -17,7 +17,7 @@ from edgemeta.kernels.cpu.library import supported_isas
 from edgemeta.kernels.cpu.program import Program
 from edgemeta.model import reference
 from edgemeta.model.layers import TensorType
-from edgemeta.model.weights import FixedWeights
+from edgemeta.model.weights import BinaryWeights, FixedWeights
 from tests.conformance.networks import Case, NetworkBuilder, assert_equal_outputs
 
 ISAS = [isa for isa in ("avx2", "avxvnni", "avx512vnni") if isa in supported_isas()]
@@ -130,3 +130,35 @@ def test_other_convolutions_keep_their_form(isa: str, options: dict[str, tuple[i
     net = NetworkBuilder(f"not-winograd-{sorted(options)}-{reach}", TensorType((9, 9, 16), scale=0.05))
     case = net.observe(net.conv(net.start, 16, weights=partial(net.binary, bases=2, reach=reach), **options))  # type: ignore[arg-type]
     assert "winograd" not in assert_equals_reference(case, isa, 1, "winograd").values()
+
+
+def two_bases(pattern: str, factors: tuple[int, int], shape: tuple[int, ...]) -> BinaryWeights:
+    """Weights of +-a +- b."""
+    random = np.random.default_rng(len(pattern))
+    ends = np.broadcast_to(random.choice([-1, 1], shape), (2, *shape))
+    basis = ends if pattern == "ends" else random.choice([-1, 1], (2, *shape))
+    each = np.tile(np.array(factors, np.int16), (shape[0], 1))
+    return BinaryWeights(basis.astype(np.int8), each, np.array([2.0**-8]))
+
+
+@each_vnni
+@pytest.mark.parametrize("pattern", ["ends", "random"])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_weights_wider_than_bytes(isa: str, pattern: str, threads: int) -> None:
+    """As far as their transform, 144 times as great, fits int16; they would be multiplied as two digits."""
+    kind = TensorType((13, 11, 32), 8, False, zero_point=128, scale=0.05)
+    for factors, is_used in (((200, 27), True), ((200, 28), False)):
+        net = NetworkBuilder(f"wide-{pattern}-{factors}", kind)
+        weights = partial(two_bases, pattern, factors)
+        case = net.observe(net.conv(net.start, 24, weights=weights, output=kind, with_bias=False))
+        for form in ("winograd", "fastest"):
+            taken = assert_equals_reference(case, isa, threads, form).values()
+            assert ("winograd" in taken, "digits" in taken) == (is_used, not is_used)
+
+
+@each_vnni
+def test_powers_of_two_run_as_int8_weights_do(isa: str) -> None:
+    """Channels with +128 and -128 among them, which do not fit int8."""
+    net = NetworkBuilder("powers", TensorType((16, 16, 32), 8, False, scale=0.05))
+    case = net.observe(net.conv(net.start, 32, weights=partial(net.power_of_two, bits=5)))
+    assert "winograd" in assert_equals_reference(case, isa, 1, "fastest").values()
