@@ -36,7 +36,7 @@ struct Strips {
         const uint8_t* in = arena + conv.in.at(int64_t{y} * window.stride_y - window.top,
                                                int64_t{x} * window.stride_x - window.left);
         const TileInput input{reinterpret_cast<const int8_t*>(in), step, reinterpret_cast<const int8_t*>(weights),
-                              conv.bias + block * kBlock};
+                              conv.bias + block * kBlock, block};
         if (whole > 0) Tiles<kPixels>::run[kPixels - 1](conv, input, whole, sums);
         if (rest > 0)
           Tiles<kPixels>::run[rest - 1](conv, input.from(whole * kPixels), 1, sums + whole * kPixels * kBlock);

@@ -1,0 +1,151 @@
+// Tiles with narrow sums, for few bits on ARM without dot products: sixteen inputs times sixteen weights of an output
+// are added to eight sums in int16 (smlal, smlal2: two instructions where the plain tile takes three) or to sixteen in
+// int8 (mla: one).
+//
+// Both wrap, and nothing is lost by that. The planner has found `steps`, after which the sums are widened, and `starts`:
+//
+//   start + sum of w u = offset + sum of w (u - low)    (modulo 2**16 or 2**8)
+//
+// lies within int16 or int8 for all inputs of the layer, so it is what the lane holds; the bias takes the offsets.
+// narrow_sums.h has the proof. So the inputs need not be prepared, whatever integer they begin at.
+#pragma once
+
+#include "../tile_arm.h"
+
+namespace edgemeta::EM_NAMESPACE {
+namespace {
+
+#if defined(__aarch64__)
+constexpr int kPixels = 3;  // by eight outputs: 24 registers, and seven for inputs and weights
+#else
+constexpr int kPixels = 2;  // by four outputs: eight registers, and six
+#endif
+
+// The sums of an output.
+struct InInt16 {
+  int16x8_t sum;
+  InInt16() = default;
+  INLINE explicit InInt16(int8x16_t start) : sum(vreinterpretq_s16_s8(start)) {}
+  INLINE void add(int8x16_t x, int8x16_t w) {
+    sum = vmlal_s8(sum, vget_low_s8(x), vget_low_s8(w));
+#if defined(__aarch64__)
+    sum = vmlal_high_s8(sum, x, w);
+#else
+    sum = vmlal_s8(sum, vget_high_s8(x), vget_high_s8(w));
+#endif
+  }
+};
+
+struct InInt8 {
+  int8x16_t sum;
+  InInt8() = default;
+  INLINE explicit InInt8(int8x16_t start) : sum(start) {}
+  INLINE void add(int8x16_t x, int8x16_t w) { sum = vmlaq_s8(sum, x, w); }
+};
+
+// Sums of neighbours: those of a, then those of b.
+INLINE inline int16x8_t add_pairs(int16x8_t a, int16x8_t b) {
+#if defined(__aarch64__)
+  return vpaddq_s16(a, b);
+#else
+  return vcombine_s16(vpadd_s16(vget_low_s16(a), vget_high_s16(a)), vpadd_s16(vget_low_s16(b), vget_high_s16(b)));
+#endif
+}
+
+// The totals of four outputs.
+INLINE inline int32x4_t totals(const InInt16* of) {
+  return sums_of(vpaddlq_s16(of[0].sum), vpaddlq_s16(of[1].sum), vpaddlq_s16(of[2].sum), vpaddlq_s16(of[3].sum));
+}
+
+// Eight of int8 fit int16.
+INLINE inline int32x4_t totals(const InInt8* of) {
+  const int16x8_t a = add_pairs(vpaddlq_s8(of[0].sum), vpaddlq_s8(of[1].sum));
+  const int16x8_t b = add_pairs(vpaddlq_s8(of[2].sum), vpaddlq_s8(of[3].sum));
+  return vpaddlq_s16(add_pairs(a, b));
+}
+
+// Sixteen inputs; the address moves on, as load_next does it.
+INLINE inline int8x16_t load_inputs(const int8_t*& in) {
+  const int8x16_t x = vld1q_s8(in);
+  in += 16;
+  asm("" : "+r"(in));
+  return x;
+}
+
+// Adds the products of P pixels and kNarrowOutputs outputs to sums[P][16].
+template <int P, typename Sums>
+INLINE inline void run_outputs(const WindowOf& window, const int8_t* row, int64_t step, const int8_t* weights,
+                               const int8_t* starts, int32_t steps, int32_t* sums) {
+  constexpr int O = kNarrowOutputs;
+  Sums acc[P][O];
+  const auto begin = [&]() INLINE {
+    unrolled<O / 4>([&](auto four) INLINE {
+      const int8x16x4_t start = load_next(starts);
+      unrolled<P * 4>([&](auto i) INLINE {
+        acc[i.value / 4][four.value * 4 + i.value % 4] = Sums(start.val[i.value % 4]);
+      });
+    });
+  };
+  const auto widen = [&]() INLINE {
+    unrolled<P * O / 4>([&](auto i) INLINE {
+      constexpr int p = i.value / (O / 4), o = i.value % (O / 4) * 4;
+      int32_t* to = sums + p * kBlock + o;
+      vst1q_s32(to, vaddq_s32(vld1q_s32(to), totals(acc[p] + o)));
+    });
+  };
+  begin();
+  int32_t left = steps;
+  for (int32_t ky = window.height; ky > 0; --ky, row += window.row_step) {
+    const int8_t* run = row;
+    for (int32_t s = window.spans; s > 0; --s, run += window.span_step) {
+      const int8_t* in[P];
+      unrolled<P>([&](auto p) INLINE { in[p.value] = run + p.value * step; });
+      for (int32_t rest = window.span / 16; rest > 0;) {
+        if (left == 0) {
+          widen();
+          begin();
+          left = steps;
+        }
+        int32_t count = smaller(rest, left);
+        rest -= count;
+        left -= count;
+        for (; count > 0; --count) {
+          int8x16_t x[P];
+          unrolled<P>([&](auto p) INLINE { x[p.value] = load_inputs(in[p.value]); });
+          unrolled<O / 4>([&](auto four) INLINE {
+            const int8x16x4_t w = load_next(weights);
+            unrolled<P * 4>([&](auto i) INLINE {
+              acc[i.value % P][four.value * 4 + i.value / P].add(x[i.value % P], w.val[i.value / P]);
+            });
+          });
+        }
+      }
+    }
+  }
+  widen();
+}
+
+template <int P, typename Sums>
+INLINE inline void run_all(const Conv& conv, const TileInput& input, int32_t tiles, int32_t* sums) {
+  constexpr int kParts = kBlock / kNarrowOutputs;
+  const WindowOf window(conv, input.step);
+  const int64_t step = input.step, of_weights = conv.block_bytes / kParts, of_starts = conv.start_bytes / kParts;
+  const int8_t *corner = input.in, *weights = input.weights, *starts = conv.starts + input.block * conv.start_bytes;
+  const int32_t* bias = input.bias;
+  const int32_t steps = conv.steps;
+  for (; tiles > 0; --tiles, corner += P * step, sums += P * kBlock) {
+    unrolled<P * 4>([&](auto i) INLINE { vst1q_s32(sums + i.value * 4, vld1q_s32(bias + i.value % 4 * 4)); });
+    for (int part = 0; part < kParts; ++part)
+      run_outputs<P, Sums>(window, corner, step, weights + part * of_weights, starts + part * of_starts, steps,
+                           sums + part * kNarrowOutputs);
+  }
+}
+
+template <int P>
+void run_tiles(const Conv& conv, const TileInput& input, int32_t tiles, int32_t* sums) {
+  conv.sum_bytes == 1 ? run_all<P, InInt8>(conv, input, tiles, sums)
+                      : run_all<P, InInt16>(conv, input, tiles, sums);
+}
+
+}  // namespace
+}  // namespace edgemeta::EM_NAMESPACE
