@@ -2,7 +2,6 @@
 #include <algorithm>
 
 #include "lowbit.h"
-#include "narrow_sums.h"
 #include "steps.h"
 #include "sums.h"
 
@@ -31,7 +30,6 @@ struct FastConv {
   Buffer weights;
   HighDigits high;
   PlaneFactors factors;
-  NarrowStarts starts;
   std::vector<uint8_t> lowest_pairs;
   std::vector<int32_t> bias;
   RequantizePlan requantize;
@@ -50,24 +48,6 @@ void describe_conv(const Layer& layer, const std::vector<Tensor>& tensors, const
   conv.span = joined ? (conv.window.width - 1) * conv.in.pixel + depth : depth;
   conv.span = (conv.span + kernels.span_group - 1) / kernels.span_group * kernels.span_group;
   conv.span_step = conv.in.pixel * layer.window.dilation_x;
-}
-
-// What else the sums of products in few bits need on ARM, and what the bias takes for it.
-void set_up_sums(const Layer& layer, const Tensor& input, const Kernels& kernels, LowBits& low_bits, FastConv& fast) {
-  Conv& conv = fast.conv;
-  if (low_bits.form == EM_PLAIN && kernels.weight_group == 16) {
-    fast.lowest_pairs = lowest_pairs(conv, fast.weights);
-    conv.lowest_pairs = fast.lowest_pairs.empty() ? nullptr : fast.lowest_pairs.data();
-  }
-  const NarrowSums& narrow = kernels.low_bit->narrow;
-  if (low_bits.form != EM_BYTES || !narrow.wraps) return;
-  const int32_t span = input.is_given ? 255 : input.type.hi - input.type.lo;
-  fast.starts = narrow_starts(layer, conv, narrow, span);
-  conv.starts = fast.starts.starts.data();
-  conv.start_bytes = fast.starts.of_block;
-  low_bits.weight_bytes += static_cast<int64_t>(fast.starts.starts.size());
-  for (size_t o = 0; o < fast.bias.size(); ++o)
-    fast.bias[o] = static_cast<int32_t>(static_cast<uint32_t>(fast.bias[o]) + fast.starts.bias[o]);
 }
 
 Step make_fast_conv(const Layer& layer, const std::vector<Tensor>& tensors, const Kernels& kernels, size_t& scratch) {
@@ -97,7 +77,10 @@ Step make_fast_conv(const Layer& layer, const std::vector<Tensor>& tensors, cons
   conv.weights = fast->weights.data();
   fast->bias.assign(size_t(conv.out.blocks()) * kBlock, 0);
   for (size_t o = 0; o < layer.bias.size(); ++o) fast->bias[o] = corrected_bias(given, o, conv.in.zero - conv.low);
-  set_up_sums(given, input, kernels, low_bits, *fast);
+  if (low_bits.form == EM_PLAIN && kernels.weight_group == 16) {
+    fast->lowest_pairs = lowest_pairs(conv, fast->weights);
+    conv.lowest_pairs = fast->lowest_pairs.empty() ? nullptr : fast->lowest_pairs.data();
+  }
   conv.bias = fast->bias.data();
   conv.has_sum = layer.sum != nullptr;
   if (conv.has_sum) {

@@ -90,11 +90,9 @@ struct Conv {
   int32_t weight_bytes;  // 1 or 2
   int64_t block_bytes;   // of a block's weights, not packed
   int32_t packed_bits;   // of a weight in memory, 1 to 7; 0: weights are not packed
-  int32_t low;           // taken off each input byte, by kernels for few bits
+  int32_t low;           // taken off each input, by kernels for few bits
   int32_t steps;         // conv_bytes: of so many neighbouring groups of inputs a narrow sum holds the products
   int32_t sum_bytes;     // conv_bytes on ARM: of a narrow sum, 1 or 2
-  const int8_t* starts;  // conv_bytes on ARM: of narrow sums, [blocks][16 / outputs][sums after each other][outputs][16]
-  int64_t start_bytes;   // of a block's starts
   // Null, or [blocks]: bit i where of an output 4 i .. 4 i + 3 two weights that are eight bytes apart in a group of
   // sixteen are both -128.
   const uint8_t* lowest_pairs;
@@ -134,10 +132,11 @@ struct FormCosts {
   double unpacking;               // of a part of 4, 2 or 1 bits, and once more, to int8
   double line;                    // of 64 bytes of weights that are not in the first cache
   double bytes_in_int8;           // as `bytes`, with sums in int8
+  double bytes_starts;            // conv_bytes, for all pixels: finding where the sums begin
 };
 
 // How conv_bytes reads weights, [blocks][16 / outputs][kernel rows][spans][span / inputs][outputs][inputs], and how it
-// sums: modulo 2**8 or 2**16 from given starts, or in int16 without reaching its ends, where it would saturate.
+// sums: modulo 2**8 or 2**16 (ARM), or in int16 without reaching its ends, where it would saturate (AVX2).
 struct NarrowSums {
   int32_t inputs, outputs;
   bool wraps;

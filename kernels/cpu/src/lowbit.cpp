@@ -46,7 +46,7 @@ class Estimate {
     const double products = narrow.sum_bytes == 1 ? costs_.bytes_in_int8 : costs_.bytes;
     const double start = costs_.bytes_start / (inputs_ / 32.0);
     const double time = pixels_ * (products + costs_.bytes_widening * narrow.widenings + start);
-    return weight_bits_ < 8 ? time + unpacking(1) : std::max(time, loads(8));
+    return costs_.bytes_starts + (weight_bits_ < 8 ? time + unpacking(1) : std::max(time, loads(8)));
   }
   double planes(int32_t weight_planes, int32_t input_bits) const {
     const double cut = costs_.plane_cut * (input_bits + 2) / blocks_;
@@ -135,7 +135,7 @@ LowBits choose_form(const Layer& layer, const Tensor& input, const Conv& conv, c
     if (narrow.sum_bytes > 0 && (is_few || !is_free || cost < estimate.plain())) {
       LowBits bytes = plain;
       bytes.form = EM_BYTES;
-      bytes.low = input.is_given && kernels.is_signed ? -128 : low;
+      bytes.low = few.narrow.wraps ? (input.is_given ? 0 : low + below_middle(span)) : low;
       bytes.steps = narrow.steps;
       bytes.sum_bytes = narrow.sum_bytes;
       const std::string weights = is_few ? std::to_string(plain.weight_bits) + "-bit weights unpacked to int8" : "int8";

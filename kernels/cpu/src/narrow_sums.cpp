@@ -19,8 +19,8 @@ class Lanes {
   int32_t steps() const { return steps_; }
   int32_t outputs() const { return outputs_; }
 
-  // Calls visit(weight) for each weight that the lane of a sum of sum_bytes takes in the steps first .. last - 1: a sum
-  // in int8 has an input of each sixteen, one in int16 two that are eight inputs apart.
+  // Calls visit(weight) for each weight that the lane of a sum of sum_bytes takes in the steps first .. last - 1. One
+  // in int8 has one of sixteen inputs, one in int16 two that are eight apart.
   template <typename Visit>
   void each(int32_t output, int32_t first, int32_t last, int32_t lane, int32_t sum_bytes, const Visit& visit) const {
     for (int32_t step = first; step < last; ++step) {
@@ -30,17 +30,16 @@ class Lanes {
     }
   }
 
-  // Whether no sum of so many steps takes more values than it has.
-  bool fit(int32_t steps, int32_t span, int32_t sum_bytes) const {
-    const int32_t most = (1 << 8 * sum_bytes) - 1;
-    for (int32_t output = 0; output < outputs_; ++output)
-      for (int32_t first = 0; first < steps_; first += steps)
-        for (int32_t lane = 0; lane < narrow_.inputs / sum_bytes; ++lane) {
-          int64_t magnitudes = 0;
-          each(output, first, std::min(first + steps, steps_), lane, sum_bytes,
-               [&](int32_t weight) { magnitudes += weight < 0 ? -weight : weight; });
-          if (span * magnitudes > most) return false;
-        }
+  // Whether all sums of an output over so many steps are exact.
+  bool fit(int32_t output, int32_t steps, int32_t span, int32_t sum_bytes) const {
+    const int32_t end = 1 << (8 * sum_bytes - 1), below = below_middle(span), above = span - below;
+    for (int32_t first = 0; first < steps_; first += steps)
+      for (int32_t lane = 0; lane < narrow_.inputs / sum_bytes; ++lane) {
+        int64_t positive = 0, negative = 0;
+        each(output, first, std::min(first + steps, steps_), lane, sum_bytes,
+             [&](int32_t weight) { (weight > 0 ? positive : negative) += weight > 0 ? weight : -weight; });
+        if (above * positive + below * negative >= end || below * positive + above * negative > end) return false;
+      }
     return true;
   }
 
@@ -83,38 +82,18 @@ NarrowSteps saturating_steps(const Layer& layer, const Conv& conv, int32_t great
 NarrowSteps wrapping_steps(const Layer& layer, const Conv& conv, const NarrowSums& narrow, int32_t span,
                            int32_t sum_bytes) {
   const Lanes lanes(layer, conv, narrow);
-  for (int32_t parts = 1; parts <= lanes.steps(); ++parts) {
+  int32_t fitting = 0;  // outputs in a row, around the end
+  for (int32_t parts = 1, output = 0; parts <= lanes.steps();) {
     const int32_t steps = parts_of(lanes.steps(), parts);
-    if (parts_of(lanes.steps(), steps) == parts && lanes.fit(steps, span, sum_bytes))
-      return {sum_bytes, steps, double(parts - 1) / lanes.steps()};
+    if (parts_of(lanes.steps(), steps) != parts || !lanes.fit(output, steps, span, sum_bytes)) {
+      ++parts;
+      fitting = 0;
+      continue;
+    }
+    if (++fitting == lanes.outputs()) return {sum_bytes, steps, double(parts - 1) / lanes.steps()};
+    output = (output + 1) % lanes.outputs();
   }
   return {};
-}
-
-NarrowStarts narrow_starts(const Layer& layer, const Conv& conv, const NarrowSums& narrow, int32_t span) {
-  const Lanes lanes(layer, conv, narrow);
-  const int32_t parts = parts_of(lanes.steps(), conv.steps), of_sum = narrow.inputs / conv.sum_bytes;
-  NarrowStarts found;
-  found.of_block = int64_t{parts} * kBlock * narrow.inputs;
-  found.starts.resize(conv.out.blocks() * found.of_block);
-  found.bias.resize(lanes.outputs());
-  for (int32_t output = 0; output < lanes.outputs(); ++output)
-    for (int32_t part = 0; part < parts; ++part)
-      for (int32_t lane = 0; lane < of_sum; ++lane) {
-        int32_t sum = 0, negative = 0;
-        const int32_t first = part * conv.steps, last = std::min(first + conv.steps, lanes.steps());
-        lanes.each(output, first, last, lane, conv.sum_bytes, [&](int32_t weight) {
-          sum += weight;
-          negative -= std::min(weight, 0);
-        });
-        const int32_t offset = span * negative - (1 << (8 * conv.sum_bytes - 1)), start = offset - conv.low * sum;
-        const int64_t of_part = int64_t{output / narrow.outputs} * parts + part;
-        int8_t* to = found.starts.data() + (of_part * narrow.outputs + output % narrow.outputs) * narrow.inputs;
-        for (int32_t byte = 0; byte < conv.sum_bytes; ++byte)
-          to[lane * conv.sum_bytes + byte] = static_cast<int8_t>(start >> 8 * byte);
-        found.bias[output] -= static_cast<uint32_t>(offset);
-      }
-  return found;
 }
 
 }  // namespace edgemeta

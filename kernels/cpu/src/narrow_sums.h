@@ -5,8 +5,8 @@
 
 namespace edgemeta {
 
-// sum_bytes 0: there is no form for the layer. widenings: of the sums to int32, for each step of narrow.inputs inputs,
-// without the one that every form has at its end.
+// sum_bytes 0: there is no form for the layer. widenings: of the sums to int32, for each step of narrow.inputs inputs;
+// where sums wrap, without the one at the end, which the plain form has, too.
 struct NarrowSteps {
   int32_t sum_bytes = 0, steps = 0;
   double widenings = 0;
@@ -15,27 +15,18 @@ struct NarrowSteps {
 // Sums that saturate (AVX2). The inputs are 0 .. greatest_input.
 NarrowSteps saturating_steps(const Layer& layer, const Conv& conv, int32_t greatest_input);
 
-// Sums that wrap, of sum_bytes. A lane's sum of w (u - low) over its steps lies in
+// The inputs less the middle of their range, Conv::low, are -below .. above = span - below.
+inline int32_t below_middle(int32_t span) { return (span + 1) / 2; }
+
+// Sums that wrap, of sum_bytes. With P the sum of a lane's positive weights over its steps, and N that of the
+// magnitudes of its negative ones, the sum of its w (u - middle) is, for all inputs,
 //
-//   -span * (sum of |w| of negative ones) .. span * (sum of positive w)
+//   at most above * P + below * N  and at least  -(below * P + above * N),
 //
-// for inputs low <= u <= low + span, so a start can be found with which it fits 8 sum_bytes bits if and only if
-//
-//   span * (sum of |w|) <= 2**(8 sum_bytes) - 1.
-//
-// The fewest parts of the window, as equal as can be, of which all lanes of all outputs fulfil this.
+// and is found modulo 2**bits, so it is exact if these do not pass 2**(bits - 1) - 1 and -2**(bits - 1), bits = 8
+// sum_bytes. The steps are those of the fewest parts of the window, as equal as can be, of which this is true for all
+// lanes of all outputs.
 NarrowSteps wrapping_steps(const Layer& layer, const Conv& conv, const NarrowSums& narrow, int32_t span,
                            int32_t sum_bytes);
-
-// What narrow sums begin at, as Conv::starts has it, and what the bias of each output takes, [blocks * 16]:
-//
-//   start = offset - low * (sum of w),  offset = span * (sum of |w| of negative ones) - 2**(8 sum_bytes - 1)
-//   start + sum of w u = offset + sum of w (u - low), and the bias takes - (sum of all offsets of the output).
-struct NarrowStarts {
-  std::vector<int8_t> starts;
-  int64_t of_block = 0;
-  std::vector<uint32_t> bias;
-};
-NarrowStarts narrow_starts(const Layer& layer, const Conv& conv, const NarrowSums& narrow, int32_t span);
 
 }  // namespace edgemeta

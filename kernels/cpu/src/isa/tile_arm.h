@@ -13,9 +13,10 @@ struct TileInput {
   int64_t step;
   const int8_t* weights;
   const int32_t* bias;
-  int32_t block;
+  int32_t lowest_pairs;  // of the block, see Conv
+  const int8_t* starts;  // of narrow sums (lowbit/tile_bytes_arm.h)
 
-  TileInput from(int32_t pixel) const { return {in + pixel * step, step, weights, bias, block}; }
+  TileInput from(int32_t pixel) const { return {in + pixel * step, step, weights, bias, lowest_pairs, starts}; }
 };
 
 // Writes the accumulators of `tiles` neighbouring tiles to sums[tiles][P][16].

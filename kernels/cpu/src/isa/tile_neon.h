@@ -1,10 +1,9 @@
 // Tiles with smull, smlal and sadalp, for ARM without dot products: sixteen inputs of a pixel times sixteen weights of
 // an output give eight sums of two products in int16, which are added in pairs to four int32.
 //
-// Two products fit int16, except twice -128 * -128 = 2**15: -128 * 127 * 2 > -2**15. Where both weights are -128, which
-// the planner has looked for (`lowest_pairs`), each product of four outputs, or of as many as are computed at a time, is
-// added alone. A register holds four parts of one output's sum, so a tile is
-// computed for a few outputs at a time, as many as leave registers for the inputs.
+// Two products fit int16, except twice -128 * -128 = 2**15: -128 * 127 * 2 > -2**15. A register holds four parts of one
+// output's sum, so a tile is computed for a few outputs at a time, as many as leave registers for the inputs. Where two
+// weights of one of these that meet are both -128 (`lowest_pairs`), each product of theirs is added alone.
 #pragma once
 
 #include "tile_arm.h"
@@ -69,12 +68,11 @@ void run_tiles(const Conv& conv, const TileInput& given, int32_t tiles, int32_t*
   constexpr int kOutputs = kSums / (P == 3 ? 4 : P);
   const WindowOf window(conv, given.step);
   const TileInput input = given;
-  const int32_t lowest_pairs = conv.lowest_pairs ? conv.lowest_pairs[input.block] : 0;
   const int8_t* corner = input.in;
   for (; tiles > 0; --tiles, corner += P * input.step, sums += P * kBlock)
     for (int32_t o = 0; o < kBlock; o += kOutputs) {
       constexpr int32_t kFours = (1 << kOutputs / 4) - 1;
-      if (lowest_pairs >> o / 4 & kFours)
+      if (input.lowest_pairs >> o / 4 & kFours)
         run_outputs<P, kOutputs, true>(window, input, corner, o, sums);
       else
         run_outputs<P, kOutputs, false>(window, input, corner, o, sums);

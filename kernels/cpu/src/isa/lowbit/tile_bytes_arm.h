@@ -2,12 +2,13 @@
 // are added to eight sums in int16 (smlal, smlal2: two instructions where the plain tile takes three) or to sixteen in
 // int8 (mla: one).
 //
-// Both wrap, and nothing is lost by that. The planner has found `steps`, after which the sums are widened, and `starts`:
+// Both wrap, and nothing is lost by that: the planner has found `steps` so that the sum of w (u - middle) over so many
+// neighbouring steps fits the lane for all inputs (narrow_sums.h), and sums begin at -middle * (sum of w), so
 //
-//   start + sum of w u = offset + sum of w (u - low)    (modulo 2**16 or 2**8)
+//   start + sum of w u = sum of w (u - middle)    (modulo 2**16 or 2**8).
 //
-// lies within int16 or int8 for all inputs of the layer, so it is what the lane holds; the bias takes the offsets.
-// narrow_sums.h has the proof. So the inputs need not be prepared, whatever integer they begin at.
+// After `steps` they are widened. So inputs need not be prepared, whatever integer they begin at. The starts of a block
+// are found from its weights, once for all rows.
 #pragma once
 
 #include "../tile_arm.h"
@@ -26,6 +27,7 @@ struct InInt16 {
   int16x8_t sum;
   InInt16() = default;
   INLINE explicit InInt16(int8x16_t start) : sum(vreinterpretq_s16_s8(start)) {}
+  INLINE int8x16_t negated() const { return vreinterpretq_s8_s16(vnegq_s16(sum)); }
   INLINE void add(int8x16_t x, int8x16_t w) {
     sum = vmlal_s8(sum, vget_low_s8(x), vget_low_s8(w));
 #if defined(__aarch64__)
@@ -40,6 +42,7 @@ struct InInt8 {
   int8x16_t sum;
   InInt8() = default;
   INLINE explicit InInt8(int8x16_t start) : sum(start) {}
+  INLINE int8x16_t negated() const { return vnegq_s8(sum); }
   INLINE void add(int8x16_t x, int8x16_t w) { sum = vmlaq_s8(sum, x, w); }
 };
 
@@ -62,6 +65,31 @@ INLINE inline int32x4_t totals(const InInt8* of) {
   const int16x8_t a = add_pairs(vpaddlq_s8(of[0].sum), vpaddlq_s8(of[1].sum));
   const int16x8_t b = add_pairs(vpaddlq_s8(of[2].sum), vpaddlq_s8(of[3].sum));
   return vpaddlq_s16(add_pairs(a, b));
+}
+
+// Bytes of the starts of a block, [16 / kNarrowOutputs][sums after each other][kNarrowOutputs][16].
+inline int64_t start_bytes(const Conv& conv) {
+  const int64_t steps = conv.block_bytes / (16 * kBlock);
+  return (steps + conv.steps - 1) / conv.steps * kBlock * 16;
+}
+
+// weights: of a block, unpacked.
+template <typename Sums>
+void find_starts(const Conv& conv, const int8_t* weights, int8_t* starts) {
+  const auto all = static_cast<int32_t>(conv.block_bytes / (16 * kBlock));
+  const int8x16_t middle = vdupq_n_s8(static_cast<int8_t>(conv.low)), zero = vdupq_n_s8(0);
+  for (int part = 0; part < kBlock / kNarrowOutputs; ++part)
+    for (int32_t first = 0; first < all; first += conv.steps) {
+      Sums sums[kNarrowOutputs];
+      unrolled<kNarrowOutputs>([&](auto o) INLINE { sums[o.value] = Sums(zero); });
+      for (int32_t left = smaller(conv.steps, all - first); left > 0; --left)
+        unrolled<kNarrowOutputs / 4>([&](auto four) INLINE {
+          const int8x16x4_t w = load_next(weights);
+          unrolled<4>([&](auto i) INLINE { sums[four.value * 4 + i.value].add(middle, w.val[i.value]); });
+        });
+      unrolled<kNarrowOutputs>([&](auto o) INLINE { vst1q_s8(starts + o.value * 16, sums[o.value].negated()); });
+      starts += kNarrowOutputs * 16;
+    }
 }
 
 // Sixteen inputs; the address moves on, as load_next does it.
@@ -129,8 +157,8 @@ template <int P, typename Sums>
 INLINE inline void run_all(const Conv& conv, const TileInput& input, int32_t tiles, int32_t* sums) {
   constexpr int kParts = kBlock / kNarrowOutputs;
   const WindowOf window(conv, input.step);
-  const int64_t step = input.step, of_weights = conv.block_bytes / kParts, of_starts = conv.start_bytes / kParts;
-  const int8_t *corner = input.in, *weights = input.weights, *starts = conv.starts + input.block * conv.start_bytes;
+  const int64_t step = input.step, of_weights = conv.block_bytes / kParts, of_starts = start_bytes(conv) / kParts;
+  const int8_t *corner = input.in, *weights = input.weights, *starts = input.starts;
   const int32_t* bias = input.bias;
   const int32_t steps = conv.steps;
   for (; tiles > 0; --tiles, corner += P * step, sums += P * kBlock) {
