@@ -63,20 +63,26 @@ INLINE inline void run_outputs(const WindowOf& window, const TileInput& input, c
   });
 }
 
-template <int P>
-void run_tiles(const Conv& conv, const TileInput& given, int32_t tiles, int32_t* sums) {
+// kLowestPairs: whether some outputs of the block have lowest pairs.
+template <int P, bool kLowestPairs>
+INLINE inline void run_all(const Conv& conv, const TileInput& given, int32_t tiles, int32_t* sums) {
   constexpr int kOutputs = kSums / (P == 3 ? 4 : P);
+  constexpr int32_t kFours = (1 << kOutputs / 4) - 1;
   const WindowOf window(conv, given.step);
   const TileInput input = given;
   const int8_t* corner = input.in;
   for (; tiles > 0; --tiles, corner += P * input.step, sums += P * kBlock)
     for (int32_t o = 0; o < kBlock; o += kOutputs) {
-      constexpr int32_t kFours = (1 << kOutputs / 4) - 1;
-      if (input.lowest_pairs >> o / 4 & kFours)
-        run_outputs<P, kOutputs, true>(window, input, corner, o, sums);
+      if (kLowestPairs && (input.lowest_pairs >> o / 4 & kFours) != 0)
+        run_outputs<P, kOutputs, kLowestPairs>(window, input, corner, o, sums);
       else
         run_outputs<P, kOutputs, false>(window, input, corner, o, sums);
     }
+}
+
+template <int P>
+void run_tiles(const Conv& conv, const TileInput& input, int32_t tiles, int32_t* sums) {
+  input.lowest_pairs != 0 ? run_all<P, true>(conv, input, tiles, sums) : run_all<P, false>(conv, input, tiles, sums);
 }
 
 }  // namespace
