@@ -35,20 +35,23 @@ def main() -> None:
         m, n, k = (int(each) for each in shape.split("x"))
         for machine in MACHINES:
             row: dict[str, object] = {"shape": shape, "processor": machine.processor, "isa": machine.isa}
-            row |= {str(bits): round(count(machine, (m, n, k), bits) / (m * n * k), 4) for bits in WIDTHS}
+            for bits in WIDTHS:
+                instructions, form = count(machine, (m, n, k), bits)
+                row |= {str(bits): round(instructions / (m * n * k), 4), f"{bits} form": form}
             rows.append(row)
             print(row, flush=True)
     write_json("arm-low-bits", COMMAND, {"instructions_per_multiply_accumulate": rows, "asked_of_neon": ASKED})
     write_markdown("arm-low-bits", COMMAND, table(rows))
 
 
-def count(machine: Machine, shape: tuple[int, int, int], bits: int) -> float:
-    """Instructions of one product of rows x inputs activations and outputs x inputs weights of `bits` bits."""
+def count(machine: Machine, shape: tuple[int, int, int], bits: int) -> tuple[float, str]:
+    """Instructions of one product of rows x inputs activations and outputs x inputs weights of some bits; the form."""
     rows, outputs, inputs = shape
     weights = random_weights((outputs, inputs), bits)
     x = np.random.default_rng(1).integers(0, 1 << bits, (rows, inputs)).astype(np.uint8)
     expected = (x.astype(np.float64) @ weights.T.astype(np.float64)).astype(np.int64)
     build(machine.architecture)
+    forms = set()
 
     def run(products: int, log: Path) -> None:
         library = EmulatedLibrary(machine.command(*counting(log)))
@@ -56,24 +59,27 @@ def count(machine: Machine, shape: tuple[int, int, int], bits: int) -> float:
             mock.patch(_LIBRARY, return_value=library),
             closing(Gemm(rows, weights, (bits, bits), isa=machine.isa)) as gemm,
         ):
+            forms.add(gemm.form.description)
             for _ in range(products):
                 np.testing.assert_array_equal(gemm.multiply(x), expected)
         library.stop()
 
-    return difference(run, (1, 3))
+    instructions = difference(run, (1, 3))
+    return instructions, forms.pop()
 
 
 def table(rows: list[dict[str, object]]) -> str:
     """The Markdown table."""
     widths = " | ".join(f"{bits} bits" for bits in WIDTHS)
     lines = [
-        "Instructions per multiply-accumulate, weights and activations of the same width, one thread.",
+        "Instructions per multiply-accumulate, weights and activations of the same width, one thread, and the form.",
         "",
         f"| product | processor | our set | {widths} |",
         "|---|---|---|" + "---|" * len(WIDTHS),
     ]
     for row in rows:
-        words = (row["shape"], row["processor"], row["isa"], *(row[str(bits)] for bits in WIDTHS))
+        counts = (f"{row[str(bits)]} {str(row[f'{bits} form']).split(':')[0]}" for bits in WIDTHS)
+        words = (row["shape"], row["processor"], row["isa"], *counts)
         lines.append(f"| {' | '.join(map(str, words))} |")
     asked = " | ".join(str(ASKED[bits]) for bits in WIDTHS)
     return "\n".join([*lines, f"| asked of armv8.0 | | neon | {asked} |"])

@@ -100,6 +100,21 @@ class EmulatedLibrary:
         for address, size in zip(outputs, sizes, strict=True):
             ctypes.memmove(address, self._read(size), size)
 
+    def em_steps(self, handle: int) -> int:
+        return self._call("em_steps", _handle(handle))
+
+    def em_step_name(self, handle: int, step: int) -> bytes:
+        return self._read(self._call("em_step_name", _handle(handle) + struct.pack("<i", step)))
+
+    def em_step_form(self, handle: int, step: int) -> bytes:
+        return self._read(self._call("em_step_form", _handle(handle) + struct.pack("<i", step)))
+
+    def em_step_weight_bytes(self, handle: int, step: int) -> int:
+        return self._call("em_step_weight_bytes", _handle(handle) + struct.pack("<i", step))
+
+    def em_step_predicted(self, handle: int, step: int) -> int:
+        return self._call("em_step_predicted", _handle(handle) + struct.pack("<i", step))
+
     def em_resizer_open(self, isa: int, resize: Any, error: Any) -> int | None:
         fields = resize._obj
         numbers = [getattr(fields, name) for name, kind in fields._fields_[2:10] if kind is ctypes.c_int32]

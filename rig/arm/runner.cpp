@@ -6,6 +6,7 @@
 // pointers field by field. A result is 64 bits and the error text of EM_ERROR_BYTES.
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <array>
 #include <deque>
@@ -111,7 +112,16 @@ void reply(uint64_t result) {
 }
 
 uint64_t bits_of(int32_t result) { return static_cast<uint64_t>(static_cast<int64_t>(result)); }
+uint64_t bits_of(int64_t result) { return static_cast<uint64_t>(result); }
 uint64_t bits_of(const void* result) { return reinterpret_cast<uintptr_t>(result); }
+
+// A text follows its length.
+void call_text(const char* (*function)(const em_program*, int32_t)) {
+  const auto* program = Argument<const em_program*>{}.get();
+  const char* text = function(program, read_number<int32_t>());
+  reply(strlen(text));
+  write_bytes(text, strlen(text));
+}
 
 template <typename Result, typename... Arguments>
 void call(Result (*function)(Arguments...)) {
@@ -182,6 +192,11 @@ const std::map<std::string, void (*)()> kFunctions = {
     EM_CALL(em_seal),
     EM_CALL(em_resizer_open),
     EM_CALL(em_resizer_close),
+    EM_CALL(em_steps),
+    {"em_step_name", [] { call_text(em_step_name); }},
+    {"em_step_form", [] { call_text(em_step_form); }},
+    EM_CALL(em_step_weight_bytes),
+    EM_CALL(em_step_predicted),
     {"em_run", run},
     {"em_resizer_run", run_resizer},
 };

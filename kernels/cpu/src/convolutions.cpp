@@ -30,6 +30,7 @@ struct FastConv {
   Buffer weights;
   HighDigits high;
   PlaneFactors factors;
+  std::vector<uint8_t> lowest_pairs;
   std::vector<int32_t> bias;
   RequantizePlan requantize;
 };
@@ -52,6 +53,7 @@ void describe_conv(const Layer& layer, const std::vector<Tensor>& tensors, const
 Step make_fast_conv(const Layer& layer, const std::vector<Tensor>& tensors, const Kernels& kernels, size_t& scratch) {
   auto fast = std::make_shared<FastConv>();
   Conv& conv = fast->conv;
+  const Tensor& input = tensors[layer.inputs[0]];
   describe_conv(layer, tensors, kernels, conv);
   const std::vector<Run> runs = whole_blocks(conv.out.channels);
   const Sums sums = sums_of(layer, kernels, span_of(conv.in, kernels));
@@ -60,7 +62,7 @@ Step make_fast_conv(const Layer& layer, const std::vector<Tensor>& tensors, cons
   Layer lowest = given;
   LowBits low_bits;
   if (weights_fit(given, kernels)) {
-    low_bits = choose_form(given, tensors[layer.inputs[0]], conv, kernels);
+    low_bits = choose_form(given, input, conv, kernels);
   } else {
     Conv split = conv;
     HighDigits high = split_digits(lowest, split);
@@ -76,11 +78,16 @@ Step make_fast_conv(const Layer& layer, const std::vector<Tensor>& tensors, cons
   low_bits.description += description_of(sums);
   conv.low = low_bits.low;
   conv.steps = low_bits.steps;
+  conv.sum_bytes = low_bits.sum_bytes;
   fast->weights = pack_weights(lowest, conv, low_bits, kernels);
   for (const std::vector<int8_t>& each : fast->high.weights) low_bits.weight_bytes += each.size();
   conv.weights = fast->weights.data();
   fast->bias.assign(size_t(conv.out.blocks()) * kBlock, 0);
   for (size_t o = 0; o < layer.bias.size(); ++o) fast->bias[o] = corrected_bias(given, o, conv.in.zero - conv.low);
+  if (low_bits.form == EM_PLAIN && kernels.weight_group == 16) {
+    fast->lowest_pairs = lowest_pairs(conv, fast->weights);
+    conv.lowest_pairs = fast->lowest_pairs.empty() ? nullptr : fast->lowest_pairs.data();
+  }
   conv.bias = fast->bias.data();
   conv.has_sum = layer.sum != nullptr;
   if (conv.has_sum) {
@@ -93,7 +100,8 @@ Step make_fast_conv(const Layer& layer, const std::vector<Tensor>& tensors, cons
   if (low_bits.form == EM_PLANES) {
     fast->factors = plane_factors(layer, conv, low_bits);
     const PlaneFactors& by = fast->factors;
-    fast->planes = {conv, low_bits.weight_bits, low_bits.input_bits, low_bits.words, by.factors.data(),
+    const int32_t most = most_words(fast->weights, low_bits, conv.out.blocks(), few.most_words);
+    fast->planes = {conv, low_bits.weight_bits, low_bits.input_bits, low_bits.words, most, by.factors.data(),
                     low_bits.by_bases ? by.present.data() : nullptr, by.of_sum.data()};
     scratch = std::max(scratch, few.conv_planes_scratch(fast->planes));
     step.run = [fast, run = few.conv_planes](uint8_t* arena, int32_t first, int32_t last, uint8_t* own) {

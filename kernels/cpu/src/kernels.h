@@ -80,7 +80,7 @@ struct HighDigit {
 // `span` bytes, `span_step` apart; the border makes every read valid.
 // weights: [blocks][kernel rows][spans][span / group][16][group], int8 with group 4 (VNNI, and AVX2 where bytes are
 // multiplied), int16 with group 2 (AVX2) or 1 (portable); int8 on ARM, with group 16, 4 (dotprod) or 8 (i8mm). Packed
-// weights are the same ones, each block by itself.
+// weights are the same ones, each block by itself. Kernels with narrow sums have their own layout, see NarrowSums.
 struct Conv {
   View in, out;
   Window window;
@@ -90,9 +90,12 @@ struct Conv {
   int32_t weight_bytes;  // 1 or 2
   int64_t block_bytes;   // of a block's weights, not packed
   int32_t packed_bits;   // of a weight in memory, 1 to 7; 0: weights are not packed
-  int32_t low;           // taken off each input byte, by kernels for few bits
-  int32_t steps;         // how many neighbouring steps of four inputs int16 can sum, where bytes are multiplied
-  bool has_lowest_pair;  // somewhere two weights eight bytes apart in a group of sixteen are both -128
+  int32_t low;           // taken off each input, by kernels for few bits
+  int32_t steps;         // conv_bytes: of so many neighbouring groups of inputs a narrow sum holds the products
+  int32_t sum_bytes;     // conv_bytes on ARM: of a narrow sum, 1 or 2
+  // Null, or [blocks]: bit i where of an output 4 i .. 4 i + 3 two weights that are eight bytes apart in a group of
+  // sixteen are both -128.
+  const uint8_t* lowest_pairs;
   // The weights are sums of digits times powers of 2**digit_bits; `weights` holds the lowest ones: [blocks]
   // [high_digits], the highest first. digit_bits is 8, or 0: one digit more, which is simply added.
   const HighDigit* high;
@@ -110,6 +113,7 @@ struct Planes {
   Conv conv;
   int32_t weight_planes, input_planes;  // 1 to 8, 1 to kMostInputPlanes
   int32_t words;                        // of a plane of the window; even
+  int32_t most_words;                   // so many neighbouring words are counted before the counts are widened
   const int32_t* factors;               // of each weight plane, [blocks][weight planes][16]
   // Of weights as sums of binary bases, else null: the elements of the window that have weights, [words], and what
   // their sum is multiplied by, [blocks][16].
@@ -127,6 +131,15 @@ struct FormCosts {
   double bytes_start;             // of a pixel, conv_bytes, for all inputs
   double unpacking;               // of a part of 4, 2 or 1 bits, and once more, to int8
   double line;                    // of 64 bytes of weights that are not in the first cache
+  double bytes_in_int8;           // as `bytes`, with sums in int8
+  double bytes_starts;            // conv_bytes, for all pixels: finding where the sums begin
+};
+
+// How conv_bytes reads weights, [blocks][16 / outputs][kernel rows][spans][span / inputs][outputs][inputs], and how it
+// sums: modulo 2**8 or 2**16 (ARM), or in int16 without reaching its ends, where it would saturate (AVX2).
+struct NarrowSums {
+  int32_t inputs, outputs;
+  bool wraps;
 };
 
 // Kernels of convolutions for few bits.
@@ -136,6 +149,8 @@ struct LowBitKernels {
   bool (*can_count_bits)();         // whether the machine supports conv_planes
   void (*conv_planes)(const Planes&, uint8_t* arena, int32_t first, int32_t last, uint8_t* scratch);
   size_t (*conv_planes_scratch)(const Planes&);
+  int32_t most_words;  // that can be counted whatever the weights; a count is one of a byte's bits, unless it is 2**26
+  NarrowSums narrow;
   // Null where the instruction set has no such form.
   void (*conv_bytes)(const Conv&, uint8_t* arena, int32_t first, int32_t last, uint8_t* scratch);
   size_t (*conv_bytes_scratch)(const Conv&);

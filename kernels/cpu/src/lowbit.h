@@ -12,6 +12,7 @@ struct LowBits {
   bool by_bases = false;     // planes: those of the weights are their bases
   int32_t low = 0;           // taken off each input byte
   int32_t steps = 0;         // bytes: see Conv
+  int32_t sum_bytes = 0;     // bytes: see Conv
   int32_t words = 0;         // planes: see Planes
   int64_t weight_bytes = 0;  // in memory
   double share = 1;          // its predicted time as a share of the plain form's
@@ -47,5 +48,12 @@ PlaneFactors plane_factors(const Layer& layer, const Conv& conv, const LowBits& 
 
 // The weights as the form's kernel reads them; sets conv's sizes of weights.
 Buffer pack_weights(const Layer& layer, Conv& conv, LowBits& low_bits, const Kernels& kernels);
+
+// Conv::lowest_pairs of packed plain weights in groups of sixteen; empty if there are none.
+std::vector<uint8_t> lowest_pairs(const Conv& conv, const Buffer& weights);
+
+// Planes::most_words of packed planes, in parts as equal as can be: `always`, or so many that the weights have at most
+// 255 bits in each byte of a lane.
+int32_t most_words(const Buffer& weights, const LowBits& low_bits, int32_t blocks, int32_t always);
 
 }  // namespace edgemeta

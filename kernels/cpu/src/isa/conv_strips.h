@@ -25,10 +25,11 @@ struct Strips {
   const Conv& conv;
   uint8_t* arena;
 
-  // Some rows of one block; weights: of that block.
-  void run(int32_t first, int32_t last, int32_t block, const uint8_t* weights) const {
+  // Some rows of one block; weights and starts: of that block.
+  void run(int32_t first, int32_t last, int32_t block, const uint8_t* weights, const int8_t* starts = nullptr) const {
     const Window& window = conv.window;
     const int64_t step = window.stride_x * conv.in.pixel;
+    const int32_t lowest_pairs = conv.lowest_pairs ? conv.lowest_pairs[block] : 0;
     alignas(64) int32_t sums[kStrip * kBlock];
     for (int32_t y = first; y < last; ++y)
       for (int32_t x = 0; x < conv.out.width; x += kStrip) {
@@ -36,7 +37,7 @@ struct Strips {
         const uint8_t* in = arena + conv.in.at(int64_t{y} * window.stride_y - window.top,
                                                int64_t{x} * window.stride_x - window.left);
         const TileInput input{reinterpret_cast<const int8_t*>(in), step, reinterpret_cast<const int8_t*>(weights),
-                              conv.bias + block * kBlock};
+                              conv.bias + block * kBlock, lowest_pairs, starts};
         if (whole > 0) Tiles<kPixels>::run[kPixels - 1](conv, input, whole, sums);
         if (rest > 0)
           Tiles<kPixels>::run[rest - 1](conv, input.from(whole * kPixels), 1, sums + whole * kPixels * kBlock);
@@ -66,12 +67,12 @@ struct Strips {
   }
 };
 
-void run_rows(const Conv& conv, uint8_t* arena, int32_t first, int32_t last, uint8_t* scratch) {
+inline void run_rows(const Conv& conv, uint8_t* arena, int32_t first, int32_t last, uint8_t* scratch) {
   const Strips strips{conv, arena};
   conv.packed_bits > 0 ? strips.by_packed_block(first, last, scratch) : strips.by_block(first, last);
 }
 
-size_t rows_scratch(const Conv& conv) { return conv.packed_bits > 0 ? unpack_scratch(conv, 1) : 0; }
+inline size_t rows_scratch(const Conv& conv) { return conv.packed_bits > 0 ? unpack_scratch(conv, 1) : 0; }
 
 }  // namespace
 }  // namespace edgemeta::EM_NAMESPACE

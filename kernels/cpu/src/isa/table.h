@@ -16,7 +16,16 @@ size_t conv_scratch(const Conv&);
 void conv_winograd(const Conv&, uint8_t* arena, int32_t first, int32_t last, uint8_t* scratch);  // where the set has it
 size_t conv_winograd_scratch(const Conv&);
 extern const LowBitKernels low_bit;
-void conv_bytes(const Conv&, uint8_t* arena, int32_t first, int32_t last, uint8_t* scratch);  // AVX2 only
+#if defined(EM_ISA_NEON) && !defined(EM_ISA_DOTPROD) && !defined(EM_ISA_I8MM)
+#define EM_HAS_BYTES_ARM
+// Outputs whose narrow sums are in registers at a time.
+#if defined(__aarch64__)
+constexpr int kNarrowOutputs = 8;
+#else
+constexpr int kNarrowOutputs = 4;
+#endif
+#endif
+void conv_bytes(const Conv&, uint8_t* arena, int32_t first, int32_t last, uint8_t* scratch);  // AVX2, ARM's neon
 size_t conv_bytes_scratch(const Conv&);
 void quantize(const float* x, int64_t count, int32_t bits, uint8_t* out, float* range);
 void dequantize(const int32_t* sums, int64_t rows, int32_t columns, const float* scale, const float* offset,

@@ -13,8 +13,10 @@ struct TileInput {
   int64_t step;
   const int8_t* weights;
   const int32_t* bias;
+  int32_t lowest_pairs;  // of the block, see Conv
+  const int8_t* starts;  // of narrow sums (lowbit/tile_bytes_arm.h)
 
-  TileInput from(int32_t pixel) const { return {in + pixel * step, step, weights, bias}; }
+  TileInput from(int32_t pixel) const { return {in + pixel * step, step, weights, bias, lowest_pairs, starts}; }
 };
 
 // Writes the accumulators of `tiles` neighbouring tiles to sums[tiles][P][16].
@@ -30,12 +32,29 @@ INLINE inline int8x16x4_t load_next(const int8_t*& weights) {
   return w;
 }
 #else
+// One instruction loads 32, which GCC 12 has no name for.
 INLINE inline int8x16x4_t load_next(const int8_t*& weights) {
-  const int8x16x4_t w = {vld1q_s8(weights), vld1q_s8(weights + 16), vld1q_s8(weights + 32), vld1q_s8(weights + 48)};
-  weights += 64;
-  return w;
+  const auto load_two = [&]() INLINE {
+    int8x16x2_t two;
+    asm("vld1.8 %h0, [%1]!"
+        : "=w"(two), "+r"(weights)
+        : "m"(*reinterpret_cast<const int8_t(*)[32]>(weights)));
+    return two;
+  };
+  const int8x16x2_t a = load_two(), b = load_two();
+  return {a.val[0], a.val[1], b.val[0], b.val[1]};
 }
 #endif
+
+// The sums of the lanes of each register.
+INLINE inline int32x4_t sums_of(int32x4_t a, int32x4_t b, int32x4_t c, int32x4_t d) {
+#if defined(__aarch64__)
+  return vpaddq_s32(vpaddq_s32(a, b), vpaddq_s32(c, d));
+#else
+  const auto halves = [](int32x4_t x) { return vadd_s32(vget_low_s32(x), vget_high_s32(x)); };
+  return vcombine_s32(vpadd_s32(halves(a), halves(b)), vpadd_s32(halves(c), halves(d)));
+#endif
+}
 
 // The bytes of a window. The sizes are in locals, since the compiler could not know that stores leave the arguments as
 // they are; steps move the address of the weights on, which an instruction does that loads them.

@@ -1,9 +1,9 @@
 // Tiles with smull, smlal and sadalp, for ARM without dot products: sixteen inputs of a pixel times sixteen weights of
 // an output give eight sums of two products in int16, which are added in pairs to four int32.
 //
-// Two products fit int16, except twice -128 * -128 = 2**15: -128 * 127 * 2 > -2**15. Where both weights are -128
-// (`has_lowest_pair`), each product is added alone. A register holds four parts of one output's sum, so a tile is
-// computed for a few outputs at a time, as many as leave registers for the inputs.
+// Two products fit int16, except twice -128 * -128 = 2**15: -128 * 127 * 2 > -2**15. A register holds four parts of one
+// output's sum, so a tile is computed for a few outputs at a time, as many as leave registers for the inputs. Where two
+// weights of one of these that meet are both -128 (`lowest_pairs`), each product of theirs is added alone.
 #pragma once
 
 #include "tile_arm.h"
@@ -30,16 +30,6 @@ INLINE inline int32x4_t add_products(int32x4_t sum, int8x16_t x, int8x16_t w) {
   if constexpr (kLowestPair)
     return vpadalq_s16(vpadalq_s16(sum, first), vmull_s8(vget_high_s8(x), vget_high_s8(w)));
   return vpadalq_s16(sum, vmlal_s8(first, vget_high_s8(x), vget_high_s8(w)));
-#endif
-}
-
-// The sums of the lanes of each register.
-INLINE inline int32x4_t sums_of(int32x4_t a, int32x4_t b, int32x4_t c, int32x4_t d) {
-#if defined(__aarch64__)
-  return vpaddq_s32(vpaddq_s32(a, b), vpaddq_s32(c, d));
-#else
-  const auto halves = [](int32x4_t x) { return vadd_s32(vget_low_s32(x), vget_high_s32(x)); };
-  return vcombine_s32(vpadd_s32(halves(a), halves(b)), vpadd_s32(halves(c), halves(d)));
 #endif
 }
 
@@ -73,20 +63,26 @@ INLINE inline void run_outputs(const WindowOf& window, const TileInput& input, c
   });
 }
 
-template <int P, bool kLowestPair>
+// kLowestPairs: whether some outputs of the block have lowest pairs.
+template <int P, bool kLowestPairs>
 INLINE inline void run_all(const Conv& conv, const TileInput& given, int32_t tiles, int32_t* sums) {
   constexpr int kOutputs = kSums / (P == 3 ? 4 : P);
+  constexpr int32_t kFours = (1 << kOutputs / 4) - 1;
   const WindowOf window(conv, given.step);
   const TileInput input = given;
   const int8_t* corner = input.in;
   for (; tiles > 0; --tiles, corner += P * input.step, sums += P * kBlock)
-    for (int32_t o = 0; o < kBlock; o += kOutputs)
-      run_outputs<P, kOutputs, kLowestPair>(window, input, corner, o, sums);
+    for (int32_t o = 0; o < kBlock; o += kOutputs) {
+      if (kLowestPairs && (input.lowest_pairs >> o / 4 & kFours) != 0)
+        run_outputs<P, kOutputs, kLowestPairs>(window, input, corner, o, sums);
+      else
+        run_outputs<P, kOutputs, false>(window, input, corner, o, sums);
+    }
 }
 
 template <int P>
 void run_tiles(const Conv& conv, const TileInput& input, int32_t tiles, int32_t* sums) {
-  conv.has_lowest_pair ? run_all<P, true>(conv, input, tiles, sums) : run_all<P, false>(conv, input, tiles, sums);
+  input.lowest_pairs != 0 ? run_all<P, true>(conv, input, tiles, sums) : run_all<P, false>(conv, input, tiles, sums);
 }
 
 }  // namespace
