@@ -80,10 +80,9 @@ def test_any_convolution(
     assert list(forms.values()).count("winograd") >= 2  # the last dense layer, too, if its window is 3 x 3
 
 
+@pytest.mark.skipif("avx2" not in ISAS, reason="this machine has no AVX2")
 def test_the_most_channels_with_the_greatest_weights_of_tiles_of_two() -> None:
     """9 * 255 * 1824 * 128 is the last multiple of 16 channels below 2**29."""
-    if "avx2" not in ISAS:
-        pytest.skip("no AVX2")
     for channels, is_used in ((1824, True), (1840, False)):
         kind = TensorType((3, 3, channels), 8, False, zero_point=0, scale=0.05)
         net = NetworkBuilder(f"winograd-{channels}", kind)
