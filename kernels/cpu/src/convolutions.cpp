@@ -116,6 +116,7 @@ Step make_fast_conv(const Layer& layer, const std::vector<Tensor>& tensors, cons
     needed = few.conv_bytes_scratch;
   } else if (low_bits.form == EM_WINOGRAD) {
     run = kernels.conv_winograd;
+    step.rows_per_unit = kernels.winograd_side;
     needed = kernels.conv_winograd_scratch;
   }
   scratch = std::max(scratch, needed(conv));

@@ -159,12 +159,16 @@ void Program::help(int thread) {
 }
 
 void Program::run_units(uint32_t phase, int32_t first, int32_t last, int thread) const {
-  if (job_.images == 1) return steps_[phase].run(arenas_[0].data(), first, last, scratch_[thread].data());
+  if (job_.images == 1) {
+    const Step& step = steps_[phase];
+    const int32_t from = first * step.rows_per_unit, to = std::min(last * step.rows_per_unit, step.rows);
+    return step.run(arenas_[0].data(), from, to, scratch_[thread].data());
+  }
   for (int32_t i = first; i < last; ++i) run_whole(job_, i, thread);
 }
 
 void Program::publish(uint32_t phase) {
-  const int32_t units = job_.images == 1 ? steps_[phase].rows : job_.images;
+  const int32_t units = job_.images == 1 ? steps_[phase].units() : job_.images;
   if (job_.nanoseconds) published_ = Clock::now();
   left_.store(units, std::memory_order_relaxed);
   ticket_.store(uint64_t{phase} << 32 | static_cast<uint32_t>(units), std::memory_order_release);

@@ -85,7 +85,8 @@ struct Tensor {
   int64_t start = 0, bytes = 0;  // its position in the arena, including the border
 };
 
-// One step over the rows 0 .. rows - 1 of its output.
+// One step over the rows 0 .. rows - 1 of its output, which may be made in parts that begin at multiples of
+// `rows_per_unit`: Winograd's tiles make some rows together, and a part of a tile takes as long as a whole one.
 struct Step {
   std::string name;
   int32_t rows;
@@ -93,6 +94,9 @@ struct Step {
   std::string form{};        // of a convolution: how it runs, and why
   int64_t weight_bytes = 0;  // of a convolution
   double share = 0;          // of a convolution: its predicted time as a share of the plain form's; 0: not predicted
+  int32_t rows_per_unit = 1;
+
+  int32_t units() const { return (rows + rows_per_unit - 1) / rows_per_unit; }
 };
 
 class Program {
@@ -151,7 +155,7 @@ class Program {
   std::vector<Buffer> arenas_, scratch_;  // one of each per thread
 
   // The work shared by the threads: phase in the upper half, its remaining units in the lower half. A phase is a
-  // step with rows as units, or the single phase of a batch with images as units.
+  // step with its units, or the single phase of a batch with images as units.
   static constexpr uint64_t kFinished = ~uint64_t{0};
   std::atomic<uint64_t> ticket_{kFinished};
   std::atomic<int32_t> left_{0};  // units of the phase that are not done

@@ -143,19 +143,20 @@ Step make_plain_step(const Layer& layer, const std::vector<Tensor>& tensors, con
 // Applies the table to the rows that a step has made, while they are in the first cache.
 Step with_table(Step step, const Layer& layer, const View& out, const Kernels& kernels) {
   constexpr int64_t kBytes = 8192;
-  const auto rows = static_cast<int32_t>(std::max<int64_t>(1, kBytes / (int64_t{out.width} * out.pixel)));
+  const auto fitting = static_cast<int32_t>(kBytes / (int64_t{out.width} * out.pixel));
+  const int32_t rows = std::max(1, fitting / step.rows_per_unit) * step.rows_per_unit;
   auto table = std::make_shared<std::vector<uint8_t>>(layer.after);
   const Lookup lookup{out, out, table->data(), false};
-  return {step.name, step.rows,
-          [rows, table, lookup, make = std::move(step.run), look_up = kernels.lookup](uint8_t* arena, int32_t first,
-                                                                                      int32_t last, uint8_t* own) {
-            for (int32_t y = first; y < last; y += rows) {
-              const int32_t end = std::min(last, y + rows);
-              make(arena, y, end, own);
-              look_up(lookup, arena, y, end);
-            }
-          },
-          step.form, step.weight_bytes, step.share};
+  auto make = std::move(step.run);
+  step.run = [rows, table, lookup, make = std::move(make), look_up = kernels.lookup](uint8_t* arena, int32_t first,
+                                                                                     int32_t last, uint8_t* own) {
+    for (int32_t y = first; y < last; y += rows) {
+      const int32_t end = std::min(last, y + rows);
+      make(arena, y, end, own);
+      look_up(lookup, arena, y, end);
+    }
+  };
+  return step;
 }
 
 // Fills the border at the rows that a step makes: after each row its right side and the left one of the next row.
@@ -163,14 +164,14 @@ Step with_border(Step step, const Tensor& tensor) {
   const View view = tensor.view;
   const int64_t start = tensor.start, pixel = view.pixel, left = tensor.left * pixel, right = tensor.right * pixel;
   const int64_t above = tensor.top * view.row + left, below = right + tensor.bottom * view.row;
-  return {step.name, step.rows,
-          [=, make = std::move(step.run)](uint8_t* arena, int32_t first, int32_t last, uint8_t* own) {
-            make(arena, first, last, own);
-            if (first == 0) std::memset(arena + start, view.zero, above);
-            for (int32_t y = first; y < last; ++y)
-              std::memset(arena + view.at(y, view.width), view.zero, y + 1 < view.height ? right + left : below);
-          },
-          step.form, step.weight_bytes, step.share};
+  auto make = std::move(step.run);
+  step.run = [=, make = std::move(make)](uint8_t* arena, int32_t first, int32_t last, uint8_t* own) {
+    make(arena, first, last, own);
+    if (first == 0) std::memset(arena + start, view.zero, above);
+    for (int32_t y = first; y < last; ++y)
+      std::memset(arena + view.at(y, view.width), view.zero, y + 1 < view.height ? right + left : below);
+  };
+  return step;
 }
 
 }  // namespace
