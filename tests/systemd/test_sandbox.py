@@ -36,7 +36,7 @@ for name in allowed:
         sandbox.add_rule(seccomp.ALLOW, name)
 sandbox.load()
 try:
-    os.sched_setaffinity(0, {0})
+    os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
 except PermissionError:
     os.execv(sys.argv[2], sys.argv[2:])
 sys.exit("the sandbox has no effect")
@@ -70,7 +70,8 @@ def test_teaching_can_lower_its_priority_and_limit_its_memory(sandbox: list[str]
 def test_the_service_classifies_frames_shows_its_page_and_stops_in_order(sandbox: list[str], tmp_path: Path) -> None:
     config = tmp_path / "config.yaml"
     config.write_text(
-        "cameras: {front: {source: 'synthetic://'}}\nmqtt: {host: 127.0.0.1, port: 1}\nweb: {enabled: true, port: 0}\n"
+        "cameras: {front: {source: 'synthetic://'}}\nbackend: {name: cpu, options: {threads: 2}}\n"
+        "mqtt: {host: 127.0.0.1, port: 1}\nweb: {enabled: true, port: 0}\n"
     )
     log = tmp_path / "log"
     program = str(Path(sys.executable).with_name("edgemeta"))

@@ -112,7 +112,7 @@ bool replaced_by_winograd(const Layer& layer, const Conv& conv, const Kernels& k
 }
 
 LowBits choose_form(const Layer& layer, const Tensor& input, const Conv& conv, const Kernels& kernels) {
-  constexpr double kWorth = 1.1;  // packed weights may cost so much more time than others
+  constexpr double kWorth = 1.1;  // weights kept in few bits may cost so much more time than others
   const LowBitKernels& few = *kernels.low_bit;
   const std::string to = kernels.weight_bytes == 1 ? "int8" : "int16";
   LowBits plain;
@@ -125,7 +125,7 @@ LowBits choose_form(const Layer& layer, const Tensor& input, const Conv& conv, c
   const int32_t low = input.is_given ? 0 : input.type.lo + input.offset, bases = layer.bases.count;
   const Estimate estimate(conv, kernels, plain.weight_bits);
   std::vector<std::pair<double, LowBits>> choices{{estimate.plain(), plain}};
-  if ((layer.wanted_form == EM_WINOGRAD || (is_free && !is_few)) && fits_winograd(layer, conv, kernels)) {
+  if ((layer.wanted_form == EM_WINOGRAD || is_free) && fits_winograd(layer, conv, kernels)) {
     const LowBits winograd = as_winograd(plain, conv, kernels);
     if (!is_free || winograd.share < 1) choices.push_back({estimate.plain() * winograd.share, winograd});
   }
@@ -178,13 +178,17 @@ LowBits choose_form(const Layer& layer, const Tensor& input, const Conv& conv, c
   for (const auto& [cost, choice] : choices)
     if (choice.form == layer.wanted_form) return choice;
   if (choices.size() == 1) return plain;
-  // The fastest; but weights of eight or sixteen bits only where those of few bits cost clearly more, and binary bases
-  // only where they are faster.
-  const auto [cost, best] = *std::min_element(choices.begin() + 1, choices.end(),
-                                             [](const auto& a, const auto& b) { return a.first < b.first; });
-  if (cost <= estimate.plain() * (best.by_bases ? 1.0 : kWorth)) return best;
-  plain.description += "; next: " + best.description;
-  return plain;
+  // The fastest; but weights of eight or sixteen bits only where those of few bits cost clearly more.
+  const auto price = [&](const std::pair<double, LowBits>& choice) {
+    const int form = choice.second.form;
+    const bool is_wide = form == EM_PLAIN || form == EM_WINOGRAD;
+    return choice.first / (is_few && !is_wide && !choice.second.by_bases ? kWorth : 1.0);
+  };
+  std::stable_sort(choices.begin(), choices.end(),
+                   [&](const auto& a, const auto& b) { return price(a) < price(b); });
+  LowBits& best = choices.front().second;
+  if (best.form == EM_PLAIN) best.description += "; next: " + choices[1].second.description;
+  return best;
 }
 
 }  // namespace edgemeta

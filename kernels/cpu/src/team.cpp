@@ -1,5 +1,8 @@
 #include "team.h"
 
+#include <pthread.h>
+#include <sched.h>
+
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
@@ -39,8 +42,22 @@ void Team::call() {
   {
     const std::lock_guard<std::mutex> lock(mutex_);  // a thread between its last check and its sleep must not miss it
     ++calls_;
+    if (asleep_ > 0) keep_off_callers_processor();
   }
   wake_.notify_all();
+}
+
+// What fails is left as it is, where a sandbox forbids it or there are more processors than a cpu_set_t holds: threads
+// that share a processor are slow, not wrong.
+void Team::keep_off_callers_processor() {
+  const int own = sched_getcpu();
+  cpu_set_t others;
+  if (own == excluded_ || own < 0 || own >= CPU_SETSIZE) return;
+  if (sched_getaffinity(0, sizeof others, &others) != 0) return;
+  CPU_CLR(own, &others);
+  if (CPU_COUNT(&others) == 0) return;
+  for (std::thread& thread : threads_) pthread_setaffinity_np(thread.native_handle(), sizeof others, &others);
+  excluded_ = own;
 }
 
 unsigned Team::wait_for_call(unsigned seen) {
@@ -50,7 +67,9 @@ unsigned Team::wait_for_call(unsigned seen) {
     relax(spins);
   }
   std::unique_lock<std::mutex> lock(mutex_);
+  ++asleep_;
   wake_.wait(lock, [&] { return calls_.load(std::memory_order_acquire) != seen; });
+  --asleep_;
   return calls_.load(std::memory_order_acquire);
 }
 

@@ -1,4 +1,8 @@
 // Thread pool: threads that wait for work, first spinning for a short time, then sleeping.
+//
+// A sleeping thread is woken with the caller's processor excluded from its affinity. Linux may otherwise wake it on
+// that one, though another is idle: a virtual machine's idle processor looks as if its host had taken it away. The
+// thread then takes turns with its caller until the scheduler next balances, which is many images later.
 #pragma once
 
 #include <atomic>
@@ -30,6 +34,7 @@ class Team {
  private:
   void work(int index);
   unsigned wait_for_call(unsigned seen);
+  void keep_off_callers_processor();
   void stop();
 
   const int size_;
@@ -38,6 +43,8 @@ class Team {
   std::atomic<bool> stop_{false};
   std::mutex mutex_;
   std::condition_variable wake_;
+  int asleep_ = 0;     // threads; guarded by mutex_
+  int excluded_ = -1;  // the processor that the threads' affinity leaves out; only the caller uses it
   std::vector<std::thread> threads_;
 };
 

@@ -1,0 +1,61 @@
+"""The threads of one image: a sleeping one is woken on another processor than its caller's."""
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from edgemeta.plugins.measure import random_image
+from edgemeta.plugins.registry import choose
+from tests.conformance.networks import Case
+
+pytestmark = pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two processors")
+
+FALLEN_ASLEEP = 0.05
+"""Seconds after which a thread without work sleeps: many times what it spins."""
+
+
+@pytest.fixture
+def two_processors() -> Iterator[set[int]]:
+    """The two processors that this thread may use."""
+    before = os.sched_getaffinity(0)
+    chosen = set(sorted(before)[:2])
+    os.sched_setaffinity(0, chosen)
+    yield chosen
+    os.sched_setaffinity(0, before)
+
+
+def all_threads() -> set[int]:
+    """Of this process."""
+    return {int(task.name) for task in Path("/proc/self/task").iterdir()}
+
+
+@pytest.mark.parametrize("threads", [2, 3])
+def test_a_sleeping_thread_is_not_woken_on_its_callers_processor(
+    resnet8: Case, two_processors: set[int], threads: int
+) -> None:
+    known = all_threads()
+    with closing(choose("cpu").compile(resnet8.model, {"threads": threads})) as session:
+        image = random_image(resnet8.model)
+        helpers = all_threads() - known
+        assert len(helpers) == threads - 1
+        assert all(os.sched_getaffinity(helper) == two_processors for helper in helpers)
+        time.sleep(FALLEN_ASLEEP)
+        session.run(image)
+        masks = [os.sched_getaffinity(helper) for helper in helpers]
+        assert all(len(mask) == 1 and mask < two_processors for mask in masks)
+        assert masks == masks[:1] * len(masks)
+
+
+def test_the_callers_only_processor_is_shared(resnet8: Case, two_processors: set[int]) -> None:
+    own = {min(two_processors)}
+    os.sched_setaffinity(0, own)
+    known = all_threads()
+    with closing(choose("cpu").compile(resnet8.model, {"threads": 2})) as session:
+        time.sleep(FALLEN_ASLEEP)
+        session.run(random_image(resnet8.model))
+        (helper,) = all_threads() - known
+        assert os.sched_getaffinity(helper) == own
