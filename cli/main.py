@@ -1,5 +1,6 @@
 """The `edgemeta` command: its verbs, and how errors leave it."""
 
+import os
 import sys
 from importlib import import_module
 
@@ -33,6 +34,9 @@ _VERBS = {
 }
 """Command to "module:attribute", imported only when used: `edgemeta check` need not import what `train` needs."""
 
+_ONE_PROCESSOR = ("search",)
+"""Commands that are started once for each processor: NumPy's threads would only wait for each other."""
+
 
 class _Verbs(click.Group):
     """A group that imports each verb on demand."""
@@ -43,6 +47,8 @@ class _Verbs(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _VERBS:
             return None
+        if cmd_name in _ONE_PROCESSOR:
+            os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # read when NumPy is imported
         module, attribute = _VERBS[cmd_name].split(":")
         command = getattr(import_module(module), attribute)
         assert isinstance(command, click.Command)
