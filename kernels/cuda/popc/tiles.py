@@ -118,7 +118,11 @@ class Tile:
 
 @dataclass(frozen=True)
 class Layout:
-    """Shared memory of a block, in words: windows from 0 on, sums of their words, weights."""
+    """Offsets in a block's shared memory, in words of 32 bits.
+
+    The windows' bit planes start at 0, the sums of each window's inputs at totals_at, the weights at weights_at; words
+    is the size of all.
+    """
 
     totals_at: int
     weights_at: int

@@ -16,7 +16,7 @@ from edgemeta.kernels.cpu.library import FORMS, supported_isas
 from edgemeta.kernels.cpu.program import Program
 from edgemeta.model import reference
 from edgemeta.model.layers import TensorType
-from tests.conformance.networks import NetworkBuilder, assert_equal_outputs
+from tests.conformance.networks import Case, NetworkBuilder, assert_equal_outputs
 
 ISAS = supported_isas()
 WIDTHS = range(1, 9)
@@ -81,36 +81,25 @@ def test_any_shape(rows: int, outputs: int, depth: int, bits: tuple[int, int], i
     assert mismatches(rows, outputs, depth, bits, isa, form, ("random", "ends")) == 0
 
 
-@settings(max_examples=60, deadline=None)
-@given(
-    shape=st.tuples(st.integers(3, 9), st.integers(3, 30), st.integers(1, 40)),
-    outputs=st.integers(1, 40),
-    kernel=st.tuples(st.integers(1, 3), st.integers(1, 3)),
-    stride=st.tuples(st.integers(1, 2), st.integers(1, 2)),
-    bits=st.tuples(st.integers(1, 8), st.integers(1, 8)),
-    signed=st.booleans(),
-    isa=st.sampled_from(ISAS),
-    form=st.sampled_from(FORMS),
-    threads=st.integers(1, 2),
-)
-def test_any_convolution(
-    shape: tuple[int, int, int],
-    outputs: int,
-    kernel: tuple[int, int],
-    stride: tuple[int, int],
-    bits: tuple[int, int],
-    signed: bool,
-    isa: str,
-    form: str,
-    threads: int,
-) -> None:
-    """Two layers: one reads the given image, whose range is not trusted; one a tensor of few bits, with padding."""
-    kind = TensorType(shape, bits[1], signed, zero_point=-1 if signed and bits[1] > 1 else 0, scale=0.05)
-    net = NetworkBuilder(f"low-bit-{bits}-{shape}-{kernel}", kind)
-    weights = partial(net.fixed, bits=bits[0])
+@st.composite
+def two_layers(draw: st.DrawFn) -> Case:
+    """One layer reads the given image, whose range is not trusted; one a tensor of few bits, with padding."""
+    shape = draw(st.tuples(st.integers(3, 9), st.integers(3, 30), st.integers(1, 40)))
+    kernel, stride = draw(st.tuples(*[st.integers(1, 3)] * 2)), draw(st.tuples(*[st.integers(1, 2)] * 2))
+    weight_bits, input_bits = draw(st.tuples(*[st.integers(1, 8)] * 2))
+    signed = draw(st.booleans())
+    kind = TensorType(shape, input_bits, signed, zero_point=-1 if signed and input_bits > 1 else 0, scale=0.05)
+    net = NetworkBuilder(f"low-bit-{weight_bits}-{input_bits}-{shape}-{kernel}", kind)
+    weights = partial(net.fixed, bits=weight_bits)
     padding = (kernel[0] - 1, kernel[1] - 1, kernel[0] // 2, 0)
     hidden = net.conv(net.start, shape[2], (1, 1), weights=weights, output=kind)
-    case = net.observe(net.conv(hidden, outputs, kernel, stride, padding, weights=weights, output=kind))
+    outputs = draw(st.integers(1, 40))
+    return net.observe(net.conv(hidden, outputs, kernel, stride, padding, weights=weights, output=kind))
+
+
+@settings(max_examples=60, deadline=None)
+@given(case=two_layers(), isa=st.sampled_from(ISAS), form=st.sampled_from(FORMS), threads=st.integers(1, 2))
+def test_any_convolution(case: Case, isa: str, form: str, threads: int) -> None:
     with closing(Program(case.model, isa, threads, form)) as program:
         for name, batch in case.batches():
             expected = reference.run(case.model, batch)

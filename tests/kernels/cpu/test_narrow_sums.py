@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from contextlib import closing
-from functools import partial
 from itertools import product
 from unittest import mock
 
@@ -14,11 +13,10 @@ from numpy.typing import NDArray
 
 from edgemeta.kernels.cpu.gemm import Gemm
 from edgemeta.model import reference
-from edgemeta.model.layers import TensorType
 from rig.arm.machines import MACHINES, Machine, MissingToolError
-from tests.conformance.networks import NetworkBuilder, assert_equal_outputs
+from tests.conformance.networks import Case, assert_equal_outputs
 from tests.kernels.cpu.test_arm import run
-from tests.kernels.cpu.test_low_bits import WIDTHS, integers, mismatches
+from tests.kernels.cpu.test_low_bits import WIDTHS, integers, mismatches, two_layers
 
 pytestmark = [
     pytest.mark.gate("minutes of processor time: cross compiling, and products on emulated processors"),
@@ -74,34 +72,8 @@ def test_extremes(machine: Machine) -> None:
 
 
 @settings(max_examples=60, deadline=None)
-@given(
-    shape=st.tuples(st.integers(3, 9), st.integers(3, 30), st.integers(1, 40)),
-    outputs=st.integers(1, 40),
-    kernel=st.tuples(st.integers(1, 3), st.integers(1, 3)),
-    stride=st.tuples(st.integers(1, 2), st.integers(1, 2)),
-    bits=st.tuples(st.integers(1, 8), st.integers(1, 8)),
-    signed=st.booleans(),
-    form=st.sampled_from(("bytes", "fastest")),
-    threads=st.integers(1, 2),
-)
-def test_any_convolution(
-    machine: Machine,
-    shape: tuple[int, int, int],
-    outputs: int,
-    kernel: tuple[int, int],
-    stride: tuple[int, int],
-    bits: tuple[int, int],
-    signed: bool,
-    form: str,
-    threads: int,
-) -> None:
-    """Two layers: one reads the given image, whose range is not trusted; one a tensor of few bits, with padding."""
-    kind = TensorType(shape, bits[1], signed, zero_point=-1 if signed and bits[1] > 1 else 0, scale=0.05)
-    net = NetworkBuilder(f"narrow-{bits}-{shape}-{kernel}", kind)
-    weights = partial(net.fixed, bits=bits[0])
-    padding = (kernel[0] - 1, kernel[1] - 1, kernel[0] // 2, 0)
-    hidden = net.conv(net.start, shape[2], (1, 1), weights=weights, output=kind)
-    case = net.observe(net.conv(hidden, outputs, kernel, stride, padding, weights=weights, output=kind))
+@given(case=two_layers(), form=st.sampled_from(("bytes", "fastest")), threads=st.integers(1, 2))
+def test_any_convolution(machine: Machine, case: Case, form: str, threads: int) -> None:
     for name, batch in case.batches():
         expected = reference.run(case.model, batch)
         assert_equal_outputs(run(case.model, batch, machine.isa, threads, form), expected, name)
