@@ -130,9 +130,20 @@ struct DepthwiseConv {
   Depthwise conv{};
   std::vector<int64_t> taps;
   Buffer weights;
+  std::vector<uint32_t> rests;
   std::vector<int32_t> bias;
   RequantizePlan requantize;
 };
+
+// For each block the kernel rows with a weight that does not fit int8, as Depthwise has them.
+std::vector<uint32_t> rests_of(const Layer& layer, const Depthwise& conv) {
+  std::vector<uint32_t> rests(conv.out.blocks(), 0);
+  for (int32_t i = 0; i < static_cast<int32_t>(layer.weights.size()); ++i) {
+    const int32_t channel = i / conv.tap_count, ky = i % conv.tap_count / conv.window.width;
+    if (layer.weights[i] < -128 || layer.weights[i] > 127) rests[channel / kBlock] |= 1u << std::min(ky, 31);
+  }
+  return rests;
+}
 
 // The arguments without weights.
 std::shared_ptr<DepthwiseConv> describe_depthwise(const Layer& layer, const std::vector<Tensor>& tensors) {
@@ -158,7 +169,10 @@ Step make_depthwise(const Layer& layer, const std::vector<Tensor>& tensors, cons
   made->requantize = requantize_to(tensors[layer.computed], layer, whole_blocks(conv.out.channels), kernels, &sums);
   conv.requantize = made->requantize.view();
   const Layer given = as_computed(layer, sums, made->requantize);
-  conv.has_rest = !weights_fit(given, kernels);
+  if (!weights_fit(given, kernels)) {
+    made->rests = rests_of(given, conv);
+    conv.rests = made->rests.data();
+  }
   made->weights = Buffer(kernels.depthwise_bytes(conv));
   kernels.pack_depthwise(conv, given.weights.data(), made->weights.data());
   conv.weights = made->weights.data();

@@ -154,6 +154,22 @@ def test_any_depthwise_convolution(
 
 
 @pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize(("kernel", "row"), [((3, 3), 0), ((3, 3), 1), ((3, 3), 2), ((36, 1), 30), ((36, 1), 35)])
+def test_a_depthwise_convolution_with_one_weight_that_does_not_fit(isa: str, kernel: tuple[int, int], row: int) -> None:
+    """Two of -128 and one of +128 in a channel of the second block: of one row a second weight is multiplied."""
+
+    def weights(shape: tuple[int, ...]) -> PowerOfTwoWeights:
+        codes = net.rng.integers(0, 8, shape)
+        codes[20, (row + 1) % kernel[0], 0], codes[20, (row + 2) % kernel[0], 0], codes[20, row, 0] = 24, 24, 8
+        return PowerOfTwoWeights(codes.astype(np.uint8), 5, np.array([2.0**-6]))
+
+    net = NetworkBuilder(f"one-rest-{kernel}-{row}", TensorType((kernel[0] + 1, 5, 40), scale=0.05))
+    padding = (0, kernel[1] // 2) * 2
+    case = net.observe(net.conv(net.start, 40, kernel, (1, 1), padding, groups=40, weights=weights))
+    assert any(each.startswith("depthwise") for each in assert_exact(case, isa))
+
+
+@pytest.mark.parametrize("isa", ISAS)
 @pytest.mark.parametrize("form", ["multiplier", "far multiplier", "line", "far line", "noise", "raw"])
 def test_accumulators_at_the_ends_of_int32(isa: str, form: Form) -> None:
     """Biases so great that the sums reach the first and the last integer: a negated channel has no room to spare."""

@@ -4,7 +4,8 @@
 // pixels; they meet the taps of one kernel row. A kernel row of up to four taps needs one such vector and leaves
 // room: shifted by s bytes, the weights are those of the output s pixels on. Three taps at stride 1 so give two
 // outputs, one tap four. Rows of five to eight taps take two vectors. Places without a tap have the weight 0; pixels
-// after the last are read, and ignored. Weights that do not fit int8 are sums of two that do, for the same pixels.
+// after the last are read, and ignored. Weights that do not fit int8 are sums of two that do, for the same pixels; the
+// second ones are skipped where they are all 0, which they are in most rows.
 #pragma once
 
 #include "../kernels.h"
@@ -13,7 +14,7 @@
 namespace edgemeta::EM_NAMESPACE {
 namespace {
 
-inline int32_t addends(const Depthwise& conv) { return conv.has_rest ? 2 : 1; }
+inline int32_t addends(const Depthwise& conv) { return conv.rests ? 2 : 1; }
 
 // V vectors in each kernel row give J outputs; weights [blocks][kernel rows][V][addends][J][16][4], one addend or two.
 template <int V, int J>
@@ -21,8 +22,9 @@ struct Taps {
   static constexpr int kPixels = J;
 
   int32_t rows, block;
-  bool has_rest;
-  int64_t row, pixel, bytes;
+  uint32_t rests;  // of the block, see Depthwise
+  int32_t skipped;  // bytes of second addends
+  int64_t row, pixel;
   const int8_t* weights;
   I32x16 bias;
   __m512i dwords, transpose;
@@ -30,7 +32,8 @@ struct Taps {
   INLINE Taps(const Depthwise& conv, int32_t number)
       : rows(conv.window.height),
         block(number),
-        has_rest(conv.has_rest),
+        rests(conv.rests ? conv.rests[number] : 0),
+        skipped(conv.rests ? J * 64 : 0),
         row(conv.tap_row),
         pixel(conv.tap_pixel),
         weights(static_cast<const int8_t*>(conv.weights) + int64_t{number} * rows * V * J * addends(conv) * 64),
@@ -60,7 +63,10 @@ struct Taps {
           });
         };
         add();
-        if (has_rest) add();
+        if (rests >> smaller(ky, 31) & 1)
+          add();
+        else
+          weight += skipped;
       });
     }
   }

@@ -1,6 +1,6 @@
 // Sixteen int32 lanes in four NEON registers, for 64-bit ARM and for 32-bit ARM with NEON (armv7).
 //
-// Bytes are signed here: `load_bytes` extends the sign and `store_bytes` clamps to -128 .. 127 (kernels.h says why).
+// Bytes are signed here: `load_bytes` extends the sign and `store_bytes` clamps to -128 .. 127 (view.h says why).
 #pragma once
 
 #include <arm_neon.h>
