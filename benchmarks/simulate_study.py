@@ -8,9 +8,9 @@ rounded to nearest.
 Each run (network, format, seed) has its folder below RUNS with checkpoint, log and curves; a run that was begun is
 continued, a finished one is read, so the study can be stopped at any time. After each run the results of its network
 so far are written: simulate-study-resnet8.json, .md and a plot, .png, into RUNS, or with --keep into
-benchmarks/results. What an earlier command with the same options wrote there stays, so the seeds can be trained one
-after the other, on different days or machines, without their run folders; two commands that write into one folder at
-the same time would lose each other's results. A short form, to see that it works:
+benchmarks/results, the plot into docs/images. What an earlier command with the same options wrote there stays, so the
+seeds can be trained one after the other, on different days or machines, without their run folders; two commands that
+write into one folder at the same time would lose each other's results. A short form, to see that it works:
 
     python benchmarks/simulate_study.py --data train.npz --test test.npz --folder RUNS --images 400 --epochs 2 \
         --seeds 1 --depth 8
@@ -35,6 +35,7 @@ from edgemeta.toolchain.simulate.training.page import finished_epochs
 from edgemeta.toolchain.simulate.training.train import train_simulated
 
 LOSS_SCALE = 1024.0
+PLOTS = Path(__file__).parent.parent / "docs" / "images"
 
 
 @dataclass(frozen=True)
@@ -99,11 +100,11 @@ def main() -> None:
     parser.add_argument("--depth", type=int, nargs="+", default=[8, 20], choices=(8, 14, 20))
     parser.add_argument("--formats", nargs="+", default=list(STUDY), choices=list(STUDY), metavar="NAME")
     parser.add_argument("--threads", type=int, help="CPU threads")
-    parser.add_argument("--keep", action="store_true", help="write into benchmarks/results")
+    parser.add_argument("--keep", action="store_true", help="write into benchmarks/results and docs/images")
     chosen = parser.parse_args()
     chosen.folder.mkdir(parents=True, exist_ok=True)
     data, test = sets(chosen.data, chosen.test, chosen.images, chosen.folder)
-    results = RESULTS if chosen.keep else chosen.folder
+    results, plots = (RESULTS, PLOTS) if chosen.keep else (chosen.folder, chosen.folder)
     options = f"--epochs {chosen.epochs} --batch {chosen.batch} --lr {chosen.lr:g}"
     options += f" --images {chosen.images}" if chosen.images else ""
     runs = [Run(depth, form, seed) for seed in chosen.seeds for depth in chosen.depth for form in chosen.formats]
@@ -115,7 +116,9 @@ def main() -> None:
             f"{number} of {len(runs)}: resnet{run.depth}, {run.format}, seed {run.seed}: {done.accuracy:.2f} %",
             flush=True,
         )
-        Record(results, run.depth, chosen.images, options).add(result_of(run, chosen.folder))
+        record = Record(results, run.depth, chosen.images, options)
+        record.add(result_of(run, chosen.folder))
+        chart(run.depth, record.results()).save_png(plots / f"{record.name}.png")
 
 
 def sets(data: Path, test: Path, images: int | None, folder: Path) -> tuple[Path, Path]:
@@ -187,14 +190,13 @@ class Record:
         return [Result(**entries) for entries in written["runs"]]
 
     def add(self, result: Result) -> None:
-        """Write all files with one more training, in place of an earlier one of the same format and seed."""
+        """Write both files with one more training, in place of an earlier one of the same format and seed."""
         others = [old for old in self.results() if (old.format, old.seed) != (result.format, result.seed)]
         order = list(STUDY)
         results = sorted([*others, result], key=lambda each: (order.index(each.format), each.seed))
         values = {"loss_scale": LOSS_SCALE, "formats": FORMATS, "runs": [asdict(each) for each in results]}
         write_json(self.name, self.command, values, self.folder)
         write_markdown(self.name, self.command, "\n".join(table(results)), self.folder)
-        chart(self.depth, results).save_png(self.folder / f"{self.name}.png")
 
 
 def table(results: list[Result]) -> Iterator[str]:
