@@ -3,7 +3,7 @@
 #include "table.h"
 
 #if defined(EM_ISA_AVX512)
-#include "taps_avx512.h"
+#include "columns_avx512.h"
 #elif defined(EM_ISA_AVX2)
 #include "taps_avx2.h"
 #elif defined(EM_ISA_NEON)
@@ -53,6 +53,9 @@ void run_rows(const Depthwise& conv, uint8_t* arena, int32_t first, int32_t last
 }  // namespace
 
 void depthwise(const Depthwise& conv, uint8_t* arena, int32_t first, int32_t last) {
+#if defined(EM_ISA_AVX512)
+  if (by_columns(conv)) return run_by_columns(conv, arena, first, last);
+#endif
   with_taps(conv, [&](auto taps) { run_rows<typename decltype(taps)::Of>(conv, arena, first, last); });
 }
 
@@ -60,9 +63,17 @@ bool can_depthwise(const Depthwise& conv, int32_t least, int32_t greatest) {
   return least >= kLeastTap && greatest <= kGreatestTap && fits_taps(conv);
 }
 
-size_t depthwise_bytes(const Depthwise& conv) { return taps_bytes(conv); }
+size_t depthwise_bytes(const Depthwise& conv) {
+#if defined(EM_ISA_AVX512)
+  if (by_columns(conv)) return columns_bytes(conv);
+#endif
+  return taps_bytes(conv);
+}
 
 void pack_depthwise(const Depthwise& conv, const int32_t* weights, uint8_t* packed) {
+#if defined(EM_ISA_AVX512)
+  if (by_columns(conv)) return pack_columns(conv, weights, packed);
+#endif
   pack_taps(conv, weights, packed);
 }
 
