@@ -3,13 +3,22 @@
 #include "table.h"
 
 #if defined(EM_ISA_AVX512)
-#include "columns_avx512.h"
+#include "column_avx512.h"
+#include "taps_avx512.h"
+#elif defined(EM_ISA_AVXVNNI)
+#include "column_avxvnni.h"
+#include "taps_avx2.h"
 #elif defined(EM_ISA_AVX2)
 #include "taps_avx2.h"
 #elif defined(EM_ISA_NEON)
 #include "taps_neon.h"
 #else
 #include "taps_portable.h"
+#endif
+
+#if defined(EM_ISA_AVX512) || defined(EM_ISA_AVXVNNI)
+#define EM_HAS_COLUMNS
+#include "columns.h"
 #endif
 
 namespace edgemeta::EM_NAMESPACE {
@@ -53,7 +62,7 @@ void run_rows(const Depthwise& conv, uint8_t* arena, int32_t first, int32_t last
 }  // namespace
 
 void depthwise(const Depthwise& conv, uint8_t* arena, int32_t first, int32_t last) {
-#if defined(EM_ISA_AVX512)
+#if defined(EM_HAS_COLUMNS)
   if (by_columns(conv)) return run_by_columns(conv, arena, first, last);
 #endif
   with_taps(conv, [&](auto taps) { run_rows<typename decltype(taps)::Of>(conv, arena, first, last); });
@@ -64,14 +73,14 @@ bool can_depthwise(const Depthwise& conv, int32_t least, int32_t greatest) {
 }
 
 size_t depthwise_bytes(const Depthwise& conv) {
-#if defined(EM_ISA_AVX512)
+#if defined(EM_HAS_COLUMNS)
   if (by_columns(conv)) return columns_bytes(conv);
 #endif
   return taps_bytes(conv);
 }
 
 void pack_depthwise(const Depthwise& conv, const int32_t* weights, uint8_t* packed) {
-#if defined(EM_ISA_AVX512)
+#if defined(EM_HAS_COLUMNS)
   if (by_columns(conv)) return pack_columns(conv, weights, packed);
 #endif
   pack_taps(conv, weights, packed);

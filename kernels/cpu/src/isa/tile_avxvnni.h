@@ -6,6 +6,7 @@
 #pragma once
 
 #include "tile.h"
+#include "vnni.h"
 
 namespace edgemeta::EM_NAMESPACE {
 namespace {
@@ -16,15 +17,6 @@ constexpr bool kWidens = false;
 
 size_t tile_scratch_bytes(const Conv&) { return 0; }
 inline void prepare_tile(const Conv&, const TileInput&, int32_t) {}
-
-// sum + the products of four bytes u8 x s8 in each lane, without saturation.
-INLINE inline __m256i add_products(__m256i sum, __m256i x, __m256i w) {
-#if defined(EM_ENCODE_EVEX)
-  return _mm256_dpbusd_epi32(sum, x, w);
-#else
-  return _mm256_dpbusd_avx_epi32(sum, x, w);
-#endif
-}
 
 INLINE inline __m256i spread(const uint8_t* p) {
   int32_t four;
