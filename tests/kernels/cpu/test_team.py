@@ -14,8 +14,8 @@ from tests.conformance.networks import Case
 
 pytestmark = pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two processors")
 
-FALLEN_ASLEEP = 0.05
-"""Seconds after which a thread without work sleeps: many times what it spins."""
+_PATIENCE = 20.0
+"""Seconds: a busy machine gives a thread that spins little time, and only then it sleeps."""
 
 
 @pytest.fixture
@@ -26,6 +26,15 @@ def two_processors() -> Iterator[set[int]]:
     os.sched_setaffinity(0, chosen)
     yield chosen
     os.sched_setaffinity(0, before)
+
+
+def wait_until_asleep(threads: set[int]) -> None:
+    """Until each waits for its next call."""
+    end = time.monotonic() + _PATIENCE
+    for thread in threads:
+        while Path(f"/proc/self/task/{thread}/stat").read_text().rpartition(")")[2].split()[0] != "S":
+            assert time.monotonic() < end
+            time.sleep(0.001)
 
 
 def all_threads() -> set[int]:
@@ -43,7 +52,7 @@ def test_a_sleeping_thread_is_not_woken_on_its_callers_processor(
         helpers = all_threads() - known
         assert len(helpers) == threads - 1
         assert all(os.sched_getaffinity(helper) == two_processors for helper in helpers)
-        time.sleep(FALLEN_ASLEEP)
+        wait_until_asleep(helpers)
         session.run(image)
         masks = [os.sched_getaffinity(helper) for helper in helpers]
         assert all(len(mask) == 1 and mask < two_processors for mask in masks)
@@ -55,7 +64,7 @@ def test_the_callers_only_processor_is_shared(resnet8: Case, two_processors: set
     os.sched_setaffinity(0, own)
     known = all_threads()
     with closing(choose("cpu").compile(resnet8.model, {"threads": 2})) as session:
-        time.sleep(FALLEN_ASLEEP)
-        session.run(random_image(resnet8.model))
         (helper,) = all_threads() - known
+        wait_until_asleep({helper})
+        session.run(random_image(resnet8.model))
         assert os.sched_getaffinity(helper) == own
