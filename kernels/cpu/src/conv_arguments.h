@@ -71,9 +71,11 @@ struct Depthwise {
   int32_t tap_count;
   const int64_t* taps;
   const void* weights;
-  // AVX-512: the weights are sums of two if there are rests, which are packed one after the other; for each block the
-  // kernel rows whose second ones are not all 0, bit ky, and bit 31 for all from there on. Else null.
+  // With VNNI weights that do not fit int8 are sums of two that do, packed one after the other; for each block of
+  // channels the kernel rows whose second ones are not all 0, bit ky, and bit 31 for all from there on. Null if all
+  // fit.
   const uint32_t* rests;
+  bool is_wide;  // some weights are no sums of two
   const int32_t* bias;  // as above
   Requantize requantize;
 };

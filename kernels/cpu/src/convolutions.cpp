@@ -172,6 +172,8 @@ Step make_depthwise(const Layer& layer, const std::vector<Tensor>& tensors, cons
   if (!weights_fit(given, kernels)) {
     made->rests = rests_of(given, conv);
     conv.rests = made->rests.data();
+    const auto [least, greatest] = std::minmax_element(given.weights.begin(), given.weights.end());
+    conv.is_wide = *least < -256 || *greatest > 254;
   }
   made->weights = Buffer(kernels.depthwise_bytes(conv));
   kernels.pack_depthwise(conv, given.weights.data(), made->weights.data());

@@ -1,6 +1,7 @@
 """Depthwise convolutions of any window equal the reference, on every instruction set."""
 
 from contextlib import closing
+from functools import partial
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -28,8 +29,13 @@ def depthwise(draw: st.DrawFn) -> Case:
     kind = TensorType(shape, signed=signed, zero_point=draw(st.integers(-3, 3)) if signed else 7, scale=0.05)
     net = NetworkBuilder(f"depthwise-{kernel}-{stride}-{dilation}-{shape}", kind)
     padding = draw(st.tuples(*[st.integers(0, 2)] * 4))
+    # Within int8, within the sum of two int8, and beyond it.
+    weights = draw(st.sampled_from([net.fixed, partial(net.power_of_two, bits=5), partial(net.binary, bases=2)]))
     first = net.conv(net.start, channels, (1, 1), (1, 1), (0, 0, 0, 0), output=kind)
-    return net.observe(net.conv(first, channels, kernel, stride, padding, groups=channels, dilation=dilation))
+    last = net.conv(
+        first, channels, kernel, stride, padding, groups=channels, dilation=dilation, weights=weights, output=kind
+    )
+    return net.observe(last)
 
 
 @settings(max_examples=150, deadline=None)

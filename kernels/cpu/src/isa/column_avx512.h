@@ -7,8 +7,6 @@
 namespace edgemeta::EM_NAMESPACE {
 namespace {
 
-constexpr int kMostAddends = 2;  // weights that do not fit int8 are sums of two that do
-
 // The taps of a kernel column, int8 [16][4], the fourth 0.
 struct ColumnTaps {
   static constexpr int kBytes = 64;

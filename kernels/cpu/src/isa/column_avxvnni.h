@@ -8,8 +8,6 @@
 namespace edgemeta::EM_NAMESPACE {
 namespace {
 
-constexpr int kMostAddends = 1;  // weights that do not fit int8 run as pairs of int16 (taps_avx2.h)
-
 // The taps of a kernel column, int8 [16][4], the fourth 0.
 struct ColumnTaps {
   static constexpr int kBytes = 64;

@@ -5,7 +5,7 @@
 // down, gives the next output row, too. Each column is rearranged once for all outputs of its rows that read it, where
 // taps_*.h rearrange the pixels of every kernel row.
 //
-// Included after the header of a column, which defines Column, ColumnTaps and kMostAddends. weights: [blocks][addends]
+// Included after the header of a column, which defines Column and ColumnTaps. weights: [blocks][addends]
 // [3 kernel columns], each of ColumnTaps::kBytes.
 #pragma once
 
@@ -20,7 +20,7 @@ inline int32_t column_addends(const Depthwise& conv) { return conv.rests ? 2 : 1
 bool by_columns(const Depthwise& conv) {
   const Window& win = conv.window;
   return win.height == 3 && win.width == 3 && win.stride_x == win.stride_y && win.stride_x <= 2 &&
-         conv.tap_row == conv.in.row && conv.tap_pixel == conv.in.pixel && column_addends(conv) <= kMostAddends;
+         conv.tap_row == conv.in.row && conv.tap_pixel == conv.in.pixel && !conv.is_wide;
 }
 
 size_t columns_bytes(const Depthwise& conv) {
@@ -34,7 +34,7 @@ void pack_columns(const Depthwise& conv, const int32_t* weights, uint8_t* packed
       for (int32_t kx = 0; kx < 3; ++kx) {
         int32_t weight = weights[(c * 3 + ky) * 3 + kx];
         for (int32_t part = 0; part < addends; ++part) {
-          const int32_t taken = addends == 1 ? weight : smaller(greater(weight, -128), 127);
+          const int32_t taken = smaller(greater(weight, -128), 127);
           ColumnTaps::store(packed + ((c / kBlock * addends + part) * 3 + kx) * ColumnTaps::kBytes, c % kBlock, ky,
                             taken);
           weight -= taken;
@@ -111,9 +111,8 @@ template <int kStride, int kRows>
 INLINE inline void run_columns(const Depthwise& conv, uint8_t* arena, int32_t y) {
   for (int32_t block = 0; block < conv.out.blocks(); ++block)
     with_method(conv.requantize, block, true, [&](const auto& finish) INLINE {
-      if constexpr (kMostAddends == 2)
-        if (conv.rests != nullptr && conv.rests[block] != 0)
-          return Columns<kStride, kRows, true>(conv, block).run(conv, arena, y, block, finish);
+      if (conv.rests != nullptr && conv.rests[block] != 0)
+        return Columns<kStride, kRows, true>(conv, block).run(conv, arena, y, block, finish);
       Columns<kStride, kRows, false>(conv, block).run(conv, arena, y, block, finish);
     });
 }
