@@ -118,10 +118,10 @@ class Tile:
 
 @dataclass(frozen=True)
 class Layout:
-    """Offsets in a block's shared memory, in words of 32 bits.
+    """Layout of a thread block's shared memory. Offsets and sizes are in units of 32 bits.
 
-    The windows' bit planes start at 0, the sums of each window's inputs at totals_at, the weights at weights_at; words
-    is the size of all.
+    The bit planes of the windows start at 0, the sums of each window's inputs at totals_at, the weights at weights_at;
+    words is the total size.
     """
 
     totals_at: int
