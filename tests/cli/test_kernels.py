@@ -108,6 +108,7 @@ def test_a_folder_that_cannot_be_written_ends_the_build(
     assert result.stderr == f"edgemeta: compiled kernels cannot be stored in {blocked}/cubins: Not a directory\n"
 
 
+@pytest.mark.gate("5 s of processor time: kernels of a model")
 def test_an_architecture_named_twice_is_built_once(
     edgemeta_json: Callable[..., Any], tmp_path: Path, small: Path
 ) -> None:

@@ -22,7 +22,16 @@ pytest.importorskip("torch", reason="PyTorch is not installed (pip install 'edge
 from edgemeta.toolchain.simulate.session import SimulatedSession
 
 
-@pytest.mark.parametrize("name", ["resnet8-cifar10", "resnet8-cifar10-paper", "resnet8-cifar10-pot5"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "resnet8-cifar10",
+        *(
+            pytest.param(f"resnet8-cifar10-{scheme}", marks=pytest.mark.gate("5 s: two runs of the command"))
+            for scheme in ("paper", "pot5")
+        ),
+    ],
+)
 def test_every_integer_is_the_references(edgemeta: Any, edgemeta_json: Any, labelled: Path, name: str) -> None:
     result = edgemeta_json("simulate", "eval", name, "--data", labelled)
     same = edgemeta_json("eval", name, "--data", labelled, "--backend", "reference")

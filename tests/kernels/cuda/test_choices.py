@@ -49,6 +49,7 @@ def test_a_device_without_a_description_has_none() -> None:
     assert not list(choices_of(network(), ARCHITECTURES["sm_61"]))
 
 
+@pytest.mark.gate("3 s: kernels are compiled")
 @pytest.mark.usefixtures("disassembler")
 def test_the_report_names_kernel_and_choice() -> None:
     report = cost_report(network(), ARCHITECTURES["sm_53"])

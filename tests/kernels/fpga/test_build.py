@@ -35,6 +35,7 @@ def test_the_test_bench_of_a_build_finds_no_wrong_logit(constant: bool, tmp_path
     assert set(predicted(network)) == {engine.name for engine in network.engines}
 
 
+@pytest.mark.gate("3 s: a test bench is simulated")
 def test_the_test_bench_ends_with_an_error_at_wrong_logits_and_at_none(tmp_path: Path) -> None:
     write_build(choose_foldings(SMALL, 600), TARGET, tmp_path)
     first, *others = (tmp_path / "logits.mem").read_text().splitlines()

@@ -21,6 +21,7 @@ from tests.kernels.conftest import compiler, disassembler  # noqa: F401 (fixture
 NANO = ARCHITECTURES["sm_53"]
 
 
+@pytest.mark.gate("3 s: kernels are compiled")
 @pytest.mark.usefixtures("compiler", "disassembler")
 def test_instructions_are_counted_for_every_trial(config: Any, tmp_path: Path) -> None:
     goals = ["accuracy", "bytes", "warp_instructions"]

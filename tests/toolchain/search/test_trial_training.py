@@ -70,6 +70,7 @@ def test_trials_are_trained_and_the_chosen_network_is_the_measured_one(
         assert chosen.accuracy > 0.5
 
 
+@pytest.mark.gate("6 s: two searches with training")
 def test_a_trial_is_trained_to_the_same_integers_each_time(
     config: Any, trainable: dict[str, Any], tmp_path: Path
 ) -> None:
@@ -84,6 +85,7 @@ def test_a_trial_is_trained_to_the_same_integers_each_time(
             np.testing.assert_array_equal(a.weights.decode(), b.weights.decode())
 
 
+@pytest.mark.gate("4 s: a search with training")
 def test_the_example_in_a_small_form(config: Any, trainable: dict[str, Any], tmp_path: Path, repository: Path) -> None:
     given = load_search(repository / "configs" / "search" / "resnet8-trained.yaml")
     entries = given.model_dump(exclude={"network", "data", "name", "held_out", "calibration", "images", "training"})

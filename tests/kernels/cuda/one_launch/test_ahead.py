@@ -60,6 +60,7 @@ def test_blocks_without_idle_warps_copy_nothing() -> None:
     assert ahead(threads=128) == Ahead({}, USED)
 
 
+@pytest.mark.gate("5 s: three shipped models are lowered twice")
 def test_the_shared_memory_is_that_of_the_launch_and_leaves_room_for_all_resident_blocks() -> None:
     for name in ("resnet8-cifar10", "resnet8-cifar10-paper", "backbone64"):
         for architecture in (ARCHITECTURES["sm_87"], ARCHITECTURES["sm_90"]):

@@ -67,6 +67,7 @@ def trained(files: Path, folder: Path, epochs: int, name: str = "out.safetensors
     return train_detector(recipe, data, test, folder / "run", folder / name, threads=1, **options)  # type: ignore[arg-type]
 
 
+@pytest.mark.gate("6 s: a detector is trained")
 def test_squares_are_found(files: Path, tmp_path: Path) -> None:
     result = trained(files, tmp_path, 25)
     assert result.precision.at_half > 0.8

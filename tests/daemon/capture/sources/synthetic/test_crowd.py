@@ -19,6 +19,7 @@ def test_a_scene_depends_on_seed_and_number_only() -> None:
     assert not np.array_equal(CrowdedScenes(2, SIZE).draw(0).pixels, first[0].pixels)
 
 
+@pytest.mark.gate("5 s: 60 scenes are drawn")
 def test_boxes_lie_in_the_scene_and_every_label_comes() -> None:
     scenes = CrowdedScenes(1, SIZE)
     found = [scenes.draw(number) for number in range(60)]
