@@ -8,24 +8,28 @@ network retrained for these epochs with nothing frozen, so that what the epochs 
 rule. Figures are of the training images that are held out, with activations in floating point.
 
 Each run has its folder below RUNS; a run that was begun is continued, a finished one is read, so the study can be
-stopped at any time. After each run the results so far are written, power-of-two.json, .md and .png, into RUNS, or with
---keep into benchmarks/results. A short form, to see that it works:
+stopped at any time. After each run the results of its network so far are written: power-of-two-NAME.json, .md and a
+plot, .png, into RUNS, or with --keep into benchmarks/results, the plot into docs/images. What an earlier command with
+the same network, images and epochs wrote there stays, so seeds, bits and methods can be run one after the other, on
+different days or machines, without their run folders; two commands that write into one folder at the same time would
+lose each other's results. A short form, to see that it works:
 
     python benchmarks/power_of_two.py --data train.npz --folder RUNS --images 400 --epochs 1 --seeds 1 --bits 5
 """
 
 import argparse
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import mean, stdev
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from benchmarks.result_file import RESULTS, write_json, write_markdown
+from benchmarks.result_file import PLOTS, RESULTS, kept_runs, processor, today, write_json, write_markdown
 from edgemeta.model.zoo import find
 from edgemeta.toolchain.data.dataset import load_dataset
 from edgemeta.toolchain.float_model.file import load_float_model
-from edgemeta.toolchain.incremental.freezing import RULES, Rule
+from edgemeta.toolchain.incremental.freezing import RULES
 from edgemeta.toolchain.incremental.settings import PAPER_SHARES, IncrementalSettings
 from edgemeta.toolchain.line_chart import LineChart, Series
 from edgemeta.toolchain.train.run_folder import opened_run
@@ -36,23 +40,17 @@ if TYPE_CHECKING:
 
 NAME = "power-of-two"
 HEAT = 1.0
+METHODS = ("float", *(f"{rule}{annealed}" for rule in RULES for annealed in (", annealed", "")))
+"""What is frozen first, with annealing or without; of "float" nothing."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """One retraining. bits: None: nothing is frozen."""
+    """One retraining by one of METHODS. bits: None for "float"."""
 
     seed: int
     bits: int | None = None
-    rule: Rule = "error"
-    annealed: bool = False
-
-    @property
-    def method(self) -> str:
-        """Name of what differs besides bits and seed."""
-        if self.bits is None:
-            return "float"
-        return f"{self.rule}{', annealed' if self.annealed else ''}"
+    method: str = "float"
 
     def folder(self, root: Path) -> Path:
         """Its place below the study's folder."""
@@ -63,8 +61,9 @@ class Run:
         """Its settings, with so many epochs in each step."""
         if self.bits is None:
             return IncrementalSettings(shares=(0.0,) * len(PAPER_SHARES), heat=0.0, epochs=epochs, seed=self.seed)
-        heat = HEAT if self.annealed else 0.0
-        return IncrementalSettings(self.bits, rule=self.rule, heat=heat, epochs=epochs, seed=self.seed)
+        rule = next(each for each in RULES if self.method.startswith(each))
+        heat = HEAT if self.method.endswith(", annealed") else 0.0
+        return IncrementalSettings(self.bits, rule=rule, heat=heat, epochs=epochs, seed=self.seed)
 
 
 def main() -> None:
@@ -77,8 +76,9 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=3, help="epochs of each of the four steps")
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
     parser.add_argument("--bits", type=int, nargs="+", default=[5, 4, 3], choices=(5, 4, 3))
+    parser.add_argument("--methods", nargs="+", default=list(METHODS), choices=METHODS, metavar="METHOD")
     parser.add_argument("--threads", type=int, help="CPU threads")
-    parser.add_argument("--keep", action="store_true", help="write into benchmarks/results")
+    parser.add_argument("--keep", action="store_true", help="write into benchmarks/results and docs/images")
     chosen = parser.parse_args()
     import torch
 
@@ -88,26 +88,33 @@ def main() -> None:
     images = load_dataset(chosen.data, "train", labels=model.labels)
     if chosen.images is not None:
         images = images.balanced(chosen.images)
-    options = f"--float {chosen.start} --epochs {chosen.epochs} --seeds {' '.join(map(str, chosen.seeds))}"
-    options += f" --bits {' '.join(map(str, chosen.bits))}" + (f" --images {chosen.images}" if chosen.images else "")
-    command = f"python benchmarks/power_of_two.py --data TRAIN --folder RUNS {options}"
-    found: dict[Run, float] = {}
-    runs = all_runs(chosen.seeds, chosen.bits)
+    digest = hashlib.sha256(find(chosen.start).read_bytes()).hexdigest()
+    record = Record(RESULTS if chosen.keep else chosen.folder, model.name, digest, options_of(chosen))
+    runs = all_runs(chosen.seeds, chosen.bits, chosen.methods)
     for number, run in enumerate(runs, 1):
-        found[run] = accuracy_of(run, chosen.epochs, model, images, chosen.folder)
+        accuracy = accuracy_of(run, chosen.epochs, model, images, chosen.folder)
         bits = "" if run.bits is None else f"{run.bits} bits, "
-        print(f"{number} of {len(runs)}: {bits}{run.method}, seed {run.seed}: {found[run]:.2f} %", flush=True)
-        write(RESULTS if chosen.keep else chosen.folder, command, found)
+        print(f"{number} of {len(runs)}: {bits}{run.method}, seed {run.seed}: {accuracy:.2f} %", flush=True)
+        record.add(run, accuracy)
+        chart(record.results()).save_png((PLOTS if chosen.keep else chosen.folder) / f"{record.name}.png")
 
 
-def all_runs(seeds: list[int], bits: list[int]) -> list[Run]:
+def options_of(chosen: argparse.Namespace) -> str:
+    """What all runs of a result file have in common."""
+    start = Path(chosen.start)
+    of = f"--float {start.name if start.suffix else start} --epochs {chosen.epochs}"
+    return of + (f" --images {chosen.images}" if chosen.images else "")
+
+
+def all_runs(seeds: Sequence[int], bits: Sequence[int], methods: Sequence[str] = METHODS) -> list[Run]:
     """Seed by seed, so that a study that was stopped has whole comparisons."""
+    quantized = [method for method in methods if method != "float"]
     return [
         run
         for seed in seeds
         for run in (
-            Run(seed),
-            *(Run(seed, each, rule, annealed) for each in bits for rule in RULES for annealed in (True, False)),
+            *([Run(seed)] if "float" in methods else []),
+            *(Run(seed, each, method) for each in bits for method in quantized),
         )
     ]
 
@@ -123,26 +130,66 @@ def accuracy_of(run: Run, epochs: int, model: "FloatModel", images: "Dataset", r
     return accuracy
 
 
-def write(folder: Path, command: str, found: Mapping[Run, float]) -> None:
-    """Write all results so far."""
-    rows = [
-        {"bits": run.bits, "method": run.method, "seed": run.seed, "accuracy": accuracy}
-        for run, accuracy in found.items()
-    ]
-    write_json(NAME, command, {"temperature": HEAT, "shares": PAPER_SHARES, "runs": rows}, folder)
-    write_markdown(NAME, command, "\n".join(table(found)), folder)
-    chart(found).save_png(folder / f"{NAME}.png")
+@dataclass(frozen=True)
+class Record:
+    """The result files of a network's runs, which grow with every run. model, digest: name and SHA-256 of its file."""
+
+    folder: Path
+    model: str
+    digest: str
+    options: str
+
+    @property
+    def name(self) -> str:
+        """Of the files, without suffix."""
+        return f"{NAME}-{self.model}"
+
+    @property
+    def command(self) -> str:
+        """What makes them all."""
+        return f"python benchmarks/power_of_two.py --data TRAIN --folder RUNS {self.options}"
+
+    def entries(self) -> list[dict[str, Any]]:
+        """Of the runs so far that began with this file."""
+        kept = kept_runs(self.name, self.command, self.folder)
+        return [entry for entry in kept if entry["float_sha256"] == self.digest]
+
+    def results(self) -> dict[Run, float]:
+        """Accuracy of the runs so far, in percent."""
+        return {run_of(entry): entry["accuracy"] for entry in self.entries()}
+
+    def add(self, run: Run, accuracy: float) -> None:
+        """Write both files with one more run, in place of an earlier one of the same bits, method and seed."""
+        made = {"float_sha256": self.digest, "date": today(), "processor": processor()}
+        added = {**asdict(run), "accuracy": accuracy, **made}
+        others = [entry for entry in self.entries() if run_of(entry) != run]
+        entries = sorted([*others, added], key=lambda entry: place(run_of(entry)))
+        values = {"temperature": HEAT, "shares": PAPER_SHARES, "runs": entries}
+        write_json(self.name, self.command, values, self.folder)
+        write_markdown(self.name, self.command, "\n".join(table(self.results())), self.folder)
+
+
+def run_of(entry: Mapping[str, Any]) -> Run:
+    """The run that an entry of the result file is about."""
+    return Run(entry["seed"], entry["bits"], entry["method"])
+
+
+def place(run: Run) -> tuple[int, int, int]:
+    """Order in table and plot: float, then 5, 4 and 3 bits, each method by seed."""
+    return -(run.bits or 32), METHODS.index(run.method), run.seed
 
 
 def table(found: Mapping[Run, float]) -> Iterator[str]:
-    """Markdown: mean and spread over the seeds, and the mean difference from float of the same seeds."""
+    """Markdown: mean and spread over the seeds, and the mean distance from float of the seeds that both have."""
     yield "| bits | first frozen | seeds | mean, % | standard deviation | less than float |"
     yield "|---|---|---|---|---|---|"
     floats = {run.seed: accuracy for run, accuracy in found.items() if run.bits is None}
     for (bits, method), values in grouped(found).items():
         spread = f"{stdev(values.values()):.2f}" if len(values) > 1 else ""
-        less = f"{mean(floats[seed] - value for seed, value in values.items()):.2f}"
-        yield f"| {bits or 32} | {method} | {len(values)} | {mean(values.values()):.2f} | {spread} | {less} |"
+        losses = [floats[seed] - value for seed, value in values.items() if seed in floats]
+        less = f"{mean(losses):.2f}" if losses else ""
+        seeds = ", ".join(map(str, values))
+        yield f"| {bits or 32} | {method} | {seeds} | {mean(values.values()):.2f} | {spread} | {less} |"
 
 
 def grouped(found: Mapping[Run, float]) -> dict[tuple[int | None, str], dict[int, float]]:

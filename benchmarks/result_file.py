@@ -7,8 +7,10 @@ from collections.abc import Mapping
 from datetime import datetime, timezone
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Any
 
 RESULTS = Path(__file__).parent / "results"
+PLOTS = RESULTS.parent.parent / "docs" / "images"
 PACKAGES = (
     "numpy",
     "opencv-python-headless",
@@ -46,6 +48,13 @@ def write_markdown(name: str, command: str, text: str, folder: Path = RESULTS) -
     versions = ", ".join(f"{package} {found}" for package, found in packages.items())
     head = f"`{command}`, {today()}, {here['processor']}, {here['cores']} cores, Python {here['python']}, {versions}."
     _write(folder / f"{name}.md", f"{head}\n\n{text}\n")
+
+
+def kept_runs(name: str, command: str, folder: Path = RESULTS) -> list[dict[str, Any]]:
+    """The entries `runs` of NAME.json if the same command wrote it, so that results may grow run by run; else none."""
+    path = folder / f"{name}.json"
+    written = json.loads(path.read_text("utf-8")) if path.exists() else {}
+    return list(written["runs"]) if written.get("command") == command else []
 
 
 def _write(path: Path, text: str) -> None:

@@ -17,7 +17,6 @@ write into one folder at the same time would lose each other's results. A short 
 """
 
 import argparse
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -25,7 +24,7 @@ from statistics import mean
 
 import numpy as np
 
-from benchmarks.result_file import RESULTS, processor, today, write_json, write_markdown
+from benchmarks.result_file import PLOTS, RESULTS, kept_runs, processor, today, write_json, write_markdown
 from benchmarks.simulate_time import FORMATS
 from edgemeta.toolchain.data.dataset import CIFAR10_LABELS, Split, load_dataset
 from edgemeta.toolchain.line_chart import LineChart, Series
@@ -35,7 +34,6 @@ from edgemeta.toolchain.simulate.training.page import finished_epochs
 from edgemeta.toolchain.simulate.training.train import train_simulated
 
 LOSS_SCALE = 1024.0
-PLOTS = Path(__file__).parent.parent / "docs" / "images"
 
 
 @dataclass(frozen=True)
@@ -183,11 +181,7 @@ class Record:
 
     def results(self) -> list[Result]:
         """The trainings so far: of each format in the study's order, by seed. Those with other options do not count."""
-        path = self.folder / f"{self.name}.json"
-        written = json.loads(path.read_text("utf-8")) if path.exists() else {}
-        if written.get("command") != self.command:
-            return []
-        return [Result(**entries) for entries in written["runs"]]
+        return [Result(**entries) for entries in kept_runs(self.name, self.command, self.folder)]
 
     def add(self, result: Result) -> None:
         """Write both files with one more training, in place of an earlier one of the same format and seed."""

@@ -1,6 +1,5 @@
 """The study of powers of two: runs differ in nothing else, and table and plot say what was found."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ pytest.importorskip("torch", reason="PyTorch is not installed (pip install 'edge
 
 import torch
 
-from benchmarks.power_of_two import Run, accuracy_of, all_runs, chart, table, write
+from benchmarks.power_of_two import METHODS, Record, Run, accuracy_of, all_runs, chart, table
 from edgemeta.toolchain.data.dataset import Dataset
 from edgemeta.toolchain.float_model.graph import FloatModel
 from edgemeta.toolchain.train.designs import Design
@@ -21,9 +20,9 @@ from edgemeta.toolchain.train.networks import build
 FOUND = {
     Run(1): 88.0,
     Run(2): 89.0,
-    Run(1, 5, "error", True): 87.5,
-    Run(2, 5, "error", True): 87.9,
-    Run(1, 4, "magnitude"): 80.0,
+    Run(1, 5, "error, annealed"): 87.5,
+    Run(2, 5, "error, annealed"): 87.9,
+    Run(3, 4, "magnitude"): 80.0,
 }
 
 
@@ -36,22 +35,34 @@ def test_runs_differ_in_bits_rule_annealing_and_seed_alone() -> None:
         assert settings.all_epochs == 12
         same = (settings.lr, settings.batch, settings.soft, settings.softness, settings.weight_decay, settings.held_out)
         assert same == (0.02, 128, 0.9, 3.0, 2e-4, 0.1)
+    assert len({(run.settings(3).rule, run.settings(3).heat) for run in runs if run.bits}) == 6 == len(METHODS) - 1
+    assert all_runs([2], [3], ["float", "error"]) == [Run(2), Run(2, 3, "error")]
 
 
-def test_table_and_plot(tmp_path: Path) -> None:
+def test_table_and_plot() -> None:
+    """A method is compared with float by the seeds that both have."""
     assert list(table(FOUND))[2:] == [
-        "| 32 | float | 2 | 88.50 | 0.71 | 0.00 |",
-        "| 5 | error, annealed | 2 | 87.70 | 0.28 | 0.80 |",
-        "| 4 | magnitude | 1 | 80.00 |  | 8.00 |",
+        "| 32 | float | 1, 2 | 88.50 | 0.71 | 0.00 |",
+        "| 5 | error, annealed | 1, 2 | 87.70 | 0.28 | 0.80 |",
+        "| 4 | magnitude | 3 | 80.00 |  |  |",
     ]
     assert {line.name: list(line.points) for line in chart(FOUND).series} == {
         "float": [(4, 88.5), (5, 88.5)],
         "error, annealed": [(5, 87.7)],
         "magnitude": [(4, 80.0)],
     }
-    write(tmp_path, "the command", FOUND)
-    assert {path.name for path in tmp_path.iterdir()} == {"power-of-two.json", "power-of-two.md", "power-of-two.png"}
-    assert len(json.loads((tmp_path / "power-of-two.json").read_text())["runs"]) == 5
+
+
+def test_a_record_grows_by_runs_from_the_same_network_with_the_same_options(tmp_path: Path) -> None:
+    record = Record(tmp_path, "small", "a digest", "--epochs 3")
+    for run in reversed(FOUND):
+        record.add(run, FOUND[run])
+    assert list(record.results().items()) == list(FOUND.items())
+    assert {path.name for path in tmp_path.iterdir()} == {"power-of-two-small.json", "power-of-two-small.md"}
+    record.add(Run(2), 89.5)
+    assert record.results() == {**FOUND, Run(2): 89.5}
+    assert Record(tmp_path, "small", "another digest", "--epochs 3").results() == {}
+    assert Record(tmp_path, "small", "a digest", "--epochs 1").results() == {}
 
 
 @pytest.fixture
@@ -60,7 +71,7 @@ def small() -> FloatModel:
     return export_network(build(Design(2, width=0.125)), "small", ("off", "on"), {})
 
 
-@pytest.mark.parametrize("run", [Run(1), Run(2, 3, "random", True)])
+@pytest.mark.parametrize("run", [Run(1), Run(2, 3, "random, annealed")])
 def test_a_run_is_retrained_once_and_then_read(tmp_path: Path, small: FloatModel, run: Run) -> None:
     rng = np.random.default_rng(1)
     y = np.arange(150) % 2
