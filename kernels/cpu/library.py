@@ -112,7 +112,7 @@ class ResizeStruct(Structure):
 
 
 _LAYER = (c_void_p, c_char_p, c_int32, c_int32)  # program, name, input, output
-_SIGNATURES: dict[str, tuple[object, tuple[object, ...]]] = {
+_SIGNATURES: dict[str, tuple[object, tuple[object, ...] | None]] = {
     "em_best_isa": (c_int32, ()),
     "em_open": (c_void_p, (c_int32, c_int32, c_char_p)),
     "em_close": (None, (c_void_p,)),
@@ -153,7 +153,7 @@ _SIGNATURES: dict[str, tuple[object, tuple[object, ...]]] = {
         (*_LAYER, POINTER(NeighboursStruct), POINTER(NeighboursStruct), c_char_p),
     ),
     "em_seal": (c_int32, (c_void_p, c_int32, c_void_p, c_int32, c_char_p)),
-    "em_run": (None, (c_void_p, c_int32, c_void_p, c_void_p)),
+    "em_run": (None, None),  # called by Program.bind alone, whose arguments are of C types already
     "em_steps": (c_int32, (c_void_p,)),
     "em_step_name": (c_char_p, (c_void_p, c_int32)),
     "em_step_form": (c_char_p, (c_void_p, c_int32)),

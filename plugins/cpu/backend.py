@@ -6,7 +6,7 @@ support it; `forms` (a file that `edgemeta bench --layers --save` wrote): the me
 instruction set and the processor, if there are any, replace the planner's.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from ctypes import c_void_p
 from pathlib import Path
 
@@ -21,6 +21,9 @@ from edgemeta.plugins.api import BackendError, Batch, OptionError, Outputs, Prob
 from edgemeta.plugins.options import choice, reject_unknown, whole_number
 from edgemeta.plugins.session import check_batch
 
+_NO_BATCH = np.empty(0, np.uint8)
+"""Stands for no batch: callers do not have it."""
+
 _SCORES = {"portable": 10, "avx2": 20, "avxvnni": 25, "avx512vnni": 30, "neon": 20, "dotprod": 30, "i8mm": 32}
 
 
@@ -33,10 +36,10 @@ class CpuSession:
         self._program = program
         self._outputs: Outputs = ()
         self._addresses = (c_void_p * 0)()
-        # A preprocessor returns the same array for every frame, so it is checked and its address read only once.
+        # A preprocessor returns the same array for every frame, so it is checked, and the call prepared, only once.
         # Holding a reference keeps its memory valid.
-        self._batch: Batch | None = None
-        self._batch_address = 0
+        self._batch: Batch = _NO_BATCH
+        self._call: Callable[[], None]  # runs `_batch`, if that is one
 
     @property
     def isa(self) -> str:
@@ -45,9 +48,9 @@ class CpuSession:
 
     def run(self, batch: Batch) -> Outputs:
         """As `Session.run`."""
-        if batch is not self._batch or self._program.closed:
+        if batch is not self._batch:
             self._prepare(batch)
-        self._program.run(len(batch), self._batch_address, self._addresses)
+        self._call()
         return self._outputs
 
     def profile(self, image: Batch) -> dict[str, float]:
@@ -55,7 +58,7 @@ class CpuSession:
         self._prepare(image)
         if len(image) != 1:
             raise BackendError(f"backend {self._name}: a profile takes one image, the batch has {len(image)}")
-        return self._program.profile(self._batch_address, self._addresses)
+        return self._program.profile(image.ctypes.data, self._addresses)
 
     def forms(self) -> dict[str, str]:
         """How each convolution runs and why, and the bytes of its weights in memory, by the names of `profile`."""
@@ -66,17 +69,19 @@ class CpuSession:
     def close(self) -> None:
         """As `Session.close`."""
         self._program.close()
-        self._batch = None
+        self._batch = _NO_BATCH
 
     def _prepare(self, batch: Batch) -> None:
         if self._program.closed:
             raise BackendError(f"backend {self._name}: the session is closed")
         check_batch(self._name, self._model, batch)
+        self._batch = _NO_BATCH
         if not self._outputs or len(self._outputs[0]) != len(batch):
             kinds = self._model.output_types
             self._outputs = tuple(np.empty((len(batch), *kind.shape), kind.dtype) for kind in kinds)
             self._addresses = (c_void_p * len(kinds))(*(output.ctypes.data for output in self._outputs))
-        self._batch, self._batch_address = batch, batch.ctypes.data
+        self._call = self._program.bind(len(batch), batch.ctypes.data, self._addresses)
+        self._batch = batch
 
 
 class CpuBackend:

@@ -92,7 +92,8 @@ class EmulatedLibrary:
         arguments = struct.pack("<Qi", handle, source) + _array(outputs, count * 4) + struct.pack("<i", count)
         return self._call("em_seal", arguments, error)
 
-    def em_run(self, handle: int, images: int, batch: int, outputs: Any) -> None:
+    def em_run(self, program: ctypes.c_void_p, count: ctypes.c_int32, address: ctypes.c_void_p, outputs: Any) -> None:
+        handle, images, batch = program.value or 0, count.value, address.value or 0
         source = self._bytes_of(handle, 0)  # the model's input is the first tensor
         sizes = [images * size for size in self._outputs[handle]]
         arguments = struct.pack("<Qi", handle, images) + _array(batch, images * source)
