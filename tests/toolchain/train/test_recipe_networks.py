@@ -26,7 +26,7 @@ from edgemeta.toolchain.train.start import ENTRY, described, design_of
 @pytest.mark.parametrize("name", ["resnet20-cifar10", "vgg16-cifar10", "mobilenetv2-cifar10", "alexnet-cifar10"])
 def test_train_export_quantize_and_run(tmp_path: Path, pixels: Any, classes: Any, name: str) -> None:
     recipe = load_recipe(find_recipe(name))
-    assert recipe.student.epochs >= 100
+    assert recipe.student.epochs >= 60
     assert recipe.labels[9] == "truck"
     small = replace(
         recipe,
