@@ -1,6 +1,7 @@
 r"""Widths of ResNet-20's layers under the four budgets of Kim, Hong and Shin: searched, trained, in integers, measured.
 
-    python benchmarks/layer_widths.py --network resnet20-float.safetensors --data cifar10 --test cifar10 --folder RUNS
+    python benchmarks/layer_widths.py --network benchmarks/models/resnet20-cifar10-float.safetensors --data cifar10 \
+        --test cifar10 --folder RUNS
 
 For each budget `edgemeta search` finds the widths, `simulate train` trains the network on at these widths, and
 `simulate export` makes the model file, whose integers are measured on the test images. Beside it, trained in the same
