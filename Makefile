@@ -5,8 +5,8 @@ BIN    := $(VENV)/bin
 SECONDS ?= 20
 MINUTES ?= 30
 
-# Three tests at a time for two cores, as many of them wait; a worker without tests takes some of another's.
-WORKERS ?= $(shell expr \( $$(nproc) \* 3 + 1 \) / 2)
+# Two tests at a time for a core, as many of them wait; a worker without tests takes some of another's.
+WORKERS ?= $(shell expr $$(nproc) \* 2)
 PYTEST  := $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal
 
 # Options of pytest-cov for `test` and `long`; the gate measures both as one.

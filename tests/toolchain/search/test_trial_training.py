@@ -44,7 +44,8 @@ def trainable(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return {**files, "rungs": None, "training": TRAINING}
 
 
-@pytest.mark.parametrize("scheme", ["fixed", pytest.param("power-of-two", marks=pytest.mark.gate("5 s: again"))])
+@pytest.mark.gate("4 s each: a search with training")
+@pytest.mark.parametrize("scheme", ["fixed", "power-of-two"])
 def test_trials_are_trained_and_the_chosen_network_is_the_measured_one(
     config: Any, trainable: dict[str, Any], tmp_path: Path, scheme: str
 ) -> None:
