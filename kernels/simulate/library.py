@@ -22,7 +22,7 @@ BINS = 1 << 15
 BEYOND = ("saturate", "infinity", "nan")
 """Names by their number in the library."""
 
-_VERSION = 2
+_VERSION = 3
 
 
 class _Rounding(Structure):
@@ -101,6 +101,7 @@ def library() -> ctypes.CDLL:
     loaded.em_simulate_range.argtypes = (c_int32, c_int32, c_void_p, c_int64, c_void_p)
     loaded.em_simulate_histogram.argtypes = (c_int32, c_void_p, c_int64, c_void_p)
     loaded.em_simulate_histogram.restype = None
+    loaded.em_simulate_errors.argtypes = (*(c_int32, c_int32), c_void_p, *(c_int64,) * 3, *(c_void_p,) * 4)
     return loaded
 
 
@@ -158,6 +159,29 @@ def histogram_at(x: int, count: int, *, threads: int = 1) -> NDArray[np.int64]:
     counts = np.empty(BINS, np.int64)
     library().em_simulate_histogram(threads, x, count, counts.ctypes.data)
     return counts
+
+
+def errors_at(
+    x: int,
+    shape: tuple[int, int],
+    scale: NDArray[np.float32],
+    lowest: NDArray[np.float32],
+    highest: NDArray[np.float32],
+    *,
+    threads: int = 1,
+    isa: str = "auto",
+) -> NDArray[np.float64]:
+    """Square error of each row of finite float32 elements at an address, [rows, count], for each of its candidates.
+
+    A candidate, of [rows, candidates], rounds to the nearest integer times its scale, ties to even, within its limits:
+    integers of magnitude below 2**22, lowest <= 0 <= highest. Raises LibraryError.
+    """
+    candidates = [np.ascontiguousarray(each, np.float32) for each in (scale, lowest, highest)]
+    errors = np.empty(scale.shape, np.float64)
+    addresses = [*(each.ctypes.data for each in candidates), errors.ctypes.data]
+    found = library().em_simulate_errors(ISA_NAMES.index(isa), threads, x, *shape, scale.shape[1], *addresses)
+    _check(found, isa)
+    return errors
 
 
 def best_isa() -> str:

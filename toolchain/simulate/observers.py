@@ -6,7 +6,6 @@ steps and workers; so the range does not depend on the number of workers. Of a t
 (weights), the range is exact.
 """
 
-from collections.abc import Callable
 from fractions import Fraction
 
 import numpy as np
@@ -15,11 +14,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.library import custom_op
 
-from edgemeta.kernels.simulate.library import BINS, histogram_at
+from edgemeta.kernels.simulate.library import BINS, errors_at, histogram_at
 from edgemeta.toolchain.simulate.definition import dense
 from edgemeta.toolchain.simulate.formats import Integer
-from edgemeta.toolchain.simulate.operators import grid_key, round_tensor
-from edgemeta.toolchain.simulate.scales import grid_of, scales
+from edgemeta.toolchain.simulate.scales import scales
 
 FRACTIONS = np.arange(1, 101) / 100
 """Of the whole range: what is searched for the least mean squared error."""
@@ -27,7 +25,6 @@ FRACTIONS = np.arange(1, 101) / 100
 _POSITIVE = BINS // 2
 _DROPPED = 32 - 15
 _MAGNITUDE = 0x7FFF_FFFF
-_ELEMENTS_AT_ONCE = 1 << 20
 
 Doubles = NDArray[np.float64]
 
@@ -68,7 +65,8 @@ def range_of_histogram(counts: Tensor, kind: str) -> Tensor:
         ends = np.array([lower[first], upper[last]])
     else:
         share = found[filled] / found.sum()
-        ends = least_error(lambda range_: _error_of_bins(integer, range_, lower, upper, share), lower[0], upper[-1])
+        candidates = candidates_of(torch.tensor([[lower[0], upper[-1]]], dtype=torch.float64))[0]
+        ends = candidates[int(_error_of_bins(integer, candidates, lower, upper, share).argmin())].numpy()
     return torch.from_numpy(ends.astype(np.float32)).reshape(1, 2).to(counts.device)
 
 
@@ -79,11 +77,15 @@ def _(counts: Tensor, _kind: str) -> Tensor:
 
 @custom_op("edgemeta::range_of_channels", mutates_args=())
 def range_of_channels(x: Tensor, kind: str) -> Tensor:
-    """The same of every channel, float32 [channels, 2], from its elements; x: float32 [channels, elements]."""
+    """The same of every channel, float32 [channels, 2], from its elements; x: float32 [channels, elements].
+
+    A channel without finite elements has zeros.
+    """
     integer = Integer.model_validate_json(kind)
-    chosen = _percentile if integer.observer == "percentile" else _least_error_of_elements
+    if integer.observer != "percentile":
+        return _ranges_of_least_error(integer, x.cpu()).to(x.device)
     rows = [row[row.isfinite()] for row in x]
-    return torch.stack([chosen(integer, row) if len(row) else row.new_zeros(2) for row in rows])
+    return torch.stack([_percentile(integer, row) if len(row) else row.new_zeros(2) for row in rows])
 
 
 @range_of_channels.register_fake
@@ -91,15 +93,10 @@ def _(x: Tensor, _kind: str) -> Tensor:
     return x.new_empty(x.shape[0], 2)
 
 
-def least_error(error: Callable[[Tensor], Doubles], least: float, greatest: float) -> Doubles:
-    """The range with the least error, of FRACTIONS of a range; of several, the widest.
-
-    error: of float32 [ranges, 2], float64 [ranges].
-    """
-    candidates = FRACTIONS[::-1, np.newaxis] * np.array([least, greatest], np.float64)
-    found = error(torch.from_numpy(candidates.astype(np.float32)))
-    best: Doubles = candidates[int(found.argmin())]
-    return best
+def candidates_of(ends: Tensor) -> Tensor:
+    """FRACTIONS of ranges, float32 [ranges, 100, 2], the widest first; ends: float32 [ranges, 2]."""
+    shares = torch.from_numpy(FRACTIONS[::-1].copy())
+    return (shares[:, None] * ends.to(torch.float64)[:, None]).to(torch.float32)
 
 
 def _outside(kind: Integer, elements: int) -> int:
@@ -113,23 +110,17 @@ def _percentile(kind: Integer, x: Tensor) -> Tensor:
     return torch.stack((ordered[outside], ordered[len(x) - 1 - outside]))
 
 
-def _least_error_of_elements(kind: Integer, x: Tensor) -> Tensor:
-    """Every candidate rounds the elements as the format does."""
-    counter, key = torch.zeros(5, dtype=torch.int64), grid_key(grid_of(kind))
-
-    def error(ranges: Tensor) -> Doubles:
-        found = scales(kind, ranges.to(x.device))
-        repeated = x.expand(len(ranges), -1).contiguous()
-        y, _ = round_tensor(repeated, found.scale, found.lowest, found.highest, counter, key, "nearest_even", 0)
-        squares = (y.to(torch.float64) - x.to(torch.float64)).square().cpu().numpy()
-        errors: Doubles = squares.sum(1)  # by NumPy, in an order that no number of threads changes
-        return errors
-
-    def errors_in_parts(ranges: Tensor) -> Doubles:
-        return np.concatenate([error(part) for part in torch.split(ranges, max(1, _ELEMENTS_AT_ONCE // len(x)))])
-
-    ends = least_error(errors_in_parts, float(x.min()), float(x.max()))
-    return torch.from_numpy(ends.astype(np.float32)).to(x.device)
+def _ranges_of_least_error(kind: Integer, x: Tensor) -> Tensor:
+    """Every candidate rounds the elements as the format does; of several with the least error the widest."""
+    finite = x.isfinite()
+    ends = torch.stack((torch.where(finite, x, torch.inf).amin(1), torch.where(finite, x, -torch.inf).amax(1)), 1)
+    ends = torch.where(finite.any(1, keepdim=True), ends, 0.0)
+    candidates = candidates_of(ends)
+    found = scales(kind, candidates.reshape(-1, 2))
+    whole = dense(torch.where(finite, x, 0.0))
+    choices = (each.reshape(candidates.shape[:2]).numpy() for each in (found.scale, found.lowest, found.highest))
+    errors = errors_at(whole.data_ptr(), (x.shape[0], x.shape[1]), *choices, threads=torch.get_num_threads())
+    return candidates[torch.arange(len(x)), torch.from_numpy(errors.argmin(1))]
 
 
 def _error_of_bins(kind: Integer, ranges: Tensor, lower: Doubles, upper: Doubles, share: Doubles) -> Doubles:

@@ -13,6 +13,7 @@ namespace edgemeta::simulate {
 namespace {
 
 constexpr int64_t kUnit = 32 * kBlock;  // elements that a thread takes at a time
+constexpr int64_t kTogether = 25;       // candidates for a row that a thread takes at a time
 
 int best_isa() {
 #if defined(__x86_64__)
@@ -185,6 +186,20 @@ EM_EXPORT int32_t em_simulate_range(int32_t isa, int32_t threads, const float* x
     any = true;
   });
   if (!any) range[0] = range[1] = 0;
+  return 0;
+}
+
+EM_EXPORT int32_t em_simulate_errors(int32_t isa, int32_t threads, const float* x, int64_t rows, int64_t count,
+                                     int64_t candidates, const float* scale, const float* lowest, const float* highest,
+                                     double* errors) {
+  const Kernels* kernels = kernels_for(isa);
+  if (!kernels) return -1;
+  const int64_t parts = (candidates + kTogether - 1) / kTogether;
+  Workers::shared().run(threads, rows * parts, [&](int64_t unit) {
+    const int64_t row = unit / parts, first = unit % parts * kTogether, at = row * candidates + first;
+    const Candidates some = {scale + at, lowest + at, highest + at, std::min(kTogether, candidates - first)};
+    kernels->errors(x + row * count, count, some, errors + at);
+  });
   return 0;
 }
 

@@ -10,7 +10,7 @@
 extern "C" {
 #endif
 
-enum { EM_SIMULATE_VERSION = 2 };
+enum { EM_SIMULATE_VERSION = 3 };
 
 // Instruction sets, slowest first. EM_SIMULATE_AUTO selects the fastest that this machine supports.
 enum { EM_SIMULATE_AUTO = 0, EM_SIMULATE_PORTABLE = 1, EM_SIMULATE_AVX2 = 2, EM_SIMULATE_AVX512 = 3 };
@@ -60,6 +60,13 @@ int32_t em_simulate_range(int32_t isa, int32_t threads, const float* x, int64_t 
 // counts[bin], of 32768: the finite elements whose pattern's upper 15 bits are the bin's, in the order of their values,
 // negative ones first. The same on every instruction set.
 void em_simulate_histogram(int32_t threads, const float* x, int64_t count, int64_t* counts);
+
+// errors[row][j], of x [rows][count] finite elements: the sum of (y - x)**2 over a row, where y is x rounded to the
+// nearest integer times scale[row][j], ties to even, within the integers lowest[row][j] <= 0 .. highest[row][j] >= 0,
+// of magnitude below 2**22. Returns 0, or -1 for an instruction set that the machine lacks.
+int32_t em_simulate_errors(int32_t isa, int32_t threads, const float* x, int64_t rows, int64_t count,
+                           int64_t candidates, const float* scale, const float* lowest, const float* highest,
+                           double* errors);
 
 #ifdef __cplusplus
 }

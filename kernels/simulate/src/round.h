@@ -35,12 +35,19 @@ struct Random {
   uint32_t step, tensor;
 };
 
+// Integers that a row may be rounded to: scale and limits of each of `count` choices.
+struct Candidates {
+  const float *scale, *lowest, *highest;
+  int64_t count;
+};
+
 struct Kernels {
   void (*round)(const Run&, const Rule&);
   // 64 words for each of up to kBlock / 64 blocks: those of the places 64 block .. 64 (block + blocks) - 1.
   void (*random)(const Random&, uint64_t block, int64_t blocks, uint32_t* words);
   void (*keep)(const float* x, float* y, const uint8_t* inside, int64_t count);
   void (*range)(const float* x, int64_t count, float* range);
+  void (*errors)(const float* x, int64_t count, const Candidates&, double* errors);
 };
 
 namespace portable {

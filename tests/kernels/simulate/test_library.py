@@ -14,6 +14,7 @@ from edgemeta.kernels.simulate.library import (
     ROUNDINGS,
     Places,
     best_isa,
+    errors_at,
     histogram_at,
     keep_at,
     range_at,
@@ -199,3 +200,30 @@ def test_an_instruction_set_that_the_machine_lacks(monkeypatch: pytest.MonkeyPat
     x = patterns(8)
     with pytest.raises(LibraryError, match="this machine has no avx1024, its best is"):
         range_at(x.ctypes.data, 8, isa="avx1024")
+
+
+@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("count", [1, 15, 16, 17, 300])
+def test_square_errors_of_candidates(isa: str, count: int) -> None:
+    """As NumPy has them, with the same sum on every instruction set: lane by lane."""
+    rng = np.random.default_rng(count)
+    x = np.ldexp(rng.normal(size=(7, count)), rng.integers(-140, 127, (7, count))).astype(np.float32)
+    x[1:] = rng.integers(-40, 41, (6, count)) / np.float32(8)  # ties, and zeros
+    scale = np.float32(2) ** rng.uniform(-12, 3, (7, 60)).astype(np.float32)
+    scale[:, ::3] = 0.25
+    lowest = -rng.integers(0, 1 << 16, scale.shape).astype(np.float32)
+    highest = rng.integers(0, 1 << 16, scale.shape).astype(np.float32)
+    with np.errstate(over="ignore"):
+        quotient = x[:, None] / scale[..., None]
+        y = np.clip(np.rint(quotient), lowest[..., None], highest[..., None]) * scale[..., None]
+    squares = np.square(y.astype(np.float64) - x[:, None])
+    lanes = np.zeros((7, 60, 16))
+    for i in range(count):
+        lanes[..., i % 16] += squares[..., i]
+    expected = np.zeros((7, 60))
+    for lane in range(16):
+        expected += lanes[..., lane]
+    for threads in (1, 3):
+        np.testing.assert_array_equal(
+            errors_at(x.ctypes.data, x.shape, scale, lowest, highest, isa=isa, threads=threads), expected
+        )

@@ -11,7 +11,7 @@ import numpy as np
 
 from benchmarks.simulate_oracles import random_words, round_in_doubles
 from edgemeta.kernels.simulate.library import (
-    BEYOND, ISA_NAMES, ROUNDINGS, Places, Rounding, best_isa, histogram_at, keep_at, range_at, round_at
+    BEYOND, ISA_NAMES, ROUNDINGS, Places, Rounding, best_isa, errors_at, histogram_at, keep_at, range_at, round_at
 )
 from edgemeta.toolchain.simulate.grid import Grid
 
@@ -66,6 +66,16 @@ for outer, channels, inner in shapes:
                             ends = (finite.min(), finite.max()) if finite.size else (0.0, 0.0)
                             assert range_at(x.ctypes.data, x.size, threads=threads, isa=isa) == ends
                             assert histogram_at(x.ctypes.data, x.size, threads=threads).sum() == finite.size
+for rows, count, candidates in ((1, 1, 1), (3, 17, 25), (5, 33, 26), (2, 4000, 100)):
+    x = rng.normal(size=(rows, count)).astype(np.float32)
+    scale = (0.01 + rng.random((rows, candidates))).astype(np.float32)
+    ends = np.full_like(scale, 127)
+    y = np.clip(np.rint(x[:, None] / scale[..., None]), -127, 127) * scale[..., None]
+    expected = np.square(y.astype(np.float64) - x[:, None]).sum(2)
+    for isa in isas:
+        for threads in (1, 3):
+            errors = errors_at(x.ctypes.data, x.shape, scale, -ends, ends, threads=threads, isa=isa)
+            assert np.allclose(errors, expected, rtol=1e-12), (isa, x.shape)
 print("clean")
 """
 

@@ -25,13 +25,13 @@ class WholeBatchNorm(nn.BatchNorm2d):
         self._workers = workers
 
     def forward(self, input: Tensor) -> Tensor:  # noqa: A002 (PyTorch's name)
-        """float32 [rows of this worker, channels, height, width]."""
+        """float32 [rows of this worker, channels, height, width], of rows in float32 or, in training, another type."""
         if not self.training:
             return super().forward(input)
         assert self.running_mean is not None
         assert self.running_var is not None
         y, mean, variance = _Normalize.apply(  # type: ignore[no-untyped-call]
-            input, self.weight, self.bias, self.running_mean.clone(), self.eps, self._workers
+            input.float(), self.weight, self.bias, self.running_mean.clone(), self.eps, self._workers
         )
         elements = input.numel() // input.shape[1] * self._workers.count
         with torch.no_grad():

@@ -37,8 +37,9 @@ class TrainingConfig(BaseModel):
     labels: names of the classes, for data that only number them. batch: images of a step, of all workers together. lr:
     peak learning rate of SGD with Nesterov momentum, for the mean loss of a batch, reached linearly after
     `warmup_epochs`. pad: greatest shift of a crop in pixels. loss_scale: factor on the loss in the backward pass.
-    start: float model, a file or a shipped name, whose weights are the first ones. rules, rounding: as `prepare` reads
-    them; without rules everything is float32.
+    mixed_precision: whether layers compute in bfloat16 in training, where the processor has it; on another one it
+    changes nothing. start: float model, a file or a shipped name, whose weights are the first ones. rules, rounding: as
+    `prepare` reads them; without rules everything is float32.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -55,6 +56,7 @@ class TrainingConfig(BaseModel):
     pad: int = Field(default=4, ge=0, le=16)
     seed: int = Field(default=1, ge=0, lt=2**63)
     loss_scale: Literal["dynamic"] | Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    mixed_precision: bool = False
     start: str | None = None
     rounding: RoundingRules = RoundingRules()
     rules: tuple[Rule, ...] = ()

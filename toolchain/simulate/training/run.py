@@ -4,6 +4,7 @@ Whatever number of workers share a batch, a step's quantizers see the same numbe
 use the whole batch, and each worker's loss is its part of the batch's mean.
 """
 
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +24,7 @@ from edgemeta.toolchain.simulate.training.config import TrainingConfig
 from edgemeta.toolchain.simulate.training.job import Job
 from edgemeta.toolchain.simulate.training.loss_scale import ScaledStep
 from edgemeta.toolchain.train.augment import STREAM_ORDER, STREAM_STUDENT, ImageBank, draw_view, generator
-from edgemeta.toolchain.train.batches import network_input
+from edgemeta.toolchain.train.batches import mixed_precision, network_input
 from edgemeta.toolchain.train.chain import Chain
 from edgemeta.toolchain.train.checkpoint import RunIdentity
 from edgemeta.toolchain.train.designs import Design
@@ -71,8 +72,9 @@ def train_network(
 
         def loss(index: NDArray[np.int64]) -> Tensor:
             mine = workers.share(index)
-            logits = shared(network_input(bank.cut(view, mine)))
-            return functional.cross_entropy(logits, labels[mine], reduction="sum") / len(index)
+            with mixed_precision() if config.mixed_precision else nullcontext():
+                logits = shared(network_input(bank.cut(view, mine)))
+            return functional.cross_entropy(logits.float(), labels[mine], reduction="sum") / len(index)
 
         return loss
 

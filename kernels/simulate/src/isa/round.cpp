@@ -14,6 +14,7 @@
 #define EM_NAMESPACE portable
 #endif
 
+#include "errors.h"
 #include "philox.h"
 #include "steps.h"
 
@@ -178,6 +179,6 @@ void keep_inside(const float* x, float* y, const uint8_t* inside, int64_t count)
 
 }  // namespace
 
-const Kernels kernels = {round_elements, random_words, keep_inside, finite_range};
+const Kernels kernels = {round_elements, random_words, keep_inside, finite_range, square_errors};
 
 }  // namespace edgemeta::simulate::EM_NAMESPACE

@@ -27,11 +27,14 @@ def test_the_digest_changes_with_everything_that_decides_the_steps(write_config:
     design = Design(3, 24)
     digests = {
         load_config(write_config(**changes)).digest(design, None)
-        for changes in ({}, {"lr": 0.2}, {"seed": 2}, {"loss_scale": 8}, {"rules": None}, {"epochs": 4}, {"pad": 0})
+        for changes in (
+            *({}, {"lr": 0.2}, {"seed": 2}, {"loss_scale": 8}, {"rules": None}),
+            *({"epochs": 4}, {"pad": 0}, {"mixed_precision": True}),
+        )
     }
     config = load_config(write_config())
     digests |= {config.digest(replace(design, depth=14), None), config.digest(design, "start")}
-    assert len(digests) == 9
+    assert len(digests) == 10
     assert config.digest(design, None) in digests
 
 

@@ -59,6 +59,22 @@ def test_rules_change_the_training_and_the_seed_does(
     assert len(digests) == 3
 
 
+def test_mixed_precision(
+    tmp_path: Path, coloured: tuple[Path, Path], write_config: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Weights are trained in float32 as ever, whether the processor has bfloat16 or, as here, emulates it; it learns.
+
+    A processor without it trains as in float32.
+    """
+    plain = train(write_config(), coloured, tmp_path / "plain")
+    for native in (True, False):
+        monkeypatch.setattr("torch.cpu.get_capabilities", lambda native=native: {"avx512_bf16": native})
+        trained = train(write_config(mixed_precision=True), coloured, tmp_path / f"mixed-{native}")
+        assert {str(each.dtype) for each in trained.network.parameters()} == {"torch.float32"}
+        assert (trained.sha256 == plain.sha256) is not native
+        assert trained.accuracy > 80
+
+
 def test_a_float_model_to_start_from(
     tmp_path: Path, coloured: tuple[Path, Path], write_config: Callable[..., Path]
 ) -> None:
